@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import "time"
+
+// Fencing says how far tokens can be trusted.
+type Fencing uint8
+
+const (
+	// NoFencing: there are no tokens worth checking.
+	NoFencing Fencing = iota
+	// BestEffort: tokens rise unless the engine loses memory in a way that the
+	// store's documentation names.
+	BestEffort
+	// Strict: tokens are unique and rise, whatever happens within the
+	// documented bounds of clocks and durability.
+	Strict
+)
+
+// String returns the strength in lower case.
+func (f Fencing) String() string { return [...]string{"none", "best effort", "strict"}[f] }
+
+// Durability says what the engine still knows after a crash or a failover.
+type Durability uint8
+
+const (
+	// Volatile: a restart or a failover may forget grants.
+	Volatile Durability = iota
+	// Durable: an acknowledged grant survives what the engine is built to
+	// survive (a consensus log, a synchronous write-ahead log).
+	Durable
+)
+
+// String returns the durability in lower case.
+func (d Durability) String() string { return [...]string{"volatile", "durable"}[d] }
+
+// Caps are constant facts about a store. They are data and not optional
+// interfaces because combinators and fault injectors wrap stores, and a
+// wrapper hides optional interfaces but can edit data.
+type Caps struct {
+	// Engine is the engine's name for people: "memory", "redis", "etcd".
+	Engine string
+	// Fencing is the strength of the tokens.
+	Fencing Fencing
+	// Durability is what survives a crash of the engine.
+	Durability Durability
+	// Grace is set when a new incarnation grants nothing until every earlier
+	// session must have ended, so that holders can reclaim.
+	Grace bool
+	// Queue is set when the store keeps claims in line, first come first
+	// served. Without it Attempt answers Busy and the core looks again.
+	Queue bool
+	// Push is set when Await returns by itself soon after a grant. Without it
+	// Await returns at once and the core looks again.
+	Push bool
+	// Shared is set when shared and weighted claims and stored limits work.
+	Shared bool
+	// Reentry is set when claims can join grants of the same Terms.Reentry.
+	Reentry bool
+	// Hold is set when Terms.MinHold, Terms.MaxHold and Withdrawal.KeepFor
+	// work.
+	Hold bool
+	// Listing is set when List works.
+	Listing bool
+	// MinTTL and MaxTTL bound the TTL of a session; 0 is no bound.
+	MinTTL, MaxTTL time.Duration
+	// Advice says what a user must change to use the store for correctness; it
+	// is printed when Require: Correctness is refused.
+	Advice string
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import "time"
+
+// Mode says what else may be granted beside a claim.
+type Mode uint8
+
+const (
+	// Exclusive tolerates nothing beside it but claims of the same Reentry.
+	Exclusive Mode = iota
+	// Shared tolerates other shared claims, as far as its Limit allows.
+	Shared
+)
+
+// String returns "exclusive" or "shared".
+func (m Mode) String() string {
+	if m == Shared {
+		return "shared"
+	}
+	return "exclusive"
+}
+
+// Terms is what a claim asks for. It is a value shared by many claims: a
+// driver must not modify it, and it is guaranteed that nobody else does.
+type Terms struct {
+	// Mode is Exclusive or Shared.
+	Mode Mode
+	// Weight is how much of the limit a shared claim uses. It is guaranteed to
+	// be at least 1.
+	Weight int64
+	// Limit is the weight that may be granted together, this claim's included,
+	// as far as this claim is concerned. 0 is no limit. A limit stored for the
+	// name with SetLimit replaces it.
+	Limit int64
+	// Reentry, if not empty, lets an exclusive claim join exclusive grants of
+	// the same Reentry, whatever their session, with the same token.
+	Reentry string
+	// MinHold is how long after its grant the lock stays taken even if the
+	// claim is withdrawn or its session ends.
+	MinHold time.Duration
+	// MaxHold, if not 0, is how long after its grant the grant ends, whatever
+	// happens.
+	MaxHold time.Duration
+	// Record tells people who asks. It is guaranteed not to be nil.
+	Record *Record
+}
+
+// Claim is one wish for one lock. Its identity is the session it is used on
+// and Seq; it is guaranteed that a Seq is never used for a second wish and
+// that Name and Terms stay the same for one Seq, but for a downgrade: an
+// exclusive claim may be attempted again with Shared terms (clause O6).
+type Claim struct {
+	Seq   uint64
+	Name  string
+	Terms *Terms
+	// Queue asks the store to keep the claim in line if it cannot be granted.
+	Queue bool
+}
+
+// Held is a granted claim as the core remembers it, for Reclaim.
+type Held struct {
+	Claim Claim
+	Token Token
+}
+
+// Withdrawal asks a store to remove one claim.
+type Withdrawal struct {
+	Seq  uint64
+	Name string
+	// KeepFor leaves the lock taken for that long although its claim is gone:
+	// nobody holds it, nobody gets it. 0 frees it (but see Terms.MinHold).
+	KeepFor time.Duration
+	// Bury is set when an attempt of this claim may still be on its way. The
+	// store must then refuse it whenever it arrives (clause X3). Without it
+	// the store owes nothing to a later attempt.
+	Bury bool
+}
+
+// Record is what a holder wants people to know. Stores keep it with the claim
+// and give it back unchanged; the core keeps it under MaxRecordBytes.
+type Record struct {
+	// Owner is who: user@host:pid by default.
+	Owner string `json:"owner,omitempty"`
+	// Reason is why, in the caller's words.
+	Reason string `json:"reason,omitempty"`
+	// Trace is the W3C traceparent of the acquisition, so that a waiter's span
+	// can link to whoever blocks it.
+	Trace string `json:"trace,omitempty"`
+	// Labels are free pairs for people and tools.
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// MaxRecordBytes bounds the JSON form of a Record.
+const MaxRecordBytes = 1024
+
+// MaxNameBytes bounds the length of a lock name.
+const MaxNameBytes = 512

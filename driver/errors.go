@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import "errors"
+
+// The errors with a meaning. A driver wraps them (fmt.Errorf with %w) around
+// what the engine said. Any other error means: the store certainly did
+// nothing, and trying again will not help.
+var (
+	// ErrUnknown is returned when the store may or may not have done it: a
+	// reply that never came, a connection that broke after the request left, a
+	// context that ended while the call was under way.
+	ErrUnknown = errors.New("outcome unknown")
+
+	// ErrUnavailable is returned when the store certainly did nothing and
+	// trying again may help: no connection, still loading, read-only replica.
+	ErrUnavailable = errors.New("store unavailable")
+
+	// ErrGone is returned when the store certainly regards the session as
+	// ended: expired or closed. Its leases are lost.
+	ErrGone = errors.New("session ended")
+
+	// ErrForgotten is returned when the store's memory is of another
+	// incarnation than the one the session was opened in. What the session had
+	// may be gone; the core opens it again with the same id and reclaims.
+	ErrForgotten = errors.New("store lost its memory")
+
+	// ErrNotHeld is returned by Break when no grant has that token.
+	ErrNotHeld = errors.New("not held")
+
+	// ErrUnsupported is returned for what Caps says the store cannot do.
+	ErrUnsupported = errors.ErrUnsupported
+
+	// ErrRefused is returned when the request contradicts the settings of the
+	// namespace or the bounds in Caps. It is definite; the text says which
+	// setting differs.
+	ErrRefused = errors.New("refused by the store's settings")
+)

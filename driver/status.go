@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import "time"
+
+// Holder is one grant as the store sees it. All times are durations by the
+// store's clock at the moment it answered.
+type Holder struct {
+	Claim   ClaimID
+	Token   Token
+	Mode    Mode
+	Weight  int64
+	Reentry string
+	Record  Record
+	// Age is the time since the grant.
+	Age time.Duration
+	// EndsIn is when the grant ends if its session is not kept alive again.
+	EndsIn time.Duration
+	// Kept says that nobody holds the lock any more and it is only kept taken
+	// (Terms.MinHold, Withdrawal.KeepFor).
+	Kept bool
+}
+
+// Waiter is one claim in line.
+type Waiter struct {
+	Claim  ClaimID
+	Mode   Mode
+	Weight int64
+	Record Record
+	// Age is the time since it came into line.
+	Age time.Duration
+}
+
+// Status is a lock as the store sees it. A free lock nobody waits for has
+// neither holders nor waiters.
+type Status struct {
+	Name    string
+	Holders []Holder
+	// Waiters are the first MaxWaitersTold in line; Waiting counts all.
+	Waiters []Waiter
+	Waiting int
+	// Limit is the limit stored with SetLimit, 0 if none.
+	Limit int64
+	// Grace is how long nothing new will be granted, because the store's
+	// memory is new.
+	Grace time.Duration
+}
+
+// MaxWaitersTold bounds Status.Waiters.
+const MaxWaitersTold = 100
+
+// ListQuery selects locks that are held, kept or waited for.
+type ListQuery struct {
+	// Prefix selects names that start with it; empty selects all.
+	Prefix string
+	// Cursor is the Next of the page before; empty starts.
+	Cursor string
+	// Max is how many locks to return at most. It is guaranteed to be at
+	// least 1. A store may return fewer, also none, and still have a Next.
+	Max int
+}
+
+// Page is a part of a listing. A lock that was held during the whole listing
+// is guaranteed to be in exactly one page; one that came or went meanwhile may
+// be missing.
+type Page struct {
+	Locks []Status
+	// Next is the cursor of the next page; empty at the end.
+	Next string
+}

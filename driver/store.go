@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"context"
+	"time"
+)
+
+// Store is what a store author implements. All methods must be safe for
+// concurrent use, and every call must return soon after its context ends,
+// whatever the engine does. See the package comment for the contract.
+type Store interface {
+	// Caps returns constant facts. It must not do I/O.
+	Caps() Caps
+
+	// Shard returns the shard that keeps name: the same for the same name, in
+	// every process, for the life of the namespace. It must not do I/O.
+	Shard(name string) string
+
+	// Open starts a session on a shard, or resumes the one with that id: it is
+	// idempotent per id. Resuming is how a session comes back after
+	// ErrForgotten.
+	Open(ctx context.Context, req OpenRequest) (Session, Life, error)
+
+	// Inspect tells who holds name and who waits.
+	Inspect(ctx context.Context, name string) (Status, error)
+
+	// List tells about many locks, a page at a time.
+	List(ctx context.Context, q ListQuery) (Page, error)
+
+	// Break ends the grant with that token (compared by Base), whoever holds
+	// it, and returns a token above every token given out for the name so far
+	// and below every later one, so that the resource can be fenced with it at
+	// once. The broken claim is told to its session by Life.Broken. It returns
+	// ErrNotHeld if no grant has the token.
+	Break(ctx context.Context, name string, token Token) (Token, error)
+
+	// SetLimit stores the limit of a name for all claims with a Limit,
+	// replacing their own; 0 removes it. Raising it grants to those in line.
+	SetLimit(ctx context.Context, name string, limit int64) error
+}
+
+// OpenRequest says which session to open.
+type OpenRequest struct {
+	// Shard is guaranteed to be a value that Shard returned.
+	Shard string
+	// ID is guaranteed to be fresh, or that of a session this process opened
+	// before.
+	ID SessionID
+	// TTL is how long the session shall live without being kept alive. It is
+	// guaranteed to lie within the bounds of Caps.
+	TTL time.Duration
+}
+
+// Session is one process's liveness on one shard; all its claims hang on it.
+//
+// Names of all claims used with a session are guaranteed to be on its shard.
+type Session interface {
+	// KeepAlive extends the session by its TTL, counted from when the store
+	// handles the call. One call keeps every lease of the session.
+	KeepAlive(ctx context.Context) (Life, error)
+
+	// Attempt tries to be granted, once, and never waits for a holder. It is
+	// idempotent per claim.
+	Attempt(ctx context.Context, c *Claim) (Outcome, error)
+
+	// Await returns when another look at a queued or busy claim is worth it. It
+	// may return Granted if a push said so, it may return at any time for no
+	// reason, and it returns the context's error when the context ends. It
+	// changes nothing in the store.
+	Await(ctx context.Context, c *Claim) (Outcome, error)
+
+	// Withdraw removes exactly this claim, granted or queued, and grants to
+	// the next in line. It is idempotent.
+	Withdraw(ctx context.Context, w Withdrawal) (Removed, error)
+
+	// Reclaim puts back grants that the store may have forgotten, each with its
+	// token, and answers for each whether it is held now. It comes in batches;
+	// with last set, every grant of the session from before the loss that was
+	// not reclaimed must be dropped: its release was forgotten, and a session
+	// that lives on would keep it for ever.
+	Reclaim(ctx context.Context, held []Held, last bool) ([]bool, error)
+
+	// Close ends the session and with it every claim, granted or queued. After
+	// Close returned, no method but Close may be called.
+	Close(ctx context.Context) error
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fencelock
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// listPage is how many locks are asked for at a time.
+const listPage = 256
+
+// Inspect tells who holds the lock of that name and who waits for it.
+func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
+	if err := checkName(name); err != nil {
+		return Status{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.CallTimeout)
+	defer cancel()
+	st, err := c.store.Inspect(ctx, name)
+	return st, c.asked("inspect", name, err)
+}
+
+// List tells about every lock that is held, kept or waited for and whose name
+// starts with prefix. It reads a page at a time; a lock that comes or goes
+// meanwhile may be missing. The sequence ends at the first error.
+func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[Status, error] {
+	return func(yield func(Status, error) bool) {
+		if !c.caps.Listing {
+			yield(Status{}, c.asked("list", "", driver.ErrUnsupported))
+			return
+		}
+		for cursor := ""; ; {
+			call, cancel := context.WithTimeout(ctx, c.opts.CallTimeout)
+			page, err := c.store.List(call, driver.ListQuery{Prefix: prefix, Cursor: cursor, Max: listPage})
+			cancel()
+			if err != nil {
+				yield(Status{}, c.asked("list", "", err))
+				return
+			}
+			for _, st := range page.Locks {
+				if !yield(st, nil) {
+					return
+				}
+			}
+			if cursor = page.Next; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// Break ends the lease with that token, whoever holds it, and returns a token
+// above it: raise the fence of the protected resource to the returned token and
+// the old holder can do no more harm there. The old holder is told at its next
+// renewal, which may be after the next holder was granted the lock. It returns
+// ErrNotHeld if nobody holds the lock with that token.
+func (c *Client) Break(ctx context.Context, name string, token Token) (Token, error) {
+	if err := checkName(name); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.CallTimeout)
+	defer cancel()
+	fence, err := c.store.Break(ctx, name, token)
+	if errors.Is(err, driver.ErrNotHeld) {
+		err = ErrNotHeld
+	}
+	return fence, c.asked("break", name, err)
+}
+
+// asked wraps the error of a question put to the store.
+func (c *Client) asked(op, name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, driver.ErrUnsupported):
+		err = ErrUnsupported
+	case transient(err):
+		err = errors.Join(ErrUnavailable, err)
+	}
+	return &Error{Op: op, Name: name, Engine: c.caps.Engine, Err: err}
+}

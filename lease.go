@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fencelock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/clock"
+)
+
+// Lease is one acquisition. It is never reused: after Unlock, or after it was
+// lost, it stays ended. It is safe for concurrent use.
+type Lease struct {
+	g     *grant
+	token Token
+	base  context.Context // of the acquisition: its values, not its end
+	since clock.Instant
+	state atomic.Uint32
+	// Guarded by the shard's mutex.
+	next  *Lease // on the same grant
+	held  *heldContext
+	cause error // why it ended
+}
+
+const (
+	leaseHeld uint32 = iota
+	leaseReleased
+	leaseLost
+)
+
+// heldContext is made when somebody asks for it: most leases are never asked.
+type heldContext struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// Name returns the name of the lock.
+func (l *Lease) Name() string { return l.g.claim.Name }
+
+// Token returns the fencing token of this acquisition. It is greater than the
+// token of every acquisition of this name that was granted before.
+func (l *Lease) Token() Token { return l.token }
+
+// Deadline returns until when the lease is trusted as things stand. It moves on
+// with every renewal, up to the end of a FixedLease or MaxHold. After the lease
+// has ended it is in the past.
+func (l *Lease) Deadline() time.Time {
+	return l.g.s.c.clock.Time(l.deadline())
+}
+
+func (l *Lease) deadline() clock.Instant {
+	if l.state.Load() != leaseHeld {
+		return 0
+	}
+	end := clock.Instant(l.g.s.deadline.Load())
+	if l.g.ends != 0 {
+		end = min(end, l.g.ends)
+	}
+	return end
+}
+
+// Valid compares the clock with Deadline at this moment, without a round trip.
+// It is advice: the process can be paused right after it. What must not happen
+// twice needs the token checked at the resource.
+func (l *Lease) Valid() bool { return l.g.s.c.clock.Now() < l.deadline() }
+
+// Err returns nil while the lease is held, ErrReleased after Unlock, and an
+// error that wraps ErrLost and the reason after it was lost.
+func (l *Lease) Err() error {
+	if l.Valid() {
+		return nil
+	}
+	l.g.s.sh.mu.Lock()
+	defer l.g.s.sh.mu.Unlock()
+	if l.cause != nil {
+		return l.cause
+	}
+	return lost(ErrUnrenewed) // past the deadline; the watch is about to say so
+}
+
+// Context returns a context that carries the lease. It ends, with Err as its
+// cause, at the trusted deadline at the latest, whatever call is under way, and
+// when the lease is unlocked. It has the values of the context the lease was
+// acquired with but not its end. Locking the same name under it re-enters.
+func (l *Lease) Context() context.Context {
+	l.g.s.sh.mu.Lock()
+	defer l.g.s.sh.mu.Unlock()
+	if l.held == nil {
+		ctx, cancel := context.WithCancelCause(withLease(context.WithoutCancel(l.base), l))
+		l.held = &heldContext{ctx, cancel}
+		if l.cause != nil {
+			cancel(l.cause)
+		}
+	}
+	return l.held.ctx
+}
+
+// bind returns a context that ends with ctx as well as with the lease.
+func (l *Lease) bind(ctx context.Context) (context.Context, func()) {
+	bound, cancel := context.WithCancelCause(withLease(ctx, l))
+	held := l.Context()
+	stop := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
+	return bound, func() { stop(); cancel(ErrReleased) }
+}
+
+func (l *Lease) cancelContext(cause error) {
+	l.g.s.sh.mu.Lock()
+	held := l.held
+	l.g.s.sh.mu.Unlock()
+	if held != nil {
+		held.cancel(cause)
+	}
+}
+
+// LogValue shows the lease in logs as name and token.
+func (l *Lease) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("lock", l.Name()), slog.Int64("token", int64(l.token)))
+}
+
+func (l *Lease) emit(kind EventKind, err error) {
+	s := l.g.s
+	s.c.emit(Event{Kind: kind, Shard: s.sh.id, Session: s.id, Name: l.Name(), Token: l.token,
+		Took: s.c.clock.Sent().Sub(l.since), Err: err})
+}
+
+// Unlock gives the lease back. It works on a context that has ended: giving back
+// is bounded by Options.CallTimeout instead. It returns an error that wraps
+// ErrLost if the lease had been lost before, and one that wraps ErrUnavailable if
+// the store did not confirm; it is then repeated in the background until the
+// store does or the session ends, and the lease is over either way. Unlocking
+// again returns the same answer.
+func (l *Lease) Unlock(ctx context.Context) error {
+	l.g.s.sh.mu.Lock()
+	if l.state.Load() != leaseHeld {
+		defer l.g.s.sh.mu.Unlock()
+		if errors.Is(l.cause, ErrReleased) {
+			return nil
+		}
+		return l.cause
+	}
+	overdue := l.g.s.c.clock.Now() >= l.deadline()
+	l.state.Store(leaseReleased)
+	l.cause = ErrReleased
+	if overdue {
+		l.state.Store(leaseLost)
+		l.cause = lost(ErrUnrenewed)
+	}
+	cause := l.cause
+	l.g.dropLease(l)
+	rest := l.g.leases != nil
+	release := l.g.release(rest || overdue) // unlocks the mutex
+	l.cancelContext(cause)
+	if l.g.s.c.watched() {
+		l.emit(LeaseReleased, nil)
+	}
+	var err error
+	if release != nil {
+		err = release(ctx)
+	}
+	if overdue {
+		return cause
+	}
+	return err
+}
+
+// dropLease takes a lease off the grant. Wants sh.mu.
+func (g *grant) dropLease(l *Lease) {
+	for p := &g.leases; *p != nil; p = &(*p).next {
+		if *p == l {
+			*p = l.next
+			l.next = nil
+			return
+		}
+	}
+}
+
+// reenter returns a further lease on a grant that ctx already carries.
+func reenter(ctx context.Context, c *Client, name string, want *driver.Terms) (*Lease, error) {
+	if want.Limit > 0 {
+		return nil, nil // a semaphore counts, it does not recognise
+	}
+	for n := leaseFrom(ctx); n != nil; n = n.outer {
+		l := n.lease
+		if l.g.s.c != c || l.Name() != name || l.g.claim.Terms.Limit > 0 {
+			continue
+		}
+		l.g.s.sh.mu.Lock()
+		defer l.g.s.sh.mu.Unlock()
+		if l.g.claim.Terms.Mode == driver.Shared && want.Mode == driver.Exclusive {
+			return nil, &Error{Op: "lock", Name: name, Engine: c.caps.Engine, Err: ErrUpgrade}
+		}
+		if l.state.Load() != leaseHeld || c.clock.Now() >= l.deadline() {
+			if l.state.Load() == leaseReleased {
+				continue // of an acquisition that is over: acquire anew
+			}
+			return nil, lost(ErrUnrenewed)
+		}
+		return l.g.newLease(ctx, l.token), nil
+	}
+	return nil, nil
+}
+
+// newLease puts a lease on the grant. Wants sh.mu.
+func (g *grant) newLease(base context.Context, token Token) *Lease {
+	l := &Lease{g: g, token: token, base: base, since: g.s.c.clock.Sent(), next: g.leases}
+	g.leases = l
+	return l
+}
+
+type leaseKey struct{}
+
+// leaseNode links the leases that a context carries, innermost first.
+type leaseNode struct {
+	lease *Lease
+	outer *leaseNode
+}
+
+func withLease(ctx context.Context, l *Lease) context.Context {
+	return context.WithValue(ctx, leaseKey{}, &leaseNode{l, leaseFrom(ctx)})
+}
+
+func leaseFrom(ctx context.Context) *leaseNode {
+	n, _ := ctx.Value(leaseKey{}).(*leaseNode)
+	return n
+}
+
+// FromContext returns the innermost lease of that name that ctx carries, or
+// nil. An empty name returns the innermost of all. Guards use it, so that a
+// token need not be passed by hand.
+func FromContext(ctx context.Context, name string) *Lease {
+	for n := leaseFrom(ctx); n != nil; n = n.outer {
+		if name == "" || n.lease.Name() == name {
+			return n.lease
+		}
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// Snapshot is a copy of a store's memory, as a replica or a disk has it.
+type Snapshot struct{ shards []*shard }
+
+// Snapshot copies the memory as it is now.
+func (s *Store) Snapshot() *Snapshot {
+	var snap Snapshot
+	for _, sh := range s.shards {
+		sh.mu.Lock()
+		snap.shards = append(snap.shards, sh.copy())
+		sh.mu.Unlock()
+	}
+	return &snap
+}
+
+// Restart begins a new incarnation that remembers everything: a planned
+// failover, or a restart after a clean shutdown.
+func (s *Store) Restart() { s.Restore(s.Snapshot()) }
+
+// Forget begins a new incarnation that remembers nothing: a restart without
+// persistence, or FLUSHALL.
+func (s *Store) Forget() { s.Restore(nil) }
+
+// Restore begins a new incarnation with an older memory: a replica that
+// lagged, or a disk without the last second. A nil snapshot is an empty one.
+func (s *Store) Restore(snap *Snapshot) {
+	for i, sh := range s.shards {
+		sh.mu.Lock()
+		old := newShard(s.now)
+		if snap != nil {
+			old = snap.shards[i].copy()
+		}
+		sh.become(old, s.opts)
+		sh.mu.Unlock()
+	}
+}
+
+// become replaces the memory and begins a new incarnation.
+func (sh *shard) become(old *shard, opts Options) {
+	for _, l := range sh.sessions {
+		for _, e := range l.claims {
+			e.awake() // whoever waits must learn of it
+		}
+	}
+	now := sh.clock()
+	sh.incarnation++
+	sh.sessions, sh.locks, sh.limits, sh.soonest = old.sessions, old.locks, old.limits, old.soonest
+	// The clock in µs is above every counter that grew by less than one each
+	// µs, so the tokens of what was forgotten stay below.
+	sh.counter = max(old.counter+1, now.UnixMicro())
+	if opts.Grace {
+		sh.graceEnd = now.Add(opts.MaxTTL)
+	}
+	for _, l := range sh.sessions {
+		for _, e := range l.claims {
+			e.suspect = true
+		}
+	}
+}
+
+func (sh *shard) copy() *shard {
+	c := newShard(sh.clock)
+	c.counter, c.soonest, c.limits = sh.counter, sh.soonest, maps.Clone(sh.limits)
+	copies := map[*entry]*entry{}
+	for id, l := range sh.sessions {
+		n := &liveness{id: l.id, ttl: l.ttl, end: l.end, incarnation: l.incarnation, claims: map[uint64]*entry{},
+			buried: maps.Clone(l.buried), broken: maps.Clone(l.broken)}
+		for seq, e := range l.claims {
+			ne := *e
+			ne.live, ne.wake = n, nil
+			n.claims[seq], copies[e] = &ne, &ne
+		}
+		c.sessions[id] = n
+	}
+	clone := func(list []*entry) (out []*entry) {
+		for _, e := range list {
+			if copies[e] == nil { // kept: nobody's
+				ne := *e
+				copies[e] = &ne
+			}
+			out = append(out, copies[e])
+		}
+		return out
+	}
+	for name, l := range sh.locks {
+		c.locks[name] = &lock{name: name, grants: clone(l.grants), line: clone(l.line)}
+	}
+	return c
+}
+
+// Reclaim implements driver.Session.
+func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	l, now, err := s.enter(ctx, "reclaim")
+	if err != nil {
+		return nil, err
+	}
+	defer s.sh.mu.Unlock()
+	kept := make([]bool, len(held))
+	for i, h := range held {
+		s.sh.settle(h.Claim.Name, now)
+		kept[i] = s.sh.reclaim(l, h, now)
+		s.sh.tidy(h.Claim.Name)
+	}
+	if last {
+		for _, e := range l.claims {
+			if e.suspect {
+				s.sh.remove(e, now, 0)
+				s.sh.settle(e.claim.Name, now)
+				s.sh.tidy(e.claim.Name)
+			}
+		}
+	}
+	return kept, nil
+}
+
+// reclaim answers whether the grant is held now. One that survived is; one
+// that is missing can only be put back while nothing newer can have been
+// granted and gone again, which is during grace.
+func (sh *shard) reclaim(l *liveness, h driver.Held, now time.Time) bool {
+	base := h.Token.Base()
+	if e := l.claims[h.Claim.Seq]; e != nil && e.granted {
+		e.suspect = false
+		return e.token == base
+	}
+	if sh.grace(now) == 0 {
+		return false
+	}
+	lk := sh.lock(h.Claim.Name)
+	for _, g := range slices.Clone(lk.grants) {
+		// A suspect grant with a lower token was released before ours was
+		// granted; the memory we woke up with is older than that.
+		if g.suspect && g.token < base && !together(g.claim.Terms, h.Claim.Terms) {
+			g.minEnd = time.Time{}
+			sh.remove(g, now, 0)
+		}
+	}
+	if !sh.fits(lk, h.Claim.Terms) {
+		return false
+	}
+	e := &entry{live: l, claim: h.Claim, token: base}
+	e.hold(now)
+	l.claims[h.Claim.Seq] = e
+	lk.grants = append(lk.grants, e)
+	sh.counter = max(sh.counter, int64(base)/driver.TokenStep)
+	return true
+}
+
+func together(a, b *driver.Terms) bool { return a.Mode == driver.Shared && b.Mode == driver.Shared }

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memstore
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// shard keeps sessions and locks. All methods want mu held.
+type shard struct {
+	mu          sync.Mutex
+	clock       func() time.Time
+	incarnation uint64
+	graceEnd    time.Time // nothing new is granted before
+	counter     int64     // tokens are counter × TokenStep
+	sessions    map[driver.SessionID]*liveness
+	soonest     time.Time // no session ends before: saves a scan per call
+	locks       map[string]*lock
+	limits      map[string]int64
+}
+
+// liveness is what the shard knows of one session.
+type liveness struct {
+	id          driver.SessionID
+	ttl         time.Duration
+	end         time.Time
+	incarnation uint64 // of the last Open
+	claims      map[uint64]*entry
+	buried      map[uint64]struct{} // claims that must never be granted again
+	broken      map[uint64]struct{} // claims an operator broke, until withdrawn
+}
+
+func newShard(clock func() time.Time) *shard {
+	return &shard{
+		clock:    clock,
+		sessions: map[driver.SessionID]*liveness{},
+		locks:    map[string]*lock{},
+		limits:   map[string]int64{},
+	}
+}
+
+func (sh *shard) open(id driver.SessionID, ttl time.Duration) *liveness {
+	now := sh.sweep()
+	l := sh.sessions[id]
+	if l == nil {
+		l = &liveness{id: id, claims: map[uint64]*entry{}}
+		sh.sessions[id] = l
+	} else if l.incarnation != sh.incarnation {
+		// The line is rebuilt by those who still wait; a claim that was
+		// withdrawn after the memory we woke up with would wait for ever.
+		sh.dropQueued(l, now)
+	}
+	l.incarnation = sh.incarnation
+	l.ttl = ttl
+	sh.extend(l, now)
+	return l
+}
+
+func (sh *shard) extend(l *liveness, now time.Time) {
+	l.end = now.Add(l.ttl)
+	if sh.soonest.IsZero() || l.end.Before(sh.soonest) {
+		sh.soonest = l.end
+	}
+}
+
+func (l *liveness) life() driver.Life {
+	life := driver.Life{TTL: l.ttl}
+	for seq := range l.broken {
+		life.Broken = append(life.Broken, seq)
+	}
+	return life
+}
+
+// sweep ends every session whose time has come and returns the time it used,
+// so that one call sees one time.
+func (sh *shard) sweep() time.Time {
+	now := sh.clock()
+	if sh.soonest.IsZero() || now.Before(sh.soonest) {
+		return now
+	}
+	sh.soonest = time.Time{}
+	for _, l := range sh.sessions {
+		if !now.Before(l.end) {
+			sh.end(l, now)
+		} else if sh.soonest.IsZero() || l.end.Before(sh.soonest) {
+			sh.soonest = l.end
+		}
+	}
+	return now
+}
+
+// end removes a session with all its claims.
+func (sh *shard) end(l *liveness, now time.Time) {
+	delete(sh.sessions, l.id)
+	touched := make(map[string]struct{}, len(l.claims))
+	for _, e := range l.claims {
+		touched[e.claim.Name] = struct{}{}
+		sh.remove(e, now, 0)
+	}
+	for name := range touched {
+		sh.settle(name, now)
+		sh.tidy(name)
+	}
+}
+
+func (sh *shard) dropQueued(l *liveness, now time.Time) {
+	for _, e := range l.claims {
+		if !e.granted {
+			sh.remove(e, now, 0)
+			sh.tidy(e.claim.Name)
+		}
+	}
+}
+
+// find returns the liveness a call of the session may use.
+func (sh *shard) find(id driver.SessionID, incarnation uint64) (*liveness, error) {
+	if incarnation != sh.incarnation {
+		return nil, fmt.Errorf("memstore: session %s: %w", id, driver.ErrForgotten)
+	}
+	l := sh.sessions[id]
+	if l == nil {
+		return nil, fmt.Errorf("memstore: session %s: %w", id, driver.ErrGone)
+	}
+	return l, nil
+}
+
+// grace returns how long nothing new is granted.
+func (sh *shard) grace(now time.Time) time.Duration { return max(0, sh.graceEnd.Sub(now)) }
+
+// nextToken counts up and returns the new token.
+func (sh *shard) nextToken() driver.Token {
+	sh.counter++
+	return driver.Token(sh.counter * driver.TokenStep)
+}
+
+// lock returns the lock of that name, made if there was none. tidy undoes it.
+func (sh *shard) lock(name string) *lock {
+	l := sh.locks[name]
+	if l == nil {
+		l = &lock{name: name}
+		sh.locks[name] = l
+	}
+	return l
+}
+
+// tidy keeps nothing for a free lock.
+func (sh *shard) tidy(name string) {
+	if l := sh.locks[name]; l != nil && len(l.grants) == 0 && len(l.line) == 0 {
+		delete(sh.locks, name)
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fencelock
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/timing"
+)
+
+// Defaults of Options.
+const (
+	// DefaultTTL is how long a lock outlives the process that holds it.
+	DefaultTTL = 15 * time.Second
+	// DefaultDrift is the share of the TTL by which clocks may disagree.
+	DefaultDrift = 0.01
+	// DefaultLocalHandovers is how often a lease is passed on inside the
+	// process before other processes get their turn.
+	DefaultLocalHandovers = 64
+	// DefaultLocalHandoverFor is how long in all it is passed on so.
+	DefaultLocalHandoverFor = 250 * time.Millisecond
+)
+
+// Need says what the locks of a client are for.
+type Need uint8
+
+const (
+	// Efficiency: doing the work twice costs time or money, nothing else.
+	Efficiency Need = iota
+	// Correctness: doing it twice corrupts something. New then refuses a store
+	// that cannot give strict fencing tokens or that may forget a grant and
+	// give the lock to a second holder in time.
+	Correctness
+)
+
+// String returns the need in lower case.
+func (n Need) String() string { return [...]string{"efficiency", "correctness"}[n] }
+
+// Options of a Client. The zero value is good for most; nil is the same. Bad
+// values make New fail.
+type Options struct {
+	// TTL is how long the store keeps this process's locks after it was last
+	// heard of. One keep-alive per shard and third of it keeps all of them. A
+	// longer TTL tolerates longer outages of the store and the network, a
+	// shorter one frees the locks of a dead process sooner. Default
+	// DefaultTTL, or the store's MaxTTL if that is shorter.
+	TTL time.Duration
+	// Drift is the share of the TTL by which the store's clock and ours may
+	// disagree on its length; steps of a clock are not covered by any share.
+	// Default DefaultDrift.
+	Drift float64
+	// Margin is taken off the end of the trusted time besides: the time a
+	// holder has to stop after it was told. Default TTL/10.
+	Margin time.Duration
+	// CallTimeout bounds one call to the store, whatever the TTL. Default
+	// TTL/3.
+	CallTimeout time.Duration
+	// Patience is how long an acquisition goes on trying a store that does not
+	// answer before it returns ErrUnavailable. Default TTL.
+	Patience time.Duration
+	// LocalHandovers is how often in a row an unlocked lease may pass to the
+	// next waiter of this client without a round trip, and LocalHandoverFor
+	// how long in all. Defaults DefaultLocalHandovers, at most 255, and
+	// DefaultLocalHandoverFor. Negative values switch it off.
+	LocalHandovers   int
+	LocalHandoverFor time.Duration
+	// Require makes New fail if the store cannot give it. Default Efficiency.
+	Require Need
+	// Owner names this process in holder records. Default user@host:pid.
+	Owner string
+	// Labels are added to every holder record.
+	Labels map[string]string
+	// Hooks are called on what happens.
+	Hooks Hooks
+	// Logger gets one line per transition, never one per renewal. Default:
+	// nothing is logged.
+	Logger *slog.Logger
+}
+
+// settled returns the options with defaults filled in, or what is wrong.
+func (o *Options) settled(caps driver.Caps) (Options, error) {
+	var s Options
+	if o != nil {
+		s = *o
+	}
+	if s.TTL == 0 {
+		s.TTL = DefaultTTL
+		if caps.MaxTTL > 0 {
+			s.TTL = min(s.TTL, caps.MaxTTL)
+		}
+		s.TTL = max(s.TTL, caps.MinTTL)
+	}
+	setDefault(&s.Drift, DefaultDrift)
+	setDefault(&s.Margin, s.TTL/10)
+	setDefault(&s.CallTimeout, s.TTL/3)
+	setDefault(&s.Patience, s.TTL)
+	setDefault(&s.LocalHandovers, DefaultLocalHandovers)
+	setDefault(&s.LocalHandoverFor, DefaultLocalHandoverFor)
+	setDefault(&s.Owner, defaultOwner())
+	s.Labels = maps.Clone(s.Labels)
+	return s, s.check(caps)
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+func (o *Options) check(caps driver.Caps) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.TTL < 0 || (caps.MaxTTL > 0 && o.TTL > caps.MaxTTL) || o.TTL < caps.MinTTL {
+		bad("Options.TTL is %v, the %s store takes %v to %v", o.TTL, caps.Engine, caps.MinTTL, caps.MaxTTL)
+	}
+	if o.Drift < 0 || o.Drift >= 0.5 {
+		bad("Options.Drift is %v, it is a share of the TTL below 0.5", o.Drift)
+	}
+	if trust := timing.Trust(o.TTL, o.Drift, o.Margin); o.Margin < 0 || trust < o.TTL/2 {
+		bad("Options.Margin is %v: with a TTL of %v only %v would be trusted, at least half must be", o.Margin, o.TTL, trust)
+	}
+	if o.CallTimeout < 0 {
+		bad("Options.CallTimeout is %v, it must be positive", o.CallTimeout)
+	}
+	if o.Patience < 0 {
+		bad("Options.Patience is %v, it must be positive", o.Patience)
+	}
+	if o.LocalHandovers > driver.TokenStep-1 {
+		bad("Options.LocalHandovers is %d, at most %d tokens fit between two of the store", o.LocalHandovers, driver.TokenStep-1)
+	}
+	if o.Require > Correctness {
+		bad("Options.Require is %d, it is Efficiency or Correctness", o.Require)
+	}
+	if err := checkRecord(&driver.Record{Owner: o.Owner, Labels: o.Labels}); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// defaultOwner is user@host:pid, as far as the system tells.
+func defaultOwner() string {
+	name, host := "unknown", "unknown"
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil && h != "" {
+		host = h
+	}
+	return fmt.Sprintf("%s@%s:%d", name, host, os.Getpid())
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fencelock
+
+import (
+	"context"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/clock"
+)
+
+// reclaimBatch is how many leases one Reclaim carries.
+const reclaimBatch = 512
+
+// resumeSoon makes the session's loop find out now that the store lost its
+// memory: only the loop resumes, so that it happens once.
+func (s *session) resumeSoon() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// resume opens the session again with the same id after the store lost its
+// memory, and reclaims every lease. The deadline moves only when all of them
+// are settled: until then each is trusted exactly as long as before, and if
+// the time runs out in between, the session is lost as any other.
+func (s *session) resume() (clock.Instant, error) {
+	s.c.emitSession(s, SessionForgotten, 0, driver.ErrForgotten)
+	drv, life, sent, err := s.callOpen()
+	if err != nil {
+		return sent, err
+	}
+	s.sh.mu.Lock()
+	// A grant that the old incarnation gave and whose answer is still on its way
+	// is in nobody's list: with another gen its attempt is made again.
+	s.drv = drv
+	s.gen++
+	var held []*grant
+	for g := s.grants; g != nil; g = g.next {
+		held = append(held, g)
+	}
+	s.sh.mu.Unlock()
+	for first := true; first || len(held) > 0; first = false {
+		n := min(len(held), reclaimBatch)
+		if err := s.reclaim(drv, held[:n], n == len(held)); err != nil {
+			return sent, err
+		}
+		held = held[n:]
+	}
+	if !s.confirm(sent, life) {
+		return sent, context.Cause(s.ctx)
+	}
+	s.c.emitSession(s, SessionResumed, 0, nil)
+	return sent, nil
+}
+
+// reclaim puts one batch back and loses what the store does not give back.
+func (s *session) reclaim(drv driver.Session, batch []*grant, last bool) error {
+	held := make([]driver.Held, len(batch))
+	for i, g := range batch {
+		held[i] = driver.Held{Claim: g.claim, Token: g.token}
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.c.opts.CallTimeout)
+	defer cancel()
+	kept, err := drv.Reclaim(ctx, held, last)
+	if err != nil {
+		return err
+	}
+	for i, g := range batch {
+		if !kept[i] {
+			g.lose(lost(ErrForgotten))
+		}
+	}
+	return nil
+}
