@@ -134,7 +134,10 @@ func (l *Lease) emit(kind EventKind, err error) {
 // the store did not confirm; it is then repeated in the background until the
 // store does or the session ends, and the lease is over either way. Unlocking
 // again returns the same answer.
-func (l *Lease) Unlock(ctx context.Context) error {
+func (l *Lease) Unlock(ctx context.Context) error { return l.unlock(ctx, 0) }
+
+// unlock gives the lease back; the lock stays taken for keep, by nobody.
+func (l *Lease) unlock(ctx context.Context, keep time.Duration) error {
 	l.g.s.sh.mu.Lock()
 	if l.state.Load() != leaseHeld {
 		defer l.g.s.sh.mu.Unlock()
@@ -153,7 +156,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	cause := l.cause
 	l.g.dropLease(l)
 	rest := l.g.leases != nil
-	release := l.g.release(rest || overdue) // unlocks the mutex
+	release := l.g.release(rest || overdue, keep) // unlocks the mutex
 	l.cancelContext(cause)
 	if l.g.s.c.watched() {
 		l.emit(LeaseReleased, nil)

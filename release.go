@@ -5,6 +5,7 @@ package fencelock
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/clock"
@@ -84,14 +85,14 @@ func (d *drive) readTogether(ln *line, g *grant) {
 // release decides what becomes of the grant after a lease on it was unlocked,
 // and unlocks the shard's mutex, which it wants. It returns what is left to do
 // with the store, nil if nothing is.
-func (g *grant) release(rest bool) func(context.Context) error {
+func (g *grant) release(rest bool, keep time.Duration) func(context.Context) error {
 	sh, s := g.s.sh, g.s
 	ln := sh.lines[g.claim.Name]
 	if rest || g.gone || !s.open {
 		sh.mu.Unlock()
 		return nil
 	}
-	if l := g.pass(ln); l != nil {
+	if l := g.pass(ln, keep); l != nil {
 		sh.mu.Unlock()
 		if s.c.watched() {
 			l.emit(LeasePassed, nil)
@@ -109,7 +110,7 @@ func (g *grant) release(rest bool) func(context.Context) error {
 	s.users++
 	sh.mu.Unlock()
 	return func(ctx context.Context) error {
-		err := s.giveBack(ctx, g)
+		err := s.giveBack(ctx, g, keep)
 		s.leave()
 		if owner {
 			sh.mu.Lock()
@@ -125,8 +126,8 @@ func (g *grant) release(rest bool) func(context.Context) error {
 // a fresh token: a bounded number of times and for a bounded time, so that other
 // processes get their turn. It returns nil if the grant must go back to the
 // store. Wants sh.mu.
-func (g *grant) pass(ln *line) *Lease {
-	if ln == nil || ln.exclusive != g || ln.first == nil {
+func (g *grant) pass(ln *line, keep time.Duration) *Lease {
+	if keep > 0 || ln == nil || ln.exclusive != g || ln.first == nil {
 		return nil
 	}
 	w, opts, t := ln.first, &g.s.c.opts, g.claim.Terms
@@ -144,8 +145,8 @@ func (g *grant) pass(ln *line) *Lease {
 }
 
 // giveBack withdraws a grant on behalf of Unlock.
-func (s *session) giveBack(ctx context.Context, g *grant) error {
-	w := driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, Bury: g.unsure}
+func (s *session) giveBack(ctx context.Context, g *grant, keep time.Duration) error {
+	w := driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, KeepFor: keep, Bury: g.unsure}
 	found, err := s.callWithdraw(ctx, w)
 	switch {
 	case err == nil && (found == driver.WasGranted || g.unsure):

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fencelock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// Semaphore lets leases through up to a limit of weight. A permit is a lease: if
+// its process dies it comes back by itself, and it cannot be given back twice.
+// Whoever is first in line is served first, however heavy. It is a cheap handle.
+type Semaphore struct {
+	c     *Client
+	name  string
+	limit int64
+	opts  []Option
+}
+
+// Semaphore returns a handle for the semaphore of that name. limit is the weight
+// that may be held together, as far as the acquisitions of this handle are
+// concerned, unless a limit was stored with SetLimit: that one holds for all.
+// So processes of an old and a new version may differ for a while; at most the
+// greater of their limits is held then. It does no I/O.
+func (c *Client) Semaphore(name string, limit int64, opts ...Option) *Semaphore {
+	return &Semaphore{c: c, name: name, limit: limit, opts: opts}
+}
+
+// Acquire waits until weight more fits and returns a lease of that weight.
+func (s *Semaphore) Acquire(ctx context.Context, weight int64) (*Lease, error) {
+	h := s.handle(weight)
+	return h.acquire(ctx, false)
+}
+
+// TryAcquire gets a lease of that weight now or fails with a *BusyError.
+func (s *Semaphore) TryAcquire(ctx context.Context, weight int64) (*Lease, error) {
+	h := s.handle(weight)
+	return h.acquire(ctx, true)
+}
+
+func (s *Semaphore) handle(weight int64) handle {
+	if s.limit < 1 || weight < 1 || weight > s.limit {
+		return handle{c: s.c, name: s.name, err: fmt.Errorf(
+			"fencelock: %q: weight %d of a semaphore with limit %d: it must be between 1 and the limit", s.name, weight, s.limit)}
+	}
+	return s.c.handle(s.name, driver.Terms{Mode: driver.Shared, Weight: weight, Limit: s.limit}, s.opts)
+}
+
+// SetLimit stores the limit in the store, for all processes, from now on.
+// Raising it lets waiters in at once; lowering it takes nothing away from those
+// who hold, and new ones wait until there is room. 0 removes it, and each
+// process's own limit holds again.
+func (s *Semaphore) SetLimit(ctx context.Context, limit int64) error {
+	if err := checkName(s.name); err != nil {
+		return err
+	}
+	if limit < 0 {
+		return fmt.Errorf("fencelock: %q: a limit of %d is below 0", s.name, limit)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.c.opts.CallTimeout)
+	defer cancel()
+	return s.c.asked("set limit", s.name, s.c.store.SetLimit(ctx, s.name, limit))
+}
