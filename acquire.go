@@ -94,22 +94,28 @@ func busyHere(g *grant) error {
 
 // drive is one acquisition while it makes the calls for its line.
 type drive struct {
-	c      *Client
-	sh     *shard
-	ln     *line // nil for a try
-	name   string
-	terms  *driver.Terms
-	try    bool
-	began  clock.Instant // of waiting, for events
-	told   bool          // LeaseWaiting was emitted
-	bad    int           // failures in a row
-	badAt  clock.Instant // of the first of them
-	looks  int           // looks in a row that were not granted
-	holder *Holder       // seen last
+	c     *Client
+	sh    *shard
+	ln    *line // nil for a try
+	name  string
+	terms *driver.Terms
+	try   bool
+	began clock.Instant // of waiting, for events
+	told  bool          // LeaseWaiting was emitted
+	bad   int           // failures in a row
+	badAt clock.Instant // of the first of them
+	looks int           // looks in a row that were not granted
+	// together are the readers that share the grant, for events.
+	together []*Lease
 }
 
 // wait waits for a turn in the local line.
 func (d *drive) wait(ctx context.Context, w *waiter) (*Lease, error) {
+	if d.c.watched() {
+		d.began = d.c.clock.Sent()
+		d.told = true
+		d.c.emit(Event{Kind: LeaseWaiting, Shard: d.sh.id, Name: d.name})
+	}
 	var t turn
 	select {
 	case t = <-w.ready:
@@ -150,13 +156,16 @@ func (d *drive) passOn(t turn) {
 // run makes the calls until the claim is granted, ctx ends or the store
 // refuses for good.
 func (d *drive) run(ctx context.Context) (*Lease, error) {
-	d.began = d.c.clock.Sent()
+	if d.began == 0 {
+		d.began = d.c.clock.Sent()
+	}
 	for {
 		s, err := d.sh.enter(ctx)
 		if err == nil {
 			var l *Lease
 			l, err = d.on(ctx, s)
 			s.leave()
+			s.gone(err)
 			if l != nil {
 				return l, nil
 			}
@@ -326,11 +335,13 @@ func (d *drive) giveUp(err error) error {
 
 // waiting tells once that the acquisition has to wait, and for whom.
 func (d *drive) waiting(s *session, out driver.Outcome) {
+	if d.told || !d.c.watched() {
+		return
+	}
+	d.told = true
+	var holder *Holder
 	if len(out.Holders) > 0 {
-		d.holder = &out.Holders[0]
+		holder = &out.Holders[0]
 	}
-	if !d.told && d.c.watched() {
-		d.told = true
-		d.c.emit(Event{Kind: LeaseWaiting, Shard: d.sh.id, Session: s.id, Name: d.name, Holder: d.holder})
-	}
+	d.c.emit(Event{Kind: LeaseWaiting, Shard: d.sh.id, Session: s.id, Name: d.name, Holder: holder})
 }

@@ -60,11 +60,13 @@ const (
 	SessionLost
 	// SessionClosed: the session was let go, idle or with the client.
 	SessionClosed
-	// LeaseWaiting: an acquisition has to wait; Holder is in the way.
+	// LeaseWaiting: an acquisition has to wait, in the store's line, where
+	// Holder is in the way, or in the client's own.
 	LeaseWaiting
 	// LeaseGranted: an acquisition succeeded with a round trip.
 	LeaseGranted
-	// LeasePassed: it succeeded by a local hand-over.
+	// LeasePassed: it succeeded without one, by a local hand-over or together
+	// with another reader. Re-entering is no transition and has no event.
 	LeasePassed
 	// LeaseReleased: a lease was unlocked.
 	LeaseReleased

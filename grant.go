@@ -83,9 +83,7 @@ func (g *grant) tell(cause error) {
 		next := l.next
 		l.next = nil
 		l.cancelContext(cause)
-		if l.g.s.c.watched() {
-			l.emit(LeaseLost, cause)
-		}
+		l.emit(LeaseLost, cause)
 		l = next
 	}
 }

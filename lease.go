@@ -4,7 +4,6 @@ package fencelock
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -24,7 +23,8 @@ type Lease struct {
 	// Guarded by the shard's mutex.
 	next  *Lease // on the same grant
 	held  *heldContext
-	cause error // why it ended
+	cause error // why it ended, and what Unlock answers
+	inner bool  // re-entered: the outer lease is the one events tell of
 }
 
 const (
@@ -80,7 +80,15 @@ func (l *Lease) Err() error {
 	if l.cause != nil {
 		return l.cause
 	}
-	return lost(ErrUnrenewed) // past the deadline; the watch is about to say so
+	return l.overdue() // the watch is about to say so
+}
+
+// overdue says why a lease past its deadline is lost.
+func (l *Lease) overdue() error {
+	if end := l.g.ends; end != 0 && end <= clock.Instant(l.g.s.deadline.Load()) {
+		return lost(ErrExpired)
+	}
+	return lost(ErrUnrenewed)
 }
 
 // Context returns a context that carries the lease. It ends, with Err as its
@@ -122,8 +130,15 @@ func (l *Lease) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("lock", l.Name()), slog.Int64("token", int64(l.token)))
 }
 
+// emit tells of the lease. Re-entering is no transition: nothing changes hands.
 func (l *Lease) emit(kind EventKind, err error) {
 	s := l.g.s
+	if l.inner || !s.c.watched() {
+		return
+	}
+	if err == ErrReleased {
+		err = nil
+	}
 	s.c.emit(Event{Kind: kind, Shard: s.sh.id, Session: s.id, Name: l.Name(), Token: l.token,
 		Took: s.c.clock.Sent().Sub(l.since), Err: err})
 }
@@ -138,37 +153,45 @@ func (l *Lease) Unlock(ctx context.Context) error { return l.unlock(ctx, 0) }
 
 // unlock gives the lease back; the lock stays taken for keep, by nobody.
 func (l *Lease) unlock(ctx context.Context, keep time.Duration) error {
-	l.g.s.sh.mu.Lock()
+	g := l.g
+	g.s.sh.mu.Lock()
 	if l.state.Load() != leaseHeld {
-		defer l.g.s.sh.mu.Unlock()
-		if errors.Is(l.cause, ErrReleased) {
-			return nil
-		}
-		return l.cause
+		defer g.s.sh.mu.Unlock()
+		return l.answer()
 	}
-	overdue := l.g.s.c.clock.Now() >= l.deadline()
-	l.state.Store(leaseReleased)
-	l.cause = ErrReleased
-	if overdue {
+	var rest *release
+	kind, now := LeaseReleased, g.s.c.clock.Recent()
+	if now >= l.deadline() {
+		kind, l.cause = LeaseLost, l.overdue()
 		l.state.Store(leaseLost)
-		l.cause = lost(ErrUnrenewed)
+	} else {
+		l.cause = ErrReleased
+		l.state.Store(leaseReleased)
 	}
 	cause := l.cause
-	l.g.dropLease(l)
-	rest := l.g.leases != nil
-	release := l.g.release(rest || overdue, keep) // unlocks the mutex
+	if g.dropLease(l); g.leases == nil && kind == LeaseReleased {
+		rest = g.release(keep, now)
+	}
+	g.s.sh.mu.Unlock()
+	// Whoever works under the lease's context is told before the next holder
+	// is let in.
 	l.cancelContext(cause)
-	if l.g.s.c.watched() {
-		l.emit(LeaseReleased, nil)
+	l.emit(kind, cause)
+	err := rest.finish(ctx)
+	g.s.sh.mu.Lock()
+	defer g.s.sh.mu.Unlock()
+	if err != nil {
+		l.cause = err
 	}
-	var err error
-	if release != nil {
-		err = release(ctx)
+	return l.answer()
+}
+
+// answer is what Unlock says, each time. Wants sh.mu.
+func (l *Lease) answer() error {
+	if l.cause == ErrReleased {
+		return nil
 	}
-	if overdue {
-		return cause
-	}
-	return err
+	return l.cause
 }
 
 // dropLease takes a lease off the grant. Wants sh.mu.
@@ -201,9 +224,11 @@ func reenter(ctx context.Context, c *Client, name string, want *driver.Terms) (*
 			if l.state.Load() == leaseReleased {
 				continue // of an acquisition that is over: acquire anew
 			}
-			return nil, lost(ErrUnrenewed)
+			return nil, l.overdue()
 		}
-		return l.g.newLease(ctx, l.token), nil
+		inner := l.g.newLease(ctx, l.token)
+		inner.inner = true
+		return inner, nil
 	}
 	return nil, nil
 }

@@ -5,6 +5,7 @@ package fencelock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -27,6 +28,9 @@ func (d *drive) admit(ctx context.Context, p *pending, out driver.Outcome, gen u
 	l, err := d.settleIn(ctx, p, out, gen, sent, now)
 	if l != nil && d.c.watched() {
 		d.c.emit(Event{Kind: LeaseGranted, Shard: d.sh.id, Session: p.s.id, Name: d.name, Token: l.token, Took: now.Sub(d.began)})
+		for _, other := range d.together {
+			other.emit(LeasePassed, nil)
+		}
 	}
 	return l, err
 }
@@ -65,7 +69,7 @@ func (d *drive) settleIn(ctx context.Context, p *pending, out driver.Outcome, ge
 		ln.driven = false
 		return l, nil
 	}
-	d.readTogether(ln, g)
+	d.together = readTogether(ln, g)
 	d.sh.baton(ln)
 	return l, nil
 }
@@ -73,90 +77,105 @@ func (d *drive) settleIn(ctx context.Context, p *pending, out driver.Outcome, ge
 // readTogether lets the readers behind a reader share its grant, each with a
 // token of its own. Only those who came before the grant: later ones must queue
 // in the store, or they would overtake a writer who waits there. Wants sh.mu.
-func (d *drive) readTogether(ln *line, g *grant) {
-	if d.terms.Limit > 0 || d.terms.MaxHold > 0 || d.terms.MinHold > 0 {
-		return
+func readTogether(ln *line, g *grant) (leases []*Lease) {
+	t := g.claim.Terms
+	if t.Limit > 0 || t.MaxHold > 0 || t.MinHold > 0 {
+		return nil
 	}
-	for ln.first != nil && sameWish(ln.first.terms, d.terms) && g.index < driver.TokenStep-1 {
-		ln.pop().ready <- turn{lease: g.newLease(context.Background(), g.nextToken())}
+	for ln.first != nil && sameWish(ln.first.terms, t) && g.index < driver.TokenStep-1 {
+		l := g.newLease(context.Background(), g.nextToken())
+		ln.pop().ready <- turn{lease: l}
+		leases = append(leases, l)
 	}
+	return leases
 }
 
-// release decides what becomes of the grant after a lease on it was unlocked,
-// and unlocks the shard's mutex, which it wants. It returns what is left to do
-// with the store, nil if nothing is.
-func (g *grant) release(rest bool, keep time.Duration) func(context.Context) error {
-	sh, s := g.s.sh, g.s
-	ln := sh.lines[g.claim.Name]
-	if rest || g.gone || !s.open {
-		sh.mu.Unlock()
+// release is what is left to do after the last lease on a grant was unlocked:
+// either hand the grant to a local waiter or give it back to the store.
+type release struct {
+	g     *grant
+	next  *waiter // gets lease, if not nil
+	lease *Lease
+	ln    *line // nil, or the line to hand on once the store has answered
+	what  driver.Withdrawal
+}
+
+// release decides what becomes of the grant. It returns nil if it has ended
+// already. Wants sh.mu.
+func (g *grant) release(keep time.Duration, now clock.Instant) *release {
+	ln := g.s.sh.lines[g.claim.Name]
+	if g.gone || !g.s.open {
 		return nil
 	}
-	if l := g.pass(ln, keep); l != nil {
-		sh.mu.Unlock()
-		if s.c.watched() {
-			l.emit(LeasePassed, nil)
-		}
-		return nil
+	if keep == 0 && ln != nil && g.mayPass(ln, now) {
+		g.passes++
+		return &release{g: g, next: ln.pop(), lease: g.newLease(context.Background(), g.nextToken())}
 	}
 	g.detach()
-	owner := ln != nil && ln.exclusive == g
-	if owner {
+	g.s.users++
+	r := &release{g: g, what: driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, KeepFor: keep, Bury: g.unsure}}
+	if ln != nil && ln.exclusive == g {
 		// Until the store has answered the line is ours: the next attempt would
 		// only find our own claim in its way.
 		ln.exclusive = nil
 		ln.driven = true
+		r.ln = ln
 	}
-	s.users++
-	sh.mu.Unlock()
-	return func(ctx context.Context) error {
-		err := s.giveBack(ctx, g, keep)
-		s.leave()
-		if owner {
-			sh.mu.Lock()
-			stale := sh.baton(ln)
-			sh.mu.Unlock()
-			stale.withdraw()
-		}
-		return err
-	}
+	return r
 }
 
-// pass hands the grant to the next local waiter, without a round trip and with
-// a fresh token: a bounded number of times and for a bounded time, so that other
-// processes get their turn. It returns nil if the grant must go back to the
-// store. Wants sh.mu.
-func (g *grant) pass(ln *line, keep time.Duration) *Lease {
-	if keep > 0 || ln == nil || ln.exclusive != g || ln.first == nil {
+// mayPass says whether the grant may go to the next local waiter, without a
+// round trip and with a fresh token: a bounded number of times and for a bounded
+// time, so that other processes get their turn. Wants sh.mu.
+func (g *grant) mayPass(ln *line, now clock.Instant) bool {
+	t, opts := g.claim.Terms, &g.s.c.opts
+	return ln.exclusive == g && ln.first != nil && sameWish(t, ln.first.terms) &&
+		int(g.passes) < opts.LocalHandovers && now.Sub(g.granted) < opts.LocalHandoverFor &&
+		t.MinHold == 0 && t.MaxHold == 0 && t.Reentry == ""
+}
+
+// finish does it. A nil r is fine.
+func (r *release) finish(ctx context.Context) error {
+	if r == nil {
 		return nil
 	}
-	w, opts, t := ln.first, &g.s.c.opts, g.claim.Terms
-	now := g.s.c.clock.Now()
-	if int(g.passes) >= opts.LocalHandovers || g.index == driver.TokenStep-1 ||
-		t.MinHold > 0 || t.MaxHold > 0 || t.Reentry != "" || !sameWish(t, w.terms) ||
-		now.Sub(g.granted) >= opts.LocalHandoverFor || now >= clock.Instant(g.s.deadline.Load()) {
+	if r.next != nil {
+		r.next.ready <- turn{lease: r.lease}
+		r.lease.emit(LeasePassed, nil)
 		return nil
 	}
-	g.passes++
-	ln.pop()
-	l := g.newLease(context.Background(), g.nextToken())
-	w.ready <- turn{lease: l}
-	return l
+	s, sh := r.g.s, r.g.s.sh
+	err := s.giveBack(ctx, r.what)
+	s.leave()
+	if r.ln != nil {
+		sh.mu.Lock()
+		stale := sh.baton(r.ln)
+		sh.mu.Unlock()
+		stale.withdraw()
+	}
+	return err
+}
+
+// wasForgotten says whether the store lost its memory during the session: what
+// it does not know then need not have been taken from us.
+func (s *session) wasForgotten() bool {
+	s.sh.mu.Lock()
+	defer s.sh.mu.Unlock()
+	return s.gen > 0
 }
 
 // giveBack withdraws a grant on behalf of Unlock.
-func (s *session) giveBack(ctx context.Context, g *grant, keep time.Duration) error {
-	w := driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, KeepFor: keep, Bury: g.unsure}
+func (s *session) giveBack(ctx context.Context, w driver.Withdrawal) error {
 	found, err := s.callWithdraw(ctx, w)
 	switch {
-	case err == nil && (found == driver.WasGranted || g.unsure):
+	case err == nil && (found == driver.WasGranted || w.Bury || s.wasForgotten()):
 		return nil
 	case err == nil:
 		// We trusted it to this moment and the store had it no longer: somebody
 		// broke it.
 		return &Error{Op: "unlock", Name: w.Name, Engine: s.c.caps.Engine, Err: lost(ErrBroken)}
 	case errors.Is(err, driver.ErrGone):
-		s.end(lost(err))
+		s.gone(err)
 		return &Error{Op: "unlock", Name: w.Name, Engine: s.c.caps.Engine, Err: lost(err)}
 	}
 	s.sh.mu.Lock()
@@ -165,6 +184,7 @@ func (s *session) giveBack(ctx context.Context, g *grant, keep time.Duration) er
 	if errors.Is(err, driver.ErrForgotten) {
 		s.resumeSoon()
 	}
-	return &Error{Op: "unlock", Name: w.Name, Engine: s.c.caps.Engine, Err: errors.Join(ErrUnavailable, err),
+	err = fmt.Errorf("%w, but not confirmed: %w: %w", ErrReleased, ErrUnavailable, err)
+	return &Error{Op: "unlock", Name: w.Name, Engine: s.c.caps.Engine, Err: err,
 		Hint: "it is repeated in the background and ends with the session at the latest"}
 }

@@ -64,13 +64,20 @@ func (s *session) reclaim(drv driver.Session, batch []*grant, last bool) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.c.opts.CallTimeout)
 	defer cancel()
 	kept, err := drv.Reclaim(ctx, held, last)
-	if err != nil {
-		return err
-	}
+	s.sh.mu.Lock()
 	for i, g := range batch {
-		if !kept[i] {
+		g.unsure = g.unsure || err != nil && transient(err)
+		if g.gone && (err != nil || kept[i]) {
+			// Unlocked meanwhile: its withdrawal may have come before the
+			// reclaim, which then put it back.
+			s.sweepUp(driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, Bury: g.unsure})
+		}
+	}
+	s.sh.mu.Unlock()
+	for i, g := range batch {
+		if err == nil && !kept[i] {
 			g.lose(lost(ErrForgotten))
 		}
 	}
-	return nil
+	return err
 }

@@ -88,6 +88,10 @@ func (l *Lease) reshape(ctx context.Context, claim *driver.Claim) error {
 		if err == nil {
 			return lost(ErrBroken)
 		}
+		l.g.doubt(p)
+		if s.gone(err); errors.Is(err, driver.ErrGone) {
+			return lost(err)
+		}
 		if !transient(err) && !errors.Is(err, driver.ErrForgotten) {
 			return err
 		}
@@ -98,6 +102,13 @@ func (l *Lease) reshape(ctx context.Context, claim *driver.Claim) error {
 			return l.Err()
 		}
 	}
+}
+
+// doubt notes that an attempt of the grant may still be on its way.
+func (g *grant) doubt(p *pending) {
+	g.s.sh.mu.Lock()
+	g.unsure = g.unsure || p.unsure
+	g.s.sh.mu.Unlock()
 }
 
 // reshaped takes the grant out of the way of local waiters: they now ask the

@@ -43,6 +43,8 @@ type session struct {
 	ready  chan struct{} // closed when open or failed
 	wake   chan struct{} // makes the loop renew now
 
+	forgotten bool // the store lost its memory and not all is reclaimed; the loop's
+
 	// Guarded by sh.mu.
 	drv       driver.Session
 	open      bool
@@ -159,16 +161,23 @@ func (s *session) renew() (sent clock.Instant, ok bool) {
 		drv, trust := s.drv, s.trusted()
 		s.sh.mu.Unlock()
 		left := clock.Instant(s.deadline.Load()).Sub(s.c.clock.Now())
-		ctx, cancel := context.WithTimeout(s.ctx, timing.TryTimeout(trust, left))
-		sent = s.c.clock.Sent()
-		life, err := drv.KeepAlive(ctx)
-		cancel()
-		if err == nil {
-			return sent, s.confirm(sent, life)
-		}
-		if errors.Is(err, driver.ErrForgotten) {
-			sent, err = s.resume()
+		var err error
+		if !s.forgotten {
+			ctx, cancel := context.WithTimeout(s.ctx, timing.TryTimeout(trust, left))
+			var life driver.Life
+			sent = s.c.clock.Sent()
+			life, err = drv.KeepAlive(ctx)
+			cancel()
 			if err == nil {
+				return sent, s.confirm(sent, life)
+			}
+		}
+		if s.forgotten || errors.Is(err, driver.ErrForgotten) {
+			// Until all is reclaimed a keep-alive would confirm leases that the
+			// store does not know.
+			s.forgotten = true
+			if sent, err = s.resume(); err == nil {
+				s.forgotten = false
 				return sent, true
 			}
 		}
@@ -304,6 +313,14 @@ func (s *session) end(cause error) {
 		s.c.emitSession(s, SessionLost, 0, cause)
 	} else {
 		s.c.emitSession(s, SessionClosed, 0, nil)
+	}
+}
+
+// gone ends the session if err says that the store has ended it: the holders
+// must not go on until the next keep-alive finds out.
+func (s *session) gone(err error) {
+	if errors.Is(err, driver.ErrGone) {
+		s.end(lost(err))
 	}
 }
 

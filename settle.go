@@ -49,6 +49,7 @@ func (s *session) settle() {
 		w := s.debris[0]
 		s.sh.mu.Unlock()
 		_, err := s.callWithdraw(context.Background(), w)
+		s.gone(err)
 		if errors.Is(err, driver.ErrForgotten) {
 			s.resumeSoon()
 		}

@@ -12,6 +12,7 @@ import (
 // once makes one attempt that never waits for a holder. It stands in no line:
 // a try must neither take the turn of somebody who waits nor wait for it.
 func (d *drive) once(ctx context.Context) (*Lease, error) {
+	d.began = d.c.clock.Sent()
 	for again := true; ; again = false {
 		l, err := d.tryOnce(ctx)
 		// A session that ended, or a store that lost its memory, is no answer
@@ -33,6 +34,7 @@ func (d *drive) tryOnce(ctx context.Context) (*Lease, error) {
 	p := d.claimOn(s)
 	out, gen, sent, err := p.attempt(ctx)
 	if err != nil {
+		s.gone(err)
 		p.withdraw()
 		return nil, err
 	}

@@ -60,6 +60,7 @@ func (sh *shard) become(old *shard, opts Options) {
 	// The clock in µs is above every counter that grew by less than one each
 	// µs, so the tokens of what was forgotten stay below.
 	sh.counter = max(old.counter+1, now.UnixMicro())
+	sh.reclaimed = map[string]driver.Token{}
 	if opts.Grace {
 		sh.graceEnd = now.Add(opts.MaxTTL)
 	}
@@ -129,15 +130,19 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 // that is missing can only be put back while nothing newer can have been
 // granted and gone again, which is during grace.
 func (sh *shard) reclaim(l *liveness, h driver.Held, now time.Time) bool {
-	base := h.Token.Base()
-	if e := l.claims[h.Claim.Seq]; e != nil && e.granted {
+	base, name := h.Token.Base(), h.Claim.Name
+	e := l.claims[h.Claim.Seq]
+	if e != nil && e.granted {
 		e.suspect = false
 		return e.token == base
 	}
-	if sh.grace(now) == 0 {
+	if _, buried := l.buried[h.Claim.Seq]; buried || sh.grace(now) == 0 || base < sh.reclaimed[name] {
 		return false
 	}
-	lk := sh.lock(h.Claim.Name)
+	if e != nil { // a repeated attempt came first and is in line
+		sh.remove(e, now, 0)
+	}
+	lk := sh.lock(name)
 	for _, g := range slices.Clone(lk.grants) {
 		// A suspect grant with a lower token was released before ours was
 		// granted; the memory we woke up with is older than that.
@@ -146,13 +151,16 @@ func (sh *shard) reclaim(l *liveness, h driver.Held, now time.Time) bool {
 			sh.remove(g, now, 0)
 		}
 	}
-	if !sh.fits(lk, h.Claim.Terms) {
+	if !sh.fits(lk, h.Claim.Terms) || lk.exclusive() && lk.grants[0].token != base {
 		return false
 	}
-	e := &entry{live: l, claim: h.Claim, token: base}
+	e = &entry{live: l, claim: h.Claim, token: base}
 	e.hold(now)
 	l.claims[h.Claim.Seq] = e
 	lk.grants = append(lk.grants, e)
+	if h.Claim.Terms.Mode == driver.Exclusive {
+		sh.reclaimed[name] = base
+	}
 	sh.counter = max(sh.counter, int64(base)/driver.TokenStep)
 	return true
 }

@@ -21,6 +21,9 @@ type shard struct {
 	soonest     time.Time // no session ends before: saves a scan per call
 	locks       map[string]*lock
 	limits      map[string]int64
+	// reclaimed has the exclusive token reclaimed last for a name in this
+	// grace: an older one must not come back after it.
+	reclaimed map[string]driver.Token
 }
 
 // liveness is what the shard knows of one session.

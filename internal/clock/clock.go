@@ -31,6 +31,7 @@ type Clock struct {
 	suspended func() time.Duration // since some fixed moment; never shrinks
 	base      time.Duration        // its value at start
 	seen      atomic.Int64         // the most seen since start
+	asked     atomic.Int64         // when it was last asked for, awake time only
 }
 
 // New returns a clock that begins now. suspended tells the whole time the
@@ -44,6 +45,7 @@ func New(suspended func() time.Duration) *Clock {
 
 // Now returns the current instant. It asks the operating system for suspends.
 func (c *Clock) Now() Instant {
+	c.asked.Store(int64(time.Since(c.start)))
 	s := int64(c.suspended() - c.base)
 	for {
 		seen := c.seen.Load()
@@ -57,6 +59,20 @@ func (c *Clock) Now() Instant {
 	}
 	return Instant(time.Since(c.start)) + Instant(s)
 }
+
+// Recent returns the current instant but for a suspend that ended less than
+// recentFor ago: it asks the operating system, which costs more than all the
+// rest of a local hand-over, only that often.
+func (c *Clock) Recent() Instant {
+	awake := time.Since(c.start)
+	if awake-time.Duration(c.asked.Load()) >= recentFor {
+		return c.Now()
+	}
+	return Instant(awake) + Instant(c.seen.Load())
+}
+
+// recentFor is far below the time a context takes to tell of a suspend.
+const recentFor = time.Millisecond
 
 // Sent returns an instant that is not later than now, cheaply: a suspend that
 // nobody has noticed yet is missing. That is the safe side for the start of a

@@ -14,21 +14,12 @@ const (
 )
 
 // machineSuspended returns CLOCK_BOOTTIME minus CLOCK_MONOTONIC. The two cannot
-// be read at one instant: being descheduled between the reads would look like
-// a suspend. So the boot time is read before the monotonic one, which can only
-// make the difference too small, and a slow pair is read again.
+// be read at one instant, and being descheduled between the reads would look
+// like a suspend. So the boot time is read first: that can only make the
+// difference too small, and the next reading makes up for it.
 func machineSuspended() time.Duration {
-	var least time.Duration
-	for range 3 {
-		before := read(monotonic)
-		boot := read(boottime)
-		after := read(monotonic)
-		least = max(least, boot-after)
-		if after-before < 50*time.Microsecond {
-			break
-		}
-	}
-	return least
+	boot := read(boottime)
+	return boot - read(monotonic)
 }
 
 func read(id uintptr) time.Duration {

@@ -40,9 +40,9 @@ func TryTimeout(trust, left time.Duration) time.Duration {
 // base × 2^(n-1), at most limit, evenly spread by r in [0,1) over its upper half
 // so that a herd disperses and nobody spins.
 func Backoff(n int, base, limit time.Duration, r float64) time.Duration {
-	d := limit
-	if n < 30 {
-		d = min(limit, base<<(n-1))
+	d := min(base, limit)
+	for ; n > 1 && d < limit; n-- {
+		d = min(2*d, limit)
 	}
 	return d/2 + time.Duration(float64(d/2)*r)
 }

@@ -1,0 +1,36 @@
+# The modules come from go.work; nothing here lists them a second time.
+MODULES   = $(shell go list -m -f '{{.Dir}}')
+PACKAGES  = $(MODULES:%=%/...)
+SEEDS    ?= 2000
+
+.DEFAULT_GOAL := help
+.PHONY: help test race lint sim zoo million figures ci
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: ## run all tests of all modules; needs no server
+	go test $(PACKAGES)
+
+race: ## the same tests under the race detector; needs a C compiler
+	CGO_ENABLED=1 go test -race $(PACKAGES)
+
+lint: ## gofmt, go vet, and the repository's tests of itself
+	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "not formatted, run gofmt -w on:"; echo "$$bad"; exit 1; }
+	go vet $(PACKAGES)
+	go test -count=1 ./internal/repotest
+
+sim: ## seeded schedules of faults in simulated time; SEEDS=2000
+	go test ./internal/sim -run TestSchedules -sim.seeds=$(SEEDS) -count=1 -timeout 10m
+
+zoo: ## locks broken on purpose; each must be caught by name
+	go run ./internal/zoo
+
+million: ## a million leases in one process
+	go test -run TestMillionLeases -v .
+
+figures: ## measure what the documents claim
+	go run ./internal/figures
+
+ci: ## everything, timed, as on a fresh machine
+	.ci/run

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// engineCases are about an engine that does not answer.
+var engineCases = []spec{
+	{"X4", "silent engine", all(sever), x4SilentEngine},
+	{"X4", "silent engine while waiting", all(sever, queue), x4WhileWaiting},
+	{"X4", "silent engine on closing", all(sever), x4OnClosing},
+	{"X4", "healed", all(sever), x4Healed},
+	{"X4", "context ends", nil, x4ContextEnds},
+}
+
+// patience bounds a call to an engine that does not answer. It is short, so that
+// the sessions outlive a case in which nothing can keep them alive.
+func (t *scene) patience() time.Duration { return t.short / 40 }
+
+// severed cuts the engine off while f runs.
+func (t *scene) severed(f func()) {
+	heal := t.h.Sever()
+	defer heal()
+	f()
+}
+
+// impatiently does a call with little patience, and returns its error.
+func (t *scene) impatiently(c call) (err error) {
+	ctx, cancel := context.WithTimeout(t.ctx, t.patience())
+	defer cancel()
+	t.within(t.patience()+t.soon, c.what, func() { err = c.do(ctx) })
+	return err
+}
+
+func x4SilentEngine(t *scene) {
+	name := t.name("lock")
+	w := t.open(name).grant(name)
+	calls := t.calls(w)
+	t.severed(func() {
+		for _, c := range calls {
+			// A plain error would say that the store certainly did nothing and
+			// that trying again will not help; neither is known.
+			err := t.impatiently(c)
+			if !errors.Is(err, driver.ErrUnknown) && !errors.Is(err, driver.ErrUnavailable) {
+				t.errorf("%s without an answer: got error %v, want ErrUnknown or ErrUnavailable", c.what, err)
+			}
+		}
+	})
+}
+
+func x4WhileWaiting(t *scene) {
+	name := t.name("lock")
+	t.open(name).grant(name)
+	w := t.open(name).queue(name)
+	t.severed(func() {
+		// Whether a wait notices the silence is not the matter; its end is.
+		t.impatiently(call{"Await", func(ctx context.Context) error {
+			out, err := w.s.d.Await(ctx, &w.claim)
+			if out.State == driver.Granted {
+				t.errorf("Await answered granted without an answer of the engine")
+			}
+			return err
+		}})
+	})
+}
+
+func x4OnClosing(t *scene) {
+	name := t.name("lock")
+	a := t.open(name)
+	a.grant(name)
+	t.severed(func() {
+		if err := t.impatiently(call{"Close", a.d.Close}); err == nil {
+			t.errorf("Close succeeded without an answer of the engine")
+		}
+	})
+	a.close()
+	t.open(name).grant(name)
+}
+
+func x4Healed(t *scene) {
+	name := t.name("lock")
+	a := t.open(name)
+	found, removed := a.want(name), a.want(name)
+	attempt := func(w *wish) {
+		t.severed(func() {
+			t.impatiently(call{"Attempt", func(ctx context.Context) error {
+				_, err := a.d.Attempt(ctx, &w.claim)
+				return err
+			}})
+		})
+	}
+	attempt(found)
+	found.granted()
+	found.mustFind(driver.WasGranted)
+	attempt(removed)
+	removed.remove(driver.Withdrawal{Bury: true})
+	t.mustBeFree(name)
+	t.open(name).grant(name)
+}
+
+func x4ContextEnds(t *scene) {
+	name := t.name("lock")
+	w := t.open(name).grant(name)
+	ctx, cancel := context.WithCancel(t.ctx)
+	cancel()
+	for _, c := range t.calls(w) {
+		t.within(t.soon, c.what, func() {
+			if err := c.do(ctx); err == nil {
+				t.errorf("%s with an ended context succeeded", c.what)
+			}
+		})
+	}
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+)
+
+// Run checks a store with one subtest per case, each on a harness of its own.
+// newHarness may use t.Cleanup to close what it opened.
+func Run(t *testing.T, newHarness func(t *testing.T) *Harness) {
+	t.Helper()
+	run(t, func(t *testing.T, f func(*testing.T, *Harness)) { f(t, newHarness(t)) })
+}
+
+// RunInBubble is Run with each case, newHarness included, inside a
+// testing/synctest bubble of its own. Leave Harness.Elapse nil there unless the
+// store has a clock of its own.
+func RunInBubble(t *testing.T, newHarness func(t *testing.T) *Harness) {
+	t.Helper()
+	run(t, func(t *testing.T, f func(*testing.T, *Harness)) {
+		synctest.Test(t, func(t *testing.T) { f(t, newHarness(t)) })
+	})
+}
+
+// run takes the surroundings of a case as a function, because a bubble must lie
+// inside the subtest and around the harness.
+func run(t *testing.T, within func(*testing.T, func(*testing.T, *Harness))) {
+	t.Helper()
+	var report Report
+	for _, c := range Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			within(t, func(t *testing.T, h *Harness) {
+				r := c.Check(t.Context(), h)
+				report.add(r)
+				for _, f := range r.Failures {
+					t.Error(f)
+				}
+				if r.Skipped != "" {
+					t.Skip(r.Skipped)
+				}
+			})
+		})
+	}
+	t.Log(report.String())
+}
+
+// Check runs all cases, one after the other, on one harness. It needs no
+// testing.T, so that a deployed store can be checked. The error joins all
+// failures, each a *Failure, and the context's error if that ended the check
+// early; the report is never nil.
+func Check(ctx context.Context, h *Harness) (*Report, error) {
+	report := &Report{}
+	for _, c := range Cases() {
+		if ctx.Err() != nil {
+			stopped := fmt.Errorf("drivertest: stopped before %s: %w", c.Name, context.Cause(ctx))
+			return report, errors.Join(report.Err(), stopped)
+		}
+		report.add(c.Check(ctx, h))
+	}
+	return report, report.Err()
+}
+
+// Check runs one case. The harness can be used for the next case afterwards.
+func (c Case) Check(ctx context.Context, h *Harness) Result {
+	r := Result{Case: c}
+	store, err := h.store(0)
+	if err != nil {
+		r.Failures = append(r.Failures, c.failure("", fmt.Sprintf("opening the store: %v", err)))
+		return r
+	}
+	r.Engine = store.Caps().Engine
+	if r.Skipped = c.unmet(h, store.Caps()); r.Skipped != "" {
+		return r
+	}
+	t := newScene(ctx, c, h, store)
+	t.play()
+	r.Failures = t.failures
+	return r
+}

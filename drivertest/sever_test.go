@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package drivertest_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/drivertest"
+)
+
+// line is a store behind a line that can be cut. A call on a cut line gets no
+// answer; whether it was done is left open by doing half of them.
+type line struct {
+	driver.Store
+	cut   *atomic.Bool
+	calls atomic.Int64
+}
+
+type lineSession struct {
+	driver.Session
+	line *line
+}
+
+// over does a call over the line. A cut line still carries every other request;
+// it is the reply that never comes.
+func over[V any](ctx context.Context, l *line, do func(context.Context) (V, error)) (V, error) {
+	if !l.cut.Load() {
+		return do(ctx)
+	}
+	if l.calls.Add(1)%2 == 0 {
+		do(ctx)
+	}
+	<-ctx.Done()
+	var zero V
+	return zero, fmt.Errorf("%w: %w", driver.ErrUnknown, ctx.Err())
+}
+
+type opened struct {
+	session driver.Session
+	life    driver.Life
+}
+
+func (l *line) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Life, error) {
+	o, err := over(ctx, l, func(ctx context.Context) (opened, error) {
+		s, life, err := l.Store.Open(ctx, req)
+		return opened{lineSession{s, l}, life}, err
+	})
+	return o.session, o.life, err
+}
+
+func (l *line) Inspect(ctx context.Context, name string) (driver.Status, error) {
+	return over(ctx, l, func(ctx context.Context) (driver.Status, error) { return l.Store.Inspect(ctx, name) })
+}
+
+func (l *line) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
+	return over(ctx, l, func(ctx context.Context) (driver.Page, error) { return l.Store.List(ctx, q) })
+}
+
+func (l *line) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
+	return over(ctx, l, func(ctx context.Context) (driver.Token, error) { return l.Store.Break(ctx, name, token) })
+}
+
+func (l *line) SetLimit(ctx context.Context, name string, limit int64) error {
+	_, err := over(ctx, l, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.Store.SetLimit(ctx, name, limit)
+	})
+	return err
+}
+
+func (s lineSession) KeepAlive(ctx context.Context) (driver.Life, error) {
+	return over(ctx, s.line, s.Session.KeepAlive)
+}
+
+func (s lineSession) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	return over(ctx, s.line, func(ctx context.Context) (driver.Outcome, error) { return s.Session.Attempt(ctx, c) })
+}
+
+func (s lineSession) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	return over(ctx, s.line, func(ctx context.Context) (driver.Removed, error) { return s.Session.Withdraw(ctx, w) })
+}
+
+func (s lineSession) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	return over(ctx, s.line, func(ctx context.Context) ([]bool, error) { return s.Session.Reclaim(ctx, held, last) })
+}
+
+func (s lineSession) Close(ctx context.Context) error {
+	_, err := over(ctx, s.line, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Session.Close(ctx) })
+	return err
+}
+
+func TestPassesOverALineThatCanBeCut(t *testing.T) {
+	drivertest.RunInBubble(t, func(*testing.T) *drivertest.Harness {
+		h := harness(nil)
+		open, cut := h.Open, &atomic.Bool{}
+		h.Open = func() (driver.Store, error) {
+			store, err := open()
+			return &line{Store: store, cut: cut}, err
+		}
+		h.Sever = func() func() {
+			cut.Store(true)
+			return func() { cut.Store(false) }
+		}
+		return h
+	})
+}
+
+// deafSession ignores the end of a context when its line is cut.
+type deafSession struct {
+	driver.Session
+	cut *atomic.Bool
+}
+
+type deafStore struct {
+	driver.Store
+	cut *atomic.Bool
+}
+
+func (s deafStore) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Life, error) {
+	session, life, err := s.Store.Open(ctx, req)
+	return deafSession{session, s.cut}, life, err
+}
+
+func (s deafSession) KeepAlive(ctx context.Context) (driver.Life, error) {
+	if s.cut.Load() {
+		select {}
+	}
+	return s.Session.KeepAlive(ctx)
+}
+
+func TestFindsACallThatDoesNotReturn(t *testing.T) {
+	h := harness(nil)
+	open, cut := h.Open, &atomic.Bool{}
+	h.Open = func() (driver.Store, error) {
+		store, err := open()
+		return deafStore{store, cut}, err
+	}
+	h.Sever = func() func() {
+		cut.Store(true)
+		return func() { cut.Store(false) }
+	}
+	h.Soon = 50 * time.Millisecond
+	for _, c := range drivertest.Cases() {
+		if c.Name != "X4/silent engine" {
+			continue
+		}
+		if res := c.Check(t.Context(), h); len(res.Failures) != 1 {
+			t.Errorf("got failures %v, want one about KeepAlive", res.Failures)
+		}
+	}
+}

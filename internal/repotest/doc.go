@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package repotest tests the repository itself: what a reviewer would
+// otherwise have to remember. It has no code outside its tests.
+//
+// Each check is a pure function from a tree of files to complaints, so it can
+// be fed a small bad tree and be seen to complain. A second test runs it on
+// the real tree:
+//
+//	git ls-files ──▶ tree ──▶ check(tree) ──▶ "file:line: what, and what to do"
+//	    (or a walk)    ▲
+//	 treeOf("a.go", "package a") in the tests of the checks
+//
+// The checks, one file each:
+//
+//   - docs: packages and exported names have comments
+//   - modules: no replace, no requirement in the root
+//   - imports: who may import what, with the reason
+//   - size: files under 400 lines, functions under 60
+//   - licence: the SPDX line
+//   - links: relative links lead somewhere
+//   - private: nothing of the machine it was written on
+//   - spec: every clause has its test
+//   - examples: checked output, and the README shows real code
+//   - decisions: numbered without gaps, with the four headings
+//   - claims: no promise that no lock can keep
+//
+// An exception is a line in a table with its reason, never a special comment
+// in the file that breaks the rule.
+package repotest
