@@ -42,21 +42,24 @@ func (h *handle) get(ctx context.Context, try bool) (*Lease, error) {
 	if l, err := reenter(ctx, h.c, h.name, terms); l != nil || err != nil {
 		return l, err
 	}
-	sh, err := h.c.shard(h.name)
-	if err != nil {
-		return nil, err
-	}
+	sh := h.sh
 	d := &drive{c: h.c, sh: sh, name: h.name, terms: terms, try: try}
+	if h.c.watched() {
+		d.began = h.c.clock.Sent()
+	}
 	sh.mu.Lock()
+	if sh.closed {
+		sh.mu.Unlock()
+		return nil, ErrClosed
+	}
 	ln := sh.line(h.name)
 	if try {
-		if g := ln.exclusive; g != nil && !sharesReentry(g.claim.Terms, terms) {
-			err := busyHere(g)
-			sh.mu.Unlock()
-			return nil, err
-		}
+		busy := ln.busyFor(terms)
 		sh.tidy(ln)
 		sh.mu.Unlock()
+		if busy != nil {
+			return nil, d.named(ctx, busy)
+		}
 		return d.once(ctx)
 	}
 	if terms.Reentry != "" {
@@ -71,25 +74,16 @@ func (h *handle) get(ctx context.Context, try bool) (*Lease, error) {
 		d.ln = ln
 		return d.run(ctx)
 	}
-	w := &waiter{terms: terms, ready: make(chan turn, 1)}
+	w := h.c.newWaiter(terms)
 	ln.push(w)
+	var holder *Holder
+	if h.c.watched() {
+		holder = ln.holder()
+	}
 	sh.mu.Unlock()
 	d.ln = ln
+	d.waiting(nil, holder)
 	return d.wait(ctx, w)
-}
-
-// sharesReentry says whether b may be granted beside an exclusive a.
-func sharesReentry(a, b *driver.Terms) bool {
-	return a.Reentry != "" && a.Reentry == b.Reentry && b.Mode == driver.Exclusive
-}
-
-// busyHere names ourselves as the holder, without a round trip.
-func busyHere(g *grant) error {
-	t := g.claim.Terms
-	return &BusyError{Name: g.claim.Name, Holders: []Holder{{
-		Claim: driver.ClaimID{Session: g.s.id, Seq: g.claim.Seq}, Token: g.token, Mode: t.Mode, Weight: t.Weight,
-		Record: *t.Record, Age: g.s.c.clock.Sent().Sub(g.granted),
-	}}}
 }
 
 // drive is one acquisition while it makes the calls for its line.
@@ -111,35 +105,40 @@ type drive struct {
 
 // wait waits for a turn in the local line.
 func (d *drive) wait(ctx context.Context, w *waiter) (*Lease, error) {
-	if d.c.watched() {
-		d.began = d.c.clock.Sent()
-		d.told = true
-		d.c.emit(Event{Kind: LeaseWaiting, Shard: d.sh.id, Name: d.name})
-	}
-	var t turn
-	select {
-	case t = <-w.ready:
-	case <-ctx.Done():
-		d.sh.mu.Lock()
-		dropped := d.ln.drop(w)
-		d.sh.mu.Unlock()
-		if dropped {
-			return nil, ctxError(ctx)
-		}
-		// The turn came at the same moment. It is somebody else's chance: hand
-		// it on, or those behind would wait for ever.
-		t = <-w.ready
-		d.passOn(t)
+	t, ok := d.turn(ctx, w)
+	d.c.recycle(w)
+	switch {
+	case !ok:
 		return nil, ctxError(ctx)
-	}
-	if t.err != nil {
+	case t.err != nil:
 		return nil, t.err
-	}
-	if t.lease != nil {
+	case t.lease != nil:
 		t.lease.base = ctx
 		return t.lease, nil
 	}
 	return d.run(ctx)
+}
+
+// turn returns the waiter's turn, or false if ctx ended first.
+func (d *drive) turn(ctx context.Context, w *waiter) (turn, bool) {
+	done := ctx.Done()
+	if done == nil {
+		return <-w.ready, true // cheaper than a select
+	}
+	select {
+	case t := <-w.ready:
+		return t, true
+	case <-done:
+	}
+	d.sh.mu.Lock()
+	dropped := d.ln.drop(w)
+	d.sh.mu.Unlock()
+	if !dropped {
+		// The turn came at the same moment. It is somebody else's chance: hand
+		// it on, or those behind would wait for ever.
+		d.passOn(<-w.ready)
+	}
+	return turn{}, false
 }
 
 // passOn hands an unwanted turn to the next.
@@ -156,9 +155,6 @@ func (d *drive) passOn(t turn) {
 // run makes the calls until the claim is granted, ctx ends or the store
 // refuses for good.
 func (d *drive) run(ctx context.Context) (*Lease, error) {
-	if d.began == 0 {
-		d.began = d.c.clock.Sent()
-	}
 	for {
 		s, err := d.sh.enter(ctx)
 		if err == nil {
@@ -186,7 +182,7 @@ func (d *drive) on(ctx context.Context, s *session) (*Lease, error) {
 		}
 		d.bad = 0
 		for out.State == driver.Queued || out.State == driver.Busy {
-			d.waiting(s, out)
+			d.waiting(s, firstHolder(out.Holders))
 			var pushed driver.Outcome
 			if pushed, gen, err = d.await(ctx, p, out); err != nil {
 				return nil, err
@@ -334,14 +330,14 @@ func (d *drive) giveUp(err error) error {
 }
 
 // waiting tells once that the acquisition has to wait, and for whom.
-func (d *drive) waiting(s *session, out driver.Outcome) {
+func (d *drive) waiting(s *session, holder *Holder) {
 	if d.told || !d.c.watched() {
 		return
 	}
 	d.told = true
-	var holder *Holder
-	if len(out.Holders) > 0 {
-		holder = &out.Holders[0]
+	e := Event{Kind: LeaseWaiting, Shard: d.sh.id, Name: d.name, Holder: holder}
+	if s != nil {
+		e.Session = s.id
 	}
-	d.c.emit(Event{Kind: LeaseWaiting, Shard: d.sh.id, Session: s.id, Name: d.name, Holder: holder})
+	d.c.emit(e)
 }

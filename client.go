@@ -22,6 +22,8 @@ type Client struct {
 	record *driver.Record // what every holder record begins with
 	plain  *wish          // of a Mutex without options, shared by all of them
 
+	waiters sync.Pool // of *waiter
+
 	mu     sync.Mutex
 	closed bool
 	shards map[string]*shard
@@ -115,19 +117,16 @@ func (c *Client) Close(ctx context.Context) error {
 }
 
 // shard returns what this client knows of the shard that keeps name.
-func (c *Client) shard(name string) (*shard, error) {
+func (c *Client) shard(name string) *shard {
 	id := c.store.Shard(name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return nil, ErrClosed
-	}
 	sh := c.shards[id]
 	if sh == nil {
-		sh = &shard{c: c, id: id, lines: map[string]*line{}}
+		sh = &shard{c: c, id: id, closed: c.closed, lines: map[string]*line{}}
 		c.shards[id] = sh
 	}
-	return sh, nil
+	return sh
 }
 
 // background starts a goroutine that Close waits for. It returns false if the

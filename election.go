@@ -82,13 +82,13 @@ func (e *Election) serve(ctx context.Context, l *Lease, lead func(context.Contex
 		err = errors.Join(err, lostIt)
 	}()
 	err = lead(termCtx, l)
-	cause := context.Cause(termCtx)
 	switch {
 	case ctx.Err() != nil:
 		return false, errors.Join(ctxError(ctx), unlessIs(err, ctx.Err()))
-	case errors.Is(cause, ErrLost), errors.Is(cause, ErrResigned):
-		// lead was told to stop. An error that is not about that is its own.
-		err = unlessIs(unlessIs(err, context.Canceled), cause)
+	case errors.Is(l.Err(), ErrLost), errors.Is(context.Cause(termCtx), ErrResigned):
+		// The lease is asked too: lead may have seen the loss there before its
+		// context said so. An error that is about neither is lead's own.
+		err = unlessIs(unlessIs(unlessIs(err, context.Canceled), ErrLost), ErrResigned)
 		return err == nil, err
 	}
 	return false, err
@@ -110,7 +110,8 @@ func (e *Election) setTerm(t *term) {
 
 // Resign ends the term of this process, if it leads: it ends the context of
 // lead, and waits, as long as ctx allows, until lead has returned and the lock
-// was given back. Run then campaigns again, behind those who wait.
+// was given back. Run then campaigns again, behind those who wait. Inside lead
+// simply return instead: Resign would wait for itself.
 func (e *Election) Resign(ctx context.Context) error {
 	e.lock.Lock()
 	t := e.term

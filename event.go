@@ -86,7 +86,7 @@ func (k EventKind) String() string {
 // Event is one transition.
 type Event struct {
 	Kind EventKind
-	// Shard is set for all, Session as well.
+	// Shard is set for all, Session for all but waiting in the client's line.
 	Shard   string
 	Session driver.SessionID
 	// Name and Token are set for leases and claims.

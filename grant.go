@@ -16,6 +16,7 @@ type grant struct {
 	s      *session
 	claim  driver.Claim
 	token  Token // the store's; leases add an index
+	ln     *line // whose exclusive it is, nil if it is none
 	leases *Lease
 	// prev and next link the grants of the session.
 	prev, next *grant
@@ -81,8 +82,12 @@ func (g *grant) tell(cause error) {
 	g.s.sh.mu.Unlock()
 	for l := leases; l != nil; {
 		next := l.next
-		l.next = nil
 		l.cancelContext(cause)
+		l = next
+	}
+	for l := leases; l != nil; {
+		next := l.next
+		l.next = nil
 		l.emit(LeaseLost, cause)
 		l = next
 	}
@@ -93,7 +98,7 @@ func (g *grant) vacate() {
 	sh := g.s.sh
 	sh.mu.Lock()
 	var stale *pending
-	if ln := sh.lines[g.claim.Name]; ln != nil && ln.exclusive == g {
+	if ln := g.ln; ln != nil && ln.exclusive == g {
 		ln.exclusive = nil
 		stale = sh.baton(ln)
 	}
@@ -106,16 +111,16 @@ func (g *grant) vacate() {
 func (g *grant) lose(cause error) {
 	g.s.sh.mu.Lock()
 	ok := g.detach()
-	if ok {
-		// The store may not have come to its end yet; it does no harm to say
-		// that we have.
-		g.s.sweepUp(driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, Bury: g.unsure})
-	}
 	g.s.sh.mu.Unlock()
-	if ok {
-		g.tell(cause)
-		g.vacate()
+	if !ok {
+		return
 	}
+	// The holder first: the withdrawal may let somebody else in.
+	g.tell(cause)
+	g.s.sh.mu.Lock()
+	g.s.sweepUp(driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, Bury: g.unsure})
+	g.s.sh.mu.Unlock()
+	g.vacate()
 }
 
 // endHeap is a heap of grants by their own end: with it a million fixed leases

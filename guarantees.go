@@ -71,6 +71,7 @@ func (g Guarantees) String() string {
 	line("Two holders do not overlap in time while clocks drift less than %.3g %% and are not stepped.", g.Drift*100)
 	line("A holder whose process runs is told %v before the store may give its lock away.", g.Told)
 	line("The locks of a process that dies are free after %v.", g.TTL)
+	line("A lease that an operator breaks is free at once; its holder is told at the next renewal.")
 	switch {
 	case g.Grace:
 		line("After a crash or failover of the engine holders keep their locks, and nothing new is granted until every earlier one must have ended.")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/timing"
@@ -20,8 +21,8 @@ var ErrNotArmed = errors.New("fencelock: latch is not armed, call Arm first")
 // counts once.
 //
 // Each party that has not reported is a kept lock, name#party, in the way of
-// those who wait; a report breaks it. The kept lock name#armed says that all of
-// them are there.
+// those who wait; a report breaks it. The kept lock name# says that all of them
+// are there.
 type CountDownLatch struct {
 	c       *Client
 	name    string
@@ -38,7 +39,14 @@ func (c *Client) CountDownLatch(name string, keep time.Duration, parties ...stri
 
 func (l *CountDownLatch) party(p string) string { return l.name + "#" + p }
 
+// mark is the lock that is kept while the latch is armed; no party has an empty
+// name.
+func (l *CountDownLatch) mark() string { return l.party("") }
+
 func (l *CountDownLatch) check() error {
+	if slices.Contains(l.parties, "") {
+		return fmt.Errorf("fencelock: latch %q: a party has an empty name", l.name)
+	}
 	if l.keep <= 0 || len(l.parties) == 0 {
 		return fmt.Errorf("fencelock: latch %q: keep is %v and parties are %d, both must be positive", l.name, l.keep, len(l.parties))
 	}
@@ -56,7 +64,7 @@ func (l *CountDownLatch) Arm(ctx context.Context) error {
 		return err
 	}
 	for n := 1; ; n++ {
-		lease, err := l.c.Mutex(l.party("armed")).TryLock(ctx)
+		lease, err := l.c.Mutex(l.mark()).TryLock(ctx)
 		if err == nil {
 			return l.arm(ctx, lease)
 		}
@@ -77,6 +85,9 @@ func (l *CountDownLatch) Arm(ctx context.Context) error {
 // whoever arms next finds some of them there and goes on.
 func (l *CountDownLatch) arm(ctx context.Context, armed *Lease) error {
 	for _, p := range l.parties {
+		if err := armed.Err(); err != nil {
+			return err // somebody else may be arming now
+		}
 		lease, err := l.c.Mutex(l.party(p)).TryLock(ctx)
 		switch {
 		case err == nil:
@@ -95,6 +106,9 @@ func (l *CountDownLatch) arm(ctx context.Context, armed *Lease) error {
 func (l *CountDownLatch) CountDown(ctx context.Context, party string) error {
 	if err := l.check(); err != nil {
 		return err
+	}
+	if !slices.Contains(l.parties, party) {
+		return fmt.Errorf("fencelock: latch %q has no party %q, it has %q", l.name, party, l.parties)
 	}
 	armed, err := l.armed(ctx)
 	if err != nil {
@@ -169,6 +183,6 @@ func (l *CountDownLatch) Remaining(ctx context.Context) ([]string, error) {
 }
 
 func (l *CountDownLatch) armed(ctx context.Context) (bool, error) {
-	st, err := l.c.Inspect(ctx, l.party("armed"))
+	st, err := l.c.Inspect(ctx, l.mark())
 	return err == nil && kept(st) != nil, err
 }

@@ -159,7 +159,7 @@ func (l *Lease) unlock(ctx context.Context, keep time.Duration) error {
 		defer g.s.sh.mu.Unlock()
 		return l.answer()
 	}
-	var rest *release
+	var rest release
 	kind, now := LeaseReleased, g.s.c.clock.Recent()
 	if now >= l.deadline() {
 		kind, l.cause = LeaseLost, l.overdue()
@@ -168,16 +168,21 @@ func (l *Lease) unlock(ctx context.Context, keep time.Duration) error {
 		l.cause = ErrReleased
 		l.state.Store(leaseReleased)
 	}
-	cause := l.cause
+	cause, held := l.cause, l.held
 	if g.dropLease(l); g.leases == nil && kind == LeaseReleased {
 		rest = g.release(keep, now)
 	}
 	g.s.sh.mu.Unlock()
 	// Whoever works under the lease's context is told before the next holder
 	// is let in.
-	l.cancelContext(cause)
+	if held != nil {
+		held.cancel(cause)
+	}
 	l.emit(kind, cause)
 	err := rest.finish(ctx)
+	if err == nil && kind == LeaseReleased {
+		return nil
+	}
 	g.s.sh.mu.Lock()
 	defer g.s.sh.mu.Unlock()
 	if err != nil {
@@ -211,31 +216,39 @@ func reenter(ctx context.Context, c *Client, name string, want *driver.Terms) (*
 		return nil, nil // a semaphore counts, it does not recognise
 	}
 	for n := leaseFrom(ctx); n != nil; n = n.outer {
-		l := n.lease
-		if l.g.s.c != c || l.Name() != name || l.g.claim.Terms.Limit > 0 {
-			continue
-		}
-		l.g.s.sh.mu.Lock()
-		defer l.g.s.sh.mu.Unlock()
-		if l.g.claim.Terms.Mode == driver.Shared && want.Mode == driver.Exclusive {
-			return nil, &Error{Op: "lock", Name: name, Engine: c.caps.Engine, Err: ErrUpgrade}
-		}
-		if l.state.Load() != leaseHeld || c.clock.Now() >= l.deadline() {
-			if l.state.Load() == leaseReleased {
-				continue // of an acquisition that is over: acquire anew
+		if l := n.lease; l.g.s.c == c && l.Name() == name {
+			if inner, err := l.again(ctx, want); inner != nil || err != nil {
+				return inner, err
 			}
-			return nil, l.overdue()
 		}
-		inner := l.g.newLease(ctx, l.token)
-		inner.inner = true
-		return inner, nil
 	}
 	return nil, nil
 }
 
+// again makes a further lease on the same grant. It returns nil, and no error,
+// if the lease was unlocked: an outer one may still be held.
+func (l *Lease) again(ctx context.Context, want *driver.Terms) (*Lease, error) {
+	c, terms := l.g.s.c, l.g.claim.Terms
+	l.g.s.sh.mu.Lock()
+	defer l.g.s.sh.mu.Unlock()
+	switch {
+	case terms.Limit > 0 || l.state.Load() == leaseReleased:
+		return nil, nil
+	case l.cause != nil:
+		return nil, l.cause
+	case c.clock.Now() >= l.deadline():
+		return nil, l.overdue()
+	case terms.Mode == driver.Shared && want.Mode == driver.Exclusive:
+		return nil, &Error{Op: "lock", Name: l.Name(), Engine: c.caps.Engine, Err: ErrUpgrade}
+	}
+	inner := l.g.newLease(ctx, l.token, l.since)
+	inner.inner = true
+	return inner, nil
+}
+
 // newLease puts a lease on the grant. Wants sh.mu.
-func (g *grant) newLease(base context.Context, token Token) *Lease {
-	l := &Lease{g: g, token: token, base: base, since: g.s.c.clock.Sent(), next: g.leases}
+func (g *grant) newLease(base context.Context, token Token, since clock.Instant) *Lease {
+	l := &Lease{g: g, token: token, base: base, since: since, next: g.leases}
 	g.leases = l
 	return l
 }

@@ -32,6 +32,25 @@ type waiter struct {
 	ready      chan turn // one turn is sent, ever
 }
 
+// newWaiter returns a waiter, used before if there is one: under contention every
+// acquisition needs one. They are kept by the client and not for all, because a
+// channel made in a synctest bubble must stay in it.
+func (c *Client) newWaiter(terms *driver.Terms) *waiter {
+	w, _ := c.waiters.Get().(*waiter)
+	if w == nil {
+		w = &waiter{ready: make(chan turn, 1)}
+	}
+	w.terms = terms
+	return w
+}
+
+// recycle is for a waiter that is in no line and whose turn was taken, or never
+// given.
+func (c *Client) recycle(w *waiter) {
+	w.terms = nil
+	c.waiters.Put(w)
+}
+
 // turn is what a waiter gets: a lease, an error, or, with neither, the task of
 // driving the line.
 type turn struct {

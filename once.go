@@ -49,8 +49,8 @@ type Once struct {
 
 // Once returns a handle. keep is how long the mark of an occurrence stays: longer
 // than any replica can be late. With the option MinHold of the same length an
-// occurrence whose process died in the middle is not run again either. It does
-// no I/O.
+// occurrence is not run again either if its process died in the middle or it
+// failed: it then counts as run for that long. It does no I/O.
 func (c *Client) Once(name string, keep time.Duration, opts ...Option) *Once {
 	return &Once{c: c, name: name, keep: keep, opts: opts}
 }

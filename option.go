@@ -99,6 +99,7 @@ func Label(key, value string) Option {
 // to ask for. It does no I/O.
 type handle struct {
 	c    *Client
+	sh   *shard
 	name string
 	wish *wish
 	err  error
@@ -110,7 +111,7 @@ func (c *Client) handle(name string, want driver.Terms, opts []Option) handle {
 		return handle{c: c, name: name, err: err}
 	}
 	if len(opts) == 0 && want == (driver.Terms{Weight: 1}) {
-		return handle{c: c, name: name, wish: c.plain}
+		return handle{c: c, sh: c.shard(name), name: name, wish: c.plain}
 	}
 	rec := *c.record
 	want.Record = &rec
@@ -120,7 +121,7 @@ func (c *Client) handle(name string, want driver.Terms, opts []Option) handle {
 			return handle{c: c, name: name, err: fmt.Errorf("fencelock: %q: %w", name, err)}
 		}
 	}
-	return handle{c: c, name: name, wish: w, err: c.supported(name, w)}
+	return handle{c: c, sh: c.shard(name), name: name, wish: w, err: c.supported(name, w)}
 }
 
 // supported says early what the store cannot do.
@@ -152,7 +153,9 @@ func (h *handle) terms(ctx context.Context) *driver.Terms {
 		return &h.wish.terms
 	}
 	t, rec := h.wish.terms, *h.wish.terms.Record
-	rec.Trace = parent(ctx)
+	if rec.Trace = parent(ctx); len(rec.Trace) > maxTrace {
+		rec.Trace = ""
+	}
 	t.Record = &rec
 	return &t
 }
@@ -173,11 +176,18 @@ func checkName(name string) error {
 	return nil
 }
 
+const (
+	// maxTrace is more than a W3C traceparent has; anything longer is none.
+	maxTrace = 64
+	// traceRoom is kept free for it in every record.
+	traceRoom = maxTrace + len(`"trace":"",`)
+)
+
 // checkRecord keeps holder records small: every waiter and every list reads them.
 func checkRecord(r *driver.Record) error {
 	b, err := json.Marshal(r)
-	if err == nil && len(b) > driver.MaxRecordBytes {
-		err = fmt.Errorf("owner, reason and labels take %d bytes, at most %d are kept: shorten them", len(b), driver.MaxRecordBytes)
+	if most := driver.MaxRecordBytes - traceRoom; err == nil && len(b) > most {
+		err = fmt.Errorf("owner, reason and labels take %d bytes, at most %d are kept: shorten them", len(b), most)
 	}
 	return err
 }

@@ -121,7 +121,7 @@ func (o *Options) check(caps driver.Caps) error {
 	if o.TTL < 0 || (caps.MaxTTL > 0 && o.TTL > caps.MaxTTL) || o.TTL < caps.MinTTL {
 		bad("Options.TTL is %v, the %s store takes %v to %v", o.TTL, caps.Engine, caps.MinTTL, caps.MaxTTL)
 	}
-	if o.Drift < 0 || o.Drift >= 0.5 {
+	if !(o.Drift >= 0 && o.Drift < 0.5) { // NaN too
 		bad("Options.Drift is %v, it is a share of the TTL below 0.5", o.Drift)
 	}
 	if trust := timing.Trust(o.TTL, o.Drift, o.Margin); o.Margin < 0 || trust < o.TTL/2 {

@@ -54,18 +54,18 @@ func (d *drive) settleIn(ctx context.Context, p *pending, out driver.Outcome, ge
 		}
 	}
 	g.attach()
-	l := g.newLease(ctx, g.nextToken())
+	l := g.newLease(ctx, g.nextToken(), now)
 	ln := d.ln
 	if ln == nil { // a try: it takes the line only if that is nobody's
 		if ln = d.sh.line(d.name); d.terms.Mode == driver.Exclusive && d.terms.Reentry == "" && ln.idle() {
-			ln.exclusive = g
+			ln.exclusive, g.ln = g, ln
 		}
 		d.sh.tidy(ln)
 		return l, nil
 	}
 	ln.pending = nil
 	if d.terms.Mode == driver.Exclusive {
-		ln.exclusive = g
+		ln.exclusive, g.ln = g, ln
 		ln.driven = false
 		return l, nil
 	}
@@ -83,7 +83,7 @@ func readTogether(ln *line, g *grant) (leases []*Lease) {
 		return nil
 	}
 	for ln.first != nil && sameWish(ln.first.terms, t) && g.index < driver.TokenStep-1 {
-		l := g.newLease(context.Background(), g.nextToken())
+		l := g.newLease(context.Background(), g.nextToken(), g.granted)
 		ln.pop().ready <- turn{lease: l}
 		leases = append(leases, l)
 	}
@@ -100,20 +100,20 @@ type release struct {
 	what  driver.Withdrawal
 }
 
-// release decides what becomes of the grant. It returns nil if it has ended
-// already. Wants sh.mu.
-func (g *grant) release(keep time.Duration, now clock.Instant) *release {
-	ln := g.s.sh.lines[g.claim.Name]
+// release decides what becomes of the grant: nothing if it has ended already.
+// Wants sh.mu.
+func (g *grant) release(keep time.Duration, now clock.Instant) release {
 	if g.gone || !g.s.open {
-		return nil
+		return release{}
 	}
+	ln := g.ln
 	if keep == 0 && ln != nil && g.mayPass(ln, now) {
 		g.passes++
-		return &release{g: g, next: ln.pop(), lease: g.newLease(context.Background(), g.nextToken())}
+		return release{g: g, next: ln.pop(), lease: g.newLease(context.Background(), g.nextToken(), now)}
 	}
 	g.detach()
 	g.s.users++
-	r := &release{g: g, what: driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, KeepFor: keep, Bury: g.unsure}}
+	r := release{g: g, what: driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, KeepFor: keep, Bury: g.unsure}}
 	if ln != nil && ln.exclusive == g {
 		// Until the store has answered the line is ours: the next attempt would
 		// only find our own claim in its way.
@@ -134,9 +134,9 @@ func (g *grant) mayPass(ln *line, now clock.Instant) bool {
 		t.MinHold == 0 && t.MaxHold == 0 && t.Reentry == ""
 }
 
-// finish does it. A nil r is fine.
+// finish does it. A zero r is fine.
 func (r *release) finish(ctx context.Context) error {
-	if r == nil {
+	if r.g == nil {
 		return nil
 	}
 	if r.next != nil {
@@ -156,23 +156,15 @@ func (r *release) finish(ctx context.Context) error {
 	return err
 }
 
-// wasForgotten says whether the store lost its memory during the session: what
-// it does not know then need not have been taken from us.
-func (s *session) wasForgotten() bool {
-	s.sh.mu.Lock()
-	defer s.sh.mu.Unlock()
-	return s.gen > 0
-}
-
 // giveBack withdraws a grant on behalf of Unlock.
 func (s *session) giveBack(ctx context.Context, w driver.Withdrawal) error {
 	found, err := s.callWithdraw(ctx, w)
 	switch {
-	case err == nil && (found == driver.WasGranted || w.Bury || s.wasForgotten()):
+	case err == nil && found != driver.WasBroken:
+		// Absent is fine: we trusted it to this moment, so the withdrawal was
+		// only sent or executed twice.
 		return nil
 	case err == nil:
-		// We trusted it to this moment and the store had it no longer: somebody
-		// broke it.
 		return &Error{Op: "unlock", Name: w.Name, Engine: s.c.caps.Engine, Err: lost(ErrBroken)}
 	case errors.Is(err, driver.ErrGone):
 		s.gone(err)

@@ -14,8 +14,9 @@ import (
 
 // RWMutex is a lock that either one writer or any number of readers have. Turns
 // are in the order of asking: readers that came before a writer are let in
-// together, readers that came after it wait for it, so neither side starves. A
-// Mutex of the same name is its write lock. It is a cheap handle.
+// together, readers that came after it wait for it, so neither side starves.
+// Readers of one process that wait together count as having come with the first
+// of them. A Mutex of the same name is its write lock. It is a cheap handle.
 type RWMutex struct{ r, w handle }
 
 // RWMutex returns a handle for the lock of that name. It does no I/O; a bad name

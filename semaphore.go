@@ -28,7 +28,9 @@ func (c *Client) Semaphore(name string, limit int64, opts ...Option) *Semaphore 
 	return &Semaphore{c: c, name: name, limit: limit, opts: opts}
 }
 
-// Acquire waits until weight more fits and returns a lease of that weight.
+// Acquire waits until weight more fits and returns a lease of that weight, which
+// must be between 1 and the handle's own limit. If the stored limit is below it,
+// it takes all of that one.
 func (s *Semaphore) Acquire(ctx context.Context, weight int64) (*Lease, error) {
 	h := s.handle(weight)
 	return h.acquire(ctx, false)

@@ -9,10 +9,56 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
+// busyFor says whether a try is answered without asking the store: the lock is
+// in this client, or others of this client wait for it and a try must not take
+// their turn. Only an exclusive try can know: shared ones may well fit. Wants
+// sh.mu.
+func (ln *line) busyFor(t *driver.Terms) *BusyError {
+	switch {
+	case t.Reentry != "":
+		return nil
+	case ln.exclusive != nil:
+		return &BusyError{Name: ln.name, Holders: []Holder{*ln.holder()}}
+	case t.Mode == driver.Exclusive && (ln.driven || ln.first != nil):
+		return &BusyError{Name: ln.name}
+	}
+	return nil
+}
+
+// holder is this client as the holder of the lock, nil if it is not. Wants
+// sh.mu.
+func (ln *line) holder() *Holder {
+	g := ln.exclusive
+	if g == nil {
+		return nil
+	}
+	t := g.claim.Terms
+	return &Holder{
+		Claim: driver.ClaimID{Session: g.s.id, Seq: g.claim.Seq}, Token: g.token, Mode: t.Mode, Weight: t.Weight,
+		Reentry: t.Reentry, Record: *t.Record, Age: g.s.c.clock.Sent().Sub(g.granted),
+	}
+}
+
+func firstHolder(holders []Holder) *Holder {
+	if len(holders) == 0 {
+		return nil
+	}
+	return &holders[0]
+}
+
+// named asks the store for the holder if we do not know it.
+func (d *drive) named(ctx context.Context, busy *BusyError) error {
+	if len(busy.Holders) == 0 {
+		if st, err := d.c.Inspect(ctx, d.name); err == nil {
+			busy.Holders = st.Holders[:min(len(st.Holders), driver.MaxHoldersTold)]
+		}
+	}
+	return busy
+}
+
 // once makes one attempt that never waits for a holder. It stands in no line:
 // a try must neither take the turn of somebody who waits nor wait for it.
 func (d *drive) once(ctx context.Context) (*Lease, error) {
-	d.began = d.c.clock.Sent()
 	for again := true; ; again = false {
 		l, err := d.tryOnce(ctx)
 		// A session that ended, or a store that lost its memory, is no answer

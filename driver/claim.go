@@ -31,8 +31,9 @@ type Terms struct {
 	// be at least 1.
 	Weight int64
 	// Limit is the weight that may be granted together, this claim's included,
-	// as far as this claim is concerned. 0 is no limit. A limit stored for the
-	// name with SetLimit replaces it.
+	// as far as this claim is concerned. 0 is no limit; otherwise it is
+	// guaranteed to be at least Weight. A limit stored for the name with
+	// SetLimit replaces it, and a claim heavier than that takes all of it.
 	Limit int64
 	// Reentry, if not empty, lets an exclusive claim join exclusive grants of
 	// the same Reentry, whatever their session, with the same token.
@@ -72,9 +73,9 @@ type Withdrawal struct {
 	// KeepFor leaves the lock taken for that long although its claim is gone:
 	// nobody holds it, nobody gets it. 0 frees it (but see Terms.MinHold).
 	KeepFor time.Duration
-	// Bury is set when an attempt of this claim may still be on its way. The
-	// store must then refuse it whenever it arrives (clause X3). Without it
-	// the store owes nothing to a later attempt.
+	// Bury is set when an attempt or a reclaim of this claim may still be on its
+	// way. The store must then refuse it whenever it arrives (clause X3).
+	// Without it the store owes nothing to a later attempt.
 	Bury bool
 }
 

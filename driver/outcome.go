@@ -55,17 +55,20 @@ const MaxHoldersTold = 4
 type Removed uint8
 
 const (
-	// WasAbsent: there was no such claim. After an earlier withdrawal of
-	// unknown outcome that means success.
+	// WasAbsent: there was no such claim. A withdrawal that was repeated, by
+	// the core or by a client library that sends again, ends so.
 	WasAbsent Removed = iota
 	// WasQueued: the claim was in line.
 	WasQueued
 	// WasGranted: the claim held the lock.
 	WasGranted
+	// WasBroken: an operator had broken the claim, and this is the first
+	// withdrawal since.
+	WasBroken
 )
 
 // String returns what was found, in lower case.
-func (r Removed) String() string { return [...]string{"absent", "queued", "granted"}[r] }
+func (r Removed) String() string { return [...]string{"absent", "queued", "granted", "broken"}[r] }
 
 // Life is what a store says of a session when it opens or is kept alive.
 type Life struct {

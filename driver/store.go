@@ -82,7 +82,8 @@ type Session interface {
 	// that lives on would keep it for ever.
 	Reclaim(ctx context.Context, held []Held, last bool) ([]bool, error)
 
-	// Close ends the session and with it every claim, granted or queued. After
-	// Close returned, no method but Close may be called.
+	// Close ends the session and with it every claim, granted or queued. Calls
+	// that come meanwhile or afterwards must return soon and grant nothing;
+	// ErrGone is the answer of choice.
 	Close(ctx context.Context) error
 }

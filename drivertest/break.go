@@ -100,8 +100,9 @@ func i4Told(t *scene) {
 	mustBeTold(t, "Open", s.resume().life, a)
 	b.withdraw()
 	mustBeTold(t, "KeepAlive after another claim's withdrawal", s.keepAlive(), a)
-	a.withdraw()
+	a.mustFind(driver.WasBroken)
 	mustBeTold(t, "KeepAlive after the withdrawal", s.keepAlive())
+	a.mustFind(driver.WasAbsent)
 	mustBeTold(t, "Open after the withdrawal", s.resume().life)
 }
 

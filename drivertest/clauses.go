@@ -51,6 +51,7 @@ var clauses = []Clause{
 	{"L3", "A stored limit replaces the claims' own; raising it grants to those in line, lowering it takes nothing away."},
 	{"L4", "Withdrawing a claim twice gives its weight back once."},
 	{"L5", "A heavy claim at the front is not overtaken by lighter ones behind it."},
+	{"L6", "A claim heavier than a stored limit takes all of it."},
 	{"H1", "MaxHold ends a grant however well its session lives, and Remaining says how much is left."},
 	{"H2", "MinHold keeps the lock taken after a withdrawal."},
 	{"H3", "MinHold keeps the lock taken after the session's end."},
@@ -68,5 +69,5 @@ var clauses = []Clause{
 	{"I1", "Inspect shows every holder with token, record, age and end, and the line in order."},
 	{"I2", "A free lock that nobody waits for is not listed and has neither holders nor waiters."},
 	{"I3", "List shows every held lock exactly once over its pages, and only those with the prefix."},
-	{"I4", "Break ends the grant with that token only, grants to the next, and tells the session by Life.Broken until withdrawn."},
+	{"I4", "Break ends the grant with that token only, grants to the next, and tells the session by Life.Broken until a withdrawal, which finds it broken."},
 }

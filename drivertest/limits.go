@@ -11,7 +11,6 @@ import (
 var limitCases = []spec{
 	{"L1", "together", all(sharing), l1Together},
 	{"L2", "within", all(sharing), l2Within},
-	{"L2", "too heavy", all(sharing), l2TooHeavy},
 	{"L2", "from the line", all(sharing, queue), l2FromTheLine},
 	{"L2", "many at once", all(sharing), l2ManyAtOnce},
 	{"L3", "replaces", all(sharing), l3Replaces},
@@ -21,6 +20,8 @@ var limitCases = []spec{
 	{"L3", "no limit stays none", all(sharing), l3NoLimit},
 	{"L4", "back once", all(sharing), l4BackOnce},
 	{"L5", "not overtaken", all(sharing, queue), l5NotOvertaken},
+	{"L6", "takes all", all(sharing), l6TakesAll},
+	{"L6", "waits for all", all(sharing, queue), l6WaitsForAll},
 }
 
 func l1Together(t *scene) {
@@ -53,13 +54,6 @@ func l2Within(t *scene) {
 	one.s.close()
 	s.grant(name, share(1, 3)) // a session's end gives the weight back too
 	s.want(name, share(1, 3)).busy()
-}
-
-func l2TooHeavy(t *scene) {
-	name := t.name("lock")
-	s := t.open(name)
-	s.want(name, share(4, 3)).busy()
-	s.grant(name, share(3, 3))
 }
 
 func l2FromTheLine(t *scene) {
@@ -209,4 +203,22 @@ func l5NotOvertaken(t *scene) {
 	light.queuedAt(0)
 	heavy.withdraw()
 	t.mustHold(name, light)
+}
+
+func l6TakesAll(t *scene) {
+	name := t.name("lock")
+	t.setLimit(name, 2)
+	heavy := t.open(name).grant(name, share(5, 5))
+	t.open(name).want(name, share(1, 5)).busy()
+	heavy.withdraw()
+	t.open(name).grant(name, share(1, 5))
+}
+
+func l6WaitsForAll(t *scene) {
+	name := t.name("lock")
+	t.setLimit(name, 2)
+	light := t.open(name).grant(name, share(1, 5))
+	heavy := t.open(name).queue(name, share(5, 5))
+	light.withdraw()
+	t.mustHold(name, heavy)
 }

@@ -138,9 +138,11 @@ func (sh *shard) within(l *lock, t *driver.Terms) bool {
 	if stored, ok := sh.limits[l.name]; ok {
 		limit = stored
 	}
-	used := t.Weight
+	// A claim heavier than a limit that was lowered takes all of it: it would
+	// otherwise stand in everybody's way for ever.
+	used := min(t.Weight, limit)
 	for _, g := range l.grants {
-		used += g.claim.Terms.Weight
+		used += min(g.claim.Terms.Weight, limit)
 	}
 	return used <= limit
 }

@@ -143,15 +143,7 @@ func (sh *shard) reclaim(l *liveness, h driver.Held, now time.Time) bool {
 		sh.remove(e, now, 0)
 	}
 	lk := sh.lock(name)
-	for _, g := range slices.Clone(lk.grants) {
-		// A suspect grant with a lower token was released before ours was
-		// granted; the memory we woke up with is older than that.
-		if g.suspect && g.token < base && !together(g.claim.Terms, h.Claim.Terms) {
-			g.minEnd = time.Time{}
-			sh.remove(g, now, 0)
-		}
-	}
-	if !sh.fits(lk, h.Claim.Terms) || lk.exclusive() && lk.grants[0].token != base {
+	if !sh.makeRoom(lk, h, now) {
 		return false
 	}
 	e = &entry{live: l, claim: h.Claim, token: base}
@@ -163,6 +155,29 @@ func (sh *shard) reclaim(l *liveness, h driver.Held, now time.Time) bool {
 	}
 	sh.counter = max(sh.counter, int64(base)/driver.TokenStep)
 	return true
+}
+
+// makeRoom says whether a grant that is missing can be put back beside those
+// that are there.
+func (sh *shard) makeRoom(lk *lock, h driver.Held, now time.Time) bool {
+	sure := &lock{name: lk.name}
+	for _, g := range slices.Clone(lk.grants) {
+		switch {
+		case !g.suspect:
+			sure.grants = append(sure.grants, g)
+		case together(g.claim.Terms, h.Claim.Terms):
+			// It may have been released after the memory we woke up with, so
+			// its weight does not count: nothing new is granted meanwhile, and
+			// its session confirms it or drops it.
+		case g.token < h.Token.Base():
+			// It was released before ours was granted.
+			g.minEnd = time.Time{}
+			sh.remove(g, now, 0)
+		default:
+			sure.grants = append(sure.grants, g)
+		}
+	}
+	return sh.fits(sure, h.Claim.Terms) && !(sure.exclusive() && sure.grants[0].token != h.Token.Base())
 }
 
 func together(a, b *driver.Terms) bool { return a.Mode == driver.Shared && b.Mode == driver.Shared }

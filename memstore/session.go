@@ -123,6 +123,7 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 		return driver.WasAbsent, err
 	}
 	defer s.sh.mu.Unlock()
+	_, broken := l.broken[w.Seq]
 	delete(l.broken, w.Seq)
 	if w.Bury {
 		l.bury(w.Seq)
@@ -130,6 +131,9 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	s.sh.settle(w.Name, now)
 	defer s.sh.tidy(w.Name)
 	e := l.claims[w.Seq]
+	if broken {
+		return driver.WasBroken, nil
+	}
 	if e == nil || e.claim.Name != w.Name {
 		return driver.WasAbsent, nil
 	}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import "fmt"
+
+// Checker judges a history. It is a function of the history alone.
+type Checker struct {
+	Name string
+	// Says is what must hold, in one sentence.
+	Says  string
+	check func(*view, complain)
+}
+
+// complain tells of a violation. The acquisitions are those involved.
+type complain func(involved []*acq, format string, args ...any)
+
+// Checkers are all there are, in the order in which they are asked: those that
+// explain most come first.
+var Checkers = []Checker{
+	{"leak", "a closed client leaves no goroutine and no lease behind", checkLeak},
+	{"spin", "nobody calls the store without a pause", checkSpin},
+	{"tokens", "tokens are unique and rise in real time", checkTokens},
+	{"fence", "writes under tokens do not interleave, and a holder in time is not refused", checkFence},
+	{"overlap", "a holder is told before another gets the lock", checkOverlap},
+	{"survive", "a client that nothing was in the way of loses nothing", checkSurvive},
+	{"answers", "an error says what was so", checkAnswers},
+	{"stuck", "when the faults are over every lock is had within the bound", checkStuck},
+	{"wakeup", "no lock is free while somebody waits for it", checkWakeup},
+	{"fifo", "turns are in the order of arrival", checkFIFO},
+}
+
+// Violation is what a checker found.
+type Violation struct {
+	Checker string
+	What    string
+	Events  []Event // of the acquisitions involved
+}
+
+// maxPerChecker bounds how much one checker says about one history: the rest
+// are consequences.
+const maxPerChecker = 3
+
+// Check asks all checkers.
+func Check(h *History) (found []Violation) {
+	v := look(h)
+	for _, c := range Checkers {
+		n := 0
+		c.check(v, func(involved []*acq, format string, args ...any) {
+			if n++; n <= maxPerChecker {
+				found = append(found, Violation{c.Name, fmt.Sprintf(format, args...), v.events(involved)})
+			}
+		})
+	}
+	return found
+}
+
+// events returns the events of some acquisitions, in order.
+func (v *view) events(of []*acq) (out []Event) {
+	ids := map[int]bool{}
+	for _, a := range of {
+		ids[a.call.Acq] = true
+	}
+	for _, e := range v.h.Events {
+		if ids[e.Acq] {
+			out = append(out, e)
+		}
+	}
+	return out
+}

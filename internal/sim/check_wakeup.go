@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+)
+
+// checkWakeup: for no longer than a hand-over takes is a lock free while a
+// living waiter waits for it. It looks at the times in which nothing happens to
+// a name, and asks who has it and who waits then.
+func checkWakeup(v *view, bad complain) {
+	for name, acqs := range v.names {
+		marks := v.marks(acqs)
+		if v.h.Schedule.Weather == Amnesia {
+			v.starved(name, acqs, marks, bad)
+		}
+		for i := 1; i < len(marks); i++ {
+			from, to := marks[i-1], marks[i]
+			if bound := v.handover(from); to.at-from.at > bound {
+				if w := v.idle(acqs, from, to, bound); w != nil {
+					bad([]*acq{w}, "%s was free from %v to %v, longer than %v, while #%d waited", name, from.at, to.at, bound, w.call.Acq)
+				}
+			}
+		}
+	}
+}
+
+// starved looks, where the store loses its memory and all else is fine, for
+// somebody who waits longer than any loss can explain while nobody has the lock,
+// whatever else happens to the name meanwhile.
+func (v *view) starved(name string, acqs []*acq, marks []stamp, bad complain) {
+	bound := 5 * v.h.Schedule.T
+	for _, w := range acqs {
+		if w.returned != unmet && w.returned.at-w.called.at <= bound {
+			continue
+		}
+		var free time.Duration
+		for i := 1; i < len(marks); i++ {
+			from, to := marks[i-1], marks[i]
+			if !w.waits(from) || slices.ContainsFunc(acqs, func(a *acq) bool { return v.has(a, from) }) {
+				free = 0
+			} else if free += to.at - from.at; free > bound {
+				bad([]*acq{w}, "%s was free for %v until %v, longer than %v, while #%d waited", name, free, to.at, bound, w.call.Acq)
+				break
+			}
+		}
+	}
+}
+
+// marks returns the places where something happens to a name.
+func (v *view) marks(acqs []*acq) []stamp {
+	var marks []stamp
+	for _, a := range acqs {
+		for _, s := range []stamp{a.called, a.returned, a.told, a.unlock, a.unlocked, a.dead} {
+			if s != unmet {
+				marks = append(marks, s)
+			}
+		}
+		if end := v.keptUntil(a); end > 0 {
+			marks = append(marks, stamp{v.placeOf(end), end})
+		}
+	}
+	slices.SortFunc(marks, func(a, b stamp) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n)) })
+	return marks
+}
+
+// placeOf returns the order of the last event that is not after a time.
+func (v *view) placeOf(at time.Duration) int {
+	n, _ := slices.BinarySearchFunc(v.h.Events, at+1, func(e Event, at time.Duration) int { return cmp.Compare(e.At, at) })
+	return n - 1
+}
+
+// handover is how long a hand-over may take at a place in the history.
+func (v *view) handover(from stamp) time.Duration {
+	s := v.h.Schedule
+	pushed := time.Millisecond
+	if s.Store.NoPush || s.Store.NoQueue {
+		pushed = s.T / 16
+	}
+	switch {
+	case s.Weather == Calm || from.n >= v.clear.n:
+		return pushed
+	case s.Weather == Deaf:
+		return s.T*12/10 + pushed // the look that everybody takes besides
+	}
+	return never // the network is in the way
+}
+
+// idle returns somebody who waits from one place to the other although the lock
+// would fit all who want it.
+func (v *view) idle(acqs []*acq, from, to stamp, bound time.Duration) (waiter *acq) {
+	var weight, limit int64
+	exclusive, holders := false, 0
+	want := 0
+	for _, a := range acqs {
+		held := v.has(a, from)
+		waits := a.waits(from) && a.returned.n >= to.n && to.at > from.at
+		if !held && !waits {
+			continue
+		}
+		if waits {
+			want++
+			if waiter == nil {
+				waiter = a
+			}
+		} else {
+			holders++
+		}
+		weight += a.call.Weight
+		limit = a.call.Limit
+		exclusive = exclusive || a.call.Mode == driver.Exclusive
+	}
+	if want == 0 || (holders > 0 && (exclusive || (limit > 0 && weight > limit))) {
+		return nil
+	}
+	return waiter
+}
+
+// keptUntil is how long a MinHold may be in the way: also if the acquisition
+// gave up, because the store may have granted it just before; and with the time
+// of a look, because nothing is pushed when it ends. It is 0 if there is none.
+func (v *view) keptUntil(a *acq) time.Duration {
+	if a.call.Keep == 0 || a.returned == unmet {
+		return 0
+	}
+	return a.returned.at + a.call.Keep + v.h.Schedule.T*12/10
+}
+
+// has says whether the store may have a granted to somebody at a place where
+// faults are over: from its return until its unlock was confirmed, or for a TTL
+// if it never was.
+func (v *view) has(a *acq, s stamp) bool {
+	if a.returned.n > s.n {
+		return false
+	}
+	if s.at < v.keptUntil(a) {
+		return true
+	}
+	if !a.ok {
+		return false
+	}
+	switch {
+	case a.freed:
+		return s.n < a.unlocked.n
+	case errors.Is(a.cause, fencelock.ErrExpired):
+		return s.n < a.lost.n // withdrawn at once
+	}
+	return s.at < min(a.lost.at, a.dead.at, a.unlock.at)+2*v.h.Schedule.T
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// Kind says what an event is.
+type Kind uint8
+
+// The kinds of events. Called and Unlocking are written before the call,
+// Returned and Unlocked after it, so the place in the history is the order in
+// real time even where the fake clock stands still.
+const (
+	Called    Kind = iota // a worker asks for a lock
+	Returned              // the answer: OK with a token, or Err
+	Told                  // the lease's context ended; Err is the cause
+	Unlocking             // the worker gives the lease back
+	Unlocked              // the answer: OK, or Err
+	Reentered             // a lock under the lease's context: OK with a token, or Err
+	Read                  // the resource was read with the token: OK, N values seen
+	Wrote                 // the resource was written with the token: OK, as value N
+	Killed                // the client's process died
+	Closing               // the client is closed
+	Closed                // the answer: OK, or Err
+	Forgot                // the store lost its whole memory
+	Restored              // the store woke up with an older memory
+	Restarted             // the store restarted and forgot nothing
+	Stepped               // the store's clock jumped by D
+	Cleared               // the last fault is over and so are its consequences
+)
+
+// String returns the kind in lower case.
+func (k Kind) String() string {
+	return [...]string{"called", "returned", "told", "unlocking", "unlocked", "reentered", "read", "wrote",
+		"killed", "closing", "closed", "forgot", "restored", "restarted", "stepped", "cleared"}[k]
+}
+
+// Event is one line of a history. Its order is its place there.
+type Event struct {
+	At     time.Duration // since the schedule began
+	Kind   Kind
+	Client int // the fresh client of the end is one more than the last
+	Worker int
+	Acq    int // the acquisition it belongs to, from 1; 0: none
+	// Of Called, for the acquisition.
+	Name   string
+	Mode   driver.Mode
+	Weight int64
+	Limit  int64 // of a semaphore; 0: none
+	Try    bool
+	D      time.Duration // Called: the patience, Stepped: the step
+	Keep   time.Duration // Called: MinHold
+	// Of what came back.
+	Token driver.Token
+	OK    bool
+	N     int
+	Err   error
+}
+
+// String returns the event on one line.
+func (e Event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%9.4fs %-9s c%d.%d", e.At.Seconds(), e.Kind, e.Client, e.Worker)
+	if e.Acq != 0 {
+		fmt.Fprintf(&b, " #%d", e.Acq)
+	}
+	if e.Kind == Called {
+		fmt.Fprintf(&b, " %s %s", e.Name, e.Mode)
+		if e.Limit > 0 {
+			fmt.Fprintf(&b, " %d of %d", e.Weight, e.Limit)
+		}
+		if e.Try {
+			b.WriteString(" try")
+		}
+		if e.Keep > 0 {
+			fmt.Fprintf(&b, " keep %v", e.Keep)
+		}
+	}
+	if e.D != 0 {
+		fmt.Fprintf(&b, " %v", e.D)
+	}
+	if e.Token != 0 {
+		fmt.Fprintf(&b, " token %d+%d", e.Token/driver.TokenStep, e.Token%driver.TokenStep)
+	}
+	if e.Kind == Read || e.Kind == Wrote {
+		fmt.Fprintf(&b, " n=%d accepted=%v", e.N, e.OK)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, " %v", e.Err)
+	}
+	return b.String()
+}
+
+// Claim is what the tap saw of one claim in the store: when it first arrived
+// there and which token it got.
+type Claim struct {
+	Client        int
+	Name          string
+	Queue         bool
+	Before, After int // the tap's count before and after its first attempt
+	Token         driver.Token
+	// Restless is set if the claim lived through a loss of memory: the line was
+	// built anew then.
+	Restless bool
+}
+
+// History is all that is known of a schedule that was run. Checkers are
+// functions of it.
+type History struct {
+	Schedule *Schedule
+	Events   []Event
+	Claims   []Claim
+	// Struck counts per client the calls that were bent by a fault.
+	Struck []int
+	// Spun says per client whether it called the store without end.
+	Spun []bool
+	// Stuck is what went wrong with the run itself, such as a goroutine that
+	// was left over.
+	Stuck error
+}
+
+// recorder writes a history while it happens.
+type recorder struct {
+	start time.Time
+	mu    sync.Mutex
+	acqs  int
+	h     *History
+}
+
+func newRecorder(s *Schedule) *recorder {
+	return &recorder{start: time.Now(), h: &History{Schedule: s, Events: make([]Event, 0, 2048)}}
+}
+
+func (r *recorder) now() time.Duration { return time.Since(r.start) }
+
+// add stamps an event and appends it.
+func (r *recorder) add(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.At = r.now()
+	r.h.Events = append(r.h.Events, e)
+}
+
+// call appends a Called event and returns the number of its acquisition.
+func (r *recorder) call(e Event) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.acqs++
+	e.At, e.Kind, e.Acq = r.now(), Called, r.acqs
+	r.h.Events = append(r.h.Events, e)
+	return e.Acq
+}

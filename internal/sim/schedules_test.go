@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+)
+
+var (
+	flagSeeds  = flag.Uint64("sim.seeds", 300, "how many schedules to run")
+	flagFrom   = flag.Uint64("sim.from", 1, "the first seed")
+	flagSeed   = flag.Uint64("sim.seed", 0, "run this seed only, and show what happened")
+	flagFault  = flag.String("sim.fault", "", "faults instead of the seed's own: one for all clients, or one for each, separated by |")
+	flagRepeat = flag.Int("sim.repeat", 20, "how often to run the seed of -sim.seed, until something is violated")
+	flagStop   = flag.Bool("sim.stop", false, "stop at the first violation")
+)
+
+func TestSchedules(t *testing.T) {
+	f := &Fleet{From: *flagFrom, Seeds: *flagSeeds, Fault: *flagFault, Stop: *flagStop, Print: func(s string) { fmt.Print(s) }}
+	if *flagSeed != 0 {
+		f.From, f.Seeds, f.Repeat, f.Verbose = *flagSeed, 1, *flagRepeat, testing.Verbose()
+	}
+	ran, violated := f.Run(t)
+	if testing.Verbose() {
+		fmt.Print(f.Coverage.String())
+	}
+	fmt.Printf("sim: %d schedules, %d violations\n", ran, violated)
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/faultstore"
+	"github.com/fencelock/fencelock/memstore"
+)
+
+// world is a schedule while it runs: one store, many processes. It lives inside
+// a synctest bubble.
+type world struct {
+	s     *Schedule
+	store *memstore.Store
+	rec   *recorder
+	line  *arrivals
+	procs []*process
+	cover *Coverage
+
+	resources map[string]*resource
+	bench     bench
+	pauser    faultstore.Pauser
+
+	mu       sync.Mutex
+	snapshot *memstore.Snapshot
+}
+
+// process is one client with its own network to the store.
+type process struct {
+	w      *world
+	index  int
+	plan   ClientPlan
+	net    *faultstore.Store
+	pulse  pulse
+	client *fencelock.Client
+	alive  context.Context // ends when the process dies or is closed
+	stop   context.CancelFunc
+	dead   atomic.Bool
+}
+
+// forEver is longer than any schedule.
+const forEver = 1000 * time.Hour
+
+// Run runs a schedule and returns what happened. It must be called inside a
+// synctest bubble. The error is about the schedule itself: a fault expression
+// that is none.
+func Run(s *Schedule, cover *Coverage) (*History, error) {
+	w := &world{s: s, rec: newRecorder(s), line: newArrivals(), cover: cover, resources: map[string]*resource{}}
+	opts := s.Store
+	start := time.Now()
+	opts.Now = func() time.Time { return start.Add(time.Duration(float64(time.Since(start)) * s.Rate)) }
+	w.store = memstore.New(&opts)
+	for _, n := range s.Names {
+		w.resources[n.Name] = &resource{}
+	}
+	for i := range s.Clients {
+		p, err := w.process(i)
+		if err != nil {
+			return nil, fmt.Errorf("client %d: %w", i, err)
+		}
+		w.procs = append(w.procs, p)
+	}
+	w.live()
+	w.finish()
+	synctest.Wait() // whoever still has to write something down
+	w.rec.h.Claims = w.line.list()
+	cover.count(w)
+	return w.rec.h, nil
+}
+
+// process makes one client. The faults end with the storm; only death lasts.
+func (w *world) process(i int) (*process, error) {
+	p := &process{w: w, index: i, plan: w.s.Clients[i]}
+	p.alive, p.stop = context.WithCancel(context.Background())
+	expr, err := faultstore.Parse(p.plan.Fault)
+	if err != nil {
+		return nil, err
+	}
+	fault := faultstore.During(0, w.s.End, expr)
+	if p.plan.Kill > 0 {
+		fault = faultstore.Any(fault, faultstore.During(p.plan.Kill, forEver, faultstore.Cut(forEver)))
+	}
+	p.net, err = faultstore.Wrap(&tap{Store: w.store, client: i, line: w.line}, fault, &faultstore.Options{
+		Forget: w.forget, Step: w.step, Pauser: &w.pauser,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.client, err = fencelock.New(&meter{p.net, &p.pulse}, &fencelock.Options{
+		TTL: p.plan.TTL, LocalHandovers: p.plan.LocalHandovers, LocalHandoverFor: p.plan.LocalHandoverFor,
+		Owner: fmt.Sprintf("c%d", i), Hooks: fencelock.Hooks{Event: w.cover.event},
+	})
+	return p, err
+}
+
+// forget and step are what faults do to the store.
+func (w *world) forget(all bool) {
+	if all {
+		w.happen(StoreEvent{Kind: Forgot})
+	} else {
+		w.happen(StoreEvent{Kind: Restored})
+	}
+}
+
+func (w *world) step(d time.Duration) { w.happen(StoreEvent{Kind: Stepped, Step: d}) }
+
+// happen does something to the store. It is written down before, so that no
+// consequence can precede it.
+func (w *world) happen(e StoreEvent) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rec.add(Event{Kind: e.Kind, D: e.Step})
+	w.line.reborn()
+	switch e.Kind {
+	case Forgot:
+		w.store.Forget()
+	case Restored:
+		w.store.Restore(w.snapshot)
+	case Restarted:
+		w.store.Restart()
+	case Stepped:
+		w.store.StepClock(e.Step)
+	}
+}
+
+// live runs the workers and what happens to store and processes meanwhile.
+func (w *world) live() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var events, workers sync.WaitGroup
+	events.Go(func() { w.snapshots(ctx) })
+	for _, e := range w.s.Events {
+		w.at(&events, ctx, e.At, func() { w.happen(e) })
+	}
+	w.at(&events, ctx, w.s.Clear(), func() { w.rec.add(Event{Kind: Cleared}) })
+	for _, p := range w.procs {
+		if p.plan.Kill > 0 {
+			w.at(&events, ctx, p.plan.Kill, p.kill)
+		}
+		if p.plan.Close > 0 {
+			w.at(&events, ctx, p.plan.Close, func() { p.close(p.plan.TTL); p.stop() })
+		}
+		for i := range p.plan.Workers {
+			workers.Go(newWorker(p, i).run)
+		}
+	}
+	workers.Wait()
+	cancel()
+	events.Wait()
+}
+
+// at does something at a time of the schedule.
+func (w *world) at(wg *sync.WaitGroup, ctx context.Context, when time.Duration, do func()) {
+	wg.Go(func() {
+		if sleep(ctx, when-w.rec.now()) {
+			do()
+		}
+	})
+}
+
+// snapshots takes a copy of the store's memory now and then, for Restored.
+func (w *world) snapshots(ctx context.Context) {
+	for sleep(ctx, w.s.T/3) && w.rec.now() < w.s.End {
+		snap := w.store.Snapshot()
+		w.mu.Lock()
+		w.snapshot = snap
+		w.mu.Unlock()
+	}
+}
+
+// kill lets the process die: its network has just been cut for ever.
+func (p *process) kill() {
+	p.dead.Store(true)
+	p.w.rec.add(Event{Kind: Killed, Client: p.index})
+	p.stop()
+}
+
+// close closes the client in good order.
+func (p *process) close(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p.w.rec.add(Event{Kind: Closing, Client: p.index})
+	err := p.client.Close(ctx)
+	p.w.rec.add(Event{Kind: Closed, Client: p.index, OK: err == nil, Err: err})
+}
+
+// finish looks whether all is free, and leaves nothing behind.
+func (w *world) finish() {
+	w.fresh()
+	var wg sync.WaitGroup
+	for _, p := range w.procs {
+		wg.Go(func() {
+			// Long enough for calls into the void to give up.
+			p.close(10 * w.s.T)
+			p.stop()
+			p.net.Wait()
+		})
+	}
+	wg.Wait()
+	for _, p := range w.procs {
+		n := 0
+		for _, c := range p.net.Injected() {
+			n += c
+		}
+		w.rec.h.Struck = append(w.rec.h.Struck, n)
+		w.rec.h.Spun = append(w.rec.h.Spun, p.pulse.spun())
+	}
+}
+
+// fresh lets a new process try every lock: nobody has any now.
+func (w *world) fresh() {
+	client, err := fencelock.New(w.store, &fencelock.Options{TTL: w.s.T, Owner: "fresh"})
+	if err != nil {
+		w.rec.h.Stuck = errors.Join(errors.New("no fresh client"), err)
+		return
+	}
+	me := len(w.procs)
+	for _, n := range w.s.Names {
+		o := op{name: n, mode: exclusiveOf(n), weight: max(1, n.Limit), try: true}
+		id := w.rec.call(o.event(me, 0, 0))
+		l, err := o.acquire(context.Background(), client)
+		w.returned(me, 0, id, l, err)
+		if l != nil {
+			w.unlock(me, 0, id, l)
+		}
+	}
+	// Its own goroutines must end, too; the bubble tells if they do not.
+	_ = client.Close(context.Background())
+}
+
+// sleep waits, and says whether ctx let it.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
