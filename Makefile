@@ -21,7 +21,7 @@ lint: ## gofmt, go vet, and the repository's tests of itself
 	go test -count=1 ./internal/repotest
 
 sim: ## seeded schedules of faults in simulated time; SEEDS=2000
-	go test ./internal/sim -run TestSchedules -sim.seeds=$(SEEDS) -count=1 -timeout 10m
+	go test ./internal/sim -run TestSchedules -sim.seeds=$(SEEDS) -count=1 -timeout 10m -v
 
 zoo: ## locks broken on purpose; each must be caught by name
 	go run ./internal/zoo

@@ -43,7 +43,9 @@ type heldContext struct {
 func (l *Lease) Name() string { return l.g.claim.Name }
 
 // Token returns the fencing token of this acquisition. It is greater than the
-// token of every acquisition of this name that was granted before.
+// token of every acquisition of this name that it could conflict with and that
+// was granted before. Between shared leases that overlap the order means
+// nothing: readers that are let in together get theirs in any order.
 func (l *Lease) Token() Token { return l.token }
 
 // Deadline returns until when the lease is trusted as things stand. It moves on

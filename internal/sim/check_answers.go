@@ -9,12 +9,12 @@ import (
 	"github.com/fencelock/fencelock"
 )
 
-// checkAnswers: a client that no fault struck, on a store that lost no memory,
-// gets no other error than that its patience is over, that it is closed, or,
-// for a try, that the lock is busy; and then somebody was there.
+// checkAnswers: a client that no fault struck, on a store that lost neither
+// memory nor time, gets no other error than that its patience is over, that it
+// is closed, or, for a try, that the lock is busy; and then somebody was there.
 func checkAnswers(v *view, bad complain) {
 	for _, a := range v.acqs {
-		if a.ok || a.returned == unmet || !v.untouched(a.call.Client) || len(v.losses) > 0 || !v.clockSane {
+		if a.ok || a.returned == unmet || !v.untouched(a.call.Client) || len(v.losses) > 0 || !v.clockSane || v.wentBack {
 			continue
 		}
 		_, closed := v.closed[a.call.Client]
