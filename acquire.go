@@ -5,6 +5,7 @@ package fencelock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -82,7 +83,7 @@ func (h *handle) get(ctx context.Context, try bool) (*Lease, error) {
 	}
 	sh.mu.Unlock()
 	d.ln = ln
-	d.waiting(nil, holder)
+	d.waiting(nil, holder, 0)
 	return d.wait(ctx, w)
 }
 
@@ -99,6 +100,7 @@ type drive struct {
 	bad   int           // failures in a row
 	badAt clock.Instant // of the first of them
 	looks int           // looks in a row that were not granted
+	spent int           // grants that came too late for their fixed end
 	// together are the readers that share the grant, for events.
 	together []*Lease
 }
@@ -180,9 +182,11 @@ func (d *drive) on(ctx context.Context, s *session) (*Lease, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.bad = 0
+		if out.State != driver.Absent {
+			d.bad = 0
+		}
 		for out.State == driver.Queued || out.State == driver.Busy {
-			d.waiting(s, firstHolder(out.Holders))
+			d.waiting(s, firstHolder(out.Holders), out.Place)
 			var pushed driver.Outcome
 			if pushed, gen, err = d.await(ctx, p, out); err != nil {
 				return nil, err
@@ -200,11 +204,14 @@ func (d *drive) on(ctx context.Context, s *session) (*Lease, error) {
 			}
 			if errors.Is(err, errSpent) {
 				d.disown(p).withdraw()
+				if d.spent++; d.spent == maxSpent {
+					return nil, errSpent
+				}
 				p = d.claimOn(s)
 			}
-		case driver.Absent: // broken while we waited: wish anew
-			d.disown(p)
-			p = d.claimOn(s)
+		case driver.Absent: // granted and over before we knew: wish anew
+			d.disown(p).withdraw()
+			return nil, fmt.Errorf("the claim was removed: %w", driver.ErrUnavailable)
 		}
 	}
 }
@@ -240,6 +247,8 @@ func (p *pending) attempt(ctx context.Context) (out driver.Outcome, gen uint64, 
 	s.sh.mu.Unlock()
 	call, cancel := context.WithTimeout(ctx, s.c.opts.CallTimeout)
 	defer cancel()
+	stop := context.AfterFunc(s.ctx, cancel) // Close must not wait for a slow store
+	defer stop()
 	sent = s.c.clock.Sent()
 	p.sent = true
 	out, err = drv.Attempt(call, &p.claim)
@@ -288,10 +297,12 @@ func (d *drive) judge(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctxError(ctx)
-	case errors.Is(err, ErrClosed):
-		return err
+	case errors.Is(err, ErrClosed), d.closed():
+		return ErrClosed
+	case errors.Is(err, driver.ErrGone) && d.bad == 0:
+		d.bad, d.badAt = 1, d.c.clock.Sent()
+		return nil // with a new session; but if that ends too, not at once
 	case errors.Is(err, driver.ErrGone):
-		return nil // with a new session
 	case errors.Is(err, driver.ErrForgotten):
 		d.resume()
 	case !transient(err):
@@ -302,13 +313,21 @@ func (d *drive) judge(ctx context.Context, err error) error {
 	}
 	d.bad++
 	if waited := d.c.clock.Sent().Sub(d.badAt); waited >= d.c.opts.Patience {
-		return &Error{Op: "lock", Name: d.name, Engine: d.c.caps.Engine, Err: errors.Join(ErrUnavailable, err),
+		return &Error{Op: "lock", Name: d.name, Engine: d.c.caps.Engine, Err: fmt.Errorf("%w: %w", ErrUnavailable, err),
 			Hint: "it has not answered for " + waited.Round(time.Millisecond).String() + " (Options.Patience)"}
 	}
 	if !sleep(ctx, timing.Backoff(d.bad, d.c.opts.TTL/500, d.c.opts.TTL/15, rand.Float64())) {
 		return ctxError(ctx)
 	}
 	return nil
+}
+
+// closed says whether the client was: Close cuts calls short, and what they then
+// say is not the answer.
+func (d *drive) closed() bool {
+	d.sh.mu.Lock()
+	defer d.sh.mu.Unlock()
+	return d.sh.closed
 }
 
 func (d *drive) resume() {
@@ -330,12 +349,12 @@ func (d *drive) giveUp(err error) error {
 }
 
 // waiting tells once that the acquisition has to wait, and for whom.
-func (d *drive) waiting(s *session, holder *Holder) {
+func (d *drive) waiting(s *session, holder *Holder, place int) {
 	if d.told || !d.c.watched() {
 		return
 	}
 	d.told = true
-	e := Event{Kind: LeaseWaiting, Shard: d.sh.id, Name: d.name, Holder: holder}
+	e := Event{Kind: LeaseWaiting, Shard: d.sh.id, Name: d.name, Holder: holder, Place: place}
 	if s != nil {
 		e.Session = s.id
 	}

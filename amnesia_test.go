@@ -255,3 +255,55 @@ func TestBrokenLeaseIsLostAndFenced(t *testing.T) {
 		wantHolds(t, m, untouched)
 	})
 }
+
+// The reply to an attempt got lost with the memory of the store, which remembers
+// the grant; the attempt is made again while the other leases are reclaimed. The
+// end of the reclaim must not take it for one whose release was forgotten.
+func TestGrantFoundAgainIsNotDroppedByTheReclaim(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := graceful()
+		st := tap(m)
+		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+			out, err := next(ctx, c)
+			if c.Name == "x" && len(st.sent(faultstore.Attempt)) == 2 {
+				m.Restart()
+				return driver.Outcome{}, driver.ErrUnknown
+			}
+			return out, err
+		}
+		st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+			time.Sleep(2 * time.Second) // a slow request
+			return next(ctx, held, last)
+		}
+		c, other := newClient(t, st, nil), newClient(t, m, nil)
+		keeper := lock(t, c, "keeps its session alive")
+		l := lock(t, c, "x")
+		if n := len(st.sent(faultstore.Reclaim)); n != 1 {
+			t.Fatalf("%d reclaims when the lease was had; want one under way", n)
+		}
+		time.Sleep(3 * time.Second)
+		wantClaims(t, m, "x", 1, 0)
+		time.Sleep(4 * ttl) // grace is over
+		if _, err := other.Mutex("x").TryLock(ctxb); !errors.Is(err, fencelock.ErrBusy) {
+			t.Errorf("somebody else asked and got: %v", err)
+		}
+		wantHolds(t, m, l)
+		wantHolds(t, m, keeper)
+	})
+}
+
+// A reclaim that arrives when its lease is unlocked, and the unlock had to be
+// repeated, must not be granted: nobody would ever give it back.
+func TestLateReclaimIsNotGranted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := graceful()
+		st := bent(t, m, `any(on(reclaim, nth(1, delay(10s, 0s))), on(withdraw, nth(1, lose(request))))`)
+		c := newClient(t, st, nil)
+		keeper, l := lock(t, c, "keeps its session alive"), lock(t, c, "x")
+		m.Forget()
+		time.Sleep(renewal + 500*time.Millisecond) // the reclaim is under way
+		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrUnavailable)
+		wantLate(t, st, func() { wantClaims(t, m, "x", 0, 0) })
+		wantHolds(t, m, keeper)
+	})
+}

@@ -62,7 +62,7 @@
 //
 // A lease can be lost: the store was out of reach for too long, it lost its
 // memory, an operator broke the lease, or its own end came. Lease.Context then
-// ends, with a cause that wraps ErrLost and the reason (ErrUnrenewed,
+// ends, with a cause that wraps ErrLost and the reason (ErrUnrenewed, ErrEnded,
 // ErrForgotten, ErrBroken, ErrExpired). It ends at the trusted deadline at the
 // latest, whatever call is under way: the instant before the last successful
 // renewal was sent, plus the TTL, less the share for drift and the margin.

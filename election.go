@@ -71,7 +71,7 @@ func (e *Election) serve(ctx context.Context, l *Lease, lead func(context.Contex
 	t := &term{cancel: cancel, over: make(chan struct{})}
 	e.setTerm(t)
 	defer func() { // also when lead panics
-		e.setTerm(nil)
+		e.endTerm(t)
 		lostIt := l.Unlock(ctx)
 		cancel(ErrReleased)
 		stop()
@@ -105,6 +105,15 @@ func unlessIs(err, target error) error {
 func (e *Election) setTerm(t *term) {
 	e.lock.Lock()
 	e.term = t
+	e.lock.Unlock()
+}
+
+// endTerm forgets a term unless another has begun.
+func (e *Election) endTerm(t *term) {
+	e.lock.Lock()
+	if e.term == t {
+		e.term = nil
+	}
 	e.lock.Unlock()
 }
 

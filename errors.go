@@ -44,6 +44,10 @@ var (
 	// session before the trusted deadline.
 	ErrUnrenewed = errors.New("fencelock: session not renewed in time")
 
+	// ErrEnded is why a lease was lost when the store had ended the session: its
+	// clock jumped ahead, or somebody removed it.
+	ErrEnded = errors.New("fencelock: session ended by the store")
+
 	// ErrBroken is why a lease was lost when an operator broke it.
 	ErrBroken = errors.New("fencelock: lease broken by an operator")
 
@@ -73,11 +77,11 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString(e.Op)
+	b.WriteString("fencelock: " + e.Op)
 	if e.Name != "" {
 		fmt.Fprintf(&b, " %q", e.Name)
 	}
-	fmt.Fprintf(&b, " (%s): %v", e.Engine, e.Err)
+	fmt.Fprintf(&b, " (%s): %s", e.Engine, strings.ReplaceAll(e.Err.Error(), "fencelock: ", ""))
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
@@ -112,7 +116,7 @@ func (e *BusyError) Error() string {
 	if h.Kept {
 		state = "kept taken"
 	}
-	msg := fmt.Sprintf("fencelock: %q is %s by %s since %v", e.Name, state, h.Record.Owner, h.Age.Round(time.Millisecond))
+	msg := fmt.Sprintf("fencelock: %q is %s by %s for %v", e.Name, state, h.Record.Owner, h.Age.Round(time.Millisecond))
 	if h.Record.Reason != "" {
 		msg += fmt.Sprintf(" (%s)", h.Record.Reason)
 	}

@@ -6,8 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"time"
-
-	"github.com/fencelock/fencelock/driver"
 )
 
 // Hooks are called on what happens, for traces and metrics. A hook must return
@@ -28,7 +26,7 @@ type Hooks struct {
 // AcquireStart describes an acquisition that begins.
 type AcquireStart struct {
 	Name   string
-	Mode   driver.Mode
+	Mode   Mode
 	Engine string
 	Try    bool
 }
@@ -88,12 +86,14 @@ type Event struct {
 	Kind EventKind
 	// Shard is set for all, Session for all but waiting in the client's line.
 	Shard   string
-	Session driver.SessionID
+	Session SessionID
 	// Name and Token are set for leases and claims.
 	Name  string
 	Token Token
-	// Holder is set for LeaseWaiting if the store could tell.
+	// Holder is set for LeaseWaiting if the store could tell, and Place is how
+	// many wait before it in the store's line.
 	Holder *Holder
+	Place  int
 	// Took is how long was waited or held, or how much of the trusted time was
 	// left when a renewal failed.
 	Took time.Duration

@@ -91,3 +91,107 @@ func TestHolderIsToldBeforeItsEndIsSaidToTheStore(t *testing.T) {
 		}
 	})
 }
+
+// A hook that takes its time, such as a log whose pipe is full, must not keep
+// other holders from being told.
+func TestSlowHookDoesNotDelayTheTelling(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		slow := fencelock.Hooks{Event: func(e fencelock.Event) {
+			if e.Kind == fencelock.LeaseLost || e.Kind == fencelock.SessionLost {
+				time.Sleep(5 * time.Second)
+			}
+		}}
+		c := newClient(t, bent(t, m, `during(1s, 10m, on(keepalive, lose(request)))`), &fencelock.Options{Hooks: slow})
+		other := newClient(t, m, nil)
+		began := time.Now()
+		held := map[string]context.Context{}
+		next := map[string]*acquisition{}
+		for _, name := range []string{"a", "b", "c"} {
+			held[name] = lock(t, c, name).Context()
+			next[name] = start(ctxb, other.Mutex(name))
+		}
+		time.Sleep(time.Until(began.Add(trust)))
+		for name, ctx := range held {
+			if !isDone(ctx) {
+				t.Errorf("the holder of %q was not told at the deadline", name)
+			}
+		}
+		for name, w := range next {
+			w.wait(t, ttl)
+			wantIs(t, "cause of "+name, context.Cause(held[name]), fencelock.ErrUnrenewed)
+		}
+		time.Sleep(time.Minute) // the hooks have returned
+	})
+}
+
+// Leases that an operator broke end with one renewal: all are told before the
+// first hook is called.
+func TestSlowHookDoesNotDelayTheTellingOfABreak(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newClient(t, newStore(), &fencelock.Options{Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
+			if e.Kind == fencelock.LeaseLost {
+				time.Sleep(5 * time.Second)
+			}
+		}}})
+		var held []context.Context
+		for _, name := range []string{"a", "b", "c"} {
+			l := lock(t, c, name)
+			held = append(held, l.Context())
+			if _, err := c.Break(ctxb, name, l.Token()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, told := context.WithCancel(ctxb)
+		defer told()
+		for _, ctx := range held {
+			context.AfterFunc(ctx, told)
+		}
+		ended(t, first)
+		for i, ctx := range held {
+			if !isDone(ctx) {
+				t.Errorf("holder %d is not told when another is", i)
+			}
+		}
+		time.Sleep(time.Minute) // the hooks have returned
+	})
+}
+
+func TestHooksDoNotBlockTheClient(t *testing.T) {
+	for _, kind := range []fencelock.EventKind{fencelock.SessionOpened, fencelock.LeaseGranted} {
+		t.Run(kind.String(), func(t *testing.T) {
+			block := make(chan struct{})
+			blocked := make(chan struct{}, 1)
+			c := newClient(t, newStore(), &fencelock.Options{Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
+				if e.Kind == kind && (e.Name == "" || e.Name == "x") {
+					blocked <- struct{}{}
+					<-block
+				}
+			}}})
+			first := make(chan error)
+			go func() {
+				_, err := c.Mutex("x").Lock(ctxb)
+				first <- err
+			}()
+			<-blocked
+			second := make(chan error)
+			go func() {
+				_, err := c.Mutex("y").Lock(ctxb)
+				second <- err
+			}()
+			select {
+			case err := <-second:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(2 * time.Second):
+				t.Error("another lock hangs: the hook is called under a mutex")
+				defer func() { <-second }()
+			}
+			close(block)
+			if err := <-first; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ package fencelock
 
 import (
 	"container/heap"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/clock"
@@ -21,12 +22,15 @@ type grant struct {
 	// prev and next link the grants of the session.
 	prev, next *grant
 	granted    clock.Instant
-	ends       clock.Instant // zero, or the end by FixedLease or MaxHold
-	endsAt     int32         // place in the session's heap
-	index      uint8         // of the last token handed out
-	passes     uint8         // local hand-overs so far
-	unsure     bool          // an attempt may still be on its way
-	gone       bool          // no longer in the session's list
+	ends       clock.Instant      // zero, or the end by FixedLease or MaxHold
+	due        clock.Instant      // when the watch must see to that
+	parting    *driver.Withdrawal // how it was given back, if it was
+	endsAt     int32              // place in the session's heap
+	index      uint8              // of the last token handed out
+	passes     uint8              // local hand-overs so far
+	unsure     bool               // an attempt may still be on its way
+	told       bool               // its own end has come
+	gone       bool               // no longer in the session's list
 }
 
 // attach puts the grant into its session. Wants sh.mu.
@@ -37,6 +41,7 @@ func (g *grant) attach() {
 	}
 	g.s.grants = g
 	if g.ends != 0 {
+		g.due = g.ends
 		heap.Push(&g.s.ends, g)
 		g.s.timer.Reset(g.s.untilCheck(g.s.c.clock.Now()))
 	}
@@ -70,8 +75,9 @@ func (g *grant) nextToken() Token {
 	return t
 }
 
-// tell ends the context of every lease with the cause.
-func (g *grant) tell(cause error) {
+// tell ends the context of every lease with the cause, and returns them besides
+// those told before: events come when all are told.
+func (g *grant) tell(cause error, told []*Lease) []*Lease {
 	g.s.sh.mu.Lock()
 	leases := g.leases
 	g.leases = nil
@@ -80,17 +86,17 @@ func (g *grant) tell(cause error) {
 		l.cause = cause
 	}
 	g.s.sh.mu.Unlock()
-	for l := leases; l != nil; {
-		next := l.next
-		l.cancelContext(cause)
-		l = next
-	}
+	watched := g.s.c.watched()
 	for l := leases; l != nil; {
 		next := l.next
 		l.next = nil
-		l.emit(LeaseLost, cause)
+		l.cancelContext(cause)
+		if watched {
+			told = append(told, l)
+		}
 		l = next
 	}
+	return told
 }
 
 // vacate makes room in the line after the grant has ended without an unlock.
@@ -106,29 +112,40 @@ func (g *grant) vacate() {
 	stale.withdraw()
 }
 
-// lose ends one grant whose session lives on: at its own end, broken, or not
-// reclaimed.
-func (g *grant) lose(cause error) {
-	g.s.sh.mu.Lock()
-	ok := g.detach()
-	g.s.sh.mu.Unlock()
-	if !ok {
-		return
+// loseAll ends grants whose session lives on: at their own end, broken, or not
+// reclaimed. The holders of told are told first, then those of over are
+// withdrawn, which may let somebody else in, and events come last.
+func loseAll(told, over []*grant, cause error) {
+	var leases []*Lease
+	for _, g := range told {
+		leases = g.tell(cause, leases)
 	}
-	// The holder first: the withdrawal may let somebody else in.
-	g.tell(cause)
-	g.s.sh.mu.Lock()
-	g.s.sweepUp(driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, Bury: g.unsure})
-	g.s.sh.mu.Unlock()
-	g.vacate()
+	for _, g := range over {
+		g.s.sh.mu.Lock()
+		ok := g.detach()
+		if ok {
+			g.s.sweepUp(driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, Bury: g.unsure})
+		}
+		g.s.sh.mu.Unlock()
+		if ok {
+			g.vacate()
+		}
+	}
+	for _, l := range leases {
+		l.emit(LeaseLost, cause)
+	}
 }
+
+// margin is what a lease with an end of its own has between being told and the
+// end: as much as any, but at most a tenth of its length.
+func (g *grant) margin(most time.Duration) time.Duration { return min(most, g.claim.Terms.MaxHold/10) }
 
 // endHeap is a heap of grants by their own end: with it a million fixed leases
 // need one timer.
 type endHeap []*grant
 
 func (h endHeap) Len() int           { return len(h) }
-func (h endHeap) Less(i, j int) bool { return h[i].ends < h[j].ends }
+func (h endHeap) Less(i, j int) bool { return h[i].due < h[j].due }
 func (h endHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].endsAt, h[j].endsAt = int32(i), int32(j)

@@ -17,7 +17,7 @@ type Guarantees struct {
 	// Fencing is the strength of the tokens. Strict: effects guarded by a token
 	// are exclusive, whatever clocks, networks and processes do within the
 	// documented bounds of the store.
-	Fencing driver.Fencing
+	Fencing Fencing
 	// SurvivesCrash is set if an acknowledged grant survives a crash or a
 	// failover of the engine: because the engine is durable, or because after
 	// a loss of memory nothing new is granted until every earlier session must

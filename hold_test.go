@@ -4,12 +4,18 @@ package fencelock_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/faultstore"
 	"github.com/fencelock/fencelock/memstore"
 )
+
+// fixedFor is how long after its grant the holder of a lease for d is told:
+// before the store ends it, by the drift and a margin.
+func fixedFor(d time.Duration) time.Duration { return d*99/100 - min(ttl/10, d/10) }
 
 func TestFixedLeaseEnds(t *testing.T) {
 	for _, d := range []time.Duration{time.Second, 10 * time.Minute} {
@@ -48,7 +54,7 @@ func TestFixedLeaseEnds(t *testing.T) {
 			granted := time.Now()
 			unlock(t, l)
 			fixed := w.wait(t, 0)
-			wantNear(t, "deadline", fixed.Deadline(), granted.Add(5*time.Second*99/100))
+			wantNear(t, "deadline", fixed.Deadline(), granted.Add(fixedFor(5*time.Second)))
 			unlock(t, fixed) // before its end
 			unlock(t, behind.wait(t, 0))
 		})
@@ -92,7 +98,7 @@ func TestMaxHoldEndsAForgottenLease(t *testing.T) {
 		if !forgotten.Valid() || isDone(held) {
 			t.Fatalf("ended early: %v", forgotten.Err())
 		}
-		wantNear(t, "end", ended(t, held), began.Add(most*99/100))
+		wantNear(t, "end", ended(t, held), began.Add(fixedFor(most)))
 		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrExpired)
 		unlock(t, lock(t, c, "x"))
 		if !other.Valid() {
@@ -131,7 +137,7 @@ func TestManyFixedLeasesEndInTheirOrder(t *testing.T) {
 				wantIs(t, "an unlocked one", l.Err(), fencelock.ErrReleased)
 				continue
 			}
-			wantNear(t, "end", ended(t, l.Context()), began.Add(d*99/100))
+			wantNear(t, "end", ended(t, l.Context()), began.Add(fixedFor(d)))
 		}
 	})
 }
@@ -170,5 +176,52 @@ func TestMinHoldOutlivesTheUnlock(t *testing.T) {
 				t.Errorf("free after %v; want %v", waited, 2*ttl)
 			}
 		})
+	})
+}
+
+// The holder has the margin, or a tenth of a short lease, to stop in before
+// somebody else can hold the lock.
+func TestHolderOfAFixedLeaseIsToldAMarginBefore(t *testing.T) {
+	for _, d := range []time.Duration{time.Second, time.Minute} {
+		t.Run(d.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				began := time.Now() // the store's clock is as fast as the drift allows
+				m := memstore.New(&memstore.Options{Now: func() time.Time {
+					return began.Add(time.Since(began) * 100 / 99)
+				}})
+				c, other := newClient(t, m, nil), newClient(t, m, nil)
+				held := lock(t, c, "x", fencelock.FixedLease(d)).Context()
+				w := start(ctxb, other.Mutex("x"))
+				told := ended(t, held)
+				w.wait(t, d)
+				if margin := w.at.Sub(told); margin < min(ttl/10, d/10)-time.Millisecond {
+					t.Errorf("told %v before the next got it; want %v", margin, min(ttl/10, d/10))
+				}
+			})
+		})
+	}
+}
+
+// It would be granted, spent and asked for again without end.
+func TestFixedLeaseShorterThanTheRoundTripIsAnError(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		st := tap(bent(t, m, `on(attempt, delay(0s, 5ms))`))
+		c := newClient(t, st, nil)
+		mu := c.Mutex("x", fencelock.FixedLease(4*time.Millisecond))
+		ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+		defer cancel()
+		_, err := mu.Lock(ctx)
+		if err == nil || !strings.Contains(err.Error(), "FixedLease") {
+			t.Errorf("Lock: %v; want an error that says which option is too short", err)
+		}
+		if n := len(st.sent(faultstore.Attempt)); n > 10 {
+			t.Errorf("%d attempts", n)
+		}
+		if _, err := mu.TryLock(ctxb); err == nil || !strings.Contains(err.Error(), "FixedLease") {
+			t.Errorf("TryLock: %v; want an error that says which option is too short", err)
+		}
+		time.Sleep(time.Second)
+		wantClaims(t, m, "x", 0, 0)
 	})
 }

@@ -5,6 +5,7 @@ package fencelock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/fencelock/fencelock/driver"
@@ -57,7 +58,9 @@ func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[Status, erro
 // above it: raise the fence of the protected resource to the returned token and
 // the old holder can do no more harm there. The old holder is told at its next
 // renewal, which may be after the next holder was granted the lock. It returns
-// ErrNotHeld if nobody holds the lock with that token.
+// ErrNotHeld if nobody holds the lock with that token. After a loss of memory wait
+// for the end of grace (Status.Grace): until then the store may show a holder
+// that was one before, and the fence would shut out the true one.
 func (c *Client) Break(ctx context.Context, name string, token Token) (Token, error) {
 	if err := checkName(name); err != nil {
 		return 0, err
@@ -79,7 +82,7 @@ func (c *Client) asked(op, name string, err error) error {
 	case errors.Is(err, driver.ErrUnsupported):
 		err = ErrUnsupported
 	case transient(err):
-		err = errors.Join(ErrUnavailable, err)
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return &Error{Op: op, Name: name, Engine: c.caps.Engine, Err: err}
 }

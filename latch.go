@@ -37,7 +37,7 @@ func (c *Client) CountDownLatch(name string, keep time.Duration, parties ...stri
 	return &CountDownLatch{c: c, name: name, keep: keep, parties: parties}
 }
 
-func (l *CountDownLatch) party(p string) string { return l.name + "#" + p }
+func (l *CountDownLatch) party(p string) string { return escape(l.name, "#") + "#" + p }
 
 // mark is the lock that is kept while the latch is armed; no party has an empty
 // name.
@@ -88,18 +88,29 @@ func (l *CountDownLatch) arm(ctx context.Context, armed *Lease) error {
 		if err := armed.Err(); err != nil {
 			return err // somebody else may be arming now
 		}
-		lease, err := l.c.Mutex(l.party(p)).TryLock(ctx)
-		switch {
-		case err == nil:
-			err = lease.unlock(ctx, l.keep)
-		case errors.Is(err, ErrBusy):
-			err = nil
-		}
-		if err != nil {
+		if err := l.block(ctx, p); err != nil {
 			return errors.Join(err, armed.Unlock(ctx))
 		}
 	}
 	return armed.unlock(ctx, l.keep)
+}
+
+// block puts one party in the way, unless it is. Somebody who waited for an
+// earlier latch of that name may hold it for a moment; that does not count.
+func (l *CountDownLatch) block(ctx context.Context, party string) error {
+	for n := 1; ; n++ {
+		lease, err := l.c.Mutex(l.party(party)).TryLock(ctx)
+		if err == nil {
+			return lease.unlock(ctx, l.keep)
+		}
+		var busy *BusyError
+		if !errors.As(err, &busy) || len(busy.Holders) > 0 && busy.Holders[0].Kept {
+			return unlessIs(err, ErrBusy)
+		}
+		if !sleep(ctx, timing.Poll(n, l.c.opts.TTL, rand.Float64())) {
+			return ctxError(ctx)
+		}
+	}
 }
 
 // CountDown reports a party. Reporting it again changes nothing.

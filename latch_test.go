@@ -224,3 +224,53 @@ func TestLatchPartyCalledArmed(t *testing.T) {
 		}
 	})
 }
+
+func TestLatchesDoNotCollide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := kindClient(t, memstore.New(nil), nil)
+		// Joined by a # their parties would be the same.
+		a, b := c.CountDownLatch("a", time.Hour, "b#c", "d"), c.CountDownLatch("a#b", time.Hour, "c", "d")
+		for _, l := range []*fencelock.CountDownLatch{a, b} {
+			if err := l.Arm(kindContext(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kindReport(t, a, "b#c")
+		kindRemaining(t, a, "d")
+		kindRemaining(t, b, "c", "d")
+	})
+}
+
+// Somebody who waited for the latch before reads a party still, because the
+// store is slow. That must not count as the party being in the way.
+func TestLatchIsArmedAgainBesideAnOldWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keep = 10 * time.Second
+		m := memstore.New(nil)
+		st := tap(m)
+		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+			time.Sleep(2 * time.Second)
+			return next(ctx, w)
+		}
+		slow := kindClient(t, st, nil).CountDownLatch("start", keep, "db")
+		l := kindClient(t, m, nil).CountDownLatch("start", keep, "db")
+		if err := l.Arm(kindContext(t)); err != nil {
+			t.Fatal(err)
+		}
+		old := kindGo(kindErr(func() error { return slow.Wait(kindContext(t)) }))
+		time.Sleep(keep + 500*time.Millisecond) // it has ended, and the waiter reads
+		if st := kindStatus(t, m, "start#db"); len(st.Holders) != 1 || st.Holders[0].Kept {
+			t.Fatalf("nobody reads: the test shows nothing; %+v", st)
+		}
+		if err := l.Arm(kindContext(t)); err != nil {
+			t.Fatal(err)
+		}
+		kindRemaining(t, l, "db")
+		if _, err := old.wait(); err != nil {
+			t.Error(err)
+		}
+		kindRemaining(t, l, "db")
+		kindReport(t, l, "db")
+		kindRemaining(t, l)
+	})
+}

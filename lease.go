@@ -85,8 +85,11 @@ func (l *Lease) Err() error {
 	return l.overdue() // the watch is about to say so
 }
 
-// overdue says why a lease past its deadline is lost.
+// overdue says why a lease past its deadline is lost. Wants sh.mu.
 func (l *Lease) overdue() error {
+	if l.g.s.cause != nil {
+		return l.g.s.cause // the session has ended and is about to tell
+	}
 	if end := l.g.ends; end != 0 && end <= clock.Instant(l.g.s.deadline.Load()) {
 		return lost(ErrExpired)
 	}
@@ -230,9 +233,9 @@ func reenter(ctx context.Context, c *Client, name string, want *driver.Terms) (*
 // again makes a further lease on the same grant. It returns nil, and no error,
 // if the lease was unlocked: an outer one may still be held.
 func (l *Lease) again(ctx context.Context, want *driver.Terms) (*Lease, error) {
-	c, terms := l.g.s.c, l.g.claim.Terms
 	l.g.s.sh.mu.Lock()
 	defer l.g.s.sh.mu.Unlock()
+	c, terms := l.g.s.c, l.g.claim.Terms
 	switch {
 	case terms.Limit > 0 || l.state.Load() == leaseReleased:
 		return nil, nil

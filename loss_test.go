@@ -147,7 +147,7 @@ var endings = []struct {
 	{"forgotten", `none`, nil, func(_ *testing.T, _ *fencelock.Client, m *memstore.Store, _ *fencelock.Lease) { m.Forget() },
 		[]error{fencelock.ErrLost, fencelock.ErrForgotten}},
 	{"ended by the store", `none`, nil, func(_ *testing.T, _ *fencelock.Client, m *memstore.Store, _ *fencelock.Lease) { m.StepClock(time.Hour) },
-		[]error{fencelock.ErrLost, driver.ErrGone}},
+		[]error{fencelock.ErrLost, fencelock.ErrEnded}},
 	{"closed", `none`, nil, func(t *testing.T, c *fencelock.Client, _ *memstore.Store, _ *fencelock.Lease) {
 		if err := c.Close(ctxb); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -15,8 +16,11 @@ import (
 type OnceOutcome uint8
 
 const (
+	// NotRun: it was not run here, and the error says why nothing is known of
+	// it.
+	NotRun OnceOutcome = iota
 	// Failed: it ran here and returned an error; another may run it.
-	Failed OnceOutcome = iota
+	Failed
 	// Ran: it ran here, to the end.
 	Ran
 	// AlreadyRan: it has run before, here or elsewhere.
@@ -27,7 +31,7 @@ const (
 
 // String returns the outcome as words.
 func (o OnceOutcome) String() string {
-	return [...]string{"failed", "ran", "already ran", "running elsewhere"}[o]
+	return [...]string{"not run", "failed", "ran", "already ran", "running elsewhere"}[o]
 }
 
 // OnceResult is the answer of Once.Do.
@@ -60,7 +64,9 @@ func (c *Client) Once(name string, keep time.Duration, opts ...Option) *Once {
 // once if the error wraps ErrLost: the lease ended before fn did, and another
 // process may have started it. The token fences that case.
 //
-// The occurrence is kept as the lock name@occurrence.
+// The occurrence is kept as the lock name@occurrence, with an @ in the name
+// written as %40. Calling it for the same occurrence inside fn does not
+// re-enter: that occurrence is running.
 func (o *Once) Do(ctx context.Context, occurrence string, fn func(ctx context.Context, l *Lease) error) (OnceResult, error) {
 	if o.keep <= 0 {
 		return OnceResult{}, fmt.Errorf("fencelock: once %q: keep is %v, it must be positive", o.name, o.keep)
@@ -69,7 +75,9 @@ func (o *Once) Do(ctx context.Context, occurrence string, fn func(ctx context.Co
 		return OnceResult{}, &Error{Op: "once", Name: o.name, Engine: o.c.caps.Engine, Err: ErrUnsupported,
 			Hint: "this store cannot keep the mark of an occurrence"}
 	}
-	l, err := o.c.Mutex(o.name+"@"+occurrence, o.opts...).TryLock(ctx)
+	// Without the leases of ctx: running inside itself would be running twice.
+	bare := context.WithValue(ctx, leaseKey{}, (*leaseNode)(nil))
+	l, err := o.c.Mutex(escape(o.name, "@")+"@"+occurrence, o.opts...).TryLock(bare)
 	if err != nil {
 		return taken(err)
 	}
@@ -107,6 +115,12 @@ func (o *Once) perform(ctx context.Context, l *Lease, fn func(context.Context, *
 	}
 	keep = o.keep
 	return OnceResult{Outcome: Ran}, nil
+}
+
+// escape makes sure that the separator after a name is the first there is: two
+// different pairs of name and part must not be the same lock.
+func escape(name, separator string) string {
+	return strings.NewReplacer("%", "%25", separator, fmt.Sprintf("%%%X", separator)).Replace(name)
 }
 
 // kept returns the holder of a lock that is only kept, or nil.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/faultstore"
 	"github.com/fencelock/fencelock/memstore"
 )
 
@@ -201,5 +202,61 @@ func TestOnceRefuses(t *testing.T) {
 		if busy := kindBusy(t)(nil, err); !busy.Grace || busy.RetryAfter <= 0 {
 			t.Errorf("got %+v, want it to say when grace ends", busy)
 		}
+	})
+}
+
+func TestNamesOfOccurrencesDoNotCollide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := kindClient(t, memstore.New(nil), nil)
+		// Joined by an @ they would be the same.
+		for _, o := range [][2]string{{"mail", "eu@42"}, {"mail@eu", "42"}, {"mail%40eu", "42"}, {"mail%", "40eu@42"}, {"mail%2540eu", "42"}} {
+			kindTick(t, c.Once(o[0], time.Hour), o[1], fencelock.Ran, kindNothing)
+		}
+		kindTick(t, c.Once("mail@eu", time.Hour), "42", fencelock.AlreadyRan, kindNothing)
+	})
+}
+
+func TestNestedOnceDoesNotRunTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := kindClient(t, memstore.New(nil), kindOwner("me"))
+		o := c.Once("mail", time.Hour)
+		kindTick(t, o, "42", fencelock.Ran, func(ctx context.Context, l *fencelock.Lease) error {
+			res, err := o.Do(ctx, "42", func(context.Context, *fencelock.Lease) error {
+				t.Error("it runs inside itself")
+				return nil
+			})
+			if err != nil || res.Outcome != fencelock.RunningElsewhere || res.Holder == nil || res.Holder.Record.Owner != "me" {
+				t.Errorf("inside itself: %+v, %v", res, err)
+			}
+			return l.Err()
+		})
+		kindTick(t, o, "42", fencelock.AlreadyRan, kindNothing)
+	})
+}
+
+// The store lost its memory while it ran, and the mark is left while the lease is
+// being reclaimed: the reclaim must not take its place.
+func TestOnceMarkSurvivesALossOfMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := graceful()
+		st := tap(m)
+		st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+			time.Sleep(2 * time.Second)
+			return next(ctx, held, last)
+		}
+		c := newClient(t, st, nil)
+		o := c.Once("mail", time.Hour)
+		keeper := lock(t, c, "keeps its session alive")
+		kindTick(t, o, "42", fencelock.Ran, func(context.Context, *fencelock.Lease) error {
+			m.Forget()
+			time.Sleep(renewal + time.Second)
+			if len(st.sent(faultstore.Reclaim)) != 1 {
+				t.Error("it is not being reclaimed: the test shows nothing")
+			}
+			return nil
+		})
+		time.Sleep(4 * ttl)
+		kindTick(t, o, "42", fencelock.AlreadyRan, kindNothing)
+		wantHolds(t, m, keeper)
 	})
 }

@@ -5,6 +5,7 @@ package fencelock
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -19,10 +20,7 @@ import (
 type Option func(*wish) error
 
 // wish collects what a handle asks for.
-type wish struct {
-	terms    driver.Terms
-	maxIsEnd bool // MaxHold came from FixedLease: its end is no accident
-}
+type wish struct{ terms driver.Terms }
 
 // FixedLease makes the lease end d after its grant, whatever happens: it is not
 // kept alive beyond that, and nothing has to be done to end it. Without it a
@@ -32,8 +30,7 @@ func FixedLease(d time.Duration) Option {
 		if d <= 0 {
 			return fmt.Errorf("FixedLease(%v): it must be positive", d)
 		}
-		w.terms.MaxHold, w.maxIsEnd = d, true
-		return nil
+		return w.end(d)
 	}
 }
 
@@ -45,9 +42,16 @@ func MaxHold(d time.Duration) Option {
 		if d <= 0 {
 			return fmt.Errorf("MaxHold(%v): it must be positive", d)
 		}
-		w.terms.MaxHold, w.maxIsEnd = d, false
-		return nil
+		return w.end(d)
 	}
+}
+
+func (w *wish) end(d time.Duration) error {
+	if w.terms.MaxHold != 0 {
+		return errors.New("FixedLease and MaxHold were both given; the shorter one is enough")
+	}
+	w.terms.MaxHold = d
+	return nil
 }
 
 // MinHold keeps the lock taken for at least d after its grant, even if it is
@@ -70,7 +74,10 @@ func MinHold(d time.Duration) Option {
 func ReentrantAs(id string) Option {
 	return func(w *wish) error {
 		if id == "" {
-			return fmt.Errorf("ReentrantAs: the id is empty")
+			return errors.New("ReentrantAs: the id is empty")
+		}
+		if w.terms.Mode == driver.Shared {
+			return errors.New("ReentrantAs is for exclusive locks; shared ones do not exclude each other")
 		}
 		w.terms.Reentry = id
 		return nil

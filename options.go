@@ -28,6 +28,9 @@ const (
 	DefaultLocalHandoverFor = 250 * time.Millisecond
 )
 
+// minTTL keeps out a number that was meant to be seconds.
+const minTTL = 10 * time.Millisecond
+
 // Need says what the locks of a client are for.
 type Need uint8
 
@@ -118,8 +121,11 @@ func setDefault[T comparable](v *T, d T) {
 func (o *Options) check(caps driver.Caps) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if o.TTL < 0 || (caps.MaxTTL > 0 && o.TTL > caps.MaxTTL) || o.TTL < caps.MinTTL {
-		bad("Options.TTL is %v, the %s store takes %v to %v", o.TTL, caps.Engine, caps.MinTTL, caps.MaxTTL)
+	if least := max(caps.MinTTL, minTTL); o.TTL < least {
+		bad("Options.TTL is %v, on the %s store it must be at least %v", o.TTL, caps.Engine, least)
+	}
+	if caps.MaxTTL > 0 && o.TTL > caps.MaxTTL {
+		bad("Options.TTL is %v, the %s store takes at most %v", o.TTL, caps.Engine, caps.MaxTTL)
 	}
 	if !(o.Drift >= 0 && o.Drift < 0.5) { // NaN too
 		bad("Options.Drift is %v, it is a share of the TTL below 0.5", o.Drift)

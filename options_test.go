@@ -23,9 +23,9 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		opts fencelock.Options
 		want string
 	}{
-		"negative TTL":       {fencelock.Options{TTL: -time.Second}, "Options.TTL is -1s, the memory store takes 1s to 1m0s"},
-		"short TTL":          {fencelock.Options{TTL: time.Millisecond}, "Options.TTL is 1ms, the memory store takes 1s to 1m0s"},
-		"long TTL":           {fencelock.Options{TTL: time.Hour}, "Options.TTL is 1h0m0s, the memory store takes 1s to 1m0s"},
+		"negative TTL":       {fencelock.Options{TTL: -time.Second}, "Options.TTL is -1s, on the memory store it must be at least 1s"},
+		"short TTL":          {fencelock.Options{TTL: time.Millisecond}, "Options.TTL is 1ms, on the memory store it must be at least 1s"},
+		"long TTL":           {fencelock.Options{TTL: time.Hour}, "Options.TTL is 1h0m0s, the memory store takes at most 1m0s"},
 		"negative drift":     {fencelock.Options{Drift: -0.1}, "Options.Drift is -0.1"},
 		"drift of a half":    {fencelock.Options{Drift: 0.5}, "Options.Drift is 0.5"},
 		"drift that is none": {fencelock.Options{Drift: math.NaN()}, "Options.Drift is NaN"},
@@ -132,7 +132,7 @@ func TestRequireCorrectnessRefuses(t *testing.T) {
 	need := &fencelock.Options{Require: fencelock.Correctness}
 	_, err := fencelock.New(memstore.New(nil), need)
 	kindIs(t, err, fencelock.ErrUnsupported, errors.ErrUnsupported)
-	want := "new (memory): fencelock: not supported by this store: unsupported operation: Require is Correctness, " +
+	want := "fencelock: new (memory): not supported by this store: unsupported operation: Require is Correctness, " +
 		"but it may forget a grant in a crash or failover; open it with memstore.Options{Grace: true}"
 	if err.Error() != want {
 		t.Errorf("got  %s\nwant %s", err, want)
@@ -241,5 +241,33 @@ func TestDoGivesBackAndTells(t *testing.T) {
 			t.Errorf("got %v; the caller's context has ended, nothing was lost", err)
 		}
 		kindFree(t, store, "x")
+	})
+}
+
+// TTL: 15 was meant to be seconds; as it stands it would be renewed all the time.
+func TestTTLWithoutAUnitIsRefused(t *testing.T) {
+	for _, ttl := range []time.Duration{1, 15, 15_000, 9 * time.Millisecond} {
+		c, err := fencelock.New(memstore.New(nil), &fencelock.Options{TTL: ttl})
+		if c != nil || err == nil || !strings.Contains(err.Error(), "Options.TTL is "+ttl.String()) || !strings.Contains(err.Error(), "at least 10ms") {
+			t.Errorf("TTL %d: got %v", ttl, err)
+		}
+	}
+	if _, err := fencelock.New(memstore.New(nil), &fencelock.Options{TTL: 10 * time.Millisecond}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where it means nothing it is refused: nobody may think that it does.
+func TestReentrantAsIsForExclusiveLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := kindClient(t, memstore.New(nil), nil)
+		me := fencelock.ReentrantAs("me")
+		if _, err := c.Semaphore("s", 1, me).Acquire(kindContext(t), 1); err == nil || !strings.Contains(err.Error(), "ReentrantAs") {
+			t.Errorf("semaphore: %v", err)
+		}
+		if _, err := c.RWMutex("r", me).RLock(kindContext(t)); err == nil || !strings.Contains(err.Error(), "ReentrantAs") {
+			t.Errorf("reader: %v", err)
+		}
+		kindUnlock(t, kindGot(t)(c.RWMutex("r", me).Lock(kindContext(t))))
 	})
 }

@@ -14,7 +14,10 @@ import (
 )
 
 // errSpent says that a fixed lease had run out before its grant was known.
-var errSpent = errors.New("granted too late for its fixed end")
+var errSpent = errors.New("granted too late for its end: FixedLease or MaxHold is shorter than the store takes to answer")
+
+// maxSpent is how often that may happen before the caller is told.
+const maxSpent = 3
 
 // admit turns a granted outcome into a lease. Without a lease the error says
 // what to do: ErrGone, the session has ended; errSpent, withdraw and wish anew;
@@ -48,7 +51,7 @@ func (d *drive) settleIn(ctx context.Context, p *pending, out driver.Outcome, ge
 	g := &grant{s: s, claim: p.claim, token: out.Token, granted: now, unsure: p.unsure}
 	if d.terms.MaxHold > 0 {
 		// From the send, as every deadline; drift counts here too.
-		rest := timing.Trust(out.Remaining, d.c.opts.Drift, 0)
+		rest := timing.Trust(out.Remaining, d.c.opts.Drift, g.margin(d.c.opts.Margin))
 		if g.ends = sent.Add(rest); now >= g.ends {
 			return nil, errSpent
 		}
@@ -114,6 +117,7 @@ func (g *grant) release(keep time.Duration, now clock.Instant) release {
 	g.detach()
 	g.s.users++
 	r := release{g: g, what: driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, KeepFor: keep, Bury: g.unsure}}
+	g.parting = &r.what
 	if ln != nil && ln.exclusive == g {
 		// Until the store has answered the line is ours: the next attempt would
 		// only find our own claim in its way.
@@ -166,9 +170,11 @@ func (s *session) giveBack(ctx context.Context, w driver.Withdrawal) error {
 		return nil
 	case err == nil:
 		return &Error{Op: "unlock", Name: w.Name, Engine: s.c.caps.Engine, Err: lost(ErrBroken)}
+	case errors.Is(err, driver.ErrGone) && errors.Is(context.Cause(s.ctx), ErrClosed):
+		return nil // Close has given it back
 	case errors.Is(err, driver.ErrGone):
 		s.gone(err)
-		return &Error{Op: "unlock", Name: w.Name, Engine: s.c.caps.Engine, Err: lost(err)}
+		return &Error{Op: "unlock", Name: w.Name, Engine: s.c.caps.Engine, Err: lost(ErrEnded)}
 	}
 	s.sh.mu.Lock()
 	s.sweepUp(w)

@@ -36,17 +36,19 @@ func (s *session) resume() (clock.Instant, error) {
 	// is in nobody's list: with another gen its attempt is made again.
 	s.drv = drv
 	s.gen++
-	var held []*grant
+	var grants []*grant
+	var held []driver.Held
 	for g := s.grants; g != nil; g = g.next {
-		held = append(held, g)
+		grants = append(grants, g)
+		held = append(held, driver.Held{Claim: g.claim, Token: g.token})
 	}
 	s.sh.mu.Unlock()
 	for first := true; first || len(held) > 0; first = false {
 		n := min(len(held), reclaimBatch)
-		if err := s.reclaim(drv, held[:n], n == len(held)); err != nil {
+		if err := s.reclaim(drv, grants[:n], held[:n], n == len(held)); err != nil {
 			return sent, err
 		}
-		held = held[n:]
+		grants, held = grants[n:], held[n:]
 	}
 	if !s.confirm(sent, life) {
 		return sent, context.Cause(s.ctx)
@@ -56,28 +58,29 @@ func (s *session) resume() (clock.Instant, error) {
 }
 
 // reclaim puts one batch back and loses what the store does not give back.
-func (s *session) reclaim(drv driver.Session, batch []*grant, last bool) error {
-	held := make([]driver.Held, len(batch))
-	for i, g := range batch {
-		held[i] = driver.Held{Claim: g.claim, Token: g.token}
-	}
+func (s *session) reclaim(drv driver.Session, batch []*grant, held []driver.Held, last bool) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.c.opts.CallTimeout)
 	defer cancel()
 	kept, err := drv.Reclaim(ctx, held, last)
+	var missing []*grant
 	s.sh.mu.Lock()
 	for i, g := range batch {
 		g.unsure = g.unsure || err != nil && transient(err)
 		if g.gone && (err != nil || kept[i]) {
-			// Unlocked meanwhile: its withdrawal may have come before the
+			// Given back meanwhile: its withdrawal may have come before the
 			// reclaim, which then put it back.
-			s.sweepUp(driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, Bury: g.unsure})
+			w := driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name}
+			if g.parting != nil {
+				w = *g.parting
+			}
+			w.Bury = w.Bury || g.unsure
+			s.sweepUp(w)
+		}
+		if err == nil && !kept[i] {
+			missing = append(missing, g)
 		}
 	}
 	s.sh.mu.Unlock()
-	for i, g := range batch {
-		if err == nil && !kept[i] {
-			g.lose(lost(ErrForgotten))
-		}
-	}
+	loseAll(missing, missing, lost(ErrForgotten))
 	return err
 }

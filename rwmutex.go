@@ -55,25 +55,44 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) error {
 	if l.Name() != m.r.name || l.g.s.c != m.r.c {
 		return fail(fmt.Errorf("the lease is not of this lock"))
 	}
-	sh := l.g.s.sh
-	sh.mu.Lock()
-	only := l.g.leases == l && l.next == nil
-	mode := l.g.claim.Terms.Mode
-	claim := l.g.claim
-	sh.mu.Unlock()
-	switch {
-	case l.Err() != nil:
-		return l.Err()
-	case mode == driver.Shared:
-		return nil
-	case !only:
-		return fail(errors.New("it was re-entered; unlock the inner leases first"))
+	claim, err := l.weaken(m.r.terms(l.base))
+	if err != nil || claim == nil {
+		return err
 	}
-	claim.Terms = m.r.terms(l.base)
-	if err := l.reshape(ctx, &claim); err != nil {
+	err = l.reshape(ctx, claim)
+	// Granted as a reader or not known: local waiters ask the store either way.
+	l.g.vacate()
+	if err != nil {
 		return fail(err)
 	}
 	return nil
+}
+
+// weaken takes the lease for a reader's before the store is asked: whatever
+// becomes of the call, nobody may write under it again. It returns nil if the
+// lease is a reader's already.
+func (l *Lease) weaken(terms *driver.Terms) (*driver.Claim, error) {
+	g := l.g
+	g.s.sh.mu.Lock()
+	defer g.s.sh.mu.Unlock()
+	switch {
+	case l.cause != nil:
+		return nil, l.cause
+	case g.s.c.clock.Now() >= l.deadline():
+		return nil, l.overdue()
+	case g.claim.Terms.Mode == driver.Shared:
+		return nil, nil
+	case g.leases != l || l.next != nil:
+		return nil, &Error{Op: "downgrade", Name: l.Name(), Engine: g.s.c.caps.Engine,
+			Err: errors.New("it was re-entered; unlock the inner leases first")}
+	}
+	weaker := *g.claim.Terms // its ends stay
+	weaker.Mode, weaker.Weight, weaker.Limit, weaker.Record = terms.Mode, terms.Weight, terms.Limit, terms.Record
+	g.claim.Terms = &weaker
+	// An unlock meanwhile must bury the claim: the attempt may come after it.
+	g.unsure = true
+	claim := g.claim
+	return &claim, nil
 }
 
 // reshape asks for the granted claim with other terms until the store answers.
@@ -83,40 +102,22 @@ func (l *Lease) reshape(ctx context.Context, claim *driver.Claim) error {
 		p := &pending{s: s, claim: *claim}
 		out, _, _, err := p.attempt(ctx)
 		if err == nil && out.State == driver.Granted {
-			l.g.reshaped(claim.Terms)
 			return nil
 		}
 		if err == nil {
 			return lost(ErrBroken)
 		}
-		l.g.doubt(p)
 		if s.gone(err); errors.Is(err, driver.ErrGone) {
-			return lost(err)
+			return lost(ErrEnded)
 		}
 		if !transient(err) && !errors.Is(err, driver.ErrForgotten) {
 			return err
 		}
 		if ctx.Err() != nil || !sleep(ctx, timing.Backoff(failures, s.trusted()/100, s.trusted()/12, rand.Float64())) {
-			return errors.Join(ErrUnavailable, ctxError(ctx), err)
+			return fmt.Errorf("%w: %w: %w", ErrUnavailable, ctxError(ctx), err)
 		}
-		if !l.Valid() {
-			return l.Err()
+		if err := l.Err(); err != nil {
+			return err
 		}
 	}
-}
-
-// doubt notes that an attempt of the grant may still be on its way.
-func (g *grant) doubt(p *pending) {
-	g.s.sh.mu.Lock()
-	g.unsure = g.unsure || p.unsure
-	g.s.sh.mu.Unlock()
-}
-
-// reshaped takes the grant out of the way of local waiters: they now ask the
-// store.
-func (g *grant) reshaped(terms *driver.Terms) {
-	g.s.sh.mu.Lock()
-	g.claim.Terms = terms
-	g.s.sh.mu.Unlock()
-	g.vacate()
 }

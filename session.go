@@ -50,6 +50,7 @@ type session struct {
 	open      bool
 	gen       uint64 // counts how often drv was replaced
 	openErr   error  // set before ready is closed
+	cause     error  // why it ended
 	grants    *grant
 	users     int           // acquisitions that use it
 	idleSince clock.Instant // when the last grant or user went
@@ -72,6 +73,9 @@ func (s *session) run() {
 		if s.sh.session == s {
 			s.sh.session = nil
 		}
+		if s.ctx.Err() != nil {
+			err = context.Cause(s.ctx)
+		}
 		s.openErr = err
 		opened := s.drv != nil
 		s.sh.mu.Unlock()
@@ -83,6 +87,7 @@ func (s *session) run() {
 		return
 	}
 	close(s.ready)
+	s.c.emitSession(s, SessionOpened, 0, nil)
 	s.loop()
 	s.farewell()
 }
@@ -104,7 +109,6 @@ func (s *session) start() error {
 	}
 	s.open, s.idleSince = true, s.c.clock.Sent()
 	s.timer = time.AfterFunc(s.untilCheck(s.c.clock.Now()), s.watch)
-	s.c.emitSession(s, SessionOpened, 0, nil)
 	return nil
 }
 
@@ -123,7 +127,10 @@ func (s *session) renewed(sent clock.Instant, life driver.Life) error {
 		return fmt.Errorf("the store allows a TTL of %v, too short for Options.Drift and Margin: %w", life.TTL, driver.ErrRefused)
 	}
 	s.trust.Store(int64(trust))
-	s.deadline.Store(max(s.deadline.Load(), int64(sent.Add(trust))))
+	s.deadline.Store(int64(sent.Add(trust))) // also if the store has shortened the TTL
+	if s.timer != nil {
+		s.timer.Reset(s.untilCheck(s.c.clock.Now()))
+	}
 	return nil
 }
 
@@ -184,6 +191,9 @@ func (s *session) renew() (sent clock.Instant, ok bool) {
 		if s.ctx.Err() != nil {
 			return sent, false
 		}
+		if s.gone(err); errors.Is(err, driver.ErrGone) {
+			return sent, false
+		}
 		if !transient(err) && !errors.Is(err, driver.ErrForgotten) {
 			s.end(lost(err))
 			return sent, false
@@ -214,9 +224,7 @@ func (s *session) confirm(sent clock.Instant, life driver.Life) bool {
 		s.end(lost(err))
 		return false
 	}
-	for _, g := range broken {
-		g.lose(lost(ErrBroken))
-	}
+	loseAll(broken, broken, lost(ErrBroken))
 	return true
 }
 
@@ -240,24 +248,31 @@ func (s *session) watch() {
 		return
 	}
 	s.sh.mu.Lock()
-	var due []*grant
-	for len(s.ends) > 0 && s.ends[0].ends <= now {
-		due = append(due, heap.Pop(&s.ends).(*grant))
+	var ended, over []*grant
+	for len(s.ends) > 0 && s.ends[0].due <= now {
+		g := heap.Pop(&s.ends).(*grant)
+		if !g.told {
+			// Told now, withdrawn a margin later, as the store would end it.
+			g.told = true
+			ended = append(ended, g)
+			g.due = g.due.Add(g.margin(s.c.opts.Margin))
+			heap.Push(&s.ends, g)
+		} else {
+			over = append(over, g)
+		}
 	}
 	if s.open {
 		s.timer.Reset(s.untilCheck(now))
 	}
 	s.sh.mu.Unlock()
-	for _, g := range due {
-		g.lose(lost(ErrExpired))
-	}
+	loseAll(ended, over, lost(ErrExpired))
 }
 
 // untilCheck is when watch must run next. Wants sh.mu.
 func (s *session) untilCheck(now clock.Instant) time.Duration {
 	d := min(clock.Instant(s.deadline.Load()).Sub(now), suspendTick)
 	if len(s.ends) > 0 {
-		d = min(d, s.ends[0].ends.Sub(now))
+		d = min(d, s.ends[0].due.Sub(now))
 	}
 	return max(d, 0)
 }
@@ -273,25 +288,28 @@ func (s *session) leave() {
 // retire lets a session go that nobody has used for a TTL: an idle process
 // costs the store nothing.
 func (s *session) retire() bool {
-	s.sh.mu.Lock()
-	idle := s.grants == nil && s.users == 0 && !s.settling && s.c.clock.Sent().Sub(s.idleSince) >= s.trusted()
-	s.sh.mu.Unlock()
-	if idle {
-		s.end(ErrClosed)
-	}
-	return idle
+	return s.endIf(ErrClosed, func() bool {
+		return s.grants == nil && s.users == 0 && !s.settling && s.c.clock.Sent().Sub(s.idleSince) >= s.trusted()
+	})
 }
 
-// end ends the session once: it tells every holder first, then makes room for
-// waiters.
+// end ends the session once.
 func (s *session) end(cause error) {
-	s.sh.mu.Lock()
-	if !s.open {
-		s.sh.mu.Unlock()
+	if !s.endIf(cause, func() bool { return true }) {
 		s.cancel(cause)
-		return
 	}
-	s.open = false
+}
+
+// endIf ends an open session if the condition holds, and says whether it did: it
+// tells every holder first, then makes room for waiters, and only then talks to
+// hooks and logs, which may be slow.
+func (s *session) endIf(cause error, condition func() bool) bool {
+	s.sh.mu.Lock()
+	if !s.open || !condition() {
+		s.sh.mu.Unlock()
+		return false
+	}
+	s.open, s.cause = false, cause
 	s.deadline.Store(0)
 	if s.sh.session == s {
 		s.sh.session = nil
@@ -301,26 +319,29 @@ func (s *session) end(cause error) {
 	s.grants, s.ends = nil, nil
 	s.sh.mu.Unlock()
 	s.cancel(cause)
+	var told []*Lease
 	for g := grants; g != nil; g = g.next {
-		g.tell(cause)
+		told = g.tell(cause, told)
 	}
-	for g := grants; g != nil; {
-		next := g.next
+	for g := grants; g != nil; g = g.next {
 		g.vacate()
-		g = next
 	}
 	if errors.Is(cause, ErrLost) {
 		s.c.emitSession(s, SessionLost, 0, cause)
 	} else {
 		s.c.emitSession(s, SessionClosed, 0, nil)
 	}
+	for _, l := range told {
+		l.emit(LeaseLost, cause)
+	}
+	return true
 }
 
 // gone ends the session if err says that the store has ended it: the holders
 // must not go on until the next keep-alive finds out.
 func (s *session) gone(err error) {
 	if errors.Is(err, driver.ErrGone) {
-		s.end(lost(err))
+		s.end(lost(ErrEnded))
 	}
 }
 

@@ -5,6 +5,7 @@ package fencelock_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,5 +202,59 @@ func TestCloseGivesLocksBack(t *testing.T) {
 				t.Errorf("the session was closed %d times; want once", n)
 			}
 		})
+	})
+}
+
+// A session that a lock begins to use at the moment it would be let go is either
+// used or let go, never both.
+func TestSessionIsNotLetGoUnderALock(t *testing.T) {
+	const clients = 60
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		var all sync.WaitGroup
+		for i := range clients {
+			c := newClient(t, m, nil)
+			all.Go(func() {
+				name := fmt.Sprint("x", i)
+				unlock(t, lock(t, c, name))
+				// It is let go with the first renewal that finds it idle for so long.
+				time.Sleep(trust + renewal*time.Duration(i)/clients)
+				l := lock(t, c, name)
+				time.Sleep(2 * renewal)
+				if err := l.Err(); err != nil {
+					t.Errorf("client %d: a lease of a session in use has ended: %v", i, err)
+				}
+				unlock(t, l)
+			})
+		}
+		all.Wait()
+	})
+}
+
+// gone is a store that ends every session at its first attempt.
+func gone(store driver.Store) *tapStore {
+	st := tap(store)
+	st.onAttempt = func(context.Context, *driver.Claim, attemptFunc) (driver.Outcome, error) {
+		if len(st.sent(faultstore.Attempt)) > 1000 {
+			return driver.Outcome{}, errNoAuth // or fake time would stand still for ever
+		}
+		return driver.Outcome{}, driver.ErrGone
+	}
+	return st
+}
+
+func TestSessionThatIsGoneAgainIsNotHammered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := gone(newStore())
+		c := newClient(t, st, nil)
+		began := time.Now()
+		_, err := c.Mutex("x").Lock(ctxb)
+		wantIs(t, "Lock", err, fencelock.ErrUnavailable)
+		if n := len(st.sent(faultstore.Attempt)); n < 3 || n > 100 {
+			t.Errorf("%d attempts in %v", n, time.Since(began))
+		}
+		if waited := time.Since(began); waited < ttl || waited > ttl+ttl/5 {
+			t.Errorf("gave up after %v; want Options.Patience", waited)
+		}
 	})
 }

@@ -37,7 +37,9 @@ func (s *session) sweepUp(w driver.Withdrawal) {
 	}
 }
 
-// settle withdraws what is queued, in order, until nothing is left.
+// settle withdraws what is queued until nothing is left. Even an error that is
+// definite is no reason to give up: the server may be out of memory for a while,
+// and the claim would block everybody for as long as the session lives.
 func (s *session) settle() {
 	for failures := 1; ; {
 		s.sh.mu.Lock()
@@ -53,15 +55,18 @@ func (s *session) settle() {
 		if errors.Is(err, driver.ErrForgotten) {
 			s.resumeSoon()
 		}
-		if err != nil && (transient(err) || errors.Is(err, driver.ErrForgotten)) {
+		s.sh.mu.Lock()
+		s.debris = s.debris[1:]
+		if err != nil {
+			s.debris = append(s.debris, w) // behind the others, whatever the error
+		}
+		s.sh.mu.Unlock()
+		if err != nil {
 			sleep(s.ctx, timing.Backoff(failures, s.trusted()/100, s.trusted()/12, rand.Float64()))
 			failures++
 			continue
 		}
 		failures = 1
-		s.sh.mu.Lock()
-		s.debris = s.debris[1:]
-		s.sh.mu.Unlock()
 		if s.c.watched() {
 			s.c.emit(Event{Kind: ClaimSettled, Shard: s.sh.id, Session: s.id, Name: w.Name, Err: err})
 		}

@@ -39,7 +39,7 @@ func TestDeadlineCountsFromTheSend(t *testing.T) {
 		fixed := lock(t, c, "fixed", fencelock.FixedLease(5*time.Second))
 		// The store was asked one second after the send, and its clock may run
 		// faster by the drift.
-		wantNear(t, "deadline of a fixed lease", fixed.Deadline(), sent.Add(5*time.Second*99/100))
+		wantNear(t, "deadline of a fixed lease", fixed.Deadline(), sent.Add(fixedFor(5*time.Second)))
 	})
 }
 
@@ -229,5 +229,39 @@ func TestOneLostReplyOfARenewalLosesNothing(t *testing.T) {
 			t.Fatal("no reply was lost")
 		}
 		unlock(t, l)
+	})
+}
+
+// The store may shorten the TTL with any answer, and counts from then on.
+func TestShorterTTLMovesTheDeadlineBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const short = 4 * time.Second
+		m := newStore()
+		st := tap(m)
+		var req driver.OpenRequest
+		st.onOpen = func(ctx context.Context, r driver.OpenRequest, next openFunc) (driver.Session, driver.Life, error) {
+			req = r
+			return next(ctx, r)
+		}
+		st.onAlive = func(ctx context.Context, next aliveFunc) (driver.Life, error) {
+			if len(st.sent(faultstore.KeepAlive)) == 1 {
+				req.TTL = short
+				_, life, err := m.Open(ctx, req) // the store allows so much now
+				return life, err
+			}
+			<-ctx.Done()
+			return driver.Life{}, driver.ErrUnknown
+		}
+		c, other := newClient(t, st, nil), newClient(t, m, nil)
+		l := lock(t, c, "x")
+		held := l.Context()
+		w := start(ctxb, other.Mutex("x"))
+		told := ended(t, held)
+		sent := st.sent(faultstore.KeepAlive)[0].at
+		wantNear(t, "told", told, sent.Add(short*99/100-ttl/10))
+		unlock(t, w.wait(t, short))
+		if w.at.Before(told) {
+			t.Errorf("somebody else had it %v before the holder was told", told.Sub(w.at))
+		}
 	})
 }

@@ -5,6 +5,7 @@ package fencelock
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/fencelock/fencelock/driver"
 )
@@ -101,8 +102,10 @@ func (d *drive) tryError(ctx context.Context, err error) error {
 		return err
 	case ctx.Err() != nil:
 		return ctxError(ctx)
+	case d.closed():
+		return ErrClosed
 	case transient(err), errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrForgotten), errors.Is(err, errSpent):
-		err = errors.Join(ErrUnavailable, err)
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return &Error{Op: "try lock", Name: d.name, Engine: d.c.caps.Engine, Err: err}
 }

@@ -9,6 +9,28 @@ import "github.com/fencelock/fencelock/driver"
 // token older than the newest it has seen. It fits a signed 64-bit column.
 type Token = driver.Token
 
+// Fencing says how far tokens can be trusted: NoFencing, BestEffort or Strict.
+type Fencing = driver.Fencing
+
+// The strengths of fencing; see Guarantees.
+const (
+	NoFencing  = driver.NoFencing
+	BestEffort = driver.BestEffort
+	Strict     = driver.Strict
+)
+
+// Mode says whether an acquisition is exclusive or shared.
+type Mode = driver.Mode
+
+// The modes of an acquisition.
+const (
+	Exclusive = driver.Exclusive
+	Shared    = driver.Shared
+)
+
+// SessionID names the session of a process on a shard.
+type SessionID = driver.SessionID
+
 // Record is what a holder tells about itself.
 type Record = driver.Record
 

@@ -217,3 +217,30 @@ func TestUnconfirmedUnlockIsRepeated(t *testing.T) {
 		})
 	}
 }
+
+// An engine that is out of memory refuses for certain, but not for ever.
+func TestWithdrawalIsRepeatedAfterADefiniteError(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		st := tap(m)
+		full := errors.New("OOM command not allowed when used memory > 'maxmemory'")
+		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+			if w.Name == "full" || len(st.sent(faultstore.Withdraw)) < 4 {
+				return driver.WasAbsent, full
+			}
+			return next(ctx, w)
+		}
+		c := newClient(t, st, nil)
+		lock(t, c, "keeps its session alive")
+		blocker, l := lock(t, c, "full"), lock(t, c, "x")
+		wantIs(t, "Unlock", blocker.Unlock(ctxb), full)
+		wantIs(t, "Unlock", l.Unlock(ctxb), full)
+		time.Sleep(ttl)
+		wantClaims(t, m, "x", 0, 0) // although the one before it is refused for ever
+		before := len(st.sent(faultstore.Withdraw))
+		time.Sleep(10 * ttl)
+		if n := len(st.sent(faultstore.Withdraw)) - before; n < 10 || n > 1000 {
+			t.Errorf("%d withdrawals in 10 TTLs of a refusal", n)
+		}
+	})
+}

@@ -9,7 +9,7 @@ import (
 )
 
 // SessionID names one session. The core makes it before the first request is
-// sent, so a session whose Open reply was lost can still be found and ended.
+// sent, so an Open whose reply was lost can be repeated for the same session.
 type SessionID [16]byte
 
 // NewSessionID returns an id that no other process has.

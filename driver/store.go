@@ -78,8 +78,8 @@ type Session interface {
 	// Reclaim puts back grants that the store may have forgotten, each with its
 	// token, and answers for each whether it is held now. It comes in batches;
 	// with last set, every grant of the session from before the loss that was
-	// not reclaimed must be dropped: its release was forgotten, and a session
-	// that lives on would keep it for ever.
+	// neither reclaimed nor attempted since Open must be dropped: its release
+	// was forgotten, and a session that lives on would keep it for ever.
 	Reclaim(ctx context.Context, held []Held, last bool) ([]bool, error)
 
 	// Close ends the session and with it every claim, granted or queued. Calls

@@ -29,7 +29,7 @@ func Cases() []Case {
 	groups := [][]spec{
 		sessionCases, ownershipCases, sharingCases, nameCases, tokenCases, lineCases,
 		waitingCases, limitCases, holdCases, unknownCases, engineCases,
-		memoryCases, reclaimCases, inspectCases, breakCases,
+		memoryCases, reclaimCases, dropCases, inspectCases, breakCases,
 	}
 	byClause := map[string][]spec{}
 	for _, g := range groups {

@@ -65,7 +65,7 @@ var clauses = []Clause{
 	{"R3", "Reclaim during grace puts a grant back with its token."},
 	{"R4", "Reclaim never puts a grant back beside or after a newer one."},
 	{"R5", "A grant that survived the loss is confirmed by Reclaim, with or without grace."},
-	{"R6", "The last Reclaim drops every earlier grant of the session that was not reclaimed."},
+	{"R6", "The last Reclaim drops every earlier grant of the session that was neither reclaimed nor attempted since it was opened again."},
 	{"I1", "Inspect shows every holder with token, record, age and end, and the line in order."},
 	{"I2", "A free lock that nobody waits for is not listed and has neither holders nor waiters."},
 	{"I3", "List shows every held lock exactly once over its pages, and only those with the prefix."},

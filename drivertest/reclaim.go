@@ -28,10 +28,6 @@ var reclaimCases = []spec{
 	{"R4", "without grace", all(forget, noGrace), r4WithoutGrace},
 	{"R5", "nothing lost", nil, r5NothingLost},
 	{"R5", "survived", all(restart), r5Survived},
-	{"R6", "dropped", all(restart), r6Dropped},
-	{"R6", "forgotten release", all(rewind), r6ForgottenRelease},
-	{"R6", "several batches", all(restart), r6Batches},
-	{"R6", "granted to the next", all(restart, queue), r6GrantedToTheNext},
 }
 
 // mustReclaim reclaims and compares the answers.
@@ -311,69 +307,4 @@ func r5Survived(t *scene) {
 	}
 	a.on(s).mustFind(driver.WasGranted)
 	b.grant(name)
-}
-
-func r6Dropped(t *scene) {
-	names := t.neighbours(3)
-	s := t.open(names[0])
-	var held []*wish
-	for _, name := range names {
-		held = append(held, s.grant(name))
-	}
-	t.restart()
-	again, b := s.resume(), t.open(names[0])
-	t.mustReclaim(again, true, yes, held[1])
-	t.mustHold(names[1], held[1])
-	t.mustBeFree(names[0])
-	t.mustBeFree(names[2])
-	t.passGrace(names[0], again, b)
-	b.want(names[1]).busy()
-	b.grant(names[0])
-}
-
-func r6Batches(t *scene) {
-	names := t.neighbours(3)
-	s := t.open(names[0])
-	a, b, c := s.grant(names[0]), s.grant(names[1]), s.grant(names[2])
-	t.restart()
-	again := s.resume()
-	t.mustReclaim(again, false, yes, a)
-	t.mustHold(names[1], b) // only the last batch drops anything
-	t.mustReclaim(again, false, yes, b)
-	t.mustReclaim(again, true, nil)
-	t.mustHold(names[0], a)
-	t.mustHold(names[1], b)
-	t.mustBeFree(c.claim.Name)
-	// A grant from after the loss is not an earlier one.
-	t.passGrace(names[0], again)
-	w := again.grant(names[2])
-	t.mustReclaim(again, true, []bool{true, true}, a, b)
-	t.mustHold(names[2], w)
-}
-
-func r6GrantedToTheNext(t *scene) {
-	name := t.name("lock")
-	a := t.open(name).grant(name)
-	t.restart()
-	s, b := a.s.resume(), t.open(name)
-	next := b.want(name, inLine)
-	next.attempt()
-	t.mustReclaim(s, true, nil)
-	t.passGrace(name, s, b)
-	next.granted()
-	t.mustHold(name, next)
-}
-
-func r6ForgottenRelease(t *scene) {
-	name := t.name("lock")
-	s := t.open(name)
-	a := s.grant(name)
-	rewind := t.checkpoint()
-	a.withdraw()
-	rewind()
-	again := s.resume()
-	t.mustReclaim(again, true, nil)
-	t.mustBeFree(name)
-	t.passGrace(name, again)
-	t.open(name).grant(name)
 }

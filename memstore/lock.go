@@ -42,11 +42,14 @@ func (sh *shard) settle(name string, now time.Time) *lock {
 	return l
 }
 
-// expire ends a grant that outlived its MaxHold, or a kept one. The claim stays
-// buried: a late duplicate of its attempt must not be granted anew.
+// expire ends a grant that outlived its MaxHold, a kept one, or a broken one. Its
+// claim is spent: attempted again it must not be granted a second time.
 func (sh *shard) expire(e *entry, now time.Time) {
 	if live := e.live; live != nil {
-		live.bury(e.claim.Seq)
+		if live.spent == nil {
+			live.spent = map[uint64]struct{}{}
+		}
+		live.spent[e.claim.Seq] = struct{}{}
 	}
 	e.minEnd = time.Time{}
 	sh.remove(e, now, 0)
@@ -148,7 +151,7 @@ func (sh *shard) within(l *lock, t *driver.Terms) bool {
 }
 
 func (l *lock) exclusive() bool {
-	return len(l.grants) > 0 && l.grants[0].claim.Terms.Mode == driver.Exclusive
+	return slices.ContainsFunc(l.grants, func(g *entry) bool { return g.claim.Terms.Mode == driver.Exclusive })
 }
 
 // reenters says whether an exclusive claim may join the grants there are.

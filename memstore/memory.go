@@ -77,7 +77,7 @@ func (sh *shard) copy() *shard {
 	copies := map[*entry]*entry{}
 	for id, l := range sh.sessions {
 		n := &liveness{id: l.id, ttl: l.ttl, end: l.end, incarnation: l.incarnation, claims: map[uint64]*entry{},
-			buried: maps.Clone(l.buried), broken: maps.Clone(l.broken)}
+			buried: maps.Clone(l.buried), spent: maps.Clone(l.spent), broken: maps.Clone(l.broken)}
 		for seq, e := range l.claims {
 			ne := *e
 			ne.live, ne.wake = n, nil
@@ -136,7 +136,7 @@ func (sh *shard) reclaim(l *liveness, h driver.Held, now time.Time) bool {
 		e.suspect = false
 		return e.token == base
 	}
-	if _, buried := l.buried[h.Claim.Seq]; buried || sh.grace(now) == 0 || base < sh.reclaimed[name] {
+	if l.refuses(h.Claim.Seq) || sh.grace(now) == 0 || base < sh.reclaimed[name] {
 		return false
 	}
 	if e != nil { // a repeated attempt came first and is in line
@@ -176,6 +176,11 @@ func (sh *shard) makeRoom(lk *lock, h driver.Held, now time.Time) bool {
 		default:
 			sure.grants = append(sure.grants, g)
 		}
+	}
+	if h.Claim.Terms.Mode == driver.Shared {
+		// Weights are not counted: it was granted, by a limit that may be
+		// forgotten too, and nothing new is granted meanwhile.
+		return !sure.exclusive()
 	}
 	return sh.fits(sure, h.Claim.Terms) && !(sure.exclusive() && sure.grants[0].token != h.Token.Base())
 }

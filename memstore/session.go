@@ -54,7 +54,7 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	defer s.sh.mu.Unlock()
 	defer s.sh.tidy(c.Name)
 	lk := s.sh.settle(c.Name, now)
-	if _, ok := l.buried[c.Seq]; ok {
+	if l.refuses(c.Seq) {
 		return driver.Outcome{State: driver.Absent}, nil
 	}
 	e := l.claims[c.Seq]
@@ -63,6 +63,9 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	} else if e.granted && e.claim.Terms.Mode == driver.Exclusive && c.Terms.Mode == driver.Shared {
 		e.claim.Terms = c.Terms
 		s.sh.promote(lk, now)
+	}
+	if e != nil {
+		e.suspect = false // its session knows of it
 	}
 	return s.sh.outcome(lk, e, now), nil
 }
@@ -125,6 +128,7 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	defer s.sh.mu.Unlock()
 	_, broken := l.broken[w.Seq]
 	delete(l.broken, w.Seq)
+	delete(l.spent, w.Seq)
 	if w.Bury {
 		l.bury(w.Seq)
 	}
@@ -155,7 +159,7 @@ func (s *session) Close(ctx context.Context) error {
 	defer s.sh.mu.Unlock()
 	now := s.sh.sweep()
 	if l, err := s.sh.find(s.id, s.incarnation); err == nil {
-		s.sh.end(l, now)
+		s.sh.end([]*liveness{l}, now)
 	}
 	return nil
 }

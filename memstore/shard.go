@@ -34,6 +34,7 @@ type liveness struct {
 	incarnation uint64 // of the last Open
 	claims      map[uint64]*entry
 	buried      map[uint64]struct{} // claims that must never be granted again
+	spent       map[uint64]struct{} // claims whose grant ended, until withdrawn
 	broken      map[uint64]struct{} // claims an operator broke, until withdrawn
 }
 
@@ -70,6 +71,13 @@ func (sh *shard) extend(l *liveness, now time.Time) {
 	}
 }
 
+// refuses says whether a claim must not be granted.
+func (l *liveness) refuses(seq uint64) bool {
+	_, buried := l.buried[seq]
+	_, spent := l.spent[seq]
+	return buried || spent
+}
+
 func (l *liveness) life() driver.Life {
 	life := driver.Life{TTL: l.ttl}
 	for seq := range l.broken {
@@ -86,23 +94,28 @@ func (sh *shard) sweep() time.Time {
 		return now
 	}
 	sh.soonest = time.Time{}
+	var ended []*liveness
 	for _, l := range sh.sessions {
 		if !now.Before(l.end) {
-			sh.end(l, now)
+			ended = append(ended, l)
 		} else if sh.soonest.IsZero() || l.end.Before(sh.soonest) {
 			sh.soonest = l.end
 		}
 	}
+	sh.end(ended, now)
 	return now
 }
 
-// end removes a session with all its claims.
-func (sh *shard) end(l *liveness, now time.Time) {
-	delete(sh.sessions, l.id)
-	touched := make(map[string]struct{}, len(l.claims))
-	for _, e := range l.claims {
-		touched[e.claim.Name] = struct{}{}
-		sh.remove(e, now, 0)
+// end removes sessions with all their claims. All of them go before anything is
+// granted: one that has ended must not get what another leaves.
+func (sh *shard) end(ended []*liveness, now time.Time) {
+	touched := map[string]struct{}{}
+	for _, l := range ended {
+		delete(sh.sessions, l.id)
+		for _, e := range l.claims {
+			touched[e.claim.Name] = struct{}{}
+			sh.remove(e, now, 0)
+		}
 	}
 	for name := range touched {
 		sh.settle(name, now)

@@ -23,6 +23,7 @@ var Checkers = []Checker{
 	{"tokens", "tokens are unique and rise in real time", checkTokens},
 	{"fence", "writes under tokens do not interleave, and a holder in time is not refused", checkFence},
 	{"overlap", "a holder is told before another gets the lock", checkOverlap},
+	{"once", "an occurrence that has run is not run again", checkOnce},
 	{"survive", "a client that nothing was in the way of loses nothing", checkSurvive},
 	{"answers", "an error says what was so", checkAnswers},
 	{"stuck", "when the faults are over every lock is had within the bound", checkStuck},

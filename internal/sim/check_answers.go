@@ -52,7 +52,7 @@ func (v *view) crowded(try *acq) bool {
 			// gave up and has left nothing
 		case a.freed && a.unlocked.n < try.called.n:
 			// came and went
-		case errors.Is(a.cause, fencelock.ErrExpired) && a.lost.at < try.called.at:
+		case errors.Is(a.cause, fencelock.ErrExpired) && v.withdrawn(a) < try.called.at:
 			// came to its fixed end and was withdrawn
 		default:
 			return true

@@ -5,8 +5,6 @@ package sim
 import (
 	"cmp"
 	"slices"
-
-	"github.com/fencelock/fencelock/driver"
 )
 
 // access is one use of a resource with a token.
@@ -35,7 +33,7 @@ func checkFence(v *view, bad complain) {
 			v.refused(x, bad)
 			continue
 		}
-		if want, again := expect[e.Acq]; again && e.N != want && (e.Kind == Wrote || x.a.call.Mode == driver.Shared) {
+		if want, again := expect[e.Acq]; again && e.N != want && (e.Kind == Wrote || x.a.shared(x.here)) {
 			bad([]*acq{x.a}, "#%d of %s read with token %d that %d values were there, and at its next access, which was let in, there were %d",
 				e.Acq, x.a.call.Name, e.Token, want, e.N)
 		}
@@ -57,8 +55,13 @@ func checkFence(v *view, bad complain) {
 }
 
 // refused complains if the resource refused a holder that was one in time: then
-// somebody else has used a higher token under its nose.
+// somebody else has used a higher token under its nose. Whoever was broken is
+// refused rightly, and so may readers be beside one, and whoever has not reclaimed
+// yet when a holder is broken that the store took for one: the fence is above them.
 func (v *view) refused(x access, bad complain) {
+	if v.brokenBefore(x.a.call.Name, x.here) && (x.a.broken.n < x.here.n || x.a.shared(x.here) || v.amnesia) {
+		return
+	}
 	if v.sane() && v.tokensSane && x.a.holds(x.here) {
 		bad([]*acq{x.a}, "#%d of %s holds the lock and its token %d was refused", x.Acq, x.a.call.Name, x.Token)
 	}

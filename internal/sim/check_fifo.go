@@ -7,7 +7,8 @@ import "github.com/fencelock/fencelock/driver"
 // checkFIFO: with a store that keeps a line, tokens, which are the order of
 // grants, are in the order in which claims first got to the store; and within a
 // client waiters of a name are served in the order of asking. Claims that lived
-// through a loss of memory are left out: the line was built anew.
+// through a loss of memory are left out: the line was built anew; so are those
+// that may join a grant of their own id.
 func checkFIFO(v *view, bad complain) {
 	if v.tokensSane {
 		if !v.h.Schedule.Store.NoQueue {
@@ -20,7 +21,7 @@ func checkFIFO(v *view, bad complain) {
 func checkArrivals(v *view, bad complain) {
 	lines := map[string][]Claim{}
 	for _, c := range v.h.Claims {
-		if c.Token != 0 && !c.Restless {
+		if c.Token != 0 && !c.Restless && !c.Reentry {
 			lines[c.Name] = append(lines[c.Name], c)
 		}
 	}
@@ -58,19 +59,22 @@ func (v *view) holdersOf(name string, tokens ...driver.Token) (of []*acq) {
 	return of
 }
 
+// inLine says whether the place in the client's line is that of the call.
+func (a *acq) inLine() bool { return !a.call.Try && !a.call.All && a.call.Reentry == "" }
+
 // checkLocalLine compares those of one client only that waited: whoever asked
 // at the same instant may be in either order.
 func checkLocalLine(v *view, bad complain) {
 	for name, acqs := range v.names {
 		for i, a := range acqs {
-			if !a.ok || a.call.Try {
+			if !a.ok || !a.inLine() {
 				continue
 			}
 			for _, b := range acqs[i+1:] {
 				if b.called.n > a.returned.n {
 					break
 				}
-				if b.ok && !b.call.Try && b.call.Client == a.call.Client && a.called.at < b.called.at && b.token < a.token {
+				if b.ok && b.inLine() && b.call.Client == a.call.Client && a.called.at < b.called.at && b.token < a.token {
 					bad([]*acq{a, b}, "%s: #%d asked before #%d of the same client and was served after it (tokens %d, %d)",
 						name, a.call.Acq, b.call.Acq, a.token, b.token)
 				}

@@ -3,15 +3,15 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
-
-	"github.com/fencelock/fencelock/driver"
 )
 
 // checkOverlap: at the moment a lease is had, nobody else who has one that does
 // not go with it may still believe so. A holder believes it until it unlocks,
 // or its context ends, or its process dies. It holds unless the store's clock
-// jumped ahead or the store forgot grants without grace.
+// jumped ahead or the store forgot grants without grace; and not for a lease that
+// an operator broke: its holder is told with the next renewal only.
 func checkOverlap(v *view, bad complain) {
 	if !v.sane() {
 		return
@@ -26,18 +26,63 @@ func checkOverlap(v *view, bad complain) {
 			weight := a.call.Weight
 			for _, h := range holding {
 				weight += h.call.Weight
-				if h.call.Mode == driver.Exclusive || a.call.Mode == driver.Exclusive {
+				if !mayOverlap(h, a) {
 					bad([]*acq{h, a}, "#%d got %s at %v while #%d still held it (tokens %d, %d)",
 						a.call.Acq, a.call.Name, a.returned.at, h.call.Acq, a.token, h.token)
 				}
 			}
 			holding = append(holding, a)
-			if a.call.Limit > 0 && weight > a.call.Limit {
+			if a.call.Limit > 0 && v.tokensSane && !v.fits(holding, a) {
 				bad(holding, "#%d brought the weight on %s to %d of %d at %v",
 					a.call.Acq, a.call.Name, weight, a.call.Limit, a.returned.at)
 			}
 		}
 	}
+}
+
+// mayOverlap says whether h may hold when a is had.
+func mayOverlap(h, a *acq) bool {
+	return h.shared(a.returned) && a.shared(a.returned) || related(h, a) ||
+		min(h.broken.n, a.broken.n) < a.returned.n
+}
+
+// fits says whether the weight of all is within a limit that may have held when
+// the last of them, by its token, was granted: after it was called. A claim
+// heavier than the limit takes all of it. Broken ones do not count.
+func (v *view) fits(holding []*acq, a *acq) bool {
+	last := slices.MaxFunc(holding, func(a, b *acq) int { return cmp.Compare(a.token, b.token) })
+	for _, limit := range v.limits(a.call, last.called, a.returned) {
+		weight := int64(0)
+		for _, h := range holding {
+			if h.broken.n > a.returned.n {
+				weight += min(h.call.Weight, limit)
+			}
+		}
+		if weight <= limit {
+			return true
+		}
+	}
+	return false
+}
+
+// limits returns the limits that may have held for a call from one place to
+// another. A loss of memory may bring any earlier one back.
+func (v *view) limits(call Event, from, to stamp) []int64 {
+	all := []int64{call.Limit}
+	for _, x := range v.acts[call.Name] {
+		if x.Kind != Limited || x.n > to.n {
+			continue
+		}
+		limit := x.Limit
+		if limit == 0 {
+			limit = call.Limit
+		}
+		if x.n < from.n && len(v.losses) == 0 {
+			all = all[:0] // it replaced those before
+		}
+		all = append(all, limit)
+	}
+	return all
 }
 
 // byReturn returns the acquisitions that succeeded, in the order in which they

@@ -9,14 +9,18 @@ import (
 )
 
 // checkSurvive: a client that no fault struck loses no lease but at the end it
-// was fixed to, even if the store restarts, or loses its memory and has grace.
-// And what it unlocks is confirmed.
+// was fixed to or by an operator, even if the store restarts, or loses its memory
+// and has grace. And what it unlocks or downgrades is confirmed.
 func checkSurvive(v *view, bad complain) {
 	if !v.sane() || v.wentBack {
 		return
 	}
 	for _, a := range v.acqs {
-		if !a.ok || !v.untouched(a.call.Client) {
+		if !a.ok || !v.untouched(a.call.Client) || v.displaced(a) {
+			continue
+		}
+		if a.downErr != nil && !a.mayStay(v) {
+			bad([]*acq{a}, "#%d of %s could not be downgraded although nothing was in its way: %v", a.call.Acq, a.call.Name, a.downErr)
 			continue
 		}
 		if a.lost != unmet && errors.Is(a.cause, fencelock.ErrLost) && !errors.Is(a.cause, fencelock.ErrExpired) {
@@ -29,14 +33,32 @@ func checkSurvive(v *view, bad complain) {
 	}
 }
 
+// displaced says whether a may have been lost by what an operator did: to it, or
+// to another before a loss of memory. The store may then have forgotten that a
+// lease was broken, and give that one back instead, or which limit was stored.
+func (v *view) displaced(a *acq) bool {
+	return a.broken != unmet || v.amnesia && len(v.acts[a.call.Name]) > 0
+}
+
+// mayStay says whether a downgrade may fail: the lease ended or was unlocked
+// meanwhile, or the store was losing its memory just then.
+func (a *acq) mayStay(v *view) bool {
+	return a.unlock.n < a.downed.n || a.lost.at <= a.downed.at || v.losing(a.downing, a.downed)
+}
+
 // excused says whether an unlock may fail: the lease had come to its fixed end,
 // its client was closed, or the store was losing its memory just then.
 func excused(a *acq, v *view) bool {
 	if errors.Is(a.unlError, fencelock.ErrExpired) || errors.Is(a.unlError, fencelock.ErrClosed) {
 		return true
 	}
+	return v.losing(a.unlock, a.unlocked)
+}
+
+// losing says whether the store was losing its memory in a time.
+func (v *view) losing(from, to stamp) bool {
 	for _, loss := range v.losses {
-		if loss.at <= a.unlocked.at && a.unlock.at <= loss.at+v.h.Schedule.T {
+		if loss.at <= to.at && from.at <= loss.at+v.h.Schedule.T {
 			return true
 		}
 	}

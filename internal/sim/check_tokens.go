@@ -9,8 +9,8 @@ import "github.com/fencelock/fencelock/driver"
 // those, one may be given a grant that its client got before it asked, and the
 // order means nothing, because no exclusive one can be between them. Re-entries
 // have their lease's. Where two may hold at a time, because the store forgot a
-// grant or its clock jumped, a holder that does not know may still hand its lease
-// over inside its client; the token, lower then, tells.
+// grant, its clock jumped or an operator broke it, a holder that does not know may
+// still hand its lease over inside its client; the token, lower then, tells.
 func checkTokens(v *view, bad complain) {
 	if !v.tokensSane {
 		return
@@ -40,12 +40,11 @@ func checkTokens(v *view, bad complain) {
 			bad([]*acq{a}, "#%d has token %d, its re-entry %d", e.Acq, a.token, e.Token)
 		case e.Kind == Returned && e.OK:
 			k := key{a.call.Name, e.Token}
-			if o := seen[k]; o != nil {
+			if o := seen[k]; o != nil && !related(o, a) {
 				bad([]*acq{o, a}, "#%d and #%d of %s have the same token %d", o.call.Acq, e.Acq, k.name, e.Token)
 			}
 			seen[k] = a
-			passed := e.Token != e.Token.Base()
-			if o := before[e.Acq]; o != nil && o.token >= e.Token && (v.sane() || !passed) {
+			if o := before[e.Acq]; o != nil && o.token >= e.Token && !v.mayFall(a, o) {
 				bad([]*acq{o, a}, "#%d of %s was called after #%d had returned with token %d, and got %d",
 					e.Acq, k.name, o.call.Acq, o.token, e.Token)
 			}
@@ -60,4 +59,11 @@ func checkTokens(v *view, bad complain) {
 			}
 		}
 	}
+}
+
+// mayFall says whether a, called after o had returned, may have a token that is
+// not above that one.
+func (v *view) mayFall(a, o *acq) bool {
+	passed := a.token != a.token.Base()
+	return passed && (!v.sane() || a.broken.n < a.returned.n) || a.token == o.token && related(a, o)
 }

@@ -17,13 +17,13 @@ import (
 // a name, and asks who has it and who waits then.
 func checkWakeup(v *view, bad complain) {
 	for name, acqs := range v.names {
-		marks := v.marks(acqs)
+		marks := v.marks(name, acqs)
 		if v.h.Schedule.Weather == Amnesia {
 			v.starved(name, acqs, marks, bad)
 		}
 		for i := 1; i < len(marks); i++ {
 			from, to := marks[i-1], marks[i]
-			if bound := v.handover(from); to.at-from.at > bound {
+			if bound := v.handover(name, from); to.at-from.at > bound {
 				if w := v.idle(acqs, from, to, bound); w != nil {
 					bad([]*acq{w}, "%s was free from %v to %v, longer than %v, while #%d waited", name, from.at, to.at, bound, w.call.Acq)
 				}
@@ -55,7 +55,7 @@ func (v *view) starved(name string, acqs []*acq, marks []stamp, bad complain) {
 }
 
 // marks returns the places where something happens to a name.
-func (v *view) marks(acqs []*acq) []stamp {
+func (v *view) marks(name string, acqs []*acq) []stamp {
 	var marks []stamp
 	for _, a := range acqs {
 		for _, s := range []stamp{a.called, a.returned, a.told, a.unlock, a.unlocked, a.dead} {
@@ -66,6 +66,15 @@ func (v *view) marks(acqs []*acq) []stamp {
 		if end := v.keptUntil(a); end > 0 {
 			marks = append(marks, stamp{v.placeOf(end), end})
 		}
+		if errors.Is(a.cause, fencelock.ErrExpired) {
+			marks = append(marks, stamp{v.placeOf(v.withdrawn(a)), v.withdrawn(a)})
+		}
+		if a.downed != unmet {
+			marks = append(marks, a.downed)
+		}
+	}
+	for _, x := range v.acts[name] {
+		marks = append(marks, x.stamp)
 	}
 	slices.SortFunc(marks, func(a, b stamp) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.n, b.n)) })
 	return marks
@@ -78,11 +87,18 @@ func (v *view) placeOf(at time.Duration) int {
 }
 
 // handover is how long a hand-over may take at a place in the history.
-func (v *view) handover(from stamp) time.Duration {
+func (v *view) handover(name string, from stamp) time.Duration {
 	s := v.h.Schedule
 	pushed := time.Millisecond
+	for _, x := range v.acts[name] {
+		if x.Kind == Broke && x.n <= from.n && from.at <= x.at+s.T {
+			// Whoever was granted it and broken before it knew asks again after a
+			// pause, and a push that was on its way is for nothing.
+			pushed = s.T * 12 / 10
+		}
+	}
 	if s.Store.NoPush || s.Store.NoQueue {
-		pushed = s.T / 16
+		pushed = max(pushed, s.T/16)
 	}
 	switch {
 	case s.Weather == Calm || from.n >= v.clear.n:
@@ -113,9 +129,12 @@ func (v *view) idle(acqs []*acq, from, to stamp, bound time.Duration) (waiter *a
 		} else {
 			holders++
 		}
-		weight += a.call.Weight
-		limit = a.call.Limit
-		exclusive = exclusive || a.call.Mode == driver.Exclusive
+		if a.call.Limit > 0 {
+			limit = slices.Min(v.limits(a.call, from, from))
+			weight += min(a.call.Weight, limit)
+		}
+		reads := held && a.downed.n <= from.n && a.downErr == nil
+		exclusive = exclusive || a.call.Mode == driver.Exclusive && !reads
 	}
 	if want == 0 || (holders > 0 && (exclusive || (limit > 0 && weight > limit))) {
 		return nil
@@ -133,12 +152,17 @@ func (v *view) keptUntil(a *acq) time.Duration {
 	return a.returned.at + a.call.Keep + v.h.Schedule.T*12/10
 }
 
+// withdrawn is when a lease that reached its fixed end is over in the store too:
+// its holder is told a margin before, a tenth of a lease that is at most 1.2 T, and
+// a hundredth of it for the drift.
+func (v *view) withdrawn(a *acq) time.Duration { return a.lost.at + v.h.Schedule.T*14/100 }
+
 // has says whether the store may have a granted to somebody at a place where
 // faults are over: from its return until its unlock was confirmed, or for a TTL
 // if it never was.
 func (v *view) has(a *acq, s stamp) bool {
 	if a.returned.n > s.n {
-		return false
+		return a.call.All && a.called.n <= s.n // perhaps, and waits for another name
 	}
 	if s.at < v.keptUntil(a) {
 		return true
@@ -150,7 +174,7 @@ func (v *view) has(a *acq, s stamp) bool {
 	case a.freed:
 		return s.n < a.unlocked.n
 	case errors.Is(a.cause, fencelock.ErrExpired):
-		return s.n < a.lost.n // withdrawn at once
+		return s.at < v.withdrawn(a)
 	}
 	return s.at < min(a.lost.at, a.dead.at, a.unlock.at)+2*v.h.Schedule.T
 }

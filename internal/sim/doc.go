@@ -33,7 +33,7 @@
 //	go test ./internal/sim -run TestSchedules -sim.seed=1827 -sim.fault='none | on(attempt, dup)' -v
 //
 // The first runs seeds from -sim.from on and ends with one line, "sim: N
-// schedules, V violations"; -sim.stop stops at the first violation. A violation
+// schedules, V violations"; -sim.stop=any stops at the first violation. A violation
 // begins with a line for programs, "VIOLATION checker=<name> seed=<n>", and ends
 // with the command that replays it. The second replays a seed and prints every
 // event of the run that violates something, or else of the last. The third replaces the faults of its clients: one expression for all,

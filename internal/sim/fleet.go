@@ -23,7 +23,7 @@ type Fleet struct {
 	From, Seeds uint64
 	Fault       string // replaces the schedules' own if not empty
 	Repeat      int    // runs of each seed; 0: one
-	Stop        bool   // at the first violation
+	Stop        string // at the first violation of this checker; "any": of whichever
 	Verbose     bool   // print every event of the violating run, or of the last
 	Print       func(string)
 
@@ -130,7 +130,9 @@ func (f *Fleet) judge(t *testing.T, s *Schedule, last bool) (violated bool) {
 	}
 	t.Fail()
 	f.found++
-	f.stop = f.stop || f.Stop
+	for _, v := range found {
+		f.stop = f.stop || f.Stop == "any" || f.Stop == v.Checker
+	}
 	return true
 }
 

@@ -18,27 +18,35 @@ type Kind uint8
 // Returned and Unlocked after it, so the place in the history is the order in
 // real time even where the fake clock stands still.
 const (
-	Called    Kind = iota // a worker asks for a lock
-	Returned              // the answer: OK with a token, or Err
-	Told                  // the lease's context ended; Err is the cause
-	Unlocking             // the worker gives the lease back
-	Unlocked              // the answer: OK, or Err
-	Reentered             // a lock under the lease's context: OK with a token, or Err
-	Read                  // the resource was read with the token: OK, N values seen
-	Wrote                 // the resource was written with the token: OK, as value N
-	Killed                // the client's process died
-	Closing               // the client is closed
-	Closed                // the answer: OK, or Err
-	Forgot                // the store lost its whole memory
-	Restored              // the store woke up with an older memory
-	Restarted             // the store restarted and forgot nothing
-	Stepped               // the store's clock jumped by D
-	Cleared               // the last fault is over and so are its consequences
+	Called      Kind = iota // a worker asks for a lock
+	Returned                // the answer: OK with a token, or Err
+	Told                    // the lease's context ended; Err is the cause
+	Unlocking               // the worker gives the lease back
+	Unlocked                // the answer: OK, or Err
+	Reentered               // a lock under the lease's context: OK with a token, or Err
+	Read                    // the resource was read with the token: OK, N values seen
+	Wrote                   // the resource was written with the token: OK, as value N
+	Downgrading             // the worker makes its lease a reader's
+	Downgraded              // the answer: OK, or Err
+	Broke                   // an operator breaks the grant of Name with Token
+	Limited                 // an operator stores a limit for Name: Limit, 0 for none
+	Began                   // a worker runs the occurrence Name
+	Ended                   // the occurrence has run here
+	Marked                  // the answer of Once.Do: OK, or Err
+	Killed                  // the client's process died
+	Closing                 // the client is closed
+	Closed                  // the answer: OK, or Err
+	Forgot                  // the store lost its whole memory
+	Restored                // the store woke up with an older memory
+	Restarted               // the store restarted and forgot nothing
+	Stepped                 // the store's clock jumped by D
+	Cleared                 // the last fault is over and so are its consequences
 )
 
 // String returns the kind in lower case.
 func (k Kind) String() string {
 	return [...]string{"called", "returned", "told", "unlocking", "unlocked", "reentered", "read", "wrote",
+		"downgrading", "downgraded", "broke", "limited", "began", "ended", "marked",
 		"killed", "closing", "closed", "forgot", "restored", "restarted", "stepped", "cleared"}[k]
 }
 
@@ -55,8 +63,13 @@ type Event struct {
 	Weight int64
 	Limit  int64 // of a semaphore; 0: none
 	Try    bool
-	D      time.Duration // Called: the patience, Stepped: the step
-	Keep   time.Duration // Called: MinHold
+	// Reentry is the id of ReentrantAs.
+	Reentry string
+	// All is set if the acquisition is one of a LockAll: it asks for its name
+	// some time after it was called, and has it some time before it returns.
+	All  bool
+	D    time.Duration // Called: the patience, Stepped: the step
+	Keep time.Duration // Called: MinHold
 	// Of what came back.
 	Token driver.Token
 	OK    bool
@@ -82,6 +95,17 @@ func (e Event) String() string {
 		if e.Keep > 0 {
 			fmt.Fprintf(&b, " keep %v", e.Keep)
 		}
+		if e.Reentry != "" {
+			fmt.Fprintf(&b, " as %s", e.Reentry)
+		}
+		if e.All {
+			b.WriteString(" with others")
+		}
+	} else if e.Name != "" {
+		fmt.Fprintf(&b, " %s", e.Name)
+	}
+	if e.Kind == Limited {
+		fmt.Fprintf(&b, " to %d", e.Limit)
 	}
 	if e.D != 0 {
 		fmt.Fprintf(&b, " %v", e.D)
@@ -104,7 +128,8 @@ type Claim struct {
 	Client        int
 	Name          string
 	Queue         bool
-	Before, After int // the tap's count before and after its first attempt
+	Reentry       bool // it may join a grant, past the line
+	Before, After int  // the tap's count before and after its first attempt
 	Token         driver.Token
 	// Restless is set if the claim lived through a loss of memory: the line was
 	// built anew then.

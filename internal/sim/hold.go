@@ -20,13 +20,22 @@ func (k *worker) work(o op, id int, l *fencelock.Lease, hold time.Duration) {
 	ctx, cancel := context.WithCancel(until)
 	defer cancel()
 	defer context.AfterFunc(k.p.alive, cancel)()
-	steps := 1 + k.r.IntN(3)
-	if o.mode == driver.Exclusive && k.r.IntN(8) == 0 {
+	steps, down := 1+k.r.IntN(3), -1
+	if o.name.Kind == RWName && o.mode == driver.Exclusive && k.r.IntN(3) == 0 {
+		down = k.r.IntN(steps)
+	}
+	if o.mode == driver.Exclusive && o.as == "" && k.r.IntN(8) == 0 {
 		k.reenter(o, id, l)
 	}
 	for i := range steps {
 		// Parts that add up exactly, so that a grid of times is kept.
 		part := hold*time.Duration(i+1)/time.Duration(steps) - hold*time.Duration(i)/time.Duration(steps)
+		if i == down {
+			if !k.downgrade(o, id, l) {
+				return
+			}
+			o.mode = driver.Shared
+		}
 		if ctx.Err() != nil || !k.part(ctx, o, id, l, part) {
 			return
 		}
@@ -35,7 +44,7 @@ func (k *worker) work(o op, id int, l *fencelock.Lease, hold time.Duration) {
 
 // part is one part of the work.
 func (k *worker) part(ctx context.Context, o op, id int, l *fencelock.Lease, d time.Duration) bool {
-	if o.name.Kind == SemaphoreName {
+	if o.name.Kind == SemaphoreName || o.as != "" { // it is not alone
 		return sleep(ctx, d)
 	}
 	return k.step(ctx, o, id, l, d)

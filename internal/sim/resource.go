@@ -54,6 +54,13 @@ func (r *resource) admit(t driver.Token, mode driver.Mode) bool {
 	return true
 }
 
+// raise keeps everybody out who has a token below the fence.
+func (r *resource) raise(fence driver.Token) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writers = max(r.writers, fence)
+}
+
 // get and set use the counter without any token.
 func (r *resource) get() int {
 	r.mu.Lock()

@@ -75,6 +75,7 @@ type Schedule struct {
 	Names   []Name
 	Clients []ClientPlan
 	Events  []StoreEvent
+	Acts    []Act
 	End     time.Duration // of the storm: no fault strikes a later call
 	TailOps int           // acquisitions of each worker after it
 	// Zeal shortens the pauses between acquisitions.
@@ -119,6 +120,7 @@ func Make(seed uint64) *Schedule {
 		s.Grid = s.T / 16
 	}
 	s.Restless = r.IntN(2) == 0
+	s.acts(r)
 	return s
 }
 
@@ -141,8 +143,7 @@ func (s *Schedule) client(r *rand.Rand) ClientPlan {
 	case Deaf:
 		c.Fault = fmt.Sprintf("on(await, prob(%.2f, %d, lose(reply)))", 0.3+0.7*r.Float64(), r.IntN(1000))
 	case Haze:
-		c.Fault = fmt.Sprintf("any(on(attempt, prob(0.3, %d, delay(%s, %s))), on(await, prob(0.3, %d, delay(%s, %s))))",
-			r.IntN(1000), time.Millisecond, share(r, s.T, 0.05, 0.6), r.IntN(1000), time.Millisecond, share(r, s.T, 0.05, 0.6))
+		c.Fault = s.haze(r)
 	case Storm:
 		if r.IntN(4) > 0 {
 			c.Fault = s.fault(r)
@@ -245,6 +246,9 @@ func (s *Schedule) String() string {
 	}
 	for _, e := range s.Events {
 		fmt.Fprintf(&b, "  store %s at %v %v\n", e.Kind, e.At, e.Step)
+	}
+	for _, a := range s.Acts {
+		fmt.Fprintf(&b, "  operator: %s %s %d at %v\n", a.Name, a.Kind, a.Limit, a.At)
 	}
 	return b.String()
 }

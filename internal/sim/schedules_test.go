@@ -14,7 +14,7 @@ var (
 	flagSeed   = flag.Uint64("sim.seed", 0, "run this seed only, and show what happened")
 	flagFault  = flag.String("sim.fault", "", "faults instead of the seed's own: one for all clients, or one for each, separated by |")
 	flagRepeat = flag.Int("sim.repeat", 20, "how often to run the seed of -sim.seed, until something is violated")
-	flagStop   = flag.Bool("sim.stop", false, "stop at the first violation")
+	flagStop   = flag.String("sim.stop", "", "stop at the first violation of this checker; any: of whichever")
 )
 
 func TestSchedules(t *testing.T) {

@@ -61,7 +61,7 @@ func (a *arrivals) end(m mark, client int, id driver.ClaimID, c *driver.Claim, o
 	r := a.claims[id]
 	if r == nil {
 		r = &arrival{incarnation: m.incarnation,
-			Claim: Claim{Client: client, Name: c.Name, Queue: c.Queue, Before: m.count, After: a.count}}
+			Claim: Claim{Client: client, Name: c.Name, Queue: c.Queue, Reentry: c.Terms.Reentry != "", Before: m.count, After: a.count}}
 		a.claims[id] = r
 		a.order = append(a.order, r)
 	}

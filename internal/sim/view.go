@@ -40,6 +40,10 @@ type acq struct {
 	freed    bool  // the unlock was confirmed
 	unlError error
 	dead     stamp // its process died
+	downing  stamp // a downgrade was called
+	downed   stamp // and returned
+	downErr  error
+	broken   stamp // an operator broke its grant
 }
 
 // view is a history as the checkers like to see it.
@@ -58,20 +62,31 @@ type view struct {
 	wentBack   bool
 	// forgetful: the store lost grants without a grace that protects them.
 	forgetful bool
+	// amnesia: the store forgot something, with grace or without.
+	amnesia bool
 	// losses are the places where a new incarnation began.
 	losses []stamp
+	// acts are what an operator did, by name.
+	acts map[string][]act
+}
+
+// act is something that an operator did.
+type act struct {
+	Event
+	stamp
 }
 
 // look puts the events of a history together.
 func look(h *History) *view {
-	v := &view{h: h, names: map[string][]*acq{}, killed: map[int]stamp{}, closed: map[int]stamp{},
+	v := &view{h: h, names: map[string][]*acq{}, killed: map[int]stamp{}, closed: map[int]stamp{}, acts: map[string][]act{},
 		clear: unmet, clockSane: true, tokensSane: true}
 	byID := map[int]*acq{}
 	for n, e := range h.Events {
 		at := stamp{n, e.At}
 		switch a := byID[e.Acq]; {
 		case e.Kind == Called:
-			a = &acq{call: e, called: at, returned: unmet, told: unmet, lost: unmet, unlock: unmet, unlocked: unmet, dead: unmet}
+			a = &acq{call: e, called: at, returned: unmet, told: unmet, lost: unmet, unlock: unmet, unlocked: unmet,
+				dead: unmet, downing: unmet, downed: unmet, broken: unmet}
 			byID[e.Acq] = a
 			v.acqs = append(v.acqs, a)
 			v.names[e.Name] = append(v.names[e.Name], a)
@@ -84,6 +99,11 @@ func look(h *History) *view {
 	for _, a := range v.acqs {
 		if at, ok := v.killed[a.call.Client]; ok {
 			a.dead = at
+		}
+		for _, x := range v.acts[a.call.Name] {
+			if x.Kind == Broke && a.ok && a.token.Base() == x.Token && a.broken == unmet {
+				a.broken = x.stamp
+			}
 		}
 	}
 	return v
@@ -102,6 +122,10 @@ func (a *acq) take(e Event, at stamp) {
 		a.unlock = at
 	case Unlocked:
 		a.unlocked, a.freed, a.unlError = at, e.OK, e.Err
+	case Downgrading:
+		a.downing = at
+	case Downgraded:
+		a.downed, a.downErr = at, e.Err
 	}
 }
 
@@ -119,11 +143,14 @@ func (v *view) take(e Event, at stamp) {
 	case Forgot, Restored:
 		v.tokensSane = v.tokensSane && !v.wentBack
 		v.forgetful = v.forgetful || !v.h.Schedule.Store.Grace
+		v.amnesia = true
 		v.losses = append(v.losses, at)
 	case Restarted:
 		v.losses = append(v.losses, at)
 	case Cleared:
 		v.clear = at
+	case Broke, Limited:
+		v.acts[e.Name] = append(v.acts[e.Name], act{e, at})
 	}
 }
 
@@ -145,9 +172,22 @@ func (a *acq) holds(s stamp) bool {
 	return a.ok && a.returned.n < s.n && s.n < a.unlock.n && s.n < a.dead.n && s.at < a.lost.at
 }
 
-// waits says whether a waits for its turn at the place s.
+// shared says whether a is a reader at the place s. While a downgrade is under
+// way it must take itself for one, and others may.
+func (a *acq) shared(s stamp) bool { return a.call.Mode == driver.Shared || a.downing.n <= s.n }
+
+// related says whether two acquisitions are of one id, and so may hold together.
+func related(a, b *acq) bool { return a.call.Reentry != "" && a.call.Reentry == b.call.Reentry }
+
+// brokenBefore says whether an operator broke any grant of the name before s.
+func (v *view) brokenBefore(name string, s stamp) bool {
+	return slices.ContainsFunc(v.acts[name], func(x act) bool { return x.Kind == Broke && x.n < s.n })
+}
+
+// waits says whether a waits for its turn at the place s. One of a LockAll may
+// still wait for another name.
 func (a *acq) waits(s stamp) bool {
-	return !a.call.Try && a.called.n <= s.n && s.n < a.returned.n && s.n < a.dead.n
+	return !a.call.Try && !a.call.All && a.called.n <= s.n && s.n < a.returned.n && s.n < a.dead.n
 }
 
 // sortBy sorts by a number.

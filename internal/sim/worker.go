@@ -34,6 +34,7 @@ type op struct {
 	try    bool
 	keep   time.Duration // MinHold
 	fixed  time.Duration // FixedLease
+	as     string        // ReentrantAs
 }
 
 // exclusiveOf returns the mode of the strongest acquisition of a name.
@@ -46,18 +47,25 @@ func exclusiveOf(n Name) driver.Mode {
 
 func (o op) event(client, worker int, patience time.Duration) Event {
 	return Event{Client: client, Worker: worker, Name: o.name.Name, Mode: o.mode, Weight: o.weight, Limit: o.name.Limit,
-		Try: o.try, D: patience, Keep: o.keep}
+		Try: o.try, D: patience, Keep: o.keep, Reentry: o.as}
 }
 
-// acquire makes the call.
-func (o op) acquire(ctx context.Context, c *fencelock.Client) (*fencelock.Lease, error) {
-	var opts []fencelock.Option
+func (o op) options() (opts []fencelock.Option) {
 	if o.keep > 0 {
 		opts = append(opts, fencelock.MinHold(o.keep))
 	}
 	if o.fixed > 0 {
 		opts = append(opts, fencelock.FixedLease(o.fixed))
 	}
+	if o.as != "" {
+		opts = append(opts, fencelock.ReentrantAs(o.as))
+	}
+	return opts
+}
+
+// acquire makes the call.
+func (o op) acquire(ctx context.Context, c *fencelock.Client) (*fencelock.Lease, error) {
+	opts := o.options()
 	switch {
 	case o.name.Kind == SemaphoreName && o.try:
 		return c.Semaphore(o.name.Name, o.name.Limit, opts...).TryAcquire(ctx, o.weight)
@@ -93,6 +101,10 @@ func (k *worker) choose(tail bool) op {
 		o.keep = share(k.r, t, 0.01, 0.3)
 	case 1:
 		o.fixed = share(k.r, t, 0.05, 1.2)
+	case 2, 3:
+		if o.name.Kind == MutexName {
+			o.as = pick(k.r, "task-1", "task-2")
+		}
 	}
 	return o
 }
@@ -106,7 +118,14 @@ func (k *worker) run() {
 		if !sleep(k.p.alive, k.grid(share(k.r, think, 0, 2))) {
 			return
 		}
-		k.once(k.choose(false), k.grid(k.patience()), k.grid(k.holdTime()))
+		switch k.r.IntN(25) {
+		case 0:
+			k.all(k.grid(k.patience()), k.grid(k.holdTime()))
+		case 1:
+			k.occurrence()
+		default:
+			k.once(k.choose(false), k.grid(k.patience()), k.grid(k.holdTime()))
+		}
 	}
 	for s.Restless && k.index == 0 && k.w.rec.now() < s.Clear()-s.T {
 		if !sleep(k.p.alive, share(k.r, s.T, 0.2, 0.5)) {
@@ -180,10 +199,7 @@ func (k *worker) once(o op, patience, hold time.Duration) {
 	if l == nil {
 		return
 	}
-	if s := k.w.s; k.w.rec.now() < s.Clear() {
-		hold = min(hold, max(0, s.End+4*s.T-k.w.rec.now()))
-	}
-	k.work(o, id, l, hold)
+	k.work(o, id, l, k.bounded(hold))
 	if k.p.dead.Load() {
 		return // a dead process unlocks nothing
 	}
@@ -191,6 +207,14 @@ func (k *worker) once(o op, patience, hold time.Duration) {
 		k.w.cover.add("jolted") // and unlock before it can run
 	}
 	k.w.unlock(me, i, id, l)
+}
+
+// bounded ends every hold of the storm soon after it.
+func (k *worker) bounded(hold time.Duration) time.Duration {
+	if s := k.w.s; k.w.rec.now() < s.Clear() {
+		return min(hold, max(0, s.End+4*s.T-k.w.rec.now()))
+	}
+	return hold
 }
 
 // returned writes down the answer to an acquisition and listens for its end.

@@ -45,6 +45,7 @@ type process struct {
 	alive  context.Context // ends when the process dies or is closed
 	stop   context.CancelFunc
 	dead   atomic.Bool
+	aside  sync.WaitGroup // what workers do beside their work
 }
 
 // forEver is longer than any schedule.
@@ -140,6 +141,9 @@ func (w *world) live() {
 	for _, e := range w.s.Events {
 		w.at(&events, ctx, e.At, func() { w.happen(e) })
 	}
+	for _, a := range w.s.Acts {
+		w.at(&events, ctx, a.At, func() { w.act(a) })
+	}
 	w.at(&events, ctx, w.s.Clear(), func() { w.rec.add(Event{Kind: Cleared}) })
 	for _, p := range w.procs {
 		if p.plan.Kill > 0 {
@@ -153,6 +157,9 @@ func (w *world) live() {
 		}
 	}
 	workers.Wait()
+	for _, p := range w.procs {
+		p.aside.Wait()
+	}
 	cancel()
 	events.Wait()
 }

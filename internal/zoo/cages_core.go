@@ -71,13 +71,13 @@ var coreCages = []cage{
 	},
 	{
 		name: "holder-told-after-the-withdrawal", catcher: test("TestHolderIsToldBeforeItsEndIsSaidToTheStore"), file: "grant.go",
-		old: "	g.tell(cause)\n	g.s.sh.mu.Lock()\n	g.s.sweepUp(",
-		new: `	if caged("holder-told-after-the-withdrawal") {
-		_, _ = g.s.callWithdraw(g.s.ctx, driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name})
-	}
-	g.tell(cause)
-	g.s.sh.mu.Lock()
-	g.s.sweepUp(`,
+		old: "	var leases []*Lease\n	for _, g := range told {\n",
+		new: `	var leases []*Lease
+	for _, g := range told {
+		if caged("holder-told-after-the-withdrawal") {
+			_, _ = g.s.callWithdraw(g.s.ctx, driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name})
+		}
+`,
 	},
 	{
 		name: "grant-crosses-the-loss", catcher: test("TestGrantThatCrossedALossIsAskedForAgain"), file: "release.go",

@@ -45,8 +45,8 @@ var storeCages = []cage{
 	},
 	{
 		name: "buried-claim-comes-back", file: "memstore/session.go", catcher: clause("X3"),
-		old: "	if _, ok := l.buried[c.Seq]; ok {",
-		new: `	if _, ok := l.buried[c.Seq]; ok && !caged("buried-claim-comes-back") {`,
+		old: "	if l.refuses(c.Seq) {",
+		new: `	if l.refuses(c.Seq) && !caged("buried-claim-comes-back") {`,
 	},
 	{
 		name: "push-missed-before-await", file: "memstore/session.go", catcher: clause("W3"), sim: "wakeup",
@@ -65,12 +65,12 @@ var storeCages = []cage{
 	},
 	{
 		name: "dead-waiter-blocks-the-line", file: "memstore/shard.go", catcher: clause("Q3"), sim: "stuck",
-		old: "		touched[e.claim.Name] = struct{}{}\n		sh.remove(e, now, 0)",
-		new: `		touched[e.claim.Name] = struct{}{}
-		if !e.granted && caged("dead-waiter-blocks-the-line") {
-			continue
-		}
-		sh.remove(e, now, 0)`,
+		old: "			touched[e.claim.Name] = struct{}{}\n			sh.remove(e, now, 0)",
+		new: `			touched[e.claim.Name] = struct{}{}
+			if !e.granted && caged("dead-waiter-blocks-the-line") {
+				continue
+			}
+			sh.remove(e, now, 0)`,
 	},
 	{
 		name: "token-reused", file: "memstore/shard.go", catcher: clause("T1"), sim: "tokens",
@@ -162,13 +162,29 @@ var memoryCages = []cage{
 	},
 	{
 		name: "reclaim-after-a-newer-grant", file: "memstore/memory.go", catcher: clause("R4"),
-		old: "	if _, buried := l.buried[h.Claim.Seq]; buried || sh.grace(now) == 0 || base < sh.reclaimed[name] {",
-		new: `	if _, buried := l.buried[h.Claim.Seq]; !caged("reclaim-after-a-newer-grant") && (buried || sh.grace(now) == 0 || base < sh.reclaimed[name]) {`,
+		old: "	if l.refuses(h.Claim.Seq) || sh.grace(now) == 0 || base < sh.reclaimed[name] {",
+		new: `	if !caged("reclaim-after-a-newer-grant") && (l.refuses(h.Claim.Seq) || sh.grace(now) == 0 || base < sh.reclaimed[name]) {`,
 	},
 	{
 		name: "forgotten-release-stays", file: "memstore/memory.go", catcher: clause("R6"),
 		old: "			if e.suspect {",
 		new: `			if e.suspect && !caged("forgotten-release-stays") {`,
+	},
+	{
+		name: "grant-found-again-still-suspect", file: "memstore/session.go", catcher: clause("R6"),
+		old: "		e.suspect = false // its session knows of it\n",
+		new: `		e.suspect = e.suspect && caged("grant-found-again-still-suspect")
+`,
+	},
+	{
+		name: "plain-withdrawal-digs-up", file: "memstore/session.go", catcher: clause("X3"),
+		old: "	if w.Bury {\n		l.bury(w.Seq)\n	}\n",
+		new: `	if w.Bury {
+		l.bury(w.Seq)
+	} else if caged("plain-withdrawal-digs-up") {
+		delete(l.buried, w.Seq)
+	}
+`,
 	},
 	{
 		name: "loss-not-noticed", file: "memstore/memory.go", catcher: clause("R1"), sim: "survive",

@@ -76,7 +76,11 @@ func (b binaries) run(name string, c catcher) verdict {
 		out, _ := b.exec(name, ".", "-test.run=^"+c.test+"$", "-test.timeout=60s")
 		return judge(out, c.test, failedTest)
 	}
-	out, _ := b.exec(name, "internal/sim", "-test.run=^TestSchedules$", "-sim.stop",
+	stop := c.checker
+	if c.anyChecker {
+		stop = "any"
+	}
+	out, _ := b.exec(name, "internal/sim", "-test.run=^TestSchedules$", "-sim.stop="+stop,
 		"-sim.seeds="+strconv.Itoa(simSeeds), "-test.timeout=300s")
 	v := judge(out, c.checker, violation)
 	for _, m := range violation.FindAllStringSubmatch(out, -1) {
