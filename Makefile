@@ -4,12 +4,12 @@ PACKAGES  = $(MODULES:%=%/...)
 SEEDS    ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint sim zoo million figures ci
+.PHONY: help test race lint sim zoo million figures rehearse ci
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: ## run all tests of all modules; needs no server
+test: ## run all tests of all modules; those that need a server skip without it
 	go test $(PACKAGES)
 
 race: ## the same tests under the race detector; needs a C compiler
@@ -31,6 +31,9 @@ million: ## a million leases in one process
 
 figures: ## measure what the documents claim
 	go run ./internal/figures
+
+rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
+	go run ./internal/rehearse
 
 ci: ## everything, timed, as on a fresh machine
 	.ci/run

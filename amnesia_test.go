@@ -307,3 +307,54 @@ func TestLateReclaimIsNotGranted(t *testing.T) {
 		wantHolds(t, m, keeper)
 	})
 }
+
+// The limit that permits were granted by may be forgotten with them, or be that
+// of another version of the program. They are valid all the same.
+func TestPermitsSurviveALossOfMemoryWhateverTheirLimit(t *testing.T) {
+	permit := func(t *testing.T, c *fencelock.Client, limit, weight int64) *fencelock.Lease {
+		t.Helper()
+		l, err := c.Semaphore("s", limit).TryAcquire(ctxb, weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	check := func(t *testing.T, m *memstore.Store, leases ...*fencelock.Lease) {
+		t.Helper()
+		m.Forget()
+		time.Sleep(4 * ttl)
+		for _, l := range leases {
+			if err := l.Err(); err != nil {
+				t.Errorf("a permit was lost: %v", err)
+			}
+		}
+		wantClaims(t, m, "s", len(leases), 0)
+	}
+	t.Run("stored limit", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			m := graceful()
+			a, b := newClient(t, m, nil), newClient(t, m, nil)
+			if err := a.Semaphore("s", 2).SetLimit(ctxb, 4); err != nil {
+				t.Fatal(err)
+			}
+			check(t, m, permit(t, a, 2, 2), permit(t, b, 2, 2))
+		})
+	})
+	t.Run("two versions", func(t *testing.T) {
+		for _, firstToReclaim := range []string{"old", "new"} {
+			bubble(t, func(t *testing.T) {
+				m := graceful()
+				st := tap(m)
+				st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+					time.Sleep(callTimeout / 2)
+					return next(ctx, held, last)
+				}
+				late, early := newClient(t, st, nil), newClient(t, m, nil)
+				if firstToReclaim == "old" {
+					late, early = early, late
+				}
+				check(t, m, permit(t, late, 1, 1), permit(t, early, 3, 2))
+			})
+		}
+	})
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/fencelock/fencelock/memstore"
 )
 
-// The program of the README: it needs no server.
+// The everyday call. It needs no server.
 func Example() {
 	ctx := context.Background()
 	locks, err := fencelock.New(memstore.New(nil), nil) // one client per process

@@ -12,6 +12,8 @@ var reclaimCases = []spec{
 	{"R3", "put back", all(forget, grace), r3PutBack},
 	{"R3", "keeps others out", all(forget, grace), r3KeepsOthersOut},
 	{"R3", "shared", all(forget, grace, sharing), r3Shared},
+	{"R3", "shared with other limits", all(forget, grace, sharing), r3OtherLimits},
+	{"R3", "shared with a stored limit", all(forget, grace, sharing), r3StoredLimit},
 	{"R3", "re-entered", all(forget, grace, reentry), r3Reentered},
 	{"R3", "attempted first", all(forget, grace, queue), r3AttemptedFirst},
 	{"R3", "after a rewind", all(rewind, grace), r3AfterARewind},
@@ -83,6 +85,31 @@ func r3Shared(t *scene) {
 	t.mustHold(name, a, b)
 	t.passGrace(name, sa, sb)
 	sa.want(name, share(1, 3)).busy()
+}
+
+func r3OtherLimits(t *scene) {
+	// Each was granted by its own limit; in another order they would not fit.
+	name := t.name("lock")
+	a := t.open(name).grant(name, share(1, 1))
+	b := t.open(name).grant(name, share(2, 3))
+	t.forget()
+	sa, sb := a.s.resume(), b.s.resume()
+	t.mustReclaim(sb, false, yes, b)
+	t.mustReclaim(sa, false, yes, a)
+	t.mustHold(name, a, b)
+}
+
+func r3StoredLimit(t *scene) {
+	// The limit they were granted by is forgotten with them.
+	name := t.name("lock")
+	t.setLimit(name, 4)
+	a := t.open(name).grant(name, share(2, 2))
+	b := t.open(name).grant(name, share(2, 2))
+	t.forget()
+	sa, sb := a.s.resume(), b.s.resume()
+	t.mustReclaim(sa, false, yes, a)
+	t.mustReclaim(sb, false, yes, b)
+	t.mustHold(name, a, b)
 }
 
 func r3Reentered(t *scene) {

@@ -35,9 +35,9 @@ func checkSurvive(v *view, bad complain) {
 
 // displaced says whether a may have been lost by what an operator did: to it, or
 // to another before a loss of memory. The store may then have forgotten that a
-// lease was broken, and give that one back instead, or which limit was stored.
+// lease was broken, and give that one back instead.
 func (v *view) displaced(a *acq) bool {
-	return a.broken != unmet || v.amnesia && len(v.acts[a.call.Name]) > 0
+	return a.broken != unmet || v.amnesia && v.brokenBefore(a.call.Name, unmet)
 }
 
 // mayStay says whether a downgrade may fail: the lease ended or was unlocked

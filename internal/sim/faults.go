@@ -32,13 +32,13 @@ func (s *Schedule) betrayal(r *rand.Rand) string {
 		share(r, s.T, 0.08, 0.16).Round(time.Millisecond), from, from+2*s.T)
 }
 
-// haze returns late replies to those who ask for a lock, and reclaims that are
-// late on their way there or back.
+// haze returns late replies to those who ask for a lock, and attempts and reclaims
+// that are late on their way there or back.
 func (s *Schedule) haze(r *rand.Rand) string {
 	late := func(op string, request time.Duration) string {
 		return fmt.Sprintf("on(%s, prob(0.3, %d, delay(%s, %s)))", op, r.IntN(1000), request, share(r, s.T, 0.05, 0.6))
 	}
-	return fmt.Sprintf("any(%s, %s, %s)", late("attempt", time.Millisecond), late("await", time.Millisecond),
+	return fmt.Sprintf("any(%s, %s, %s)", late("attempt", pick(r, time.Millisecond, share(r, s.T, 0, 0.5))), late("await", time.Millisecond),
 		late("reclaim", share(r, s.T, 0, 0.6)))
 }
 

@@ -187,6 +187,12 @@ var memoryCages = []cage{
 `,
 	},
 	{
+		name: "reclaim-counts-weights", file: "memstore/memory.go", catcher: clause("R3"),
+		old: "	if h.Claim.Terms.Mode == driver.Shared {\n		// Weights",
+		new: `	if h.Claim.Terms.Mode == driver.Shared && !caged("reclaim-counts-weights") {
+		// Weights`,
+	},
+	{
 		name: "loss-not-noticed", file: "memstore/memory.go", catcher: clause("R1"), sim: "survive",
 		old: "	sh.incarnation++\n",
 		new: `	if !caged("loss-not-noticed") {

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command hello is the first program of the README: it locks, prints its token
+// and unlocks. It needs no server.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/memstore"
+)
+
+func main() {
+	ctx := context.Background()
+	locks, err := fencelock.New(memstore.New(nil), nil) // one client per process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close(ctx)
+	err = locks.Do(ctx, "orders/42", func(ctx context.Context, l *fencelock.Lease) error {
+		// ctx ends if the lease is lost. Give the token to what you write to:
+		// UPDATE orders SET …, fence = $token WHERE id = 42 AND fence <= $token
+		fmt.Println("holding", l.Name(), "with token", l.Token())
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err) // errors.Is(err, fencelock.ErrLost): somebody else may have worked on it
+	}
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command rehearse publishes the modules of the repository to a proxy in a
+// temporary folder and builds each as its users get it, without go.work:
+//
+//	git ls-files ──▶ copies ──▶ require ours, tidy, build, vet ──▶ zip ──▶ proxy
+//	                               ▲  in the order of their imports          │
+//	                               └─────────────────────────────────────────┘
+//	a program of a user ──▶ tidy, list ──▶ what it downloads, what it links
+//
+// Inside go.work a missing require or a forgotten version is not seen; a user
+// would find it first. Here it fails. It also compares go.mod and go.sum of each
+// module with what "go mod tidy" makes of them, because that command cannot be
+// run in the tree (docs/decisions/0010).
+//
+//	go run ./internal/rehearse          # check
+//	go run ./internal/rehearse -write   # and tidy go.mod and go.sum in the tree
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// version is what the rehearsal publishes. The module cache of a rehearsal is its
+// own, so the same version can have another content in the next one.
+const version = "v0.0.0-rehearsal"
+
+func main() {
+	write := flag.Bool("write", false, "write the tidied go.mod and go.sum back")
+	flag.Parse()
+	if err := run(*write); err != nil {
+		fmt.Fprintln(os.Stderr, "rehearse:", err)
+		os.Exit(1)
+	}
+}
+
+func run(write bool) error {
+	top, err := topOfRepository()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "rehearse")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	mods, err := readModules(top)
+	if err != nil {
+		return err
+	}
+	s := stage{top: top, dir: dir, write: write}
+	if s.env, err = s.environment(mods); err != nil {
+		return err
+	}
+	for i, m := range mods {
+		start := time.Now()
+		if err := s.publish(m); err != nil {
+			return fmt.Errorf("%s: %w", m.path, err)
+		}
+		fmt.Printf("rehearse: %d of %d: %s: tidy, build, vet, published: %.1f s\n", i+1, len(mods), m.path, time.Since(start).Seconds())
+	}
+	for _, u := range users(mods) {
+		if err := s.use(u); err != nil {
+			return fmt.Errorf("a user of %v: %w", u.imports, err)
+		}
+	}
+	fmt.Println("ok rehearse: every module builds alone")
+	return nil
+}
+
+// stage is where a rehearsal happens.
+type stage struct {
+	top   string   // of the repository
+	dir   string   // temporary
+	env   []string // of the go command
+	write bool
+}
+
+func (s *stage) proxy() string { return filepath.Join(s.dir, "proxy") }

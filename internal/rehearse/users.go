@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// user is somebody's program.
+type user struct {
+	imports []string
+	// links are the modules that may be compiled into the program besides ours;
+	// one more is a decision, not an accident.
+	links []string
+	// alone: nothing but the modules of the imports may be downloaded.
+	alone bool
+}
+
+// users are the programs a rehearsal writes: one that uses the core only, and
+// one for each module with what its engine's client brings.
+func users(mods []*module) []user {
+	root := mods[0].path // needs nothing, so it is the first
+	all := []user{{imports: []string{root, root + "/memstore"}, alone: true}}
+	for _, m := range mods {
+		if links, ok := clients[m.dir]; ok {
+			all = append(all, user{imports: []string{root, m.path}, links: links})
+		}
+	}
+	return all
+}
+
+// clients are the modules that a store may link into a program.
+var clients = map[string][]string{
+	"redisstore": {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
+}
+
+// use writes a user's program and looks at what it downloads and links.
+func (s *stage) use(u user) error {
+	dir, err := os.MkdirTemp(s.dir, "user")
+	if err != nil {
+		return err
+	}
+	text := "package main\n\nimport (\n"
+	for _, imp := range u.imports {
+		text += fmt.Sprintf("\t_ %q\n", imp)
+	}
+	text += ")\n\nfunc main() {}\n"
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"mod", "init", "example.com/user"}, {"mod", "tidy"}, {"build", "./..."}} {
+		if _, err := s.command(dir, args...); err != nil {
+			return err
+		}
+	}
+	graph, err := s.command(dir, "list", "-m", "-f", "{{.Path}}", "all")
+	if err != nil {
+		return err
+	}
+	linked, err := s.command(dir, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")
+	if err != nil {
+		return err
+	}
+	downloads, links := others(string(graph), u), others(string(linked), u)
+	fmt.Printf("rehearse: a user of %s: %d more modules in the graph, linked: %v\n", strings.Join(u.imports, ", "), len(downloads), links)
+	if u.alone && len(downloads) > 0 {
+		return fmt.Errorf("the module graph must not have %v; the root requires nothing, ever", downloads)
+	}
+	for _, l := range links {
+		if !slices.Contains(u.links, l) {
+			return fmt.Errorf("%s is linked into the program; if it must be, say so in clients in internal/rehearse/users.go", l)
+		}
+	}
+	return nil
+}
+
+// others returns the modules of a list that are neither the user's nor ours.
+func others(list string, u user) []string {
+	var found []string
+	for _, path := range strings.Fields(list) {
+		ours := path == u.imports[0] || strings.HasPrefix(path, u.imports[0]+"/")
+		if path != "example.com/user" && !ours {
+			found = append(found, path)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redisstore keeps locks in Redis or Valkey: one server, Sentinel or
+// Cluster, version 6.2 or later (Cluster: 7.0).
+//
+// With a go-redis client of one's own, which stays one's own:
+//
+//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
+//	store, err := redisstore.New(client, nil)
+//	locks, err := fencelock.New(store, nil)
+//
+// Without one, by URL; the store then owns its client:
+//
+//	store, err := redisstore.Open(ctx, "rediss://locks:secret@redis.example.com:6380", nil)
+//	defer store.Close()
+//
+// For rueidis, which is faster under load, see package rueidisstore beside this
+// one. It shares Options and Store, and links no go-redis.
+//
+// # What is promised
+//
+// Every lease has a fencing token that rises per name, also after the server lost
+// its memory. Whether the lock itself outlives that depends on the namespace: with
+// Options{Grace: true} a server that restarted empty, or a replica that took over,
+// grants nothing for one MaxTTL, while the holders put their leases back. Without
+// grace a second holder is possible then, with a higher token.
+//
+// # What to look after
+//
+// Run Store.Check at start, or in a health check: it tells when keys can be
+// evicted, a load balancer spreads one address over servers, a server is too old or
+// a permission is missing, each with the setting to change. Store.ACL prints the
+// ACL line of a user that can keep locks and nothing else. docs/redis.md of the
+// repository has the details.
+package redisstore

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/fencelock/fencelock/redisstore"
+	"github.com/fencelock/fencelock/redisstore/internal/redistest"
+	"github.com/fencelock/fencelock/redisstore/rueidisstore"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+)
+
+// TestDocumented runs what docs/redis.md shows.
+func TestDocumented(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Start(t).Addr
+	a, err := withGoRedis(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := withRueidis(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use(t, a, b)
+	if err := refuseDanger(t.Context(), a); err != nil {
+		t.Error(err)
+	}
+}
+
+func withGoRedis(addr string) (*redisstore.Store, error) {
+	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	return redisstore.New(client, &redisstore.Options{Namespace: "orders"})
+}
+
+func withRueidis(addr string) (*rueidisstore.Store, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
+	if err != nil {
+		return nil, err
+	}
+	return rueidisstore.New(client, &rueidisstore.Options{Namespace: "orders"})
+}
+
+func refuseDanger(ctx context.Context, store *redisstore.Store) error {
+	findings, err := store.Check(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range findings {
+		if f.Severity == redisstore.Danger {
+			return fmt.Errorf("%v", f)
+		}
+		slog.Warn("locks", "finding", f.String())
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/redisstore"
+	"github.com/fencelock/fencelock/redisstore/internal/redistest"
+	"github.com/redis/go-redis/v9"
+)
+
+// The node that keeps the bucket dies while its replica lags.
+func TestClusterFailoverKeepsTheLease(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "1500")
+	loss{
+		client: func() redis.UniversalClient { return cluster.Client() },
+		ttl:    8 * time.Second, // a failover takes three, on a good day
+		prepare: func(l *timeline) func() {
+			_, owner := cluster.Find("grace*")
+			cluster.PauseReplication(owner)
+			l.note("the replica lags from now on")
+			return func() { cluster.Kill(owner) }
+		},
+	}.survives(t)
+}
+
+// A slot moves while a lock in it is held and waited for, and while others are
+// locked and unlocked; then its new master is replaced.
+func TestSlotMoves(t *testing.T) {
+	t.Parallel()
+	l, cluster := newTimeline(t), redistest.StartCluster(t)
+	opts, ttl := redisstore.Options{Namespace: "moving", Buckets: 1}, 4*time.Second
+	holder := join(t, l, "holder", cluster.Client(), opts, fencelock.Options{TTL: ttl})
+	other := join(t, l, "other", cluster.Client(), opts, fencelock.Options{TTL: ttl})
+	held := holder.lock("x")
+	waiter := other.start("x")
+	other.await(fencelock.LeaseWaiting, 1)
+
+	slot, from := cluster.Find("moving*")
+	to := cluster.MoveSlot(slot, from, func(stage string) {
+		l.note("the slot: %s", stage)
+		ctx, cancel := context.WithTimeout(t.Context(), ttl/2)
+		defer cancel()
+		for _, p := range []*party{holder, other} {
+			lease, err := p.Mutex("y").Lock(ctx)
+			if err != nil {
+				t.Fatalf("when the move has %s, %s cannot lock: %v", stage, p.name, err)
+			}
+			unlock(t, lease)
+		}
+	})
+	l.note("the slot is the new master's")
+	resumed(1, holder, other)
+	wantHeld(t, holder, held)
+	unlock(t, held)
+	next := waiter.wait(t, ttl*11/10+slack)
+	if next.Token() <= held.Token() {
+		t.Errorf("token %v after %v", next.Token(), held.Token())
+	}
+
+	again := holder.start("x")
+	holder.await(fencelock.LeaseWaiting, 1)
+	cluster.Failover(to)
+	l.note("the replica of the new master took over, on request")
+	resumed(2, holder, other)
+	wantHeld(t, other, next)
+	unlock(t, next)
+	if last := again.wait(t, ttl*11/10+slack); last.Token() <= next.Token() {
+		t.Errorf("token %v after %v", last.Token(), next.Token())
+	}
+}
+
+// resumed waits until the parties have found themselves on another server for
+// the nth time: they cannot trust its memory before they have compared it with
+// theirs.
+func resumed(n int, ps ...*party) {
+	for _, p := range ps {
+		p.t.Helper()
+		p.await(fencelock.SessionResumed, n)
+	}
+}

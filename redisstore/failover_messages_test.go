@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/redisstore"
+	"github.com/fencelock/fencelock/redisstore/internal/redistest"
+)
+
+// Sixteen processes hand one lock on while whoever listens for pushes is cut off
+// again and again. A push that is lost costs a look, which comes within a TTL and
+// a tenth of it.
+func TestLostMessages(t *testing.T) {
+	t.Parallel()
+	const clients, rounds, ttl = 16, 8, 2 * time.Second
+	server := redistest.Start(t)
+	stop := cutListeners(t, server)
+	defer stop()
+	baton := &baton{}
+	var all sync.WaitGroup
+	for i := range clients {
+		s, err := redisstore.New(dial(t, server.Addr), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := fencelock.New(s, &fencelock.Options{TTL: ttl, Owner: fmt.Sprint("client ", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(context.Background())
+		all.Go(func() {
+			for range rounds {
+				if err := baton.take(t.Context(), c.Mutex("x")); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d hand-overs, the longest took %v, %d longer than 100 ms; %d cuts",
+		baton.count, baton.longest.Round(time.Millisecond), baton.slow, stop())
+	if bound := ttl*11/10 + slack/2; baton.longest > bound {
+		t.Errorf("a waiter was left alone for %v, longer than a look takes (%v)", baton.longest, bound)
+	}
+	if baton.count != clients*rounds {
+		t.Errorf("%d hand-overs, want %d", baton.count, clients*rounds)
+	}
+}
+
+// baton is what the holders pass on; only the holder touches it.
+type baton struct {
+	token   fencelock.Token
+	left    time.Time // when the last holder began to unlock
+	longest time.Duration
+	slow    int
+	count   int
+}
+
+// take locks, checks the token and the time since the last unlock, and unlocks.
+func (b *baton) take(ctx context.Context, m *fencelock.Mutex) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	if l.Token() <= b.token {
+		return fmt.Errorf("token %v after %v", l.Token(), b.token)
+	}
+	b.token = l.Token()
+	b.count++
+	if gap := time.Since(b.left); !b.left.IsZero() {
+		b.longest = max(b.longest, gap)
+		if gap > 100*time.Millisecond {
+			b.slow++
+		}
+	}
+	b.left = time.Now()
+	return l.Unlock(ctx)
+}
+
+// cutListeners closes every connection that listens for pushes, again and again.
+// The returned function stops it and says how often.
+func cutListeners(t *testing.T, server *redistest.Server) (stop func() int) {
+	ctx, cancel := context.WithCancel(t.Context())
+	client := dial(t, server.Addr)
+	var cuts int
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			n, err := client.ClientKillByFilter(ctx, "TYPE", "pubsub").Result()
+			if err == nil {
+				cuts += int(n)
+			}
+			<-tick.C
+		}
+	}()
+	return func() int {
+		cancel()
+		<-done
+		return cuts
+	}
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/redisstore/internal/engine"
+	"github.com/fencelock/fencelock/redisstore/internal/face"
+	"github.com/redis/go-redis/v9"
+)
+
+// goRedis is the store's view of a go-redis client.
+type goRedis struct {
+	client  redis.UniversalClient
+	cluster bool
+	// detach is set if the client does not end a read with its context: each
+	// call then runs in a goroutine of its own.
+	detach bool
+}
+
+var _ face.Client = (*goRedis)(nil)
+
+func newGoRedis(client redis.UniversalClient, endsWithContext, cluster bool) *goRedis {
+	return &goRedis{client: client, cluster: cluster, detach: !endsWithContext}
+}
+
+// Sharded implements engine.Client.
+func (g *goRedis) Sharded() bool { return g.cluster }
+
+// once is a command that go-redis must not send again by itself. A repetition
+// hides what became of the first: if that was done and its reply lost, the error
+// of the second (LOADING, no connection) looks as if nothing had been done.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements redis.Cmder.
+func (once) NoRetry() bool { return true }
+
+// Eval implements engine.Client.
+func (g *goRedis) Eval(ctx context.Context, s *engine.Script, keys, args []string) ([]any, error) {
+	return within(ctx, g.detach, func() ([]any, error) {
+		reply, err := g.eval(ctx, "evalsha", s.SHA, keys, args)
+		if adapt.MissingScript(err) {
+			reply, err = g.eval(ctx, "eval", s.Text, keys, args)
+		}
+		g.lookAround(ctx, err)
+		return reply, g.judge(ctx, err)
+	})
+}
+
+func (g *goRedis) eval(ctx context.Context, command, script string, keys, args []string) ([]any, error) {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	words = append(words, command, script, len(keys))
+	for _, k := range keys {
+		words = append(words, k)
+	}
+	for _, a := range args {
+		words = append(words, a)
+	}
+	cmd := once{redis.NewCmd(ctx, words...)}
+	cmd.SetFirstKeyPos(3)
+	_ = g.client.Process(ctx, cmd) // the command keeps the error
+	return cmd.Slice()
+}
+
+// lookAround makes a cluster client ask where the slots are if a node did not
+// answer: another one may have taken over. go-redis does that by itself only when
+// it sends again.
+func (g *goRedis) lookAround(ctx context.Context, err error) {
+	var answer redis.Error
+	if c, ok := g.client.(*redis.ClusterClient); ok && err != nil && !errors.As(err, &answer) {
+		c.ReloadState(ctx)
+	}
+}
+
+// Fields implements engine.Client.
+func (g *goRedis) Fields(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
+	type part struct {
+		names []string
+		next  uint64
+	}
+	p, err := within(ctx, g.detach, func() (part, error) {
+		pairs, next, err := g.client.HScan(ctx, key, cursor, pattern, 1000).Result()
+		p := part{next: next}
+		for i := 0; i < len(pairs); i += 2 {
+			p.names = append(p.names, pairs[i])
+		}
+		return p, g.judge(ctx, err)
+	})
+	return p.names, p.next, err
+}
+
+func within[T any](ctx context.Context, detach bool, fn func() (T, error)) (T, error) {
+	if !detach {
+		return fn()
+	}
+	return adapt.Within(ctx, fn)
+}
+
+// Prove implements engine.Client: it does nothing. go-redis subscribes again by
+// itself, on whatever server answers then, which would prove the wrong life.
+func (g *goRedis) Prove(context.Context, string, string, func()) {}
+
+// Listen implements engine.Client. go-redis subscribes again by itself after its
+// connection broke, and says so. It does not when a slot moves to another node of
+// a cluster: the server then ends the subscription, and this begins a new one.
+func (g *goRedis) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
+	go func() {
+		for ctx.Err() == nil {
+			g.listen(ctx, channel, ready, message)
+			adapt.Pause(ctx)
+		}
+	}()
+}
+
+func (g *goRedis) listen(ctx context.Context, channel string, ready func(), message func(string)) {
+	subscribe := g.client.Subscribe
+	if g.cluster {
+		subscribe = g.client.SSubscribe
+	}
+	sub := subscribe(ctx, channel)
+	end := sync.OnceFunc(func() { _ = sub.Close() })
+	defer end()
+	defer context.AfterFunc(ctx, end)()
+	quiet := 0
+	for {
+		m, err := sub.ReceiveTimeout(ctx, 3*time.Second)
+		var wait net.Error
+		if errors.As(err, &wait) && wait.Timeout() && quiet < 2 {
+			quiet++ // the answer to the ping, or the connection is dead
+			err = sub.Ping(ctx)
+			m = nil
+		}
+		if err != nil {
+			// MOVED is one of these: go-redis would wait for ever on the old node.
+			g.reload(ctx)
+			return
+		}
+		switch m := m.(type) {
+		case *redis.Subscription:
+			if m.Kind != "subscribe" && m.Kind != "ssubscribe" {
+				g.reload(ctx)
+				return
+			}
+			ready()
+		case *redis.Message:
+			message(m.Payload)
+		case *redis.Pong:
+			quiet = 0
+		}
+	}
+}
+
+// reload makes a cluster client learn who serves what: it asks by itself only
+// when a node that lives sends it elsewhere.
+func (g *goRedis) reload(ctx context.Context) {
+	if c, ok := g.client.(*redis.ClusterClient); ok {
+		c.ReloadState(ctx)
+	}
+}
+
+// judge says what an error of a call means.
+func (g *goRedis) judge(ctx context.Context, err error) error {
+	err = classify(ctx, err)
+	if errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrUnknown) {
+		g.reload(ctx)
+	}
+	return err
+}
+
+// classify says what an error of go-redis means for what was asked.
+func classify(ctx context.Context, err error) error {
+	var answer redis.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, redis.ErrClosed):
+		return fmt.Errorf("redisstore: the client was closed; keep it open until fencelock.Client.Close returned: %w", err)
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return adapt.Unavailable(err)
+	case errors.As(err, &answer):
+		return adapt.Answered(err)
+	}
+	return adapt.Failed(ctx, err)
+}

@@ -1,0 +1,58 @@
+-- One attempt of one claim (O1, O2, O5, O6, Q4, L2).
+-- ARGV[9] session id, [10] seq, [11] name, [12] mode, [13] weight, [14] limit,
+-- [15] re-entry, [16] record, [17] min hold ms, [18] max hold ms, [19] 1 to queue
+-- Replies: GRANTED, counter, rest of max hold in ms
+--        | QUEUED or BUSY, place, rest of grace, look after ms, holders
+--        | ABSENT | GONE | FORGOTTEN
+if forgotten() then return { 'FORGOTTEN' } end
+local sid, name = ARGV[9], ARGV[11]
+local s = session(sid)
+if not s then return { 'GONE' } end
+local e = { sid, tonumber(ARGV[10]), tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14]), ARGV[15], ARGV[16],
+  tonumber(ARGV[17]), tonumber(ARGV[18]), now, 0, 0, 0, s[2], inc, name }
+local id = id_of(e)
+local grants = settle(name)
+if redis.call('HEXISTS', H, 'b' .. id) == 1 then return { 'ABSENT' } end
+
+local function granted(g)
+  return { 'GRANTED', num(g[COUNTER]), num(g[MAXEND] > 0 and math.max(1, left(g[MAXEND])) or 0) }
+end
+
+local g = find(grants, sid, e[SEQ])
+if g then
+  if g[INC] ~= inc then -- its session knows of it: as good as reclaimed
+    g[INC] = inc
+    save(name, grants)
+  end
+  if g[MODE] == 0 and e[MODE] == 1 then
+    g[MODE], g[WEIGHT], g[LIMIT] = 1, e[WEIGHT], e[LIMIT]
+    promote(name, grants)
+    save(name, grants)
+  end
+  return granted(g)
+end
+
+local place = in_line(name, id)
+local resting = grace() > 0
+if not place then
+  local first, last = bounds(name)
+  if not resting and (first == last and fits(name, grants, e) or reenters(grants, e)) then
+    grant(grants, e)
+    save(name, grants)
+    return granted(e)
+  end
+  if ARGV[19] == '1' then
+    enqueue(name, e)
+    if #grants > 0 then save(name, grants) end -- no longer simple: somebody waits
+    place = last
+  end
+end
+
+local look, holders, before = 0, {}, place and ahead(name, place) or 0
+for i, h in ipairs(grants) do
+  if #holders < 4 then holders[#holders + 1] = shown(h) end
+  local d = ends_in(h)
+  if i == 1 or d < look then look = d end
+end
+if resting then look = grace() else look = look + math.min(before, 8) * 250 end
+return { place and 'QUEUED' or 'BUSY', before, num(grace()), num(look), holders }

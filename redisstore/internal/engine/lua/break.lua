@@ -1,0 +1,24 @@
+-- Ends the grant with a counter, whoever has it (T4, I4).
+-- ARGV[9] name, [10] counter
+-- Replies: OK, counter of the fence | NOTHELD
+local name, counter = ARGV[9], tonumber(ARGV[10])
+local rest, broken = {}, false
+for _, g in ipairs(settle(name)) do
+  if g[COUNTER] ~= counter then
+    rest[#rest + 1] = g
+  else
+    broken = true
+    if g[SID] ~= '' then
+      local raw = redis.call('HGET', H, 'k' .. g[SID])
+      local list = raw and cmsgpack.unpack(raw) or {}
+      list[#list + 1] = g[SEQ]
+      redis.call('HSET', H, 'k' .. g[SID], cmsgpack.pack(list))
+      spend(g)
+    end
+  end
+end
+if not broken then return { 'NOTHELD' } end
+local fence = redis.call('HINCRBY', H, 'c', 1)
+promote(name, rest)
+save(name, rest)
+return { 'OK', num(fence) }

@@ -1,0 +1,42 @@
+-- Removes exactly one claim and grants to the next (O3, O4, Q2, Q5, H2, H4, X3).
+-- ARGV[9] session id, [10] seq, [11] name, [12] keep for ms, [13] 1 to bury
+-- Replies: OK, 0 absent | 1 queued | 2 granted | 3 broken ; GONE ; FORGOTTEN
+if forgotten() then return { 'FORGOTTEN' } end
+local sid, seq, name, kept = ARGV[9], tonumber(ARGV[10]), ARGV[11], tonumber(ARGV[12])
+if not session(sid) then return { 'GONE' } end
+local id, found = sid .. ARGV[10], 0
+local raw = redis.call('HGET', H, 'k' .. sid)
+if raw then
+  local list = cmsgpack.unpack(raw)
+  for i, b in ipairs(list) do
+    if b == seq then
+      table.remove(list, i)
+      found = 3
+      break
+    end
+  end
+  if #list == 0 then redis.call('HDEL', H, 'k' .. sid) else redis.call('HSET', H, 'k' .. sid, cmsgpack.pack(list)) end
+end
+if ARGV[13] == '1' then
+  bury(id)
+elseif redis.call('HGET', H, 'b' .. id) == 'x' then
+  redis.call('HDEL', H, 'b' .. id)
+end
+local grants = settle(name)
+local g, i = find(grants, sid, seq)
+if g then
+  found = 2
+  local till = g[MINEND]
+  if kept > 0 and after(kept) > till then till = after(kept) end
+  if till > now then keep(g, till) else table.remove(grants, i) end
+  promote(name, grants)
+  save(name, grants)
+else
+  local place = in_line(name, id)
+  if place then
+    found = 1
+    dequeue(name, place, id)
+    if promote(name, grants) then save(name, grants) end
+  end
+end
+return { 'OK', found }

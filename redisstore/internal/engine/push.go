@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// pushes hands what arrives on the session's channel to the claims that wait.
+// The subscription begins with the first claim that waits: a process that never
+// waits never subscribes.
+type pushes struct {
+	s      *session
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	channel string
+	alive   string      // the channel whose subscriber proves the server's life
+	live    atomic.Bool // it was there once; the scripts see whether it still is
+
+	mu      sync.Mutex
+	started bool
+	over    error // why the subscription ended
+	waiting map[uint64]*waiting
+	early   map[uint64]driver.Token // pushed before its claim waited
+}
+
+// waiting is a claim in Await.
+type waiting struct {
+	granted chan driver.Token
+	look    chan struct{}
+}
+
+func (p *pushes) init(s *session) {
+	p.s = s
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.channel = s.store.bucket(s.shard) + ":p:" + s.sid
+	// The life is part of the name: nobody subscribes to it in another.
+	p.alive = p.channel + ":" + s.runID
+	s.store.client.Prove(p.ctx, s.runID, p.alive, func() { p.live.Store(true) })
+	p.waiting = map[uint64]*waiting{}
+	p.early = map[uint64]driver.Token{}
+}
+
+// proof is a channel whose subscriber proves the life of a server; empty if there
+// is none and the server has to be asked.
+type proof struct{ channel, runID string }
+
+func (p *pushes) proof() proof {
+	if !p.live.Load() {
+		return proof{}
+	}
+	return proof{p.alive, p.s.runID}
+}
+
+func (p *pushes) stop() { p.cancel() }
+
+// heard ends the subscription when the store has said that the session is over,
+// or of another life: whoever waits must come back with the next one.
+func (p *pushes) heard(err error) {
+	if errors.Is(err, driver.ErrForgotten) || errors.Is(err, driver.ErrGone) {
+		p.mu.Lock()
+		if p.over == nil {
+			p.over = err
+		}
+		p.mu.Unlock()
+		p.cancel()
+	}
+}
+
+func (p *pushes) why() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over != nil {
+		return p.over
+	}
+	return fmt.Errorf("redisstore: closed: %w", driver.ErrGone)
+}
+
+// wait registers a claim before anything is looked at, so that no push can fall
+// between.
+func (p *pushes) wait(seq uint64) *waiting {
+	w := &waiting{granted: make(chan driver.Token, 1), look: make(chan struct{}, 1)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting[seq] = w
+	if token, ok := p.early[seq]; ok {
+		delete(p.early, seq)
+		w.granted <- token
+	}
+	if !p.started {
+		p.started = true
+		p.s.store.client.Listen(p.ctx, p.channel, p.ready, p.message)
+	}
+	return w
+}
+
+func (p *pushes) leave(seq uint64, w *waiting) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting[seq] == w {
+		delete(p.waiting, seq)
+	}
+}
+
+// ready makes every claim look: what was pushed before the subscription, or in a
+// gap of it, is lost.
+func (p *pushes) ready() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.waiting {
+		select {
+		case w.look <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// message is "seq counter": a claim was granted.
+func (p *pushes) message(text string) {
+	first, second, _ := strings.Cut(text, " ")
+	seq, err1 := strconv.ParseUint(first, 10, 64)
+	counter, err2 := strconv.ParseInt(second, 10, 64)
+	if err1 != nil || err2 != nil {
+		return // not ours
+	}
+	token := driver.Token(counter * driver.TokenStep)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.waiting[seq]; w != nil {
+		select {
+		case w.granted <- token:
+		default:
+		}
+		return
+	}
+	// Between its attempt and its wait, or withdrawn by now: seqs are never used
+	// again, so a few left over do no harm.
+	if len(p.early) < 1024 {
+		p.early[seq] = token
+	}
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// reader takes the values of a reply one after the other.
+type reader struct{ rest []any }
+
+func (r *reader) next() any {
+	if len(r.rest) == 0 {
+		r.rest = nil
+		return nil
+	}
+	v := r.rest[0]
+	r.rest = r.rest[1:]
+	if r.rest == nil {
+		r.rest = []any{}
+	}
+	return v
+}
+
+// err says whether the reply was too short.
+func (r *reader) err() error {
+	if r.rest == nil {
+		return errShort
+	}
+	return nil
+}
+
+func (r *reader) text() string { s, _ := r.next().(string); return s }
+
+func (r *reader) list() []any { l, _ := r.next().([]any); return l }
+
+func (r *reader) number() int64 {
+	switch v := r.next().(type) {
+	case int64:
+		return v
+	case string:
+		n, _ := strconv.ParseInt(v, 10, 64)
+		return n
+	}
+	return 0
+}
+
+func (r *reader) millis() time.Duration { return time.Duration(r.number()) * time.Millisecond }
+
+// token makes a token of the store's counter.
+func (r *reader) token() driver.Token { return driver.Token(r.number() * driver.TokenStep) }
+
+func (r *reader) session() (id driver.SessionID) { copy(id[:], r.text()); return id }
+
+func (r *reader) record() (rec driver.Record) {
+	_ = json.Unmarshal([]byte(r.text()), &rec) // another version's record is shown as far as we know it
+	return rec
+}
+
+// holder reads what the function shown of lib.lua wrote.
+func holder(v any) driver.Holder {
+	list, _ := v.([]any)
+	r := reader{list}
+	h := driver.Holder{Claim: driver.ClaimID{Session: r.session(), Seq: uint64(r.number())}}
+	h.Kept = h.Claim.Session == driver.SessionID{}
+	h.Token, h.Mode, h.Weight, h.Reentry = r.token(), driver.Mode(r.number()), r.number(), r.text()
+	h.Record, h.Age, h.EndsIn = r.record(), r.millis(), r.millis()
+	return h
+}
+
+func waiter(v any) driver.Waiter {
+	list, _ := v.([]any)
+	r := reader{list}
+	w := driver.Waiter{Claim: driver.ClaimID{Session: r.session(), Seq: uint64(r.number())}}
+	w.Mode, w.Weight, w.Record, w.Age = driver.Mode(r.number()), r.number(), r.record(), r.millis()
+	return w
+}
+
+// broken reads the list of broken claims, an array of numbers in MessagePack.
+func (r *reader) broken() (seqs []uint64) {
+	raw := []byte(r.text())
+	if len(raw) == 0 {
+		return nil
+	}
+	return unpackNumbers(raw)
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package face
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What the scripts and the clients need: LPOS came with 6.0.6, ACL rules for
+// channels with 6.2, sharded channels with 7.0.
+var (
+	oldest        = version{6, 2}
+	oldestCluster = version{7, 0}
+)
+
+// clockBound is how far the clocks may be apart. No lease depends on it; tokens
+// after a loss of memory are seeded from the server's clock.
+const clockBound = 2 * time.Second
+
+type version struct{ major, minor int }
+
+func (v version) less(o version) bool {
+	return v.major < o.major || v.major == o.major && v.minor < o.minor
+}
+
+// judge says what the facts mean. It does no I/O.
+func (s *Store) judge(f facts) []Finding {
+	var all []Finding
+	add := func(severity Severity, code, reason, fix string) {
+		all = append(all, Finding{severity, code, f.addr, reason, fix})
+	}
+	s.judgePermissions(f, add)
+	if f.info == nil {
+		add(Danger, "info-forbidden", "INFO is forbidden: a restart or a failover could not be noticed, so the store refuses to work",
+			"allow it: ACL SETUSER "+s.ACL("USER"))
+		add(Note, "unchecked", "eviction, replicas, version and proxies could not be checked without INFO", "allow INFO and check again")
+	} else {
+		s.judgeServer(f, add)
+		s.judgeMemory(f, add)
+		s.judgeProxy(f, add)
+	}
+	if off := f.ahead.Abs() - f.trip/2; f.timeErr == nil && off > clockBound {
+		direction := "ahead of"
+		if f.ahead < 0 {
+			direction = "behind"
+		}
+		add(Warning, "clock", fmt.Sprintf("its clock is %v %s ours; after a loss of memory tokens are seeded from it, and a clock that is set back would make them fall",
+			f.ahead.Abs().Round(time.Millisecond), direction), "run a time service (chrony, systemd-timesyncd) on both machines")
+	}
+	return all
+}
+
+type adder func(severity Severity, code, reason, fix string)
+
+func (s *Store) judgePermissions(f facts, add adder) {
+	switch {
+	case len(f.forbidden) > 0:
+		add(Danger, "commands-forbidden", "the user may not run "+strings.Join(f.forbidden, ", ")+", which the store needs",
+			"ACL SETUSER "+s.ACL("USER"))
+	case f.permitsErr != nil:
+		add(Note, "permissions-unchecked", fmt.Sprintf("the user's permissions could not be checked: %v", f.permitsErr),
+			"compare them with: ACL SETUSER "+s.ACL("USER"))
+	}
+}
+
+// judgeServer is about what kind of server it is.
+func (s *Store) judgeServer(f facts, add adder) {
+	sharded := s.client.Sharded()
+	min := oldest
+	if sharded {
+		min = oldestCluster
+	}
+	text := f.info["redis_version"]
+	if v, ok := parseVersion(text); !ok {
+		add(Note, "version-unchecked", "INFO tells no version", "make sure that it is Redis 6.2, Valkey 7.2 or later")
+	} else if v.less(min) {
+		add(Danger, "version", fmt.Sprintf("version %s is too old: the scripts need %d.%d", text, min.major, min.minor), "upgrade the server")
+	}
+	if f.info["role"] == "slave" {
+		add(Danger, "replica", "it is a replica of "+f.info["master_host"]+":"+f.info["master_port"]+" and grants nothing",
+			"connect to the master, or through Sentinel")
+	}
+	if f.info["redis_mode"] == "cluster" && !sharded {
+		add(Danger, "cluster-client", "it is part of a cluster, and the client is not one for clusters",
+			"use redis.NewClusterClient, or a redis-cluster:// URL")
+	}
+	if n := number(f.info["connected_slaves"]); n > 0 && !s.opts.Grace {
+		add(Warning, "replicas-without-grace", fmt.Sprintf("it has %d replicas and the namespace no grace: a failover to one that lags makes two holders at a time, told apart by their tokens alone", n),
+			"open a namespace with Options{Grace: true}, or check tokens at the resource")
+	}
+}
+
+// judgeMemory is about keys that vanish.
+func (s *Store) judgeMemory(f facts, add adder) {
+	policy, ok := f.info["maxmemory_policy"]
+	switch {
+	case !ok:
+		add(Note, "eviction-unchecked", "INFO does not tell maxmemory_policy, so whether locks can be evicted could not be checked",
+			"make sure that maxmemory-policy is noeviction")
+	case strings.HasPrefix(policy, "allkeys-") && number(f.info["maxmemory"]) > 0:
+		add(Danger, "eviction", "maxmemory-policy "+policy+" evicts any key when memory is short, and with it every lock of the namespace",
+			"CONFIG SET maxmemory-policy noeviction, or keep locks on a server of their own")
+	case strings.HasPrefix(policy, "allkeys-"):
+		add(Warning, "eviction", "maxmemory-policy "+policy+" would evict any key, and with it every lock, as soon as maxmemory is set",
+			"CONFIG SET maxmemory-policy noeviction")
+	}
+}
+
+// judgeProxy is about something in between that is not one server.
+func (s *Store) judgeProxy(f facts, add adder) {
+	runs := slices.Compact(slices.Sorted(slices.Values(f.runs)))
+	switch {
+	case len(runs) > 1:
+		add(Danger, "proxy", fmt.Sprintf("%d connections to one address reached %d servers (run_id differs): something in between spreads them, and each server would grant the same lock", len(f.runs), len(runs)),
+			"connect to the master directly, through Sentinel, or with a cluster client")
+	case len(runs) == 0 || strings.Trim(runs[0], "0") == "":
+		add(Danger, "run-id", "INFO shows no run_id: a restart or a failover could not be noticed",
+			"connect to the server directly, not through what hides it")
+	}
+}
+
+// parseVersion reads "7.0.15".
+func parseVersion(text string) (v version, ok bool) {
+	parts := strings.SplitN(text, ".", 3)
+	if len(parts) < 2 {
+		return v, false
+	}
+	var err1, err2 error
+	v.major, err1 = strconv.Atoi(parts[0])
+	v.minor, err2 = strconv.Atoi(parts[1])
+	return v, err1 == nil && err2 == nil
+}
+
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package face
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/redisstore/internal/engine"
+)
+
+// nobody is a client that is never asked.
+type nobody struct {
+	engine.Client
+	sharded bool
+}
+
+func (n nobody) Sharded() bool                         { return n.sharded }
+func (n nobody) Nodes(context.Context) ([]Node, error) { return nil, nil }
+
+// sound is INFO of a server that is fit.
+var sound = map[string]string{
+	"redis_version": "7.0.15", "redis_mode": "standalone", "role": "master", "connected_slaves": "0",
+	"maxmemory": "0", "maxmemory_policy": "noeviction",
+}
+
+const run = "c5e4f0a6b1"
+
+// with is a fit server but for some fields; an empty one is missing.
+func with(pairs ...string) facts {
+	f := facts{addr: "a:1", info: maps.Clone(sound), runs: []string{run, run}}
+	for i := 0; i < len(pairs); i += 2 {
+		f.info[pairs[i]] = pairs[i+1]
+		if pairs[i+1] == "" {
+			delete(f.info, pairs[i])
+		}
+	}
+	return f
+}
+
+func TestJudge(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		facts   facts
+		grace   bool
+		sharded bool
+		want    string // severity and code, joined by commas
+	}{
+		{name: "sound", facts: with()},
+		{name: "oldest", facts: with("redis_version", "6.2.0")},
+		{name: "too old", facts: with("redis_version", "6.0.20"), want: "danger version"},
+		{name: "too old for a cluster", facts: with("redis_version", "6.2.14", "redis_mode", "cluster"), sharded: true, want: "danger version"},
+		{name: "cluster", facts: with("redis_mode", "cluster"), sharded: true},
+		{name: "cluster without a cluster client", facts: with("redis_mode", "cluster"), want: "danger cluster-client"},
+		{name: "no version", facts: with("redis_version", ""), want: "note version-unchecked"},
+		{name: "replica", facts: with("role", "slave"), want: "danger replica"},
+		{name: "replicas", facts: with("connected_slaves", "2"), want: "warning replicas-without-grace"},
+		{name: "replicas and grace", facts: with("connected_slaves", "2"), grace: true},
+		{name: "evicts", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), want: "danger eviction"},
+		{name: "would evict", facts: with("maxmemory_policy", "allkeys-random"), want: "warning eviction"},
+		{name: "evicts others", facts: with("maxmemory", "1000", "maxmemory_policy", "volatile-lru")},
+		{name: "no policy", facts: with("maxmemory_policy", ""), want: "note eviction-unchecked"},
+		{name: "two servers", facts: facts{info: sound, runs: []string{"a", "b", "a"}}, want: "danger proxy"},
+		{name: "no run id", facts: facts{info: sound, runs: []string{"", ""}}, want: "danger run-id"},
+		{name: "no INFO", facts: facts{infoErr: errors.New("NOPERM")}, want: "danger info-forbidden,note unchecked"},
+		{name: "forbidden", facts: facts{info: sound, runs: []string{run}, forbidden: []string{"hset"}}, want: "danger commands-forbidden"},
+		{name: "permissions hidden", facts: facts{info: sound, runs: []string{run}, permitsErr: errors.New("old")}, want: "note permissions-unchecked"},
+		{name: "clock behind", facts: facts{info: sound, runs: []string{run}, ahead: -time.Hour}, want: "warning clock"},
+		{name: "clock ahead", facts: facts{info: sound, runs: []string{run}, ahead: 3 * time.Second, trip: time.Second}, want: "warning clock"},
+		{name: "slow answer", facts: facts{info: sound, runs: []string{run}, ahead: 3 * time.Second, trip: 4 * time.Second}},
+		{name: "no TIME", facts: facts{info: sound, runs: []string{run}, ahead: time.Hour, timeErr: errors.New("no")}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := New(nobody{sharded: tt.sharded}, &Options{Grace: tt.grace}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range s.judge(tt.facts) {
+				got = append(got, f.Severity.String()+" "+f.Code)
+				if f.Reason == "" || f.Fix == "" || strings.Contains(f.String(), "%!") {
+					t.Errorf("incomplete: %+v", f)
+				}
+			}
+			slices.Sort(got)
+			if text := strings.Join(got, ","); text != tt.want {
+				t.Errorf("got %q, want %q", text, tt.want)
+			}
+		})
+	}
+}

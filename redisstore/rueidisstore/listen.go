@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rueidisstore
+
+import (
+	"context"
+	"strings"
+
+	"github.com/fencelock/fencelock/redisstore/internal/adapt"
+	"github.com/redis/rueidis"
+)
+
+// Listen implements engine.Client. It uses a connection of its own and not
+// Client.Receive: that one shares a connection with other calls, subscribes again
+// without being asked, and leaves the subscription behind when it returns.
+func (a *adapter) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
+	go func() {
+		for ctx.Err() == nil {
+			a.listen(ctx, channel, ready, message)
+			adapt.Pause(ctx)
+		}
+	}()
+}
+
+// listen subscribes once and returns when the connection breaks, the server ends
+// the subscription (a slot that moves to another node), or ctx ends.
+func (a *adapter) listen(ctx context.Context, channel string, ready func(), message func(string)) {
+	conn, release := a.client.Dedicate()
+	// Close, not release: what comes back to the pool must not be subscribed.
+	defer release()
+	defer conn.Close()
+	ended, end := context.WithCancel(ctx)
+	defer end()
+	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) { message(m.Message) },
+		OnSubscription: func(s rueidis.PubSubSubscription) {
+			if strings.HasSuffix(s.Kind, "unsubscribe") {
+				end()
+			} else {
+				ready()
+			}
+		},
+	})
+	cmd := conn.B().Subscribe().Channel(channel).Build()
+	if a.cluster {
+		cmd = conn.B().Ssubscribe().Channel(channel).Build()
+	}
+	if err := conn.Do(ended, cmd).Error(); err != nil {
+		return
+	}
+	select {
+	case <-broken:
+	case <-ended.Done():
+	}
+}
+
+// Prove implements engine.Client. A dedicated client is bound to one connection, so
+// what INFO says on it is true of the subscription too. On a cluster it does
+// nothing: INFO has no slot, and might go to another node.
+func (a *adapter) Prove(ctx context.Context, runID, channel string, proven func()) {
+	if a.cluster || runID == "" {
+		return
+	}
+	go func() {
+		for ctx.Err() == nil && a.prove(ctx, runID, channel, proven) {
+			adapt.Pause(ctx)
+		}
+	}()
+}
+
+// prove subscribes once, and says whether to try again.
+func (a *adapter) prove(ctx context.Context, runID, channel string, proven func()) (again bool) {
+	conn, release := a.client.Dedicate()
+	defer release()
+	defer conn.Close()
+	info, err := conn.Do(ctx, conn.B().Info().Section("server").Build()).ToString()
+	if err != nil {
+		return true
+	}
+	if !strings.Contains(info, "run_id:"+runID) {
+		return false // another life: there is nothing to prove any more
+	}
+	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnSubscription: func(s rueidis.PubSubSubscription) {
+			if !strings.HasSuffix(s.Kind, "unsubscribe") {
+				proven()
+			}
+		},
+		OnMessage: func(rueidis.PubSubMessage) {},
+	})
+	if err := conn.Do(ctx, conn.B().Subscribe().Channel(channel).Build()).Error(); err != nil {
+		return true
+	}
+	select {
+	case <-broken:
+	case <-ctx.Done():
+	}
+	return true
+}

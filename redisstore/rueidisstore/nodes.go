@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rueidisstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/fencelock/fencelock/redisstore/internal/face"
+	"github.com/redis/rueidis"
+)
+
+// Nodes implements face.Client. Of a cluster it returns the masters.
+func (a *adapter) Nodes(ctx context.Context) ([]face.Node, error) {
+	all := a.client.Nodes()
+	if !a.cluster {
+		addr := "the server"
+		for addr = range all {
+			break // Sentinel: the master, whichever it is now
+		}
+		return []face.Node{node(addr, a.client)}, nil
+	}
+	var nodes []face.Node
+	for addr, client := range all {
+		n := node(addr, client)
+		replies, err := n.Ask(ctx, 1, "INFO", "replication")
+		if err != nil {
+			nodes = append(nodes, n) // Check will tell what is wrong with it
+			continue
+		}
+		if text, _ := replies[0].(string); !strings.Contains(text, "role:slave") {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortFunc(nodes, func(x, y face.Node) int { return strings.Compare(x.Addr, y.Addr) })
+	return nodes, nil
+}
+
+func node(addr string, client rueidis.Client) face.Node {
+	return face.Node{Addr: addr, Ask: func(ctx context.Context, n int, args ...string) ([]any, error) {
+		var replies []any
+		for range n {
+			conn, release := client.Dedicate() // held until the end, so that each is another one
+			defer release()
+			reply, err := conn.Do(ctx, conn.B().Arbitrary(args...).Build()).ToAny()
+			if err != nil {
+				return nil, classify(ctx, err)
+			}
+			replies = append(replies, reply)
+		}
+		return replies, nil
+	}}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"errors"
+
+	"github.com/fencelock/fencelock/redisstore/internal/face"
+	"github.com/redis/go-redis/v9"
+)
+
+// Options are the settings of a namespace; nil stands for the defaults. All
+// clients of a namespace must use the same: they are kept in the store, and a
+// client with others is refused.
+//
+//   - Namespace: the prefix of all keys and channels, "fencelock" by default.
+//   - MaxTTL: the longest TTL of a session, and how long grace lasts; one minute
+//     by default.
+//   - Grace: a server that lost its memory grants nothing until every earlier
+//     session must have ended, so that holders keep their leases; off by default.
+//   - Buckets: the number of hash slots names are spread over; 1 by default, 32
+//     on a cluster.
+//
+// It is an alias so that users of another client library need not link this one.
+type Options = face.Options
+
+// Store is a store on Redis or Valkey. Make one with New or Open. Besides the
+// methods of driver.Store it has Check, which tells what is wrong with the servers
+// behind it, ACL, which tells the permissions it needs, and Close.
+type Store = face.Store
+
+// Finding is one thing that Store.Check found about a server: its Severity, a
+// stable Code, the Node, the Reason it matters and the setting to change, Fix.
+type Finding = face.Finding
+
+// Severity says how bad a Finding is.
+type Severity = face.Severity
+
+// The severities.
+const (
+	// Note: good to know, or it could not be checked.
+	Note = face.Note
+	// Warning: locks work, but less is promised than one may think.
+	Warning = face.Warning
+	// Danger: locks do not work, or two may hold one.
+	Danger = face.Danger
+)
+
+// New returns a store that uses the client: a *redis.Client for one server, a
+// *redis.Client from redis.NewFailoverClient for Sentinel, a *redis.ClusterClient
+// for a cluster. The client stays the caller's; the store never closes it. A nil
+// opts is fine. New does no I/O.
+func New(client redis.UniversalClient, opts *Options) (*Store, error) {
+	return newStore(client, opts, nil)
+}
+
+func newStore(client redis.UniversalClient, opts *Options, closeClient func() error) (*Store, error) {
+	switch c := client.(type) {
+	case nil:
+		return nil, errors.New("redisstore: New needs a client, for example redis.NewClient(&redis.Options{Addr: addr})")
+	case *redis.Ring:
+		return nil, errors.New("redisstore: a redis.Ring moves names to other servers when one is down, which makes two holders; use one client per server, or a cluster")
+	case *redis.ClusterClient:
+		return face.New(newGoRedis(c, c.Options().ContextTimeoutEnabled, true), opts, closeClient)
+	case *redis.Client:
+		return face.New(newGoRedis(c, c.Options().ContextTimeoutEnabled, false), opts, closeClient)
+	}
+	return face.New(newGoRedis(client, false, false), opts, closeClient)
+}
