@@ -33,7 +33,8 @@ type Store interface {
 	// it, and returns a token above every token given out for the name so far
 	// and below every later one, so that the resource can be fenced with it at
 	// once. The broken claim is told to its session by Life.Broken. It returns
-	// ErrNotHeld if no grant has the token.
+	// ErrNotHeld if no grant has the token. After a loss of memory what the
+	// store shows as holder may be stale until grace is over.
 	Break(ctx context.Context, name string, token Token) (Token, error)
 
 	// SetLimit stores the limit of a name for all claims with a Limit,

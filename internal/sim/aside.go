@@ -32,7 +32,7 @@ func (k *worker) downgrade(o op, id int, l *fencelock.Lease) bool {
 		e.Kind, e.OK, e.Err = Downgraded, err == nil, err
 		k.w.rec.add(e)
 	})
-	if k.r.IntN(3) == 0 && !sleepUnless(done, share(k.r, k.w.s.T, 0, 0.2)) {
+	if k.r.IntN(2) == 0 && !sleepUnless(done, share(k.r, k.w.s.T, 0, 0.2)) {
 		k.w.cover.add("unlocked during a downgrade")
 		return false
 	}

@@ -10,7 +10,8 @@
 //	            │ meter                   │ meter
 //	       faultstore                faultstore     ◀── faults of each network
 //	            │ tap                     │ tap
-//	            └───────── memstore ──────┘         ◀── losses of memory, clock steps
+//	            └───────── memstore ──────┘         ◀── losses of memory, clock steps,
+//	                                                    an operator who breaks and limits
 //
 //	history ──▶ checkers ──▶ violations
 //
@@ -24,7 +25,9 @@
 // fenced resource let in. The checkers are functions of that history; the list
 // is in [Checkers]. A checker knows where a promise ends: after a jump of the
 // store's clock, or a loss of memory without grace, two may hold a lock at a
-// time and only the token tells; what is left to check then is checked.
+// time and only the token tells; what is left to check then is checked. So it is
+// with a lease that an operator broke: until its holder is told, with its next
+// renewal, it may overlap with the next one, and its token is refused.
 //
 // # Running and replaying
 //

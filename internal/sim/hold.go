@@ -21,7 +21,7 @@ func (k *worker) work(o op, id int, l *fencelock.Lease, hold time.Duration) {
 	defer cancel()
 	defer context.AfterFunc(k.p.alive, cancel)()
 	steps, down := 1+k.r.IntN(3), -1
-	if o.name.Kind == RWName && o.mode == driver.Exclusive && k.r.IntN(3) == 0 {
+	if o.name.Kind == RWName && o.mode == driver.Exclusive && k.r.IntN(2) == 0 {
 		down = k.r.IntN(steps)
 	}
 	if o.mode == driver.Exclusive && o.as == "" && k.r.IntN(8) == 0 {
