@@ -192,8 +192,11 @@ func (w *world) elapse(d time.Duration) {
 	}
 }
 
-// save copies both memories.
+// save copies both memories. It looks first: the model ends sessions as soon as
+// their time has come, the scripts when somebody looks, and a copy would keep that
+// difference over the loss.
 func (w *world) save() {
+	w.lookAll()
 	w.step("copy the memory")
 	m, err := w.p.dump(w.ctx)
 	w.must(err)

@@ -30,6 +30,8 @@ type pushes struct {
 	started bool
 	over    error // why the subscription ended
 	waiting map[uint64]*waiting
+	gaps    int                     // how often a subscription began
+	looked  map[uint64]int          // gaps there had been when a claim looked last
 	early   map[uint64]driver.Token // pushed before its claim waited
 }
 
@@ -48,6 +50,7 @@ func (p *pushes) init(s *session) {
 	s.store.client.Prove(p.ctx, s.runID, p.alive, func() { p.live.Store(true) })
 	p.waiting = map[uint64]*waiting{}
 	p.early = map[uint64]driver.Token{}
+	p.looked = map[uint64]int{}
 }
 
 // proof is a channel whose subscriber proves the life of a server; empty if there
@@ -96,6 +99,11 @@ func (p *pushes) wait(seq uint64) *waiting {
 		delete(p.early, seq)
 		w.granted <- token
 	}
+	if p.looked[seq] != p.gaps {
+		// A subscription began after the claim looked, while it did not wait:
+		// a push may have been before.
+		w.look <- struct{}{}
+	}
 	if !p.started {
 		p.started = true
 		p.s.store.client.Listen(p.ctx, p.channel, p.ready, p.message)
@@ -111,11 +119,27 @@ func (p *pushes) leave(seq uint64, w *waiting) {
 	}
 }
 
+// looks notes that a claim is about to look.
+func (p *pushes) looks(seq uint64) {
+	p.mu.Lock()
+	p.looked[seq] = p.gaps
+	p.mu.Unlock()
+}
+
+// done forgets a claim.
+func (p *pushes) done(seq uint64) {
+	p.mu.Lock()
+	delete(p.looked, seq)
+	delete(p.early, seq)
+	p.mu.Unlock()
+}
+
 // ready makes every claim look: what was pushed before the subscription, or in a
 // gap of it, is lost.
 func (p *pushes) ready() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.gaps++
 	for _, w := range p.waiting {
 		select {
 		case w.look <- struct{}{}:

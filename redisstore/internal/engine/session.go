@@ -65,6 +65,9 @@ func terms(c *driver.Claim) ([]string, error) {
 // Attempt implements driver.Session.
 func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	s.note(c.Seq, c.Name)
+	if c.Queue {
+		s.pushes.looks(c.Seq)
+	}
 	reply, err := s.attempt(ctx, c)
 	if err != nil {
 		return driver.Outcome{}, err
@@ -217,6 +220,7 @@ func (s *session) note(seq uint64, name string) {
 }
 
 func (s *session) forget(seq uint64) {
+	s.pushes.done(seq)
 	s.mu.Lock()
 	delete(s.claims, seq)
 	s.mu.Unlock()
