@@ -40,7 +40,7 @@ var fromComment = regexp.MustCompile(`^<!--\s*from:\s*(\S+)\s*-->$`)
 // checkCopiedCode: code that a document shows as taken from a file is in that
 // file, word for word. The line before the block says which:
 //
-//	<!-- from: example_readme_test.go -->
+//	<!-- from: example_test.go -->
 //
 // Go code in the README must be taken from a file; elsewhere it may be.
 func checkCopiedCode(t tree) []complaint {

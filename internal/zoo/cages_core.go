@@ -80,7 +80,7 @@ var coreCages = []cage{
 `,
 	},
 	{
-		name: "grant-crosses-the-loss", catcher: test("TestGrantThatCrossedALossIsAskedForAgain"), file: "release.go",
+		name: "grant-crosses-the-loss", catcher: test("TestGrantThatCrossedALossIsAskedForAgain"), file: "admit.go",
 		old: "	if gen != s.gen {",
 		new: `	if gen != s.gen && !caged("grant-crosses-the-loss") {`,
 	},
