@@ -4,7 +4,9 @@ package candidate
 
 // All are the candidates.
 var All = []*Candidate{
-	BareRueidis, BareGoRedis, PingPong,
+	BareRueidis, BareGoRedis, PingPong, Channel,
 	FencelockRueidis, FencelockGoRedis,
 	RueidislockDefault, RueidislockFast,
+	RedsyncRueidis, RedsyncGoRedis, RedsyncTuned,
+	Redislock, RedislockTuned,
 }

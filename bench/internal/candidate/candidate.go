@@ -16,6 +16,9 @@ import (
 type Candidate struct {
 	// Name is what reports call it, such as "fencelock-rueidis".
 	Name string
+	// Bare is the candidate that does what the engine does without a library,
+	// through the same client; empty if it is one itself.
+	Bare string
 	// Settings says in words what was set, and what is the library's default.
 	Settings string
 	// Plain are the commands it sends outside of scripts, in lower case. The

@@ -18,16 +18,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis is a running redis-server without persistence.
+// Redis is a running redis-server.
 type Redis struct {
-	Addr  string
+	addr  string
 	cmd   *exec.Cmd
 	dir   string
 	admin *redis.Client
 }
 
-// StartRedis starts a server. The caller stops it with Stop.
-func StartRedis(ctx context.Context) (*Redis, error) {
+// StartRedis starts a server without persistence. The caller stops it.
+func StartRedis(ctx context.Context) (Server, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, errors.New("redis-server is not installed; on Debian: apt-get install redis-server")
@@ -36,7 +36,7 @@ func StartRedis(ctx context.Context) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Redis{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	r := &Redis{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	if r.dir, err = os.MkdirTemp("", "bench"); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func StartRedis(ctx context.Context) (*Redis, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(r.dir))
 	}
-	r.admin = redis.NewClient(&redis.Options{Addr: r.Addr, PoolSize: 1, ContextTimeoutEnabled: true, DisableIdentity: true})
+	r.admin = redis.NewClient(&redis.Options{Addr: r.addr, PoolSize: 1, ContextTimeoutEnabled: true, DisableIdentity: true})
 	ready := make(chan error, 2)
 	go func() {
 		lines := bufio.NewScanner(out)
@@ -70,12 +70,21 @@ func StartRedis(ctx context.Context) (*Redis, error) {
 	}
 	if err != nil {
 		r.Stop()
-		return nil, fmt.Errorf("redis-server on %s: %w", r.Addr, err)
+		return nil, fmt.Errorf("redis-server on %s: %w", r.addr, err)
 	}
 	return r, nil
 }
 
-// Stop ends the server and removes what it wrote.
+// Addr implements Server.
+func (r *Redis) Addr() string { return r.addr }
+
+// Version implements Server.
+func (r *Redis) Version(ctx context.Context) (string, error) {
+	v, err := r.text(ctx, "server", "redis_version")
+	return "Redis " + v, err
+}
+
+// Stop implements Server.
 func (r *Redis) Stop() {
 	_ = r.admin.Close()
 	_ = r.cmd.Process.Kill()
@@ -83,10 +92,10 @@ func (r *Redis) Stop() {
 	_ = os.RemoveAll(r.dir)
 }
 
-// ResetStats makes the server count from zero.
+// ResetStats implements Server.
 func (r *Redis) ResetStats(ctx context.Context) error { return r.admin.ConfigResetStat(ctx).Err() }
 
-// Stats returns what the server has counted since the last reset.
+// Stats implements Server.
 func (r *Redis) Stats(ctx context.Context) (Stats, error) {
 	text, err := r.admin.Info(ctx, "commandstats").Result()
 	if err != nil {
@@ -95,17 +104,17 @@ func (r *Redis) Stats(ctx context.Context) (Stats, error) {
 	return ParseStats(text)
 }
 
-// Info returns a number of INFO.
-func (r *Redis) Info(ctx context.Context, section, field string) (float64, error) {
-	text, err := r.Text(ctx, section, field)
+// number returns a number of INFO.
+func (r *Redis) number(ctx context.Context, section, field string) (float64, error) {
+	text, err := r.text(ctx, section, field)
 	if err != nil {
 		return 0, err
 	}
 	return strconv.ParseFloat(text, 64)
 }
 
-// Text returns a value of INFO.
-func (r *Redis) Text(ctx context.Context, section, field string) (string, error) {
+// text returns a value of INFO.
+func (r *Redis) text(ctx context.Context, section, field string) (string, error) {
 	text, err := r.admin.Info(ctx, section).Result()
 	if err != nil {
 		return "", err
@@ -115,11 +124,8 @@ func (r *Redis) Text(ctx context.Context, section, field string) (string, error)
 			return strings.TrimSpace(v), nil
 		}
 	}
-	return "", fmt.Errorf("INFO %s of %s has no %s", section, r.Addr, field)
+	return "", fmt.Errorf("INFO %s of %s has no %s", section, r.addr, field)
 }
-
-// Flush removes all keys.
-func (r *Redis) Flush(ctx context.Context) error { return r.admin.FlushAll(ctx).Err() }
 
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -130,12 +136,17 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// CPU returns the seconds of processor time that the server has used.
+// Memory implements Server.
+func (r *Redis) Memory(ctx context.Context) (float64, error) {
+	return r.number(ctx, "memory", "used_memory")
+}
+
+// CPU implements Server.
 func (r *Redis) CPU(ctx context.Context) (float64, error) {
-	user, err := r.Info(ctx, "cpu", "used_cpu_user")
+	user, err := r.number(ctx, "cpu", "used_cpu_user")
 	if err != nil {
 		return 0, err
 	}
-	system, err := r.Info(ctx, "cpu", "used_cpu_sys")
+	system, err := r.number(ctx, "cpu", "used_cpu_sys")
 	return user + system, err
 }

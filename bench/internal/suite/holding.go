@@ -17,7 +17,7 @@ import (
 // nearly silent, and takes a few TTLs to judge.
 type Holding struct {
 	c         *candidate.Candidate
-	redis     *engine.Redis
+	server    engine.Server
 	processes *worker.Processes
 	n         int
 	fill      *worker.Result
@@ -27,34 +27,31 @@ type Holding struct {
 	began     time.Time
 }
 
-// Held is what holding costs.
-type Held struct {
-	Locks int
-	// Fill is how long it took to take them all.
-	Fill time.Duration
-	// Commands is what the holder sends per second, CPU the share of a core that
-	// the server spends.
-	Commands, CPU float64
-	// ServerBytes and ClientBytes are the memory for each lock.
-	ServerBytes, ClientBytes float64
-}
+// LocksHeld is the case of so many.
+func LocksHeld(n int) string { return fmt.Sprintf("%d held", n) }
 
-// String is one line for people.
-func (h *Held) String() string {
-	return fmt.Sprintf("%d locks held: taken in %.1f s; then %.2f commands/s and %.2f %% of a core of the server; %.0f bytes each in the server, %.0f in the client",
-		h.Locks, h.Fill.Seconds(), h.Commands, 100*h.CPU, h.ServerBytes, h.ClientBytes)
+// Holding measures what it costs to hold so many locks for a while.
+func (e *Env) Holding(ctx context.Context, c *candidate.Candidate, n int, atLeast time.Duration) (*Cell, error) {
+	e.Progress("%s, %s: taking them", LocksHeld(n), c.Name)
+	h, err := e.Hold(ctx, c, n)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Stop()
+	e.Progress("%s, %s: holding them", LocksHeld(n), c.Name)
+	return h.Finish(ctx, atLeast)
 }
 
 // holdName begins the names: hold/0, hold/1 and so on.
 const holdName = "hold"
 
 // Hold starts a server and a process that takes n locks.
-func Hold(ctx context.Context, c *candidate.Candidate, n int) (*Holding, error) {
-	redis, err := engine.StartRedis(ctx)
+func (e *Env) Hold(ctx context.Context, c *candidate.Candidate, n int) (*Holding, error) {
+	server, err := e.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	h := &Holding{c: c, redis: redis, n: n}
+	h := &Holding{c: c, server: server, n: n}
 	if err := h.begin(ctx); err != nil {
 		h.Stop()
 		return nil, fmt.Errorf("%s, %d locks held: %w", c.Name, n, err)
@@ -63,14 +60,14 @@ func Hold(ctx context.Context, c *candidate.Candidate, n int) (*Holding, error) 
 }
 
 func (h *Holding) begin(ctx context.Context) (err error) {
-	if h.processes, err = worker.Start(ctx, h.c, h.redis.Addr, 1); err != nil {
+	if h.processes, err = worker.Start(ctx, h.c, h.server.Addr(), 1); err != nil {
 		return err
 	}
 	// One first, so that connections and sessions are not counted with the locks.
 	if _, err = h.processes.Run(ctx, worker.Task{Name: "first", Hold: 1}); err != nil {
 		return err
 	}
-	if h.memory, err = h.redis.Info(ctx, "memory", "used_memory"); err != nil {
+	if h.memory, err = h.server.Memory(ctx); err != nil {
 		return err
 	}
 	if h.fill, err = h.processes.Run(ctx, worker.Task{Name: holdName, Hold: h.n}); err != nil {
@@ -79,26 +76,26 @@ func (h *Holding) begin(ctx context.Context) (err error) {
 	if err = failure(h.fill); err != nil {
 		return err
 	}
-	if h.held, err = h.redis.Info(ctx, "memory", "used_memory"); err != nil {
+	if h.held, err = h.server.Memory(ctx); err != nil {
 		return err
 	}
-	if h.cpu, err = h.redis.CPU(ctx); err != nil {
+	if h.cpu, err = h.server.CPU(ctx); err != nil {
 		return err
 	}
 	h.began = time.Now()
-	return h.redis.ResetStats(ctx)
+	return h.server.ResetStats(ctx)
 }
 
 // Finish waits until the locks have been held for that long, and returns what it
 // cost. It fails if they are not held any more.
-func (h *Holding) Finish(ctx context.Context, atLeast time.Duration) (*Held, error) {
+func (h *Holding) Finish(ctx context.Context, atLeast time.Duration) (*Cell, error) {
 	time.Sleep(atLeast - time.Since(h.began))
-	stats, err := h.redis.Stats(ctx)
+	stats, err := h.server.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
 	took := time.Since(h.began)
-	cpu, err := h.redis.CPU(ctx)
+	cpu, err := h.server.CPU(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -106,16 +103,17 @@ func (h *Holding) Finish(ctx context.Context, atLeast time.Duration) (*Held, err
 		return nil, err
 	}
 	n := float64(h.n)
-	return &Held{
-		Locks: h.n, Fill: h.fill.Took,
-		Commands: float64(stats.Sent(h.c.Plain).Calls) / took.Seconds(), CPU: (cpu - h.cpu) / took.Seconds(),
+	return &Cell{Case: LocksHeld(h.n), Candidate: h.c.Name, Samples: []Sample{{
+		FillSeconds: h.fill.Took.Seconds(),
+		PerSecond:   float64(stats.Sent(h.c.Plain).Calls) / took.Seconds(),
+		ServerCore:  100 * (cpu - h.cpu) / took.Seconds(),
 		ServerBytes: (h.held - h.memory) / n, ClientBytes: float64(h.fill.Cost.Heap) / n,
-	}, nil
+	}}}, nil
 }
 
 // stillHeld tries to take the first and the last lock.
 func (h *Holding) stillHeld(ctx context.Context) error {
-	l, err := h.c.One(ctx, h.redis.Addr)
+	l, err := h.c.One(ctx, h.server.Addr())
 	if err != nil {
 		return err
 	}
@@ -139,5 +137,5 @@ func (h *Holding) Stop() {
 	if h.processes != nil {
 		h.processes.Kill()
 	}
-	h.redis.Stop()
+	h.server.Stop()
 }

@@ -27,6 +27,8 @@ type Task struct {
 	// its own that begins with it.
 	Name string
 	Own  bool
+	// Fresh makes it another name each time, with Own set.
+	Fresh bool
 	// Goroutines is how many work on each locker.
 	Goroutines int
 	// Section is how long each holds the lock.
@@ -55,7 +57,7 @@ type Result struct {
 	Ops int
 	// Took is how long it was done.
 	Took time.Duration
-	// Latencies are how long each took, in µs.
+	// Latencies are how long some of them took, in µs.
 	Latencies []float64
 	// Each is how often each goroutine did it.
 	Each []float64
@@ -101,9 +103,9 @@ func Run(ctx context.Context, lockers []candidate.Locker, t Task, first int) *Re
 	wg.Wait()
 	sum := &Result{Took: time.Since(began), Cost: costNow().minus(before)}
 	for _, l := range loops {
-		sum.Ops += len(l.latencies)
-		sum.Each = append(sum.Each, float64(len(l.latencies)))
-		sum.Latencies = append(sum.Latencies, l.latencies...)
+		sum.Ops += l.latencies.seen
+		sum.Each = append(sum.Each, float64(l.latencies.seen))
+		sum.Latencies = append(sum.Latencies, l.latencies.kept...)
 		sum.Turns = append(sum.Turns, l.turns...)
 		sum.fail(l.err)
 	}
@@ -125,7 +127,7 @@ type loop struct {
 	locker    candidate.Locker
 	name      string
 	worker    int
-	latencies []float64
+	latencies *sampler
 	turns     []Turn
 	err       error
 }
@@ -135,7 +137,7 @@ func newLoop(t Task, l candidate.Locker, worker int) *loop {
 	if t.Own {
 		name += "/" + strconv.Itoa(worker)
 	}
-	return &loop{task: t, locker: l, name: name, worker: worker, latencies: make([]float64, 0, 4096)}
+	return &loop{task: t, locker: l, name: name, worker: worker, latencies: newSampler()}
 }
 
 // run takes turns until it is over.
@@ -153,14 +155,18 @@ func (l *loop) run(ctx context.Context, over *atomic.Bool) {
 	}
 	for !over.Load() && ctx.Err() == nil {
 		from := time.Now()
-		err := l.locker.Do(ctx, l.name, section)
+		name := l.name
+		if l.task.Fresh {
+			name += "/" + strconv.Itoa(l.latencies.seen)
+		}
+		err := l.locker.Do(ctx, name, section)
 		if err != nil {
 			if ctx.Err() == nil {
 				l.err = err
 			}
 			return
 		}
-		l.latencies = append(l.latencies, float64(time.Since(from).Nanoseconds())/1000)
+		l.latencies.add(float64(time.Since(from).Nanoseconds()) / 1000)
 		if l.task.Turns {
 			l.turns = append(l.turns, turn)
 		}
