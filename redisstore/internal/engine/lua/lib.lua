@@ -20,6 +20,7 @@
 --   n<name>    stored limit
 --   b<id>      buried claim        k<sid>  broken claims of a session
 --   r<name>    token reclaimed last in a grace
+--   g          how far sweeping has come
 --
 -- Numbers: tokens' counters have 16 digits, so they are written with %.0f and
 -- never with tostring, which keeps 14.
