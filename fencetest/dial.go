@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fencetest
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync/atomic"
+)
+
+// Dialer makes connections that can lose a reply: the request arrives and is
+// worked on, and the connection breaks when the answer comes. Give DialContext
+// to the client of the resource. The zero value is ready.
+type Dialer struct {
+	net   net.Dialer
+	armed atomic.Bool
+}
+
+// DialContext connects as net.Dialer does.
+func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := d.net.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &lossyConn{c, d}, nil
+}
+
+// LoseNextReply makes the connection on which the next bytes arrive lose them
+// and break.
+func (d *Dialer) LoseNextReply() { d.armed.Store(true) }
+
+type lossyConn struct {
+	net.Conn
+	d *Dialer
+}
+
+// Read waits for the real answer and then withholds it.
+func (c *lossyConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && c.d.armed.CompareAndSwap(true, false) {
+		_ = c.Conn.Close()
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
