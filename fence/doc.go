@@ -4,13 +4,13 @@
 // A lease can be lost while its holder is paused, and no lock can stop what the
 // holder does when it wakes up. The resource can, if it checks the token:
 //
-//	  holder A, token 512          the row            holder B, token 768
-//	        │                                                │
-//	   lock, read 100 ───────────▶ fence 512                 │
-//	   (paused)                                              │
-//	        ┊  lease lost          fence 768 ◀──────── lock, enter, read 100
-//	        ┊                      110       ◀──────── write 110
-//	   write 150 ────────────────▶ refused: 512 < 768
+//	holder A, token 512          the row            holder B, token 768
+//	      │                                                │
+//	 lock, read 100 ───────────▶ fence 512                 │
+//	 (paused)                                              │
+//	      ┊  lease lost          fence 768 ◀──────── lock, enter, read 100
+//	      ┊                      110       ◀──────── write 110
+//	 write 150 ────────────────▶ refused: 512 < 768
 //
 // The guard is a few lines, and three of them are easily got wrong:
 //

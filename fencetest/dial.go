@@ -23,22 +23,31 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	return &lossyConn{c, d}, nil
+	return &lossyConn{Conn: c, d: d}, nil
 }
 
-// LoseNextReply makes the connection on which the next bytes arrive lose them
-// and break.
+// LoseNextReply makes the connection that sends next lose what comes back, and
+// break.
 func (d *Dialer) LoseNextReply() { d.armed.Store(true) }
 
 type lossyConn struct {
 	net.Conn
-	d *Dialer
+	d   *Dialer
+	cut atomic.Bool
+}
+
+// Write sends.
+func (c *lossyConn) Write(b []byte) (int, error) {
+	if c.d.armed.CompareAndSwap(true, false) {
+		c.cut.Store(true)
+	}
+	return c.Conn.Write(b)
 }
 
 // Read waits for the real answer and then withholds it.
 func (c *lossyConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if n > 0 && c.d.armed.CompareAndSwap(true, false) {
+	if n > 0 && c.cut.Load() {
 		_ = c.Conn.Close()
 		return 0, io.ErrUnexpectedEOF
 	}

@@ -5,6 +5,7 @@ package fencetest
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/fencelock/fencelock/fence"
 )
@@ -19,9 +20,14 @@ var markCases = []spec{
 // The other lock's token is far above and must not count: the holder of the
 // right lock is admitted afterwards with its lower one.
 func wrongLock(t *scene) {
-	for _, lock := range []string{"fencetest/other", t.lock + " ", t.lock[:len(t.lock)-1], upper(t.lock)} {
+	for _, other := range []func(lock string) string{
+		func(string) string { return "fencetest/other" },
+		func(lock string) string { return lock + " " },
+		func(lock string) string { return lock[:len(lock)-1] },
+		strings.ToUpper,
+	} {
 		v, stranger := t.value(), t.new
-		stranger.lock, stranger.token = lock, t.new.token+1_000_000
+		stranger.lock, stranger.token = other(t.lock), t.new.token+1_000_000
 		t.refused(t.startEnter(v, stranger, 0).wait(), fence.ErrWrongLock)
 		t.refused(t.startWrite(v, stranger, "strange", 0).wait(), fence.ErrWrongLock)
 		t.reads(v, "")
@@ -32,9 +38,6 @@ func wrongLock(t *scene) {
 		t.reads(v, "b")
 	}
 }
-
-// upper changes the case of the first letter.
-func upper(s string) string { return string(s[0]-'a'+'A') + s[1:] }
 
 func noToken(t *scene) {
 	v := t.value()

@@ -100,7 +100,12 @@ func TestCheckWithoutATest(t *testing.T) {
 }
 
 func TestTrips(t *testing.T) {
-	if n, err := fencetest.Trips(t.Context(), harness("memory", right)); n != 2 || err != nil {
+	m := &memory{lock: "a"}
+	n, err := fencetest.Trips(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 1}), func(ctx context.Context) error {
+		_, err := m.Enter(ctx)
+		return errors.Join(err, m.Write(ctx, "x"))
+	})
+	if n != 2 || err != nil {
 		t.Errorf("got %d, %v, want one round trip for Enter and one for Write", n, err)
 	}
 }

@@ -39,9 +39,7 @@ func (p holder) mark() fence.Mark { return fence.Mark{Lock: p.lock, Token: p.tok
 func (p holder) in(ctx context.Context) context.Context { return fence.With(ctx, p.mark()) }
 
 func newScene(ctx context.Context, c Case, h *Harness) *scene {
-	lock := "fencetest/" + rand.Text()[:8]
-	return &scene{ctx: ctx, of: c, h: h, lock: lock,
-		old: holder{"old@fencetest", lock, 512}, new: holder{"new@fencetest", lock, 768}}
+	return &scene{ctx: ctx, of: c, h: h, old: holder{name: "old@fencetest", token: 512}, new: holder{name: "new@fencetest", token: 768}}
 }
 
 func (t *scene) play() {
@@ -64,8 +62,10 @@ func (t *scene) fatalf(format string, args ...any) {
 	panic(stop{})
 }
 
-// value returns a fresh value, which must read empty.
+// value returns a fresh value with a lock of its own. It must read empty.
 func (t *scene) value() *Value {
+	t.lock = "fencetest/" + rand.Text()[:8]
+	t.old.lock, t.new.lock = t.lock, t.lock
 	v, err := t.h.New(t.ctx, t.lock)
 	if err != nil {
 		t.fatalf("no fresh value: %v", err)

@@ -79,7 +79,9 @@ var wrongGuards = []struct {
 	{"refusal is some error", "G2/delayed-writer", refusalIsSomeError},
 	{"fence that nobody has set up", "G1/first", stale(func(kept, _ fence.Mark) bool { return kept.Token == 0 })},
 	{"first token only", "G1/newer", stale(func(kept, given fence.Mark) bool { return kept.Token != 0 && given.Token != kept.Token })},
-	{"tokens as text", "G6/numbers", stale(func(kept, given fence.Mark) bool { return given.Token.String() < kept.Token.String() && kept.Token != 0 })},
+	{"tokens as text", "G6/numbers", stale(func(kept, given fence.Mark) bool {
+		return given.Token.String() < kept.Token.String() && kept.Token != 0
+	})},
 	{"tokens as float64", "G6/numbers", stale(func(kept, given fence.Mark) bool { return float64(given.Token) < float64(kept.Token) })},
 	{"tokens in 32 bits", "G6/numbers", stale(func(kept, given fence.Mark) bool { return int32(given.Token) < int32(kept.Token) })},
 	{"token of any lock", "G5/wrong-lock", anyLock},
