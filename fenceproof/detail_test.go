@@ -18,27 +18,30 @@ import (
 	"github.com/fencelock/fencelock/fencetest"
 )
 
+// prepared returns the database with drivers that prepare statements.
+func (e *engine) prepared(t *testing.T) *sql.DB {
+	t.Helper()
+	if e.dialect == sqlfence.PostgreSQL {
+		cfg, err := pgx.ParseConfig("postgres://postgres@" + e.server.Addr + "/postgres?sslmode=disable")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stdlib.OpenDB(*cfg)
+	}
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Net, cfg.Addr, cfg.DBName, cfg.ClientFoundRows = "root", "tcp", e.server.Addr, "test", true
+	c, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sql.OpenDB(c)
+}
+
 // TestOtherSettingsOfTheDriver: prepared statements, and, for MySQL, counting
 // the rows that were found and not those that were changed.
 func TestOtherSettingsOfTheDriver(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
-		var db *sql.DB
-		switch c := e.connect(e.server.Port, &fencetest.Dialer{}); e.dialect {
-		case sqlfence.PostgreSQL:
-			cfg, err := pgx.ParseConfig("postgres://postgres@" + e.server.Addr + "/postgres?sslmode=disable")
-			if err != nil {
-				t.Fatal(err)
-			}
-			db = stdlib.OpenDB(*cfg)
-		case sqlfence.MySQL:
-			cfg := mysql.NewConfig()
-			cfg.User, cfg.Net, cfg.Addr, cfg.DBName, cfg.ClientFoundRows = "root", "tcp", e.server.Addr, "test", true
-			var err error
-			if c, err = mysql.NewConnector(cfg); err != nil {
-				t.Fatal(err)
-			}
-			db = sql.OpenDB(c)
-		}
+		db := e.prepared(t)
 		defer db.Close()
 		other := &engine{name: e.name, dialect: e.dialect, server: e.server, db: db, connect: e.connect, table: e.table, row: e.row}
 		other.rows.Store(1_000_000)

@@ -15,6 +15,10 @@ func Postgres() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	// initdb lies beside the program, not beside a link to it.
+	if program, err = filepath.EvalSymlinks(program); err != nil {
+		return nil, err
+	}
 	s, err := newServer("postgres", "postgres")
 	if err != nil {
 		return nil, err

@@ -161,10 +161,6 @@ func (s *Server) Stop() {
 // it.
 func find(program, install string, folders ...string) (string, error) {
 	if p, err := exec.LookPath(program); err == nil {
-		// A link in the path would hide what lies beside the program.
-		if real, err := filepath.EvalSymlinks(p); err == nil {
-			return real, nil
-		}
 		return p, nil
 	}
 	for _, f := range folders {
