@@ -54,16 +54,16 @@ func (t *scene) meanwhile(c *call, begin func() *call) (other *call, over bool) 
 }
 
 // The old holder is stopped in the middle of its write, and the new one enters
-// and writes. Whatever the order was: the new value stands, and the new holder
+// there, or enters and writes. Whatever the order was: the new value stands, and the new holder
 // has seen the old one's write if that was admitted.
 func writeInSteps(t *scene) {
 	t.stopAt(func(at int) bool {
 		v := t.value()
 		t.enter(v, t.old)
-		entry := t.startWrite(v, t.old, "old", at)
-		seen, over := t.meanwhile(entry, func() *call { return t.startEnter(v, t.new, 0) })
-		t.admitted(seen)
-		t.judge(entry, seen, at)
+		late := t.startWrite(v, t.old, "old", at)
+		entry, over := t.meanwhile(late, func() *call { return t.startEnter(v, t.new, 0) })
+		t.admitted(entry)
+		t.judge(late, entry, at)
 		t.write(v, t.new, "new")
 		t.reads(v, "new")
 		return over || t.writeAfter(at)

@@ -19,6 +19,12 @@
 // and the others need nothing more. That guard decides. Package fencetest
 // refuses a service whose storage has none.
 //
+// # The header is believed
+//
+// Whoever may call the service may send any token, and a token that is too high
+// shuts everybody else out until the fence is set back by hand. Let only those
+// call who may hold the lock.
+//
 // # Answers
 //
 //	428 Precondition Required   no token, or one that cannot be read
