@@ -14,11 +14,11 @@ import (
 // the resources of another.
 type Mark struct {
 	// Lock is the name of the lock.
-	Lock string
+	Lock string `json:"lock"`
 	// Token is the token of one acquisition of it; it is positive.
-	Token fencelock.Token
+	Token fencelock.Token `json:"token"`
 	// Holder says to people whose it is. It may be empty, and decides nothing.
-	Holder string
+	Holder string `json:"holder,omitempty"`
 }
 
 // String returns the mark for people: token 512 of lock "orders/42".

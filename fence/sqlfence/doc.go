@@ -43,5 +43,6 @@
 //   - A row of the table of fences that is deleted opens the door for every
 //     token. Delete it together with the data, or when no holder from before
 //     can be alive any more, and no earlier.
-//   - A statement that does not go through the guard is not guarded.
+//   - A statement that does not go through the guard is not guarded, and what is
+//     read from a replica may be older than the fence: read where it is raised.
 package sqlfence
