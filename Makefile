@@ -5,6 +5,7 @@ SEEDS    ?= 2000
 
 .DEFAULT_GOAL := help
 .PHONY: help test race lint sim zoo million figures figures-redis rehearse ci
+.PHONY: help test race lint sim zoo million figures figures-fence story rehearse ci
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +35,11 @@ figures: ## measure what the documents claim
 
 figures-redis: ## measure what is promised of redisstore; needs redis-server
 	go run ./bench -figures redis
+figures-fence: ## prove the guards on real servers, and refuse wrong ones
+	go run ./internal/fencefigures
+
+story: ## two workers, one of them stopped while it holds the lock; without a guard, and with one
+	go run ./fenceproof/story
 
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
 	go run ./internal/rehearse
