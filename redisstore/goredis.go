@@ -77,7 +77,11 @@ func (g *goRedis) eval(ctx context.Context, command, script string, keys, args [
 	cmd := once{redis.NewCmd(ctx, words...)}
 	cmd.SetFirstKeyPos(3)
 	_ = g.client.Process(ctx, cmd) // the command keeps the error
-	return cmd.Slice()
+	v, err := cmd.Result()
+	if l, ok := v.([]any); ok || err != nil {
+		return l, err
+	}
+	return []any{v}, nil // a list of one
 }
 
 // lookAround makes a cluster client ask where the slots are if a node did not

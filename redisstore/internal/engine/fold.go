@@ -35,8 +35,9 @@ type fold struct {
 	mu     sync.Mutex
 	record *encoded
 	queue  []*folded
-	lines  []Line // that nobody uses
-	flying int    // lines that somebody uses
+	names  map[string]struct{} // of the attempts of one call, used again
+	lines  []Line              // that nobody uses
+	flying int                 // lines that somebody uses
 	work   sync.Cond
 	pilots int
 	idle   int // pilots that wait for work
@@ -68,6 +69,7 @@ func (f *fold) init(s *session) {
 	f.tail = bytesOf(s.epoch, 7) + bytesOf(incarnation, 7)
 	f.common = s.store.settings + "\x00" + s.incarnation + "\x00" + s.store.publish + "\x00" + s.store.grace + "\x00"
 	f.work.L = &f.mu
+	f.names = map[string]struct{}{}
 	context.AfterFunc(s.ctx, f.close)
 	f.parts.New = func() any { return &folded{done: make(chan struct{}, 1)} }
 }

@@ -11,8 +11,9 @@
 -- ARGV[6]  the seq of each operation, 6 bytes each
 -- ARGV[7]  a letter for each operation: W withdraw, all of these first; A or T attempt,
 --          in line or not
--- ARGV[8]  and after: the name of each operation
--- Replies: the counter of the first simple grant, those of the others follow one by
+-- ARGV[8]  and after: the name of each operation; those of attempts differ
+-- Replies: if it is one operation and simple, the counter of its grant, or 0 for a
+-- withdrawal. Otherwise: the counter of the first simple grant, those of the others follow one by
 -- one; then, for each operation that was not simple, its number and the reply as
 -- attempt.lua or withdraw.lua has it, or
 --   WAITING, place, end of the grant's session in ms, age of the grant in ms, the grant in its short form
@@ -29,45 +30,39 @@ end
 local call, sub, byte, pack = redis.call, string.sub, string.byte, struct.pack -- a look-up less each time
 local sid, tail, record, seqs, ops = ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7]
 
--- Simple is what needs three things to be sure: that this is the life of the server
--- in which the session was opened, that the incarnation is still the one of then,
--- and that the session was not closed.
-local function simple(marker, session)
-  return marker and session and sub(marker, 1, 7) == sub(tail, 8, 14)
-    and sub(session, 7, 13) == sub(tail, 1, 7)
+-- To withdraw one's own grant in the short form that nobody waits for needs nothing
+-- more to be sure: while it is there nobody else has the lock.
+if LIFE ~= '' and ops == 'W' then
+  local held = call('HGET', H, 'l' .. ARGV[8])
+  if held and byte(held) == 88 and sub(held, 15, 36) == sid .. seqs then
+    call('HDEL', H, 'l' .. ARGV[8])
+    return 0
+  end
 end
 
--- A grant besides needs a session that has not ended, and no grace: granting returns
--- the time if so. To withdraw one's own grant needs neither: while it is there nobody
--- else has the lock.
-local function granting(session)
+-- A grant is simple if more is sure: that this is the life of the server and the
+-- incarnation in which the session was opened, that the session was not closed and
+-- has not ended, that none of its claims is marked, and that there is no grace.
+-- simple returns the time if so.
+local function simple(marker, session)
+  if not marker or not session or byte(session, 14) ~= 0 or sub(marker, 1, 7) ~= sub(tail, 8, 14)
+    or sub(session, 7, 13) ~= sub(tail, 1, 7) then return false end
   local t = redis.call('TIME')
   local now = t[1] * 1000 + math.floor(t[2] / 1000)
   return struct.unpack('>I6', session) > now and now >= tonumber(ARGV[4]) and now
 end
 
-local sure, now = false, nil
+local now = false
 
 -- One alone is the most frequent, and a third cheaper without the tables below.
 if LIFE ~= '' and #ops == 1 then
-  local name = ARGV[8]
-  if ops == 'W' then
-    local f = call('HMGET', H, 'm', 's' .. sid, 'l' .. name)
-    sure = simple(f[1], f[2])
-    if sure and f[3] and byte(f[3]) == 88 and sub(f[3], 15, 36) == sid .. seqs then
-      call('HDEL', H, 'l' .. name)
-      return { 0 }
-    end
-    now = sure and granting(f[2])
-  else
-    local f = call('HMGET', H, 'm', 's' .. sid, 'l' .. name, 'b' .. sid .. seqs)
-    sure = simple(f[1], f[2])
-    now = sure and granting(f[2])
-    if now and not (f[3] or f[4]) then
-      local counter = call('HINCRBY', H, 'c', 1)
-      call('HSET', H, 'l' .. name, 'X' .. pack('>I7I6', counter, now) .. sid .. seqs .. tail .. record)
-      return { counter }
-    end
+  local field = 'l' .. ARGV[8]
+  local f = call('HMGET', H, 'm', 's' .. sid, field)
+  now = simple(f[1], f[2])
+  if now and not f[3] and ops ~= 'W' then
+    local counter = call('HINCRBY', H, 'c', 1)
+    call('HSET', H, field, 'X' .. pack('>I7I6', counter, now) .. sid .. seqs .. tail .. record)
+    return counter
   end
 end
 
@@ -83,13 +78,13 @@ end
 -- join gets in line behind a plain holder.
 local function join(i)
   local name, id = ARGV[7 + i], sid .. seq_of(i)
-  local f = call('HMGET', H, 'l' .. name, 'b' .. id, 'i' .. id, 'q' .. name)
+  local f = call('HMGET', H, 'l' .. name, 'i' .. id, 'q' .. name)
   local held = f[1]
-  if not held or f[2] or f[3] or byte(held) < 88 or byte(held) > 89 or sub(held, 15, 36) == id then return nil end
+  if not held or f[2] or byte(held) < 88 or byte(held) > 89 or sub(held, 15, 36) == id then return nil end
   local till = stands(held)
   if not till or till <= now then return nil end
   local first, last, taken = 0, 0, 0
-  if f[4] then first, last, taken = struct.unpack('>I6I6I6', f[4]) end
+  if f[3] then first, last, taken = struct.unpack('>I6I6I6', f[3]) end
   local place, since = pack('>I6', last), pack('>I6', now)
   call('HSET', H, 'w' .. name .. '\0' .. place, 'X\0\0\0\0\0\0\0' .. since .. id .. tail .. record, 'i' .. id, place,
     'q' .. name, pack('>I6I6I6', first, last + 1, taken + 1), 'l' .. name, 'Y' .. sub(held, 2))
@@ -133,52 +128,47 @@ local function slow(i)
     op == 'A' and '1' or '0' })
 end
 
--- Which of them are simple, and the fields to write for these. A name that comes
--- twice is simple once: the second must see what the first did.
-local rest, drops, grants, touched = {}, {}, {}, {}
+-- Which of them are simple, and the fields to write for these.
+local rest, drops, grants = {}, {}, {}
 local withdrawals = (string.find(ops, '[AT]') or #ops + 1) - 1
 if LIFE == '' or #ops == 1 then
   for i = 1, #ops do rest[i] = i end
 else
-  local fields, k = { 'm', 's' .. sid }, 2 + withdrawals
-  for i = 1, withdrawals do fields[2 + i] = 'l' .. ARGV[7 + i] end
-  for i = withdrawals + 1, #ops do
-    fields[k + 1], fields[k + 2] = 'l' .. ARGV[7 + i], 'b' .. sid .. seq_of(i)
-    k = k + 2
-  end
+  local fields = { 'm', 's' .. sid }
+  for i = 1, #ops do fields[i + 2] = 'l' .. ARGV[7 + i] end
   local found = call('HMGET', H, unpack(fields))
-  sure = simple(found[1], found[2])
-  now = sure and granting(found[2])
+  now = simple(found[1], found[2])
   for i = 1, withdrawals do
-    local held, field = found[2 + i], fields[2 + i]
-    if sure and held and not touched[field] and byte(held) == 88 and sub(held, 15, 36) == sid .. seq_of(i) then
-      drops[#drops + 1], touched[field] = field, true
+    local held = found[i + 2]
+    if held and byte(held) == 88 and sub(held, 15, 30) == sid and sub(held, 31, 36) == sub(seqs, 6 * i - 5, 6 * i) then
+      drops[#drops + 1] = fields[i + 2]
     else
       rest[#rest + 1] = i
     end
   end
-  local head, n = now and pack('>I6', now) .. sid, 0
-  k = 2 + withdrawals
+  local n = 0
   for i = withdrawals + 1, #ops do
-    local field = fields[k + 1]
-    if now and not (found[k + 1] or found[k + 2] or touched[field]) then
-      grants[n + 1], grants[n + 2], touched[field] = field, head .. seq_of(i) .. tail .. record, true
+    if now and not found[i + 2] then
+      grants[n + 1], grants[n + 2] = fields[i + 2], i
       n = n + 2
     else
       rest[#rest + 1] = i
     end
-    k = k + 2
   end
 end
 
 if #drops > 0 then call('HDEL', H, unpack(drops)) end
 local reply = { 0 }
 if #grants > 0 then
-  local n = #grants / 2
-  local before = call('HINCRBY', H, 'c', n) - n
-  for i = 1, n do grants[2 * i] = 'X' .. pack('>I7', before + i) .. grants[2 * i] end
+  local n, head = #grants / 2, pack('>I6', now) .. sid
+  local counter = call('HINCRBY', H, 'c', n) - n
+  reply[1] = counter + 1
+  for k = 2, 2 * n, 2 do
+    local i = grants[k]
+    counter = counter + 1
+    grants[k] = 'X' .. pack('>I7', counter) .. head .. sub(seqs, 6 * i - 5, 6 * i) .. tail .. record
+  end
   call('HSET', H, unpack(grants))
-  reply[1] = before + 1
 end
 for _, i in ipairs(rest) do
   local op, short = sub(ops, i, i), nil

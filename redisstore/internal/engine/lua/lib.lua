@@ -71,8 +71,9 @@ local function forgotten() return tonumber(ARGV[2]) ~= inc end
 
 local sessions = {}
 
--- session returns { end, epoch, reclaimed, ttl } or nil if it has ended. End and
--- epoch stand first and in fixed places, so that fold.lua finds them fast.
+-- session returns { end, epoch, reclaimed, ttl, marked } or nil if it has ended. End,
+-- epoch and whether any of its claims is marked by b<id> stand first and in fixed
+-- places, so that fold.lua finds them fast.
 local function session(sid)
   local s = sessions[sid]
   if s == nil then
@@ -81,8 +82,8 @@ local function session(sid)
     if raw then
       local till = struct.unpack('>I6', raw)
       if till > now then
-        local more = cmsgpack.unpack(string.sub(raw, 14))
-        s = { till, more[1], more[2], more[3] }
+        local more = cmsgpack.unpack(string.sub(raw, 15))
+        s = { till, more[1], more[2], more[3], string.byte(raw, 14) == 1 }
       end
     end
     sessions[sid] = s
@@ -92,7 +93,8 @@ end
 
 local function put_session(sid, s)
   sessions[sid] = s
-  redis.call('HSET', H, 's' .. sid, struct.pack('>I6I7', s[1], s[2]) .. cmsgpack.pack({ s[2], s[3], s[4] }))
+  redis.call('HSET', H, 's' .. sid, struct.pack('>I6I7', s[1], s[2]) .. (s[5] and '\1' or '\0')
+    .. cmsgpack.pack({ s[2], s[3], s[4] }))
 end
 
 -- A grant, and a claim in line, is an array:
@@ -103,10 +105,22 @@ local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
 local function id_of(e) return id_from(e[SID], e[SEQ]) end
 
 -- A claim that must not be granted: '1' buried, for the life of its session, or 'x'
--- spent, its grant has ended, until it is withdrawn.
-local function bury(id) redis.call('HSET', H, 'b' .. id, '1') end
+-- spent, its grant has ended, until it is withdrawn. mark says so in the session too.
+local function mark(sid)
+  local s = session(sid)
+  if s and not s[5] then
+    s[5] = true
+    put_session(sid, s)
+  end
+end
+local function bury(sid, id)
+  redis.call('HSET', H, 'b' .. id, '1')
+  mark(sid)
+end
 local function spend(g)
-  if g[SID] ~= '' then redis.call('HSETNX', H, 'b' .. id_of(g), 'x') end
+  if g[SID] == '' then return end
+  redis.call('HSETNX', H, 'b' .. id_of(g), 'x')
+  mark(g[SID])
 end
 
 -- lives says whether a grant stands: its session lives, is the one it was granted

@@ -5,11 +5,11 @@
 -- grace in ms
 local sid, ttl = ARGV[6], tonumber(ARGV[7])
 local s = session(sid)
-local epoch, reclaimed = micros, inc
+local epoch, reclaimed, marked = micros, inc, false
 if s then
-  epoch, reclaimed = s[2], s[3]
+  epoch, reclaimed, marked = s[2], s[3], s[5]
 else
   redis.call('HDEL', H, 'k' .. sid) -- of an earlier session of this id
 end
-put_session(sid, { after(ttl), epoch, reclaimed, ttl })
+put_session(sid, { after(ttl), epoch, reclaimed, ttl, marked })
 return { 'OK', num(inc), num(grace()), redis.call('HGET', H, 'k' .. sid) or '', run, num(epoch), num(grace_end) }
