@@ -32,8 +32,9 @@ local sid, tail, record, seqs, ops = ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7]
 
 -- To withdraw one's own grant in the short form that nobody waits for needs nothing
 -- more to be sure: while it is there nobody else has the lock.
+local held -- what was found of the lock if there is one operation
 if LIFE ~= '' and ops == 'W' then
-  local held = call('HGET', H, 'l' .. ARGV[8])
+  held = call('HGET', H, 'l' .. ARGV[8])
   if held and byte(held) == 88 and sub(held, 15, 36) == sid .. seqs then
     call('HDEL', H, 'l' .. ARGV[8])
     return 0
@@ -57,32 +58,38 @@ local now = false
 -- One alone is the most frequent, and a third cheaper without the tables below.
 if LIFE ~= '' and #ops == 1 then
   local field = 'l' .. ARGV[8]
-  local f = call('HMGET', H, 'm', 's' .. sid, field)
-  now = simple(f[1], f[2])
-  if now and not f[3] and ops ~= 'W' then
-    local counter = call('HINCRBY', H, 'c', 1)
-    call('HSET', H, field, 'X' .. pack('>I7I6', counter, now) .. sid .. seqs .. tail .. record)
-    return counter
+  if ops == 'W' then
+    local f = call('HMGET', H, 'm', 's' .. sid)
+    now = simple(f[1], f[2])
+  else
+    local f = call('HMGET', H, 'm', 's' .. sid, field)
+    now, held = simple(f[1], f[2]), f[3]
+    if now and not held then
+      local counter = call('HINCRBY', H, 'c', 1)
+      call('HSET', H, field, 'X' .. pack('>I7I6', counter, now) .. sid .. seqs .. tail .. record)
+      return counter
+    end
   end
 end
 
 local function seq_of(i) return sub(seqs, 6 * i - 5, 6 * i) end
 
--- stands says whether a plain claim counts: its session is there, has not ended, and
--- the claim is of that session and of this incarnation.
-local function stands(claim)
-  local s = call('HGET', H, 's' .. sub(claim, 15, 30))
-  return s and sub(s, 7, 13) == sub(claim, 37, 43) and sub(claim, 44, 50) == sub(tail, 8, 14) and struct.unpack('>I6', s)
+-- stands says until when a plain claim counts, if its session, as found, has not
+-- ended and the claim is of that session and of this incarnation.
+local function stands(claim, s)
+  if not s or sub(s, 7, 13) ~= sub(claim, 37, 43) or sub(claim, 44, 50) ~= sub(tail, 8, 14) then return false end
+  local till = struct.unpack('>I6', s)
+  return till > now and till
 end
 
 -- join gets in line behind a plain holder.
 local function join(i)
   local name, id = ARGV[7 + i], sid .. seq_of(i)
-  local f = call('HMGET', H, 'l' .. name, 'i' .. id, 'q' .. name)
-  local held = f[1]
-  if not held or f[2] or byte(held) < 88 or byte(held) > 89 or sub(held, 15, 36) == id then return nil end
-  local till = stands(held)
-  if not till or till <= now then return nil end
+  held = held or call('HGET', H, 'l' .. name)
+  if not held or byte(held) < 88 or byte(held) > 89 or sub(held, 15, 36) == id then return nil end
+  local f = call('HMGET', H, 's' .. sub(held, 15, 30), 'i' .. id, 'q' .. name)
+  local till = not f[2] and stands(held, f[1])
+  if not till then return nil end
   local first, last, taken = 0, 0, 0
   if f[3] then first, last, taken = struct.unpack('>I6I6I6', f[3]) end
   local place, since = pack('>I6', last), pack('>I6', now)
@@ -95,26 +102,28 @@ end
 -- plain claim of a session that lives.
 local function pass(i)
   local name = ARGV[7 + i]
-  local f = call('HMGET', H, 'l' .. name, 'q' .. name)
-  local held = f[1]
-  if not held or not f[2] or byte(held) ~= 89 or sub(held, 15, 36) ~= sid .. seq_of(i) then return nil end
-  local first, last, taken = struct.unpack('>I6I6I6', f[2])
-  local front = 'w' .. name .. '\0'
-  local claim = call('HGET', H, front .. pack('>I6', first))
-  local till = claim and byte(claim) == 88 and stands(claim)
-  if not till or till <= now then return nil end
+  held = held or call('HGET', H, 'l' .. name)
+  local line = held and byte(held) == 89 and sub(held, 15, 36) == sid .. seq_of(i) and call('HGET', H, 'q' .. name)
+  if not line then return nil end
+  local first, last, taken = struct.unpack('>I6I6I6', line)
+  local places = 'w' .. name .. '\0'
+  local front = places .. sub(line, 1, 6)
+  local claim = call('HGET', H, front)
+  if not claim or byte(claim) ~= 88 then return nil end
+  local whose, id = sub(claim, 15, 30), sub(claim, 15, 36)
+  if not stands(claim, call('HGET', H, 's' .. whose)) then return nil end
   local counter = call('HINCRBY', H, 'c', 1)
-  local grant, id = pack('>I7I6', counter, now) .. sub(claim, 15), sub(claim, 15, 36)
+  local grant = pack('>I7I6', counter, now) .. sub(claim, 15)
   if taken == 1 then
-    call('HDEL', H, front .. pack('>I6', first), 'i' .. id, 'q' .. name)
+    call('HDEL', H, front, 'i' .. id, 'q' .. name)
     call('HSET', H, 'l' .. name, 'X' .. grant)
   else
-    call('HDEL', H, front .. pack('>I6', first), 'i' .. id)
-    repeat first = first + 1 until call('HEXISTS', H, front .. pack('>I6', first)) == 1
+    call('HDEL', H, front, 'i' .. id)
+    repeat first = first + 1 until call('HEXISTS', H, places .. pack('>I6', first)) == 1
     call('HSET', H, 'l' .. name, 'Y' .. grant, 'q' .. name, pack('>I6I6I6', first, last, taken - 1))
   end
   local _, _, publish = struct.unpack('sss', ARGV[1])
-  call(publish, H .. ':p:' .. sub(claim, 15, 30), sub(claim, 31, 36) .. pack('>I7', counter))
+  call(publish, H .. ':p:' .. whose, sub(claim, 31, 36) .. pack('>I7', counter))
   return { 'OK', 2 }
 end
 
@@ -172,6 +181,7 @@ if #grants > 0 then
 end
 for _, i in ipairs(rest) do
   local op, short = sub(ops, i, i), nil
+  if #ops > 1 then held = nil end
   if now and op == 'W' then short = pass(i) elseif now and op == 'A' then short = join(i) end
   reply[#reply + 1] = i
   reply[#reply + 1] = short or slow(i)
