@@ -86,6 +86,9 @@ func (f *fold) attempt(ctx context.Context, c *driver.Claim) ([]any, error) {
 	if c.Queue {
 		op = "A"
 	}
+	if c.Floor > 0 {
+		op += counter(c.Floor)
+	}
 	return f.do(ctx, &folded{op: op, name: c.Name, blob: f.id(c.Seq) + f.suffix + rec.text})
 }
 

@@ -19,8 +19,8 @@ type Script struct {
 	SHA  string
 }
 
-// load returns a script with lib.lua before it.
-func load(name string) *Script { return compose(name, source("lib")+source(name)) }
+// load returns a script with slot.lua and lib.lua before it.
+func load(name string) *Script { return compose(name, source("slot")+source("lib")+source(name)) }
 
 // loadIncluding returns a script in which lines "--@include a b" are replaced by
 // those sources.

@@ -46,7 +46,7 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Life, error) {
 		return driver.Life{}, err
 	}
 	r := reader{reply[1:]}
-	return driver.Life{TTL: s.ttl, Broken: r.broken()}, r.err()
+	return driver.Life{TTL: s.ttl, Broken: r.broken(), Clock: r.clock()}, r.err()
 }
 
 // terms are the arguments that describe what a claim asks for.
@@ -81,19 +81,25 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 
 // attempt sends the claim: folded with others if it is simple.
 func (s *session) attempt(ctx context.Context, c *driver.Claim) ([]any, error) {
-	if simple(c.Terms) {
+	if simple(c.Terms) && !c.Lift {
 		return s.fold.attempt(ctx, c)
 	}
 	args, err := terms(c)
 	if err != nil {
 		return nil, err
 	}
-	queue := "0"
-	if c.Queue {
-		queue = "1"
-	}
-	return s.call(ctx, attemptScript, append(args, queue)...)
+	return s.call(ctx, attemptScript, append(args, flag(c.Queue), counter(c.Floor), flag(c.Lift))...)
 }
+
+func flag(set bool) string {
+	if set {
+		return "1"
+	}
+	return "0"
+}
+
+// counter is a token as the scripts count.
+func counter(t driver.Token) string { return strconv.FormatInt(int64(t)/driver.TokenStep, 10) }
 
 func outcome(reply []any) (driver.Outcome, error) {
 	r := reader{reply}
@@ -113,6 +119,7 @@ func outcome(reply []any) (driver.Outcome, error) {
 	for _, h := range r.list() {
 		out.Holders = append(out.Holders, holder(h))
 	}
+	out.Token = r.token()
 	return out, r.err()
 }
 
@@ -144,11 +151,7 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	var reply []any
 	var err error
 	if w.Bury || w.KeepFor > 0 {
-		bury := "0"
-		if w.Bury {
-			bury = "1"
-		}
-		reply, err = s.call(ctx, withdrawScript, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), bury)
+		reply, err = s.call(ctx, withdrawScript, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Bury))
 	} else {
 		reply, err = s.fold.withdraw(ctx, w)
 	}
@@ -170,7 +173,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 		if err != nil {
 			return nil, err
 		}
-		reply, err := s.call(ctx, reclaimScript, append(args, strconv.FormatInt(int64(h.Token)/driver.TokenStep, 10))...)
+		reply, err := s.call(ctx, reclaimScript, append(args, counter(h.Token))...)
 		if err != nil {
 			return nil, err
 		}

@@ -77,7 +77,7 @@ func New(client Client, opts *Options) (*Store, error) {
 func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
 		Engine: "redis", Fencing: driver.Strict, Durability: driver.Volatile, Grace: s.opts.Grace,
-		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true,
+		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
 		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL,
 	}
 	if !s.opts.Grace {
@@ -138,6 +138,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	r.number() // rest of grace
 	life := driver.Life{TTL: req.TTL, Broken: r.broken()}
 	ss.runID, ss.epoch, ss.marker, ss.graceEnd = r.text(), r.number(), r.text(), r.text()
+	life.Clock = r.clock()
 	ss.pushes.init(ss)
 	ss.fold.init(ss)
 	return ss, life, r.err()

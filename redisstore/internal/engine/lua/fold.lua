@@ -6,11 +6,14 @@
 -- ARGV[1] to [8] as in lib.lua
 -- ARGV[9]  session id, [10] its epoch in 7 bytes, [11] the marker as it was,
 -- [12] the end of grace in ms; then three for each operation:
---   A or T   attempt, in line or not; name; id, epoch, incarnation, record
+--   A or T   attempt, in line or not, and the counter not to fall below, if any;
+--            name; id, epoch, incarnation, record
 --   W        withdraw; name; id
 --   An id is the session's 16 bytes and the seq in 6.
 -- Replies: for each operation what attempt.lua or withdraw.lua would reply.
 local H = KEYS[1]
+
+--@include slot
 
 local function attempt(ARGV)
 --@include lib attempt
@@ -55,14 +58,24 @@ for i = 13, #ARGV, 3 do
     end
   else
     local seq = string.format('%.0f', struct.unpack('>I6', blob, 17))
+    local floor, own = string.sub(op, 2), slot(name)
+    if floor == '' then floor = '0' end
     -- Free, nobody in line, and not buried: only then is it simple.
-    local found = fast and redis.call('HMGET', H, field, 'q' .. name, 'b' .. ARGV[9] .. seq)
+    local found = fast and redis.call('HMGET', H, field, 'q' .. name, 'b' .. ARGV[9] .. seq, own, 'c')
     if found and not found[1] and not found[2] and not found[3] then
-      local counter = redis.call('HINCRBY', H, 'c', 1)
-      redis.call('HSET', H, field, 'X' .. struct.pack('>I7I6', counter, now) .. blob)
+      local counter, record
+      if found[4] or floor ~= '0' then
+        counter = math.max(tonumber(found[4] or '0') + 1, found[5] + 1, tonumber(floor))
+        record = 'X' .. struct.pack('>I7I6', counter, now) .. blob
+        redis.call('HSET', H, own, string.format('%.0f', counter), field, record)
+      else
+        counter = redis.call('HINCRBY', H, 'c', 1)
+        redis.call('HSET', H, field, 'X' .. struct.pack('>I7I6', counter, now) .. blob)
+      end
       reply = { 'GRANTED', string.format('%.0f', counter), '0' }
     else
-      reply = slow(attempt, seq, name, '0', '1', '0', '', string.sub(blob, 37), '0', '0', op == 'A' and '1' or '0')
+      reply = slow(attempt, seq, name, '0', '1', '0', '', string.sub(blob, 37), '0', '0',
+        string.byte(op) == 65 and '1' or '0', floor, '0')
     end
   end
   replies[#replies + 1] = reply

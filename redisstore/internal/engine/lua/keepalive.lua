@@ -1,10 +1,10 @@
 -- Keeps a session alive (S2, S4, R1).
 -- ARGV[9] session id
--- Replies: OK, broken claims | GONE | FORGOTTEN
+-- Replies: OK, broken claims, clock in µs | GONE | FORGOTTEN
 if forgotten() then return { 'FORGOTTEN' } end
 local sid = ARGV[9]
 local s = session(sid)
 if not s then return { 'GONE' } end
 s[1] = after(s[4])
 put_session(sid, s)
-return { 'OK', redis.call('HGET', H, 'k' .. sid) or '' }
+return { 'OK', redis.call('HGET', H, 'k' .. sid) or '', num(micros) }

@@ -12,7 +12,7 @@
 --
 -- Fields of the bucket (docs/redis-layout.md):
 --   m          marker: run id, incarnation, end of grace, settings
---   c          counter of tokens
+--   c          counter of tokens; c<slot> that of some names (slot.lua)
 --   s<sid>     session: end and epoch, then epoch, reclaimed, ttl
 --   l<name>    grants of a lock: one simple grant as X…, others as an array
 --   q<name>    a line: first place, place after the last
@@ -51,9 +51,10 @@ local function marker()
   end
   local run = runid()
   if m and m[1] == run then return m end
-  local counter = tonumber(redis.call('HGET', H, 'c') or '0')
-  redis.call('HSET', H, 'c', num(math.max(counter + 1, micros)))
-  local grace = tonumber(ARGV[5])
+  local counter, grace = tonumber(redis.call('HGET', H, 'c') or '0'), tonumber(ARGV[5])
+  -- With grace nothing is granted before its end, so the clock of then will do:
+  -- tokens that came from another server's clock stay below too.
+  redis.call('HSET', H, 'c', num(math.max(counter + 1, micros + grace * 1000)))
   -- The filler keeps the hash out of the compact encoding, whose look-ups are
   -- linear.
   m = { run, micros, grace > 0 and after(grace) or 0, ARGV[1], string.rep('.', 64) }
@@ -188,6 +189,25 @@ local function fits(name, grants, e)
   return used <= limit
 end
 
+-- highest is the counter of a name: no token of it is above.
+local function highest(name)
+  local v = redis.call('HMGET', H, 'c', slot(name))
+  return math.max(tonumber(v[1]), tonumber(v[2] or '0')), v[2]
+end
+
+-- raise makes the next counter of a name at least floor.
+local function raise(name, floor)
+  if highest(name) < floor - 1 then redis.call('HSET', H, slot(name), num(floor - 1)) end
+end
+
+-- tick counts up and returns the counter of a new grant.
+local function tick(name)
+  local n, own = highest(name)
+  if not own then return redis.call('HINCRBY', H, 'c', 1) end
+  redis.call('HSET', H, slot(name), num(n + 1))
+  return n + 1
+end
+
 local function hold(e, counter)
   e[COUNTER], e[SINCE], e[INC] = counter, now, inc
   e[MINEND] = e[MIN] > 0 and after(e[MIN]) or 0
@@ -199,7 +219,7 @@ local function grant(grants, e)
   if reenters(grants, e) then
     counter = grants[1][COUNTER]
   else
-    counter = redis.call('HINCRBY', H, 'c', 1)
+    counter = tick(e[NAME])
   end
   hold(e, counter)
   grants[#grants + 1] = e
