@@ -36,7 +36,7 @@ var clauses = []Clause{
 	{"T3", "A token is a positive multiple of TokenStep."},
 	{"T4", "Break returns a token above every earlier one and below every later one of the name."},
 	{"T5", "Tokens keep rising over a loss of memory."},
-	{"T6", "A grant to an attempt with a Floor has a token not below it, and whatever that attempt was answered, no later grant of the name has one below it."},
+	{"T6", "A token given out for an attempt with a Floor is not below it, and whatever that attempt was answered, no token of the name given out later is."},
 	{"T7", "With Lift a claim already granted with a token below the Floor gets a new one, as a new grant would; without Lift a Floor changes no token."},
 	{"T8", "An attempt with a Floor that is not granted tells a token at least as high as every token of the name so far."},
 	{"Q1", "Claims are granted in the order in which they came into line."},

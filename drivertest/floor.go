@@ -16,6 +16,7 @@ var floorCases = []spec{
 	{"T7", "lifts once", all(floor), t7LiftsOnce},
 	{"T7", "beside a newer one", all(floor, sharing), t7BesideNewer},
 	{"T7", "all that share it", all(floor, reentry), t7AllThatShareIt},
+	{"T7", "joining is not being granted already", all(floor, reentry), t7Joining},
 	{"T8", "busy", all(floor), t8Busy},
 	{"T8", "in line", all(floor, queue), t8InLine},
 	{"T8", "released", all(floor, sharing), t8Released},
@@ -164,6 +165,15 @@ func t7AllThatShareIt(t *scene) {
 	lifted := a.again(above(a, 1000), lift)
 	if got := b.granted().Token; got != lifted {
 		t.fatalf("a grant was lifted to %v, and the claim that shares it has %v", lifted, got)
+	}
+}
+
+func t7Joining(t *scene) {
+	name := t.name("lock")
+	a := t.open(name).grant(name, joining("me"))
+	b := t.open(name).grant(name, joining("me"), above(a, 1000), lift)
+	if again := a.granted().Token; b.token != again || again != a.token {
+		t.fatalf("a claim joined a grant of token %v with %v and left it with %v", a.token, b.token, again)
 	}
 }
 

@@ -54,6 +54,7 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	defer s.sh.mu.Unlock()
 	defer s.sh.tidy(c.Name)
 	lk := s.sh.settle(c.Name, now)
+	had := l.claims[c.Seq] != nil && l.claims[c.Seq].granted
 	if l.refuses(c.Seq) {
 		return driver.Outcome{State: driver.Absent}, nil
 	}
@@ -68,7 +69,7 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	if e != nil {
 		e.suspect = false // its session knows of it
 	}
-	if e != nil && e.granted && c.Lift && e.token < c.Floor {
+	if had && c.Lift && e.token < c.Floor {
 		s.sh.lift(lk, e)
 	}
 	out := s.sh.outcome(lk, e, now)
