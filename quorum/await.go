@@ -66,7 +66,8 @@ func (s *session) gather(ctx context.Context, w *wish, r *round) (driver.Outcome
 		for n := range w.slots {
 			if st := &w.slots[n]; st.state == inLine && !st.awaited && !st.busy && !st.leaving && b.links[n].drv != nil {
 				st.awaited = true
-				go b.links[n].await(ctx, w, nodeSeq(w.seq, st.try))
+				l, seq := b.links[n], nodeSeq(w.seq, st.try)
+				b.s.behind.run(func() { l.await(ctx, w, seq) })
 			}
 		}
 		changed := w.change()
@@ -77,7 +78,7 @@ func (s *session) gather(ctx context.Context, w *wish, r *round) (driver.Outcome
 		case <-again.C:
 			b.mu.Lock()
 			w.comeAgain()
-			pause = min(2*pause, b.ttl/8) + b.s.gatherTime()
+			pause = min(2*pause, b.ttl/8, b.s.opts.NodeTimeout) + b.s.gatherTime()
 			again.Reset(pause)
 		case <-ctx.Done():
 			b.mu.Lock()

@@ -46,7 +46,11 @@ func harness(t *testing.T, opts *memstore.Options) *drivertest.Harness {
 	}
 	return &drivertest.Harness{
 		Open: func() (driver.Store, error) {
-			return quorum.New(nodes, &quorum.Options{Alarm: func(a quorum.Alarm) { t.Logf("%+v", a) }})
+			q, err := quorum.New(nodes, &quorum.Options{Alarm: func(a quorum.Alarm) { t.Logf("%+v", a) }})
+			if err == nil {
+				t.Cleanup(q.Wait)
+			}
+			return q, err
 		},
 		Forget:  all((*memstore.Store).Forget),
 		Restart: all((*memstore.Store).Restart),

@@ -28,13 +28,13 @@ func every[T any](ctx context.Context, s *Store, op string, least int, f func(ct
 	sent := time.Now()
 	results := make(chan result, len(s.nodes))
 	for n := range s.nodes {
-		go func() {
+		s.behind.run(func() {
 			bound, cancel := s.bound()
 			defer cancel()
 			v, err := f(bound, n)
 			s.health.answered(n, err)
 			results <- result{answer{n, err}, v}
-		}()
+		})
 	}
 	got := map[int]T{}
 	var failed errs

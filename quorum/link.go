@@ -117,7 +117,8 @@ func (l *link) open() error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l.drv, l.kept, l.ttl, l.broken = drv, kept, life.TTL, life.Broken
+	l.drv, l.kept, l.ttl = drv, kept, life.TTL
+	l.heardBroken(life.Broken)
 	l.life++
 	l.forgot = false
 	l.marked, l.mark = m.held, m.token
@@ -225,7 +226,7 @@ func (l *link) heard(life int, err error) {
 		l.gone = true
 	default:
 		l.forgot = true
-		go b.s.opts.Alarm(Alarm{Kind: NodeForgot, Node: l.name, Err: err})
+		b.s.behind.run(func() { b.s.opts.Alarm(Alarm{Kind: NodeForgot, Node: l.name, Err: err}) })
 	}
 	l.drv, l.marked = nil, false
 	for _, w := range b.wishes {

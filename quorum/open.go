@@ -31,7 +31,7 @@ func (b *body) open(ctx context.Context) (driver.Life, error) {
 	answers := make(chan answer, len(b.links))
 	var lost atomic.Int64
 	for _, l := range b.links {
-		go func() { answers <- answer{l.n, l.openOrKeep(sent, &lost)} }()
+		b.s.behind.run(func() { answers <- answer{l.n, l.openOrKeep(sent, &lost)} })
 	}
 	var failed errs
 	var patience <-chan time.Time
@@ -41,7 +41,7 @@ func (b *body) open(ctx context.Context) (driver.Life, error) {
 		case a := <-answers:
 			left--
 			if errors.Is(a.err, driver.ErrRefused) {
-				go b.closeAll()
+				b.closeAll()
 				return driver.Life{}, a.err
 			}
 			if failed.add(b.links[a.n].name, a.err); a.err == nil {
@@ -115,15 +115,24 @@ func (b *body) told(since stamp) driver.Life {
 		for _, node := range l.broken {
 			seq := coreSeq(node)
 			if w := b.wishes[seq]; !seen[seq] && (w == nil || !w.gone) {
-				if seen[seq] = true; w != nil {
-					w.broken = true
-					w.count(false, 0)
-				}
+				seen[seq] = true
 				life.Broken = append(life.Broken, seq)
 			}
 		}
 	}
 	return life
+}
+
+// heardBroken takes note of the claims that an operator broke on the node. Wants
+// mu.
+func (l *link) heardBroken(seqs []uint64) {
+	l.broken = seqs
+	for _, node := range seqs {
+		if w := l.b.wishes[coreSeq(node)]; w != nil && !w.gone {
+			w.broken = true
+			w.count(false, 0)
+		}
+	}
 }
 
 // Close implements driver.Session. A node that says that the session has ended is
@@ -171,7 +180,7 @@ func (s *session) Close(ctx context.Context) error {
 func (b *body) closeAll() <-chan answer {
 	answers := make(chan answer, len(b.links))
 	for _, l := range b.links {
-		go func() {
+		b.s.behind.run(func() {
 			b.mu.Lock()
 			drv := l.drv
 			b.mu.Unlock()
@@ -187,7 +196,7 @@ func (b *body) closeAll() <-chan answer {
 				err = nil
 			}
 			answers <- answer{l.n, err}
-		}()
+		})
 	}
 	return answers
 }

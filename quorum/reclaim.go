@@ -29,7 +29,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 	answers := make(chan reclaimed, len(b.links))
 	for _, l := range b.links {
 		batch := l.batch(wishes)
-		go func() { answers <- l.reclaim(batch, last) }()
+		b.s.behind.run(func() { answers <- l.reclaim(batch, last) })
 	}
 	b.mu.Unlock()
 	sent := time.Now()

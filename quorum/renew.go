@@ -27,13 +27,13 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Life, error) {
 	b.mu.Unlock()
 	answers := make(chan answer, len(b.links))
 	for _, l := range b.links {
-		go func() {
+		b.s.behind.run(func() {
 			err := l.keepAlive(sent)
 			answers <- answer{l.n, err}
 			if err == nil || errors.Is(err, errClosed) {
 				l.tend()
 			}
-		}()
+		})
 	}
 	var failed errs
 	open := b.all()
@@ -116,7 +116,8 @@ func (l *link) keepAlive(sent stamp) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if l.life == life && l.drv != nil {
-		l.ttl, l.broken = told.TTL, told.Broken
+		l.ttl = told.TTL
+		l.heardBroken(told.Broken)
 		l.kept = max(l.kept, sent)
 	}
 	return nil

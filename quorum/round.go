@@ -55,8 +55,9 @@ func (w *wish) ask(n int, floor driver.Token, lift bool) {
 	c.Seq, c.Floor, c.Lift = nodeSeq(w.seq, s.try), floor, lift
 	c.Queue = c.Queue && w.b.s.nodes[n].Store.Caps().Queue
 	s.busy = true
-	left := w.b.links[n].leaving[c.Name]
-	go w.b.links[n].attempt(w, &c, left)
+	l := w.b.links[n]
+	left := l.leaving[c.Name]
+	w.b.s.behind.run(func() { l.attempt(w, &c, left) })
 }
 
 // attempt makes the call and takes note of the answer.
@@ -127,9 +128,9 @@ func (w *wish) learn(n int, out driver.Outcome, err error, rest time.Duration, s
 
 // step goes on with the wish after something changed. Wants mu.
 func (w *wish) step() {
+	w.part()
 	switch {
 	case w.gone:
-		w.part()
 	case w.round != nil:
 		w.decide()
 	case !w.won && !w.limbo && !w.broken:
@@ -162,10 +163,6 @@ func (w *wish) decide() {
 			return
 		}
 		w.giveWay()
-	case vote.Pending:
-		if r.push {
-			w.giveWay()
-		}
 	}
 }
 

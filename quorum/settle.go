@@ -22,7 +22,7 @@ func (w *wish) yield() {
 	}
 }
 
-// part removes a wish that was withdrawn from every node. Wants mu.
+// part removes the wish from the nodes that it must go from. Wants mu.
 func (w *wish) part() {
 	for n := range w.slots {
 		w.withdrawAt(n)
@@ -59,7 +59,8 @@ func (w *wish) withdrawAt(n int) {
 	d.Bury = d.Bury || s.unsure
 	done := make(chan struct{})
 	l.leaving[d.Name] = done
-	go l.withdraw(w, d, l.drv, l.life, done)
+	drv, life := l.drv, l.life
+	w.b.s.behind.run(func() { l.withdraw(w, d, drv, life, done) })
 }
 
 // withdraw makes the call and takes note of the answer.

@@ -28,6 +28,7 @@ type Store struct {
 	// it, so that nodes that heard of different grants still answer alike.
 	latest atomic.Int64
 	health *health
+	behind behind
 
 	mu     sync.Mutex
 	bodies map[bodyKey]*body // the sessions of this process
