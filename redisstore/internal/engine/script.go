@@ -20,8 +20,8 @@ type Script struct {
 	SHA  string
 }
 
-// load returns a script with lib.lua before it.
-func load(name string) *Script { return compose(name, "", source("lib")+include(name)) }
+// load returns a script with slot.lua and lib.lua before it.
+func load(name string) *Script { return compose(name, "", source("slot")+source("lib")+include(name)) }
 
 // loadAlone returns a script that includes lib.lua itself, where it needs it.
 func loadAlone(name string) *Script { return compose(name, "", include(name)) }

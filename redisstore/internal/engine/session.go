@@ -54,7 +54,7 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Life, error) {
 		return driver.Life{}, err
 	}
 	r := reader{reply[1:]}
-	life := driver.Life{TTL: s.ttl, Broken: r.broken()}
+	life := driver.Life{TTL: s.ttl, Broken: r.broken(), Clock: r.clock()}
 	if r.number() == 1 {
 		s.sweeper.sweep()
 	}
@@ -90,23 +90,29 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 
 // attempt sends the claim: folded with others if it is simple.
 func (s *session) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	if simple(c.Terms) {
+	if simple(c.Terms) && !c.Lift {
 		return s.fold.attempt(ctx, c)
 	}
 	args, err := terms(c)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	queue := "0"
-	if c.Queue {
-		queue = "1"
-	}
-	reply, err := s.call(ctx, attemptScript, append(args, queue)...)
+	reply, err := s.call(ctx, attemptScript, append(args, flag(c.Queue), counter(c.Floor), flag(c.Lift))...)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
 	return outcome(reply)
 }
+
+func flag(set bool) string {
+	if set {
+		return "1"
+	}
+	return "0"
+}
+
+// counter is a token as the scripts count.
+func counter(t driver.Token) string { return strconv.FormatInt(int64(t)/driver.TokenStep, 10) }
 
 func outcome(reply []any) (driver.Outcome, error) {
 	r := reader{reply}
@@ -133,6 +139,7 @@ func outcome(reply []any) (driver.Outcome, error) {
 	for _, h := range r.list() {
 		out.Holders = append(out.Holders, holder(h))
 	}
+	out.Token = r.token()
 	return out, r.err()
 }
 
@@ -172,11 +179,7 @@ func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	if !w.Bury && w.KeepFor == 0 {
 		return s.fold.withdraw(ctx, w)
 	}
-	bury := "0"
-	if w.Bury {
-		bury = "1"
-	}
-	reply, err := s.call(ctx, withdrawScript, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), bury)
+	reply, err := s.call(ctx, withdrawScript, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Bury))
 	if err != nil {
 		return driver.WasAbsent, err
 	}
@@ -198,7 +201,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 			if err != nil {
 				return nil, err
 			}
-			args = append(append(args, own...), strconv.FormatInt(int64(h.Token)/driver.TokenStep, 10))
+			args = append(append(args, own...), counter(h.Token))
 		}
 		reply, err := s.call(ctx, reclaimScript, args...)
 		if err != nil {

@@ -80,7 +80,7 @@ func New(client Client, opts *Options) (*Store, error) {
 func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
 		Engine: "redis", Fencing: driver.Strict, Durability: driver.Volatile, Grace: s.opts.Grace,
-		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true,
+		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
 		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL,
 	}
 	if !s.opts.Grace {
@@ -139,6 +139,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	life := driver.Life{TTL: req.TTL, Broken: r.broken()}
 	runID := r.text()
 	ss.epoch, ss.graceEnd = r.number(), r.text()
+	life.Clock = r.clock()
 	if err := r.err(); err != nil {
 		return nil, driver.Life{}, err
 	}
@@ -184,8 +185,7 @@ func (s *Store) inspect(ctx context.Context, shard string, names []string) ([]dr
 
 // Break implements driver.Store.
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
-	counter := strconv.FormatInt(int64(token)/driver.TokenStep, 10)
-	reply, err := s.call(ctx, breakScript, s.Shard(name), "0", name, counter)
+	reply, err := s.call(ctx, breakScript, s.Shard(name), "0", name, counter(token))
 	if err != nil {
 		return 0, err
 	}

@@ -11,13 +11,16 @@
 -- ARGV[6]  the seq of each operation, 6 bytes each
 -- ARGV[7]  a letter for each operation: W withdraw, all of these first; A or T attempt,
 --          in line or not
--- ARGV[8]  and after: the name of each operation; those of attempts differ
+-- ARGV[8]  if there are any, the counter not to fall below of each, 7 bytes, or 0
+-- ARGV[9]  and after: the name of each operation; those of attempts differ
 -- Replies: if it is one operation and simple, the counter of its grant, or 0 for a
 -- withdrawal. Otherwise: the counter of the first simple grant, those of the others follow one by
 -- one; then, for each operation that was not simple, its number and the reply as
 -- attempt.lua or withdraw.lua has it, or
 --   WAITING, place, end of the grant's session in ms, age of the grant in ms, the grant in its short form
 local H = KEYS[1]
+
+--@include slot
 
 local function attempt(ARGV)
 --@include lib attempt
@@ -28,15 +31,15 @@ local function withdraw(ARGV)
 end
 
 local call, sub, byte, pack = redis.call, string.sub, string.byte, struct.pack -- a look-up less each time
-local sid, tail, record, seqs, ops = ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7]
+local sid, tail, record, seqs, ops, floors = ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
 -- To withdraw one's own grant in the short form that nobody waits for needs nothing
 -- more to be sure: while it is there nobody else has the lock.
 local held -- what was found of the lock if there is one operation
 if LIFE ~= '' and ops == 'W' then
-  held = call('HGET', H, 'l' .. ARGV[8])
+  held = call('HGET', H, 'l' .. ARGV[9])
   if held and byte(held) == 88 and sub(held, 15, 36) == sid .. seqs then
-    call('HDEL', H, 'l' .. ARGV[8])
+    call('HDEL', H, 'l' .. ARGV[9])
     return 0
   end
 end
@@ -53,18 +56,20 @@ local function simple(marker, session)
   return struct.unpack('>I6', session) > now and now >= tonumber(ARGV[4]) and now
 end
 
-local now = false
+local now, voted = false, false -- voted: there are counters of slots
 
 -- One alone is the most frequent, and a third cheaper without the tables below.
 if LIFE ~= '' and #ops == 1 then
-  local field = 'l' .. ARGV[8]
+  local field = 'l' .. ARGV[9]
   if ops == 'W' then
     local f = call('HMGET', H, 'm', 's' .. sid)
     now = simple(f[1], f[2])
+    voted = now and byte(f[1], 8) == 1
   else
     local f = call('HMGET', H, 'm', 's' .. sid, field)
     now, held = simple(f[1], f[2]), f[3]
-    if now and not held then
+    voted = now and byte(f[1], 8) == 1
+    if now and not held and not voted and floors == '' then
       local counter = call('HINCRBY', H, 'c', 1)
       call('HSET', H, field, 'X' .. pack('>I7I6', counter, now) .. sid .. seqs .. tail .. record)
       return counter
@@ -82,9 +87,25 @@ local function stands(claim, s)
   return till > now and till
 end
 
+-- vote grants a free lock of a name that is voted about. The first vote of all goes the
+-- long way, which says in the marker that there are counters of slots.
+local function vote(i)
+  local name = ARGV[8 + i]
+  local own, floor = slot(name), 0
+  if floors ~= '' then floor = struct.unpack('>I7', floors, 7 * i - 6) end
+  local v = call('HMGET', H, 'l' .. name, own, 'c')
+  if v[1] then return nil end
+  local counter = math.max(tonumber(v[2] or '0'), tonumber(v[3])) + 1
+  if floor > counter then counter = floor end
+  local text = string.format('%.0f', counter)
+  call('HSET', H, (v[2] or floor > 0) and own or 'c', text,
+    'l' .. name, 'X' .. pack('>I7I6', counter, now) .. sid .. seq_of(i) .. tail .. record)
+  return { 'GRANTED', text, '0' }
+end
+
 -- join gets in line behind a plain holder.
 local function join(i)
-  local name, id = ARGV[7 + i], sid .. seq_of(i)
+  local name, id = ARGV[8 + i], sid .. seq_of(i)
   held = held or call('HGET', H, 'l' .. name)
   if not held or byte(held) < 88 or byte(held) > 89 or sub(held, 15, 36) == id then return nil end
   local f = call('HMGET', H, 's' .. sub(held, 15, 30), 'i' .. id, 'q' .. name)
@@ -98,10 +119,20 @@ local function join(i)
   return { 'WAITING', taken, till - now - 1, now - struct.unpack('>I6', held, 9), held }
 end
 
+-- tick is as in lib.lua.
+local function tick(name)
+  local own = slot(name)
+  local v = call('HMGET', H, own, 'c')
+  if not v[1] then return call('HINCRBY', H, 'c', 1) end
+  local counter = math.max(tonumber(v[1]), tonumber(v[2])) + 1
+  call('HSET', H, own, string.format('%.0f', counter))
+  return counter
+end
+
 -- pass withdraws a plain grant and gives the lock to the first in line, if that is a
 -- plain claim of a session that lives.
 local function pass(i)
-  local name = ARGV[7 + i]
+  local name = ARGV[8 + i]
   held = held or call('HGET', H, 'l' .. name)
   local line = held and byte(held) == 89 and sub(held, 15, 36) == sid .. seq_of(i) and call('HGET', H, 'q' .. name)
   if not line then return nil end
@@ -112,7 +143,7 @@ local function pass(i)
   if not claim or byte(claim) ~= 88 then return nil end
   local whose, id = sub(claim, 15, 30), sub(claim, 15, 36)
   if not stands(claim, call('HGET', H, 's' .. whose)) then return nil end
-  local counter = call('HINCRBY', H, 'c', 1)
+  local counter = voted and tick(name) or call('HINCRBY', H, 'c', 1)
   local grant = pack('>I7I6', counter, now) .. sub(claim, 15)
   if taken == 1 then
     call('HDEL', H, front, 'i' .. id, 'q' .. name)
@@ -129,12 +160,13 @@ end
 
 local function slow(i)
   local settings, incarnation, publish, grace = struct.unpack('ssss', ARGV[1])
-  local seq, name, op = string.format('%.0f', struct.unpack('>I6', seq_of(i))), ARGV[7 + i], sub(ops, i, i)
+  local seq, name, op = string.format('%.0f', struct.unpack('>I6', seq_of(i))), ARGV[8 + i], sub(ops, i, i)
   if op == 'W' then
     return withdraw({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '0' })
   end
+  local floor = floors == '' and '0' or string.format('%.0f', struct.unpack('>I7', floors, 7 * i - 6))
   return attempt({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '1', '0', '', record, '0', '0',
-    op == 'A' and '1' or '0' })
+    op == 'A' and '1' or '0', floor, '0' })
 end
 
 -- Which of them are simple, and the fields to write for these.
@@ -144,9 +176,10 @@ if LIFE == '' or #ops == 1 then
   for i = 1, #ops do rest[i] = i end
 else
   local fields = { 'm', 's' .. sid }
-  for i = 1, #ops do fields[i + 2] = 'l' .. ARGV[7 + i] end
+  for i = 1, #ops do fields[i + 2] = 'l' .. ARGV[8 + i] end
   local found = call('HMGET', H, unpack(fields))
   now = simple(found[1], found[2])
+  voted = now and byte(found[1], 8) == 1
   for i = 1, withdrawals do
     local held = found[i + 2]
     if held and byte(held) == 88 and sub(held, 15, 30) == sid and sub(held, 31, 36) == sub(seqs, 6 * i - 5, 6 * i) then
@@ -157,7 +190,7 @@ else
   end
   local n = 0
   for i = withdrawals + 1, #ops do
-    if now and not found[i + 2] then
+    if now and not found[i + 2] and not voted and floors == '' then
       grants[n + 1], grants[n + 2] = fields[i + 2], i
       n = n + 2
     else
@@ -182,7 +215,13 @@ end
 for _, i in ipairs(rest) do
   local op, short = sub(ops, i, i), nil
   if #ops > 1 then held = nil end
-  if now and op == 'W' then short = pass(i) elseif now and op == 'A' then short = join(i) end
+  if now and op == 'W' then
+    short = pass(i)
+  elseif voted then
+    short = vote(i)
+  elseif now and op == 'A' and floors == '' then
+    short = join(i)
+  end
   reply[#reply + 1] = i
   reply[#reply + 1] = short or slow(i)
 end

@@ -12,7 +12,7 @@
 --
 -- Fields of the bucket (docs/redis-layout.md):
 --   m          marker: run id, incarnation, end of grace, settings
---   c          counter of tokens
+--   c          counter of tokens; c<slot> that of names that are voted about (slot.lua)
 --   s<sid>     session: end and epoch, then epoch, reclaimed, ttl
 --   l<name>    grants of a lock: one plain grant in its short form, others as an array
 --   q<name>    a line: first place, place after the last, how many are taken
@@ -44,20 +44,22 @@ local function runid()
 end
 
 -- marker returns run id, incarnation, end of grace and settings. A new life, or a
--- memory without a marker, begins a new incarnation. The incarnation stands first and
--- in a fixed place, so that fold.lua finds it fast; and with the run id the value is
--- too long for the compact encoding of the hash, whose look-ups are linear.
+-- memory without a marker, begins a new incarnation. The incarnation, and a byte that
+-- is 1 once there are counters of slots, stand first and in fixed places, so that
+-- fold.lua finds them fast; and with the run id the value is too long for the compact
+-- encoding of the hash, whose look-ups are linear.
 local function marker()
   local raw, run = redis.call('HGET', H, 'm'), runid()
   if raw then
-    local m = cmsgpack.unpack(string.sub(raw, 8))
+    local m = cmsgpack.unpack(string.sub(raw, 9))
     if m[1] == run then return m[1], struct.unpack('>I7', raw), m[2], m[3] end
   end
-  local counter = tonumber(redis.call('HGET', H, 'c') or '0')
-  redis.call('HSET', H, 'c', num(math.max(counter + 1, micros)))
-  local grace = tonumber(ARGV[5])
-  local over = grace > 0 and after(grace) or 0
-  redis.call('HSET', H, 'm', struct.pack('>I7', micros) .. cmsgpack.pack({ run, over, ARGV[1] }))
+  local counter, grace = tonumber(redis.call('HGET', H, 'c') or '0'), tonumber(ARGV[5])
+  -- With grace nothing is granted before its end, so the clock of then will do:
+  -- tokens that came from another server's clock stay below too.
+  redis.call('HSET', H, 'c', num(math.max(counter + 1, micros + grace * 1000)))
+  local over, voted = grace > 0 and after(grace) or 0, raw and string.sub(raw, 8, 8) or '\0'
+  redis.call('HSET', H, 'm', struct.pack('>I7', micros) .. voted .. cmsgpack.pack({ run, over, ARGV[1] }))
   return run, micros, over, ARGV[1]
 end
 
@@ -226,6 +228,28 @@ local function fits(name, grants, e)
   return used <= limit
 end
 
+-- highest is the counter of a name: no token of it is above.
+local function highest(name)
+  local v = redis.call('HMGET', H, 'c', slot(name))
+  return math.max(tonumber(v[1]), tonumber(v[2] or '0')), v[2]
+end
+
+-- raise makes the next counter of a name at least floor.
+local function raise(name, floor)
+  if highest(name) >= floor - 1 then return end
+  redis.call('HSET', H, slot(name), num(floor - 1))
+  local m = redis.call('HGET', H, 'm')
+  if string.byte(m, 8) == 0 then redis.call('HSET', H, 'm', string.sub(m, 1, 7) .. '\1' .. string.sub(m, 9)) end
+end
+
+-- tick counts up and returns the counter of a new grant.
+local function tick(name)
+  local n, own = highest(name)
+  if not own then return redis.call('HINCRBY', H, 'c', 1) end
+  redis.call('HSET', H, slot(name), num(n + 1))
+  return n + 1
+end
+
 local function hold(e, counter)
   e[COUNTER], e[SINCE], e[INC] = counter, now, inc
   e[MINEND] = e[MIN] > 0 and after(e[MIN]) or 0
@@ -237,7 +261,7 @@ local function grant(grants, e)
   if reenters(grants, e) then
     counter = grants[1][COUNTER]
   else
-    counter = redis.call('HINCRBY', H, 'c', 1)
+    counter = tick(e[NAME])
   end
   hold(e, counter)
   grants[#grants + 1] = e

@@ -53,7 +53,7 @@ local function reclaim(at)
   all[#all + 1] = e
   save(name, all)
   if e[MODE] == 0 then redis.call('HSET', H, 'r' .. name, num(counter)) end
-  if tonumber(redis.call('HGET', H, 'c')) < counter then redis.call('HSET', H, 'c', num(counter)) end
+  raise(name, counter + 1)
   return 1
 end
 
