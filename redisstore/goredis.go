@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -131,8 +130,8 @@ func (g *goRedis) Prove(ctx context.Context, key, runID string, texts []string) 
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(info, "run_id:"+runID+"\r") {
-		return errors.New("redisstore: another life of the server")
+	if err := engine.InLife(info, runID); err != nil {
+		return err
 	}
 	for _, text := range texts {
 		if err := conn.ScriptLoad(ctx, text).Err(); err != nil {
