@@ -20,8 +20,10 @@ type Script struct {
 	SHA  string
 }
 
-// load returns a script with slot.lua and lib.lua before it.
-func load(name string) *Script { return compose(name, "", source("slot")+source("lib")+include(name)) }
+// load returns a script with what all of them share before it.
+func load(name string) *Script {
+	return compose(name, "", source("slot")+source("lib")+source("line")+include(name))
+}
 
 // loadAlone returns a script that includes lib.lua itself, where it needs it.
 func loadAlone(name string) *Script { return compose(name, "", include(name)) }

@@ -23,11 +23,11 @@ local H = KEYS[1]
 --@include slot
 
 local function attempt(ARGV)
---@include lib attempt
+--@include lib line attempt
 end
 
 local function withdraw(ARGV)
---@include lib withdraw
+--@include lib line withdraw
 end
 
 local call, sub, byte, pack = redis.call, string.sub, string.byte, struct.pack -- a look-up less each time
