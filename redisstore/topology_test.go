@@ -39,7 +39,7 @@ func newRueidis(t *testing.T, o rueidis.ClientOption, opts *redisstore.Options) 
 // no more than they need to. rueidis asks the master for its role besides.
 func TestSentinelClients(t *testing.T) {
 	t.Parallel()
-	sentinels := redistest.StartSentinels(t)
+	sentinels := redistest.Redis.StartSentinels(t, redistest.Soon)
 	if err := sentinels.Master().Do(append(words("ACL SETUSER "+aclLine(t)), ">"+secret, "+role")...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestSentinelClients(t *testing.T) {
 // users that may do no more than they need to.
 func TestClusterClients(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
+	cluster := redistest.Redis.StartCluster(t, redistest.Soon)
 	admin := cluster.Client()
 	plain, err := redisstore.New(admin, nil)
 	if err != nil {

@@ -7,6 +7,7 @@ package redistest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -18,32 +19,38 @@ import (
 	"time"
 )
 
-// Server is a running redis-server.
+// Server is a running server.
 type Server struct {
-	Addr string
-	Port int
-	cmd  *exec.Cmd
-	dir  string
-	args []string
-	t    testing.TB
+	Addr    string
+	Port    int
+	flavour Flavour
+	cmd     *exec.Cmd
+	dir     string
+	args    []string
+	t       testing.TB
 }
 
 // Start starts a server without persistence and stops it when the test ends.
-// extra are further options of redis-server.
-func Start(t testing.TB, extra ...string) *Server {
+// extra are further options of the server.
+func (f Flavour) Start(t testing.TB, extra ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, dir: t.TempDir(), Port: freePort(t), args: extra}
-	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
-	s.run()
+	f.Need(t)
+	s := &Server{t: t, flavour: f, dir: t.TempDir(), args: extra}
 	t.Cleanup(s.Kill)
-	return s
+	var err error
+	for range 3 { // another test may have taken the port meanwhile
+		s.Port = freePort(t)
+		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
+		if err = s.start(); err == nil {
+			return s
+		}
+	}
+	t.Fatal(err)
+	return nil
 }
 
 func (s *Server) run() {
 	s.t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		s.t.Skip("redis-server is not installed; on Debian: apt-get install redis-server")
-	}
 	if err := s.start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -54,17 +61,18 @@ func (s *Server) run() {
 func (s *Server) start() error {
 	args := append([]string{"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "no"}, s.args...)
-	s.cmd = exec.Command("redis-server", args...)
-	out, err := s.cmd.StdoutPipe()
+	cmd := exec.Command(s.flavour.binary(), args...)
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
 	// The server must not outlive a test binary that is killed.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	ready := make(chan error, 1)
+	s.cmd = cmd
+	ready := make(chan error, 2)
 	go func() {
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
@@ -72,15 +80,16 @@ func (s *Server) start() error {
 				ready <- nil
 			}
 		}
-		ready <- fmt.Errorf("redis-server ended before it was ready")
+		ready <- errors.New("it ended before it was ready")
 	}()
 	select {
 	case err = <-ready:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		err = context.DeadlineExceeded
 	}
 	if err != nil {
-		return fmt.Errorf("redis-server on %s: %w", s.Addr, err)
+		s.Kill()
+		return fmt.Errorf("%s on %s: %w", s.flavour.binary(), s.Addr, err)
 	}
 	return nil
 }
