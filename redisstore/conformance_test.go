@@ -141,10 +141,10 @@ func (r *rig) harness(opts redisstore.Options) *drivertest.Harness {
 			r.open = append(r.open, c)
 			return c.Store, nil
 		},
-		// A stall of a second changes nothing: the cases look a slack before and
-		// after the end of a TTL.
-		TTL:   4 * time.Second,
-		Slack: 1300 * time.Millisecond,
+		// A stall of a second or two changes nothing: the cases look a slack before
+		// and after the end of a TTL.
+		TTL:   6 * time.Second,
+		Slack: 2 * time.Second,
 		Soon:  20 * time.Second,
 	}
 }

@@ -33,7 +33,7 @@ func TestLossesKeepTheLease(t *testing.T) {
 				server := flavour.Start(t, c.args...)
 				loss{
 					lib: lib, to: login{addr: server.Addr},
-					ttl:     5 * time.Second,
+					ttl:     8 * time.Second,
 					prepare: func(*timeline) func() { return c.prepare(server) },
 				}.survives(t)
 			})

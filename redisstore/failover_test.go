@@ -45,8 +45,13 @@ func (c loss) survives(t *testing.T) {
 	l.note("the store is back")
 	holder.await(fencelock.SessionResumed, 1)
 	newcomer := come("new")
+	var err error
+	waitFor(t, "TryLock is answered", func() bool {
+		_, err = newcomer.Mutex("free").TryLock(t.Context())
+		return !errors.Is(err, fencelock.ErrUnavailable)
+	})
 	var busy *fencelock.BusyError
-	if _, err := newcomer.Mutex("free").TryLock(t.Context()); !errors.As(err, &busy) || !busy.Grace {
+	if !errors.As(err, &busy) || !busy.Grace {
 		t.Errorf("inside the grace TryLock of a free lock says: %v", err)
 	}
 	free := newcomer.start("free")
@@ -78,7 +83,7 @@ func TestFailoverKeepsTheLease(t *testing.T) {
 		set := flavour.StartSentinels(t, redistest.Soon)
 		loss{
 			lib: lib, to: login{sentinels: set.Addrs},
-			ttl: 8 * time.Second, // a failover takes three, on a good day
+			ttl: 12 * time.Second, // a failover takes three, on a good day
 			prepare: func(l *timeline) func() {
 				set.PauseReplication()
 				l.note("the replicas lag from now on")
@@ -97,7 +102,7 @@ func TestFailoverKeepsTheLease(t *testing.T) {
 func TestFailoverWithoutGrace(t *testing.T) {
 	everywhere(t, func(t *testing.T, flavour redistest.Flavour, lib library) {
 		l, set := newTimeline(t), flavour.StartSentinels(t, redistest.Soon)
-		const ttl = 6 * time.Second
+		const ttl = 8 * time.Second
 		come := func(name string) *party {
 			return join(t, l, name, lib.open(t, login{sentinels: set.Addrs}, nil), fencelock.Options{TTL: ttl})
 		}

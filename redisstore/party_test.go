@@ -29,7 +29,7 @@ type party struct {
 	mu     sync.Mutex
 	counts map[fencelock.EventKind]int
 	errs   map[fencelock.EventKind]error // the last of each
-	heard  chan struct{} // closed at the next event
+	heard  chan struct{}                 // closed at the next event
 }
 
 // timeline collects what happened when, and prints it at the end of the test.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -28,8 +26,8 @@ type Cluster struct {
 func (f Flavour) StartCluster(t testing.TB, down time.Duration) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, ids: map[*Server]string{}}
-	for _, bus := range freePorts(t, 2*masters) {
-		n := f.Start(t, replicated("--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
+	for range 2 * masters {
+		n := f.Start(t, replicated("--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort(t)),
 			"--cluster-node-timeout", strconv.FormatInt(down.Milliseconds(), 10), "--cluster-config-file", "nodes.conf")...)
 		c.nodes = append(c.nodes, n)
 		c.ids[n] = n.must("CLUSTER", "MYID").Val().(string)
@@ -88,15 +86,15 @@ func (c *Cluster) busOf(n *Server) string {
 	return ""
 }
 
-// Client returns a client of the cluster, as long as the test runs.
-func (c *Cluster) Client() *redis.ClusterClient {
-	opts := &redis.ClusterOptions{ContextTimeoutEnabled: true}
+// Nodes returns all nodes.
+func (c *Cluster) Nodes() []*Server { return c.nodes }
+
+// Addrs returns the addresses of all nodes.
+func (c *Cluster) Addrs() (addrs []string) {
 	for _, n := range c.nodes {
-		opts.Addrs = append(opts.Addrs, n.Addr)
+		addrs = append(addrs, n.Addr)
 	}
-	client := redis.NewClusterClient(opts)
-	c.t.Cleanup(func() { _ = client.Close() })
-	return client
+	return addrs
 }
 
 // Find returns the slot and the master of the keys that match a pattern. They
@@ -199,12 +197,4 @@ func (c *Cluster) MoveSlot(slot int, from *Server, at func(stage string)) (to *S
 		}
 	}
 	return to
-}
-
-// Addrs returns the addresses of all nodes.
-func (c *Cluster) Addrs() (addrs []string) {
-	for _, n := range c.nodes {
-		addrs = append(addrs, n.Addr)
-	}
-	return addrs
 }

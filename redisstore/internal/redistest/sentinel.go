@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // MasterName is what sentinels call the master.
@@ -38,7 +36,8 @@ func (f Flavour) StartSentinels(t testing.TB, down time.Duration) *Sentinels {
 	for range 2 {
 		s.nodes = append(s.nodes, f.Start(t, replicated("--replicaof", "127.0.0.1", strconv.Itoa(master.Port))...))
 	}
-	for _, port := range freePorts(t, 3) {
+	for range 3 {
+		port := freePort(t)
 		s.Addrs = append(s.Addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		f.startSentinel(t, port, master.Port, down)
 	}
@@ -54,7 +53,8 @@ func (f Flavour) startSentinel(t testing.TB, port, master int, down time.Duratio
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nlogfile %q\n", port, dir, filepath.Join(dir, "log")) +
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2\n", MasterName, master) +
 		fmt.Sprintf("sentinel down-after-milliseconds %s %d\n", MasterName, down.Milliseconds()) +
-		fmt.Sprintf("sentinel failover-timeout %s 5000\nsentinel parallel-syncs %s 2\n", MasterName, MasterName)
+		// One that fails, on a slow machine, is tried again after twice this time.
+		fmt.Sprintf("sentinel failover-timeout %s 2500\nsentinel parallel-syncs %s 2\n", MasterName, MasterName)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -185,13 +185,4 @@ func (s *Sentinels) Failover() *Server {
 	})
 	until(s.t, "the sentinels agree on another master", func() bool { return s.Master() != old })
 	return s.Master()
-}
-
-// Client returns a client that follows the master, as long as the test runs.
-func (s *Sentinels) Client() *redis.Client {
-	client := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: MasterName, SentinelAddrs: s.Addrs, ContextTimeoutEnabled: true,
-	})
-	s.t.Cleanup(func() { _ = client.Close() })
-	return client
 }

@@ -7,13 +7,14 @@ package redistest
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -74,13 +75,13 @@ func (s *Server) start() error {
 	s.cmd = cmd
 	ready := make(chan error, 2)
 	go func() {
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
+		last := ""
+		for lines := bufio.NewScanner(out); lines.Scan(); last = lines.Text() {
 			if strings.Contains(lines.Text(), "Ready to accept connections") {
 				ready <- nil
 			}
 		}
-		ready <- errors.New("it ended before it was ready")
+		ready <- fmt.Errorf("it ended before it was ready: %s", last)
 	}()
 	select {
 	case err = <-ready:
@@ -128,12 +129,27 @@ func (s *Server) Wipe() error {
 	return err
 }
 
+// given are the ports that were given out. None is given out twice: a server that
+// another test is about to start does not listen yet, and one that is being
+// restarted does not for a moment.
+var given sync.Map
+
+// freePort returns a port that nobody listens on. It is below those that systems
+// give to outgoing connections: there, whoever calls a server that is down can get
+// its very port, and is connected with itself.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, last = 10000, 32000
+	for range 1000 {
+		port := first + rand.IntN(last-first)
+		if _, before := given.LoadOrStore(port, true); before {
+			continue
+		}
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
