@@ -3,9 +3,13 @@
 package redisstore_test
 
 import (
+	"context"
 	"flag"
+	"log/slog"
 	"os"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // together is how many tests run at a time: far more than there are processors,
@@ -19,5 +23,14 @@ func TestMain(m *testing.M) {
 	if !asked {
 		_ = flag.Set("test.parallel", together)
 	}
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // most servers here have something to warn of
+	redis.SetLogger(silence{})
 	os.Exit(m.Run())
 }
+
+// silence is a logger for go-redis, which tells of every connection that breaks:
+// here nearly all of them do.
+type silence struct{}
+
+// Printf implements the logger of go-redis.
+func (silence) Printf(context.Context, string, ...any) {}
