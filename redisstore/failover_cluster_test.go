@@ -83,7 +83,7 @@ func slotMoves(t *testing.T, flavour redistest.Flavour, lib library) {
 // With grace a slot that moves costs one: it may have lost something on the way, for
 // all that the new master knows.
 func TestSlotMovesWithGrace(t *testing.T) {
-	everywhere(t, func(t *testing.T, flavour redistest.Flavour, lib library) {
+	paired(t, func(t *testing.T, flavour redistest.Flavour, lib library) {
 		cluster := flavour.StartCluster(t, redistest.Soon)
 		loss{
 			lib: lib, to: login{nodes: cluster.Addrs()},

@@ -16,7 +16,7 @@ import (
 // One server loses its memory, all of it or the last of it.
 func TestLossesKeepTheLease(t *testing.T) {
 	disk := []string{"--appendonly", "yes", "--appendfsync", "always"}
-	everywhere(t, func(t *testing.T, flavour redistest.Flavour, lib library) {
+	paired(t, func(t *testing.T, flavour redistest.Flavour, lib library) {
 		for name, c := range map[string]struct {
 			args    []string
 			prepare func(s *redistest.Server) (lose func())
@@ -43,7 +43,7 @@ func TestLossesKeepTheLease(t *testing.T) {
 
 // A server forgets scripts whenever it likes; nobody notices.
 func TestScriptFlush(t *testing.T) {
-	everywhere(t, scriptFlush)
+	paired(t, scriptFlush)
 }
 
 func scriptFlush(t *testing.T, flavour redistest.Flavour, lib library) {
@@ -55,7 +55,7 @@ func scriptFlush(t *testing.T, flavour redistest.Flavour, lib library) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var flusher sync.WaitGroup
 	flusher.Go(func() {
-		for tick := time.NewTicker(time.Millisecond); ctx.Err() == nil; <-tick.C {
+		for tick := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil; <-tick.C {
 			server.Do("SCRIPT", "FLUSH")
 		}
 	})

@@ -19,11 +19,11 @@ import (
 // again and again. A push that is lost costs a look, which comes within a TTL and
 // a tenth of it.
 func TestLostMessages(t *testing.T) {
-	everywhere(t, lostMessages)
+	paired(t, lostMessages)
 }
 
 func lostMessages(t *testing.T, flavour redistest.Flavour, lib library) {
-	const clients, rounds, ttl = 16, 8, 3 * time.Second
+	const clients, rounds, ttl = 16, 8, 6 * time.Second
 	server := flavour.Start(t)
 	stop := cutListeners(t, server)
 	defer stop()
@@ -100,7 +100,7 @@ func cutListeners(t *testing.T, server *redistest.Server) (stop func() int) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(2 * time.Millisecond)
+		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			n, err := client.ClientKillByFilter(ctx, "TYPE", "pubsub").Result()

@@ -14,7 +14,7 @@ import (
 
 // together is how many tests run at a time: far more than there are processors,
 // because nearly all of them wait, for a failover or for a grace.
-const together = "24"
+const together = "20"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -227,3 +227,19 @@ func everywhere(t *testing.T, test func(t *testing.T, flavour redistest.Flavour,
 		}
 	}
 }
+
+// paired runs a test with every client library, each on another kind of server if
+// there is one: for tests that keep the processors busy.
+func paired(t *testing.T, test func(t *testing.T, flavour redistest.Flavour, lib library)) {
+	t.Parallel()
+	for i, lib := range libraries {
+		flavour := redistest.Flavours[i]
+		if !flavour.Installed() {
+			flavour = redistest.Redis
+		}
+		t.Run(string(flavour)+"/"+lib.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, flavour, lib)
+		})
+	}
+}

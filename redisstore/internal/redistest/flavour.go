@@ -28,10 +28,16 @@ var packages = map[Flavour]string{
 
 func (f Flavour) binary() string { return string(f) + "-server" }
 
+// Installed says whether the server is there.
+func (f Flavour) Installed() bool {
+	_, err := exec.LookPath(f.binary())
+	return err == nil
+}
+
 // Need skips the test if the server is not installed.
 func (f Flavour) Need(t testing.TB) {
 	t.Helper()
-	if _, err := exec.LookPath(f.binary()); err != nil {
+	if !f.Installed() {
 		t.Skipf("%s is not installed; on Debian: %s", f.binary(), packages[f])
 	}
 }
