@@ -23,6 +23,7 @@ func init() { _ = flag.Set("rapid.checks", "300") }
 // printed, one line a step. More: -rapid.checks=10000; the same again:
 // -rapid.seed with the printed number.
 func TestScriptsAgainstModel(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	p, client := newPretence(t, server.Addr)
 	for _, grace := range []bool{false, true} {
