@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/etcdstore/internal/lock"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// lookStep spreads the looks of those in line: the further back, the later.
+const lookStep = 250 * time.Millisecond
+
+// attempt is one try to be granted.
+type attempt struct {
+	target
+	c     *driver.Claim
+	entry *lock.Entry // the claim as it would come into line
+}
+
+// Attempt implements driver.Session.
+func (se *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	out, err := se.attempt(ctx, c)
+	if err != nil {
+		return driver.Outcome{}, fail(ctx, "attempt", err, writing)
+	}
+	return out, nil
+}
+
+func (se *session) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	if err := se.enter(ctx); err != nil {
+		return driver.Outcome{}, err
+	}
+	known := se.touch(c.Seq)
+	a := &attempt{target: se.target(c.Name, c.Seq), c: c}
+	a.entry = &lock.Entry{ID: a.claim, Key: a.keys.Line, Lease: se.lease, Value: lock.NewValue(c.Terms, se.ttl, time.Now())}
+	var guess *view
+	if !known {
+		// The lock is free, in most cases. If not, the answer puts the claim in line.
+		guess = &view{Snapshot: &lock.Snapshot{}, session: true, place: -1}
+	}
+	d, err := se.s.run(ctx, a.target, guess, a.decide)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	return a.outcome(ctx, d)
+}
+
+// touch notes that a claim was attempted, and says whether it was in line before.
+func (se *session) touch(seq uint64) (known bool) {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	if se.touched != nil {
+		se.touched[seq] = true
+	}
+	return se.waits[seq] != nil
+}
+
+// decide is the operation of an attempt.
+func (a *attempt) decide(v *view) (*step, error) {
+	if !v.session {
+		return nil, driver.ErrGone
+	}
+	if v.gone {
+		return nil, nil
+	}
+	if g := v.Find(a.claim); g != nil && g.Main != nil {
+		return a.again(v, g), nil
+	}
+	if v.inLine != nil {
+		return &step{after: v.Snapshot}, nil
+	}
+	session := a.se.s.keys.Session(a.se.id)
+	fresh := []clientv3.Cmp{there(session), absent(a.keys.Gone), absent(a.keys.Line), absent(a.keys.Held)}
+	join := clientv3.OpPut(a.keys.Line, a.entry.Value.Encode(), clientv3.WithLease(clientv3.LeaseID(a.se.lease)))
+	if v.Whole() {
+		if after := v.WithLast(a.entry); promotes(after.Settle(), a.claim) {
+			st := &step{after: after, ifs: fresh[:2]}
+			if a.c.Queue {
+				enqueue := clientv3.OpTxn(fresh, []clientv3.Op{join}, nil)
+				st.enqueue = &enqueue
+			}
+			return st, nil
+		}
+	}
+	if a.c.Queue {
+		return &step{after: v.Snapshot, ifs: fresh, ops: []clientv3.Op{join}}, nil
+	}
+	return &step{after: v.Snapshot}, nil
+}
+
+func promotes(p *lock.Plan, id driver.ClaimID) bool {
+	for _, pr := range p.Promote {
+		if pr.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// again decides about a claim that has its grant.
+func (a *attempt) again(v *view, g *lock.Grant) *step {
+	if g.Over() {
+		return &step{after: v.Snapshot} // drops it
+	}
+	if g.Main.Value.Shared() || a.c.Terms.Mode != driver.Shared {
+		return nil
+	}
+	down := *g.Main
+	down.Value.Downgrade(a.c.Terms)
+	after := v.Without(g)
+	after.Held = append(after.Held, &lock.Grant{ID: g.ID, Main: &down, Max: g.Max, Keeps: g.Keeps})
+	return &step{after: after, ifs: []clientv3.Cmp{unchanged(g.Main)}, ops: []clientv3.Op{
+		clientv3.OpPut(down.Key, down.Value.Encode(), clientv3.WithLease(clientv3.LeaseID(down.Lease))),
+	}}
+}
+
+// outcome tells a claim where it stands.
+func (a *attempt) outcome(ctx context.Context, d *done) (driver.Outcome, error) {
+	if token, ok := d.granted[a.claim]; ok {
+		if d.inLine != nil {
+			a.se.note(a.target, d.inLine.Create, d.rev).grant(token)
+		}
+		return a.granted(ctx, token, d.step.holds[a.claim].max)
+	}
+	g := d.Find(a.claim)
+	switch {
+	case d.gone || g != nil && g.Over():
+		return driver.Outcome{State: driver.Absent}, nil
+	case g != nil && g.Main != nil:
+		var lease int64
+		if g.Max != nil {
+			lease = g.Max.Lease
+		}
+		return a.granted(ctx, g.Main.Token(), lease)
+	}
+	out := driver.Outcome{State: driver.Busy}
+	if d.inLine != nil || a.c.Queue {
+		out.State = driver.Queued
+		create, place := d.rev, d.Count
+		if d.inLine != nil {
+			create, place = d.inLine.Create, d.place
+		}
+		var err error
+		if place < 0 {
+			if place, err = a.se.place(ctx, a.target, create); err != nil {
+				return driver.Outcome{}, err
+			}
+		}
+		out.Place = max(0, place-len(d.granted))
+		a.se.note(a.target, create, max(d.Rev, d.rev))
+	}
+	now := time.Now()
+	for _, g := range d.Valid() {
+		if len(out.Holders) < driver.MaxHoldersTold {
+			out.Holders = append(out.Holders, holder(g, now))
+		}
+	}
+	out.LookAfter = soonest(d.Snapshot) + time.Duration(min(out.Place, 8))*lookStep
+	return out, nil
+}
+
+// granted answers with a token, and with how much is left of a MaxHold.
+func (a *attempt) granted(ctx context.Context, token driver.Token, hold int64) (driver.Outcome, error) {
+	out := driver.Outcome{State: driver.Granted, Token: token}
+	var err error
+	if hold != 0 {
+		out.Remaining, err = a.se.s.remaining(ctx, hold, a.c.Terms.MaxHold)
+	}
+	return out, err
+}
+
+// place counts those in line before a claim that is far from its front.
+func (se *session) place(ctx context.Context, t target, create int64) (int, error) {
+	resp, err := se.s.commit(ctx, se, nil, []clientv3.Op{
+		clientv3.OpGet(se.s.keys.Line(t.name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(create-1)),
+	}, nil)
+	if err != nil {
+		return 0, err
+	}
+	return len(resp.Responses[0].GetResponseRange().Kvs), nil
+}
+
+// soonest is when the first of those who have the lock must have ended, counted
+// from now although its time began to run before: etcd tells what is left of a
+// lease in a call of its own only, and a watch tells of the end.
+func soonest(s *lock.Snapshot) time.Duration {
+	var least time.Duration
+	for _, g := range s.Valid() {
+		ttl := time.Duration(g.Entry().Value.TTL) * time.Second
+		if g.Main != nil && g.Max != nil {
+			ttl = min(ttl, time.Duration(g.Max.Value.TTL)*time.Second)
+		}
+		if least == 0 || ttl < least {
+			least = ttl
+		}
+	}
+	return least
+}
+
+func holder(g *lock.Grant, now time.Time) driver.Holder {
+	e := g.Entry()
+	v := &e.Value
+	h := driver.Holder{
+		Claim: g.ID, Token: e.Token(), Mode: v.DriverMode(), Weight: v.Weight, Reentry: v.Reentry,
+		Record: v.Record, Age: v.Age(now), EndsIn: time.Duration(v.TTL) * time.Second, Kept: g.Kept(),
+	}
+	if g.Kept() {
+		h.Claim.Session = driver.SessionID{} // nobody's
+	}
+	return h
+}

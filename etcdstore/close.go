@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/etcdstore/internal/lock"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// batch is how many keys one transaction reads.
+const batch = 100
+
+// Close implements driver.Session. It revokes the lease, with which every key of
+// the session goes, and then grants to whoever waited.
+func (se *session) Close(ctx context.Context) error {
+	if err := before(ctx); err != nil {
+		return fail(ctx, "close", err, writing)
+	}
+	se.mu.Lock()
+	if !se.closed {
+		se.closed = true
+		close(se.ended)
+		if se.pushes != nil {
+			se.pushes.cancel()
+		}
+	}
+	se.mu.Unlock()
+	names, err := se.names(ctx)
+	if err == nil {
+		_, err = se.s.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: se.lease})
+	}
+	if err != nil {
+		if leaseMissing(err) {
+			return nil
+		}
+		return fail(ctx, "close", err, writing)
+	}
+	// The session has ended. Those in line look for themselves if this fails.
+	_ = se.s.settleAll(ctx, names)
+	return nil
+}
+
+// names returns the locks that the session holds or waits for.
+func (se *session) names(ctx context.Context) ([]string, error) {
+	keys, err := se.attached(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, key := range keys {
+		for _, prefix := range []string{se.s.keys.HeldFrom(), se.s.keys.LineFrom()} {
+			if escaped, _, _, err := lock.ParseClaim(key, prefix); err == nil {
+				if name, err := lock.Unescape(escaped); err == nil {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// attached returns the keys on the session's lease.
+func (se *session) attached(ctx context.Context) ([]string, error) {
+	resp, err := se.s.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: se.lease, Keys: true})
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, len(resp.Keys))
+	for i, k := range resp.Keys {
+		keys[i] = string(k)
+	}
+	return keys, nil
+}
+
+// settleAll settles the locks that somebody waits for.
+func (s *Store) settleAll(ctx context.Context, names []string) error {
+	var failed error
+	for part := range slices.Chunk(names, batch) {
+		ops := make([]clientv3.Op, len(part))
+		for i, name := range part {
+			ops[i] = clientv3.OpGet(s.keys.Line(name), clientv3.WithPrefix(), clientv3.WithCountOnly())
+		}
+		resp, err := s.commit(ctx, nil, nil, ops, nil)
+		if err != nil {
+			return err
+		}
+		for i, name := range part {
+			if resp.Responses[i].GetResponseRange().Count > 0 {
+				failed = errors.Join(failed, s.settle(ctx, name))
+			}
+		}
+	}
+	return failed
+}
+
+// Reclaim implements driver.Session. etcd does not forget, so there is no grace and
+// nothing is put back: a grant is held if it is there. After a restore from a
+// snapshot there may be grants too many, which the last call drops.
+func (se *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	kept, err := se.reclaim(ctx, held, last)
+	if err != nil {
+		return nil, fail(ctx, "reclaim", err, writing)
+	}
+	return kept, nil
+}
+
+func (se *session) reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	if err := se.enter(ctx); err != nil {
+		return nil, err
+	}
+	kept := make([]bool, 0, len(held))
+	for part := range slices.Chunk(held, batch) {
+		ops := []clientv3.Op{clientv3.OpGet(se.s.keys.Session(se.id), clientv3.WithCountOnly())}
+		for _, h := range part {
+			se.touch(h.Claim.Seq)
+			ops = append(ops, clientv3.OpGet(se.target(h.Claim.Name, h.Claim.Seq).keys.Held))
+		}
+		resp, err := se.s.commit(ctx, se, nil, ops, nil)
+		if err != nil {
+			return nil, err
+		}
+		if resp.Responses[0].GetResponseRange().Count == 0 {
+			return nil, driver.ErrGone
+		}
+		for i, h := range part {
+			kvs := resp.Responses[i+1].GetResponseRange().Kvs
+			ok := false
+			if len(kvs) > 0 {
+				e, _, err := entry(kvs[0], se.s.keys.HeldFrom())
+				if err != nil {
+					return nil, err
+				}
+				ok = e.Token() == h.Token.Base()
+			}
+			kept = append(kept, ok)
+		}
+	}
+	if last && se.resumed {
+		return kept, se.drop(ctx)
+	}
+	return kept, nil
+}
+
+// drop withdraws what a resumed session has from before and was not asked about
+// since: its release is what the cluster does not know.
+func (se *session) drop(ctx context.Context) error {
+	keys, err := se.attached(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		for _, prefix := range []string{se.s.keys.HeldFrom(), se.s.keys.LineFrom()} {
+			escaped, id, _, err := lock.ParseClaim(key, prefix)
+			if err != nil || id.Session != se.id || se.knows(id.Seq) {
+				continue
+			}
+			name, err := lock.Unescape(escaped)
+			if err != nil {
+				return err
+			}
+			if _, err := se.withdraw(ctx, driver.Withdrawal{Name: name, Seq: id.Seq}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (se *session) knows(seq uint64) bool {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	return se.touched[seq]
+}
