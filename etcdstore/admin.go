@@ -38,8 +38,8 @@ func (s *Store) breaks(v *view, token driver.Token) (*step, error) {
 			st.ops = append(st.ops, clientv3.OpDelete(key))
 		}
 		if g.Main != nil {
-			keys, lease := s.keys.Claim("", g.ID), clientv3.WithLease(clientv3.LeaseID(g.Main.Lease))
-			st.ops = append(st.ops, clientv3.OpPut(keys.Gone, spentText, lease), clientv3.OpPut(keys.Broken, "", lease))
+			lease := clientv3.WithLease(clientv3.LeaseID(g.Main.Lease))
+			st.ops = append(st.ops, clientv3.OpPut(s.keys.Gone(g.ID), spentText, lease), clientv3.OpPut(s.keys.Broken(g.ID), "", lease))
 		}
 	}
 	if len(st.ops) == 0 {

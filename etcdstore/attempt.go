@@ -4,6 +4,8 @@ package etcdstore
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -34,13 +36,13 @@ func (se *session) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	if err := se.enter(ctx); err != nil {
 		return driver.Outcome{}, err
 	}
-	known := se.touch(c.Seq)
 	a := &attempt{target: se.target(c.Name, c.Seq), c: c}
-	a.entry = &lock.Entry{ID: a.claim, Key: a.keys.Line, Lease: se.lease, Value: lock.NewValue(c.Terms, se.ttl, time.Now())}
+	known := se.touch(a.target, c.Queue)
+	a.entry = &lock.Entry{ID: a.claim, Lease: se.lease, Value: lock.NewValue(c.Seq, c.Terms, se.ttl, time.Now())}
 	var guess *view
 	if !known {
 		// The lock is free, in most cases. If not, the answer puts the claim in line.
-		guess = &view{Snapshot: &lock.Snapshot{}, session: true, place: -1}
+		guess = &view{Snapshot: &lock.Snapshot{}, session: true, place: -1, lean: !se.contended(c.Name)}
 	}
 	d, err := se.s.run(ctx, a.target, guess, a.decide)
 	if err != nil {
@@ -49,14 +51,21 @@ func (se *session) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	return a.outcome(ctx, d)
 }
 
-// touch notes that a claim was attempted, and says whether it was in line before.
-func (se *session) touch(seq uint64) (known bool) {
+// touch notes that a claim is attempted, and says whether it was in line before.
+// Whoever is asked for must be known before the question is sent: the push of a
+// grant may overtake the answer which says that the claim is in line.
+func (se *session) touch(t target, queue bool) (known bool) {
 	se.mu.Lock()
 	defer se.mu.Unlock()
+	seq := t.claim.Seq
 	if se.touched != nil {
 		se.touched[seq] = true
 	}
-	return se.waits[seq] != nil
+	w := se.waits[seq]
+	if w == nil && queue {
+		se.waits[seq] = &waiting{target: t, ring: make(chan struct{}, 1)}
+	}
+	return w != nil && w.create > 0
 }
 
 // decide is the operation of an attempt.
@@ -73,23 +82,42 @@ func (a *attempt) decide(v *view) (*step, error) {
 	if v.inLine != nil {
 		return &step{after: v.Snapshot}, nil
 	}
-	session := a.se.s.keys.Session(a.se.id)
-	fresh := []clientv3.Cmp{there(session), absent(a.keys.Gone), absent(a.keys.Line), absent(a.keys.Held)}
-	join := clientv3.OpPut(a.keys.Line, a.entry.Value.Encode(), clientv3.WithLease(clientv3.LeaseID(a.se.lease)))
 	if v.Whole() {
 		if after := v.WithLast(a.entry); promotes(after.Settle(), a.claim) {
-			st := &step{after: after, ifs: fresh[:2]}
-			if a.c.Queue {
-				enqueue := clientv3.OpTxn(fresh, []clientv3.Op{join}, nil)
+			// That the session lives follows from its lease, on which the grant is
+			// put, and the plan compares that nothing came since.
+			st := &step{after: after, ifs: a.fresh(v)[1:2], lean: v.lean}
+			if a.c.Queue && !v.lean {
+				enqueue := clientv3.OpTxn(a.fresh(v), []clientv3.Op{a.enqueue(v)}, nil)
 				st.enqueue = &enqueue
 			}
 			return st, nil
 		}
 	}
 	if a.c.Queue {
-		return &step{after: v.Snapshot, ifs: fresh, ops: []clientv3.Op{join}}, nil
+		return &step{after: v.Snapshot, ifs: a.fresh(v), ops: []clientv3.Op{a.enqueue(v)}}, nil
 	}
 	return &step{after: v.Snapshot}, nil
+}
+
+// fresh compares that the session lives and that no other attempt of the claim has
+// come first: nothing of the session was added to this lock since.
+func (a *attempt) fresh(v *view) []clientv3.Cmp {
+	keys := a.se.s.keys
+	return []clientv3.Cmp{
+		there(keys.Session(a.se.id)), absent(keys.Gone(a.claim)),
+		nothingSince(keys.HeldOf(a.name, a.se.id), v.Rev), nothingSince(keys.LineOf(a.name, a.se.id), v.Rev),
+	}
+}
+
+// enqueue puts the claim into line.
+func (a *attempt) enqueue(v *view) clientv3.Op {
+	slot := 0
+	for slices.Contains(v.slots, slot) {
+		slot++
+	}
+	key := a.se.s.keys.LineOf(a.name, a.se.id) + strconv.Itoa(slot)
+	return clientv3.OpPut(key, a.entry.Value.Encode(), clientv3.WithLease(clientv3.LeaseID(a.se.lease)))
 }
 
 func promotes(p *lock.Plan, id driver.ClaimID) bool {
@@ -112,7 +140,7 @@ func (a *attempt) again(v *view, g *lock.Grant) *step {
 	down := *g.Main
 	down.Value.Downgrade(a.c.Terms)
 	after := v.Without(g)
-	after.Held = append(after.Held, &lock.Grant{ID: g.ID, Main: &down, Max: g.Max, Keeps: g.Keeps})
+	after.Held = append(after.Held, &lock.Grant{ID: g.ID, Slot: g.Slot, Main: &down, Max: g.Max, Keeps: g.Keeps})
 	return &step{after: after, ifs: []clientv3.Cmp{unchanged(g.Main)}, ops: []clientv3.Op{
 		clientv3.OpPut(down.Key, down.Value.Encode(), clientv3.WithLease(clientv3.LeaseID(down.Lease))),
 	}}
@@ -120,11 +148,13 @@ func (a *attempt) again(v *view, g *lock.Grant) *step {
 
 // outcome tells a claim where it stands.
 func (a *attempt) outcome(ctx context.Context, d *done) (driver.Outcome, error) {
-	if token, ok := d.granted[a.claim]; ok {
+	if g, ok := d.granted[a.claim]; ok {
 		if d.inLine != nil {
-			a.se.note(a.target, d.inLine.Create, d.rev).grant(token)
+			a.se.note(a.target, d.inLine.Create, d.rev).grant(g.token)
+		} else {
+			a.se.holds(a.claim.Seq, place{d.rev, g.slot, a.c.Terms.MaxHold > 0})
 		}
-		return a.granted(ctx, token, d.step.holds[a.claim].max)
+		return a.granted(ctx, g.token, d.step.holds[a.claim].max)
 	}
 	g := d.Find(a.claim)
 	switch {
@@ -152,6 +182,7 @@ func (a *attempt) outcome(ctx context.Context, d *done) (driver.Outcome, error) 
 		}
 		out.Place = max(0, place-len(d.granted))
 		a.se.note(a.target, create, max(d.Rev, d.rev))
+		a.se.contend(a.name)
 	}
 	now := time.Now()
 	for _, g := range d.Valid() {
@@ -171,6 +202,36 @@ func (a *attempt) granted(ctx context.Context, token driver.Token, hold int64) (
 		out.Remaining, err = a.se.s.remaining(ctx, hold, a.c.Terms.MaxHold)
 	}
 	return out, err
+}
+
+// maxContended bounds what a session remembers of contended names.
+const maxContended = 1024
+
+// contend remembers that somebody waits for a name: the next attempt then comes into
+// line in the same round trip.
+func (se *session) contend(name string) {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	if len(se.busy) >= maxContended {
+		clear(se.busy)
+	}
+	se.busy[name] = true
+}
+
+// contended says whether a name is thought to be contended.
+func (se *session) contended(name string) bool {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	return se.busy[name]
+}
+
+// holds notes where a claim's grant is, so that its withdrawal need not look. It is
+// right until the grant changes, and a withdrawal compares that.
+func (se *session) holds(seq uint64, p place) {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	delete(se.waits, seq) // it did not come into line
+	se.grants[seq] = p
 }
 
 // place counts those in line before a claim that is far from its front.

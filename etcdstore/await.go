@@ -38,8 +38,12 @@ func (se *session) await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 	}
 	se.mu.Lock()
 	w := se.waits[c.Seq]
+	var seen, create int64
+	if w != nil {
+		seen, create = w.seen, w.create
+	}
 	se.mu.Unlock()
-	if w == nil {
+	if create == 0 {
 		return driver.Outcome{State: driver.Absent}, nil
 	}
 	if token, ok := w.told(); ok {
@@ -49,7 +53,7 @@ func (se *session) await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	if w.seen < p.since {
+	if seen < p.since {
 		// It may have been granted before the watch began.
 		if out, err := w.check(ctx); err != nil || out.State != driver.Queued {
 			return out, err
@@ -109,21 +113,25 @@ func (w *waiting) wait(ctx context.Context, p *pushes) (driver.Outcome, error) {
 	}
 }
 
-// watchAhead returns when the claim is the first in line and a grant in front of it
-// has ended. Until then it watches its predecessor in line, so that one claim
+// watchAhead returns when a look is worth it: the claim is the first in line and a
+// grant in front of it has ended, or it has left the line. Until then it watches its predecessor in line, so that one claim
 // wakes when one in front of it goes, however long the line is.
 func (w *waiting) watchAhead(ctx context.Context) error {
 	s := w.se.s
 	for {
 		resp, err := s.commit(ctx, w.se, nil, []clientv3.Op{
-			clientv3.OpGet(s.keys.Line(w.name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(w.create-1),
-				clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(1)),
+			clientv3.OpGet(s.keys.Line(w.name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(w.create),
+				clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(2)),
 			clientv3.OpGet(s.keys.Held(w.name), clientv3.WithPrefix(), clientv3.WithCountOnly()),
 		}, nil)
 		if err != nil {
 			return err
 		}
-		before := resp.Responses[0].GetResponseRange().Kvs
+		line := resp.Responses[0].GetResponseRange().Kvs
+		if len(line) == 0 || line[0].CreateRevision != w.create {
+			return nil // it is not in line any more, and nobody told
+		}
+		before := line[1:]
 		if len(before) == 0 && resp.Responses[1].GetResponseRange().Count == 0 {
 			return nil
 		}

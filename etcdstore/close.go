@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/etcdstore/internal/lock"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -54,11 +53,9 @@ func (se *session) names(ctx context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, key := range keys {
-		for _, prefix := range []string{se.s.keys.HeldFrom(), se.s.keys.LineFrom()} {
-			if escaped, _, _, err := lock.ParseClaim(key, prefix); err == nil {
-				if name, err := lock.Unescape(escaped); err == nil {
-					names = append(names, name)
-				}
+		if p, err := se.s.keys.Parse(key); err == nil {
+			if name, err := p.Plain(); err == nil {
+				names = append(names, name)
 			}
 		}
 	}
@@ -119,8 +116,8 @@ func (se *session) reclaim(ctx context.Context, held []driver.Held, last bool) (
 	for part := range slices.Chunk(held, batch) {
 		ops := []clientv3.Op{clientv3.OpGet(se.s.keys.Session(se.id), clientv3.WithCountOnly())}
 		for _, h := range part {
-			se.touch(h.Claim.Seq)
-			ops = append(ops, clientv3.OpGet(se.target(h.Claim.Name, h.Claim.Seq).keys.Held))
+			se.touch(se.target(h.Claim.Name, h.Claim.Seq), false)
+			ops = append(ops, clientv3.OpGet(se.s.keys.HeldOf(h.Claim.Name, se.id), clientv3.WithPrefix()))
 		}
 		resp, err := se.s.commit(ctx, se, nil, ops, nil)
 		if err != nil {
@@ -130,14 +127,13 @@ func (se *session) reclaim(ctx context.Context, held []driver.Held, last bool) (
 			return nil, driver.ErrGone
 		}
 		for i, h := range part {
-			kvs := resp.Responses[i+1].GetResponseRange().Kvs
 			ok := false
-			if len(kvs) > 0 {
-				e, _, err := entry(kvs[0], se.s.keys.HeldFrom())
+			for _, kv := range resp.Responses[i+1].GetResponseRange().Kvs {
+				e, end, err := se.s.entry(kv)
 				if err != nil {
 					return nil, err
 				}
-				ok = e.Token() == h.Token.Base()
+				ok = ok || end == "" && e.ID.Seq == h.Claim.Seq && e.Token() == h.Token.Base()
 			}
 			kept = append(kept, ok)
 		}
@@ -156,21 +152,33 @@ func (se *session) drop(ctx context.Context) error {
 		return err
 	}
 	for _, key := range keys {
-		for _, prefix := range []string{se.s.keys.HeldFrom(), se.s.keys.LineFrom()} {
-			escaped, id, _, err := lock.ParseClaim(key, prefix)
-			if err != nil || id.Session != se.id || se.knows(id.Seq) {
-				continue
-			}
-			name, err := lock.Unescape(escaped)
-			if err != nil {
-				return err
-			}
-			if _, err := se.withdraw(ctx, driver.Withdrawal{Name: name, Seq: id.Seq}); err != nil {
-				return err
-			}
+		p, err := se.s.keys.Parse(key)
+		if err != nil || p.Session != se.id {
+			continue // not a key of a lock
+		}
+		name, err := p.Plain()
+		if err == nil {
+			err = se.dropKey(ctx, key, name)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (se *session) dropKey(ctx context.Context, key, name string) error {
+	resp, err := se.s.commit(ctx, se, nil, []clientv3.Op{clientv3.OpGet(key)}, nil)
+	if err != nil {
+		return err
+	}
+	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+		e, _, bad := se.s.entry(kv)
+		if err = bad; err == nil && !se.knows(e.ID.Seq) {
+			_, err = se.withdraw(ctx, driver.Withdrawal{Name: name, Seq: e.ID.Seq})
+		}
+	}
+	return err
 }
 
 func (se *session) knows(seq uint64) bool {

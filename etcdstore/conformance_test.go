@@ -96,6 +96,31 @@ func conform(t *testing.T, cases []drivertest.Case, r *rig, atATime int) {
 // TestConformanceOneNode checks the store clauses on one server.
 func TestConformanceOneNode(t *testing.T) {
 	t.Parallel()
-	r := &rig{cluster: etcdtest.Start(t, 1, etcdtest.Quick...), ttl: 2 * time.Second, slack: 900 * time.Millisecond}
+	r := &rig{cluster: etcdtest.Start(t, 1, etcdtest.Quick...), ttl: 4 * time.Second, slack: 1900 * time.Millisecond}
 	conform(t, drivertest.Cases(), r, 24)
+}
+
+// TestConformanceThreeNodes checks them on a cluster with the settings that etcd
+// has by default, whose shortest lease is two seconds.
+func TestConformanceThreeNodes(t *testing.T) {
+	t.Parallel()
+	r := &rig{cluster: etcdtest.Start(t, 3), ttl: 4 * time.Second, slack: 1900 * time.Millisecond}
+	conform(t, drivertest.Cases(), r, 32)
+}
+
+// TestConformanceSilence checks the clauses about an engine that does not answer,
+// or comes back from a snapshot under another cluster id. There is no Forget and no
+// Checkpoint: a cluster with a lower revision is refused, see
+// TestLowerRevisionIsRefused.
+func TestConformanceSilence(t *testing.T) {
+	t.Parallel()
+	r := &rig{cluster: etcdtest.Start(t, 1, etcdtest.Quick...), ttl: 4 * time.Second, slack: 900 * time.Millisecond, exclusive: true}
+	var cases []drivertest.Case
+	for _, c := range drivertest.Cases() {
+		switch c.Clause.ID {
+		case "T5", "X4", "R1", "R5", "R6":
+			cases = append(cases, c)
+		}
+	}
+	conform(t, cases, r, 1)
 }

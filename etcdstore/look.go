@@ -24,12 +24,10 @@ type target struct {
 	name  string
 	se    *session // whose claim it is; nil if it is about none
 	claim driver.ClaimID
-	keys  lock.Keys // of the claim
 }
 
 func (se *session) target(name string, seq uint64) target {
-	id := driver.ClaimID{Session: se.id, Seq: seq}
-	return target{name, se, id, se.s.keys.Claim(name, id)}
+	return target{name, se, driver.ClaimID{Session: se.id, Seq: seq}}
 }
 
 // view is what was seen of a target.
@@ -41,6 +39,8 @@ type view struct {
 	broken  bool        // an operator broke it
 	inLine  *lock.Entry // the claim in line
 	place   int         // its place there, -1 if not known
+	slots   []int       // that its session uses in this line
+	lean    bool        // a guess that is nearly always right
 }
 
 // The texts of gone keys: buried stays for the life of the session, spent until the
@@ -61,9 +61,9 @@ func (s *Store) reads(t target, limit int64) []clientv3.Op {
 	if t.se != nil {
 		ops = append(ops,
 			clientv3.OpGet(s.keys.Session(t.claim.Session), clientv3.WithCountOnly()),
-			clientv3.OpGet(t.keys.Gone),
-			clientv3.OpGet(t.keys.Broken, clientv3.WithCountOnly()),
-			clientv3.OpGet(t.keys.Line))
+			clientv3.OpGet(s.keys.Gone(t.claim)),
+			clientv3.OpGet(s.keys.Broken(t.claim), clientv3.WithCountOnly()),
+			clientv3.OpGet(s.keys.LineOf(t.name, t.claim.Session), clientv3.WithPrefix()))
 	}
 	return ops
 }
@@ -97,7 +97,7 @@ func (s *Store) commit(ctx context.Context, se *session, ifs []clientv3.Cmp, the
 func (s *Store) seen(t target, revision int64, answers []*pb.ResponseOp) (*view, error) {
 	v := &view{Snapshot: &lock.Snapshot{Rev: revision}, place: -1}
 	for _, kv := range answers[0].GetResponseRange().Kvs {
-		e, end, err := entry(kv, s.keys.HeldFrom())
+		e, end, err := s.entry(kv)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (s *Store) seen(t target, revision int64, answers []*pb.ResponseOp) (*view,
 	line := answers[1].GetResponseRange()
 	v.Count = int(line.Count)
 	for _, kv := range line.Kvs {
-		e, _, err := entry(kv, s.keys.LineFrom())
+		e, _, err := s.entry(kv)
 		if err != nil {
 			return nil, err
 		}
@@ -128,9 +128,13 @@ func (s *Store) seen(t target, revision int64, answers []*pb.ResponseOp) (*view,
 	}
 	v.broken = answers[5].GetResponseRange().Count > 0
 	for _, kv := range answers[6].GetResponseRange().Kvs {
-		e, _, err := entry(kv, s.keys.LineFrom())
+		e, _, err := s.entry(kv)
 		if err != nil {
 			return nil, err
+		}
+		v.slots = append(v.slots, e.Slot)
+		if e.ID != t.claim {
+			continue
 		}
 		v.inLine, v.place = e, v.InLine(e.ID)
 		if v.place < 0 && e.Create == revision {
@@ -141,15 +145,15 @@ func (s *Store) seen(t target, revision int64, answers []*pb.ResponseOp) (*view,
 }
 
 // entry reads one key of a claim.
-func entry(kv *mvccpb.KeyValue, prefix string) (*lock.Entry, string, error) {
+func (s *Store) entry(kv *mvccpb.KeyValue) (*lock.Entry, string, error) {
 	e := &lock.Entry{Key: string(kv.Key), Create: kv.CreateRevision, Mod: kv.ModRevision, Lease: kv.Lease}
-	_, id, end, err := lock.ParseClaim(e.Key, prefix)
+	p, err := s.keys.Parse(e.Key)
 	if err != nil {
 		return nil, "", err
 	}
-	e.ID = id
 	if err := json.Unmarshal(kv.Value, &e.Value); err != nil {
 		return nil, "", fmt.Errorf("the value under %q was not written by this store: %w", kv.Key, err)
 	}
-	return e, end, nil
+	e.ID, e.Slot = driver.ClaimID{Session: p.Session, Seq: e.Value.Seq}, p.Slot
+	return e, p.End, nil
 }

@@ -32,6 +32,8 @@ type session struct {
 	closed  bool
 	ended   chan struct{} // closed with it
 	waits   map[uint64]*waiting
+	grants  map[uint64]place // of claims that were granted at once
+	busy    map[string]bool  // names that somebody waited for lately
 	pushes  *pushes
 	touched map[uint64]bool // claims attempted since a resumed session was opened
 }
@@ -60,7 +62,7 @@ func (s *Store) open(ctx context.Context, req driver.OpenRequest) (*session, dri
 	if err := before(ctx); err != nil {
 		return nil, driver.Life{}, err
 	}
-	se := &session{s: s, id: req.ID, lease: leaseOf(req.ID), ended: make(chan struct{}), waits: map[uint64]*waiting{}}
+	se := &session{s: s, id: req.ID, lease: leaseOf(req.ID), ended: make(chan struct{}), waits: map[uint64]*waiting{}, grants: map[uint64]place{}, busy: map[string]bool{}}
 	ttl, err := s.grantLease(ctx, se.lease, seconds(req.TTL))
 	if leaseThere(err) {
 		se.resumed = true
@@ -170,7 +172,7 @@ func (se *session) keepAlive(ctx context.Context) (driver.Life, error) {
 
 // confirm reads the session's key and its broken claims through a quorum.
 func (se *session) confirm(ctx context.Context) (broken []uint64, term uint64, err error) {
-	prefix := se.s.keys.Broken(se.id)
+	prefix := se.s.keys.AllBroken(se.id)
 	resp, err := se.s.commit(ctx, se, nil, []clientv3.Op{
 		clientv3.OpGet(se.s.keys.Session(se.id), clientv3.WithCountOnly()),
 		clientv3.OpGet(prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()),

@@ -4,8 +4,8 @@ package etcdstore
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -25,9 +25,13 @@ type step struct {
 	// enqueue goes with the answer if the step fails: a claim that cannot be
 	// granted comes into line in the same round trip.
 	enqueue *clientv3.Op
-	plan    *lock.Plan
-	holds   map[driver.ClaimID]holdKeys
-	keeps   bool // its own changes use the lease of a hold
+	// lean: it rests on a guess that is nearly always right, and does not ask for
+	// what is true instead. Requests travel through the log of every member, so
+	// what is not asked for is not paid for.
+	lean  bool
+	plan  *lock.Plan
+	holds map[driver.ClaimID]holdKeys
+	keeps bool // its own changes use the lease of a hold
 }
 
 // leased says whether the lease of a hold plays a part.
@@ -42,7 +46,13 @@ type done struct {
 	*view         // what the last decision rested on
 	step    *step // nil if nothing had to be done
 	rev     int64 // of the step
-	granted map[driver.ClaimID]driver.Token
+	granted map[driver.ClaimID]granted
+}
+
+// granted is what a step granted to a claim.
+type granted struct {
+	token driver.Token
+	slot  int
 }
 
 // run does an operation, beginning with a guess if there is one.
@@ -113,14 +123,20 @@ func (s *Store) try(ctx context.Context, t target, v *view, st *step, limit int6
 		return nil, nil, err
 	}
 	ifs := append(slices.Clone(st.ifs), s.rests(t, v, st)...)
-	ops, granted := s.changes(st)
-	otherwise := s.reads(t, limit)
-	if st.enqueue != nil {
-		otherwise = append([]clientv3.Op{*st.enqueue}, otherwise...)
+	ops, grants := s.changes(t, v, st)
+	var otherwise []clientv3.Op
+	if !st.lean {
+		otherwise = s.reads(t, limit)
+		if st.enqueue != nil {
+			otherwise = append([]clientv3.Op{*st.enqueue}, otherwise...)
+		}
 	}
 	resp, err := s.commit(ctx, t.se, ifs, append(slices.Clone(st.ops), ops...), otherwise)
 	if err != nil {
 		return nil, nil, err
+	}
+	if !resp.Succeeded && st.lean {
+		return nil, nil, nil
 	}
 	if !resp.Succeeded {
 		answers := resp.Responses
@@ -130,13 +146,13 @@ func (s *Store) try(ctx context.Context, t target, v *view, st *step, limit int6
 		next, err := s.seen(t, resp.Header.Revision, answers)
 		return nil, next, err
 	}
-	d := &done{view: v, step: st, rev: resp.Header.Revision, granted: map[driver.ClaimID]driver.Token{}}
-	for id, g := range granted {
-		if g.join != 0 {
-			d.granted[id] = g.join
-		} else {
-			d.granted[id] = lock.Token(d.rev, g.index)
+	d := &done{view: v, step: st, rev: resp.Header.Revision, granted: map[driver.ClaimID]granted{}}
+	for id, g := range grants {
+		token := g.join
+		if token == 0 {
+			token = lock.Token(d.rev, g.index)
 		}
+		d.granted[id] = granted{token, g.slot}
 	}
 	return d, nil, nil
 }
@@ -148,6 +164,12 @@ func unchanged(e *lock.Entry) clientv3.Cmp {
 		return clientv3.Compare(clientv3.CreateRevision(e.Key), ">", 0)
 	}
 	return clientv3.Compare(clientv3.ModRevision(e.Key), "=", e.Mod)
+}
+
+// nothingSince compares that no key with the prefix was created after a revision.
+// For revision 0 that is: there is none.
+func nothingSince(prefix string, revision int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(prefix).WithRange(lock.End(prefix)), "<", revision+1)
 }
 
 func absent(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), "=", 0) }
@@ -163,12 +185,13 @@ func (s *Store) rests(t target, v *view, st *step) []clientv3.Cmp {
 		}
 	}
 	p := st.plan
-	held, line := s.keys.Held(t.name), s.keys.Line(t.name)
-	if len(p.Promote) > 0 { // nobody was granted since
-		ifs = append(ifs, clientv3.Compare(clientv3.CreateRevision(held).WithRange(lock.End(held)), "<", v.Rev+1))
-	}
-	if p.Tail { // nobody came since
-		ifs = append(ifs, clientv3.Compare(clientv3.CreateRevision(line).WithRange(lock.End(line)), "<", v.Rev+1))
+	switch {
+	case len(p.Promote) > 0 && p.Tail: // nobody was granted or came since
+		ifs = append(ifs, nothingSince(s.keys.Lock(t.name), v.Rev))
+	case len(p.Promote) > 0:
+		ifs = append(ifs, nothingSince(s.keys.Held(t.name), v.Rev))
+	case p.Tail:
+		ifs = append(ifs, nothingSince(s.keys.Line(t.name), v.Rev))
 	}
 	for _, pr := range p.Promote {
 		same(pr.Entry)
@@ -200,47 +223,52 @@ func (s *Store) rests(t target, v *view, st *step) []clientv3.Cmp {
 type grant struct {
 	index int
 	join  driver.Token
+	slot  int
 }
 
 // changes are the operations that carry out the plan of a step.
-func (s *Store) changes(st *step) (ops []clientv3.Op, granted map[driver.ClaimID]grant) {
+func (s *Store) changes(t target, v *view, st *step) (ops []clientv3.Op, granted map[driver.ClaimID]grant) {
 	granted = map[driver.ClaimID]grant{}
 	for _, g := range st.plan.Drop {
 		for _, key := range g.Keys() {
 			ops = append(ops, clientv3.OpDelete(key))
 		}
 		if g.Main != nil { // its MaxHold is over: attempted again it is not granted again
-			gone := s.keys.Claim("", g.ID).Gone
-			ops = append(ops, clientv3.OpPut(gone, spentText, clientv3.WithLease(clientv3.LeaseID(g.Main.Lease))))
+			ops = append(ops, clientv3.OpPut(s.keys.Gone(g.ID), spentText, clientv3.WithLease(clientv3.LeaseID(g.Main.Lease))))
 		}
 	}
+	slots := map[driver.SessionID][]int{}
+	pushes := map[int64]*push{} // by lease, which is by session
 	for i, pr := range st.plan.Promote {
-		g := grant{index: st.first + i, join: pr.Join}
+		session := pr.ID.Session
+		g := grant{index: st.first + i, join: pr.Join, slot: v.FreeSlot(session, slots[session])}
+		slots[session] = append(slots[session], g.slot)
 		granted[pr.ID] = g
-		ops = append(ops, s.promote(st, pr, g, i)...)
+		ops = append(ops, s.promote(t, st, pr, g)...)
+		if pr.Create == 0 {
+			continue // whoever asks is told by the answer
+		}
+		ops = append(ops, clientv3.OpDelete(pr.Key))
+		if pushes[pr.Lease] == nil {
+			pushes[pr.Lease] = &push{to: session}
+		}
+		pushes[pr.Lease].Grants = append(pushes[pr.Lease].Grants, st.wake(pr, g))
+	}
+	for lease, p := range pushes {
+		ops = append(ops, clientv3.OpPut(s.keys.Wake(p.to), p.encode(), clientv3.WithLease(clientv3.LeaseID(lease))))
 	}
 	return ops, granted
 }
 
-// promote moves a claim from the line to the grants, and pushes that to its
-// session.
-func (s *Store) promote(st *step, pr lock.Promotion, g grant, i int) []clientv3.Op {
+// promote writes the grant of a claim, and what limits it in time.
+func (s *Store) promote(t target, st *step, pr lock.Promotion, g grant) []clientv3.Op {
 	value := pr.Value
 	value.Index, value.Token = g.index, pr.Join
 	if pr.Create > 0 {
 		value.Since = time.Now().UnixMilli()
 	}
-	lease := clientv3.WithLease(clientv3.LeaseID(pr.Lease))
-	held := s.heldKey(pr.Key)
-	ops := []clientv3.Op{clientv3.OpPut(held, value.Encode(), lease)}
-	if pr.Create > 0 {
-		push := wake{Index: g.index, Join: pr.Join, Holds: value.MaxHold > 0 || value.MinHold > 0}
-		if !value.Shared() && len(st.after.Held) == len(st.plan.Drop) && len(st.plan.Promote) == 1 {
-			push.Next, push.More = hint(st.after, pr.Entry)
-		}
-		ops = append(ops, clientv3.OpDelete(pr.Key),
-			clientv3.OpPut(s.keys.Claim("", pr.ID).Wake, push.encode(), lease))
-	}
+	held := s.keys.HeldOf(t.name, pr.ID.Session) + strconv.Itoa(g.slot)
+	ops := []clientv3.Op{clientv3.OpPut(held, value.Encode(), clientv3.WithLease(clientv3.LeaseID(pr.Lease)))}
 	h := st.holds[pr.ID]
 	for end, id := range map[string]int64{lock.EndMax: h.max, lock.EndMin: h.min} {
 		if id != 0 {
@@ -250,48 +278,4 @@ func (s *Store) promote(st *step, pr lock.Promotion, g grant, i int) []clientv3.
 		}
 	}
 	return ops
-}
-
-// heldKey returns the key of the grant for a claim whose key is in the line, or is
-// the one of the grant already.
-func (s *Store) heldKey(key string) string {
-	if rest, ok := cut(key, s.keys.LineFrom()); ok {
-		return s.keys.HeldFrom() + rest
-	}
-	return key
-}
-
-func cut(s, prefix string) (string, bool) {
-	if len(s) >= len(prefix) && s[:len(prefix)] == prefix {
-		return s[len(prefix):], true
-	}
-	return s, false
-}
-
-// wake is the push of a grant. Next are those in line behind it, as they were: with
-// them the new holder can hand the lock on in one transaction without looking.
-type wake struct {
-	Index int           `json:"index"`
-	Join  driver.Token  `json:"join,omitempty"`
-	Holds bool          `json:"holds,omitempty"`
-	Next  []*lock.Entry `json:"next,omitempty"`
-	More  bool          `json:"more,omitempty"` // the line may be longer
-}
-
-func (w *wake) encode() string {
-	b, err := json.Marshal(w)
-	if err != nil {
-		panic("etcdstore: a push has no JSON form: " + err.Error())
-	}
-	return string(b)
-}
-
-// hint returns those behind a claim that is granted alone.
-func hint(sn *lock.Snapshot, e *lock.Entry) (next []*lock.Entry, more bool) {
-	for i, o := range sn.Line {
-		if o.ID == e.ID {
-			return sn.Line[i+1:], !sn.Whole()
-		}
-	}
-	return nil, true
 }

@@ -4,6 +4,7 @@ package etcdstore
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -34,10 +35,11 @@ func (se *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Re
 	}
 	op := &withdrawal{target: se.target(w.Name, w.Seq), w: w}
 	op.keep = func() (int64, int64, error) { return se.s.holdFor(ctx, w.KeepFor) }
-	if _, err := se.s.run(ctx, op.target, se.guess(op.target, w), op.decide); err != nil {
+	d, err := se.s.run(ctx, op.target, se.guess(op.target, w), op.decide)
+	if err != nil {
 		return driver.WasAbsent, err
 	}
-	se.forget(w.Seq)
+	se.forget(w.Seq, w.Name, d.Count == 0)
 	return op.found, nil
 }
 
@@ -46,23 +48,25 @@ func (se *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Re
 func (se *session) guess(t target, w driver.Withdrawal) *view {
 	se.mu.Lock()
 	defer se.mu.Unlock()
-	own := &lock.Entry{ID: t.claim, Key: t.keys.Held, Create: 1, Lease: se.lease}
-	sn := &lock.Snapshot{Held: []*lock.Grant{{ID: t.claim, Main: own}}}
-	wait := se.waits[w.Seq]
-	switch {
-	case w.KeepFor > 0:
-		return nil
-	case wait == nil:
-	case wait.push == nil || wait.push.Holds || len(wait.push.Next) == 0:
-		return nil // there was a line, and there may be one still
-	default:
-		own.Create, own.Mod = wait.rev, wait.rev
+	sn := &lock.Snapshot{}
+	at, ok := se.grants[w.Seq]
+	if wait := se.waits[w.Seq]; wait != nil && wait.push != nil && len(wait.push.Next) > 0 {
+		at, ok = place{rev: wait.rev, slot: wait.push.Slot}, true
 		sn.Rev, sn.Line, sn.Count = wait.rev, wait.push.Next, len(wait.push.Next)
 		if wait.push.More {
 			sn.Count++
 		}
 	}
-	return &view{Snapshot: sn, session: true, place: -1}
+	if !ok || w.KeepFor > 0 {
+		return nil // nothing is known, or there was a line and may be one still
+	}
+	own := &lock.Entry{ID: t.claim, Slot: at.slot, Key: se.s.keys.HeldOf(t.name, se.id) + strconv.Itoa(at.slot),
+		Create: at.rev, Mod: at.rev, Lease: se.lease}
+	sn.Held = []*lock.Grant{{ID: t.claim, Slot: at.slot, Main: own}}
+	if at.held {
+		sn.Held[0].Max = &lock.Entry{Key: own.Key + lock.EndMax}
+	}
+	return &view{Snapshot: sn, session: true, place: -1, lean: len(sn.Line) == 0}
 }
 
 // decide is the operation of a withdrawal.
@@ -81,11 +85,10 @@ func (w *withdrawal) decide(v *view) (*step, error) {
 	case v.inLine != nil:
 		w.found = driver.WasQueued
 		st = &step{after: v.WithoutLine(w.claim), ifs: []clientv3.Cmp{unchanged(v.inLine)},
-			ops: []clientv3.Op{clientv3.OpDelete(w.keys.Line)}}
+			ops: []clientv3.Op{clientv3.OpDelete(v.inLine.Key)}}
 	default:
 		return w.missing(v), nil
 	}
-	st.ops = append(st.ops, clientv3.OpDelete(w.keys.Wake))
 	if w.w.Bury {
 		st.ops = append(st.ops, w.bury())
 	}
@@ -94,9 +97,10 @@ func (w *withdrawal) decide(v *view) (*step, error) {
 
 // release removes a grant. What keeps the lock taken stays.
 func (w *withdrawal) release(v *view, g *lock.Grant) (*step, error) {
-	st := &step{ifs: []clientv3.Cmp{unchanged(g.Main)}, ops: []clientv3.Op{
-		clientv3.OpDelete(w.keys.Held), clientv3.OpDelete(w.keys.Held + lock.EndMax),
-	}}
+	st := &step{lean: v.lean, ifs: []clientv3.Cmp{unchanged(g.Main)}, ops: []clientv3.Op{clientv3.OpDelete(g.Main.Key)}}
+	if g.Max != nil {
+		st.ops = append(st.ops, clientv3.OpDelete(g.Max.Key))
+	}
 	w.found = driver.WasGranted
 	if g.Over() {
 		w.found = driver.WasAbsent
@@ -112,7 +116,7 @@ func (w *withdrawal) release(v *view, g *lock.Grant) (*step, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := &lock.Entry{ID: g.ID, Key: w.keys.Held + lock.EndKeep, Value: g.Main.Value, Lease: id}
+		e := &lock.Entry{ID: g.ID, Slot: g.Slot, Key: g.Main.Key + lock.EndKeep, Value: g.Main.Value, Lease: id}
 		e.Value.TTL, e.Value.Since, e.Value.Token = ttl, time.Now().UnixMilli(), g.Main.Token()
 		st.keeps = true
 		st.ops = append(st.ops, clientv3.OpPut(e.Key, e.Value.Encode(), clientv3.WithLease(clientv3.LeaseID(id))))
@@ -125,22 +129,25 @@ func (w *withdrawal) release(v *view, g *lock.Grant) (*step, error) {
 // missing decides about a claim that is not there.
 func (w *withdrawal) missing(v *view) *step {
 	w.found = driver.WasAbsent
-	st := &step{after: v.Snapshot, ifs: []clientv3.Cmp{absent(w.keys.Held), absent(w.keys.Line)}}
+	keys := w.se.s.keys
+	st := &step{after: v.Snapshot, ifs: []clientv3.Cmp{ // no attempt of it came since
+		nothingSince(keys.HeldOf(w.name, w.se.id), v.Rev), nothingSince(keys.LineOf(w.name, w.se.id), v.Rev),
+	}}
 	if v.broken {
 		w.found = driver.WasBroken
-		st.ops = append(st.ops, clientv3.OpDelete(w.keys.Broken))
+		st.ops = append(st.ops, clientv3.OpDelete(keys.Broken(w.claim)))
 	}
 	switch {
 	case v.buried:
 	case w.w.Bury:
 		st.ops = append(st.ops, w.bury())
 	case v.gone:
-		st.ops = append(st.ops, clientv3.OpDelete(w.keys.Gone))
+		st.ops = append(st.ops, clientv3.OpDelete(keys.Gone(w.claim)))
 	}
 	return st
 }
 
 // bury makes the store refuse the claim for the life of its session.
 func (w *withdrawal) bury() clientv3.Op {
-	return clientv3.OpPut(w.keys.Gone, buriedText, clientv3.WithLease(clientv3.LeaseID(w.se.lease)))
+	return clientv3.OpPut(w.se.s.keys.Gone(w.claim), buriedText, clientv3.WithLease(clientv3.LeaseID(w.se.lease)))
 }

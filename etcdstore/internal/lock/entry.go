@@ -11,6 +11,7 @@ import (
 
 // Value is what a key of a claim says, as JSON that people can read.
 type Value struct {
+	Seq     uint64        `json:"seq"`            // the claim's number in its session
 	Mode    string        `json:"mode,omitempty"` // "" is exclusive
 	Weight  int64         `json:"weight"`
 	Limit   int64         `json:"limit,omitempty"`
@@ -34,8 +35,8 @@ type Value struct {
 const sharedMode = "shared"
 
 // NewValue returns what a claim asks for.
-func NewValue(t *driver.Terms, ttl time.Duration, now time.Time) Value {
-	v := Value{Weight: t.Weight, Limit: t.Limit, Reentry: t.Reentry, MinHold: t.MinHold, MaxHold: t.MaxHold,
+func NewValue(seq uint64, t *driver.Terms, ttl time.Duration, now time.Time) Value {
+	v := Value{Seq: seq, Weight: t.Weight, Limit: t.Limit, Reentry: t.Reentry, MinHold: t.MinHold, MaxHold: t.MaxHold,
 		Record: *t.Record, TTL: int64(ttl / time.Second), Since: now.UnixMilli()}
 	if t.Mode == driver.Shared {
 		v.Mode = sharedMode
@@ -75,7 +76,8 @@ func (v *Value) Age(now time.Time) time.Duration {
 
 // Entry is one key with what etcd knows of it.
 type Entry struct {
-	ID     driver.ClaimID `json:"-"` // is in the key
+	ID     driver.ClaimID `json:"-"` // follows from the rest, as does Slot
+	Slot   int            `json:"-"`
 	Key    string         `json:"key"`
 	Value  Value          `json:"value"`
 	Create int64          `json:"create"` // revision; 0: not in the store yet

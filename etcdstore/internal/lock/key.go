@@ -11,20 +11,25 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// Keys of one namespace:
+// Space makes the keys of one namespace:
 //
 //	ns|session|SID                  a session; its lease is the session's life
-//	ns|held|NAME|SID:SEQ            a grant
-//	ns|held|NAME|SID:SEQ+max        on a lease of its own: the MaxHold is not over
-//	ns|held|NAME|SID:SEQ+min, +keep on a lease of its own: keeps the lock taken
-//	ns|line|NAME|SID:SEQ            a claim in line
+//	ns|lock|NAME|held|SID.SLOT      a grant
+//	ns|lock|NAME|held|SID.SLOT+max  on a lease of its own: the MaxHold is not over
+//	ns|lock|NAME|held|SID.SLOT+min  on a lease of its own: keeps the lock taken, as does +keep
+//	ns|lock|NAME|line|SID.SLOT      a claim in line
 //	ns|limit|NAME|                  a stored limit
-//	ns|wake|SID|SEQ                 the push of a grant from the line
+//	ns|wake|SID                     the last push to a session
 //	ns|gone|SID|SEQ                 a claim that must never be granted (again)
 //	ns|broken|SID|SEQ               a grant that an operator broke
 //
 // A name never contains the bar, so no range of one name holds a key of another,
 // and the range of a prefix of names is a range of keys.
+//
+// A slot is a small number, the lowest that the session does not use for the name,
+// and the number of the claim is in the value. With the claim's number in the key,
+// every acquisition would have a key of its own, and until the next compaction etcd
+// walks over all that ever were in a range: a lock would get slower with each use.
 type Space string
 
 // The endings of keys beside a grant.
@@ -81,17 +86,19 @@ func NewSpace(namespace string) Space { return Space(Escape(namespace) + "|") }
 // All is the prefix of every key.
 func (s Space) All() string { return string(s) }
 
-// Held is the prefix of the grants of a name, Line that of its claims in line.
-func (s Space) Held(name string) string { return s.HeldFrom() + Escape(name) + "|" }
+// Locks is the prefix of the keys of all locks.
+func (s Space) Locks() string { return string(s) + "lock|" }
+
+// Lock is the prefix of all keys of a name.
+func (s Space) Lock(name string) string { return s.Locks() + Escape(name) + "|" }
+
+// Held is the prefix of the grants of a name.
+func (s Space) Held(name string) string { return s.Lock(name) + heldPart }
 
 // Line is the prefix of a name's claims in line.
-func (s Space) Line(name string) string { return s.LineFrom() + Escape(name) + "|" }
+func (s Space) Line(name string) string { return s.Lock(name) + linePart }
 
-// HeldFrom and LineFrom are the prefixes over all names.
-func (s Space) HeldFrom() string { return string(s) + "held|" }
-
-// LineFrom is the prefix of all claims in line.
-func (s Space) LineFrom() string { return string(s) + "line|" }
+const heldPart, linePart = "held|", "line|"
 
 // Limit is the key of a stored limit.
 func (s Space) Limit(name string) string { return string(s) + "limit|" + Escape(name) + "|" }
@@ -99,27 +106,32 @@ func (s Space) Limit(name string) string { return string(s) + "limit|" + Escape(
 // Session is the key of a session.
 func (s Space) Session(id driver.SessionID) string { return string(s) + "session|" + id.String() }
 
-// Wakes is the prefix of the pushes to a session.
-func (s Space) Wakes(id driver.SessionID) string { return string(s) + "wake|" + id.String() + "|" }
+// Wake is the key of the pushes to a session.
+func (s Space) Wake(id driver.SessionID) string { return string(s) + "wake|" + id.String() }
 
-// Broken is the prefix of a session's broken claims.
-func (s Space) Broken(id driver.SessionID) string { return string(s) + "broken|" + id.String() + "|" }
-
-// Gone is the prefix of a session's claims that must not be granted.
-func (s Space) Gone(id driver.SessionID) string { return string(s) + "gone|" + id.String() + "|" }
-
-// Keys are the keys of one claim.
-type Keys struct {
-	Held, Line, Wake, Gone, Broken string
+// HeldOf is the prefix of a session's grants of a name.
+func (s Space) HeldOf(name string, id driver.SessionID) string {
+	return s.Held(name) + id.String() + "."
 }
 
-// Claim returns the keys of a claim.
-func (s Space) Claim(name string, id driver.ClaimID) Keys {
-	seq := strconv.FormatUint(id.Seq, 10)
-	return Keys{
-		Held: s.Held(name) + id.String(), Line: s.Line(name) + id.String(),
-		Wake: s.Wakes(id.Session) + seq, Gone: s.Gone(id.Session) + seq, Broken: s.Broken(id.Session) + seq,
-	}
+// LineOf is the prefix of a session's claims in line for a name.
+func (s Space) LineOf(name string, id driver.SessionID) string {
+	return s.Line(name) + id.String() + "."
+}
+
+// AllBroken is the prefix of a session's broken claims.
+func (s Space) AllBroken(id driver.SessionID) string {
+	return string(s) + "broken|" + id.String() + "|"
+}
+
+// Broken is the key that tells of a broken grant.
+func (s Space) Broken(id driver.ClaimID) string {
+	return s.AllBroken(id.Session) + strconv.FormatUint(id.Seq, 10)
+}
+
+// Gone is the key that keeps a claim from being granted.
+func (s Space) Gone(id driver.ClaimID) string {
+	return string(s) + "gone|" + id.Session.String() + "|" + strconv.FormatUint(id.Seq, 10)
 }
 
 // End returns the key after all keys with the prefix.
@@ -134,26 +146,42 @@ func End(prefix string) string {
 	return "\x00" // to the end of the key space
 }
 
-// ParseClaim takes a key under prefix apart: the name in its escaped form, the
-// claim and the ending.
-func ParseClaim(key, prefix string) (name string, id driver.ClaimID, end string, err error) {
-	rest, ok := strings.CutPrefix(key, prefix)
-	bar := strings.LastIndexByte(rest, '|')
+// Parsed is a key of a lock.
+type Parsed struct {
+	Name    string // as it stands in the key, with the bar at its end
+	InLine  bool
+	Session driver.SessionID
+	Slot    int
+	End     string // "", or one of the endings
+}
+
+// Parse takes a key of a lock apart.
+func (s Space) Parse(key string) (p Parsed, err error) {
+	rest, ok := strings.CutPrefix(key, s.Locks())
+	bar := strings.IndexByte(rest, '|')
 	if !ok || bar < 0 {
-		return "", id, "", fmt.Errorf("%q is no key of a claim", key)
+		return p, fmt.Errorf("%q is no key of a lock", key)
 	}
-	name, rest = rest[:bar], rest[bar+1:]
+	p.Name, rest = rest[:bar+1], rest[bar+1:]
+	if rest, p.InLine = strings.CutPrefix(rest, linePart); !p.InLine {
+		if rest, ok = strings.CutPrefix(rest, heldPart); !ok {
+			return p, fmt.Errorf("%q is neither held nor in line", key)
+		}
+	}
 	if plus := strings.IndexByte(rest, '+'); plus >= 0 {
-		rest, end = rest[:plus], rest[plus:]
+		rest, p.End = rest[:plus], rest[plus:]
 	}
-	session, seq, ok := strings.Cut(rest, ":")
+	session, slot, ok := strings.Cut(rest, ".")
 	b, err := hex.DecodeString(session)
-	if err == nil && (!ok || len(b) != len(id.Session)) {
+	if err == nil && (!ok || len(b) != len(p.Session)) {
 		err = fmt.Errorf("%q names no claim", key)
 	}
 	if err == nil {
-		copy(id.Session[:], b)
-		id.Seq, err = strconv.ParseUint(seq, 10, 64)
+		copy(p.Session[:], b)
+		p.Slot, err = strconv.Atoi(slot)
 	}
-	return name, id, end, err
+	return p, err
 }
+
+// Plain returns the name itself.
+func (p *Parsed) Plain() (string, error) { return Unescape(strings.TrimSuffix(p.Name, "|")) }

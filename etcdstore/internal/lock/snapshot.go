@@ -2,11 +2,16 @@
 
 package lock
 
-import "github.com/fencelock/fencelock/driver"
+import (
+	"slices"
+
+	"github.com/fencelock/fencelock/driver"
+)
 
 // Grant is what the keys of one granted claim add up to.
 type Grant struct {
-	ID driver.ClaimID
+	ID   driver.ClaimID
+	Slot int
 	// Main is the grant itself; nil if only what it leaves behind is there.
 	Main *Entry
 	// Max is there while a MaxHold is not over.
@@ -75,6 +80,20 @@ func (s *Snapshot) Find(id driver.ClaimID) *Grant {
 	return nil
 }
 
+// FreeSlot returns the lowest slot of a session that neither the grants that are
+// seen nor those in taken use. One that is given up in the same transaction counts
+// as used: a transaction cannot delete and write one key.
+func (s *Snapshot) FreeSlot(id driver.SessionID, taken []int) int {
+	for slot := 0; ; slot++ {
+		used := slices.Contains(taken, slot) || slices.ContainsFunc(s.Held, func(g *Grant) bool {
+			return g.ID.Session == id && g.Slot == slot
+		})
+		if !used {
+			return slot
+		}
+	}
+}
+
 // InLine returns the place of a claim among those of the line that are seen, -1
 // if it is not among them.
 func (s *Snapshot) InLine(id driver.ClaimID) int {
@@ -88,11 +107,12 @@ func (s *Snapshot) InLine(id driver.ClaimID) int {
 
 // AddHeld adds one key of the held range.
 func (s *Snapshot) AddHeld(e *Entry, end string) {
-	g := s.Find(e.ID)
-	if g == nil {
-		g = &Grant{ID: e.ID}
-		s.Held = append(s.Held, g)
+	i := slices.IndexFunc(s.Held, func(g *Grant) bool { return g.ID.Session == e.ID.Session && g.Slot == e.Slot })
+	if i < 0 {
+		i = len(s.Held)
+		s.Held = append(s.Held, &Grant{ID: e.ID, Slot: e.Slot})
 	}
+	g := s.Held[i]
 	switch end {
 	case "":
 		g.Main = e
@@ -131,7 +151,7 @@ func (s *Snapshot) Without(g *Grant) *Snapshot {
 func (s *Snapshot) WithoutHeld(g *Grant, keeps ...*Entry) *Snapshot {
 	c := s.Without(g)
 	if left := append(append([]*Entry(nil), g.Keeps...), keeps...); len(left) > 0 {
-		c.Held = append(c.Held, &Grant{ID: g.ID, Keeps: left})
+		c.Held = append(c.Held, &Grant{ID: g.ID, Slot: g.Slot, Keeps: left})
 	}
 	return c
 }
