@@ -204,8 +204,13 @@ func (a *attempt) granted(ctx context.Context, token driver.Token, hold int64) (
 	return out, err
 }
 
-// maxContended bounds what a session remembers of contended names.
-const maxContended = 1024
+const (
+	// maxContended bounds what a session remembers of contended names.
+	maxContended = 1024
+	// calm is how often a lock is given back with nobody in line before its name
+	// counts as free again.
+	calm = 16
+)
 
 // contend remembers that somebody waits for a name: the next attempt then comes into
 // line in the same round trip.
@@ -215,14 +220,14 @@ func (se *session) contend(name string) {
 	if len(se.busy) >= maxContended {
 		clear(se.busy)
 	}
-	se.busy[name] = true
+	se.busy[name] = calm
 }
 
 // contended says whether a name is thought to be contended.
 func (se *session) contended(name string) bool {
 	se.mu.Lock()
 	defer se.mu.Unlock()
-	return se.busy[name]
+	return se.busy[name] > 0
 }
 
 // holds notes where a claim's grant is, so that its withdrawal need not look. It is

@@ -99,7 +99,9 @@ func (se *session) forget(seq uint64, name string, alone bool) {
 	defer se.mu.Unlock()
 	delete(se.waits, seq)
 	delete(se.grants, seq)
-	if alone {
+	if n := se.busy[name]; alone && n > 1 {
+		se.busy[name] = n - 1
+	} else if alone {
 		delete(se.busy, name)
 	}
 }

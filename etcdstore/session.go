@@ -33,7 +33,7 @@ type session struct {
 	ended   chan struct{} // closed with it
 	waits   map[uint64]*waiting
 	grants  map[uint64]place // of claims that were granted at once
-	busy    map[string]bool  // names that somebody waited for lately
+	busy    map[string]int   // names that somebody waited for lately
 	pushes  *pushes
 	touched map[uint64]bool // claims attempted since a resumed session was opened
 }
@@ -62,7 +62,7 @@ func (s *Store) open(ctx context.Context, req driver.OpenRequest) (*session, dri
 	if err := before(ctx); err != nil {
 		return nil, driver.Life{}, err
 	}
-	se := &session{s: s, id: req.ID, lease: leaseOf(req.ID), ended: make(chan struct{}), waits: map[uint64]*waiting{}, grants: map[uint64]place{}, busy: map[string]bool{}}
+	se := &session{s: s, id: req.ID, lease: leaseOf(req.ID), ended: make(chan struct{}), waits: map[uint64]*waiting{}, grants: map[uint64]place{}, busy: map[string]int{}}
 	ttl, err := s.grantLease(ctx, se.lease, seconds(req.TTL))
 	if leaseThere(err) {
 		se.resumed = true
