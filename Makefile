@@ -4,10 +4,10 @@ PACKAGES  = $(MODULES:%=%/...)
 SEEDS    ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint sim zoo million figures rehearse ci
+.PHONY: help test race lint sim zoo million figures figures-engines rehearse ci
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## run all tests of all modules; those that need a server skip without it
 	go test $(PACKAGES)
@@ -31,6 +31,9 @@ million: ## a million leases in one process
 
 figures: ## measure what the documents claim
 	go run ./internal/figures
+
+figures-engines: ## measure the stores beside their engines' own recipes; needs the servers
+	go run ./etcdstore/internal/compare
 
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
 	go run ./internal/rehearse

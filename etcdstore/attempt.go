@@ -83,10 +83,16 @@ func (a *attempt) decide(v *view) (*step, error) {
 		return &step{after: v.Snapshot}, nil
 	}
 	if v.Whole() {
-		if after := v.WithLast(a.entry); promotes(after.Settle(), a.claim) {
-			// That the session lives follows from its lease, on which the grant is
-			// put, and the plan compares that nothing came since.
-			st := &step{after: after, ifs: a.fresh(v)[1:2], lean: v.lean}
+		after := v.WithLast(a.entry)
+		if plan := after.Settle(); promotes(plan, a.claim) {
+			st := &step{after: after, plan: plan, lean: v.lean}
+			if plan.Tail {
+				// That the session lives follows from its lease, on which the grant
+				// is put, and the plan compares that nothing at all came since.
+				st.ifs = []clientv3.Cmp{absent(a.se.s.keys.Gone(a.claim))}
+			} else {
+				st.ifs = a.fresh(v)
+			}
 			if a.c.Queue && !v.lean {
 				enqueue := clientv3.OpTxn(a.fresh(v), []clientv3.Op{a.enqueue(v)}, nil)
 				st.enqueue = &enqueue

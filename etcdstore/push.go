@@ -127,6 +127,12 @@ var errWatch = errors.New("the watch ended")
 
 // listen returns the session's watch, opened if there was none.
 func (se *session) listen(ctx context.Context) (*pushes, error) {
+	select { // one at a time
+	case se.opening <- struct{}{}:
+		defer func() { <-se.opening }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	se.mu.Lock()
 	p := se.pushes
 	se.mu.Unlock()
@@ -157,9 +163,6 @@ func (se *session) listen(ctx context.Context) (*pushes, error) {
 	if se.closed {
 		cancel()
 		return nil, driver.ErrGone
-	}
-	if old := se.pushes; old != nil {
-		old.cancel() // a second one that began at the same time, or one that failed
 	}
 	se.pushes = p
 	go se.receive(p, events)

@@ -35,6 +35,7 @@ type session struct {
 	grants  map[uint64]place // of claims that were granted at once
 	busy    map[string]int   // names that somebody waited for lately
 	pushes  *pushes
+	opening chan struct{}   // full while a watch is opened
 	touched map[uint64]bool // claims attempted since a resumed session was opened
 }
 
@@ -43,6 +44,11 @@ type session struct {
 func leaseOf(id driver.SessionID) int64 {
 	n := int64(binary.BigEndian.Uint64(id[:8]) &^ (1 << 63))
 	return max(n, 1) // 0 would let etcd choose
+}
+
+func newSession(s *Store, id driver.SessionID) *session {
+	return &session{s: s, id: id, lease: leaseOf(id), ended: make(chan struct{}), opening: make(chan struct{}, 1),
+		waits: map[uint64]*waiting{}, grants: map[uint64]place{}, busy: map[string]int{}}
 }
 
 // Open implements driver.Store.
@@ -62,7 +68,7 @@ func (s *Store) open(ctx context.Context, req driver.OpenRequest) (*session, dri
 	if err := before(ctx); err != nil {
 		return nil, driver.Life{}, err
 	}
-	se := &session{s: s, id: req.ID, lease: leaseOf(req.ID), ended: make(chan struct{}), waits: map[uint64]*waiting{}, grants: map[uint64]place{}, busy: map[string]int{}}
+	se := newSession(s, req.ID)
 	ttl, err := s.grantLease(ctx, se.lease, seconds(req.TTL))
 	if leaseThere(err) {
 		se.resumed = true

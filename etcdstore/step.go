@@ -29,7 +29,7 @@ type step struct {
 	// what is true instead. Requests travel through the log of every member, so
 	// what is not asked for is not paid for.
 	lean  bool
-	plan  *lock.Plan
+	plan  *lock.Plan // of after; made if it is nil
 	holds map[driver.ClaimID]holdKeys
 	keeps bool // its own changes use the lease of a hold
 }
@@ -77,7 +77,9 @@ func (s *Store) run(ctx context.Context, t target, guess *view, decide operation
 		if st == nil {
 			return &done{view: v}, nil
 		}
-		st.plan = st.after.Settle()
+		if st.plan == nil {
+			st.plan = st.after.Settle()
+		}
 		if st.plan.Again {
 			limit = lock.MaxPromote
 		}

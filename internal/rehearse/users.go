@@ -35,6 +35,11 @@ func users(mods []*module) []user {
 
 // clients are the modules that a store may link into a program.
 var clients = map[string][]string{
+	"etcdstore": {"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3", "go.etcd.io/etcd/client/v3",
+		"github.com/coreos/go-semver", "github.com/coreos/go-systemd/v22", "github.com/golang/protobuf",
+		"github.com/grpc-ecosystem/grpc-gateway/v2", "go.uber.org/multierr", "go.uber.org/zap",
+		"golang.org/x/net", "golang.org/x/sys", "golang.org/x/text", "google.golang.org/genproto/googleapis/api",
+		"google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"},
 	"redisstore": {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
 }
 

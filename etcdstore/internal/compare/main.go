@@ -46,7 +46,7 @@ func run(ctx context.Context) error {
 		fmt.Printf("figure %s %.2f %s%v\n", name, value, rel, goal)
 		missed = missed || !met
 	}
-	alone, err := race(ctx, cluster, 1, 9, 500*time.Millisecond)
+	alone, err := alternate(ctx, cluster, 1500)
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,36 @@ func race(ctx context.Context, cluster *etcdtest.Cluster, sessions, repetitions 
 	return result{median(r.native), median(r.ours), median(r.ratio)}, nil
 }
 
+// alternate lets one session of either kind have its lock in turns, and compares the
+// medians of the times that takes: what else the machine does is the same for both.
+func alternate(ctx context.Context, cluster *etcdtest.Cluster, times int) (result, error) {
+	native, endNative, err := natives(ctx, cluster, 1)
+	defer endNative()
+	if err != nil {
+		return result{}, err
+	}
+	ours, endOurs, err := own(ctx, cluster, 1)
+	defer endOurs()
+	if err != nil {
+		return result{}, err
+	}
+	ctx = context.WithValue(ctx, insideKey{}, new(atomic.Int64))
+	var took [2][]float64
+	for i := -times / 10; i < times; i++ {
+		for kind, l := range []locker{native[0], ours[0]} {
+			start := time.Now()
+			if err := l(ctx); err != nil {
+				return result{}, err
+			}
+			if i >= 0 { // before that it only warms up
+				took[kind] = append(took[kind], time.Since(start).Seconds())
+			}
+		}
+	}
+	a, b := median(took[0]), median(took[1])
+	return result{1 / a, 1 / b, a / b}, nil
+}
+
 // rate counts how often a second the lock was had.
 func rate(ctx context.Context, lockers []locker, each time.Duration) (float64, error) {
 	var n, inside atomic.Int64
