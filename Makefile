@@ -4,7 +4,7 @@ PACKAGES  = $(MODULES:%=%/...)
 SEEDS    ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: $(shell awk -F: '/^[a-z-]+:.*\#\# / { print $$1 }' $(MAKEFILE_LIST))
+.PHONY: $(shell awk -F: '/^[a-z-]+:/ { print $$1 }' $(MAKEFILE_LIST))
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
