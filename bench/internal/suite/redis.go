@@ -13,7 +13,7 @@ import (
 // Redis is the suite of redisstore and of the libraries that lock with Redis.
 var Redis = &Suite{
 	Name: "redis", Start: engine.StartRedis,
-	Parts: []*Part{redisUncontended, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames},
+	Parts: []*Part{redisUncontended, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames, redisManyNames},
 }
 
 var redisUncontended = &Part{
@@ -143,13 +143,24 @@ var redisHolding = &Part{
 	},
 }
 
+const namesText = "Sixteen goroutines lock and unlock names that were never used before, while another process holds so many others. " +
+	"What is left behind is the growth of the server's memory in a repetition."
+
+var namesMetrics = []string{Usec, Rate, P50, P99, LeftBytes}
+
 var redisNames = &Part{
 	Name: "names", Title: "More and more names",
-	Text: "Sixteen goroutines lock and unlock names that were never used before, while another process holds so many others. " +
-		"What is left behind is the growth of the server's memory in a repetition.",
-	Metrics: []string{Usec, Rate, P50, P99, LeftBytes},
-	Chart:   Chart{Metric: Usec, X: "names held"},
+	Text: namesText, Metrics: namesMetrics, Chart: Chart{Metric: Usec, X: "names held"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
 		return e.GrowNames(ctx, candidate.FencelockRueidis, []int{1, 10_000, 1_000_000})
+	},
+}
+
+// redisManyNames needs some gigabytes and minutes.
+var redisManyNames = &Part{
+	Name: "names-10m", Title: "Ten million names", Long: true,
+	Text: namesText, Metrics: namesMetrics, Chart: Chart{Metric: Usec, X: "names held"},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		return e.GrowNames(ctx, candidate.FencelockRueidis, []int{1, 10_000_000})
 	},
 }
