@@ -44,6 +44,8 @@ var colours = map[string]color.RGBA{
 	"redsync-tuned":     {0x2e, 0x8b, 0x6f, 0xff},
 	"redislock":         {0x9c, 0x5b, 0xc4, 0xff},
 	"redislock-tuned":   {0xc0, 0x6a, 0xa8, 0xff},
+	"redisson":          {0xb0, 0x8d, 0x00, 0xff},
+	"redisson-fair":     {0x9c, 0x6b, 0x4a, 0xff},
 }
 
 // colourOf is grey for a candidate that has no colour yet.
@@ -57,7 +59,7 @@ func colourOf(name string) color.RGBA {
 // bare says whether a candidate is what others are compared with.
 func bare(name string) bool {
 	c, err := candidate.Named(name)
-	return err == nil && c.Bare == ""
+	return err == nil && !c.Waits
 }
 
 const (

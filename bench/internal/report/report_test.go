@@ -51,6 +51,11 @@ func TestRows(t *testing.T) {
 			t.Errorf("row %d: %q, want %q", i, rows[i], want)
 		}
 	}
+	p.Cells = append(p.Cells, &suite.Cell{Case: "1024 goroutines", Candidate: "redislock", Failed: "out of luck"})
+	failed := Rows(p.Cells, p.part.Metrics, p.ratio())[6]
+	if want := []string{"1024 goroutines", "redislock", "", "", "", "failed: out of luck"}; !slices.Equal(failed, want) {
+		t.Errorf("a failed one: %q, want %q", failed, want)
+	}
 	if got := rows[5][2]; got != "2" {
 		t.Errorf("ratio of the last row: %q, want 2", got)
 	}
