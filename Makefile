@@ -4,7 +4,7 @@ PACKAGES  = $(MODULES:%=%/...)
 SEEDS    ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint sim zoo million figures figures-redis bench-quick rehearse ci
+.PHONY: help test race lint sim zoo million figures figures-redis figures-fence bench-quick story rehearse ci
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,12 @@ figures: ## measure what the documents claim
 
 figures-redis: ## measure what is promised of redisstore; needs redis-server
 	go run ./bench -figures redis
+
+figures-fence: ## prove the guards on real servers, and refuse wrong ones
+	go run ./internal/fencefigures
+
+story: ## two workers, one of them stopped while it holds the lock; without a guard, and with one
+	go run ./fenceproof/story
 
 bench-quick: ## compare with the bare engine and others in a minute; fails below bench/floors.txt
 	go run ./bench -quick

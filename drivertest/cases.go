@@ -28,7 +28,7 @@ type Case struct {
 func Cases() []Case {
 	groups := [][]spec{
 		sessionCases, ownershipCases, sharingCases, nameCases, tokenCases, lineCases,
-		waitingCases, limitCases, holdCases, unknownCases, engineCases,
+		floorCases, waitingCases, limitCases, holdCases, unknownCases, engineCases,
 		memoryCases, reclaimCases, dropCases, inspectCases, breakCases,
 	}
 	byClause := map[string][]spec{}
@@ -89,6 +89,7 @@ var (
 	sharing = need{"Caps.Shared", func(_ *Harness, c driver.Caps) bool { return c.Shared }}
 	reentry = need{"Caps.Reentry", func(_ *Harness, c driver.Caps) bool { return c.Reentry }}
 	holds   = need{"Caps.Hold", func(_ *Harness, c driver.Caps) bool { return c.Hold }}
+	floor   = need{"Caps.Floor", func(_ *Harness, c driver.Caps) bool { return c.Floor }}
 	listing = need{"Caps.Listing", func(_ *Harness, c driver.Caps) bool { return c.Listing }}
 	grace   = need{"Caps.Grace", func(_ *Harness, c driver.Caps) bool { return c.Grace }}
 	noGrace = need{"a store without Caps.Grace", func(_ *Harness, c driver.Caps) bool { return !c.Grace }}

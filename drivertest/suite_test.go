@@ -155,7 +155,7 @@ func TestSkippedIsCountedWithReasons(t *testing.T) {
 func TestClaimedCapabilityIsNotSkipped(t *testing.T) {
 	caps := driver.Caps{
 		Fencing: driver.Strict, Grace: true, Queue: true, Push: true, Shared: true,
-		Reentry: true, Hold: true, Listing: true, MinTTL: 2, MaxTTL: 1 << 40,
+		Reentry: true, Hold: true, Floor: true, Listing: true, MinTTL: 2, MaxTTL: 1 << 40,
 	}
 	h := hollowHarness(caps)
 	h.Forget = func() error { return nil }

@@ -38,11 +38,7 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, grace bool) {
 	if err := p.become(t.Context(), nil); err != nil {
 		t.Fatalf("flush: %v", err)
 	}
-	if p.proven = rapid.Bool().Draw(t, "proven"); p.proven {
-		if err := p.subscribe(t.Context()); err != nil {
-			t.Fatalf("subscribe: %v", err)
-		}
-	}
+	p.proven = rapid.Bool().Draw(t, "proven")
 	store := newStore(t, client, grace)
 	w := newWorld(t, p, store, &memstore.Options{Grace: grace})
 	if grace { // a server that nobody used begins with a grace, the model does not
@@ -157,6 +153,7 @@ func (m *machine) attempt(t *rapid.T) {
 	p := m.w.procs[i]
 	p.seq++
 	c := &driver.Claim{Seq: p.seq, Name: m.name(t), Terms: m.terms(t), Queue: rapid.Bool().Draw(t, "queue")}
+	m.vote(t, c)
 	c.Terms.Record.Reason = fmt.Sprintf("claim %d of p%d", c.Seq, i)
 	if m.w.p.now.Before(p.end) {
 		p.claims = append(p.claims, c)
@@ -192,7 +189,17 @@ func (m *machine) terms(t *rapid.T) *driver.Terms {
 	return terms
 }
 
-func (m *machine) again(t *rapid.T) { m.w.attempt(m.claim(t, any1)) }
+// vote makes some attempts those of a quorum.
+func (m *machine) vote(t *rapid.T, c *driver.Claim) {
+	c.Floor = driver.Token(rapid.SampledFrom([]int{0, 0, 0, 1, 5}).Draw(t, "floor"))
+	c.Lift = c.Floor > 0 && rapid.Bool().Draw(t, "lift")
+}
+
+func (m *machine) again(t *rapid.T) {
+	i, c := m.claim(t, any1)
+	m.vote(t, c)
+	m.w.attempt(i, c)
+}
 
 // downgrade asks for a grant again, with shared terms.
 func (m *machine) downgrade(t *rapid.T) {

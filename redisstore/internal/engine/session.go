@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -18,35 +19,46 @@ import (
 type session struct {
 	store       *Store
 	shard       string
-	id          driver.SessionID
 	sid         string // the id as bytes: the shortest name of it
 	ttl         time.Duration
 	incarnation string
-	runID       string // of the server's life it was opened in
-	epoch       int64  // when it was opened, by the store
-	marker      string // of the bucket, as it was then
-	graceEnd    string // in ms, by the store
+	epoch       int64           // when it was opened, by the store
+	graceEnd    string          // in ms, by the store
+	ctx         context.Context // ends when it is closed or known to be over
+	cancel      context.CancelFunc
+	life        life
 	pushes      pushes
 	fold        fold
+	sweeper     sweeper
 
 	mu     sync.Mutex
 	claims map[uint64]string // those that may be in the store, for Close
 }
 
 func (s *session) call(ctx context.Context, script *Script, own ...string) ([]any, error) {
-	reply, err := s.store.call(ctx, script, s.shard, s.incarnation, s.pushes.proof(), append([]string{s.sid}, own...)...)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, err)
+	}
+	reply, err := s.life.call(ctx, s.store.client, script, s.store.args(s.shard, s.incarnation, append([]string{s.sid}, own...)))
+	if err == nil {
+		err = verdict(reply)
+	}
 	s.pushes.heard(err)
 	return reply, err
 }
 
 // KeepAlive implements driver.Session.
 func (s *session) KeepAlive(ctx context.Context) (driver.Life, error) {
-	reply, err := s.call(ctx, keepAliveScript)
+	reply, err := s.call(ctx, keepAliveScript, glance)
 	if err != nil {
 		return driver.Life{}, err
 	}
 	r := reader{reply[1:]}
-	return driver.Life{TTL: s.ttl, Broken: r.broken()}, r.err()
+	life := driver.Life{TTL: s.ttl, Broken: r.broken(), Clock: r.clock()}
+	if r.number() == 1 {
+		s.sweeper.sweep()
+	}
+	return life, r.err()
 }
 
 // terms are the arguments that describe what a claim asks for.
@@ -65,35 +77,42 @@ func terms(c *driver.Claim) ([]string, error) {
 // Attempt implements driver.Session.
 func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	s.note(c.Seq, c.Name)
-	if c.Queue {
-		s.pushes.looks(c.Seq)
+	gaps := s.pushes.gaps.Load()
+	out, err := s.attempt(ctx, c)
+	if out.State == driver.Queued {
+		s.pushes.looks(c.Seq, gaps)
 	}
-	reply, err := s.attempt(ctx, c)
-	if err != nil {
-		return driver.Outcome{}, err
-	}
-	out, err := outcome(reply)
-	if out.State == driver.Busy || out.State == driver.Absent {
+	if err == nil && (out.State == driver.Busy || out.State == driver.Absent) {
 		s.forget(c.Seq)
 	}
 	return out, err
 }
 
 // attempt sends the claim: folded with others if it is simple.
-func (s *session) attempt(ctx context.Context, c *driver.Claim) ([]any, error) {
-	if simple(c.Terms) {
+func (s *session) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	if simple(c.Terms) && !c.Lift {
 		return s.fold.attempt(ctx, c)
 	}
 	args, err := terms(c)
 	if err != nil {
-		return nil, err
+		return driver.Outcome{}, err
 	}
-	queue := "0"
-	if c.Queue {
-		queue = "1"
+	reply, err := s.call(ctx, attemptScript, append(args, flag(c.Queue), counter(c.Floor), flag(c.Lift))...)
+	if err != nil {
+		return driver.Outcome{}, err
 	}
-	return s.call(ctx, attemptScript, append(args, queue)...)
+	return outcome(reply)
 }
+
+func flag(set bool) string {
+	if set {
+		return "1"
+	}
+	return "0"
+}
+
+// counter is a token as the scripts count.
+func counter(t driver.Token) string { return strconv.FormatInt(int64(t)/driver.TokenStep, 10) }
 
 func outcome(reply []any) (driver.Outcome, error) {
 	r := reader{reply}
@@ -102,6 +121,13 @@ func outcome(reply []any) (driver.Outcome, error) {
 		return driver.Outcome{State: driver.Granted, Token: r.token(), Remaining: r.millis()}, r.err()
 	case "ABSENT":
 		return driver.Outcome{State: driver.Absent}, nil
+	case "WAITING":
+		out := driver.Outcome{State: driver.Queued, Place: int(r.number())}
+		h := driver.Holder{EndsIn: r.millis(), Age: r.millis()}
+		expand(&h, r.text())
+		out.Holders = []driver.Holder{h}
+		out.LookAfter = h.EndsIn + time.Duration(min(out.Place, 8))*250*time.Millisecond // as in attempt.lua
+		return out, r.err()
 	}
 	out := driver.Outcome{State: driver.Busy}
 	if reply[0] == "QUEUED" {
@@ -113,6 +139,7 @@ func outcome(reply []any) (driver.Outcome, error) {
 	for _, h := range r.list() {
 		out.Holders = append(out.Holders, holder(h))
 	}
+	out.Token = r.token()
 	return out, r.err()
 }
 
@@ -133,7 +160,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 			}
 		case <-ctx.Done():
 			return driver.Outcome{}, fmt.Errorf("redisstore: await: %w", ctx.Err())
-		case <-s.pushes.ctx.Done():
+		case <-s.ctx.Done():
 			return driver.Outcome{}, s.pushes.why()
 		}
 	}
@@ -141,46 +168,59 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 
 // Withdraw implements driver.Session.
 func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	var reply []any
-	var err error
-	if w.Bury || w.KeepFor > 0 {
-		bury := "0"
-		if w.Bury {
-			bury = "1"
-		}
-		reply, err = s.call(ctx, withdrawScript, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), bury)
-	} else {
-		reply, err = s.fold.withdraw(ctx, w)
+	found, err := s.withdraw(ctx, w)
+	if err == nil && !w.Bury { // its mark is left for Close to remove
+		s.forget(w.Seq)
 	}
+	return found, err
+}
+
+func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	if !w.Bury && w.KeepFor == 0 {
+		return s.fold.withdraw(ctx, w)
+	}
+	reply, err := s.call(ctx, withdrawScript, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Bury))
 	if err != nil {
 		return driver.WasAbsent, err
 	}
-	if !w.Bury { // its mark is left for Close to remove
-		s.forget(w.Seq)
-	}
+	return removed(reply)
+}
+
+func removed(reply []any) (driver.Removed, error) {
 	r := reader{reply[1:]}
 	return driver.Removed(r.number()), r.err()
 }
 
 // Reclaim implements driver.Session.
 func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
-	kept := make([]bool, len(held))
-	for i, h := range held {
-		args, err := terms(&h.Claim)
-		if err != nil {
-			return nil, err
+	kept := make([]bool, 0, len(held))
+	for part := range slices.Chunk(held, maxReclaimed) {
+		var args []string
+		for _, h := range part {
+			own, err := terms(&h.Claim)
+			if err != nil {
+				return nil, err
+			}
+			args = append(append(args, own...), counter(h.Token))
 		}
-		reply, err := s.call(ctx, reclaimScript, append(args, strconv.FormatInt(int64(h.Token)/driver.TokenStep, 10))...)
+		reply, err := s.call(ctx, reclaimScript, args...)
 		if err != nil {
 			return nil, err
 		}
 		r := reader{reply[1:]}
-		if kept[i] = r.number() == 1; kept[i] {
-			s.note(h.Claim.Seq, h.Claim.Name)
+		for _, h := range part {
+			yes := r.number() == 1
+			if yes {
+				s.note(h.Claim.Seq, h.Claim.Name)
+			}
+			kept = append(kept, yes)
+		}
+		if err := r.err(); err != nil {
+			return nil, errors.Join(driver.ErrUnknown, err)
 		}
 	}
 	if last {
-		if _, err := s.call(ctx, reclaimScript, "0", ""); err != nil {
+		if _, err := s.call(ctx, reclaimScript); err != nil {
 			return nil, err
 		}
 	}
@@ -190,25 +230,30 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 // Close implements driver.Session: it ends the session, then removes what it may
 // have had, so that nobody has to find out by looking.
 func (s *session) Close(ctx context.Context) error {
-	s.pushes.stop()
+	s.cancel()
 	s.mu.Lock()
 	claims := s.claims
 	s.claims = nil
 	s.mu.Unlock()
-	if len(claims) == 0 {
-		claims = map[uint64]string{0: ""}
-	}
+	var rest []string
 	for seq, name := range claims {
-		_, err := s.call(ctx, closeScript, strconv.FormatUint(seq, 10), name)
+		rest = append(rest, strconv.FormatUint(seq, 10), name)
+	}
+	for {
+		n := min(len(rest), 2*maxClosed)
+		_, err := s.call(ctx, closeScript, rest[:n]...)
 		if errors.Is(err, driver.ErrForgotten) {
 			return nil // it ended with the memory
 		}
-		if err != nil {
+		if rest = rest[n:]; err != nil || len(rest) == 0 {
 			return err
 		}
 	}
-	return nil
 }
+
+// maxClosed and maxReclaimed are how many claims one call ends or puts back: well
+// below a millisecond of the server.
+const maxClosed, maxReclaimed = 100, 50
 
 func (s *session) note(seq uint64, name string) {
 	s.mu.Lock()

@@ -40,14 +40,14 @@ type Store struct {
 	// settings are agreed by all clients of a namespace, through the marker.
 	settings string
 	publish  string
-	numsub   string
+	grace    string // in ms
 }
 
 var _ driver.Store = (*Store)(nil)
 
 // New returns a store. It does no I/O.
 func New(client Client, opts *Options) (*Store, error) {
-	s := &Store{client: client, publish: "PUBLISH", numsub: "NUMSUB"}
+	s := &Store{client: client, publish: "PUBLISH", grace: "0"}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -67,7 +67,10 @@ func New(client Client, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("redisstore: MaxTTL is %v and Buckets %d; they must be at least %v and 1", s.opts.MaxTTL, s.opts.Buckets, minTTL)
 	}
 	if client.Sharded() {
-		s.publish, s.numsub = "SPUBLISH", "SHARDNUMSUB"
+		s.publish = "SPUBLISH"
+	}
+	if s.opts.Grace {
+		s.grace = ms(s.opts.MaxTTL)
 	}
 	s.settings = fmt.Sprintf("v1 buckets=%d maxttl=%s grace=%t", s.opts.Buckets, s.opts.MaxTTL, s.opts.Grace)
 	return s, nil
@@ -77,7 +80,7 @@ func New(client Client, opts *Options) (*Store, error) {
 func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
 		Engine: "redis", Fencing: driver.Strict, Durability: driver.Volatile, Grace: s.opts.Grace,
-		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true,
+		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
 		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL,
 	}
 	if !s.opts.Grace {
@@ -102,25 +105,22 @@ func (s *Store) bucket(shard string) string {
 }
 
 // call runs a script in a shard. own are the arguments after the common ones.
-func (s *Store) call(ctx context.Context, script *Script, shard, incarnation string, p proof, own ...string) ([]any, error) {
+func (s *Store) call(ctx context.Context, script *Script, shard, incarnation string, own ...string) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, err)
 	}
-	grace := "0"
-	if s.opts.Grace {
-		grace = ms(s.opts.MaxTTL)
-	}
-	args := make([]string, 0, 8+len(own))
-	args = append(args, s.settings, incarnation, s.bucket(shard)+":p:", s.publish, grace, p.channel, p.runID, s.numsub)
-	args = append(args, own...)
-	reply, err := s.client.Eval(ctx, script, []string{s.bucket(shard)}, args)
+	reply, err := s.client.Eval(ctx, script, []string{s.bucket(shard)}, s.args(shard, incarnation, own))
 	if err != nil {
 		return nil, err
 	}
-	if script == foldScript {
-		return reply, nil // a verdict for each of its operations
-	}
 	return reply, verdict(reply)
+}
+
+// args are the arguments of all scripts but fold.lua.
+func (s *Store) args(shard, incarnation string, own []string) []string {
+	args := make([]string, 0, 5+len(own))
+	args = append(args, s.settings, incarnation, s.bucket(shard)+":p:", s.publish, s.grace)
+	return append(args, own...)
 }
 
 // Open implements driver.Store.
@@ -129,42 +129,63 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		return nil, driver.Life{}, fmt.Errorf("redisstore: TTL %v is not within %v and %v (Options.MaxTTL): %w",
 			req.TTL, minTTL, s.opts.MaxTTL, driver.ErrRefused)
 	}
-	reply, err := s.call(ctx, openScript, req.Shard, "0", proof{}, string(req.ID[:]), ms(req.TTL))
+	reply, err := s.call(ctx, openScript, req.Shard, "0", string(req.ID[:]), ms(req.TTL))
 	if err != nil {
 		return nil, driver.Life{}, err
 	}
 	r := reader{reply[1:]}
-	ss := &session{store: s, shard: req.Shard, id: req.ID, sid: string(req.ID[:]), ttl: req.TTL, incarnation: r.text()}
+	ss := &session{store: s, shard: req.Shard, sid: string(req.ID[:]), ttl: req.TTL, incarnation: r.text()}
 	r.number() // rest of grace
 	life := driver.Life{TTL: req.TTL, Broken: r.broken()}
-	ss.runID, ss.epoch, ss.marker, ss.graceEnd = r.text(), r.number(), r.text(), r.text()
+	runID := r.text()
+	ss.epoch, ss.graceEnd = r.number(), r.text()
+	life.Clock = r.clock()
+	if err := r.err(); err != nil {
+		return nil, driver.Life{}, err
+	}
+	ss.ctx, ss.cancel = context.WithCancel(context.Background())
+	ss.life.init(ss, runID)
 	ss.pushes.init(ss)
 	ss.fold.init(ss)
-	return ss, life, r.err()
+	ss.sweeper.s = ss
+	return ss, life, nil
 }
 
 // Inspect implements driver.Store.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
-	reply, err := s.call(ctx, inspectScript, s.Shard(name), "0", proof{}, name, strconv.Itoa(driver.MaxWaitersTold))
+	all, err := s.inspect(ctx, s.Shard(name), []string{name})
 	if err != nil {
 		return driver.Status{}, err
 	}
+	return all[0], nil
+}
+
+// inspect asks for names of one shard.
+func (s *Store) inspect(ctx context.Context, shard string, names []string) ([]driver.Status, error) {
+	reply, err := s.call(ctx, inspectScript, shard, "0", append([]string{strconv.Itoa(driver.MaxWaitersTold)}, names...)...)
+	if err != nil {
+		return nil, err
+	}
 	r := reader{reply[1:]}
-	st := driver.Status{Name: name}
-	for _, h := range r.list() {
-		st.Holders = append(st.Holders, holder(h))
+	grace := r.millis()
+	all := make([]driver.Status, 0, len(names))
+	for _, name := range names {
+		st := driver.Status{Name: name, Grace: grace}
+		for _, h := range r.list() {
+			st.Holders = append(st.Holders, holder(h))
+		}
+		for _, w := range r.list() {
+			st.Waiters = append(st.Waiters, waiter(w))
+		}
+		st.Waiting, st.Limit = int(r.number()), r.number()
+		all = append(all, st)
 	}
-	for _, w := range r.list() {
-		st.Waiters = append(st.Waiters, waiter(w))
-	}
-	st.Waiting, st.Limit, st.Grace = int(r.number()), r.number(), r.millis()
-	return st, r.err()
+	return all, r.err()
 }
 
 // Break implements driver.Store.
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
-	counter := strconv.FormatInt(int64(token)/driver.TokenStep, 10)
-	reply, err := s.call(ctx, breakScript, s.Shard(name), "0", proof{}, name, counter)
+	reply, err := s.call(ctx, breakScript, s.Shard(name), "0", name, counter(token))
 	if err != nil {
 		return 0, err
 	}
@@ -177,7 +198,7 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 	if limit < 0 {
 		return fmt.Errorf("redisstore: limit %d is below 0: %w", limit, driver.ErrRefused)
 	}
-	_, err := s.call(ctx, setLimitScript, s.Shard(name), "0", proof{}, name, strconv.FormatInt(limit, 10))
+	_, err := s.call(ctx, setLimitScript, s.Shard(name), "0", name, strconv.FormatInt(limit, 10))
 	return err
 }
 

@@ -1,18 +1,23 @@
 -- One attempt of one claim (O1, O2, O5, O6, Q4, L2).
--- ARGV[9] session id, [10] seq, [11] name, [12] mode, [13] weight, [14] limit,
--- [15] re-entry, [16] record, [17] min hold ms, [18] max hold ms, [19] 1 to queue
+-- ARGV[6] session id, [7] seq, [8] name, [9] mode, [10] weight, [11] limit,
+-- [12] re-entry, [13] record, [14] min hold ms, [15] max hold ms, [16] 1 to queue,
+-- [17] counter not to fall below or 0, [18] 1 to lift
 -- Replies: GRANTED, counter, rest of max hold in ms
---        | QUEUED or BUSY, place, rest of grace, look after ms, holders
+--        | QUEUED or BUSY, place, rest of grace, look after ms, holders, highest
+--          counter if one was not to fall below, or 0
 --        | ABSENT | GONE | FORGOTTEN
 if forgotten() then return { 'FORGOTTEN' } end
-local sid, name = ARGV[9], ARGV[11]
+local sid, name = ARGV[6], ARGV[8]
 local s = session(sid)
 if not s then return { 'GONE' } end
-local e = { sid, tonumber(ARGV[10]), tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14]), ARGV[15], ARGV[16],
-  tonumber(ARGV[17]), tonumber(ARGV[18]), now, 0, 0, 0, s[2], inc, name }
+local e = { sid, tonumber(ARGV[7]), tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12], ARGV[13],
+  tonumber(ARGV[14]), tonumber(ARGV[15]), now, 0, 0, 0, s[2], inc, name }
 local id = id_of(e)
 local grants = settle(name)
 if redis.call('HEXISTS', H, 'b' .. id) == 1 then return { 'ABSENT' } end
+
+local floor = tonumber(ARGV[17])
+if floor > 0 then raise(name, floor) end
 
 local function granted(g)
   return { 'GRANTED', num(g[COUNTER]), num(g[MAXEND] > 0 and math.max(1, left(g[MAXEND])) or 0) }
@@ -29,6 +34,13 @@ if g then
     promote(name, grants)
     save(name, grants)
   end
+  if ARGV[18] == '1' and g[COUNTER] < floor then
+    local old, new = g[COUNTER], tick(name)
+    for _, o in ipairs(grants) do
+      if o[COUNTER] == old then o[COUNTER] = new end
+    end
+    save(name, grants)
+  end
   return granted(g)
 end
 
@@ -41,9 +53,9 @@ if not place then
     save(name, grants)
     return granted(e)
   end
-  if ARGV[19] == '1' then
+  if ARGV[16] == '1' then
     enqueue(name, e)
-    if #grants > 0 then save(name, grants) end -- no longer simple: somebody waits
+    save(name, grants) -- no longer simple: somebody waits
     place = last
   end
 end
@@ -55,4 +67,5 @@ for i, h in ipairs(grants) do
   if i == 1 or d < look then look = d end
 end
 if resting then look = grace() else look = look + math.min(before, 8) * 250 end
-return { place and 'QUEUED' or 'BUSY', before, num(grace()), num(look), holders }
+return { place and 'QUEUED' or 'BUSY', before, num(grace()), num(look), holders,
+  num(floor > 0 and highest(name) or 0) }

@@ -1,12 +1,12 @@
--- Ends a session, then removes what it had, one lock a call (S5). The session goes
--- first: nothing must be granted to it any more.
--- ARGV[9] session id, [10] seq, [11] name, or ''
-local sid, name = ARGV[9], ARGV[11]
+-- Ends a session, then removes what it had (S5). The session goes first: nothing must
+-- be granted to it any more.
+-- ARGV[6] session id, then two for each claim: seq, name
+local sid = ARGV[6]
 if forgotten() then return { 'FORGOTTEN' } end
 redis.call('HDEL', H, 's' .. sid, 'k' .. sid)
 sessions[sid] = false
-if name ~= '' then
-  local id = sid .. ARGV[10]
+for i = 7, #ARGV, 2 do
+  local id, name = id_from(sid, tonumber(ARGV[i])), ARGV[i + 1]
   redis.call('HDEL', H, 'b' .. id)
   in_line(name, id)
   settle(name)

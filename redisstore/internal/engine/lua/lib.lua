@@ -1,25 +1,26 @@
 -- The common part of every script: it stands before each of them, and inside
 -- fold.lua for what is not simple.
 --
+-- LIFE     the run id of the server if this text is known to be loaded in that life
+--          of it only, else ''. Set before this part (life.go)
 -- KEYS[1]  the bucket: one hash with everything. A call touches no other key, so
 --          a slot that is being migrated has it or has it not, never half
 -- ARGV[1]  settings of the namespace, compared with the marker's
 -- ARGV[2]  incarnation the caller's session was opened in, 0 if it has none
 -- ARGV[3]  channel prefix for pushes; ARGV[4] PUBLISH or SPUBLISH
 -- ARGV[5]  grace in ms, 0 for none
--- ARGV[6]  channel whose subscriber proves this life of the server, or ''
--- ARGV[7]  run id of that life; ARGV[8] NUMSUB or SHARDNUMSUB
 --
 -- Fields of the bucket (docs/redis-layout.md):
 --   m          marker: run id, incarnation, end of grace, settings
---   c          counter of tokens
+--   c          counter of tokens; c<slot> that of names that are voted about (slot.lua)
 --   s<sid>     session: end and epoch, then epoch, reclaimed, ttl
---   l<name>    grants of a lock: one simple grant as X…, others as an array
---   q<name>    a line: first place, place after the last
+--   l<name>    grants of a lock: one plain grant in its short form, others as an array
+--   q<name>    a line: first place, place after the last, how many are taken
 --   w<name>\0<place>  a claim in line      i<id>  its place
 --   n<name>    stored limit
 --   b<id>      buried claim        k<sid>  broken claims of a session
 --   r<name>    token reclaimed last in a grace
+--   g          how far sweeping has come
 --
 -- Numbers: tokens' counters have 16 digits, so they are written with %.0f and
 -- never with tostring, which keeps 14.
@@ -38,42 +39,43 @@ local function left(till) return till - now - 1 end
 local function num(x) return string.format('%.0f', x) end
 
 local function runid()
+  if LIFE ~= '' then return LIFE end
   return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 end
 
--- marker returns the marker of this life; a new life, or a memory without one,
--- begins a new incarnation.
+-- marker returns run id, incarnation, end of grace and settings. A new life, or a
+-- memory without a marker, begins a new incarnation. The incarnation, and a byte that
+-- is 1 once there are counters of slots, stand first and in fixed places, so that
+-- fold.lua finds them fast; and with the run id the value is too long for the compact
+-- encoding of the hash, whose look-ups are linear.
 local function marker()
-  local raw = redis.call('HGET', H, 'm')
-  local m = raw and cmsgpack.unpack(raw)
-  if m and ARGV[6] ~= '' and m[1] == ARGV[7] then
-    if redis.call('PUBSUB', ARGV[8], ARGV[6])[2] > 0 then return m end
+  local raw, run = redis.call('HGET', H, 'm'), runid()
+  if raw then
+    local m = cmsgpack.unpack(string.sub(raw, 9))
+    if m[1] == run then return m[1], struct.unpack('>I7', raw), m[2], m[3] end
   end
-  local run = runid()
-  if m and m[1] == run then return m end
-  local counter = tonumber(redis.call('HGET', H, 'c') or '0')
-  redis.call('HSET', H, 'c', num(math.max(counter + 1, micros)))
-  local grace = tonumber(ARGV[5])
-  -- The filler keeps the hash out of the compact encoding, whose look-ups are
-  -- linear.
-  m = { run, micros, grace > 0 and after(grace) or 0, ARGV[1], string.rep('.', 64) }
-  redis.call('HSET', H, 'm', cmsgpack.pack(m))
-  return m
+  local counter, grace = tonumber(redis.call('HGET', H, 'c') or '0'), tonumber(ARGV[5])
+  -- With grace nothing is granted before its end, so the clock of then will do:
+  -- tokens that came from another server's clock stay below too.
+  redis.call('HSET', H, 'c', num(math.max(counter + 1, micros + grace * 1000)))
+  local over, voted = grace > 0 and after(grace) or 0, raw and string.sub(raw, 8, 8) or '\0'
+  redis.call('HSET', H, 'm', struct.pack('>I7', micros) .. voted .. cmsgpack.pack({ run, over, ARGV[1] }))
+  return run, micros, over, ARGV[1]
 end
 
-local M = marker()
-local inc = M[2]
-if M[4] ~= ARGV[1] then return { 'REFUSED', M[4] } end
+local run, inc, grace_end, settings = marker()
+if settings ~= ARGV[1] then return { 'REFUSED', settings } end
 
-local function grace() return math.max(0, M[3] - now) end
+local function grace() return math.max(0, grace_end - now) end
 
 -- forgotten says whether the caller's session is of another incarnation.
 local function forgotten() return tonumber(ARGV[2]) ~= inc end
 
 local sessions = {}
 
--- session returns { end, epoch, reclaimed, ttl } or nil if it has ended. End and
--- epoch stand first and in fixed places, so that fold.lua finds them fast.
+-- session returns { end, epoch, reclaimed, ttl, marked } or nil if it has ended. End,
+-- epoch and whether any of its claims is marked by b<id> stand first and in fixed
+-- places, so that fold.lua finds them fast.
 local function session(sid)
   local s = sessions[sid]
   if s == nil then
@@ -82,8 +84,8 @@ local function session(sid)
     if raw then
       local till = struct.unpack('>I6', raw)
       if till > now then
-        local more = cmsgpack.unpack(string.sub(raw, 14))
-        s = { till, more[1], more[2], more[3] }
+        local more = cmsgpack.unpack(string.sub(raw, 15))
+        s = { till, more[1], more[2], more[3], string.byte(raw, 14) == 1 }
       end
     end
     sessions[sid] = s
@@ -93,20 +95,34 @@ end
 
 local function put_session(sid, s)
   sessions[sid] = s
-  redis.call('HSET', H, 's' .. sid, struct.pack('>I6I7', s[1], s[2]) .. cmsgpack.pack({ s[2], s[3], s[4] }))
+  redis.call('HSET', H, 's' .. sid, struct.pack('>I6I7', s[1], s[2]) .. (s[5] and '\1' or '\0')
+    .. cmsgpack.pack({ s[2], s[3], s[4] }))
 end
 
 -- A grant, and a claim in line, is an array:
 local SID, SEQ, MODE, WEIGHT, LIMIT, REENTRY, RECORD, MIN, MAX, SINCE, COUNTER, MINEND, MAXEND, EPOCH, INC, NAME =
   1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
 
-local function id_of(e) return e[SID] .. num(e[SEQ]) end
+local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
+local function id_of(e) return id_from(e[SID], e[SEQ]) end
 
 -- A claim that must not be granted: '1' buried, for the life of its session, or 'x'
--- spent, its grant has ended, until it is withdrawn.
-local function bury(id) redis.call('HSET', H, 'b' .. id, '1') end
+-- spent, its grant has ended, until it is withdrawn. mark says so in the session too.
+local function mark(sid)
+  local s = session(sid)
+  if s and not s[5] then
+    s[5] = true
+    put_session(sid, s)
+  end
+end
+local function bury(sid, id)
+  redis.call('HSET', H, 'b' .. id, '1')
+  mark(sid)
+end
 local function spend(g)
-  if g[SID] ~= '' then redis.call('HSETNX', H, 'b' .. id_of(g), 'x') end
+  if g[SID] == '' then return end
+  redis.call('HSETNX', H, 'b' .. id_of(g), 'x')
+  mark(g[SID])
 end
 
 -- lives says whether a grant stands: its session lives, is the one it was granted
@@ -121,20 +137,36 @@ local function keep(g, till)
   g[SID], g[MAXEND] = '', till
 end
 
--- simple reads a grant that fold.lua wrote: X, counter, since, session, seq,
--- epoch, incarnation, record. Nobody waits for a lock in this form.
-local function simple(raw, name)
+-- A plain claim, granted or in line, has a short form that fold.lua can do without
+-- taking it apart: a letter, counter, since, session, seq, epoch, incarnation, record.
+-- The letter X says that nobody waits for the lock, Y that somebody may.
+local function short(raw) return string.byte(raw) == 88 or string.byte(raw) == 89 end
+
+local function expand(raw, name)
   local counter, since, seq, epoch, of
   counter, since = struct.unpack('>I7I6', raw, 2)
   seq, epoch, of = struct.unpack('>I6I7I7', raw, 31)
   return { string.sub(raw, 15, 30), seq, 0, 1, 0, '', string.sub(raw, 51), 0, 0, since, counter, 0, 0, epoch, of, name }
 end
 
+local function plain(e)
+  return e[SID] ~= '' and e[MODE] == 0 and e[WEIGHT] == 1 and e[LIMIT] == 0 and e[REENTRY] == '' and e[MIN] == 0
+    and e[MAX] == 0 and e[MAXEND] == 0
+end
+
+local function shorten(e, letter)
+  return letter .. struct.pack('>I7I6', e[COUNTER], e[SINCE]) .. e[SID] .. struct.pack('>I6I7I7', e[SEQ], e[EPOCH], e[INC])
+    .. e[RECORD]
+end
+
 -- load returns the grants of a lock that stand, and whether some fell.
 local function load(name)
   local raw = redis.call('HGET', H, 'l' .. name)
   local all, standing, fell = {}, {}, false
-  if raw then all = string.byte(raw) == 88 and { simple(raw, name) } or cmsgpack.unpack(raw) end
+  if raw then
+    all = short(raw) and { expand(raw, name) } or cmsgpack.unpack(raw)
+    fell = #all == 0
+  end
   for _, g in ipairs(all) do
     if g[MAXEND] ~= 0 and now >= g[MAXEND] then
       fell = true
@@ -152,11 +184,19 @@ local function load(name)
   return standing, fell
 end
 
+-- save writes the grants of a lock. During a grace nothing is short: whoever waits
+-- for its end waits for nobody, so the field stays, empty, for fold.lua to see that
+-- the lock is not free; and what was reclaimed leaves r<name> behind.
 local function save(name, grants)
   if #grants == 0 and grace() == 0 then
     redis.call('HDEL', H, 'l' .. name, 'r' .. name)
-  elseif #grants == 0 then
+    return
+  end
+  local waited = redis.call('HEXISTS', H, 'q' .. name) == 1
+  if #grants == 0 and not waited then
     redis.call('HDEL', H, 'l' .. name)
+  elseif #grants == 1 and grace() == 0 and plain(grants[1]) then
+    redis.call('HSET', H, 'l' .. name, shorten(grants[1], waited and 'Y' or 'X'))
   else
     redis.call('HSET', H, 'l' .. name, cmsgpack.pack(grants))
   end
@@ -188,6 +228,28 @@ local function fits(name, grants, e)
   return used <= limit
 end
 
+-- highest is the counter of a name: no token of it is above.
+local function highest(name)
+  local v = redis.call('HMGET', H, 'c', slot(name))
+  return math.max(tonumber(v[1]), tonumber(v[2] or '0')), v[2]
+end
+
+-- raise makes the next counter of a name at least floor.
+local function raise(name, floor)
+  if highest(name) >= floor - 1 then return end
+  redis.call('HSET', H, slot(name), num(floor - 1))
+  local m = redis.call('HGET', H, 'm')
+  if string.byte(m, 8) == 0 then redis.call('HSET', H, 'm', string.sub(m, 1, 7) .. '\1' .. string.sub(m, 9)) end
+end
+
+-- tick counts up and returns the counter of a new grant.
+local function tick(name)
+  local n, own = highest(name)
+  if not own then return redis.call('HINCRBY', H, 'c', 1) end
+  redis.call('HSET', H, slot(name), num(n + 1))
+  return n + 1
+end
+
 local function hold(e, counter)
   e[COUNTER], e[SINCE], e[INC] = counter, now, inc
   e[MINEND] = e[MIN] > 0 and after(e[MIN]) or 0
@@ -199,135 +261,8 @@ local function grant(grants, e)
   if reenters(grants, e) then
     counter = grants[1][COUNTER]
   else
-    counter = redis.call('HINCRBY', H, 'c', 1)
+    counter = tick(e[NAME])
   end
   hold(e, counter)
   grants[#grants + 1] = e
-end
-
-local function push(e)
-  redis.call(ARGV[4], ARGV[3] .. e[SID], num(e[SEQ]) .. ' ' .. num(e[COUNTER]))
-end
-
--- A line is a range of places, some of them given up. bounds returns the first
--- place that is taken and the place after the last, equal if nobody waits.
-local function bounds(name)
-  local raw = redis.call('HGET', H, 'q' .. name)
-  if not raw then return 0, 0 end
-  return struct.unpack('>I6I6', raw)
-end
-
-local function place_field(name, place) return 'w' .. name .. '\0' .. num(place) end
-
-local function enqueue(name, e)
-  local first, last = bounds(name)
-  local place = num(last)
-  redis.call('HSET', H, place_field(name, last), cmsgpack.pack(e), 'i' .. id_of(e), place,
-    'q' .. name, struct.pack('>I6I6', first, last + 1))
-end
-
--- dequeue gives up a place and moves the first place on if it was that.
-local function dequeue(name, place, id)
-  redis.call('HDEL', H, place_field(name, place), 'i' .. id)
-  local first, last = bounds(name)
-  if place ~= first then return end
-  repeat first = first + 1 until first >= last or redis.call('HEXISTS', H, place_field(name, first)) == 1
-  if first >= last then
-    redis.call('HDEL', H, 'q' .. name)
-  else
-    redis.call('HSET', H, 'q' .. name, struct.pack('>I6I6', first, last))
-  end
-end
-
--- waiter returns the claim at a place, if it is still taken.
-local function waiter(name, place)
-  local raw = redis.call('HGET', H, place_field(name, place))
-  return raw and cmsgpack.unpack(raw)
-end
-
--- stands says whether a claim in line is of a session that lives, of this
--- incarnation: older ones come again.
-local function stands(e)
-  local s = session(e[SID])
-  return s and s[2] == e[EPOCH] and e[INC] == inc
-end
-
--- in_line returns the place of a claim in line, or nil. One that does not stand is
--- removed.
-local function in_line(name, id)
-  local place = tonumber(redis.call('HGET', H, 'i' .. id) or '')
-  if not place then return nil end
-  local e = waiter(name, place)
-  if e and stands(e) then return place end
-  dequeue(name, place, id)
-  return nil
-end
-
--- ahead counts those before a place; beyond a few it counts places instead.
-local function ahead(name, place)
-  local first = bounds(name)
-  if place - first > 32 then return place - first end
-  local n = 0
-  for p = first, place - 1 do n = n + redis.call('HEXISTS', H, place_field(name, p)) end
-  return n
-end
-
--- promote grants from the front of the line while the front fits, skipping the
--- dead, then to whoever re-enters. It returns whether anything changed.
-local function promote(name, grants)
-  if grace() > 0 then return false end
-  local changed = false
-  while true do
-    local first, last = bounds(name)
-    if first == last then return changed end
-    local e = waiter(name, first)
-    if e and stands(e) then
-      if not fits(name, grants, e) then break end
-      grant(grants, e)
-      push(e)
-      changed = true
-    end
-    dequeue(name, first, e and id_of(e) or '')
-  end
-  if exclusive(grants) and grants[1][REENTRY] ~= '' then
-    local first, last = bounds(name)
-    for place = first, last - 1 do
-      local e = waiter(name, place)
-      if e and stands(e) and reenters(grants, e) then
-        dequeue(name, place, id_of(e))
-        grant(grants, e)
-        push(e)
-        changed = true
-      end
-    end
-  end
-  return changed
-end
-
--- settle drops what has ended and grants to whoever fits then.
-local function settle(name)
-  local grants, fell = load(name)
-  if promote(name, grants) or fell then save(name, grants) end
-  return grants
-end
-
-local function find(grants, sid, seq)
-  for i, g in ipairs(grants) do
-    if g[SID] == sid and g[SEQ] == seq then return g, i end
-  end
-end
-
-local function ends_in(g)
-  local till = 0
-  local s = g[SID] ~= '' and session(g[SID])
-  if s then till = s[1] end
-  if g[MINEND] > till then till = g[MINEND] end
-  if g[MAXEND] ~= 0 and (g[SID] == '' or g[MAXEND] < till) then till = g[MAXEND] end
-  return math.max(0, left(till))
-end
-
--- shown is a grant as replies carry it.
-local function shown(g)
-  return { g[SID], num(g[SEQ]), num(g[COUNTER]), g[MODE], num(g[WEIGHT]), g[REENTRY], g[RECORD],
-    num(now - g[SINCE]), num(ends_in(g)) }
 end
