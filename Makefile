@@ -44,6 +44,9 @@ figures-engines: ## measure the stores beside their engines' own recipes; needs 
 story: ## two workers, one of them stopped while it holds the lock; without a guard, and with one
 	go run ./fenceproof/story
 
+bench-quick: ## compare with the bare engine and others in a minute; fails below bench/floors.txt
+	go run ./bench -quick
+
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
 	go run ./internal/rehearse
 

@@ -12,7 +12,7 @@ import (
 )
 
 // redisPeers compares with those who are fastest when nobody waits.
-var redisPeers = question{"uncontended", uncontendedMetrics, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisPeers = question{part: "uncontended", metrics: uncontendedMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	peers := []*candidate.Candidate{candidate.RedsyncRueidis, candidate.RueidislockFast, candidate.Redislock}
 	cells, err := e.Uncontended(ctx, append(peers, ours), []int{64})
 	if err != nil {
@@ -37,7 +37,7 @@ func vsBest(cells suite.Cells, kase string, others []*candidate.Candidate) float
 var localMetrics = []string{suite.Rate, suite.P50, suite.P99, suite.Jain, suite.Commands, suite.CPU, suite.Allocs}
 
 // redisLocal compares with those who are fastest among the goroutines of a process.
-var redisLocal = question{"local", localMetrics, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisLocal = question{part: "local", metrics: localMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	peers := []*candidate.Candidate{candidate.RedsyncRueidis, candidate.RueidislockFast, candidate.Redislock}
 	var crowds []suite.Crowd
 	for _, c := range append(peers, ours, candidate.Channel) {
@@ -55,7 +55,7 @@ var redisLocal = question{"local", localMetrics, func(ctx context.Context, e *su
 }}
 
 // redisFair looks at how evenly goroutines of a process take turns.
-var redisFair = question{"local", localMetrics, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisFair = question{part: "local", metrics: localMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	few, many := suite.Crowd{Candidate: ours, Processes: 1, Goroutines: 16}, suite.Crowd{Candidate: ours, Processes: 1, Goroutines: 256}
 	cells, err := e.Lasting(e.Repetitions, 300*time.Millisecond).Contended(ctx, []suite.Crowd{few, many})
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 
 // redisFigures measures what is promised of redisstore, in under a minute.
 func redisFigures(ctx context.Context, e *suite.Env) error {
-	_, err := askRedis(ctx, e, []question{redisUncontended, redisGoRedis, redisWaiters, redisIdle, redisHandover})
+	_, err := askRedis(ctx, e, []question{redisUncontended, redisGoRedis, redisWaiters, redisIdle, redisHandover}, nil)
 	return err
 }
 
 // redisQuick measures that and how it compares with others, in a shorter time.
-func redisQuick(ctx context.Context, e *suite.Env) ([]figure.Figure, error) {
-	return askRedis(ctx, e, []question{redisUncontended, redisWaiters, redisIdle, redisHandover, redisPeers, redisLocal, redisFair})
+func redisQuick(ctx context.Context, e *suite.Env, floors figure.Floors) ([]figure.Figure, error) {
+	return askRedis(ctx, e, []question{redisUncontended, redisWaiters, redisIdle, redisHandover, redisPeers, redisLocal, redisFair}, floors)
 }
 
 // heldLeases are held meanwhile.
@@ -29,8 +29,7 @@ const heldLeases = 100_000
 
 // askRedis asks with a holder in the background: it sits on a server of its own and
 // is silent most of the time, and it takes some renewals to judge.
-func askRedis(ctx context.Context, e *suite.Env, questions []question) ([]figure.Figure, error) {
-	var err error
+func askRedis(ctx context.Context, e *suite.Env, questions []question, floors figure.Floors) ([]figure.Figure, error) {
 	e.Start = suite.Redis.Start
 	holding, err := e.Hold(ctx, ours, heldLeases)
 	if err != nil {
@@ -41,7 +40,7 @@ func askRedis(ctx context.Context, e *suite.Env, questions []question) ([]figure
 		return nil, err
 	}
 	defer e.Server.Stop()
-	return ask(ctx, e, append(questions, redisHolding(holding)))
+	return ask(ctx, e, append(questions, redisHolding(holding)), floors)
 }
 
 // ours is what the figures are about.
@@ -55,7 +54,7 @@ var uncontendedGoals = []struct {
 
 var uncontendedMetrics = []string{suite.Rate, suite.P50, suite.P99, suite.Commands, suite.Usec, suite.CPU, suite.Allocs}
 
-var redisUncontended = question{"uncontended", uncontendedMetrics, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisUncontended = question{part: "uncontended", metrics: uncontendedMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	bare := candidate.BareRueidis
 	cells, err := e.Uncontended(ctx, []*candidate.Candidate{bare, ours}, goroutines())
 	if err != nil {
@@ -82,7 +81,7 @@ func goroutines() (levels []int) {
 	return levels
 }
 
-var redisGoRedis = question{"uncontended", uncontendedMetrics, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisGoRedis = question{part: "uncontended", metrics: uncontendedMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	bare, goOurs := candidate.BareGoRedis, candidate.FencelockGoRedis
 	cells, err := e.Lasting(3, e.For).Uncontended(ctx, []*candidate.Candidate{bare, goOurs}, goroutines())
 	if err != nil {
@@ -98,7 +97,7 @@ var redisGoRedis = question{"uncontended", uncontendedMetrics, func(ctx context.
 	return figures, cells, nil
 }}
 
-var redisWaiters = question{"waiters", []string{suite.Rate, suite.Commands, suite.Usec, suite.Jain}, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisWaiters = question{part: "waiters", metrics: []string{suite.Rate, suite.Commands, suite.Usec, suite.Jain}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	sizes := []int{2, 16, 200}
 	cells, err := e.Lasting(3, 400*time.Millisecond).GrowWaiters(ctx, []*candidate.Candidate{ours}, sizes)
 	if err != nil {
@@ -115,7 +114,7 @@ var redisWaiters = question{"waiters", []string{suite.Rate, suite.Commands, suit
 	}, cells, nil
 }}
 
-var redisIdle = question{"idle", []string{suite.Sent, suite.Pings}, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisIdle = question{part: "idle", metrics: []string{suite.Sent, suite.Pings}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	cells, err := e.Idle(ctx, []*candidate.Candidate{ours}, 30)
 	if err != nil {
 		return nil, nil, err
@@ -125,7 +124,7 @@ var redisIdle = question{"idle", []string{suite.Sent, suite.Pings}, func(ctx con
 
 var handoverMetrics = []string{suite.Handover50, suite.Handover99, suite.Rate, suite.Cross, suite.Jain, suite.Overlaps, suite.Commands, suite.Usec}
 
-var redisHandover = question{"processes", handoverMetrics, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisHandover = question{part: "processes", metrics: handoverMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	peer, pingPong := candidate.RueidislockFast, candidate.PingPong
 	two, eight := suite.Crowd{Candidate: ours, Processes: 2}, suite.Crowd{Candidate: ours, Processes: 8}
 	cells, err := e.Lasting(e.Repetitions, 400*time.Millisecond).Contended(ctx, []suite.Crowd{
@@ -152,7 +151,7 @@ var holdingMetrics = []string{suite.PerSecond, suite.ServerCore, suite.ServerByt
 
 // redisHolding asks last: two renewals of a TTL of 15 s have passed by then.
 func redisHolding(holding *suite.Holding) question {
-	return question{"holding", holdingMetrics, func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	return question{part: "holding", last: true, metrics: holdingMetrics, ask: func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
 		held, err := holding.Finish(ctx, 11*time.Second)
 		if err != nil {
 			return nil, nil, err

@@ -7,6 +7,7 @@
 //	go run ./bench -quick                           # the same and more, shorter, with floors
 //	go run ./bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
 //	go run ./bench -suite redis -only holding,idle  # some parts, to the terminal
+//	go run ./bench -suite redis -only uncontended -pin
 //
 // Where to look:
 //
@@ -26,8 +27,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"time"
 
+	"github.com/fencelock/fencelock/bench/internal/child"
 	"github.com/fencelock/fencelock/bench/internal/suite"
 	"github.com/fencelock/fencelock/bench/internal/worker"
 )
@@ -56,7 +59,17 @@ func run(ctx context.Context) error {
 	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")
 	flag.DurationVar(&p.each, "for", 2*time.Second, "how long each time; some parts take half of it")
+	pin := flag.Bool("pin", false, "give the server one processor and the clients another")
+	profile := flag.String("cpuprofile", "", "file for a profile of this process; look at it with go tool pprof")
 	flag.Parse()
+	if *pin && !child.Pinned() {
+		return child.Pin()
+	}
+	stop, err := profiled(*profile)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	began := time.Now()
 	e := &suite.Env{Progress: func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
@@ -71,4 +84,22 @@ func run(ctx context.Context) error {
 	}
 	flag.Usage()
 	return errors.New("say what to measure")
+}
+
+// profiled begins to write a profile, if a file is given.
+func profiled(file string) (stop func(), err error) {
+	if file == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close()
+	}, nil
 }

@@ -24,6 +24,9 @@ type Candidate struct {
 	// Plain are the commands it sends outside of scripts, in lower case. The
 	// counts of the server need them: see engine.Stats.Sent.
 	Plain []string
+	// Uncounted are commands it sends and its scripts call too: the server cannot
+	// tell them apart, so they are left out, to its favour.
+	Uncounted []string
 	// Waits says whether Do waits for a name that another holds. Without it the
 	// candidate is only good for names nobody else wants.
 	Waits bool
@@ -31,6 +34,9 @@ type Candidate struct {
 	// do. They share connections only where the library lets processes' worth of
 	// owners share a client.
 	Open func(ctx context.Context, at Place, n int) ([]Locker, error)
+	// Command starts a worker of a candidate that is not Go, which speaks what
+	// package worker speaks. It is nil for all others.
+	Command func() ([]string, error)
 }
 
 // Place is where a candidate works.

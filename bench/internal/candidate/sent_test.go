@@ -6,7 +6,9 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"math"
 	"net"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
 	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/worker"
 )
 
 // setUp are the commands that connecting takes, and pings: nobody counts them.
@@ -107,6 +110,9 @@ func TestPlainIsWhatIsSent(t *testing.T) {
 			continue // sends nothing
 		}
 		t.Run(c.Name, func(t *testing.T) {
+			if c.Command != nil && os.Getenv("BENCH_JAVA") == "" {
+				t.Skip("it needs Maven and downloads its libraries; run it with BENCH_JAVA=1 go test ./bench/internal/candidate")
+			}
 			server, err := engine.StartRedis(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -118,8 +124,13 @@ func TestPlainIsWhatIsSent(t *testing.T) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			for name := range m.sent {
-				if !slices.Contains(c.Plain, name) && !slices.Contains(setUp, name) && !slices.Contains(running, name) {
+				if !slices.Contains(c.Plain, name) && !slices.Contains(c.Uncounted, name) && !slices.Contains(setUp, name) && !slices.Contains(running, name) {
 					t.Errorf("it sends %s, which is not in Plain", name)
+				}
+			}
+			for _, name := range c.Uncounted {
+				if !m.sent[name] || !m.lua[name] {
+					t.Errorf("%s is not both sent and called by a script; it can be counted", name)
 				}
 			}
 			for _, name := range c.Plain {
@@ -138,6 +149,10 @@ func TestPlainIsWhatIsSent(t *testing.T) {
 // waiting.
 func use(t *testing.T, c *candidate.Candidate, addr string) {
 	t.Helper()
+	if c.Command != nil {
+		useProcesses(t, c, addr)
+		return
+	}
 	if c == candidate.PingPong { // one to a process; it passes the message to itself
 		use1(t, c, addr)
 		return
@@ -186,5 +201,23 @@ func use1(t *testing.T, c *candidate.Candidate, addr string) {
 		if err := l.Do(t.Context(), "run", nil); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// useProcesses lets two processes take turns.
+func useProcesses(t *testing.T, c *candidate.Candidate, addr string) {
+	t.Helper()
+	p, err := worker.Start(t.Context(), c, addr, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	r, err := p.Run(t.Context(), worker.Task{Name: "both", Section: 5 * time.Millisecond, Turns: true, For: time.Second})
+	if err != nil || r.Err != "" {
+		t.Fatal(err, r.Err)
+	}
+	h := worker.Between(r.Turns, 2, 0, math.MaxInt64)
+	if h.Overlaps != 0 || h.Each[0] == 0 || h.Each[1] == 0 {
+		t.Errorf("%v turns each, %d overlaps", h.Each, h.Overlaps)
 	}
 }

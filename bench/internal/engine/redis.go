@@ -40,9 +40,8 @@ func StartRedis(ctx context.Context) (Server, error) {
 	if r.dir, err = os.MkdirTemp("", "bench"); err != nil {
 		return nil, err
 	}
-	r.cmd = exec.Command(path, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", r.dir,
+	r.cmd = child.Server(path, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", r.dir,
 		"--save", "", "--appendonly", "no", "--maxclients", "20000")
-	child.EndWithParent(r.cmd)
 	out, err := r.cmd.StdoutPipe()
 	if err == nil {
 		err = r.cmd.Start()

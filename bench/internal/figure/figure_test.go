@@ -94,3 +94,22 @@ func TestFloors(t *testing.T) {
 		}
 	}
 }
+
+func TestBetter(t *testing.T) {
+	floors := Floors{"fast": AtLeast(0.5), "lean": AtMost(3)}
+	for _, tt := range []struct {
+		name       string
+		a, b, want float64
+	}{
+		{"fast", 0.4, 0.6, 0.6}, {"fast", 0.6, 0.4, 0.6}, {"lean", 4, 2, 2}, {"lean", 2, 4, 2},
+		{"fast", math.NaN(), 0.1, 0.1}, {"fast", 0.1, math.NaN(), 0.1},
+	} {
+		if got := floors.Better(Figure{Name: tt.name, Value: tt.a}, Figure{Name: tt.name, Value: tt.b}); got.Value != tt.want {
+			t.Errorf("%s of %v and %v: %v", tt.name, tt.a, tt.b, got.Value)
+		}
+	}
+	below := floors.Below([]Figure{{Name: "fast", Value: 0.4}, {Name: "lean", Value: 3}, {Name: "other", Value: 0}})
+	if len(below) != 1 || below[0].Name != "fast" {
+		t.Errorf("Below = %v, want fast alone", below)
+	}
+}

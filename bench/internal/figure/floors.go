@@ -5,6 +5,7 @@ package figure
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -35,6 +36,28 @@ func ParseFloors(text string) (Floors, error) {
 		floors[name] = b
 	}
 	return floors, nil
+}
+
+// Below returns the figures that are below their floor.
+func (f Floors) Below(figures []Figure) []Figure {
+	var below []Figure
+	for _, fig := range figures {
+		if floor, ok := f[fig.Name]; ok && !floor.Holds(fig.Value) {
+			below = append(below, fig)
+		}
+	}
+	return below
+}
+
+// Better returns the one of two measurements of a figure that is further from its
+// floor: a busy machine makes figures worse, never better, so the better one tells
+// more about the code.
+func (f Floors) Better(a, b Figure) Figure {
+	switch floor := f[a.Name]; {
+	case math.IsNaN(a.Value), floor.rel == "<=" && b.Value < a.Value, floor.rel == ">=" && b.Value > a.Value:
+		return b
+	}
+	return a
 }
 
 // Judge returns an error that names every figure below its floor and how to look

@@ -11,11 +11,13 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/fencelock/fencelock/bench/internal/candidate"
 	"github.com/fencelock/fencelock/bench/internal/stat"
 )
 
@@ -23,14 +25,42 @@ import (
 // be read on a light page and on a dark one. A style that asks the browser for its
 // scheme would be wrong where a site has a scheme of its own.
 var (
-	ink    = color.RGBA{0x6e, 0x77, 0x81, 0xff}
-	faint  = color.RGBA{0x6e, 0x77, 0x81, 0x40}
-	colour = []color.RGBA{ // those of ours first
-		{0x21, 0x7b, 0xd9, 0xff}, {0x1a, 0xa0, 0x86, 0xff}, {0xd9, 0x6b, 0x20, 0xff}, {0xb0, 0x5a, 0xc8, 0xff},
-		{0xc9, 0x3c, 0x5a, 0xff}, {0x8d, 0x8f, 0x1d, 0xff}, {0x6b, 0x84, 0x99, 0xff}, {0x9c, 0x6b, 0x4a, 0xff},
-		{0x4f, 0x9d, 0x3a, 0xff}, {0x7a, 0x6f, 0xd0, 0xff},
-	}
+	ink   = color.RGBA{0x6e, 0x77, 0x81, 0xff}
+	faint = color.NRGBA{0x6e, 0x77, 0x81, 0x50}
 )
+
+// colours are the same in all charts, so that a candidate is known again.
+var colours = map[string]color.RGBA{
+	"fencelock-rueidis": {0x1f, 0x77, 0xe0, 0xff},
+	"fencelock-goredis": {0x17, 0xa2, 0xb8, 0xff},
+	"bare-rueidis":      {0x6e, 0x77, 0x81, 0xff},
+	"bare-goredis":      {0x9a, 0xa0, 0xa6, 0xff},
+	"ping-pong":         {0x6e, 0x77, 0x81, 0xff},
+	"channel":           {0x6e, 0x77, 0x81, 0xff},
+	"rueidislock":       {0xd9, 0x6b, 0x20, 0xff},
+	"rueidislock-fast":  {0xc9, 0x3c, 0x5a, 0xff},
+	"redsync-rueidis":   {0x4f, 0x9d, 0x3a, 0xff},
+	"redsync-goredis":   {0x8d, 0x8f, 0x1d, 0xff},
+	"redsync-tuned":     {0x2e, 0x8b, 0x6f, 0xff},
+	"redislock":         {0x9c, 0x5b, 0xc4, 0xff},
+	"redislock-tuned":   {0xc0, 0x6a, 0xa8, 0xff},
+	"redisson":          {0xb0, 0x8d, 0x00, 0xff},
+	"redisson-fair":     {0x9c, 0x6b, 0x4a, 0xff},
+}
+
+// colourOf is grey for a candidate that has no colour yet.
+func colourOf(name string) color.RGBA {
+	if c, ok := colours[name]; ok {
+		return c
+	}
+	return ink
+}
+
+// bare says whether a candidate is what others are compared with.
+func bare(name string) bool {
+	c, err := candidate.Named(name)
+	return err == nil && !c.Waits
+}
 
 const (
 	chartWidth  = 22 * vg.Centimeter
@@ -60,21 +90,29 @@ func (p *Part) chart() ([]byte, error) {
 
 // withFonts names the fonts that browsers have, after the one it was drawn for.
 func withFonts(svg []byte) []byte {
-	return bytes.ReplaceAll(svg, []byte("font-family:Liberation Serif"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
+	return bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
+}
+
+// face is the font of all texts.
+func face(size float64) font.Font {
+	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(size)}
 }
 
 func newPlot(title, y string) *plot.Plot {
 	p := plot.New()
-	p.BackgroundColor = color.Transparent
+	p.BackgroundColor = nil
 	p.Title.Text, p.Y.Label.Text = title, y
 	p.Title.Padding = vg.Points(6)
 	p.Title.TextStyle.Color, p.Legend.TextStyle.Color = ink, ink
+	p.Title.TextStyle.Font, p.Legend.TextStyle.Font = face(13), face(10)
+	p.Legend.Padding, p.Legend.ThumbnailWidth = vg.Points(3), vg.Points(16)
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		a.Color, a.Label.TextStyle.Color, a.Tick.Color, a.Tick.Label.Color = ink, ink, ink, ink
+		a.Label.TextStyle.Font, a.Tick.Label.Font = face(11), face(10)
 	}
 	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, powers{}
 	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = faint, color.Transparent
+	grid.Horizontal.Color, grid.Vertical.Color = faint, nil
 	p.Add(grid)
 	p.Legend.Top, p.Legend.XOffs = true, 0
 	return p
@@ -84,7 +122,7 @@ func newPlot(title, y string) *plot.Plot {
 func (p *Part) lines(c *plot.Plot) error {
 	c.X.Label.Text = p.part.Chart.X
 	c.X.Scale, c.X.Tick.Marker = plot.LogScale{}, at(p.numbers())
-	for i, name := range p.Cells.Candidates() {
+	for _, name := range p.Cells.Candidates() {
 		var points plotter.XYs
 		for _, kase := range p.Cells.Cases() {
 			x, y := leading(kase), p.Cells.Of(kase, name).Median(p.part.Chart.Metric)
@@ -99,8 +137,11 @@ func (p *Part) lines(c *plot.Plot) error {
 		if err != nil {
 			return err
 		}
-		line.Color, dots.Color = colour[i%len(colour)], colour[i%len(colour)]
+		line.Color, dots.Color = colourOf(name), colourOf(name)
 		line.Width, dots.Shape, dots.Radius = vg.Points(1.5), draw.CircleGlyph{}, vg.Points(2.5)
+		if bare(name) {
+			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+		}
 		c.Add(line, dots)
 		c.Legend.Add(name, line, dots)
 	}
@@ -111,7 +152,7 @@ func (p *Part) lines(c *plot.Plot) error {
 // bars draws a group of bars for each case.
 func (p *Part) bars(c *plot.Plot) error {
 	cases, names := p.Cells.Cases(), p.Cells.Candidates()
-	width := chartWidth * 0.7 / vg.Length(len(cases)*(len(names)+1))
+	width := chartWidth * 0.66 / vg.Length(len(cases)*(len(names)+1))
 	lowest := math.Inf(1)
 	for _, cell := range p.Cells {
 		if y := cell.Median(p.part.Chart.Metric); y > 0 {
@@ -131,10 +172,13 @@ func (p *Part) bars(c *plot.Plot) error {
 		if err != nil {
 			return err
 		}
-		b.Color, b.LineStyle.Width = colour[i%len(colour)], 0
+		b.Color, b.LineStyle.Width = colourOf(name), 0
 		b.Offset = width * (vg.Length(i) - vg.Length(len(names)-1)/2)
 		c.Add(logBars{b, floor})
 		c.Legend.Add(name, b)
+	}
+	for k := range cases {
+		cases[k] = strings.Replace(cases[k], ", ", "\n", 1)
 	}
 	c.NominalX(cases...)
 	c.Y.Min = floor
@@ -146,9 +190,9 @@ func (p *Part) bars(c *plot.Plot) error {
 func besideLegend(c *plot.Plot, x *plot.Axis) {
 	c.Legend.Left = false
 	if _, log := x.Scale.(plot.LogScale); log {
-		x.Max *= math.Pow(x.Max/x.Min, 0.35)
+		x.Max *= math.Pow(x.Max/x.Min, 0.3)
 	} else {
-		x.Max += (x.Max - x.Min + 1) * 0.3
+		x.Max += (x.Max - x.Min + 1) * 0.28
 	}
 }
 
@@ -182,25 +226,32 @@ func (a at) Ticks(_, _ float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// powers marks an axis at powers of ten.
+// powers marks an axis at powers of ten, and at 2 and 5 between them if there are
+// few.
 type powers struct{}
 
 // Ticks implements plot.Ticker.
 func (powers) Ticks(low, high float64) (ticks []plot.Tick) {
+	steps := []float64{1}
+	if high/low < 1000 {
+		steps = []float64{1, 2, 5}
+	}
 	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
-		v := math.Pow(10, e)
-		ticks = append(ticks, plot.Tick{Value: v, Label: compact(v)})
+		for _, step := range steps {
+			v := step * math.Pow(10, e)
+			ticks = append(ticks, plot.Tick{Value: v, Label: compact(v)})
+		}
 	}
 	return ticks
 }
 
-// compact prints 1000000 as 1M.
+// compact prints 1000000 as 1M, and 1024 as it is.
 func compact(v float64) string {
 	for _, unit := range []struct {
 		size float64
 		name string
 	}{{1e6, "M"}, {1e3, "k"}} {
-		if v >= unit.size {
+		if v >= unit.size && math.Mod(v, unit.size) == 0 {
 			return fmt.Sprintf("%.4g%s", v/unit.size, unit.name)
 		}
 	}

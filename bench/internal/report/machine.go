@@ -18,9 +18,12 @@ type Machine struct {
 	Processor string
 	Cores     int
 	MemoryGiB int
-	System    string
-	Go        string
-	Modules   []Module
+	// Load is how many processes wanted a processor when the run began: whatever
+	// else the machine was doing.
+	Load    string
+	System  string
+	Go      string
+	Modules []Module
 }
 
 // Module is one that was linked in.
@@ -41,6 +44,9 @@ func ThisMachine() Machine {
 	}
 	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.System += " " + strings.TrimSpace(string(text))
+	}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		m.Load, _, _ = strings.Cut(string(text), " ")
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, d := range info.Deps {
@@ -65,5 +71,6 @@ func field(file, name string) string {
 
 // String is one line for people.
 func (m Machine) String() string {
-	return fmt.Sprintf("%s, %d cores, %d GiB, %s, %s, %s", m.Processor, m.Cores, m.MemoryGiB, m.System, m.Go, m.Date)
+	return fmt.Sprintf("%s, %d cores, %d GiB, %s, %s, %s; load average %s before the run",
+		m.Processor, m.Cores, m.MemoryGiB, m.System, m.Go, m.Date, m.Load)
 }

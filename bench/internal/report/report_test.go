@@ -51,6 +51,11 @@ func TestRows(t *testing.T) {
 			t.Errorf("row %d: %q, want %q", i, rows[i], want)
 		}
 	}
+	p.Cells = append(p.Cells, &suite.Cell{Case: "1024 goroutines", Candidate: "redislock", Failed: "out of luck"})
+	failed := Rows(p.Cells, p.part.Metrics, p.ratio())[6]
+	if want := []string{"1024 goroutines", "redislock", "", "", "", "failed: out of luck"}; !slices.Equal(failed, want) {
+		t.Errorf("a failed one: %q, want %q", failed, want)
+	}
 	if got := rows[5][2]; got != "2" {
 		t.Errorf("ratio of the last row: %q, want 2", got)
 	}
@@ -113,7 +118,7 @@ func checkChart(t *testing.T, file string) {
 			t.Errorf("the chart has no %q", want)
 		}
 	}
-	for _, bad := range []string{"#FFFFFF", "#000000", "NaN", "Inf"} {
+	for _, bad := range []string{"#FFFFFF", "#000000", "NaN", "Inf", "#-"} {
 		if strings.Contains(string(text), bad) {
 			t.Errorf("the chart has %s: it cannot be read on every background", bad)
 		}
@@ -134,7 +139,7 @@ func TestLeading(t *testing.T) {
 	if got := leading("none"); !math.IsNaN(got) {
 		t.Errorf("leading of a case without a number = %v, want NaN", got)
 	}
-	if got := compact(1e6) + " " + compact(1024) + " " + compact(16) + " " + compact(0.1); got != "1M 1.024k 16 0.1" {
+	if got := compact(1e6) + " " + compact(1024) + " " + compact(16) + " " + compact(0.1); got != "1M 1024 16 0.1" {
 		t.Errorf("compact: %s", got)
 	}
 }

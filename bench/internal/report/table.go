@@ -54,17 +54,16 @@ func Rows(cells suite.Cells, metrics []string, ratio Ratio) [][]string {
 		}
 		for i, m := range metrics {
 			s := stat.Of(c.Values(m))
-			cell := Short(s.Median)
-			if i == 0 && c.Failed != "" {
-				cell = "failed: " + c.Failed
-			}
-			row = append(row, cell)
+			row = append(row, Short(s.Median))
 			switch {
 			case i == 0 && spread && len(c.Samples) > 0:
 				row = append(row, Short(s.Min)+".."+Short(s.Max))
 			case i == 0 && spread:
 				row = append(row, "")
 			}
+		}
+		if c.Failed != "" {
+			row[len(row)-1] = "failed: " + c.Failed
 		}
 		rows = append(rows, row)
 	}

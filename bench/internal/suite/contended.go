@@ -41,29 +41,64 @@ const manyProcesses = 32
 // The crowds run one after the other, in turn; those that do not run are
 // connected and silent.
 func (e *Env) Contended(ctx context.Context, crowds []Crowd) (Cells, error) {
+	var f fleet
+	defer f.stop()
+	return e.contend(ctx, crowds, &f)
+}
+
+// contend is Contended with processes that may have been started before.
+func (e *Env) contend(ctx context.Context, crowds []Crowd, f *fleet) (Cells, error) {
 	var runs []run
 	for _, c := range crowds {
-		start := func() (*worker.Processes, error) { return e.started(ctx, c) }
-		stop := (*worker.Processes).Stop
-		if c.Processes < manyProcesses {
-			processes, err := worker.Start(ctx, c.Candidate, e.Server.Addr(), c.Processes)
+		sample := func(ctx context.Context, e *Env, repetition int) (Sample, error) {
+			processes, err := e.started(ctx, c)
 			if err != nil {
 				return nil, err
 			}
 			defer processes.Stop()
-			start = func() (*worker.Processes, error) { return processes, nil }
-			stop = func(*worker.Processes) {}
+			return e.contended(ctx, c, processes, repetition)
 		}
-		runs = append(runs, run{c.Case(), c.Candidate.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
-			processes, err := start()
-			if err != nil {
+		if c.Processes < manyProcesses {
+			processes, err := f.of(ctx, c, e.Server.Addr())
+			if err != nil && !e.KeepGoing {
 				return nil, err
 			}
-			defer stop(processes)
-			return e.contended(ctx, c, processes, repetition)
-		}})
+			sample = func(ctx context.Context, e *Env, repetition int) (Sample, error) {
+				if err != nil {
+					return nil, err
+				}
+				return e.contended(ctx, c, processes, repetition)
+			}
+		}
+		runs = append(runs, run{c.Case(), c.Candidate.Name, sample})
 	}
 	return e.interleave(ctx, runs)
+}
+
+// fleet keeps processes for several measurements, by candidate and number.
+type fleet struct{ all map[Crowd]*worker.Processes }
+
+// of returns the processes of a crowd; they are started when first asked for.
+func (f *fleet) of(ctx context.Context, c Crowd, addr string) (*worker.Processes, error) {
+	key := Crowd{Candidate: c.Candidate, Processes: c.Processes}
+	if p := f.all[key]; p != nil {
+		return p, nil
+	}
+	p, err := worker.Start(ctx, c.Candidate, addr, c.Processes)
+	if err != nil {
+		return nil, err
+	}
+	if f.all == nil {
+		f.all = map[Crowd]*worker.Processes{}
+	}
+	f.all[key] = p
+	return p, nil
+}
+
+func (f *fleet) stop() {
+	for _, p := range f.all {
+		p.Stop()
+	}
 }
 
 // started starts a crowd that has worked a little: the others have, by the time

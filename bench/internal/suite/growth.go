@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
 	"github.com/fencelock/fencelock/bench/internal/worker"
@@ -27,7 +28,7 @@ func (e *Env) GrowWaiters(ctx context.Context, candidates []*candidate.Candidate
 				return nil, fmt.Errorf("%s: %w", c.Name, err)
 			}
 			defer closeAll(lockers)
-			if err := prime(ctx, lockers); err != nil {
+			if err := prime(ctx, lockers, fmt.Sprintf("prime/%s/%d", c.Name, n)); err != nil {
 				return nil, fmt.Errorf("%s: %w", c.Name, err)
 			}
 			runs = append(runs, run{Waiting(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
@@ -39,17 +40,26 @@ func (e *Env) GrowWaiters(ctx context.Context, candidates []*candidate.Candidate
 	return e.interleave(ctx, runs)
 }
 
-// prime lets each locker work once, so that connecting is not measured.
-func prime(ctx context.Context, lockers []candidate.Locker) error {
+// primeFor bounds prime: some candidates hand over a few times in a second only.
+const primeFor = 5 * time.Second
+
+// prime lets each locker have one lock once, and most wait for it, so that neither
+// connecting nor subscribing is measured.
+func prime(ctx context.Context, lockers []candidate.Locker, name string) error {
+	short, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer time.AfterFunc(primeFor, cancel).Stop()
 	done := make(chan error, len(lockers))
-	for i, l := range lockers {
-		go func() { done <- l.Do(ctx, fmt.Sprintf("prime/%d", i), nil) }()
+	for _, l := range lockers {
+		go func() { done <- l.Do(short, name, nil) }()
 	}
 	var errs []error
 	for range lockers {
-		errs = append(errs, <-done)
+		if err := <-done; short.Err() == nil {
+			errs = append(errs, err)
+		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, ctx.Err())...)
 }
 
 // Names is the case of so many names that are held meanwhile.

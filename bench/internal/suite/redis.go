@@ -13,7 +13,7 @@ import (
 // Redis is the suite of redisstore and of the libraries that lock with Redis.
 var Redis = &Suite{
 	Name: "redis", Start: engine.StartRedis,
-	Parts: []*Part{redisUncontended, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames},
+	Parts: []*Part{redisUncontended, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames, redisManyNames},
 }
 
 var redisUncontended = &Part{
@@ -35,13 +35,17 @@ var redisWaiting = []*candidate.Candidate{
 	candidate.RedsyncRueidis, candidate.RedsyncTuned, candidate.Redislock, candidate.RedislockTuned,
 }
 
+// redisJava need Maven and a Java runtime; without them their cells say so.
+var redisJava = []*candidate.Candidate{candidate.Redisson, candidate.RedissonFair}
+
 var redisLocal = &Part{
 	Name: "local", Title: "Goroutines of one process that want one lock",
 	Text:    "The ratio is that of the rates, to a Go channel used as a lock, which excludes nobody in another process. Jain is 1 if all goroutines had the same share.",
 	Metrics: []string{Rate, P50, P99, Jain, Commands, CPU, Allocs},
 	Ratio:   Rate, Bare: candidate.Channel.Name, Chart: Chart{Metric: Rate, Bars: true},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
-		return e.crowds(ctx, append([]*candidate.Candidate{candidate.Channel}, redisWaiting...), 1, []int{16, 64, 256})
+		all := append([]*candidate.Candidate{candidate.Channel}, redisWaiting...)
+		return e.crowds(ctx, append(all, redisJava...), 1, []int{16, 64, 256})
 	},
 }
 
@@ -55,7 +59,11 @@ var redisProcesses = &Part{
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
 		var all Cells
 		for _, n := range []int{2, 8, 64} {
-			cells, err := e.crowds(ctx, append([]*candidate.Candidate{candidate.PingPong}, redisWaiting...), n, []int{1})
+			candidates := append([]*candidate.Candidate{candidate.PingPong}, redisWaiting...)
+			if n < manyProcesses { // each of these takes the memory of ten others
+				candidates = append(candidates, redisJava...)
+			}
+			cells, err := e.crowds(ctx, candidates, n, []int{1})
 			if err != nil {
 				return nil, err
 			}
@@ -69,13 +77,15 @@ var redisProcesses = &Part{
 // section and one of a millisecond.
 func (e *Env) crowds(ctx context.Context, candidates []*candidate.Candidate, processes int, goroutines []int) (Cells, error) {
 	var all Cells
+	var f fleet
+	defer f.stop()
 	for _, g := range goroutines {
 		for _, section := range []time.Duration{0, time.Millisecond} {
 			var crowds []Crowd
 			for _, c := range candidates {
 				crowds = append(crowds, Crowd{c, processes, g, section})
 			}
-			cells, err := e.Contended(ctx, crowds)
+			cells, err := e.contend(ctx, crowds, &f)
 			if err != nil {
 				return nil, err
 			}
@@ -143,13 +153,24 @@ var redisHolding = &Part{
 	},
 }
 
+const namesText = "Sixteen goroutines lock and unlock names that were never used before, while another process holds so many others. " +
+	"What is left behind is the growth of the server's memory in a repetition."
+
+var namesMetrics = []string{Usec, Rate, P50, P99, LeftBytes}
+
 var redisNames = &Part{
 	Name: "names", Title: "More and more names",
-	Text: "Sixteen goroutines lock and unlock names that were never used before, while another process holds so many others. " +
-		"What is left behind is the growth of the server's memory in a repetition.",
-	Metrics: []string{Usec, Rate, P50, P99, LeftBytes},
-	Chart:   Chart{Metric: Usec, X: "names held"},
+	Text: namesText, Metrics: namesMetrics, Chart: Chart{Metric: Usec, X: "names held"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
 		return e.GrowNames(ctx, candidate.FencelockRueidis, []int{1, 10_000, 1_000_000})
+	},
+}
+
+// redisManyNames needs some gigabytes and minutes.
+var redisManyNames = &Part{
+	Name: "names-10m", Title: "Ten million names", Long: true,
+	Text: namesText, Metrics: namesMetrics, Chart: Chart{Metric: Usec, X: "names held"},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		return e.GrowNames(ctx, candidate.FencelockRueidis, []int{1, 10_000_000})
 	},
 }

@@ -46,6 +46,8 @@ type Part struct {
 	// Bare overrules what the candidates say about theirs.
 	Ratio string
 	Bare  string
+	// Long parts run only when they are named.
+	Long bool
 	// Chart is what to draw.
 	Chart Chart
 	Run   func(ctx context.Context, e *Env) (Cells, error)
@@ -70,16 +72,13 @@ func Named(name string) (*Suite, error) {
 	return nil, fmt.Errorf("no suite is called %q; there are %v", name, known)
 }
 
-// Only returns the parts of those names, all if there are none.
+// Only returns the parts of those names, all that are not long if there are none.
 func (s *Suite) Only(names []string) ([]*Part, error) {
-	if len(names) == 0 {
-		return s.Parts, nil
-	}
 	var parts []*Part
 	var known []string
 	for _, p := range s.Parts {
 		known = append(known, p.Name)
-		if slices.Contains(names, p.Name) {
+		if slices.Contains(names, p.Name) || len(names) == 0 && !p.Long {
 			parts = append(parts, p)
 		}
 	}

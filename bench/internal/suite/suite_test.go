@@ -29,12 +29,12 @@ func TestNamed(t *testing.T) {
 }
 
 func TestOnly(t *testing.T) {
-	s := &Suite{Name: "s", Parts: []*Part{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
+	s := &Suite{Name: "s", Parts: []*Part{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d", Long: true}}}
 	for _, tt := range []struct {
 		names []string
 		want  int
 		fails bool
-	}{{nil, 3, false}, {[]string{"c", "a"}, 2, false}, {[]string{"a", "x"}, 0, true}} {
+	}{{nil, 3, false}, {[]string{"c", "a"}, 2, false}, {[]string{"a", "d"}, 2, false}, {[]string{"a", "x"}, 0, true}} {
 		parts, err := s.Only(tt.names)
 		if len(parts) != tt.want || (err != nil) != tt.fails {
 			t.Errorf("Only(%v) = %d parts, %v", tt.names, len(parts), err)
@@ -83,6 +83,22 @@ func TestInterleave(t *testing.T) {
 		}
 		return Sample{}, nil
 	}}
+	never := run{"case", "never", func(context.Context, *Env, int) (Sample, error) { return nil, errNobody }}
+	var lasted []time.Duration
+	stalled := run{"case", "stalled", func(_ context.Context, e *Env, repetition int) (Sample, error) {
+		lasted = append(lasted, e.For)
+		if repetition == 1 { // the next try has another number
+			return nil, errNobody
+		}
+		return Sample{}, nil
+	}}
+	cells, err = e.interleave(t.Context(), []run{never, stalled})
+	if err != nil || cells[0].Failed == "" || cells[1].Failed != "" || len(cells[1].Samples) != 2 {
+		t.Errorf("those who get it never, and not at first: %v, %+v, %+v", err, cells[0], cells[1])
+	}
+	if want := []time.Duration{time.Second, 4 * time.Second, 8 * time.Second, 4 * time.Second}; !slices.Equal(lasted, want) {
+		t.Errorf("they lasted %v, want %v", lasted, want)
+	}
 	e.KeepGoing = false
 	if _, err := e.interleave(t.Context(), []run{slow}); err != nil {
 		t.Errorf("nothing done while warming up: %v", err)

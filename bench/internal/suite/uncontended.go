@@ -75,10 +75,14 @@ func (e *Env) own(ctx context.Context, c *candidate.Candidate, l candidate.Locke
 // perOp is what every measurement reports of its operations.
 func perOp(r *worker.Result) Sample {
 	ops := float64(r.Ops)
-	return Sample{
+	s := Sample{
 		Rate: r.Rate(), P50: stat.Quantile(r.Latencies, 0.5), P99: stat.Quantile(r.Latencies, 0.99),
-		CPU: float64(r.Cost.CPU.Microseconds()) / ops, Allocs: float64(r.Cost.Mallocs) / ops,
+		CPU: float64(r.Cost.CPU.Microseconds()) / ops,
 	}
+	if r.Cost.Mallocs > 0 { // Java does not count them
+		s[Allocs] = float64(r.Cost.Mallocs) / ops
+	}
+	return s
 }
 
 // count adds what the server counted for so many operations.

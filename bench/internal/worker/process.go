@@ -78,7 +78,7 @@ type process struct {
 func Start(ctx context.Context, c *candidate.Candidate, addr string, n int) (*Processes, error) {
 	p := &Processes{Candidate: c}
 	for i := range n {
-		w, err := startProcess(ctx, spec{c.Name, candidate.Place{Addr: addr, Process: i, Processes: n}})
+		w, err := startProcess(ctx, c, spec{c.Name, candidate.Place{Addr: addr, Process: i, Processes: n}})
 		if err != nil {
 			p.Stop()
 			return nil, fmt.Errorf("%s, process %d: %w", c.Name, i, err)
@@ -95,12 +95,22 @@ func Start(ctx context.Context, c *candidate.Candidate, addr string, n int) (*Pr
 	return p, nil
 }
 
-func startProcess(ctx context.Context, s spec) (*process, error) {
+// command is how a worker of a candidate is started: this program, unless the
+// candidate has another.
+func command(c *candidate.Candidate) ([]string, error) {
+	if c.Command != nil {
+		return c.Command()
+	}
 	self, err := os.Executable()
+	return []string{self, Flag}, err
+}
+
+func startProcess(ctx context.Context, c *candidate.Candidate, s spec) (*process, error) {
+	args, err := command(c)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, Flag)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stderr = os.Stderr
 	child.EndWithParent(cmd)
 	in, err := cmd.StdinPipe()

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench;
+
+import org.redisson.Redisson;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+
+/** Redisson as it comes: a watchdog renews, and those who wait are told by a channel. */
+final class RedissonLocks {
+    private RedissonLocks() {}
+
+    static Locks open(String address, boolean fair) {
+        Config config = new Config();
+        config.useSingleServer().setAddress("redis://" + address);
+        RedissonClient client = Redisson.create(config);
+        return fair ? client::getFairLock : client::getLock;
+    }
+}

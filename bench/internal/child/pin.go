@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package child
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// pinned is set in the environment of a benchmark that has been pinned, and with
+// it in that of its workers.
+const pinned = "BENCH_PINNED"
+
+// The server gets one processor and the clients another. Where the kernel may put
+// them together or apart as it likes, a candidate that wakes more threads can look
+// faster than one that does less.
+const (
+	serverCPU  = "0"
+	clientsCPU = "1"
+)
+
+// Pinned says whether Pin was called.
+func Pinned() bool { return os.Getenv(pinned) != "" }
+
+// Pin starts this program again on a processor of its own. It returns only if it
+// cannot.
+func Pin() error {
+	if Pinned() {
+		return errors.New("pinned already")
+	}
+	taskset, err := exec.LookPath("taskset")
+	if err != nil {
+		return errors.New("taskset is not installed; on Debian: apt-get install util-linux")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := append([]string{"taskset", "-c", clientsCPU, self}, os.Args[1:]...)
+	return syscall.Exec(taskset, args, append(os.Environ(), pinned+"=1"))
+}
+
+// Server makes a command that runs a server, on the server's processor if this
+// program is pinned.
+func Server(path string, args ...string) *exec.Cmd {
+	if Pinned() {
+		path, args = "taskset", append([]string{"-c", serverCPU, path}, args...)
+	}
+	cmd := exec.Command(path, args...)
+	EndWithParent(cmd)
+	return cmd
+}
