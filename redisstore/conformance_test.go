@@ -17,8 +17,7 @@ import (
 
 // TestConformance checks every store clause on every kind of server, in every
 // arrangement of them, with every client library, with and without grace. Scripts
-// see a clock that is moved on instead of waiting. TestClausesInRealTime does
-// without it.
+// see a clock that is moved on instead of waiting; TestACLSuffices does without.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, place := range places {

@@ -24,10 +24,10 @@ func init() { _ = flag.Set("rapid.checks", "300") }
 // -rapid.seed with the printed number.
 func TestScriptsAgainstModel(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	p, client := newPretence(t, server.Addr)
 	for _, grace := range []bool{false, true} {
 		t.Run(fmt.Sprintf("grace=%t", grace), func(t *testing.T) {
+			t.Parallel()
+			p, client := newPretence(t, redistest.Start(t).Addr)
 			rapid.Check(t, func(r *rapid.T) { walk(r, p, client, grace) })
 		})
 	}

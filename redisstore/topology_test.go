@@ -20,6 +20,7 @@ func TestSentinelClients(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range redistest.Flavours {
 		t.Run(string(flavour), func(t *testing.T) {
+			t.Parallel()
 			sentinels := flavour.StartSentinels(t, redistest.Never)
 			if err := sentinels.Master().Do(append(words("ACL SETUSER "+aclLine(t)), ">"+secret, "+role")...).Err(); err != nil {
 				t.Fatal(err)
@@ -41,6 +42,7 @@ func TestClusterClients(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range redistest.Flavours {
 		t.Run(string(flavour), func(t *testing.T) {
+			t.Parallel()
 			cluster := flavour.StartCluster(t, redistest.Never)
 			// Long enough that the sessions outlive the grace of a new namespace.
 			opts := &redisstore.Options{Grace: true, MaxTTL: 6 * time.Second, Buckets: 4}

@@ -49,7 +49,7 @@ type Options struct {
 	Buckets int
 
 	// Warn is told what is wrong with the servers, once each, when the first
-	// session is opened. Default: a line to log/slog.
+	// session is opened, which waits for it. Default: a line to log/slog.
 	Warn func(Finding)
 	// Accept has the codes of findings that are known and accepted. Nobody is told
 	// of them, and no session is refused for their sake.
