@@ -42,32 +42,37 @@ func (c *clock) elapse(d time.Duration) {
 }
 
 // shift changes the text of a script.
-func shift(text string) string {
-	return strings.ReplaceAll(text, "redis.call('TIME')",
+func (c *clock) shift(text string) string {
+	ours := strings.ReplaceAll(text, "redis.call('TIME')",
 		"(function() local t = redis.call('TIME') t[2] = t[2] + string.match(KEYS[2], '^%d+') return t end)()")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sha[digest(text)] = digest(ours)
+	return ours
 }
 
 // change makes a command about a script one about the changed script, and says
 // whether it was one. keys is the place of the first key.
 func (c *clock) change(words []string) (changed []string, is bool) {
 	const keys = 3
+	if len(words) == 3 && strings.EqualFold(words[0]+words[1], "scriptload") {
+		return []string{words[0], words[1], c.shift(words[2])}, true
+	}
 	if len(words) <= keys || words[2] != "1" {
 		return nil, false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	script := words[1]
 	switch strings.ToLower(words[0]) {
 	case "evalsha":
+		c.mu.Lock()
 		ours, known := c.sha[script]
+		c.mu.Unlock()
 		if !known {
 			ours = strings.Repeat("0", 40) // the server must ask for the text
 		}
 		script = ours
 	case "eval":
-		ours := shift(script)
-		c.sha[digest(script)] = digest(ours)
-		script = ours
+		script = c.shift(script)
 	default:
 		return nil, false
 	}
@@ -91,6 +96,10 @@ func (c *clock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		changed, is := c.change(words)
 		if !is {
+			return next(ctx, cmd)
+		}
+		if cmd.Name() == "script" {
+			cmd.Args()[2] = changed[2]
 			return next(ctx, cmd)
 		}
 		args := make([]any, len(changed))
@@ -125,8 +134,33 @@ type ahead struct {
 
 // Do implements rueidis.Client.
 func (a ahead) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	if w, is := a.clock.change(cmd.Commands()); is {
-		cmd = a.B().Arbitrary(w[:3]...).Keys(w[3:5]...).Args(w[5:]...).Build()
+	return a.Client.Do(ctx, a.clock.build(a.Client, cmd))
+}
+
+// Dedicate implements rueidis.Client.
+func (a ahead) Dedicate() (rueidis.DedicatedClient, func()) {
+	conn, release := a.Client.Dedicate()
+	return aheadAlone{conn, a.clock}, release
+}
+
+type aheadAlone struct {
+	rueidis.DedicatedClient
+	clock *clock
+}
+
+// Do implements rueidis.DedicatedClient.
+func (a aheadAlone) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	return a.DedicatedClient.Do(ctx, a.clock.build(a.DedicatedClient, cmd))
+}
+
+// build is the changed form of a command of rueidis.
+func (c *clock) build(client rueidis.CoreClient, cmd rueidis.Completed) rueidis.Completed {
+	w, is := c.change(cmd.Commands())
+	switch {
+	case !is:
+		return cmd
+	case len(w) == 3:
+		return client.B().ScriptLoad().Script(w[2]).Build()
 	}
-	return a.Client.Do(ctx, cmd)
+	return client.B().Arbitrary(w[:3]...).Keys(w[3:5]...).Args(w[5:]...).Build()
 }
