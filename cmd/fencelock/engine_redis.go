@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	"github.com/fencelock/fencelock/redisstore"
+)
+
+var _ = register(&engine{
+	schemes: []string{"redis", "rediss", "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster",
+		"valkey", "valkeys", "valkey-sentinel", "valkeys-sentinel", "valkey-cluster", "valkeys-cluster"},
+	form: `redis://[user[:password]@]host[:port][/database]
+redis-sentinel://host[:port][,host[:port]...]/master[/database]
+redis-cluster://host[:port][,host[:port]...]`,
+	note: "Redis 6.2 or later, and Valkey; with rediss instead of redis over TLS",
+	open: openRedis,
+})
+
+func openRedis(ctx context.Context, url string, s settings) (*opened, error) {
+	store, err := redisstore.Open(ctx, url, &redisstore.Options{
+		Namespace: s.namespace, Grace: s.grace, MaxTTL: s.maxTTL, Buckets: s.buckets,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &opened{Store: store, close: store.Close, check: func(ctx context.Context) ([]finding, error) {
+		found, err := store.Check(ctx)
+		var all []finding
+		for _, f := range found {
+			all = append(all, finding{Severity: f.Severity.String(), Code: f.Code, Node: f.Node, Reason: f.Reason, Fix: f.Fix})
+		}
+		return all, err
+	}}, nil
+}
