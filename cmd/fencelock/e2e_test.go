@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -43,7 +44,12 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// TestMain lets tests run together: they wait for processes most of the time.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(cutoffs)); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if path, err := binary(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(path))

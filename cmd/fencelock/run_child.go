@@ -104,8 +104,7 @@ func (s *supervision) look() time.Duration {
 	if action == plan.Term {
 		s.termed = true
 		s.note("%s cannot be renewed and is lost in %v; the command gets TERM", s.name, left.Round(time.Millisecond))
-		s.child.Signal(syscall.SIGTERM)
-		s.child.Signal(syscall.SIGCONT) // a stopped process does not see a TERM
+		s.child.Term()
 	}
 	// At the deadline the context of the lease ends, and that kills.
 	return max(wait, time.Millisecond)

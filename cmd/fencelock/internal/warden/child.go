@@ -153,6 +153,13 @@ func (c *Child) Until(at Instant) { _ = send(c.orders, order{Until: at}) }
 // the group is gone.
 func (c *Child) Signal(sig syscall.Signal) { _ = send(c.orders, order{Signal: int(sig)}) }
 
+// Term asks the command to end because the lock is about to be lost: its group
+// gets TERM, and when the command itself has ended everything else is killed.
+func (c *Child) Term() {
+	_ = send(c.orders, order{All: true, Signal: int(syscall.SIGTERM)})
+	c.Signal(syscall.SIGCONT) // a stopped process does not see a TERM
+}
+
 // Kill kills everything at once.
 func (c *Child) Kill() { _ = send(c.orders, order{Kill: true}) }
 

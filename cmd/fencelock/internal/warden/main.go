@@ -38,6 +38,7 @@ type warden struct {
 	until      Instant
 	foreground bool
 	killing    bool
+	all        bool // the end of the command is the end of everything
 	exited     bool // the command itself
 	gone       bool // the group was seen empty: its number may be another's now
 	childless  bool // no children, and so no descendants where orphans are adopted
@@ -129,6 +130,7 @@ func (w *warden) obey(orders *os.File) {
 		}
 		w.foreground = w.foreground || o.Foreground
 		w.killing = w.killing || o.Kill
+		w.all = w.all || o.All
 		if o.Signal != 0 {
 			w.signal(syscall.Signal(o.Signal))
 		}
@@ -223,7 +225,7 @@ func (w *warden) step() (wait time.Duration, overdue, done bool) {
 	defer w.mu.Unlock()
 	left := w.until.Sub(Now())
 	overdue = left <= 0 && !w.killing
-	w.killing = w.killing || overdue
+	w.killing = w.killing || overdue || w.all && w.exited
 	if !w.killing {
 		lives := w.signal(0)
 		return min(lookAgain, left), false, w.exited && !lives

@@ -19,6 +19,9 @@ type order struct {
 	Signal int `json:"signal,omitempty"`
 	// Kill kills everything now.
 	Kill bool `json:"kill,omitempty"`
+	// All makes the end of the command the end of everything, also of what has
+	// left its group.
+	All bool `json:"all,omitempty"`
 	// Foreground says that the command has the terminal: then it is not left
 	// stopped by ctrl-Z, which would let the lock expire under it.
 	Foreground bool `json:"foreground,omitempty"`
