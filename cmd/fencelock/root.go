@@ -83,14 +83,19 @@ The store is a URL, in FENCELOCK_STORE, in the configuration file or after --sto
 	root.SetCompletionCommandGroupID("more")
 	root.AddGroup(&cobra.Group{ID: "hold", Title: "Hold a lock:"}, &cobra.Group{ID: "look", Title: "Look at locks:"},
 		&cobra.Group{ID: "check", Title: "Look at the store:"}, &cobra.Group{ID: "more", Title: "More:"})
-	for group, cmds := range map[string][]*cobra.Command{
-		"hold":  {a.runCommand()},
-		"look":  {},
-		"check": {},
-		"more":  {storesTopic(), exitCodesTopic()},
+	cobra.EnableCommandSorting = false // they stand in the order in which one needs them
+	for _, group := range []struct {
+		id   string
+		cmds []*cobra.Command
+	}{
+		{"hold", []*cobra.Command{a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand()}},
+		{"look", []*cobra.Command{a.lsCommand(), a.inspectCommand(), a.whyCommand(), a.watchCommand(), a.topCommand(), a.breakCommand()}},
+		{"check", []*cobra.Command{a.doctorCommand(), a.verifyCommand(), a.benchCommand()}},
+		{"more", []*cobra.Command{a.manCommand(root), storesTopic(), exitCodesTopic()}},
+		{"", []*cobra.Command{a.keepCommand()}},
 	} {
-		for _, cmd := range cmds {
-			cmd.GroupID = group
+		for _, cmd := range group.cmds {
+			cmd.GroupID = group.id
 			root.AddCommand(cmd)
 		}
 	}

@@ -9,8 +9,21 @@ import (
 	"github.com/fencelock/fencelock"
 )
 
-// holderView is a holder in JSON. Fields are only added. Durations are in
+// The views are what -o json prints. Fields are only added. Durations are in
 // milliseconds by the store's clock.
+
+// lockView is a lock.
+type lockView struct {
+	Lock    string       `json:"lock"`
+	State   string       `json:"state"` // free, held, kept, waited
+	Holders []holderView `json:"holders"`
+	Waiters []waiterView `json:"waiters"`
+	Waiting int          `json:"waiting"`
+	Limit   int64        `json:"limit,omitempty"`
+	GraceMS int64        `json:"grace_ms,omitempty"`
+}
+
+// holderView is a holder.
 type holderView struct {
 	Owner    string            `json:"owner"`
 	Reason   string            `json:"reason,omitempty"`
@@ -25,6 +38,30 @@ type holderView struct {
 	Session  string            `json:"session,omitempty"`
 }
 
+// waiterView is a claim in line.
+type waiterView struct {
+	Owner   string            `json:"owner"`
+	Reason  string            `json:"reason,omitempty"`
+	Mode    string            `json:"mode"`
+	Weight  int64             `json:"weight,omitempty"`
+	AgeMS   int64             `json:"age_ms"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Session string            `json:"session,omitempty"`
+}
+
+func lockOf(st fencelock.Status) lockView {
+	v := lockView{Lock: st.Name, State: stateOf(&st), Holders: []holderView{}, Waiters: []waiterView{}, Waiting: st.Waiting,
+		Limit: st.Limit, GraceMS: st.Grace.Milliseconds()}
+	for i := range st.Holders {
+		v.Holders = append(v.Holders, *holderOf(&st.Holders[i]))
+	}
+	for _, w := range st.Waiters {
+		v.Waiters = append(v.Waiters, waiterView{Owner: w.Record.Owner, Reason: w.Record.Reason, Mode: w.Mode.String(), Weight: w.Weight,
+			AgeMS: w.Age.Milliseconds(), Labels: w.Record.Labels, Session: w.Claim.Session.String()})
+	}
+	return v
+}
+
 func holderOf(h *fencelock.Holder) *holderView {
 	if h == nil {
 		return nil
@@ -33,6 +70,40 @@ func holderOf(h *fencelock.Holder) *holderView {
 		Owner: h.Record.Owner, Reason: h.Record.Reason, Token: h.Token, Mode: h.Mode.String(), Weight: h.Weight,
 		AgeMS: h.Age.Milliseconds(), EndsInMS: h.EndsIn.Milliseconds(), Kept: h.Kept,
 		Trace: h.Record.Trace, Labels: h.Record.Labels, Session: h.Claim.Session.String(),
+	}
+}
+
+// stateOf is the state of a lock in one word.
+func stateOf(st *fencelock.Status) string {
+	switch {
+	case len(st.Holders) > 0 && st.Holders[0].Kept:
+		return "kept"
+	case len(st.Holders) > 0:
+		return "held"
+	case st.Waiting > 0:
+		return "waited"
+	}
+	return "free"
+}
+
+// oldest is the age of the first holder, 0 if there is none.
+func oldest(st *fencelock.Status) time.Duration {
+	var age time.Duration
+	for i := range st.Holders {
+		age = max(age, st.Holders[i].Age)
+	}
+	return age
+}
+
+// holdersInShort names the first holder and counts the others.
+func holdersInShort(st *fencelock.Status) string {
+	switch n := len(st.Holders); {
+	case n == 0:
+		return "-"
+	case n == 1:
+		return st.Holders[0].Record.Owner
+	default:
+		return fmt.Sprintf("%s +%d", st.Holders[0].Record.Owner, n-1)
 	}
 }
 

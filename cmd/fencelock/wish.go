@@ -42,7 +42,7 @@ func (w *wish) check() error {
 		return usage("--permits takes a positive number and does not go with --shared")
 	}
 	if w.owner == "" {
-		w.owner = defaultOwner()
+		w.owner = defaultOwner(os.Getpid())
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (w *wish) acquire(ctx context.Context, c *fencelock.Client, name string) (*
 }
 
 // defaultOwner is user@host:pid, as in the library; run tells it to its command.
-func defaultOwner() string {
+func defaultOwner(pid int) string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		name = u.Username
@@ -109,5 +109,5 @@ func defaultOwner() string {
 	if h, err := os.Hostname(); err == nil && h != "" {
 		host = h
 	}
-	return fmt.Sprintf("%s@%s:%d", name, host, os.Getpid())
+	return fmt.Sprintf("%s@%s:%d", name, host, pid)
 }
