@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,10 +22,7 @@ import (
 // How the cut-offs are made: half of the servers are stopped (SIGSTOP), half of
 // the processes are cut off from a server that goes on. All at the same time, so
 // that the machine is busy when it matters.
-const (
-	cutoffs   = 50
-	cutoffTTL = 8 * time.Second
-)
+const cutoffTTL = 8 * time.Second
 
 // cutoff is one trial.
 type cutoff struct {
@@ -185,79 +181,4 @@ func partition(t *testing.T, s *server, i int) cutoff {
 		}
 	}
 	return cutoff{name: "partition", margin: next.Sub(died), code: v.p.end()}
-}
-
-// proxy is a connection to a server that can be cut without anybody being told.
-type proxy struct {
-	addr   string
-	listen net.Listener
-	closed chan struct{}
-	cutOff chan struct{}
-	once   sync.Once
-}
-
-func newProxy(t testing.TB, to string) *proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{addr: l.Addr().String(), listen: l, closed: make(chan struct{}), cutOff: make(chan struct{})}
-	t.Cleanup(p.close)
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(in, to)
-		}
-	}()
-	return p
-}
-
-// serve copies both ways until the link is cut, and keeps the connections open
-// after that.
-func (p *proxy) serve(in net.Conn, to string) {
-	defer in.Close()
-	out, err := net.Dial("tcp", to)
-	if err != nil {
-		return
-	}
-	defer out.Close()
-	over := make(chan struct{}, 2)
-	pass := func(dst, src net.Conn) {
-		defer func() { over <- struct{}{} }()
-		buf := make([]byte, 32<<10)
-		for {
-			n, err := src.Read(buf)
-			select {
-			case <-p.cutOff:
-				<-p.closed
-				return
-			default:
-			}
-			if err != nil {
-				return
-			}
-			if _, err := dst.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-	}
-	go pass(out, in)
-	go pass(in, out)
-	select {
-	case <-over:
-	case <-p.closed:
-	}
-}
-
-func (p *proxy) cut() { close(p.cutOff) }
-
-func (p *proxy) close() {
-	p.once.Do(func() {
-		close(p.closed)
-		_ = p.listen.Close()
-	})
 }

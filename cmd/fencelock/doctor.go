@@ -98,21 +98,39 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 		d.Findings = append(d.Findings, finding{Severity: "note", Code: "unchecked", Reason: "this store cannot look at its server"})
 	}
 	if correctness {
-		_, err := fencelock.New(conn.Store, &fencelock.Options{TTL: ttl, Require: fencelock.Correctness})
-		var e *fencelock.Error
-		if errors.As(err, &e) {
-			d.Findings = append(d.Findings, finding{Severity: "danger", Code: "correctness", Reason: strings.ReplaceAll(e.Err.Error(), "fencelock: ", ""), Fix: e.Hint})
-		}
+		d.Findings = append(d.Findings, unfit(d.Guarantees, conn.graceFix)...)
 	}
 	took, err := a.tryLock(ctx, conn.client)
-	if err != nil && exitCode(err) == exitUnavailable {
+	var busy *fencelock.BusyError
+	switch {
+	case err == nil:
+	case exitCode(err) == exitUnavailable:
 		return nil, err
-	}
-	if err != nil {
+	case errors.As(err, &busy) && busy.Grace:
+		d.Findings = append(d.Findings, finding{Severity: "note", Code: "grace",
+			Reason: "the store has a new memory and grants nothing new for " + short(busy.RetryAfter) + "; so locks were not tried"})
+	default:
 		d.Findings = append(d.Findings, finding{Severity: "danger", Code: "lock", Reason: strings.ReplaceAll(err.Error(), "fencelock: ", "")})
 	}
 	d.LockMS = float64(took.Microseconds()) / 1000
 	return d, nil
+}
+
+// unfit says what is missing where doing the work twice would corrupt something.
+func unfit(g fencelock.Guarantees, graceFix string) []finding {
+	var found []finding
+	if g.Fencing != fencelock.Strict {
+		found = append(found, finding{Severity: "danger", Code: "fencing", Reason: "tokens are not strict: they are " + g.Fencing.String(), Fix: "use another store"})
+	}
+	if !g.SurvivesCrash {
+		fix := graceFix
+		if fix == "" {
+			fix = "use another store, or check the token wherever something is written"
+		}
+		found = append(found, finding{Severity: "danger", Code: "forgets",
+			Reason: "a crash or failover of the server may forget who holds a lock, and another may get it in time", Fix: fix})
+	}
+	return found
 }
 
 // tryLock takes a lock that is nobody else's, twice: the first opens the session.

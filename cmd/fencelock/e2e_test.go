@@ -30,6 +30,9 @@ import (
 // it needs, because test machines are slow and shared.
 const patience = 60 * time.Second
 
+// cutoffs is how many TestCutOffs makes, all at once.
+const cutoffs = 50
+
 // binary builds the program once.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "fencelock-cli")
@@ -65,15 +68,17 @@ type server struct {
 
 func (s *server) url() string { return "redis://" + s.addr }
 
-// startRedis starts a server that ends with the test.
-func startRedis(t testing.TB) *server {
+// startRedis starts a server that ends with the test. extra are options of
+// redis-server.
+func startRedis(t testing.TB, extra ...string) *server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed; on Debian: apt-get install redis-server, then go test ./cmd/fencelock")
 	}
 	port := freePort(t)
 	s := &server{addr: net.JoinHostPort("127.0.0.1", port)}
-	s.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no")
+	args := []string{"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no"}
+	s.cmd = exec.Command("redis-server", append(args, extra...)...)
 	s.cmd.SysProcAttr = dieWithUs()
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {

@@ -15,7 +15,7 @@ var _ = register(&engine{
 	open: func(_ context.Context, _ string, s settings) (*opened, error) {
 		return &opened{
 			Store: memstore.New(&memstore.Options{Grace: s.grace, MaxTTL: s.maxTTL}),
-			close: func() error { return nil },
+			close: func() error { return nil }, graceFix: addGrace,
 			check: func(context.Context) ([]finding, error) {
 				return []finding{{Severity: "danger", Code: "one-process", Reason: "mem:// is the memory of this process: no other process sees its locks",
 					Fix: "use a server, for example redis://localhost:6379"}}, nil

@@ -25,7 +25,7 @@ func openRedis(ctx context.Context, url string, s settings) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &opened{Store: store, close: store.Close, check: func(ctx context.Context) ([]finding, error) {
+	return &opened{Store: store, close: store.Close, graceFix: addGrace, check: func(ctx context.Context) ([]finding, error) {
 		found, err := store.Check(ctx)
 		var all []finding
 		for _, f := range found {

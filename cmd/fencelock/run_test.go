@@ -220,10 +220,8 @@ func TestRunOncePer(t *testing.T) {
 	run("c", "--retry-failed", "--", "true").want(0)
 	run("c", "--retry-failed", "--", "false").want(0)
 	hold := begin(t, s.url(), "run", "d", "--once-per", "10000h", "--", "sleep", "60")
-	until(t, "it runs elsewhere", func() bool {
-		p := run("d", "--", "sh", "-c", "exit 8").want(0)
-		return strings.Contains(p.err.String(), "running elsewhere")
-	})
+	until(t, "it runs", func() bool { return fencelockCLI(t, s.url(), "ls", "d@", "-o", "name").want(0).out.String() != "" })
+	contains(t, run("d", "--", "sh", "-c", "exit 8").want(0).err.String(), "running elsewhere")
 	_ = hold.cmd.Process.Signal(syscall.SIGTERM)
 	hold.want(143)
 }

@@ -122,9 +122,11 @@ func (s *topScreen) render() string {
 		var b strings.Builder
 		_ = writeInspection(&b, s.locks[i], s.width)
 		body := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
-		lines = append(lines, body[:min(len(body), room)]...)
+		for _, line := range body[:min(len(body), room)] {
+			lines = append(lines, cut(line, s.width))
+		}
 	case s.detail:
-		lines = append(lines, s.chosen+" is free now")
+		lines = append(lines, cut(s.chosen+" is free now", s.width))
 	case len(s.locks) == 0 && !s.at.IsZero():
 		lines = append(lines, "no lock is held or waited for")
 	case len(s.locks) > 0:
@@ -167,9 +169,9 @@ func (s *topScreen) subheader() string {
 
 func (s *topScreen) keys() string {
 	if s.detail {
-		return "esc back  p pause  q quit"
+		return "q quit  esc back  p pause"
 	}
-	return "c contended  a oldest  e ending  ↑↓ choose  enter show  p pause  q quit"
+	return "q quit  c contended  a oldest  e ending  ↑↓ choose  enter show  p pause"
 }
 
 // rows draws the list, scrolled so that the cursor is on it.
@@ -178,7 +180,7 @@ func (s *topScreen) rows(room int) []string {
 	first := max(min(at-room/2, len(s.locks)-room+1), 0)
 	shown := s.locks[first:min(first+room-1, len(s.locks))]
 	t := &table{width: s.width}
-	t.add("NAME", "HOLDER", "AGE", "ENDS IN", "WAITING", "LONGEST", "REASON")
+	t.add(columns(s.width, "NAME", "HOLDER", "AGE", "ENDS IN", "WAITING", "LONGEST", "REASON")...)
 	for i := range shown {
 		row := listRow(&shown[i], false)
 		longest := "-"
@@ -187,7 +189,7 @@ func (s *topScreen) rows(room int) []string {
 		}
 		row = slices.Insert(row, 5, longest)
 		row[0], row[1] = cut(row[0], max(s.width/4, 12)), cut(row[1], max(s.width/4, 12))
-		t.add(row...)
+		t.add(columns(s.width, row...)...)
 	}
 	var b strings.Builder
 	_ = t.write(&b)
@@ -204,6 +206,17 @@ func (s *topScreen) rows(room int) []string {
 		}
 	}
 	return lines
+}
+
+// columns leaves out what a narrow terminal has no room for.
+func columns(width int, all ...string) []string {
+	switch {
+	case width >= 90:
+		return all
+	case width >= 66:
+		return append(all[:5:5], all[6]) // without the longest wait
+	}
+	return []string{all[0], all[1], all[2], all[4]}
 }
 
 // endingSoon is when a lock looks as if its holder were in trouble: one that lives

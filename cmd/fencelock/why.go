@@ -89,6 +89,9 @@ func parties(locks []fencelock.Status) []graph.Lock {
 	return all
 }
 
+// maxWaitersShown keeps the words to a screen; inspect shows all.
+const maxWaitersShown = 5
+
 // explain says it in words.
 func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names []string, cycles [][]graph.Step) {
 	if len(names) == 0 {
@@ -107,6 +110,16 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 		g.Walk(name, func(depth int, s graph.Step, waits []string, circle bool) {
 			a.explainStep(byName[s.Lock], depth, s, waits, circle)
 		})
+		for i, w := range st.Waiters[:min(len(st.Waiters), maxWaitersShown)] {
+			under := ""
+			if outer := w.Record.Labels[underLabel]; outer != "" {
+				under = ", for " + outer + ", under whose lock it runs"
+			}
+			fmt.Fprintf(a.out, "  %d in line: %s for %s%s\n", i+1, w.Record.Owner, short(w.Age), under)
+		}
+		if more := st.Waiting - maxWaitersShown; more > 0 {
+			fmt.Fprintf(a.out, "  and %d more in line\n", more)
+		}
 		if k := keptBy(st); k != nil {
 			fmt.Fprintf(a.out, "  nobody works under it; it is kept taken for %s more, last by %s\n", short(k.EndsIn), k.Record.Owner)
 		}

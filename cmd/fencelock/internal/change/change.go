@@ -32,7 +32,7 @@ const (
 // Event is one change of one lock.
 type Event struct {
 	Kind   Kind            `json:"event"`
-	Lock   string          `json:"lock"`
+	Lock   string          `json:"lock,omitempty"`
 	Owner  string          `json:"owner,omitempty"`
 	Reason string          `json:"reason,omitempty"`
 	Token  fencelock.Token `json:"token,omitempty"`
