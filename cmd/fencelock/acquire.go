@@ -127,7 +127,8 @@ func (k *keeper) arguments(name, socket string) []string {
 	args := []string{"--owner", k.owner, "--ttl", k.ttl.String(), "--max", k.max.String(),
 		"--while", fmt.Sprint(k.while), "--signal", fmt.Sprint(k.signal), "--reason", k.reason, "--permits", fmt.Sprint(k.permits),
 		"--timeout", k.timeout.String(), "--namespace", k.ns,
-		fmt.Sprintf("--try=%v", k.try), "--wait", k.wait.String(), fmt.Sprintf("--shared=%v", k.shared), fmt.Sprintf("--quiet=%v", k.quiet)}
+		fmt.Sprintf("--try=%v", k.try), "--wait", k.wait.String(), fmt.Sprintf("--shared=%v", k.shared),
+		fmt.Sprintf("--correctness=%v", k.correct), fmt.Sprintf("--quiet=%v", k.quiet)}
 	return append(args, "--", name, socket)
 }
 

@@ -34,7 +34,8 @@ meanwhile: then the exit code is 1 and nothing is done. fencelock inspect LOCK s
 The reason is printed with the result, for your records; the store keeps none.`,
 		Example: `  fencelock inspect nightly-report
   fencelock break nightly-report --token 459448191422514432 --reason "web-1 is on fire"`,
-		Args: exactly(1, "the name of a lock"),
+		ValidArgsFunction: a.completeLocks,
+		Args:              exactly(1, "the name of a lock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.breakLock(cmd.Context(), args[0], fencelock.Token(token), reason)
 		},

@@ -24,8 +24,9 @@ those who wait, in the order in which they will get it.
 The exit code is 0 also if the lock is free.`,
 		Example: `  fencelock inspect nightly-report
   fencelock inspect nightly-report -o json | jq -r '.holders[].token'`,
-		Args: exactly(1, "the name of a lock"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0]) },
+		ValidArgsFunction: a.completeLocks,
+		Args:              exactly(1, "the name of a lock"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0]) },
 	}
 	a.formatFlag(cmd, "table", "json")
 	return cmd

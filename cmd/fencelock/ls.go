@@ -149,3 +149,20 @@ func (s *selection) wants(st *fencelock.Status) bool {
 	return slices.ContainsFunc(st.Holders, func(h fencelock.Holder) bool { return strings.Contains(h.Record.Owner, s.owner) }) ||
 		slices.ContainsFunc(st.Waiters, func(w fencelock.Waiter) bool { return strings.Contains(w.Record.Owner, s.owner) })
 }
+
+// completeLocks lists the names of locks for the shell.
+func (a *app) completeLocks(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	a.quiet, a.timeout = true, time.Second // whoever pressed tab does not wait for long
+	locks, err := a.listing(cmd.Context(), selection{prefix: prefix})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for i := range locks {
+		names = append(names, locks[i].Name+"\t"+holdersInShort(&locks[i]))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -69,8 +69,8 @@ The command finds in its environment:
   fencelock run migrate --wait 5m -- ./migrate up
   fencelock run billing --once-per 24h -- ./bill        # on every replica, from cron
   fencelock run export --permits 5 -- ./export.sh       # at most five at a time`,
-		GroupID: "hold",
-		RunE:    func(cmd *cobra.Command, args []string) error { return r.main(cmd, args) },
+		ValidArgsFunction: a.completeLocks,
+		RunE:              func(cmd *cobra.Command, args []string) error { return r.main(cmd, args) },
 	}
 	f := cmd.Flags()
 	r.wish.flags(f)
@@ -152,7 +152,9 @@ func (r *runner) hold() error {
 	if err != nil {
 		return r.refused(err)
 	}
-	defer r.close(conn)
+	// The lock itself is given back before this; a store that is away must not
+	// hold up the exit code.
+	defer r.closeWithin(conn, min(r.timeout, time.Second))
 	defer notes.follow(conn.client)()
 	if r.oncePer > 0 {
 		return r.once(ctx, conn.client, acquired)
@@ -260,17 +262,19 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func())
 	if !r.retryFailed {
 		opts = append(opts, fencelock.MinHold(keep))
 	}
+	var ran error
 	res, err := c.Once(r.name, keep, opts...).Do(ctx, occurrence, func(_ context.Context, l *fencelock.Lease) error {
 		acquired()
 		r.granted(l)
-		return r.supervise(l)
+		ran = r.supervise(l)
+		return ran
 	})
 	r.status.Occurrence = occurrence
 	switch res.Outcome {
 	case fencelock.NotRun:
 		return r.refused(err)
 	case fencelock.Ran, fencelock.Failed:
-		return err
+		return errors.Join(ran, r.released(ran, besides(err, ran)))
 	}
 	r.status.Outcome, r.status.Holder = "skipped", holderOf(res.Holder)
 	who := ""
@@ -279,4 +283,21 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func())
 	}
 	r.note("%s at %s: %v%s; skipped", r.name, occurrence, res.Outcome, who)
 	return errSkipped
+}
+
+// besides is what an error joins besides another.
+func besides(err, other error) error {
+	if err == other {
+		return nil
+	}
+	var rest []error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && other != nil {
+		for _, e := range joined.Unwrap() {
+			if e != other {
+				rest = append(rest, e)
+			}
+		}
+		return errors.Join(rest...)
+	}
+	return err
 }

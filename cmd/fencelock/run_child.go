@@ -30,8 +30,9 @@ func (r *runner) supervise(l *fencelock.Lease) error {
 		return r.lost(context.Cause(held), nil)
 	}
 	if !plan.Enough(left, r.times.Stop) {
-		return r.broke(exitUsage, fmt.Errorf("the store grants the lock for %v only, too short for --stop-time %v; the command was not started",
-			left.Round(time.Millisecond), r.times.Stop))
+		r.status.Outcome, r.status.Reason = "unavailable", "too little time was left to start the command"
+		return &failure{exitUnavailable, fmt.Errorf("only %v of the lock is left, and --stop-time is %v: the store answers too slowly, or grants less than --ttl; the command was not started",
+			left.Round(time.Millisecond), r.times.Stop)}
 	}
 	child, err := warden.Start(r.argv, r.environment(l), warden.Now().Add(left))
 	switch {
@@ -81,8 +82,8 @@ func (s *supervision) run(held context.Context) error {
 			s.forward(sig.(syscall.Signal))
 		case <-lost:
 			lost, s.cause = nil, context.Cause(held)
+			s.child.Kill() // first: whoever reads stderr may be slow
 			s.note("lost %s: %v; killing the command", s.name, strings.ReplaceAll(s.cause.Error(), "fencelock: ", ""))
-			s.child.Kill()
 		case <-look.C:
 			look.Reset(s.look())
 		}
@@ -103,8 +104,8 @@ func (s *supervision) look() time.Duration {
 	action, wait := plan.Next(left, s.times.Stop, s.termed)
 	if action == plan.Term {
 		s.termed = true
-		s.note("%s cannot be renewed and is lost in %v; the command gets TERM", s.name, left.Round(time.Millisecond))
 		s.child.Term()
+		s.note("%s cannot be renewed and is lost in %v; the command gets TERM", s.name, left.Round(time.Millisecond))
 	}
 	// At the deadline the context of the lease ends, and that kills.
 	return max(wait, time.Millisecond)

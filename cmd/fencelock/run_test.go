@@ -6,6 +6,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,6 +41,7 @@ func TestRunExitCodes(t *testing.T) {
 		{"margin too long", []string{"run", "a", "--margin", "8s", "--", "true"}, 64, "at least half"},
 		{"TTL too long", []string{"run", "a", "--ttl", "5m", "--", "true"}, 64, "at most 1m"},
 		{"try and wait", []string{"run", "a", "--try", "--wait", "1s", "--", "true"}, 64, "--try does not wait"},
+		{"store that forgets", []string{"run", "a", "--correctness", "--", "true"}, 64, "may forget a grant"},
 		{"empty name", []string{"run", "", "--", "true"}, 1, "1 to 512 bytes"},
 		{"status descriptor closed", []string{"run", "a", "--status-fd", "99", "--", "true"}, 64, "not open"},
 		{"planned store", []string{"--store", "zk://x", "run", "a", "--", "true"}, 64, "redis://"},
@@ -241,5 +244,16 @@ func TestRunLeftover(t *testing.T) {
 	contains(t, p.err.String(), "left processes")
 	if st := readStatus(t, file); !st.Leftover || st.Outcome != "ran" || time.Duration(st.HeldMS)*time.Millisecond < time.Second {
 		t.Errorf("got %+v", st)
+	}
+}
+
+func TestBesides(t *testing.T) {
+	a, b := errors.New("a"), errors.New("b")
+	for _, tt := range []struct{ err, other, want error }{
+		{nil, nil, nil}, {a, a, nil}, {b, nil, b}, {errors.Join(nil, b), nil, errors.Join(b)}, {errors.Join(a, b), a, errors.Join(b)},
+	} {
+		if got := besides(tt.err, tt.other); fmt.Sprint(got) != fmt.Sprint(tt.want) {
+			t.Errorf("%v besides %v: got %v, want %v", tt.err, tt.other, got, tt.want)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
@@ -107,8 +108,10 @@ func (a *app) open(ctx context.Context, url, namespace string) (*opened, error) 
 }
 
 // close gives everything back, within the time that one answer may take.
-func (a *app) close(c *connection) {
-	ctx, cancel := context.WithTimeout(context.Background(), a.timeout)
+func (a *app) close(c *connection) { a.closeWithin(c, a.timeout) }
+
+func (a *app) closeWithin(c *connection, d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	if err := c.client.Close(ctx); err != nil {
 		a.note("%v", err)

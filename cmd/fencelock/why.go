@@ -27,6 +27,7 @@ wait for one lock and go on with another, so look before you break something.
 Processes are told apart by their owner, user@host:pid unless somebody chose another.`,
 		Example: `  fencelock why nightly-report
   fencelock why -o dot | dot -Tsvg >locks.svg`,
+		ValidArgsFunction: a.completeLocks,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage("one LOCK at most")

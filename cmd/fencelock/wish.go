@@ -23,6 +23,7 @@ type wish struct {
 	shared  bool
 	reason  string
 	owner   string
+	correct bool
 }
 
 func (w *wish) flags(f *pflag.FlagSet) {
@@ -30,6 +31,7 @@ func (w *wish) flags(f *pflag.FlagSet) {
 	f.DurationVarP(&w.wait, "wait", "w", 0, "wait this long at most (default: as long as it takes)")
 	f.Int64Var(&w.permits, "permits", 0, "a semaphore: so many may hold it together")
 	f.BoolVar(&w.shared, "shared", false, "hold it together with others that say --shared")
+	f.BoolVar(&w.correct, "correctness", false, "doing the work twice would corrupt something: refuse a store that cannot do its part")
 	f.StringVar(&w.reason, "reason", "", "what others are told when they ask why")
 	f.StringVar(&w.owner, "owner", "", "what others are told when they ask who (default user@host:pid)")
 }
@@ -50,6 +52,9 @@ func (w *wish) check() error {
 // client are the options of a client for this wish.
 func (w *wish) client() *fencelock.Options {
 	opts := &fencelock.Options{Owner: w.owner}
+	if w.correct {
+		opts.Require = fencelock.Correctness
+	}
 	// A lock inside a lock: whoever asks who blocks whom must see that the outer
 	// one waits for what the inner one waits for.
 	if outer := os.Getenv("FENCELOCK_OWNER"); outer != "" {

@@ -92,5 +92,6 @@ func Next(left, stop time.Duration, termed bool) (Action, time.Duration) {
 }
 
 // Enough says whether a command may still be started: it must not be stopped
-// right away.
-func Enough(left, stop time.Duration) bool { return left > 2*stop }
+// right away. A lease that is renewed as it should has two thirds of the trusted
+// time left at any moment, and the stop time is at most one.
+func Enough(left, stop time.Duration) bool { return left > stop+stop/4 }

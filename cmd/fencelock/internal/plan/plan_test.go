@@ -75,7 +75,7 @@ func TestNext(t *testing.T) {
 }
 
 func TestEnough(t *testing.T) {
-	if Enough(6*second, 3*second) || !Enough(7*second, 3*second) {
+	if Enough(3700*time.Millisecond, 3*second) || !Enough(4*second, 3*second) {
 		t.Error("a command must have some time before it is stopped again")
 	}
 }
