@@ -4,7 +4,7 @@ PACKAGES  = $(MODULES:%=%/...)
 SEEDS    ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint sim zoo million figures figures-cli rehearse ci
+.PHONY: help test race lint sim zoo million figures figures-redis figures-cli rehearse ci
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ million: ## a million leases in one process
 
 figures: ## measure what the documents claim
 	go run ./internal/figures
+
+figures-redis: ## measure what is promised of redisstore; needs redis-server
+	go run ./bench -figures redis
 
 figures-cli: ## fifty commands cut off from their store: is each dead in time?
 	go test ./cmd/fencelock -run '^TestCutOffs' -count=1 -v

@@ -245,10 +245,8 @@ func (p *pending) attempt(ctx context.Context) (out driver.Outcome, gen uint64, 
 	drv := s.drv
 	gen = s.gen
 	s.sh.mu.Unlock()
-	call, cancel := context.WithTimeout(ctx, s.c.opts.CallTimeout)
-	defer cancel()
-	stop := context.AfterFunc(s.ctx, cancel) // Close must not wait for a slow store
-	defer stop()
+	call, over := s.attempts.context(ctx)
+	defer over()
 	sent = s.c.clock.Sent()
 	p.sent = true
 	out, err = drv.Attempt(call, &p.claim)

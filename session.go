@@ -40,8 +40,10 @@ type session struct {
 
 	ctx    context.Context // ends with the session; its cause says why
 	cancel context.CancelCauseFunc
-	ready  chan struct{} // closed when open or failed
-	wake   chan struct{} // makes the loop renew now
+	// attempts end with the session: Close must not wait for a slow store.
+	attempts, withdrawals bound
+	ready                 chan struct{} // closed when open or failed
+	wake                  chan struct{} // makes the loop renew now
 
 	forgotten bool // the store lost its memory and not all is reclaimed; the loop's
 
@@ -63,6 +65,8 @@ type session struct {
 func newSession(sh *shard) *session {
 	s := &session{c: sh.c, sh: sh, id: driver.NewSessionID(), ready: make(chan struct{}), wake: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.attempts.parent, s.attempts.timeout = s.ctx, sh.c.opts.CallTimeout
+	s.withdrawals.parent, s.withdrawals.timeout = context.Background(), sh.c.opts.CallTimeout
 	return s
 }
 

@@ -78,7 +78,7 @@ func (s *session) callWithdraw(ctx context.Context, w driver.Withdrawal) (driver
 	s.sh.mu.Lock()
 	drv := s.drv
 	s.sh.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.c.opts.CallTimeout)
-	defer cancel()
-	return drv.Withdraw(ctx, w)
+	call, over := s.withdrawals.context(context.WithoutCancel(ctx))
+	defer over()
+	return drv.Withdraw(call, w)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,10 +44,19 @@ type once struct{ *redis.Cmd }
 // NoRetry implements redis.Cmder.
 func (once) NoRetry() bool { return true }
 
-// Eval implements engine.Client.
+// Line implements engine.Client: go-redis gives every call a connection of its own.
+func (g *goRedis) Line(string) engine.Line { return g }
+
+// Close implements engine.Line: there is nothing to give up.
+func (g *goRedis) Close() {}
+
+// Eval implements engine.Line.
 func (g *goRedis) Eval(ctx context.Context, s *engine.Script, keys, args []string) ([]any, error) {
 	return within(ctx, g.detach, func() ([]any, error) {
 		reply, err := g.eval(ctx, "evalsha", s.SHA, keys, args)
+		if adapt.MissingScript(err) && s.Text == "" {
+			return nil, engine.ErrNoScript
+		}
 		if adapt.MissingScript(err) {
 			reply, err = g.eval(ctx, "eval", s.Text, keys, args)
 		}
@@ -104,9 +114,40 @@ func within[T any](ctx context.Context, detach bool, fn func() (T, error)) (T, e
 	return adapt.Within(ctx, fn)
 }
 
-// Prove implements engine.Client: it does nothing. go-redis subscribes again by
-// itself, on whatever server answers then, which would prove the wrong life.
-func (g *goRedis) Prove(context.Context, string, string, func()) {}
+// Prove implements engine.Client. A Conn of go-redis keeps one connection and never
+// replaces it by another.
+func (g *goRedis) Prove(ctx context.Context, key, runID string, texts []string) error {
+	node, err := g.keeper(ctx, key)
+	if err != nil {
+		return err
+	}
+	conn := node.Conn()
+	defer conn.Close()
+	info, err := conn.Info(ctx, "server").Result()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, "run_id:"+runID+"\r") {
+		return errors.New("redisstore: another life of the server")
+	}
+	for _, text := range texts {
+		if err := conn.ScriptLoad(ctx, text).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keeper returns a client of the one server that keeps a key.
+func (g *goRedis) keeper(ctx context.Context, key string) (*redis.Client, error) {
+	switch c := g.client.(type) {
+	case *redis.Client:
+		return c, nil
+	case *redis.ClusterClient:
+		return c.MasterForKey(ctx, key)
+	}
+	return nil, errors.ErrUnsupported
+}
 
 // Listen implements engine.Client. go-redis subscribes again by itself after its
 // connection broke, and says so. It does not when a slot moves to another node of

@@ -99,14 +99,22 @@ func (l *layout) want(after string, fields ...string) {
 	}
 }
 
+// six is a number in six bytes, as the fields are shown.
+func six(n byte) string {
+	return strings.ReplaceAll("\x00\x00\x00\x00\x00"+string(rune(n)), "\x00", "/")
+}
+
 // array returns a field that is an array in MessagePack, as JSON.
-func (l *layout) array(field string) string {
+func (l *layout) array(field string) string { l.t.Helper(); return l.arrayAt(field, 1) }
+
+// arrayAt does so for a field in which the array begins at a byte.
+func (l *layout) arrayAt(field string, at int) string {
 	l.t.Helper()
 	for who, id := range l.ids {
 		field = strings.ReplaceAll(field, who, string(id[:]))
 	}
-	text, err := l.plain.Eval(l.ctx, "return cjson.encode(cmsgpack.unpack(redis.call('HGET', KEYS[1], ARGV[1])))",
-		[]string{l.bucket}, field).Text()
+	text, err := l.plain.Eval(l.ctx, "return cjson.encode(cmsgpack.unpack(string.sub(redis.call('HGET', KEYS[1], ARGV[1]), ARGV[2])))",
+		[]string{l.bucket}, field, at).Text()
 	l.must(err)
 	return text
 }
@@ -124,7 +132,7 @@ func TestLayout(t *testing.T) {
 	l.attempt("ann", 1, exclusive, driver.Granted)
 	l.want("lock", "m", "c", "sann", "sbob", "lx")
 	l.attempt("bob", 1, exclusive, driver.Queued)
-	l.want("wait", "m", "c", "sann", "sbob", "lx", "qx", "wx/0", "ibob1")
+	l.want("wait", "m", "c", "sann", "sbob", "lx", "qx", "wx/"+six(0), "ibob"+six(1))
 	l.withdraw("ann", 1, false)
 	l.want("hand-over", "m", "c", "sann", "sbob", "lx")
 	l.withdraw("bob", 1, false)
@@ -143,7 +151,7 @@ func TestLayout(t *testing.T) {
 	if _, err := l.store.Break(l.ctx, "x", token); err != nil {
 		t.Fatal(err)
 	}
-	l.want("break", "m", "c", "sann", "sbob", "kann", "bann3")
+	l.want("break", "m", "c", "sann", "sbob", "kann", "bann"+six(3))
 	if got := l.array("kann"); got != "[3]" {
 		t.Errorf("broken claims: got %s", got)
 	}
@@ -152,7 +160,7 @@ func TestLayout(t *testing.T) {
 
 	l.attempt("ann", 4, exclusive, driver.Granted)
 	l.withdraw("ann", 4, true)
-	l.want("an unlock that buries", "m", "c", "sann", "sbob", "bann4")
+	l.want("an unlock that buries", "m", "c", "sann", "sbob", "bann"+six(4))
 	l.attempt("bob", 3, exclusive, driver.Granted)
 	l.attempt("ann", 5, exclusive, driver.Queued)
 	l.must(l.on["bob"].Close(l.ctx))
@@ -176,16 +184,20 @@ func TestLayoutOfValues(t *testing.T) {
 		t.Errorf("c is %d, the token's counter %d, the clock was %d", stored, counter, before.UnixMicro())
 	}
 	run := regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(l.plain.Info(l.ctx, "server").Val())[1]
-	like(t, "m", l.array("m"), `["`+run+`",N,0,"v1 buckets=1 maxttl=1m0s grace=false","\.{64}"]`)
+	marker, _ := l.plain.HGet(l.ctx, l.bucket, "m").Bytes()
+	if at := number(marker[:7]); at < before.UnixMicro() || at > time.Now().UnixMicro() {
+		t.Errorf("the incarnation is %d, which is not when it began", at)
+	}
+	like(t, "m", l.arrayAt("m", 8), `["`+run+`",0,"v1 buckets=1 maxttl=1m0s grace=false"]`)
 	like(t, "lx", l.array("lx"), `[["S",1,1,2,3,"",{"owner":"ann"},5000,7000,N,N,N,N,N,N,"x"]]`)
-	like(t, "wx", l.array("wx\x000"), `["S",7,0,1,0,"r",{"owner":"bob"},0,0,N,0,0,0,N,N,"x"]`)
+	like(t, "wx", l.array("wx\x00"+string(make([]byte, 6))), `["S",7,0,1,0,"r",{"owner":"bob"},0,0,N,0,0,0,N,N,"x"]`)
 
 	id := l.ids["bob"]
 	line, _ := l.plain.HGet(l.ctx, l.bucket, "qx").Bytes()
-	if fmt.Sprint(line) != "[0 0 0 0 0 0 0 0 0 0 0 1]" {
-		t.Errorf("qx is %v, want the places 0 and 1 in six bytes each", line)
+	if fmt.Sprint(line) != "[0 0 0 0 0 0 0 0 0 0 0 1 0 0 0 0 0 1]" {
+		t.Errorf("qx is %v, want the places 0 and 1 and one taken, in six bytes each", line)
 	}
-	if place := l.plain.HGet(l.ctx, l.bucket, "i"+string(id[:])+"7").Val(); place != "0" {
+	if place := l.plain.HGet(l.ctx, l.bucket, "i"+string(id[:])+"\x00\x00\x00\x00\x00\x07").Val(); place != string(make([]byte, 6)) {
 		t.Errorf("i is %q, want place 0", place)
 	}
 	session, _ := l.plain.HGet(l.ctx, l.bucket, "s"+string(id[:])).Bytes()
@@ -215,7 +227,7 @@ func TestLayoutOfPushes(t *testing.T) {
 	counter := int64(l.attempt("bob", 5, driver.Terms{}, driver.Granted)) / driver.TokenStep
 	l.must(l.plain.Publish(l.ctx, "end", "").Err())
 	id := l.ids["bob"]
-	for _, want := range [][2]string{{l.bucket + ":p:" + string(id[:]), fmt.Sprintf("5 %d", counter)}, {"end", ""}} {
+	for _, want := range [][2]string{{l.bucket + ":p:" + string(id[:]), "\x00\x00\x00\x00\x00\x05" + string(seven(counter))}, {"end", ""}} {
 		m, err := all.ReceiveMessage(l.ctx)
 		l.must(err)
 		if m.Channel != want[0] || m.Payload != want[1] {
@@ -224,12 +236,10 @@ func TestLayoutOfPushes(t *testing.T) {
 	}
 }
 
-// TestLayoutOfSimpleGrant: a grant in the short form.
-func TestLayoutOfSimpleGrant(t *testing.T) {
+// TestLayoutOfPlainGrant: a grant in the short form.
+func TestLayoutOfPlainGrant(t *testing.T) {
 	p, store := pretended(t)
-	p.proven = true
 	w := newWorld(t, p, store, nil)
-	w.must(p.subscribe(w.ctx))
 	w.open(0, time.Second)
 	out, err := w.procs[0].real.Attempt(w.ctx, &driver.Claim{Seq: 9, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "ann"}}})
 	w.must(err)
@@ -241,9 +251,12 @@ func TestLayoutOfSimpleGrant(t *testing.T) {
 	micros := p.now.UnixMicro()
 	want := fmt.Sprintf("X %d %d %s 9 %d %d %s", int64(out.Token)/driver.TokenStep, p.now.UnixMilli(), id[:], micros, micros, `{"owner":"ann"}`)
 	if got != want {
-		t.Errorf("a simple grant:\n got %s\nwant %s", got, want)
+		t.Errorf("a plain grant:\n got %s\nwant %s", got, want)
 	}
 }
+
+// seven is a number in seven bytes.
+func seven(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n))[1:] }
 
 // number reads an unsigned number, the most significant byte first.
 func number(b []byte) int64 {

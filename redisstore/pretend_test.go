@@ -6,8 +6,9 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
-	"fmt"
+	"errors"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,32 +31,37 @@ type pretence struct {
 	now   time.Time
 	run   int // number of the server's life, the run id that scripts see
 
-	// proven lets sessions prove the life they were opened in by a subscriber, as
-	// a store that listens does: scripts then take their short way. The store
-	// itself cannot, because it is told another run id than the scripts.
+	// proven lets the store load scripts that know the life they are in: they then
+	// take their short way.
 	proven bool
-	proof  *redis.PubSub
 
-	mu    sync.Mutex
-	lives map[string]string // session to the life it was opened in
-	sha   map[string]string // of the store's text to that of ours
+	mu   sync.Mutex
+	sha  map[string]changed // of the store's text
+	used int                // calls of scripts that know their life
+}
+
+// changed is a script as the server has it.
+type changed struct {
+	sha  string
+	life string // the one it was loaded in and for, or empty
 }
 
 // newPretence returns a client whose scripts see the pretended clock.
 func newPretence(t testing.TB, addr string) (*pretence, *redis.Client) {
 	opts := &redis.Options{Addr: addr, ContextTimeoutEnabled: true}
-	p := &pretence{plain: redis.NewClient(opts), sha: map[string]string{}}
+	p := &pretence{plain: redis.NewClient(opts), sha: map[string]changed{}}
 	p.begin()
 	client := redis.NewClient(opts)
 	client.AddHook(p)
-	p.proof = p.plain.Subscribe(t.Context())
-	t.Cleanup(func() { _, _, _ = client.Close(), p.proof.Close(), p.plain.Close() })
+	t.Cleanup(func() { _, _ = client.Close(), p.plain.Close() })
 	return p, client
 }
 
 // begin starts over: a run that is repeated must see the same numbers.
 func (p *pretence) begin() {
-	p.now, p.run, p.lives = time.Unix(1800000000, 0), 0, map[string]string{}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now, p.run = time.Unix(1800000000, 0), 0
 }
 
 func (p *pretence) life() string { return "life" + strconv.Itoa(p.run) }
@@ -66,48 +72,12 @@ func (p *pretence) tell(ctx context.Context) error {
 	return p.plain.HSet(ctx, pretenceKey, "s", us/1e6, "us", us%1e6, "run", p.life()).Err()
 }
 
-// restart begins another life: nobody is subscribed in it to what belonged to
-// the last.
+// restart begins another life: the scripts of the last are not in it.
 func (p *pretence) restart(ctx context.Context) error {
-	p.run++
-	if err := p.tell(ctx); err != nil || !p.proven {
-		return err
-	}
-	return p.subscribe(ctx)
-}
-
-// subscribe makes the channel of this life the only one with a subscriber.
-func (p *pretence) subscribe(ctx context.Context) error {
-	if err := p.proof.Unsubscribe(ctx); err != nil {
-		return err
-	}
-	if err := p.proof.Subscribe(ctx, pretenceKey+p.life()); err != nil {
-		return err
-	}
-	for {
-		m, err := p.proof.Receive(ctx)
-		if s, ok := m.(*redis.Subscription); err != nil || ok && s.Kind == "subscribe" && s.Channel == pretenceKey+p.life() {
-			return err
-		}
-	}
-}
-
-// opened notes the life a session was opened in.
-func (p *pretence) opened(id driver.SessionID) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lives[string(id[:])] = p.life()
-}
-
-// prove adds the proof of life to a call of a session: arguments 6 and 7 of
-// every script; 9 is the session.
-func (p *pretence) prove(args []any) {
-	const keys = 1
-	if first := 3 + keys; p.proven && len(args) > first+8 {
-		if life, ok := p.lives[fmt.Sprint(args[first+8])]; ok {
-			args[first+5], args[first+6] = pretenceKey+life, life
-		}
-	}
+	p.run++
+	p.mu.Unlock()
+	return p.tell(ctx)
 }
 
 // pretend changes the text of a script.
@@ -119,34 +89,44 @@ func (p *pretence) pretend(text string) string {
 	).Replace(text)
 }
 
-// change makes a command about a script one about the changed script.
-func (p *pretence) change(cmd redis.Cmder) {
+var ofLife = regexp.MustCompile(`^local LIFE = '(\w*)'`)
+
+// change makes a command about a script one about the changed script. It says
+// whether the command is answered already.
+func (p *pretence) change(cmd redis.Cmder) bool {
 	args := cmd.Args()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := 1
 	switch cmd.Name() {
-	case "evalsha", "evalsha_ro":
-		p.prove(args)
-		if ours, ok := p.sha[args[1].(string)]; ok {
-			args[1] = ours
-		} else {
-			args[1] = strings.Repeat("0", 40) // the real one may be cached: its text must come
+	case "info": // of Prove
+		if text, ok := cmd.(*redis.StringCmd); ok && p.proven {
+			text.SetVal("run_id:" + p.life() + "\r\n")
+			return true
 		}
-		return
+		return false
+	case "evalsha", "evalsha_ro":
+		ours, ok := p.sha[args[1].(string)]
+		if !ok || ours.life != "" && (ours.life != p.life() || !p.proven) {
+			ours.sha = strings.Repeat("0", 40) // the real one may be cached: its text must come
+		} else if ours.life != "" {
+			p.used++
+		}
+		args[1] = ours.sha
+		return false
 	case "script":
 		at = 2 // SCRIPT LOAD text
 	case "eval", "eval_ro":
-		p.prove(args)
 	default:
-		return
+		return false
 	}
 	if len(args) > at {
 		theirs := args[at].(string)
 		ours := p.pretend(theirs)
-		p.sha[digest(theirs)] = digest(ours)
+		p.sha[digest(theirs)] = changed{digest(ours), ofLife.FindStringSubmatch(theirs)[1]}
 		args[at] = ours
 	}
+	return false
 }
 
 func digest(text string) string {
@@ -162,7 +142,9 @@ func (p *pretence) DialHook(next redis.DialHook) redis.DialHook {
 // ProcessHook implements redis.Hook.
 func (p *pretence) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		p.change(cmd)
+		if p.change(cmd) {
+			return nil
+		}
 		return next(ctx, cmd)
 	}
 }
@@ -223,16 +205,24 @@ func TestProofIsSeen(t *testing.T) {
 	p, store := pretended(t)
 	p.proven = true
 	w := newWorld(t, p, store, nil)
-	if err := p.subscribe(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	w.open(0, time.Second)
-	w.attempt(0, &driver.Claim{Seq: 1, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
-	keys, err := p.plain.Keys(t.Context(), "*}").Result()
-	if err != nil || len(keys) != 1 {
-		t.Fatalf("keys: %q, %v", keys, err)
+	for seq := uint64(1); p.shortCalls() == 0; seq++ { // until the scripts are loaded
+		if t.Context().Err() != nil {
+			t.Fatal("no script that knows its life was called")
+		}
+		w.attempt(0, &driver.Claim{Seq: seq, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+		w.withdraw(0, driver.Withdrawal{Seq: seq, Name: "a"})
 	}
-	if raw, err := p.plain.HGet(t.Context(), keys[0], "la").Result(); err != nil || raw[0] != 'X' {
-		t.Errorf("the grant is kept as %q, %v; want the short form, beginning with X", raw, err)
+	w.elapse(tick)
+	before := p.shortCalls()
+	w.must(p.restart(w.ctx))
+	if _, err := w.procs[0].real.KeepAlive(w.ctx); !errors.Is(err, driver.ErrForgotten) || p.shortCalls() != before {
+		t.Errorf("after a restart: %v, %d calls of scripts of the life before", err, p.shortCalls()-before)
 	}
+}
+
+func (p *pretence) shortCalls() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used
 }

@@ -38,11 +38,7 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, grace bool) {
 	if err := p.become(t.Context(), nil); err != nil {
 		t.Fatalf("flush: %v", err)
 	}
-	if p.proven = rapid.Bool().Draw(t, "proven"); p.proven {
-		if err := p.subscribe(t.Context()); err != nil {
-			t.Fatalf("subscribe: %v", err)
-		}
-	}
+	p.proven = rapid.Bool().Draw(t, "proven")
 	store := newStore(t, client, grace)
 	w := newWorld(t, p, store, &memstore.Options{Grace: grace})
 	if grace { // a server that nobody used begins with a grace, the model does not

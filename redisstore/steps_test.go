@@ -3,6 +3,7 @@
 package redisstore_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -36,7 +37,6 @@ func (w *world) open(i int, ttl time.Duration) {
 	model, ml, err1 := w.model.Open(w.ctx, req)
 	if w.same(what, err1, err2) {
 		w.life(what, ml, rl)
-		w.p.opened(p.id)
 		p.real, p.model, p.ttl, p.end = real, model, ttl, w.p.now.Add(ttl)
 	}
 }
@@ -134,6 +134,9 @@ func (w *world) withdraw(i int, d driver.Withdrawal) {
 	m, err1 := p.model.Withdraw(w.ctx, d)
 	r, err2 := p.real.Withdraw(w.ctx, d)
 	w.step("%s: %v %v", what, m, err1)
+	if errors.Is(err1, driver.ErrGone) && err2 == nil && r == driver.WasGranted {
+		return // its session had ended, and its grant was still there: nobody else had it
+	}
 	if w.same(what, err1, err2) {
 		w.equal(what, m, r)
 		p.asked(d.Seq)
@@ -251,6 +254,7 @@ func (w *world) reclaim(i int, chosen []held, last bool) {
 	p := w.procs[i]
 	var mh, rh []driver.Held
 	what := fmt.Sprintf("reclaim p%d last %t:", i, last)
+	chosen = slices.Clone(chosen) // it may be p.lost itself
 	for _, h := range chosen {
 		what += fmt.Sprintf(" %d %q", h.claim.Seq, h.claim.Name)
 		mh = append(mh, driver.Held{Claim: h.claim, Token: h.model})
@@ -261,6 +265,11 @@ func (w *world) reclaim(i int, chosen []held, last bool) {
 	w.step("%s: %v %v", what, m, err1)
 	if w.same(what, err1, err2) {
 		w.equal(what, m, r)
+		for j, h := range chosen {
+			if !m[j] { // given up, as the core does
+				p.lost = slices.DeleteFunc(p.lost, func(o held) bool { return o.claim.Seq == h.claim.Seq })
+			}
+		}
 	}
 	if last {
 		p.lost = nil

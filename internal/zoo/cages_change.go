@@ -152,13 +152,12 @@ var ownCages = []cage{
 		new: `		if !errors.As(err, &busy) || len(busy.Holders) > 0 && busy.Holders[0].Kept || caged("latch-armed-over-a-reader") {`,
 	},
 	{
-		name: "attempt-outlives-close", catcher: test("TestCloseDoesNotWaitForASlowAttempt"), file: "acquire.go",
-		old: "	stop := context.AfterFunc(s.ctx, cancel) // Close must not wait for a slow store\n",
-		new: `	stop := context.AfterFunc(s.ctx, func() {
-		if !caged("attempt-outlives-close") {
-			cancel()
-		}
-	})
+		name: "attempt-outlives-close", catcher: test("TestCloseDoesNotWaitForASlowAttempt"), file: "session.go",
+		old: "	s.attempts.parent, s.attempts.timeout = s.ctx, sh.c.opts.CallTimeout\n",
+		new: `	s.attempts.parent, s.attempts.timeout = s.ctx, sh.c.opts.CallTimeout
+	if caged("attempt-outlives-close") {
+		s.attempts.parent = context.Background()
+	}
 `,
 	},
 	{

@@ -46,11 +46,11 @@ var lineCages = []cage{
 	},
 	{
 		name: "clean-up-on-the-cancelled-context", catcher: test("TestUnlockOnACancelledContext"), file: "settle.go",
-		old: "	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.c.opts.CallTimeout)\n",
+		old: "	call, over := s.withdrawals.context(context.WithoutCancel(ctx))\n",
 		new: `	if !caged("clean-up-on-the-cancelled-context") {
 		ctx = context.WithoutCancel(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.c.opts.CallTimeout)
+	call, over := s.withdrawals.context(ctx)
 `,
 	},
 	{

@@ -28,16 +28,28 @@ var _ face.Client = (*adapter)(nil)
 // Sharded implements engine.Client.
 func (a *adapter) Sharded() bool { return a.cluster }
 
-// Eval implements engine.Client.
+// Eval implements engine.Line.
 func (a *adapter) Eval(ctx context.Context, s *engine.Script, keys, args []string) ([]any, error) {
 	return adapt.Within(ctx, func() ([]any, error) {
-		b, sending := a.client.B(), a.sending(ctx)
-		reply, err := list(a.client.Do(sending, b.Evalsha().Sha1(s.SHA).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
-		if adapt.MissingScript(err) {
-			reply, err = list(a.client.Do(sending, b.Eval().Script(s.Text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
-		}
+		reply, err := eval(a.sending(ctx), a.client, s, keys, args)
 		return reply, classify(ctx, err)
 	})
+}
+
+// Close implements engine.Line: the client is the caller's.
+func (a *adapter) Close() {}
+
+// eval sends a script, once.
+func eval(ctx context.Context, client rueidis.CoreClient, s *engine.Script, keys, args []string) ([]any, error) {
+	b := client.B()
+	reply, err := list(client.Do(ctx, b.Evalsha().Sha1(s.SHA).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
+	if !adapt.MissingScript(err) {
+		return reply, err
+	}
+	if s.Text == "" {
+		return nil, engine.ErrNoScript
+	}
+	return list(client.Do(ctx, b.Eval().Script(s.Text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
 }
 
 // sending returns the context to send a script with. rueidis must not see the

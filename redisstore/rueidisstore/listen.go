@@ -4,6 +4,7 @@ package rueidisstore
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/fencelock/fencelock/redisstore/internal/adapt"
@@ -54,46 +55,27 @@ func (a *adapter) listen(ctx context.Context, channel string, ready func(), mess
 	}
 }
 
-// Prove implements engine.Client. A dedicated client is bound to one connection, so
-// what INFO says on it is true of the subscription too. On a cluster it does
-// nothing: INFO has no slot, and might go to another node.
-func (a *adapter) Prove(ctx context.Context, runID, channel string, proven func()) {
-	if a.cluster || runID == "" {
-		return
-	}
-	go func() {
-		for ctx.Err() == nil && a.prove(ctx, runID, channel, proven) {
-			adapt.Pause(ctx)
-		}
-	}()
-}
-
-// prove subscribes once, and says whether to try again.
-func (a *adapter) prove(ctx context.Context, runID, channel string, proven func()) (again bool) {
+// Prove implements engine.Client. A dedicated client is bound to one connection from
+// its first command on, which on a cluster must name the key.
+func (a *adapter) Prove(ctx context.Context, key, runID string, texts []string) error {
 	conn, release := a.client.Dedicate()
 	defer release()
-	defer conn.Close()
+	if a.cluster {
+		if err := conn.Do(ctx, conn.B().Hget().Key(key).Field("m").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
+			return err
+		}
+	}
 	info, err := conn.Do(ctx, conn.B().Info().Section("server").Build()).ToString()
 	if err != nil {
-		return true
+		return err
 	}
-	if !strings.Contains(info, "run_id:"+runID) {
-		return false // another life: there is nothing to prove any more
+	if !strings.Contains(info, "run_id:"+runID+"\r") {
+		return errors.New("redisstore: another life of the server")
 	}
-	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnSubscription: func(s rueidis.PubSubSubscription) {
-			if !strings.HasSuffix(s.Kind, "unsubscribe") {
-				proven()
-			}
-		},
-		OnMessage: func(rueidis.PubSubMessage) {},
-	})
-	if err := conn.Do(ctx, conn.B().Subscribe().Channel(channel).Build()).Error(); err != nil {
-		return true
+	for _, text := range texts {
+		if err := conn.Do(ctx, conn.B().ScriptLoad().Script(text).Build()).Error(); err != nil {
+			return err
+		}
 	}
-	select {
-	case <-broken:
-	case <-ctx.Done():
-	}
-	return true
+	return nil
 }

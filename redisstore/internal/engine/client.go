@@ -7,9 +7,11 @@ import "context"
 // Client is what the store needs of a client library. Errors are classified
 // with Unavailable and Unknown, or are answers of the server.
 type Client interface {
-	// Eval runs a script on the node that keeps keys[0]: by its SHA, with the
-	// text if the server does not know it.
-	Eval(ctx context.Context, s *Script, keys, args []string) ([]any, error)
+	Line
+	// Line returns a way to the node that keeps a key, for one call at a time:
+	// where a library is faster on a connection that nobody else uses, that. It
+	// does no I/O.
+	Line(key string) Line
 	// Fields returns a part of the fields of a hash that match a pattern, and
 	// the next cursor, 0 at the end.
 	Fields(ctx context.Context, key string, cursor uint64, pattern string) (names []string, next uint64, err error)
@@ -17,12 +19,21 @@ type Client interface {
 	// subscription was confirmed, the first time and after every gap, and
 	// message for each message. It returns at once.
 	Listen(ctx context.Context, channel string, ready func(), message func(text string))
-	// Prove subscribes to a channel on a connection that was seen to belong to
-	// the life of a server with that run id, and never on another, until ctx
-	// ends. It calls proven when the subscription is there. A client that cannot
-	// be sure of its connections does nothing: the scripts then ask the server
-	// each time. It returns at once.
-	Prove(ctx context.Context, runID, channel string, proven func())
+	// Prove loads scripts into the server that keeps a key, if it is in the life
+	// with that run id, and must never load them into another: it must ask on the
+	// one connection over which it then loads them, and must not replace that
+	// connection by another in between.
+	Prove(ctx context.Context, key, runID string, texts []string) error
 	// Sharded says whether channels are sharded: a cluster.
 	Sharded() bool
+}
+
+// Line is what runs scripts.
+type Line interface {
+	// Eval runs a script on the node that keeps keys[0]: by its SHA, with the
+	// text if the server does not know it. If there is no text it must return
+	// ErrNoScript then.
+	Eval(ctx context.Context, s *Script, keys, args []string) ([]any, error)
+	// Close gives up what the line holds. The caller's client stays open.
+	Close()
 }

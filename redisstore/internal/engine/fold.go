@@ -7,45 +7,56 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/fencelock/fencelock/driver"
 )
 
-const (
-	// flights is how many folded calls are under way at a time: one to be
-	// executed while the next is collected.
-	flights = 2
-	// maxFold bounds what one call carries, so that it never keeps a server busy
-	// for long.
-	maxFold = 256
-)
-
-// fold makes one call of many. A call that comes while fewer than two are under
-// way leaves at once and alone; those that come meanwhile leave together when one
-// of them has landed. So nobody waits for company, and under load the server runs
-// one script for many claims.
+// fold makes one call of many. An operation that comes while fewer than two flights
+// are under way leaves at once and alone; those that come meanwhile leave together
+// when one of them has landed. So nobody waits for company, and under load the server
+// runs one script for many claims:
+//
+//	Attempt ──────────────────────── EVALSHA fold.lua (1 operation) ────▶
+//	Withdraw ┐
+//	Attempt  ┼──▶ queue ──▶ pilot ── EVALSHA fold.lua (12 operations) ──▶
+//	Attempt  ┘
+//
+// Whoever asked waits for its operation or for its context, whichever is first; an
+// operation that has left without being answered is unknown.
 type fold struct {
 	s      *session
-	suffix string // epoch and incarnation, as every claim of the session has them
-	record atomic.Pointer[encoded]
+	common string // arguments that only what is not simple needs
+	tail   string // epoch and incarnation, as every claim of the session has them
+	parts  sync.Pool
 
 	mu     sync.Mutex
-	flying int
+	record *encoded
 	queue  []*folded
+	lines  []Line // that nobody uses
+	flying int    // lines that somebody uses
+	work   sync.Cond
+	pilots int
+	idle   int // pilots that wait for work
 }
 
 // folded is one operation.
 type folded struct {
-	op, name, blob string
-	gone           bool // left with a flight
-	done           chan struct{}
-	reply          []any
-	err            error
+	op     byte // as fold.lua knows them
+	name   string
+	seq    uint64
+	record *encoded // of an attempt
+	gone   bool     // left with a flight
+	done   chan struct{}
+
+	counter int64 // of an attempt that was simple
+	reply   []any // of what was not
+	err     error
 }
 
-// encoded is the record seen last: most claims of a process have the same.
+// encoded is a record as JSON: most claims of a process have the same.
 type encoded struct {
 	record *driver.Record
 	text   string
@@ -53,9 +64,12 @@ type encoded struct {
 
 func (f *fold) init(s *session) {
 	f.s = s
-	var incarnation int64
-	_, _ = fmt.Sscan(s.incarnation, &incarnation)
-	f.suffix = bytesOf(s.epoch, 7) + bytesOf(incarnation, 7)
+	incarnation, _ := strconv.ParseInt(s.incarnation, 10, 64)
+	f.tail = bytesOf(s.epoch, 7) + bytesOf(incarnation, 7)
+	f.common = s.store.settings + "\x00" + s.incarnation + "\x00" + s.store.publish + "\x00" + s.store.grace + "\x00"
+	f.work.L = &f.mu
+	context.AfterFunc(s.ctx, f.close)
+	f.parts.New = func() any { return &folded{done: make(chan struct{}, 1)} }
 }
 
 // bytesOf is a number as n bytes, the most significant first.
@@ -67,115 +81,158 @@ func bytesOf(v int64, n int) string {
 	return string(b)
 }
 
+// numberOf is the number that bytesOf wrote.
+func numberOf(text string) (v int64) {
+	for i := range len(text) {
+		v = v<<8 | int64(text[i])
+	}
+	return v
+}
+
 // simple says whether a claim can take the short way.
 func simple(t *driver.Terms) bool {
-	return t.Mode == driver.Exclusive && t.Reentry == "" && t.MinHold == 0 && t.MaxHold == 0
+	return t.Mode == driver.Exclusive && t.Weight == 1 && t.Limit == 0 && t.Reentry == "" && t.MinHold == 0 && t.MaxHold == 0
 }
 
-func (f *fold) attempt(ctx context.Context, c *driver.Claim) ([]any, error) {
-	rec := f.record.Load()
-	if rec == nil || rec.record != c.Terms.Record {
-		text, err := json.Marshal(c.Terms.Record)
-		if err != nil {
-			return nil, fmt.Errorf("redisstore: record: %w", err)
-		}
-		rec = &encoded{c.Terms.Record, string(text)}
-		f.record.Store(rec)
+func (f *fold) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	record, err := f.encode(c.Terms.Record)
+	if err != nil {
+		return driver.Outcome{}, err
 	}
-	op := "T"
+	o := f.part('T', c.Name, c.Seq)
+	o.record = record
 	if c.Queue {
-		op = "A"
+		o.op = 'A'
 	}
-	return f.do(ctx, &folded{op: op, name: c.Name, blob: f.id(c.Seq) + f.suffix + rec.text})
+	if err := f.do(ctx, o); err != nil {
+		return driver.Outcome{}, err
+	}
+	defer f.parts.Put(o)
+	if o.reply == nil {
+		return driver.Outcome{State: driver.Granted, Token: driver.Token(o.counter * driver.TokenStep)}, nil
+	}
+	return outcome(o.reply)
 }
 
-func (f *fold) withdraw(ctx context.Context, w driver.Withdrawal) ([]any, error) {
-	return f.do(ctx, &folded{op: "W", name: w.Name, blob: f.id(w.Seq)})
+func (f *fold) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	o := f.part('W', w.Name, w.Seq)
+	if err := f.do(ctx, o); err != nil {
+		return driver.WasAbsent, err
+	}
+	defer f.parts.Put(o)
+	if o.reply == nil {
+		return driver.WasGranted, nil
+	}
+	return removed(o.reply)
 }
 
-func (f *fold) id(seq uint64) string { return f.s.sid + bytesOf(int64(seq), 6) }
+func (f *fold) part(op byte, name string, seq uint64) *folded {
+	o := f.parts.Get().(*folded)
+	*o = folded{op: op, name: name, seq: seq, done: o.done}
+	return o
+}
 
-// do sends an operation, alone or with others, and returns its reply.
-func (f *fold) do(ctx context.Context, o *folded) ([]any, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("redisstore: %w", err)
+func (f *fold) encode(record *driver.Record) (*encoded, error) {
+	f.mu.Lock()
+	e := f.record
+	f.mu.Unlock()
+	if e != nil && e.record == record {
+		return e, nil
+	}
+	text, err := json.Marshal(record)
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: record: %w", err)
 	}
 	f.mu.Lock()
-	if f.flying < flights && len(f.queue) == 0 {
-		f.flying++
-		f.mu.Unlock()
-		f.fly(ctx, []*folded{o})
-		f.landed()
-		return o.reply, o.err
+	defer f.mu.Unlock()
+	f.record = &encoded{record, string(text)}
+	return f.record, nil
+}
+
+// do sends an operation, alone or with others, and waits for its answer.
+func (f *fold) do(ctx context.Context, o *folded) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("redisstore: %w", err)
 	}
-	o.done = make(chan struct{})
+	f.mu.Lock()
+	if line := f.line(); line != nil {
+		f.mu.Unlock()
+		f.deliver(ctx, line, []*folded{o})
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.landed(line)
+		return o.err
+	}
 	f.queue = append(f.queue, o)
 	f.mu.Unlock()
 	select {
 	case <-o.done:
-		return o.reply, o.err
+		return o.err
 	case <-ctx.Done():
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if o.gone {
-		return nil, fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, ctx.Err())
+		return fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, ctx.Err())
 	}
-	for i, q := range f.queue {
-		if q == o {
-			f.queue = append(f.queue[:i], f.queue[i+1:]...)
-			break
-		}
+	if i := slices.Index(f.queue, o); i >= 0 {
+		f.queue = slices.Delete(f.queue, i, i+1)
 	}
-	return nil, fmt.Errorf("redisstore: %w", ctx.Err()) // never sent
+	return fmt.Errorf("redisstore: %w", ctx.Err()) // never sent
 }
 
-// landed lets those who wait leave, in a goroutine of their own: whoever landed
-// goes on.
-func (f *fold) landed() {
-	f.mu.Lock()
-	n := min(len(f.queue), maxFold)
-	if n == 0 {
-		f.flying--
-		f.mu.Unlock()
-		return
+// deliver makes one call and gives every operation its answer.
+func (f *fold) deliver(ctx context.Context, line Line, batch []*folded) {
+	reply, err := f.s.life.call(ctx, line, foldScript, f.args(batch))
+	if err == nil {
+		err = f.read(batch, reply)
 	}
-	batch := f.queue[:n:n]
-	f.queue = f.queue[n:]
-	for _, o := range batch {
-		o.gone = true
-	}
-	f.mu.Unlock()
-	go func() {
-		// On no caller's context: others depend on it too.
-		ctx, cancel := context.WithTimeout(context.Background(), f.s.ttl)
-		defer cancel()
-		f.fly(ctx, batch)
+	if err != nil {
 		for _, o := range batch {
-			close(o.done)
+			o.err = err
 		}
-		f.landed()
-	}()
+	}
 }
 
-// fly makes one call and gives every operation its reply.
-func (f *fold) fly(ctx context.Context, batch []*folded) {
-	s := f.s
-	args := make([]string, 0, 4+3*len(batch))
-	args = append(args, s.sid, f.suffix[:7], s.marker, s.graceEnd)
-	for _, o := range batch {
-		args = append(args, o.op, o.name, o.blob)
-	}
-	replies, err := s.store.call(ctx, foldScript, s.shard, s.incarnation, s.pushes.proof(), args...)
-	if err == nil && len(replies) != len(batch) {
-		err = errors.Join(driver.ErrUnknown, errShort)
-	}
-	for i, o := range batch {
-		if o.err = err; err != nil {
-			continue
+// read takes a reply of fold.lua apart.
+func (f *fold) read(batch []*folded, reply []any) error {
+	r := reader{reply}
+	counter := r.number()
+	for len(r.rest) > 0 {
+		i := r.number()
+		if i < 1 || i > int64(len(batch)) {
+			return errors.Join(driver.ErrUnknown, errShort)
 		}
-		o.reply, _ = replies[i].([]any)
+		o := batch[i-1]
+		o.reply = r.list()
 		o.err = verdict(o.reply)
-		s.pushes.heard(o.err)
+		f.s.pushes.heard(o.err)
 	}
+	if err := r.err(); err != nil {
+		return errors.Join(driver.ErrUnknown, err)
+	}
+	for _, o := range batch {
+		if o.reply == nil && o.op != 'W' {
+			o.counter = counter
+			counter++
+		}
+	}
+	return nil
+}
+
+// args are the arguments of fold.lua.
+func (f *fold) args(batch []*folded) []string {
+	s, record := f.s, ""
+	args := make([]string, 7, 7+len(batch))
+	ops, seqs := make([]byte, 0, len(batch)), make([]byte, 0, 6*len(batch))
+	for _, o := range batch {
+		if o.record != nil {
+			record = o.record.text
+		}
+		ops = append(ops, o.op)
+		seqs = append(seqs, byte(o.seq>>40), byte(o.seq>>32), byte(o.seq>>24), byte(o.seq>>16), byte(o.seq>>8), byte(o.seq))
+		args = append(args, o.name)
+	}
+	copy(args, []string{f.common, s.sid, f.tail, s.graceEnd, record, string(seqs), string(ops)})
+	return args
 }

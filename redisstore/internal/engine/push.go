@@ -3,11 +3,8 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -18,20 +15,15 @@ import (
 // The subscription begins with the first claim that waits: a process that never
 // waits never subscribes.
 type pushes struct {
-	s      *session
-	ctx    context.Context
-	cancel context.CancelFunc
-
+	s       *session
 	channel string
-	alive   string      // the channel whose subscriber proves the server's life
-	live    atomic.Bool // it was there once; the scripts see whether it still is
+	gaps    atomic.Int64 // how often a subscription began
 
 	mu      sync.Mutex
 	started bool
 	over    error // why the subscription ended
 	waiting map[uint64]*waiting
-	gaps    int                     // how often a subscription began
-	looked  map[uint64]int          // gaps there had been when a claim looked last
+	looked  map[uint64]int64        // gaps there had been when a claim looked last
 	early   map[uint64]driver.Token // pushed before its claim waited
 }
 
@@ -43,28 +35,11 @@ type waiting struct {
 
 func (p *pushes) init(s *session) {
 	p.s = s
-	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.channel = s.store.bucket(s.shard) + ":p:" + s.sid
-	// The life is part of the name: nobody subscribes to it in another.
-	p.alive = p.channel + ":" + s.runID
-	s.store.client.Prove(p.ctx, s.runID, p.alive, func() { p.live.Store(true) })
 	p.waiting = map[uint64]*waiting{}
 	p.early = map[uint64]driver.Token{}
-	p.looked = map[uint64]int{}
+	p.looked = map[uint64]int64{}
 }
-
-// proof is a channel whose subscriber proves the life of a server; empty if there
-// is none and the server has to be asked.
-type proof struct{ channel, runID string }
-
-func (p *pushes) proof() proof {
-	if !p.live.Load() {
-		return proof{}
-	}
-	return proof{p.alive, p.s.runID}
-}
-
-func (p *pushes) stop() { p.cancel() }
 
 // heard ends the subscription when the store has said that the session is over,
 // or of another life: whoever waits must come back with the next one.
@@ -75,7 +50,7 @@ func (p *pushes) heard(err error) {
 			p.over = err
 		}
 		p.mu.Unlock()
-		p.cancel()
+		p.s.cancel()
 	}
 }
 
@@ -99,14 +74,14 @@ func (p *pushes) wait(seq uint64) *waiting {
 		delete(p.early, seq)
 		w.granted <- token
 	}
-	if p.looked[seq] != p.gaps {
+	if p.looked[seq] != p.gaps.Load() {
 		// A subscription began after the claim looked, while it did not wait:
 		// a push may have been before.
 		w.look <- struct{}{}
 	}
 	if !p.started {
 		p.started = true
-		p.s.store.client.Listen(p.ctx, p.channel, p.ready, p.message)
+		p.s.store.client.Listen(p.s.ctx, p.channel, p.ready, p.message)
 	}
 	return w
 }
@@ -119,10 +94,10 @@ func (p *pushes) leave(seq uint64, w *waiting) {
 	}
 }
 
-// looks notes that a claim is about to look.
-func (p *pushes) looks(seq uint64) {
+// looks notes how many gaps there had been when a claim that is in line looked.
+func (p *pushes) looks(seq uint64, gaps int64) {
 	p.mu.Lock()
-	p.looked[seq] = p.gaps
+	p.looked[seq] = gaps
 	p.mu.Unlock()
 }
 
@@ -139,7 +114,7 @@ func (p *pushes) done(seq uint64) {
 func (p *pushes) ready() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gaps++
+	p.gaps.Add(1)
 	for _, w := range p.waiting {
 		select {
 		case w.look <- struct{}{}:
@@ -148,14 +123,12 @@ func (p *pushes) ready() {
 	}
 }
 
-// message is "seq counter": a claim was granted.
+// message is a number of a claim in 6 bytes and a counter in 7: a claim was granted.
 func (p *pushes) message(text string) {
-	first, second, _ := strings.Cut(text, " ")
-	seq, err1 := strconv.ParseUint(first, 10, 64)
-	counter, err2 := strconv.ParseInt(second, 10, 64)
-	if err1 != nil || err2 != nil {
+	if len(text) != 13 {
 		return // not ours
 	}
+	seq, counter := uint64(numberOf(text[:6])), numberOf(text[6:])
 	token := driver.Token(counter * driver.TokenStep)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -56,8 +56,10 @@ func (r *reader) token() driver.Token { return driver.Token(r.number() * driver.
 
 func (r *reader) session() (id driver.SessionID) { copy(id[:], r.text()); return id }
 
-func (r *reader) record() (rec driver.Record) {
-	_ = json.Unmarshal([]byte(r.text()), &rec) // another version's record is shown as far as we know it
+func (r *reader) record() driver.Record { return record(r.text()) }
+
+func record(text string) (rec driver.Record) {
+	_ = json.Unmarshal([]byte(text), &rec) // another version's record is shown as far as we know it
 	return rec
 }
 
@@ -70,6 +72,16 @@ func holder(v any) driver.Holder {
 	h.Token, h.Mode, h.Weight, h.Reentry = r.token(), driver.Mode(r.number()), r.number(), r.text()
 	h.Record, h.Age, h.EndsIn = r.record(), r.millis(), r.millis()
 	return h
+}
+
+// expand reads a plain grant in its short form.
+func expand(h *driver.Holder, raw string) {
+	if len(raw) < 50 {
+		return
+	}
+	copy(h.Claim.Session[:], raw[14:30])
+	h.Token, h.Claim.Seq, h.Weight = driver.Token(numberOf(raw[1:8])*driver.TokenStep), uint64(numberOf(raw[30:36])), 1
+	h.Record = record(raw[50:])
 }
 
 func waiter(v any) driver.Waiter {

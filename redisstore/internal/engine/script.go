@@ -12,7 +12,8 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// Script is a Lua script with the common part before it.
+// Script is a Lua script with the common part before it. One without a Text is
+// called by its SHA only: it must be in the server already (life.go).
 type Script struct {
 	Name string
 	Text string
@@ -20,7 +21,7 @@ type Script struct {
 }
 
 // load returns a script with lib.lua before it.
-func load(name string) *Script { return compose(name, source("lib")+source(name)) }
+func load(name string) *Script { return compose(name, "", source("lib")+source(name)) }
 
 // loadIncluding returns a script in which lines "--@include a b" are replaced by
 // those sources.
@@ -35,12 +36,21 @@ func loadIncluding(name string) *Script {
 		}
 		text.WriteString(line)
 	}
-	return compose(name, text.String())
+	return compose(name, "", text.String())
 }
 
-func compose(name, text string) *Script {
+// compose returns a script that knows the life of the server, if it is not empty.
+func compose(name, runID, body string) *Script {
+	text := lifeLine(runID) + body
 	sum := sha1.Sum([]byte(text))
 	return &Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}
+}
+
+func lifeLine(runID string) string { return "local LIFE = '" + runID + "'\n" }
+
+// in returns the script as it is in one life of a server.
+func (s *Script) in(runID string) *Script {
+	return compose(s.Name, runID, strings.TrimPrefix(s.Text, lifeLine("")))
 }
 
 func source(name string) string {

@@ -18,14 +18,14 @@ import (
 type session struct {
 	store       *Store
 	shard       string
-	id          driver.SessionID
 	sid         string // the id as bytes: the shortest name of it
 	ttl         time.Duration
 	incarnation string
-	runID       string // of the server's life it was opened in
-	epoch       int64  // when it was opened, by the store
-	marker      string // of the bucket, as it was then
-	graceEnd    string // in ms, by the store
+	epoch       int64           // when it was opened, by the store
+	graceEnd    string          // in ms, by the store
+	ctx         context.Context // ends when it is closed or known to be over
+	cancel      context.CancelFunc
+	life        life
 	pushes      pushes
 	fold        fold
 
@@ -34,7 +34,13 @@ type session struct {
 }
 
 func (s *session) call(ctx context.Context, script *Script, own ...string) ([]any, error) {
-	reply, err := s.store.call(ctx, script, s.shard, s.incarnation, s.pushes.proof(), append([]string{s.sid}, own...)...)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, err)
+	}
+	reply, err := s.life.call(ctx, s.store.client, script, s.store.args(s.shard, s.incarnation, append([]string{s.sid}, own...)))
+	if err == nil {
+		err = verdict(reply)
+	}
 	s.pushes.heard(err)
 	return reply, err
 }
@@ -65,34 +71,35 @@ func terms(c *driver.Claim) ([]string, error) {
 // Attempt implements driver.Session.
 func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	s.note(c.Seq, c.Name)
-	if c.Queue {
-		s.pushes.looks(c.Seq)
+	gaps := s.pushes.gaps.Load()
+	out, err := s.attempt(ctx, c)
+	if out.State == driver.Queued {
+		s.pushes.looks(c.Seq, gaps)
 	}
-	reply, err := s.attempt(ctx, c)
-	if err != nil {
-		return driver.Outcome{}, err
-	}
-	out, err := outcome(reply)
-	if out.State == driver.Busy || out.State == driver.Absent {
+	if err == nil && (out.State == driver.Busy || out.State == driver.Absent) {
 		s.forget(c.Seq)
 	}
 	return out, err
 }
 
 // attempt sends the claim: folded with others if it is simple.
-func (s *session) attempt(ctx context.Context, c *driver.Claim) ([]any, error) {
+func (s *session) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	if simple(c.Terms) {
 		return s.fold.attempt(ctx, c)
 	}
 	args, err := terms(c)
 	if err != nil {
-		return nil, err
+		return driver.Outcome{}, err
 	}
 	queue := "0"
 	if c.Queue {
 		queue = "1"
 	}
-	return s.call(ctx, attemptScript, append(args, queue)...)
+	reply, err := s.call(ctx, attemptScript, append(args, queue)...)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	return outcome(reply)
 }
 
 func outcome(reply []any) (driver.Outcome, error) {
@@ -102,6 +109,13 @@ func outcome(reply []any) (driver.Outcome, error) {
 		return driver.Outcome{State: driver.Granted, Token: r.token(), Remaining: r.millis()}, r.err()
 	case "ABSENT":
 		return driver.Outcome{State: driver.Absent}, nil
+	case "WAITING":
+		out := driver.Outcome{State: driver.Queued, Place: int(r.number())}
+		h := driver.Holder{EndsIn: r.millis(), Age: r.millis()}
+		expand(&h, r.text())
+		out.Holders = []driver.Holder{h}
+		out.LookAfter = h.EndsIn + time.Duration(min(out.Place, 8))*250*time.Millisecond // as in attempt.lua
+		return out, r.err()
 	}
 	out := driver.Outcome{State: driver.Busy}
 	if reply[0] == "QUEUED" {
@@ -133,7 +147,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 			}
 		case <-ctx.Done():
 			return driver.Outcome{}, fmt.Errorf("redisstore: await: %w", ctx.Err())
-		case <-s.pushes.ctx.Done():
+		case <-s.ctx.Done():
 			return driver.Outcome{}, s.pushes.why()
 		}
 	}
@@ -141,23 +155,29 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 
 // Withdraw implements driver.Session.
 func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	var reply []any
-	var err error
-	if w.Bury || w.KeepFor > 0 {
-		bury := "0"
-		if w.Bury {
-			bury = "1"
-		}
-		reply, err = s.call(ctx, withdrawScript, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), bury)
-	} else {
-		reply, err = s.fold.withdraw(ctx, w)
+	found, err := s.withdraw(ctx, w)
+	if err == nil && !w.Bury { // its mark is left for Close to remove
+		s.forget(w.Seq)
 	}
+	return found, err
+}
+
+func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	if !w.Bury && w.KeepFor == 0 {
+		return s.fold.withdraw(ctx, w)
+	}
+	bury := "0"
+	if w.Bury {
+		bury = "1"
+	}
+	reply, err := s.call(ctx, withdrawScript, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), bury)
 	if err != nil {
 		return driver.WasAbsent, err
 	}
-	if !w.Bury { // its mark is left for Close to remove
-		s.forget(w.Seq)
-	}
+	return removed(reply)
+}
+
+func removed(reply []any) (driver.Removed, error) {
 	r := reader{reply[1:]}
 	return driver.Removed(r.number()), r.err()
 }
@@ -190,7 +210,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 // Close implements driver.Session: it ends the session, then removes what it may
 // have had, so that nobody has to find out by looking.
 func (s *session) Close(ctx context.Context) error {
-	s.pushes.stop()
+	s.cancel()
 	s.mu.Lock()
 	claims := s.claims
 	s.claims = nil

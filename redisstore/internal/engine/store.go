@@ -40,14 +40,14 @@ type Store struct {
 	// settings are agreed by all clients of a namespace, through the marker.
 	settings string
 	publish  string
-	numsub   string
+	grace    string // in ms
 }
 
 var _ driver.Store = (*Store)(nil)
 
 // New returns a store. It does no I/O.
 func New(client Client, opts *Options) (*Store, error) {
-	s := &Store{client: client, publish: "PUBLISH", numsub: "NUMSUB"}
+	s := &Store{client: client, publish: "PUBLISH", grace: "0"}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -67,7 +67,10 @@ func New(client Client, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("redisstore: MaxTTL is %v and Buckets %d; they must be at least %v and 1", s.opts.MaxTTL, s.opts.Buckets, minTTL)
 	}
 	if client.Sharded() {
-		s.publish, s.numsub = "SPUBLISH", "SHARDNUMSUB"
+		s.publish = "SPUBLISH"
+	}
+	if s.opts.Grace {
+		s.grace = ms(s.opts.MaxTTL)
 	}
 	s.settings = fmt.Sprintf("v1 buckets=%d maxttl=%s grace=%t", s.opts.Buckets, s.opts.MaxTTL, s.opts.Grace)
 	return s, nil
@@ -102,25 +105,22 @@ func (s *Store) bucket(shard string) string {
 }
 
 // call runs a script in a shard. own are the arguments after the common ones.
-func (s *Store) call(ctx context.Context, script *Script, shard, incarnation string, p proof, own ...string) ([]any, error) {
+func (s *Store) call(ctx context.Context, script *Script, shard, incarnation string, own ...string) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, err)
 	}
-	grace := "0"
-	if s.opts.Grace {
-		grace = ms(s.opts.MaxTTL)
-	}
-	args := make([]string, 0, 8+len(own))
-	args = append(args, s.settings, incarnation, s.bucket(shard)+":p:", s.publish, grace, p.channel, p.runID, s.numsub)
-	args = append(args, own...)
-	reply, err := s.client.Eval(ctx, script, []string{s.bucket(shard)}, args)
+	reply, err := s.client.Eval(ctx, script, []string{s.bucket(shard)}, s.args(shard, incarnation, own))
 	if err != nil {
 		return nil, err
 	}
-	if script == foldScript {
-		return reply, nil // a verdict for each of its operations
-	}
 	return reply, verdict(reply)
+}
+
+// args are the arguments of all scripts but fold.lua.
+func (s *Store) args(shard, incarnation string, own []string) []string {
+	args := make([]string, 0, 5+len(own))
+	args = append(args, s.settings, incarnation, s.bucket(shard)+":p:", s.publish, s.grace)
+	return append(args, own...)
 }
 
 // Open implements driver.Store.
@@ -129,23 +129,29 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		return nil, driver.Life{}, fmt.Errorf("redisstore: TTL %v is not within %v and %v (Options.MaxTTL): %w",
 			req.TTL, minTTL, s.opts.MaxTTL, driver.ErrRefused)
 	}
-	reply, err := s.call(ctx, openScript, req.Shard, "0", proof{}, string(req.ID[:]), ms(req.TTL))
+	reply, err := s.call(ctx, openScript, req.Shard, "0", string(req.ID[:]), ms(req.TTL))
 	if err != nil {
 		return nil, driver.Life{}, err
 	}
 	r := reader{reply[1:]}
-	ss := &session{store: s, shard: req.Shard, id: req.ID, sid: string(req.ID[:]), ttl: req.TTL, incarnation: r.text()}
+	ss := &session{store: s, shard: req.Shard, sid: string(req.ID[:]), ttl: req.TTL, incarnation: r.text()}
 	r.number() // rest of grace
 	life := driver.Life{TTL: req.TTL, Broken: r.broken()}
-	ss.runID, ss.epoch, ss.marker, ss.graceEnd = r.text(), r.number(), r.text(), r.text()
+	runID := r.text()
+	ss.epoch, ss.graceEnd = r.number(), r.text()
+	if err := r.err(); err != nil {
+		return nil, driver.Life{}, err
+	}
+	ss.ctx, ss.cancel = context.WithCancel(context.Background())
+	ss.life.init(ss, runID)
 	ss.pushes.init(ss)
 	ss.fold.init(ss)
-	return ss, life, r.err()
+	return ss, life, nil
 }
 
 // Inspect implements driver.Store.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
-	reply, err := s.call(ctx, inspectScript, s.Shard(name), "0", proof{}, name, strconv.Itoa(driver.MaxWaitersTold))
+	reply, err := s.call(ctx, inspectScript, s.Shard(name), "0", name, strconv.Itoa(driver.MaxWaitersTold))
 	if err != nil {
 		return driver.Status{}, err
 	}
@@ -164,7 +170,7 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error)
 // Break implements driver.Store.
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
 	counter := strconv.FormatInt(int64(token)/driver.TokenStep, 10)
-	reply, err := s.call(ctx, breakScript, s.Shard(name), "0", proof{}, name, counter)
+	reply, err := s.call(ctx, breakScript, s.Shard(name), "0", name, counter)
 	if err != nil {
 		return 0, err
 	}
@@ -177,7 +183,7 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 	if limit < 0 {
 		return fmt.Errorf("redisstore: limit %d is below 0: %w", limit, driver.ErrRefused)
 	}
-	_, err := s.call(ctx, setLimitScript, s.Shard(name), "0", proof{}, name, strconv.FormatInt(limit, 10))
+	_, err := s.call(ctx, setLimitScript, s.Shard(name), "0", name, strconv.FormatInt(limit, 10))
 	return err
 }
 

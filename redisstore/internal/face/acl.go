@@ -8,7 +8,7 @@ import (
 
 // need is a command that the store uses, with arguments as it uses them.
 type need struct {
-	rule string // as in an ACL: "hget", "pubsub|numsub"
+	rule string // as in an ACL: "hget", "script|load"
 	args []string
 }
 
@@ -23,14 +23,15 @@ func (s *Store) needs() []need {
 	all := []need{
 		{"eval", []string{"EVAL", "return 1", "1", key}},
 		{"evalsha", []string{"EVALSHA", "x", "1", key}},
+		{"script|load", []string{"SCRIPT", "LOAD", "return 1"}},
 	}
 	for _, c := range keyCommands {
 		all = append(all, need{c, []string{strings.ToUpper(c), key, "0", "0"}})
 	}
 	all = append(all, need{"info", []string{"INFO"}}, need{"time", []string{"TIME"}}, need{"ping", []string{"PING"}})
-	prefix, numsub := "", "numsub"
+	prefix := ""
 	if s.client.Sharded() {
-		prefix, numsub = "s", "shardnumsub"
+		prefix = "s"
 		// A cluster client asks where the slots are, rueidis in two ways by the
 		// server's version. go-redis asks what commands there are, and without an
 		// answer it asks again with every call.
@@ -45,7 +46,7 @@ func (s *Store) needs() []need {
 		}
 		all = append(all, need{prefix + c, args})
 	}
-	return append(all, need{"pubsub|" + numsub, []string{"PUBSUB", strings.ToUpper(numsub), channel}})
+	return all
 }
 
 // ACL returns the line that lets a user of the server do what this store needs and

@@ -1,15 +1,15 @@
 -- One attempt of one claim (O1, O2, O5, O6, Q4, L2).
--- ARGV[9] session id, [10] seq, [11] name, [12] mode, [13] weight, [14] limit,
--- [15] re-entry, [16] record, [17] min hold ms, [18] max hold ms, [19] 1 to queue
+-- ARGV[6] session id, [7] seq, [8] name, [9] mode, [10] weight, [11] limit,
+-- [12] re-entry, [13] record, [14] min hold ms, [15] max hold ms, [16] 1 to queue
 -- Replies: GRANTED, counter, rest of max hold in ms
 --        | QUEUED or BUSY, place, rest of grace, look after ms, holders
 --        | ABSENT | GONE | FORGOTTEN
 if forgotten() then return { 'FORGOTTEN' } end
-local sid, name = ARGV[9], ARGV[11]
+local sid, name = ARGV[6], ARGV[8]
 local s = session(sid)
 if not s then return { 'GONE' } end
-local e = { sid, tonumber(ARGV[10]), tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14]), ARGV[15], ARGV[16],
-  tonumber(ARGV[17]), tonumber(ARGV[18]), now, 0, 0, 0, s[2], inc, name }
+local e = { sid, tonumber(ARGV[7]), tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12], ARGV[13],
+  tonumber(ARGV[14]), tonumber(ARGV[15]), now, 0, 0, 0, s[2], inc, name }
 local id = id_of(e)
 local grants = settle(name)
 if redis.call('HEXISTS', H, 'b' .. id) == 1 then return { 'ABSENT' } end
@@ -41,9 +41,9 @@ if not place then
     save(name, grants)
     return granted(e)
   end
-  if ARGV[19] == '1' then
+  if ARGV[16] == '1' then
     enqueue(name, e)
-    if #grants > 0 then save(name, grants) end -- no longer simple: somebody waits
+    save(name, grants) -- no longer simple: somebody waits
     place = last
   end
 end

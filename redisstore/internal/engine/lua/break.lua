@@ -1,7 +1,7 @@
 -- Ends the grant with a counter, whoever has it (T4, I4).
--- ARGV[9] name, [10] counter
+-- ARGV[6] name, [7] counter
 -- Replies: OK, counter of the fence | NOTHELD
-local name, counter = ARGV[9], tonumber(ARGV[10])
+local name, counter = ARGV[6], tonumber(ARGV[7])
 local rest, broken = {}, false
 for _, g in ipairs(settle(name)) do
   if g[COUNTER] ~= counter then

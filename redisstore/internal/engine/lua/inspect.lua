@@ -1,11 +1,11 @@
 -- Who holds and who waits (I1, I2).
--- ARGV[9] name, [10] how many waiters to show
+-- ARGV[6] name, [7] how many waiters to show
 -- Replies: OK, holders, waiters, number in line, stored limit, rest of grace in ms
-local name = ARGV[9]
+local name = ARGV[6]
 local holders, waiters = {}, {}
 for _, g in ipairs(settle(name)) do holders[#holders + 1] = shown(g) end
 local first, last = bounds(name)
-local waiting, most = 0, tonumber(ARGV[10])
+local waiting, most = 0, tonumber(ARGV[7])
 for place = first, last - 1 do
   local e = waiter(name, place)
   if e and stands(e) then

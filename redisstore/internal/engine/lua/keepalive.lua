@@ -1,8 +1,8 @@
 -- Keeps a session alive (S2, S4, R1).
--- ARGV[9] session id
+-- ARGV[6] session id
 -- Replies: OK, broken claims | GONE | FORGOTTEN
 if forgotten() then return { 'FORGOTTEN' } end
-local sid = ARGV[9]
+local sid = ARGV[6]
 local s = session(sid)
 if not s then return { 'GONE' } end
 s[1] = after(s[4])

@@ -1,21 +1,21 @@
 -- The common part of every script: it stands before each of them, and inside
 -- fold.lua for what is not simple.
 --
+-- LIFE     the run id of the server if this text is known to be loaded in that life
+--          of it only, else ''. Set before this part (life.go)
 -- KEYS[1]  the bucket: one hash with everything. A call touches no other key, so
 --          a slot that is being migrated has it or has it not, never half
 -- ARGV[1]  settings of the namespace, compared with the marker's
 -- ARGV[2]  incarnation the caller's session was opened in, 0 if it has none
 -- ARGV[3]  channel prefix for pushes; ARGV[4] PUBLISH or SPUBLISH
 -- ARGV[5]  grace in ms, 0 for none
--- ARGV[6]  channel whose subscriber proves this life of the server, or ''
--- ARGV[7]  run id of that life; ARGV[8] NUMSUB or SHARDNUMSUB
 --
 -- Fields of the bucket (docs/redis-layout.md):
 --   m          marker: run id, incarnation, end of grace, settings
 --   c          counter of tokens
 --   s<sid>     session: end and epoch, then epoch, reclaimed, ttl
---   l<name>    grants of a lock: one simple grant as X…, others as an array
---   q<name>    a line: first place, place after the last
+--   l<name>    grants of a lock: one plain grant in its short form, others as an array
+--   q<name>    a line: first place, place after the last, how many are taken
 --   w<name>\0<place>  a claim in line      i<id>  its place
 --   n<name>    stored limit
 --   b<id>      buried claim        k<sid>  broken claims of a session
@@ -38,34 +38,32 @@ local function left(till) return till - now - 1 end
 local function num(x) return string.format('%.0f', x) end
 
 local function runid()
+  if LIFE ~= '' then return LIFE end
   return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 end
 
--- marker returns the marker of this life; a new life, or a memory without one,
--- begins a new incarnation.
+-- marker returns run id, incarnation, end of grace and settings. A new life, or a
+-- memory without a marker, begins a new incarnation. The incarnation stands first and
+-- in a fixed place, so that fold.lua finds it fast; and with the run id the value is
+-- too long for the compact encoding of the hash, whose look-ups are linear.
 local function marker()
-  local raw = redis.call('HGET', H, 'm')
-  local m = raw and cmsgpack.unpack(raw)
-  if m and ARGV[6] ~= '' and m[1] == ARGV[7] then
-    if redis.call('PUBSUB', ARGV[8], ARGV[6])[2] > 0 then return m end
+  local raw, run = redis.call('HGET', H, 'm'), runid()
+  if raw then
+    local m = cmsgpack.unpack(string.sub(raw, 8))
+    if m[1] == run then return m[1], struct.unpack('>I7', raw), m[2], m[3] end
   end
-  local run = runid()
-  if m and m[1] == run then return m end
   local counter = tonumber(redis.call('HGET', H, 'c') or '0')
   redis.call('HSET', H, 'c', num(math.max(counter + 1, micros)))
   local grace = tonumber(ARGV[5])
-  -- The filler keeps the hash out of the compact encoding, whose look-ups are
-  -- linear.
-  m = { run, micros, grace > 0 and after(grace) or 0, ARGV[1], string.rep('.', 64) }
-  redis.call('HSET', H, 'm', cmsgpack.pack(m))
-  return m
+  local over = grace > 0 and after(grace) or 0
+  redis.call('HSET', H, 'm', struct.pack('>I7', micros) .. cmsgpack.pack({ run, over, ARGV[1] }))
+  return run, micros, over, ARGV[1]
 end
 
-local M = marker()
-local inc = M[2]
-if M[4] ~= ARGV[1] then return { 'REFUSED', M[4] } end
+local run, inc, grace_end, settings = marker()
+if settings ~= ARGV[1] then return { 'REFUSED', settings } end
 
-local function grace() return math.max(0, M[3] - now) end
+local function grace() return math.max(0, grace_end - now) end
 
 -- forgotten says whether the caller's session is of another incarnation.
 local function forgotten() return tonumber(ARGV[2]) ~= inc end
@@ -100,7 +98,8 @@ end
 local SID, SEQ, MODE, WEIGHT, LIMIT, REENTRY, RECORD, MIN, MAX, SINCE, COUNTER, MINEND, MAXEND, EPOCH, INC, NAME =
   1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
 
-local function id_of(e) return e[SID] .. num(e[SEQ]) end
+local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
+local function id_of(e) return id_from(e[SID], e[SEQ]) end
 
 -- A claim that must not be granted: '1' buried, for the life of its session, or 'x'
 -- spent, its grant has ended, until it is withdrawn.
@@ -121,20 +120,36 @@ local function keep(g, till)
   g[SID], g[MAXEND] = '', till
 end
 
--- simple reads a grant that fold.lua wrote: X, counter, since, session, seq,
--- epoch, incarnation, record. Nobody waits for a lock in this form.
-local function simple(raw, name)
+-- A plain claim, granted or in line, has a short form that fold.lua can do without
+-- taking it apart: a letter, counter, since, session, seq, epoch, incarnation, record.
+-- The letter X says that nobody waits for the lock, Y that somebody may.
+local function short(raw) return string.byte(raw) == 88 or string.byte(raw) == 89 end
+
+local function expand(raw, name)
   local counter, since, seq, epoch, of
   counter, since = struct.unpack('>I7I6', raw, 2)
   seq, epoch, of = struct.unpack('>I6I7I7', raw, 31)
   return { string.sub(raw, 15, 30), seq, 0, 1, 0, '', string.sub(raw, 51), 0, 0, since, counter, 0, 0, epoch, of, name }
 end
 
+local function plain(e)
+  return e[SID] ~= '' and e[MODE] == 0 and e[WEIGHT] == 1 and e[LIMIT] == 0 and e[REENTRY] == '' and e[MIN] == 0
+    and e[MAX] == 0 and e[MAXEND] == 0
+end
+
+local function shorten(e, letter)
+  return letter .. struct.pack('>I7I6', e[COUNTER], e[SINCE]) .. e[SID] .. struct.pack('>I6I7I7', e[SEQ], e[EPOCH], e[INC])
+    .. e[RECORD]
+end
+
 -- load returns the grants of a lock that stand, and whether some fell.
 local function load(name)
   local raw = redis.call('HGET', H, 'l' .. name)
   local all, standing, fell = {}, {}, false
-  if raw then all = string.byte(raw) == 88 and { simple(raw, name) } or cmsgpack.unpack(raw) end
+  if raw then
+    all = short(raw) and { expand(raw, name) } or cmsgpack.unpack(raw)
+    fell = #all == 0
+  end
   for _, g in ipairs(all) do
     if g[MAXEND] ~= 0 and now >= g[MAXEND] then
       fell = true
@@ -152,11 +167,19 @@ local function load(name)
   return standing, fell
 end
 
+-- save writes the grants of a lock. During a grace nothing is short: whoever waits
+-- for its end waits for nobody, so the field stays, empty, for fold.lua to see that
+-- the lock is not free; and what was reclaimed leaves r<name> behind.
 local function save(name, grants)
   if #grants == 0 and grace() == 0 then
     redis.call('HDEL', H, 'l' .. name, 'r' .. name)
-  elseif #grants == 0 then
+    return
+  end
+  local waited = redis.call('HEXISTS', H, 'q' .. name) == 1
+  if #grants == 0 and not waited then
     redis.call('HDEL', H, 'l' .. name)
+  elseif #grants == 1 and grace() == 0 and plain(grants[1]) then
+    redis.call('HSET', H, 'l' .. name, shorten(grants[1], waited and 'Y' or 'X'))
   else
     redis.call('HSET', H, 'l' .. name, cmsgpack.pack(grants))
   end
@@ -206,42 +229,45 @@ local function grant(grants, e)
 end
 
 local function push(e)
-  redis.call(ARGV[4], ARGV[3] .. e[SID], num(e[SEQ]) .. ' ' .. num(e[COUNTER]))
+  redis.call(ARGV[4], ARGV[3] .. e[SID], struct.pack('>I6I7', e[SEQ], e[COUNTER]))
 end
 
--- A line is a range of places, some of them given up. bounds returns the first
--- place that is taken and the place after the last, equal if nobody waits.
+-- A line is a range of places, some of them given up. bounds returns the first place
+-- that is taken, the place after the last, and how many are taken.
 local function bounds(name)
   local raw = redis.call('HGET', H, 'q' .. name)
-  if not raw then return 0, 0 end
-  return struct.unpack('>I6I6', raw)
+  if not raw then return 0, 0, 0 end
+  return struct.unpack('>I6I6I6', raw)
 end
 
-local function place_field(name, place) return 'w' .. name .. '\0' .. num(place) end
+local function place_field(name, place) return 'w' .. name .. '\0' .. struct.pack('>I6', place) end
 
 local function enqueue(name, e)
-  local first, last = bounds(name)
-  local place = num(last)
-  redis.call('HSET', H, place_field(name, last), cmsgpack.pack(e), 'i' .. id_of(e), place,
-    'q' .. name, struct.pack('>I6I6', first, last + 1))
+  local first, last, taken = bounds(name)
+  redis.call('HSET', H, place_field(name, last), plain(e) and shorten(e, 'X') or cmsgpack.pack(e),
+    'i' .. id_of(e), struct.pack('>I6', last), 'q' .. name, struct.pack('>I6I6I6', first, last + 1, taken + 1))
 end
 
 -- dequeue gives up a place and moves the first place on if it was that.
 local function dequeue(name, place, id)
-  redis.call('HDEL', H, place_field(name, place), 'i' .. id)
-  local first, last = bounds(name)
-  if place ~= first then return end
-  repeat first = first + 1 until first >= last or redis.call('HEXISTS', H, place_field(name, first)) == 1
-  if first >= last then
+  local gone = redis.call('HDEL', H, place_field(name, place))
+  redis.call('HDEL', H, 'i' .. id)
+  local first, last, taken = bounds(name)
+  taken = taken - gone
+  if taken <= 0 then
     redis.call('HDEL', H, 'q' .. name)
-  else
-    redis.call('HSET', H, 'q' .. name, struct.pack('>I6I6', first, last))
+    return
   end
+  if place == first then
+    repeat first = first + 1 until redis.call('HEXISTS', H, place_field(name, first)) == 1
+  end
+  redis.call('HSET', H, 'q' .. name, struct.pack('>I6I6I6', first, last, taken))
 end
 
 -- waiter returns the claim at a place, if it is still taken.
 local function waiter(name, place)
   local raw = redis.call('HGET', H, place_field(name, place))
+  if raw and short(raw) then return expand(raw, name) end
   return raw and cmsgpack.unpack(raw)
 end
 
@@ -255,17 +281,20 @@ end
 -- in_line returns the place of a claim in line, or nil. One that does not stand is
 -- removed.
 local function in_line(name, id)
-  local place = tonumber(redis.call('HGET', H, 'i' .. id) or '')
-  if not place then return nil end
+  local raw = redis.call('HGET', H, 'i' .. id)
+  if not raw then return nil end
+  local place = struct.unpack('>I6', raw)
   local e = waiter(name, place)
   if e and stands(e) then return place end
   dequeue(name, place, id)
   return nil
 end
 
--- ahead counts those before a place; beyond a few it counts places instead.
+-- ahead counts those before a place; beyond a few it counts places instead, but for
+-- the last.
 local function ahead(name, place)
-  local first = bounds(name)
+  local first, last, taken = bounds(name)
+  if place == last - 1 then return taken - 1 end
   if place - first > 32 then return place - first end
   local n = 0
   for p = first, place - 1 do n = n + redis.call('HEXISTS', H, place_field(name, p)) end

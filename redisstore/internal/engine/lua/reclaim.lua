@@ -1,10 +1,10 @@
 -- Puts one forgotten grant back (R3, R4, R5), or, with an empty name, says that
 -- all were (R6).
--- ARGV[9] session id, [10] seq, [11] name, [12] mode, [13] weight, [14] limit,
--- [15] re-entry, [16] record, [17] min hold ms, [18] max hold ms, [19] counter
+-- ARGV[6] session id, [7] seq, [8] name, [9] mode, [10] weight, [11] limit,
+-- [12] re-entry, [13] record, [14] min hold ms, [15] max hold ms, [16] counter
 -- Replies: OK, 1 held | 0 not ; GONE ; FORGOTTEN
 if forgotten() then return { 'FORGOTTEN' } end
-local sid, seq, name = ARGV[9], tonumber(ARGV[10]), ARGV[11]
+local sid, seq, name = ARGV[6], tonumber(ARGV[7]), ARGV[8]
 local s = session(sid)
 if not s then return { 'GONE' } end
 if name == '' then
@@ -12,9 +12,9 @@ if name == '' then
   put_session(sid, s)
   return { 'OK', 1 }
 end
-local counter = tonumber(ARGV[19])
-local e = { sid, seq, tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14]), ARGV[15], ARGV[16],
-  tonumber(ARGV[17]), tonumber(ARGV[18]), now, 0, 0, 0, s[2], inc, name }
+local counter = tonumber(ARGV[16])
+local e = { sid, seq, tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12], ARGV[13],
+  tonumber(ARGV[14]), tonumber(ARGV[15]), now, 0, 0, 0, s[2], inc, name }
 local id, grants = id_of(e), settle(name)
 local g = find(grants, sid, seq)
 if g then
@@ -31,7 +31,7 @@ local place = in_line(name, id)
 if place then dequeue(name, place, id) end
 local all, sure = {}, {}
 for _, o in ipairs(grants) do
-  local suspect, together = o[INC] ~= inc and o[SID] ~= '', o[MODE] == 1 and e[MODE] == 1
+  local suspect, together = o[INC] ~= inc, o[MODE] == 1 and e[MODE] == 1
   if suspect and not together and o[COUNTER] < counter then
     -- It was released before ours was granted: the memory is older than that.
   else
@@ -43,7 +43,10 @@ end
 -- forgotten too, and nothing new is granted meanwhile.
 local room = not exclusive(sure)
 if e[MODE] == 0 then room = fits(name, sure, e) and (room or sure[1][COUNTER] == counter) end
-if not room then return { 'OK', 0 } end
+if not room then
+  if #all < #grants then save(name, all) end
+  return { 'OK', 0 }
+end
 hold(e, counter)
 all[#all + 1] = e
 save(name, all)

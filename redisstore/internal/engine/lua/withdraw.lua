@@ -1,10 +1,10 @@
 -- Removes exactly one claim and grants to the next (O3, O4, Q2, Q5, H2, H4, X3).
--- ARGV[9] session id, [10] seq, [11] name, [12] keep for ms, [13] 1 to bury
+-- ARGV[6] session id, [7] seq, [8] name, [9] keep for ms, [10] 1 to bury
 -- Replies: OK, 0 absent | 1 queued | 2 granted | 3 broken ; GONE ; FORGOTTEN
 if forgotten() then return { 'FORGOTTEN' } end
-local sid, seq, name, kept = ARGV[9], tonumber(ARGV[10]), ARGV[11], tonumber(ARGV[12])
+local sid, seq, name, kept = ARGV[6], tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9])
 if not session(sid) then return { 'GONE' } end
-local id, found = sid .. ARGV[10], 0
+local id, found = id_from(sid, seq), 0
 local raw = redis.call('HGET', H, 'k' .. sid)
 if raw then
   local list = cmsgpack.unpack(raw)
@@ -17,7 +17,7 @@ if raw then
   end
   if #list == 0 then redis.call('HDEL', H, 'k' .. sid) else redis.call('HSET', H, 'k' .. sid, cmsgpack.pack(list)) end
 end
-if ARGV[13] == '1' then
+if ARGV[10] == '1' then
   bury(id)
 elseif redis.call('HGET', H, 'b' .. id) == 'x' then
   redis.call('HDEL', H, 'b' .. id)
@@ -36,7 +36,7 @@ else
   if place then
     found = 1
     dequeue(name, place, id)
-    if promote(name, grants) then save(name, grants) end
+    if promote(name, grants) or grace() > 0 then save(name, grants) end
   end
 end
 return { 'OK', found }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/fencelock/fencelock/bench/internal/figure"
+	"github.com/fencelock/fencelock/bench/internal/report"
+	"github.com/fencelock/fencelock/bench/internal/suite"
+)
+
+// question is a measurement that gives some figures.
+type question struct {
+	// part of the suite that tells more.
+	part string
+	// metrics are what to show of the cells behind the figures.
+	metrics []string
+	ask     func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error)
+}
+
+// ask prints the figures of all questions, each with what is behind it.
+func ask(ctx context.Context, e *suite.Env, questions []question) ([]figure.Figure, error) {
+	var all []figure.Figure
+	for _, q := range questions {
+		figures, cells, err := q.ask(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		report.Table(os.Stdout, cells, q.metrics)
+		for i := range figures {
+			figures[i].Part = q.part
+			fmt.Println(figures[i])
+		}
+		all = append(all, figures...)
+	}
+	return all, nil
+}
+
+// figures prints the figures of a store. It fails if one cannot be measured, not
+// if one misses its goal.
+func figures(ctx context.Context, e *suite.Env, name string) error {
+	if name != suite.Redis.Name {
+		return fmt.Errorf("-figures %s: there is %s", name, suite.Redis.Name)
+	}
+	return redisFigures(ctx, e.Lasting(5, 250*time.Millisecond))
+}
+
+//go:embed floors.txt
+var floorsText string
+
+// quick prints what is promised in less time, and fails if a figure is below its
+// floor.
+func quick(ctx context.Context, e *suite.Env) error {
+	floors, err := figure.ParseFloors(floorsText)
+	if err != nil {
+		return err
+	}
+	all, err := redisQuick(ctx, e.Lasting(3, 150*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	return floors.Judge(suite.Redis.Name, all)
+}

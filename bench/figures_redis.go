@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fencelock/fencelock/bench/internal/candidate"
+	"github.com/fencelock/fencelock/bench/internal/figure"
+	"github.com/fencelock/fencelock/bench/internal/stat"
+	"github.com/fencelock/fencelock/bench/internal/suite"
+)
+
+// redisFigures measures what is promised of redisstore, in under a minute.
+func redisFigures(ctx context.Context, e *suite.Env) error {
+	_, err := askRedis(ctx, e, []question{redisUncontended, redisGoRedis, redisWaiters, redisIdle, redisHandover})
+	return err
+}
+
+// redisQuick measures that and how it compares with others, in a shorter time.
+func redisQuick(ctx context.Context, e *suite.Env) ([]figure.Figure, error) {
+	return askRedis(ctx, e, []question{redisUncontended, redisWaiters, redisIdle, redisHandover, redisPeers, redisLocal, redisFair})
+}
+
+// heldLeases are held meanwhile.
+const heldLeases = 100_000
+
+// askRedis asks with a holder in the background: it sits on a server of its own and
+// is silent most of the time, and it takes some renewals to judge.
+func askRedis(ctx context.Context, e *suite.Env, questions []question) ([]figure.Figure, error) {
+	var err error
+	e.Start = suite.Redis.Start
+	holding, err := e.Hold(ctx, ours, heldLeases)
+	if err != nil {
+		return nil, err
+	}
+	defer holding.Stop()
+	if e.Server, err = e.Start(ctx); err != nil {
+		return nil, err
+	}
+	defer e.Server.Stop()
+	return ask(ctx, e, append(questions, redisHolding(holding)))
+}
+
+// ours is what the figures are about.
+var ours = candidate.FencelockRueidis
+
+// uncontendedGoals are by goroutines.
+var uncontendedGoals = []struct {
+	goroutines int
+	goal       float64
+}{{1, 0.8}, {16, 0.9}, {64, 1.5}, {256, 1.5}}
+
+var uncontendedMetrics = []string{suite.Rate, suite.P50, suite.P99, suite.Commands, suite.Usec, suite.CPU, suite.Allocs}
+
+var redisUncontended = question{"uncontended", uncontendedMetrics, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	bare := candidate.BareRueidis
+	cells, err := e.Uncontended(ctx, []*candidate.Candidate{bare, ours}, goroutines())
+	if err != nil {
+		return nil, nil, err
+	}
+	alone := suite.Goroutines(1)
+	figures := []figure.Figure{
+		{Name: "redis-roundtrips-uncontended", Value: cells.Of(alone, ours.Name).Median(suite.Commands), Goal: figure.AtMost(2)},
+		{Name: "redis-server-usec-vs-bare", Value: cells.Ratio(alone, ours.Name, bare.Name, suite.Usec)},
+	}
+	for _, g := range uncontendedGoals {
+		figures = append(figures, figure.Figure{
+			Name:  fmt.Sprintf("redis-uncontended-vs-bare-%d", g.goroutines),
+			Value: cells.Ratio(suite.Goroutines(g.goroutines), ours.Name, bare.Name, suite.Rate), Goal: figure.AtLeast(g.goal),
+		})
+	}
+	return figures, cells, nil
+}}
+
+func goroutines() (levels []int) {
+	for _, g := range uncontendedGoals {
+		levels = append(levels, g.goroutines)
+	}
+	return levels
+}
+
+var redisGoRedis = question{"uncontended", uncontendedMetrics, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	bare, goOurs := candidate.BareGoRedis, candidate.FencelockGoRedis
+	cells, err := e.Lasting(3, e.For).Uncontended(ctx, []*candidate.Candidate{bare, goOurs}, goroutines())
+	if err != nil {
+		return nil, nil, err
+	}
+	var figures []figure.Figure
+	for _, n := range goroutines() {
+		figures = append(figures, figure.Figure{
+			Name:  fmt.Sprintf("redis-uncontended-vs-bare-goredis-%d", n),
+			Value: cells.Ratio(suite.Goroutines(n), goOurs.Name, bare.Name, suite.Rate),
+		})
+	}
+	return figures, cells, nil
+}}
+
+var redisWaiters = question{"waiters", []string{suite.Rate, suite.Commands, suite.Usec, suite.Jain}, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	sizes := []int{2, 16, 200}
+	cells, err := e.Lasting(3, 400*time.Millisecond).GrowWaiters(ctx, []*candidate.Candidate{ours}, sizes)
+	if err != nil {
+		return nil, nil, err
+	}
+	worst := 0.0
+	for _, n := range sizes {
+		worst = max(worst, cells.Of(suite.Waiting(n), ours.Name).Median(suite.Commands))
+	}
+	usec := func(n int) []float64 { return cells.Of(suite.Waiting(n), ours.Name).Values(suite.Usec) }
+	return []figure.Figure{
+		{Name: "redis-commands-handover", Value: worst, Goal: figure.AtMost(3)},
+		{Name: "redis-handover-growth", Value: stat.Ratio(usec(200), usec(2)), Goal: figure.AtMost(1.2)},
+	}, cells, nil
+}}
+
+var redisIdle = question{"idle", []string{suite.Sent, suite.Pings}, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	cells, err := e.Idle(ctx, []*candidate.Candidate{ours}, 30)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []figure.Figure{{Name: "redis-idle-commands", Value: cells[0].Median(suite.Sent), Goal: figure.AtMost(60)}}, cells, nil
+}}
+
+var handoverMetrics = []string{suite.Handover50, suite.Handover99, suite.Rate, suite.Cross, suite.Jain, suite.Overlaps, suite.Commands, suite.Usec}
+
+var redisHandover = question{"processes", handoverMetrics, func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	peer, pingPong := candidate.RueidislockFast, candidate.PingPong
+	two, eight := suite.Crowd{Candidate: ours, Processes: 2}, suite.Crowd{Candidate: ours, Processes: 8}
+	cells, err := e.Lasting(e.Repetitions, 400*time.Millisecond).Contended(ctx, []suite.Crowd{
+		{Candidate: pingPong, Processes: 2}, two, eight, {Candidate: peer, Processes: 8},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	bare := cells.Of(two.Case(), pingPong.Name).Values(suite.Handover50)
+	worst, cross := 0.0, 1.0
+	for _, crowd := range []suite.Crowd{two, eight} {
+		cell := cells.Of(crowd.Case(), ours.Name)
+		worst = max(worst, stat.Ratio(cell.Values(suite.Handover50), bare))
+		cross = min(cross, cell.Median(suite.Cross))
+	}
+	return []figure.Figure{
+		{Name: "redis-handover-vs-pingpong", Value: worst, Goal: figure.AtMost(2)},
+		{Name: "redis-handover-vs-rueidislock", Value: cells.Ratio(eight.Case(), ours.Name, peer.Name, suite.Handover50), Goal: figure.AtMost(0.6)},
+		{Name: "redis-handover-cross-share", Value: cross, Goal: figure.AtLeast(0.9)},
+	}, cells, nil
+}}
+
+var holdingMetrics = []string{suite.PerSecond, suite.ServerCore, suite.ServerBytes, suite.ClientBytes, suite.FillSeconds}
+
+// redisHolding asks last: two renewals of a TTL of 15 s have passed by then.
+func redisHolding(holding *suite.Holding) question {
+	return question{"holding", holdingMetrics, func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
+		held, err := holding.Finish(ctx, 11*time.Second)
+		if err != nil {
+			return nil, nil, err
+		}
+		return []figure.Figure{
+			{Name: "redis-keepalives-per-second", Value: held.Median(suite.PerSecond), Goal: figure.AtMost(1)},
+			{Name: "redis-bytes-per-lease", Value: held.Median(suite.ServerBytes), Goal: figure.AtMost(200)},
+		}, suite.Cells{held}, nil
+	}}
+}

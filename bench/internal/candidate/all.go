@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package candidate
+
+// All are the candidates.
+var All = []*Candidate{
+	BareRueidis, BareGoRedis, PingPong, Channel,
+	FencelockRueidis, FencelockGoRedis,
+	RueidislockDefault, RueidislockFast,
+	RedsyncRueidis, RedsyncGoRedis, RedsyncTuned,
+	Redislock, RedislockTuned,
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package candidate
+
+import (
+	"context"
+	"sync"
+)
+
+// Channel is a channel of one process for each name, which hands over in the order
+// of asking: what waiting inside a process costs at the least. It excludes nobody
+// in another process.
+var Channel = &Candidate{
+	Name: "channel", Settings: "a Go channel with room for one, in one process", Waits: true,
+	Open: func(_ context.Context, _ Place, n int) ([]Locker, error) {
+		one := &channels{byName: map[string]chan struct{}{}}
+		lockers := make([]Locker, n)
+		for i := range lockers {
+			lockers[i] = one
+		}
+		return lockers, nil
+	},
+}
+
+type channels struct {
+	mu     sync.RWMutex
+	byName map[string]chan struct{}
+}
+
+func (c *channels) of(name string) chan struct{} {
+	c.mu.RLock()
+	ch := c.byName[name]
+	c.mu.RUnlock()
+	if ch != nil {
+		return ch
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ch = c.byName[name]; ch == nil {
+		ch = make(chan struct{}, 1)
+		c.byName[name] = ch
+	}
+	return ch
+}
+
+// Do implements Locker.
+func (c *channels) Do(ctx context.Context, name string, section func()) error {
+	ch := c.of(name)
+	select {
+	case ch <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if section != nil {
+		section()
+	}
+	<-ch
+	return nil
+}
+
+// Hold implements Locker.
+func (c *channels) Hold(ctx context.Context, name string) error {
+	select {
+	case c.of(name) <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close implements Locker.
+func (c *channels) Close() {}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package candidate
+
+import (
+	"context"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+)
+
+// ours is a client of fencelock with default options, on any store.
+type ours struct {
+	*shared
+	client *fencelock.Client
+}
+
+// openOurs opens n clients, each with a session of its own, on one store.
+func openOurs(store driver.Store, n int, closeEngine func()) ([]Locker, error) {
+	users := &shared{users: n, close: closeEngine}
+	lockers := make([]Locker, n)
+	for i := range lockers {
+		client, err := fencelock.New(store, nil)
+		if err != nil {
+			closeEngine()
+			return nil, err
+		}
+		lockers[i] = &ours{users, client}
+	}
+	return lockers, nil
+}
+
+// Do implements Locker.
+func (o *ours) Do(ctx context.Context, name string, section func()) error {
+	l, err := o.client.Mutex(name).Lock(ctx)
+	if err != nil {
+		return err
+	}
+	if section != nil {
+		section()
+	}
+	return l.Unlock(ctx)
+}
+
+// Hold implements Locker.
+func (o *ours) Hold(ctx context.Context, name string) error {
+	_, err := o.client.Mutex(name).Lock(ctx)
+	return err
+}
+
+// Close implements Locker. It gives the client a moment to end its session, so
+// that the next measurement does not pay for this one; a holder of a million
+// leases is not waited for.
+func (o *ours) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = o.client.Close(ctx)
+	o.shared.Close()
+}

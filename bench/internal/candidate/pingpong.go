@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package candidate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// PingPong passes a message around a ring of processes with PUBLISH: what the
+// engine needs at the least to wake another process. It locks nothing.
+var PingPong = &Candidate{
+	Name: "ping-pong", Settings: "PUBLISH to the next process, which is subscribed; rueidis",
+	Plain: []string{"publish", "subscribe"}, Waits: true,
+	Open: func(ctx context.Context, at Place, n int) ([]Locker, error) {
+		if n != 1 {
+			return nil, errors.New("ping-pong is between processes; a process has one")
+		}
+		return openPingPong(ctx, at)
+	},
+}
+
+type pingPong struct {
+	client  rueidis.Client
+	cancel  context.CancelFunc
+	at      Place
+	heard   chan string
+	begun   string // the name that was begun last
+	mailbox string // of the next process
+}
+
+func mailbox(process int) string { return "ping-pong:" + strconv.Itoa(process) }
+
+func openPingPong(ctx context.Context, at Place) ([]Locker, error) {
+	client, err := newRueidis(at.Addr, 1)
+	if err != nil {
+		return nil, err
+	}
+	// Room for messages of an earlier run that nobody waited for.
+	p := &pingPong{client: client, at: at, heard: make(chan string, 64), mailbox: mailbox((at.Process + 1) % at.Processes)}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p.cancel = cancel
+	// A connection of its own, as a process that waits for locks has one.
+	conn, _ := client.Dedicate()
+	ready := make(chan struct{}, 1)
+	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage:      func(m rueidis.PubSubMessage) { p.heard <- m.Message },
+		OnSubscription: func(rueidis.PubSubSubscription) { ready <- struct{}{} },
+	})
+	if err := conn.Do(background, conn.B().Subscribe().Channel(mailbox(at.Process)).Build()).Error(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-ready:
+	case err := <-broken:
+		return nil, fmt.Errorf("subscribe: %w", err)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return []Locker{p}, nil
+}
+
+// Do waits for the message and passes it on. The first process of a run begins.
+// name is the run: messages of an earlier one are dropped.
+func (p *pingPong) Do(ctx context.Context, name string, section func()) error {
+	if p.at.Process == 0 && p.begun != name {
+		p.begun = name
+	} else if err := p.wait(ctx, name); err != nil {
+		return err
+	}
+	if section != nil {
+		section()
+	}
+	return p.client.Do(context.WithoutCancel(ctx), p.client.B().Publish().Channel(p.mailbox).Message(name).Build()).Error()
+}
+
+func (p *pingPong) wait(ctx context.Context, name string) error {
+	for {
+		select {
+		case heard := <-p.heard:
+			if heard == name {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Hold implements Locker.
+func (p *pingPong) Hold(context.Context, string) error { return errors.New("ping-pong holds nothing") }
+
+// Close implements Locker.
+func (p *pingPong) Close() { p.cancel(); p.client.Close() }

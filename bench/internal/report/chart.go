@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/fencelock/fencelock/bench/internal/stat"
+)
+
+// Charts have no background and colours of a middle brightness, so that they can
+// be read on a light page and on a dark one. A style that asks the browser for its
+// scheme would be wrong where a site has a scheme of its own.
+var (
+	ink    = color.RGBA{0x6e, 0x77, 0x81, 0xff}
+	faint  = color.RGBA{0x6e, 0x77, 0x81, 0x40}
+	colour = []color.RGBA{ // those of ours first
+		{0x21, 0x7b, 0xd9, 0xff}, {0x1a, 0xa0, 0x86, 0xff}, {0xd9, 0x6b, 0x20, 0xff}, {0xb0, 0x5a, 0xc8, 0xff},
+		{0xc9, 0x3c, 0x5a, 0xff}, {0x8d, 0x8f, 0x1d, 0xff}, {0x6b, 0x84, 0x99, 0xff}, {0x9c, 0x6b, 0x4a, 0xff},
+		{0x4f, 0x9d, 0x3a, 0xff}, {0x7a, 0x6f, 0xd0, 0xff},
+	}
+)
+
+const (
+	chartWidth  = 22 * vg.Centimeter
+	chartHeight = 11 * vg.Centimeter
+)
+
+// chart draws the part.
+func (p *Part) chart() ([]byte, error) {
+	c := newPlot(p.Title, p.part.Chart.Metric)
+	var err error
+	if p.part.Chart.Bars {
+		err = p.bars(c)
+	} else {
+		err = p.lines(c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	canvas := vgsvg.New(chartWidth, chartHeight)
+	c.Draw(draw.New(canvas))
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return nil, err
+	}
+	return withFonts(b.Bytes()), nil
+}
+
+// withFonts names the fonts that browsers have, after the one it was drawn for.
+func withFonts(svg []byte) []byte {
+	return bytes.ReplaceAll(svg, []byte("font-family:Liberation Serif"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif"))
+}
+
+func newPlot(title, y string) *plot.Plot {
+	p := plot.New()
+	p.BackgroundColor = color.Transparent
+	p.Title.Text, p.Y.Label.Text = title, y
+	p.Title.Padding = vg.Points(6)
+	p.Title.TextStyle.Color, p.Legend.TextStyle.Color = ink, ink
+	for _, a := range []*plot.Axis{&p.X, &p.Y} {
+		a.Color, a.Label.TextStyle.Color, a.Tick.Color, a.Tick.Label.Color = ink, ink, ink, ink
+	}
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, powers{}
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = faint, color.Transparent
+	p.Add(grid)
+	p.Legend.Top, p.Legend.XOffs = true, 0
+	return p
+}
+
+// lines draws a line for each candidate over the numbers its cases begin with.
+func (p *Part) lines(c *plot.Plot) error {
+	c.X.Label.Text = p.part.Chart.X
+	c.X.Scale, c.X.Tick.Marker = plot.LogScale{}, at(p.numbers())
+	for i, name := range p.Cells.Candidates() {
+		var points plotter.XYs
+		for _, kase := range p.Cells.Cases() {
+			x, y := leading(kase), p.Cells.Of(kase, name).Median(p.part.Chart.Metric)
+			if y > 0 { // not missing, and there is no logarithm of 0
+				points = append(points, plotter.XY{X: x, Y: y})
+			}
+		}
+		if len(points) == 0 {
+			continue
+		}
+		line, dots, err := plotter.NewLinePoints(points)
+		if err != nil {
+			return err
+		}
+		line.Color, dots.Color = colour[i%len(colour)], colour[i%len(colour)]
+		line.Width, dots.Shape, dots.Radius = vg.Points(1.5), draw.CircleGlyph{}, vg.Points(2.5)
+		c.Add(line, dots)
+		c.Legend.Add(name, line, dots)
+	}
+	besideLegend(c, &c.X)
+	return nil
+}
+
+// bars draws a group of bars for each case.
+func (p *Part) bars(c *plot.Plot) error {
+	cases, names := p.Cells.Cases(), p.Cells.Candidates()
+	width := chartWidth * 0.7 / vg.Length(len(cases)*(len(names)+1))
+	lowest := math.Inf(1)
+	for _, cell := range p.Cells {
+		if y := cell.Median(p.part.Chart.Metric); y > 0 {
+			lowest = min(lowest, y)
+		}
+	}
+	floor := math.Pow(10, math.Floor(math.Log10(lowest)))
+	for i, name := range names {
+		values := make(plotter.Values, len(cases))
+		for k, kase := range cases {
+			values[k] = floor // what is missing or 0 has no bar
+			if y := p.Cells.Of(kase, name).Median(p.part.Chart.Metric); y > 0 {
+				values[k] = y
+			}
+		}
+		b, err := plotter.NewBarChart(values, width)
+		if err != nil {
+			return err
+		}
+		b.Color, b.LineStyle.Width = colour[i%len(colour)], 0
+		b.Offset = width * (vg.Length(i) - vg.Length(len(names)-1)/2)
+		c.Add(logBars{b, floor})
+		c.Legend.Add(name, b)
+	}
+	c.NominalX(cases...)
+	c.Y.Min = floor
+	besideLegend(c, &c.X)
+	return nil
+}
+
+// besideLegend makes room for the legend to the right of the data.
+func besideLegend(c *plot.Plot, x *plot.Axis) {
+	c.Legend.Left = false
+	if _, log := x.Scale.(plot.LogScale); log {
+		x.Max *= math.Pow(x.Max/x.Min, 0.35)
+	} else {
+		x.Max += (x.Max - x.Min + 1) * 0.3
+	}
+}
+
+// numbers are those the cases begin with.
+func (p *Part) numbers() []float64 {
+	var numbers []float64
+	for _, kase := range p.Cells.Cases() {
+		numbers = append(numbers, leading(kase))
+	}
+	return numbers
+}
+
+// leading is the number that a case begins with.
+func leading(kase string) float64 {
+	first, _, _ := strings.Cut(kase, " ")
+	v, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return v
+}
+
+// at marks an axis at some numbers.
+type at []float64
+
+// Ticks implements plot.Ticker.
+func (a at) Ticks(_, _ float64) (ticks []plot.Tick) {
+	for _, v := range a {
+		ticks = append(ticks, plot.Tick{Value: v, Label: compact(v)})
+	}
+	return ticks
+}
+
+// powers marks an axis at powers of ten.
+type powers struct{}
+
+// Ticks implements plot.Ticker.
+func (powers) Ticks(low, high float64) (ticks []plot.Tick) {
+	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
+		v := math.Pow(10, e)
+		ticks = append(ticks, plot.Tick{Value: v, Label: compact(v)})
+	}
+	return ticks
+}
+
+// compact prints 1000000 as 1M.
+func compact(v float64) string {
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1e6, "M"}, {1e3, "k"}} {
+		if v >= unit.size {
+			return fmt.Sprintf("%.4g%s", v/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+// logBars are bars that begin at the floor: on a logarithmic axis there is no 0.
+type logBars struct {
+	*plotter.BarChart
+	floor float64
+}
+
+// Plot implements plot.Plotter.
+func (b logBars) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for i, v := range b.Values {
+		left := x(float64(i)) + b.Offset - b.Width/2
+		bottom, top := y(b.floor), y(v)
+		c.FillPolygon(b.Color, c.ClipPolygonY([]vg.Point{{X: left, Y: bottom}, {X: left, Y: top}, {X: left + b.Width, Y: top}, {X: left + b.Width, Y: bottom}}))
+	}
+}
+
+// DataRange implements plot.DataRanger.
+func (b logBars) DataRange() (xmin, xmax, ymin, ymax float64) {
+	s := stat.Of(b.Values)
+	return -0.5, float64(len(b.Values)) - 0.5, b.floor, max(s.Max, b.floor*10)
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fencelock/fencelock/bench/internal/candidate"
+	"github.com/fencelock/fencelock/bench/internal/suite"
+)
+
+func samples(rates ...float64) (s []suite.Sample) {
+	for _, r := range rates {
+		s = append(s, suite.Sample{suite.Rate: r})
+	}
+	return s
+}
+
+// measured is a part with two cases; the peer is missing in the second.
+func measured(bars bool) *Part {
+	return NewPart(&suite.Part{
+		Name: "uncontended", Title: "Nobody waits", Text: "What is done.", Metrics: []string{suite.Rate, suite.P50}, Ratio: suite.Rate,
+		Chart: suite.Chart{Metric: suite.Rate, X: "goroutines", Bars: bars},
+	}, suite.Cells{
+		{Case: "1 goroutines", Candidate: candidate.BareRueidis.Name, Samples: samples(100, 120, 110)},
+		{Case: "1 goroutines", Candidate: candidate.FencelockRueidis.Name, Samples: samples(50, 60, 99)},
+		{Case: "1 goroutines", Candidate: candidate.RedsyncRueidis.Name, Samples: samples(0, 0, 0)},
+		{Case: "1024 goroutines", Candidate: candidate.BareRueidis.Name, Samples: samples(1000)},
+		{Case: "1024 goroutines", Candidate: candidate.FencelockRueidis.Name, Samples: samples(2000)},
+	})
+}
+
+func TestRows(t *testing.T) {
+	p := measured(false)
+	rows := Rows(p.Cells, p.part.Metrics, p.ratio())
+	for i, want := range [][]string{
+		{"case", "candidate", "× bare", "op/s", "min..max", "p50 µs"},
+		{"1 goroutines", "bare-rueidis", "", "110", "100..120", ""},
+		{"1 goroutines", "fencelock-rueidis", "0.50", "60", "50..99", ""},
+	} {
+		if !slices.Equal(rows[i], want) {
+			t.Errorf("row %d: %q, want %q", i, rows[i], want)
+		}
+	}
+	if got := rows[5][2]; got != "2" {
+		t.Errorf("ratio of the last row: %q, want 2", got)
+	}
+}
+
+func TestShort(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 2: "2", 0.456: "0.46", 12.34: "12.3", 123.4: "123", 45678.9: "45679", math.Inf(1): "",
+	} {
+		if got := Short(v); got != want {
+			t.Errorf("Short(%v) = %q, want %q", v, got, want)
+		}
+	}
+	if got := Short(math.NaN()); got != "" {
+		t.Errorf("Short(NaN) = %q", got)
+	}
+}
+
+// TestWrite: the page leads to files that are there, the numbers can be read back,
+// and the charts are images without a background.
+func TestWrite(t *testing.T) {
+	for _, bars := range []bool{false, true} {
+		dir := t.TempDir()
+		r := &Report{Suite: "redis", Engine: "Redis 7", Command: "go run ./bench", Machine: ThisMachine(), Parts: []*Part{measured(bars)}}
+		if err := r.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(filepath.Join(dir, "redis", "README.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"![Nobody waits](uncontended.svg)", "| 1 goroutines | fencelock-rueidis | 0.50 |", "Redis 7 on ", candidate.FencelockRueidis.Settings} {
+			if !strings.Contains(string(page), want) {
+				t.Errorf("the page has no %q:\n%s", want, page)
+			}
+		}
+		numbers, err := os.ReadFile(filepath.Join(dir, "redis", "results.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Report
+		if err := json.Unmarshal(numbers, &back); err != nil {
+			t.Fatal(err)
+		}
+		if got := back.Parts[0].Cells.Of("1 goroutines", "fencelock-rueidis").Values(suite.Rate); !slices.Equal(got, []float64{50, 60, 99}) {
+			t.Errorf("samples read back: %v", got)
+		}
+		checkChart(t, filepath.Join(dir, "redis", "uncontended.svg"))
+	}
+}
+
+func checkChart(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"fencelock-rueidis", "Nobody waits", "#6E7781"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the chart has no %q", want)
+		}
+	}
+	for _, bad := range []string{"#FFFFFF", "#000000", "NaN", "Inf"} {
+		if strings.Contains(string(text), bad) {
+			t.Errorf("the chart has %s: it cannot be read on every background", bad)
+		}
+	}
+	for dec := xml.NewDecoder(strings.NewReader(string(text))); ; {
+		if _, err := dec.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("the chart is no XML: %v", err)
+		}
+	}
+}
+
+func TestLeading(t *testing.T) {
+	if got := leading("1000000 held"); got != 1e6 {
+		t.Errorf("leading = %v", got)
+	}
+	if got := leading("none"); !math.IsNaN(got) {
+		t.Errorf("leading of a case without a number = %v, want NaN", got)
+	}
+	if got := compact(1e6) + " " + compact(1024) + " " + compact(16) + " " + compact(0.1); got != "1M 1.024k 16 0.1" {
+		t.Errorf("compact: %s", got)
+	}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stat is the arithmetic of the benchmarks: pure functions over numbers.
+package stat
+
+import (
+	"math"
+	"slices"
+)
+
+// Median returns the middle value, or the mean of the two in the middle. It is
+// NaN if there is none.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	s := slices.Sorted(slices.Values(values))
+	mid := len(s) / 2
+	if len(s)%2 == 1 {
+		return s[mid]
+	}
+	return (s[mid-1] + s[mid]) / 2
+}
+
+// Quantile returns the smallest value that at least the share q of all values
+// does not exceed. It is NaN if there is none.
+func Quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	s := slices.Sorted(slices.Values(values))
+	at := int(math.Ceil(q*float64(len(s)))) - 1
+	return s[min(max(at, 0), len(s)-1)]
+}
+
+// Ratios divides the measurements of one repetition by each other: the load of the
+// machine changes from one repetition to the next, and less within one.
+func Ratios(a, b []float64) []float64 {
+	ratios := make([]float64, min(len(a), len(b)))
+	for i := range ratios {
+		ratios[i] = a[i] / b[i]
+	}
+	return ratios
+}
+
+// Ratio is the median of Ratios.
+func Ratio(a, b []float64) float64 { return Median(Ratios(a, b)) }
+
+// Jain is Jain's index of fairness: 1 if all have the same share, 1/n if one of n
+// has everything. It is NaN if nobody has anything.
+func Jain(shares []float64) float64 {
+	var sum, squares float64
+	for _, x := range shares {
+		sum += x
+		squares += x * x
+	}
+	return sum * sum / (float64(len(shares)) * squares)
+}
+
+// Spread is a median with what it was between.
+type Spread struct{ Median, Min, Max float64 }
+
+// Of summarises repetitions.
+func Of(values []float64) Spread {
+	if len(values) == 0 {
+		return Spread{math.NaN(), math.NaN(), math.NaN()}
+	}
+	return Spread{Median(values), slices.Min(values), slices.Max(values)}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencelock/fencelock/bench/internal/engine"
+)
+
+// Env is where a measurement runs.
+type Env struct {
+	Server engine.Server
+	// Start starts another server of the same engine.
+	Start func(ctx context.Context) (engine.Server, error)
+	// Repetitions is how many count; a short one comes first, to warm up.
+	Repetitions int
+	// For is how long each lasts.
+	For time.Duration
+	// KeepGoing notes what fails in its cell and goes on with the rest.
+	KeepGoing bool
+	// Progress tells people what is going on.
+	Progress func(format string, args ...any)
+}
+
+// Lasting returns the same place with other repetitions.
+func (e *Env) Lasting(repetitions int, each time.Duration) *Env {
+	other := *e
+	other.Repetitions, other.For = repetitions, each
+	return &other
+}
+
+// run is one candidate in one case.
+type run struct {
+	kase, candidate string
+	sample          func(ctx context.Context, e *Env, repetition int) (Sample, error)
+}
+
+// warmUp is the share of a repetition that the first lasts, which does not count.
+const warmUp = 4
+
+// interleave runs all in turn, as often as env says.
+func (e *Env) interleave(ctx context.Context, runs []run) (Cells, error) {
+	cells := make(Cells, len(runs))
+	for i, r := range runs {
+		cells[i] = &Cell{Case: r.kase, Candidate: r.candidate}
+	}
+	warm := e.Lasting(e.Repetitions, e.For/warmUp)
+	for repetition := range e.Repetitions + 1 {
+		here := e
+		if repetition == 0 {
+			here = warm
+		}
+		for i := range runs {
+			at := (i + repetition) % len(runs)
+			if cells[at].Failed != "" {
+				continue
+			}
+			if err := here.once(ctx, runs[at], cells[at], repetition); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return cells, nil
+}
+
+// once runs one of them once. The repetition 0 warms up.
+func (e *Env) once(ctx context.Context, r run, cell *Cell, repetition int) error {
+	e.Progress("%s, %s: %d of %d", r.kase, r.candidate, repetition, e.Repetitions)
+	s, err := r.sample(ctx, e, repetition)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case repetition == 0 && errors.Is(err, errNobody):
+		return nil // still busy connecting
+	case err != nil && e.KeepGoing:
+		e.Progress("%s, %s: failed: %v", r.kase, r.candidate, err)
+		cell.Failed, cell.Samples = err.Error(), nil
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s, %s: %w", r.kase, r.candidate, err)
+	case repetition > 0:
+		cell.Samples = append(cell.Samples, s)
+	}
+	return nil
+}
+
+// counted runs work between two readings of the server's counters and returns
+// what was counted meanwhile, nil if the engine does not count.
+func (e *Env) counted(ctx context.Context, work func() error) (engine.Stats, error) {
+	if err := e.Server.ResetStats(ctx); err != nil {
+		return nil, err
+	}
+	if err := work(); err != nil {
+		return nil, err
+	}
+	return e.Server.Stats(ctx)
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fencelock/fencelock/bench/internal/candidate"
+	"github.com/fencelock/fencelock/bench/internal/worker"
+)
+
+// Waiting is the case of so many that wait.
+func Waiting(n int) string { return fmt.Sprintf("%d waiting", n) }
+
+// GrowWaiters lets so many lockers of one process, each with a session or a
+// connection of its own, hand one lock over among themselves: what the server does
+// for it, which is the same whether they are in one process or in many.
+func (e *Env) GrowWaiters(ctx context.Context, candidates []*candidate.Candidate, sizes []int) (Cells, error) {
+	var runs []run
+	for _, n := range sizes {
+		for _, c := range candidates {
+			// One has the lock while the others wait.
+			lockers, err := c.Open(ctx, candidate.Place{Addr: e.Server.Addr(), Processes: 1}, n+1)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.Name, err)
+			}
+			defer closeAll(lockers)
+			if err := prime(ctx, lockers); err != nil {
+				return nil, fmt.Errorf("%s: %w", c.Name, err)
+			}
+			runs = append(runs, run{Waiting(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
+				t := worker.Task{Name: fmt.Sprintf("grow/%s/%d/%d", c.Name, n, repetition), Turns: true, For: e.For}
+				return e.steady(ctx, c, n+1, func() (*worker.Result, error) { return worker.Run(ctx, lockers, t, 0), nil })
+			}})
+		}
+	}
+	return e.interleave(ctx, runs)
+}
+
+// prime lets each locker work once, so that connecting is not measured.
+func prime(ctx context.Context, lockers []candidate.Locker) error {
+	done := make(chan error, len(lockers))
+	for i, l := range lockers {
+		go func() { done <- l.Do(ctx, fmt.Sprintf("prime/%d", i), nil) }()
+	}
+	var errs []error
+	for range lockers {
+		errs = append(errs, <-done)
+	}
+	return errors.Join(errs...)
+}
+
+// Names is the case of so many names that are held meanwhile.
+func Names(n int) string { return fmt.Sprintf("%d names held", n) }
+
+// nameGoroutines is how many lock and unlock while names are held.
+const nameGoroutines = 16
+
+// GrowNames lets goroutines lock and unlock names that were never used before, on
+// a server where so many others are held: whether a lock costs more among many, and
+// whether a free one leaves something behind.
+func (e *Env) GrowNames(ctx context.Context, c *candidate.Candidate, sizes []int) (Cells, error) {
+	var all Cells
+	for _, n := range sizes {
+		cell, err := e.growNames(ctx, c, n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, cell)
+	}
+	return all, nil
+}
+
+func (e *Env) growNames(ctx context.Context, c *candidate.Candidate, n int) (*Cell, error) {
+	e.Progress("%s, %s: taking them", Names(n), c.Name)
+	holding, err := e.Hold(ctx, c, n)
+	if err != nil {
+		return nil, err
+	}
+	defer holding.Stop()
+	here := *e
+	here.Server = holding.server
+	lockers, closeLockers, err := here.openOne(ctx, []*candidate.Candidate{c})
+	if err != nil {
+		return nil, err
+	}
+	defer closeLockers()
+	cells, err := here.interleave(ctx, []run{{Names(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
+		before, err := e.Server.Memory(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s, err := e.own(ctx, c, lockers[0], worker.Task{
+			Name: fmt.Sprintf("fresh/%d", repetition), Own: true, Fresh: true, Goroutines: nameGoroutines,
+		})
+		if err != nil {
+			return nil, err
+		}
+		after, err := e.Server.Memory(ctx)
+		s[LeftBytes] = max(0, after-before)
+		return s, err
+	}}})
+	if err != nil {
+		return nil, err
+	}
+	return cells[0], nil
+}

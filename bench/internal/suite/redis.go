@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"context"
+	"time"
+
+	"github.com/fencelock/fencelock/bench/internal/candidate"
+	"github.com/fencelock/fencelock/bench/internal/engine"
+)
+
+// Redis is the suite of redisstore and of the libraries that lock with Redis.
+var Redis = &Suite{
+	Name: "redis", Start: engine.StartRedis,
+	Parts: []*Part{redisUncontended, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames},
+}
+
+var redisUncontended = &Part{
+	Name: "uncontended", Title: "A lock that nobody else wants",
+	Text:    "Goroutines of one process lock and unlock, each a name of its own. The ratio is that of the rates, to SET NX PX and compare-and-delete through the same client.",
+	Metrics: []string{Rate, P50, P99, Commands, Usec, CPU, Allocs},
+	Ratio:   Rate, Chart: Chart{Metric: Rate, X: "goroutines"},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		return e.Lasting(e.Repetitions, e.For/2).Uncontended(ctx, []*candidate.Candidate{
+			candidate.BareRueidis, candidate.FencelockRueidis, candidate.RedsyncRueidis, candidate.RueidislockDefault, candidate.RueidislockFast,
+			candidate.BareGoRedis, candidate.FencelockGoRedis, candidate.RedsyncGoRedis, candidate.Redislock,
+		}, []int{1, 16, 64, 256, 1024})
+	},
+}
+
+// redisWaiting are the candidates that wait.
+var redisWaiting = []*candidate.Candidate{
+	candidate.FencelockRueidis, candidate.FencelockGoRedis, candidate.RueidislockDefault, candidate.RueidislockFast,
+	candidate.RedsyncRueidis, candidate.RedsyncTuned, candidate.Redislock, candidate.RedislockTuned,
+}
+
+var redisLocal = &Part{
+	Name: "local", Title: "Goroutines of one process that want one lock",
+	Text:    "The ratio is that of the rates, to a Go channel used as a lock, which excludes nobody in another process. Jain is 1 if all goroutines had the same share.",
+	Metrics: []string{Rate, P50, P99, Jain, Commands, CPU, Allocs},
+	Ratio:   Rate, Bare: candidate.Channel.Name, Chart: Chart{Metric: Rate, Bars: true},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		return e.crowds(ctx, append([]*candidate.Candidate{candidate.Channel}, redisWaiting...), 1, []int{16, 64, 256})
+	},
+}
+
+var redisProcesses = &Part{
+	Name: "processes", Title: "Processes that want one lock",
+	Text: "One goroutine in each. Hand-over is the time from one process's call of Unlock to another's return from Lock; the ratio is that of the medians, " +
+		"to a message that goes around the same processes with PUBLISH. Cross share is the share of acquisitions that came from another process: " +
+		"a library that takes its own lock again is fast and hands nothing over.",
+	Metrics: []string{Handover50, Handover99, Rate, Cross, Jain, Overlaps, Commands, Usec, CPU},
+	Ratio:   Handover50, Bare: candidate.PingPong.Name, Chart: Chart{Metric: Handover50, Bars: true},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		var all Cells
+		for _, n := range []int{2, 8, 64} {
+			cells, err := e.crowds(ctx, append([]*candidate.Candidate{candidate.PingPong}, redisWaiting...), n, []int{1})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, cells...)
+		}
+		return all, nil
+	},
+}
+
+// crowds runs each candidate with so many processes and goroutines, with an empty
+// section and one of a millisecond.
+func (e *Env) crowds(ctx context.Context, candidates []*candidate.Candidate, processes int, goroutines []int) (Cells, error) {
+	var all Cells
+	for _, g := range goroutines {
+		for _, section := range []time.Duration{0, time.Millisecond} {
+			var crowds []Crowd
+			for _, c := range candidates {
+				crowds = append(crowds, Crowd{c, processes, g, section})
+			}
+			cells, err := e.Contended(ctx, crowds)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, cells...)
+		}
+	}
+	return all, nil
+}
+
+var redisWaiters = &Part{
+	Name: "waiters", Title: "More and more waiting for one lock",
+	Text: "Each waiter has a session or a connection of its own, as a process has; all are in one process, so that a thousand fit on the machine. " +
+		"What counts is what the server does for one acquisition.",
+	Metrics: []string{Commands, Usec, Rate, Jain, CPU},
+	Chart:   Chart{Metric: Commands, X: "waiting"},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		var all Cells
+		for _, n := range []int{1, 2, 16, 200, 1000} {
+			cells, err := e.GrowWaiters(ctx, []*candidate.Candidate{
+				candidate.FencelockRueidis, candidate.FencelockGoRedis, candidate.RueidislockFast, candidate.RedsyncTuned,
+			}, []int{n})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, cells...)
+		}
+		return all, nil
+	},
+}
+
+var redisIdle = &Part{
+	Name: "idle", Title: "Thirty that wait for a lock that is held",
+	Text:    "Commands in two seconds. Pings are those of the client library on connections that are silent.",
+	Metrics: []string{Sent, Pings},
+	Chart:   Chart{Metric: Sent, Bars: true},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		return e.Idle(ctx, redisWaiting, 30)
+	},
+}
+
+// holdFor is three renewals of a TTL of 15 s.
+const holdFor = 16 * time.Second
+
+var redisHolding = &Part{
+	Name: "holding", Title: "Many locks held by one process",
+	Text:    "On a server of its own, for a while. redsync and redislock do not renew by themselves and are left out.",
+	Metrics: []string{PerSecond, ServerCore, ServerBytes, ClientBytes, FillSeconds},
+	Chart:   Chart{Metric: PerSecond, X: "locks held"},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		var all Cells
+		for _, h := range []struct {
+			c *candidate.Candidate
+			n int
+		}{
+			{candidate.FencelockRueidis, 10_000}, {candidate.FencelockRueidis, 100_000}, {candidate.FencelockRueidis, 1_000_000},
+			{candidate.RueidislockDefault, 10_000}, {candidate.RueidislockFast, 10_000}, {candidate.RueidislockFast, 100_000},
+		} {
+			cell, err := e.Holding(ctx, h.c, h.n, holdFor)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, cell)
+		}
+		return all, nil
+	},
+}
+
+var redisNames = &Part{
+	Name: "names", Title: "More and more names",
+	Text: "Sixteen goroutines lock and unlock names that were never used before, while another process holds so many others. " +
+		"What is left behind is the growth of the server's memory in a repetition.",
+	Metrics: []string{Usec, Rate, P50, P99, LeftBytes},
+	Chart:   Chart{Metric: Usec, X: "names held"},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		return e.GrowNames(ctx, candidate.FencelockRueidis, []int{1, 10_000, 1_000_000})
+	},
+}

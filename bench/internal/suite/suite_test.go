@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestNamed(t *testing.T) {
+	for _, s := range All {
+		if got, err := Named(s.Name); err != nil || got != s {
+			t.Errorf("Named(%q) = %v, %v", s.Name, got, err)
+		}
+		names := map[string]bool{}
+		for _, p := range s.Parts {
+			if names[p.Name] || p.Title == "" || p.Text == "" || p.Chart.Metric == "" || len(p.Metrics) == 0 || p.Run == nil {
+				t.Errorf("%s: part %q lacks something, or is there twice", s.Name, p.Name)
+			}
+			names[p.Name] = true
+		}
+	}
+	if s, err := Named("nothing"); err == nil {
+		t.Errorf("Named of no suite = %v", s.Name)
+	}
+}
+
+func TestOnly(t *testing.T) {
+	s := &Suite{Name: "s", Parts: []*Part{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
+	for _, tt := range []struct {
+		names []string
+		want  int
+		fails bool
+	}{{nil, 3, false}, {[]string{"c", "a"}, 2, false}, {[]string{"a", "x"}, 0, true}} {
+		parts, err := s.Only(tt.names)
+		if len(parts) != tt.want || (err != nil) != tt.fails {
+			t.Errorf("Only(%v) = %d parts, %v", tt.names, len(parts), err)
+		}
+	}
+}
+
+// TestInterleave: all run in turn, the first time does not count, and nobody
+// always follows the same.
+func TestInterleave(t *testing.T) {
+	var order []string
+	step := func(name string) run {
+		return run{"case", name, func(_ context.Context, e *Env, repetition int) (Sample, error) {
+			order = append(order, name)
+			return Sample{Rate: float64(repetition), P50: e.For.Seconds()}, nil
+		}}
+	}
+	e := &Env{Repetitions: 2, For: 4 * time.Second, Progress: func(string, ...any) {}}
+	cells, err := e.interleave(t.Context(), []run{step("A"), step("B"), step("C")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"A", "B", "C", "B", "C", "A", "C", "A", "B"}; !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+	for _, c := range cells {
+		if got := c.Values(Rate); !slices.Equal(got, []float64{1, 2}) {
+			t.Errorf("%s: repetitions %v, want 1 and 2", c.Candidate, got)
+		}
+		if got := c.Values(P50); !slices.Equal(got, []float64{4, 4}) {
+			t.Errorf("%s: they lasted %v s, want 4", c.Candidate, got)
+		}
+	}
+	bad := run{"case", "bad", func(context.Context, *Env, int) (Sample, error) { return nil, errors.New("broken") }}
+	if _, err := e.interleave(t.Context(), []run{step("A"), bad}); err == nil || err.Error() != "case, bad: broken" {
+		t.Errorf("a candidate that fails: %v", err)
+	}
+	e.KeepGoing = true
+	cells, err = e.interleave(t.Context(), []run{step("A"), bad})
+	if err != nil || len(cells[0].Samples) != 2 || cells[1].Failed != "broken" {
+		t.Errorf("going on after a failure: %v, %+v", err, cells)
+	}
+	slow := run{"case", "slow", func(_ context.Context, _ *Env, repetition int) (Sample, error) {
+		if repetition == 0 {
+			return nil, errNobody
+		}
+		return Sample{}, nil
+	}}
+	e.KeepGoing = false
+	if _, err := e.interleave(t.Context(), []run{slow}); err != nil {
+		t.Errorf("nothing done while warming up: %v", err)
+	}
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/fencelock/fencelock/bench/internal/candidate"
+	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/stat"
+	"github.com/fencelock/fencelock/bench/internal/worker"
+)
+
+// Goroutines is the case of so many goroutines.
+func Goroutines(n int) string { return fmt.Sprintf("%d goroutines", n) }
+
+// Uncontended lets goroutines of one process lock and unlock, each a name of its
+// own: what a lock costs that nobody else wants.
+func (e *Env) Uncontended(ctx context.Context, candidates []*candidate.Candidate, levels []int) (Cells, error) {
+	lockers, closeLockers, err := e.openOne(ctx, candidates)
+	if err != nil {
+		return nil, err
+	}
+	defer closeLockers()
+	var all Cells
+	for _, n := range levels {
+		task := worker.Task{Name: "own/" + strconv.Itoa(n), Own: true, Goroutines: n}
+		var runs []run
+		for i, c := range candidates {
+			runs = append(runs, run{Goroutines(n), c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
+				return e.own(ctx, c, lockers[i], task)
+			}})
+		}
+		cells, err := e.interleave(ctx, runs)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, cells...)
+	}
+	return all, nil
+}
+
+// openOne opens a locker of each candidate, in this process.
+func (e *Env) openOne(ctx context.Context, candidates []*candidate.Candidate) (lockers []candidate.Locker, closeLockers func(), err error) {
+	for _, c := range candidates {
+		l, err := c.One(ctx, e.Server.Addr())
+		if err != nil {
+			closeAll(lockers)
+			return nil, nil, err
+		}
+		lockers = append(lockers, l)
+	}
+	return lockers, func() { closeAll(lockers) }, nil
+}
+
+// own does a task in which nobody waits for anybody.
+func (e *Env) own(ctx context.Context, c *candidate.Candidate, l candidate.Locker, t worker.Task) (Sample, error) {
+	t.For = e.For
+	var r *worker.Result
+	stats, err := e.counted(ctx, func() error {
+		r = worker.Run(ctx, []candidate.Locker{l}, t, 0)
+		return failure(r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := perOp(r)
+	s.count(stats, c, r.Ops)
+	return s, nil
+}
+
+// perOp is what every measurement reports of its operations.
+func perOp(r *worker.Result) Sample {
+	ops := float64(r.Ops)
+	return Sample{
+		Rate: r.Rate(), P50: stat.Quantile(r.Latencies, 0.5), P99: stat.Quantile(r.Latencies, 0.99),
+		CPU: float64(r.Cost.CPU.Microseconds()) / ops, Allocs: float64(r.Cost.Mallocs) / ops,
+	}
+}
+
+// count adds what the server counted for so many operations.
+func (s Sample) count(stats engine.Stats, c *candidate.Candidate, ops int) {
+	if stats == nil {
+		return
+	}
+	sent := stats.Sent(c.Plain)
+	s[Commands], s[Usec] = float64(sent.Calls)/float64(ops), sent.Usec/float64(ops)
+}
+
+// errNobody: the time was too short, or nobody ever gets the lock.
+var errNobody = errors.New("nobody got the lock in time")
+
+// failure is the error of a task.
+func failure(r *worker.Result) error {
+	if r.Failed > 0 {
+		return fmt.Errorf("%d goroutines failed, the first with: %s", r.Failed, r.Err)
+	}
+	if r.Ops == 0 {
+		return errNobody
+	}
+	return nil
+}
+
+// closeAll closes lockers at the same time: some take a round trip for it.
+func closeAll(lockers []candidate.Locker) {
+	done := make(chan struct{})
+	for _, l := range lockers {
+		go func() { l.Close(); done <- struct{}{} }()
+	}
+	for range lockers {
+		<-done
+	}
+}

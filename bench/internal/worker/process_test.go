@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/bench/internal/candidate"
+)
+
+// TestMain makes the test program a worker when it is started as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == Flag {
+		if err := Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestProcesses: two processes with two goroutines each take turns on a lock that
+// excludes only inside a process, and the overlaps between them are found.
+func TestProcesses(t *testing.T) {
+	p, err := Start(t.Context(), candidate.Channel, "", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	for range 2 { // they can be used again
+		r, err := p.Run(t.Context(), Task{Name: "x", Goroutines: 2, Section: time.Millisecond, Turns: true, For: 100 * time.Millisecond})
+		if err != nil || r.Err != "" {
+			t.Fatal(err, r.Err)
+		}
+		if len(r.Each) != 4 || r.Ops != len(r.Turns) || r.Ops < 4 {
+			t.Fatalf("%d turns and %d operations by %d goroutines", len(r.Turns), r.Ops, len(r.Each))
+		}
+		h := Between(r.Turns, 4, 0, math.MaxInt64)
+		for worker, n := range h.Each {
+			if n == 0 {
+				t.Errorf("worker %d had no turn", worker)
+			}
+		}
+		if h.Overlaps == 0 {
+			t.Error("two processes on a lock of one process, and no overlap was found")
+		}
+		if r.Cost.CPU == 0 || r.Cost.Mallocs == 0 {
+			t.Errorf("it cost nothing: %+v", r.Cost)
+		}
+	}
+}
+
+// TestWorkerFails: a worker that cannot do its work says so.
+func TestWorkerFails(t *testing.T) {
+	if p, err := Start(t.Context(), &candidate.Candidate{Name: "nobody"}, "", 1); err == nil {
+		p.Stop()
+		t.Error("a candidate that does not exist was started")
+	}
+}
+
+func TestRun(t *testing.T) {
+	lockers, err := candidate.Channel.Open(t.Context(), candidate.Place{}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Run(t.Context(), lockers, Task{Name: "x", Goroutines: 3, Turns: true, For: 50 * time.Millisecond}, 0)
+	if r.Err != "" || len(r.Each) != 6 {
+		t.Fatalf("%d goroutines, error %q", len(r.Each), r.Err)
+	}
+	if h := Between(r.Turns, 6, 0, math.MaxInt64); h.Overlaps != 0 {
+		t.Errorf("%d overlaps on a lock of one process", h.Overlaps)
+	}
+	if r := Run(t.Context(), lockers, Task{Name: "held", Hold: 100}, 0); r.Err != "" || r.Ops != 100 {
+		t.Errorf("hold: %d, %q", r.Ops, r.Err)
+	}
+	// They are held: whoever wants one waits in vain and is no failure.
+	if r := Run(t.Context(), lockers, Task{Name: "held/99", Goroutines: 1, For: 10 * time.Millisecond}, 0); r.Ops != 0 || r.Err != "" {
+		t.Errorf("a held lock was taken %d times, error %q", r.Ops, r.Err)
+	}
+	fresh := Run(t.Context(), lockers, Task{Name: "held", Own: true, Fresh: true, Goroutines: 1, For: 10 * time.Millisecond}, 0)
+	if fresh.Ops < 10 || fresh.Err != "" {
+		t.Errorf("fresh names: %d operations, error %q", fresh.Ops, fresh.Err)
+	}
+}

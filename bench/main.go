@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench measures the bare engine, the lock libraries of others and ours,
+// side by side in one run, on servers that it starts and stops.
+//
+//	go run ./bench -figures redis                   # what is promised of redisstore, in a minute
+//	go run ./bench -quick                           # the same and more, shorter, with floors
+//	go run ./bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
+//	go run ./bench -suite redis -only holding,idle  # some parts, to the terminal
+//
+// Where to look:
+//
+//	internal/candidate   what is compared, one file each
+//	internal/suite       what is measured, one file each
+//	internal/engine      servers: started, asked, stopped
+//	internal/worker      the work, in this process or in many
+//	internal/report      table, page, JSON, charts
+//	figures*.go          the numbers that the documents promise
+//	floors.txt           what they must not fall below
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/fencelock/fencelock/bench/internal/suite"
+	"github.com/fencelock/fencelock/bench/internal/worker"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var err error
+	if len(os.Args) == 2 && os.Args[1] == worker.Flag {
+		err = worker.Serve(ctx, os.Stdin, os.Stdout)
+	} else {
+		err = run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	figuresOf := flag.String("figures", "", "print the figures of a store: redis")
+	quickly := flag.Bool("quick", false, "print the figures that have a floor, and fail if one is below it")
+	p := plan{}
+	flag.StringVar(&p.suite, "suite", "", "run a suite: redis")
+	flag.StringVar(&p.only, "only", "", "run only these parts of the suite, separated by commas")
+	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
+	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")
+	flag.DurationVar(&p.each, "for", 2*time.Second, "how long each time; some parts take half of it")
+	flag.Parse()
+	began := time.Now()
+	e := &suite.Env{Progress: func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+	}}
+	switch {
+	case *figuresOf != "":
+		return figures(ctx, e, *figuresOf)
+	case *quickly:
+		return quick(ctx, e)
+	case p.suite != "":
+		return p.run(ctx, e)
+	}
+	flag.Usage()
+	return errors.New("say what to measure")
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/bench/internal/report"
+	"github.com/fencelock/fencelock/bench/internal/suite"
+)
+
+// plan is a run of a suite, as the command line asks for it.
+type plan struct {
+	suite, only, out string
+	repetitions      int
+	each             time.Duration
+}
+
+// run runs the parts of a suite and prints a table for each. A whole suite is
+// written down as well, some parts only if asked for.
+func (p plan) run(ctx context.Context, e *suite.Env) error {
+	s, err := suite.Named(p.suite)
+	if err != nil {
+		return err
+	}
+	parts, err := s.Only(strings.FieldsFunc(p.only, func(r rune) bool { return r == ',' }))
+	if err != nil {
+		return err
+	}
+	r := &report.Report{Suite: s.Name, Command: "go run ./bench " + strings.Join(os.Args[1:], " "), Machine: report.ThisMachine()}
+	e = e.Lasting(p.repetitions, p.each)
+	e.Start, e.KeepGoing = s.Start, true
+	if p.out == "" && p.only == "" {
+		p.out = filepath.Join("docs", "benchmarks")
+	}
+	for _, part := range parts {
+		if err := p.part(ctx, e, r, part); err != nil {
+			return fmt.Errorf("%s: %w", part.Name, err)
+		}
+	}
+	if p.out == "" {
+		return nil
+	}
+	return r.Write(p.out)
+}
+
+// part runs on a server of its own, so that no part meets what another left.
+func (p plan) part(ctx context.Context, e *suite.Env, r *report.Report, part *suite.Part) (err error) {
+	if e.Server, err = e.Start(ctx); err != nil {
+		return err
+	}
+	defer e.Server.Stop()
+	if r.Engine, err = e.Server.Version(ctx); err != nil {
+		return err
+	}
+	cells, err := part.Run(ctx, e)
+	if err != nil {
+		return err
+	}
+	done := report.NewPart(part, cells)
+	done.Print(os.Stdout)
+	r.Parts = append(r.Parts, done)
+	return nil
+}
