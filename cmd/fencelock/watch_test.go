@@ -64,7 +64,7 @@ func TestWatchUnreachable(t *testing.T) {
 	s := startRedis(t)
 	link := newProxy(t, s.addr)
 	holdAll(t, s.client(t, nil), "a")
-	w := begin(t, "redis://"+link.addr, "watch", "--every", "20ms", "--timeout", "500ms")
+	w := begin(t, "redis://"+link.addr, "watch", "--every", "20ms", "--timeout", "4s")
 	until(t, "it has looked", func() bool { return strings.Contains(w.out.String(), `"lock":"a"`) })
 	link.cut()
 	until(t, "unreachable", func() bool { return strings.Contains(w.out.String(), `"event":"unreachable"`) })

@@ -134,11 +134,15 @@ func (w *warden) obey(orders *os.File) {
 		if o.Signal != 0 {
 			w.signal(syscall.Signal(o.Signal))
 		}
+		if o.Kill {
+			w.signal(syscall.SIGKILL) // now; watch sees to the rest
+		}
 		w.look()
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.killing = true
+	w.signal(syscall.SIGKILL)
 	w.look()
 }
 
