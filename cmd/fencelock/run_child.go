@@ -55,6 +55,7 @@ type supervision struct {
 	child  *warden.Child
 	until  time.Time // what the warden was told last
 	termed bool      // the lock is about to be lost, and the command knows
+	swept  bool      // what the command left in its group was told to end
 	exit   *warden.Exit
 	cause  error // why the lock is lost
 }
@@ -113,21 +114,15 @@ func (s *supervision) look() time.Duration {
 
 // endLeftover ends what the command has left in its group: first TERM, then KILL.
 func (s *supervision) endLeftover() <-chan time.Time {
-	if !s.exitTermed() {
-		s.note("the command has ended and left processes in its group; they get TERM, and KILL after %v", s.times.Stop)
-		s.child.Signal(syscall.SIGTERM)
-		s.child.Signal(syscall.SIGCONT)
-		return time.After(s.times.Stop)
+	if s.swept {
+		s.child.Signal(syscall.SIGKILL)
+		return nil
 	}
-	s.child.Signal(syscall.SIGKILL)
-	return nil
-}
-
-// exitTermed says whether the leftover was told already, and notes that it is.
-func (s *supervision) exitTermed() bool {
-	told := s.status.Leftover
-	s.status.Leftover = true
-	return told
+	s.swept, s.status.Leftover = true, true
+	s.child.Signal(syscall.SIGTERM)
+	s.child.Signal(syscall.SIGCONT)
+	s.note("the command has ended and left processes in its group; they get TERM, and KILL after %v", s.times.Stop)
+	return time.After(s.times.Stop)
 }
 
 // forward passes a signal on. CONT besides means that we may have come to the

@@ -242,6 +242,14 @@ func TestRunAsInit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Somebody comes in from outside and leaves an orphan, as "docker exec" may.
+	if out, err := exec.Command("nsenter", "--target", strconv.Itoa(pid), "--pid", "--mount", "sh", "-c", "sleep 0.2 & exit 0").CombinedOutput(); err != nil {
+		t.Errorf("nsenter: %v, %s", err, out)
+	}
+	until(t, "the orphan is reaped", func() bool {
+		children, err := exec.Command("ps", "--ppid", strconv.Itoa(pid), "-o", "stat=,comm=").CombinedOutput()
+		return err == nil && strings.Count(string(children), "\n") == 1 && !strings.Contains(string(children), "Z")
+	})
 	_ = syscall.Kill(pid, syscall.SIGTERM)
 	p.want(9)
 	contains(t, p.out.String(), "told")

@@ -188,7 +188,7 @@ func cycleInWords(c []graph.Step) string {
 // whyJSON is what -o json prints.
 type whyJSON struct {
 	Locks  []whyLock      `json:"locks"`
-	Cycles [][]graph.Step `json:"cycles"`
+	Cycles [][]graph.Step `json:"circles"`
 }
 
 type whyLock struct {

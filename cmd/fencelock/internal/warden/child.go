@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"sync"
 	"syscall"
@@ -42,6 +43,9 @@ type Child struct {
 // descriptor that this process was given.
 func Start(argv, env []string, until Instant) (*Child, error) {
 	adoptOrphans()
+	if os.Getpid() == 1 {
+		reapOrphans()
+	}
 	ordersR, ordersW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -96,6 +100,19 @@ func (c *Child) launch(argv, env []string, ordersR, reportsW *os.File, until Ins
 		Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	return err
+}
+
+// reapOrphans collects the dead that only process 1 of a container can collect:
+// those that came in from outside, as by "docker exec". It may collect the warden,
+// too, whose end we learn from its pipe.
+func reapOrphans() {
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, syscall.SIGCHLD)
+	go func() {
+		for range died {
+			reapAll()
+		}
+	}()
 }
 
 // inherited returns a copy of the file that a started process keeps open.

@@ -12,7 +12,13 @@ import (
 )
 
 // executable is this program, also if its file was replaced meanwhile.
-func executable() (string, error) { return "/proc/self/exe", nil }
+func executable() (string, error) {
+	const self = "/proc/self/exe"
+	if _, err := os.Stat(self); err != nil {
+		return os.Executable() // no /proc
+	}
+	return self, nil
+}
 
 // bound makes the command die with the thread that starts it.
 func bound(attr *syscall.SysProcAttr) *syscall.SysProcAttr {
