@@ -27,6 +27,9 @@ func (a *app) topCommand() *cobra.Command {
   p   stop looking, and go on
   q   quit
 
+Yellow: somebody waits. Red: the holder has not renewed for half of its TTL, though one
+that lives does so after a third.
+
 It looks at the store once every --every, over any connection: an ssh session is fine.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {

@@ -11,6 +11,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 )
 
 // topScreen is what top shows. It knows neither terminal nor store.
@@ -25,6 +26,8 @@ type topScreen struct {
 	chosen        string    // name of the lock under the cursor
 	detail        bool
 	paused        bool
+	// most is how far away the end of each grant has been: about its TTL.
+	most map[driver.ClaimID]time.Duration
 }
 
 var (
@@ -43,6 +46,19 @@ func (s *topScreen) took(locks []fencelock.Status, err error, at time.Time) {
 	}
 	s.locks, s.at = locks, at
 	s.sort()
+	most := map[driver.ClaimID]time.Duration{}
+	for i := range locks {
+		for _, h := range locks[i].Holders {
+			most[h.Claim] = max(s.most[h.Claim], h.EndsIn)
+		}
+	}
+	s.most = most
+}
+
+// troubled says whether a holder has not renewed for half of its TTL: one that
+// lives does so after a third.
+func (s *topScreen) troubled(st *fencelock.Status) bool {
+	return slices.ContainsFunc(st.Holders, func(h fencelock.Holder) bool { return !h.Kept && h.EndsIn < s.most[h.Claim]/2 })
 }
 
 // press takes a key and says whether it is the end.
@@ -202,7 +218,7 @@ func (s *topScreen) rows(room int) []string {
 		case at >= 0 && first+i-1 == at:
 			lines[i] = cursor.Render(lines[i] + strings.Repeat(" ", max(s.width-lipgloss.Width(lines[i]), 0)))
 		default:
-			lines[i] = shade(&shown[i-1], lines[i])
+			lines[i] = s.shade(&shown[i-1], lines[i])
 		}
 	}
 	return lines
@@ -219,13 +235,9 @@ func columns(width int, all ...string) []string {
 	return []string{all[0], all[1], all[2], all[4]}
 }
 
-// endingSoon is when a lock looks as if its holder were in trouble: one that lives
-// renews after a third of its TTL, and few choose a TTL below 5 s.
-const endingSoon = 3 * time.Second
-
-func shade(st *fencelock.Status, line string) string {
+func (s *topScreen) shade(st *fencelock.Status, line string) string {
 	switch {
-	case endsNext(st) < endingSoon:
+	case s.troubled(st):
 		return alarm.Render(line)
 	case st.Waiting > 0:
 		return notice.Render(line)

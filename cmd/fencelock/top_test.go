@@ -102,3 +102,22 @@ func TestTopFollowsTheCursor(t *testing.T) {
 		t.Error("q does not quit")
 	}
 }
+
+// TestTopSeesTrouble: a holder that does not renew is shown as such, whatever its
+// TTL, and one whose TTL is short is not.
+func TestTopSeesTrouble(t *testing.T) {
+	s := &topScreen{width: 100, height: 20}
+	look := func(ends time.Duration) bool {
+		st := lockAt("a", time.Minute, ends, 0)
+		s.took([]fencelock.Status{st}, nil, time.Now())
+		return s.troubled(&st)
+	}
+	for _, step := range []struct {
+		ends time.Duration
+		want bool
+	}{{2 * time.Second, false}, {3 * time.Second, false}, {1600 * time.Millisecond, false}, {1400 * time.Millisecond, true}, {3 * time.Second, false}} {
+		if got := look(step.ends); got != step.want {
+			t.Errorf("ends in %v: troubled is %v", step.ends, got)
+		}
+	}
+}
