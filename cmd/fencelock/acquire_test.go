@@ -63,7 +63,7 @@ func TestAcquireEnds(t *testing.T) {
 	}
 	script(t, s.url(), `eval "$($F acquire bound --while $$)"; $F inspect bound | grep -q "held by 1"`).want(0)
 	free("bound")
-	script(t, s.url(), `eval "$($F acquire short --max 300ms)"; $F inspect short | grep -q "held by 1"`).want(0)
+	script(t, s.url(), `eval "$($F acquire short --max 3s)"; $F inspect short | grep -q "held by 1"`).want(0)
 	free("short")
 	fencelockCLI(t, s.url(), "acquire", "x", "--while", "999999999").want(64)
 	fencelockCLI(t, s.url(), "acquire", "x", "--signal", "15").want(64)
@@ -74,7 +74,7 @@ func TestAcquireLost(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	p := script(t, s.url(), `trap 'echo told; $F renew; echo "renew $?"; $F release; echo "release $?"; exit 0' TERM
-		eval "$($F acquire a --ttl 2s --while $$ --signal 15)"
+		eval "$($F acquire a --ttl 10s --while $$ --signal 15)"
 		$F break a --token $FENCELOCK_TOKEN --reason test
 		while :; do sleep 0.05; done`).want(0)
 	contains(t, p.out.String(), "told", "renew 76", "release 76")

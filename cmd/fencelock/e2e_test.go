@@ -69,17 +69,29 @@ type server struct {
 func (s *server) url() string { return "redis://" + s.addr }
 
 // startRedis starts a server that ends with the test. extra are options of
-// redis-server.
+// redis-server. Somebody else may take the free port first: then it tries another.
 func startRedis(t testing.TB, extra ...string) *server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed; on Debian: apt-get install redis-server, then go test ./cmd/fencelock")
 	}
-	port := freePort(t)
-	s := &server{addr: net.JoinHostPort("127.0.0.1", port)}
-	args := []string{"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no"}
-	s.cmd = exec.Command("redis-server", append(args, extra...)...)
-	s.cmd.SysProcAttr = dieWithUs()
+	for range 10 {
+		port := freePort(t)
+		s := &server{addr: net.JoinHostPort("127.0.0.1", port)}
+		args := []string{"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no"}
+		s.cmd = exec.Command("redis-server", append(args, extra...)...)
+		s.cmd.SysProcAttr = dieWithUs()
+		if s.ready(t) {
+			return s
+		}
+	}
+	t.Fatal("redis-server does not start")
+	return nil
+}
+
+// ready starts the server and says whether it serves.
+func (s *server) ready(t testing.TB) bool {
+	t.Helper()
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
 		err = s.cmd.Start()
@@ -91,7 +103,7 @@ func startRedis(t testing.TB, extra ...string) *server {
 		_ = s.cmd.Process.Kill()
 		_ = s.cmd.Wait()
 	})
-	ready := make(chan bool, 1)
+	ready := make(chan bool, 2)
 	go func() {
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
@@ -103,13 +115,11 @@ func startRedis(t testing.TB, extra ...string) *server {
 	}()
 	select {
 	case ok := <-ready:
-		if !ok {
-			t.Fatal("redis-server ended before it was ready")
-		}
+		return ok
 	case <-time.After(patience):
 		t.Fatal("redis-server is not ready")
+		return false
 	}
-	return s
 }
 
 func (s *server) pause()  { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }

@@ -10,10 +10,10 @@ func TestRenew(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	p := script(t, s.url(), `set -e
-		eval "$($F acquire a --max 2s --while $$)"
+		eval "$($F acquire a --max 5s --while $$)"
 		$F renew --for 20m
 		$F renew -o json
-		sleep 2.5 # longer than --max
+		sleep 5.5 # longer than --max
 		$F inspect a
 		$F renew -q
 		$F release`).want(0)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -160,8 +161,11 @@ func (r *runner) hold() error {
 		return r.once(ctx, conn.client, acquired)
 	}
 	l, err := r.wish.acquire(ctx, conn.client, r.name)
-	acquired()
 	notes.done()
+	if sig := acquired(); sig != 0 && err == nil {
+		// It came together with the lock: whoever sent it wants nothing to begin.
+		err = errors.Join(interrupted{sig}, l.Unlock(context.Background()))
+	}
 	if err != nil {
 		return r.refused(err)
 	}
@@ -171,33 +175,31 @@ func (r *runner) hold() error {
 }
 
 // waiting is a context that ends when a signal asks to, until acquired is called:
-// then signals are the command's.
-func (r *runner) waiting() (ctx context.Context, acquired func()) {
+// then signals are the command's. acquired returns the signal that asked, or 0.
+func (r *runner) waiting() (ctx context.Context, acquired func() syscall.Signal) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	stop := make(chan struct{})
-	done := make(chan struct{})
+	asked := make(chan syscall.Signal, 1)
 	go func() {
-		defer close(done)
+		var first syscall.Signal
+		defer func() { asked <- first }()
 		for {
 			select {
 			case sig := <-r.signals:
 				switch s := sig.(syscall.Signal); s {
 				case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
 					cancel(interrupted{s})
+					first = s
 				}
 			case <-stop:
 				return
 			}
 		}
 	}()
-	var stopped bool
-	return ctx, func() {
-		if !stopped {
-			stopped = true
-			close(stop)
-			<-done
-		}
-	}
+	return ctx, sync.OnceValue(func() syscall.Signal {
+		close(stop)
+		return <-asked
+	})
 }
 
 // refused notes why there is no lock.
@@ -254,7 +256,7 @@ func (r *runner) released(ran, err error) error {
 var errSkipped = errors.New("skipped")
 
 // once runs the command unless the present stretch of time has had its run.
-func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func()) error {
+func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() syscall.Signal) error {
 	occurrence := time.Now().UTC().Truncate(r.oncePer).Format(time.RFC3339)
 	// The mark outlives the stretch by another: no replica is that late.
 	keep := 2 * r.oncePer
@@ -264,7 +266,9 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func())
 	}
 	var ran error
 	res, err := c.Once(r.name, keep, opts...).Do(ctx, occurrence, func(_ context.Context, l *fencelock.Lease) error {
-		acquired()
+		if sig := acquired(); sig != 0 {
+			r.signals <- sig // the occurrence has begun: it is the command's
+		}
 		r.granted(l)
 		ran = r.supervise(l)
 		return ran

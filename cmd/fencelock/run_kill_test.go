@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/fencelock/fencelock"
 )
 
 // family is a command with a child in its group and one in a session of its own,
@@ -70,7 +68,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	script := `trap 'echo usr1' USR1; trap 'echo hup' HUP; trap 'echo int; exit 0' INT
 		sh -c 'trap "echo grandchild usr1" USR1; trap "echo grandchild hup" HUP; echo $$ >` + dir + `/child; while :; do sleep 0.05; done' &
 		echo $$ >` + dir + `/self; while :; do sleep 0.05; done`
-	p := begin(t, s.url(), "run", "a", "--ttl", "3s", "--", "sh", "-c", script)
+	p := begin(t, s.url(), "run", "a", "--", "sh", "-c", script)
 	self, child := pidIn(t, dir+"/self"), pidIn(t, dir+"/child")
 	for sig, name := range map[syscall.Signal]string{syscall.SIGUSR1: "usr1", syscall.SIGHUP: "hup"} {
 		_ = p.cmd.Process.Signal(sig)
@@ -131,7 +129,7 @@ func TestRunStopped(t *testing.T) {
 	s := startRedis(t)
 	c := s.client(t, nil)
 	dir := t.TempDir()
-	p := begin(t, s.url(), append([]string{"run", "a", "--ttl", "3s", "--"}, family(dir, true)...)...)
+	p := begin(t, s.url(), append([]string{"run", "a", "--ttl", "10s", "--"}, family(dir, true)...)...)
 	found := pids(t, dir)
 	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
 	l, err := c.Mutex("a").Lock(t.Context())
@@ -157,7 +155,7 @@ func TestRunBroken(t *testing.T) {
 	c := s.client(t, nil)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "status")
-	p := begin(t, s.url(), append([]string{"run", "a", "--ttl", "2s", "--status-file", file, "--"}, family(dir, true)...)...)
+	p := begin(t, s.url(), append([]string{"run", "a", "--ttl", "10s", "--status-file", file, "--"}, family(dir, true)...)...)
 	found := pids(t, dir)
 	st, err := c.Inspect(t.Context(), "a")
 	if err != nil || len(st.Holders) != 1 {
@@ -180,7 +178,7 @@ func TestRunTermBeforeKill(t *testing.T) {
 	s := startRedis(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "status")
-	p := begin(t, s.url(), "run", "a", "--ttl", "4s", "--status-file", file, "--",
+	p := begin(t, s.url(), "run", "a", "--ttl", "10s", "--status-file", file, "--",
 		"sh", "-c", `trap 'echo cleaned up; exit 0' TERM; echo $$ >`+dir+`/self; while :; do sleep 0.05; done`)
 	pidIn(t, dir+"/self")
 	s.pause()
@@ -199,7 +197,7 @@ func TestRunSurvivesAShortOutage(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	dir := t.TempDir()
-	p := begin(t, s.url(), "run", "a", "--ttl", "10s", "--", "sh", "-c",
+	p := begin(t, s.url(), "run", "a", "--ttl", "20s", "--", "sh", "-c",
 		`echo $$ >`+dir+`/self; while [ ! -e `+dir+`/end ]; do sleep 0.05; done; exit 6`)
 	pidIn(t, dir+"/self")
 	s.pause()
@@ -259,14 +257,14 @@ func TestRunAsInit(t *testing.T) {
 func TestRunNestedLocks(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
-	c := s.client(t, &fencelock.Options{TTL: 2 * time.Second})
+	c := s.client(t, nil)
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	inner := append([]string{path, "run", "inner", "--ttl", "30s", "--"}, family(dir, true)...)
-	p := begin(t, s.url(), append([]string{"run", "outer", "--ttl", "2s", "--"}, inner...)...)
+	p := begin(t, s.url(), append([]string{"run", "outer", "--ttl", "10s", "--"}, inner...)...)
 	found := pids(t, dir)
 	st, err := c.Inspect(t.Context(), "outer")
 	if err != nil || len(st.Holders) != 1 {

@@ -236,7 +236,7 @@ func TestRunLeftover(t *testing.T) {
 	s := startRedis(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "status")
-	p := fencelockCLI(t, s.url(), "run", "a", "--ttl", "5s", "--status-file", file, "--", "sh", "-c",
+	p := fencelockCLI(t, s.url(), "run", "a", "--ttl", "10s", "--status-file", file, "--", "sh", "-c",
 		`sh -c 'trap "" TERM; echo $$ >`+dir+`/pid; exec sleep 300' & while [ ! -s `+dir+`/pid ]; do sleep 0.01; done; exit 5`).want(5)
 	if pid := pidIn(t, dir+"/pid"); alive(pid) {
 		t.Error("the lock was given back while a process of the command lived")
@@ -255,5 +255,25 @@ func TestBesides(t *testing.T) {
 		if got := besides(tt.err, tt.other); fmt.Sprint(got) != fmt.Sprint(tt.want) {
 			t.Errorf("%v besides %v: got %v, want %v", tt.err, tt.other, got, tt.want)
 		}
+	}
+}
+
+// TestSignalWithTheGrant: a signal that comes together with the lock is not lost.
+func TestSignalWithTheGrant(t *testing.T) {
+	r := &runner{signals: make(chan os.Signal, 16)}
+	ctx, acquired := r.waiting()
+	r.signals <- syscall.SIGUSR1 // asks for nothing
+	r.signals <- syscall.SIGTERM
+	<-ctx.Done()
+	if sig := acquired(); sig != syscall.SIGTERM || acquired() != sig {
+		t.Errorf("got %v", sig)
+	}
+	_, acquired = r.waiting()
+	if sig := acquired(); sig != 0 {
+		t.Errorf("got %v without a signal", sig)
+	}
+	r.signals <- syscall.SIGTERM
+	if len(r.signals) != 1 {
+		t.Error("a signal after the grant was taken away from the command")
 	}
 }

@@ -155,8 +155,11 @@ func (s *topScreen) render() string {
 }
 
 func (s *topScreen) header() string {
-	held, inLine, contended := 0, 0, 0
+	held, inLine, contended, troubled := 0, 0, 0, 0
 	for i := range s.locks {
+		if s.troubled(&s.locks[i]) {
+			troubled++
+		}
 		if len(s.locks[i].Holders) > 0 {
 			held++
 		}
@@ -166,6 +169,9 @@ func (s *topScreen) header() string {
 		inLine += s.locks[i].Waiting
 	}
 	text := fmt.Sprintf("%s  %d held, %d contended, %d in line", s.engine, held, contended, inLine)
+	if troubled > 0 {
+		text += fmt.Sprintf(", %d not renewed", troubled)
+	}
 	return bold.Render("fencelock top") + "  " + cut(text, s.width-15)
 }
 

@@ -23,9 +23,12 @@ const (
 	// killAgain is how often killing is repeated until nothing is left: a process
 	// can be born between looking and killing.
 	killAgain = 2 * time.Millisecond
-	// lookAgain is how often it is looked whether the group is empty, and whether
-	// time has passed while the machine was suspended.
-	lookAgain = 20 * time.Millisecond
+	// lookAgain is how often it is looked whether the group is empty, after the
+	// command has ended.
+	lookAgain = 10 * time.Millisecond
+	// suspendTick is how often the clock is looked at while the command runs:
+	// timers stand still while the machine is suspended, the clock does not.
+	suspendTick = 250 * time.Millisecond
 )
 
 // warden is the state of a warden process.
@@ -231,8 +234,10 @@ func (w *warden) step() (wait time.Duration, overdue, done bool) {
 	overdue = left <= 0 && !w.killing
 	w.killing = w.killing || overdue || w.all && w.exited
 	if !w.killing {
-		lives := w.signal(0)
-		return min(lookAgain, left), false, w.exited && !lives
+		if !w.exited {
+			return min(suspendTick, left), false, false
+		}
+		return min(lookAgain, left), false, !w.signal(0)
 	}
 	lives := w.signal(syscall.SIGKILL)
 	others := !w.childless && killDescendants()
