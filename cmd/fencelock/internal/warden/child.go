@@ -33,6 +33,7 @@ type Child struct {
 	started chan report
 	exited  chan Exit
 	empty   chan struct{}
+	before  []int // children that this process had already
 
 	mu      sync.Mutex
 	overdue bool
@@ -54,7 +55,7 @@ func Start(argv, env []string, until Instant) (*Child, error) {
 	if err != nil {
 		return nil, errors.Join(err, ordersR.Close(), ordersW.Close())
 	}
-	c := &Child{orders: ordersW, started: make(chan report, 1), exited: make(chan Exit, 1), empty: make(chan struct{})}
+	c := &Child{orders: ordersW, started: make(chan report, 1), exited: make(chan Exit, 1), empty: make(chan struct{}), before: children()}
 	err = c.launch(argv, env, ordersR, reportsW, until)
 	_, _ = ordersR.Close(), reportsW.Close()
 	if err != nil {
@@ -144,7 +145,7 @@ func (c *Child) listen(reports *os.File) {
 		c.started <- report{}
 	}
 	if !well {
-		clear(pid)
+		c.clear(pid)
 	}
 	if !exited {
 		c.exited <- Exit{Signal: int(syscall.SIGKILL)}
@@ -153,11 +154,11 @@ func (c *Child) listen(reports *os.File) {
 
 // clear kills what a dead warden left. After a warden that ended well there is
 // nothing to kill: what has left the group on purpose may stay.
-func clear(pid int) {
+func (c *Child) clear(pid int) {
 	if pid > 0 {
 		_ = unix.Kill(-pid, unix.SIGKILL)
 	}
-	for killDescendants() {
+	for killDescendants(c.before) {
 		reapAll()
 		pause(killAgain)
 	}

@@ -17,6 +17,10 @@ func bound(attr *syscall.SysProcAttr) *syscall.SysProcAttr { return attr }
 
 func adoptOrphans() {}
 
-func killDescendants() bool { return false }
+const adopts = false
+
+func killDescendants([]int) bool { return false }
+
+func children() []int { return nil }
 
 func reapAll() {}

@@ -240,6 +240,10 @@ func (w *warden) step() (wait time.Duration, overdue, done bool) {
 		return min(lookAgain, left), false, !w.signal(0)
 	}
 	lives := w.signal(syscall.SIGKILL)
-	others := !w.childless && killDescendants()
-	return killAgain, overdue, w.exited && !lives && !others
+	if !w.childless {
+		killDescendants(nil)
+	}
+	// Where orphans are adopted, no children is no descendants: the kernel says so,
+	// while a look at /proc may miss one.
+	return killAgain, overdue, w.exited && !lives && (w.childless || !adopts)
 }
