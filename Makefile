@@ -4,10 +4,10 @@ PACKAGES  = $(MODULES:%=%/...)
 SEEDS    ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint sim zoo million figures figures-redis figures-cli rehearse ci
+.PHONY: $(shell awk -F: '/^[a-z-]+:.*\#\# / { print $$1 }' $(MAKEFILE_LIST))
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## run all tests of all modules; those that need a server skip without it
 	go test $(PACKAGES)
@@ -37,6 +37,15 @@ figures-redis: ## measure what is promised of redisstore; needs redis-server
 
 figures-cli: ## fifty commands cut off from their store: is each dead in time?
 	go test ./cmd/fencelock -run '^TestCutOffs' -count=1 -v
+
+figures-fence: ## prove the guards on real servers, and refuse wrong ones
+	go run ./internal/fencefigures
+
+figures-engines: ## measure the stores beside their engines' own recipes; needs the servers
+	go run ./etcdstore/internal/compare
+
+story: ## two workers, one of them stopped while it holds the lock; without a guard, and with one
+	go run ./fenceproof/story
 
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
 	go run ./internal/rehearse

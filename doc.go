@@ -80,8 +80,10 @@
 //
 //	UPDATE orders SET total = $1, fence = $2 WHERE id = 42 AND fence <= $2
 //
-// FromContext finds the lease, so that the token need not be an argument
-// everywhere. After Client.Break raise the fence to the token it returns.
+// Package fence has the rule and ready-made guards, and package fencetest proves
+// your own; they find the token in the context, as FromContext does, so that it
+// need not be an argument everywhere. After Client.Break raise the fence to the
+// token it returns.
 //
 // # Kinds
 //

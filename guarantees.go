@@ -36,6 +36,9 @@ type Guarantees struct {
 	TTL   time.Duration
 	Told  time.Duration
 	Drift float64
+	// Assumes says, where it is not plain, under which conditions tokens are as
+	// strong as Fencing says.
+	Assumes string
 	// Advice says what to change to use the store for correctness.
 	Advice string
 }
@@ -52,6 +55,7 @@ func (c *Client) Guarantees() Guarantees {
 		TTL:           c.opts.TTL,
 		Told:          c.opts.Margin,
 		Drift:         c.opts.Drift,
+		Assumes:       c.caps.Assumes,
 		Advice:        c.caps.Advice,
 	}
 }
@@ -67,6 +71,9 @@ func (g Guarantees) String() string {
 		line("Tokens rise unless the engine loses its memory; see the store's documentation.")
 	default:
 		line("There are no tokens worth checking: use it only where doing work twice merely costs.")
+	}
+	if g.Assumes != "" {
+		line("%s", g.Assumes)
 	}
 	line("Two holders do not overlap in time while clocks drift less than %.3g %% and are not stepped.", g.Drift*100)
 	line("A holder whose process runs is told %v before the store may give its lock away.", g.Told)

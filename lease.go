@@ -42,6 +42,10 @@ type heldContext struct {
 // Name returns the name of the lock.
 func (l *Lease) Name() string { return l.g.claim.Name }
 
+// Owner returns the owner in the holder record of this acquisition, as Inspect
+// shows it: Options.Owner.
+func (l *Lease) Owner() string { return l.g.s.c.record.Owner }
+
 // Token returns the fencing token of this acquisition. It is greater than the
 // token of every acquisition of this name that it could conflict with and that
 // was granted before. Between shared leases that overlap the order means

@@ -63,8 +63,15 @@ type Caps struct {
 	Hold bool
 	// Listing is set when List works.
 	Listing bool
+	// Floor is set when Claim.Floor and Claim.Lift work, so that the store can be
+	// one of the nodes of a quorum.
+	Floor bool
 	// MinTTL and MaxTTL bound the TTL of a session; 0 is no bound.
 	MinTTL, MaxTTL time.Duration
+	// Assumes says in a sentence or two under which conditions the tokens are as
+	// strong as Fencing says, where they are not plain: which clocks must agree,
+	// and how well. Guarantees shows it.
+	Assumes string
 	// Advice says what a user must change to use the store for correctness; it
 	// is printed when Require: Correctness is refused.
 	Advice string

@@ -58,6 +58,15 @@ type Claim struct {
 	Terms *Terms
 	// Queue asks the store to keep the claim in line if it cannot be granted.
 	Queue bool
+	// Floor, if not 0, asks a store with Caps.Floor to vote: to grant with a
+	// token not below it, and to let no later token of the name fall below it
+	// whatever the answer is (clauses T6 and T8). It is guaranteed to be a
+	// positive multiple of TokenStep, and 0 where Caps.Floor is not set. With it
+	// several stores can agree on one token; package quorum does.
+	Floor Token
+	// Lift asks, with a Floor, for a new token if the claim is granted already
+	// with one below the Floor (clause T7). Without it a Floor changes no token.
+	Lift bool
 }
 
 // Held is a granted claim as the core remembers it, for Reclaim.

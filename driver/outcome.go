@@ -27,7 +27,9 @@ func (s State) String() string {
 // Outcome is the answer to Attempt and Await.
 type Outcome struct {
 	State State
-	// Token is set if granted: a positive multiple of TokenStep.
+	// Token is set if granted: a positive multiple of TokenStep. If a claim with
+	// a Floor was not granted, an Attempt tells here a token at least as high as
+	// every token of the name so far (clause T8).
 	Token Token
 	// Remaining is how much is left of a MaxHold, by the store's clock when it
 	// answered an Attempt. It is set only for a granted claim with a MaxHold.
@@ -76,6 +78,10 @@ type Life struct {
 	// call, which is never before the call was sent. A store may answer with
 	// another TTL than the one asked for.
 	TTL time.Duration
+	// Clock is what the store's clock showed when it handled the call, zero if the
+	// store does not tell. It is good for one thing: to see how far the clocks of
+	// several stores are apart. No duration is ever counted with it.
+	Clock time.Time
 	// Broken lists the claims of this session whose grant was broken by an
 	// operator. They are listed until withdrawn.
 	Broken []uint64

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
@@ -28,7 +29,7 @@ type Case struct {
 func Cases() []Case {
 	groups := [][]spec{
 		sessionCases, ownershipCases, sharingCases, nameCases, tokenCases, lineCases,
-		waitingCases, limitCases, holdCases, unknownCases, engineCases,
+		floorCases, waitingCases, limitCases, holdCases, unknownCases, engineCases,
 		memoryCases, reclaimCases, dropCases, inspectCases, breakCases,
 	}
 	byClause := map[string][]spec{}
@@ -61,6 +62,12 @@ func (c Case) Source() string {
 	return fmt.Sprintf("%s:%d", filepath.Base(file), line)
 }
 
+// Disrupts says whether the case makes the engine lose its memory or fall silent,
+// which disturbs whoever else uses the engine meanwhile.
+func (c Case) Disrupts() bool {
+	return slices.ContainsFunc(c.needs, func(n need) bool { return strings.HasPrefix(n.what, "Harness.") })
+}
+
 // unmet returns why the case is skipped, or "".
 func (c Case) unmet(h *Harness, caps driver.Caps) string {
 	var missing []string
@@ -89,6 +96,7 @@ var (
 	sharing = need{"Caps.Shared", func(_ *Harness, c driver.Caps) bool { return c.Shared }}
 	reentry = need{"Caps.Reentry", func(_ *Harness, c driver.Caps) bool { return c.Reentry }}
 	holds   = need{"Caps.Hold", func(_ *Harness, c driver.Caps) bool { return c.Hold }}
+	floor   = need{"Caps.Floor", func(_ *Harness, c driver.Caps) bool { return c.Floor }}
 	listing = need{"Caps.Listing", func(_ *Harness, c driver.Caps) bool { return c.Listing }}
 	grace   = need{"Caps.Grace", func(_ *Harness, c driver.Caps) bool { return c.Grace }}
 	noGrace = need{"a store without Caps.Grace", func(_ *Harness, c driver.Caps) bool { return !c.Grace }}

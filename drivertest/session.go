@@ -24,6 +24,7 @@ var sessionCases = []spec{
 	{"S6", "TTL within bounds", nil, s6Bounds},
 	{"S7", "too short", all(minTTL), s7TooShort},
 	{"S7", "too long", all(maxTTL), s7TooLong},
+	{"S8", "clock", nil, s8Clock},
 }
 
 func s1Resumes(t *scene) {
@@ -247,4 +248,19 @@ func mustRefuseTTL(t *scene, ttl time.Duration) {
 		s.Close(ctx)
 	}
 	t.wantErr("Open with a TTL of "+ttl.String(), err, driver.ErrRefused)
+}
+
+func s8Clock(t *scene) {
+	s := t.open(t.name("lock"))
+	before := time.Now()
+	first := s.keepAlive().Clock
+	if first.IsZero() {
+		return // it does not tell
+	}
+	t.elapse(t.short / 2)
+	second := s.keepAlive().Clock
+	took := time.Since(before) + t.short/2 // a store's clock may be moved by Elapse, ours not
+	if d := second.Sub(first); d < t.short/2-t.slack || d > took+t.slack {
+		t.errorf("the store's clock advanced by %v between two calls, want %v to %v", d, t.short/2, took)
+	}
 }

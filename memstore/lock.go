@@ -179,6 +179,16 @@ func (sh *shard) grant(l *lock, e *entry, now time.Time) {
 	e.awake()
 }
 
+// lift gives a grant a new token, and with it those that share the old one.
+func (sh *shard) lift(l *lock, e *entry) {
+	old, token := e.token, sh.nextToken()
+	for _, g := range l.grants {
+		if g.token == old {
+			g.token = token
+		}
+	}
+}
+
 func (e *entry) hold(now time.Time) {
 	e.granted, e.since = true, now
 	if t := e.claim.Terms; t.MinHold > 0 {

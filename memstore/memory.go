@@ -58,12 +58,17 @@ func (sh *shard) become(old *shard, opts Options) {
 	sh.incarnation++
 	sh.sessions, sh.locks, sh.limits, sh.soonest = old.sessions, old.locks, old.limits, old.soonest
 	// The clock in µs is above every counter that grew by less than one each
-	// µs, so the tokens of what was forgotten stay below.
-	sh.counter = max(old.counter+1, now.UnixMicro())
+	// µs, so the tokens of what was forgotten stay below. With grace nothing is
+	// granted before its end, so the clock of then will do: tokens that came from
+	// another node's clock (package quorum) stay below too, as long as the two
+	// differ by less than the grace.
+	seed := now
 	sh.reclaimed = map[string]driver.Token{}
 	if opts.Grace {
 		sh.graceEnd = now.Add(opts.MaxTTL)
+		seed = sh.graceEnd
 	}
+	sh.counter = max(old.counter+1, seed.UnixMicro())
 	for _, l := range sh.sessions {
 		for _, e := range l.claims {
 			e.suspect = true

@@ -42,7 +42,7 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Life, error) {
 	}
 	defer s.sh.mu.Unlock()
 	s.sh.extend(l, now)
-	return l.life(), nil
+	return l.life(now), nil
 }
 
 // Attempt implements driver.Session.
@@ -54,9 +54,11 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	defer s.sh.mu.Unlock()
 	defer s.sh.tidy(c.Name)
 	lk := s.sh.settle(c.Name, now)
+	had := l.claims[c.Seq] != nil && l.claims[c.Seq].granted
 	if l.refuses(c.Seq) {
 		return driver.Outcome{State: driver.Absent}, nil
 	}
+	s.sh.raise(c.Floor)
 	e := l.claims[c.Seq]
 	if e == nil {
 		e = s.sh.admit(l, lk, c, now, !s.store.opts.NoQueue)
@@ -67,7 +69,14 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	if e != nil {
 		e.suspect = false // its session knows of it
 	}
-	return s.sh.outcome(lk, e, now), nil
+	if had && c.Lift && e.token < c.Floor {
+		s.sh.lift(lk, e)
+	}
+	out := s.sh.outcome(lk, e, now)
+	if out.State != driver.Granted && c.Floor > 0 {
+		out.Token = s.sh.told()
+	}
+	return out, nil
 }
 
 // admit lets a new claim in: granted if it fits and nobody waits, in line if

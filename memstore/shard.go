@@ -78,8 +78,8 @@ func (l *liveness) refuses(seq uint64) bool {
 	return buried || spent
 }
 
-func (l *liveness) life() driver.Life {
-	life := driver.Life{TTL: l.ttl}
+func (l *liveness) life(now time.Time) driver.Life {
+	life := driver.Life{TTL: l.ttl, Clock: now}
 	for seq := range l.broken {
 		life.Broken = append(life.Broken, seq)
 	}
@@ -152,6 +152,14 @@ func (sh *shard) nextToken() driver.Token {
 	sh.counter++
 	return driver.Token(sh.counter * driver.TokenStep)
 }
+
+// raise makes the next token at least floor.
+func (sh *shard) raise(floor driver.Token) {
+	sh.counter = max(sh.counter, int64(floor)/driver.TokenStep-1)
+}
+
+// told is a token at least as high as any so far.
+func (sh *shard) told() driver.Token { return driver.Token(sh.counter * driver.TokenStep) }
 
 // lock returns the lock of that name, made if there was none. tidy undoes it.
 func (sh *shard) lock(name string) *lock {

@@ -84,6 +84,7 @@ func (s *Store) Caps() driver.Caps {
 		Reentry: true,
 		Hold:    true,
 		Listing: true,
+		Floor:   true,
 		MinTTL:  s.opts.MinTTL,
 		MaxTTL:  s.opts.MaxTTL,
 	}
@@ -132,7 +133,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	l := sh.open(req.ID, req.TTL)
-	return &session{store: s, sh: sh, id: req.ID, incarnation: sh.incarnation}, l.life(), nil
+	return &session{store: s, sh: sh, id: req.ID, incarnation: sh.incarnation}, l.life(sh.clock()), nil
 }
 
 // Inspect implements driver.Store.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -77,7 +76,11 @@ func (g *goRedis) eval(ctx context.Context, command, script string, keys, args [
 	cmd := once{redis.NewCmd(ctx, words...)}
 	cmd.SetFirstKeyPos(3)
 	_ = g.client.Process(ctx, cmd) // the command keeps the error
-	return cmd.Slice()
+	v, err := cmd.Result()
+	if l, ok := v.([]any); ok || err != nil {
+		return l, err
+	}
+	return []any{v}, nil // a list of one
 }
 
 // lookAround makes a cluster client ask where the slots are if a node did not
@@ -127,8 +130,8 @@ func (g *goRedis) Prove(ctx context.Context, key, runID string, texts []string) 
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(info, "run_id:"+runID+"\r") {
-		return errors.New("redisstore: another life of the server")
+	if err := engine.InLife(info, runID); err != nil {
+		return err
 	}
 	for _, text := range texts {
 		if err := conn.ScriptLoad(ctx, text).Err(); err != nil {

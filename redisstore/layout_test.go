@@ -188,7 +188,7 @@ func TestLayoutOfValues(t *testing.T) {
 	if at := number(marker[:7]); at < before.UnixMicro() || at > time.Now().UnixMicro() {
 		t.Errorf("the incarnation is %d, which is not when it began", at)
 	}
-	like(t, "m", l.arrayAt("m", 8), `["`+run+`",0,"v1 buckets=1 maxttl=1m0s grace=false"]`)
+	like(t, "m", l.arrayAt("m", 9), `["`+run+`",0,"v1 buckets=1 maxttl=1m0s grace=false"]`)
 	like(t, "lx", l.array("lx"), `[["S",1,1,2,3,"",{"owner":"ann"},5000,7000,N,N,N,N,N,N,"x"]]`)
 	like(t, "wx", l.array("wx\x00"+string(make([]byte, 6))), `["S",7,0,1,0,"r",{"owner":"bob"},0,0,N,0,0,0,N,N,"x"]`)
 

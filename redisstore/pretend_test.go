@@ -101,7 +101,7 @@ func (p *pretence) change(cmd redis.Cmder) bool {
 	switch cmd.Name() {
 	case "info": // of Prove
 		if text, ok := cmd.(*redis.StringCmd); ok && p.proven {
-			text.SetVal("run_id:" + p.life() + "\r\n")
+			text.SetVal("redis_version:7.0.15\r\nrun_id:" + p.life() + "\r\n")
 			return true
 		}
 		return false

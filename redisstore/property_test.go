@@ -23,6 +23,7 @@ func init() { _ = flag.Set("rapid.checks", "300") }
 // printed, one line a step. More: -rapid.checks=10000; the same again:
 // -rapid.seed with the printed number.
 func TestScriptsAgainstModel(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	p, client := newPretence(t, server.Addr)
 	for _, grace := range []bool{false, true} {
@@ -153,6 +154,7 @@ func (m *machine) attempt(t *rapid.T) {
 	p := m.w.procs[i]
 	p.seq++
 	c := &driver.Claim{Seq: p.seq, Name: m.name(t), Terms: m.terms(t), Queue: rapid.Bool().Draw(t, "queue")}
+	m.vote(t, c)
 	c.Terms.Record.Reason = fmt.Sprintf("claim %d of p%d", c.Seq, i)
 	if m.w.p.now.Before(p.end) {
 		p.claims = append(p.claims, c)
@@ -188,7 +190,17 @@ func (m *machine) terms(t *rapid.T) *driver.Terms {
 	return terms
 }
 
-func (m *machine) again(t *rapid.T) { m.w.attempt(m.claim(t, any1)) }
+// vote makes some attempts those of a quorum.
+func (m *machine) vote(t *rapid.T, c *driver.Claim) {
+	c.Floor = driver.Token(rapid.SampledFrom([]int{0, 0, 0, 1, 5}).Draw(t, "floor"))
+	c.Lift = c.Floor > 0 && rapid.Bool().Draw(t, "lift")
+}
+
+func (m *machine) again(t *rapid.T) {
+	i, c := m.claim(t, any1)
+	m.vote(t, c)
+	m.w.attempt(i, c)
+}
 
 // downgrade asks for a grant again, with shared terms.
 func (m *machine) downgrade(t *rapid.T) {

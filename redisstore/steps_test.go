@@ -81,8 +81,9 @@ func (w *world) attempt(i int, c *driver.Claim) {
 	w.t.Helper()
 	p := w.procs[i]
 	what := fmt.Sprintf("attempt p%d:%d %q %v", i, c.Seq, c.Name, termsText(c))
-	m, err1 := p.model.Attempt(w.ctx, c)
-	r, err2 := p.real.Attempt(w.ctx, c)
+	mc, rc := w.floors(c)
+	m, err1 := p.model.Attempt(w.ctx, mc)
+	r, err2 := p.real.Attempt(w.ctx, rc)
 	if !w.same(what, err1, err2) {
 		w.step("%s: %v", what, err1)
 		return
@@ -106,11 +107,28 @@ func (w *world) attempt(i int, c *driver.Claim) {
 	}
 }
 
+// floors returns the claim for either side. Its Floor is a number of steps above
+// the highest token seen of the name, because the sides count differently.
+func (w *world) floors(c *driver.Claim) (model, real *driver.Claim) {
+	m, r := *c, *c
+	if c.Floor > 0 {
+		m.Floor, r.Floor = c.Floor*driver.TokenStep, c.Floor*driver.TokenStep
+		for _, p := range w.pairs[c.Name] {
+			m.Floor = max(m.Floor, p.model+c.Floor*driver.TokenStep)
+			r.Floor = max(r.Floor, p.real+c.Floor*driver.TokenStep)
+		}
+	}
+	return &m, &r
+}
+
 func termsText(c *driver.Claim) string {
 	t := c.Terms
 	s := t.Mode.String()
 	if t.Mode == driver.Shared {
 		s = fmt.Sprintf("shared %d of %d", t.Weight, t.Limit)
+	}
+	if c.Floor > 0 {
+		s += fmt.Sprintf(" floor %d lift %t", c.Floor, c.Lift)
 	}
 	if t.Reentry != "" {
 		s += " re-entry " + t.Reentry

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/spf13/cobra"
 )
 
@@ -54,6 +55,7 @@ The exit code is 0 if all is well, 1 if a finding is as bad as --fail-on.`,
 			if !slices.Contains(severities, failOn) {
 				return usage("--fail-on %s: it is one of %s", failOn, strings.Join(severities, ", "))
 			}
+			a.quiet = true // what the store would warn of is in the findings
 			d, err := a.diagnose(cmd.Context(), ttl, correctness)
 			if err != nil {
 				return err
@@ -81,6 +83,9 @@ The exit code is 0 if all is well, 1 if a finding is as bad as --fail-on.`,
 
 func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool) (*diagnosis, error) {
 	conn, err := a.connect(ctx, &fencelock.Options{TTL: ttl, CallTimeout: a.timeout})
+	if errors.Is(err, driver.ErrRefused) {
+		return &diagnosis{Program: version(), Findings: []finding{{Severity: "danger", Code: "refused", Reason: err.Error()}}}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -165,13 +170,15 @@ func version() string {
 // writeDiagnosis is the view for people.
 func writeDiagnosis(w io.Writer, d *diagnosis) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, on %s\n", d.Program, d.Engine)
+	fmt.Fprintf(&b, "%s\n", d.Program)
 	if d.LockMS > 0 {
 		fmt.Fprintf(&b, "a lock was taken and given back in %.1f ms\n", d.LockMS)
 	}
-	b.WriteString("\nWhat is promised\n")
-	for line := range strings.Lines(d.Guarantees.String()) {
-		b.WriteString("  - " + line)
+	if d.Engine != "" {
+		fmt.Fprintf(&b, "\nWhat is promised on %s\n", d.Engine)
+		for line := range strings.Lines(d.Guarantees.String()) {
+			b.WriteString("  - " + line)
+		}
 	}
 	b.WriteString("\nWhat was found\n")
 	if len(d.Findings) == 0 {

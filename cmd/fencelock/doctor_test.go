@@ -6,7 +6,6 @@ package main
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/fencelock/fencelock"
@@ -16,7 +15,7 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	contains(t, fencelockCLI(t, s.url(), "doctor").want(0).out.String(),
-		"on redis", "taken and given back", "What is promised", "nothing to worry about")
+		"taken and given back", "What is promised on redis", "nothing to worry about")
 	p := fencelockCLI(t, s.url(), "doctor", "--correctness").want(1)
 	contains(t, p.out.String(), "DANGER   forgets", "grace=true")
 	p = fencelockCLI(t, s.url()+"?grace=true&namespace=g", "doctor", "--correctness", "-o", "json").want(0)
@@ -34,13 +33,24 @@ func TestDoctor(t *testing.T) {
 	fencelockCLI(t, "redis://127.0.0.1:1", "doctor").want(69)
 }
 
-// TestDoctorFindsEviction: a finding of the server's own check is shown.
-func TestDoctorFindsEviction(t *testing.T) {
+// TestDoctorFinds: what the server's own check finds is shown, and a server on which
+// locks cannot work is refused by run, too.
+func TestDoctorFinds(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	p := fencelockCLI(t, s.url(), "doctor").want(1)
-	contains(t, p.out.String(), "DANGER   eviction", s.addr, "change: ")
-	if out := fencelockCLI(t, s.url(), "doctor", "-o", "json").want(1).out.String(); !strings.Contains(out, `"ok": false`) {
-		t.Error(out)
+	fencelockCLI(t, s.url(), "doctor").want(0)
+	p := fencelockCLI(t, s.url(), "doctor", "--fail-on", "warning").want(1)
+	contains(t, p.out.String(), "WARNING  eviction", s.addr, "change: ")
+	if p.err.String() != "" {
+		t.Errorf("said twice: %s", p.err.String())
 	}
+	contains(t, fencelockCLI(t, s.url(), "run", "a", "--", "true").want(0).err.String(), "eviction")
+	if p := fencelockCLI(t, s.url()+"?accept=eviction", "run", "a", "--", "true").want(0); p.err.String() != "" {
+		t.Errorf("accepted, and said all the same: %s", p.err.String())
+	}
+	s = startRedis(t, "--cluster-enabled", "yes")
+	p = fencelockCLI(t, s.url(), "doctor", "-o", "json").want(1)
+	contains(t, p.out.String(), "cluster-client", `"ok": false`)
+	contains(t, fencelockCLI(t, s.url(), "doctor").want(1).out.String(), "DANGER   refused")
+	contains(t, fencelockCLI(t, s.url(), "run", "a", "--", "true").want(64).err.String(), "redis-cluster", "cluster-client")
 }

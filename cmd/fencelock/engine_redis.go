@@ -18,10 +18,20 @@ redis-cluster://host[:port][,host[:port]...]`,
 	open: openRedis,
 })
 
+// redis are the settings of a namespace in Redis.
+func (s settings) redis() *redisstore.Options {
+	return &redisstore.Options{
+		Namespace: s.namespace, Grace: s.grace, MaxTTL: s.maxTTL, Buckets: s.buckets, Accept: s.accept,
+		Warn: func(f redisstore.Finding) {
+			if f.Severity != redisstore.Note {
+				s.warn(f.String())
+			}
+		},
+	}
+}
+
 func openRedis(ctx context.Context, url string, s settings) (*opened, error) {
-	store, err := redisstore.Open(ctx, url, &redisstore.Options{
-		Namespace: s.namespace, Grace: s.grace, MaxTTL: s.maxTTL, Buckets: s.buckets,
-	})
+	store, err := redisstore.Open(ctx, url, s.redis())
 	if err != nil {
 		return nil, err
 	}

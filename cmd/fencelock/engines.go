@@ -33,6 +33,8 @@ type settings struct {
 	grace     bool
 	maxTTL    time.Duration
 	buckets   int
+	accept    []string     // codes of findings that are known
+	warn      func(string) // is told what is wrong with the servers
 }
 
 // opened is a store that was opened.
@@ -59,8 +61,6 @@ type finding struct {
 
 // engines are all engines by the first scheme of each.
 var engines = map[string]*engine{
-	"quorum":    {schemes: []string{"quorum"}, planned: true},
-	"etcd":      {schemes: []string{"etcd"}, planned: true},
 	"zk":        {schemes: []string{"zk"}, planned: true},
 	"postgres":  {schemes: []string{"postgres", "postgresql"}, planned: true},
 	"mysql":     {schemes: []string{"mysql"}, planned: true},
@@ -75,7 +75,7 @@ func register(e *engine) *engine {
 
 // openStore opens the store at a URL. No error shows the URL: it may hold a
 // password.
-func openStore(ctx context.Context, raw string, namespace string) (*opened, error) {
+func openStore(ctx context.Context, raw, namespace string, warn func(string)) (*opened, error) {
 	scheme, _, ok := strings.Cut(raw, "://")
 	if raw == "" {
 		return nil, usage("which store? Set FENCELOCK_STORE or give --store, for example redis://localhost:6379 (fencelock help stores)")
@@ -91,6 +91,7 @@ func openStore(ctx context.Context, raw string, namespace string) (*opened, erro
 	if err != nil {
 		return nil, err
 	}
+	s.warn = warn
 	if namespace != "" {
 		s.namespace = namespace
 	}
@@ -140,6 +141,8 @@ func splitSettings(raw string) (string, settings, error) {
 				s.maxTTL, err = time.ParseDuration(value)
 			case "buckets":
 				s.buckets, err = strconv.Atoi(value)
+			case "accept":
+				s.accept = strings.Split(value, ",")
 			default:
 				rest = append(rest, pair)
 			}
@@ -183,6 +186,8 @@ must use the same, and a store that finds others refuses:
                    until every earlier holder must have ended; costs max_ttl then
   max_ttl=1m       the longest --ttl that may be used
   buckets=N        over how many slots of a cluster names are spread
+  accept=CODE,...  findings of fencelock doctor that are known and accepted: without
+                   it a server on which locks are unsafe is refused
 `)
 	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 )
 
 // The exit codes. run gives the command's own code, or 128 and the signal that
@@ -67,6 +68,8 @@ func exitCode(err error) int {
 		return exitLost
 	case errors.Is(err, fencelock.ErrBusy), errors.Is(err, errWaited):
 		return exitNotAcquired
+	case errors.Is(err, driver.ErrRefused):
+		return exitUsage // settings, the server's or ours
 	case errors.Is(err, fencelock.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return exitUnavailable
 	}

@@ -59,7 +59,7 @@ func TestRunExitCodes(t *testing.T) {
 			}
 		})
 	}
-	if _, err := openStore(t.Context(), "", ""); exitCode(err) != exitUsage {
+	if _, err := openStore(t.Context(), "", "", nil); exitCode(err) != exitUsage {
 		t.Errorf("no store: %v", err)
 	}
 }

@@ -94,7 +94,7 @@ func (a *app) connect(ctx context.Context, opts *fencelock.Options) (*connection
 func (a *app) open(ctx context.Context, url, namespace string) (*opened, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	store, err := openStore(ctx, url, namespace)
+	store, err := openStore(ctx, url, namespace, func(text string) { a.note("%s", text) })
 	var f *failure
 	switch {
 	case err == nil || errors.As(err, &f):

@@ -7,6 +7,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -59,13 +60,31 @@ func TestStoreFromFlagEnvironmentAndFile(t *testing.T) {
 }
 
 func TestSplitSettings(t *testing.T) {
-	rest, s, err := splitSettings("redis://u:p@h/1?namespace=a%2Fb&pool_size=3&grace=true&max_ttl=90s&buckets=4&client_name=x")
-	if err != nil || rest != "redis://u:p@h/1?pool_size=3&client_name=x" ||
-		s != (settings{namespace: "a/b", grace: true, maxTTL: 90 * time.Second, buckets: 4}) {
+	rest, s, err := splitSettings("redis://u:p@h/1?namespace=a%2Fb&pool_size=3&grace=true&max_ttl=90s&buckets=4&client_name=x&accept=clock,proxy")
+	if err != nil || rest != "redis://u:p@h/1?pool_size=3&client_name=x" || s.namespace != "a/b" || !s.grace ||
+		s.maxTTL != 90*time.Second || s.buckets != 4 || len(s.accept) != 2 {
 		t.Errorf("got %q, %+v, %v", rest, s, err)
 	}
 	for _, bad := range []string{"grace=perhaps", "max_ttl=90", "buckets=x", "namespace=%zz"} {
 		if _, _, err := splitSettings("redis://h?" + bad); exitCode(err) != exitUsage {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestQuorumNodes(t *testing.T) {
+	nodes, err := quorumNodes("quorums://ann:s%40x@a,b:7000,[::1]:7001/2")
+	if err != nil || len(nodes) != 3 {
+		t.Fatalf("%v, %v", nodes, err)
+	}
+	for i, want := range []string{"a:6379", "b:7000", "[::1]:7001"} {
+		o := nodes[i].options
+		if nodes[i].name != want || o.Addr != want || o.Username != "ann" || o.Password != "s@x" || o.DB != 2 || o.TLSConfig == nil {
+			t.Errorf("%d: %s: %+v", i, nodes[i].name, o)
+		}
+	}
+	for _, bad := range []string{"quorum://:secret@a,b/x", "quorum://a?pool_size=3"} {
+		if _, err := quorumNodes(bad); exitCode(err) != exitUsage || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -35,7 +35,17 @@ func users(mods []*module) []user {
 
 // clients are the modules that a store may link into a program.
 var clients = map[string][]string{
+	"etcdfence":  etcdClient,
+	"etcdstore":  etcdClient,
 	"redisstore": {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
+}
+
+// etcdClient is what the client of etcd links.
+var etcdClient = []string{
+	"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/client/pkg/v3",
+	"google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto/googleapis/api", "google.golang.org/genproto/googleapis/rpc",
+	"github.com/golang/protobuf", "github.com/grpc-ecosystem/grpc-gateway/v2", "github.com/coreos/go-semver", "github.com/coreos/go-systemd/v22",
+	"go.uber.org/zap", "go.uber.org/multierr", "golang.org/x/net", "golang.org/x/sys", "golang.org/x/text",
 }
 
 // use writes a user's program and looks at what it downloads and links.

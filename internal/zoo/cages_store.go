@@ -145,12 +145,41 @@ var storeCages = []cage{
 	},
 }
 
+// floorCages break what makes the reference store a node of a quorum.
+var floorCages = []cage{
+	{
+		name: "refused-floor-forgotten", file: "memstore/session.go", catcher: clause("T6"),
+		old: "	s.sh.raise(c.Floor)\n",
+		new: `	if !caged("refused-floor-forgotten") || l.claims[c.Seq] == nil && len(lk.grants) == 0 {
+		s.sh.raise(c.Floor)
+	}
+`,
+	},
+	{
+		name: "lift-gives-a-token-twice", file: "memstore/lock.go", catcher: clause("T7"),
+		old: "	old, token := e.token, sh.nextToken()\n",
+		new: `	old, token := e.token, sh.nextToken()
+	if caged("lift-gives-a-token-twice") {
+		token -= driver.TokenStep
+	}
+`,
+	},
+	{
+		name: "busy-answer-tells-the-holders-token", file: "memstore/session.go", catcher: clause("T8"),
+		old: "		out.Token = s.sh.told()\n",
+		new: `		if out.Token = s.sh.told(); caged("busy-answer-tells-the-holders-token") && len(lk.grants) > 0 {
+			out.Token = lk.grants[0].token
+		}
+`,
+	},
+}
+
 // memoryCages break what the reference store does after a loss of memory.
 var memoryCages = []cage{
 	{
 		name: "tokens-start-over", file: "memstore/memory.go", catcher: clause("T5"), sim: "tokens",
-		old: "	sh.counter = max(old.counter+1, now.UnixMicro())",
-		new: `	sh.counter = max(old.counter+1, now.UnixMicro())
+		old: "	sh.counter = max(old.counter+1, seed.UnixMicro())",
+		new: `	sh.counter = max(old.counter+1, seed.UnixMicro())
 	if caged("tokens-start-over") {
 		sh.counter = old.counter
 	}`,

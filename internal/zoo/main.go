@@ -41,7 +41,7 @@ func run(only string, survey bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	all := slices.Concat(storeCages, memoryCages, coreCages, lineCages, changeCages, ownCages)
+	all := slices.Concat(storeCages, floorCages, memoryCages, coreCages, lineCages, changeCages, ownCages)
 	bins, err := build(dir, all)
 	if err != nil {
 		return err

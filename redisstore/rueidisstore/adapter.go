@@ -71,14 +71,17 @@ type noDeadline struct{ context.Context }
 // Deadline implements context.Context.
 func (noDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// list reads a reply as a list of strings, numbers and lists.
+// list reads a reply as a list of strings, numbers and lists; one value is a list of
+// one.
 func list(result rueidis.RedisResult) ([]any, error) {
 	v, err := result.ToAny()
 	if err != nil {
 		return nil, err
 	}
-	l, _ := v.([]any) // an empty one is told by the engine
-	return l, nil
+	if l, ok := v.([]any); ok {
+		return l, nil
+	}
+	return []any{v}, nil
 }
 
 // Fields implements engine.Client.

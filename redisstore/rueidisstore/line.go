@@ -19,8 +19,9 @@ import (
 // reader, and each hand-over wakes a thread. And it can be closed when a caller's
 // context ends, which is the only way to end a read.
 //
-// Nobody reads it between calls, so that it broke would be noticed by a call, whose
-// outcome is then unknown. Therefore a call after a pause goes by the shared one.
+// Nobody reads it between calls, so that it broke is noticed by a call, whose outcome
+// is then unknown. Therefore calls after a pause, in which a server may have come back,
+// go by the shared one, which knows.
 type line struct {
 	a       *adapter
 	used    time.Time // when the last call began
@@ -53,7 +54,6 @@ func (l *line) Eval(ctx context.Context, s *engine.Script, keys, args []string) 
 	}
 	l.used = now
 	if l.calls++; l.calls < enough {
-		l.Close()
 		return l.a.Eval(ctx, s, keys, args)
 	}
 	if l.conn == nil {

@@ -4,10 +4,10 @@ package rueidisstore
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/fencelock/fencelock/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/redisstore/internal/engine"
 	"github.com/redis/rueidis"
 )
 
@@ -69,8 +69,8 @@ func (a *adapter) Prove(ctx context.Context, key, runID string, texts []string) 
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(info, "run_id:"+runID+"\r") {
-		return errors.New("redisstore: another life of the server")
+	if err := engine.InLife(info, runID); err != nil {
+		return err
 	}
 	for _, text := range texts {
 		if err := conn.Do(ctx, conn.B().ScriptLoad().Script(text).Build()).Error(); err != nil {

@@ -35,8 +35,9 @@ type fold struct {
 	mu     sync.Mutex
 	record *encoded
 	queue  []*folded
-	lines  []Line // that nobody uses
-	flying int    // lines that somebody uses
+	names  map[string]struct{} // of the attempts of one call, used again
+	lines  []Line              // that nobody uses
+	flying int                 // lines that somebody uses
 	work   sync.Cond
 	pilots int
 	idle   int // pilots that wait for work
@@ -48,6 +49,7 @@ type folded struct {
 	name   string
 	seq    uint64
 	record *encoded // of an attempt
+	floor  int64    // counter not to fall below, or 0
 	gone   bool     // left with a flight
 	done   chan struct{}
 
@@ -68,6 +70,7 @@ func (f *fold) init(s *session) {
 	f.tail = bytesOf(s.epoch, 7) + bytesOf(incarnation, 7)
 	f.common = s.store.settings + "\x00" + s.incarnation + "\x00" + s.store.publish + "\x00" + s.store.grace + "\x00"
 	f.work.L = &f.mu
+	f.names = map[string]struct{}{}
 	context.AfterFunc(s.ctx, f.close)
 	f.parts.New = func() any { return &folded{done: make(chan struct{}, 1)} }
 }
@@ -100,7 +103,7 @@ func (f *fold) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, er
 		return driver.Outcome{}, err
 	}
 	o := f.part('T', c.Name, c.Seq)
-	o.record = record
+	o.record, o.floor = record, int64(c.Floor)/driver.TokenStep
 	if c.Queue {
 		o.op = 'A'
 	}
@@ -223,16 +226,21 @@ func (f *fold) read(batch []*folded, reply []any) error {
 // args are the arguments of fold.lua.
 func (f *fold) args(batch []*folded) []string {
 	s, record := f.s, ""
-	args := make([]string, 7, 7+len(batch))
+	args := make([]string, 8, 8+len(batch))
 	ops, seqs := make([]byte, 0, len(batch)), make([]byte, 0, 6*len(batch))
+	floors, any := make([]byte, 0, 7*len(batch)), false
 	for _, o := range batch {
 		if o.record != nil {
 			record = o.record.text
 		}
 		ops = append(ops, o.op)
 		seqs = append(seqs, byte(o.seq>>40), byte(o.seq>>32), byte(o.seq>>24), byte(o.seq>>16), byte(o.seq>>8), byte(o.seq))
+		floors, any = append(floors, bytesOf(o.floor, 7)...), any || o.floor > 0
 		args = append(args, o.name)
 	}
-	copy(args, []string{f.common, s.sid, f.tail, s.graceEnd, record, string(seqs), string(ops)})
+	if !any {
+		floors = nil
+	}
+	copy(args, []string{f.common, s.sid, f.tail, s.graceEnd, record, string(seqs), string(ops), string(floors)})
 	return args
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +23,7 @@ var ErrNoScript = errors.New("redisstore: the script is not loaded")
 // as the rest of a grant three times over.
 //
 // A server keeps scripts in the memory of its process alone: they are neither saved
-// nor replicated (Redis 7.0 and later, Valkey). So the scripts of a life carry its
+// nor replicated (Redis 7.0 and later, Valkey; InLife refuses others). So the scripts of a life carry its
 // run id in their text, and are loaded over a connection on which INFO just said
 // that run id. A connection ends with the life of its server, so such a text is in
 // no other. That it can be called by its SHA is the proof, and costs nothing:
@@ -46,6 +48,24 @@ type life struct {
 	mu      sync.Mutex
 	proving bool
 }
+
+// InLife says whether what INFO answered is of a server in the life with that run id,
+// and whether that server keeps scripts to itself: before 7.0 they were replicated.
+func InLife(info, runID string) error {
+	version := redisVersion.FindStringSubmatch(info)
+	if version == nil {
+		return errors.New("redisstore: the server does not say its version")
+	}
+	if major, _ := strconv.Atoi(version[1]); major < 7 {
+		return errors.New("redisstore: servers before 7.0 replicate scripts")
+	}
+	if !strings.Contains(info, "run_id:"+runID+"\r") {
+		return errors.New("redisstore: another life of the server")
+	}
+	return nil
+}
+
+var redisVersion = regexp.MustCompile(`redis_version:(\d+)\.`)
 
 // hasRunID keeps anything else than a run id out of a script's text.
 var hasRunID = regexp.MustCompile(`^[0-9a-zA-Z]+$`)

@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -19,30 +20,37 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	from, _ := strconv.Atoi(first)
 	var page driver.Page
 	for b := from; b < s.opts.Buckets; b++ {
-		names, err := s.names(ctx, strconv.Itoa(b), q.Prefix)
+		shard := strconv.Itoa(b)
+		names, err := s.names(ctx, shard, q.Prefix)
 		if err != nil {
 			return driver.Page{}, err
 		}
-		for _, name := range names {
-			if b == from && after != "" && name <= after {
-				continue
-			}
-			if len(page.Locks) == q.Max {
-				return page, nil
-			}
-			st, err := s.Inspect(ctx, name)
+		if b == from && after != "" {
+			names = names[sort.Search(len(names), func(i int) bool { return names[i] > after }):]
+		}
+		for part := range slices.Chunk(names, maxInspected) {
+			locks, err := s.inspect(ctx, shard, part)
 			if err != nil {
 				return driver.Page{}, err
 			}
-			if len(st.Holders) > 0 || st.Waiting > 0 {
+			for _, st := range locks {
+				if len(st.Holders) == 0 && st.Waiting == 0 {
+					continue
+				}
+				if len(page.Locks) == q.Max {
+					return page, nil
+				}
 				page.Locks = append(page.Locks, st)
-				page.Next = strconv.Itoa(b) + " " + name
+				page.Next = shard + " " + st.Name
 			}
 		}
 	}
 	page.Next = ""
 	return page, nil
 }
+
+// maxInspected is how many locks one call looks at.
+const maxInspected = 50
 
 // names returns the names that have grants or claims in line, sorted.
 func (s *Store) names(ctx context.Context, shard, prefix string) ([]string, error) {

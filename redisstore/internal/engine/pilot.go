@@ -93,16 +93,18 @@ func (f *fold) fly(line Line, batch []*folded) {
 	}
 }
 
-// board takes from the queue what one call can carry: attempts of one record, and
-// withdrawals, which stand first. Wants f.mu.
+// board takes from the queue what one call can carry: withdrawals, which stand first,
+// and attempts of one record, each for another name. Wants f.mu.
 func (f *fold) board() []*folded {
 	var record *encoded
+	clear(f.names)
 	n := 0
 	for _, o := range f.queue[:min(len(f.queue), maxFold)] {
-		if o.record != nil && record != nil && o.record != record {
-			break
-		}
 		if o.record != nil {
+			if _, twice := f.names[o.name]; twice || record != nil && o.record != record {
+				break
+			}
+			f.names[o.name] = struct{}{}
 			record = o.record
 		}
 		o.gone = true

@@ -51,6 +51,9 @@ func (r *reader) number() int64 {
 
 func (r *reader) millis() time.Duration { return time.Duration(r.number()) * time.Millisecond }
 
+// clock is the server's, from microseconds.
+func (r *reader) clock() time.Time { return time.UnixMicro(r.number()) }
+
 // token makes a token of the store's counter.
 func (r *reader) token() driver.Token { return driver.Token(r.number() * driver.TokenStep) }
 

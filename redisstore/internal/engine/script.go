@@ -20,12 +20,16 @@ type Script struct {
 	SHA  string
 }
 
-// load returns a script with lib.lua before it.
-func load(name string) *Script { return compose(name, "", source("lib")+source(name)) }
+// load returns a script with what all of them share before it.
+func load(name string) *Script {
+	return compose(name, "", source("slot")+source("lib")+source("line")+include(name))
+}
 
-// loadIncluding returns a script in which lines "--@include a b" are replaced by
-// those sources.
-func loadIncluding(name string) *Script {
+// loadAlone returns a script that includes lib.lua itself, where it needs it.
+func loadAlone(name string) *Script { return compose(name, "", include(name)) }
+
+// include returns a source in which lines "--@include a b" are replaced by those.
+func include(name string) string {
 	var text strings.Builder
 	for line := range strings.Lines(source(name)) {
 		if names, ok := strings.CutPrefix(line, "--@include "); ok {
@@ -36,7 +40,7 @@ func loadIncluding(name string) *Script {
 		}
 		text.WriteString(line)
 	}
-	return compose(name, "", text.String())
+	return text.String()
 }
 
 // compose returns a script that knows the life of the server, if it is not empty.
@@ -68,8 +72,9 @@ var (
 	withdrawScript  = load("withdraw")
 	reclaimScript   = load("reclaim")
 	closeScript     = load("close")
+	tidyScript      = load("tidy")
 	inspectScript   = load("inspect")
 	breakScript     = load("break")
 	setLimitScript  = load("setlimit")
-	foldScript      = loadIncluding("fold")
+	foldScript      = loadAlone("fold")
 )

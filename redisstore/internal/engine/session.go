@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type session struct {
 	life        life
 	pushes      pushes
 	fold        fold
+	sweeper     sweeper
 
 	mu     sync.Mutex
 	claims map[uint64]string // those that may be in the store, for Close
@@ -47,12 +49,16 @@ func (s *session) call(ctx context.Context, script *Script, own ...string) ([]an
 
 // KeepAlive implements driver.Session.
 func (s *session) KeepAlive(ctx context.Context) (driver.Life, error) {
-	reply, err := s.call(ctx, keepAliveScript)
+	reply, err := s.call(ctx, keepAliveScript, glance)
 	if err != nil {
 		return driver.Life{}, err
 	}
 	r := reader{reply[1:]}
-	return driver.Life{TTL: s.ttl, Broken: r.broken()}, r.err()
+	life := driver.Life{TTL: s.ttl, Broken: r.broken(), Clock: r.clock()}
+	if r.number() == 1 {
+		s.sweeper.sweep()
+	}
+	return life, r.err()
 }
 
 // terms are the arguments that describe what a claim asks for.
@@ -84,23 +90,29 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 
 // attempt sends the claim: folded with others if it is simple.
 func (s *session) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	if simple(c.Terms) {
+	if simple(c.Terms) && !c.Lift {
 		return s.fold.attempt(ctx, c)
 	}
 	args, err := terms(c)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	queue := "0"
-	if c.Queue {
-		queue = "1"
-	}
-	reply, err := s.call(ctx, attemptScript, append(args, queue)...)
+	reply, err := s.call(ctx, attemptScript, append(args, flag(c.Queue), counter(c.Floor), flag(c.Lift))...)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
 	return outcome(reply)
 }
+
+func flag(set bool) string {
+	if set {
+		return "1"
+	}
+	return "0"
+}
+
+// counter is a token as the scripts count.
+func counter(t driver.Token) string { return strconv.FormatInt(int64(t)/driver.TokenStep, 10) }
 
 func outcome(reply []any) (driver.Outcome, error) {
 	r := reader{reply}
@@ -127,6 +139,7 @@ func outcome(reply []any) (driver.Outcome, error) {
 	for _, h := range r.list() {
 		out.Holders = append(out.Holders, holder(h))
 	}
+	out.Token = r.token()
 	return out, r.err()
 }
 
@@ -166,11 +179,7 @@ func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	if !w.Bury && w.KeepFor == 0 {
 		return s.fold.withdraw(ctx, w)
 	}
-	bury := "0"
-	if w.Bury {
-		bury = "1"
-	}
-	reply, err := s.call(ctx, withdrawScript, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), bury)
+	reply, err := s.call(ctx, withdrawScript, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Bury))
 	if err != nil {
 		return driver.WasAbsent, err
 	}
@@ -184,23 +193,34 @@ func removed(reply []any) (driver.Removed, error) {
 
 // Reclaim implements driver.Session.
 func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
-	kept := make([]bool, len(held))
-	for i, h := range held {
-		args, err := terms(&h.Claim)
-		if err != nil {
-			return nil, err
+	kept := make([]bool, 0, len(held))
+	for part := range slices.Chunk(held, maxReclaimed) {
+		var args []string
+		for _, h := range part {
+			own, err := terms(&h.Claim)
+			if err != nil {
+				return nil, err
+			}
+			args = append(append(args, own...), counter(h.Token))
 		}
-		reply, err := s.call(ctx, reclaimScript, append(args, strconv.FormatInt(int64(h.Token)/driver.TokenStep, 10))...)
+		reply, err := s.call(ctx, reclaimScript, args...)
 		if err != nil {
 			return nil, err
 		}
 		r := reader{reply[1:]}
-		if kept[i] = r.number() == 1; kept[i] {
-			s.note(h.Claim.Seq, h.Claim.Name)
+		for _, h := range part {
+			yes := r.number() == 1
+			if yes {
+				s.note(h.Claim.Seq, h.Claim.Name)
+			}
+			kept = append(kept, yes)
+		}
+		if err := r.err(); err != nil {
+			return nil, errors.Join(driver.ErrUnknown, err)
 		}
 	}
 	if last {
-		if _, err := s.call(ctx, reclaimScript, "0", ""); err != nil {
+		if _, err := s.call(ctx, reclaimScript); err != nil {
 			return nil, err
 		}
 	}
@@ -215,20 +235,25 @@ func (s *session) Close(ctx context.Context) error {
 	claims := s.claims
 	s.claims = nil
 	s.mu.Unlock()
-	if len(claims) == 0 {
-		claims = map[uint64]string{0: ""}
-	}
+	var rest []string
 	for seq, name := range claims {
-		_, err := s.call(ctx, closeScript, strconv.FormatUint(seq, 10), name)
+		rest = append(rest, strconv.FormatUint(seq, 10), name)
+	}
+	for {
+		n := min(len(rest), 2*maxClosed)
+		_, err := s.call(ctx, closeScript, rest[:n]...)
 		if errors.Is(err, driver.ErrForgotten) {
 			return nil // it ended with the memory
 		}
-		if err != nil {
+		if rest = rest[n:]; err != nil || len(rest) == 0 {
 			return err
 		}
 	}
-	return nil
 }
+
+// maxClosed and maxReclaimed are how many claims one call ends or puts back: well
+// below a millisecond of the server.
+const maxClosed, maxReclaimed = 100, 50
 
 func (s *session) note(seq uint64, name string) {
 	s.mu.Lock()

@@ -80,7 +80,7 @@ func New(client Client, opts *Options) (*Store, error) {
 func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
 		Engine: "redis", Fencing: driver.Strict, Durability: driver.Volatile, Grace: s.opts.Grace,
-		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true,
+		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
 		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL,
 	}
 	if !s.opts.Grace {
@@ -139,6 +139,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	life := driver.Life{TTL: req.TTL, Broken: r.broken()}
 	runID := r.text()
 	ss.epoch, ss.graceEnd = r.number(), r.text()
+	life.Clock = r.clock()
 	if err := r.err(); err != nil {
 		return nil, driver.Life{}, err
 	}
@@ -146,31 +147,45 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.life.init(ss, runID)
 	ss.pushes.init(ss)
 	ss.fold.init(ss)
+	ss.sweeper.s = ss
 	return ss, life, nil
 }
 
 // Inspect implements driver.Store.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
-	reply, err := s.call(ctx, inspectScript, s.Shard(name), "0", name, strconv.Itoa(driver.MaxWaitersTold))
+	all, err := s.inspect(ctx, s.Shard(name), []string{name})
 	if err != nil {
 		return driver.Status{}, err
 	}
+	return all[0], nil
+}
+
+// inspect asks for names of one shard.
+func (s *Store) inspect(ctx context.Context, shard string, names []string) ([]driver.Status, error) {
+	reply, err := s.call(ctx, inspectScript, shard, "0", append([]string{strconv.Itoa(driver.MaxWaitersTold)}, names...)...)
+	if err != nil {
+		return nil, err
+	}
 	r := reader{reply[1:]}
-	st := driver.Status{Name: name}
-	for _, h := range r.list() {
-		st.Holders = append(st.Holders, holder(h))
+	grace := r.millis()
+	all := make([]driver.Status, 0, len(names))
+	for _, name := range names {
+		st := driver.Status{Name: name, Grace: grace}
+		for _, h := range r.list() {
+			st.Holders = append(st.Holders, holder(h))
+		}
+		for _, w := range r.list() {
+			st.Waiters = append(st.Waiters, waiter(w))
+		}
+		st.Waiting, st.Limit = int(r.number()), r.number()
+		all = append(all, st)
 	}
-	for _, w := range r.list() {
-		st.Waiters = append(st.Waiters, waiter(w))
-	}
-	st.Waiting, st.Limit, st.Grace = int(r.number()), r.number(), r.millis()
-	return st, r.err()
+	return all, r.err()
 }
 
 // Break implements driver.Store.
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
-	counter := strconv.FormatInt(int64(token)/driver.TokenStep, 10)
-	reply, err := s.call(ctx, breakScript, s.Shard(name), "0", name, counter)
+	reply, err := s.call(ctx, breakScript, s.Shard(name), "0", name, counter(token))
 	if err != nil {
 		return 0, err
 	}

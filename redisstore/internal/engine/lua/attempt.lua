@@ -1,8 +1,10 @@
 -- One attempt of one claim (O1, O2, O5, O6, Q4, L2).
 -- ARGV[6] session id, [7] seq, [8] name, [9] mode, [10] weight, [11] limit,
--- [12] re-entry, [13] record, [14] min hold ms, [15] max hold ms, [16] 1 to queue
+-- [12] re-entry, [13] record, [14] min hold ms, [15] max hold ms, [16] 1 to queue,
+-- [17] counter not to fall below or 0, [18] 1 to lift
 -- Replies: GRANTED, counter, rest of max hold in ms
---        | QUEUED or BUSY, place, rest of grace, look after ms, holders
+--        | QUEUED or BUSY, place, rest of grace, look after ms, holders, highest
+--          counter if one was not to fall below, or 0
 --        | ABSENT | GONE | FORGOTTEN
 if forgotten() then return { 'FORGOTTEN' } end
 local sid, name = ARGV[6], ARGV[8]
@@ -13,6 +15,9 @@ local e = { sid, tonumber(ARGV[7]), tonumber(ARGV[9]), tonumber(ARGV[10]), tonum
 local id = id_of(e)
 local grants = settle(name)
 if redis.call('HEXISTS', H, 'b' .. id) == 1 then return { 'ABSENT' } end
+
+local floor = tonumber(ARGV[17])
+if floor > 0 then raise(name, floor) end
 
 local function granted(g)
   return { 'GRANTED', num(g[COUNTER]), num(g[MAXEND] > 0 and math.max(1, left(g[MAXEND])) or 0) }
@@ -27,6 +32,13 @@ if g then
   if g[MODE] == 0 and e[MODE] == 1 then
     g[MODE], g[WEIGHT], g[LIMIT] = 1, e[WEIGHT], e[LIMIT]
     promote(name, grants)
+    save(name, grants)
+  end
+  if ARGV[18] == '1' and g[COUNTER] < floor then
+    local old, new = g[COUNTER], tick(name)
+    for _, o in ipairs(grants) do
+      if o[COUNTER] == old then o[COUNTER] = new end
+    end
     save(name, grants)
   end
   return granted(g)
@@ -55,4 +67,5 @@ for i, h in ipairs(grants) do
   if i == 1 or d < look then look = d end
 end
 if resting then look = grace() else look = look + math.min(before, 8) * 250 end
-return { place and 'QUEUED' or 'BUSY', before, num(grace()), num(look), holders }
+return { place and 'QUEUED' or 'BUSY', before, num(grace()), num(look), holders,
+  num(floor > 0 and highest(name) or 0) }

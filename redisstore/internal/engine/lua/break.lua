@@ -18,7 +18,7 @@ for _, g in ipairs(settle(name)) do
   end
 end
 if not broken then return { 'NOTHELD' } end
-local fence = redis.call('HINCRBY', H, 'c', 1)
+local fence = tick(name)
 promote(name, rest)
 save(name, rest)
 return { 'OK', num(fence) }

@@ -1,12 +1,12 @@
--- Ends a session, then removes what it had, one lock a call (S5). The session goes
--- first: nothing must be granted to it any more.
--- ARGV[6] session id, [7] seq, [8] name, or ''
-local sid, name = ARGV[6], ARGV[8]
+-- Ends a session, then removes what it had (S5). The session goes first: nothing must
+-- be granted to it any more.
+-- ARGV[6] session id, then two for each claim: seq, name
+local sid = ARGV[6]
 if forgotten() then return { 'FORGOTTEN' } end
 redis.call('HDEL', H, 's' .. sid, 'k' .. sid)
 sessions[sid] = false
-if name ~= '' then
-  local id = id_from(sid, tonumber(ARGV[7]))
+for i = 7, #ARGV, 2 do
+  local id, name = id_from(sid, tonumber(ARGV[i])), ARGV[i + 1]
   redis.call('HDEL', H, 'b' .. id)
   in_line(name, id)
   settle(name)

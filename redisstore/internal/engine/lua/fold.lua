@@ -11,178 +11,217 @@
 -- ARGV[6]  the seq of each operation, 6 bytes each
 -- ARGV[7]  a letter for each operation: W withdraw, all of these first; A or T attempt,
 --          in line or not
--- ARGV[8]  and after: the name of each operation
--- Replies: the counter of the first simple grant, those of the others follow one by
+-- ARGV[8]  if there are any, the counter not to fall below of each, 7 bytes, or 0
+-- ARGV[9]  and after: the name of each operation; those of attempts differ
+-- Replies: if it is one operation and simple, the counter of its grant, or 0 for a
+-- withdrawal. Otherwise: the counter of the first simple grant, those of the others follow one by
 -- one; then, for each operation that was not simple, its number and the reply as
 -- attempt.lua or withdraw.lua has it, or
 --   WAITING, place, end of the grant's session in ms, age of the grant in ms, the grant in its short form
 local H = KEYS[1]
 
+--@include slot
+
 local function attempt(ARGV)
---@include lib attempt
+--@include lib line attempt
 end
 
 local function withdraw(ARGV)
---@include lib withdraw
+--@include lib line withdraw
 end
 
 local call, sub, byte, pack = redis.call, string.sub, string.byte, struct.pack -- a look-up less each time
-local sid, tail, record, seqs, ops = ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7]
+local sid, tail, record, seqs, ops, floors = ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
--- Simple is what needs three things to be sure: that this is the life of the server
--- in which the session was opened, that the incarnation is still the one of then,
--- and that the session was not closed.
-local function simple(marker, session)
-  return marker and session and sub(marker, 1, 7) == sub(tail, 8, 14)
-    and sub(session, 7, 13) == sub(tail, 1, 7)
+-- To withdraw one's own grant in the short form that nobody waits for needs nothing
+-- more to be sure: while it is there nobody else has the lock.
+local held -- what was found of the lock if there is one operation
+if LIFE ~= '' and ops == 'W' then
+  held = call('HGET', H, 'l' .. ARGV[9])
+  if held and byte(held) == 88 and sub(held, 15, 36) == sid .. seqs then
+    call('HDEL', H, 'l' .. ARGV[9])
+    return 0
+  end
 end
 
--- A grant besides needs a session that has not ended, and no grace: granting returns
--- the time if so. To withdraw one's own grant needs neither: while it is there nobody
--- else has the lock.
-local function granting(session)
+-- A grant is simple if more is sure: that this is the life of the server and the
+-- incarnation in which the session was opened, that the session was not closed and
+-- has not ended, that none of its claims is marked, and that there is no grace.
+-- simple returns the time if so.
+local function simple(marker, session)
+  if not marker or not session or byte(session, 14) ~= 0 or sub(marker, 1, 7) ~= sub(tail, 8, 14)
+    or sub(session, 7, 13) ~= sub(tail, 1, 7) then return false end
   local t = redis.call('TIME')
   local now = t[1] * 1000 + math.floor(t[2] / 1000)
   return struct.unpack('>I6', session) > now and now >= tonumber(ARGV[4]) and now
 end
 
-local sure, now = false, nil
+local now, voted = false, false -- voted: there are counters of slots
 
 -- One alone is the most frequent, and a third cheaper without the tables below.
 if LIFE ~= '' and #ops == 1 then
-  local name = ARGV[8]
+  local field = 'l' .. ARGV[9]
   if ops == 'W' then
-    local f = call('HMGET', H, 'm', 's' .. sid, 'l' .. name)
-    sure = simple(f[1], f[2])
-    if sure and f[3] and byte(f[3]) == 88 and sub(f[3], 15, 36) == sid .. seqs then
-      call('HDEL', H, 'l' .. name)
-      return { 0 }
-    end
-    now = sure and granting(f[2])
+    local f = call('HMGET', H, 'm', 's' .. sid)
+    now = simple(f[1], f[2])
+    voted = now and byte(f[1], 8) == 1
   else
-    local f = call('HMGET', H, 'm', 's' .. sid, 'l' .. name, 'b' .. sid .. seqs)
-    sure = simple(f[1], f[2])
-    now = sure and granting(f[2])
-    if now and not (f[3] or f[4]) then
+    local f = call('HMGET', H, 'm', 's' .. sid, field)
+    now, held = simple(f[1], f[2]), f[3]
+    voted = now and byte(f[1], 8) == 1
+    if now and not held and not voted and floors == '' then
       local counter = call('HINCRBY', H, 'c', 1)
-      call('HSET', H, 'l' .. name, 'X' .. pack('>I7I6', counter, now) .. sid .. seqs .. tail .. record)
-      return { counter }
+      call('HSET', H, field, 'X' .. pack('>I7I6', counter, now) .. sid .. seqs .. tail .. record)
+      return counter
     end
   end
 end
 
 local function seq_of(i) return sub(seqs, 6 * i - 5, 6 * i) end
 
--- stands says whether a plain claim counts: its session is there, has not ended, and
--- the claim is of that session and of this incarnation.
-local function stands(claim)
-  local s = call('HGET', H, 's' .. sub(claim, 15, 30))
-  return s and sub(s, 7, 13) == sub(claim, 37, 43) and sub(claim, 44, 50) == sub(tail, 8, 14) and struct.unpack('>I6', s)
+-- stands says until when a plain claim counts, if its session, as found, has not
+-- ended and the claim is of that session and of this incarnation.
+local function stands(claim, s)
+  if not s or sub(s, 7, 13) ~= sub(claim, 37, 43) or sub(claim, 44, 50) ~= sub(tail, 8, 14) then return false end
+  local till = struct.unpack('>I6', s)
+  return till > now and till
+end
+
+-- vote grants a free lock of a name that is voted about. The first vote of all goes the
+-- long way, which says in the marker that there are counters of slots.
+local function vote(i)
+  local name = ARGV[8 + i]
+  local own, floor = slot(name), 0
+  if floors ~= '' then floor = struct.unpack('>I7', floors, 7 * i - 6) end
+  local v = call('HMGET', H, 'l' .. name, own, 'c')
+  if v[1] then return nil end
+  local counter = math.max(tonumber(v[2] or '0'), tonumber(v[3])) + 1
+  if floor > counter then counter = floor end
+  local text = string.format('%.0f', counter)
+  call('HSET', H, (v[2] or floor > 0) and own or 'c', text,
+    'l' .. name, 'X' .. pack('>I7I6', counter, now) .. sid .. seq_of(i) .. tail .. record)
+  return { 'GRANTED', text, '0' }
 end
 
 -- join gets in line behind a plain holder.
 local function join(i)
-  local name, id = ARGV[7 + i], sid .. seq_of(i)
-  local f = call('HMGET', H, 'l' .. name, 'b' .. id, 'i' .. id, 'q' .. name)
-  local held = f[1]
-  if not held or f[2] or f[3] or byte(held) < 88 or byte(held) > 89 or sub(held, 15, 36) == id then return nil end
-  local till = stands(held)
-  if not till or till <= now then return nil end
+  local name, id = ARGV[8 + i], sid .. seq_of(i)
+  held = held or call('HGET', H, 'l' .. name)
+  if not held or byte(held) < 88 or byte(held) > 89 or sub(held, 15, 36) == id then return nil end
+  local f = call('HMGET', H, 's' .. sub(held, 15, 30), 'i' .. id, 'q' .. name)
+  local till = not f[2] and stands(held, f[1])
+  if not till then return nil end
   local first, last, taken = 0, 0, 0
-  if f[4] then first, last, taken = struct.unpack('>I6I6I6', f[4]) end
+  if f[3] then first, last, taken = struct.unpack('>I6I6I6', f[3]) end
   local place, since = pack('>I6', last), pack('>I6', now)
   call('HSET', H, 'w' .. name .. '\0' .. place, 'X\0\0\0\0\0\0\0' .. since .. id .. tail .. record, 'i' .. id, place,
     'q' .. name, pack('>I6I6I6', first, last + 1, taken + 1), 'l' .. name, 'Y' .. sub(held, 2))
   return { 'WAITING', taken, till - now - 1, now - struct.unpack('>I6', held, 9), held }
 end
 
+-- tick is as in lib.lua.
+local function tick(name)
+  local own = slot(name)
+  local v = call('HMGET', H, own, 'c')
+  if not v[1] then return call('HINCRBY', H, 'c', 1) end
+  local counter = math.max(tonumber(v[1]), tonumber(v[2])) + 1
+  call('HSET', H, own, string.format('%.0f', counter))
+  return counter
+end
+
 -- pass withdraws a plain grant and gives the lock to the first in line, if that is a
 -- plain claim of a session that lives.
 local function pass(i)
-  local name = ARGV[7 + i]
-  local f = call('HMGET', H, 'l' .. name, 'q' .. name)
-  local held = f[1]
-  if not held or not f[2] or byte(held) ~= 89 or sub(held, 15, 36) ~= sid .. seq_of(i) then return nil end
-  local first, last, taken = struct.unpack('>I6I6I6', f[2])
-  local front = 'w' .. name .. '\0'
-  local claim = call('HGET', H, front .. pack('>I6', first))
-  local till = claim and byte(claim) == 88 and stands(claim)
-  if not till or till <= now then return nil end
-  local counter = call('HINCRBY', H, 'c', 1)
-  local grant, id = pack('>I7I6', counter, now) .. sub(claim, 15), sub(claim, 15, 36)
+  local name = ARGV[8 + i]
+  held = held or call('HGET', H, 'l' .. name)
+  local line = held and byte(held) == 89 and sub(held, 15, 36) == sid .. seq_of(i) and call('HGET', H, 'q' .. name)
+  if not line then return nil end
+  local first, last, taken = struct.unpack('>I6I6I6', line)
+  local places = 'w' .. name .. '\0'
+  local front = places .. sub(line, 1, 6)
+  local claim = call('HGET', H, front)
+  if not claim or byte(claim) ~= 88 then return nil end
+  local whose, id = sub(claim, 15, 30), sub(claim, 15, 36)
+  if not stands(claim, call('HGET', H, 's' .. whose)) then return nil end
+  local counter = voted and tick(name) or call('HINCRBY', H, 'c', 1)
+  local grant = pack('>I7I6', counter, now) .. sub(claim, 15)
   if taken == 1 then
-    call('HDEL', H, front .. pack('>I6', first), 'i' .. id, 'q' .. name)
+    call('HDEL', H, front, 'i' .. id, 'q' .. name)
     call('HSET', H, 'l' .. name, 'X' .. grant)
   else
-    call('HDEL', H, front .. pack('>I6', first), 'i' .. id)
-    repeat first = first + 1 until call('HEXISTS', H, front .. pack('>I6', first)) == 1
+    call('HDEL', H, front, 'i' .. id)
+    repeat first = first + 1 until call('HEXISTS', H, places .. pack('>I6', first)) == 1
     call('HSET', H, 'l' .. name, 'Y' .. grant, 'q' .. name, pack('>I6I6I6', first, last, taken - 1))
   end
   local _, _, publish = struct.unpack('sss', ARGV[1])
-  call(publish, H .. ':p:' .. sub(claim, 15, 30), sub(claim, 31, 36) .. pack('>I7', counter))
+  call(publish, H .. ':p:' .. whose, sub(claim, 31, 36) .. pack('>I7', counter))
   return { 'OK', 2 }
 end
 
 local function slow(i)
   local settings, incarnation, publish, grace = struct.unpack('ssss', ARGV[1])
-  local seq, name, op = string.format('%.0f', struct.unpack('>I6', seq_of(i))), ARGV[7 + i], sub(ops, i, i)
+  local seq, name, op = string.format('%.0f', struct.unpack('>I6', seq_of(i))), ARGV[8 + i], sub(ops, i, i)
   if op == 'W' then
     return withdraw({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '0' })
   end
+  local floor = floors == '' and '0' or string.format('%.0f', struct.unpack('>I7', floors, 7 * i - 6))
   return attempt({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '1', '0', '', record, '0', '0',
-    op == 'A' and '1' or '0' })
+    op == 'A' and '1' or '0', floor, '0' })
 end
 
--- Which of them are simple, and the fields to write for these. A name that comes
--- twice is simple once: the second must see what the first did.
-local rest, drops, grants, touched = {}, {}, {}, {}
+-- Which of them are simple, and the fields to write for these.
+local rest, drops, grants = {}, {}, {}
 local withdrawals = (string.find(ops, '[AT]') or #ops + 1) - 1
 if LIFE == '' or #ops == 1 then
   for i = 1, #ops do rest[i] = i end
 else
-  local fields, k = { 'm', 's' .. sid }, 2 + withdrawals
-  for i = 1, withdrawals do fields[2 + i] = 'l' .. ARGV[7 + i] end
-  for i = withdrawals + 1, #ops do
-    fields[k + 1], fields[k + 2] = 'l' .. ARGV[7 + i], 'b' .. sid .. seq_of(i)
-    k = k + 2
-  end
+  local fields = { 'm', 's' .. sid }
+  for i = 1, #ops do fields[i + 2] = 'l' .. ARGV[8 + i] end
   local found = call('HMGET', H, unpack(fields))
-  sure = simple(found[1], found[2])
-  now = sure and granting(found[2])
+  now = simple(found[1], found[2])
+  voted = now and byte(found[1], 8) == 1
   for i = 1, withdrawals do
-    local held, field = found[2 + i], fields[2 + i]
-    if sure and held and not touched[field] and byte(held) == 88 and sub(held, 15, 36) == sid .. seq_of(i) then
-      drops[#drops + 1], touched[field] = field, true
+    local held = found[i + 2]
+    if held and byte(held) == 88 and sub(held, 15, 30) == sid and sub(held, 31, 36) == sub(seqs, 6 * i - 5, 6 * i) then
+      drops[#drops + 1] = fields[i + 2]
     else
       rest[#rest + 1] = i
     end
   end
-  local head, n = now and pack('>I6', now) .. sid, 0
-  k = 2 + withdrawals
+  local n = 0
   for i = withdrawals + 1, #ops do
-    local field = fields[k + 1]
-    if now and not (found[k + 1] or found[k + 2] or touched[field]) then
-      grants[n + 1], grants[n + 2], touched[field] = field, head .. seq_of(i) .. tail .. record, true
+    if now and not found[i + 2] and not voted and floors == '' then
+      grants[n + 1], grants[n + 2] = fields[i + 2], i
       n = n + 2
     else
       rest[#rest + 1] = i
     end
-    k = k + 2
   end
 end
 
 if #drops > 0 then call('HDEL', H, unpack(drops)) end
 local reply = { 0 }
 if #grants > 0 then
-  local n = #grants / 2
-  local before = call('HINCRBY', H, 'c', n) - n
-  for i = 1, n do grants[2 * i] = 'X' .. pack('>I7', before + i) .. grants[2 * i] end
+  local n, head = #grants / 2, pack('>I6', now) .. sid
+  local counter = call('HINCRBY', H, 'c', n) - n
+  reply[1] = counter + 1
+  for k = 2, 2 * n, 2 do
+    local i = grants[k]
+    counter = counter + 1
+    grants[k] = 'X' .. pack('>I7', counter) .. head .. sub(seqs, 6 * i - 5, 6 * i) .. tail .. record
+  end
   call('HSET', H, unpack(grants))
-  reply[1] = before + 1
 end
 for _, i in ipairs(rest) do
   local op, short = sub(ops, i, i), nil
-  if now and op == 'W' then short = pass(i) elseif now and op == 'A' then short = join(i) end
+  if #ops > 1 then held = nil end
+  if now and op == 'W' then
+    short = pass(i)
+  elseif voted then
+    short = vote(i)
+  elseif now and op == 'A' and floors == '' then
+    short = join(i)
+  end
   reply[#reply + 1] = i
   reply[#reply + 1] = short or slow(i)
 end

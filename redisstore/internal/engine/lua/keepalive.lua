@@ -1,10 +1,12 @@
--- Keeps a session alive (S2, S4, R1).
--- ARGV[6] session id
--- Replies: OK, broken claims | GONE | FORGOTTEN
+-- Keeps a session alive (S2, S4, R1), and sweeps.
+-- ARGV[6] session id, [7] how many fields to sweep
+-- Replies: OK, broken claims, clock in µs, 1 if there is more to sweep | GONE
+-- | FORGOTTEN
+--@include sweep
 if forgotten() then return { 'FORGOTTEN' } end
 local sid = ARGV[6]
 local s = session(sid)
 if not s then return { 'GONE' } end
 s[1] = after(s[4])
 put_session(sid, s)
-return { 'OK', redis.call('HGET', H, 'k' .. sid) or '' }
+return { 'OK', redis.call('HGET', H, 'k' .. sid) or '', num(micros), sweep(ARGV[7]) }

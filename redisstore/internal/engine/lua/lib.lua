@@ -12,7 +12,7 @@
 --
 -- Fields of the bucket (docs/redis-layout.md):
 --   m          marker: run id, incarnation, end of grace, settings
---   c          counter of tokens
+--   c          counter of tokens; c<slot> that of names that are voted about (slot.lua)
 --   s<sid>     session: end and epoch, then epoch, reclaimed, ttl
 --   l<name>    grants of a lock: one plain grant in its short form, others as an array
 --   q<name>    a line: first place, place after the last, how many are taken
@@ -20,6 +20,7 @@
 --   n<name>    stored limit
 --   b<id>      buried claim        k<sid>  broken claims of a session
 --   r<name>    token reclaimed last in a grace
+--   g          how far sweeping has come
 --
 -- Numbers: tokens' counters have 16 digits, so they are written with %.0f and
 -- never with tostring, which keeps 14.
@@ -43,20 +44,22 @@ local function runid()
 end
 
 -- marker returns run id, incarnation, end of grace and settings. A new life, or a
--- memory without a marker, begins a new incarnation. The incarnation stands first and
--- in a fixed place, so that fold.lua finds it fast; and with the run id the value is
--- too long for the compact encoding of the hash, whose look-ups are linear.
+-- memory without a marker, begins a new incarnation. The incarnation, and a byte that
+-- is 1 once there are counters of slots, stand first and in fixed places, so that
+-- fold.lua finds them fast; and with the run id the value is too long for the compact
+-- encoding of the hash, whose look-ups are linear.
 local function marker()
   local raw, run = redis.call('HGET', H, 'm'), runid()
   if raw then
-    local m = cmsgpack.unpack(string.sub(raw, 8))
+    local m = cmsgpack.unpack(string.sub(raw, 9))
     if m[1] == run then return m[1], struct.unpack('>I7', raw), m[2], m[3] end
   end
-  local counter = tonumber(redis.call('HGET', H, 'c') or '0')
-  redis.call('HSET', H, 'c', num(math.max(counter + 1, micros)))
-  local grace = tonumber(ARGV[5])
-  local over = grace > 0 and after(grace) or 0
-  redis.call('HSET', H, 'm', struct.pack('>I7', micros) .. cmsgpack.pack({ run, over, ARGV[1] }))
+  local counter, grace = tonumber(redis.call('HGET', H, 'c') or '0'), tonumber(ARGV[5])
+  -- With grace nothing is granted before its end, so the clock of then will do:
+  -- tokens that came from another server's clock stay below too.
+  redis.call('HSET', H, 'c', num(math.max(counter + 1, micros + grace * 1000)))
+  local over, voted = grace > 0 and after(grace) or 0, raw and string.sub(raw, 8, 8) or '\0'
+  redis.call('HSET', H, 'm', struct.pack('>I7', micros) .. voted .. cmsgpack.pack({ run, over, ARGV[1] }))
   return run, micros, over, ARGV[1]
 end
 
@@ -70,8 +73,9 @@ local function forgotten() return tonumber(ARGV[2]) ~= inc end
 
 local sessions = {}
 
--- session returns { end, epoch, reclaimed, ttl } or nil if it has ended. End and
--- epoch stand first and in fixed places, so that fold.lua finds them fast.
+-- session returns { end, epoch, reclaimed, ttl, marked } or nil if it has ended. End,
+-- epoch and whether any of its claims is marked by b<id> stand first and in fixed
+-- places, so that fold.lua finds them fast.
 local function session(sid)
   local s = sessions[sid]
   if s == nil then
@@ -80,8 +84,8 @@ local function session(sid)
     if raw then
       local till = struct.unpack('>I6', raw)
       if till > now then
-        local more = cmsgpack.unpack(string.sub(raw, 14))
-        s = { till, more[1], more[2], more[3] }
+        local more = cmsgpack.unpack(string.sub(raw, 15))
+        s = { till, more[1], more[2], more[3], string.byte(raw, 14) == 1 }
       end
     end
     sessions[sid] = s
@@ -91,7 +95,8 @@ end
 
 local function put_session(sid, s)
   sessions[sid] = s
-  redis.call('HSET', H, 's' .. sid, struct.pack('>I6I7', s[1], s[2]) .. cmsgpack.pack({ s[2], s[3], s[4] }))
+  redis.call('HSET', H, 's' .. sid, struct.pack('>I6I7', s[1], s[2]) .. (s[5] and '\1' or '\0')
+    .. cmsgpack.pack({ s[2], s[3], s[4] }))
 end
 
 -- A grant, and a claim in line, is an array:
@@ -102,10 +107,22 @@ local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
 local function id_of(e) return id_from(e[SID], e[SEQ]) end
 
 -- A claim that must not be granted: '1' buried, for the life of its session, or 'x'
--- spent, its grant has ended, until it is withdrawn.
-local function bury(id) redis.call('HSET', H, 'b' .. id, '1') end
+-- spent, its grant has ended, until it is withdrawn. mark says so in the session too.
+local function mark(sid)
+  local s = session(sid)
+  if s and not s[5] then
+    s[5] = true
+    put_session(sid, s)
+  end
+end
+local function bury(sid, id)
+  redis.call('HSET', H, 'b' .. id, '1')
+  mark(sid)
+end
 local function spend(g)
-  if g[SID] ~= '' then redis.call('HSETNX', H, 'b' .. id_of(g), 'x') end
+  if g[SID] == '' then return end
+  redis.call('HSETNX', H, 'b' .. id_of(g), 'x')
+  mark(g[SID])
 end
 
 -- lives says whether a grant stands: its session lives, is the one it was granted
@@ -211,6 +228,28 @@ local function fits(name, grants, e)
   return used <= limit
 end
 
+-- highest is the counter of a name: no token of it is above.
+local function highest(name)
+  local v = redis.call('HMGET', H, 'c', slot(name))
+  return math.max(tonumber(v[1]), tonumber(v[2] or '0')), v[2]
+end
+
+-- raise makes the next counter of a name at least floor.
+local function raise(name, floor)
+  if highest(name) >= floor - 1 then return end
+  redis.call('HSET', H, slot(name), num(floor - 1))
+  local m = redis.call('HGET', H, 'm')
+  if string.byte(m, 8) == 0 then redis.call('HSET', H, 'm', string.sub(m, 1, 7) .. '\1' .. string.sub(m, 9)) end
+end
+
+-- tick counts up and returns the counter of a new grant.
+local function tick(name)
+  local n, own = highest(name)
+  if not own then return redis.call('HINCRBY', H, 'c', 1) end
+  redis.call('HSET', H, slot(name), num(n + 1))
+  return n + 1
+end
+
 local function hold(e, counter)
   e[COUNTER], e[SINCE], e[INC] = counter, now, inc
   e[MINEND] = e[MIN] > 0 and after(e[MIN]) or 0
@@ -222,141 +261,8 @@ local function grant(grants, e)
   if reenters(grants, e) then
     counter = grants[1][COUNTER]
   else
-    counter = redis.call('HINCRBY', H, 'c', 1)
+    counter = tick(e[NAME])
   end
   hold(e, counter)
   grants[#grants + 1] = e
-end
-
-local function push(e)
-  redis.call(ARGV[4], ARGV[3] .. e[SID], struct.pack('>I6I7', e[SEQ], e[COUNTER]))
-end
-
--- A line is a range of places, some of them given up. bounds returns the first place
--- that is taken, the place after the last, and how many are taken.
-local function bounds(name)
-  local raw = redis.call('HGET', H, 'q' .. name)
-  if not raw then return 0, 0, 0 end
-  return struct.unpack('>I6I6I6', raw)
-end
-
-local function place_field(name, place) return 'w' .. name .. '\0' .. struct.pack('>I6', place) end
-
-local function enqueue(name, e)
-  local first, last, taken = bounds(name)
-  redis.call('HSET', H, place_field(name, last), plain(e) and shorten(e, 'X') or cmsgpack.pack(e),
-    'i' .. id_of(e), struct.pack('>I6', last), 'q' .. name, struct.pack('>I6I6I6', first, last + 1, taken + 1))
-end
-
--- dequeue gives up a place and moves the first place on if it was that.
-local function dequeue(name, place, id)
-  local gone = redis.call('HDEL', H, place_field(name, place))
-  redis.call('HDEL', H, 'i' .. id)
-  local first, last, taken = bounds(name)
-  taken = taken - gone
-  if taken <= 0 then
-    redis.call('HDEL', H, 'q' .. name)
-    return
-  end
-  if place == first then
-    repeat first = first + 1 until redis.call('HEXISTS', H, place_field(name, first)) == 1
-  end
-  redis.call('HSET', H, 'q' .. name, struct.pack('>I6I6I6', first, last, taken))
-end
-
--- waiter returns the claim at a place, if it is still taken.
-local function waiter(name, place)
-  local raw = redis.call('HGET', H, place_field(name, place))
-  if raw and short(raw) then return expand(raw, name) end
-  return raw and cmsgpack.unpack(raw)
-end
-
--- stands says whether a claim in line is of a session that lives, of this
--- incarnation: older ones come again.
-local function stands(e)
-  local s = session(e[SID])
-  return s and s[2] == e[EPOCH] and e[INC] == inc
-end
-
--- in_line returns the place of a claim in line, or nil. One that does not stand is
--- removed.
-local function in_line(name, id)
-  local raw = redis.call('HGET', H, 'i' .. id)
-  if not raw then return nil end
-  local place = struct.unpack('>I6', raw)
-  local e = waiter(name, place)
-  if e and stands(e) then return place end
-  dequeue(name, place, id)
-  return nil
-end
-
--- ahead counts those before a place; beyond a few it counts places instead, but for
--- the last.
-local function ahead(name, place)
-  local first, last, taken = bounds(name)
-  if place == last - 1 then return taken - 1 end
-  if place - first > 32 then return place - first end
-  local n = 0
-  for p = first, place - 1 do n = n + redis.call('HEXISTS', H, place_field(name, p)) end
-  return n
-end
-
--- promote grants from the front of the line while the front fits, skipping the
--- dead, then to whoever re-enters. It returns whether anything changed.
-local function promote(name, grants)
-  if grace() > 0 then return false end
-  local changed = false
-  while true do
-    local first, last = bounds(name)
-    if first == last then return changed end
-    local e = waiter(name, first)
-    if e and stands(e) then
-      if not fits(name, grants, e) then break end
-      grant(grants, e)
-      push(e)
-      changed = true
-    end
-    dequeue(name, first, e and id_of(e) or '')
-  end
-  if exclusive(grants) and grants[1][REENTRY] ~= '' then
-    local first, last = bounds(name)
-    for place = first, last - 1 do
-      local e = waiter(name, place)
-      if e and stands(e) and reenters(grants, e) then
-        dequeue(name, place, id_of(e))
-        grant(grants, e)
-        push(e)
-        changed = true
-      end
-    end
-  end
-  return changed
-end
-
--- settle drops what has ended and grants to whoever fits then.
-local function settle(name)
-  local grants, fell = load(name)
-  if promote(name, grants) or fell then save(name, grants) end
-  return grants
-end
-
-local function find(grants, sid, seq)
-  for i, g in ipairs(grants) do
-    if g[SID] == sid and g[SEQ] == seq then return g, i end
-  end
-end
-
-local function ends_in(g)
-  local till = 0
-  local s = g[SID] ~= '' and session(g[SID])
-  if s then till = s[1] end
-  if g[MINEND] > till then till = g[MINEND] end
-  if g[MAXEND] ~= 0 and (g[SID] == '' or g[MAXEND] < till) then till = g[MAXEND] end
-  return math.max(0, left(till))
-end
-
--- shown is a grant as replies carry it.
-local function shown(g)
-  return { g[SID], num(g[SEQ]), num(g[COUNTER]), g[MODE], num(g[WEIGHT]), g[REENTRY], g[RECORD],
-    num(now - g[SINCE]), num(ends_in(g)) }
 end

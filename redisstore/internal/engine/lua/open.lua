@@ -2,14 +2,14 @@
 -- nothing in line; its grants from before wait to be reclaimed.
 -- ARGV[6] session id, [7] ttl in ms
 -- Replies: OK, incarnation, rest of grace in ms, broken claims, run id, epoch, end of
--- grace in ms
+-- grace in ms, clock in µs
 local sid, ttl = ARGV[6], tonumber(ARGV[7])
 local s = session(sid)
-local epoch, reclaimed = micros, inc
+local epoch, reclaimed, marked = micros, inc, false
 if s then
-  epoch, reclaimed = s[2], s[3]
+  epoch, reclaimed, marked = s[2], s[3], s[5]
 else
   redis.call('HDEL', H, 'k' .. sid) -- of an earlier session of this id
 end
-put_session(sid, { after(ttl), epoch, reclaimed, ttl })
-return { 'OK', num(inc), num(grace()), redis.call('HGET', H, 'k' .. sid) or '', run, num(epoch), num(grace_end) }
+put_session(sid, { after(ttl), epoch, reclaimed, ttl, marked })
+return { 'OK', num(inc), num(grace()), redis.call('HGET', H, 'k' .. sid) or '', run, num(epoch), num(grace_end), num(micros) }

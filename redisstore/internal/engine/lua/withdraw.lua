@@ -18,7 +18,7 @@ if raw then
   if #list == 0 then redis.call('HDEL', H, 'k' .. sid) else redis.call('HSET', H, 'k' .. sid, cmsgpack.pack(list)) end
 end
 if ARGV[10] == '1' then
-  bury(id)
+  bury(sid, id)
 elseif redis.call('HGET', H, 'b' .. id) == 'x' then
   redis.call('HDEL', H, 'b' .. id)
 end

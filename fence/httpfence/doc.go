@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package httpfence carries a token over HTTP, from the holder of a lock to the
+// service that keeps what the lock protects.
+//
+//	holder                                    service
+//	lease in ctx ─▶ Transport ─▶ Fencing-Token: orders%2F42;768 ─▶ Handler ─▶ your handler ─▶ storage
+//	                                                 refuses 512 ◀┘            ctx carries the mark  │
+//	                                                 at once, if it saw 768                    guard ◀┘ decides
+//
+// # A middleware alone is no guard
+//
+// Handler looks at the token and then lets the request go on. Between the two, a
+// newer holder can come and go, in this process or beside another replica that
+// has seen other tokens, and after a restart it remembers nothing. It is check
+// and then act, the very thing that fencing must not be. It spares the storage
+// what is plainly late, gives a good answer, and puts the mark into the context
+// of the request, where the guard of the storage finds it: sqlfence, redisfence
+// and the others need nothing more. That guard decides. Package fencetest
+// refuses a service whose storage has none.
+//
+// # The header is believed
+//
+// Whoever may call the service may send any token, and a token that is too high
+// shuts everybody else out until the fence is set back by hand. Let only those
+// call who may hold the lock.
+//
+// # Answers
+//
+//	428 Precondition Required   no token, or one that cannot be read
+//	409 Conflict                the token of another lock
+//	412 Precondition Failed     a stale token; Fencing-Token names the newer mark, if known
+//
+// Refuse writes them for the errors of a guard, and Error turns them into those
+// errors again at the other end. A request that got no answer has an unknown
+// outcome, as always; the same token may try again.
+package httpfence

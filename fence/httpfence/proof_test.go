@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpfence_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fencelock/fencelock/fence/filefence"
+	"github.com/fencelock/fencelock/fence/httpfence"
+	"github.com/fencelock/fencelock/fencetest"
+)
+
+// storage is what a service keeps a value in.
+type storage interface {
+	Enter(ctx context.Context) (string, error)
+	Set(ctx context.Context, value string) error
+	Get(ctx context.Context) (string, error)
+}
+
+// unguarded is a storage that leaves everything to the middleware.
+type unguarded struct {
+	mu    sync.Mutex
+	value string
+}
+
+func (s *unguarded) Enter(ctx context.Context) (string, error) { return s.Get(ctx) }
+
+func (s *unguarded) Set(_ context.Context, value string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.value = value
+	return nil
+}
+
+func (s *unguarded) Get(context.Context) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.value, nil
+}
+
+// stepHeader tells the service under which context of a case a request was made,
+// so that it can be stopped inside the service too.
+const stepHeader = "X-Step"
+
+// service is a real HTTP server with the values of all cases, by name of lock.
+type service struct {
+	*httptest.Server
+	values   sync.Map     // by lock: storage
+	contexts sync.Map     // by number: context of the request at the client
+	requests atomic.Int64 // to number them
+	handler  atomic.Pointer[http.Handler]
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	s := &service{}
+	s.restart(t.Context())
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func lockOf(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, "/") }
+
+// restart makes the middleware anew: it forgets what it has seen.
+func (s *service) restart(context.Context) error {
+	h, err := httpfence.Handler(lockOf, http.HandlerFunc(s.serve), nil)
+	if err != nil {
+		return err
+	}
+	s.handler.Store(&h)
+	return nil
+}
+
+// serve is the handler behind the middleware.
+func (s *service) serve(w http.ResponseWriter, r *http.Request) {
+	if ctx, ok := s.contexts.Load(r.Header.Get(stepHeader)); ok {
+		fencetest.Step(ctx.(context.Context))
+	}
+	v, _ := s.values.Load(lockOf(r))
+	value, err := "", error(nil)
+	if r.Method == http.MethodPut {
+		body, _ := io.ReadAll(r.Body)
+		err = v.(storage).Set(r.Context(), string(body))
+	} else {
+		value, err = v.(storage).Enter(r.Context())
+	}
+	switch {
+	case httpfence.Refuse(w, err):
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		_, _ = io.WriteString(w, value)
+	}
+}
+
+// call makes a request and returns the body of the answer or the refusal.
+func (s *service) call(ctx context.Context, client *http.Client, method, lock, body string) (string, error) {
+	id := strconv.FormatInt(s.requests.Add(1), 10)
+	s.contexts.Store(id, ctx)
+	defer s.contexts.Delete(id)
+	r, err := http.NewRequestWithContext(ctx, method, s.URL+"/"+lock, strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set(stepHeader, id)
+	fencetest.Step(ctx)
+	resp, err := client.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if refusal := httpfence.Error(resp); refusal != nil {
+		return "", refusal
+	}
+	return string(text), err
+}
+
+func (s *service) harness(name string, store func(lock string) (storage, error)) *fencetest.Harness {
+	client := &http.Client{Transport: &httpfence.Transport{Base: http.DefaultTransport.(*http.Transport).Clone()}}
+	return &fencetest.Harness{Name: name, Restart: s.restart,
+		New: func(_ context.Context, lock string) (*fencetest.Value, error) {
+			st, err := store(lock)
+			if err != nil {
+				return nil, err
+			}
+			s.values.Store(lock, st)
+			return &fencetest.Value{
+				Enter: func(ctx context.Context) (string, error) { return s.call(ctx, client, http.MethodGet, lock, "") },
+				Write: func(ctx context.Context, value string) error {
+					_, err := s.call(ctx, client, http.MethodPut, lock, value)
+					return err
+				},
+				Read: st.Get,
+				LoseReply: func(ctx context.Context, value string) error {
+					var d fencetest.Dialer
+					base := &http.Transport{DialContext: d.DialContext}
+					defer base.CloseIdleConnections()
+					d.LoseNextReply()
+					_, err := s.call(ctx, &http.Client{Transport: &httpfence.Transport{Base: base}}, http.MethodPut, lock, value)
+					return err
+				},
+			}, nil
+		}}
+}
+
+// inFiles keeps each value behind the guard of package filefence.
+func inFiles(t *testing.T) func(lock string) (storage, error) {
+	dir := t.TempDir()
+	return func(lock string) (storage, error) {
+		return filefence.NewLocal(filepath.Join(dir, filepath.Base(lock)), lock)
+	}
+}
+
+func TestServiceWithAGuard(t *testing.T) {
+	fencetest.Run(t, newService(t).harness("http, with guarded storage", inFiles(t)))
+}
+
+// TestMiddlewareAloneIsRefused: what the package comment says about it.
+func TestMiddlewareAloneIsRefused(t *testing.T) {
+	alone := func(string) (storage, error) { return &unguarded{}, nil }
+	for _, name := range []string{"G4/write-in-steps", "G9/restart"} {
+		t.Run(name, func(t *testing.T) {
+			fencetest.Refuses(t, newService(t).harness("http middleware alone", alone), name)
+		})
+	}
+}

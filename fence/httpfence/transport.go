@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpfence
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/fencelock/fencelock/fence"
+)
+
+// Transport sends the token with every request whose context carries one. The
+// zero value sends that of the innermost lease.
+type Transport struct {
+	// Base does the work; http.DefaultTransport if nil.
+	Base http.RoundTripper
+	// Lock returns which lock's token a request needs. A request that needs one
+	// and has none is not sent. If nil, or if it returns an empty name, the
+	// innermost token goes along, if there is any.
+	Lock func(*http.Request) string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	lock := ""
+	if t.Lock != nil {
+		lock = t.Lock(r)
+	}
+	m, err := fence.From(r.Context(), lock)
+	switch {
+	case err == nil:
+		r = r.Clone(r.Context()) // a transport must not change the request
+		r.Header.Set(Header, Format(m))
+	case lock != "":
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
+	}
+	base := t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return base.RoundTrip(r)
+}
+
+// Error returns the refusal that a response stands for: an error that wraps
+// fence.ErrStale, fence.ErrNoToken or fence.ErrWrongLock, or nil if it is none.
+// The body is left alone.
+func Error(resp *http.Response) error {
+	var given fence.Mark
+	if resp.Request != nil {
+		given, _ = Parse(resp.Request.Header.Get(Header)) // ours, from RoundTrip
+	}
+	switch resp.Header.Get(refusalHeader) {
+	case "stale":
+		newer, _ := Parse(resp.Header.Get(Header))
+		return &fence.StaleError{Given: given, Newer: newer}
+	case "no-token":
+		return fmt.Errorf("%w: refused by the service", fence.ErrNoToken)
+	case "wrong-lock":
+		return fmt.Errorf("%w: %v, refused by the service", fence.ErrWrongLock, given)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/memstore"
+)
+
+func newClient(t *testing.T) *fencelock.Client {
+	t.Helper()
+	c, err := fencelock.New(memstore.New(nil), &fencelock.Options{Owner: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
+func TestFromFindsTheLease(t *testing.T) {
+	c := newClient(t)
+	err := c.Do(t.Context(), "a", func(ctx context.Context, a *fencelock.Lease) error {
+		return c.Do(ctx, "b", func(ctx context.Context, b *fencelock.Lease) error {
+			for name, want := range map[string]*fencelock.Lease{"a": a, "b": b, "": b} {
+				got, err := fence.From(ctx, name)
+				if err != nil || got != fence.Of(want) || got.Token != want.Token() || got.Holder != "ann" {
+					t.Errorf("%q: got %v, %v, want %v", name, got, err, fence.Of(want))
+				}
+			}
+			if _, err := fence.From(ctx, "c"); !errors.Is(err, fence.ErrWrongLock) {
+				t.Errorf("a context with two other leases: got %v", err)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFromFindsTheMark(t *testing.T) {
+	c := newClient(t)
+	err := c.Do(t.Context(), "a", func(ctx context.Context, a *fencelock.Lease) error {
+		raised := fence.Mark{Lock: "a", Token: a.Token() + 1}
+		ctx = fence.With(fence.With(ctx, raised), fence.Mark{Lock: "b", Token: 7})
+		if got, err := fence.From(ctx, "a"); err != nil || got != raised {
+			t.Errorf("the mark must come before the lease: got %v, %v", got, err)
+		}
+		if got, err := fence.From(ctx, ""); err != nil || got.Lock != "b" {
+			t.Errorf("the innermost mark: got %v, %v", got, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFromWithoutAToken(t *testing.T) {
+	ctx := t.Context()
+	if _, err := fence.From(ctx, "a"); !errors.Is(err, fence.ErrNoToken) {
+		t.Errorf("nothing there: got %v", err)
+	}
+	if _, err := fence.From(fence.With(ctx, fence.Mark{Lock: "a"}), "a"); !errors.Is(err, fence.ErrNoToken) {
+		t.Errorf("token zero: got %v", err)
+	}
+	if _, err := fence.From(fence.With(ctx, fence.Mark{Lock: "b", Token: 9}), "a"); !errors.Is(err, fence.ErrWrongLock) {
+		t.Errorf("another lock's: got %v", err)
+	}
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlfence
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/fencelock/fencelock/fence"
+)
+
+// Dialect is the kind of SQL that a database understands.
+type Dialect int
+
+// The dialects that there are.
+const (
+	PostgreSQL Dialect = iota + 1
+	MySQL              // and MariaDB
+)
+
+// Querier is what a guard needs of a database: *sql.Tx, *sql.Conn and *sql.DB
+// have it.
+type Querier interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func (d Dialect) check() error {
+	if d != PostgreSQL && d != MySQL {
+		return fmt.Errorf("sqlfence: dialect %d is none; use PostgreSQL or MySQL", d)
+	}
+	return nil
+}
+
+// arg is the n-th argument of a statement, from 1. With MySQL it must stand at
+// its place, so every use of a value is an argument of its own there.
+func (d Dialect) arg(n int) string {
+	if d == PostgreSQL {
+		return "$" + strconv.Itoa(n)
+	}
+	return "?"
+}
+
+// admitted says whether the statement found the fence at or below the token.
+//
+// PostgreSQL counts the rows that the condition let through. MySQL counts, by a
+// setting of the driver, those that were changed, and a retry changes nothing;
+// so there the statement passes the fence on through LAST_INSERT_ID, which is in
+// the same reply: zero if it found no row.
+func (d Dialect) admitted(res sql.Result, m fence.Mark) (bool, error) {
+	if d == PostgreSQL {
+		n, err := res.RowsAffected()
+		return n > 0, err
+	}
+	seen, err := res.LastInsertId()
+	return seen == int64(m.Token), err
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
+
+// checkNames refuses what cannot stand in a statement as it is.
+func checkNames(names map[string]string) error {
+	for option, name := range names {
+		if !identifier.MatchString(name) {
+			return fmt.Errorf("sqlfence: %s %q is no plain SQL name; letters, digits and _ only", option, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sqlfence guards data behind database/sql: PostgreSQL, MySQL and
+// MariaDB, with any driver. There are two guards, and each adds one statement:
+//
+//   - Table keeps one row per lock in a table of fences and guards a whole
+//     transaction, whatever it touches. Its statement must be the first.
+//   - Row keeps the token in a column of the guarded row itself.
+//
+// Table.Do is the everyday call. It takes the token from the context of the
+// lease, raises the fence, runs the function in that transaction and commits:
+//
+//	err = guard.Do(ctx, db, "orders/42", func(ctx context.Context, tx *sql.Tx) error {
+//		// read, then write, with tx
+//	})
+//	// errors.Is(err, fence.ErrStale): a newer holder was there first
+//
+// Why it holds: the statement that raises the fence locks its row until the
+// transaction ends, so holders of one lock go through one after the other, and
+// everything the function reads was read after the fence was up.
+//
+//	BEGIN
+//	INSERT ... ON CONFLICT DO UPDATE ... WHERE token <= mine   ◀ waits for the row
+//	SELECT ...   what no older holder can change any more
+//	UPDATE ...
+//	COMMIT                                                     ◀ row free, fence and data durable together
+//
+// # Slow work
+//
+// A transaction that stays open over slow work keeps the next holder waiting,
+// also after the lease is lost. Do the work between two transactions, each with
+// its own Do: the first reads, the second writes, and the fence stays up in
+// between.
+//
+// # Failure cases
+//
+//   - Refused: fence.ErrStale. The transaction is rolled back.
+//   - An error at COMMIT: the outcome is unknown, as with any database. Enter
+//     again with the same token and look.
+//   - A deadlock or a serialisation failure, which the driver reports: nothing
+//     was done. Try again while the lease is held. READ COMMITTED, and every
+//     stronger level, is enough.
+//   - A row of the table of fences that is deleted opens the door for every
+//     token. Delete it together with the data, or when no holder from before
+//     can be alive any more, and no earlier.
+//   - A statement that does not go through the guard is not guarded, and what is
+//     read from a replica may be older than the fence: read where it is raised.
+package sqlfence

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fencetest proves a guard: it runs the guard clauses of docs/spec.md
+// against a value behind it and names the clause that a guard violates.
+//
+// There are two doors, as in package drivertest. Run makes a subtest of every
+// case; Check needs no testing.T and returns a Report:
+//
+//	func TestGuard(t *testing.T) {
+//		fencetest.Run(t, &fencetest.Harness{Name: "mine", New: newValue})
+//	}
+//
+// # Pauses
+//
+// What is wrong with most guards shows only if a writer is paused between its
+// check and its write. Waiting for that to happen proves nothing, so the cases
+// make it happen. The harness calls Step before every round trip to the
+// resource, from a wrapped driver, a hook of the client or a transport; a case
+// then stops a writer before its first round trip, before its second and so on,
+// lets another holder do its work there, and lets the writer go on:
+//
+//	old holder  ── round trip ──┃ stopped ┃── round trip ──▶
+//	new holder                     enter, write
+//
+// If the new holder is blocked because the stopped one has the row locked, the
+// old one goes on after Harness.Patience: that order is a legal one too. So time
+// decides which orders are seen, never whether a guard passes in one of them.
+//
+// # Proving the proof
+//
+// Refuses runs a case against a guard that is wrong on purpose and fails if the
+// case lets it pass. Write one for each mistake you fear. Trips counts round
+// trips, so that the cost of a guard can be compared with the bare resource.
+package fencetest

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fencetest
+
+import (
+	"context"
+	"time"
+)
+
+// Harness connects the cases to the guard under test.
+type Harness struct {
+	// Name names the guard in reports.
+	Name string
+
+	// New returns a fresh value behind the guard: empty, never entered, and
+	// guarded by the lock of that name. It is called once per case or more.
+	New func(ctx context.Context, lock string) (*Value, error)
+
+	// Restart makes the resource lose everything that it does not keep as
+	// durably as the value, as a restart of its server does. Values stay
+	// usable. If nil, the case that needs it is skipped.
+	Restart func(ctx context.Context) error
+
+	// Patience is how long a case waits for a call that seems to be blocked by
+	// a stopped one before that one goes on; a quarter of a second by default.
+	// A longer one sees more orders on a slow machine.
+	Patience time.Duration
+
+	// Soon is how long any call may take, 20 s by default.
+	Soon time.Duration
+}
+
+const (
+	defaultPatience = 250 * time.Millisecond
+	defaultSoon     = 20 * time.Second
+)
+
+// Value is one value behind the guard under test. Its functions take the token
+// from the context, as the guard does, and must be safe for concurrent use:
+// several holders call them.
+type Value struct {
+	// Enter raises the fence to the token in ctx and then reads the value.
+	Enter func(ctx context.Context) (string, error)
+	// Write replaces the value if the token in ctx is admitted.
+	Write func(ctx context.Context, value string) error
+	// Read returns the value, whatever the fence: it is how the cases look at
+	// what has become of it.
+	Read func(ctx context.Context) (string, error)
+	// LoseReply is Write with a reply that is lost on the way; Dialer helps. If
+	// nil, the cases call Write and do not look at its answer.
+	LoseReply func(ctx context.Context, value string) error
+}
+
+func (h *Harness) patience() time.Duration {
+	if h.Patience > 0 {
+		return h.Patience
+	}
+	return defaultPatience
+}
+
+func (h *Harness) soon() time.Duration {
+	if h.Soon > 0 {
+		return h.Soon
+	}
+	return defaultSoon
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fencetest_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/fencetest"
+)
+
+// memory is a value with a fence, in one process. Right is the reference guard;
+// the wrong ones change one thing each.
+type memory struct {
+	lock string
+
+	mu    sync.Mutex
+	value string
+	kept  fence.Mark
+}
+
+var errLost = errors.New("the connection broke")
+
+// raise checks and keeps a mark, and then does what was admitted, in one step.
+func (m *memory) raise(ctx context.Context, admitted func()) error {
+	given, err := fence.From(ctx, m.lock)
+	if err != nil {
+		return err
+	}
+	fencetest.Step(ctx)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := fence.Check(m.kept, given); err != nil {
+		return err
+	}
+	m.kept = given
+	admitted()
+	return nil
+}
+
+func (m *memory) Enter(ctx context.Context) (value string, err error) {
+	err = m.raise(ctx, func() { value = m.value })
+	return value, err
+}
+
+func (m *memory) Write(ctx context.Context, value string) error {
+	return m.raise(ctx, func() { m.value = value })
+}
+
+func (m *memory) Read(context.Context) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.value, nil
+}
+
+func (m *memory) LoseReply(ctx context.Context, value string) error {
+	if err := m.Write(ctx, value); err != nil {
+		return err
+	}
+	return errLost
+}
+
+// harness makes values whose functions change may replace.
+func harness(name string, change func(m *memory, v *fencetest.Value)) *fencetest.Harness {
+	return &fencetest.Harness{Name: name,
+		New: func(_ context.Context, lock string) (*fencetest.Value, error) {
+			m := &memory{lock: lock}
+			v := &fencetest.Value{Enter: m.Enter, Write: m.Write, Read: m.Read, LoseReply: m.LoseReply}
+			change(m, v)
+			return v, nil
+		},
+		Restart: func(context.Context) error { return nil },
+	}
+}
+
+func right(*memory, *fencetest.Value) {}
+
+func TestReferenceGuard(t *testing.T) { fencetest.Run(t, harness("memory", right)) }
+
+func TestCheckWithoutATest(t *testing.T) {
+	report, err := fencetest.Check(t.Context(), harness("memory", right))
+	if passed, failed, skipped := report.Counts(); err != nil || passed != len(fencetest.Cases()) || failed != 0 || skipped != 0 {
+		t.Errorf("the right guard: %v, %v", report, err)
+	}
+	h := harness("bare", func(m *memory, v *fencetest.Value) { v.Enter = m.Read })
+	h.Restart = nil
+	report, err = fencetest.Check(t.Context(), h)
+	var f *fencetest.Failure
+	if _, failed, skipped := report.Counts(); !errors.As(err, &f) || failed == 0 || skipped != 1 {
+		t.Errorf("a wrong guard without Restart: %v, %v", report, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if report, err = fencetest.Check(ended, h); !errors.Is(err, context.Canceled) || len(report.Results) != 0 {
+		t.Errorf("a context that has ended: %v, %v", report, err)
+	}
+}
+
+func TestTrips(t *testing.T) {
+	m := &memory{lock: "a"}
+	n, err := fencetest.Trips(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 1}), func(ctx context.Context) error {
+		_, err := m.Enter(ctx)
+		return errors.Join(err, m.Write(ctx, "x"))
+	})
+	if n != 2 || err != nil {
+		t.Errorf("got %d, %v, want one round trip for Enter and one for Write", n, err)
+	}
+}

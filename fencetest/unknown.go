@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fencetest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fencelock/fencelock/fence"
+)
+
+var unknownCases = []spec{
+	{"G7", "lost-reply", nothing, lostReply},
+	{"G7", "lost-reply-then-newer", nothing, lostReplyThenNewer},
+}
+
+// lose writes and loses the answer.
+func (t *scene) lose(v *Value, value string) {
+	if v.LoseReply == nil {
+		t.startWrite(v, t.old, value, 0).wait()
+		return
+	}
+	c := t.start(t.old, "writing "+value+" with a lost reply", 0,
+		func(ctx context.Context) (string, error) { return "", v.LoseReply(ctx, value) }).wait()
+	if c.err == nil || errors.Is(c.err, fence.ErrStale) {
+		t.fatalf("%s: nobody can know what became of it, and it says %v", c.what, c.err)
+	}
+}
+
+// The holder still holds the lock: it looks, and tries again.
+func lostReply(t *scene) {
+	v := t.value()
+	t.enter(v, t.old)
+	t.write(v, t.old, "before")
+	t.lose(v, "after")
+	if got := t.enter(v, t.old); got != "before" && got != "after" {
+		t.fatalf("after a lost reply the value is %q, want what was there before or after", got)
+	}
+	t.write(v, t.old, "after")
+	t.reads(v, "after")
+}
+
+// Between the lost reply and the retry somebody else came in. That the first
+// try was admitted does not help the second.
+func lostReplyThenNewer(t *scene) {
+	v := t.value()
+	t.enter(v, t.old)
+	t.write(v, t.old, "before")
+	t.lose(v, "after")
+	if got := t.enter(v, t.new); got != "before" && got != "after" {
+		t.fatalf("after a lost reply the value is %q, want what was there before or after", got)
+	}
+	t.write(v, t.new, "new")
+	t.refused(t.startWrite(v, t.old, "after", 0).wait(), fence.ErrStale)
+	t.reads(v, "new")
+}

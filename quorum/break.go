@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// Break implements driver.Store. The fence must lie above every token given out and
+// below every later one, on every majority. So the counters are raised first, on a
+// majority, and only then is anything broken: whoever is next in line gets a token
+// above the fence.
+func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, ended("break", err)
+	}
+	target, err := s.find(ctx, name, token)
+	if err != nil {
+		return 0, err
+	}
+	fence, err := s.raise(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	broke, err := every(ctx, s, "break", s.majority(), func(ctx context.Context, n int) (bool, error) {
+		own, ok := target[n]
+		if !ok {
+			return false, nil
+		}
+		_, err := s.nodes[n].Store.Break(ctx, name, own)
+		if errors.Is(err, driver.ErrNotHeld) {
+			return false, nil // gone meanwhile, there
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, did := range broke {
+		if did {
+			return fence, nil
+		}
+	}
+	return 0, notHeld(name, token)
+}
+
+func notHeld(name string, token driver.Token) error {
+	return fmt.Errorf("quorum: %q with token %v: %w", name, token, driver.ErrNotHeld)
+}
+
+// find returns which token each node knows the holder by: whoever a majority shows
+// with that token.
+func (s *Store) find(ctx context.Context, name string, token driver.Token) (map[int]driver.Token, error) {
+	got, err := every(ctx, s, "break", s.majority(), func(ctx context.Context, n int) (driver.Status, error) {
+		return s.nodes[n].Store.Inspect(ctx, name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	lists := map[int][]driver.Holder{}
+	for n, st := range got {
+		lists[n] = st.Holders
+	}
+	own := map[int]driver.Token{}
+	for _, g := range merged(lists) {
+		if g.nodes.Len() < s.majority() || g.holder(s.majority()).Token.Base() != token.Base() {
+			continue
+		}
+		i := 0
+		for _, n := range nodesOf(lists) {
+			if g.nodes.Has(n) {
+				own[n] = g.shown[i].Token
+				i++
+			}
+		}
+	}
+	if len(own) == 0 {
+		return nil, notHeld(name, token)
+	}
+	return own, nil
+}
+
+// raise makes every later token of a name, on a majority, higher than the fence it
+// returns, which is higher than every token so far.
+func (s *Store) raise(ctx context.Context, name string) (driver.Token, error) {
+	id := driver.NewSessionID()
+	floor := driver.Token(driver.TokenStep)
+	for seq := range uint64(10) {
+		told, err := every(ctx, s, "break", s.majority(), func(ctx context.Context, n int) (driver.Token, error) {
+			return s.raiseAt(ctx, n, id, seq+1, name, floor)
+		})
+		if err != nil {
+			return 0, err
+		}
+		top := driver.Token(0)
+		for _, t := range told {
+			top = max(top, t)
+		}
+		// Once raised, nodes tell the floor's own predecessor, or more if others
+		// were granted meanwhile.
+		if fence := floor - driver.TokenStep; fence > 0 && top <= fence {
+			return fence, nil
+		}
+		s.saw(top)
+		floor = s.next() + driver.TokenStep
+	}
+	return 0, fmt.Errorf("quorum: break: others are granted too fast to fence them: %w", driver.ErrUnavailable)
+}
+
+// probeTTL is how long the session lives that a raise needs.
+const probeTTL = 5 * time.Second
+
+// raiseAt raises the counter of a name on a node by an attempt that need not be
+// granted, and returns the highest token before.
+func (s *Store) raiseAt(ctx context.Context, n int, id driver.SessionID, seq uint64, name string, floor driver.Token) (driver.Token, error) {
+	ttl := max(probeTTL, s.caps.MinTTL)
+	if s.caps.MaxTTL > 0 {
+		ttl = min(ttl, s.caps.MaxTTL)
+	}
+	drv, _, err := s.nodes[n].Store.Open(ctx, driver.OpenRequest{Shard: s.Shard(name), ID: id, TTL: ttl})
+	if err != nil {
+		return 0, err
+	}
+	defer drv.Close(ctx)
+	c := driver.Claim{Seq: seq, Name: name, Floor: floor,
+		Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "quorum", Reason: "break"}}}
+	out, err := drv.Attempt(ctx, &c)
+	if out.State == driver.Granted {
+		out.Token -= driver.TokenStep // free there: it got the next one
+	}
+	return out.Token, err
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/quorum/internal/vote"
+)
+
+// health is what this process knows of the nodes, whatever the session: which
+// answer, and how their clocks stand to each other.
+type health struct {
+	s *Store
+
+	mu    sync.Mutex
+	node  []condition
+	apart bool // the clocks are, and it was told
+}
+
+// condition is the health of one node.
+type condition struct {
+	away   bool
+	told   bool          // its clock is known
+	offset time.Duration // its clock minus ours
+	skew   time.Duration // its clock minus the median
+	far    bool          // too far to count
+}
+
+func newHealth(s *Store) *health {
+	return &health{s: s, node: make([]condition, len(s.nodes))}
+}
+
+// answered notes how a call to a node ended. Only silence counts against it: an
+// error is an answer.
+func (h *health) answered(n int, err error) {
+	silent := errors.Is(err, driver.ErrUnknown) || errors.Is(err, driver.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+	h.mu.Lock()
+	c := &h.node[n]
+	changed := c.away != silent
+	c.away = silent
+	h.mu.Unlock()
+	switch {
+	case changed && silent:
+		h.s.opts.Alarm(Alarm{Kind: NodeAway, Node: h.s.nodes[n].Name, Err: err})
+	case changed:
+		h.s.opts.Alarm(Alarm{Kind: NodeBack, Node: h.s.nodes[n].Name})
+	}
+}
+
+// worth returns the nodes that a round should ask: those that answer, if they are
+// enough, otherwise all.
+func (h *health) worth(need int) (nodes vote.Set) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, c := range h.node {
+		if !c.away {
+			nodes = nodes.With(i)
+		}
+	}
+	if nodes.Len() >= need {
+		return nodes
+	}
+	return 1<<len(h.node) - 1
+}
+
+// counts says whether a node's clock lets its votes count.
+func (h *health) counts(n int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.node[n].far
+}
+
+// clock notes what a node's clock showed for a call that was sent and came back at
+// those times. The node may have looked at any moment between, so the middle is
+// wrong by half of the round trip at most.
+func (h *health) clock(n int, shown, sent, back time.Time) {
+	if shown.IsZero() {
+		return
+	}
+	offset := shown.Sub(sent) - back.Sub(sent)/2
+	var alarms []Alarm
+	h.mu.Lock()
+	h.node[n].told, h.node[n].offset = true, offset
+	var known []int
+	var offsets []time.Duration
+	for i, c := range h.node {
+		if c.told {
+			known, offsets = append(known, i), append(offsets, c.offset)
+		}
+	}
+	skews, spread := vote.Skews(offsets)
+	quarantine := h.s.caps.MaxTTL
+	for k, i := range known {
+		c := &h.node[i]
+		c.skew = skews[k]
+		// With fewer than three clocks nobody can say whose is wrong.
+		far := len(known) > 2 && quarantine > 0 && !vote.Counts(skews[k], quarantine)
+		if far != c.far {
+			kind := NodeCounted
+			if far {
+				kind = NodeNotCounted
+			}
+			alarms = append(alarms, Alarm{Kind: kind, Node: h.s.nodes[i].Name, Skew: skews[k]})
+		}
+		c.far = far
+	}
+	apart := quarantine > 0 && vote.Alarming(spread, quarantine)
+	if apart && !h.apart {
+		alarms = append(alarms, Alarm{Kind: ClocksApart, Node: h.s.nodes[n].Name, Skew: spread})
+	}
+	h.apart = apart
+	h.mu.Unlock()
+	for _, a := range alarms {
+		h.s.opts.Alarm(a)
+	}
+}
+
+// NodeHealth is what a process knows of one node.
+type NodeHealth struct {
+	Name string
+	// Away is set if it did not answer in time when it was asked last.
+	Away bool
+	// Skew is how far its clock is from the median of the nodes, and Counted is
+	// not set if that is too far for its votes to count.
+	Skew    time.Duration
+	Counted bool
+}
+
+// Health returns what this process knows of the nodes. It does no I/O.
+func (s *Store) Health() []NodeHealth {
+	s.health.mu.Lock()
+	defer s.health.mu.Unlock()
+	all := make([]NodeHealth, len(s.nodes))
+	for i, c := range s.health.node {
+		all[i] = NodeHealth{Name: s.nodes[i].Name, Away: c.away, Skew: c.skew, Counted: !c.far}
+	}
+	return all
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/quorum/internal/vote"
+)
+
+// every makes a call on all nodes at once, on contexts of their own, and returns
+// the answers by node: those of a majority, and of the others that come as long
+// again after them.
+func every[T any](ctx context.Context, s *Store, op string, least int, f func(ctx context.Context, n int) (T, error)) (map[int]T, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, ended(op, err)
+	}
+	type result struct {
+		answer
+		value T
+	}
+	sent := time.Now()
+	results := make(chan result, len(s.nodes))
+	for n := range s.nodes {
+		s.behind.run(func() {
+			bound, cancel := s.bound()
+			defer cancel()
+			v, err := f(bound, n)
+			s.health.answered(n, err)
+			results <- result{answer{n, err}, v}
+		})
+	}
+	got := map[int]T{}
+	var failed errs
+	var patience <-chan time.Time
+	for left := len(s.nodes); left > 0; {
+		select {
+		case r := <-results:
+			left--
+			if failed.add(s.nodes[r.n].Name, r.err); r.err == nil {
+				got[r.n] = r.value
+			}
+		case <-patience:
+			left = 0
+		case <-ctx.Done():
+			return nil, cut(op, ctx.Err())
+		}
+		if len(got) >= least && patience == nil {
+			patience = time.After(spent(sent, openPatience))
+		}
+	}
+	if len(got) < least {
+		return got, failed.say(op)
+	}
+	return got, nil
+}
+
+// Inspect implements driver.Store. It shows what a majority of the nodes shows.
+func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
+	st, _, err := s.inspect(ctx, name)
+	return st, err
+}
+
+// inspect also returns which nodes have anything of the name.
+func (s *Store) inspect(ctx context.Context, name string) (driver.Status, vote.Set, error) {
+	got, err := every(ctx, s, "inspect", s.majority(), func(ctx context.Context, n int) (driver.Status, error) {
+		return s.nodes[n].Store.Inspect(ctx, name)
+	})
+	if err != nil {
+		return driver.Status{}, 0, err
+	}
+	st := driver.Status{Name: name}
+	lists := map[int][]driver.Holder{}
+	var limits []int64
+	var graces []time.Duration
+	var some vote.Set
+	for n, one := range got {
+		lists[n] = one.Holders
+		limits = append(limits, one.Limit)
+		if one.Grace > 0 {
+			graces = append(graces, one.Grace)
+		}
+		if len(one.Holders) > 0 || one.Waiting > 0 {
+			some = some.With(n)
+		}
+	}
+	for _, g := range merged(lists) {
+		if g.nodes.Len() >= s.majority() {
+			st.Holders = append(st.Holders, g.holder(s.majority()))
+		}
+	}
+	st.Waiters = s.waiters(got)
+	st.Waiting = len(st.Waiters)
+	st.Limit = common(limits, func(l int64) int64 { return l })
+	if spare := len(s.nodes) - s.majority(); len(graces) > spare {
+		slices.Sort(graces)
+		st.Grace = graces[len(graces)-spare-1] // when a majority rests no more
+	}
+	return st, some, nil
+}
+
+// waiters are the claims that wait on a majority, in the order of the first node
+// that shows all of them.
+func (s *Store) waiters(got map[int]driver.Status) (all []driver.Waiter) {
+	count := map[claimKey]int{}
+	longest := -1
+	for n, st := range got {
+		for _, w := range st.Waiters {
+			count[keyOf(w.Claim, false)]++
+		}
+		if longest < 0 || len(st.Waiters) > len(got[longest].Waiters) || len(st.Waiters) == len(got[longest].Waiters) && n < longest {
+			longest = n
+		}
+	}
+	for _, w := range got[longest].Waiters {
+		if count[keyOf(w.Claim, false)] >= s.majority() {
+			w.Claim.Seq = coreSeq(w.Claim.Seq)
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// List implements driver.Store. A lock that is held is on a majority, so it is on
+// one of as many nodes as are left without the largest minority; it is shown with
+// the first of those nodes that has it. The cursor is the node and its own cursor.
+func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Page{}, ended("list", err)
+	}
+	if q.Cursor == "" {
+		s.quiet(ctx)
+	}
+	at, cursor, _ := strings.Cut(q.Cursor, " ")
+	first, _ := strconv.Atoi(at)
+	var failed errs
+	for n := first; n < len(s.nodes); n++ {
+		part, err := s.list1(ctx, n, driver.ListQuery{Prefix: q.Prefix, Cursor: cursor, Max: q.Max})
+		cursor = ""
+		if err != nil {
+			if ctx.Err() != nil {
+				return driver.Page{}, cut("list", ctx.Err())
+			}
+			if failed.add(s.nodes[n].Name, err); len(failed.list) >= s.majority() || n != first || q.Cursor != "" {
+				return driver.Page{}, failed.say("list")
+			}
+			first = n + 1 // it is away: begin with the next
+			continue
+		}
+		page, err := s.shown(ctx, n, part.Locks)
+		if err != nil {
+			return driver.Page{}, err
+		}
+		switch {
+		case part.Next != "":
+			page.Next = strconv.Itoa(n) + " " + part.Next
+		case n < len(s.nodes)-1:
+			page.Next = strconv.Itoa(n+1) + " "
+		}
+		return page, nil
+	}
+	return driver.Page{}, failed.say("list")
+}
+
+// quiet waits a little for attempts of this process that have won and are still on
+// their way to some nodes: a node that they reach only after it was listed would
+// hide them.
+func (s *Store) quiet(ctx context.Context) {
+	wait, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	for {
+		changed := s.underWay()
+		if changed == nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-wait.Done():
+			return
+		}
+	}
+}
+
+// underWay returns a channel that is closed when something changes about a claim
+// that is still on its way, nil if there is none.
+func (s *Store) underWay() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.bodies {
+		b.mu.Lock()
+		for _, w := range b.wishes {
+			for n := range w.slots {
+				if w.won && w.slots[n].busy {
+					defer b.mu.Unlock()
+					return w.change()
+				}
+			}
+		}
+		b.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *Store) list1(ctx context.Context, n int, q driver.ListQuery) (driver.Page, error) {
+	bound, cancel := context.WithTimeout(ctx, s.opts.NodeTimeout)
+	defer cancel()
+	page, err := s.nodes[n].Store.List(bound, q)
+	s.health.answered(n, err)
+	return page, err
+}
+
+// shown are the locks of a node's page that are held or waited for on a majority,
+// and on no node before this one.
+func (s *Store) shown(ctx context.Context, n int, locks []driver.Status) (page driver.Page, err error) {
+	for _, one := range locks {
+		if strings.HasPrefix(one.Name, reserved) {
+			continue
+		}
+		st, some, err := s.inspect(ctx, one.Name)
+		if err != nil {
+			return driver.Page{}, err
+		}
+		if before := some & (1<<n - 1); before == 0 && (len(st.Holders) > 0 || st.Waiting > 0) {
+			page.Locks = append(page.Locks, st)
+		}
+	}
+	return page, nil
+}
+
+// SetLimit implements driver.Store. A claim with a limit needs every node, and so
+// does its limit.
+func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
+	if limit < 0 {
+		return fmt.Errorf("quorum: limit %d is below 0: %w", limit, driver.ErrRefused)
+	}
+	if err := allowed(name); err != nil {
+		return err
+	}
+	_, err := every(ctx, s, "set limit", len(s.nodes), func(ctx context.Context, n int) (struct{}, error) {
+		return struct{}{}, s.nodes[n].Store.SetLimit(ctx, name, limit)
+	})
+	return err
+}

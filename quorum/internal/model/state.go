@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import "github.com/fencelock/fencelock/quorum/internal/vote"
+
+const (
+	maxNodes    = 4
+	maxAttempts = 2
+	nobody      = -1
+)
+
+// Rules are the rules of the protocol by number.
+type Rules [11]bool
+
+// All returns all rules but those given, by number.
+func All(but ...int) (r Rules) {
+	for i := 1; i < len(r); i++ {
+		r[i] = true
+	}
+	for _, i := range but {
+		r[i] = false
+	}
+	return r
+}
+
+// Scene is a small world and what may happen in it.
+type Scene struct {
+	Name  string
+	Nodes int
+	// Lists are the nodes each acquisition knows; nil is all of them.
+	Lists [][]int
+	// Counters are how far the counters of the nodes may differ at the start.
+	Counters int8
+	// Vanish lets a record vanish at any moment.
+	Vanish bool
+	// Dup lets one attempt be executed a second time on one node.
+	Dup bool
+	// Losses is how many times a node may forget everything.
+	Losses int8
+	// Release lets holders release, and checks what is left behind.
+	Release bool
+	// Renew lets the first acquisition join a node and renew.
+	Renew bool
+	// Bound binds what is sent to a session: what arrives after the session ended on
+	// a node is refused there (R10). Tokens need no such thing.
+	Bound bool
+	// Timed checks exclusion; nothing may vanish by itself then.
+	Timed bool
+	// Rules that this scene shows to be needed.
+	Shows []int
+}
+
+// Phases of an attempt.
+const (
+	idle int8 = iota
+	asking
+	lifting
+	granted
+	over
+)
+
+// Messages to a node: not sent, under way, answered.
+const (
+	unsent int8 = iota
+	flying
+	answered
+	dropped // nobody will look at it again; it may still arrive
+)
+
+// node is what a node keeps for the one lock.
+type node struct {
+	owner int8 // who has it
+	token int8 // with which token
+	ctr   int8 // the highest token given out
+	cfg   int8 // the list it was marked with, 0 none
+	// rest are the attempts that began before it forgot: it grants nothing new
+	// until all of them are over.
+	rest uint8
+}
+
+// attempt is one acquisition, with an id of its own.
+type attempt struct {
+	phase  int8
+	token  int8
+	floor  int8
+	before uint8 // who had been granted when it began
+	// counts are the nodes that count for it.
+	counts uint8
+	vote   [maxNodes]int8 // the token a node answered with, 0 none, -1 no
+	ask    [maxNodes]int8
+	dup    uint8 // nodes on one of which the attempt may be executed again
+	lift   [maxNodes]int8
+	free   [maxNodes]int8 // the release
+	// The first acquisition may join one node and renew once.
+	joined  int8  // node + 1
+	above   int8  // what the joined node granted with
+	raised  uint8 // nodes that were raised above it
+	renew   int8
+	rbefore uint8
+	kept    uint8
+	session uint8 // nodes whose session lives
+	stale   uint8 // nodes where the first session has ended
+}
+
+type state struct {
+	node   [maxNodes]node
+	att    [maxAttempts]attempt
+	losses int8
+}
+
+func (m *search) majority(i int) int { return vote.Majority(m.listLen(i)) }
+
+func (m *search) listLen(i int) int {
+	if m.Lists == nil {
+		return m.Nodes
+	}
+	return len(m.Lists[i])
+}
+
+// knows says whether a node is in an acquisition's list.
+func (m *search) knows(i, n int) bool {
+	if m.Lists == nil {
+		return true
+	}
+	for _, k := range m.Lists[i] {
+		if k == n {
+			return true
+		}
+	}
+	return false
+}
+
+func has(set uint8, i int) bool { return set&(1<<i) != 0 }
+
+func count(set uint8) int { return vote.Set(set).Len() }
+
+// starts returns the initial states: counters in falling order, because nodes are
+// alike.
+func (m *search) starts() (all []state) {
+	var s state
+	for n := range maxNodes {
+		s.node[n].owner = nobody
+	}
+	for i := range maxAttempts {
+		s.att[i].session = 1<<m.Nodes - 1
+		if m.Lists != nil && m.Rules[7] {
+			for _, n := range m.Lists[0] { // those of the first list are at work
+				s.node[n].cfg = 1
+			}
+		}
+	}
+	var rec func(n int, most int8)
+	rec = func(n int, most int8) {
+		if n == m.Nodes {
+			all = append(all, s)
+			return
+		}
+		for c := int8(0); c <= most; c++ {
+			s.node[n].ctr = c
+			rec(n+1, c)
+		}
+	}
+	rec(0, m.Counters)
+	return all
+}

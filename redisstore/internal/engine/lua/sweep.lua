@@ -1,0 +1,34 @@
+-- Removes what processes that died have left behind, a slice of the bucket at a time:
+-- the cursor is in the bucket, so that all processes sweep as one.
+-- sweep returns 1 if a quarter of what it saw had to go: then more of it will.
+local function sweep(count)
+  local at = redis.call('HGET', H, 'g') or '0'
+  local part = redis.call('HSCAN', H, at, 'COUNT', count)
+  local gone, seen = 0, #part[2] / 2
+  local function drop(field) gone = gone + redis.call('HDEL', H, field) end
+  for i = 1, #part[2], 2 do
+    local field = part[2][i]
+    local kind, rest = string.byte(field), string.sub(field, 2)
+    if kind == 115 then -- s: a session
+      if not session(rest) then drop(field) end
+    elseif kind == 107 then -- k: broken claims of a session
+      if not session(rest) then drop(field) end
+    elseif kind == 98 then -- b: a claim that must not be granted
+      if not session(string.sub(rest, 1, 16)) then drop(field) end
+    elseif kind == 108 then -- l: settling drops what fell, and grants to whoever waits
+      settle(rest)
+      gone = gone + 1 - redis.call('HEXISTS', H, field)
+    elseif kind == 119 then -- w: a claim in line, of which the last bytes are the place
+      local name, place = string.sub(rest, 1, -8), struct.unpack('>I6', rest, #rest - 5)
+      local e = waiter(name, place)
+      if e and not stands(e) then
+        dequeue(name, place, id_of(e))
+        gone = gone + 1
+      end
+    elseif kind == 114 and grace() == 0 then -- r: of a lock that was freed in a grace
+      if redis.call('HEXISTS', H, 'l' .. rest) == 0 then drop(field) end
+    end
+  end
+  if part[1] == '0' then redis.call('HDEL', H, 'g') else redis.call('HSET', H, 'g', part[1]) end
+  return gone * 4 > seen and 1 or 0
+end

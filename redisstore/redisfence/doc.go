@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redisfence guards data in Redis or Valkey by the token of a lock. The
+// fence is a hash in the slot of the data, and a Lua script checks it, raises it
+// and does the work, in one step of the server:
+//
+//	{orders:42}:fence   token 768, holder ann@host:7
+//	orders:42           what it guards
+//
+//	EVALSHA guard  ─▶  token < 768?  yes: refused, nothing done
+//	                                 no:  fence = token, then your script
+//
+// Entering and writing are then one round trip each, as reading and writing are
+// without a guard:
+//
+//	var get = redisfence.NewScript(`return redis.call('GET', KEYS[1])`)
+//	var set = redisfence.NewScript(`return redis.call('SET', KEYS[1], ARGV[1])`)
+//
+//	guard, err := redisfence.New(client, "orders:42", "orders/42")
+//	old, err := guard.Run(ctx, get, []string{"orders:42"})      // raises the fence, then reads
+//	_, err = guard.Run(ctx, set, []string{"orders:42"}, "new")  // errors.Is(err, fence.ErrStale): too late
+//
+// The lock may live elsewhere: the guard needs its token only.
+//
+// # Failure cases
+//
+//   - Refused: fence.ErrStale. Your script was not run.
+//   - A lost reply: the outcome is unknown. go-redis sends a script again after
+//     a lost reply, up to MaxRetries times, so a script may run twice with the
+//     same token: let it set values, not add to them.
+//   - A script that fails half-way leaves what it did, as always in Redis.
+//   - A failover that loses writes loses those of the fence and of the data
+//     together, because they are in one slot: what an admitted holder was told
+//     is done may be gone, but the fence is never older than the data.
+//   - The fence stays when the data is deleted. Delete both in one script, and
+//     only if no holder from before can be alive; otherwise leave it.
+package redisfence

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisfence_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/fencetest"
+	"github.com/fencelock/fencelock/redisstore/internal/redistest"
+	"github.com/fencelock/fencelock/redisstore/redisfence"
+)
+
+var (
+	get = redisfence.NewScript(`return redis.call('GET', KEYS[1])`)
+	set = redisfence.NewScript(`return redis.call('SET', KEYS[1], ARGV[1])`)
+)
+
+// steps makes every command a step of fencetest.
+type steps struct{}
+
+func (steps) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (steps) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		fencetest.Step(ctx)
+		return next(ctx, cmd)
+	}
+}
+
+func (steps) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// text is a reply as the cases want it: nothing is empty.
+func text(reply any, err error) (string, error) {
+	if s, ok := reply.(string); ok {
+		return s, err
+	}
+	return "", err
+}
+
+// value is a key behind a guard, with the name of its lock.
+func value(client redis.UniversalClient, addr, lock string) (*fencetest.Value, error) {
+	g, err := redisfence.New(client, lock, lock)
+	if err != nil {
+		return nil, err
+	}
+	keys := []string{lock}
+	return &fencetest.Value{
+		Enter: func(ctx context.Context) (string, error) { return text(g.Run(ctx, get, keys)) },
+		Write: func(ctx context.Context, v string) error { _, err := g.Run(ctx, set, keys, v); return err },
+		Read: func(ctx context.Context) (string, error) {
+			v, err := client.Get(ctx, lock).Result()
+			if errors.Is(err, redis.Nil) {
+				return "", nil
+			}
+			return v, err
+		},
+		LoseReply: func(ctx context.Context, v string) error {
+			var d fencetest.Dialer
+			lossy := redis.NewClient(&redis.Options{Addr: addr, Dialer: d.DialContext, MaxRetries: -1, PoolSize: 1})
+			defer lossy.Close()
+			if err := lossy.Ping(ctx).Err(); err != nil {
+				return err
+			}
+			g, err := redisfence.New(lossy, lock, lock)
+			if err != nil {
+				return err
+			}
+			d.LoseNextReply()
+			_, err = g.Run(ctx, set, keys, v)
+			return err
+		},
+	}, nil
+}
+
+func connect(t *testing.T, addr string) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	client.AddHook(steps{})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestGuard(t *testing.T) {
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	client := connect(t, server.Addr)
+	fencetest.Run(t, &fencetest.Harness{Name: "Redis",
+		New: func(_ context.Context, lock string) (*fencetest.Value, error) {
+			return value(client, server.Addr, lock)
+		},
+		Restart: func(context.Context) error {
+			server.Restart()
+			return nil
+		},
+	})
+	bare := func(ctx context.Context) error {
+		_, err := client.Get(ctx, "bare").Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+		return client.Set(ctx, "bare", "x", 0).Err()
+	}
+	v, err := value(client, server.Addr, "counted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guarded := func(ctx context.Context) error {
+		_, err := v.Enter(ctx)
+		return errors.Join(err, v.Write(ctx, "x"))
+	}
+	ctx := fence.With(t.Context(), fence.Mark{Lock: "counted", Token: 512})
+	if err := guarded(ctx); err != nil { // the server knows the scripts now
+		t.Fatal(err)
+	}
+	with, err := fencetest.Trips(ctx, guarded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := fencetest.Trips(ctx, bare)
+	if err != nil || without != 2 {
+		t.Fatalf("a bare read and write: %d round trips, %v", without, err)
+	}
+	t.Logf("fencetest: Redis adds %d round trips", with-without)
+	if with > without {
+		t.Errorf("%d round trips with a guard, %d without", with, without)
+	}
+}
+
+func TestClusterGuard(t *testing.T) {
+	cluster := redistest.Redis.StartCluster(t, redistest.Never)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	defer client.Close()
+	client.AddHook(steps{})
+	fencetest.Run(t, &fencetest.Harness{Name: "Redis Cluster",
+		New: func(_ context.Context, lock string) (*fencetest.Value, error) {
+			v, err := value(client, "", lock)
+			if v != nil {
+				v.LoseReply = nil
+			}
+			return v, err
+		}})
+}
+
+// wrongGuards are what people write, on a client and a key with the name of the
+// lock.
+var wrongGuards = []struct {
+	name, caught string
+	change       func(client *redis.Client, lock string, v *fencetest.Value)
+}{
+	{"no guard at all", "G2/delayed-writer", func(client *redis.Client, lock string, v *fencetest.Value) {
+		v.Enter = v.Read
+		v.Write = func(ctx context.Context, value string) error { return client.Set(ctx, lock, value, 0).Err() }
+	}},
+	{"check, then write", "G4/write-in-steps", func(client *redis.Client, lock string, v *fencetest.Value) {
+		enter := v.Enter
+		v.Write = func(ctx context.Context, value string) error {
+			if _, err := enter(ctx); err != nil {
+				return err
+			}
+			return client.Set(ctx, lock, value, 0).Err()
+		}
+	}},
+	{"read before the fence", "G3/entry-in-steps", func(_ *redis.Client, _ string, v *fencetest.Value) {
+		enter, read := v.Enter, v.Read
+		v.Enter = func(ctx context.Context) (string, error) {
+			value, err := read(ctx)
+			if err != nil {
+				return "", err
+			}
+			_, err = enter(ctx)
+			return value, err
+		}
+	}},
+	{"tokens as Lua numbers", "G6/numbers", luaNumbers},
+}
+
+func luaNumbers(client *redis.Client, lock string, v *fencetest.Value) {
+	script := redis.NewScript(`if tonumber(redis.call('GET', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
+		redis.call('SET', KEYS[2], ARGV[1])
+		if ARGV[2] ~= '' then redis.call('SET', KEYS[1], ARGV[2]) end
+		return 1`)
+	v.Write = func(ctx context.Context, value string) error {
+		m, err := fence.From(ctx, lock)
+		if err != nil {
+			return err
+		}
+		ok, err := script.Run(ctx, client, []string{lock, "{" + lock + "}:number"}, m.Token.String(), value).Bool()
+		if err == nil && !ok {
+			return &fence.StaleError{Given: m}
+		}
+		return err
+	}
+	v.Enter = func(ctx context.Context) (string, error) {
+		if err := v.Write(ctx, ""); err != nil {
+			return "", err
+		}
+		return v.Read(ctx)
+	}
+}
+
+func TestWrongGuardsAreRefused(t *testing.T) {
+	server := redistest.Start(t)
+	client := connect(t, server.Addr)
+	for _, w := range wrongGuards {
+		t.Run(w.name, func(t *testing.T) {
+			fencetest.Refuses(t, &fencetest.Harness{Name: w.name + " on Redis", Patience: 10 * time.Second,
+				New: func(_ context.Context, lock string) (*fencetest.Value, error) {
+					v, err := value(client, server.Addr, lock)
+					if err == nil {
+						w.change(client, lock, v)
+					}
+					return v, err
+				}}, w.caught)
+		})
+	}
+}
+
+func TestRefusalNamesTheHolder(t *testing.T) {
+	client := connect(t, redistest.Start(t).Addr)
+	g, err := redisfence.New(client, "{orders}:42", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := fence.Mark{Lock: "a", Token: 768, Holder: "ann@host:1"}
+	if err := g.Raise(fence.With(t.Context(), newer)); err != nil {
+		t.Fatal(err)
+	}
+	var stale *fence.StaleError
+	if err := g.Raise(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})); !errors.As(err, &stale) || stale.Newer != newer {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestScriptsSeeTheirOwnArguments, and what they return comes back.
+func TestScriptsSeeTheirOwnArguments(t *testing.T) {
+	client := connect(t, redistest.Start(t).Addr)
+	g, err := redisfence.New(client, "{o}1", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
+	got, err := text(g.Run(ctx, redisfence.NewScript(`return table.concat(KEYS, ',') .. ' ' .. table.concat(ARGV, ',')`), []string{"{o}1", "{o}2"}, "x", 7))
+	if want := "{o}1,{o}2 x,7"; got != want || err != nil {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	if reply, err := g.Run(ctx, redisfence.NewScript("return 0"), nil); reply != int64(0) || err != nil {
+		t.Errorf("a script that returns zero: %v, %v", reply, err)
+	}
+	if reply, err := g.Run(ctx, redisfence.NewScript("local x = 1"), nil); reply != nil || err != nil {
+		t.Errorf("a script that returns nothing: %v, %v", reply, err)
+	}
+	if _, err := g.Run(ctx, redisfence.NewScript("return redis.call('INCR', 'x', 'y')"), nil); err == nil || errors.Is(err, fence.ErrStale) {
+		t.Errorf("a script that fails: got %v", err)
+	}
+}
+
+func TestKeysStayInOneSlot(t *testing.T) {
+	client := redis.NewClient(&redis.Options{MaxRetries: -1, Dialer: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no server is asked")
+	}})
+	defer client.Close()
+	for _, key := range []string{"", "a{b", "a}b", "{}a", "}{"} {
+		if _, err := redisfence.New(client, key, "a"); err == nil {
+			t.Errorf("a guard for %q: no error", key)
+		}
+	}
+	g, err := redisfence.New(client, "orders:42", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 1})
+	for key, same := range map[string]bool{"orders:42": true, "{orders:42}:lines": true, "orders:43": false, "{orders}:42": false} {
+		_, err := g.Run(ctx, get, []string{key})
+		if refused := strings.Contains(err.Error(), "hash tag"); refused == same {
+			t.Errorf("%s: got %v", key, err)
+		}
+	}
+	if _, err := redisfence.New(nil, "a", "a"); err == nil {
+		t.Error("no client: no error")
+	}
+	if _, err := redisfence.New(client, "a", ""); err == nil {
+		t.Error("no lock: no error")
+	}
+}
