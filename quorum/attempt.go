@@ -48,10 +48,10 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 func (w *wish) set(c *driver.Claim) {
 	w.claim = *c
 	need := vote.Needed(len(w.slots), c.Terms.Limit > 0)
-	if w.won && need != w.need {
-		w.count(false, 0)
-	}
+	won, nodes := w.won, w.counted
+	w.count(false, 0)
 	w.need = need
+	w.count(won, nodes)
 }
 
 // begin begins a round that asks every node that is worth asking. Wants mu.
