@@ -104,9 +104,15 @@ func (r *rig) done() {
 	r.open = nil
 }
 
+// station is a place to run one case after the other.
+type station interface {
+	harness() *drivertest.Harness
+	done()
+}
+
 // conform runs each case on whichever server is free. The last in the list take
 // longest, so it begins with them.
-func conform(t *testing.T, cases []drivertest.Case, rigs []*rig) {
+func conform[S station](t *testing.T, cases []drivertest.Case, rigs []S) {
 	results := make([]chan drivertest.Result, len(cases))
 	for i := range results {
 		results[i] = make(chan drivertest.Result, 1)
