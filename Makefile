@@ -4,7 +4,7 @@ PACKAGES  = $(MODULES:%=%/...)
 SEEDS    ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint sim zoo million figures rehearse ci
+.PHONY: help test race lint sim zoo million model figures-quorum figures rehearse ci
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,13 @@ zoo: ## locks broken on purpose; each must be caught by name
 
 million: ## a million leases in one process
 	go test -run TestMillionLeases -count=1 -v . -leases=1000000
+
+model: ## search the model of the quorum, with and without each of its rules
+	go run ./quorum/internal/modelcheck
+
+figures-quorum: ## measure the quorum: a million schedules, five servers
+	go run ./quorum/internal/modelcheck -walks 1000000
+	go test ./redisstore -count=1 -run 'TestQuorumRoundTrips|TestQuorumFigures' -quorum.figures -v | grep -E '^(figure|quorum:|---|ok|FAIL)'
 
 figures: ## measure what the documents claim
 	go run ./internal/figures

@@ -16,7 +16,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/redisstore"
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 )
 
 var quorumFigures = flag.Bool("quorum.figures", false, "measure the figures of the quorum (make figures-quorum)")
@@ -116,11 +116,18 @@ func rate(t *testing.T, workers int, each time.Duration, step func(worker int) e
 // client library.
 func againstBare(t *testing.T) {
 	const workers, repetitions = 16, 5
-	q, c := figuresRig(t)
-	var clients []*redis.Client
+	q := newQuorumRig(t, redisstore.Options{})
+	var clients []rueidis.Client
 	for _, r := range q.nodes {
-		clients = append(clients, redis.NewClient(&redis.Options{Addr: r.server.Addr, ContextTimeoutEnabled: true}))
+		r.lib = libraries[1]
+		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{r.server.Addr}, DisableCache: true, ForceSingleClient: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		clients = append(clients, c)
 	}
+	c := q.process(t, &fencelock.Options{TTL: time.Minute})
 	ours := func(i int) error {
 		l, err := c.Mutex(fmt.Sprint("bench/", i)).Lock(context.Background())
 		if err != nil {
@@ -130,12 +137,12 @@ func againstBare(t *testing.T) {
 	}
 	bare := func(i int) error {
 		key := fmt.Sprint("bare/", i)
-		if err := onThree(clients, func(c *redis.Client) error {
-			return c.SetArgs(context.Background(), key, "value", redis.SetArgs{Mode: "NX", TTL: time.Minute}).Err()
+		if err := onThree(clients, func(c rueidis.Client) rueidis.Completed {
+			return c.B().Set().Key(key).Value("value").Nx().Px(time.Minute).Build()
 		}); err != nil {
 			return err
 		}
-		return onThree(clients, func(c *redis.Client) error { return c.Del(context.Background(), key).Err() })
+		return onThree(clients, func(c rueidis.Client) rueidis.Completed { return c.B().Del().Key(key).Build() })
 	}
 	var ratios, a, b []float64
 	for i := range repetitions + 1 {
@@ -152,14 +159,14 @@ func againstBare(t *testing.T) {
 	fmt.Printf("figure quorum-uncontended-vs-bare-16 %.2f >=0.9\n", ratios[mid])
 }
 
-// onThree does a call on all servers and returns when three have answered.
-func onThree(clients []*redis.Client, call func(*redis.Client) error) error {
+// onThree sends a command to all servers and returns when three have answered.
+func onThree(clients []rueidis.Client, command func(rueidis.Client) rueidis.Completed) error {
 	answers := make(chan error, len(clients))
 	for _, c := range clients {
-		go func() { answers <- call(c) }()
+		go func() { answers <- c.Do(context.Background(), command(c)).Error() }()
 	}
 	for range 3 {
-		if err := <-answers; err != nil && err != redis.Nil {
+		if err := <-answers; err != nil && !rueidis.IsRedisNil(err) {
 			return err
 		}
 	}
