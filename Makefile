@@ -29,6 +29,13 @@ zoo: ## locks broken on purpose; each must be caught by name
 million: ## a million leases in one process
 	go test -run TestMillionLeases -count=1 -v . -leases=1000000
 
+model: ## search the model of the quorum, with and without each of its rules
+	go run ./quorum/internal/modelcheck
+
+figures-quorum: ## measure the quorum: a million schedules, five servers
+	go run ./quorum/internal/modelcheck -walks 1000000
+	go test ./redisstore -count=1 -run 'TestQuorumRoundTrips|TestQuorumFigures' -quorum.figures -v | grep -E '^(figure|quorum:|---|ok|FAIL)'
+
 figures: ## measure what the documents claim
 	go run ./internal/figures
 
