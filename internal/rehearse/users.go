@@ -35,9 +35,10 @@ func users(mods []*module) []user {
 
 // clients are the modules that a store may link into a program.
 var clients = map[string][]string{
-	"etcdfence":  etcdClient,
-	"etcdstore":  etcdClient,
-	"redisstore": {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
+	"etcdfence":     etcdClient,
+	"etcdstore":     etcdClient,
+	"memcachestore": {"github.com/bradfitz/gomemcache"},
+	"redisstore":    {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
 }
 
 // etcdClient is what the client of etcd links.
