@@ -36,6 +36,7 @@ type monitor struct {
 	sent map[string]bool
 	lua  map[string]bool
 	end  chan string
+	news chan struct{} // there is something new
 }
 
 // line is such as: 1700000000.123456 [0 127.0.0.1:5000] "SET" "key" ...
@@ -48,7 +49,7 @@ func startMonitor(t *testing.T, addr string) *monitor {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	m := &monitor{conn: conn, sent: map[string]bool{}, lua: map[string]bool{}, end: make(chan string, 1)}
+	m := &monitor{conn: conn, sent: map[string]bool{}, lua: map[string]bool{}, end: make(chan string, 1), news: make(chan struct{}, 1)}
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 1<<20) // a script comes with its text
 	fmt.Fprint(conn, "MONITOR\r\n")
@@ -80,6 +81,32 @@ func (m *monitor) note(text string) {
 	} else {
 		m.sent[name] = true
 	}
+	select {
+	case m.news <- struct{}{}:
+	default:
+	}
+}
+
+// patience is how long a candidate may take to send what it says it sends.
+const patience = 20 * time.Second
+
+// await waits until all of the commands were sent, or for so long that they will
+// not be.
+func (m *monitor) await(names []string) {
+	late := time.After(patience)
+	for {
+		m.mu.Lock()
+		missing := slices.ContainsFunc(names, func(name string) bool { return !m.sent[name] })
+		m.mu.Unlock()
+		if !missing {
+			return
+		}
+		select {
+		case <-m.news:
+		case <-late:
+			return
+		}
+	}
 }
 
 // settle waits until the monitor has seen everything that was done so far.
@@ -93,8 +120,8 @@ func (m *monitor) settle(t *testing.T, addr string) {
 	fmt.Fprint(conn, "ECHO settled\r\n")
 	select {
 	case <-m.end:
-	case <-time.After(20 * time.Second):
-		t.Fatal("the monitor did not see ECHO within 20 s")
+	case <-time.After(patience):
+		t.Fatalf("the monitor did not see ECHO within %v", patience)
 	}
 }
 
@@ -119,7 +146,7 @@ func TestPlainIsWhatIsSent(t *testing.T) {
 			}
 			defer server.Stop()
 			m := startMonitor(t, server.Addr())
-			use(t, c, server.Addr())
+			use(t, c, server.Addr(), m)
 			m.settle(t, server.Addr())
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -147,7 +174,7 @@ func TestPlainIsWhatIsSent(t *testing.T) {
 
 // use locks and unlocks, waits for a lock that another locker has, and gives up
 // waiting.
-func use(t *testing.T, c *candidate.Candidate, addr string) {
+func use(t *testing.T, c *candidate.Candidate, addr string, m *monitor) {
 	t.Helper()
 	if c.Command != nil {
 		useProcesses(t, c, addr)
@@ -181,7 +208,10 @@ func use(t *testing.T, c *candidate.Candidate, addr string) {
 	if err := lockers[1].Do(impatient, "both", nil); err == nil {
 		t.Error("two had it at a time")
 	}
-	time.AfterFunc(50*time.Millisecond, func() { close(leave) }) // by then the other waits
+	go func() {
+		m.await(c.Plain) // some begin to listen when they wait
+		close(leave)
+	}()
 	if err := lockers[1].Do(t.Context(), "both", nil); err != nil {
 		t.Error(err)
 	}
