@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
@@ -59,6 +60,12 @@ func (c Case) Source() string {
 	pc := reflect.ValueOf(c.body).Pointer()
 	file, line := runtime.FuncForPC(pc).FileLine(pc)
 	return fmt.Sprintf("%s:%d", filepath.Base(file), line)
+}
+
+// Disrupts says whether the case makes the engine lose its memory or fall silent,
+// which disturbs whoever else uses the engine meanwhile.
+func (c Case) Disrupts() bool {
+	return slices.ContainsFunc(c.needs, func(n need) bool { return strings.HasPrefix(n.what, "Harness.") })
 }
 
 // unmet returns why the case is skipped, or "".

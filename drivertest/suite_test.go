@@ -76,6 +76,24 @@ func TestRulesAreThoseOfTheSpecification(t *testing.T) {
 	}
 }
 
+// TestDisrupts: a case without a function of the Harness that loses something runs,
+// and only such a case.
+func TestDisrupts(t *testing.T) {
+	disrupting := 0
+	for _, c := range Cases() {
+		skipped := strings.Contains(c.unmet(&Harness{}, driver.Caps{}), "Harness.")
+		if c.Disrupts() != skipped {
+			t.Errorf("%s: Disrupts is %t, but without losses skipped is %t", c.Name, c.Disrupts(), skipped)
+		}
+		if skipped {
+			disrupting++
+		}
+	}
+	if disrupting == 0 || disrupting == len(Cases()) {
+		t.Errorf("%d of %d cases disrupt", disrupting, len(Cases()))
+	}
+}
+
 // hollow is a store that has Caps and nothing else.
 type hollow struct {
 	driver.Store

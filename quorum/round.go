@@ -178,8 +178,14 @@ func (w *wish) hurry(r *round) {
 
 // win ends the round with a grant. Wants mu.
 func (w *wish) win(v vote.Verdict) {
+	nodes := v.Nodes
+	for n := range w.slots {
+		if w.won && w.token == v.Token && w.counted.Has(n) && w.slots[n].busy {
+			nodes = nodes.With(n) // asked again, and not answered yet
+		}
+	}
 	w.token = v.Token
-	w.count(true, v.Nodes)
+	w.count(true, nodes)
 	out := driver.Outcome{State: driver.Granted, Token: v.Token}
 	for n := range w.slots {
 		if s := &w.slots[n]; v.Nodes.Has(n) && s.out.Remaining > 0 {
@@ -209,7 +215,9 @@ func (w *wish) lift() {
 	}
 }
 
-// finish ends the round and gives back what a minority granted. Wants mu.
+// finish ends the round and gives back what a minority granted. If the claim had
+// been granted before, it is somebody's lease: the nodes that said otherwise do not
+// count for it any more, and the next renewal tells if too few are left. Wants mu.
 func (w *wish) finish(out driver.Outcome, err error) {
 	r := w.round
 	r.done, r.out, r.err = true, out, err
@@ -219,8 +227,7 @@ func (w *wish) finish(out driver.Outcome, err error) {
 		}
 	}
 	w.round = nil
-	if out.State != driver.Granted {
-		w.count(false, 0)
+	if out.State != driver.Granted && !w.won {
 		w.yield()
 	}
 	w.wake()

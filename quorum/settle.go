@@ -53,7 +53,7 @@ func (w *wish) withdrawAt(n int) {
 		}
 		return
 	}
-	s.busy = true
+	s.busy, s.going = true, true
 	d := w.leave
 	d.Seq, d.Name = nodeSeq(w.seq, s.try), w.claim.Name
 	d.Bury = d.Bury || s.unsure
@@ -77,7 +77,7 @@ func (l *link) withdraw(w *wish, d driver.Withdrawal, drv driver.Session, life i
 		delete(l.leaving, d.Name)
 	}
 	s := &w.slots[l.n]
-	s.busy, s.err = false, err
+	s.busy, s.going, s.err = false, false, err
 	switch {
 	case errors.Is(err, driver.ErrGone) || l.life != life && !l.forgot:
 		s.leaving, s.unsure, s.state = false, false, absent

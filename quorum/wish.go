@@ -46,6 +46,7 @@ type slot struct {
 	unsure bool
 	// leaving is set when the claim must go from this node.
 	leaving bool
+	going   bool // its withdrawal is under way
 	found   driver.Removed
 	had     bool // it was granted there when it was withdrawn
 	// was is the token of a grant on a node that forgot, until it is reclaimed.
@@ -110,7 +111,7 @@ func (w *wish) count(won bool, nodes vote.Set) {
 func (w *wish) leftNode(n int, forgot bool) {
 	s := &w.slots[n]
 	old := *s
-	*s = slot{try: old.try, busy: old.busy, leaving: old.leaving && forgot, unsure: old.unsure && forgot, awaited: old.awaited}
+	*s = slot{try: old.try, busy: old.busy, going: old.going, leaving: old.leaving && forgot, unsure: old.unsure && forgot, awaited: old.awaited}
 	if forgot && old.state == granted && (w.won || w.limbo) {
 		s.was, s.counted = old.token, old.counted || w.counted.Has(n)
 	}

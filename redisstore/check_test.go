@@ -18,8 +18,8 @@ import (
 // TestCheck looks at real servers that are set up badly.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	sound := redistest.Start(t)
-	replica := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(sound.Port), "--repl-diskless-sync-delay", "0")
+	sound := redistest.Start(t, "--repl-diskless-sync-delay", "0")
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(sound.Port))
 	waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
 	for _, tt := range []struct {
 		name  string
@@ -86,29 +86,41 @@ func TestCheckUnreachable(t *testing.T) {
 // servers in turn.
 func spread(t testing.TB, addrs ...string) string {
 	t.Helper()
+	var turn atomic.Int64
+	return forwarded(t, func() (net.Conn, error) {
+		return net.Dial("tcp", addrs[turn.Add(1)%int64(len(addrs))])
+	}, func(in io.Writer, out io.Reader) { _, _ = io.Copy(in, out) })
+}
+
+// forwarded is a proxy: dial finds the server of a connection, back carries what it
+// answers.
+func forwarded(t testing.TB, dial func() (net.Conn, error), back func(in io.Writer, out io.Reader)) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	var turn atomic.Int64
 	go func() {
 		for {
 			in, err := l.Accept()
 			if err != nil {
 				return
 			}
-			out, err := net.Dial("tcp", addrs[turn.Add(1)%int64(len(addrs))])
+			out, err := dial()
 			if err != nil {
 				_ = in.Close()
 				continue
 			}
-			both := func(a, b net.Conn) {
-				_, _ = io.Copy(a, b)
-				_, _ = a.Close(), b.Close()
-			}
-			go both(in, out)
-			go both(out, in)
+			end := func() { _, _ = in.Close(), out.Close() }
+			go func() {
+				defer end()
+				_, _ = io.Copy(out, in)
+			}()
+			go func() {
+				defer end()
+				back(in, out)
+			}()
 		}
 	}()
 	return l.Addr().String()

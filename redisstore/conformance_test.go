@@ -5,8 +5,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,70 +15,146 @@ import (
 	"github.com/fencelock/fencelock/redisstore/internal/redistest"
 )
 
-// TestConformance checks the store clauses on one server, with every client
-// library, with and without grace. Nearly all of its time is waiting, so the cases
-// of a combination are shared out to several servers.
+// TestConformance checks every store clause on every kind of server, in every
+// arrangement of them, with every client library, with and without grace. Scripts
+// see a clock that is moved on instead of waiting; TestACLSuffices does without.
 func TestConformance(t *testing.T) {
-	for _, lib := range libraries {
-		for _, grace := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/grace=%t", lib.name, grace), func(t *testing.T) {
+	t.Parallel()
+	for _, place := range places {
+		for _, flavour := range redistest.Flavours {
+			t.Run(place.name+"/"+string(flavour), func(t *testing.T) {
 				t.Parallel()
-				opts, servers := redisstore.Options{}, 6
-				if grace { // cases that lose the memory wait for a grace, which lasts a MaxTTL
-					opts, servers = redisstore.Options{Grace: true, MaxTTL: 3 * time.Second}, 10
+				flavour.Need(t)
+				to, losses := place.start(t, flavour)
+				for _, lib := range libraries {
+					for _, grace := range []bool{false, true} {
+						t.Run(fmt.Sprintf("%s/grace=%t", lib.name, grace), func(t *testing.T) {
+							conform(t, lib, grace, to, losses, place.buckets)
+						})
+					}
 				}
-				rigs := make([]*rig, servers)
-				for i := range rigs {
-					server := redistest.Start(t)
-					rigs[i] = &rig{lib: lib, opts: opts, server: server, login: login{addr: server.Addr}}
-				}
-				conform(t, drivertest.Cases(), rigs)
 			})
 		}
 	}
 }
 
-// rig is a server and a way to it, for one case after the other.
-type rig struct {
-	lib    library
-	opts   redisstore.Options
-	server *redistest.Server
-	login  login
-	open   []*client
+// places are the arrangements of servers.
+var places = []struct {
+	name    string
+	buckets int
+	// start returns how to get there, and how a namespace with one bucket there
+	// loses its memory.
+	start func(*testing.T, redistest.Flavour) (login, func(namespace string) (redistest.Losses, error))
+}{
+	{"one", 1, func(t *testing.T, f redistest.Flavour) (login, func(string) (redistest.Losses, error)) {
+		server := f.Start(t)
+		return login{addr: server.Addr}, func(string) (redistest.Losses, error) { return server.Losses(), nil }
+	}},
+	{"sentinel", 1, func(t *testing.T, f redistest.Flavour) (login, func(string) (redistest.Losses, error)) {
+		set := f.StartSentinels(t, redistest.Never)
+		return login{sentinels: set.Addrs}, func(string) (redistest.Losses, error) { return set.Losses(), nil }
+	}},
+	{"cluster", 8, func(t *testing.T, f redistest.Flavour) (login, func(string) (redistest.Losses, error)) {
+		cluster := f.StartCluster(t, redistest.Never)
+		return login{nodes: cluster.Addrs()}, func(namespace string) (redistest.Losses, error) {
+			return cluster.Losses(namespace + ":{" + namespace + ":0}")
+		}
+	}},
 }
 
-// spaces makes every case work in a namespace of its own, so that cases that
-// lose the memory or wait for a grace do not disturb the next.
-var spaces atomic.Int64
-
-// harness returns a harness for one case; close what it opened with done.
-func (r *rig) harness() *drivertest.Harness {
-	opts := r.opts
-	if !opts.Grace && opts.Namespace == "" { // with grace a fresh one would cost a MaxTTL each time
-		opts.Namespace = fmt.Sprintf("space%d", spaces.Add(1))
+// conform runs all cases. Those that need no loss of memory use as many buckets as
+// the servers can use; the others use one, so that it is enough to replace the
+// server which keeps it.
+func conform(t *testing.T, lib library, grace bool, to login, losses func(namespace string) (redistest.Losses, error), buckets int) {
+	namespace := strings.ReplaceAll(t.Name(), "/", "-")
+	lose, err := losses(namespace)
+	if err != nil {
+		t.Fatal(err)
 	}
+	to.clock = newClock()
+	rig := &rig{lib: lib, to: to}
+	t.Cleanup(rig.close)
+	opts := redisstore.Options{Namespace: namespace + "-calm", Grace: grace, Buckets: buckets}
+	begin(t, lib.open(t, to, &opts).Store, buckets, to.clock)
+	calm := rig.harness(opts)
+	calm.Elapse = to.clock.elapse
+	rough := rig.harness(redisstore.Options{Namespace: namespace, Grace: grace, Buckets: 1})
+	rough.Elapse = to.clock.elapse
+	rig.let(rough, lose)
+	for _, h := range []*drivertest.Harness{calm, rough} {
+		for _, c := range drivertest.Cases() {
+			if c.Disrupts() == (h == rough) {
+				t.Run(c.Name, func(t *testing.T) { report(t, c.Check(t.Context(), h)) })
+			}
+		}
+	}
+}
+
+// begin lets the grace pass that every bucket of a new namespace has: the cases do
+// so for one name each.
+func begin(t *testing.T, s *redisstore.Store, buckets int, c *clock) {
+	t.Helper()
+	var grace time.Duration
+	begun := map[string]bool{}
+	for i := 0; len(begun) < buckets; i++ {
+		name := fmt.Sprint(i)
+		if begun[s.Shard(name)] {
+			continue
+		}
+		begun[s.Shard(name)] = true
+		st, err := s.Inspect(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		grace = max(grace, st.Grace)
+	}
+	c.elapse(grace)
+}
+
+// report makes the test fail or skip as a case did.
+func report(t *testing.T, result drivertest.Result) {
+	t.Helper()
+	for _, f := range result.Failures {
+		t.Error(f)
+	}
+	if result.Skipped != "" {
+		t.Skip(result.Skipped)
+	}
+}
+
+// rig is a way to servers, for one case after the other.
+type rig struct {
+	lib  library
+	to   login
+	open []*client
+}
+
+// harness returns a harness without losses.
+func (r *rig) harness(opts redisstore.Options) *drivertest.Harness {
 	return &drivertest.Harness{
 		Open: func() (driver.Store, error) {
-			c, err := r.lib.dial(r.login, &opts)
+			c, err := r.lib.dial(r.to, &opts)
 			if err != nil {
 				return nil, err
 			}
 			r.open = append(r.open, c)
 			return c.Store, nil
 		},
-		TTL:     600 * time.Millisecond,
-		Slack:   200 * time.Millisecond, // many servers share few processors here
-		Soon:    5 * time.Second,
-		Forget:  func() error { return r.server.Do("FLUSHALL").Err() },
-		Restart: func() error { return r.back(r.server.Reboot()) },
-		Checkpoint: func() func() error {
-			rewind, err := r.server.Checkpoint()
-			if err != nil {
-				return func() error { return err }
-			}
-			return func() error { return r.back(rewind()) }
-		},
-		Sever: r.server.Stop,
+		// A stall of a second or two changes nothing: the cases look a slack before
+		// and after the end of a TTL.
+		TTL:   6 * time.Second,
+		Slack: 2 * time.Second,
+		Soon:  20 * time.Second,
+	}
+}
+
+// let gives a harness the losses.
+func (r *rig) let(h *drivertest.Harness, lose redistest.Losses) {
+	h.Forget, h.Sever = lose.Forget, lose.Sever
+	h.Restart = func() error { return r.back(lose.Restart()) }
+	h.Checkpoint = func() func() error {
+		rewind := lose.Checkpoint()
+		return func() error { return r.back(rewind()) }
 	}
 }
 
@@ -97,44 +172,8 @@ func (r *rig) back(err error) error {
 	return err
 }
 
-func (r *rig) done() {
+func (r *rig) close() {
 	for _, c := range r.open {
 		c.close()
 	}
-	r.open = nil
-}
-
-// conform runs each case on whichever server is free. The last in the list take
-// longest, so it begins with them.
-func conform(t *testing.T, cases []drivertest.Case, rigs []*rig) {
-	results := make([]chan drivertest.Result, len(cases))
-	for i := range results {
-		results[i] = make(chan drivertest.Result, 1)
-	}
-	var left atomic.Int64
-	left.Store(int64(len(cases)))
-	var working sync.WaitGroup
-	defer working.Wait()
-	for _, r := range rigs {
-		working.Go(func() {
-			for i := left.Add(-1); i >= 0; i = left.Add(-1) {
-				results[i] <- cases[i].Check(t.Context(), r.harness())
-				r.done()
-			}
-		})
-	}
-	skipped := 0
-	for i, c := range cases {
-		t.Run(c.Name, func(t *testing.T) {
-			result := <-results[i]
-			for _, f := range result.Failures {
-				t.Error(f)
-			}
-			if result.Skipped != "" {
-				skipped++
-				t.Skip(result.Skipped)
-			}
-		})
-	}
-	t.Logf("%d cases, %d skipped, %d servers", len(cases), skipped, len(rigs))
 }

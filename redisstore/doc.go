@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package redisstore keeps locks in Redis or Valkey: one server, Sentinel or
-// Cluster, version 6.2 or later (Cluster: 7.0).
+// Cluster; Redis 7.0 or later, every Valkey.
 //
 // With a go-redis client of one's own, which stays one's own:
 //
@@ -27,9 +27,10 @@
 //
 // # What to look after
 //
-// Run Store.Check at start, or in a health check: it tells when keys can be
-// evicted, a load balancer spreads one address over servers, a server is too old or
-// a permission is missing, each with the setting to change. Store.ACL prints the
-// ACL line of a user that can keep locks and nothing else. docs/redis.md of the
-// repository has the details.
+// When the first lock is asked for, the store looks at the servers: whether keys can
+// be evicted, a load balancer spreads one address over servers, a server is too old or
+// a permission is missing. What makes locks unsafe is refused, the rest goes to
+// Options.Warn, each with the setting to change. Store.Check does the same on demand,
+// for a health check. Store.ACL prints the ACL line of a user that can keep locks and
+// nothing else. docs/redis.md of the repository has the details.
 package redisstore

@@ -10,33 +10,38 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/redisstore"
 	"github.com/fencelock/fencelock/redisstore/internal/redistest"
-	"github.com/redis/go-redis/v9"
 )
 
 // The node that keeps the bucket dies while its replica lags.
 func TestClusterFailoverKeepsTheLease(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "1500")
-	loss{
-		client: func() redis.UniversalClient { return cluster.Client() },
-		ttl:    8 * time.Second, // a failover takes three, on a good day
-		prepare: func(l *timeline) func() {
-			_, owner := cluster.Find("grace*")
-			cluster.PauseReplication(owner)
-			l.note("the replica lags from now on")
-			return func() { cluster.Kill(owner) }
-		},
-	}.survives(t)
+	everywhere(t, func(t *testing.T, flavour redistest.Flavour, lib library) {
+		cluster := flavour.StartCluster(t, redistest.Soon)
+		loss{
+			lib: lib, to: login{nodes: cluster.Addrs()},
+			ttl: 12 * time.Second, // a failover takes three, on a good day
+			prepare: func(l *timeline) func() {
+				_, owner := cluster.Find("grace*")
+				cluster.PauseReplication(owner)
+				l.note("the replica lags from now on")
+				return func() { cluster.Kill(owner) }
+			},
+		}.survives(t)
+	})
 }
 
 // A slot moves while a lock in it is held and waited for, and while others are
 // locked and unlocked; then its new master is replaced.
 func TestSlotMoves(t *testing.T) {
-	t.Parallel()
-	l, cluster := newTimeline(t), redistest.StartCluster(t)
-	opts, ttl := redisstore.Options{Namespace: "moving", Buckets: 1}, 4*time.Second
-	holder := join(t, l, "holder", cluster.Client(), opts, fencelock.Options{TTL: ttl})
-	other := join(t, l, "other", cluster.Client(), opts, fencelock.Options{TTL: ttl})
+	everywhere(t, slotMoves)
+}
+
+func slotMoves(t *testing.T, flavour redistest.Flavour, lib library) {
+	l, cluster := newTimeline(t), flavour.StartCluster(t, redistest.Soon)
+	opts, ttl := redisstore.Options{Namespace: "moving", Buckets: 1}, 10*time.Second
+	come := func(name string) *party {
+		return join(t, l, name, lib.open(t, login{nodes: cluster.Addrs()}, &opts), fencelock.Options{TTL: ttl})
+	}
+	holder, other := come("holder"), come("other")
 	held := holder.lock("x")
 	waiter := other.start("x")
 	other.await(fencelock.LeaseWaiting, 1)
@@ -73,6 +78,22 @@ func TestSlotMoves(t *testing.T) {
 	if last := again.wait(t, ttl*11/10+slack); last.Token() <= next.Token() {
 		t.Errorf("token %v after %v", last.Token(), next.Token())
 	}
+}
+
+// With grace a slot that moves costs one: it may have lost something on the way, for
+// all that the new master knows.
+func TestSlotMovesWithGrace(t *testing.T) {
+	paired(t, func(t *testing.T, flavour redistest.Flavour, lib library) {
+		cluster := flavour.StartCluster(t, redistest.Soon)
+		loss{
+			lib: lib, to: login{nodes: cluster.Addrs()},
+			ttl: 8 * time.Second,
+			prepare: func(*timeline) func() {
+				slot, from := cluster.Find("grace*")
+				return func() { cluster.MoveSlot(slot, from, nil) }
+			},
+		}.survives(t)
+	})
 }
 
 // resumed waits until the parties have found themselves on another server for

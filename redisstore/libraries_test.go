@@ -8,16 +8,20 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/redisstore"
+	"github.com/fencelock/fencelock/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/redisstore/rueidisstore"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 )
 
-// login is how a test comes to a server.
+// login is how a test comes to a server, or to a set of them.
 type login struct {
-	addr       string
+	addr       string   // of one server,
+	sentinels  []string // or of the sentinels that know it,
+	nodes      []string // or of nodes of a cluster
 	user, pass string
 	tls        *tls.Config
+	clock      *clock // what scripts see instead of the server's, if not nil
 }
 
 // library is a client library the store works with.
@@ -48,23 +52,50 @@ func (l library) open(t testing.TB, to login, opts *redisstore.Options) *client 
 var libraries = []library{{"go-redis", dialGoRedis}, {"rueidis", dialRueidis}}
 
 func dialGoRedis(l login, opts *redisstore.Options) (*client, error) {
-	c := redis.NewClient(&redis.Options{
-		Addr: l.addr, Username: l.user, Password: l.pass, TLSConfig: l.tls, ContextTimeoutEnabled: true,
-	})
+	var c redis.UniversalClient
+	switch {
+	case l.sentinels != nil:
+		c = redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: redistest.MasterName, SentinelAddrs: l.sentinels,
+			Username: l.user, Password: l.pass, TLSConfig: l.tls, ContextTimeoutEnabled: true,
+		})
+	case l.nodes != nil:
+		c = redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: l.nodes, Username: l.user, Password: l.pass, TLSConfig: l.tls, ContextTimeoutEnabled: true,
+		})
+	default:
+		c = redis.NewClient(&redis.Options{
+			Addr: l.addr, Username: l.user, Password: l.pass, TLSConfig: l.tls, ContextTimeoutEnabled: true,
+		})
+	}
+	if l.clock != nil {
+		c.AddHook(l.clock)
+	}
 	store, err := redisstore.New(c, opts)
 	return &client{store, func(ctx context.Context) error { return c.Ping(ctx).Err() }, func() { _ = c.Close() }}, err
 }
 
 func dialRueidis(l login, opts *redisstore.Options) (*client, error) {
-	c, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{l.addr}, Username: l.user, Password: l.pass, TLSConfig: l.tls,
-		DisableCache: true, ForceSingleClient: true,
+	o := rueidis.ClientOption{
+		InitAddress: []string{l.addr}, Username: l.user, Password: l.pass, TLSConfig: l.tls, DisableCache: true,
 		PipelineMultiplex: -1, // one connection, so that a ping tells whether it is good
 		// The default of half a megabyte each way is a lot for so many clients.
 		ReadBufferEachConn: 1 << 14, WriteBufferEachConn: 1 << 14,
-	})
+	}
+	switch {
+	case l.sentinels != nil:
+		o.InitAddress, o.Sentinel.MasterSet = l.sentinels, redistest.MasterName
+	case l.nodes != nil:
+		o.InitAddress = l.nodes
+	default:
+		o.ForceSingleClient = true
+	}
+	c, err := rueidis.NewClient(o)
 	if err != nil {
 		return nil, err
+	}
+	if l.clock != nil {
+		c = l.clock.wrap(c)
 	}
 	store, err := rueidisstore.New(c, opts)
 	return &client{store, func(ctx context.Context) error { return c.Do(ctx, c.B().Ping().Build()).Error() }, c.Close}, err

@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/redisstore/internal/face"
 	"github.com/redis/go-redis/v9"
 )
 
 // Open connects to the server at a URL and returns a store that owns its client:
-// Store.Close closes it. It asks the server once, so that a wrong address or
-// password is told now. Errors never show a password.
+// Store.Close closes it. It looks at the servers, as New does later, so that a wrong
+// address or password, or a server that cannot keep locks, is told now. Errors never
+// show a password.
 //
 //	redis://[user[:password]@]host[:port][/database][?parameters]
 //	redis-sentinel://[user[:password]@]host[:port][,host[:port]...]/master[/database][?parameters]
@@ -48,6 +50,9 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("redisstore: open %s: %w", strings.Join(t.addrs, ","), err)
 	}
 	s, err := newStore(client, opts, client.Close)
+	if err == nil {
+		err = face.Begin(ctx, s)
+	}
 	if err != nil {
 		_ = client.Close()
 		return nil, err

@@ -123,7 +123,11 @@ func (p *pretence) change(cmd redis.Cmder) bool {
 	if len(args) > at {
 		theirs := args[at].(string)
 		ours := p.pretend(theirs)
-		p.sha[digest(theirs)] = changed{digest(ours), ofLife.FindStringSubmatch(theirs)[1]}
+		life := "" // a script that is not the store's has no such line
+		if m := ofLife.FindStringSubmatch(theirs); m != nil {
+			life = m[1]
+		}
+		p.sha[digest(theirs)] = changed{digest(ours), life}
 		args[at] = ours
 	}
 	return false

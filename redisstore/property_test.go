@@ -23,10 +23,11 @@ func init() { _ = flag.Set("rapid.checks", "300") }
 // printed, one line a step. More: -rapid.checks=10000; the same again:
 // -rapid.seed with the printed number.
 func TestScriptsAgainstModel(t *testing.T) {
-	server := redistest.Start(t)
-	p, client := newPretence(t, server.Addr)
+	t.Parallel()
 	for _, grace := range []bool{false, true} {
 		t.Run(fmt.Sprintf("grace=%t", grace), func(t *testing.T) {
+			t.Parallel()
+			p, client := newPretence(t, redistest.Start(t).Addr)
 			rapid.Check(t, func(r *rapid.T) { walk(r, p, client, grace) })
 		})
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Options are the settings of a namespace; nil stands for the defaults. All
-// clients of a namespace must use the same: they are kept in the store, and a
-// client with others is refused.
+// Options are the settings of a namespace, and of this process; nil stands for the
+// defaults. All clients of a namespace must use the same of the first four: they are
+// kept in the store, and a client with others is refused.
 //
 //   - Namespace: the prefix of all keys and channels, "fencelock" by default.
 //   - MaxTTL: the longest TTL of a session, and how long grace lasts; one minute
@@ -20,6 +20,9 @@ import (
 //     session must have ended, so that holders keep their leases; off by default.
 //   - Buckets: the number of hash slots names are spread over; 1 by default, 32
 //     on a cluster.
+//   - Warn: is told what is wrong with the servers, once each; by default log/slog
+//     is.
+//   - Accept: codes of findings (see Finding) that are known and accepted.
 //
 // It is an alias so that users of another client library need not link this one.
 type Options = face.Options
@@ -50,6 +53,12 @@ const (
 // *redis.Client from redis.NewFailoverClient for Sentinel, a *redis.ClusterClient
 // for a cluster. The client stays the caller's; the store never closes it. A nil
 // opts is fine. New does no I/O.
+//
+// When the first session is opened, which is when the first lock is asked for, the
+// store looks at the servers as Store.Check does. Whatever has the severity Danger,
+// but for a replica, makes that fail with the reason and the setting to change
+// (driver.ErrRefused), unless its code is in Options.Accept. The rest goes to
+// Options.Warn.
 func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 	return newStore(client, opts, nil)
 }

@@ -3,96 +3,89 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/redisstore"
 	"github.com/fencelock/fencelock/redisstore/internal/redistest"
-	"github.com/fencelock/fencelock/redisstore/rueidisstore"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
 )
 
-// newRueidis makes a store on a rueidis client that ends with the test.
-func newRueidis(t *testing.T, o rueidis.ClientOption, opts *redisstore.Options) *redisstore.Store {
-	t.Helper()
-	o.DisableCache = true
-	client, err := rueidis.NewClient(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	s, err := rueidisstore.New(client, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// TestSentinelClients: rueidis, and a URL, find the master, as users that may do
-// no more than they need to. rueidis asks the master for its role besides.
+// TestSentinelClients: every library, and a URL, finds the master, as a user that may
+// do no more than it needs to. rueidis asks the master for its role besides.
 func TestSentinelClients(t *testing.T) {
 	t.Parallel()
-	sentinels := redistest.StartSentinels(t)
-	if err := sentinels.Master().Do(append(words("ACL SETUSER "+aclLine(t)), ">"+secret, "+role")...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	s := newRueidis(t, rueidis.ClientOption{
-		InitAddress: sentinels.Addrs, Sentinel: rueidis.SentinelOption{MasterSet: redistest.MasterName},
-		Username: "locks", Password: secret,
-	}, nil)
-	u := open(t, fmt.Sprintf("redis-sentinel://locks:%s@%s/%s", secret, strings.Join(sentinels.Addrs, ","), redistest.MasterName), nil)
-	use(t, s, u)
-	for name, store := range map[string]*redisstore.Store{"rueidis": s, "url": u} {
-		findings, err := store.Check(t.Context())
-		if want := []string{"replicas-without-grace"}; err != nil || !slices.Equal(codes(findings), want) {
-			t.Errorf("%s: check: got %v, %v, want %v", name, findings, err, want)
-		}
+	for _, flavour := range redistest.Flavours {
+		t.Run(string(flavour), func(t *testing.T) {
+			t.Parallel()
+			sentinels := flavour.StartSentinels(t, redistest.Never)
+			if err := sentinels.Master().Do(append(words("ACL SETUSER "+aclLine(t)), ">"+secret, "+role")...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			u := open(t, fmt.Sprintf("redis-sentinel://locks:%s@%s/%s", secret, strings.Join(sentinels.Addrs, ","), redistest.MasterName), nil)
+			for _, lib := range libraries {
+				s := lib.open(t, login{sentinels: sentinels.Addrs, user: "locks", pass: secret}, nil)
+				use(t, s, u)
+				wantFindings(t, s.Store, "replicas-without-grace")
+			}
+			wantFindings(t, u, "replicas-without-grace")
+		})
 	}
 }
 
-// TestClusterClients: rueidis, and a URL, use a cluster with sharded channels, as
-// users that may do no more than they need to.
+// TestClusterClients: every library, and a URL, uses a cluster with sharded channels,
+// as a user that may do no more than it needs to.
 func TestClusterClients(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	admin := cluster.Client()
-	plain, err := redisstore.New(admin, nil)
+	for _, flavour := range redistest.Flavours {
+		t.Run(string(flavour), func(t *testing.T) {
+			t.Parallel()
+			cluster := flavour.StartCluster(t, redistest.Never)
+			// Long enough that the sessions outlive the grace of a new namespace.
+			opts := &redisstore.Options{Grace: true, MaxTTL: 6 * time.Second, Buckets: 4}
+			line := append(words("ACL SETUSER "+clusterACL(t)), ">"+secret)
+			for _, n := range cluster.Nodes() {
+				if err := n.Do(line...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			u := open(t, fmt.Sprintf("redis-cluster://locks:%s@%s", secret, strings.Join(cluster.Addrs(), ",")), opts)
+			for _, lib := range libraries {
+				s := lib.open(t, login{nodes: cluster.Addrs()[:1], user: "locks", pass: secret}, opts)
+				use(t, s, u)
+				wantFindings(t, s.Store)
+			}
+			wantFindings(t, u)
+			spread := map[string]bool{}
+			for i := range 64 {
+				spread[u.Shard(fmt.Sprint(i))] = true
+			}
+			if len(spread) != opts.Buckets {
+				t.Errorf("names are on %d shards, want %d", len(spread), opts.Buckets)
+			}
+		})
+	}
+}
+
+// clusterACL is what a user of a cluster needs.
+func clusterACL(t *testing.T) string {
+	t.Helper()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	defer client.Close() // it never connected
+	store, err := redisstore.New(client, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule := append(words("ACL SETUSER "+plain.ACL("locks")), ">"+secret)
-	var mu sync.Mutex
-	var addrs []string
-	if err := admin.ForEachShard(t.Context(), func(ctx context.Context, c *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		addrs = append(addrs, c.Options().Addr)
-		return c.Do(ctx, rule...).Err()
-	}); err != nil {
-		t.Fatal(err)
-	}
-	// Long enough that the sessions outlive the grace of a new namespace.
-	opts := &redisstore.Options{Grace: true, MaxTTL: 2 * time.Second, Buckets: 4}
-	s := newRueidis(t, rueidis.ClientOption{InitAddress: addrs[:1], Username: "locks", Password: secret}, opts)
-	u := open(t, fmt.Sprintf("redis-cluster://locks:%s@%s", secret, strings.Join(addrs, ",")), opts)
-	use(t, s, u)
-	for name, store := range map[string]*redisstore.Store{"rueidis": s, "url": u} {
-		if findings, err := store.Check(t.Context()); err != nil || len(findings) > 0 {
-			t.Errorf("%s: check: got %v, %v", name, findings, err)
-		}
-	}
-	spread := map[string]bool{}
-	for i := range 64 {
-		spread[driver.Store(s).Shard(fmt.Sprint(i))] = true
-	}
-	if len(spread) != opts.Buckets {
-		t.Errorf("names are on %d shards, want %d", len(spread), opts.Buckets)
+	return store.ACL("locks")
+}
+
+// wantFindings fails unless a check finds exactly these.
+func wantFindings(t *testing.T, s *redisstore.Store, want ...string) {
+	t.Helper()
+	if findings, err := s.Check(t.Context()); err != nil || !slices.Equal(codes(findings), want) {
+		t.Errorf("check: got %v, %v, want %v", findings, err, want)
 	}
 }

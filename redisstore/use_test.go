@@ -15,7 +15,7 @@ import (
 // clients: every kind of command and message a store needs for that.
 func use(t *testing.T, a, b driver.Store) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	first, second := locks(t, a), locks(t, b)
 	held, err := first.Mutex("used").Lock(ctx)
@@ -33,13 +33,13 @@ func use(t *testing.T, a, b driver.Store) {
 		}
 		got <- err
 	}()
-	for waiting := 0; waiting == 0; {
+	waitFor(t, "somebody waits", func() bool {
 		st, err := a.Inspect(ctx, "used")
 		if err != nil {
 			t.Fatalf("inspect: %v", err)
 		}
-		waiting = st.Waiting
-	}
+		return st.Waiting > 0
+	})
 	if page, err := b.List(ctx, driver.ListQuery{Max: 10}); err != nil || len(page.Locks) != 1 {
 		t.Errorf("list: %d locks, %v; want the one that is held", len(page.Locks), err)
 	}

@@ -36,6 +36,7 @@ func users(mods []*module) []user {
 // clients are the modules that a store may link into a program.
 var clients = map[string][]string{
 	"etcdfence":  etcdClient,
+	"etcdstore":  etcdClient,
 	"redisstore": {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
 }
 

@@ -135,8 +135,9 @@ func TestGuard(t *testing.T) {
 }
 
 func TestClusterGuard(t *testing.T) {
-	cluster := redistest.StartCluster(t)
-	client := cluster.Client()
+	cluster := redistest.Redis.StartCluster(t, redistest.Never)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
+	defer client.Close()
 	client.AddHook(steps{})
 	fencetest.Run(t, &fencetest.Harness{Name: "Redis Cluster",
 		New: func(_ context.Context, lock string) (*fencetest.Value, error) {

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Options are the settings of a namespace; nil stands for the defaults. It is the
-// same type as redisstore.Options, where its fields are explained: Namespace,
-// MaxTTL, Grace and Buckets.
+// Options are the settings of a namespace, and of this process; nil stands for the
+// defaults. It is the same type as redisstore.Options, where its fields are
+// explained: Namespace, MaxTTL, Grace and Buckets; Warn and Accept.
 type Options = face.Options
 
 // Store is a store on Redis or Valkey. It is the same type as redisstore.Store.
@@ -23,7 +23,8 @@ type Finding = face.Finding
 
 // New returns a store that uses the client, whether it is one for a server,
 // Sentinel or a cluster. The client stays the caller's; the store never closes it.
-// A nil opts is fine. New does no I/O.
+// A nil opts is fine. New does no I/O; the servers are looked at when the first
+// session is opened, as redisstore.New explains.
 //
 // While a process waits for a lock the store holds one connection of the client's
 // blocking pool for each session that waits.

@@ -48,8 +48,12 @@ const aclHint = "the user of this connection may not do that; (*Store).ACL print
 // Answered wraps an error that the server answered. It says what to do about the
 // refusals that only an operator can end.
 func Answered(err error) error {
-	if Forbidden(err) {
+	switch text := err.Error(); {
+	case Forbidden(err):
 		return fmt.Errorf("%w (%s)", engine.Answered(err), aclHint)
+	case strings.HasPrefix(text, "NOAUTH ") || strings.HasPrefix(text, "WRONGPASS ") || strings.Contains(text, "unauthenticated"):
+		// The last is what a long call gets before a short one would get NOAUTH.
+		return fmt.Errorf("%w (the server does not know this client; give the client its password)", engine.Answered(err))
 	}
 	return engine.Answered(err)
 }

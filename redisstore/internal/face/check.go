@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fencelock/fencelock/redisstore/internal/adapt"
@@ -43,7 +44,10 @@ type facts struct {
 // writes nothing, and needs no more permissions than the store does. What these
 // permissions hide is a finding, too. The error says that a server could not be
 // asked; the findings then are about the others.
-func (s *Store) Check(ctx context.Context) ([]Finding, error) {
+func (s *Store) Check(ctx context.Context) ([]Finding, error) { return s.check(ctx, askedAtOnce) }
+
+// check asks all servers at once, each over several connections.
+func (s *Store) check(ctx context.Context, connections int) ([]Finding, error) {
 	nodes, err := adapt.Within(ctx, func() ([]Node, error) { return s.client.Nodes(ctx) })
 	if err != nil {
 		return nil, fmt.Errorf("redisstore: check: which servers there are: %w", err)
@@ -51,12 +55,19 @@ func (s *Store) Check(ctx context.Context) ([]Finding, error) {
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("redisstore: check: the client knows no server that keeps locks")
 	}
+	all, errs := make([]facts, len(nodes)), make([]error, len(nodes))
+	var asking sync.WaitGroup
+	for i, node := range nodes {
+		asking.Go(func() {
+			all[i], errs[i] = adapt.Within(ctx, func() (facts, error) { return s.ask(ctx, node, connections) })
+		})
+	}
+	asking.Wait()
 	var findings []Finding
 	var failed error
-	for _, node := range nodes {
-		f, err := adapt.Within(ctx, func() (facts, error) { return s.ask(ctx, node) })
-		if err != nil {
-			failed = fmt.Errorf("redisstore: check: %s: %w", node.Addr, err)
+	for i, f := range all {
+		if errs[i] != nil {
+			failed = fmt.Errorf("redisstore: check: %s: %w", nodes[i].Addr, errs[i])
 			continue
 		}
 		findings = append(findings, s.judge(f)...)
@@ -65,9 +76,9 @@ func (s *Store) Check(ctx context.Context) ([]Finding, error) {
 }
 
 // ask collects the facts about a server.
-func (s *Store) ask(ctx context.Context, node Node) (facts, error) {
+func (s *Store) ask(ctx context.Context, node Node, connections int) (facts, error) {
 	f := facts{addr: node.Addr}
-	replies, err := node.Ask(ctx, askedAtOnce, "INFO")
+	replies, err := node.Ask(ctx, connections, "INFO")
 	switch {
 	case err == nil:
 		for _, r := range replies {

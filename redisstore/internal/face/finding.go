@@ -19,6 +19,13 @@ const (
 // String returns the severity in lower case.
 func (s Severity) String() string { return [...]string{"note", "warning", "danger"}[s] }
 
+// codes are the codes of all findings. They are stable.
+var codes = []string{
+	"cluster-client", "clock", "commands-forbidden", "eviction", "eviction-unchecked", "info-forbidden",
+	"permissions-unchecked", "proxy", "replica", "replicas-without-grace", "run-id", "unchecked", "version",
+	"version-unchecked",
+}
+
 // Finding is one thing that Check found about a server.
 type Finding struct {
 	// Severity is how bad it is.

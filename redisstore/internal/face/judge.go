@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// What the scripts and the clients need: LPOS came with 6.0.6, ACL rules for
-// channels with 6.2, sharded channels with 7.0.
-var (
-	oldest        = version{6, 2}
-	oldestCluster = version{7, 0}
-)
+// oldest is the first version that names the code of an error inside a script. An
+// older one makes of READONLY or OOM a script that failed, by which nobody could
+// tell that nothing was done. Sharded channels came with it, and a script that can
+// ask for its user's permissions.
+var oldest = version{7, 0}
 
 // clockBound is how far the clocks may be apart. No lease depends on it; tokens
 // after a loss of memory are seeded from the server's clock.
@@ -26,6 +25,9 @@ type version struct{ major, minor int }
 func (v version) less(o version) bool {
 	return v.major < o.major || v.major == o.major && v.minor < o.minor
 }
+
+// String returns the version as INFO would begin it.
+func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
 
 // judge says what the facts mean. It does no I/O.
 func (s *Store) judge(f facts) []Finding {
@@ -69,22 +71,19 @@ func (s *Store) judgePermissions(f facts, add adder) {
 
 // judgeServer is about what kind of server it is.
 func (s *Store) judgeServer(f facts, add adder) {
-	sharded := s.client.Sharded()
-	min := oldest
-	if sharded {
-		min = oldestCluster
-	}
-	text := f.info["redis_version"]
+	text := f.info["redis_version"] // Valkey tells which Redis it is like
 	if v, ok := parseVersion(text); !ok {
-		add(Note, "version-unchecked", "INFO tells no version", "make sure that it is Redis 6.2, Valkey 7.2 or later")
-	} else if v.less(min) {
-		add(Danger, "version", fmt.Sprintf("version %s is too old: the scripts need %d.%d", text, min.major, min.minor), "upgrade the server")
+		add(Note, "version-unchecked", "INFO tells no version", fmt.Sprintf("make sure that it is Redis %s or later, or Valkey", oldest))
+	} else if v.less(oldest) {
+		add(Danger, "version", fmt.Sprintf("version %s is too old: it hides which error ended a script, so that nobody knows whether it did something", text),
+			fmt.Sprintf("upgrade the server to Redis %s or later, or Valkey", oldest))
 	}
 	if f.info["role"] == "slave" {
 		add(Danger, "replica", "it is a replica of "+f.info["master_host"]+":"+f.info["master_port"]+" and grants nothing",
 			"connect to the master, or through Sentinel")
 	}
-	if f.info["redis_mode"] == "cluster" && !sharded {
+	mode := f.info["redis_mode"] + f.info["server_mode"] // Redis has the first, Valkey the second
+	if mode == "cluster" && !s.client.Sharded() {
 		add(Danger, "cluster-client", "it is part of a cluster, and the client is not one for clusters",
 			"use redis.NewClusterClient, or a redis-cluster:// URL")
 	}
@@ -97,12 +96,16 @@ func (s *Store) judgeServer(f facts, add adder) {
 // judgeMemory is about keys that vanish.
 func (s *Store) judgeMemory(f facts, add adder) {
 	policy, ok := f.info["maxmemory_policy"]
+	severity := Warning
+	if s.opts.Grace { // who pays for it does not want its locks thrown away
+		severity = Danger
+	}
 	switch {
 	case !ok:
 		add(Note, "eviction-unchecked", "INFO does not tell maxmemory_policy, so whether locks can be evicted could not be checked",
 			"make sure that maxmemory-policy is noeviction")
 	case strings.HasPrefix(policy, "allkeys-") && number(f.info["maxmemory"]) > 0:
-		add(Danger, "eviction", "maxmemory-policy "+policy+" evicts any key when memory is short, and with it every lock of the namespace",
+		add(severity, "eviction", "maxmemory-policy "+policy+" evicts any key when memory is short, and with it every lock of the namespace",
 			"CONFIG SET maxmemory-policy noeviction, or keep locks on a server of their own")
 	case strings.HasPrefix(policy, "allkeys-"):
 		add(Warning, "eviction", "maxmemory-policy "+policy+" would evict any key, and with it every lock, as soon as maxmemory is set",

@@ -44,6 +44,7 @@ func with(pairs ...string) facts {
 }
 
 func TestJudge(t *testing.T) {
+	seen := map[string]bool{}
 	for _, tt := range []struct {
 		name    string
 		facts   facts
@@ -52,17 +53,18 @@ func TestJudge(t *testing.T) {
 		want    string // severity and code, joined by commas
 	}{
 		{name: "sound", facts: with()},
-		{name: "oldest", facts: with("redis_version", "6.2.0")},
-		{name: "too old", facts: with("redis_version", "6.0.20"), want: "danger version"},
-		{name: "too old for a cluster", facts: with("redis_version", "6.2.14", "redis_mode", "cluster"), sharded: true, want: "danger version"},
+		{name: "oldest", facts: with("redis_version", "7.0.0")},
+		{name: "too old", facts: with("redis_version", "6.2.14"), want: "danger version"},
 		{name: "cluster", facts: with("redis_mode", "cluster"), sharded: true},
 		{name: "cluster without a cluster client", facts: with("redis_mode", "cluster"), want: "danger cluster-client"},
+		{name: "cluster of Valkey without a cluster client", facts: with("redis_mode", "", "server_mode", "cluster"), want: "danger cluster-client"},
 		{name: "no version", facts: with("redis_version", ""), want: "note version-unchecked"},
 		{name: "replica", facts: with("role", "slave"), want: "danger replica"},
 		{name: "replicas", facts: with("connected_slaves", "2"), want: "warning replicas-without-grace"},
 		{name: "replicas and grace", facts: with("connected_slaves", "2"), grace: true},
-		{name: "evicts", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), want: "danger eviction"},
-		{name: "would evict", facts: with("maxmemory_policy", "allkeys-random"), want: "warning eviction"},
+		{name: "evicts", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), want: "warning eviction"},
+		{name: "evicts in spite of grace", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), grace: true, want: "danger eviction"},
+		{name: "would evict", facts: with("maxmemory_policy", "allkeys-random"), grace: true, want: "warning eviction"},
 		{name: "evicts others", facts: with("maxmemory", "1000", "maxmemory_policy", "volatile-lru")},
 		{name: "no policy", facts: with("maxmemory_policy", ""), want: "note eviction-unchecked"},
 		{name: "two servers", facts: facts{info: sound, runs: []string{"a", "b", "a"}}, want: "danger proxy"},
@@ -83,6 +85,7 @@ func TestJudge(t *testing.T) {
 			var got []string
 			for _, f := range s.judge(tt.facts) {
 				got = append(got, f.Severity.String()+" "+f.Code)
+				seen[f.Code] = true
 				if f.Reason == "" || f.Fix == "" || strings.Contains(f.String(), "%!") {
 					t.Errorf("incomplete: %+v", f)
 				}
@@ -92,5 +95,8 @@ func TestJudge(t *testing.T) {
 				t.Errorf("got %q, want %q", text, tt.want)
 			}
 		})
+	}
+	if got := slices.Sorted(maps.Keys(seen)); !slices.Equal(got, slices.Sorted(slices.Values(codes))) {
+		t.Errorf("findings with the codes %v, want each of %v", got, codes)
 	}
 }

@@ -7,6 +7,9 @@ package face
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock/redisstore/internal/engine"
@@ -29,8 +32,9 @@ type Node struct {
 	Ask func(ctx context.Context, connections int, args ...string) ([]any, error)
 }
 
-// Options are the settings of a namespace. All clients of a namespace must use
-// the same: they are kept in the store, and a client with others is refused.
+// Options are the settings of a namespace, and, below them, those of this process
+// alone. All clients of a namespace must use the same of the first: they are kept in
+// the store, and a client with others is refused.
 type Options struct {
 	// Namespace is the prefix of all keys and channels. Default "fencelock".
 	Namespace string
@@ -43,6 +47,13 @@ type Options struct {
 	// Buckets is the number of hash slots names are spread over. Default 1, on
 	// a cluster 32.
 	Buckets int
+
+	// Warn is told what is wrong with the servers, once each, when the first
+	// session is opened, which waits for it. Default: a line to log/slog.
+	Warn func(Finding)
+	// Accept has the codes of findings that are known and accepted. Nobody is told
+	// of them, and no session is refused for their sake.
+	Accept []string
 }
 
 func (o Options) engine() *engine.Options {
@@ -56,6 +67,7 @@ type Store struct {
 	client Client
 	opts   Options
 	close  func() error
+	start  start
 }
 
 // New returns a store over a client. closeClient is nil if the client stays the
@@ -68,6 +80,12 @@ func New(client Client, opts *Options, closeClient func() error) (*Store, error)
 	if s.opts.Namespace == "" {
 		s.opts.Namespace = engine.DefaultNamespace
 	}
+	for _, code := range s.opts.Accept {
+		if !slices.Contains(codes, code) {
+			return nil, fmt.Errorf("redisstore: Options.Accept has %q, which no finding is called; there are %s", code, strings.Join(codes, ", "))
+		}
+	}
+	s.start.told = map[string]bool{}
 	var err error
 	s.Store, err = engine.New(client, s.opts.engine())
 	if err != nil {

@@ -4,7 +4,8 @@ package redistest
 
 import (
 	"context"
-	"net"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,15 @@ import (
 // patience is how long a set of servers may take for anything: far more than it
 // needs, because test machines are slow and shared.
 const patience = 40 * time.Second
+
+// How long a server of a set may be silent before the others take it for down.
+const (
+	// Soon is for tests of failovers. A sentinel connects at most once a second, so
+	// that less makes every switch the next.
+	Soon = 1500 * time.Millisecond
+	// Never is for tests that pause and restart servers and want no failover.
+	Never = 10 * time.Minute
+)
 
 // Do sends one command to the server over a connection of its own.
 func (s *Server) Do(args ...any) *redis.Cmd { return ask(s.Addr, args...) }
@@ -90,11 +100,11 @@ func replicated(extra ...string) []string {
 // cutReplicas makes every replica of the server miss what is written from now
 // on: they are thrown out and cannot log in again. To everybody else, sentinels
 // and other nodes included, nothing changes.
-func (s *Server) cutReplicas() {
-	s.t.Helper()
-	s.must("ACL", "SETUSER", "repl", "off")
-	s.must("CLIENT", "KILL", "TYPE", "replica")
-	until(s.t, s.Addr+" has no replica any more", func() bool {
+func (s *Server) cutReplicas() error {
+	if err := errors.Join(s.Do("ACL", "SETUSER", "repl", "off").Err(), s.Do("CLIENT", "KILL", "TYPE", "replica").Err()); err != nil {
+		return err
+	}
+	return eventually(s.Addr+" has no replica any more", func() bool {
 		return s.Info("replication", "connected_slaves") == "0"
 	})
 }
@@ -102,26 +112,19 @@ func (s *Server) cutReplicas() {
 // until polls until ok holds, and fails the test if it never does.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
+	if err := eventually(what, ok); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually is until for any goroutine.
+func eventually(what string, ok func() bool) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(patience); !ok(); <-tick.C {
 		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain: %s", patience, what)
+			return fmt.Errorf("waited %v in vain: %s", patience, what)
 		}
 	}
-}
-
-// freePorts returns ports that were free together, so that they differ.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	return ports
+	return nil
 }

@@ -6,14 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
+	"time"
 )
 
 const (
-	masters  = 3
-	slots    = 16384
-	nodeDown = "1500" // ms of silence after which a node is taken for down
+	masters = 3
+	slots   = 16384
 )
 
 // Cluster is a running cluster of three masters with a replica each.
@@ -23,15 +21,14 @@ type Cluster struct {
 	t     testing.TB
 }
 
-// StartCluster starts six servers and joins them to a cluster. extra are further
-// options of redis-server.
-func StartCluster(t testing.TB, extra ...string) *Cluster {
+// StartCluster starts six servers and joins them to a cluster. A node that has
+// been silent for as long as down says is taken for down.
+func (f Flavour) StartCluster(t testing.TB, down time.Duration) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, ids: map[*Server]string{}}
-	for _, bus := range freePorts(t, 2*masters) {
-		options := replicated("--cluster-enabled", "yes", "--cluster-node-timeout", nodeDown,
-			"--cluster-port", strconv.Itoa(bus), "--cluster-config-file", "nodes.conf")
-		n := Start(t, append(options, extra...)...)
+	for range 2 * masters {
+		n := f.Start(t, replicated("--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort(t)),
+			"--cluster-node-timeout", strconv.FormatInt(down.Milliseconds(), 10), "--cluster-config-file", "nodes.conf")...)
 		c.nodes = append(c.nodes, n)
 		c.ids[n] = n.must("CLUSTER", "MYID").Val().(string)
 		n.must("CLUSTER", "SET-CONFIG-EPOCH", len(c.nodes))
@@ -89,15 +86,15 @@ func (c *Cluster) busOf(n *Server) string {
 	return ""
 }
 
-// Client returns a client of the cluster, as long as the test runs.
-func (c *Cluster) Client() *redis.ClusterClient {
-	opts := &redis.ClusterOptions{ContextTimeoutEnabled: true}
+// Nodes returns all nodes.
+func (c *Cluster) Nodes() []*Server { return c.nodes }
+
+// Addrs returns the addresses of all nodes.
+func (c *Cluster) Addrs() (addrs []string) {
 	for _, n := range c.nodes {
-		opts.Addrs = append(opts.Addrs, n.Addr)
+		addrs = append(addrs, n.Addr)
 	}
-	client := redis.NewClusterClient(opts)
-	c.t.Cleanup(func() { _ = client.Close() })
-	return client
+	return addrs
 }
 
 // Find returns the slot and the master of the keys that match a pattern. They
@@ -120,22 +117,21 @@ func (c *Cluster) Find(pattern string) (slot int, owner *Server) {
 // replicaOf returns the node that follows a master.
 func (c *Cluster) replicaOf(master *Server) *Server {
 	c.t.Helper()
-	var replica *Server
-	until(c.t, master.Addr+" has a replica", func() bool {
-		for _, n := range c.nodes {
-			if n.cmd != nil && n.Info("replication", "role") == "slave" &&
-				n.Info("replication", "master_port") == strconv.Itoa(master.Port) {
-				replica = n
-			}
-		}
-		return replica != nil
-	})
+	replica, err := c.follower(master)
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	return replica
 }
 
 // PauseReplication makes the replica of a master miss everything from now on; it
 // still takes over.
-func (c *Cluster) PauseReplication(master *Server) { c.t.Helper(); master.cutReplicas() }
+func (c *Cluster) PauseReplication(master *Server) {
+	c.t.Helper()
+	if err := master.cutReplicas(); err != nil {
+		c.t.Fatal(err)
+	}
+}
 
 // Kill ends a master at once, as a crash does, and returns its replica when it
 // has taken over.

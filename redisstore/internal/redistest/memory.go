@@ -3,7 +3,6 @@
 package redistest
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -27,8 +26,10 @@ func (s *Server) Reboot() error {
 // Checkpoint notes the server's memory. rewind kills the server and starts it
 // again with that memory, as a replica goes on that lagged.
 func (s *Server) Checkpoint() (rewind func() error, err error) {
-	if err := s.Do("SAVE").Err(); err != nil {
-		return nil, fmt.Errorf("%s: SAVE: %w", s.Addr, err)
+	if err := eventually(s.Addr+" saves", func() bool { // not while a replica is fed
+		return s.Do("SAVE").Err() == nil
+	}); err != nil {
+		return nil, err
 	}
 	memory, err := os.ReadFile(s.dump())
 	if err != nil {

@@ -11,16 +11,11 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
+	"time"
 )
 
 // MasterName is what sentinels call the master.
 const MasterName = "locks"
-
-// downAfter is when a sentinel takes a silent server for down, in ms. A sentinel
-// connects at most once a second, so that less makes every switch the next.
-const downAfter = "1200"
 
 // Sentinels is a running master with two replicas, watched by three sentinels.
 type Sentinels struct {
@@ -31,36 +26,39 @@ type Sentinels struct {
 }
 
 // StartSentinels starts a master, two replicas and three sentinels, and returns
-// when each of the sentinels would let a replica take over.
-func StartSentinels(t testing.TB) *Sentinels {
+// when each of the sentinels would let a replica take over. They do so when the
+// master has been silent for as long as down says.
+func (f Flavour) StartSentinels(t testing.TB, down time.Duration) *Sentinels {
 	t.Helper()
 	s := &Sentinels{t: t}
-	master := Start(t, replicated()...)
+	master := f.Start(t, replicated()...)
 	s.nodes = append(s.nodes, master)
 	for range 2 {
-		s.nodes = append(s.nodes, Start(t, replicated("--replicaof", "127.0.0.1", strconv.Itoa(master.Port))...))
+		s.nodes = append(s.nodes, f.Start(t, replicated("--replicaof", "127.0.0.1", strconv.Itoa(master.Port))...))
 	}
-	for _, port := range freePorts(t, 3) {
+	for range 3 {
+		port := freePort(t)
 		s.Addrs = append(s.Addrs, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		startSentinel(t, port, master.Port)
+		f.startSentinel(t, port, master.Port, down)
 	}
 	s.waitReady()
 	return s
 }
 
 // startSentinel starts one sentinel and stops it when the test ends.
-func startSentinel(t testing.TB, port, master int) {
+func (f Flavour) startSentinel(t testing.TB, port, master int, down time.Duration) {
 	t.Helper()
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "sentinel.conf")
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nlogfile %q\n", port, dir, filepath.Join(dir, "log")) +
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2\n", MasterName, master) +
-		fmt.Sprintf("sentinel down-after-milliseconds %s %s\n", MasterName, downAfter) +
-		fmt.Sprintf("sentinel failover-timeout %s 5000\nsentinel parallel-syncs %s 2\n", MasterName, MasterName)
+		fmt.Sprintf("sentinel down-after-milliseconds %s %d\n", MasterName, down.Milliseconds()) +
+		// One that fails, on a slow machine, is tried again after twice this time.
+		fmt.Sprintf("sentinel failover-timeout %s 2500\nsentinel parallel-syncs %s 2\n", MasterName, MasterName)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("redis-server", conf, "--sentinel")
+	cmd := exec.Command(f.binary(), conf, "--sentinel")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -146,7 +144,12 @@ func (s *Sentinels) node(at []string) *Server {
 
 // PauseReplication makes the replicas miss everything from now on; a sentinel
 // still promotes one of them.
-func (s *Sentinels) PauseReplication() { s.t.Helper(); s.Master().cutReplicas() }
+func (s *Sentinels) PauseReplication() {
+	s.t.Helper()
+	if err := s.Master().cutReplicas(); err != nil {
+		s.t.Fatal(err)
+	}
+}
 
 // KillMaster ends the master at once, as a crash does, and returns it.
 func (s *Sentinels) KillMaster() *Server {
@@ -182,13 +185,4 @@ func (s *Sentinels) Failover() *Server {
 	})
 	until(s.t, "the sentinels agree on another master", func() bool { return s.Master() != old })
 	return s.Master()
-}
-
-// Client returns a client that follows the master, as long as the test runs.
-func (s *Sentinels) Client() *redis.Client {
-	client := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: MasterName, SentinelAddrs: s.Addrs, ContextTimeoutEnabled: true,
-	})
-	s.t.Cleanup(func() { _ = client.Close() })
-	return client
 }

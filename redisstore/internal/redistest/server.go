@@ -8,42 +8,50 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// Server is a running redis-server.
+// Server is a running server.
 type Server struct {
-	Addr string
-	Port int
-	cmd  *exec.Cmd
-	dir  string
-	args []string
-	t    testing.TB
+	Addr    string
+	Port    int
+	flavour Flavour
+	cmd     *exec.Cmd
+	dir     string
+	args    []string
+	t       testing.TB
 }
 
 // Start starts a server without persistence and stops it when the test ends.
-// extra are further options of redis-server.
-func Start(t testing.TB, extra ...string) *Server {
+// extra are further options of the server.
+func (f Flavour) Start(t testing.TB, extra ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, dir: t.TempDir(), Port: freePort(t), args: extra}
-	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
-	s.run()
+	f.Need(t)
+	s := &Server{t: t, flavour: f, dir: t.TempDir(), args: extra}
 	t.Cleanup(s.Kill)
-	return s
+	var err error
+	for range 3 { // another test may have taken the port meanwhile
+		s.Port = freePort(t)
+		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port))
+		if err = s.start(); err == nil {
+			return s
+		}
+	}
+	t.Fatal(err)
+	return nil
 }
 
 func (s *Server) run() {
 	s.t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		s.t.Skip("redis-server is not installed; on Debian: apt-get install redis-server")
-	}
 	if err := s.start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -54,33 +62,35 @@ func (s *Server) run() {
 func (s *Server) start() error {
 	args := append([]string{"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "no"}, s.args...)
-	s.cmd = exec.Command("redis-server", args...)
-	out, err := s.cmd.StdoutPipe()
+	cmd := exec.Command(s.flavour.binary(), args...)
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
 	// The server must not outlive a test binary that is killed.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	ready := make(chan error, 1)
+	s.cmd = cmd
+	ready := make(chan error, 2)
 	go func() {
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
+		last := ""
+		for lines := bufio.NewScanner(out); lines.Scan(); last = lines.Text() {
 			if strings.Contains(lines.Text(), "Ready to accept connections") {
 				ready <- nil
 			}
 		}
-		ready <- fmt.Errorf("redis-server ended before it was ready")
+		ready <- fmt.Errorf("it ended before it was ready: %s", last)
 	}()
 	select {
 	case err = <-ready:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		err = context.DeadlineExceeded
 	}
 	if err != nil {
-		return fmt.Errorf("redis-server on %s: %w", s.Addr, err)
+		s.Kill()
+		return fmt.Errorf("%s on %s: %w", s.flavour.binary(), s.Addr, err)
 	}
 	return nil
 }
@@ -119,12 +129,27 @@ func (s *Server) Wipe() error {
 	return err
 }
 
+// given are the ports that were given out. None is given out twice: a server that
+// another test is about to start does not listen yet, and one that is being
+// restarted does not for a moment.
+var given sync.Map
+
+// freePort returns a port that nobody listens on. It is below those that systems
+// give to outgoing connections: there, whoever calls a server that is down can get
+// its very port, and is connected with itself.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, last = 10000, 32000
+	for range 1000 {
+		port := first + rand.IntN(last-first)
+		if _, before := given.LoadOrStore(port, true); before {
+			continue
+		}
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			_ = l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }

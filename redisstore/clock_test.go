@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+)
+
+// clock makes the scripts of the clients that have it see a clock ahead of the
+// server's, so that a test need not wait until a TTL has passed, and a machine that
+// stalls for a second spoils nothing. It changes the one call of the scripts that
+// asks for the time, and nothing else in them. How far it is ahead travels in the
+// name of a second key in the slot of the first, which nobody reads.
+//
+// It keeps nothing on the server, unlike pretence: servers forget, and are many.
+type clock struct {
+	ahead atomic.Int64 // µs
+
+	mu  sync.Mutex
+	sha map[string]string // of the store's text to that of ours
+}
+
+func newClock() *clock { return &clock{sha: map[string]string{}} }
+
+// moment is how long elapse really takes: long enough for a push to arrive that
+// nobody waits for.
+const moment = 5 * time.Millisecond
+
+// elapse lets the scripts see that d has passed.
+func (c *clock) elapse(d time.Duration) {
+	c.ahead.Add(d.Microseconds())
+	<-time.After(min(d, moment))
+}
+
+// shift changes the text of a script.
+func (c *clock) shift(text string) string {
+	ours := strings.ReplaceAll(text, "redis.call('TIME')",
+		"(function() local t = redis.call('TIME') t[2] = t[2] + string.match(KEYS[2], '^%d+') return t end)()")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sha[digest(text)] = digest(ours)
+	return ours
+}
+
+// change makes a command about a script one about the changed script, and says
+// whether it was one. keys is the place of the first key.
+func (c *clock) change(words []string) (changed []string, is bool) {
+	const keys = 3
+	if len(words) == 3 && strings.EqualFold(words[0]+words[1], "scriptload") {
+		return []string{words[0], words[1], c.shift(words[2])}, true
+	}
+	if len(words) <= keys || words[2] != "1" {
+		return nil, false
+	}
+	script := words[1]
+	switch strings.ToLower(words[0]) {
+	case "evalsha":
+		c.mu.Lock()
+		ours, known := c.sha[script]
+		c.mu.Unlock()
+		if !known {
+			ours = strings.Repeat("0", 40) // the server must ask for the text
+		}
+		script = ours
+	case "eval":
+		script = c.shift(script)
+	default:
+		return nil, false
+	}
+	second := fmt.Sprintf("%d:%s", c.ahead.Load(), words[keys])
+	changed = append(changed, words[0], script, "2", words[keys], second)
+	return append(changed, words[keys+1:]...), true
+}
+
+// resent is a command of the store in its changed form.
+type resent struct{ *redis.Cmd }
+
+// NoRetry implements redis.Cmder: the store's own says the same.
+func (resent) NoRetry() bool { return true }
+
+// ProcessHook implements redis.Hook.
+func (c *clock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		var words []string
+		for _, a := range cmd.Args() {
+			words = append(words, fmt.Sprint(a))
+		}
+		changed, is := c.change(words)
+		if !is {
+			return next(ctx, cmd)
+		}
+		if cmd.Name() == "script" {
+			cmd.Args()[2] = changed[2]
+			return next(ctx, cmd)
+		}
+		args := make([]any, len(changed))
+		for i, w := range changed {
+			args[i] = w
+		}
+		ours := resent{redis.NewCmd(ctx, args...)}
+		ours.SetFirstKeyPos(3)
+		err := next(ctx, ours)
+		cmd.(interface{ SetVal(any) }).SetVal(ours.Val())
+		return err // Process keeps it in cmd
+	}
+}
+
+// DialHook implements redis.Hook.
+func (c *clock) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessPipelineHook implements redis.Hook. The store sends no scripts this way.
+func (c *clock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds) }
+}
+
+// wrap is the same for rueidis.
+func (c *clock) wrap(client rueidis.Client) rueidis.Client { return ahead{client, c} }
+
+type ahead struct {
+	rueidis.Client
+	clock *clock
+}
+
+// Do implements rueidis.Client.
+func (a ahead) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	return a.Client.Do(ctx, a.clock.build(a.Client, cmd))
+}
+
+// Dedicate implements rueidis.Client.
+func (a ahead) Dedicate() (rueidis.DedicatedClient, func()) {
+	conn, release := a.Client.Dedicate()
+	return aheadAlone{conn, a.clock}, release
+}
+
+type aheadAlone struct {
+	rueidis.DedicatedClient
+	clock *clock
+}
+
+// Do implements rueidis.DedicatedClient.
+func (a aheadAlone) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	return a.DedicatedClient.Do(ctx, a.clock.build(a.DedicatedClient, cmd))
+}
+
+// build is the changed form of a command of rueidis.
+func (c *clock) build(client rueidis.CoreClient, cmd rueidis.Completed) rueidis.Completed {
+	w, is := c.change(cmd.Commands())
+	switch {
+	case !is:
+		return cmd
+	case len(w) == 3:
+		return client.B().ScriptLoad().Script(w[2]).Build()
+	}
+	return client.B().Arbitrary(w[:3]...).Keys(w[3:5]...).Args(w[5:]...).Build()
+}
