@@ -148,6 +148,7 @@ func (s *session) Close(ctx context.Context) error {
 		w.wake()
 	}
 	b.mu.Unlock()
+	b.s.drop(b)
 	answers := b.closeAll()
 	began := time.Now()
 	var failed errs
@@ -172,7 +173,6 @@ func (s *session) Close(ctx context.Context) error {
 			return cut("close", ctx.Err())
 		}
 	}
-	b.s.drop(b)
 	return nil
 }
 

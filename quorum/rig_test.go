@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/faultstore"
 	"github.com/fencelock/fencelock/memstore"
 	"github.com/fencelock/fencelock/quorum"
@@ -177,5 +176,3 @@ func (r *rig) taken(name string) (n int) {
 
 // grace are the options of nodes that are used for correctness.
 func grace() *memstore.Options { return &memstore.Options{Grace: true, MaxTTL: 10 * time.Second} }
-
-var _ driver.Store = (*quorum.Store)(nil)

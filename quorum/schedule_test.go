@@ -14,7 +14,6 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/faultstore"
-	"github.com/fencelock/fencelock/quorum"
 )
 
 var seeds = flag.Int("quorum.seeds", 60, "how many schedules TestSchedules runs")
@@ -76,22 +75,11 @@ func schedule(t *testing.T, seed uint64) int {
 		pauses := rand.New(rand.NewPCG(seed, uint64(100+who)))
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				asked := time.Since(g.began)
-				l, err := c.Mutex("x").Lock(ctx)
-				if err != nil {
-					continue
+				if h, ok := once(ctx, g, c, who, time.Duration(pauses.IntN(2000))*time.Millisecond); ok {
+					mu.Lock()
+					history = append(history, h)
+					mu.Unlock()
 				}
-				h := held{who: who, token: l.Token(), from: asked, got: time.Since(g.began)}
-				g.say("process %d holds with token %v; %s", who, l.Token(), g.holders("x"))
-				work, stop := context.WithTimeout(l.Context(), time.Duration(pauses.IntN(2000))*time.Millisecond)
-				<-work.Done()
-				stop()
-				h.till = time.Since(g.began)
-				err = l.Unlock(context.Background())
-				g.say("process %d unlocks %v: %v", who, l.Token(), err)
-				mu.Lock()
-				history = append(history, h)
-				mu.Unlock()
 			}
 		})
 	}
@@ -124,6 +112,24 @@ func schedule(t *testing.T, seed uint64) int {
 	return len(history)
 }
 
+// once takes the lock, works under it for a time and gives it back.
+func once(ctx context.Context, g *rig, c *fencelock.Client, who int, work time.Duration) (held, bool) {
+	h := held{who: who, from: time.Since(g.began)}
+	l, err := c.Mutex("x").Lock(ctx)
+	if err != nil {
+		return h, false
+	}
+	h.token, h.got = l.Token(), time.Since(g.began)
+	g.say("process %d holds with token %v; %s", who, l.Token(), g.holders("x"))
+	working, stop := context.WithTimeout(l.Context(), work)
+	<-working.Done()
+	stop()
+	h.till = time.Since(g.began)
+	err = l.Unlock(context.Background())
+	g.say("process %d unlocks %v: %v", who, l.Token(), err)
+	return h, true
+}
+
 // judge compares every two leases.
 func judge(t *testing.T, history []held) {
 	for i, a := range history {
@@ -140,5 +146,3 @@ func judge(t *testing.T, history []held) {
 		}
 	}
 }
-
-var _ = quorum.DefaultNodeTimeout
