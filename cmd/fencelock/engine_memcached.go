@@ -11,7 +11,7 @@ import (
 var _ = register(&engine{
 	schemes: []string{"memcached", "memcacheds"},
 	form:    "memcached://host[:port]",
-	note:    "for efficiency only: no fencing tokens, and what the server evicts is free to the next; with memcacheds over TLS",
+	note:    "for efficiency only: no fencing tokens; with memcacheds over TLS",
 	open: func(ctx context.Context, url string, s settings) (*opened, error) {
 		if s.grace || s.buckets != 0 || s.maxTTL != 0 {
 			return nil, usage("grace, buckets and max_ttl are not for memcached: it promises nothing over a loss of memory")
