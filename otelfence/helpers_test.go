@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -27,12 +28,13 @@ import (
 type process struct {
 	*fencelock.Client
 	reader *sdkmetric.ManualReader
+	meters *sdkmetric.MeterProvider
 	spans  *tracetest.SpanRecorder
 	traces *sdktrace.TracerProvider
 }
 
 // newProcess makes a process; tel may be nil, its providers are replaced.
-func newProcess(t *testing.T, store driver.Store, opts *fencelock.Options, tel *otelfence.Options) *process {
+func newProcess(t *testing.T, store driver.Store, opts *fencelock.Options, tel *otelfence.Options, more ...sdkmetric.Option) *process {
 	t.Helper()
 	p := &process{reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
 	p.traces = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p.spans))
@@ -40,7 +42,8 @@ func newProcess(t *testing.T, store driver.Store, opts *fencelock.Options, tel *
 	if tel != nil {
 		with = *tel
 	}
-	with.MeterProvider, with.TracerProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(p.reader)), p.traces
+	p.meters = sdkmetric.NewMeterProvider(append(more, sdkmetric.WithReader(p.reader))...)
+	with.MeterProvider, with.TracerProvider = p.meters, p.traces
 	var err error
 	if p.Client, err = otelfence.New(store, opts, &with); err != nil {
 		t.Fatal(err)
@@ -132,12 +135,13 @@ func unlock(t *testing.T, l *fencelock.Lease) {
 	}
 }
 
-// ended waits for the end of a lease.
+// ended waits, in a bubble, for the end of a lease.
 func ended(t *testing.T, l *fencelock.Lease) {
 	t.Helper()
 	select {
 	case <-l.Context().Done():
-	case <-time.After(time.Hour): // of a bubble
+		synctest.Wait() // hooks are told after the holder
+	case <-time.After(time.Hour):
 		t.Fatalf("the lease of %q did not end", l.Name())
 	}
 }
