@@ -32,9 +32,9 @@ func TestConformance(t *testing.T) {
 				t.Parallel()
 				k := k
 				if grace {
-					k.opts.Grace, k.opts.MaxTTL = true, 6*time.Second
+					k.opts.Grace, k.opts.MaxTTL = true, 9*time.Second
 				}
-				rigs := make([]*rig, 20)
+				rigs := make([]*rig, 24)
 				for i := range rigs {
 					rigs[i] = newRig(t, k, server)
 				}
@@ -81,8 +81,8 @@ func (r *rig) harness() *drivertest.Harness {
 			}
 			return s, err
 		},
-		TTL:     2 * time.Second,
-		Slack:   600 * time.Millisecond, // many cases share few processors here
+		TTL:     4 * time.Second,
+		Slack:   1500 * time.Millisecond, // many cases share few processors here
 		Soon:    10 * time.Second,
 		Forget:  r.forget,
 		Restart: r.restart,
