@@ -53,7 +53,8 @@ type loaded struct {
 	*book.Book
 	exists  bool
 	version int64
-	mine    *mySession // nil: it has no row
+	mine    *mySession      // nil: it has no row
+	known   map[string]bool // sessions that were read with it
 }
 
 // mySession is the row of the session that asks.
@@ -81,6 +82,19 @@ func (f *rowFields) row() *book.Row {
 
 // load reads a lock, the sessions it names, and the session that asks (or "").
 func (s *Store) load(ctx context.Context, session, name string) (*loaded, error) {
+	l, err := s.loadShort(ctx, session, name)
+	if err != nil {
+		return nil, err
+	}
+	others := slices.DeleteFunc(l.Lock.Sessions(), func(id string) bool { return l.known[id] })
+	if err := s.sessions(ctx, others, l.Sessions); err != nil {
+		return nil, err
+	}
+	return l, s.bury(ctx, l.Book)
+}
+
+// loadShort reads a lock, its plain holder's session and the one that asks.
+func (s *Store) loadShort(ctx context.Context, session, name string) (*loaded, error) {
 	var m memory
 	var f rowFields
 	var mine, held struct{ epoch, ends, inc, done sql.NullInt64 }
@@ -93,7 +107,7 @@ func (s *Store) load(ctx context.Context, session, name string) (*loaded, error)
 		if _, err := s.memory(ctx); err != nil {
 			return nil, err
 		}
-		return s.load(ctx, session, name)
+		return s.loadShort(ctx, session, name)
 	}
 	if err != nil {
 		return nil, err
@@ -112,12 +126,8 @@ func (s *Store) load(ctx context.Context, session, name string) (*loaded, error)
 	if held.epoch.Valid {
 		l.Sessions[f.holder.String] = book.Session{Epoch: held.epoch.Int64, Ends: held.ends.Int64, Done: held.done.Int64}
 	}
-	known := map[string]bool{session: true, f.holder.String: true}
-	others := slices.DeleteFunc(lock.Sessions(), func(id string) bool { return known[id] })
-	if err := s.sessions(ctx, others, l.Sessions); err != nil {
-		return nil, err
-	}
-	return l, s.bury(ctx, l.Book)
+	l.known = map[string]bool{session: true, f.holder.String: true}
+	return l, nil
 }
 
 // manyAtOnce bounds the parameters of one statement.

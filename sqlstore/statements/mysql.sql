@@ -66,3 +66,16 @@ UPDATE {p}session SET broken = CONCAT(COALESCE(broken, ''), ?) WHERE id = ? AND 
 -- Removes a free lock. The floor was raised before; a row with a higher counter stays.
 DELETE FROM {p}lock WHERE name = ? AND holder IS NULL AND grants IS NULL AND line IS NULL AND marks IS NULL AND lim IS NULL
   AND counter <= (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1 AND m.grace_end <= {now})
+
+-- name: enqueue
+-- A plain claim comes into line behind a plain holder that lives. Nobody can be granted
+-- then, so nothing has to be decided; and many who come at a time do not hinder each
+-- other. A claim that is known already, in line or marked, is left to the longer way.
+UPDATE {p}lock SET version = version + 1, touched = {now},
+  line = JSON_MERGE_PRESERVE(COALESCE(line, '[]'), JSON_SET(?, '$.t', {now}))
+WHERE name = ? AND holder IS NOT NULL AND grants IS NULL AND (holder <> ? OR seq <> ?)
+  AND (line IS NULL OR NOT JSON_CONTAINS(line, ?)) AND (marks IS NULL OR NOT JSON_CONTAINS(marks, ?))
+  AND EXISTS (SELECT 1 FROM {p}incarnation m JOIN {p}session s ON s.id = ? AND s.epoch = ? AND s.inc = m.incarnation AND s.ends > {now}
+    WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident})
+  AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = {p}lock.holder AND h.epoch = {p}lock.epoch AND h.ends > {now}
+    AND ({p}lock.inc = ? OR h.done <> ?))

@@ -72,3 +72,18 @@ UPDATE {p}session SET broken = COALESCE(broken, '') || $1::text WHERE id = $2 AN
 -- Removes a free lock. The floor was raised before; a row with a higher counter stays.
 DELETE FROM {p}lock l WHERE l.name = $1 AND l.holder IS NULL AND l.grants IS NULL AND l.line IS NULL AND l.marks IS NULL AND l.lim IS NULL
   AND l.counter <= (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1 AND m.grace_end <= {now})
+
+-- name: enqueue
+-- A plain claim comes into line behind a plain holder that lives. Nobody can be granted
+-- then, so nothing has to be decided; and many who come at a time do not hinder each
+-- other. A claim that is known already, in line or marked, is left to the longer way.
+-- It need not be durable: a crash that forgets it costs a place in line, at the next
+-- look. So the row is not held while the disk writes.
+UPDATE {p}lock AS l SET version = l.version + 1, touched = {now},
+  line = COALESCE(l.line, '[]'::jsonb) || jsonb_set(CAST($6 AS text)::jsonb, '{t}', to_jsonb({now}))
+WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
+  AND l.name = $1 AND l.holder IS NOT NULL AND l.grants IS NULL AND (l.holder <> $2 OR l.seq <> $3)
+  AND (l.line IS NULL OR NOT l.line @> CAST($7 AS text)::jsonb) AND (l.marks IS NULL OR NOT l.marks @> CAST($7 AS text)::jsonb)
+  AND EXISTS (SELECT 1 FROM {p}incarnation m, {p}session s WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
+    AND s.id = $2 AND s.epoch = $4 AND s.inc = $5 AND s.ends > {now})
+  AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = l.holder AND h.epoch = l.epoch AND h.ends > {now} AND (l.inc = $5 OR h.done <> $5))

@@ -229,3 +229,11 @@ func (b *Book) outcome(session string, seq uint64) driver.Outcome {
 	out.LookAfter = b.soonestEnd() + time.Duration(min(out.Place, 8))*lookStep
 	return out
 }
+
+// Waiting tells a claim that was just put into line where it stands, without a look at
+// the other sessions in it. It is false if the claim is not behind a holder that lives:
+// then there is something to decide.
+func (b *Book) Waiting(session string, seq uint64) (driver.Outcome, bool) {
+	ok := len(b.Grants) == 1 && b.holds(&b.Grants[0]) && find(b.Line, session, seq) >= 0
+	return b.outcome(session, seq), ok
+}
