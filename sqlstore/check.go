@@ -33,7 +33,7 @@ func (s *Store) Check(ctx context.Context) ([]Finding, error) {
 		texts = postgresFacts
 	}
 	for _, text := range texts {
-		text = strings.NewReplacer("{p}", s.opts.Prefix, "{schema}", s.schemaName(), "{tables}", s.tableNames()).Replace(text)
+		text = strings.NewReplacer("{p}", s.opts.Prefix, "{schema}", s.schemaName(), "{tables}", s.tableNames(), "{bare}", channelPrefix(s.opts.Prefix)).Replace(text)
 		err := s.rows(ctx, "check", text, nil, func() {}, func(r *sql.Rows) error {
 			var name, value sql.NullString
 			err := r.Scan(&name, &value)
@@ -61,7 +61,7 @@ var postgresFacts = []string{
 
 var mysqlFacts = []string{
 	`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'read_only', 'wsrep_on')`,
-	`SELECT CONCAT('table ', SUBSTRING(TABLE_NAME, CHAR_LENGTH('{p}') + 1)), IF(ENGINE = 'InnoDB', 'ok', ENGINE)
+	`SELECT CONCAT('table ', SUBSTRING(TABLE_NAME, CHAR_LENGTH('{bare}') + 1)), IF(ENGINE = 'InnoDB', 'ok', ENGINE)
 	 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME IN ({tables})`,
 }
 

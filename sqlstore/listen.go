@@ -181,11 +181,12 @@ func (h *hub) serve(c *pgx.Conn) error {
 			err = h.next(ctx, c, waiting)
 			waiting = h.waiting()
 		}
+		stirred := ctx.Err() != nil // the wait was ended for somebody new
 		stir()
 		if h.ctx.Err() != nil {
 			return h.ctx.Err()
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil && !stirred {
 			return err
 		}
 	}

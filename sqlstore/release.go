@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/sqlstore/internal/book"
 )
 
 // Withdraw implements driver.Session. Giving a plain grant back, and granting to a plain
@@ -55,47 +54,6 @@ func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, erro
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// Reclaim implements driver.Session. Plain grants that survived, which are nearly all
-// when a replica takes over, are confirmed many at a time.
-func (ss *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("sqlstore: reclaim: %w", err)
-	}
-	if l, err := ss.store.load(ctx, ss.sid, ""); err != nil {
-		return nil, err
-	} else if err := ss.verdict(l); err != nil {
-		return nil, err
-	}
-	kept := make([]bool, len(held))
-	for i, h := range held {
-		ss.note(h.Claim.Seq, h.Claim.Name)
-		claim, err := book.NewClaim(ss.sid, ss.epoch, &h.Claim)
-		if err != nil {
-			return nil, fmt.Errorf("sqlstore: %q: %w", h.Claim.Name, err)
-		}
-		err = ss.store.change(ctx, h.Claim.Name, ss, func(l *loaded) error {
-			kept[i] = l.Reclaim(claim, h.Token)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if !last {
-		return kept, nil
-	}
-	n, err := ss.store.changed(ctx, "reclaimedAll", ss.sid, ss.epoch, ss.inc)
-	if err == nil && n == 0 {
-		// MySQL counts changed rows: it may have been said before.
-		l, err := ss.store.load(ctx, ss.sid, "")
-		if err != nil {
-			return nil, err
-		}
-		return kept, ss.verdict(l)
-	}
-	return kept, err
 }
 
 // Close implements driver.Session: it ends the session in one statement, and then frees

@@ -62,8 +62,10 @@ func mySource(port int) string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/test
 
 var (
 	// Disks are slow here, and no test of these restarts the server.
-	postgres = shared(func() (*sqltest.Server, error) { return sqltest.Postgres("fsync=off", "max_connections=400") })
-	mariadb  = shared(func() (*sqltest.Server, error) {
+	postgres = shared(func() (*sqltest.Server, error) {
+		return sqltest.Postgres("fsync=off", "max_connections=400", "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000")
+	})
+	mariadb = shared(func() (*sqltest.Server, error) {
 		return sqltest.MariaDB("innodb-flush-log-at-trx-commit=2", "max-connections=400")
 	})
 	pgbouncer = shared(func() (*sqltest.Server, error) {

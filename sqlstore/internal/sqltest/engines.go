@@ -47,14 +47,15 @@ func (s *Server) postgresArgs(settings []string) {
 	s.halt = syscall.SIGQUIT // "immediate": as after a crash, but no process stays behind
 }
 
-// Replica starts a PostgreSQL server that follows the given one, asynchronously.
-func (s *Server) Replica() (*Server, error) {
+// Replica starts a PostgreSQL server that follows the given one, asynchronously, by way of
+// a port: its own, or that of a proxy in front of it.
+func (s *Server) Replica(port int) (*Server, error) {
 	r, err := newServer("replica", "postgres")
 	if err != nil {
 		return nil, err
 	}
 	r.bin = s.bin
-	if err := r.once(filepath.Join(r.bin, "pg_basebackup"), "-D", r.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(s.Port), "-U", "postgres", "-R", "-X", "stream", "-c", "fast"); err != nil {
+	if err := r.once(filepath.Join(r.bin, "pg_basebackup"), "-D", r.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-U", "postgres", "-R", "-X", "stream", "-c", "fast"); err != nil {
 		r.Stop()
 		return nil, err
 	}

@@ -17,9 +17,10 @@ type Proxy struct {
 	target   string
 	gate     sync.RWMutex // locked: nothing goes through
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows, and target
 	conns  map[net.Conn]bool
-	filter func(toServer bool, data []byte) bool
+	filter func(conn int, toServer bool, data []byte) bool
+	count  int
 }
 
 // NewProxy starts a proxy in front of an address.
@@ -39,20 +40,25 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		out, err := net.Dial("tcp", p.target)
+		p.mu.Lock()
+		target := p.target
+		p.mu.Unlock()
+		out, err := net.Dial("tcp", target)
 		if err != nil {
 			_ = in.Close()
 			continue
 		}
 		p.mu.Lock()
 		p.conns[in], p.conns[out] = true, true
+		p.count++
+		n := p.count
 		p.mu.Unlock()
-		go p.copy(out, in, true)
-		go p.copy(in, out, false)
+		go p.copy(out, in, n, true)
+		go p.copy(in, out, n, false)
 	}
 }
 
-func (p *Proxy) copy(to, from net.Conn, toServer bool) {
+func (p *Proxy) copy(to, from net.Conn, conn int, toServer bool) {
 	defer func() {
 		_ = to.Close()
 		_ = from.Close()
@@ -70,7 +76,7 @@ func (p *Proxy) copy(to, from net.Conn, toServer bool) {
 		p.mu.Lock()
 		filter := p.filter
 		p.mu.Unlock()
-		pass := filter == nil || filter(toServer, buf[:n])
+		pass := filter == nil || filter(conn, toServer, buf[:n])
 		if pass {
 			_, err = to.Write(buf[:n])
 		}
@@ -87,6 +93,15 @@ func (p *Proxy) Stall() (heal func()) {
 	return p.gate.Unlock
 }
 
+// Retarget sends new connections to another address and closes the present ones, as an
+// address does that moves to another machine.
+func (p *Proxy) Retarget(target string) {
+	p.mu.Lock()
+	p.target = target
+	p.mu.Unlock()
+	p.Cut()
+}
+
 // Cut closes all connections. New ones are fine.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -96,9 +111,9 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Filter looks at whatever goes through; if it answers false the data are dropped and
-// the connection is closed. nil removes it.
-func (p *Proxy) Filter(f func(toServer bool, data []byte) bool) {
+// Filter looks at whatever goes through, by number of the connection; if it answers false
+// the data are dropped and the connection is closed. nil removes it.
+func (p *Proxy) Filter(f func(conn int, toServer bool, data []byte) bool) {
 	p.mu.Lock()
 	p.filter = f
 	p.mu.Unlock()

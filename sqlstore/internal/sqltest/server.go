@@ -153,6 +153,9 @@ func (s *Server) Restart() error {
 	return s.start()
 }
 
+// Kill stops the server without letting it tidy up. It cannot be started again.
+func (s *Server) Kill() { s.kill(s.halt) }
+
 // Stop stops the server and removes its data.
 func (s *Server) Stop() {
 	s.kill(s.halt)
