@@ -5,7 +5,7 @@ SEEDS    ?= 2000
 
 .DEFAULT_GOAL := help
 .PHONY: help test race lint sim zoo million figures figures-redis rehearse ci
-.PHONY: help test race lint sim zoo million figures figures-fence story rehearse ci
+.PHONY: help test race lint sim zoo million figures figures-fence figures-engines story rehearse ci
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ figures-redis: ## measure what is promised of redisstore; needs redis-server
 	go run ./bench -figures redis
 figures-fence: ## prove the guards on real servers, and refuse wrong ones
 	go run ./internal/fencefigures
+
+figures-engines: ## measure the stores beside their engines' own locks; needs their servers
+	go run ./sqlstore/internal/sqlfigures
 
 story: ## two workers, one of them stopped while it holds the lock; without a guard, and with one
 	go run ./fenceproof/story

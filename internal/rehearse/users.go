@@ -36,6 +36,7 @@ func users(mods []*module) []user {
 // clients are the modules that a store may link into a program.
 var clients = map[string][]string{
 	"etcdfence":  etcdClient,
+	"sqlstore":   {"github.com/jackc/pgx/v5", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/puddle/v2", "github.com/go-sql-driver/mysql", "filippo.io/edwards25519", "golang.org/x/text", "golang.org/x/sync"},
 	"redisstore": {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
 }
 

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	rounds  = 5
-	each    = 1500 * time.Millisecond
+	rounds  = 3
+	each    = time.Second
 	workers = 16
 )
 
@@ -124,5 +124,9 @@ func (e engine) measure(ctx context.Context, server *sqltest.Server) (float64, e
 		return 0, err
 	}
 	figure(plain, ratio, "-")
+	if ratio, err = p.commits(ctx); err != nil {
+		return 0, err
+	}
+	figure(e.short+"-uncontended-vs-two-commits", ratio, "-")
 	return perKeepAlive, nil
 }

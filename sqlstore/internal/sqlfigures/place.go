@@ -106,13 +106,13 @@ func (p *place) keepAlives(ctx context.Context, leases int) (float64, error) {
 	}
 	// From just after a keep-alive to just after another, ten times as many.
 	wait := func(n int64) error {
-		for end := time.Now().Add(time.Minute); counter.n.Load() < n; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); counter.n.Load() < n; rest(ctx, 50*time.Millisecond) {
 			if time.Now().After(end) {
 				return errors.New("no keep-alives")
 			}
 		}
-		time.Sleep(100 * time.Millisecond)
-		return nil
+		rest(ctx, 100*time.Millisecond)
+		return ctx.Err()
 	}
 	first := counter.n.Load() + 1
 	if err := wait(first); err != nil {
@@ -158,7 +158,7 @@ func (p *place) contended(ctx context.Context, processes int) (float64, error) {
 		conns = append(conns, h)
 		p.opened = append(p.opened, func() { h.conn.Close() })
 	}
-	section := func() { time.Sleep(time.Millisecond) }
+	section := func() { rest(ctx, time.Millisecond) }
 	ours := func(ctx context.Context, i int) error {
 		return clients[i%len(clients)].Do(ctx, "turn", func(context.Context, *fencelock.Lease) error { section(); return nil })
 	}
@@ -189,6 +189,51 @@ func (p *place) uncontended(ctx context.Context) (float64, error) {
 	return compare(ctx, p.engine.short+" uncontended", 1, ours, native)
 }
 
+// rest waits, unless ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// commits returns how many locks and unlocks we do for each two bare commits of one row,
+// which is what a durable token costs at the least.
+func (p *place) commits(ctx context.Context) (float64, error) {
+	defer p.close()
+	client, _, err := p.process(ctx, 15*time.Second)
+	if err != nil {
+		return 0, err
+	}
+	db, err := p.db()
+	if err != nil {
+		return 0, err
+	}
+	for _, text := range []string{"CREATE TABLE bare (n bigint)", "INSERT INTO bare VALUES (0)"} {
+		if _, err := db.ExecContext(ctx, text); err != nil {
+			return 0, err
+		}
+	}
+	update, err := db.PrepareContext(ctx, "UPDATE bare SET n = n + 1")
+	if err != nil {
+		return 0, err
+	}
+	ours := func(ctx context.Context, _ int) error {
+		return client.Do(ctx, "alone", func(context.Context, *fencelock.Lease) error { return nil })
+	}
+	twice := func(ctx context.Context, _ int) error {
+		for range 2 {
+			if _, err := update.ExecContext(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return compare(ctx, p.engine.short+" beside two bare commits", 1, ours, twice)
+}
+
 // compare lets both work in turn and returns the ratio of their medians.
 func compare(ctx context.Context, what string, workers int, ours, native func(context.Context, int) error) (float64, error) {
 	var a, b []float64
@@ -205,7 +250,7 @@ func compare(ctx context.Context, what string, workers int, ours, native func(co
 	}
 	slices.Sort(a)
 	slices.Sort(b)
-	fmt.Printf("%s: ours %.0f/s (%.0f to %.0f), native %.0f/s (%.0f to %.0f)\n", what,
+	fmt.Printf("%s: ours %.0f/s (%.0f to %.0f), other %.0f/s (%.0f to %.0f)\n", what,
 		a[rounds/2], a[0], a[rounds-1], b[rounds/2], b[0], b[rounds-1])
 	return a[rounds/2] / b[rounds/2], nil
 }
@@ -228,7 +273,7 @@ func turns(ctx context.Context, workers int, turn func(context.Context, int) err
 			}
 		})
 	}
-	time.Sleep(each)
+	rest(ctx, each)
 	done, took := n.Load(), time.Since(began)
 	stop.Store(true)
 	wg.Wait()
