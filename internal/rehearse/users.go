@@ -38,7 +38,7 @@ var clients = map[string][]string{
 	"etcdfence": etcdClient,
 	"etcdstore": etcdClient,
 	"otelfence": {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
-		"go.opentelemetry.io/auto/sdk", "github.com/go-logr/logr", "github.com/go-logr/stdr", "github.com/cespare/xxhash/v2"},
+		"go.opentelemetry.io/otel/log", "go.opentelemetry.io/auto/sdk", "github.com/go-logr/logr", "github.com/go-logr/stdr", "github.com/cespare/xxhash/v2"},
 	"redisstore": {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
 }
 
