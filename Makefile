@@ -43,7 +43,7 @@ figures-redis: ## measure what is promised of redisstore; needs redis-server
 	go run ./bench -figures redis
 
 figures-cli: ## fifty commands cut off from their store: is each dead in time?
-	go test ./cmd/fencelock -run '^TestCutOffs' -count=1 -v
+	go test ./cmd/fencelock -run '^TestCutOffs' -count=1 -v -cutoffs=50
 
 figures-fence: ## prove the guards on real servers, and refuse wrong ones
 	go run ./internal/fencefigures

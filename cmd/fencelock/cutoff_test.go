@@ -37,7 +37,7 @@ type cutoff struct {
 // prints the least of all cut-offs as a figure.
 func TestCutOffs(t *testing.T) {
 	shared := startRedis(t)
-	results := make([]cutoff, cutoffs)
+	results := make([]cutoff, *cutoffs)
 	var wg sync.WaitGroup
 	for i := range results {
 		wg.Add(1)

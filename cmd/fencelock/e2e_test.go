@@ -30,8 +30,9 @@ import (
 // it needs, because test machines are slow and shared.
 const patience = 60 * time.Second
 
-// cutoffs is how many TestCutOffs makes, all at once.
-const cutoffs = 50
+// cutoffs is how many TestCutOffs makes, all at once. Fifty want the machine for
+// themselves; a few go with the other tests.
+var cutoffs = flag.Int("cutoffs", 4, "how many commands TestCutOffs cuts off from their store")
 
 // binary builds the program once.
 var binary = sync.OnceValues(func() (string, error) {
@@ -50,7 +51,7 @@ var binary = sync.OnceValues(func() (string, error) {
 // TestMain lets tests run together: they wait for processes most of the time.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(cutoffs)); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(max(8, *cutoffs))); err != nil {
 		panic(err)
 	}
 	code := m.Run()
