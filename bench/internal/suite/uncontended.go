@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
 	"github.com/fencelock/fencelock/bench/internal/engine"
@@ -27,9 +26,9 @@ func (e *Env) Uncontended(ctx context.Context, candidates []*candidate.Candidate
 	defer closeLockers()
 	var all Cells
 	for _, n := range levels {
-		task := worker.Task{Name: "own/" + strconv.Itoa(n), Own: true, Goroutines: n}
 		var runs []run
 		for i, c := range candidates {
+			task := worker.Task{Name: fmt.Sprintf("own/%s/%d", c.Name, n), Own: true, Goroutines: n}
 			runs = append(runs, run{Goroutines(n), c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
 				return e.own(ctx, c, lockers[i], task)
 			}})

@@ -73,6 +73,9 @@ type Result struct {
 // Rate is how many were done per second.
 func (r *Result) Rate() float64 { return float64(r.Ops) / r.Took.Seconds() }
 
+// stuck is how long after the end a goroutine may take for what it has begun.
+const stuck = 30 * time.Second
+
 // Run does a task with lockers, each of which stands for a process. first is the
 // number of their first goroutine among all workers.
 func Run(ctx context.Context, lockers []candidate.Locker, t Task, first int) *Result {
@@ -87,9 +90,12 @@ func Run(ctx context.Context, lockers []candidate.Locker, t Task, first int) *Re
 	var over atomic.Bool
 	stop := func() {
 		over.Store(true)
-		if !t.Own { // nobody waits for a name of his own; let him finish
+		if !t.Own {
 			cancel()
 		}
+	}
+	if t.Own { // nobody waits for a name of his own: let him finish, unless he cannot
+		defer time.AfterFunc(t.For+stuck, cancel).Stop()
 	}
 	n := max(1, t.Goroutines) * len(lockers)
 	loops := make([]*loop, n)
@@ -161,7 +167,7 @@ func (l *loop) run(ctx context.Context, over *atomic.Bool) {
 		}
 		err := l.locker.Do(ctx, name, section)
 		if err != nil {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil || l.task.Own {
 				l.err = err
 			}
 			return
