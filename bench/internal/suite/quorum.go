@@ -29,8 +29,8 @@ var quorumUncontended = &Part{
 
 var quorumFaults = &Part{
 	Name: "faults", Title: "One of five servers stalled, or dead",
-	Text:    "Sixteen goroutines of one process, each with a name of its own. It is measured from four seconds after the fault.",
-	Metrics: []string{P99, P50, Rate, Commands, CPU},
+	Text:    "Sixteen goroutines of one process, each with a name of its own. It is measured from four seconds after the fault. An operation that fails is counted and tried again.",
+	Metrics: []string{P99, P50, Rate, Failures, Commands, CPU},
 	Chart:   Chart{Metric: P99, Bars: true},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
 		return e.Faulty(ctx, quorumCandidates, []Fault{
