@@ -61,10 +61,9 @@ type finding struct {
 
 // engines are all engines by the first scheme of each.
 var engines = map[string]*engine{
-	"zk":        {schemes: []string{"zk"}, planned: true},
-	"postgres":  {schemes: []string{"postgres", "postgresql"}, planned: true},
-	"mysql":     {schemes: []string{"mysql"}, planned: true},
-	"memcached": {schemes: []string{"memcached"}, planned: true},
+	"zk":       {schemes: []string{"zk"}, planned: true},
+	"postgres": {schemes: []string{"postgres", "postgresql"}, planned: true},
+	"mysql":    {schemes: []string{"mysql"}, planned: true},
 }
 
 // register adds an engine, in place of a planned one.
