@@ -10,4 +10,6 @@ var All = []*Candidate{
 	RedsyncRueidis, RedsyncGoRedis, RedsyncTuned,
 	Redislock, RedislockTuned,
 	Redisson, RedissonFair,
+	BareQuorum, FencelockQuorum, RedsyncQuorum, RedsyncFailFast,
+	BareEtcd, FencelockEtcd, EtcdRecipe,
 }
