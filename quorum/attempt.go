@@ -188,11 +188,15 @@ func (w *wish) depart(d driver.Withdrawal) {
 	}
 	w.count(false, 0)
 	for n := range w.slots {
-		if s := &w.slots[n]; !s.busy {
+		s := &w.slots[n]
+		if !s.busy {
 			s.found, s.err, s.had = driver.WasAbsent, nil, s.state == granted
 			s.leaving = w.b.links[n].keeps()
 		} else {
 			s.leaving = true
+		}
+		if s.leaving {
+			w.leaves(n)
 		}
 	}
 	if w.round != nil {

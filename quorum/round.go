@@ -62,11 +62,11 @@ func (w *wish) ask(n int, floor driver.Token, lift bool) {
 
 // attempt makes the call and takes note of the answer.
 func (l *link) attempt(w *wish, c *driver.Claim, left <-chan struct{}) {
-	if left != nil {
-		<-left // bounded: it ends with the call it stands for
-	}
 	var out driver.Outcome
 	drv, life, rest, err := l.ready()
+	if err == nil && left != nil {
+		err = l.after(left)
+	}
 	sent := false
 	if err == nil && rest == 0 {
 		sent = true
@@ -88,6 +88,19 @@ func (l *link) attempt(w *wish, c *driver.Claim, left <-chan struct{}) {
 	w.step()
 }
 
+// after waits until a claim of ours for the same name has gone from the node, as long
+// as for an answer.
+func (l *link) after(left <-chan struct{}) error {
+	ctx, cancel := l.b.s.bound()
+	defer cancel()
+	select {
+	case <-left:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("it still has an earlier claim of ours: %w", driver.ErrUnavailable)
+	}
+}
+
 // learn takes note of a node's answer. Wants mu.
 func (w *wish) learn(n int, out driver.Outcome, err error, rest time.Duration, sent bool) {
 	s := &w.slots[n]
@@ -107,7 +120,7 @@ func (w *wish) learn(n int, out driver.Outcome, err error, rest time.Duration, s
 	if w.b.s.health.counts(n) {
 		w.b.s.saw(out.Token)
 	}
-	s.unsure = false
+	s.unsure, s.denied = false, out.State == driver.Absent
 	switch {
 	case out.State == driver.Granted:
 		s.state, s.token = granted, out.Token
@@ -158,12 +171,29 @@ func (w *wish) decide() {
 	case vote.Split:
 		w.lift()
 	case vote.Lost:
-		if !r.push {
+		switch {
+		case r.push:
+			w.giveWay()
+		case w.need < len(w.slots) || w.cleared():
 			w.finish(w.refusal())
-			return
 		}
-		w.giveWay()
 	}
+}
+
+// cleared gives back what was granted, and says whether that is done: a claim that
+// needs every node must not leave a vote behind that is in the way of the next one.
+// Wants mu.
+func (w *wish) cleared() bool {
+	if w.won {
+		return true
+	}
+	w.yield()
+	for n := range w.slots {
+		if w.slots[n].busy {
+			return false
+		}
+	}
+	return true
 }
 
 // hurry makes a round decide with what it has.
@@ -248,7 +278,7 @@ func (w *wish) refusal() (driver.Outcome, error) {
 			failed.add(w.b.links[n].name, s.err)
 		case s.state == granted:
 			yes++
-		case s.state == absent && s.out.State == driver.Absent:
+		case s.state == absent && s.denied:
 			gone++
 		}
 	}

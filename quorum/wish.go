@@ -47,12 +47,16 @@ type slot struct {
 	// leaving is set when the claim must go from this node.
 	leaving bool
 	going   bool // its withdrawal is under way
-	found   driver.Removed
-	had     bool // it was granted there when it was withdrawn
+	// left is closed when the claim has gone, or could not be made to go. An attempt
+	// for the same name waits for it; otherwise it would find our own claim.
+	left  chan struct{}
+	found driver.Removed
+	had   bool // it was granted there when it was withdrawn
 	// was is the token of a grant on a node that forgot, until it is reclaimed.
 	was     driver.Token
 	counted bool // it did before the node forgot
 	awaited bool // a wait for a push is under way
+	denied  bool // the node refused the claim for good: buried, or its grant is over
 	wanted  bool // ask when what is under way has ended
 }
 
@@ -111,7 +115,11 @@ func (w *wish) count(won bool, nodes vote.Set) {
 func (w *wish) leftNode(n int, forgot bool) {
 	s := &w.slots[n]
 	old := *s
-	*s = slot{try: old.try, busy: old.busy, going: old.going, leaving: old.leaving && forgot, unsure: old.unsure && forgot, awaited: old.awaited}
+	if !old.busy {
+		w.hasLeft(n)
+		old.left = nil
+	}
+	*s = slot{try: old.try, busy: old.busy, going: old.going, left: old.left, leaving: old.leaving && forgot, unsure: old.unsure && forgot, awaited: old.awaited}
 	if forgot && old.state == granted && (w.won || w.limbo) {
 		s.was, s.counted = old.token, old.counted || w.counted.Has(n)
 	}

@@ -34,7 +34,7 @@ func main() {
 func search(verbose bool) int {
 	total, undetected, broken := 0, 0, 0
 	began := time.Now()
-	model.Check(model.Limit, func(f model.Finding) {
+	model.Check(model.Scenes, model.Limit, func(f model.Finding) {
 		total += f.States
 		switch {
 		case f.Off == 0 && f.Good():
