@@ -112,8 +112,7 @@ func (b *body) told(since stamp) driver.Life {
 			continue
 		}
 		life.TTL = min(life.TTL, l.ttl)
-		for _, node := range l.broken {
-			seq := coreSeq(node)
+		for _, seq := range l.broken {
 			if w := b.wishes[seq]; !seen[seq] && (w == nil || !w.gone) {
 				seen[seq] = true
 				life.Broken = append(life.Broken, seq)
@@ -126,9 +125,14 @@ func (b *body) told(since stamp) driver.Life {
 // heardBroken takes note of the claims that an operator broke on the node. Wants
 // mu.
 func (l *link) heardBroken(seqs []uint64) {
-	l.broken = seqs
+	l.broken = nil
 	for _, node := range seqs {
-		if w := l.b.wishes[coreSeq(node)]; w != nil && !w.gone {
+		w := l.b.wishes[coreSeq(node)]
+		if w != nil && w.gone {
+			continue // its withdrawal is on its way
+		}
+		l.broken = append(l.broken, coreSeq(node))
+		if w != nil {
 			w.broken = true
 			w.count(false, 0)
 		}

@@ -266,28 +266,29 @@ func (w *wish) finish(out driver.Outcome, err error) {
 // refusal is the answer to a claim that has not won. Wants mu.
 func (w *wish) refusal() (driver.Outcome, error) {
 	var failed errs
-	yes, away, gone := 0, 0, 0
+	blocked, silent, gone := 0, 0, 0
 	out := driver.Outcome{State: driver.Busy}
 	for n := range w.slots {
 		s := &w.slots[n]
 		switch {
 		case s.busy:
+			silent++
 			failed.add(w.b.links[n].name, fmt.Errorf("not answered yet: %w", driver.ErrUnknown))
 		case s.state == unreached:
-			away++
+			silent++
 			failed.add(w.b.links[n].name, s.err)
-		case s.state == granted:
-			yes++
 		case s.state == absent && s.denied:
 			gone++
+		case s.state == inLine || s.state == refused || s.state == resting:
+			blocked++
 		}
 	}
 	spare := len(w.slots) - w.need
 	switch {
 	case gone > spare:
 		return driver.Outcome{State: driver.Absent}, nil // buried, or over before we knew
-	case away > 0 && len(w.slots)-away-gone-yes <= spare && yes < w.need:
-		// With the silent ones it might have won: nobody knows.
+	case blocked <= spare && len(w.slots)-silent < w.need:
+		// Those in the way alone would not have kept it out.
 		return driver.Outcome{}, failed.say("attempt")
 	}
 	out.LookAfter, out.Grace = vote.LookAfter(w.need, w.votes())

@@ -137,7 +137,7 @@ func (q *quorumRig) processOf(t testing.TB, opts *fencelock.Options, wrap func(i
 		}
 		nodes = append(nodes, quorum.Node{Name: fmt.Sprint("n", i), Store: s})
 	}
-	store, err := quorum.New(nodes, &quorum.Options{Alarm: func(a quorum.Alarm) { t.Logf("alarm: %+v", a) }, NodeTimeout: 300 * time.Millisecond})
+	store, err := quorum.New(nodes, &quorum.Options{Alarm: func(a quorum.Alarm) { t.Logf("alarm: %+v", a) }})
 	if err != nil {
 		t.Fatal(err)
 	}
