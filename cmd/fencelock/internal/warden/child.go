@@ -158,11 +158,22 @@ func (c *Child) clear(pid int) {
 	if pid > 0 {
 		_ = unix.Kill(-pid, unix.SIGKILL)
 	}
-	for killDescendants(c.before) {
-		reapAll()
+	// That a look finds nothing is not the end: a process can change its parent while
+	// the look goes by. That there are no children is the end, and only the kernel knows.
+	for vain := 0; vain < vainLooks; vain++ {
+		if killDescendants(c.before) {
+			vain = 0
+		}
+		if !reapAll() {
+			return
+		}
 		pause(killAgain)
 	}
 }
+
+// vainLooks is after how many looks that find nothing to kill a holder believes them
+// although it has children: those it had before, or it cannot see them.
+const vainLooks = 100
 
 // Until moves the instant at which the warden kills everything by itself.
 func (c *Child) Until(at Instant) { _ = send(c.orders, order{Until: at}) }

@@ -4,6 +4,7 @@ package warden
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -116,12 +117,15 @@ func parentOf(pid int) (parent int, zombie, ok bool) {
 	return parent, fields[0][0] == 'Z' || fields[0][0] == 'X', err == nil
 }
 
-// reapAll collects the dead among our children.
-func reapAll() {
+// reapAll collects the dead among our children and says whether some live.
+func reapAll() bool {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
-		if err != nil || pid <= 0 {
-			return
+		if err != nil && !errors.Is(err, syscall.EINTR) {
+			return false // there are none
+		}
+		if err == nil && pid == 0 {
+			return true
 		}
 	}
 }
