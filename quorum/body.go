@@ -111,7 +111,7 @@ func (s *Store) body(req driver.OpenRequest) *body {
 func (b *body) isEnded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.ended || b.closed
+	return b.ended || b.closed || b.refused != nil
 }
 
 // drop forgets a body that is closed.

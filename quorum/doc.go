@@ -48,7 +48,9 @@
 //   - A node's clock jumps: a claim that has more than a bare majority is repaired.
 //     With a bare majority somebody else may be granted in time; its token is higher.
 //   - Two claims split the nodes: each gives way after a random time.
-//   - Clients use different lists of nodes: whoever comes second to a node is refused.
+//   - Clients use different lists of nodes: whoever comes second to a node is refused
+//     there, and its session ends. Two lists whose majorities do not meet may both
+//     grant until then: while the nodes they share are away from one of them.
 //
 // # What it cannot do
 //

@@ -122,6 +122,7 @@ func (l *link) open() error {
 	b.s.health.clock(l.n, life.Clock, sent, time.Now())
 	m, err := l.marker(drv, mark)
 	if err != nil {
+		b.refuse(err)
 		return err
 	}
 	b.mu.Lock()
@@ -234,10 +235,7 @@ func (l *link) heard(life int, err error) {
 	}
 	switch {
 	case errors.Is(err, driver.ErrRefused):
-		b.refused = err
-		for _, w := range b.wishes {
-			w.wake()
-		}
+		b.refusing(err)
 		return
 	case errors.Is(err, driver.ErrGone):
 		l.gone = true
@@ -250,6 +248,26 @@ func (l *link) heard(life int, err error) {
 		w.leftNode(l.n, l.forgot)
 	}
 	b.judge()
+}
+
+// refuse ends the session if the error says that a node is in use with another list,
+// whoever hears it: the list may be found out only when a node that was away is
+// tended, and by then both lists may have granted.
+func (b *body) refuse(err error) {
+	if !errors.Is(err, driver.ErrRefused) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refusing(err)
+}
+
+// refusing is refuse. Wants mu.
+func (b *body) refusing(err error) {
+	b.refused = err
+	for _, w := range b.wishes {
+		w.wake()
+	}
 }
 
 // keeps says whether the node may have anything of the session. Wants mu.
