@@ -38,6 +38,7 @@ type link struct {
 	opening int  // calls of open under way
 	gone    bool // the node ended the session
 	forgot  bool // the node lost its memory
+	owed    bool // it is open again after that, and must be told what it had
 	// marked is set when the node knows our list of nodes: only then it votes.
 	marked  bool
 	mark    driver.Token // of the marker
@@ -102,7 +103,7 @@ func (l *link) open() error {
 	}
 	if l.gone {
 		l.gen++
-		l.gone, l.mark = false, 0
+		l.gone, l.owed, l.mark = false, false, 0
 	}
 	req := driver.OpenRequest{Shard: b.key.shard, ID: l.id(), TTL: b.ttl}
 	mark := l.mark
@@ -130,6 +131,7 @@ func (l *link) open() error {
 	l.drv, l.kept, l.ttl = drv, kept, life.TTL
 	l.heardBroken(life.Broken)
 	l.life++
+	l.owed = l.owed || l.forgot
 	l.forgot = false
 	l.marked, l.mark = m.held, m.token
 	return nil

@@ -121,6 +121,7 @@ func (w *wish) learn(n int, out driver.Outcome, err error, rest time.Duration, s
 		w.b.s.saw(out.Token)
 	}
 	s.unsure, s.denied = false, out.State == driver.Absent
+	s.was, s.counted = 0, false // whatever it had before it forgot, this is what it has
 	switch {
 	case out.State == driver.Granted:
 		s.state, s.token = granted, out.Token
