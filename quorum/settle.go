@@ -102,6 +102,7 @@ func (l *link) withdraw(w *wish, d driver.Withdrawal, drv driver.Session, life i
 		s.leaving, s.unsure, s.state = false, false, absent
 	case err == nil:
 		s.leaving, s.unsure, s.state, s.found = false, false, absent, found
+		s.kept = d.KeepFor > 0 && (found == driver.WasGranted || found == driver.WasAbsent && s.had && s.resent)
 		s.out, s.denied = driver.Outcome{}, false
 		if found == driver.WasBroken {
 			b.mended[w.seq] = struct{}{}
@@ -110,6 +111,8 @@ func (l *link) withdraw(w *wish, d driver.Withdrawal, drv driver.Session, life i
 		if s.wanted && !w.gone && w.round != nil {
 			w.ask(l.n, b.s.next(), false)
 		}
+	case errors.Is(err, driver.ErrUnknown):
+		s.resent = true
 	}
 	w.settleStep(err)
 }

@@ -24,6 +24,7 @@ type wish struct {
 	leave   driver.Withdrawal
 	broken  bool // an operator broke it; it does not count, and waits to be withdrawn
 	parted  bool // its withdrawal was confirmed to the core
+	keeping bool // it was held, and its withdrawal leaves the lock taken
 	// limbo is set when the session was opened again after a loss and nobody has
 	// asked for the claim since: it does not count, and it stays where it is.
 	limbo   bool
@@ -52,6 +53,9 @@ type slot struct {
 	left  chan struct{}
 	found driver.Removed
 	had   bool // it was granted there when it was withdrawn
+	// kept is set when its withdrawal left the lock taken there, and resent when one
+	// was sent before whose answer is not known: the next finds nothing then.
+	kept, resent bool
 	// was is the token of a grant on a node that forgot, until it is reclaimed.
 	was     driver.Token
 	counted bool // it did before the node forgot
