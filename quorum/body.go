@@ -111,8 +111,11 @@ func (s *Store) body(req driver.OpenRequest) *body {
 func (b *body) isEnded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.ended || b.closed || b.refused != nil
+	return b.ended || b.over()
 }
+
+// over says whether the session must not come to life again. Wants mu.
+func (b *body) over() bool { return b.closed || b.refused != nil }
 
 // drop forgets a body that is closed.
 func (s *Store) drop(b *body) {

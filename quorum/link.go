@@ -3,6 +3,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -97,8 +98,11 @@ func (l *link) open() error {
 		b.mu.Unlock()
 	}()
 	b.mu.Lock()
-	if l.drv != nil {
+	if over := b.over(); over || l.drv != nil {
 		b.mu.Unlock()
+		if over {
+			return errClosed
+		}
 		return nil
 	}
 	if l.gone {
@@ -122,12 +126,18 @@ func (l *link) open() error {
 	}
 	b.s.health.clock(l.n, life.Clock, sent, time.Now())
 	m, err := l.marker(drv, mark)
-	if err != nil {
-		b.refuse(err)
-		return err
-	}
+	b.refuse(err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.over() {
+		// Whoever closed the session did not find this one: it would stay for a TTL,
+		// with whatever is granted to it meanwhile.
+		b.s.behind.run(func() { _ = l.close(drv) })
+		return cmp.Or(err, errClosed)
+	}
+	if err != nil {
+		return err
+	}
 	l.drv, l.kept, l.ttl = drv, kept, life.TTL
 	l.heardBroken(life.Broken)
 	l.life++
@@ -135,6 +145,18 @@ func (l *link) open() error {
 	l.forgot = false
 	l.marked, l.mark = m.held, m.token
 	return nil
+}
+
+// close closes the session on the node. One that has ended there is as good.
+func (l *link) close(drv driver.Session) error {
+	ctx, cancel := l.b.s.bound()
+	defer cancel()
+	err := drv.Close(ctx)
+	l.b.s.health.answered(l.n, err)
+	if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrForgotten) {
+		return nil
+	}
+	return err
 }
 
 // marked is what became of a marker.
@@ -203,10 +225,10 @@ func (l *link) ready() (drv driver.Session, life int, rest time.Duration, err er
 	}
 	l.b.mu.Lock()
 	drv, life = l.drv, l.life
-	ok := l.marked
+	ok, over := l.marked, l.b.over()
 	l.b.mu.Unlock()
-	if drv == nil {
-		return nil, life, 0, fmt.Errorf("no session: %w", driver.ErrUnavailable)
+	if drv == nil || over {
+		return nil, life, 0, errClosed
 	}
 	if ok {
 		return drv, life, 0, nil

@@ -193,14 +193,7 @@ func (b *body) closeAll() <-chan answer {
 				answers <- answer{l.n, nil}
 				return
 			}
-			ctx, cancel := b.s.bound()
-			defer cancel()
-			err := drv.Close(ctx)
-			b.s.health.answered(l.n, err)
-			if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrForgotten) {
-				err = nil
-			}
-			answers <- answer{l.n, err}
+			answers <- answer{l.n, l.close(drv)}
 		})
 	}
 	return answers

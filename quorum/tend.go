@@ -15,7 +15,7 @@ import (
 func (l *link) tend() {
 	b := l.b
 	b.mu.Lock()
-	if l.tending || b.ended || b.closed || b.refused != nil || b.lostAt == b.opens {
+	if l.tending || b.ended || b.over() || b.lostAt == b.opens {
 		b.mu.Unlock()
 		return
 	}
