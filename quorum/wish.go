@@ -48,6 +48,7 @@ type slot struct {
 	// leaving is set when the claim must go from this node.
 	leaving bool
 	going   bool // its withdrawal is under way
+	stuck   bool // its withdrawal failed
 	// left is closed when the claim has gone, or could not be made to go. An attempt
 	// for the same name waits for it; otherwise it would find our own claim.
 	left  chan struct{}

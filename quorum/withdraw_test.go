@@ -5,6 +5,7 @@ package quorum_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,4 +111,51 @@ func TestKeptByTooFew(t *testing.T) {
 			t.Errorf("found %v although one of three nodes keeps it: %s", found, r.holders("x"))
 		}
 	})
+}
+
+// TestARoundOutlivesAFailedWithdrawal: an attempt finds that its claim must go from a
+// node first, and the node does not answer that. The round is decided without it.
+func TestARoundOutlivesAFailedWithdrawal(t *testing.T) {
+	for _, limited := range []bool{false, true} { // with a limit every node is needed
+		t.Run(fmt.Sprintf("limited=%t", limited), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { outlives(t, limited) })
+		})
+	}
+}
+
+func outlives(t *testing.T, limited bool) {
+	r := newRig(t, 3, grace())
+	var foreign []driver.Session
+	for i := 1; i < 3; i++ {
+		f, _, err := r.stores[i].Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := f.Attempt(t.Context(), claim(1)); err != nil || out.State != driver.Granted {
+			t.Fatalf("got %+v, %v", out, err)
+		}
+		foreign = append(foreign, f)
+	}
+	d := r.open(map[int]faultstore.Fault{0: faultstore.On(faultstore.Withdraw, faultstore.LoseRequest())})
+	c := claim(1)
+	if c.Queue = true; limited {
+		c.Queue, c.Terms.Limit = false, 1
+	}
+	attempt := func() {
+		t.Helper()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		out, err := d.Attempt(ctx, c)
+		r.say("attempt: %v, %v; %s", out.State, err, r.holders("x"))
+		if took := time.Since(began); took > time.Second || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the attempt took %v and got %v, %v; a node may take 200 ms", took, out.State, err)
+		}
+	}
+	attempt()
+	time.Sleep(time.Second)
+	if _, err := foreign[0].Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	attempt()
 }
