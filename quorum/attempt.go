@@ -68,7 +68,7 @@ func (w *wish) begin() {
 			s.wanted = true
 			w.withdrawAt(n)
 		case s.busy:
-		case l.drv == nil && l.opening == 0:
+		case l.drv == nil && l.opening == nil:
 			s.state, s.err = unreached, errClosed
 		case s.state == granted:
 			w.ask(n, 0, false) // whether it still has it

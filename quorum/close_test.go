@@ -3,10 +3,13 @@
 package quorum_test
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/faultstore"
 )
 
@@ -28,5 +31,40 @@ func TestCloseLeavesNothing(t *testing.T) {
 				t.Errorf("a second after Close %q is on %d nodes: %s", name, n, r.holders(name))
 			}
 		}
+	})
+}
+
+// TestOneOpenForAll: many attempts that come while the session is being opened on a
+// node that is away wait for that one Open, not for one each.
+func TestOneOpenForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		s := r.store(map[int]faultstore.Fault{2: away(0, time.Hour)})
+		c, err := fencelock.New(s, &fencelock.Options{TTL: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() {
+				l, err := c.Mutex(fmt.Sprint("x", i)).Lock(t.Context())
+				if err == nil {
+					err = l.Unlock(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		began := time.Now()
+		s.Wait()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("calls went on for %v; a node may take 200 ms", took)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		s.Wait()
 	})
 }

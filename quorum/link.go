@@ -28,7 +28,6 @@ type link struct {
 	b    *body
 	n    int
 	name string
-	turn chan struct{} // held while opening; a channel, so that fake time can pass
 
 	drv     driver.Session // nil if closed
 	life    int            // counts drv's: an answer to an earlier one says nothing of this
@@ -36,10 +35,10 @@ type link struct {
 	kept    stamp          // when the last successful Open or KeepAlive was sent
 	ttl     time.Duration
 	broken  []uint64
-	opening int  // calls of open under way
-	gone    bool // the node ended the session
-	forgot  bool // the node lost its memory
-	owed    bool // it is open again after that, and must be told what it had
+	opening *opening // under way; nil if none is
+	gone    bool     // the node ended the session
+	forgot  bool     // the node lost its memory
+	owed    bool     // it is open again after that, and must be told what it had
 	// marked is set when the node knows our list of nodes: only then it votes.
 	marked  bool
 	mark    driver.Token // of the marker
@@ -50,7 +49,7 @@ type link struct {
 }
 
 func newLink(b *body, n int, before *body) *link {
-	l := &link{b: b, n: n, name: b.s.nodes[n].Name, turn: make(chan struct{}, 1), leaving: map[string]chan struct{}{}}
+	l := &link{b: b, n: n, name: b.s.nodes[n].Name, leaving: map[string]chan struct{}{}}
 	if before != nil { // never use an id again that a node has seen end
 		before.mu.Lock()
 		l.gen = before.links[n].gen + 1
@@ -84,19 +83,38 @@ func nodeSeq(seq uint64, try uint8) uint64 { return seq*tries + uint64(try) }
 
 func coreSeq(node uint64) uint64 { return node / tries }
 
-// open opens the session on the node and marks it. It makes calls.
+// opening is an Open on a node, for all who wait for it: on a node that is away they
+// would otherwise make one each, one after the other.
+type opening struct {
+	done chan struct{} // closed at the end
+	err  error
+}
+
+// open opens the session on the node and marks it, or waits for whoever does. It
+// makes calls.
 func (l *link) open() error {
 	b := l.b
 	b.mu.Lock()
-	l.opening++
-	b.mu.Unlock()
-	l.turn <- struct{}{}
-	defer func() {
-		<-l.turn
-		b.mu.Lock()
-		l.opening--
+	o := l.opening
+	if o != nil {
 		b.mu.Unlock()
-	}()
+		<-o.done
+		return o.err
+	}
+	o = &opening{done: make(chan struct{})}
+	l.opening = o
+	b.mu.Unlock()
+	o.err = l.openNow()
+	b.mu.Lock()
+	l.opening = nil
+	b.mu.Unlock()
+	close(o.done)
+	return o.err
+}
+
+// openNow is open. One at a time.
+func (l *link) openNow() error {
+	b := l.b
 	b.mu.Lock()
 	if over := b.over(); over || l.drv != nil {
 		b.mu.Unlock()
@@ -216,11 +234,14 @@ func (s *Store) markerName(shard string) string {
 // when instead. It makes calls.
 func (l *link) ready() (drv driver.Session, life int, rest time.Duration, err error) {
 	l.b.mu.Lock()
-	late := l.drv == nil && l.opening > 0
+	late := l.opening
+	if l.drv != nil {
+		late = nil
+	}
 	l.b.mu.Unlock()
-	if late { // it is slower to open than the others
-		if err := l.open(); err != nil {
-			return nil, 0, 0, err
+	if late != nil { // it is slower to open than the others
+		if <-late.done; late.err != nil {
+			return nil, 0, 0, late.err
 		}
 	}
 	l.b.mu.Lock()
