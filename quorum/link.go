@@ -204,9 +204,7 @@ func (l *link) marker(drv driver.Session, token driver.Token) (marked, error) {
 	if err != nil {
 		return marked{}, err
 	}
-	if b.s.health.counts(l.n) {
-		b.s.saw(out.Token)
-	}
+	b.s.health.marked(l.n, out.Token)
 	if out.State == driver.Granted {
 		return marked{true, out.Token, 0}, nil
 	}
