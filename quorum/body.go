@@ -81,12 +81,26 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	b := s.body(req)
 	life, err := b.open(ctx)
 	if err != nil {
+		b.abandon()
 		return nil, driver.Life{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.opens++
 	return &session{b, b.opens}, life, nil
+}
+
+// abandon closes and forgets a session that could not be opened, unless somebody has
+// a handle on it from before. Whoever tries again does so with another id.
+func (b *body) abandon() {
+	b.mu.Lock()
+	never := b.opens == 0
+	b.closed = b.closed || never
+	b.mu.Unlock()
+	if never {
+		b.s.drop(b)
+		b.closeAll()
+	}
 }
 
 // body returns the body of a session, made if there is none.

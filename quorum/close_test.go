@@ -68,3 +68,32 @@ func TestOneOpenForAll(t *testing.T) {
 		s.Wait()
 	})
 }
+
+// TestFailedOpensAreForgotten: a session that could not be opened leaves nothing
+// behind, neither in this process nor on the node that had opened it.
+func TestFailedOpensAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		s := r.store(map[int]faultstore.Fault{0: away(0, time.Hour), 1: away(0, time.Hour)})
+		c, err := fencelock.New(s, &fencelock.Options{TTL: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			if _, err := c.Mutex("x").TryLock(t.Context()); err == nil {
+				t.Fatal("one of three nodes is enough")
+			}
+		}
+		s.Wait()
+		if n := s.Bodies(); n != 0 {
+			t.Errorf("50 sessions could not be opened, and %d are remembered", n)
+		}
+		if n := r.taken(".quorum/nodes/0"); n != 0 {
+			t.Errorf("the marker is on %d nodes: %s", n, r.holders(".quorum/nodes/0"))
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		s.Wait()
+	})
+}

@@ -41,7 +41,6 @@ func (b *body) open(ctx context.Context) (driver.Life, error) {
 		case a := <-answers:
 			left--
 			if errors.Is(a.err, driver.ErrRefused) {
-				b.closeAll()
 				return driver.Life{}, a.err
 			}
 			if failed.add(b.links[a.n].name, a.err); a.err == nil {
