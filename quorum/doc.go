@@ -25,7 +25,8 @@
 // they do not, because they have heard of different claims, the client asks those
 // that granted to lift their token above all of them, and counts those that then
 // have the same: two round trips. Why this gives every grant a token of its own, and
-// every later one a higher one, without any clock, is in docs/quorum.md.
+// every later one a higher one, without any clock while no node forgets, is in
+// docs/quorum.md.
 //
 // # What goes on behind a call
 //

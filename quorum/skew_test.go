@@ -3,6 +3,7 @@
 package quorum_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,4 +57,39 @@ func TestTokensOfMarkersAreTaken(t *testing.T) {
 // second refuses all attempts at x but the first.
 func second() faultstore.Fault {
 	return faultstore.On(faultstore.Attempt, faultstore.Name("x", faultstore.After(1, faultstore.Refuse())))
+}
+
+// TestOrderAfterALossNeedsClocks: a claim wins on a and b, b forgets, the next wins on
+// b and c. Two of three nodes remember everything, and still the order of the tokens
+// needs clocks: b is the only node that both share. What is promised holds, and what is
+// not promised fails; otherwise the documents would promise too little.
+func TestOrderAfterALossNeedsClocks(t *testing.T) {
+	for _, c := range []struct {
+		ahead time.Duration // a's clock; the nodes' grace is 10 s
+		rises bool
+	}{{0, true}, {9 * time.Second, true}, {-9 * time.Second, true}, {time.Hour, false}} {
+		t.Run(fmt.Sprint("ahead=", c.ahead), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 3, grace())
+				r.stores[0].StepClock(c.ahead)
+				r.stores[0].Forget() // it begins at its clock
+				time.Sleep(21 * time.Second)
+				first := r.process(map[int]faultstore.Fault{2: away(0, time.Hour)}, nil)
+				held := r.lock("first", first, "x")
+				if err := held.Unlock(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if err := first.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				r.say("b forgets")
+				r.stores[1].Forget()
+				time.Sleep(11 * time.Second)
+				next := r.lock("second", r.process(map[int]faultstore.Fault{0: away(0, time.Hour)}, nil), "x")
+				if rises := next.Token() > held.Token(); rises != c.rises {
+					t.Errorf("token %v came after %v; want it higher: %t", next.Token(), held.Token(), c.rises)
+				}
+			})
+		})
+	}
 }

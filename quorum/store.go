@@ -97,15 +97,16 @@ func combined(nodes []Node) driver.Caps {
 	return c
 }
 
-// assumes says which clocks must agree, and for what.
+// assumes says which clocks must agree, and for what. One node that forgets is enough
+// to need them: it may be the only one that two claims share.
 func assumes(c driver.Caps) string {
-	text := "Token order needs no clock while a majority of the nodes keeps its memory."
+	text := "Token order needs no clock while no node loses its memory."
 	if c.Grace {
-		return text + fmt.Sprintf(" When nodes lose it, any number of them, token order needs the clocks of the nodes"+
+		return text + fmt.Sprintf(" When nodes lose it, one or any number of them, token order needs the clocks of the nodes"+
 			" within %v of each other, steps included; this is measured, and a node further than %v from the median does not count.",
 			c.MaxTTL, c.MaxTTL/2)
 	}
-	return text + " When nodes lose it, token order is not promised: they have no grace."
+	return text + " When a node loses it, token order is not promised: it has no grace."
 }
 
 // Caps implements driver.Store.
