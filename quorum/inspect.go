@@ -28,8 +28,7 @@ func every[T any](ctx context.Context, s *Store, op string, least int, f func(ct
 	results := make(chan result, len(s.nodes))
 	for n := range s.nodes {
 		s.behind.run(func() {
-			bound, cancel := s.bound()
-			defer cancel()
+			bound := s.bound()
 			v, err := f(bound, n)
 			s.health.answered(n, err)
 			results <- result{answer{n, err}, v}

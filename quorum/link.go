@@ -134,8 +134,7 @@ func (l *link) openNow() error {
 	}
 	kept := b.now()
 	b.mu.Unlock()
-	ctx, cancel := b.s.bound()
-	defer cancel()
+	ctx := b.s.bound()
 	sent := time.Now()
 	drv, life, err := l.store().Open(ctx, req)
 	b.s.health.answered(l.n, err)
@@ -167,8 +166,7 @@ func (l *link) openNow() error {
 
 // close closes the session on the node. One that has ended there is as good.
 func (l *link) close(drv driver.Session) error {
-	ctx, cancel := l.b.s.bound()
-	defer cancel()
+	ctx := l.b.s.bound()
 	err := drv.Close(ctx)
 	l.b.s.health.answered(l.n, err)
 	if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrForgotten) {
@@ -192,8 +190,7 @@ func (l *link) marker(drv driver.Session, token driver.Token) (marked, error) {
 	c := driver.Claim{Seq: nodeSeq(0, 1), Name: b.s.markerName(b.key.shard), Floor: driver.TokenStep, Terms: &driver.Terms{
 		Weight: 1, Reentry: b.s.list, Record: &driver.Record{Owner: "quorum", Reason: "nodes " + b.s.listed},
 	}}
-	ctx, cancel := b.s.bound()
-	defer cancel()
+	ctx := b.s.bound()
 	if token > 0 {
 		if kept, err := drv.Reclaim(ctx, []driver.Held{{Claim: c, Token: token}}, false); err == nil && kept[0] {
 			return marked{true, token, 0}, nil
@@ -328,8 +325,7 @@ func (b *body) all() vote.Set { return 1<<len(b.links) - 1 }
 // call makes one bounded call on the node's session and notes what it says of the
 // session.
 func (l *link) call(drv driver.Session, life int, f func(ctx context.Context) error) error {
-	ctx, cancel := l.b.s.bound()
-	defer cancel()
+	ctx := l.b.s.bound()
 	err := f(ctx)
 	l.b.s.health.answered(l.n, err)
 	l.heard(life, err)

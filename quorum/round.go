@@ -91,8 +91,7 @@ func (l *link) attempt(w *wish, c *driver.Claim, left <-chan struct{}) {
 // after waits until a claim of ours for the same name has gone from the node, as long
 // as for an answer.
 func (l *link) after(left <-chan struct{}) error {
-	ctx, cancel := l.b.s.bound()
-	defer cancel()
+	ctx := l.b.s.bound()
 	select {
 	case <-left:
 		return nil

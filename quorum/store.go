@@ -3,7 +3,6 @@
 package quorum
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -29,6 +28,7 @@ type Store struct {
 	latest atomic.Int64
 	health *health
 	behind behind
+	last   atomic.Pointer[span] // of the contexts of calls, the latest
 
 	mu     sync.Mutex
 	bodies map[bodyKey]*body // the sessions of this process
@@ -130,12 +130,6 @@ func (s *Store) saw(t driver.Token) {
 			return
 		}
 	}
-}
-
-// bound returns a context for one call to one node. It does not end with the
-// caller's: what was sent must be settled, whoever has gone meanwhile.
-func (s *Store) bound() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), s.opts.NodeTimeout)
 }
 
 // reserved starts the names that the quorum uses on the nodes for itself.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,6 +117,44 @@ func rate(t *testing.T, workers int, each time.Duration, step func(worker int) e
 	return float64(steps.Load()) / time.Since(began).Seconds()
 }
 
+// cost is the processor time of one step, of the servers and of this process, added up
+// over several measurements but for the first.
+type cost struct {
+	servers, client time.Duration
+	measured        bool
+}
+
+// of measures steps whose rate f returns.
+func (c *cost) of(q *quorumRig, f func() float64) float64 {
+	servers, client, began := q.cpu(), ownCPU(), time.Now()
+	rate := f()
+	steps := rate * time.Since(began).Seconds()
+	if c.measured {
+		c.servers += time.Duration(float64(q.cpu()-servers) / steps)
+		c.client += time.Duration(float64(ownCPU()-client) / steps)
+	}
+	c.measured = true
+	return rate
+}
+
+// cpu is the processor time of all servers so far.
+func (q *quorumRig) cpu() (sum time.Duration) {
+	for _, r := range q.nodes {
+		for _, field := range []string{"used_cpu_sys", "used_cpu_user"} {
+			seconds, _ := strconv.ParseFloat(r.server.Info("cpu", field), 64)
+			sum += time.Duration(seconds * float64(time.Second))
+		}
+	}
+	return sum
+}
+
+// ownCPU is the processor time of this process so far.
+func ownCPU() time.Duration {
+	var use syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &use)
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+}
+
 // againstBare compares lock and unlock of sixteen names with SET NX PX and DEL on
 // all five servers in parallel, each done when three have answered, by the same
 // client library.
@@ -148,8 +187,10 @@ func againstBare(t *testing.T) {
 		return onThree(clients, func(c rueidis.Client) rueidis.Completed { return c.B().Del().Key(key).Build() })
 	}
 	var ratios, a, b []float64
+	var ourCost, bareCost cost
 	for i := range repetitions + 1 {
-		x, y := rate(t, workers, 1500*time.Millisecond, ours), rate(t, workers, 1500*time.Millisecond, bare)
+		x := ourCost.of(q, func() float64 { return rate(t, workers, 1500*time.Millisecond, ours) })
+		y := bareCost.of(q, func() float64 { return rate(t, workers, 1500*time.Millisecond, bare) })
 		if i > 0 { // the first only warms up
 			a, b, ratios = append(a, x), append(b, y), append(ratios, x/y)
 		}
@@ -159,6 +200,8 @@ func againstBare(t *testing.T) {
 	}
 	mid := len(ratios) / 2
 	fmt.Printf("quorum: %.0f lock and unlock/s, bare %.0f/s\n", a[mid], b[mid])
+	fmt.Printf("quorum: processor time each: servers %v, client %v; bare: servers %v, client %v\n",
+		ourCost.servers/repetitions, ourCost.client/repetitions, bareCost.servers/repetitions, bareCost.client/repetitions)
 	fmt.Printf("figure quorum-uncontended-vs-bare-16 %.2f >=0.9\n", ratios[mid])
 }
 

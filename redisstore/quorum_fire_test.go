@@ -23,7 +23,7 @@ func TestQuorumTokensUnderFire(t *testing.T) {
 	const grace = 2 * time.Second // and the TTL: nobody minds if a lease is lost here
 	kills, grants := 6, 50
 	if *quorumFigures {
-		kills, grants = 15, 500
+		kills, grants = 15, 150
 	}
 	q := newQuorumRig(t, redisstore.Options{Grace: true, MaxTTL: grace})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
