@@ -3,6 +3,7 @@
 package quorum
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -171,12 +172,19 @@ func (w *wish) settled() bool {
 	return true
 }
 
-// tidy keeps nothing of a wish that is over. Wants mu.
+// tidy keeps nothing of a wish that is over. One that waits, where no node has a line,
+// is not over between two attempts: a node on which it was buried, because nobody knew
+// what became of an attempt, refuses it for ever under the same try. Wants mu.
 func (w *wish) tidy() {
+	if w.claim.Queue && !w.gone && w.tried() {
+		return
+	}
 	if !w.won && !w.limbo && !w.broken && w.round == nil && w.settled() && w.b.wishes[w.seq] == w {
 		delete(w.b.wishes, w.seq)
 	}
 }
 
-// full says whether every node counts. Wants mu.
-func (w *wish) full() bool { return w.counted == w.b.all() }
+// tried says whether the wish came and went on any node. Wants mu.
+func (w *wish) tried() bool {
+	return slices.ContainsFunc(w.slots, func(s slot) bool { return s.try > 0 })
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/faultstore"
+	"github.com/fencelock/fencelock/memstore"
 )
 
 // open opens a session of a process without the core.
@@ -158,4 +159,54 @@ func outlives(t *testing.T, limited bool) {
 		t.Fatal(err)
 	}
 	attempt()
+}
+
+// TestAWaiterRemembersItsTries: nodes without a line; the reply of a to the first
+// attempt is lost, so the claim is buried there. The next attempts are under another
+// number, or a would refuse the waiter for ever.
+func TestAWaiterRemembersItsTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, &memstore.Options{Grace: true, MaxTTL: 10 * time.Second, NoPush: true, NoQueue: true})
+		var foreign []driver.Session
+		for i := 1; i < 3; i++ {
+			f, _, err := r.stores[i].Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out, err := f.Attempt(t.Context(), claim(1)); err != nil || out.State != driver.Granted {
+				t.Fatalf("got %+v, %v", out, err)
+			}
+			foreign = append(foreign, f)
+		}
+		lost := faultstore.On(faultstore.Attempt, faultstore.Name("x", faultstore.Nth(1, faultstore.LoseReply())))
+		d := r.open(map[int]faultstore.Fault{0: lost, 2: away(4*time.Second, time.Hour)})
+		c := claim(1)
+		c.Queue = true
+		if out, err := d.Attempt(t.Context(), c); err != nil || out.State != driver.Busy {
+			t.Fatalf("got %+v, %v, want busy", out, err)
+		}
+		time.Sleep(time.Second)
+		if _, err := d.KeepAlive(t.Context()); err != nil { // what a may have is withdrawn
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		for _, f := range foreign {
+			if err := f.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		r.say("the others have gone, c is away: a and b must do")
+		var out driver.Outcome
+		for range 3 {
+			var err error
+			if out, err = d.Attempt(t.Context(), c); err == nil && out.State == driver.Granted {
+				return
+			}
+			r.say("attempt: %v, %v; %s", out.State, err, r.holders("x"))
+			time.Sleep(time.Second)
+			_, _ = d.KeepAlive(t.Context())
+		}
+		t.Errorf("the lock is free on a and b, and the waiter gets %v", out.State)
+	})
 }
