@@ -15,7 +15,8 @@ import (
 // health is what this process knows of the nodes, whatever the session: which
 // answer, and how their clocks stand to each other.
 type health struct {
-	s *Store
+	s     *Store
+	began time.Time // with its monotonic reading
 
 	mu    sync.Mutex
 	node  []condition
@@ -33,7 +34,7 @@ type condition struct {
 }
 
 func newHealth(s *Store) *health {
-	return &health{s: s, node: make([]condition, len(s.nodes))}
+	return &health{s: s, began: time.Now(), node: make([]condition, len(s.nodes))}
 }
 
 // answered notes how a call to a node ended. Only silence counts against it: an
@@ -112,7 +113,9 @@ func (h *health) clock(n int, shown, sent, back time.Time) {
 	if shown.IsZero() {
 		return
 	}
-	offset := shown.Sub(sent) - back.Sub(sent)/2
+	// Our own wall clock may be stepped between two answers, and the nodes would seem to
+	// have been: so it is read once, and only the time since then is added.
+	offset := shown.Sub(h.began.Add(sent.Sub(h.began))) - back.Sub(sent)/2
 	var alarms []Alarm
 	h.mu.Lock()
 	h.node[n].told, h.node[n].offset = true, offset
