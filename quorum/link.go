@@ -203,13 +203,14 @@ func (l *link) marker(drv driver.Session, token driver.Token) (marked, error) {
 	}
 	b.s.health.marked(l.n, out.Token)
 	if out.State == driver.Granted {
+		b.s.health.listed(l.n, nil)
 		return marked{true, out.Token, 0}, nil
 	}
 	for _, h := range out.Holders {
 		if h.Reentry != b.s.list {
 			err := fmt.Errorf("quorum: node %s is in use with another list of nodes (%s) than ours (nodes %s); give all clients the same list: %w",
 				l.name, h.Record.Reason, b.s.listed, driver.ErrRefused)
-			b.s.opts.Alarm(Alarm{Kind: OtherList, Node: l.name, Err: err})
+			b.s.health.listed(l.n, err)
 			return marked{}, err
 		}
 	}
