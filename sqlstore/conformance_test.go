@@ -65,6 +65,9 @@ func newRig(t *testing.T, k kind, server *sqltest.Server) *rig {
 	p, err := sqltest.NewProxy(server.Addr)
 	must(t, err)
 	t.Cleanup(p.Close)
+	if k.name == onPgbouncer.name {
+		p.DropCancels()
+	}
 	r := &rig{admin: k.connect(t, server.Port), proxy: p}
 	r.opts = k.space(t, r.admin)
 	for range 2 {
