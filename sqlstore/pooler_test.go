@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/sqlstore"
+	"github.com/fencelock/fencelock/sqlstore/internal/sqltest"
 )
 
 // TestPoolerRestarts: a pooler that is restarted costs time, not locks. One process says
@@ -21,11 +22,12 @@ func TestPoolerRestarts(t *testing.T) {
 	server := need(t, postgres)
 	pooler := need(t, server.Pgbouncer)
 	t.Cleanup(pooler.Stop)
+	port := spared(t, pooler)
 	opts := onPgbouncer.space(t, onPostgres.connect(t, server.Port))
 	told := opts
 	told.Pooler = true
-	holder := client(t, onPgbouncer.store(t, onPgbouncer.connect(t, pooler.Port), &told), 30*time.Second)
-	waiter := client(t, onPgbouncer.store(t, onPgbouncer.connect(t, pooler.Port), &opts), 30*time.Second)
+	holder := client(t, onPgbouncer.store(t, onPgbouncer.connect(t, port), &told), 30*time.Second)
+	waiter := client(t, onPgbouncer.store(t, onPgbouncer.connect(t, port), &opts), 30*time.Second)
 	l := lock(t, holder, "x")
 	got := make(chan *fencelock.Lease, 1)
 	var wg sync.WaitGroup
@@ -48,8 +50,7 @@ func TestPoolerRestarts(t *testing.T) {
 // prepared is on another connection, and that notifications do not arrive.
 func TestPoolerIsFoundOut(t *testing.T) {
 	t.Parallel()
-	pooler := need(t, pgbouncer)
-	db := onPgbouncer.connect(t, pooler.Port)
+	db := onPgbouncer.connect(t, spared(t, need(t, pgbouncer)))
 	opts := onPgbouncer.space(t, db)
 	s := onPgbouncer.store(t, db, &opts)
 	const workers = 8
@@ -78,6 +79,15 @@ func TestPoolerIsFoundOut(t *testing.T) {
 	if !has(findings, "pooler") {
 		t.Errorf("the pooler was not noticed: %v", findings)
 	}
+}
+
+// spared returns the port of a proxy that keeps from a pooler what it cannot bear.
+func spared(t *testing.T, pooler *sqltest.Server) int {
+	p, err := sqltest.NewProxy(pooler.Addr)
+	must(t, err)
+	t.Cleanup(p.Close)
+	p.DropCancels()
+	return p.Port
 }
 
 func has(findings []sqlstore.Finding, code string) bool {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -47,6 +48,12 @@ var running struct {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// The tests wait more than they work: as many at a time as there are processors
+	// would take minutes.
+	if err := flag.Set("test.parallel", "32"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	for i := len(running.servers) - 1; i >= 0; i-- {
 		running.servers[i].Stop()

@@ -3,6 +3,7 @@
 package sqltest
 
 import (
+	"bytes"
 	"net"
 	"sync"
 )
@@ -117,6 +118,19 @@ func (p *Proxy) Filter(f func(conn int, toServer bool, data []byte) bool) {
 	p.mu.Lock()
 	p.filter = f
 	p.mu.Unlock()
+}
+
+// cancelRequest begins a connection of PostgreSQL that only asks to cancel a statement of
+// another one.
+var cancelRequest = []byte{0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e}
+
+// DropCancels drops requests to cancel a statement. pgbouncer before 1.21, which Debian 12
+// has, may end with "server in bad state" when it gets one
+// (https://github.com/pgbouncer/pgbouncer/issues/822).
+func (p *Proxy) DropCancels() {
+	p.Filter(func(_ int, toServer bool, data []byte) bool {
+		return !toServer || !bytes.HasPrefix(data, cancelRequest)
+	})
 }
 
 // Close ends the proxy and its connections.

@@ -14,8 +14,10 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -88,6 +90,27 @@ func (s *Server) once(program string, args ...string) error {
 	return nil
 }
 
+// fork starts a command on a thread that lives as long as we do. A command with a
+// Pdeathsig ends with the thread that started it, and Go ends threads as it likes.
+func fork(cmd *exec.Cmd) error {
+	threadOnce.Do(func() {
+		go func() {
+			runtime.LockOSThread()
+			for f := range thread {
+				f()
+			}
+		}()
+	})
+	result := make(chan error)
+	thread <- func() { result <- cmd.Start() }
+	return <-result
+}
+
+var (
+	threadOnce sync.Once
+	thread     = make(chan func())
+)
+
 // start starts the server and waits until it is ready.
 func (s *Server) start() error {
 	s.cmd = s.command(s.args[0], s.args[1:]...)
@@ -96,7 +119,7 @@ func (s *Server) start() error {
 		return err
 	}
 	s.cmd.Stdout, s.cmd.Stderr = in, in
-	err = s.cmd.Start()
+	err = fork(s.cmd)
 	_ = in.Close()
 	if err != nil {
 		_ = out.Close()
