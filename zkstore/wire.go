@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkstore
+
+import (
+	"encoding/binary"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Numbers of the protocol.
+const (
+	opPing  = 11
+	opClose = -11
+	noXid   = -1 << 31 // of no request
+)
+
+// wire is what the connections of one session tell and are told. The client library
+// keeps three things to itself that the contract needs:
+//
+//   - Its pings. It sends one each third of the timeout, whatever else it sends. The
+//     session would then live for as long as the process does, whether the core keeps
+//     it alive or not, and cost a second heartbeat. They are not let through:
+//     KeepAlive is the heartbeat.
+//   - The timeout that the server agreed to. It stands in the first answer.
+//   - Whether the server has answered the request to close. The library gives up on
+//     it in silence.
+//
+// Requests are written with one Write each; answers are read as they come, so of
+// those the length and the number are followed through the stream.
+type wire struct {
+	pings   bool         // let them through
+	timeout atomic.Int64 // ms
+	closing atomic.Int32 // xid of the request to close, noXid before
+	once    sync.Once
+	closed  chan struct{} // the server has answered it
+}
+
+func newWire(pings bool) *wire {
+	w := &wire{pings: pings, closed: make(chan struct{})}
+	w.closing.Store(noXid)
+	return w
+}
+
+// agreed returns the timeout that the server agreed to.
+func (w *wire) agreed() time.Duration { return time.Duration(w.timeout.Load()) * time.Millisecond }
+
+// wrap listens in on a connection.
+func (w *wire) wrap(conn net.Conn) net.Conn { return &wiredConn{Conn: conn, w: w} }
+
+// wiredConn is one connection.
+type wiredConn struct {
+	net.Conn
+	w *wire
+	// Of the answer that is being read: how many of its bytes came, and the first
+	// of them, with the length.
+	came    int
+	head    [12]byte
+	greeted bool // the first answer has come
+	sent    bool // the first request has been sent
+}
+
+// Write implements net.Conn.
+func (c *wiredConn) Write(p []byte) (int, error) {
+	if c.sent && len(p) >= 12 {
+		xid, op := int32(binary.BigEndian.Uint32(p[4:])), int32(binary.BigEndian.Uint32(p[8:]))
+		switch {
+		case op == opPing && !c.w.pings:
+			return len(p), nil
+		case op == opClose:
+			c.w.closing.Store(xid)
+		}
+	}
+	c.sent = true // the first is a greeting and has neither number nor code
+	return c.Conn.Write(p)
+}
+
+// Read implements net.Conn.
+func (c *wiredConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.follow(p[:n])
+	return n, err
+}
+
+// follow counts the bytes of answers.
+func (c *wiredConn) follow(p []byte) {
+	for len(p) > 0 {
+		left := 4 - c.came // of the length, then of the rest
+		if left <= 0 {
+			left = 4 + c.size() - c.came
+		}
+		n := min(len(p), left)
+		if c.came < len(c.head) {
+			copy(c.head[c.came:], p[:n])
+		}
+		c.came += n
+		p = p[n:]
+		if c.came >= 4 && c.came == 4+c.size() {
+			c.answer()
+			c.came = 0
+		}
+	}
+}
+
+// size is the number of bytes after the length, once that is known.
+func (c *wiredConn) size() int { return int(binary.BigEndian.Uint32(c.head[:])) }
+
+// answer is called with the head of each whole answer.
+func (c *wiredConn) answer() {
+	if !c.greeted {
+		c.greeted = true
+		c.w.timeout.Store(int64(int32(binary.BigEndian.Uint32(c.head[8:]))))
+		return
+	}
+	if int32(binary.BigEndian.Uint32(c.head[4:])) == c.w.closing.Load() {
+		c.w.once.Do(func() { close(c.w.closed) })
+	}
+}
