@@ -224,3 +224,16 @@ func freePorts(n int) (ports []int, err error) {
 	}
 	return ports, nil
 }
+
+// Received returns how many requests the server has received on the connections that
+// it has now and that have a session.
+func (s *Server) Received() (n int) {
+	for line := range strings.Lines(s.Ask("cons")) {
+		if _, rest, ok := strings.Cut(line, "recved="); ok && strings.Contains(line, "sid=") {
+			count, _, _ := strings.Cut(rest, ",")
+			one, _ := strconv.Atoi(count)
+			n += one
+		}
+	}
+	return n
+}
