@@ -145,8 +145,17 @@ func (c *call) multi(ops ...any) (answers []zk.MultiResponse, at int, refusal er
 	if err != nil {
 		return nil, -1, nil, c.failed(err)
 	}
-	c.wrote = true
+	c.did()
 	return answers, -1, nil, nil
+}
+
+// did notes that a majority has done something for the session. Its time then begins
+// anew, in the ensemble as here.
+func (c *call) did() {
+	c.wrote = true
+	if c.link != nil {
+		c.link.kept()
+	}
 }
 
 // remove deletes a node, and says whether it was there.
@@ -160,7 +169,7 @@ func (c *call) remove(path string) (bool, error) {
 	case err != nil:
 		return false, c.failed(err)
 	}
-	c.wrote = true
+	c.did()
 	return true, nil
 }
 

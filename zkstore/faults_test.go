@@ -197,14 +197,14 @@ func TestAllServersRestart(t *testing.T) {
 
 // TestOneHeartbeatCarriesEveryLease counts what the server receives.
 func TestOneHeartbeatCarriesEveryLease(t *testing.T) {
-	const leases, beats = 1000, 5
+	const leases, beats = 1000, 3
 	e := start(t, 1)
 	store, err := zkstore.New(e.Addrs(), &zkstore.Options{TickTime: zktest.TickTime, MaxTTL: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	ses, life, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 1500 * time.Millisecond})
+	ses, life, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 6 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 )
@@ -196,28 +197,36 @@ type piecewise struct {
 	size int
 }
 
+func (p *piecewise) SetReadDeadline(time.Time) error { return nil }
+
 func (p *piecewise) Read(b []byte) (int, error) { return p.from.Read(b[:min(len(b), p.size)]) }
 
 func TestWireSwallowsPings(t *testing.T) {
-	request := func(xid, op int32) []byte {
-		p := binary.BigEndian.AppendUint32(nil, 8)
-		p = binary.BigEndian.AppendUint32(p, uint32(xid))
-		return binary.BigEndian.AppendUint32(p, uint32(op))
+	packet := func(words ...int32) []byte {
+		p := binary.BigEndian.AppendUint32(nil, uint32(4*len(words)))
+		for _, w := range words {
+			p = binary.BigEndian.AppendUint32(p, uint32(w))
+		}
+		return p
 	}
 	for _, pings := range []bool{false, true} {
-		a, b := net.Pipe()
+		client, server := net.Pipe()
 		w := newWire(pings)
 		go func() {
-			defer a.Close()
-			conn := w.wrap(a)
-			for _, p := range [][]byte{request(-2, opPing), request(-2, opPing), request(1, 3), request(9, opClose)} {
+			defer client.Close()
+			conn := w.wrap(client)
+			conn.Write(packet(0, opPing)) // the greeting, whatever it looks like
+			io.ReadFull(conn, make([]byte, 12))
+			for _, p := range [][]byte{packet(-2, opPing), packet(1, 3), packet(-2, opPing), packet(9, opClose)} {
 				if n, err := conn.Write(p); n != len(p) || err != nil {
 					t.Errorf("write: %d, %v", n, err)
 				}
 			}
 		}()
-		got, _ := io.ReadAll(b)
-		want := 3 // the first is a greeting, whatever it looks like
+		io.ReadFull(server, make([]byte, 12))
+		server.Write(packet(0, 4000))
+		got, _ := io.ReadAll(server)
+		want := 2
 		if pings {
 			want = 4
 		}
@@ -229,3 +238,42 @@ func TestWireSwallowsPings(t *testing.T) {
 		}
 	}
 }
+
+// TestWireWaitsForAnswers: an idle connection rests, one that owes an answer does not.
+func TestWireWaitsForAnswers(t *testing.T) {
+	seen := &deadlines{}
+	w := newWire(false)
+	w.timeout.Store(3000)
+	conn := &wiredConn{Conn: seen, w: w, sent: true, greeted: true}
+	check := func(what string, want bool) {
+		t.Helper()
+		if seen.last.IsZero() == want {
+			t.Errorf("%s: the deadline is %v", what, seen.last)
+		}
+	}
+	conn.SetReadDeadline(time.Now())
+	check("idle", false)
+	request := make([]byte, 12)
+	conn.Write(request)
+	conn.Write(request)
+	check("two requests", true)
+	if left := time.Until(seen.last); left <= 0 || left > time.Second {
+		t.Errorf("an answer may take %v, want a third of the timeout", left)
+	}
+	conn.follow([]byte{0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0})
+	check("one answer", true)
+	conn.follow([]byte{0, 0, 0, 8, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0})
+	check("an event", true)
+	conn.follow([]byte{0, 0, 0, 8, 0, 0, 0, 2, 0, 0, 0, 0})
+	check("two answers", false)
+}
+
+// deadlines is a connection that notes the last one.
+type deadlines struct {
+	net.Conn
+	last time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error { d.last = t; return nil }
+
+func (d *deadlines) Write(p []byte) (int, error) { return len(p), nil }

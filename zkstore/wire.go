@@ -18,12 +18,16 @@ const (
 )
 
 // wire is what the connections of one session tell and are told. The client library
-// keeps three things to itself that the contract needs:
+// keeps four things to itself that the contract needs:
 //
 //   - Its pings. It sends one each third of the timeout, whatever else it sends. The
 //     session would then live for as long as the process does, whether the core keeps
 //     it alive or not, and cost a second heartbeat. They are not let through:
 //     KeepAlive is the heartbeat.
+//   - How long it waits for an answer. It gives a connection up when nothing has come
+//     for two thirds of the timeout, which without pings is every idle connection. Here
+//     an idle one may rest, and one that owes an answer is given up after a third:
+//     then there is time to go on at another server before the session ends.
 //   - The timeout that the server agreed to. It stands in the first answer.
 //   - Whether the server has answered the request to close. The library gives up on
 //     it in silence.
@@ -60,11 +64,42 @@ type wiredConn struct {
 	head    [12]byte
 	greeted bool // the first answer has come
 	sent    bool // the first request has been sent
+
+	mu   sync.Mutex
+	owed int // answers
+}
+
+// patience is how long an answer may take.
+func (c *wiredConn) patience() time.Time { return time.Now().Add(c.w.agreed() / 3) }
+
+// SetReadDeadline implements net.Conn: the library's own do not count.
+func (c *wiredConn) SetReadDeadline(t time.Time) error {
+	if c.w.pings || !c.greeted {
+		return c.Conn.SetReadDeadline(t)
+	}
+	return nil
+}
+
+// owe notes that n more answers are due, or fewer.
+func (c *wiredConn) owe(n int) {
+	if c.w.pings {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.owed
+	c.owed = max(0, c.owed+n)
+	switch {
+	case c.owed == 0:
+		_ = c.Conn.SetReadDeadline(time.Time{})
+	case before == 0 || n < 0:
+		_ = c.Conn.SetReadDeadline(c.patience())
+	}
 }
 
 // Write implements net.Conn.
 func (c *wiredConn) Write(p []byte) (int, error) {
-	if c.sent && len(p) >= 12 {
+	if c.sent && c.greeted && len(p) >= 12 {
 		xid, op := int32(binary.BigEndian.Uint32(p[4:])), int32(binary.BigEndian.Uint32(p[8:]))
 		switch {
 		case op == opPing && !c.w.pings:
@@ -72,6 +107,7 @@ func (c *wiredConn) Write(p []byte) (int, error) {
 		case op == opClose:
 			c.w.closing.Store(xid)
 		}
+		c.owe(1)
 	}
 	c.sent = true // the first is a greeting and has neither number nor code
 	return c.Conn.Write(p)
@@ -114,7 +150,11 @@ func (c *wiredConn) answer() {
 		c.w.timeout.Store(int64(int32(binary.BigEndian.Uint32(c.head[8:]))))
 		return
 	}
-	if int32(binary.BigEndian.Uint32(c.head[4:])) == c.w.closing.Load() {
+	xid := int32(binary.BigEndian.Uint32(c.head[4:]))
+	if xid >= 0 { // the others are events and answers to pings
+		c.owe(-1)
+	}
+	if xid == c.w.closing.Load() {
 		c.w.once.Do(func() { close(c.w.closed) })
 	}
 }
