@@ -27,11 +27,18 @@ func (l *link) Attempt(ctx context.Context, cl *driver.Claim) (driver.Outcome, e
 		return unsupported[driver.Outcome](ctx, "MinHold and MaxHold")
 	}
 	a := &attempt{link: l, claim: cl, me: describe(l.id, cl)}
-	return run(l.call(ctx, "attempt"), a.make)
+	return run(l.again(ctx, "attempt"), a.make)
 }
 
 func (l *link) call(ctx context.Context, op string) *call {
 	return &call{ctx: ctx, conn: l.conn, link: l, op: op}
+}
+
+// again returns a call that may be made again.
+func (l *link) again(ctx context.Context, op string) *call {
+	c := l.call(ctx, op)
+	c.again = true
+	return c
 }
 
 // attempt is one attempt of one claim.
@@ -48,7 +55,7 @@ func (a *attempt) make(c *call) (driver.Outcome, error) {
 	case known.refuses(a.claim.Seq):
 		return driver.Outcome{State: driver.Absent}, nil
 	case noted:
-		return a.again(c, e)
+		return a.anew(c, e)
 	case !a.claim.Queue || a.me.reentry != "":
 		if out, done, err := a.lookFirst(c); done || err != nil {
 			return out, err
@@ -67,7 +74,7 @@ func (a *attempt) make(c *call) (driver.Outcome, error) {
 // lookFirst looks before it writes: a claim that would not wait need not come into
 // line, and one that can join a grant must not.
 func (a *attempt) lookFirst(c *call) (out driver.Outcome, done bool, err error) {
-	if err := c.sync(); err != nil {
+	if err := c.catchUp(a.store); err != nil {
 		return out, false, err
 	}
 	ln, err := a.look(c, a.claim.Name)
@@ -89,9 +96,9 @@ func (a *attempt) lookFirst(c *call) (out driver.Outcome, done bool, err error) 
 	return out, true, err
 }
 
-// again is an attempt of a claim whose node this process knows.
-func (a *attempt) again(c *call, e entry) (driver.Outcome, error) {
-	if err := c.sync(); err != nil {
+// anew is an attempt of a claim whose node this process knows.
+func (a *attempt) anew(c *call, e entry) (driver.Outcome, error) {
+	if err := c.catchUp(a.store); err != nil {
 		return driver.Outcome{}, err
 	}
 	ln, err := a.look(c, a.claim.Name)
@@ -104,25 +111,25 @@ func (a *attempt) again(c *call, e entry) (driver.Outcome, error) {
 // create brings the claim into line. The node is made together with a check of the
 // session's, so it is not made for a session that has ended or a claim that was
 // buried. refused says that the claim was buried or broken.
+//
+// The lock's own node is written to in the same transaction, with nothing: the answer
+// to that tells the transaction's number, which is the czxid of the new node, and how
+// many children there are now. Alone it is granted, and nothing needs to be read.
 func (a *attempt) create(c *call) (e entry, ln line, refused bool, err error) {
 	parent := a.store.paths.lock(a.claim.Name)
-	data := encode(&claimData{Record: a.claim.Terms.Record, Reentry: a.claim.Terms.Reentry, TTL: a.life().TTL.Milliseconds()})
 	for {
 		_, version := a.known()
 		answers, at, refusal, err := c.multi(
 			&zk.CheckVersionRequest{Path: a.path, Version: version},
-			&zk.CreateRequest{Path: parent + "/" + a.me.prefix(), Data: data, Acl: a.store.acl, Flags: zk.FlagEphemeralSequential})
+			&zk.CreateRequest{Path: parent + "/" + a.me.prefix(), Data: a.data(), Acl: a.store.acl, Flags: zk.FlagEphemeralSequential},
+			&zk.SetDataRequest{Path: parent, Version: -1})
 		switch {
 		case err != nil:
 			return e, ln, false, err
 		case at < 0:
-			n, ok := parse(answers[1].String[len(parent)+1:])
-			if !ok {
-				return e, ln, false, c.failed(errors.New("the ensemble named the node " + answers[1].String))
-			}
-			e, ln, err = a.created(c, n)
+			e, ln, err = a.created(c, answers[1].String[len(parent)+1:], answers[2].Stat)
 			return e, ln, false, err
-		case at == 1: // the lock's own node is missing
+		case at > 0: // the lock's own node is missing
 			if err := c.makeLock(a.store, a.claim.Name); err != nil {
 				return e, ln, false, err
 			}
@@ -141,39 +148,41 @@ func (a *attempt) create(c *call) (e entry, ln line, refused bool, err error) {
 	}
 }
 
-// created looks at the line and at the new node, at the same time. If the claim had
-// a node already, because the answer to an earlier attempt was lost, that one counts
-// and this one goes.
-func (a *attempt) created(c *call, n node) (entry, line, error) {
-	stat := make(chan *zk.Stat, 1)
-	go func() {
-		_, st, err := c.conn.Exists(a.store.paths.lock(a.claim.Name) + "/" + n.name)
-		if err != nil {
-			st = nil // asked again when it is needed
-		}
-		stat <- st
-	}()
+// data is what the claim's node holds.
+func (a *attempt) data() []byte {
+	return encode(&claimData{Record: a.claim.Terms.Record, Reentry: a.claim.Terms.Reentry, TTL: a.life().TTL.Milliseconds()})
+}
+
+// created looks at the line after a node was made. If the claim had a node already,
+// because the answer to an earlier attempt was lost, that one counts and this one
+// goes.
+func (a *attempt) created(c *call, name string, parent *zk.Stat) (e entry, ln line, err error) {
+	var ok bool
+	if e.node, ok = parse(name); !ok || parent == nil {
+		return e, ln, c.failed(errors.New("the ensemble named the node " + name))
+	}
+	if e.token, err = tokenOf(parent.Mzxid); err != nil {
+		return e, ln, err
+	}
+	if parent.NumChildren == 1 {
+		return e, evaluate([]node{e.node}, limit{}), nil
+	}
 	ln, extra, err := a.lookAll(c, a.claim.Name)
-	st := <-stat
 	if err != nil {
-		return entry{}, ln, err
+		return e, ln, err
 	}
 	for _, x := range extra {
 		if x.is(a.id, a.claim.Seq) {
 			if _, err := c.remove(a.store.paths.lock(a.claim.Name) + "/" + x.name); err != nil {
-				return entry{}, ln, err
+				return e, ln, err
 			}
 		}
 	}
 	first, ok := find(slices.Concat(ln.granted, ln.waiting), a.id, a.claim.Seq)
-	if !ok {
-		first = n // withdrawn meanwhile; settle finds out
+	if ok && first.name != name {
+		e = entry{node: first}
 	}
-	e := entry{node: first}
-	if st != nil && first.name == n.name && st.Czxid != 0 {
-		e.token, err = tokenOf(st.Czxid)
-	}
-	return e, ln, err
+	return e, ln, nil // without a node it was withdrawn meanwhile; settle finds out
 }
 
 // settle answers where the claim stands.
@@ -211,6 +220,10 @@ func (a *attempt) settle(c *call, e entry, ln line) (driver.Outcome, error) {
 	}
 	if a.claim.Queue {
 		e.node = ln.waiting[place]
+		e.blocker = ""
+		if n, ok := ln.blocker(place); ok {
+			e.blocker = n.name
+		}
 		a.note(a.claim.Seq, e)
 		return a.told(c, ln, driver.Queued, place)
 	}
@@ -237,7 +250,7 @@ func (a *attempt) join(c *call, host node, old *node) (out driver.Outcome, done 
 		&zk.CheckVersionRequest{Path: a.path, Version: version},
 		&zk.CheckVersionRequest{Path: parent + "/" + host.name, Version: -1},
 		&zk.CreateRequest{Path: parent + "/" + n.name, Acl: a.store.acl, Flags: zk.FlagEphemeral,
-			Data: encode(&claimData{Record: a.claim.Terms.Record, Reentry: a.claim.Terms.Reentry, TTL: a.life().TTL.Milliseconds()})},
+			Data: a.data()},
 	}
 	if old != nil {
 		ops = append(ops, &zk.DeleteRequest{Path: parent + "/" + old.name, Version: -1})
@@ -276,7 +289,7 @@ func (a *attempt) downgrade(c *call, e *entry) error {
 	_, at, refusal, err := c.multi(
 		&zk.DeleteRequest{Path: parent + "/" + e.node.name, Version: -1},
 		&zk.CreateRequest{Path: parent + "/" + n.name, Acl: a.store.acl, Flags: zk.FlagEphemeral,
-			Data: encode(&claimData{Record: a.claim.Terms.Record, TTL: a.life().TTL.Milliseconds()})})
+			Data: a.data()})
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,9 @@ type call struct {
 	conn *zk.Conn
 	link *link // nil for calls that belong to no session
 	op   string
+	// again is set if the call may be made again when a connection was lost under it:
+	// making it twice does what making it once does, and answers the same.
+	again bool
 	// wrote is set when a request may have changed something: what fails after
 	// that is not "certainly nothing".
 	wrote bool
@@ -38,6 +41,10 @@ func run[T any](c *call, requests func(*call) (T, error)) (T, error) {
 	done := make(chan result, 1)
 	go func() {
 		v, err := requests(c)
+		for c.again && errors.Is(err, zk.ErrConnectionClosed) && c.over() == nil {
+			// The library holds requests back until it is connected again.
+			v, err = requests(c)
+		}
 		done <- result{v, err}
 	}()
 	select {
@@ -117,16 +124,15 @@ func (c *call) get(path string) ([]byte, *zk.Stat, error) {
 	return data, stat, nil
 }
 
-// sync makes the server that this connection is on catch up with what was done
-// before, so that a look does not see what is over.
-func (c *call) sync() error {
-	if err := c.over(); err != nil {
-		return err
-	}
-	if _, err := c.conn.Sync("/"); err != nil {
-		return c.failed(err)
-	}
-	return nil
+// catchUp makes the server that this connection is on show everything that was done
+// before. It is a transaction that changes nothing. ZooKeeper's own sync is cheaper and
+// not enough: the leader answers it from what it has applied itself, which may be less
+// than what a majority has agreed to and told to others.
+func (c *call) catchUp(s *Store) error {
+	wrote := c.wrote
+	_, _, _, err := c.multi(&zk.CheckVersionRequest{Path: s.paths.root, Version: -1})
+	c.wrote = wrote
+	return err
 }
 
 // multi makes several changes together or none. at is the operation that the

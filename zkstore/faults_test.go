@@ -76,7 +76,7 @@ func (p *process) waiting(t *testing.T, name string) <-chan *fencelock.Lease {
 // meanwhile, and tokens rise over the change of the leader.
 func TestLeaderKilled(t *testing.T) {
 	e := start(t, 3)
-	holder, other := newProcess(t, e.Addrs(), 20*time.Second), newProcess(t, e.Addrs(), 20*time.Second)
+	holder, other := newProcess(t, e.Addrs(), 40*time.Second), newProcess(t, e.Addrs(), 40*time.Second)
 	l := holder.lock(t, "x")
 	next := other.waiting(t, "x")
 	e.Leader().Kill()
@@ -177,7 +177,7 @@ func TestCutOffHolderIsToldFirst(t *testing.T) {
 // nothing, and its tokens go on.
 func TestAllServersRestart(t *testing.T) {
 	e := start(t, 1)
-	p := newProcess(t, e.Addrs(), 15*time.Second)
+	p := newProcess(t, e.Addrs(), 40*time.Second)
 	before := p.lock(t, "x")
 	e.Servers[0].Kill()
 	if err := e.Servers[0].Run(); err != nil {

@@ -4,7 +4,6 @@ package zkstore
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,8 +21,9 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error)
 	if err != nil {
 		return driver.Status{}, err
 	}
+	c.again = true
 	return run(c, func(c *call) (driver.Status, error) {
-		if err := c.sync(); err != nil {
+		if err := c.catchUp(s); err != nil {
 			return driver.Status{}, err
 		}
 		return s.status(c, name)
@@ -65,8 +65,9 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	if err != nil {
 		return driver.Page{}, err
 	}
+	c.again = true
 	return run(c, func(c *call) (driver.Page, error) {
-		if err := c.sync(); err != nil {
+		if err := c.catchUp(s); err != nil {
 			return driver.Page{}, err
 		}
 		var page driver.Page
@@ -132,7 +133,7 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (dri
 		return 0, err
 	}
 	return run(c, func(c *call) (driver.Token, error) {
-		if err := c.sync(); err != nil {
+		if err := c.catchUp(s); err != nil {
 			return 0, err
 		}
 		ln, _, stat, err := c.look(s, name)
@@ -201,8 +202,8 @@ func (s *Store) breakClaim(c *call, name string, n node) error {
 	return err
 }
 
-// SetLimit implements driver.Store. The limit is the data of the lock's node; a child
-// keeps that node from being removed when the lock is free.
+// SetLimit implements driver.Store. The limit is in a child of the lock, which also
+// keeps the ensemble from removing the lock's node while the lock is free.
 func (s *Store) SetLimit(ctx context.Context, name string, most int64) error {
 	if most < 0 {
 		return fmt.Errorf("zkstore: limit %d is below 0: %w", most, driver.ErrRefused)
@@ -212,7 +213,7 @@ func (s *Store) SetLimit(ctx context.Context, name string, most int64) error {
 		return err
 	}
 	_, err = run(c, func(c *call) (struct{}, error) {
-		if err := c.sync(); err != nil {
+		if err := c.catchUp(s); err != nil {
 			return struct{}{}, err
 		}
 		for {
@@ -230,35 +231,27 @@ func (s *Store) SetLimit(ctx context.Context, name string, most int64) error {
 // waiting until it fits the new one. It blocks those behind it as it does when it is
 // counted, so no more than the old limit is ever granted together.
 func (s *Store) storeLimit(c *call, name string, most int64) (done bool, err error) {
-	path := s.paths.lock(name)
 	ln, _, stat, err := c.look(s, name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if stat == nil {
-		if most == 0 {
-			return true, nil
-		}
-		return false, c.makeLock(s, name)
-	}
-	if most == 0 && !ln.pinned {
+	case most == 0 && !ln.pinned:
 		return true, nil
+	case stat == nil:
+		return false, c.makeLock(s, name)
 	}
 	lim := limit{Limit: most}
 	if n := len(ln.granted); n > 0 {
 		lim.Upto = &ln.granted[n-1].place
 	}
-	data, err := json.Marshal(&lim)
-	if err != nil {
-		return false, err
-	}
-	ops := []any{&zk.SetDataRequest{Path: path, Data: data, Version: stat.Version}}
+	pin := s.paths.lock(name) + "/" + pinName
+	var op any = &zk.SetDataRequest{Path: pin, Data: encode(&lim), Version: -1}
 	switch {
-	case most == 0 && lim.Upto == nil: // otherwise it is needed to know who was granted
-		ops = append(ops, &zk.DeleteRequest{Path: path + "/" + pinName, Version: -1})
 	case !ln.pinned:
-		ops = append(ops, &zk.CreateRequest{Path: path + "/" + pinName, Acl: s.acl, Flags: zk.FlagPersistent})
+		op = &zk.CreateRequest{Path: pin, Data: encode(&lim), Acl: s.acl, Flags: zk.FlagPersistent}
+	case most == 0 && lim.Upto == nil: // otherwise it is needed to know who was granted
+		op = &zk.DeleteRequest{Path: pin, Version: -1}
 	}
-	_, at, _, err := c.multi(ops...)
+	_, at, _, err := c.multi(op)
 	return at < 0, err
 }

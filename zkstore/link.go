@@ -38,6 +38,7 @@ type entry struct {
 	node    node
 	token   driver.Token // 0: not asked for yet
 	granted bool         // and told so
+	blocker string       // the node to wait for, if it was in line and there is one
 }
 
 // link is a session of the contract: a connection to the ensemble, which is a

@@ -14,7 +14,7 @@ import (
 //	/fencelock/s/<session>                a session, ephemeral
 //	/fencelock/l/<bucket>/<name>          a lock, a container
 //	/fencelock/l/<bucket>/<name>/<claim>  a claim, ephemeral
-//	/fencelock/l/<bucket>/<name>/pin      keeps the container of a stored limit
+//	/fencelock/l/<bucket>/<name>/pin      a stored limit, which keeps the container
 type paths struct{ root string }
 
 func (p paths) sessions() string { return p.root + "/s" }

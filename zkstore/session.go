@@ -32,7 +32,7 @@ func (l *link) forget(seq uint64) {
 
 // KeepAlive implements driver.Session.
 func (l *link) KeepAlive(ctx context.Context) (driver.Life, error) {
-	return run(l.call(ctx, "keep alive"), l.keepAlive)
+	return run(l.again(ctx, "keep alive"), l.keepAlive)
 }
 
 // Withdraw implements driver.Session.
@@ -104,7 +104,7 @@ func (l *link) strike(c *call, w driver.Withdrawal) (broken bool, err error) {
 // removeAll removes every node of the claim, also those that this process does not
 // know of because an answer was lost.
 func (l *link) removeAll(c *call, w driver.Withdrawal) (driver.Removed, error) {
-	if err := c.sync(); err != nil {
+	if err := c.catchUp(l.store); err != nil {
 		return driver.WasAbsent, err
 	}
 	ln, extra, err := l.lookAll(c, w.Name)
@@ -133,7 +133,7 @@ func (l *link) removeAll(c *call, w driver.Withdrawal) (driver.Removed, error) {
 // Reclaim implements driver.Session. The ensemble forgets nothing, so there is only
 // to be confirmed what is there.
 func (l *link) Reclaim(ctx context.Context, held []driver.Held, _ bool) ([]bool, error) {
-	return run(l.call(ctx, "reclaim"), func(c *call) ([]bool, error) {
+	return run(l.again(ctx, "reclaim"), func(c *call) ([]bool, error) {
 		if _, err := l.keepAlive(c); err != nil {
 			return nil, err
 		}
@@ -217,7 +217,7 @@ func (s *Store) vanished(ctx context.Context, path string) error {
 	}
 	_, err = run(c, func(c *call) (struct{}, error) {
 		for {
-			if err := c.sync(); err != nil {
+			if err := c.catchUp(s); err != nil {
 				return struct{}{}, err
 			}
 			there, _, changed, err := c.conn.ExistsW(path)
@@ -239,12 +239,13 @@ func (s *Store) vanished(ctx context.Context, path string) error {
 
 // Await implements driver.Session.
 func (l *link) Await(ctx context.Context, cl *driver.Claim) (driver.Outcome, error) {
-	return run(l.call(ctx, "await"), func(c *call) (driver.Outcome, error) {
-		if err := c.sync(); err != nil {
-			return driver.Outcome{}, err
-		}
+	return run(l.again(ctx, "await"), func(c *call) (driver.Outcome, error) {
+		wait, err := l.resume(c, cl)
 		for {
-			out, wait, err := l.waitFor(c, cl)
+			var out driver.Outcome
+			if wait == nil && err == nil {
+				out, wait, err = l.waitFor(c, cl)
+			}
 			if wait == nil || err != nil {
 				return out, err
 			}
@@ -256,6 +257,7 @@ func (l *link) Await(ctx context.Context, cl *driver.Claim) (driver.Outcome, err
 			case <-ctx.Done():
 				return driver.Outcome{}, c.over()
 			}
+			wait = nil
 		}
 	})
 }

@@ -141,7 +141,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if err != nil {
 		return nil, driver.Life{}, err
 	}
-	life, err := run(l.call(ctx, "open"), l.begin)
+	life, err := run(l.again(ctx, "open"), l.begin)
 	if err != nil {
 		if errors.Is(err, driver.ErrGone) { // while it was being opened: once more is worth it
 			err = fmt.Errorf("zkstore: open: %w: the session ended at once", driver.ErrUnavailable)

@@ -35,7 +35,7 @@ func Open(ctx context.Context, text string, opts *Options) (*Store, error) {
 	}
 	c, err := s.aside(ctx, "open "+strings.Join(servers, ","))
 	if err == nil {
-		_, err = run(c, func(c *call) (struct{}, error) { return struct{}{}, c.sync() })
+		_, err = run(c, func(c *call) (struct{}, error) { return struct{}{}, c.catchUp(s) })
 	}
 	if err != nil {
 		_ = s.Close()

@@ -25,13 +25,13 @@ func (c *call) look(s *Store, name string) (ln line, extra []node, stat *zk.Stat
 	claims, extra := arrange(children)
 	var lim limit
 	if slices.Contains(children, pinName) {
-		data, st, err := c.get(path)
+		data, st, err := c.get(path + "/" + pinName)
 		if err != nil {
 			return line{}, nil, nil, err
 		}
 		if st != nil {
 			if err := json.Unmarshal(data, &lim); err != nil {
-				return line{}, nil, nil, fmt.Errorf("zkstore: %s: %s holds no limit of this layout: %w", c.op, path, err)
+				return line{}, nil, nil, fmt.Errorf("zkstore: %s: %s/%s holds no limit of this layout: %w", c.op, path, pinName, err)
 			}
 		}
 	}

@@ -15,6 +15,19 @@ import (
 // does.
 type changed struct{ a, b <-chan zk.Event }
 
+// resume goes on where the last look at the line ended: if what blocked the claim is
+// still there, its turn has not come. It returns nil if the line must be looked at, and
+// has then caught up with the ensemble.
+func (l *link) resume(c *call, cl *driver.Claim) (*changed, error) {
+	if e, ok := l.entry(cl.Seq); ok && e.blocker != "" && !e.granted {
+		wait, err := l.watchNode(c, l.store.paths.lock(cl.Name)+"/"+e.blocker)
+		if wait != nil || err != nil {
+			return wait, err
+		}
+	}
+	return nil, c.catchUp(l.store)
+}
+
 // waitFor looks whether the claim's turn has come. If not, it returns what tells when
 // another look is worth it.
 func (l *link) waitFor(c *call, cl *driver.Claim) (out driver.Outcome, wait *changed, err error) {
@@ -35,6 +48,7 @@ func (l *link) waitFor(c *call, cl *driver.Claim) (out driver.Outcome, wait *cha
 			return driver.Outcome{State: driver.Absent}, nil, nil
 		}
 		if n, ok := ln.blocker(place); ok {
+			l.blocked(cl.Seq, n.name)
 			wait, err = l.watchNode(c, path+"/"+n.name)
 		} else {
 			wait, err = l.watchLine(c, path)
@@ -42,6 +56,16 @@ func (l *link) waitFor(c *call, cl *driver.Claim) (out driver.Outcome, wait *cha
 		if wait != nil || err != nil {
 			return out, wait, err
 		}
+	}
+}
+
+// blocked notes what a claim waits for.
+func (l *link) blocked(seq uint64, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.claims[seq]; ok {
+		e.blocker = name
+		l.claims[seq] = e
 	}
 }
 
@@ -87,13 +111,13 @@ func (l *link) watchLine(c *call, path string) (*changed, error) {
 		return nil, err
 	}
 	limit, fresh2, err := l.watch(c, "d"+path, func() (<-chan zk.Event, error) {
-		_, _, ch, err := c.conn.GetW(path)
+		_, _, ch, err := c.conn.GetW(path + "/" + pinName)
 		return ch, err
 	})
-	if err != nil || fresh1 || fresh2 {
+	if err != nil || fresh1 || fresh2 && limit != nil {
 		return nil, err
 	}
-	return &changed{line, limit}, nil
+	return &changed{line, limit}, nil // without a limit there is nothing to watch but the line
 }
 
 // watch returns the watch there is, or sets one. It returns no channel if there is
