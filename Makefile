@@ -4,7 +4,7 @@ PACKAGES  = $(MODULES:%=%/...)
 SEEDS    ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help test race lint sim zoo million figures figures-redis rehearse ci
+.PHONY: help test race lint sim zoo million figures figures-redis figures-engines rehearse ci
 .PHONY: help test race lint sim zoo million figures figures-fence story rehearse ci
 
 help: ## print this list
@@ -35,6 +35,8 @@ figures: ## measure what the documents claim
 
 figures-redis: ## measure what is promised of redisstore; needs redis-server
 	go run ./bench -figures redis
+figures-engines: ## measure the other stores beside what their engines' own libraries do; needs their servers
+	go run ./bench -figures zk
 figures-fence: ## prove the guards on real servers, and refuse wrong ones
 	go run ./internal/fencefigures
 

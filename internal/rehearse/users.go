@@ -38,6 +38,7 @@ var clients = map[string][]string{
 	"etcdfence":     etcdClient,
 	"memcachestore": {"github.com/bradfitz/gomemcache"},
 	"redisstore":    {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
+	"zkstore":       {"github.com/go-zookeeper/zk"},
 }
 
 // etcdClient is what the client of etcd links.

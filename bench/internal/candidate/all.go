@@ -9,4 +9,5 @@ var All = []*Candidate{
 	RueidislockDefault, RueidislockFast,
 	RedsyncRueidis, RedsyncGoRedis, RedsyncTuned,
 	Redislock, RedislockTuned,
+	FencelockZK, ZKLock,
 }
