@@ -17,7 +17,8 @@ import (
 type call struct {
 	ctx  context.Context
 	conn *zk.Conn
-	link *link // nil for calls that belong to no session
+	link *link           // nil for calls that belong to no session
+	done <-chan struct{} // closed with the store
 	op   string
 	// again is set if the call may be made again when a connection was lost under it:
 	// making it twice does what making it once does, and answers the same.
@@ -66,7 +67,12 @@ func (c *call) over() error {
 	if c.link != nil && c.link.ended() {
 		return c.gone()
 	}
-	return nil
+	select {
+	case <-c.done:
+		return fmt.Errorf("zkstore: %s: the store is closed: %w", c.op, driver.ErrUnavailable)
+	default:
+		return nil
+	}
 }
 
 func (c *call) gone() error {

@@ -55,6 +55,7 @@ type Store struct {
 
 	mu     sync.Mutex
 	closed bool
+	done   chan struct{} // closed with it
 	links  map[string]*link
 	// apart is the connection of the calls that belong to no session. It is made
 	// when it is first needed.
@@ -68,7 +69,7 @@ var goodRoot = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
 // New returns a store on the servers, each as host:port. A nil opts is fine. It does
 // no I/O.
 func New(servers []string, opts *Options) (*Store, error) {
-	s := &Store{servers: servers, links: map[string]*link{}}
+	s := &Store{servers: servers, done: make(chan struct{}), links: map[string]*link{}}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -180,7 +181,10 @@ func (s *Store) drop(l *link) {
 // Close ends every session that is still open and closes all connections.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	s.closed = true
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+	}
 	var links []*link
 	for _, l := range s.links {
 		links = append(links, l)
@@ -220,7 +224,7 @@ func (s *Store) aside(ctx context.Context, op string) (*call, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("zkstore: %s: %w: %w", op, driver.ErrUnavailable, ctx.Err())
 	}
-	c := &call{ctx: ctx, conn: a.conn, op: op}
+	c := &call{ctx: ctx, conn: a.conn, done: s.done, op: op}
 	if s.opts.Auth != "" {
 		_, err = run(c, func(c *call) (struct{}, error) { return struct{}{}, a.authenticate(c, s.opts.Auth) })
 	}

@@ -90,6 +90,33 @@ func TestOpenWithoutAServer(t *testing.T) {
 	}
 }
 
+// TestClosedStoreAnswers: what is asked of a closed store is answered, and at once.
+func TestClosedStoreAnswers(t *testing.T) {
+	e := start(t, 1)
+	store, err := zkstore.New(e.Addrs(), &zkstore.Options{TickTime: zktest.TickTime})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Inspect(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	resume := e.Servers[0].Pause() // so that a call is under way when it closes
+	defer resume()
+	asked := make(chan error, 1)
+	go func() {
+		_, err := store.Inspect(t.Context(), "x")
+		asked <- err
+	}()
+	store.Close()
+	store.Close()
+	if err := <-asked; !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrUnknown) {
+		t.Errorf("got %v, want ErrUnavailable or ErrUnknown", err)
+	}
+	if _, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Second}); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("open: got %v, want ErrUnavailable", err)
+	}
+}
+
 // TestHoldsAreRefused: ZooKeeper does not tell its time, so what needs it is refused.
 func TestHoldsAreRefused(t *testing.T) {
 	store, err := zkstore.New([]string{"127.0.0.1:1"}, nil)
