@@ -102,7 +102,7 @@ func TestLeaderKilled(t *testing.T) {
 // on at another one, with its lease.
 func TestServerPaused(t *testing.T) {
 	e := start(t, 3)
-	holder := newProcess(t, e.Addrs(), 9*time.Second)
+	holder := newProcess(t, e.Addrs(), 20*time.Second)
 	l := holder.lock(t, "x")
 	for _, s := range e.Servers {
 		if s.Received() > 0 { // it has the holder's connection

@@ -79,7 +79,7 @@ type link struct {
 // dial begins a session of ZooKeeper. It does not wait for it.
 func (s *Store) dial(id string, ttl time.Duration) (*link, error) {
 	l := &link{
-		store: s, id: id, path: s.paths.session(id), ask: ttl + s.lag(), wire: newWire(false),
+		store: s, id: id, path: s.paths.session(id), ask: ttl + s.lag(), wire: newWire(false, ttl+s.lag()),
 		has: make(chan struct{}), over: make(chan struct{}), left: make(chan struct{}),
 		claims: map[uint64]entry{}, watches: map[string]<-chan zk.Event{}, crowded: fewWatches,
 	}

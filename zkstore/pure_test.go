@@ -163,7 +163,7 @@ func TestWireFollowsTheStream(t *testing.T) {
 	}
 	stream := slices.Concat(packet(0, 4000, 1, 2, 4, 5, 6, 7, 8), packet(-2, 0, 0, 0), packet(1, 0, 0, 0, 42), packet(2, 0, 0, 0))
 	for size := 1; size < len(stream); size++ {
-		w := newWire(false)
+		w := newWire(false, 6*time.Second)
 		w.closing.Store(2)
 		conn := w.wrap(&piecewise{from: bytes.NewReader(stream), size: size})
 		buf := make([]byte, size)
@@ -211,7 +211,7 @@ func TestWireSwallowsPings(t *testing.T) {
 	}
 	for _, pings := range []bool{false, true} {
 		client, server := net.Pipe()
-		w := newWire(pings)
+		w := newWire(pings, 6*time.Second)
 		go func() {
 			defer client.Close()
 			conn := w.wrap(client)
@@ -242,9 +242,15 @@ func TestWireSwallowsPings(t *testing.T) {
 // TestWireWaitsForAnswers: an idle connection rests, one that owes an answer does not.
 func TestWireWaitsForAnswers(t *testing.T) {
 	seen := &deadlines{}
-	w := newWire(false)
+	w := newWire(false, 6*time.Second)
 	w.timeout.Store(3000)
-	conn := &wiredConn{Conn: seen, w: w, sent: true, greeted: true}
+	conn := &wiredConn{Conn: seen, w: w, sent: true}
+	conn.SetReadDeadline(time.Now().Add(time.Hour))
+	if left := time.Until(seen.last); left <= 0 || left > 2*time.Second {
+		t.Errorf("a greeting may take %v, want a third of the timeout", left)
+	}
+	conn.SetReadDeadline(time.Time{})
+	conn.greeted = true
 	check := func(what string, want bool) {
 		t.Helper()
 		if seen.last.IsZero() == want {

@@ -260,7 +260,8 @@ func (s *Store) join() (*apart, error) {
 			a.begun.Do(func() { close(a.has) })
 		}
 	}
-	conn, events, err := s.connect(newWire(true), 10*s.opts.TickTime, event)
+	timeout := 10 * s.opts.TickTime
+	conn, events, err := s.connect(newWire(true, timeout), timeout, event)
 	if err != nil {
 		return nil, err
 	}

@@ -35,15 +35,16 @@ const (
 // Requests are written with one Write each; answers are read as they come, so of
 // those the length and the number are followed through the stream.
 type wire struct {
-	pings   bool         // let them through
-	timeout atomic.Int64 // ms
-	closing atomic.Int32 // xid of the request to close, noXid before
+	pings   bool          // let them through
+	ask     time.Duration // the timeout asked for
+	timeout atomic.Int64  // ms
+	closing atomic.Int32  // xid of the request to close, noXid before
 	once    sync.Once
 	closed  chan struct{} // the server has answered it
 }
 
-func newWire(pings bool) *wire {
-	w := &wire{pings: pings, closed: make(chan struct{})}
+func newWire(pings bool, ask time.Duration) *wire {
+	w := &wire{pings: pings, ask: ask, closed: make(chan struct{})}
 	w.closing.Store(noXid)
 	return w
 }
@@ -69,12 +70,23 @@ type wiredConn struct {
 	owed int // answers
 }
 
-// patience is how long an answer may take.
-func (c *wiredConn) patience() time.Time { return time.Now().Add(c.w.agreed() / 3) }
+// patience is until when an answer may come.
+func (c *wiredConn) patience() time.Time {
+	timeout := c.w.ask
+	if c.greeted {
+		timeout = c.w.agreed()
+	}
+	return time.Now().Add(timeout / 3)
+}
 
-// SetReadDeadline implements net.Conn: the library's own do not count.
+// SetReadDeadline implements net.Conn: the library's own do not count. For a greeting it
+// would wait for more than six times the timeout, at a server that stands still and whose
+// system accepts connections all the same.
 func (c *wiredConn) SetReadDeadline(t time.Time) error {
-	if c.w.pings || !c.greeted {
+	switch {
+	case !c.greeted && !t.IsZero():
+		return c.Conn.SetReadDeadline(c.patience())
+	case !c.greeted || c.w.pings:
 		return c.Conn.SetReadDeadline(t)
 	}
 	return nil
