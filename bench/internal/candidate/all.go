@@ -12,4 +12,5 @@ var All = []*Candidate{
 	Redisson, RedissonFair,
 	BareQuorum, FencelockQuorum, RedsyncQuorum, RedsyncFailFast,
 	BareEtcd, FencelockEtcd, EtcdRecipe,
+	FencelockZK, ZKLock,
 }
