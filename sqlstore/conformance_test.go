@@ -15,8 +15,8 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/drivertest"
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/sqlstore"
-	"github.com/fencelock/fencelock/sqlstore/internal/sqltest"
 )
 
 // TestConformance checks the store clauses on real servers. Nearly all of its time is
@@ -55,14 +55,14 @@ func TestConformance(t *testing.T) {
 type rig struct {
 	opts   sqlstore.Options
 	admin  *sql.DB // nothing disturbs it
-	proxy  *sqltest.Proxy
+	proxy  *servers.Proxy
 	ways   []*sql.DB // through the proxy, one for each of two processes
 	stores []*sqlstore.Store
 	saved  bool // the tables of checkpoints are there
 }
 
-func newRig(t *testing.T, k kind, server *sqltest.Server) *rig {
-	p, err := sqltest.NewProxy(server.Addr)
+func newRig(t *testing.T, k kind, server *servers.Server) *rig {
+	p, err := servers.NewProxy(server.Addr)
 	must(t, err)
 	t.Cleanup(p.Close)
 	if k.name == onPgbouncer.name {

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/sqlstore"
-	"github.com/fencelock/fencelock/sqlstore/internal/sqltest"
 )
 
 func openLocks(ctx context.Context, db *sql.DB) (*fencelock.Client, error) {
@@ -37,7 +37,7 @@ func openLocks(ctx context.Context, db *sql.DB) (*fencelock.Client, error) {
 
 // TestDocumented runs what docs/sql.md shows, on servers as they come.
 func TestDocumented(t *testing.T) {
-	alone(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	alone(t, func(t *testing.T, k kind, server *servers.Server) {
 		c, err := openLocks(ctxb, k.connect(t, server.Port))
 		must(t, err)
 		t.Cleanup(func() { c.Close(ctxb) })

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/sqlstore"
-	"github.com/fencelock/fencelock/sqlstore/internal/sqltest"
 )
 
 // TestFailoverToALaggingReplica: a replica that never saw the grant takes over. Without
@@ -22,7 +22,7 @@ func TestFailoverToALaggingReplica(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			primary := need(t, func() (*sqltest.Server, error) { return sqltest.Postgres("wal_level=replica", "max_wal_senders=4") })
+			primary := need(t, func() (*servers.Server, error) { return servers.Postgres("wal_level=replica", "max_wal_senders=4") })
 			t.Cleanup(primary.Stop)
 			k := onPostgres
 			k.opts = sqlstore.Options{Grace: grace, MaxTTL: 12 * time.Second}
@@ -30,7 +30,7 @@ func TestFailoverToALaggingReplica(t *testing.T) {
 			_, err := b.Inspect(ctxb, "x")
 			must(t, err)
 			must(t, exec(k.connect(t, primary.Port), "UPDATE "+b.opts.Prefix+"incarnation SET grace_end = 0"))
-			stream, err := sqltest.NewProxy(primary.Addr)
+			stream, err := servers.NewProxy(primary.Addr)
 			must(t, err)
 			t.Cleanup(stream.Close)
 			replica, err := primary.Replica(stream.Port)
@@ -42,7 +42,7 @@ func TestFailoverToALaggingReplica(t *testing.T) {
 	}
 }
 
-func failover(t *testing.T, b *through, primary, replica *sqltest.Server, grace bool) {
+func failover(t *testing.T, b *through, primary, replica *servers.Server, grace bool) {
 	c := client(t, b, 11*time.Second)
 	l := lock(t, c, "x")
 	primary.Kill()

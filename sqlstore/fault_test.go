@@ -13,8 +13,8 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/sqlstore"
-	"github.com/fencelock/fencelock/sqlstore/internal/sqltest"
 )
 
 var ctxb = context.Background()
@@ -22,14 +22,14 @@ var ctxb = context.Background()
 // through is a store whose connections go through a proxy.
 type through struct {
 	*sqlstore.Store
-	proxy *sqltest.Proxy
+	proxy *servers.Proxy
 	opts  sqlstore.Options
 }
 
 // behind returns a store on tables of its own, through a proxy.
-func (k kind) behind(t *testing.T, server *sqltest.Server) *through {
+func (k kind) behind(t *testing.T, server *servers.Server) *through {
 	t.Helper()
-	p, err := sqltest.NewProxy(server.Addr)
+	p, err := servers.NewProxy(server.Addr)
 	must(t, err)
 	t.Cleanup(p.Close)
 	opts := k.space(t, k.connect(t, server.Port))
@@ -55,7 +55,7 @@ func lock(t *testing.T, c *fencelock.Client, name string) *fencelock.Lease {
 }
 
 // both runs a test on PostgreSQL and on MariaDB.
-func both(t *testing.T, f func(t *testing.T, k kind, server *sqltest.Server)) {
+func both(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
 	for _, k := range []kind{onPostgres, onMariaDB} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,13 +65,13 @@ func both(t *testing.T, f func(t *testing.T, k kind, server *sqltest.Server)) {
 }
 
 // alone runs a test on servers of its own, which it may stop.
-func alone(t *testing.T, f func(t *testing.T, k kind, server *sqltest.Server)) {
+func alone(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
 	for _, k := range []kind{onPostgres, onMariaDB} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			k.start = map[string]func() (*sqltest.Server, error){
-				"postgres": func() (*sqltest.Server, error) { return sqltest.Postgres() },
-				"mariadb":  func() (*sqltest.Server, error) { return sqltest.MariaDB() },
+			k.start = map[string]func() (*servers.Server, error){
+				"postgres": func() (*servers.Server, error) { return servers.Postgres() },
+				"mariadb":  func() (*servers.Server, error) { return servers.MariaDB() },
 			}[k.name]
 			server := need(t, k.start)
 			t.Cleanup(server.Stop)
@@ -83,7 +83,7 @@ func alone(t *testing.T, f func(t *testing.T, k kind, server *sqltest.Server)) {
 // TestServerPausedBeyondTheTTL: the holder is told in time, and after the pause the lock
 // goes on with a higher token.
 func TestServerPausedBeyondTheTTL(t *testing.T) {
-	alone(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	alone(t, func(t *testing.T, k kind, server *servers.Server) {
 		const ttl = 3 * time.Second
 		b := k.behind(t, server)
 		first := client(t, b, ttl)
@@ -109,7 +109,7 @@ func TestServerPausedBeyondTheTTL(t *testing.T) {
 
 // TestServerRestartsAfterACrash: what was acknowledged is still there.
 func TestServerRestartsAfterACrash(t *testing.T) {
-	alone(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	alone(t, func(t *testing.T, k kind, server *servers.Server) {
 		b := k.behind(t, server)
 		c := client(t, b, 50*time.Second)
 		l := lock(t, c, "x")
@@ -147,7 +147,7 @@ func inspectSoon(t *testing.T, s driver.Store, name string) (st driver.Status, e
 // TestConnectionsAreCut: whatever becomes of the connections, nobody overlaps, tokens
 // rise, and nothing is left behind.
 func TestConnectionsAreCut(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		const workers, turns = 6, 25
 		b := k.behind(t, server)
 		var inside, done atomic.Int64
@@ -187,7 +187,7 @@ func TestConnectionsAreCut(t *testing.T) {
 // TestLostReply: the statement is done, its answer is lost. That is an unknown outcome,
 // and the same claim finds what became of it.
 func TestLostReply(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		const word = "the-lost-one"
 		b := k.behind(t, server)
 		ss, _, err := b.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})

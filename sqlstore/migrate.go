@@ -41,13 +41,19 @@ func Migrate(ctx context.Context, db *sql.DB, opts *Options) error {
 		return err
 	}
 	defer s.Close()
+	return s.Migrate(ctx)
+}
+
+// Migrate creates the tables of the store if they are not there, as the function does.
+// It is for stores that own their handle.
+func (s *Store) Migrate(ctx context.Context) error {
 	for _, statement := range statementsOf(Schema(s.dialect, s.opts.Prefix)) {
 		err := s.run(ctx, "migrate", func() error {
-			_, err := db.ExecContext(ctx, statement)
+			_, err := s.db.ExecContext(ctx, statement)
 			if among(raced, code(err)) {
 				// Two processes created it at the same time, and the other was
 				// faster: PostgreSQL tells so in several ways.
-				_, err = db.ExecContext(ctx, statement)
+				_, err = s.db.ExecContext(ctx, statement)
 			}
 			return err
 		})

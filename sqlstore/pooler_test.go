@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/sqlstore"
-	"github.com/fencelock/fencelock/sqlstore/internal/sqltest"
 )
 
 // TestPoolerRestarts: a pooler that is restarted costs time, not locks. One process says
@@ -82,8 +82,8 @@ func TestPoolerIsFoundOut(t *testing.T) {
 }
 
 // spared returns the port of a proxy that keeps from a pooler what it cannot bear.
-func spared(t *testing.T, pooler *sqltest.Server) int {
-	p, err := sqltest.NewProxy(pooler.Addr)
+func spared(t *testing.T, pooler *servers.Server) int {
+	p, err := servers.NewProxy(pooler.Addr)
 	must(t, err)
 	t.Cleanup(p.Close)
 	p.DropCancels()

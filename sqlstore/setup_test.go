@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/sqlstore"
-	"github.com/fencelock/fencelock/sqlstore/internal/sqltest"
 	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 )
@@ -24,14 +24,14 @@ type kind struct {
 	name    string
 	driver  string
 	dialect sqlstore.Dialect
-	start   func() (*sqltest.Server, error)
+	start   func() (*servers.Server, error)
 	source  func(port int) string
 	opts    sqlstore.Options
 }
 
 // shared starts a server at the first use and keeps it until all tests are over.
-func shared(start func() (*sqltest.Server, error)) func() (*sqltest.Server, error) {
-	return sync.OnceValues(func() (*sqltest.Server, error) {
+func shared(start func() (*servers.Server, error)) func() (*servers.Server, error) {
+	return sync.OnceValues(func() (*servers.Server, error) {
 		s, err := start()
 		if err == nil {
 			running.Lock()
@@ -44,7 +44,7 @@ func shared(start func() (*sqltest.Server, error)) func() (*sqltest.Server, erro
 
 var running struct {
 	sync.Mutex
-	servers []*sqltest.Server
+	servers []*servers.Server
 }
 
 func TestMain(m *testing.M) {
@@ -69,13 +69,13 @@ func mySource(port int) string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/test
 
 var (
 	// Disks are slow here, and no test of these restarts the server.
-	postgres = shared(func() (*sqltest.Server, error) {
-		return sqltest.Postgres("fsync=off", "max_connections=400", "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000")
+	postgres = shared(func() (*servers.Server, error) {
+		return servers.Postgres("fsync=off", "max_connections=400", "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000")
 	})
-	mariadb = shared(func() (*sqltest.Server, error) {
-		return sqltest.MariaDB("innodb-flush-log-at-trx-commit=2", "max-connections=400")
+	mariadb = shared(func() (*servers.Server, error) {
+		return servers.MariaDB("innodb-flush-log-at-trx-commit=2", "max-connections=400")
 	})
-	pgbouncer = shared(func() (*sqltest.Server, error) {
+	pgbouncer = shared(func() (*servers.Server, error) {
 		s, err := postgres()
 		if err != nil {
 			return nil, err
@@ -89,10 +89,10 @@ var (
 )
 
 // need skips a test if the programs of a server are missing, and says how to get them.
-func need(t testing.TB, start func() (*sqltest.Server, error)) *sqltest.Server {
+func need(t testing.TB, start func() (*servers.Server, error)) *servers.Server {
 	t.Helper()
 	s, err := start()
-	if errors.Is(err, sqltest.ErrMissing) {
+	if errors.Is(err, servers.ErrMissing) {
 		t.Skip(err)
 	}
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/sqlstore"
-	"github.com/fencelock/fencelock/sqlstore/internal/sqltest"
 )
 
 // TestSweep: free locks and dead sessions leave no rows, what is held stays, and a lock
 // whose row was removed goes on with higher tokens.
 func TestSweep(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		db := k.connect(t, server.Port)
 		opts := k.space(t, db)
 		s := k.store(t, db, &opts)

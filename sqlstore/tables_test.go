@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/sqlstore"
-	"github.com/fencelock/fencelock/sqlstore/internal/sqltest"
 )
 
 // TestMigrateTogether: all processes may do it at start, at the same time.
 func TestMigrateTogether(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		opts := sqlstore.Options{Prefix: fmt.Sprintf("t%d_", spaces.Add(1))}
 		var wg sync.WaitGroup
 		for range 8 {
@@ -35,7 +35,7 @@ func TestMigrateTogether(t *testing.T) {
 
 // TestMissingTables: the error says what to do.
 func TestMissingTables(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		s := k.store(t, k.connect(t, server.Port), &sqlstore.Options{Prefix: "nowhere_"})
 		_, err := s.Inspect(ctxb, "x")
 		if err == nil || !strings.Contains(err.Error(), "sqlstore.Migrate") {
@@ -51,7 +51,7 @@ func TestMissingTables(t *testing.T) {
 
 // TestOtherSettingsAreRefused: processes must agree.
 func TestOtherSettingsAreRefused(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		db := k.connect(t, server.Port)
 		opts := k.space(t, db)
 		open := func(o sqlstore.Options) error {
@@ -69,7 +69,7 @@ func TestOtherSettingsAreRefused(t *testing.T) {
 // TestGrantsAreEnough: a role with what Grants prints, and nothing else, can keep locks,
 // in a schema (a database of MariaDB) that is not its own.
 func TestGrantsAreEnough(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		admin := k.connect(t, server.Port)
 		unique := fmt.Sprintf("t%d", spaces.Add(1))
 		opts := sqlstore.Options{Prefix: unique + ".locks_"}
@@ -128,7 +128,7 @@ func exec(db *sql.DB, text string) error {
 
 // TestCheckFindsASloppyServer: the servers of these tests do not wait for the disk.
 func TestCheckFindsASloppyServer(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		db := k.connect(t, server.Port)
 		opts := k.space(t, db)
 		findings, err := k.store(t, db, &opts).Check(ctxb)
@@ -142,7 +142,7 @@ func TestCheckFindsASloppyServer(t *testing.T) {
 
 // TestRecordSurvivesTheHandOver: the short way moves it from the line by SQL.
 func TestRecordSurvivesTheHandOver(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *sqltest.Server) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		db := k.connect(t, server.Port)
 		opts := k.space(t, db)
 		s := k.store(t, db, &opts)

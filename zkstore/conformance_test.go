@@ -13,8 +13,8 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/drivertest"
+	"github.com/fencelock/fencelock/internal/zktest"
 	"github.com/fencelock/fencelock/zkstore"
-	"github.com/fencelock/fencelock/zkstore/internal/zktest"
 )
 
 // start starts an ensemble and ends it with the test.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/zktest"
 	"github.com/fencelock/fencelock/zkstore"
-	"github.com/fencelock/fencelock/zkstore/internal/zktest"
 )
 
 // patience is for what must happen, however slow the machine is.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/zktest"
 	"github.com/fencelock/fencelock/zkstore"
-	"github.com/fencelock/fencelock/zkstore/internal/zktest"
 )
 
 func TestBadOptionsAreErrors(t *testing.T) {

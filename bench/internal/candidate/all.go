@@ -13,4 +13,5 @@ var All = []*Candidate{
 	BareQuorum, FencelockQuorum, RedsyncQuorum, RedsyncFailFast,
 	BareEtcd, FencelockEtcd, EtcdRecipe,
 	FencelockZK, ZKLock,
+	FencelockPostgres, AdvisoryLock, FencelockMariaDB, GetLock,
 }

@@ -15,7 +15,7 @@ import (
 
 // FencelockZK is fencelock on zkstore.
 var FencelockZK = &Candidate{
-	Name: "fencelock-zk", Bare: "zk-lock", Settings: "defaults: TTL 15 s", Waits: true,
+	Name: "fencelock-zk", Engine: "zk", Bare: "zk-lock", Settings: "defaults: TTL 15 s", Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		store, err := zkstore.New(strings.Split(at.Addr, ","), nil)
 		if err != nil {
@@ -28,7 +28,7 @@ var FencelockZK = &Candidate{
 // ZKLock is the lock recipe of go-zookeeper. It has no tokens, tells nobody that a
 // lock was lost, and leaves a node for each name behind.
 var ZKLock = &Candidate{
-	Name: "zk-lock", Settings: "zk.Lock of go-zookeeper, session timeout 15 s", Waits: true,
+	Name: "zk-lock", Engine: "zk", Settings: "zk.Lock of go-zookeeper, session timeout 15 s", Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		lockers := make([]Locker, n)
 		for i := range lockers {

@@ -13,7 +13,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/fencelock/fencelock/sqlstore/internal/sqltest"
+	"github.com/fencelock/fencelock/internal/servers"
 	_ "github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib"
 )
@@ -29,7 +29,7 @@ type engine struct {
 	short  string // in the names of figures
 	driver string
 	native nativeLock
-	start  func() (*sqltest.Server, error)
+	start  func() (*servers.Server, error)
 	source func(port int) string
 	// statements counts those of ours that the server has done so far.
 	statements func(db *sql.DB) (int64, error)
@@ -38,8 +38,8 @@ type engine struct {
 var engines = []engine{
 	{
 		short: "pg", driver: "pgx", native: advisory,
-		start: func() (*sqltest.Server, error) {
-			return sqltest.Postgres("shared_preload_libraries=pg_stat_statements", "max_connections=200")
+		start: func() (*servers.Server, error) {
+			return servers.Postgres("shared_preload_libraries=pg_stat_statements", "max_connections=200")
 		},
 		source: func(port int) string {
 			return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
@@ -53,7 +53,7 @@ var engines = []engine{
 	},
 	{
 		short: "mariadb", driver: "mysql", native: getLock,
-		start:  func() (*sqltest.Server, error) { return sqltest.MariaDB("max-connections=200") },
+		start:  func() (*servers.Server, error) { return servers.MariaDB("max-connections=200") },
 		source: func(port int) string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/test", port) },
 		statements: func(db *sql.DB) (n int64, err error) {
 			var name string
@@ -96,7 +96,7 @@ func figure(name string, value float64, goal string) {
 
 // measure prints the figures of one engine, and returns how many statements a
 // keep-alive of many leases is.
-func (e engine) measure(ctx context.Context, server *sqltest.Server) (float64, error) {
+func (e engine) measure(ctx context.Context, server *servers.Server) (float64, error) {
 	p := &place{engine: e, port: server.Port}
 	defer p.close()
 	perKeepAlive, err := p.keepAlives(ctx, 1000)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 // Package zktest starts real ZooKeeper servers for tests and measurements, on free
 // loopback ports, and stops them.
 package zktest
@@ -18,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // TickTime is the tickTime of the servers.
@@ -121,8 +125,7 @@ func (s *Server) Run() error {
 	s.cmd = exec.Command("java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jar,
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))
 	s.cmd.Stdout, s.cmd.Stderr = log, log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return s.cmd.Start()
+	return servers.Start(s.cmd)
 }
 
 // Await waits until the server serves.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sqltest
+//go:build unix
+
+package servers
 
 import (
 	"fmt"
@@ -143,6 +145,21 @@ ignore_startup_parameters = extra_float_digits
 	b.args = []string{program, path}
 	b.ready = "process up"
 	return b.begin()
+}
+
+// Redis starts Redis without persistence.
+func Redis() (*Server, error) {
+	program, err := find("redis-server", "redis-server")
+	if err != nil {
+		return nil, err
+	}
+	s, err := newServer("redis", "")
+	if err != nil {
+		return nil, err
+	}
+	s.args = []string{program, "--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no"}
+	s.ready = "Ready to accept connections"
+	return s.begin()
 }
 
 // begin starts the server for the first time.

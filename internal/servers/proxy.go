@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sqltest
+//go:build unix
+
+package servers
 
 import (
 	"bytes"
