@@ -15,7 +15,8 @@ import (
 
 func main() {
 	ctx := context.Background()
-	locks, err := fencelock.New(memstore.New(nil), nil) // one client per process
+	store := memstore.New(nil)              // where the locks are kept
+	locks, err := fencelock.New(store, nil) // one client per process
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -26,6 +26,9 @@
 //   - ignored: git hides nothing that was written by hand
 //   - decisions: numbered without gaps, with the four headings
 //   - claims: no promise that no lock can keep
+//   - testnames: tests that documents name exist; every claimed guarantee has one
+//   - translation: the READMEs have the same headings, code, tables and links
+//   - pictures: drawings can be read aloud, and in the dark
 //
 // An exception is a line in a table with its reason, never a special comment
 // in the file that breaks the rule.
