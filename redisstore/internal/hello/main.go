@@ -30,7 +30,7 @@ func main() {
 		fmt.Println("holding", l.Name(), "with token", l.Token())
 		return nil
 	})
-	if err != nil {
-		log.Fatal(err) // errors.Is(err, fencelock.ErrLost): somebody else may have worked on it
+	if err != nil { // errors.Is(err, fencelock.ErrLost): somebody else may have worked on it
+		log.Fatal(err)
 	}
 }
