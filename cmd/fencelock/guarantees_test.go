@@ -91,7 +91,7 @@ func guaranteesTable(t *testing.T, stores []described) string {
 			fmt.Fprintf(&assumed, "- %s: %s\n", d.name, c.Assumes)
 		}
 	}
-	text := promises.String() + "\n" + abilities.String()
+	text := promises.String() + "\nAnd what works on each, besides `Mutex`, `LockAll` and `Election`:\n\n" + abilities.String()
 	if assumed.Len() > 0 {
 		text += "\nWhat their tokens assume, where it is not plain:\n\n" + assumed.String()
 	}
