@@ -28,6 +28,7 @@
 //   - claims: no promise that no lock can keep
 //   - testnames: tests that documents name exist; every claimed guarantee has one
 //   - translation: the READMEs have the same headings, code, tables and links
+//   - errorpage: every error has its part in docs/errors.md
 //   - pictures: drawings can be read aloud, and in the dark
 //
 // An exception is a line in a table with its reason, never a special comment
