@@ -50,6 +50,8 @@ figures-fence: ## prove the guards on real servers, and refuse wrong ones
 
 figures-engines: ## measure the stores beside their engines' own recipes; needs the servers
 	go run ./etcdstore/internal/compare
+	go run ./sqlstore/internal/sqlfigures
+	go run ./bench -figures zk
 
 story: ## two workers, one of them stopped while it holds the lock; without a guard, and with one
 	go run ./fenceproof/story

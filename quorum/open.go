@@ -113,7 +113,8 @@ func (b *body) told(since stamp) driver.Life {
 		}
 		life.TTL = min(life.TTL, l.ttl)
 		for _, seq := range l.broken {
-			if w := b.wishes[seq]; !seen[seq] && (w == nil || !w.gone) {
+			w := b.wishes[seq]
+			if _, mended := b.mended[seq]; !seen[seq] && !mended && (w == nil || !w.gone) {
 				seen[seq] = true
 				life.Broken = append(life.Broken, seq)
 			}
@@ -128,8 +129,8 @@ func (l *link) heardBroken(seqs []uint64) {
 	l.broken = nil
 	for _, node := range seqs {
 		w := l.b.wishes[coreSeq(node)]
-		if w != nil && w.gone {
-			continue // its withdrawal is on its way
+		if _, mended := l.b.mended[coreSeq(node)]; mended || w != nil && w.gone {
+			continue // its withdrawal is on its way, or overtook this answer
 		}
 		l.broken = append(l.broken, coreSeq(node))
 		if w != nil {

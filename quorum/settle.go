@@ -103,6 +103,9 @@ func (l *link) withdraw(w *wish, d driver.Withdrawal, drv driver.Session, life i
 	case err == nil:
 		s.leaving, s.unsure, s.state, s.found = false, false, absent, found
 		s.out, s.denied = driver.Outcome{}, false
+		if found == driver.WasBroken {
+			b.mended[w.seq] = struct{}{}
+		}
 		s.try++
 		if s.wanted && !w.gone && w.round != nil {
 			w.ask(l.n, b.s.next(), false)

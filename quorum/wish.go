@@ -75,6 +75,7 @@ const (
 func (b *body) newWish(seq uint64) *wish {
 	w := &wish{b: b, seq: seq, slots: make([]slot, len(b.links))}
 	b.wishes[seq] = w
+	delete(b.mended, seq)
 	return w
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
@@ -23,6 +24,8 @@ import (
 	"github.com/fencelock/fencelock/quorum"
 	"github.com/fencelock/fencelock/redisstore"
 	"github.com/fencelock/fencelock/shard"
+	"github.com/fencelock/fencelock/sqlstore"
+	"github.com/fencelock/fencelock/zkstore"
 )
 
 var update = flag.Bool("update", false, "TestGuaranteesTable writes the table into docs/guarantees.md instead of comparing it")
@@ -47,6 +50,10 @@ func describedStores(t *testing.T) []described {
 		{"`redisstore`", redisAt(t, 1, nil)},
 		{"`redisstore`, grace", redisAt(t, 1, &redisstore.Options{Grace: true})},
 		{"`etcdstore`", etcdAt(t)},
+		{"`zkstore`", opensLazily(t)(zkstore.New([]string{"127.0.0.1:1"}, nil))},
+		{"`sqlstore`, PostgreSQL", sqlAt(t, "pgx", "postgres://127.0.0.1:1/x", nil)},
+		{"`sqlstore`, MariaDB or MySQL", sqlAt(t, "mysql", "tcp(127.0.0.1:1)/x", nil)},
+		{"`sqlstore`, grace", sqlAt(t, "pgx", "postgres://127.0.0.1:1/x", &sqlstore.Options{Grace: true})},
 		{"`memcachestore`", opensLazily(t)(memcachestore.New("127.0.0.1:1", nil))},
 		{"`quorum` of 3 × `redisstore`, grace", quorumAt(t)},
 		{"`shard` of 2 × `redisstore`, grace", shardAt(t)},
@@ -80,12 +87,12 @@ func TestGuaranteesTable(t *testing.T) {
 // guaranteesTable is, in Markdown, what the stores promise, what they can do, and
 // what they assume.
 func guaranteesTable(t *testing.T, stores []described) string {
-	promises := mdTable{head: []string{"Store", "Tokens", "After a crash of the engine", "`Require: Correctness`", "Turns in order", "Hand-over", "TTL"}}
+	promises := mdTable{head: []string{"Store", "Tokens", "After a crash of the engine", "`Require: Correctness`", "Turns in order", "A waiter is told", "TTL"}}
 	abilities := mdTable{head: []string{"Store", "`RWMutex`, `Semaphore`", "`ReentrantAs`", "`MinHold`, `MaxHold`, `FixedLease`, `Once`", "`List`", "Node of a quorum"}}
 	var assumed strings.Builder
 	for _, d := range stores {
 		c := d.store.Caps()
-		promises.add(d.name, c.Fencing.String(), afterCrash(c), fitness(t, d.store), yes(c.Queue), map[bool]string{true: "pushed", false: "polled"}[c.Push], bounds(c))
+		promises.add(d.name, c.Fencing.String(), afterCrash(c), fitness(t, d.store), yes(c.Queue), map[bool]string{true: "by the store", false: "no, it looks"}[c.Push], bounds(c))
 		abilities.add(d.name, yes(c.Shared), yes(c.Reentry), yes(c.Hold), yes(c.Listing), yes(c.Floor))
 		if c.Assumes != "" {
 			fmt.Fprintf(&assumed, "- %s: %s\n", d.name, c.Assumes)
@@ -185,6 +192,18 @@ func etcdAt(t *testing.T) driver.Store {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	s, err := etcdstore.New(client, nil)
+	return opensLazily(t)(s, err)
+}
+
+// sqlAt makes a store on a database that is never asked. The drivers are those that
+// sqlstore registers.
+func sqlAt(t *testing.T, driverName, dsn string, opts *sqlstore.Options) driver.Store {
+	db, err := sql.Open(driverName, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	s, err := sqlstore.New(db, opts)
 	return opensLazily(t)(s, err)
 }
 

@@ -41,6 +41,9 @@ var clients = map[string][]string{
 	"otelfence": {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
 		"go.opentelemetry.io/otel/log", "go.opentelemetry.io/auto/sdk", "github.com/go-logr/logr", "github.com/go-logr/stdr", "github.com/cespare/xxhash/v2"},
 	"redisstore": {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
+	"sqlstore": {"github.com/jackc/pgx/v5", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/puddle/v2",
+		"github.com/go-sql-driver/mysql", "filippo.io/edwards25519", "golang.org/x/text", "golang.org/x/sync"},
+	"zkstore": {"github.com/go-zookeeper/zk"},
 }
 
 // etcdClient is what the client of etcd links.
