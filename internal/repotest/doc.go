@@ -18,7 +18,7 @@
 //   - imports: who may import what, with the reason
 //   - size: files under 400 lines, functions under 60
 //   - licence: the SPDX line
-//   - links: relative links lead somewhere
+//   - links: relative links lead somewhere, and every document is in the index
 //   - private: nothing of the machine it was written on
 //   - spec: every clause has its test
 //   - examples: checked output, and the README shows real code
