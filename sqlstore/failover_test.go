@@ -3,9 +3,11 @@
 package sqlstore_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/sqlstore"
@@ -65,6 +67,47 @@ func failover(t *testing.T, b *through, primary, replica *servers.Server, grace 
 			t.Fatalf("the lease was not put back: %v, holders %v", err, st.Holders)
 		}
 		<-time.After(100 * time.Millisecond)
+	}
+	must(t, l.Unlock(ctxb))
+	if next := lock(t, c, "x"); next.Token() <= l.Token() {
+		t.Errorf("token %v after %v", next.Token(), l.Token())
+	}
+}
+
+// TestFailoverToAReplicaThatHasEverything: the lease goes on, and nobody else gets it.
+// Correctness may be required of a server with such a replica.
+func TestFailoverToAReplicaThatHasEverything(t *testing.T) {
+	t.Parallel()
+	primary := need(t, func() (*servers.Server, error) { return servers.Postgres("wal_level=replica", "max_wal_senders=4") })
+	t.Cleanup(primary.Stop)
+	b := onPostgres.behind(t, primary)
+	replica, err := primary.Replica(primary.Port)
+	must(t, err)
+	t.Cleanup(replica.Stop)
+	c, err := fencelock.New(b, &fencelock.Options{TTL: 20 * time.Second, Patience: time.Minute, Require: fencelock.Correctness})
+	must(t, err)
+	t.Cleanup(func() { c.Close(ctxb) })
+	l := lock(t, c, "x")
+	there := onPostgres.connect(t, replica.Port)
+	for rows, end := 0, time.Now().Add(time.Minute); rows == 0; {
+		must(t, there.QueryRow("SELECT count(*) FROM "+b.opts.Prefix+"lock").Scan(&rows))
+		if time.Now().After(end) {
+			t.Fatal("the replica does not follow")
+		}
+	}
+	primary.Kill()
+	must(t, replica.Promote())
+	b.proxy.Retarget(replica.Addr)
+	st, err := inspectSoon(t, b, "x")
+	if err != nil || len(st.Holders) != 1 || st.Holders[0].Token != driver.Token(l.Token()) {
+		t.Fatalf("after the failover the holders are %v, %v", st.Holders, err)
+	}
+	lock(t, c, "y") // by then it has found the new life, and opened its session again
+	if _, err := client(t, b, 20*time.Second).Mutex("x").TryLock(ctxb); !errors.Is(err, fencelock.ErrBusy) {
+		t.Errorf("trying a held lock: %v, want ErrBusy", err)
+	}
+	if err := l.Err(); err != nil {
+		t.Fatalf("the lease was lost: %v", err)
 	}
 	must(t, l.Unlock(ctxb))
 	if next := lock(t, c, "x"); next.Token() <= l.Token() {
