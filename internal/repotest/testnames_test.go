@@ -16,7 +16,7 @@ var (
 	// are patterns, not names, and are left alone.
 	namedTest = regexp.MustCompile(`\bTest[A-Z]\w*`)
 	// testLink is a link to a test: its text is the name, its target the file.
-	testLink = regexp.MustCompile("\\[`(Test[A-Z]\\w*)`\\]\\(([^)\\s]+)\\)")
+	testLink = regexp.MustCompile("\\[`?(Test[A-Z]\\w*)`?\\]\\(([^)\\s]+)\\)")
 )
 
 // checkTestNames: a document that names a test names one that exists, in whatever
@@ -99,7 +99,7 @@ func TestTestNamesComplain(t *testing.T) {
 	wantComplaints(t, checkTestNames, treeOf(
 		"README.md", "`TestOne` and TestTwo\n",
 		"CONTRIBUTING.md", "`TestNone` is an example here.\n",
-		"docs/a/b.md", "[`TestOne`](../../s/a_test.go) [`TestOne`](../../s/b_test.go)\n```\nTestNone\n```\nTest or `Test*`\n",
+		"docs/a/b.md", "[`TestOne`](../../s/a_test.go) [TestOne](../../s/b_test.go)\n```\nTestNone\n```\nTest or `Test*`\n",
 		"s/a_test.go", "package s\nfunc TestOne() {}\n",
 		"s/b_test.go", "package s\n",
 		"s/c.go", "package s\nfunc TestTwo() {}\n",
