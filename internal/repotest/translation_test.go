@@ -3,6 +3,7 @@
 package repotest
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 // translations are documents that say the same in another language.
-var translations = [][2]string{{"README.md", "README_zh-CN.md"}}
+var translations = [][2]string{{"README.md", "README_zh-CN.md"}, {"docs/which-lock.md", "docs/which-lock_zh-CN.md"}}
 
 // An outline is what two documents have in common that say the same in different
 // languages, each item with its line.
@@ -72,52 +73,66 @@ func refs(l string) []string {
 	return found
 }
 
-// checkTranslations: a translation has the headings, the code, the tables and the
+// checkTranslation: a translation has the headings, the code, the tables and the
 // links of the original, in the same order.
-func checkTranslations(t tree) []complaint {
-	var cs []complaint
-	for _, pair := range translations {
-		for _, p := range pair {
-			if _, ok := t[p]; !ok {
-				return []complaint{{p, 1, "the file is missing; " + pair[0] + " and " + pair[1] + " say the same"}}
-			}
-		}
-		a, b := outlineOf(t.lines(pair[0])), outlineOf(t.lines(pair[1]))
-		for i := range max(len(a), len(b)) {
-			switch {
-			case i >= len(b):
-				cs = append(cs, complaint{pair[1], len(t.lines(pair[1])), sprint("it ends before line %d of %s: %s", a[i].line, pair[0], a[i].what)})
-			case i >= len(a):
-				cs = append(cs, complaint{pair[1], b[i].line, sprint("%s has no such thing after its end: %s", pair[0], b[i].what)})
-			case a[i].what != b[i].what:
-				cs = append(cs, complaint{pair[1], b[i].line, sprint("line %d of %s is %q, here is %q; make them the same", a[i].line, pair[0], a[i].what, b[i].what)})
-			default:
-				continue
-			}
-			break // everything after it is shifted
-		}
-		if x, y := allRefs(t, pair[0], pair[1]), allRefs(t, pair[1], pair[0]); len(cs) == 0 && !slices.Equal(x, y) {
-			cs = append(cs, complaint{pair[1], 1, sprint("links and tests named are %v, in %s %v; make them the same", y, pair[0], x)})
+func checkTranslation(t tree, original, translation string) []complaint {
+	for _, p := range []string{original, translation} {
+		if _, ok := t[p]; !ok {
+			return []complaint{{p, 1, "the file is missing; " + original + " and " + translation + " say the same"}}
 		}
 	}
-	return cs
+	a, b := outlineOf(t.lines(original)), outlineOf(t.lines(translation))
+	for i := range max(len(a), len(b)) {
+		// Only the first difference is told: everything after it is shifted.
+		switch {
+		case i >= len(b):
+			return []complaint{{translation, len(t.lines(translation)), sprint("it ends before line %d of %s: %s", a[i].line, original, a[i].what)}}
+		case i >= len(a):
+			return []complaint{{translation, b[i].line, sprint("%s has no such thing after its end: %s", original, b[i].what)}}
+		case a[i].what != b[i].what:
+			return []complaint{{translation, b[i].line, sprint("line %d of %s is %q, here is %q; make them the same", a[i].line, original, a[i].what, b[i].what)}}
+		}
+	}
+	if x, y := allRefs(t.lines(original)), allRefs(t.lines(translation)); !slices.Equal(x, y) {
+		return []complaint{{translation, 1, sprint("links and tests named are %v, in %s %v; make them the same", y, original, x)}}
+	}
+	return nil
 }
 
-// allRefs are the tests and the files that a document names, but for the one it is a
-// translation of.
-func allRefs(t tree, p, other string) []string {
-	_, prose := fences(t.lines(p))
+// allRefs are the tests and the files that a document names, in whatever language the
+// files are.
+func allRefs(lines []string) []string {
+	_, prose := fences(lines)
 	all := refs(strings.Join(prose, "\n"))
-	return slices.DeleteFunc(all, func(r string) bool { return r == other })
+	for i, r := range all {
+		file, anchor, _ := strings.Cut(strings.Replace(r, "_zh-CN", "", 1), "#")
+		if !translated(path.Base(file)) && anchor != "" {
+			file += "#" + anchor
+		}
+		all[i] = file
+	}
+	slices.Sort(all)
+	return all
 }
 
-func TestTranslations(t *testing.T) { checkRepo(t, checkTranslations) }
+// translated tells whether a document has a translation, whose anchors are its own.
+func translated(name string) bool {
+	return slices.ContainsFunc(translations, func(pair [2]string) bool { return path.Base(pair[0]) == name })
+}
+
+func TestTranslations(t *testing.T) {
+	for _, pair := range translations {
+		checkRepo(t, func(files tree) []complaint { return checkTranslation(files, pair[0], pair[1]) })
+	}
+}
 
 func TestTranslationsComplain(t *testing.T) {
 	const good = "# A\n\n<!-- charts -->\n| a | `TestX` |\n| --- | --- |\n```go\nx\n```\n## B\n"
 	zh := strings.NewReplacer("# A", "# 甲", "| a |", "| 甲 |", "## B", "## 乙").Replace(good)
 	files := func(text string) tree { return treeOf("README.md", good, "README_zh-CN.md", text) }
-	wantComplaints(t, checkTranslations, files(zh))
+	check := func(t tree) []complaint { return checkTranslation(t, "README.md", "README_zh-CN.md") }
+	wantComplaints(t, check, files(zh))
+	wantComplaints(t, check, treeOf("README.md", good+"[zh](README_zh-CN.md)", "README_zh-CN.md", zh+"[en](README.md)"))
 	for _, tt := range []struct{ old, new, want string }{
 		{"x\n", "y\n", "README_zh-CN.md:6: line 6 of README.md is \"code go"},
 		{"# 甲", "## 甲", "README_zh-CN.md:1: line 1 of README.md is \"heading #\""},
@@ -128,7 +143,7 @@ func TestTranslationsComplain(t *testing.T) {
 		{"## 乙\n", "", "README_zh-CN.md:8: it ends before line 9 of README.md: heading ##"},
 		{"## 乙\n", "## 乙\n## 丙\n", "README_zh-CN.md:10: README.md has no such thing"},
 	} {
-		wantComplaints(t, checkTranslations, files(strings.Replace(zh, tt.old, tt.new, 1)), tt.want)
+		wantComplaints(t, check, files(strings.Replace(zh, tt.old, tt.new, 1)), tt.want)
 	}
-	wantComplaints(t, checkTranslations, treeOf("README.md", good), "README_zh-CN.md:1: the file is missing")
+	wantComplaints(t, check, treeOf("README.md", good), "README_zh-CN.md:1: the file is missing")
 }
