@@ -61,6 +61,8 @@ func TestCapsAreTheWeakest(t *testing.T) {
 		func(c *driver.Caps) { c.Reentry = false },
 		func(c *driver.Caps) { c.Hold = false },
 		func(c *driver.Caps) { c.Listing = false },
+		func(c *driver.Caps) { c.Floor = false },
+		func(c *driver.Caps) { c.Assumes = "Clocks agree." },
 		func(c *driver.Caps) { c.MinTTL = 3 * time.Second },
 		func(c *driver.Caps) { c.MaxTTL = time.Hour },
 	}
