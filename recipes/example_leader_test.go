@@ -8,6 +8,7 @@ import (
 	"log"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/memstore"
 )
 
@@ -37,41 +38,13 @@ func lead(ctx context.Context, e *fencelock.Election, batch func(ctx context.Con
 // A leader is asked to hand over in the middle of a batch.
 func Example_leader() {
 	store := memstore.New(nil) // in a program: redisstore.Open(ctx, url, nil)
-	type replica struct {
-		election *fencelock.Election
-		began    chan fencelock.Token // a batch, with its term
-		finish   chan struct{}        // and its end
-	}
-	inLine := make(chan string, 3) // who waits
 	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
-	begin := func(name string) *replica {
-		locks, err := fencelock.New(store, &fencelock.Options{Owner: name, Hooks: fencelock.Hooks{
-			AcquireWait: func(context.Context, fencelock.AcquireWait) { inLine <- name },
-		}})
-		if err != nil {
-			log.Fatal(err)
-		}
-		r := &replica{locks.Election("billing"), make(chan fencelock.Token), make(chan struct{})}
-		go func() {
-			defer locks.Close(context.WithoutCancel(ctx))
-			ended <- lead(ctx, r.election, func(ctx context.Context, term fencelock.Token) error {
-				r.began <- term
-				select {
-				case <-r.finish:
-					return nil
-				case <-ctx.Done():
-					return context.Cause(ctx)
-				}
-			})
-		}()
-		return r
-	}
-
-	a := begin("replica-a")
+	a := newReplica(store, "replica-a")
+	go a.run(ctx)
 	first := <-a.began
-	b := begin("replica-b")
-	fmt.Println(<-inLine, "is in line")
+	b := newReplica(store, "replica-b")
+	go b.run(ctx)
+	fmt.Println(<-b.inLine, "is in line")
 
 	// The machine of a is to be drained.
 	resigned := make(chan error)
@@ -97,11 +70,49 @@ func Example_leader() {
 
 	stop() // both are asked to end
 	b.finish <- struct{}{}
-	fmt.Println(<-ended, "/", <-ended)
+	fmt.Println(<-a.ended, "/", <-b.ended)
 	// Output:
 	// replica-b is in line
 	// a ends its batch
 	// a has handed over: <nil>
 	// b leads, in a later term: true
 	// context canceled / context canceled
+}
+
+// replica is one of the processes, with batches that the example ends by hand.
+type replica struct {
+	locks    *fencelock.Client
+	election *fencelock.Election
+	inLine   chan string          // its name, when it has to wait
+	began    chan fencelock.Token // a batch, with its term
+	finish   chan struct{}        // and its end
+	ended    chan error           // what lead returned
+}
+
+func newReplica(store driver.Store, name string) *replica {
+	r := &replica{inLine: make(chan string, 2), began: make(chan fencelock.Token), finish: make(chan struct{}), ended: make(chan error, 1)}
+	locks, err := fencelock.New(store, &fencelock.Options{Owner: name, Hooks: fencelock.Hooks{
+		AcquireWait: func(context.Context, fencelock.AcquireWait) { r.inLine <- name },
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	r.locks, r.election = locks, locks.Election("billing")
+	return r
+}
+
+func (r *replica) run(ctx context.Context) {
+	err := lead(ctx, r.election, func(ctx context.Context, term fencelock.Token) error {
+		r.began <- term
+		select {
+		case <-r.finish:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if cerr := r.locks.Close(context.WithoutCancel(ctx)); cerr != nil {
+		log.Fatal(cerr)
+	}
+	r.ended <- err
 }

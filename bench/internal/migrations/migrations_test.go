@@ -17,6 +17,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/memstore"
 )
 
@@ -35,15 +36,7 @@ type peer struct {
 // check runs the clauses of a rolling migration with this peer.
 func check(t *testing.T, p *peer) {
 	store := memstore.New(nil) // where fencelock keeps its own plays no part here
-	newClient := func() *fencelock.Client {
-		c, err := fencelock.New(store, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close(context.Background()) }) // the store is gone with the test
-		return c
-	}
-	us, others := newClient(), newClient()
+	us, others := client(t, store), client(t, store)
 	t.Run("old excludes both, and both excludes old and new", func(t *testing.T) {
 		release := p.try(t, "a")
 		if release == nil {
@@ -96,6 +89,16 @@ func check(t *testing.T, p *peer) {
 			t.Errorf("got %v, want that the old lock is lost", err)
 		}
 	})
+}
+
+func client(t *testing.T, store driver.Store) *fencelock.Client {
+	t.Helper()
+	c, err := fencelock.New(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) }) // the store is gone with the test
+	return c
 }
 
 // holdsOurs waits until somebody holds fencelock's lock.
