@@ -57,6 +57,9 @@ story: ## two workers, one of them stopped while it holds the lock; without a gu
 bench-quick: ## compare with the bare engine and others in a minute; fails below bench/floors.txt
 	go run ./bench -quick
 
+docs-check: ## every code block compiles, every example runs, every link leads somewhere
+	go run ./internal/docscheck
+
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
 	go run ./internal/rehearse
 
