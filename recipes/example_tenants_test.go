@@ -33,7 +33,7 @@ func newTenants(store driver.Store, me string, opened *atomic.Int64) (*tenants, 
 	hooks := fencelock.Hooks{Event: func(e fencelock.Event) { // runs inline: be quick, and do not call the client
 		switch e.Kind {
 		case fencelock.LeaseLost:
-			t.forget(e.Name) // and stop working for that tenant
+			t.forget(e.Name, e.Token) // and stop working for that tenant
 		case fencelock.SessionOpened:
 			opened.Add(1)
 		}
@@ -43,10 +43,13 @@ func newTenants(store driver.Store, me string, opened *atomic.Int64) (*tenants, 
 	return t, err
 }
 
-func (t *tenants) forget(name string) {
+// forget compares the token: a loss may be told when the tenant is ours again.
+func (t *tenants) forget(name string, token fencelock.Token) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.owned, name)
+	if l := t.owned[name]; l != nil && l.Token() == token {
+		delete(t.owned, name)
+	}
 }
 
 // rebalance takes what should be ours and is free, and gives back what should be
@@ -93,11 +96,11 @@ func (t *tenants) settle(ctx context.Context, name, owner string) error {
 		t.owned[name] = l
 		t.mu.Unlock()
 		if l.Err() != nil { // lost before it was in the map
-			t.forget(name)
+			t.forget(name, l.Token())
 		}
 	case owner != t.me && l != nil:
 		// Finish what is under way for the tenant, then:
-		t.forget(name)
+		t.forget(name, l.Token())
 		return l.Unlock(ctx)
 	}
 	return nil
