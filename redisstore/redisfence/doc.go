@@ -25,9 +25,11 @@
 // # Failure cases
 //
 //   - Refused: fence.ErrStale. Your script was not run.
-//   - A lost reply: the outcome is unknown. go-redis sends a script again after
-//     a lost reply, up to MaxRetries times, so a script may run twice with the
-//     same token: let it set values, not add to them.
+//   - A lost reply: the outcome is unknown. The guard does not let go-redis send
+//     the script again, whatever MaxRetries says: a newer holder may have come
+//     in between, and a script that ran would be reported as refused. Enter
+//     again with the same token and look. A script that you run again may run
+//     twice: let it set values, not add to them.
 //   - A script that fails half-way leaves what it did, as always in Redis.
 //   - A failover that loses writes loses those of the fence and of the data
 //     together, because they are in one slot: what an admitted holder was told

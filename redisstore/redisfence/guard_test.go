@@ -66,7 +66,7 @@ func value(client redis.UniversalClient, addr, lock string) (*fencetest.Value, e
 		},
 		LoseReply: func(ctx context.Context, v string) error {
 			var d fencetest.Dialer
-			lossy := redis.NewClient(&redis.Options{Addr: addr, Dialer: d.DialContext, MaxRetries: -1, PoolSize: 1})
+			lossy := redis.NewClient(&redis.Options{Addr: addr, Dialer: d.DialContext, PoolSize: 1})
 			defer lossy.Close()
 			if err := lossy.Ping(ctx).Err(); err != nil {
 				return err
@@ -259,6 +259,47 @@ func TestScriptsSeeTheirOwnArguments(t *testing.T) {
 	}
 	if _, err := g.Run(ctx, redisfence.NewScript("return redis.call('INCR', 'x', 'y')"), nil); err == nil || errors.Is(err, fence.ErrStale) {
 		t.Errorf("a script that fails: got %v", err)
+	}
+}
+
+// TestALostReplyIsNotMadeARefusal: by default go-redis sends a command again if
+// its reply got lost. By then a newer holder may be in, and what was done would
+// be reported as refused.
+func TestALostReplyIsNotMadeARefusal(t *testing.T) {
+	server := redistest.Start(t)
+	client := connect(t, server.Addr)
+	v, err := value(client, server.Addr, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
+	newer := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 768})
+	var d fencetest.Dialer
+	dialed := 0
+	lossy := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dialed++; dialed == 2 { // to send it again
+				if _, err := v.Enter(newer); err != nil {
+					return nil, err
+				}
+			}
+			return d.DialContext(ctx, network, addr)
+		}})
+	defer lossy.Close()
+	g, err := redisfence.New(lossy, "a", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Run(old, set, []string{"a"}, "before"); err != nil { // and the server knows the script
+		t.Fatal(err)
+	}
+	d.LoseNextReply()
+	_, err = g.Run(old, set, []string{"a"}, "after")
+	if err == nil || errors.Is(err, fence.ErrStale) {
+		t.Errorf("nobody can know what became of the write, and it is reported as %v", err)
+	}
+	if got, err := v.Read(t.Context()); got != "after" || err != nil {
+		t.Errorf("the value is %q, %v, want what was written", got, err)
 	}
 }
 
