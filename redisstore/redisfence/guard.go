@@ -115,7 +115,8 @@ func (g *Guard) Raise(ctx context.Context) error {
 
 // Run raises the fence to the token that ctx carries, runs the script and
 // returns its result, nil for a Lua nil or false, all in one step of the server.
-// The keys must have the hash tag of the guard's key.
+// An error that the script returns is an error here. The keys must have the hash
+// tag of the guard's key.
 //
 // It returns an error that wraps fence.ErrStale if it was refused: then the
 // script was not run. Any other error of the server or the connection leaves the
@@ -150,6 +151,9 @@ func result(reply []any, given fence.Mark) (any, error) {
 	if reply[0] == int64(1) {
 		if len(reply) == 1 {
 			return nil, nil
+		}
+		if err, failed := reply[1].(error); failed { // returned by the script, from pcall for example
+			return nil, fmt.Errorf("redisfence: the script: %w", err)
 		}
 		return reply[1], nil
 	}

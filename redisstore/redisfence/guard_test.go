@@ -257,8 +257,16 @@ func TestScriptsSeeTheirOwnArguments(t *testing.T) {
 	if reply, err := g.Run(ctx, redisfence.NewScript("local x = 1"), nil); reply != nil || err != nil {
 		t.Errorf("a script that returns nothing: %v, %v", reply, err)
 	}
-	if _, err := g.Run(ctx, redisfence.NewScript("return redis.call('INCR', 'x', 'y')"), nil); err == nil || errors.Is(err, fence.ErrStale) {
-		t.Errorf("a script that fails: got %v", err)
+	for _, body := range []string{
+		"return redis.call('INCR', 'x', 'y')",
+		"return redis.pcall('INCR', 'x', 'y')", // an error that is returned and not raised
+		"return redis.error_reply('MINE no')",
+	} {
+		if reply, err := g.Run(ctx, redisfence.NewScript(body), nil); err == nil || errors.Is(err, fence.ErrStale) || reply != nil {
+			t.Errorf("a script that fails, %s: got %v, %v", body, reply, err)
+		} else if strings.Contains(body, "MINE") && !redis.HasErrorPrefix(errors.Unwrap(err), "MINE") {
+			t.Errorf("the script's own error is %v", err)
+		}
 	}
 }
 
