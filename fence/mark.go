@@ -51,32 +51,49 @@ func With(ctx context.Context, m Mark) context.Context {
 	return context.WithValue(ctx, markKey{}, &markNode{m, outer})
 }
 
-// From returns the mark of a lock that ctx carries, by With or in a lease; an
-// empty name takes the innermost mark, or else the innermost lease. It returns
-// an error that wraps ErrWrongLock if ctx carries marks of other locks only, and
-// one that wraps ErrNoToken if it carries none.
+// From returns the mark of a lock that ctx carries, by With or in a lease. It
+// returns an error that wraps ErrWrongLock if ctx carries marks of other locks
+// only, and one that wraps ErrNoToken if it carries none. An empty name is no
+// lock's and finds nothing: a guard that has lost the name of its lock must not
+// take the token of any.
 //
 // From does not ask whether the lease is still held: the context ends when it is
 // lost, and the resource decides.
 func From(ctx context.Context, lock string) (Mark, error) {
-	first, _ := ctx.Value(markKey{}).(*markNode)
-	for n := first; n != nil; n = n.outer {
-		if lock == "" || n.mark.Lock == lock {
+	for n, _ := ctx.Value(markKey{}).(*markNode); n != nil && lock != ""; n = n.outer {
+		if n.mark.Lock == lock {
 			return n.mark, valid(n.mark)
 		}
 	}
-	if l := fencelock.FromContext(ctx, lock); l != nil {
+	if l := fencelock.FromContext(ctx, lock); l != nil && lock != "" {
 		return Of(l), valid(Of(l))
 	}
-	var other Mark
-	if first != nil {
-		other = first.mark
-	} else if l := fencelock.FromContext(ctx, ""); l != nil {
-		other = Of(l)
-	} else {
-		return Mark{}, fmt.Errorf("%w for lock %q: pass the context of its lease, or one made by fence.With", ErrNoToken, lock)
+	if other, found := innermost(ctx); found {
+		return Mark{}, fmt.Errorf("%w: the resource belongs to lock %q, and the context carries %v", ErrWrongLock, lock, other)
 	}
-	return Mark{}, fmt.Errorf("%w: the resource belongs to lock %q, and the context carries %v", ErrWrongLock, lock, other)
+	return Mark{}, fmt.Errorf("%w for lock %q: pass the context of its lease, or one made by fence.With", ErrNoToken, lock)
+}
+
+// Innermost returns the mark that ctx carries, whatever its lock: the innermost
+// by With, or else that of the innermost lease. It is for those who hand a mark
+// on, as a transport does. A guard must ask From. It returns an error that wraps
+// ErrNoToken if there is none.
+func Innermost(ctx context.Context) (Mark, error) {
+	m, found := innermost(ctx)
+	if !found {
+		return m, fmt.Errorf("%w: pass the context of a lease, or one made by fence.With", ErrNoToken)
+	}
+	return m, valid(m)
+}
+
+func innermost(ctx context.Context) (Mark, bool) {
+	if n, _ := ctx.Value(markKey{}).(*markNode); n != nil {
+		return n.mark, true
+	}
+	if l := fencelock.FromContext(ctx, ""); l != nil {
+		return Of(l), true
+	}
+	return Mark{}, false
 }
 
 // valid refuses what is no token: a store without fencing gives zero.

@@ -26,14 +26,19 @@ func TestFromFindsTheLease(t *testing.T) {
 	c := newClient(t)
 	err := c.Do(t.Context(), "a", func(ctx context.Context, a *fencelock.Lease) error {
 		return c.Do(ctx, "b", func(ctx context.Context, b *fencelock.Lease) error {
-			for name, want := range map[string]*fencelock.Lease{"a": a, "b": b, "": b} {
+			for name, want := range map[string]*fencelock.Lease{"a": a, "b": b} {
 				got, err := fence.From(ctx, name)
 				if err != nil || got != fence.Of(want) || got.Token != want.Token() || got.Holder != "ann" {
 					t.Errorf("%q: got %v, %v, want %v", name, got, err, fence.Of(want))
 				}
 			}
-			if _, err := fence.From(ctx, "c"); !errors.Is(err, fence.ErrWrongLock) {
-				t.Errorf("a context with two other leases: got %v", err)
+			if got, err := fence.Innermost(ctx); err != nil || got != fence.Of(b) {
+				t.Errorf("the innermost: got %v, %v, want %v", got, err, fence.Of(b))
+			}
+			for _, name := range []string{"c", ""} { // no name is not any name
+				if _, err := fence.From(ctx, name); !errors.Is(err, fence.ErrWrongLock) {
+					t.Errorf("%q in a context with two other leases: got %v", name, err)
+				}
 			}
 			return nil
 		})
@@ -51,7 +56,7 @@ func TestFromFindsTheMark(t *testing.T) {
 		if got, err := fence.From(ctx, "a"); err != nil || got != raised {
 			t.Errorf("the mark must come before the lease: got %v, %v", got, err)
 		}
-		if got, err := fence.From(ctx, ""); err != nil || got.Lock != "b" {
+		if got, err := fence.Innermost(ctx); err != nil || got.Lock != "b" {
 			t.Errorf("the innermost mark: got %v, %v", got, err)
 		}
 		return nil
@@ -71,5 +76,11 @@ func TestFromWithoutAToken(t *testing.T) {
 	}
 	if _, err := fence.From(fence.With(ctx, fence.Mark{Lock: "b", Token: 9}), "a"); !errors.Is(err, fence.ErrWrongLock) {
 		t.Errorf("another lock's: got %v", err)
+	}
+	if _, err := fence.Innermost(ctx); !errors.Is(err, fence.ErrNoToken) {
+		t.Errorf("nothing there, of any lock: got %v", err)
+	}
+	if _, err := fence.Innermost(fence.With(ctx, fence.Mark{Lock: "a"})); !errors.Is(err, fence.ErrNoToken) {
+		t.Errorf("token zero, of any lock: got %v", err)
 	}
 }

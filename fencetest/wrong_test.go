@@ -51,7 +51,7 @@ func stale(refuse func(kept, given fence.Mark) bool) func(*memory, *fencetest.Va
 // anyLock is the reference guard that takes whatever mark the context carries.
 func anyLock(m *memory, v *fencetest.Value) {
 	with := func(ctx context.Context) context.Context {
-		if mark, err := fence.From(ctx, ""); err == nil {
+		if mark, err := fence.Innermost(ctx); err == nil {
 			mark.Lock = m.lock
 			return fence.With(ctx, mark)
 		}

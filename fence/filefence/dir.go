@@ -25,6 +25,8 @@ type Pointer interface {
 	Get(ctx context.Context) (string, error)
 }
 
+var errNoLock = errors.New("filefence: no lock; a guard belongs to one lock and needs its name")
+
 // Dir is a folder of versions and the pointer to the current one. It is safe for
 // concurrent use, by several processes too if the pointer is.
 type Dir struct {
@@ -37,6 +39,9 @@ type Dir struct {
 func New(path, lock string, p Pointer) (*Dir, error) {
 	if p == nil {
 		return nil, errors.New("filefence: no pointer; use Local for processes of one host")
+	}
+	if lock == "" {
+		return nil, errNoLock
 	}
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("filefence: %w", err)

@@ -197,6 +197,12 @@ func TestBadFoldersAreErrors(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
+	if _, err := filefence.New(t.TempDir(), "", p); err == nil {
+		t.Error("no lock: no error")
+	}
+	if _, err := filefence.NewLocal(file, ""); err == nil {
+		t.Error("a pointer without a lock: no error")
+	}
 	for _, path := range []string{file, file + "/none"} {
 		if _, err := filefence.New(path, "a", p); err == nil {
 			t.Errorf("%s: no error", path)

@@ -26,7 +26,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.Lock != nil {
 		lock = t.Lock(r)
 	}
-	m, err := fence.From(r.Context(), lock)
+	m, err := fence.Innermost(r.Context())
+	if lock != "" {
+		m, err = fence.From(r.Context(), lock)
+	}
 	switch {
 	case err == nil:
 		r = r.Clone(r.Context()) // a transport must not change the request
