@@ -7,7 +7,6 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -169,7 +168,7 @@ func TestWrongGuardsAreRefused(t *testing.T) {
 	defer client.Close()
 	for _, w := range wrongGuards {
 		t.Run(w.name, func(t *testing.T) {
-			fencetest.Refuses(t, &fencetest.Harness{Name: w.name + " on etcd", Patience: 10 * time.Second,
+			fencetest.Refuses(t, &fencetest.Harness{Name: w.name + " on etcd",
 				New: func(_ context.Context, lock string) (*fencetest.Value, error) {
 					v, err := s.value(steps{client}, lock)
 					if err == nil {

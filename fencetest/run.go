@@ -132,9 +132,13 @@ func Check(ctx context.Context, h *Harness) (*Report, error) {
 }
 
 // Refuses runs one case, by its name, against a guard that is wrong on purpose,
-// and fails unless the case finds it out.
+// and fails unless the case finds it out. Its patience is ten seconds at least:
+// on a busy machine a stopped holder that went on sooner would meet nobody.
 func Refuses(t *testing.T, h *Harness, name string) {
 	t.Helper()
+	patient := *h
+	patient.Patience = max(h.Patience, refusesPatience)
+	h = &patient
 	for _, c := range Cases() {
 		if c.Name != name {
 			continue

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fencetest"
@@ -101,6 +103,20 @@ func TestWrongGuardsAreRefused(t *testing.T) {
 	for _, w := range wrongGuards {
 		t.Run(w.name, func(t *testing.T) { fencetest.Refuses(t, harness(w.name, w.change), w.caught) })
 	}
+}
+
+// TestSlowWrongGuardsAreRefused: the other holder needs a second, as it may on a
+// busy machine. A stopped holder that went on before that would meet nobody.
+func TestSlowWrongGuardsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fencetest.Refuses(t, harness("check, then write, slowly", func(m *memory, v *fencetest.Value) {
+			checkThenWrite(m, v)
+			v.Enter = func(ctx context.Context) (string, error) {
+				time.Sleep(time.Second)
+				return m.Enter(ctx)
+			}
+		}), "G4/write-in-steps")
+	})
 }
 
 // TestFenceInMemoryIsRefused: the value outlives what the guard remembers.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -211,7 +210,7 @@ func TestWrongGuardsAreRefused(t *testing.T) {
 	client := connect(t, server.Addr)
 	for _, w := range wrongGuards {
 		t.Run(w.name, func(t *testing.T) {
-			fencetest.Refuses(t, &fencetest.Harness{Name: w.name + " on Redis", Patience: 10 * time.Second,
+			fencetest.Refuses(t, &fencetest.Harness{Name: w.name + " on Redis",
 				New: func(_ context.Context, lock string) (*fencetest.Value, error) {
 					v, err := value(client, server.Addr, lock)
 					if err == nil {
