@@ -49,7 +49,7 @@ type Value struct {
 	// what has become of it.
 	Read func(ctx context.Context) (string, error)
 	// LoseReply is Write with a reply that is lost on the way; Dialer helps. If
-	// nil, the cases call Write and do not look at its answer.
+	// nil, the cases that need it are skipped.
 	LoseReply func(ctx context.Context, value string) error
 }
 

@@ -16,6 +16,14 @@ func lines(said string) string {
 	return strings.Join(text, "\n")
 }
 
+// TestASkippedCaseIsNoProof: such a guard does not count, and is named.
+func TestASkippedCaseIsNoProof(t *testing.T) {
+	r := read("a.go:1: fencetest: PARTLY PROVED files: 13 cases passed, 0 failed, 3 skipped (G7, G9)\n    skipped G9/restart: needs Harness.Restart\n")
+	if len(r.proved) != 0 || len(r.partly) != 1 || r.partly[0] != "files, 3 skipped (G7, G9)" {
+		t.Errorf("got %+v", r)
+	}
+}
+
 func TestFigures(t *testing.T) {
 	proved := "    a.go:1: fencetest: proved files: 16 cases passed, 0 failed, 0 skipped\n"
 	good := strings.Repeat(proved, 5) + "x: fencetest: refused a wrong one: G1\nfencetest: Redis adds 0 round trips\nfencetest: fence table on mariadb adds 1 round trips\n"

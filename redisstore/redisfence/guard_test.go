@@ -46,8 +46,11 @@ func text(reply any, err error) (string, error) {
 	return "", err
 }
 
+// dialing makes another client of the same server or servers.
+type dialing func(dial func(ctx context.Context, network, addr string) (net.Conn, error)) redis.UniversalClient
+
 // value is a key behind a guard, with the name of its lock.
-func value(client redis.UniversalClient, addr, lock string) (*fencetest.Value, error) {
+func value(client redis.UniversalClient, other dialing, lock string) (*fencetest.Value, error) {
 	g, err := redisfence.New(client, lock, lock)
 	if err != nil {
 		return nil, err
@@ -65,13 +68,13 @@ func value(client redis.UniversalClient, addr, lock string) (*fencetest.Value, e
 		},
 		LoseReply: func(ctx context.Context, v string) error {
 			var d fencetest.Dialer
-			lossy := redis.NewClient(&redis.Options{Addr: addr, Dialer: d.DialContext, PoolSize: 1})
+			lossy := other(d.DialContext)
 			defer lossy.Close()
-			if err := lossy.Ping(ctx).Err(); err != nil {
-				return err
-			}
 			g, err := redisfence.New(lossy, lock, lock)
 			if err != nil {
+				return err
+			}
+			if err := g.Raise(ctx); err != nil { // it is connected now
 				return err
 			}
 			d.LoseNextReply()
@@ -79,6 +82,13 @@ func value(client redis.UniversalClient, addr, lock string) (*fencetest.Value, e
 			return err
 		},
 	}, nil
+}
+
+// at makes clients of one server, with the defaults of go-redis.
+func at(addr string) dialing {
+	return func(dial func(ctx context.Context, network, addr string) (net.Conn, error)) redis.UniversalClient {
+		return redis.NewClient(&redis.Options{Addr: addr, Dialer: dial, PoolSize: 1})
+	}
 }
 
 func connect(t *testing.T, addr string) *redis.Client {
@@ -93,7 +103,7 @@ func TestGuard(t *testing.T) {
 	client := connect(t, server.Addr)
 	fencetest.Run(t, &fencetest.Harness{Name: "Redis",
 		New: func(_ context.Context, lock string) (*fencetest.Value, error) {
-			return value(client, server.Addr, lock)
+			return value(client, at(server.Addr), lock)
 		},
 		Restart: func(context.Context) error {
 			server.Restart()
@@ -107,7 +117,7 @@ func TestGuard(t *testing.T) {
 		}
 		return client.Set(ctx, "bare", "x", 0).Err()
 	}
-	v, err := value(client, server.Addr, "counted")
+	v, err := value(client, at(server.Addr), "counted")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,18 +143,25 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// TestClusterGuard: what a restart is to one server, a failover is to a cluster.
 func TestClusterGuard(t *testing.T) {
 	cluster := redistest.Redis.StartCluster(t, redistest.Never)
+	other := func(dial func(ctx context.Context, network, addr string) (net.Conn, error)) redis.UniversalClient {
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Dialer: dial})
+	}
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	defer client.Close()
 	client.AddHook(steps{})
+	last := ""
 	fencetest.Run(t, &fencetest.Harness{Name: "Redis Cluster",
 		New: func(_ context.Context, lock string) (*fencetest.Value, error) {
-			v, err := value(client, "", lock)
-			if v != nil {
-				v.LoseReply = nil
-			}
-			return v, err
+			last = lock
+			return value(client, other, lock)
+		},
+		Restart: func(context.Context) error {
+			_, owner := cluster.Find("*" + last + "*")
+			cluster.Failover(owner)
+			return nil
 		}})
 }
 
@@ -212,7 +229,7 @@ func TestWrongGuardsAreRefused(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			fencetest.Refuses(t, &fencetest.Harness{Name: w.name + " on Redis",
 				New: func(_ context.Context, lock string) (*fencetest.Value, error) {
-					v, err := value(client, server.Addr, lock)
+					v, err := value(client, at(server.Addr), lock)
 					if err == nil {
 						w.change(client, lock, v)
 					}
@@ -275,7 +292,7 @@ func TestScriptsSeeTheirOwnArguments(t *testing.T) {
 func TestALostReplyIsNotMadeARefusal(t *testing.T) {
 	server := redistest.Start(t)
 	client := connect(t, server.Addr)
-	v, err := value(client, server.Addr, "a")
+	v, err := value(client, at(server.Addr), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
