@@ -99,9 +99,19 @@ func connect(t *testing.T, addr string) *redis.Client {
 }
 
 func TestGuard(t *testing.T) {
-	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	for _, f := range redistest.Flavours {
+		t.Run(string(f), func(t *testing.T) {
+			f.Need(t)
+			prove(t, map[redistest.Flavour]string{redistest.Redis: "Redis", redistest.Valkey: "Valkey"}[f],
+				f.Start(t, "--appendonly", "yes", "--appendfsync", "always"))
+		})
+	}
+}
+
+// prove runs all cases on a server, and counts round trips.
+func prove(t *testing.T, name string, server *redistest.Server) {
 	client := connect(t, server.Addr)
-	fencetest.Run(t, &fencetest.Harness{Name: "Redis",
+	fencetest.Run(t, &fencetest.Harness{Name: name,
 		New: func(_ context.Context, lock string) (*fencetest.Value, error) {
 			return value(client, at(server.Addr), lock)
 		},
@@ -137,7 +147,7 @@ func TestGuard(t *testing.T) {
 	if err != nil || without != 2 {
 		t.Fatalf("a bare read and write: %d round trips, %v", without, err)
 	}
-	t.Logf("fencetest: Redis adds %d round trips", with-without)
+	t.Logf("fencetest: %s adds %d round trips", name, with-without)
 	if with > without {
 		t.Errorf("%d round trips with a guard, %d without", with, without)
 	}
