@@ -34,6 +34,10 @@
 //   - A failover that loses writes loses those of the fence and of the data
 //     together, because they are in one slot: what an admitted holder was told
 //     is done may be gone, but the fence is never older than the data.
+//   - A server that evicts keys (maxmemory-policy allkeys-*) may evict the fence
+//     and keep the data, and then every token is admitted. Use noeviction, or a
+//     volatile-* policy: the fence never has a time to live. For the same reason
+//     do not let the fence expire.
 //   - The fence stays when the data is deleted. Delete both in one script, and
 //     only if no holder from before can be alive; otherwise leave it.
 package redisfence

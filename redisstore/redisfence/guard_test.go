@@ -263,6 +263,10 @@ func TestRefusalNamesTheHolder(t *testing.T) {
 	if err := g.Raise(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})); !errors.As(err, &stale) || stale.Newer != newer {
 		t.Errorf("got %v", err)
 	}
+	// A policy that evicts what expires must leave it alone.
+	if ttl, err := client.TTL(t.Context(), "{orders}:42:fence").Result(); ttl != -1 || err != nil {
+		t.Errorf("the fence lives for %v, %v, want for ever", ttl, err)
+	}
 }
 
 // TestScriptsSeeTheirOwnArguments, and what they return comes back.
