@@ -5,9 +5,12 @@ package etcdfence_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencelock/fencelock/etcdfence"
@@ -202,6 +205,46 @@ func TestOperationsAndTheirResponses(t *testing.T) {
 	var stale *fence.StaleError
 	if err := g.Raise(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})); !errors.As(err, &stale) || stale.Newer != newer {
 		t.Errorf("got %v, want the newer mark named", err)
+	}
+}
+
+// TestWhatEtcdDoesNotTake is not done, and the error says so.
+func TestWhatEtcdDoesNotTake(t *testing.T) {
+	s := startServer(t)
+	client := s.connect(&atomic.Bool{})
+	defer client.Close()
+	g, err := etcdfence.New(client, "fence", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
+	puts := func(n int) (ops []clientv3.Op) {
+		for i := range n {
+			ops = append(ops, clientv3.OpPut(fmt.Sprint("many/", i), "x"))
+		}
+		return ops
+	}
+	for _, tt := range []struct {
+		what string
+		ops  []clientv3.Op
+		want error
+	}{
+		{"one operation too many", puts(etcdfence.MaxOps + 1), rpctypes.ErrTooManyOps},
+		{"a key twice", []clientv3.Op{clientv3.OpPut("many/0", "1"), clientv3.OpPut("many/0", "2")}, rpctypes.ErrDuplicateKey},
+		{"the fence itself", []clientv3.Op{clientv3.OpPut("fence", "1")}, rpctypes.ErrDuplicateKey},
+	} {
+		_, err := g.Do(ctx, tt.ops...)
+		if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), "nothing was done") {
+			t.Errorf("%s: got %v", tt.what, err)
+		}
+	}
+	if res, err := client.Get(t.Context(), "", clientv3.WithPrefix()); err != nil || res.Count != 0 {
+		t.Errorf("something was done: %v, %v", res, err)
+	}
+	for range 2 { // without a fence, and with one
+		if _, err := g.Do(ctx, puts(etcdfence.MaxOps)...); err != nil {
+			t.Errorf("%d operations: %v", etcdfence.MaxOps, err)
+		}
 	}
 }
 
