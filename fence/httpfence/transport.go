@@ -10,13 +10,16 @@ import (
 )
 
 // Transport sends the token with every request whose context carries one. The
-// zero value sends that of the innermost lease.
+// zero value sends fence.Innermost: the innermost mark by fence.With, or else that
+// of the innermost lease. In a service that calls another one this is the mark of
+// the request it serves, also if it holds a lease of its own: then say which by
+// Lock.
 type Transport struct {
 	// Base does the work; http.DefaultTransport if nil.
 	Base http.RoundTripper
 	// Lock returns which lock's token a request needs. A request that needs one
-	// and has none is not sent. If nil, or if it returns an empty name, the
-	// innermost token goes along, if there is any.
+	// and has none is not sent. If nil, or if it returns an empty name,
+	// fence.Innermost goes along, if there is any.
 	Lock func(*http.Request) string
 }
 
