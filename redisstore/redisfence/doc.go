@@ -11,7 +11,8 @@
 //	                                 no:  fence = token, then your script
 //
 // Entering and writing are then one round trip each, as reading and writing are
-// without a guard:
+// without a guard. The first run of a script costs one more, because the server
+// must get its text, and so does the first after a restart or a failover:
 //
 //	var get = redisfence.NewScript(`return redis.call('GET', KEYS[1])`)
 //	var set = redisfence.NewScript(`return redis.call('SET', KEYS[1], ARGV[1])`)

@@ -136,7 +136,23 @@ func prove(t *testing.T, name string, server *redistest.Server) {
 		return errors.Join(err, v.Write(ctx, "x"))
 	}
 	ctx := fence.With(t.Context(), fence.Mark{Lock: "counted", Token: 512})
-	if err := guarded(ctx); err != nil { // the server knows the scripts now
+	g, err := redisfence.New(client, "counted", "counted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Two scripts of this test alone: the server must get their text.
+	first, err := fencetest.Trips(ctx, func(ctx context.Context) error {
+		for _, body := range []string{"return 1 -- " + name, "return 2 -- " + name} {
+			if _, err := g.Run(ctx, redisfence.NewScript(body), nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if first != 4 || err != nil {
+		t.Errorf("two scripts that are new to the server: %d round trips, %v, want 4", first, err)
+	}
+	if err := guarded(ctx); err != nil { // the server knows these now
 		t.Fatal(err)
 	}
 	with, err := fencetest.Trips(ctx, guarded)
