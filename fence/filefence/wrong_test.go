@@ -35,6 +35,32 @@ var wrongGuards = []struct {
 			return v.replace(text)
 		}
 	}},
+	{"read before the fence", "G3/entry-in-steps", func(v *versions, value *fencetest.Value) {
+		value.Enter = func(ctx context.Context) (string, error) {
+			text, err := v.Read(ctx)
+			if err != nil {
+				return "", err
+			}
+			fencetest.Step(ctx)
+			_, err = v.Dir.Enter(ctx)
+			return text, err
+		}
+	}},
+	{"> for >=", "G1/retry", func(v *versions, value *fencetest.Value) {
+		// A new name for the pointer must have a newer token, as if the folder
+		// were named by the token alone.
+		write := value.Write
+		value.Write = func(ctx context.Context, text string) error {
+			given, err := fence.Innermost(ctx)
+			if err != nil {
+				return err
+			}
+			if already, _ := filepath.Glob(filepath.Join(v.path, given.Token.String()+"-*")); already != nil {
+				return &fence.StaleError{Given: given}
+			}
+			return write(ctx, text)
+		}
+	}},
 	{forgetfulName, "G9/restart", forgetful},
 }
 
