@@ -4,6 +4,7 @@ package filefence
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,7 +73,8 @@ func (d *Dir) folder(name string, err error) (string, error) {
 }
 
 // Publish makes a folder for a version, lets write fill it, makes it durable and
-// switches the pointer to it. It guarantees that the pointer is switched only if
+// switches the pointer to it. Who may read the folder is up to the umask and to
+// the permissions of the folder above. It guarantees that the pointer is switched only if
 // no newer token has been seen, and only to a version that is complete.
 //
 // It returns write's error if there is one, and an error that wraps
@@ -85,9 +87,10 @@ func (d *Dir) Publish(ctx context.Context, write func(folder string) error) erro
 		return err
 	}
 	// The token alone is not enough: a holder that tries again must not change
-	// what it has published already.
-	folder, err := os.MkdirTemp(d.path, m.Token.String()+"-*")
-	if err != nil {
+	// what it has published already. os.MkdirTemp would keep other users out, and
+	// they may read the pointer.
+	folder := filepath.Join(d.path, m.Token.String()+"-"+rand.Text()[:8])
+	if err := os.Mkdir(folder, 0o777); err != nil {
 		return fmt.Errorf("filefence: %w", err)
 	}
 	if err := write(folder); err != nil {

@@ -168,6 +168,29 @@ func TestVersionsAreNamedByTheTokenAndNeverChanged(t *testing.T) {
 	}
 }
 
+// TestOthersMayReadAVersion: its folder is as open as any that this process
+// makes. The pointer that leads there can be read by all.
+func TestOthersMayReadAVersion(t *testing.T) {
+	v := newVersions(t, "a")
+	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
+	if err := v.Write(ctx, "x"); err != nil {
+		t.Fatal(err)
+	}
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.Mkdir(plain, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	current, err := v.Current(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.Stat(current)
+	want, err2 := os.Stat(plain)
+	if err != nil || err2 != nil || got.Mode() != want.Mode() {
+		t.Errorf("a version is %v, a folder by itself %v: %v, %v", got.Mode(), want.Mode(), err, err2)
+	}
+}
+
 func TestRefusedAndFailedVersionsAreRemoved(t *testing.T) {
 	v := newVersions(t, "a")
 	if err := v.Write(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 768}), "x"); err != nil {
