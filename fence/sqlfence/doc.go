@@ -10,6 +10,9 @@
 // Table.Do is the everyday call. It takes the token from the context of the
 // lease, raises the fence, runs the function in that transaction and commits:
 //
+//	guard, err := sqlfence.NewTable(sqlfence.PostgreSQL, nil) // once per program
+//	_, err = db.ExecContext(ctx, guard.Schema())              // or in your migrations
+//
 //	err = guard.Do(ctx, db, "orders/42", func(ctx context.Context, tx *sql.Tx) error {
 //		// read, then write, with tx
 //	})
