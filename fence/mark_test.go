@@ -66,6 +66,37 @@ func TestFromFindsTheMark(t *testing.T) {
 	}
 }
 
+// TestTheInnermostCounts: a service serves a request that carries a mark, and
+// takes the same lock itself while it does.
+func TestTheInnermostCounts(t *testing.T) {
+	c := newClient(t)
+	request := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 1})
+	err := c.Do(request, "a", func(ctx context.Context, a *fencelock.Lease) error {
+		for what, from := range map[string]func() (fence.Mark, error){
+			"From":      func() (fence.Mark, error) { return fence.From(ctx, "a") },
+			"Innermost": func() (fence.Mark, error) { return fence.Innermost(ctx) },
+		} {
+			if got, err := from(); err != nil || got != fence.Of(a) {
+				t.Errorf("%s: got %v, %v, want the lease that was taken since", what, got, err)
+			}
+		}
+		return c.Do(fence.With(ctx, fence.Mark{Lock: "b", Token: 2}), "c", func(ctx context.Context, _ *fencelock.Lease) error {
+			for lock, want := range map[string]fencelock.Token{"a": a.Token(), "b": 2} {
+				if got, err := fence.From(ctx, lock); err != nil || got.Token != want {
+					t.Errorf("%s: got %v, %v, want %d", lock, got, err, want)
+				}
+			}
+			if got, err := fence.Innermost(ctx); err != nil || got.Lock != "c" {
+				t.Errorf("got %v, %v, want the lease that was taken last", got, err)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestFromWithoutAToken(t *testing.T) {
 	ctx := t.Context()
 	if _, err := fence.From(ctx, "a"); !errors.Is(err, fence.ErrNoToken) {

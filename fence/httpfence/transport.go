@@ -10,10 +10,8 @@ import (
 )
 
 // Transport sends the token with every request whose context carries one. The
-// zero value sends fence.Innermost: the innermost mark by fence.With, or else that
-// of the innermost lease. In a service that calls another one this is the mark of
-// the request it serves, also if it holds a lease of its own: then say which by
-// Lock.
+// zero value sends fence.Innermost, whatever its lock: that of the lease that was
+// taken last, or of the request that is being served.
 type Transport struct {
 	// Base does the work; http.DefaultTransport if nil.
 	Base http.RoundTripper
