@@ -26,7 +26,8 @@ type Guard struct {
 }
 
 // New returns a guard that keeps its fence under key, which must not be used for
-// anything else. lock is the name of the lock whose token is checked. It does no
+// anything else. lock is the name of the lock whose token is checked; everybody
+// must name the same for a key, because the fence keeps the token only. It does no
 // I/O.
 func New(kv clientv3.KV, key, lock string) (*Guard, error) {
 	if kv == nil || key == "" || lock == "" {

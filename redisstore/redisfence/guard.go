@@ -73,7 +73,8 @@ type Guard struct {
 }
 
 // New returns a guard for a key and all others in its slot. lock is the name of
-// the lock whose token is checked. It does no I/O.
+// the lock whose token is checked; everybody must name the same for a key, because
+// the fence keeps the token only. It does no I/O.
 func New(client Client, key, lock string) (*Guard, error) {
 	if client == nil || lock == "" {
 		return nil, errors.New("redisfence: a guard needs a client and the name of a lock")
