@@ -5,6 +5,7 @@ package httpfence
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/fencelock/fencelock/fence"
 )
@@ -35,6 +36,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err == nil:
 		r = r.Clone(r.Context()) // a transport must not change the request
 		r.Header.Set(Header, Format(m))
+		sendOnce(r.Header)
 	case lock != "":
 		if r.Body != nil {
 			_ = r.Body.Close()
@@ -46,6 +48,20 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		base = http.DefaultTransport
 	}
 	return base.RoundTrip(r)
+}
+
+// sendOnce keeps net/http from sending a request again after a lost reply, as it
+// does with an idempotency key: the second could meet the fence of a holder that
+// came in between, and what the first did would be reported as refused. It looks
+// for the key under its canonical name only, and to the service any case is the
+// same. Without a body there is no other way to tell it.
+func sendOnce(h http.Header) {
+	for _, key := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[key]; ok {
+			delete(h, key)
+			h[strings.ToLower(key)] = values
+		}
+	}
 }
 
 // Error returns the refusal that a response stands for: an error that wraps
