@@ -28,6 +28,12 @@
 // machine on which a call that is not blocked takes longer than the patience sees
 // fewer orders, and may miss a mistake.
 //
+// # Lost replies
+//
+// A client that sends a write again after a lost reply reports what it did as
+// refused, if another holder came in between. So Value.LoseReply says by Lost when
+// the reply is lost, and a case lets the new holder in at that moment.
+//
 // # Proving the proof
 //
 // Refuses runs a case against a guard that is wrong on purpose and fails if the

@@ -48,8 +48,10 @@ type Value struct {
 	// Read returns the value, whatever the fence: it is how the cases look at
 	// what has become of it.
 	Read func(ctx context.Context) (string, error)
-	// LoseReply is Write with a reply that is lost on the way; Dialer helps. If
-	// nil, the cases that need it are skipped.
+	// LoseReply is Write with a reply that is lost on the way, by a client with
+	// the settings that are in use: one that sends a write again is found out. It
+	// calls Lost at that moment; Dialer does both. If nil, the cases that need
+	// it are skipped.
 	LoseReply func(ctx context.Context, value string) error
 }
 

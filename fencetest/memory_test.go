@@ -61,6 +61,7 @@ func (m *memory) LoseReply(ctx context.Context, value string) error {
 	if err := m.Write(ctx, value); err != nil {
 		return err
 	}
+	fencetest.Lost(ctx)
 	return errLost
 }
 
@@ -109,14 +110,24 @@ func TestWhatIsNotRunIsNotProved(t *testing.T) {
 	h := harness("poor", func(_ *memory, v *fencetest.Value) { v.LoseReply = nil })
 	h.Restart = nil
 	report, err := fencetest.Check(t.Context(), h)
-	if _, failed, skipped := report.Counts(); err != nil || failed != 0 || skipped != 3 {
+	if _, failed, skipped := report.Counts(); err != nil || failed != 0 || skipped != 4 {
 		t.Errorf("got %v, %v", report, err)
 	}
 	text := report.String()
-	for _, want := range []string{"PARTLY PROVED poor: ", "3 skipped (G7, G9)", "G7/lost-reply: needs Value.LoseReply", "G9/restart: needs Harness.Restart"} {
+	for _, want := range []string{"PARTLY PROVED poor: ", "4 skipped (G7, G9)", "G7/lost-reply: needs Value.LoseReply", "G9/restart: needs Harness.Restart"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not say %q:\n%s", want, text)
 		}
+	}
+}
+
+// TestALossThatIsNotTold: such a harness can be overtaken by nobody.
+func TestALossThatIsNotTold(t *testing.T) {
+	report, err := fencetest.Check(t.Context(), harness("silent", func(m *memory, v *fencetest.Value) {
+		v.LoseReply = func(ctx context.Context, value string) error { return errors.Join(m.Write(ctx, value), errLost) }
+	}))
+	if _, _, skipped := report.Counts(); err != nil || skipped != 1 || !strings.Contains(report.String(), "needs Value.LoseReply to call Lost") {
+		t.Errorf("got %v, %v", report, err)
 	}
 }
 

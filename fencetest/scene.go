@@ -63,7 +63,7 @@ func (t *scene) fatalf(format string, args ...any) {
 	panic(stop{})
 }
 
-// skip ends a case that cannot be run. It must not have looked at anything yet.
+// skip ends a case that cannot be run.
 func (t *scene) skip(why string) {
 	t.skipped = why
 	panic(stop{})

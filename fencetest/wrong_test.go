@@ -91,6 +91,14 @@ var wrongGuards = []struct {
 	{"lost reply is a refusal", "G7/lost-reply", lostIs(&fence.StaleError{})},
 	{"lost reply is success", "G7/lost-reply", lostIs(nil)},
 	{"first try opens for the second", "G7/lost-reply-then-newer", firstTryOpens},
+	{"lost reply is sent again", "G7/lost-reply-overtaken", func(m *memory, v *fencetest.Value) {
+		v.LoseReply = func(ctx context.Context, value string) error {
+			if err := m.LoseReply(ctx, value); !errors.Is(err, errLost) {
+				return err
+			}
+			return m.Write(ctx, value)
+		}
+	}},
 	{"names itself as the newer", "G8/names", rule(func(kept, given fence.Mark) error {
 		if err := fence.Check(kept, given); err != nil {
 			return &fence.StaleError{Given: kept, Newer: given}

@@ -91,6 +91,7 @@ func (d deaf) Set(ctx context.Context, name string) error {
 	if err := d.Pointer.Set(ctx, name); err != nil {
 		return err
 	}
+	fencetest.Lost(ctx)
 	return errLost
 }
 

@@ -150,7 +150,7 @@ func (s *service) harness(name string, store func(lock string) (storage, error))
 					var d fencetest.Dialer
 					base := &http.Transport{DialContext: d.DialContext}
 					defer base.CloseIdleConnections()
-					d.LoseNextReply()
+					d.LoseNextReply(ctx)
 					_, err := s.call(ctx, &http.Client{Transport: &httpfence.Transport{Base: base}}, http.MethodPut, lock, value)
 					return err
 				},
@@ -218,7 +218,7 @@ func TestALostReplyIsNotMadeARefusal(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("Idempotency-Key", "a:512:1")
-		d.LoseNextReply()
+		d.LoseNextReply(old)
 		resp, err := client.Do(r)
 		if err == nil {
 			t.Errorf("%q: nobody can know what became of the write, and it is reported as %s, %v", body, resp.Status, httpfence.Error(resp))

@@ -105,7 +105,7 @@ func TestFilesBehindTheGuard(t *testing.T) {
 				if _, err := w.Enter(ctx); err != nil { // it is connected now
 					return err
 				}
-				d.LoseNextReply()
+				d.LoseNextReply(ctx)
 				return w.Write(ctx, value)
 			}
 			return v, nil

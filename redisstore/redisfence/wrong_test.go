@@ -49,6 +49,22 @@ var wrongGuards = []struct {
 	{"> for >=", "G1/retry", func(client *redis.Client, lock string, v *fencetest.Value) {
 		byScript(client, lock, v, "#kept > #mine or #kept == #mine and kept >= mine")
 	}},
+	{"sent again by the client", "G7/lost-reply-overtaken", func(client *redis.Client, lock string, v *fencetest.Value) {
+		const right = "#kept > #mine or #kept == #mine and kept > mine"
+		byScript(client, lock, v, right)
+		v.LoseReply = func(ctx context.Context, value string) error {
+			var d fencetest.Dialer
+			lossy := redis.NewClient(&redis.Options{Addr: client.Options().Addr, Dialer: d.DialContext, PoolSize: 1})
+			defer lossy.Close()
+			w := *v
+			byScript(lossy, lock, &w, right)
+			if _, err := w.Enter(ctx); err != nil { // it is connected now
+				return err
+			}
+			d.LoseNextReply(ctx)
+			return w.Write(ctx, value)
+		}
+	}},
 }
 
 // byScript is a guard with a condition of its own on which to refuse.
