@@ -57,16 +57,22 @@ func TestMain(m *testing.M) {
 func each(t *testing.T, f func(t *testing.T, e *engine)) {
 	for name, get := range map[string]func() (*engine, error){"postgres": postgres, "mariadb": mariadb} {
 		t.Run(name, func(t *testing.T) {
-			e, err := get()
-			if errors.Is(err, servers.ErrMissing) {
-				t.Skip(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			f(t, e)
+			f(t, need(t, get))
 		})
 	}
+}
+
+// need returns a running engine, or skips the test if it is not installed.
+func need(t *testing.T, get func() (*engine, error)) *engine {
+	t.Helper()
+	e, err := get()
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 func begin(name string, d sqlfence.Dialect, start func(settings ...string) (*servers.Server, error), connect func(int, *fencetest.Dialer) driver.Connector) (*engine, error) {

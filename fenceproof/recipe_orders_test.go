@@ -15,7 +15,7 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/sqlfence"
-	"github.com/fencelock/fencelock/fenceproof/internal/server"
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/memstore"
 )
 
@@ -60,7 +60,7 @@ func (o *orders) process(ctx context.Context, id int) error {
 // another packs the order; the first comes back and is refused.
 func TestRecipeOrders(t *testing.T) {
 	e, err := postgres()
-	if errors.Is(err, server.ErrMissing) {
+	if errors.Is(err, servers.ErrMissing) {
 		t.Skip(err)
 	}
 	if err != nil {
