@@ -22,6 +22,7 @@
 //   - private: nothing of the machine it was written on
 //   - spec: every clause has its test
 //   - examples: checked output, and the README shows real code
+//   - blocks: Go code in documents is taken from files that are compiled
 //   - readme: its first program runs when it is pasted into a fresh module
 //   - ignored: git hides nothing that was written by hand
 //   - decisions: numbered without gaps, with the four headings
