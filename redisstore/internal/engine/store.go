@@ -81,12 +81,23 @@ func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
 		Engine: "redis", Fencing: driver.Strict, Durability: driver.Volatile, Grace: s.opts.Grace,
 		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
-		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL,
+		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL, Assumes: s.assumes(),
 	}
 	if !s.opts.Grace {
 		c.Advice = "open the namespace with redisstore.Options{Grace: true}"
 	}
 	return c
+}
+
+// assumes says which clocks must agree, and for what. The counter of a new incarnation
+// begins at the clock in µs, with grace at what it will be when that ends, and counts up
+// by less than one a µs.
+func (s *Store) assumes() string {
+	by := "the time it took"
+	if s.opts.Grace {
+		by = fmt.Sprintf("%v (MaxTTL)", s.opts.MaxTTL)
+	}
+	return "Tokens rise through a loss of memory or a failover if the clock of the server is then not behind that of the one before by more than " + by + "."
 }
 
 // Shard implements driver.Store: a shard is a bucket.
