@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestGuaranteesSayWhatIsAssumed: strict tokens depend on the clocks of servers, and the
-// guarantees say so, in words.
+// TestGuaranteesSayWhatIsAssumed: strict tokens depend on the clocks of servers, grace on
+// masters that do not go on alone, and the guarantees say so, in words.
 func TestGuaranteesSayWhatIsAssumed(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody asks it
 	defer client.Close()
@@ -28,6 +28,7 @@ func TestGuaranteesSayWhatIsAssumed(t *testing.T) {
 		}},
 		{"with grace", redisstore.Options{Grace: true, MaxTTL: 40 * time.Second}, []string{
 			"the clock of the server is then not behind that of the one before by more than 40s (MaxTTL).",
+			"if the old master is down, or refuses to write (min-replicas-to-write; in a cluster by itself) before 40s less the TTL have passed.",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

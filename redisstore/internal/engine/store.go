@@ -89,15 +89,18 @@ func (s *Store) Caps() driver.Caps {
 	return c
 }
 
-// assumes says which clocks must agree, and for what. The counter of a new incarnation
+// assumes says which clocks must agree, and for what: the counter of a new incarnation
 // begins at the clock in µs, with grace at what it will be when that ends, and counts up
-// by less than one a µs.
+// by less than one a µs. And it says what grace cannot see: a master that was cut off with
+// a holder keeps its session alive for as long as it may write, while the one that was
+// promoted waits for one MaxTTL.
 func (s *Store) assumes() string {
-	by := "the time it took"
-	if s.opts.Grace {
-		by = fmt.Sprintf("%v (MaxTTL)", s.opts.MaxTTL)
+	const text = "Tokens rise through a loss of memory or a failover if the clock of the server is then not behind that of the one before by more than "
+	if !s.opts.Grace {
+		return text + "the time it took."
 	}
-	return "Tokens rise through a loss of memory or a failover if the clock of the server is then not behind that of the one before by more than " + by + "."
+	return text + fmt.Sprintf("%v (MaxTTL).\nTwo holders do not overlap in time after a failover if the old master is down, or refuses to write"+
+		" (min-replicas-to-write; in a cluster by itself) before %v less the TTL have passed.", s.opts.MaxTTL, s.opts.MaxTTL)
 }
 
 // Shard implements driver.Store: a shard is a bucket.
