@@ -41,6 +41,7 @@ type Store struct {
 	settings string
 	publish  string
 	grace    string // in ms
+	toucher  toucher
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -162,6 +163,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.pushes.init(ss)
 	ss.fold.init(ss)
 	ss.sweeper.s = ss
+	s.touch(ss.shard, ss.incarnation)
 	return ss, life, nil
 }
 
