@@ -15,7 +15,7 @@
 --   c          counter of tokens; c<slot> that of names that are voted about (slot.lua)
 --   s<sid>     session: end and epoch, then epoch, reclaimed, ttl
 --   l<name>    grants of a lock: one plain grant in its short form, others as an array
---   q<name>    a line: first place, place after the last, how many are taken
+--   q<name>    a line: first place, place after the last, how many are taken, how far moved
 --   w<name>\0<place>  a claim in line      i<id>  its place
 --   n<name>    stored limit
 --   b<id>      buried claim        k<sid>  broken claims of a session
