@@ -24,8 +24,9 @@ const pretenceKey = "pretence"
 
 // pretence stands between a store and a real server. In the text of every
 // script it replaces the two things a test cannot choose, the server's clock and
-// its run id, by fields of a key. The scripts of the library need no switch for
-// it, and everything else in them runs as it is.
+// its run id, by fields of a key, and lets lines of a few claims be moved together as
+// long ones are. The scripts of the library need no switch for it, and everything else
+// in them runs as it is.
 type pretence struct {
 	plain *redis.Client // without the pretence
 	now   time.Time
@@ -85,6 +86,7 @@ func (p *pretence) pretend(text string) string {
 	const key = "'" + pretenceKey + "'"
 	return strings.NewReplacer(
 		"redis.call('TIME')", "redis.call('HMGET', "+key+", 's', 'us')",
+		"local STEP, SPARE = 100, 64", "local STEP, SPARE = 2, 0", // nobody waits for a long line
 		"redis.call('INFO', 'server')", "('run_id:' .. redis.call('HGET', "+key+", 'run') .. '\\r\\nuptime_in_seconds:1\\r\\n')",
 	).Replace(text)
 }
@@ -201,6 +203,23 @@ func TestPretenceIsSeen(t *testing.T) {
 	w.elapse(2 * time.Second)
 	if _, err := w.procs[0].real.KeepAlive(t.Context()); err == nil {
 		t.Error("a session with a TTL of 1 s lives after 2 s: the scripts do not see the pretended clock")
+	}
+}
+
+// TestShortLinesAreMoved: the same for lines that are moved together.
+func TestShortLinesAreMoved(t *testing.T) {
+	p, store := pretended(t)
+	w := newWorld(t, p, store, nil)
+	w.open(0, time.Second)
+	for seq := uint64(1); seq <= 4; seq++ {
+		w.attempt(0, &driver.Claim{Seq: seq, Name: "a", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	}
+	w.withdraw(0, driver.Withdrawal{Seq: 3, Name: "a"})
+	w.withdraw(0, driver.Withdrawal{Seq: 4, Name: "a"})
+	line, err := p.plain.HGet(w.ctx, "fencelock:{fencelock:0}", "qa").Bytes()
+	w.must(err)
+	if len(line) != 30 || number(line[18:24]) != 1 || number(line[24:]) != 2 {
+		t.Errorf("the line is %v, want it on the way to one place: the scripts do not see the pretended STEP and SPARE", line)
 	}
 }
 

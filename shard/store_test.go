@@ -78,6 +78,17 @@ func TestCapsAreTheWeakest(t *testing.T) {
 	}
 }
 
+func TestWhatAnyMemberAssumesIsTold(t *testing.T) {
+	assumes := func(text string) driver.Store {
+		return edited{memstore.New(nil), func(c *driver.Caps) { c.Assumes = text }}
+	}
+	got := made(t, shard.Member{Name: "a", Store: assumes("")}, shard.Member{Name: "b", Store: assumes("Clocks agree.")},
+		shard.Member{Name: "c", Store: assumes("Disks work.")}, shard.Member{Name: "d", Store: assumes("Clocks agree.")}).Caps().Assumes
+	if want := "Clocks agree. Disks work."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestRequireCorrectnessNamesTheMember(t *testing.T) {
 	s := made(t, shard.Member{Name: "safe", Store: memstore.New(&memstore.Options{Grace: true})},
 		shard.Member{Name: "unsafe", Store: memstore.New(nil)})

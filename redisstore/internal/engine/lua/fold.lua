@@ -111,11 +111,14 @@ local function join(i)
   local f = call('HMGET', H, 's' .. sub(held, 15, 30), 'i' .. id, 'q' .. name)
   local till = not f[2] and stands(held, f[1])
   if not till then return nil end
-  local first, last, taken = 0, 0, 0
-  if f[3] then first, last, taken = struct.unpack('>I6I6I6', f[3]) end
+  local first, last, taken, moved = 0, 0, 0, ''
+  if f[3] then
+    first, last, taken = struct.unpack('>I6I6I6', f[3])
+    moved = sub(f[3], 19)
+  end
   local place, since = pack('>I6', last), pack('>I6', now)
   call('HSET', H, 'w' .. name .. '\0' .. place, 'X\0\0\0\0\0\0\0' .. since .. id .. tail .. record, 'i' .. id, place,
-    'q' .. name, pack('>I6I6I6', first, last + 1, taken + 1), 'l' .. name, 'Y' .. sub(held, 2))
+    'q' .. name, pack('>I6I6I6', first, last + 1, taken + 1) .. moved, 'l' .. name, 'Y' .. sub(held, 2))
   return { 'WAITING', taken, till - now - 1, now - struct.unpack('>I6', held, 9), held }
 end
 
@@ -150,8 +153,9 @@ local function pass(i)
     call('HSET', H, 'l' .. name, 'X' .. grant)
   else
     call('HDEL', H, front, 'i' .. id)
-    repeat first = first + 1 until call('HEXISTS', H, places .. pack('>I6', first)) == 1
-    call('HSET', H, 'l' .. name, 'Y' .. grant, 'q' .. name, pack('>I6I6I6', first, last, taken - 1))
+    repeat first = first + 1 until first >= last or call('HEXISTS', H, places .. pack('>I6', first)) == 1
+    call('HSET', H, 'l' .. name, 'Y' .. grant, 'q' .. name, pack('>I6I6I6', first, last, taken - 1) .. sub(line, 19))
+    if first >= last then call('HDEL', H, 'q' .. name) end -- as leave of line.lua does
   end
   local _, _, publish = struct.unpack('sss', ARGV[1])
   call(publish, H .. ':p:' .. whose, sub(claim, 31, 36) .. pack('>I7', counter))

@@ -15,7 +15,7 @@
 --   c          counter of tokens; c<slot> that of names that are voted about (slot.lua)
 --   s<sid>     session: end and epoch, then epoch, reclaimed, ttl
 --   l<name>    grants of a lock: one plain grant in its short form, others as an array
---   q<name>    a line: first place, place after the last, how many are taken
+--   q<name>    a line: first place, place after the last, how many are taken, how far moved
 --   w<name>\0<place>  a claim in line      i<id>  its place
 --   n<name>    stored limit
 --   b<id>      buried claim        k<sid>  broken claims of a session
@@ -149,8 +149,9 @@ local function expand(raw, name)
   return { string.sub(raw, 15, 30), seq, 0, 1, 0, '', string.sub(raw, 51), 0, 0, since, counter, 0, 0, epoch, of, name }
 end
 
+-- One with more elements, which a later version wrote, has no short form: they would be lost.
 local function plain(e)
-  return e[SID] ~= '' and e[MODE] == 0 and e[WEIGHT] == 1 and e[LIMIT] == 0 and e[REENTRY] == '' and e[MIN] == 0
+  return #e == NAME and e[SID] ~= '' and e[MODE] == 0 and e[WEIGHT] == 1 and e[LIMIT] == 0 and e[REENTRY] == '' and e[MIN] == 0
     and e[MAX] == 0 and e[MAXEND] == 0
 end
 
