@@ -7,12 +7,14 @@
 -- KEYS[1]  the bucket
 -- ARGV[1]  settings, incarnation, PUBLISH or SPUBLISH, grace in ms, each ended by \0
 -- ARGV[2]  session id, [3] its epoch and incarnation, 7 bytes each
--- ARGV[4]  end of grace in ms, [5] record of all attempts
+-- ARGV[4]  end of grace in ms, [5] record of the first attempt
 -- ARGV[6]  the seq of each operation, 6 bytes each
 -- ARGV[7]  a letter for each operation: W withdraw, all of these first; A or T attempt,
 --          in line or not
 -- ARGV[8]  if there are any, the counter not to fall below of each, 7 bytes, or 0
--- ARGV[9]  and after: the name of each operation; those of attempts differ
+-- ARGV[9]  and after: the name of each operation; those of attempts differ. If records
+--          differ too there follow a byte for each operation, 0 if its record is that
+--          of ARGV[5], and the records 1 and after
 -- Replies: if it is one operation and simple, the counter of its grant, or 0 for a
 -- withdrawal. Otherwise: the counter of the first simple grant, those of the others follow one by
 -- one; then, for each operation that was not simple, its number and the reply as
@@ -79,6 +81,13 @@ end
 
 local function seq_of(i) return sub(seqs, 6 * i - 5, 6 * i) end
 
+local others = ARGV[9 + #ops] -- nil if there is one record
+
+local function record_of(i)
+  local k = others and byte(others, i) or 0
+  return k == 0 and record or ARGV[9 + #ops + k]
+end
+
 -- stands says until when a plain claim counts, if its session, as found, has not
 -- ended and the claim is of that session and of this incarnation.
 local function stands(claim, s)
@@ -99,7 +108,7 @@ local function vote(i)
   if floor > counter then counter = floor end
   local text = string.format('%.0f', counter)
   call('HSET', H, (v[2] or floor > 0) and own or 'c', text,
-    'l' .. name, 'X' .. pack('>I7I6', counter, now) .. sid .. seq_of(i) .. tail .. record)
+    'l' .. name, 'X' .. pack('>I7I6', counter, now) .. sid .. seq_of(i) .. tail .. record_of(i))
   return { 'GRANTED', text, '0' }
 end
 
@@ -114,7 +123,7 @@ local function join(i)
   local first, last, taken = 0, 0, 0
   if f[3] then first, last, taken = struct.unpack('>I6I6I6', f[3]) end
   local place, since = pack('>I6', last), pack('>I6', now)
-  call('HSET', H, 'w' .. name .. '\0' .. place, 'X\0\0\0\0\0\0\0' .. since .. id .. tail .. record, 'i' .. id, place,
+  call('HSET', H, 'w' .. name .. '\0' .. place, 'X\0\0\0\0\0\0\0' .. since .. id .. tail .. record_of(i), 'i' .. id, place,
     'q' .. name, pack('>I6I6I6', first, last + 1, taken + 1), 'l' .. name, 'Y' .. sub(held, 2))
   return { 'WAITING', taken, till - now - 1, now - struct.unpack('>I6', held, 9), held }
 end
@@ -165,7 +174,7 @@ local function slow(i)
     return withdraw({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '0' })
   end
   local floor = floors == '' and '0' or string.format('%.0f', struct.unpack('>I7', floors, 7 * i - 6))
-  return attempt({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '1', '0', '', record, '0', '0',
+  return attempt({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '1', '0', '', record_of(i), '0', '0',
     op == 'A' and '1' or '0', floor, '0' })
 end
 
@@ -208,7 +217,7 @@ if #grants > 0 then
   for k = 2, 2 * n, 2 do
     local i = grants[k]
     counter = counter + 1
-    grants[k] = 'X' .. pack('>I7', counter) .. head .. sub(seqs, 6 * i - 5, 6 * i) .. tail .. record
+    grants[k] = 'X' .. pack('>I7', counter) .. head .. sub(seqs, 6 * i - 5, 6 * i) .. tail .. (others and record_of(i) or record)
   end
   call('HSET', H, unpack(grants))
 end
