@@ -48,11 +48,13 @@ end
 
 -- A grant is simple if more is sure: that this is the life of the server and the
 -- incarnation in which the session was opened, that the session was not closed and
--- has not ended, that none of its claims is marked, and that there is no grace.
--- simple returns the time if so.
+-- has not ended, and that there is no grace. simple returns the time if so, and notes
+-- whether any claim of the session is marked: then it must be asked for each attempt.
+local marked = false
 local function simple(marker, session)
-  if not marker or not session or byte(session, 14) ~= 0 or sub(marker, 1, 7) ~= sub(tail, 8, 14)
+  if not marker or not session or sub(marker, 1, 7) ~= sub(tail, 8, 14)
     or sub(session, 7, 13) ~= sub(tail, 1, 7) then return false end
+  marked = byte(session, 14) ~= 0
   local t = redis.call('TIME')
   local now = t[1] * 1000 + math.floor(t[2] / 1000)
   return struct.unpack('>I6', session) > now and now >= tonumber(ARGV[4]) and now
@@ -70,6 +72,7 @@ if LIFE ~= '' and #ops == 1 then
   else
     local f = call('HMGET', H, 'm', 's' .. sid, field)
     now, held = simple(f[1], f[2]), f[3]
+    if marked and call('HEXISTS', H, 'b' .. sid .. seqs) == 1 then now = false end
     voted = now and byte(f[1], 8) == 1
     if now and not held and not voted and floors == '' then
       local counter = call('HINCRBY', H, 'c', 1)
@@ -179,7 +182,7 @@ local function slow(i)
 end
 
 -- Which of them are simple, and the fields to write for these.
-local rest, drops, grants = {}, {}, {}
+local rest, drops, grants, buried = {}, {}, {}, {}
 local withdrawals = (string.find(ops, '[AT]') or #ops + 1) - 1
 if LIFE == '' or #ops == 1 then
   for i = 1, #ops do rest[i] = i end
@@ -197,9 +200,15 @@ else
       rest[#rest + 1] = i
     end
   end
+  if marked and withdrawals < #ops then
+    local marks = {}
+    for i = withdrawals + 1, #ops do marks[i - withdrawals] = 'b' .. sid .. seq_of(i) end
+    marks = call('HMGET', H, unpack(marks))
+    for i = withdrawals + 1, #ops do buried[i] = marks[i - withdrawals] end
+  end
   local n = 0
   for i = withdrawals + 1, #ops do
-    if now and not found[i + 2] and not voted and floors == '' then
+    if now and not found[i + 2] and not voted and floors == '' and not buried[i] then
       grants[n + 1], grants[n + 2] = fields[i + 2], i
       n = n + 2
     else
@@ -226,6 +235,8 @@ for _, i in ipairs(rest) do
   if #ops > 1 then held = nil end
   if now and op == 'W' then
     short = pass(i)
+  elseif buried[i] then
+    short = nil
   elseif voted then
     short = vote(i)
   elseif now and op == 'A' and floors == '' then
