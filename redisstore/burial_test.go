@@ -21,14 +21,11 @@ func TestBurialCostsLittle(t *testing.T) {
 	p.proven = true
 	w := newWorld(t, p, store, nil)
 	w.open(0, time.Second)
-	seq := uint64(0)
+	seq := w.procs[0].seq
 	pair := func() {
 		seq++
 		w.attempt(0, &driver.Claim{Seq: seq, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 		w.withdraw(0, driver.Withdrawal{Seq: seq, Name: "a"})
-	}
-	for p.shortCalls() == 0 { // until the scripts are loaded
-		pair()
 	}
 	const pairs = 20
 	cost := func() int {

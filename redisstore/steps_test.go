@@ -38,6 +38,21 @@ func (w *world) open(i int, ttl time.Duration) {
 	if w.same(what, err1, err2) {
 		w.life(what, ml, rl)
 		p.real, p.model, p.ttl, p.end = real, model, ttl, w.p.now.Add(ttl)
+		w.proof(p)
+	}
+}
+
+// proof waits until the process's calls take the short way, if they ever will: a run
+// must repeat to be shrunk, and must not miss the short way because it was quick.
+func (w *world) proof(p *proc) {
+	w.t.Helper()
+	late := time.Now().Add(time.Minute)
+	for before := w.p.shortCalls(); w.p.proven && w.p.shortCalls() == before; {
+		p.seq++ // a claim that nobody made
+		_, err := p.real.Withdraw(w.ctx, driver.Withdrawal{Seq: p.seq, Name: w.names[0]})
+		if w.must(err); time.Now().After(late) {
+			w.t.Fatalf("no script that knows its life was called")
+		}
 	}
 }
 
