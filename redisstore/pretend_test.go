@@ -38,6 +38,8 @@ type pretence struct {
 	mu   sync.Mutex
 	sha  map[string]changed // of the store's text
 	used int                // calls of scripts that know their life
+	gate *gate              // that calls wait at, if there is one
+	most int                // operations in a folded call, the most since the gate was made
 }
 
 // changed is a script as the server has it.
@@ -146,6 +148,7 @@ func (p *pretence) DialHook(next redis.DialHook) redis.DialHook {
 // ProcessHook implements redis.Hook.
 func (p *pretence) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.pass(cmd)
 		if p.change(cmd) {
 			return nil
 		}

@@ -99,6 +99,12 @@ func (w *world) attempt(i int, c *driver.Claim) {
 	mc, rc := w.floors(c)
 	m, err1 := p.model.Attempt(w.ctx, mc)
 	r, err2 := p.real.Attempt(w.ctx, rc)
+	w.attempted(p, c, what, m, err1, r, err2)
+}
+
+// attempted compares what came of an attempt.
+func (w *world) attempted(p *proc, c *driver.Claim, what string, m driver.Outcome, err1 error, r driver.Outcome, err2 error) {
+	w.t.Helper()
 	if !w.same(what, err1, err2) {
 		w.step("%s: %v", what, err1)
 		return
@@ -166,6 +172,12 @@ func (w *world) withdraw(i int, d driver.Withdrawal) {
 	what := fmt.Sprintf("withdraw p%d:%d %q keep for %v bury %t", i, d.Seq, d.Name, d.KeepFor, d.Bury)
 	m, err1 := p.model.Withdraw(w.ctx, d)
 	r, err2 := p.real.Withdraw(w.ctx, d)
+	w.withdrawn(p, d, what, m, err1, r, err2)
+}
+
+// withdrawn compares what came of a withdrawal.
+func (w *world) withdrawn(p *proc, d driver.Withdrawal, what string, m driver.Removed, err1 error, r driver.Removed, err2 error) {
+	w.t.Helper()
 	w.step("%s: %v %v", what, m, err1)
 	if errors.Is(err1, driver.ErrGone) && err2 == nil && r == driver.WasGranted {
 		return // its session had ended, and its grant was still there: nobody else had it
