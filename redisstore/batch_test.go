@@ -98,12 +98,10 @@ func (q *queued) Done() <-chan struct{} {
 	return q.Context.Done()
 }
 
-// together does operations of one process in one call, and then on the model in the
-// order in which the script does them. Two calls under way hold them up until all
-// are there; these withdraw claims that nobody made.
-func (w *world) together(i int, ops []*operation) {
-	w.t.Helper()
-	p := w.procs[i]
+// send does operations of one process at once, and returns how many left together at
+// most. Two calls under way hold them up until all are there; these withdraw claims
+// that nobody made.
+func (w *world) send(p *proc, ops []*operation) int {
 	gate := w.p.shut()
 	var plugs sync.WaitGroup
 	for range 2 {
@@ -127,7 +125,15 @@ func (w *world) together(i int, ops []*operation) {
 	for _, o := range ops {
 		<-o.done
 	}
-	if n := w.p.carried(); n != len(ops) {
+	return w.p.carried()
+}
+
+// together does operations of one process in one call, and then on the model in the
+// order in which the script does them.
+func (w *world) together(i int, ops []*operation) {
+	w.t.Helper()
+	p := w.procs[i]
+	if n := w.send(p, ops); n != len(ops) {
 		w.differ("%d operations at once: at most %d left together", len(ops), n)
 	}
 	w.step("p%d at once:", i)
@@ -232,4 +238,28 @@ func TestBuriedInABatch(t *testing.T) {
 		t.Errorf("buried claims for a free lock and a held one are %v and %v", free.outcome.State, held.outcome.State)
 	}
 	w.lookAll()
+}
+
+// TestWithdrawnTwiceAtOnce: of two withdrawals of one grant that are made at once the
+// second finds nothing (O4).
+func TestWithdrawnTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	p, store := pretended(t)
+	p.proven = true
+	w := newWorld(t, p, store, nil)
+	w.open(0, time.Second)
+	proc := w.procs[0]
+	proc.seq++
+	w.attempt(0, &driver.Claim{Seq: proc.seq, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	gone := driver.Withdrawal{Seq: proc.seq, Name: "a"}
+	ops := []*operation{{gone: gone}, {gone: gone}}
+	w.send(proc, ops)
+	found := map[driver.Removed]int{}
+	for _, o := range ops {
+		w.must(o.err)
+		found[o.removed]++
+	}
+	if found[driver.WasGranted] != 1 || found[driver.WasAbsent] != 1 {
+		t.Errorf("the withdrawals found %v and %v, want a grant once", ops[0].removed, ops[1].removed)
+	}
 }

@@ -35,6 +35,7 @@ type fold struct {
 	records records
 	queue   []*folded
 	names   map[string]struct{} // of the attempts of one call, used again
+	seqs    map[uint64]struct{} // of its withdrawals
 	lines   []Line              // that nobody uses
 	flying  int                 // lines that somebody uses
 	work    sync.Cond
@@ -63,7 +64,7 @@ func (f *fold) init(s *session) {
 	f.tail = bytesOf(s.epoch, 7) + bytesOf(incarnation, 7)
 	f.common = s.store.settings + "\x00" + s.incarnation + "\x00" + s.store.publish + "\x00" + s.store.grace + "\x00"
 	f.work.L = &f.mu
-	f.names = map[string]struct{}{}
+	f.names, f.seqs = map[string]struct{}{}, map[uint64]struct{}{}
 	context.AfterFunc(s.ctx, f.close)
 	f.parts.New = func() any { return &folded{done: make(chan struct{}, 1)} }
 }

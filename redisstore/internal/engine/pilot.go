@@ -99,10 +99,12 @@ func (f *fold) fly(line Line, batch []*folded) {
 }
 
 // board takes from the queue what one call can carry: withdrawals, which stand first,
-// and attempts, each for another name. Wants f.mu.
+// each of another claim, and attempts, each for another name. The script looks at all
+// of them before it does any. Wants f.mu.
 func (f *fold) board() []*folded {
 	var last *encoded
 	clear(f.names)
+	clear(f.seqs)
 	n, size := 0, 0
 	for _, o := range f.queue[:min(len(f.queue), maxFold)] {
 		if o.record != nil {
@@ -113,6 +115,11 @@ func (f *fold) board() []*folded {
 				break
 			}
 			f.names[o.name] = struct{}{}
+		} else {
+			if _, twice := f.seqs[o.seq]; twice {
+				break
+			}
+			f.seqs[o.seq] = struct{}{}
 		}
 		o.gone = true
 		n++

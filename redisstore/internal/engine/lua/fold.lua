@@ -9,8 +9,8 @@
 -- ARGV[2]  session id, [3] its epoch and incarnation, 7 bytes each
 -- ARGV[4]  end of grace in ms, [5] record of the first attempt
 -- ARGV[6]  the seq of each operation, 6 bytes each
--- ARGV[7]  a letter for each operation: W withdraw, all of these first; A or T attempt,
---          in line or not
+-- ARGV[7]  a letter for each operation: W withdraw, all of these first and of different
+--          claims; A or T attempt, in line or not
 -- ARGV[8]  if there are any, the counter not to fall below of each, 7 bytes, or 0
 -- ARGV[9]  and after: the name of each operation; those of attempts differ. If records
 --          differ too there follow a byte for each operation, 0 if its record is that
