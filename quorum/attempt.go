@@ -68,7 +68,7 @@ func (w *wish) begin() {
 			s.wanted = true
 			w.withdrawAt(n)
 		case s.busy:
-		case l.drv == nil && l.opening == 0:
+		case l.drv == nil && l.opening == nil:
 			s.state, s.err = unreached, errClosed
 		case s.state == granted:
 			w.ask(n, 0, false) // whether it still has it
@@ -113,7 +113,8 @@ func (s *session) await(ctx context.Context, op string, w *wish, r *round) (driv
 }
 
 // Withdraw implements driver.Session: on every node, each after whatever is under
-// way there. It returns when a majority has done it; the rest follows.
+// way there. It returns when a majority has done it; the rest follows. A lock that is
+// to be kept is confirmed when as many nodes keep it as granted it.
 func (s *session) Withdraw(ctx context.Context, d driver.Withdrawal) (driver.Removed, error) {
 	if err := s.enter(ctx, "withdraw"); err != nil {
 		return driver.WasAbsent, err
@@ -133,7 +134,11 @@ func (s *session) Withdraw(ctx context.Context, d driver.Withdrawal) (driver.Rem
 	var patience <-chan time.Time
 	for late := false; ; {
 		done, going, failed := w.departed()
-		enough := done >= b.s.majority()
+		need := b.s.majority()
+		if w.keeping {
+			need = w.need
+		}
+		enough := done >= need
 		if enough && patience == nil {
 			patience = time.After(w.patience(began))
 		}
@@ -148,7 +153,7 @@ func (s *session) Withdraw(ctx context.Context, d driver.Withdrawal) (driver.Rem
 		if err := s.lost(); err != nil {
 			return driver.WasAbsent, fmt.Errorf("quorum: withdraw: %w", err)
 		}
-		if len(failed.list) > len(w.slots)-b.s.majority() {
+		if len(failed.list) > len(w.slots)-need {
 			return driver.WasAbsent, failed.say("withdraw")
 		}
 		changed := w.change()
@@ -183,6 +188,7 @@ func (w *wish) depart(d driver.Withdrawal) {
 	}
 	w.gone, w.limbo, w.broken, w.claim.Name = true, false, false, d.Name
 	w.leave = driver.Withdrawal{KeepFor: d.KeepFor, Bury: d.Bury || w.leave.Bury}
+	w.keeping = d.KeepFor > 0 && w.won
 	if w.claim.Terms == nil {
 		w.claim.Terms = &driver.Terms{}
 	}
@@ -191,6 +197,7 @@ func (w *wish) depart(d driver.Withdrawal) {
 		s := &w.slots[n]
 		if !s.busy {
 			s.found, s.err, s.had = driver.WasAbsent, nil, s.state == granted
+			s.kept, s.resent = false, false
 			s.leaving = w.b.links[n].keeps()
 		} else {
 			s.leaving = true
@@ -205,14 +212,20 @@ func (w *wish) depart(d driver.Withdrawal) {
 	w.part()
 }
 
+// errNotKept says that a node cannot keep a lock that it did not have.
+var errNotKept = fmt.Errorf("it did not have the claim: %w", driver.ErrUnavailable)
+
 // departed counts the nodes that have nothing of the wish, those that are asked to
 // remove it, and those that did not say. Nobody waits for a node that has not even
-// answered the attempt. Wants mu.
+// answered the attempt. If the lock is to be kept only those count that keep it: one
+// without our session keeps nothing. Wants mu.
 func (w *wish) departed() (done, going int, failed errs) {
 	for n := range w.slots {
 		switch s := &w.slots[n]; {
 		case s.going:
 			going++
+		case !s.busy && !s.leaving && w.keeping && !s.kept:
+			failed.add(w.b.links[n].name, errNotKept)
 		case !s.busy && !s.leaving:
 			done++
 		case !s.busy && s.err != nil:

@@ -81,12 +81,26 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	b := s.body(req)
 	life, err := b.open(ctx)
 	if err != nil {
+		b.abandon()
 		return nil, driver.Life{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.opens++
 	return &session{b, b.opens}, life, nil
+}
+
+// abandon closes and forgets a session that could not be opened, unless somebody has
+// a handle on it from before. Whoever tries again does so with another id.
+func (b *body) abandon() {
+	b.mu.Lock()
+	never := b.opens == 0
+	b.closed = b.closed || never
+	b.mu.Unlock()
+	if never {
+		b.s.drop(b)
+		b.closeAll()
+	}
 }
 
 // body returns the body of a session, made if there is none.
@@ -111,8 +125,11 @@ func (s *Store) body(req driver.OpenRequest) *body {
 func (b *body) isEnded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.ended || b.closed
+	return b.ended || b.over()
 }
+
+// over says whether the session must not come to life again. Wants mu.
+func (b *body) over() bool { return b.closed || b.refused != nil }
 
 // drop forgets a body that is closed.
 func (s *Store) drop(b *body) {

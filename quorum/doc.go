@@ -25,7 +25,8 @@
 // they do not, because they have heard of different claims, the client asks those
 // that granted to lift their token above all of them, and counts those that then
 // have the same: two round trips. Why this gives every grant a token of its own, and
-// every later one a higher one, without any clock, is in docs/quorum.md.
+// every later one a higher one, without any clock while no node forgets, is in
+// docs/quorum.md.
 //
 // # What goes on behind a call
 //
@@ -48,7 +49,9 @@
 //   - A node's clock jumps: a claim that has more than a bare majority is repaired.
 //     With a bare majority somebody else may be granted in time; its token is higher.
 //   - Two claims split the nodes: each gives way after a random time.
-//   - Clients use different lists of nodes: whoever comes second to a node is refused.
+//   - Clients use different lists of nodes: whoever comes second to a node is refused
+//     there, and its session ends. Two lists whose majorities do not meet may both
+//     grant until then: while the nodes they share are away from one of them.
 //
 // # What it cannot do
 //

@@ -15,7 +15,8 @@ import (
 // health is what this process knows of the nodes, whatever the session: which
 // answer, and how their clocks stand to each other.
 type health struct {
-	s *Store
+	s     *Store
+	began time.Time // with its monotonic reading
 
 	mu    sync.Mutex
 	node  []condition
@@ -29,10 +30,11 @@ type condition struct {
 	offset time.Duration // its clock minus ours
 	skew   time.Duration // its clock minus the median
 	far    bool          // too far to count
+	marker driver.Token  // the highest of its marker; 0 when it was taken note of
 }
 
 func newHealth(s *Store) *health {
-	return &health{s: s, node: make([]condition, len(s.nodes))}
+	return &health{s: s, began: time.Now(), node: make([]condition, len(s.nodes))}
 }
 
 // answered notes how a call to a node ended. Only silence counts against it: an
@@ -68,6 +70,35 @@ func (h *health) worth(need int) (nodes vote.Set) {
 	return 1<<len(h.node) - 1
 }
 
+// marked notes the token that a node told with its marker: what is asked for next is
+// above it. The markers come first, one by one, and a node whose clock is a year ahead
+// must not raise the tokens of all before the others' clocks are known: until three
+// are, nobody can say whose is wrong.
+func (h *health) marked(n int, token driver.Token) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.node[n].marker = max(h.node[n].marker, token)
+	h.take()
+}
+
+// take takes note of the tokens of the markers that can be judged. Wants mu.
+func (h *health) take() {
+	known := 0
+	for _, c := range h.node {
+		if c.told {
+			known++
+		}
+	}
+	for i := range h.node {
+		c := &h.node[i]
+		if c.far || c.told && known <= 2 && h.s.caps.MaxTTL > 0 {
+			continue
+		}
+		h.s.saw(c.marker)
+		c.marker = 0
+	}
+}
+
 // counts says whether a node's clock lets its votes count.
 func (h *health) counts(n int) bool {
 	h.mu.Lock()
@@ -82,7 +113,9 @@ func (h *health) clock(n int, shown, sent, back time.Time) {
 	if shown.IsZero() {
 		return
 	}
-	offset := shown.Sub(sent) - back.Sub(sent)/2
+	// Our own wall clock may be stepped between two answers, and the nodes would seem to
+	// have been: so it is read once, and only the time since then is added.
+	offset := shown.Sub(h.began.Add(sent.Sub(h.began))) - back.Sub(sent)/2
 	var alarms []Alarm
 	h.mu.Lock()
 	h.node[n].told, h.node[n].offset = true, offset
@@ -114,6 +147,7 @@ func (h *health) clock(n int, shown, sent, back time.Time) {
 		alarms = append(alarms, Alarm{Kind: ClocksApart, Node: h.s.nodes[n].Name, Skew: spread})
 	}
 	h.apart = apart
+	h.take()
 	h.mu.Unlock()
 	for _, a := range alarms {
 		h.s.opts.Alarm(a)

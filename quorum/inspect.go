@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -16,7 +14,7 @@ import (
 
 // every makes a call on all nodes at once, on contexts of their own, and returns
 // the answers by node: those of a majority, and of the others that come as long
-// again after them.
+// again after them. Nobody waits for a node that did not answer when asked last.
 func every[T any](ctx context.Context, s *Store, op string, least int, f func(ctx context.Context, n int) (T, error)) (map[int]T, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, ended(op, err)
@@ -26,11 +24,11 @@ func every[T any](ctx context.Context, s *Store, op string, least int, f func(ct
 		value T
 	}
 	sent := time.Now()
+	awaited := s.health.worth(least)
 	results := make(chan result, len(s.nodes))
 	for n := range s.nodes {
 		s.behind.run(func() {
-			bound, cancel := s.bound()
-			defer cancel()
+			bound := s.bound()
 			v, err := f(bound, n)
 			s.health.answered(n, err)
 			results <- result{answer{n, err}, v}
@@ -43,6 +41,7 @@ func every[T any](ctx context.Context, s *Store, op string, least int, f func(ct
 		select {
 		case r := <-results:
 			left--
+			awaited = awaited.Without(r.n)
 			if failed.add(s.nodes[r.n].Name, r.err); r.err == nil {
 				got[r.n] = r.value
 			}
@@ -51,7 +50,11 @@ func every[T any](ctx context.Context, s *Store, op string, least int, f func(ct
 		case <-ctx.Done():
 			return nil, cut(op, ctx.Err())
 		}
-		if len(got) >= least && patience == nil {
+		switch {
+		case len(got) < least:
+		case awaited == 0:
+			left = 0
+		case patience == nil:
 			patience = time.After(spent(sent, openPatience))
 		}
 	}
@@ -125,112 +128,6 @@ func (s *Store) waiters(got map[int]driver.Status) (all []driver.Waiter) {
 		}
 	}
 	return all
-}
-
-// List implements driver.Store. A lock that is held is on a majority, so it is on
-// one of as many nodes as are left without the largest minority; it is shown with
-// the first of those nodes that has it. The cursor is the node and its own cursor.
-func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
-	if err := ctx.Err(); err != nil {
-		return driver.Page{}, ended("list", err)
-	}
-	if q.Cursor == "" {
-		s.quiet(ctx)
-	}
-	at, cursor, _ := strings.Cut(q.Cursor, " ")
-	first, _ := strconv.Atoi(at)
-	var failed errs
-	for n := first; n < len(s.nodes); n++ {
-		part, err := s.list1(ctx, n, driver.ListQuery{Prefix: q.Prefix, Cursor: cursor, Max: q.Max})
-		cursor = ""
-		if err != nil {
-			if ctx.Err() != nil {
-				return driver.Page{}, cut("list", ctx.Err())
-			}
-			if failed.add(s.nodes[n].Name, err); len(failed.list) >= s.majority() || n != first || q.Cursor != "" {
-				return driver.Page{}, failed.say("list")
-			}
-			first = n + 1 // it is away: begin with the next
-			continue
-		}
-		page, err := s.shown(ctx, n, part.Locks)
-		if err != nil {
-			return driver.Page{}, err
-		}
-		switch {
-		case part.Next != "":
-			page.Next = strconv.Itoa(n) + " " + part.Next
-		case n < len(s.nodes)-1:
-			page.Next = strconv.Itoa(n+1) + " "
-		}
-		return page, nil
-	}
-	return driver.Page{}, failed.say("list")
-}
-
-// quiet waits a little for attempts of this process that have won and are still on
-// their way to some nodes: a node that they reach only after it was listed would
-// hide them.
-func (s *Store) quiet(ctx context.Context) {
-	wait, cancel := context.WithTimeout(ctx, openPatience)
-	defer cancel()
-	for {
-		changed := s.underWay()
-		if changed == nil {
-			return
-		}
-		select {
-		case <-changed:
-		case <-wait.Done():
-			return
-		}
-	}
-}
-
-// underWay returns a channel that is closed when something changes about a claim
-// that is still on its way, nil if there is none.
-func (s *Store) underWay() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, b := range s.bodies {
-		b.mu.Lock()
-		for _, w := range b.wishes {
-			for n := range w.slots {
-				if w.won && w.slots[n].busy {
-					defer b.mu.Unlock()
-					return w.change()
-				}
-			}
-		}
-		b.mu.Unlock()
-	}
-	return nil
-}
-
-func (s *Store) list1(ctx context.Context, n int, q driver.ListQuery) (driver.Page, error) {
-	bound, cancel := context.WithTimeout(ctx, s.opts.NodeTimeout)
-	defer cancel()
-	page, err := s.nodes[n].Store.List(bound, q)
-	s.health.answered(n, err)
-	return page, err
-}
-
-// shown are the locks of a node's page that are held or waited for on a majority,
-// and on no node before this one.
-func (s *Store) shown(ctx context.Context, n int, locks []driver.Status) (page driver.Page, err error) {
-	for _, one := range locks {
-		if strings.HasPrefix(one.Name, reserved) {
-			continue
-		}
-		st, some, err := s.inspect(ctx, one.Name)
-		if err != nil {
-			return driver.Page{}, err
-		}
-		if before := some & (1<<n - 1); before == 0 && (len(st.Holders) > 0 || st.Waiting > 0) {
-			page.Locks = append(page.Locks, st)
-		}
-	}
-	return page, nil
 }
 
 // SetLimit implements driver.Store. A claim with a limit needs every node, and so

@@ -99,7 +99,7 @@ func TestGuaranteesSayWhichClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, 3, grace()).process(nil, nil).Guarantees()
 		for _, want := range []string{
-			"Token order needs no clock while a majority of the nodes keeps its memory.",
+			"Token order needs no clock while no node loses its memory.",
 			"needs the clocks of the nodes within 10s of each other",
 			"Two holders do not overlap in time while clocks drift less than 1 % and are not stepped.",
 			"Turns between processes are in no order.",

@@ -3,6 +3,7 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -27,7 +28,6 @@ type link struct {
 	b    *body
 	n    int
 	name string
-	turn chan struct{} // held while opening; a channel, so that fake time can pass
 
 	drv     driver.Session // nil if closed
 	life    int            // counts drv's: an answer to an earlier one says nothing of this
@@ -35,9 +35,10 @@ type link struct {
 	kept    stamp          // when the last successful Open or KeepAlive was sent
 	ttl     time.Duration
 	broken  []uint64
-	opening int  // calls of open under way
-	gone    bool // the node ended the session
-	forgot  bool // the node lost its memory
+	opening *opening // under way; nil if none is
+	gone    bool     // the node ended the session
+	forgot  bool     // the node lost its memory
+	owed    bool     // it is open again after that, and must be told what it had
 	// marked is set when the node knows our list of nodes: only then it votes.
 	marked  bool
 	mark    driver.Token // of the marker
@@ -48,7 +49,7 @@ type link struct {
 }
 
 func newLink(b *body, n int, before *body) *link {
-	l := &link{b: b, n: n, name: b.s.nodes[n].Name, turn: make(chan struct{}, 1), leaving: map[string]chan struct{}{}}
+	l := &link{b: b, n: n, name: b.s.nodes[n].Name, leaving: map[string]chan struct{}{}}
 	if before != nil { // never use an id again that a node has seen end
 		before.mu.Lock()
 		l.gen = before.links[n].gen + 1
@@ -82,27 +83,49 @@ func nodeSeq(seq uint64, try uint8) uint64 { return seq*tries + uint64(try) }
 
 func coreSeq(node uint64) uint64 { return node / tries }
 
-// open opens the session on the node and marks it. It makes calls.
+// opening is an Open on a node, for all who wait for it: on a node that is away they
+// would otherwise make one each, one after the other.
+type opening struct {
+	done chan struct{} // closed at the end
+	err  error
+}
+
+// open opens the session on the node and marks it, or waits for whoever does. It
+// makes calls.
 func (l *link) open() error {
 	b := l.b
 	b.mu.Lock()
-	l.opening++
+	o := l.opening
+	if o != nil {
+		b.mu.Unlock()
+		<-o.done
+		return o.err
+	}
+	o = &opening{done: make(chan struct{})}
+	l.opening = o
 	b.mu.Unlock()
-	l.turn <- struct{}{}
-	defer func() {
-		<-l.turn
-		b.mu.Lock()
-		l.opening--
-		b.mu.Unlock()
-	}()
+	o.err = l.openNow()
 	b.mu.Lock()
-	if l.drv != nil {
+	l.opening = nil
+	b.mu.Unlock()
+	close(o.done)
+	return o.err
+}
+
+// openNow is open. One at a time.
+func (l *link) openNow() error {
+	b := l.b
+	b.mu.Lock()
+	if over := b.over(); over || l.drv != nil {
 		b.mu.Unlock()
+		if over {
+			return errClosed
+		}
 		return nil
 	}
 	if l.gone {
 		l.gen++
-		l.gone, l.mark = false, 0
+		l.gone, l.owed, l.mark = false, false, 0
 	}
 	req := driver.OpenRequest{Shard: b.key.shard, ID: l.id(), TTL: b.ttl}
 	mark := l.mark
@@ -111,8 +134,7 @@ func (l *link) open() error {
 	}
 	kept := b.now()
 	b.mu.Unlock()
-	ctx, cancel := b.s.bound()
-	defer cancel()
+	ctx := b.s.bound()
 	sent := time.Now()
 	drv, life, err := l.store().Open(ctx, req)
 	b.s.health.answered(l.n, err)
@@ -121,17 +143,36 @@ func (l *link) open() error {
 	}
 	b.s.health.clock(l.n, life.Clock, sent, time.Now())
 	m, err := l.marker(drv, mark)
+	b.refuse(err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over() {
+		// Whoever closed the session did not find this one: it would stay for a TTL,
+		// with whatever is granted to it meanwhile.
+		b.s.behind.run(func() { _ = l.close(drv) })
+		return cmp.Or(err, errClosed)
+	}
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	l.drv, l.kept, l.ttl = drv, kept, life.TTL
 	l.heardBroken(life.Broken)
 	l.life++
+	l.owed = l.owed || l.forgot
 	l.forgot = false
 	l.marked, l.mark = m.held, m.token
 	return nil
+}
+
+// close closes the session on the node. One that has ended there is as good.
+func (l *link) close(drv driver.Session) error {
+	ctx := l.b.s.bound()
+	err := drv.Close(ctx)
+	l.b.s.health.answered(l.n, err)
+	if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrForgotten) {
+		return nil
+	}
+	return err
 }
 
 // marked is what became of a marker.
@@ -149,8 +190,7 @@ func (l *link) marker(drv driver.Session, token driver.Token) (marked, error) {
 	c := driver.Claim{Seq: nodeSeq(0, 1), Name: b.s.markerName(b.key.shard), Floor: driver.TokenStep, Terms: &driver.Terms{
 		Weight: 1, Reentry: b.s.list, Record: &driver.Record{Owner: "quorum", Reason: "nodes " + b.s.listed},
 	}}
-	ctx, cancel := b.s.bound()
-	defer cancel()
+	ctx := b.s.bound()
 	if token > 0 {
 		if kept, err := drv.Reclaim(ctx, []driver.Held{{Claim: c, Token: token}}, false); err == nil && kept[0] {
 			return marked{true, token, 0}, nil
@@ -161,9 +201,7 @@ func (l *link) marker(drv driver.Session, token driver.Token) (marked, error) {
 	if err != nil {
 		return marked{}, err
 	}
-	if b.s.health.counts(l.n) {
-		b.s.saw(out.Token)
-	}
+	b.s.health.marked(l.n, out.Token)
 	if out.State == driver.Granted {
 		return marked{true, out.Token, 0}, nil
 	}
@@ -191,19 +229,22 @@ func (s *Store) markerName(shard string) string {
 // when instead. It makes calls.
 func (l *link) ready() (drv driver.Session, life int, rest time.Duration, err error) {
 	l.b.mu.Lock()
-	late := l.drv == nil && l.opening > 0
+	late := l.opening
+	if l.drv != nil {
+		late = nil
+	}
 	l.b.mu.Unlock()
-	if late { // it is slower to open than the others
-		if err := l.open(); err != nil {
-			return nil, 0, 0, err
+	if late != nil { // it is slower to open than the others
+		if <-late.done; late.err != nil {
+			return nil, 0, 0, late.err
 		}
 	}
 	l.b.mu.Lock()
 	drv, life = l.drv, l.life
-	ok := l.marked
+	ok, over := l.marked, l.b.over()
 	l.b.mu.Unlock()
-	if drv == nil {
-		return nil, life, 0, fmt.Errorf("no session: %w", driver.ErrUnavailable)
+	if drv == nil || over {
+		return nil, life, 0, errClosed
 	}
 	if ok {
 		return drv, life, 0, nil
@@ -234,10 +275,7 @@ func (l *link) heard(life int, err error) {
 	}
 	switch {
 	case errors.Is(err, driver.ErrRefused):
-		b.refused = err
-		for _, w := range b.wishes {
-			w.wake()
-		}
+		b.refusing(err)
 		return
 	case errors.Is(err, driver.ErrGone):
 		l.gone = true
@@ -250,6 +288,26 @@ func (l *link) heard(life int, err error) {
 		w.leftNode(l.n, l.forgot)
 	}
 	b.judge()
+}
+
+// refuse ends the session if the error says that a node is in use with another list,
+// whoever hears it: the list may be found out only when a node that was away is
+// tended, and by then both lists may have granted.
+func (b *body) refuse(err error) {
+	if !errors.Is(err, driver.ErrRefused) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refusing(err)
+}
+
+// refusing is refuse. Wants mu.
+func (b *body) refusing(err error) {
+	b.refused = err
+	for _, w := range b.wishes {
+		w.wake()
+	}
 }
 
 // keeps says whether the node may have anything of the session. Wants mu.
@@ -267,8 +325,7 @@ func (b *body) all() vote.Set { return 1<<len(b.links) - 1 }
 // call makes one bounded call on the node's session and notes what it says of the
 // session.
 func (l *link) call(drv driver.Session, life int, f func(ctx context.Context) error) error {
-	ctx, cancel := l.b.s.bound()
-	defer cancel()
+	ctx := l.b.s.bound()
 	err := f(ctx)
 	l.b.s.health.answered(l.n, err)
 	l.heard(life, err)

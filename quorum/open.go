@@ -41,7 +41,6 @@ func (b *body) open(ctx context.Context) (driver.Life, error) {
 		case a := <-answers:
 			left--
 			if errors.Is(a.err, driver.ErrRefused) {
-				b.closeAll()
 				return driver.Life{}, a.err
 			}
 			if failed.add(b.links[a.n].name, a.err); a.err == nil {
@@ -193,14 +192,7 @@ func (b *body) closeAll() <-chan answer {
 				answers <- answer{l.n, nil}
 				return
 			}
-			ctx, cancel := b.s.bound()
-			defer cancel()
-			err := drv.Close(ctx)
-			b.s.health.answered(l.n, err)
-			if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrForgotten) {
-				err = nil
-			}
-			answers <- answer{l.n, err}
+			answers <- answer{l.n, l.close(drv)}
 		})
 	}
 	return answers

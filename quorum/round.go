@@ -91,8 +91,7 @@ func (l *link) attempt(w *wish, c *driver.Claim, left <-chan struct{}) {
 // after waits until a claim of ours for the same name has gone from the node, as long
 // as for an answer.
 func (l *link) after(left <-chan struct{}) error {
-	ctx, cancel := l.b.s.bound()
-	defer cancel()
+	ctx := l.b.s.bound()
 	select {
 	case <-left:
 		return nil
@@ -121,6 +120,7 @@ func (w *wish) learn(n int, out driver.Outcome, err error, rest time.Duration, s
 		w.b.s.saw(out.Token)
 	}
 	s.unsure, s.denied = false, out.State == driver.Absent
+	s.was, s.counted = 0, false // whatever it had before it forgot, this is what it has
 	switch {
 	case out.State == driver.Granted:
 		s.state, s.token = granted, out.Token

@@ -18,7 +18,9 @@ func (w *wish) yield() {
 		if s.state == granted || s.unsure && !w.claim.Queue {
 			s.leaving = true
 		}
-		w.withdrawAt(n)
+		if !s.stuck {
+			w.withdrawAt(n)
+		}
 	}
 }
 
@@ -54,7 +56,7 @@ func (w *wish) withdrawAt(n int) {
 		}
 		return
 	}
-	s.busy, s.going = true, true
+	s.busy, s.going, s.stuck = true, true, false
 	d := w.leave
 	d.Seq, d.Name = nodeSeq(w.seq, s.try), w.claim.Name
 	d.Bury = d.Bury || s.unsure
@@ -96,12 +98,13 @@ func (l *link) withdraw(w *wish, d driver.Withdrawal, drv driver.Session, life i
 	defer b.mu.Unlock()
 	w.hasLeft(l.n)
 	s := &w.slots[l.n]
-	s.busy, s.going, s.err = false, false, err
+	s.busy, s.going, s.stuck, s.err = false, false, err != nil, err
 	switch {
 	case errors.Is(err, driver.ErrGone) || l.life != life && !l.forgot:
 		s.leaving, s.unsure, s.state = false, false, absent
 	case err == nil:
 		s.leaving, s.unsure, s.state, s.found = false, false, absent, found
+		s.kept = d.KeepFor > 0 && (found == driver.WasGranted || found == driver.WasAbsent && s.had && s.resent)
 		s.out, s.denied = driver.Outcome{}, false
 		if found == driver.WasBroken {
 			b.mended[w.seq] = struct{}{}
@@ -110,16 +113,21 @@ func (l *link) withdraw(w *wish, d driver.Withdrawal, drv driver.Session, life i
 		if s.wanted && !w.gone && w.round != nil {
 			w.ask(l.n, b.s.next(), false)
 		}
+	case errors.Is(err, driver.ErrUnknown):
+		s.resent = true
 	}
 	w.settleStep(err)
 }
 
 // settleStep goes on after a withdrawal. One that failed is repeated when the node
-// is tended, not at once. Wants mu.
+// is tended, not at once; a round that waits for it counts the node as out. Wants mu.
 func (w *wish) settleStep(err error) {
 	if err == nil {
 		w.step()
 		return
+	}
+	if w.round != nil && !w.gone {
+		w.decide()
 	}
 	w.wake()
 	w.tidy()

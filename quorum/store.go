@@ -3,7 +3,6 @@
 package quorum
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -29,6 +28,7 @@ type Store struct {
 	latest atomic.Int64
 	health *health
 	behind behind
+	last   atomic.Pointer[span] // of the contexts of calls, the latest
 
 	mu     sync.Mutex
 	bodies map[bodyKey]*body // the sessions of this process
@@ -97,15 +97,16 @@ func combined(nodes []Node) driver.Caps {
 	return c
 }
 
-// assumes says which clocks must agree, and for what.
+// assumes says which clocks must agree, and for what. One node that forgets is enough
+// to need them: it may be the only one that two claims share.
 func assumes(c driver.Caps) string {
-	text := "Token order needs no clock while a majority of the nodes keeps its memory."
+	text := "Token order needs no clock while no node loses its memory."
 	if c.Grace {
-		return text + fmt.Sprintf(" When nodes lose it, any number of them, token order needs the clocks of the nodes"+
+		return text + fmt.Sprintf(" When nodes lose it, one or any number of them, token order needs the clocks of the nodes"+
 			" within %v of each other, steps included; this is measured, and a node further than %v from the median does not count.",
 			c.MaxTTL, c.MaxTTL/2)
 	}
-	return text + " When nodes lose it, token order is not promised: they have no grace."
+	return text + " When a node loses it, token order is not promised: it has no grace."
 }
 
 // Caps implements driver.Store.
@@ -129,12 +130,6 @@ func (s *Store) saw(t driver.Token) {
 			return
 		}
 	}
-}
-
-// bound returns a context for one call to one node. It does not end with the
-// caller's: what was sent must be settled, whoever has gone meanwhile.
-func (s *Store) bound() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), s.opts.NodeTimeout)
 }
 
 // reserved starts the names that the quorum uses on the nodes for itself.

@@ -15,7 +15,7 @@ import (
 func (l *link) tend() {
 	b := l.b
 	b.mu.Lock()
-	if l.tending || b.ended || b.closed || b.lostAt == b.opens {
+	if l.tending || b.ended || b.over() || b.lostAt == b.opens {
 		b.mu.Unlock()
 		return
 	}
@@ -24,9 +24,9 @@ func (l *link) tend() {
 	b.mu.Unlock()
 	ok := true
 	if closed {
-		ok = l.open() == nil && l.putBack()
+		ok = l.open() == nil
 	}
-	if ok {
+	if ok && l.putBack() {
 		l.sweep()
 		l.join()
 	}
@@ -38,17 +38,25 @@ func (l *link) tend() {
 // batchSize is how many claims one Reclaim carries.
 const batchSize = 512
 
-// putBack reclaims on a node that forgot what it had granted.
+// putBack reclaims on a node that forgot what it had granted, and with that makes it
+// drop what it should have forgotten. It is repeated until the node has answered.
 func (l *link) putBack() bool {
 	b := l.b
 	b.mu.Lock()
+	owed, life := l.owed, l.life
 	var lost []*wish
 	for _, w := range b.wishes {
+		if w.limbo && !w.known {
+			owed = false // the core is about to reclaim them, and would find them dropped
+		}
 		if w.slots[l.n].was > 0 && w.won && !w.gone {
 			lost = append(lost, w)
 		}
 	}
 	b.mu.Unlock()
+	if !owed {
+		return true
+	}
 	for first := true; first || len(lost) > 0; first = false {
 		n := min(len(lost), batchSize)
 		b.mu.Lock()
@@ -64,6 +72,11 @@ func (l *link) putBack() bool {
 		}
 		b.mu.Unlock()
 		lost = lost[n:]
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l.life == life {
+		l.owed = false
 	}
 	return true
 }

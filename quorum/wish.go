@@ -3,6 +3,7 @@
 package quorum
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -24,6 +25,7 @@ type wish struct {
 	leave   driver.Withdrawal
 	broken  bool // an operator broke it; it does not count, and waits to be withdrawn
 	parted  bool // its withdrawal was confirmed to the core
+	keeping bool // it was held, and its withdrawal leaves the lock taken
 	// limbo is set when the session was opened again after a loss and nobody has
 	// asked for the claim since: it does not count, and it stays where it is.
 	limbo   bool
@@ -47,11 +49,15 @@ type slot struct {
 	// leaving is set when the claim must go from this node.
 	leaving bool
 	going   bool // its withdrawal is under way
+	stuck   bool // its withdrawal failed
 	// left is closed when the claim has gone, or could not be made to go. An attempt
 	// for the same name waits for it; otherwise it would find our own claim.
 	left  chan struct{}
 	found driver.Removed
 	had   bool // it was granted there when it was withdrawn
+	// kept is set when its withdrawal left the lock taken there, and resent when one
+	// was sent before whose answer is not known: the next finds nothing then.
+	kept, resent bool
 	// was is the token of a grant on a node that forgot, until it is reclaimed.
 	was     driver.Token
 	counted bool // it did before the node forgot
@@ -166,12 +172,19 @@ func (w *wish) settled() bool {
 	return true
 }
 
-// tidy keeps nothing of a wish that is over. Wants mu.
+// tidy keeps nothing of a wish that is over. One that waits, where no node has a line,
+// is not over between two attempts: a node on which it was buried, because nobody knew
+// what became of an attempt, refuses it for ever under the same try. Wants mu.
 func (w *wish) tidy() {
+	if w.claim.Queue && !w.gone && w.tried() {
+		return
+	}
 	if !w.won && !w.limbo && !w.broken && w.round == nil && w.settled() && w.b.wishes[w.seq] == w {
 		delete(w.b.wishes, w.seq)
 	}
 }
 
-// full says whether every node counts. Wants mu.
-func (w *wish) full() bool { return w.counted == w.b.all() }
+// tried says whether the wish came and went on any node. Wants mu.
+func (w *wish) tried() bool {
+	return slices.ContainsFunc(w.slots, func(s slot) bool { return s.try > 0 })
+}

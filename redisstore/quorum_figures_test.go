@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 var quorumFigures = flag.Bool("quorum.figures", false, "measure the figures of the quorum (make figures-quorum)")
 
 // figuresRig is a quorum whose sessions last longer than the measurement.
-func figuresRig(t *testing.T) (*quorumRig, *fencelock.Client) {
+func figuresRig(t *testing.T) (*quorumRig, *quorumProcess) {
 	q := newQuorumRig(t, redisstore.Options{})
 	for _, r := range q.nodes {
 		r.lib = libraries[1] // the one that can prove a server's life, so scripts need not ask
@@ -50,21 +51,18 @@ func (r *quorumNode) scripts(t *testing.T) (n int) {
 func TestQuorumRoundTrips(t *testing.T) {
 	const n = 50
 	q, c := figuresRig(t)
-	warm := q.lock(t, c) // opens the session
-	calls := func() (most int) {
+	warm := q.lock(t, c, "warm") // opens the session
+	calls := func() (all []int) {
+		c.store.Wait() // a minority may still be on its way
 		for _, r := range q.nodes {
-			most = max(most, r.scripts(t))
+			all = append(all, r.scripts(t))
 		}
-		return most
+		return all
 	}
 	before := calls()
 	var held []*fencelock.Lease
 	for i := range n {
-		l, err := c.Mutex(fmt.Sprint("trips/", i)).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		held = append(held, l)
+		held = append(held, q.lock(t, c, fmt.Sprint("trips/", i)))
 	}
 	acquired := calls()
 	for _, l := range held {
@@ -73,8 +71,13 @@ func TestQuorumRoundTrips(t *testing.T) {
 		}
 	}
 	released := calls()
-	a, b := float64(acquired-before)/n, float64(released-acquired)/n
+	a, b := 0.0, 0.0
+	for i := range before {
+		a = max(a, float64(acquired[i]-before[i])/n)
+		b = max(b, float64(released[i]-acquired[i])/n)
+	}
 	fmt.Printf("figure quorum-roundtrips-acquire %.2f <=1\n", a)
+	fmt.Printf("figure quorum-roundtrips-release %.2f <=1\n", b)
 	if a > 1 || b > 1 {
 		t.Errorf("an acquisition took %v and a release %v calls of a node, want 1 each", a, b)
 	}
@@ -114,6 +117,44 @@ func rate(t *testing.T, workers int, each time.Duration, step func(worker int) e
 	return float64(steps.Load()) / time.Since(began).Seconds()
 }
 
+// cost is the processor time of one step, of the servers and of this process, added up
+// over several measurements but for the first.
+type cost struct {
+	servers, client time.Duration
+	measured        bool
+}
+
+// of measures steps whose rate f returns.
+func (c *cost) of(q *quorumRig, f func() float64) float64 {
+	servers, client, began := q.cpu(), ownCPU(), time.Now()
+	rate := f()
+	steps := rate * time.Since(began).Seconds()
+	if c.measured {
+		c.servers += time.Duration(float64(q.cpu()-servers) / steps)
+		c.client += time.Duration(float64(ownCPU()-client) / steps)
+	}
+	c.measured = true
+	return rate
+}
+
+// cpu is the processor time of all servers so far.
+func (q *quorumRig) cpu() (sum time.Duration) {
+	for _, r := range q.nodes {
+		for _, field := range []string{"used_cpu_sys", "used_cpu_user"} {
+			seconds, _ := strconv.ParseFloat(r.server.Info("cpu", field), 64)
+			sum += time.Duration(seconds * float64(time.Second))
+		}
+	}
+	return sum
+}
+
+// ownCPU is the processor time of this process so far.
+func ownCPU() time.Duration {
+	var use syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &use)
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+}
+
 // againstBare compares lock and unlock of sixteen names with SET NX PX and DEL on
 // all five servers in parallel, each done when three have answered, by the same
 // client library.
@@ -146,8 +187,10 @@ func againstBare(t *testing.T) {
 		return onThree(clients, func(c rueidis.Client) rueidis.Completed { return c.B().Del().Key(key).Build() })
 	}
 	var ratios, a, b []float64
+	var ourCost, bareCost cost
 	for i := range repetitions + 1 {
-		x, y := rate(t, workers, 1500*time.Millisecond, ours), rate(t, workers, 1500*time.Millisecond, bare)
+		x := ourCost.of(q, func() float64 { return rate(t, workers, 1500*time.Millisecond, ours) })
+		y := bareCost.of(q, func() float64 { return rate(t, workers, 1500*time.Millisecond, bare) })
 		if i > 0 { // the first only warms up
 			a, b, ratios = append(a, x), append(b, y), append(ratios, x/y)
 		}
@@ -157,6 +200,8 @@ func againstBare(t *testing.T) {
 	}
 	mid := len(ratios) / 2
 	fmt.Printf("quorum: %.0f lock and unlock/s, bare %.0f/s\n", a[mid], b[mid])
+	fmt.Printf("quorum: processor time each: servers %v, client %v; bare: servers %v, client %v\n",
+		ourCost.servers/repetitions, ourCost.client/repetitions, bareCost.servers/repetitions, bareCost.client/repetitions)
 	fmt.Printf("figure quorum-uncontended-vs-bare-16 %.2f >=0.9\n", ratios[mid])
 }
 

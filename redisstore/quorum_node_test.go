@@ -4,77 +4,97 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync/atomic"
+	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/drivertest"
+	"github.com/fencelock/fencelock/quorum"
 	"github.com/fencelock/fencelock/redisstore"
 	"github.com/fencelock/fencelock/redisstore/internal/redistest"
 )
 
-// quorumNode is a server and a way to it, for one case after the other.
+// quorumNode is one of the servers and a way to it.
 type quorumNode struct {
 	lib    library
 	opts   redisstore.Options
 	server *redistest.Server
 	login  login
-	open   []*client
 }
 
-// spaces makes every case work in a namespace of its own, so that cases that
-// lose the memory or wait for a grace do not disturb the next.
-var spaces atomic.Int64
+// quorumRig is five servers used as a quorum. Tests with one run one after the other:
+// five servers are enough for two processors.
+type quorumRig struct{ nodes []*quorumNode }
 
-// harness returns a harness for one case; close what it opened with done.
-func (r *quorumNode) harness() *drivertest.Harness {
-	opts := r.opts
-	if !opts.Grace && opts.Namespace == "" { // with grace a fresh one would cost a MaxTTL each time
-		opts.Namespace = fmt.Sprintf("space%d", spaces.Add(1))
+const quorumSize = 5
+
+func newQuorumRig(t testing.TB, opts redisstore.Options) *quorumRig {
+	q := &quorumRig{}
+	for range quorumSize {
+		server := redistest.Start(t)
+		q.nodes = append(q.nodes, &quorumNode{lib: libraries[0], opts: opts, server: server, login: login{addr: server.Addr}})
 	}
-	return &drivertest.Harness{
-		Open: func() (driver.Store, error) {
-			c, err := r.lib.dial(r.login, &opts)
-			if err != nil {
-				return nil, err
-			}
-			r.open = append(r.open, c)
-			return c.Store, nil
-		},
-		TTL:     600 * time.Millisecond,
-		Slack:   200 * time.Millisecond, // many servers share few processors here
-		Soon:    5 * time.Second,
-		Forget:  func() error { return r.server.Do("FLUSHALL").Err() },
-		Restart: func() error { return r.back(r.server.Reboot()) },
-		Checkpoint: func() func() error {
-			rewind, err := r.server.Checkpoint()
-			if err != nil {
-				return func() error { return err }
-			}
-			return func() error { return r.back(rewind()) }
-		},
-		Sever: r.server.Stop,
-	}
+	return q
 }
 
-// back makes every client notice that its connections are broken. That the first
-// call after a restart may fail is so, and known to the core; the cases are about
-// what comes after.
-func (r *quorumNode) back(err error) error {
-	for _, c := range r.open {
-		for tries := 0; err == nil && c.ping(context.Background()) != nil; tries++ {
-			if tries == 100 {
-				err = fmt.Errorf("%s does not find the server again", r.lib.name)
-			}
+// each does something to all servers at once.
+func (q *quorumRig) each(f func(r *quorumNode) error) error {
+	results := make(chan error, len(q.nodes))
+	for _, r := range q.nodes {
+		go func() { results <- f(r) }()
+	}
+	var all error
+	for range q.nodes {
+		all = errors.Join(all, <-results)
+	}
+	return all
+}
+
+// store is a process's view of the servers; it ends with the test.
+func (q *quorumRig) store(t testing.TB, wrap func(i int, s driver.Store) driver.Store) *quorum.Store {
+	t.Helper()
+	var nodes []quorum.Node
+	for i, r := range q.nodes {
+		var s driver.Store = r.lib.open(t, r.login, &r.opts).Store
+		if wrap != nil {
+			s = wrap(i, s)
 		}
+		nodes = append(nodes, quorum.Node{Name: fmt.Sprint("n", i), Store: s})
 	}
-	return err
+	store, err := quorum.New(nodes, &quorum.Options{Alarm: func(a quorum.Alarm) { t.Logf("alarm: %+v", a) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
 }
 
-func (r *quorumNode) done() {
-	for _, c := range r.open {
-		c.close()
+// quorumProcess is a client with the quorum it uses.
+type quorumProcess struct {
+	*fencelock.Client
+	store *quorum.Store
+}
+
+// process is a client of the servers.
+func (q *quorumRig) process(t testing.TB, opts *fencelock.Options) *quorumProcess {
+	t.Helper()
+	return q.processOf(t, opts, nil)
+}
+
+// processOf is process with the stores wrapped.
+func (q *quorumRig) processOf(t testing.TB, opts *fencelock.Options, wrap func(i int, s driver.Store) driver.Store) *quorumProcess {
+	t.Helper()
+	store := q.store(t, wrap)
+	c, err := fencelock.New(store, opts)
+	if err != nil {
+		t.Fatal(err)
 	}
-	r.open = nil
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		_ = c.Close(ctx)
+		store.Wait()
+	})
+	return &quorumProcess{c, store}
 }

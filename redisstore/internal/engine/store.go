@@ -42,6 +42,7 @@ type Store struct {
 	publish  string
 	grace    string // in ms
 	toucher  toucher
+	listings listings
 }
 
 var _ driver.Store = (*Store)(nil)

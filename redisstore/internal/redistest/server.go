@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +29,8 @@ type Server struct {
 	cmd     *exec.Cmd
 	dir     string
 	args    []string
+	env     []string // besides that of the test
+	clock   string   // the file that says how far its clock is ahead; empty if it is true
 	t       testing.TB
 }
 
@@ -36,7 +39,13 @@ type Server struct {
 func (f Flavour) Start(t testing.TB, extra ...string) *Server {
 	t.Helper()
 	f.Need(t)
-	s := &Server{t: t, flavour: f, dir: t.TempDir(), args: extra}
+	return (&Server{t: t, flavour: f, dir: t.TempDir(), args: extra}).begin()
+}
+
+// begin starts the server on a free port and stops it when the test ends.
+func (s *Server) begin() *Server {
+	t := s.t
+	t.Helper()
 	t.Cleanup(s.Kill)
 	var err error
 	for range 3 { // another test may have taken the port meanwhile
@@ -63,6 +72,7 @@ func (s *Server) start() error {
 	args := append([]string{"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "no"}, s.args...)
 	cmd := exec.Command(s.flavour.binary(), args...)
+	cmd.Env = append(os.Environ(), s.env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -112,10 +122,28 @@ func (s *Server) Restart() {
 	s.run()
 }
 
-// Stop suspends the server until the returned function is called.
+// Stop suspends the server until the returned function is called. It returns when all
+// threads are: the signal stops them one after the other, and the last may answer
+// meanwhile.
 func (s *Server) Stop() (resume func()) {
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+	for deadline := time.Now().Add(patience); !s.stopped() && time.Now().Before(deadline); {
+		<-time.After(time.Millisecond)
+	}
 	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+}
+
+// stopped says whether all threads of the server are.
+func (s *Server) stopped() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		_, state, _ := strings.Cut(string(text), ") ")
+		if err == nil && !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 // Wipe removes what the server wrote to disk.
