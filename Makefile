@@ -50,6 +50,8 @@ figures-fence: ## prove the guards on real servers, and refuse wrong ones
 
 figures-engines: ## measure the stores beside their engines' own recipes; needs the servers
 	go run ./etcdstore/internal/compare
+	go run ./sqlstore/internal/sqlfigures
+	go run ./bench -figures zk
 
 story: ## two workers, one of them stopped while it holds the lock; without a guard, and with one
 	go run ./fenceproof/story
@@ -57,8 +59,14 @@ story: ## two workers, one of them stopped while it holds the lock; without a gu
 bench-quick: ## compare with the bare engine and others in a minute; fails below bench/floors.txt
 	go run ./bench -quick
 
+docs-check: ## every code block compiles, every example runs, every link leads somewhere
+	go run ./internal/docscheck
+
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
 	go run ./internal/rehearse
+
+release-rehearsal: ## a whole release to a proxy in a folder, used from there as its users do
+	go run ./internal/rehearse -release
 
 ci: ## everything, timed, as on a fresh machine
 	.ci/run

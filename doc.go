@@ -129,6 +129,9 @@
 //     LockAll avoids that for names that are known together.
 //   - Hooks run inline: they must be quick and must not call the client.
 //
+// Package recipes does the usual jobs with it, as code to copy: a cron job, a leader,
+// a migration, a limit of calls, ownership of many things, a consumer, a cache.
+//
 // The numbered clauses behind all this, each with its test, are in docs/spec.md.
 // Authors of stores need package driver, and package drivertest to check it.
 package fencelock

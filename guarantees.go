@@ -37,7 +37,7 @@ type Guarantees struct {
 	Told  time.Duration
 	Drift float64
 	// Assumes says, where it is not plain, under which conditions tokens are as
-	// strong as Fencing says.
+	// strong as Fencing says, and leases survive a crash as SurvivesCrash says.
 	Assumes string
 	// Advice says what to change to use the store for correctness.
 	Advice string

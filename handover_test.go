@@ -204,7 +204,7 @@ func TestLocalHandoverIsBoundedInNumber(t *testing.T) {
 func TestLocalHandoverIsBoundedInTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
-		greedy := newClient(t, m, &fencelock.Options{LocalHandovers: 255})
+		greedy := newClient(t, m, nil)
 		other := newClient(t, m, nil)
 		stop := crowd(greedy, 10, 40*time.Millisecond)
 		for range 5 {
@@ -215,8 +215,8 @@ func TestLocalHandoverIsBoundedInTime(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Second)
-		if got := longestRun(stop()); got < 6 || got > 8 {
-			t.Errorf("%d leases of 40 ms in a row; want 250 ms of them", got)
+		if got := longestRun(stop()); got < 2 || got > 4 {
+			t.Errorf("%d leases of 40 ms in a row; want %v of them", got, fencelock.DefaultLocalHandoverFor)
 		}
 	})
 }

@@ -22,10 +22,11 @@ const (
 	// DefaultDrift is the share of the TTL by which clocks may disagree.
 	DefaultDrift = 0.01
 	// DefaultLocalHandovers is how often a lease is passed on inside the
-	// process before other processes get their turn.
-	DefaultLocalHandovers = 64
+	// process before other processes get their turn: as often as tokens fit
+	// between two of the store. What protects other processes is the time.
+	DefaultLocalHandovers = 255
 	// DefaultLocalHandoverFor is how long in all it is passed on so.
-	DefaultLocalHandoverFor = 250 * time.Millisecond
+	DefaultLocalHandoverFor = 100 * time.Millisecond
 )
 
 // minTTL keeps out a number that was meant to be seconds.

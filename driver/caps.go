@@ -68,9 +68,9 @@ type Caps struct {
 	Floor bool
 	// MinTTL and MaxTTL bound the TTL of a session; 0 is no bound.
 	MinTTL, MaxTTL time.Duration
-	// Assumes says in a sentence or two under which conditions the tokens are as
-	// strong as Fencing says, where they are not plain: which clocks must agree,
-	// and how well. Guarantees shows it.
+	// Assumes says in a sentence or two under which conditions Fencing, Durability
+	// and Grace are true, where they are not plain: which clocks must agree, and how
+	// well. Guarantees shows it.
 	Assumes string
 	// Advice says what a user must change to use the store for correctness; it
 	// is printed when Require: Correctness is refused.

@@ -13,6 +13,7 @@ import (
 // engineCases are about an engine that does not answer.
 var engineCases = []spec{
 	{"X4", "silent engine", all(sever), x4SilentEngine},
+	{"X4", "silent engine and a cancelled call", all(sever), x4Cancelled},
 	{"X4", "silent engine while waiting", all(sever, queue), x4WhileWaiting},
 	{"X4", "silent engine on closing", all(sever), x4OnClosing},
 	{"X4", "healed", all(sever), x4Healed},
@@ -49,6 +50,28 @@ func x4SilentEngine(t *scene) {
 			if err := t.unanswered(c); !notSure(err) {
 				t.errorf("%s without an answer: got error %v, want ErrUnknown or ErrUnavailable", c.what, err)
 			}
+		}
+	})
+}
+
+// x4Cancelled: a deadline can be handed to a connection; that somebody cancels can
+// not, it must be watched for. Whether the call left anything undone is asked by the
+// case above.
+func x4Cancelled(t *scene) {
+	name := t.name("lock")
+	w := t.open(name).grant(name)
+	calls := t.calls(w)
+	t.severed(func() {
+		for _, c := range calls {
+			ctx, cancel := context.WithCancel(context.WithoutCancel(t.ctx))
+			timer := time.AfterFunc(t.patience(), cancel)
+			t.within(t.patience()+t.soon, c.what, func() {
+				if err := c.do(ctx); err == nil {
+					t.errorf("%s without an answer succeeded", c.what)
+				}
+			})
+			timer.Stop()
+			cancel()
 		}
 	})
 }

@@ -153,3 +153,54 @@ func TestFindsACallThatDoesNotReturn(t *testing.T) {
 		}
 	}
 }
+
+// punctualSession ends its calls with a deadline, as a connection does, and knows
+// nothing of being cancelled.
+type punctualSession struct {
+	driver.Session
+	cut *atomic.Bool
+}
+
+func (s punctualSession) KeepAlive(ctx context.Context) (driver.Life, error) {
+	if !s.cut.Load() {
+		return s.Session.KeepAlive(ctx)
+	}
+	at, ok := ctx.Deadline()
+	if !ok {
+		select {}
+	}
+	<-time.After(time.Until(at))
+	return driver.Life{}, driver.ErrUnknown
+}
+
+type punctualStore struct {
+	*line
+}
+
+func (s punctualStore) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Life, error) {
+	session, life, err := s.line.Open(ctx, req)
+	return punctualSession{session, s.line.cut}, life, err
+}
+
+func TestFindsACallThatCannotBeCancelled(t *testing.T) {
+	h := harness(nil)
+	open, cut := h.Open, &atomic.Bool{}
+	h.Open = func() (driver.Store, error) {
+		store, err := open()
+		return punctualStore{&line{Store: store, cut: cut}}, err
+	}
+	h.Sever = func() func() {
+		cut.Store(true)
+		return func() { cut.Store(false) }
+	}
+	h.Soon = 50 * time.Millisecond
+	found := map[string]int{}
+	for _, c := range drivertest.Cases() {
+		if c.Name == "X4/silent engine" || c.Name == "X4/silent engine and a cancelled call" {
+			found[c.Name] = len(c.Check(t.Context(), h).Failures)
+		}
+	}
+	if found["X4/silent engine"] != 0 || found["X4/silent engine and a cancelled call"] != 1 {
+		t.Errorf("got numbers of failures %v, want one with the cancelled call", found)
+	}
+}

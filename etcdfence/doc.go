@@ -21,6 +21,8 @@
 // # Failure cases
 //
 //   - Refused: fence.ErrStale. None of your operations was done.
+//   - More than MaxOps operations, or a key that is written twice: etcd does not
+//     take the transaction, nothing was done, and the error says so.
 //   - A lost reply, or a timeout: the outcome is unknown. Enter again with the
 //     same token and look.
 //   - A cluster restored from a snapshot has the fence and the data of that

@@ -9,7 +9,9 @@ import (
 	"strconv"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/fence"
@@ -24,7 +26,8 @@ type Guard struct {
 }
 
 // New returns a guard that keeps its fence under key, which must not be used for
-// anything else. lock is the name of the lock whose token is checked. It does no
+// anything else. lock is the name of the lock whose token is checked; everybody
+// must name the same for a key, because the fence keeps the token only. It does no
 // I/O.
 func New(kv clientv3.KV, key, lock string) (*Guard, error) {
 	if kv == nil || key == "" || lock == "" {
@@ -32,6 +35,11 @@ func New(kv clientv3.KV, key, lock string) (*Guard, error) {
 	}
 	return &Guard{kv, key, lock}, nil
 }
+
+// MaxOps is how many operations Do takes, with a server whose --max-txn-ops is
+// 128, as by default. etcd counts them twice: they are there once for the first
+// holder, who finds no fence, and once for the others.
+const MaxOps = 128/2 - 1
 
 // width is the number of digits of the greatest token. etcd compares values byte
 // by byte, so the numbers must be of one length.
@@ -54,7 +62,9 @@ func (g *Guard) Raise(ctx context.Context) error {
 // at all conditions first, so they see the state before the transaction.
 //
 // It returns an error that wraps fence.ErrStale if it was refused: then nothing
-// was done. Any other error leaves the outcome unknown.
+// was done. Neither was it if etcd does not take the transaction, because it has
+// more than MaxOps operations or writes a key twice: that error wraps the one of
+// package rpctypes and says so. Any other error leaves the outcome unknown.
 func (g *Guard) Do(ctx context.Context, ops ...clientv3.Op) ([]*pb.ResponseOp, error) {
 	m, err := fence.From(ctx, g.lock)
 	if err != nil {
@@ -69,7 +79,7 @@ func (g *Guard) Do(ctx context.Context, ops ...clientv3.Op) ([]*pb.ResponseOp, e
 	res, err := g.kv.Txn(ctx).If(absent).Then(then...).
 		Else(clientv3.OpTxn([]clientv3.Cmp{notAbove}, then, []clientv3.Op{clientv3.OpGet(g.key)})).Commit()
 	if err != nil {
-		return nil, fmt.Errorf("etcdfence: %w", err)
+		return nil, failure(err)
 	}
 	done := res.Responses
 	if !res.Succeeded {
@@ -79,6 +89,16 @@ func (g *Guard) Do(ctx context.Context, ops ...clientv3.Op) ([]*pb.ResponseOp, e
 		}
 	}
 	return done[1:], nil
+}
+
+// failure tells what etcd did not take at all from what it may have done. It
+// looks at the form of a transaction before it does anything with it.
+func failure(err error) error {
+	var answer rpctypes.EtcdError
+	if errors.As(err, &answer) && answer.Code() == codes.InvalidArgument {
+		return fmt.Errorf("etcdfence: etcd does not take this transaction, nothing was done: %w; see MaxOps, %d, and write each key once", err, MaxOps)
+	}
+	return fmt.Errorf("etcdfence: outcome unknown: %w", err)
 }
 
 // refusal names the mark that was in the way.

@@ -5,10 +5,12 @@ package etcdfence_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencelock/fencelock/etcdfence"
@@ -113,74 +115,6 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// wrongGuards are what people write, on a key with the name of the lock.
-var wrongGuards = []struct {
-	name, caught string
-	change       func(kv clientv3.KV, lock string, v *fencetest.Value)
-}{
-	{"check, then put", "G4/write-in-steps", func(kv clientv3.KV, lock string, v *fencetest.Value) {
-		enter := v.Enter
-		v.Write = func(ctx context.Context, value string) error {
-			if _, err := enter(ctx); err != nil {
-				return err
-			}
-			_, err := kv.Put(ctx, lock, value)
-			return err
-		}
-	}},
-	{"get before the fence", "G3/entry-in-steps", func(kv clientv3.KV, lock string, v *fencetest.Value) {
-		enter := v.Enter
-		v.Enter = func(ctx context.Context) (string, error) {
-			value, err := read(ctx, kv, lock)
-			if err != nil {
-				return "", err
-			}
-			_, err = enter(ctx)
-			return value, err
-		}
-	}},
-	{"tokens as plain text", "G6/numbers", func(kv clientv3.KV, lock string, v *fencetest.Value) {
-		admit := func(ctx context.Context, ops ...clientv3.Op) error {
-			m, err := fence.From(ctx, lock)
-			if err != nil {
-				return err
-			}
-			key, mine := "text/"+lock, m.Token.String()
-			res, err := kv.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), ">", 0), clientv3.Compare(clientv3.Value(key), ">", mine)).
-				Else(append(ops, clientv3.OpPut(key, mine))...).Commit()
-			if err == nil && res.Succeeded {
-				return &fence.StaleError{Given: m}
-			}
-			return err
-		}
-		v.Write = func(ctx context.Context, value string) error { return admit(ctx, clientv3.OpPut(lock, value)) }
-		v.Enter = func(ctx context.Context) (string, error) {
-			if err := admit(ctx); err != nil {
-				return "", err
-			}
-			return read(ctx, kv, lock)
-		}
-	}},
-}
-
-func TestWrongGuardsAreRefused(t *testing.T) {
-	s := startServer(t)
-	client := s.connect(&atomic.Bool{})
-	defer client.Close()
-	for _, w := range wrongGuards {
-		t.Run(w.name, func(t *testing.T) {
-			fencetest.Refuses(t, &fencetest.Harness{Name: w.name + " on etcd", Patience: 10 * time.Second,
-				New: func(_ context.Context, lock string) (*fencetest.Value, error) {
-					v, err := s.value(steps{client}, lock)
-					if err == nil {
-						w.change(steps{client}, lock, v)
-					}
-					return v, err
-				}}, w.caught)
-		})
-	}
-}
-
 // TestOperationsAndTheirResponses: several at once, in order, with conditions.
 func TestOperationsAndTheirResponses(t *testing.T) {
 	s := startServer(t)
@@ -203,6 +137,46 @@ func TestOperationsAndTheirResponses(t *testing.T) {
 	var stale *fence.StaleError
 	if err := g.Raise(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})); !errors.As(err, &stale) || stale.Newer != newer {
 		t.Errorf("got %v, want the newer mark named", err)
+	}
+}
+
+// TestWhatEtcdDoesNotTake is not done, and the error says so.
+func TestWhatEtcdDoesNotTake(t *testing.T) {
+	s := startServer(t)
+	client := s.connect(&atomic.Bool{})
+	defer client.Close()
+	g, err := etcdfence.New(client, "fence", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
+	puts := func(n int) (ops []clientv3.Op) {
+		for i := range n {
+			ops = append(ops, clientv3.OpPut(fmt.Sprint("many/", i), "x"))
+		}
+		return ops
+	}
+	for _, tt := range []struct {
+		what string
+		ops  []clientv3.Op
+		want error
+	}{
+		{"one operation too many", puts(etcdfence.MaxOps + 1), rpctypes.ErrTooManyOps},
+		{"a key twice", []clientv3.Op{clientv3.OpPut("many/0", "1"), clientv3.OpPut("many/0", "2")}, rpctypes.ErrDuplicateKey},
+		{"the fence itself", []clientv3.Op{clientv3.OpPut("fence", "1")}, rpctypes.ErrDuplicateKey},
+	} {
+		_, err := g.Do(ctx, tt.ops...)
+		if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), "nothing was done") {
+			t.Errorf("%s: got %v", tt.what, err)
+		}
+	}
+	if res, err := client.Get(t.Context(), "", clientv3.WithPrefix()); err != nil || res.Count != 0 {
+		t.Errorf("something was done: %v, %v", res, err)
+	}
+	for range 2 { // without a fence, and with one
+		if _, err := g.Do(ctx, puts(etcdfence.MaxOps)...); err != nil {
+			t.Errorf("%d operations: %v", etcdfence.MaxOps, err)
+		}
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/fencelock/fencelock/fencetest"
 )
 
 // patience is how long the server may take for anything: far more than it needs.
@@ -94,6 +96,7 @@ func (s *server) connect(lose *atomic.Bool) *clientv3.Client {
 			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 				err := invoke(ctx, method, req, reply, cc, opts...)
 				if err == nil && lose.Load() {
+					fencetest.Lost(ctx)
 					return status.Error(codes.Unavailable, "error reading from server: EOF")
 				}
 				return err

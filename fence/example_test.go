@@ -13,37 +13,39 @@ import (
 	"github.com/fencelock/fencelock/memstore"
 )
 
-// Balance is a resource with a guard of its own: the newest mark it has seen,
-// kept beside the value, under the mutex of the value.
-type Balance struct {
-	mu    sync.Mutex
-	cents int
-	kept  fence.Mark
+// Note is a resource with a guard of its own: the newest mark it has seen, kept
+// beside the text, under the mutex of the text.
+type Note struct {
+	lock string // whose tokens it takes
+
+	mu   sync.Mutex
+	text string
+	kept fence.Mark
 }
 
 // Enter raises the fence and then reads.
-func (b *Balance) Enter(ctx context.Context, lock string) (cents int, err error) {
-	err = b.admit(ctx, lock, func() { cents = b.cents })
-	return cents, err
+func (n *Note) Enter(ctx context.Context) (text string, err error) {
+	err = n.admit(ctx, func() { text = n.text })
+	return text, err
 }
 
 // Set writes, if no newer holder has been here.
-func (b *Balance) Set(ctx context.Context, lock string, cents int) error {
-	return b.admit(ctx, lock, func() { b.cents = cents })
+func (n *Note) Set(ctx context.Context, text string) error {
+	return n.admit(ctx, func() { n.text = text })
 }
 
 // admit checks, keeps the mark and does the work in one step.
-func (b *Balance) admit(ctx context.Context, lock string, work func()) error {
-	given, err := fence.From(ctx, lock)
+func (n *Note) admit(ctx context.Context, work func()) error {
+	given, err := fence.From(ctx, n.lock)
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := fence.Check(b.kept, given); err != nil {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := fence.Check(n.kept, given); err != nil {
 		return err
 	}
-	b.kept = given
+	n.kept = given
 	work()
 	return nil
 }
@@ -57,11 +59,11 @@ func Example() {
 		return
 	}
 	defer locks.Close(ctx)
-	var balance Balance
 
-	const lock = "accounts/1"
+	const lock = "notes/1"
+	note := &Note{lock: lock}
 	err = locks.Do(ctx, lock, func(ctx context.Context, l *fencelock.Lease) error {
-		cents, err := balance.Enter(ctx, lock)
+		text, err := note.Enter(ctx)
 		if err != nil {
 			return err
 		}
@@ -72,10 +74,10 @@ func Example() {
 			return err
 		}
 		operator := fence.With(context.Background(), fence.Mark{Lock: lock, Token: raised, Holder: "operator"})
-		if _, err := balance.Enter(operator, lock); err != nil {
+		if _, err := note.Enter(operator); err != nil {
 			return err
 		}
-		return balance.Set(ctx, lock, cents+100)
+		return note.Set(ctx, text+"written by ann")
 	})
 	fmt.Println("stale:", errors.Is(err, fence.ErrStale))
 	var stale *fence.StaleError
@@ -83,10 +85,10 @@ func Example() {
 		fmt.Println("given:", stale.Given)
 		fmt.Println("newer:", stale.Newer)
 	}
-	fmt.Println("balance:", balance.cents)
+	fmt.Printf("note: %q\n", note.text)
 	// Output:
 	// stale: true
-	// given: token 256 of lock "accounts/1", held by ann
-	// newer: token 512 of lock "accounts/1", held by operator
-	// balance: 0
+	// given: token 256 of lock "notes/1", held by ann
+	// newer: token 512 of lock "notes/1", held by operator
+	// note: ""
 }

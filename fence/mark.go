@@ -37,46 +37,74 @@ func Of(l *fencelock.Lease) Mark {
 
 type markKey struct{}
 
-// markNode links the marks that a context carries, innermost first.
+// markNode links the marks that a context carries, innermost first. The leases
+// are those that the context carried before: another one was taken since, and is
+// further in.
 type markNode struct {
 	mark  Mark
 	outer *markNode
+	same  *fencelock.Lease // the innermost of the mark's lock, or nil
+	any   *fencelock.Lease // the innermost of all, or nil
 }
 
 // With returns a context that carries a mark, for where there is no lease: the
 // token came with a request, or from Client.Break to fence a broken holder off.
-// For its lock the mark comes before any lease that the context carries too.
+// The mark comes before what ctx carries, and a lease that is taken with the
+// returned context comes before the mark.
 func With(ctx context.Context, m Mark) context.Context {
 	outer, _ := ctx.Value(markKey{}).(*markNode)
-	return context.WithValue(ctx, markKey{}, &markNode{m, outer})
+	return context.WithValue(ctx, markKey{}, &markNode{m, outer, fencelock.FromContext(ctx, m.Lock), fencelock.FromContext(ctx, "")})
 }
 
-// From returns the mark of a lock that ctx carries, by With or in a lease; an
-// empty name takes the innermost mark, or else the innermost lease. It returns
-// an error that wraps ErrWrongLock if ctx carries marks of other locks only, and
-// one that wraps ErrNoToken if it carries none.
+// From returns the innermost mark of a lock that ctx carries, by With or in a
+// lease. It returns an error that wraps ErrWrongLock if ctx carries marks of other locks
+// only, and one that wraps ErrNoToken if it carries none. An empty name is no
+// lock's and finds nothing: a guard that has lost the name of its lock must not
+// take the token of any.
 //
 // From does not ask whether the lease is still held: the context ends when it is
 // lost, and the resource decides.
 func From(ctx context.Context, lock string) (Mark, error) {
-	first, _ := ctx.Value(markKey{}).(*markNode)
-	for n := first; n != nil; n = n.outer {
-		if lock == "" || n.mark.Lock == lock {
-			return n.mark, valid(n.mark)
+	if m, found := find(ctx, lock); found && lock != "" {
+		return m, valid(m)
+	}
+	if other, found := find(ctx, ""); found {
+		return Mark{}, fmt.Errorf("%w: the resource belongs to lock %q, and the context carries %v", ErrWrongLock, lock, other)
+	}
+	return Mark{}, fmt.Errorf("%w for lock %q: pass the context of its lease, or one made by fence.With", ErrNoToken, lock)
+}
+
+// Innermost returns the innermost mark that ctx carries, by With or in a lease,
+// whatever its lock. It is for those who hand a mark on, as a transport does. A
+// guard must ask From. It returns an error that wraps ErrNoToken if there is none.
+func Innermost(ctx context.Context) (Mark, error) {
+	m, found := find(ctx, "")
+	if !found {
+		return m, fmt.Errorf("%w: pass the context of a lease, or one made by fence.With", ErrNoToken)
+	}
+	return m, valid(m)
+}
+
+// find returns the innermost mark of a lock, or of any if the name is empty.
+func find(ctx context.Context, lock string) (Mark, bool) {
+	lease := fencelock.FromContext(ctx, lock)
+	for n, _ := ctx.Value(markKey{}).(*markNode); n != nil; n = n.outer {
+		before := n.same
+		if lock == "" {
+			before = n.any
 		}
+		if lock != "" && n.mark.Lock != lock {
+			continue
+		}
+		if lease != before {
+			break // taken since, so further in
+		}
+		return n.mark, true
 	}
-	if l := fencelock.FromContext(ctx, lock); l != nil {
-		return Of(l), valid(Of(l))
+	if lease != nil {
+		return Of(lease), true
 	}
-	var other Mark
-	if first != nil {
-		other = first.mark
-	} else if l := fencelock.FromContext(ctx, ""); l != nil {
-		other = Of(l)
-	} else {
-		return Mark{}, fmt.Errorf("%w for lock %q: pass the context of its lease, or one made by fence.With", ErrNoToken, lock)
-	}
-	return Mark{}, fmt.Errorf("%w: the resource belongs to lock %q, and the context carries %v", ErrWrongLock, lock, other)
+	return Mark{}, false
 }
 
 // valid refuses what is no token: a store without fencing gives zero.

@@ -26,14 +26,19 @@ func TestFromFindsTheLease(t *testing.T) {
 	c := newClient(t)
 	err := c.Do(t.Context(), "a", func(ctx context.Context, a *fencelock.Lease) error {
 		return c.Do(ctx, "b", func(ctx context.Context, b *fencelock.Lease) error {
-			for name, want := range map[string]*fencelock.Lease{"a": a, "b": b, "": b} {
+			for name, want := range map[string]*fencelock.Lease{"a": a, "b": b} {
 				got, err := fence.From(ctx, name)
 				if err != nil || got != fence.Of(want) || got.Token != want.Token() || got.Holder != "ann" {
 					t.Errorf("%q: got %v, %v, want %v", name, got, err, fence.Of(want))
 				}
 			}
-			if _, err := fence.From(ctx, "c"); !errors.Is(err, fence.ErrWrongLock) {
-				t.Errorf("a context with two other leases: got %v", err)
+			if got, err := fence.Innermost(ctx); err != nil || got != fence.Of(b) {
+				t.Errorf("the innermost: got %v, %v, want %v", got, err, fence.Of(b))
+			}
+			for _, name := range []string{"c", ""} { // no name is not any name
+				if _, err := fence.From(ctx, name); !errors.Is(err, fence.ErrWrongLock) {
+					t.Errorf("%q in a context with two other leases: got %v", name, err)
+				}
 			}
 			return nil
 		})
@@ -51,10 +56,41 @@ func TestFromFindsTheMark(t *testing.T) {
 		if got, err := fence.From(ctx, "a"); err != nil || got != raised {
 			t.Errorf("the mark must come before the lease: got %v, %v", got, err)
 		}
-		if got, err := fence.From(ctx, ""); err != nil || got.Lock != "b" {
+		if got, err := fence.Innermost(ctx); err != nil || got.Lock != "b" {
 			t.Errorf("the innermost mark: got %v, %v", got, err)
 		}
 		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTheInnermostCounts: a service serves a request that carries a mark, and
+// takes the same lock itself while it does.
+func TestTheInnermostCounts(t *testing.T) {
+	c := newClient(t)
+	request := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 1})
+	err := c.Do(request, "a", func(ctx context.Context, a *fencelock.Lease) error {
+		for what, from := range map[string]func() (fence.Mark, error){
+			"From":      func() (fence.Mark, error) { return fence.From(ctx, "a") },
+			"Innermost": func() (fence.Mark, error) { return fence.Innermost(ctx) },
+		} {
+			if got, err := from(); err != nil || got != fence.Of(a) {
+				t.Errorf("%s: got %v, %v, want the lease that was taken since", what, got, err)
+			}
+		}
+		return c.Do(fence.With(ctx, fence.Mark{Lock: "b", Token: 2}), "c", func(ctx context.Context, _ *fencelock.Lease) error {
+			for lock, want := range map[string]fencelock.Token{"a": a.Token(), "b": 2} {
+				if got, err := fence.From(ctx, lock); err != nil || got.Token != want {
+					t.Errorf("%s: got %v, %v, want %d", lock, got, err, want)
+				}
+			}
+			if got, err := fence.Innermost(ctx); err != nil || got.Lock != "c" {
+				t.Errorf("got %v, %v, want the lease that was taken last", got, err)
+			}
+			return nil
+		})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -71,5 +107,11 @@ func TestFromWithoutAToken(t *testing.T) {
 	}
 	if _, err := fence.From(fence.With(ctx, fence.Mark{Lock: "b", Token: 9}), "a"); !errors.Is(err, fence.ErrWrongLock) {
 		t.Errorf("another lock's: got %v", err)
+	}
+	if _, err := fence.Innermost(ctx); !errors.Is(err, fence.ErrNoToken) {
+		t.Errorf("nothing there, of any lock: got %v", err)
+	}
+	if _, err := fence.Innermost(fence.With(ctx, fence.Mark{Lock: "a"})); !errors.Is(err, fence.ErrNoToken) {
+		t.Errorf("token zero, of any lock: got %v", err)
 	}
 }

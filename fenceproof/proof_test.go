@@ -44,7 +44,7 @@ func (e *engine) byTable(id int64, lock string) *fencetest.Value {
 		LoseReply: func(ctx context.Context, v string) error { // the reply to COMMIT
 			return e.lossy(func(db *sql.DB, d *fencetest.Dialer) error {
 				return e.table.Do(ctx, db, lock, func(ctx context.Context, tx *sql.Tx) error {
-					defer d.LoseNextReply()
+					defer d.LoseNextReply(ctx)
 					return e.set(ctx, tx, id, v)
 				})
 			})
@@ -71,7 +71,7 @@ func (e *engine) byRow(id int64, lock string) *fencetest.Value {
 					return err
 				}
 				defer conn.Close()
-				d.LoseNextReply()
+				d.LoseNextReply(ctx)
 				return e.row.Update(ctx, conn, lock, id, e.sql("v = $1"), v)
 			})
 		},

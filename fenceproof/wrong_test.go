@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"testing"
-	"time"
 
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fencetest"
@@ -132,7 +131,6 @@ func TestWrongGuardsAreRefused(t *testing.T) {
 					w.change(e, id, lock, v)
 					return v
 				})
-				h.Patience = 10 * time.Second // wrong guards do not block, a slow machine may
 				fencetest.Refuses(t, h, w.caught)
 			})
 		}
@@ -162,7 +160,6 @@ func TestReadingBeforeRaiseIsRefused(t *testing.T) {
 			}
 			return v
 		})
-		h.Patience = 10 * time.Second
 		fencetest.Refuses(t, h, "G3/entry-in-steps")
 	})
 }

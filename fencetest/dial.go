@@ -16,7 +16,7 @@ import (
 // their own.
 type Dialer struct {
 	net   net.Dialer
-	armed atomic.Bool
+	armed atomic.Pointer[func()]
 }
 
 // DialContext connects as net.Dialer does.
@@ -29,19 +29,23 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 }
 
 // LoseNextReply makes the connection that sends next lose what comes back, and
-// break.
-func (d *Dialer) LoseNextReply() { d.armed.Store(true) }
+// break. Give it the context of the call: when the reply has come, and before the
+// connection breaks, it calls Lost with it.
+func (d *Dialer) LoseNextReply(ctx context.Context) {
+	lost := func() { Lost(ctx) }
+	d.armed.Store(&lost)
+}
 
 type lossyConn struct {
 	net.Conn
 	d   *Dialer
-	cut atomic.Bool
+	cut atomic.Pointer[func()]
 }
 
 // Write sends.
 func (c *lossyConn) Write(b []byte) (int, error) {
-	if c.d.armed.CompareAndSwap(true, false) {
-		c.cut.Store(true)
+	if lost := c.d.armed.Swap(nil); lost != nil {
+		c.cut.Store(lost)
 	}
 	return c.Conn.Write(b)
 }
@@ -49,7 +53,8 @@ func (c *lossyConn) Write(b []byte) (int, error) {
 // Read waits for the real answer and then withholds it.
 func (c *lossyConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if n > 0 && c.cut.Load() {
+	if lost := c.cut.Load(); n > 0 && lost != nil {
+		(*lost)()
 		_ = c.Conn.Close()
 		return 0, io.ErrUnexpectedEOF
 	}

@@ -24,7 +24,15 @@
 //
 // If the new holder is blocked because the stopped one has the row locked, the
 // old one goes on after Harness.Patience: that order is a legal one too. So time
-// decides which orders are seen, never whether a guard passes in one of them.
+// decides which orders are seen, never whether a guard passes in one of them. A
+// machine on which a call that is not blocked takes longer than the patience sees
+// fewer orders, and may miss a mistake.
+//
+// # Lost replies
+//
+// A client that sends a write again after a lost reply reports what it did as
+// refused, if another holder came in between. So Value.LoseReply says by Lost when
+// the reply is lost, and a case lets the new holder in at that moment.
 //
 // # Proving the proof
 //

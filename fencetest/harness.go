@@ -23,7 +23,8 @@ type Harness struct {
 
 	// Patience is how long a case waits for a call that seems to be blocked by
 	// a stopped one before that one goes on; a quarter of a second by default.
-	// A longer one sees more orders on a slow machine.
+	// It must be longer than a call takes that is not blocked: on a machine too
+	// slow for that a mistake can stay unseen. Each blocked order costs it.
 	Patience time.Duration
 
 	// Soon is how long any call may take, 20 s by default.
@@ -32,6 +33,7 @@ type Harness struct {
 
 const (
 	defaultPatience = 250 * time.Millisecond
+	refusesPatience = 10 * time.Second // below Soon: a blocked call must outlast it
 	defaultSoon     = 20 * time.Second
 )
 
@@ -46,8 +48,10 @@ type Value struct {
 	// Read returns the value, whatever the fence: it is how the cases look at
 	// what has become of it.
 	Read func(ctx context.Context) (string, error)
-	// LoseReply is Write with a reply that is lost on the way; Dialer helps. If
-	// nil, the cases call Write and do not look at its answer.
+	// LoseReply is Write with a reply that is lost on the way, by a client with
+	// the settings that are in use: one that sends a write again is found out. It
+	// calls Lost at that moment; Dialer does both. If nil, the cases that need
+	// it are skipped.
 	LoseReply func(ctx context.Context, value string) error
 }
 

@@ -5,6 +5,7 @@ package fencetest_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -60,6 +61,7 @@ func (m *memory) LoseReply(ctx context.Context, value string) error {
 	if err := m.Write(ctx, value); err != nil {
 		return err
 	}
+	fencetest.Lost(ctx)
 	return errLost
 }
 
@@ -85,17 +87,47 @@ func TestCheckWithoutATest(t *testing.T) {
 	if passed, failed, skipped := report.Counts(); err != nil || passed != len(fencetest.Cases()) || failed != 0 || skipped != 0 {
 		t.Errorf("the right guard: %v, %v", report, err)
 	}
+	if text := report.String(); !strings.Contains(text, "fencetest: proved memory: ") {
+		t.Errorf("the right guard: %s", text)
+	}
 	h := harness("bare", func(m *memory, v *fencetest.Value) { v.Enter = m.Read })
 	h.Restart = nil
 	report, err = fencetest.Check(t.Context(), h)
 	var f *fencetest.Failure
-	if _, failed, skipped := report.Counts(); !errors.As(err, &f) || failed == 0 || skipped != 1 {
+	if _, failed, skipped := report.Counts(); !errors.As(err, &f) || failed == 0 || skipped != 1 || !strings.Contains(report.String(), "NOT PROVED") {
 		t.Errorf("a wrong guard without Restart: %v, %v", report, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if report, err = fencetest.Check(ended, h); !errors.Is(err, context.Canceled) || len(report.Results) != 0 {
 		t.Errorf("a context that has ended: %v, %v", report, err)
+	}
+}
+
+// TestWhatIsNotRunIsNotProved: a harness without LoseReply and Restart says
+// nothing about two clauses, and neither does the report.
+func TestWhatIsNotRunIsNotProved(t *testing.T) {
+	h := harness("poor", func(_ *memory, v *fencetest.Value) { v.LoseReply = nil })
+	h.Restart = nil
+	report, err := fencetest.Check(t.Context(), h)
+	if _, failed, skipped := report.Counts(); err != nil || failed != 0 || skipped != 4 {
+		t.Errorf("got %v, %v", report, err)
+	}
+	text := report.String()
+	for _, want := range []string{"PARTLY PROVED poor: ", "4 skipped (G7, G9)", "G7/lost-reply: needs Value.LoseReply", "G9/restart: needs Harness.Restart"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report does not say %q:\n%s", want, text)
+		}
+	}
+}
+
+// TestALossThatIsNotTold: such a harness can be overtaken by nobody.
+func TestALossThatIsNotTold(t *testing.T) {
+	report, err := fencetest.Check(t.Context(), harness("silent", func(m *memory, v *fencetest.Value) {
+		v.LoseReply = func(ctx context.Context, value string) error { return errors.Join(m.Write(ctx, value), errLost) }
+	}))
+	if _, _, skipped := report.Counts(); err != nil || skipped != 1 || !strings.Contains(report.String(), "needs Value.LoseReply to call Lost") {
+		t.Errorf("got %v, %v", report, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -69,21 +70,33 @@ func (r *Report) Err() error {
 	return errors.Join(errs...)
 }
 
-// String returns one line with the counts, and each skipped case.
+// String returns one line with the counts and the clauses that were skipped, and
+// a line for each skipped case. A guard is "proved" only if no case was skipped.
 func (r *Report) String() string {
 	passed, failed, skipped := r.Counts()
 	verdict := "proved"
-	if failed > 0 || passed == 0 {
+	switch {
+	case failed > 0 || passed == 0:
 		verdict = "NOT PROVED"
+	case skipped > 0:
+		verdict = "PARTLY PROVED"
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "fencetest: %s %s: %d cases passed, %d failed, %d skipped", verdict, r.Name, passed, failed, skipped)
+	text := fmt.Sprintf("fencetest: %s %s: %d cases passed, %d failed, %d skipped", verdict, r.Name, passed, failed, skipped)
+	var clauses []string
+	why := ""
 	for _, res := range r.Results {
-		if res.Skipped != "" {
-			fmt.Fprintf(&b, "\nskipped %s: %s", res.Case.Name, res.Skipped)
+		if res.Skipped == "" {
+			continue
+		}
+		why += fmt.Sprintf("\nskipped %s: %s", res.Case.Name, res.Skipped)
+		if id := res.Case.Clause.ID; !slices.Contains(clauses, id) {
+			clauses = append(clauses, id)
 		}
 	}
-	return b.String()
+	if clauses != nil {
+		text += " (" + strings.Join(clauses, ", ") + ")"
+	}
+	return text + why
 }
 
 // Check runs one case.
@@ -92,7 +105,7 @@ func (c Case) Check(ctx context.Context, h *Harness) Result {
 	if r.Skipped == "" {
 		t := newScene(ctx, c, h)
 		t.play()
-		r.Failures = t.failures
+		r.Skipped, r.Failures = t.skipped, t.failures
 	}
 	return r
 }
@@ -132,9 +145,13 @@ func Check(ctx context.Context, h *Harness) (*Report, error) {
 }
 
 // Refuses runs one case, by its name, against a guard that is wrong on purpose,
-// and fails unless the case finds it out.
+// and fails unless the case finds it out. Its patience is ten seconds at least:
+// on a busy machine a stopped holder that went on sooner would meet nobody.
 func Refuses(t *testing.T, h *Harness, name string) {
 	t.Helper()
+	patient := *h
+	patient.Patience = max(h.Patience, refusesPatience)
+	h = &patient
 	for _, c := range Cases() {
 		if c.Name != name {
 			continue

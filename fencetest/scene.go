@@ -21,10 +21,11 @@ type scene struct {
 	h        *Harness
 	lock     string
 	old, new holder
+	skipped  string
 	failures []*Failure
 }
 
-// stop is what fatalf panics with; unlike Goexit it leaves the caller alone.
+// stop is what fatalf and skip panic with; unlike Goexit it leaves the caller alone.
 type stop struct{}
 
 // holder is one acquisition of the lock.
@@ -59,6 +60,12 @@ func (t *scene) errorf(format string, args ...any) {
 
 func (t *scene) fatalf(format string, args ...any) {
 	t.errorf(format, args...)
+	panic(stop{})
+}
+
+// skip ends a case that cannot be run.
+func (t *scene) skip(why string) {
+	t.skipped = why
 	panic(stop{})
 }
 

@@ -16,7 +16,19 @@ func Step(ctx context.Context) {
 	}
 }
 
-type gateKey struct{}
+// Lost says that the reply to the call under ctx has just been lost: the resource
+// is done with it, and the caller does not know yet. A case may let another holder
+// in here; outside of a case Lost does nothing. Dialer calls it.
+func Lost(ctx context.Context) {
+	if overtake, ok := ctx.Value(lostKey{}).(func()); ok {
+		overtake()
+	}
+}
+
+type (
+	gateKey struct{}
+	lostKey struct{}
+)
 
 // gate counts the steps of one call and stops it before one of them.
 type gate struct {

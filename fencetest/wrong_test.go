@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fencetest"
@@ -51,7 +53,7 @@ func stale(refuse func(kept, given fence.Mark) bool) func(*memory, *fencetest.Va
 // anyLock is the reference guard that takes whatever mark the context carries.
 func anyLock(m *memory, v *fencetest.Value) {
 	with := func(ctx context.Context) context.Context {
-		if mark, err := fence.From(ctx, ""); err == nil {
+		if mark, err := fence.Innermost(ctx); err == nil {
 			mark.Lock = m.lock
 			return fence.With(ctx, mark)
 		}
@@ -89,6 +91,14 @@ var wrongGuards = []struct {
 	{"lost reply is a refusal", "G7/lost-reply", lostIs(&fence.StaleError{})},
 	{"lost reply is success", "G7/lost-reply", lostIs(nil)},
 	{"first try opens for the second", "G7/lost-reply-then-newer", firstTryOpens},
+	{"lost reply is sent again", "G7/lost-reply-overtaken", func(m *memory, v *fencetest.Value) {
+		v.LoseReply = func(ctx context.Context, value string) error {
+			if err := m.LoseReply(ctx, value); !errors.Is(err, errLost) {
+				return err
+			}
+			return m.Write(ctx, value)
+		}
+	}},
 	{"names itself as the newer", "G8/names", rule(func(kept, given fence.Mark) error {
 		if err := fence.Check(kept, given); err != nil {
 			return &fence.StaleError{Given: kept, Newer: given}
@@ -101,6 +111,20 @@ func TestWrongGuardsAreRefused(t *testing.T) {
 	for _, w := range wrongGuards {
 		t.Run(w.name, func(t *testing.T) { fencetest.Refuses(t, harness(w.name, w.change), w.caught) })
 	}
+}
+
+// TestSlowWrongGuardsAreRefused: the other holder needs a second, as it may on a
+// busy machine. A stopped holder that went on before that would meet nobody.
+func TestSlowWrongGuardsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fencetest.Refuses(t, harness("check, then write, slowly", func(m *memory, v *fencetest.Value) {
+			checkThenWrite(m, v)
+			v.Enter = func(ctx context.Context) (string, error) {
+				time.Sleep(time.Second)
+				return m.Enter(ctx)
+			}
+		}), "G4/write-in-steps")
+	})
 }
 
 // TestFenceInMemoryIsRefused: the value outlives what the guard remembers.

@@ -148,6 +148,102 @@ func words(command string) []any {
 	return all
 }
 
+// TestACLAllowsNoOtherCommand asks the server about every command that it has, for a user with
+// the line of one server and with that of a cluster.
+func TestACLAllowsNoOtherCommand(t *testing.T) {
+	t.Parallel()
+	for _, flavour := range redistest.Flavours {
+		for name, line := range map[string]string{"one": aclLine(t), "cluster": clusterACL(t)} {
+			t.Run(string(flavour)+"/"+name, func(t *testing.T) {
+				flavour.Need(t)
+				server := flavour.Start(t)
+				if err := server.Do(words("ACL SETUSER " + line)...).Err(); err != nil {
+					t.Fatal(err)
+				}
+				var rules, granted []string
+				for _, w := range strings.Fields(line) {
+					if rule, ok := strings.CutPrefix(w, "+"); ok {
+						rules = append(rules, rule)
+					}
+				}
+				for _, c := range commands(t, server) {
+					container, _, _ := strings.Cut(c.name, "|")
+					// Whoever is not logged in may do what has this flag: AUTH, HELLO, QUIT.
+					wanted := c.open || slices.Contains(rules, c.name) || slices.Contains(rules, container)
+					allowed := allows(t, server, c, "fencelock:x")
+					if allowed != wanted {
+						t.Errorf("%s: allowed is %t, want %t", c.name, allowed, wanted)
+					}
+					if allowed {
+						granted = append(granted, c.name)
+					}
+					if allowed && c.keyed && allows(t, server, c, "other:x") {
+						t.Errorf("%s is allowed with a key or channel of others", c.name)
+					}
+				}
+				for _, rule := range rules {
+					if !slices.Contains(granted, rule) {
+						t.Errorf("the line has %s, which the server does not have", rule)
+					}
+				}
+			})
+		}
+	}
+}
+
+// command is a command of a server.
+type command struct {
+	name  string // with its container, if it is a subcommand: "script|load"
+	words int    // it has at least
+	keyed bool   // its first argument is a key or a channel that it must be allowed to use
+	open  bool   // to everybody
+}
+
+// commands are all that a server has.
+func commands(t *testing.T, server *redistest.Server) (all []command) {
+	t.Helper()
+	list, err := server.Do("COMMAND").Slice()
+	if err != nil || len(list) < 100 {
+		t.Fatalf("COMMAND: %d commands, %v", len(list), err)
+	}
+	var add func(list []any)
+	add = func(list []any) {
+		for _, entry := range list {
+			f := entry.([]any)
+			flags := f[2].([]any)
+			c := command{name: f[0].(string), words: int(f[1].(int64)), open: slices.Contains(flags, any("no_auth"))}
+			c.words = max(c.words, -c.words)
+			c.keyed = (f[3].(int64) == 1 || slices.Contains(flags, any("pubsub"))) &&
+				!strings.HasSuffix(c.name, "unsubscribe") // nobody needs to be allowed to leave
+			below := f[9].([]any)
+			if len(below) == 0 || c.words == 1 { // COMMAND can be called without a subcommand
+				all = append(all, c)
+			}
+			add(below)
+		}
+	}
+	add(list)
+	return all
+}
+
+// allows says whether the user may run a command with as many arguments as it needs, all the
+// same.
+func allows(t *testing.T, server *redistest.Server, c command, argument string) bool {
+	t.Helper()
+	args := []any{"ACL", "DRYRUN", "locks"}
+	for _, w := range strings.Split(c.name, "|") {
+		args = append(args, w)
+	}
+	for len(args)-3 < c.words {
+		args = append(args, argument)
+	}
+	reply, err := server.Do(args...).Text()
+	if err != nil {
+		t.Errorf("%s could not be asked about: %v", c.name, err)
+	}
+	return !strings.Contains(reply, "no permissions")
+}
+
 // TestACLMissing: what a user lacks is told, by the call and by Check.
 func TestACLMissing(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,9 @@ func TestCheck(t *testing.T) {
 	sound := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(sound.Port))
 	waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
+	needs := redistest.Start(t, "--repl-diskless-sync-delay", "0", "--min-replicas-to-write", "1")
+	needed := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(needs.Port))
+	waitFor(t, "the other replica follows", func() bool { return needed.Info("replication", "master_link_status") == "up" })
 	for _, tt := range []struct {
 		name  string
 		addr  string
@@ -31,7 +34,8 @@ func TestCheck(t *testing.T) {
 		{"evicts", redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru").Addr, false, []string{"eviction"}},
 		{"evicts others", redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl").Addr, false, nil},
 		{"replicas", sound.Addr, false, []string{"replicas-without-grace"}},
-		{"replicas and grace", sound.Addr, true, nil},
+		{"replicas and grace", sound.Addr, true, []string{"min-replicas"}},
+		{"replicas that are needed, and grace", needs.Addr, true, nil},
 		{"replica", replica.Addr, true, []string{"replica"}},
 		{"part of a cluster", redistest.Start(t, "--cluster-enabled", "yes").Addr, false, []string{"cluster-client"}},
 		{"two behind one address", spread(t, redistest.Start(t).Addr, redistest.Start(t).Addr), false, []string{"proxy"}},

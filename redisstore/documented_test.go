@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/quorum"
 	"github.com/fencelock/fencelock/redisstore"
 	"github.com/fencelock/fencelock/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/redisstore/rueidisstore"
@@ -43,9 +45,55 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
+// TestDocumentedClients makes the clients of docs/recipes.md and docs/quorum.md.
+func TestDocumentedClients(t *testing.T) {
+	t.Parallel()
+	urls := map[string]string{}
+	for _, name := range []string{"a", "b", "c"} {
+		urls[name] = "redis://" + redistest.Start(t).Addr
+	}
+	one, err := byURL(t.Context(), urls["a"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	three, err := overThree(t.Context(), urls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*fencelock.Client{one, three} {
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func withGoRedis(addr string) (*redisstore.Store, error) {
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	return redisstore.New(client, &redisstore.Options{Namespace: "orders"})
+}
+
+func byURL(ctx context.Context, url string) (*fencelock.Client, error) {
+	store, err := redisstore.Open(ctx, url, nil) // redis://localhost:6379, say
+	if err != nil {
+		return nil, err
+	}
+	return fencelock.New(store, nil)
+}
+
+func overThree(ctx context.Context, urls map[string]string) (*fencelock.Client, error) {
+	var nodes []quorum.Node
+	for name, url := range urls { // the same names for the same servers in every process
+		store, err := redisstore.Open(ctx, url, &redisstore.Options{Grace: true})
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, quorum.Node{Name: name, Store: store})
+	}
+	store, err := quorum.New(nodes, nil)
+	if err != nil {
+		return nil, err
+	}
+	return fencelock.New(store, &fencelock.Options{Require: fencelock.Correctness})
 }
 
 func withRueidis(addr string) (*rueidisstore.Store, error) {

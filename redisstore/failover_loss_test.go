@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/redisstore"
 	"github.com/fencelock/fencelock/redisstore/internal/redistest"
 )
 
@@ -110,5 +111,47 @@ func splitBrain(t *testing.T, flavour redistest.Flavour, lib library) {
 	t.Logf("stale side: x %v, y %v; fresh side: x %v, y %v", before.Token(), last, after.Token(), first.Token())
 	if after.Token() <= before.Token() || first.Token() <= last {
 		t.Error("the fresh side has the lower token")
+	}
+}
+
+// The same with grace. The holder is cut off with the old master. If that needs its
+// replica, it can no longer keep the lease alive, and the holder is told before the
+// other side grants. If it does not, grace alone helps nobody: both hold, and the tokens
+// tell them apart, as docs/redis.md says.
+func TestSplitBrainWithGrace(t *testing.T) {
+	for _, needs := range []string{"1", "0"} {
+		t.Run("min-replicas-to-write="+needs, func(t *testing.T) {
+			paired(t, func(t *testing.T, flavour redistest.Flavour, lib library) {
+				splitBrainWithGrace(t, flavour, lib, needs)
+			})
+		})
+	}
+}
+
+func splitBrainWithGrace(t *testing.T, flavour redistest.Flavour, lib library, needs string) {
+	const ttl = 5 * time.Second
+	l := newTimeline(t)
+	old := flavour.Start(t, "--repl-diskless-sync-delay", "0", "--min-replicas-to-write", needs)
+	replica := flavour.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(old.Port))
+	waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
+	come := func(name, addr string) *party {
+		s := lib.open(t, login{addr: addr}, &redisstore.Options{Grace: true, MaxTTL: ttl})
+		return join(t, l, name, s, fencelock.Options{TTL: ttl, Require: fencelock.Correctness})
+	}
+	wantFindings(t, lib.open(t, login{addr: old.Addr}, &redisstore.Options{Grace: true, MaxTTL: ttl}).Store, map[string][]string{"0": {"min-replicas"}}[needs]...)
+	stale, fresh := come("stale", old.Addr), come("fresh", replica.Addr)
+	held := stale.lock("x")
+	waitFor(t, "the replica knows of it", func() bool { return len(replica.Do("HKEYS", "fencelock:{fencelock:0}").Val().([]any)) >= 4 })
+	if err := replica.Do("REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	l.note("the replica was promoted")
+	next := fresh.start("x").wait(t, 2*ttl+slack)
+	if next.Token() <= held.Token() {
+		t.Errorf("token %v after %v", next.Token(), held.Token())
+	}
+	overlap := held.Context().Err() == nil
+	if overlap != (needs == "0") {
+		t.Errorf("with min-replicas-to-write %s, both hold at a time: %t", needs, overlap)
 	}
 }

@@ -21,16 +21,9 @@ import (
 type goRedis struct {
 	client  redis.UniversalClient
 	cluster bool
-	// detach is set if the client does not end a read with its context: each
-	// call then runs in a goroutine of its own.
-	detach bool
 }
 
 var _ face.Client = (*goRedis)(nil)
-
-func newGoRedis(client redis.UniversalClient, endsWithContext, cluster bool) *goRedis {
-	return &goRedis{client: client, cluster: cluster, detach: !endsWithContext}
-}
 
 // Sharded implements engine.Client.
 func (g *goRedis) Sharded() bool { return g.cluster }
@@ -49,9 +42,11 @@ func (g *goRedis) Line(string) engine.Line { return g }
 // Close implements engine.Line: there is nothing to give up.
 func (g *goRedis) Close() {}
 
-// Eval implements engine.Line.
+// Eval implements engine.Line. go-redis ends a read at the deadline of its context if
+// ContextTimeoutEnabled is set, and never because somebody cancelled, so every call
+// whose context can end runs in a goroutine of its own.
 func (g *goRedis) Eval(ctx context.Context, s *engine.Script, keys, args []string) ([]any, error) {
-	return within(ctx, g.detach, func() ([]any, error) {
+	return adapt.Within(ctx, func() ([]any, error) {
 		reply, err := g.eval(ctx, "evalsha", s.SHA, keys, args)
 		if adapt.MissingScript(err) && s.Text == "" {
 			return nil, engine.ErrNoScript
@@ -99,7 +94,7 @@ func (g *goRedis) Fields(ctx context.Context, key string, cursor uint64, pattern
 		names []string
 		next  uint64
 	}
-	p, err := within(ctx, g.detach, func() (part, error) {
+	p, err := adapt.Within(ctx, func() (part, error) {
 		pairs, next, err := g.client.HScan(ctx, key, cursor, pattern, 1000).Result()
 		p := part{next: next}
 		for i := 0; i < len(pairs); i += 2 {
@@ -108,13 +103,6 @@ func (g *goRedis) Fields(ctx context.Context, key string, cursor uint64, pattern
 		return p, g.judge(ctx, err)
 	})
 	return p.names, p.next, err
-}
-
-func within[T any](ctx context.Context, detach bool, fn func() (T, error)) (T, error) {
-	if !detach {
-		return fn()
-	}
-	return adapt.Within(ctx, fn)
 }
 
 // Prove implements engine.Client. A Conn of go-redis keeps one connection and never

@@ -14,5 +14,5 @@ func TestListen(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
-	redistest.CheckListener(t, server, newGoRedis(client, false, false))
+	redistest.CheckListener(t, server, &goRedis{client: client})
 }

@@ -115,7 +115,7 @@ func newWorld(t tb, p *pretence, real driver.Store, opts *memstore.Options) *wor
 	opts.MaxTTL = maxTTL
 	opts.Now = func() time.Time { return p.now }
 	w := &world{t: t, ctx: context.Background(), p: p, real: real, model: memstore.New(opts),
-		names: []string{"a", "b"}, pairs: map[string][]pair{}}
+		names: []string{"a", "b", "c", "d"}, pairs: map[string][]pair{}}
 	for i := range 3 {
 		w.procs = append(w.procs, &proc{i: i, stale: map[uint64]bool{}})
 	}

@@ -24,8 +24,9 @@ const pretenceKey = "pretence"
 
 // pretence stands between a store and a real server. In the text of every
 // script it replaces the two things a test cannot choose, the server's clock and
-// its run id, by fields of a key. The scripts of the library need no switch for
-// it, and everything else in them runs as it is.
+// its run id, by fields of a key, and lets lines of a few claims be moved together as
+// long ones are. The scripts of the library need no switch for it, and everything else
+// in them runs as it is.
 type pretence struct {
 	plain *redis.Client // without the pretence
 	now   time.Time
@@ -38,6 +39,8 @@ type pretence struct {
 	mu   sync.Mutex
 	sha  map[string]changed // of the store's text
 	used int                // calls of scripts that know their life
+	gate *gate              // that calls wait at, if there is one
+	most int                // operations in a folded call, the most since the gate was made
 }
 
 // changed is a script as the server has it.
@@ -85,6 +88,7 @@ func (p *pretence) pretend(text string) string {
 	const key = "'" + pretenceKey + "'"
 	return strings.NewReplacer(
 		"redis.call('TIME')", "redis.call('HMGET', "+key+", 's', 'us')",
+		"local STEP, SPARE = 100, 64", "local STEP, SPARE = 2, 0", // nobody waits for a long line
 		"redis.call('INFO', 'server')", "('run_id:' .. redis.call('HGET', "+key+", 'run') .. '\\r\\nuptime_in_seconds:1\\r\\n')",
 	).Replace(text)
 }
@@ -146,6 +150,7 @@ func (p *pretence) DialHook(next redis.DialHook) redis.DialHook {
 // ProcessHook implements redis.Hook.
 func (p *pretence) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.pass(cmd)
 		if p.change(cmd) {
 			return nil
 		}
@@ -204,19 +209,29 @@ func TestPretenceIsSeen(t *testing.T) {
 	}
 }
 
+// TestShortLinesAreMoved: the same for lines that are moved together.
+func TestShortLinesAreMoved(t *testing.T) {
+	p, store := pretended(t)
+	w := newWorld(t, p, store, nil)
+	w.open(0, time.Second)
+	for seq := uint64(1); seq <= 4; seq++ {
+		w.attempt(0, &driver.Claim{Seq: seq, Name: "a", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	}
+	w.withdraw(0, driver.Withdrawal{Seq: 3, Name: "a"})
+	w.withdraw(0, driver.Withdrawal{Seq: 4, Name: "a"})
+	line, err := p.plain.HGet(w.ctx, "fencelock:{fencelock:0}", "qa").Bytes()
+	w.must(err)
+	if len(line) != 30 || number(line[18:24]) != 1 || number(line[24:]) != 2 {
+		t.Errorf("the line is %v, want it on the way to one place: the scripts do not see the pretended STEP and SPARE", line)
+	}
+}
+
 // TestProofIsSeen: the same for the short way of the scripts.
 func TestProofIsSeen(t *testing.T) {
 	p, store := pretended(t)
 	p.proven = true
 	w := newWorld(t, p, store, nil)
-	w.open(0, time.Second)
-	for seq := uint64(1); p.shortCalls() == 0; seq++ { // until the scripts are loaded
-		if t.Context().Err() != nil {
-			t.Fatal("no script that knows its life was called")
-		}
-		w.attempt(0, &driver.Claim{Seq: seq, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
-		w.withdraw(0, driver.Withdrawal{Seq: seq, Name: "a"})
-	}
+	w.open(0, time.Second) // waits for it
 	w.elapse(tick)
 	before := p.shortCalls()
 	w.must(p.restart(w.ctx))

@@ -60,6 +60,8 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, grace bool) {
 		"attempt":  m.attempt,
 		"attempt2": m.attempt, // twice as likely
 		"again":    m.again,
+		"batch":    m.batch,
+		"batch2":   m.batch, // twice as likely
 		"shared":   m.downgrade,
 		"withdraw": m.withdraw,
 		"break":    m.breakToken,
@@ -143,7 +145,10 @@ func (m *machine) claim(t *rapid.T, ok func(p *proc, c *driver.Claim) bool) (int
 
 func any1(*proc, *driver.Claim) bool { return true }
 
-func (m *machine) name(t *rapid.T) string { return rapid.SampledFrom(m.w.names).Draw(t, "name") }
+// name draws a name, most often one of two, so that claims meet.
+func (m *machine) name(t *rapid.T) string {
+	return rapid.SampledFrom(append([]string{"a", "a", "b", "b"}, m.w.names...)).Draw(t, "name")
+}
 
 func (m *machine) open(t *rapid.T) {
 	ttl := time.Duration(rapid.IntRange(1, 20).Draw(t, "tenths of a second")) * 100 * time.Millisecond

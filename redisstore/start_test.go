@@ -56,7 +56,7 @@ func TestStart(t *testing.T) {
 				{name: "evicts in spite of grace", to: login{addr: flavour.Start(t, evicting...).Addr}, grace: true,
 					refused: "eviction", fix: "maxmemory-policy noeviction"},
 				{name: "replicas", to: login{addr: master.Addr}, told: []string{"replicas-without-grace"}},
-				{name: "replicas and grace", to: login{addr: master.Addr}, grace: true},
+				{name: "replicas and grace", to: login{addr: master.Addr}, grace: true, told: []string{"min-replicas"}},
 				{name: "part of a cluster", to: login{addr: flavour.Start(t, "--cluster-enabled", "yes").Addr},
 					refused: "cluster-client", fix: "NewClusterClient"},
 				{name: "two behind one address", to: login{addr: spread(t, sound, flavour.Start(t).Addr)},

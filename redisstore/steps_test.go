@@ -38,6 +38,21 @@ func (w *world) open(i int, ttl time.Duration) {
 	if w.same(what, err1, err2) {
 		w.life(what, ml, rl)
 		p.real, p.model, p.ttl, p.end = real, model, ttl, w.p.now.Add(ttl)
+		w.proof(p)
+	}
+}
+
+// proof waits until the process's calls take the short way, if they ever will: a run
+// must repeat to be shrunk, and must not miss the short way because it was quick.
+func (w *world) proof(p *proc) {
+	w.t.Helper()
+	late := time.Now().Add(time.Minute)
+	for before := w.p.shortCalls(); w.p.proven && w.p.shortCalls() == before; {
+		p.seq++ // a claim that nobody made
+		_, err := p.real.Withdraw(w.ctx, driver.Withdrawal{Seq: p.seq, Name: w.names[0]})
+		if w.must(err); time.Now().After(late) {
+			w.t.Fatalf("no script that knows its life was called")
+		}
 	}
 }
 
@@ -84,6 +99,12 @@ func (w *world) attempt(i int, c *driver.Claim) {
 	mc, rc := w.floors(c)
 	m, err1 := p.model.Attempt(w.ctx, mc)
 	r, err2 := p.real.Attempt(w.ctx, rc)
+	w.attempted(p, c, what, m, err1, r, err2)
+}
+
+// attempted compares what came of an attempt.
+func (w *world) attempted(p *proc, c *driver.Claim, what string, m driver.Outcome, err1 error, r driver.Outcome, err2 error) {
+	w.t.Helper()
 	if !w.same(what, err1, err2) {
 		w.step("%s: %v", what, err1)
 		return
@@ -151,6 +172,12 @@ func (w *world) withdraw(i int, d driver.Withdrawal) {
 	what := fmt.Sprintf("withdraw p%d:%d %q keep for %v bury %t", i, d.Seq, d.Name, d.KeepFor, d.Bury)
 	m, err1 := p.model.Withdraw(w.ctx, d)
 	r, err2 := p.real.Withdraw(w.ctx, d)
+	w.withdrawn(p, d, what, m, err1, r, err2)
+}
+
+// withdrawn compares what came of a withdrawal.
+func (w *world) withdrawn(p *proc, d driver.Withdrawal, what string, m driver.Removed, err1 error, r driver.Removed, err2 error) {
+	w.t.Helper()
 	w.step("%s: %v %v", what, m, err1)
 	if errors.Is(err1, driver.ErrGone) && err2 == nil && r == driver.WasGranted {
 		return // its session had ended, and its grant was still there: nobody else had it

@@ -64,15 +64,14 @@ func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 }
 
 func newStore(client redis.UniversalClient, opts *Options, closeClient func() error) (*Store, error) {
-	switch c := client.(type) {
+	cluster := false
+	switch client.(type) {
 	case nil:
 		return nil, errors.New("redisstore: New needs a client, for example redis.NewClient(&redis.Options{Addr: addr})")
 	case *redis.Ring:
 		return nil, errors.New("redisstore: a redis.Ring moves names to other servers when one is down, which makes two holders; use one client per server, or a cluster")
 	case *redis.ClusterClient:
-		return face.New(newGoRedis(c, c.Options().ContextTimeoutEnabled, true), opts, closeClient)
-	case *redis.Client:
-		return face.New(newGoRedis(c, c.Options().ContextTimeoutEnabled, false), opts, closeClient)
+		cluster = true
 	}
-	return face.New(newGoRedis(client, false, false), opts, closeClient)
+	return face.New(&goRedis{client: client, cluster: cluster}, opts, closeClient)
 }

@@ -38,7 +38,12 @@ func TestDeadProcessIsSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	living, dying := open(time.Minute), open(2*time.Second)
+	keep := func(s driver.Session) {
+		if _, err := s.KeepAlive(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	living, dying := open(time.Minute), open(5*time.Second)
 	const many = 500
 	exclusive, shared := driver.Terms{Weight: 1}, driver.Terms{Mode: driver.Shared, Weight: 1}
 	for i := range many {
@@ -46,6 +51,7 @@ func TestDeadProcessIsSwept(t *testing.T) {
 		attempt(dying, 3*i+1, fmt.Sprint("read", i), shared)
 		attempt(dying, 3*i+2, "wanted", exclusive)
 		attempt(living, 2*i, fmt.Sprint("lives", i), exclusive)
+		keep(dying) // until all is there, however slow the machine
 	}
 	attempt(living, 2*many, "held0", exclusive) // waits for the one that dies
 	if _, err := dying.Withdraw(ctx, driver.Withdrawal{Seq: 3, Name: "held1", Bury: true}); err != nil {
@@ -55,9 +61,7 @@ func TestDeadProcessIsSwept(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	const left = 3 + many + 1 // m, c, a session; its locks, with the one it waited for
 	for {
-		if _, err := living.KeepAlive(ctx); err != nil {
-			t.Fatal(err)
-		}
+		keep(living)
 		fields, err := client.HKeys(ctx, "fencelock:{fencelock:0}").Result()
 		if err != nil {
 			t.Fatal(err)

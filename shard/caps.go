@@ -16,7 +16,7 @@ import (
 // true for every name.
 func weakest(members []Member) (driver.Caps, error) {
 	caps := members[0].Store.Caps()
-	var engines, advice []string
+	var engines, advice, assumes []string
 	for _, m := range members {
 		c := m.Store.Caps()
 		if c.Queue != caps.Queue || c.Push != caps.Push {
@@ -30,6 +30,9 @@ func weakest(members []Member) (driver.Caps, error) {
 		if c.Advice != "" {
 			advice = append(advice, fmt.Sprintf("member %s: %s", m.Name, c.Advice))
 		}
+		if c.Assumes != "" && !slices.Contains(assumes, c.Assumes) {
+			assumes = append(assumes, c.Assumes)
+		}
 		caps = both(caps, c)
 	}
 	if caps.MaxTTL > 0 && caps.MinTTL > caps.MaxTTL {
@@ -38,6 +41,7 @@ func weakest(members []Member) (driver.Caps, error) {
 	}
 	caps.Engine = "shard of " + strings.Join(engines, ", ")
 	caps.Advice = strings.Join(advice, "; ")
+	caps.Assumes = strings.Join(assumes, " ")
 	return caps, nil
 }
 
@@ -50,6 +54,7 @@ func both(a, b driver.Caps) driver.Caps {
 	a.Reentry = a.Reentry && b.Reentry
 	a.Hold = a.Hold && b.Hold
 	a.Listing = a.Listing && b.Listing
+	a.Floor = a.Floor && b.Floor
 	a.MinTTL = max(a.MinTTL, b.MinTTL)
 	a.MaxTTL = shorter(a.MaxTTL, b.MaxTTL)
 	return a

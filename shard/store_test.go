@@ -61,6 +61,8 @@ func TestCapsAreTheWeakest(t *testing.T) {
 		func(c *driver.Caps) { c.Reentry = false },
 		func(c *driver.Caps) { c.Hold = false },
 		func(c *driver.Caps) { c.Listing = false },
+		func(c *driver.Caps) { c.Floor = false },
+		func(c *driver.Caps) { c.Assumes = "Clocks agree." },
 		func(c *driver.Caps) { c.MinTTL = 3 * time.Second },
 		func(c *driver.Caps) { c.MaxTTL = time.Hour },
 	}
@@ -73,6 +75,17 @@ func TestCapsAreTheWeakest(t *testing.T) {
 				t.Errorf("edit %d: got %+v, want %+v", i, got, want)
 			}
 		}
+	}
+}
+
+func TestWhatAnyMemberAssumesIsTold(t *testing.T) {
+	assumes := func(text string) driver.Store {
+		return edited{memstore.New(nil), func(c *driver.Caps) { c.Assumes = text }}
+	}
+	got := made(t, shard.Member{Name: "a", Store: assumes("")}, shard.Member{Name: "b", Store: assumes("Clocks agree.")},
+		shard.Member{Name: "c", Store: assumes("Disks work.")}, shard.Member{Name: "d", Store: assumes("Clocks agree.")}).Caps().Assumes
+	if want := "Clocks agree. Disks work."; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -156,15 +154,6 @@ func (a *app) tryLock(ctx context.Context, c *fencelock.Client) (time.Duration, 
 		took = time.Since(began)
 	}
 	return took, nil
-}
-
-// version is that of the program, as far as it was built with one.
-func version() string {
-	v := "unreleased"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		v = info.Main.Version
-	}
-	return fmt.Sprintf("fencelock %s, %s, %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // writeDiagnosis is the view for people.

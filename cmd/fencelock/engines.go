@@ -21,9 +21,7 @@ type engine struct {
 	schemes []string
 	// form is what a URL looks like, for help; note is one line about it.
 	form, note string
-	// planned: the scheme is known and does not work yet.
-	planned bool
-	open    func(ctx context.Context, url string, s settings) (*opened, error)
+	open       func(ctx context.Context, url string, s settings) (*opened, error)
 }
 
 // settings are the parameters of a URL that mean the same for every engine. They
@@ -60,13 +58,9 @@ type finding struct {
 }
 
 // engines are all engines by the first scheme of each.
-var engines = map[string]*engine{
-	"zk":       {schemes: []string{"zk"}, planned: true},
-	"postgres": {schemes: []string{"postgres", "postgresql"}, planned: true},
-	"mysql":    {schemes: []string{"mysql"}, planned: true},
-}
+var engines = map[string]*engine{}
 
-// register adds an engine, in place of a planned one.
+// register adds an engine.
 func register(e *engine) *engine {
 	engines[e.schemes[0]] = e
 	return e
@@ -80,11 +74,8 @@ func openStore(ctx context.Context, raw, namespace string, warn func(string)) (*
 		return nil, usage("which store? Set FENCELOCK_STORE or give --store, for example redis://localhost:6379 (fencelock help stores)")
 	}
 	e := engineOf(scheme)
-	switch {
-	case !ok || e == nil:
-		return nil, usage("the store's URL does not begin with a scheme that is known; those that work: %s", working())
-	case e.planned:
-		return nil, usage("%s:// does not work yet; those that work: %s", scheme, working())
+	if !ok || e == nil {
+		return nil, usage("the store's URL does not begin with a scheme that is known; there are %s", schemes())
 	}
 	rest, s, err := splitSettings(raw)
 	if err != nil {
@@ -106,14 +97,12 @@ func engineOf(scheme string) *engine {
 	return nil
 }
 
-// working lists the schemes that can be used.
-func working() string {
+// schemes lists all that can be used.
+func schemes() string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(engines)) {
-		if e := engines[name]; !e.planned {
-			for _, s := range e.schemes {
-				list = append(list, s+"://")
-			}
+		for _, s := range engines[name].schemes {
+			list = append(list, s+"://")
 		}
 	}
 	return strings.Join(list, ", ")
@@ -163,9 +152,8 @@ func storesHelp() string {
 
 `)
 	for _, name := range slices.Sorted(maps.Keys(engines)) {
-		if e := engines[name]; !e.planned {
-			fmt.Fprintf(&b, "  %s\n      %s\n", strings.ReplaceAll(e.form, "\n", "\n  "), e.note)
-		}
+		e := engines[name]
+		fmt.Fprintf(&b, "  %s\n      %s\n", strings.ReplaceAll(e.form, "\n", "\n  "), e.note)
 	}
 	b.WriteString(`
 It is taken from the first of these that is there:

@@ -91,7 +91,7 @@ The store is a URL, in FENCELOCK_STORE, in the configuration file or after --sto
 		{"hold", []*cobra.Command{a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand()}},
 		{"look", []*cobra.Command{a.lsCommand(), a.inspectCommand(), a.whyCommand(), a.watchCommand(), a.topCommand(), a.breakCommand()}},
 		{"check", []*cobra.Command{a.doctorCommand(), a.verifyCommand(), a.benchCommand()}},
-		{"more", []*cobra.Command{a.manCommand(root), storesTopic(), exitCodesTopic()}},
+		{"more", []*cobra.Command{a.manCommand(root), a.versionCommand(), storesTopic(), exitCodesTopic()}},
 		{"", []*cobra.Command{a.keepCommand()}},
 	} {
 		for _, cmd := range group.cmds {

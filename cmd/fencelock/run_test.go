@@ -44,7 +44,7 @@ func TestRunExitCodes(t *testing.T) {
 		{"store that forgets", []string{"run", "a", "--correctness", "--", "true"}, 64, "may forget a grant"},
 		{"empty name", []string{"run", "", "--", "true"}, 1, "1 to 512 bytes"},
 		{"status descriptor closed", []string{"run", "a", "--status-fd", "99", "--", "true"}, 64, "not open"},
-		{"planned store", []string{"--store", "zk://x", "run", "a", "--", "true"}, 64, "redis://"},
+		{"database without migrate", []string{"--store", "mysql://x/y?migrate=perhaps", "run", "a", "--", "true"}, 64, "true or false"},
 		{"unknown store", []string{"--store", "tape://secret@x", "run", "a", "--", "true"}, 64, "redis://"},
 		{"nobody there", []string{"--store", "redis://:secret@127.0.0.1:1", "run", "a", "--", "true"}, 69, "unavailable"},
 	} {

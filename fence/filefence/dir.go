@@ -4,6 +4,7 @@ package filefence
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +26,8 @@ type Pointer interface {
 	Get(ctx context.Context) (string, error)
 }
 
+var errNoLock = errors.New("filefence: no lock; a guard belongs to one lock and needs its name")
+
 // Dir is a folder of versions and the pointer to the current one. It is safe for
 // concurrent use, by several processes too if the pointer is.
 type Dir struct {
@@ -37,6 +40,9 @@ type Dir struct {
 func New(path, lock string, p Pointer) (*Dir, error) {
 	if p == nil {
 		return nil, errors.New("filefence: no pointer; use Local for processes of one host")
+	}
+	if lock == "" {
+		return nil, errNoLock
 	}
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("filefence: %w", err)
@@ -67,7 +73,8 @@ func (d *Dir) folder(name string, err error) (string, error) {
 }
 
 // Publish makes a folder for a version, lets write fill it, makes it durable and
-// switches the pointer to it. It guarantees that the pointer is switched only if
+// switches the pointer to it. Who may read the folder is up to the umask and to
+// the permissions of the folder above. It guarantees that the pointer is switched only if
 // no newer token has been seen, and only to a version that is complete.
 //
 // It returns write's error if there is one, and an error that wraps
@@ -80,9 +87,10 @@ func (d *Dir) Publish(ctx context.Context, write func(folder string) error) erro
 		return err
 	}
 	// The token alone is not enough: a holder that tries again must not change
-	// what it has published already.
-	folder, err := os.MkdirTemp(d.path, m.Token.String()+"-*")
-	if err != nil {
+	// what it has published already. os.MkdirTemp would keep other users out, and
+	// they may read the pointer.
+	folder := filepath.Join(d.path, m.Token.String()+"-"+rand.Text()[:8])
+	if err := os.Mkdir(folder, 0o777); err != nil {
 		return fmt.Errorf("filefence: %w", err)
 	}
 	if err := write(folder); err != nil {

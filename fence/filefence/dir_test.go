@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/fencelock/fencelock/fence"
@@ -21,18 +22,25 @@ type versions struct {
 	path string
 }
 
-func newVersions(t *testing.T, lock string) *versions {
-	t.Helper()
-	path := t.TempDir()
+func openVersions(path, lock string) (*versions, error) {
 	p, err := filefence.NewLocal(filepath.Join(path, "current"), lock)
 	if err != nil {
-		t.Skip(err)
+		return nil, err
 	}
 	d, err := filefence.New(path, lock, p)
+	return &versions{d, path}, err
+}
+
+func newVersions(t *testing.T, lock string) *versions {
+	t.Helper()
+	v, err := openVersions(t.TempDir(), lock)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &versions{d, path}
+	return v
 }
 
 func load(folder string, err error) (string, error) {
@@ -59,61 +67,73 @@ func (v *versions) Write(ctx context.Context, value string) error {
 
 func (v *versions) Read(ctx context.Context) (string, error) { return load(v.Current(ctx)) }
 
+// LoseReply writes to the end and does not hear of it.
+func (v *versions) LoseReply(lock string) func(ctx context.Context, value string) error {
+	return func(ctx context.Context, value string) error {
+		p, err := filefence.NewLocal(filepath.Join(v.path, "current"), lock)
+		if err != nil {
+			return err
+		}
+		d, err := filefence.New(v.path, lock, deaf{p})
+		if err != nil {
+			return err
+		}
+		return (&versions{d, v.path}).Write(ctx, value)
+	}
+}
+
+var errLost = errors.New("the connection to the pointer broke")
+
+// deaf is a pointer that is switched and whose answer gets lost.
+type deaf struct{ filefence.Pointer }
+
+func (d deaf) Set(ctx context.Context, name string) error {
+	if err := d.Pointer.Set(ctx, name); err != nil {
+		return err
+	}
+	fencetest.Lost(ctx)
+	return errLost
+}
+
+func (v *versions) value() *fencetest.Value {
+	return &fencetest.Value{Enter: v.Enter, Write: v.Write, Read: v.Read}
+}
+
+// harness makes folders of their own. After a restart other processes make the
+// calls, one each, and have nothing but the files.
 func harness(t *testing.T, name string, change func(v *versions, value *fencetest.Value)) *fencetest.Harness {
+	var restarted atomic.Bool
 	return &fencetest.Harness{Name: name,
 		New: func(_ context.Context, lock string) (*fencetest.Value, error) {
 			v := newVersions(t, lock)
-			value := &fencetest.Value{Enter: v.Enter, Write: v.Write, Read: v.Read}
+			value := v.value()
+			value.LoseReply = v.LoseReply(lock)
 			change(v, value)
+			enter, write := value.Enter, value.Write
+			call := request{Path: v.path, Lock: lock, Forgetful: name == forgetfulName}
+			value.Enter = func(ctx context.Context) (string, error) {
+				if restarted.Load() {
+					return call.elsewhere(ctx)
+				}
+				return enter(ctx)
+			}
+			value.Write = func(ctx context.Context, text string) error {
+				if !restarted.Load() {
+					return write(ctx, text)
+				}
+				call := call
+				call.Write, call.Value = true, text
+				_, err := call.elsewhere(ctx)
+				return err
+			}
 			return value, nil
 		},
-		Restart: func(context.Context) error { return nil }, // everything is in files
+		Restart: func(context.Context) error { restarted.Store(true); return nil },
 	}
 }
 
 func TestGuard(t *testing.T) {
 	fencetest.Run(t, harness(t, "files", func(*versions, *fencetest.Value) {}))
-}
-
-// TestWrongGuardsAreRefused: what people do with a file and a rename.
-func TestWrongGuardsAreRefused(t *testing.T) {
-	replace := func(v *versions, value string) error {
-		tmp := filepath.Join(v.path, "plain.new")
-		return errors.Join(os.WriteFile(tmp, []byte(value), 0o600), os.Rename(tmp, filepath.Join(v.path, "plain")))
-	}
-	plain := func(v *versions, value *fencetest.Value) {
-		value.Read = func(context.Context) (string, error) {
-			text, err := os.ReadFile(filepath.Join(v.path, "plain"))
-			if errors.Is(err, os.ErrNotExist) {
-				return "", nil
-			}
-			return string(text), err
-		}
-		value.Enter = func(ctx context.Context) (string, error) {
-			if _, err := v.Dir.Enter(ctx); err != nil {
-				return "", err
-			}
-			return value.Read(ctx)
-		}
-	}
-	t.Run("rename", func(t *testing.T) {
-		fencetest.Refuses(t, harness(t, "atomic rename without a guard", func(v *versions, value *fencetest.Value) {
-			plain(v, value)
-			value.Write = func(_ context.Context, text string) error { return replace(v, text) }
-		}), "G2/delayed-writer")
-	})
-	t.Run("check, then rename", func(t *testing.T) {
-		fencetest.Refuses(t, harness(t, "check the pointer, then rename", func(v *versions, value *fencetest.Value) {
-			plain(v, value)
-			value.Write = func(ctx context.Context, text string) error {
-				if _, err := v.Dir.Enter(ctx); err != nil {
-					return err
-				}
-				fencetest.Step(ctx)
-				return replace(v, text)
-			}
-		}), "G4/write-in-steps")
-	})
 }
 
 func entries(t *testing.T, path string) (folders []string) {
@@ -146,6 +166,29 @@ func TestVersionsAreNamedByTheTokenAndNeverChanged(t *testing.T) {
 	}
 	if seen[0] == seen[1] {
 		t.Error("a retry wrote into the version that was published before")
+	}
+}
+
+// TestOthersMayReadAVersion: its folder is as open as any that this process
+// makes. The pointer that leads there can be read by all.
+func TestOthersMayReadAVersion(t *testing.T) {
+	v := newVersions(t, "a")
+	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
+	if err := v.Write(ctx, "x"); err != nil {
+		t.Fatal(err)
+	}
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.Mkdir(plain, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	current, err := v.Current(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.Stat(current)
+	want, err2 := os.Stat(plain)
+	if err != nil || err2 != nil || got.Mode() != want.Mode() {
+		t.Errorf("a version is %v, a folder by itself %v: %v, %v", got.Mode(), want.Mode(), err, err2)
 	}
 }
 
@@ -196,6 +239,12 @@ func TestBadFoldersAreErrors(t *testing.T) {
 	p, err := filefence.NewLocal(file, "a")
 	if err != nil {
 		t.Skip(err)
+	}
+	if _, err := filefence.New(t.TempDir(), "", p); err == nil {
+		t.Error("no lock: no error")
+	}
+	if _, err := filefence.NewLocal(file, ""); err == nil {
+		t.Error("a pointer without a lock: no error")
 	}
 	for _, path := range []string{file, file + "/none"} {
 		if _, err := filefence.New(path, "a", p); err == nil {

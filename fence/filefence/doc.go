@@ -6,9 +6,9 @@
 // by a conditional write that can compare.
 //
 //	reports/
-//	    512-1a2b/   written by the holder of token 512
-//	    768-9f3c/   written by the holder of token 768
-//	pointer ──▶ 768-9f3c, fence 768      512 comes late: refused, its folder is removed
+//	    512-NX4QZ2TB/   written by the holder of token 512
+//	    768-5HWDK7PA/   written by the holder of token 768
+//	pointer ──▶ 768-5HWDK7PA, fence 768      512 comes late: refused, its folder is removed
 //
 // Where the pointer lives is up to you, see Pointer: a row behind
 // sqlfence, a key behind redisfence or etcdfence, or, for processes of one host,

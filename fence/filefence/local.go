@@ -33,6 +33,9 @@ func NewLocal(path, lock string) (*Local, error) {
 	if !haveFlock {
 		return nil, fmt.Errorf("filefence: file locks: %w; keep the pointer in a database", errors.ErrUnsupported)
 	}
+	if lock == "" {
+		return nil, errNoLock
+	}
 	return &Local{path, lock}, nil
 }
 

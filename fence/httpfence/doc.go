@@ -34,4 +34,13 @@
 // Refuse writes them for the errors of a guard, and Error turns them into those
 // errors again at the other end. A request that got no answer has an unknown
 // outcome, as always; the same token may try again.
+//
+// # Requests that are sent again
+//
+// A request that is sent again behind the caller's back can be refused although
+// the first one was admitted: its answer got lost, and a newer holder came in
+// between. Transport keeps net/http from doing so with an Idempotency-Key; the
+// service gets the key all the same. With GET, HEAD, OPTIONS and TRACE net/http
+// does it: enter and read by them, and do not write. And tell a proxy on the way
+// not to send writes again (proxy_next_upstream of nginx, retries of Envoy).
 package httpfence

@@ -85,6 +85,13 @@ func TestTransportSendsTheLeaseOfTheContext(t *testing.T) {
 				t.Errorf("%q: the service got %q, %v", lock, got, err)
 			}
 		}
+		// A request that is served carries a mark, and that comes first.
+		marked := fence.With(ctx, fence.Mark{Lock: "b", Token: 7})
+		for lock, want := range map[string]string{"": "b;7", "b": "b;7", "a": "a;" + l.Token().String() + ";ann"} {
+			if err := send(marked, lock); err != nil || len(got) != 1 || got[0] != want {
+				t.Errorf("%q, with a mark: the service got %q, %v, want %s", lock, got, err, want)
+			}
+		}
 		if err := send(ctx, "b"); !errors.Is(err, fence.ErrWrongLock) || got != nil {
 			t.Errorf("another lock's token: %v, the service got %q", err, got)
 		}

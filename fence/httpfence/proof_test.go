@@ -5,6 +5,7 @@ package httpfence_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/filefence"
 	"github.com/fencelock/fencelock/fence/httpfence"
 	"github.com/fencelock/fencelock/fencetest"
@@ -57,6 +59,7 @@ type service struct {
 	values   sync.Map     // by lock: storage
 	contexts sync.Map     // by number: context of the request at the client
 	requests atomic.Int64 // to number them
+	key      atomic.Value // the idempotency key of the last request
 	handler  atomic.Pointer[http.Handler]
 }
 
@@ -87,6 +90,7 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 		fencetest.Step(ctx.(context.Context))
 	}
 	v, _ := s.values.Load(lockOf(r))
+	s.key.Store(r.Header.Get("Idempotency-Key"))
 	value, err := "", error(nil)
 	if r.Method == http.MethodPut {
 		body, _ := io.ReadAll(r.Body)
@@ -146,7 +150,7 @@ func (s *service) harness(name string, store func(lock string) (storage, error))
 					var d fencetest.Dialer
 					base := &http.Transport{DialContext: d.DialContext}
 					defer base.CloseIdleConnections()
-					d.LoseNextReply()
+					d.LoseNextReply(ctx)
 					_, err := s.call(ctx, &http.Client{Transport: &httpfence.Transport{Base: base}}, http.MethodPut, lock, value)
 					return err
 				},
@@ -173,5 +177,58 @@ func TestMiddlewareAloneIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fencetest.Refuses(t, newService(t).harness("http middleware alone", alone), name)
 		})
+	}
+}
+
+// TestALostReplyIsNotMadeARefusal: net/http sends a request with an idempotency
+// key again if its reply got lost. By then a newer holder may be in, and what was
+// done would be reported as refused.
+func TestALostReplyIsNotMadeARefusal(t *testing.T) {
+	s := newService(t)
+	st, err := inFiles(t)("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.values.Store("a", st)
+	old := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
+	newer := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 768})
+	var d fencetest.Dialer
+	var dialed atomic.Int32
+	base := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dialed.Add(1) == 2 { // to send it again
+			if _, err := st.Enter(newer); err != nil {
+				return nil, err
+			}
+		}
+		return d.DialContext(ctx, network, addr)
+	}}
+	defer base.CloseIdleConnections()
+	client := &http.Client{Transport: &httpfence.Transport{Base: base}}
+	for _, body := range []string{"a body", ""} {
+		dialed.Store(0)
+		base.CloseIdleConnections()
+		if err := st.Set(old, "before"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.call(old, client, http.MethodGet, "a", ""); err != nil { // a connection is kept
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(old, http.MethodPut, s.URL+"/a", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Idempotency-Key", "a:512:1")
+		d.LoseNextReply(old)
+		resp, err := client.Do(r)
+		if err == nil {
+			t.Errorf("%q: nobody can know what became of the write, and it is reported as %s, %v", body, resp.Status, httpfence.Error(resp))
+			_ = resp.Body.Close()
+		}
+		if key := s.key.Load(); key != "a:512:1" {
+			t.Errorf("the service got the idempotency key %q", key)
+		}
+		if got, err := st.Get(t.Context()); got != body || err != nil {
+			t.Errorf("the value is %q, %v, want what was written, %q", got, err, body)
+		}
 	}
 }

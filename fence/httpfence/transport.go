@@ -5,18 +5,20 @@ package httpfence
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/fencelock/fencelock/fence"
 )
 
 // Transport sends the token with every request whose context carries one. The
-// zero value sends that of the innermost lease.
+// zero value sends fence.Innermost, whatever its lock: that of the lease that was
+// taken last, or of the request that is being served.
 type Transport struct {
 	// Base does the work; http.DefaultTransport if nil.
 	Base http.RoundTripper
 	// Lock returns which lock's token a request needs. A request that needs one
-	// and has none is not sent. If nil, or if it returns an empty name, the
-	// innermost token goes along, if there is any.
+	// and has none is not sent. If nil, or if it returns an empty name,
+	// fence.Innermost goes along, if there is any.
 	Lock func(*http.Request) string
 }
 
@@ -26,11 +28,15 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.Lock != nil {
 		lock = t.Lock(r)
 	}
-	m, err := fence.From(r.Context(), lock)
+	m, err := fence.Innermost(r.Context())
+	if lock != "" {
+		m, err = fence.From(r.Context(), lock)
+	}
 	switch {
 	case err == nil:
 		r = r.Clone(r.Context()) // a transport must not change the request
 		r.Header.Set(Header, Format(m))
+		sendOnce(r.Header)
 	case lock != "":
 		if r.Body != nil {
 			_ = r.Body.Close()
@@ -42,6 +48,20 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		base = http.DefaultTransport
 	}
 	return base.RoundTrip(r)
+}
+
+// sendOnce keeps net/http from sending a request again after a lost reply, as it
+// does with an idempotency key: the second could meet the fence of a holder that
+// came in between, and what the first did would be reported as refused. It looks
+// for the key under its canonical name only, and to the service any case is the
+// same. Without a body there is no other way to tell it.
+func sendOnce(h http.Header) {
+	for _, key := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[key]; ok {
+			delete(h, key)
+			h[strings.ToLower(key)] = values
+		}
+	}
 }
 
 // Error returns the refusal that a response stands for: an error that wraps

@@ -25,8 +25,9 @@ type RowOptions struct {
 	Holder string
 }
 
-// Row guards rows by a column of their own. It is safe for concurrent use and
-// needs no closing.
+// Row guards rows by a column of their own. It keeps the token there and not the
+// lock's name, so everybody must name the same lock for a row. It is safe for
+// concurrent use and needs no closing.
 type Row struct {
 	dialect Dialect
 	o       RowOptions

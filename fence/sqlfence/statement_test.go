@@ -3,6 +3,7 @@
 package sqlfence
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -64,6 +65,30 @@ func TestBadOptionsAreErrors(t *testing.T) {
 	}
 	if err := r.Update(t.Context(), nil, "a", 1, ""); err == nil || !strings.Contains(err.Error(), "Raise") {
 		t.Errorf("an update of nothing: got %v", err)
+	}
+}
+
+// TestAnEmptyNameIsNoLock: a guard that has lost the name of its lock must not
+// take the token of any. No database is asked.
+func TestAnEmptyNameIsNoLock(t *testing.T) {
+	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
+	table, err := NewTable(PostgreSQL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := NewRow(PostgreSQL, &RowOptions{Table: "a", Key: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"Table.Do":    table.Do(ctx, nil, "", nil),
+		"Table.Raise": table.Raise(ctx, nil, ""),
+		"Row.Raise":   row.Raise(ctx, nil, "", 1),
+		"Row.Update":  row.Update(ctx, nil, "", 1, "v = 1"),
+	} {
+		if !errors.Is(err, fence.ErrWrongLock) {
+			t.Errorf("%s: got %v", what, err)
+		}
 	}
 }
 

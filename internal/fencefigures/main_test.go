@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,6 +15,34 @@ func lines(said string) string {
 		text = append(text, fmt.Sprint(f.line, " ", f.met))
 	}
 	return strings.Join(text, "\n")
+}
+
+// TestASkippedCaseIsNoProof: such a guard does not count, and is named.
+func TestASkippedCaseIsNoProof(t *testing.T) {
+	r := read("a.go:1: fencetest: PARTLY PROVED files: 13 cases passed, 0 failed, 3 skipped (G7, G9)\n    skipped G9/restart: needs Harness.Restart\n")
+	if len(r.proved) != 0 || len(r.partly) != 1 || r.partly[0] != "files, 3 skipped (G7, G9)" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// TestWhatIsSkippedIsNamed: an engine whose server is not installed, as go test
+// says it, and a case.
+func TestWhatIsSkippedIsNamed(t *testing.T) {
+	r := read("=== RUN   TestGuard\n    server_test.go:36: etcd is not installed; on Debian: apt-get install etcd-server\n--- SKIP: TestGuard (0.00s)\n" +
+		"=== RUN   TestTableGuard/mariadb\n    engine_test.go:60: mariadbd: not installed\n--- PASS: TestTableGuard (1.00s)\n    --- SKIP: TestTableGuard/mariadb (0.00s)\n")
+	want := []string{"TestGuard: etcd is not installed; on Debian: apt-get install etcd-server", "TestTableGuard/mariadb"}
+	if !slices.Equal(r.skipped, want) {
+		t.Errorf("got %q, want %q", r.skipped, want)
+	}
+}
+
+func TestComplaintsAreAboutWhatWentWrong(t *testing.T) {
+	good := "=== RUN   TestA\n    a_test.go:1: fencetest: refused a wrong one: G1/retry: violated: A token\n        \twriting a\n" +
+		"    a_test.go:2: fencetest: proved files: 16 cases passed, 0 failed, 0 skipped\n    a_test.go:3: fencetest: etcd adds 0 round trips\n--- PASS: TestA (0.00s)\n"
+	bad := "    a_test.go:4: mariadbd: no such file\n--- FAIL: TestB (0.00s)"
+	if got := complaints(good + bad + "\n"); got != bad {
+		t.Errorf("got\n%s\nwant\n%s", got, bad)
+	}
 }
 
 func TestFigures(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 
 func main() {
 	ctx := context.Background()
-	locks, err := fencelock.New(memstore.New(nil), nil) // one client per process
+	store := memstore.New(nil)              // where the locks are kept
+	locks, err := fencelock.New(store, nil) // one client per process
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func main() {
 		fmt.Println("holding", l.Name(), "with token", l.Token())
 		return nil
 	})
-	if err != nil {
-		log.Fatal(err) // errors.Is(err, fencelock.ErrLost): somebody else may have worked on it
+	if err != nil { // errors.Is(err, fencelock.ErrLost): somebody else may have worked on it
+		log.Fatal(err)
 	}
 }

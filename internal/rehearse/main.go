@@ -8,6 +8,12 @@
 //	                               └─────────────────────────────────────────┘
 //	a program of a user ──▶ tidy, list ──▶ what it downloads, what it links
 //
+// With -release it goes on as the first users of a release do, from the proxy alone:
+//
+//	README ──▶ its program, its commands, an empty folder ──▶ what it says it prints
+//	go install cmd@version, twice ──▶ runs, knows its version, the same bytes
+//	the program ──▶ internal/sbom ──▶ the modules that are linked into it
+//
 // Inside go.work a missing require or a forgotten version is not seen; a user
 // would find it first. Here it fails. It also compares go.mod and go.sum of each
 // module with what "go mod tidy" makes of them, because that command cannot be
@@ -15,6 +21,7 @@
 //
 //	go run ./internal/rehearse          # check
 //	go run ./internal/rehearse -write   # and tidy go.mod and go.sum in the tree
+//	go run ./internal/rehearse -release # and everything that is left of a release
 package main
 
 import (
@@ -31,14 +38,15 @@ const version = "v0.0.0-rehearsal"
 
 func main() {
 	write := flag.Bool("write", false, "write the tidied go.mod and go.sum back")
+	release := flag.Bool("release", false, "go on as the first users of a release do")
 	flag.Parse()
-	if err := run(*write); err != nil {
+	if err := run(*write, *release); err != nil {
 		fmt.Fprintln(os.Stderr, "rehearse:", err)
 		os.Exit(1)
 	}
 }
 
-func run(write bool) error {
+func run(write, release bool) error {
 	top, err := topOfRepository()
 	if err != nil {
 		return err
@@ -69,6 +77,9 @@ func run(write bool) error {
 		}
 	}
 	fmt.Println("ok rehearse: every module builds alone")
+	if release {
+		return s.release(mods)
+	}
 	return nil
 }
 

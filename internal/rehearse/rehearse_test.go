@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -75,5 +76,48 @@ func TestZipModule(t *testing.T) {
 	}
 	if got := escape("github.com/Azure/x"); got != "github.com/!azure/x" {
 		t.Errorf("escape: got %s", got)
+	}
+}
+
+func TestQuickstartIsReadFromTheReadme(t *testing.T) {
+	const program = "```go\npackage main\n```\n"
+	const output = "```text\nholding\n```\n"
+	for _, tt := range []struct{ name, readme, commands, wrong string }{
+		{"in a sentence", "x\n" + program + "Run `ls`, then\n`go mod init x && go run .` prints\n" + output, "go mod init x && go run .", ""},
+		{"in a block", program + "```sh\n$ go mod init x\n$ go get y \\\n  z\n```\n" + output, "go mod init x\ngo get y    z\n", ""},
+		{"no program", "`go mod init x`\n" + output, "", "no Go program"},
+		{"no commands", program + "`ls`\n" + output, "", "does not say how to run"},
+		{"no output", output + program + "`go mod init x`\n", "", "does not say what"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			q, err := readQuickstart(tt.readme)
+			if tt.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wrong) {
+					t.Errorf("got %v, want %s", err, tt.wrong)
+				}
+				return
+			}
+			if want := (quickstart{"package main\n", tt.commands, "holding\n"}); err != nil || q != want {
+				t.Errorf("got %+v, %v, want %+v", q, err, want)
+			}
+		})
+	}
+}
+
+func TestBuildsThatDifferAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	a, b, c := write("a", "1"), write("b", "1"), write("c", "2")
+	if err := sameBytes(a, b); err != nil {
+		t.Error(err)
+	}
+	if sameBytes(a, c) == nil || sameBytes(a, filepath.Join(dir, "none")) == nil {
+		t.Error("builds that differ, or are not there, were accepted")
 	}
 }

@@ -18,7 +18,12 @@ type user struct {
 	links []string
 	// alone: nothing but the modules of the imports may be downloaded.
 	alone bool
+	// most is how many modules may be in the graph besides ours; 0 is not looked at.
+	most int
 }
+
+// graphs bound what "go mod download" gets, tests of dependencies included.
+var graphs = map[string]int{"redisstore": 20}
 
 // users are the programs a rehearsal writes: one that uses the core only, and
 // one for each module with what its engine's client brings.
@@ -27,7 +32,7 @@ func users(mods []*module) []user {
 	all := []user{{imports: []string{root, root + "/memstore"}, alone: true}}
 	for _, m := range mods {
 		if links, ok := clients[m.dir]; ok {
-			all = append(all, user{imports: []string{root, m.path}, links: links})
+			all = append(all, user{imports: []string{root, m.path}, links: links, most: graphs[m.dir]})
 		}
 	}
 	return all
@@ -41,6 +46,9 @@ var clients = map[string][]string{
 	"otelfence": {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
 		"go.opentelemetry.io/otel/log", "go.opentelemetry.io/auto/sdk", "github.com/go-logr/logr", "github.com/go-logr/stdr", "github.com/cespare/xxhash/v2"},
 	"redisstore": {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
+	"sqlstore": {"github.com/jackc/pgx/v5", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/puddle/v2",
+		"github.com/go-sql-driver/mysql", "filippo.io/edwards25519", "golang.org/x/text", "golang.org/x/sync"},
+	"zkstore": {"github.com/go-zookeeper/zk"},
 }
 
 // etcdClient is what the client of etcd links.
@@ -80,6 +88,15 @@ func (s *stage) use(u user) error {
 	}
 	downloads, links := others(string(graph), u), others(string(linked), u)
 	fmt.Printf("rehearse: a user of %s: %d more modules in the graph, linked: %v\n", strings.Join(u.imports, ", "), len(downloads), links)
+	if u.most > 0 {
+		fmt.Printf("ok rehearse: the graph of a user of %s has besides ours: %s\n", u.imports[1], strings.Join(downloads, " "))
+	}
+	if u.most > 0 && len(downloads) > u.most {
+		return fmt.Errorf("%d modules are in the graph, at most %d may be; if one more must be, say so in graphs in internal/rehearse/users.go", len(downloads), u.most)
+	}
+	if u.alone {
+		fmt.Printf("ok rehearse: the graph of a user of the core: the user's own module and %s\n", u.imports[0])
+	}
 	if u.alone && len(downloads) > 0 {
 		return fmt.Errorf("the module graph must not have %v; the root requires nothing, ever", downloads)
 	}

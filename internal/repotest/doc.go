@@ -18,14 +18,19 @@
 //   - imports: who may import what, with the reason
 //   - size: files under 400 lines, functions under 60
 //   - licence: the SPDX line
-//   - links: relative links lead somewhere
+//   - links: relative links lead somewhere, and every document is in the index
 //   - private: nothing of the machine it was written on
 //   - spec: every clause has its test
 //   - examples: checked output, and the README shows real code
+//   - blocks: Go code in documents is taken from files that are compiled
 //   - readme: its first program runs when it is pasted into a fresh module
 //   - ignored: git hides nothing that was written by hand
 //   - decisions: numbered without gaps, with the four headings
 //   - claims: no promise that no lock can keep
+//   - testnames: tests that documents name exist; every claimed guarantee has one
+//   - translation: the READMEs have the same headings, code, tables and links
+//   - errorpage: every error has its part in docs/errors.md
+//   - pictures: drawings can be read aloud, and in the dark
 //
 // An exception is a line in a table with its reason, never a special comment
 // in the file that breaks the rule.

@@ -42,7 +42,7 @@ var fromComment = regexp.MustCompile(`^<!--\s*from:\s*(\S+)\s*-->$`)
 //
 //	<!-- from: example_test.go -->
 //
-// Go code in the README must be taken from a file; elsewhere it may be.
+// Go code in a README at the top must be taken from a file; elsewhere it may be.
 func checkCopiedCode(t tree) []complaint {
 	var cs []complaint
 	for _, p := range t.paths(".md") {
@@ -55,7 +55,7 @@ func checkCopiedCode(t tree) []complaint {
 			}
 			text, exists := t[source]
 			switch {
-			case source == "" && p == "README.md" && b.lang == "go":
+			case source == "" && !strings.Contains(p, "/") && strings.HasPrefix(p, "README") && b.lang == "go":
 				cs = append(cs, complaint{p, b.line, "nothing checks this code; take it from an example and put <!-- from: file_test.go --> before it"})
 			case source != "" && !exists:
 				cs = append(cs, complaint{p, b.line, "the code is said to be from " + source + ", which does not exist"})

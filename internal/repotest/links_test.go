@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -61,7 +62,40 @@ func badLink(t tree, from, link string) string {
 	return ""
 }
 
+// checkIndex: every document directly in docs, and the README of every folder there,
+// can be reached from docs/README.md.
+func checkIndex(t tree) []complaint {
+	const index = "docs/README.md"
+	var linked []string
+	for _, m := range inlineLink.FindAllStringSubmatch(string(t[index]), -1) {
+		linked = append(linked, path.Join("docs", m[1]))
+	}
+	var cs []complaint
+	for _, p := range t.paths(".md") {
+		inFolder := strings.Count(p, "/") == 2 && path.Base(p) == "README.md"
+		if p == index || !strings.HasPrefix(p, "docs/") || strings.Count(p, "/") > 1 && !inFolder {
+			continue
+		}
+		if !slices.Contains(linked, p) {
+			cs = append(cs, complaint{p, 1, "nobody finds it: add it to " + index})
+		}
+	}
+	return cs
+}
+
 func TestLinks(t *testing.T) { checkRepo(t, checkLinks) }
+func TestIndex(t *testing.T) { checkRepo(t, checkIndex) }
+
+func TestIndexComplains(t *testing.T) {
+	wantComplaints(t, checkIndex, treeOf(
+		"docs/README.md", "[a](a.md) [c](c/README.md) [top](../README.md)\n",
+		"docs/a.md", "# A\n", "docs/b.md", "# B\n", "docs/c/README.md", "# C\n", "docs/c/d.md", "# D\n", "docs/e/README.md", "# E\n",
+		"README.md", "# R\n", "torture/README.md", "# T\n",
+	),
+		"docs/b.md:1: nobody finds it",
+		"docs/e/README.md:1: nobody finds it",
+	)
+}
 
 func TestLinksComplain(t *testing.T) {
 	wantComplaints(t, checkLinks, treeOf(

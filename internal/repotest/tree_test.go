@@ -77,6 +77,10 @@ func (f goFile) complain(pos token.Pos, format string, args ...any) complaint {
 	return complaint{f.path, f.line(pos), fmt.Sprintf(format, args...)}
 }
 
+// parsed has what was parsed, by path and text: a dozen checks read the same files,
+// and none changes them.
+var parsed sync.Map
+
 // goFiles parses every Go file outside testdata. A file that does not parse
 // is left to the compiler.
 func (t tree) goFiles() []goFile {
@@ -85,9 +89,15 @@ func (t tree) goFiles() []goFile {
 		if inDir(p, "testdata") {
 			continue
 		}
+		key := p + "\n" + string(t[p])
+		if f, ok := parsed.Load(key); ok {
+			files = append(files, f.(goFile))
+			continue
+		}
 		fset := token.NewFileSet()
 		f, err := parser.ParseFile(fset, p, t[p], parser.ParseComments|parser.SkipObjectResolution)
 		if err == nil {
+			parsed.Store(key, goFile{p, fset, f})
 			files = append(files, goFile{p, fset, f})
 		}
 	}

@@ -11,7 +11,8 @@
 //	                                 no:  fence = token, then your script
 //
 // Entering and writing are then one round trip each, as reading and writing are
-// without a guard:
+// without a guard. The first run of a script costs one more, because the server
+// must get its text, and so does the first after a restart or a failover:
 //
 //	var get = redisfence.NewScript(`return redis.call('GET', KEYS[1])`)
 //	var set = redisfence.NewScript(`return redis.call('SET', KEYS[1], ARGV[1])`)
@@ -25,13 +26,19 @@
 // # Failure cases
 //
 //   - Refused: fence.ErrStale. Your script was not run.
-//   - A lost reply: the outcome is unknown. go-redis sends a script again after
-//     a lost reply, up to MaxRetries times, so a script may run twice with the
-//     same token: let it set values, not add to them.
+//   - A lost reply: the outcome is unknown. The guard does not let go-redis send
+//     the script again, whatever MaxRetries says: a newer holder may have come
+//     in between, and a script that ran would be reported as refused. Enter
+//     again with the same token and look. A script that you run again may run
+//     twice: let it set values, not add to them.
 //   - A script that fails half-way leaves what it did, as always in Redis.
 //   - A failover that loses writes loses those of the fence and of the data
 //     together, because they are in one slot: what an admitted holder was told
 //     is done may be gone, but the fence is never older than the data.
+//   - A server that evicts keys (maxmemory-policy allkeys-*) may evict the fence
+//     and keep the data, and then every token is admitted. Use noeviction, or a
+//     volatile-* policy: the fence never has a time to live. For the same reason
+//     do not let the fence expire.
 //   - The fence stays when the data is deleted. Delete both in one script, and
 //     only if no holder from before can be alive; otherwise leave it.
 package redisfence

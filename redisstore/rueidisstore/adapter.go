@@ -21,6 +21,7 @@ import (
 type adapter struct {
 	client  rueidis.Client
 	cluster bool
+	pool    pool
 }
 
 var _ face.Client = (*adapter)(nil)

@@ -26,9 +26,13 @@ func (a *adapter) Listen(ctx context.Context, channel string, ready func(), mess
 // listen subscribes once and returns when the connection breaks, the server ends
 // the subscription (a slot that moves to another node), or ctx ends.
 func (a *adapter) listen(ctx context.Context, channel string, ready func(), message func(string)) {
-	conn, release := a.client.Dedicate()
+	d, err := a.forSubscription(ctx)
+	if err != nil {
+		return // ctx has ended
+	}
+	conn := d.conn
 	// Close, not release: what comes back to the pool must not be subscribed.
-	defer release()
+	defer d.release()
 	defer conn.Close()
 	ended, end := context.WithCancel(ctx)
 	defer end()
@@ -58,8 +62,12 @@ func (a *adapter) listen(ctx context.Context, channel string, ready func(), mess
 // Prove implements engine.Client. A dedicated client is bound to one connection from
 // its first command on, which on a cluster must name the key.
 func (a *adapter) Prove(ctx context.Context, key, runID string, texts []string) error {
-	conn, release := a.client.Dedicate()
-	defer release()
+	d, err := dedicateWithin(ctx, a.client)
+	if err != nil {
+		return err
+	}
+	defer d.release()
+	conn := d.conn
 	if a.cluster {
 		if err := conn.Do(ctx, conn.B().Hget().Key(key).Field("m").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
 			return err

@@ -41,9 +41,15 @@ func node(addr string, client rueidis.Client) face.Node {
 	return face.Node{Addr: addr, Ask: func(ctx context.Context, n int, args ...string) ([]any, error) {
 		var replies []any
 		for range n {
-			conn, release := client.Dedicate() // held until the end, so that each is another one
-			defer release()
-			reply, err := conn.Do(ctx, conn.B().Arbitrary(args...).Build()).ToAny()
+			d, err := another(ctx, client, len(replies) == 0)
+			if err != nil && len(replies) > 0 && ctx.Err() == nil {
+				break // as far as they are to be had
+			}
+			if err != nil {
+				return nil, err
+			}
+			defer d.release() // held until the end, so that each is another one
+			reply, err := d.conn.Do(ctx, d.conn.B().Arbitrary(args...).Build()).ToAny()
 			if err != nil {
 				return nil, classify(ctx, err)
 			}
@@ -51,4 +57,14 @@ func node(addr string, client rueidis.Client) face.Node {
 		}
 		return replies, nil
 	}}
+}
+
+// another returns a connection to ask over: the first is waited for.
+func another(ctx context.Context, client rueidis.Client, first bool) (dedicated, error) {
+	if !first {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, spare)
+		defer cancel()
+	}
+	return dedicateWithin(ctx, client)
 }

@@ -27,7 +27,8 @@ type Finding = face.Finding
 // session is opened, as redisstore.New explains.
 //
 // While a process waits for a lock the store holds one connection of the client's
-// blocking pool for each session that waits.
+// blocking pool for each session that waits. It takes up to two more for calls that
+// come thick and fast, if the pool has them.
 func New(client rueidis.Client, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("rueidisstore: New needs a client, for example from rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})")

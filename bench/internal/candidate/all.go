@@ -12,4 +12,6 @@ var All = []*Candidate{
 	Redisson, RedissonFair,
 	BareQuorum, FencelockQuorum, RedsyncQuorum, RedsyncFailFast,
 	BareEtcd, FencelockEtcd, EtcdRecipe,
+	FencelockZK, ZKLock,
+	FencelockPostgres, AdvisoryLock, FencelockMariaDB, GetLock,
 }

@@ -4,7 +4,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,15 +31,16 @@ type fold struct {
 	tail   string // epoch and incarnation, as every claim of the session has them
 	parts  sync.Pool
 
-	mu     sync.Mutex
-	record *encoded
-	queue  []*folded
-	names  map[string]struct{} // of the attempts of one call, used again
-	lines  []Line              // that nobody uses
-	flying int                 // lines that somebody uses
-	work   sync.Cond
-	pilots int
-	idle   int // pilots that wait for work
+	mu      sync.Mutex
+	records records
+	queue   []*folded
+	names   map[string]struct{} // of the attempts of one call, used again
+	seqs    map[uint64]struct{} // of its withdrawals
+	lines   []Line              // that nobody uses
+	flying  int                 // lines that somebody uses
+	work    sync.Cond
+	pilots  int
+	idle    int // pilots that wait for work
 }
 
 // folded is one operation.
@@ -58,19 +58,13 @@ type folded struct {
 	err     error
 }
 
-// encoded is a record as JSON: most claims of a process have the same.
-type encoded struct {
-	record *driver.Record
-	text   string
-}
-
 func (f *fold) init(s *session) {
 	f.s = s
 	incarnation, _ := strconv.ParseInt(s.incarnation, 10, 64)
 	f.tail = bytesOf(s.epoch, 7) + bytesOf(incarnation, 7)
 	f.common = s.store.settings + "\x00" + s.incarnation + "\x00" + s.store.publish + "\x00" + s.store.grace + "\x00"
 	f.work.L = &f.mu
-	f.names = map[string]struct{}{}
+	f.names, f.seqs = map[string]struct{}{}, map[uint64]struct{}{}
 	context.AfterFunc(s.ctx, f.close)
 	f.parts.New = func() any { return &folded{done: make(chan struct{}, 1)} }
 }
@@ -133,23 +127,6 @@ func (f *fold) part(op byte, name string, seq uint64) *folded {
 	o := f.parts.Get().(*folded)
 	*o = folded{op: op, name: name, seq: seq, done: o.done}
 	return o
-}
-
-func (f *fold) encode(record *driver.Record) (*encoded, error) {
-	f.mu.Lock()
-	e := f.record
-	f.mu.Unlock()
-	if e != nil && e.record == record {
-		return e, nil
-	}
-	text, err := json.Marshal(record)
-	if err != nil {
-		return nil, fmt.Errorf("redisstore: record: %w", err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.record = &encoded{record, string(text)}
-	return f.record, nil
 }
 
 // do sends an operation, alone or with others, and waits for its answer.
@@ -225,14 +202,11 @@ func (f *fold) read(batch []*folded, reply []any) error {
 
 // args are the arguments of fold.lua.
 func (f *fold) args(batch []*folded) []string {
-	s, record := f.s, ""
-	args := make([]string, 8, 8+len(batch))
+	s, records := f.s, pack(batch)
+	args := make([]string, 8, 9+len(batch)+len(records.more))
 	ops, seqs := make([]byte, 0, len(batch)), make([]byte, 0, 6*len(batch))
 	floors, any := make([]byte, 0, 7*len(batch)), false
 	for _, o := range batch {
-		if o.record != nil {
-			record = o.record.text
-		}
 		ops = append(ops, o.op)
 		seqs = append(seqs, byte(o.seq>>40), byte(o.seq>>32), byte(o.seq>>24), byte(o.seq>>16), byte(o.seq>>8), byte(o.seq))
 		floors, any = append(floors, bytesOf(o.floor, 7)...), any || o.floor > 0
@@ -241,6 +215,9 @@ func (f *fold) args(batch []*folded) []string {
 	if !any {
 		floors = nil
 	}
-	copy(args, []string{f.common, s.sid, f.tail, s.graceEnd, record, string(seqs), string(ops), string(floors)})
+	if records.more != nil {
+		args = append(append(args, string(records.index)), records.more...)
+	}
+	copy(args, []string{f.common, s.sid, f.tail, s.graceEnd, records.first, string(seqs), string(ops), string(floors)})
 	return args
 }

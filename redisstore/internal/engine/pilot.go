@@ -6,6 +6,8 @@ import (
 	"context"
 	"runtime"
 	"slices"
+
+	"github.com/fencelock/fencelock/driver"
 )
 
 const (
@@ -15,6 +17,9 @@ const (
 	// maxFold bounds what one call carries, so that it never keeps a server busy
 	// for long.
 	maxFold = 256
+	// maxRecords bounds the bytes of its records in the same way. It is reached by
+	// records of half the size they may have, all of them different.
+	maxRecords = maxFold * driver.MaxRecordBytes / 2
 )
 
 // line returns a line to fly alone, nil if there is none to be had or others wait.
@@ -94,18 +99,27 @@ func (f *fold) fly(line Line, batch []*folded) {
 }
 
 // board takes from the queue what one call can carry: withdrawals, which stand first,
-// and attempts of one record, each for another name. Wants f.mu.
+// each of another claim, and attempts, each for another name. The script looks at all
+// of them before it does any. Wants f.mu.
 func (f *fold) board() []*folded {
-	var record *encoded
+	var last *encoded
 	clear(f.names)
-	n := 0
+	clear(f.seqs)
+	n, size := 0, 0
 	for _, o := range f.queue[:min(len(f.queue), maxFold)] {
 		if o.record != nil {
-			if _, twice := f.names[o.name]; twice || record != nil && o.record != record {
+			if o.record != last {
+				last, size = o.record, size+len(o.record.text)
+			}
+			if _, twice := f.names[o.name]; twice || n > 0 && size > maxRecords {
 				break
 			}
 			f.names[o.name] = struct{}{}
-			record = o.record
+		} else {
+			if _, twice := f.seqs[o.seq]; twice {
+				break
+			}
+			f.seqs[o.seq] = struct{}{}
 		}
 		o.gone = true
 		n++

@@ -73,6 +73,7 @@ var (
 	reclaimScript   = load("reclaim")
 	closeScript     = load("close")
 	tidyScript      = load("tidy")
+	touchScript     = load("touch")
 	inspectScript   = load("inspect")
 	breakScript     = load("break")
 	setLimitScript  = load("setlimit")

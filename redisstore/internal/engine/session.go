@@ -33,6 +33,7 @@ type session struct {
 
 	mu     sync.Mutex
 	claims map[uint64]string // those that may be in the store, for Close
+	buried []burial          // those of which a mark is in the store, the oldest first
 }
 
 func (s *session) call(ctx context.Context, script *Script, own ...string) ([]any, error) {
@@ -169,10 +170,34 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 // Withdraw implements driver.Session.
 func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	found, err := s.withdraw(ctx, w)
-	if err == nil && !w.Bury { // its mark is left for Close to remove
+	if err == nil {
 		s.forget(w.Seq)
 	}
+	if err == nil && w.Bury {
+		s.bury(w, time.Now())
+	}
 	return found, err
+}
+
+// burial is a claim whose mark is left for Close to remove.
+type burial struct {
+	seq  uint64
+	name string
+	at   time.Time
+}
+
+// burialKept is how long the store keeps a mark at least (sweep.lua).
+const burialKept = time.Hour
+
+// bury notes a burial, and forgets those of which the store keeps no mark.
+func (s *session) bury(w driver.Withdrawal, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := 0
+	for old < len(s.buried) && now.Sub(s.buried[old].at) > 2*burialKept {
+		old++
+	}
+	s.buried = append(slices.Delete(s.buried, 0, old), burial{w.Seq, w.Name, now})
 }
 
 func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
@@ -232,10 +257,13 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 func (s *session) Close(ctx context.Context) error {
 	s.cancel()
 	s.mu.Lock()
-	claims := s.claims
-	s.claims = nil
+	claims, buried := s.claims, s.buried
+	s.claims, s.buried = nil, nil
 	s.mu.Unlock()
 	var rest []string
+	for _, b := range buried {
+		rest = append(rest, strconv.FormatUint(b.seq, 10), b.name)
+	}
 	for seq, name := range claims {
 		rest = append(rest, strconv.FormatUint(seq, 10), name)
 	}

@@ -41,6 +41,7 @@ type Store struct {
 	settings string
 	publish  string
 	grace    string // in ms
+	toucher  toucher
 	listings listings
 }
 
@@ -82,12 +83,26 @@ func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
 		Engine: "redis", Fencing: driver.Strict, Durability: driver.Volatile, Grace: s.opts.Grace,
 		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
-		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL,
+		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL, Assumes: s.assumes(),
 	}
 	if !s.opts.Grace {
 		c.Advice = "open the namespace with redisstore.Options{Grace: true}"
 	}
 	return c
+}
+
+// assumes says which clocks must agree, and for what: the counter of a new incarnation
+// begins at the clock in µs, with grace at what it will be when that ends, and counts up
+// by less than one a µs. And it says what grace cannot see: a master that was cut off with
+// a holder keeps its session alive for as long as it may write, while the one that was
+// promoted waits for one MaxTTL.
+func (s *Store) assumes() string {
+	const text = "Tokens rise through a loss of memory or a failover if the clock of the server is then not behind that of the one before by more than "
+	if !s.opts.Grace {
+		return text + "the time it took."
+	}
+	return text + fmt.Sprintf("%v (MaxTTL).\nTwo holders do not overlap in time after a failover if the old master is down, or refuses to write"+
+		" (min-replicas-to-write; in a cluster by itself) before %v less the TTL have passed.", s.opts.MaxTTL, s.opts.MaxTTL)
 }
 
 // Shard implements driver.Store: a shard is a bucket.
@@ -149,6 +164,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.pushes.init(ss)
 	ss.fold.init(ss)
 	ss.sweeper.s = ss
+	s.touch(ss.shard, ss.incarnation)
 	return ss, life, nil
 }
 

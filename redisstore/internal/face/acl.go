@@ -14,7 +14,7 @@ type need struct {
 
 // keyCommands are used by scripts, and HSCAN directly, on keys of the namespace.
 // A test compares them with the scripts.
-var keyCommands = []string{"hdel", "hexists", "hget", "hincrby", "hmget", "hscan", "hset", "hsetnx"}
+var keyCommands = []string{"hdel", "hexists", "hget", "hincrby", "hmget", "hscan", "hset"}
 
 // needs returns every command that the store uses. Clusters push over sharded
 // channels.

@@ -22,7 +22,7 @@ func (s Severity) String() string { return [...]string{"note", "warning", "dange
 // codes are the codes of all findings. They are stable.
 var codes = []string{
 	"cluster-client", "clock", "commands-forbidden", "eviction", "eviction-unchecked", "info-forbidden",
-	"permissions-unchecked", "proxy", "replica", "replicas-without-grace", "run-id", "unchecked", "version",
+	"min-replicas", "permissions-unchecked", "proxy", "replica", "replicas-without-grace", "run-id", "unchecked", "version",
 	"version-unchecked",
 }
 

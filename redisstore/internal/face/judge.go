@@ -87,9 +87,21 @@ func (s *Store) judgeServer(f facts, add adder) {
 		add(Danger, "cluster-client", "it is part of a cluster, and the client is not one for clusters",
 			"use redis.NewClusterClient, or a redis-cluster:// URL")
 	}
-	if n := number(f.info["connected_slaves"]); n > 0 && !s.opts.Grace {
+	s.judgeReplicas(f, mode, add)
+}
+
+// judgeReplicas is about the day on which one of them takes over.
+func (s *Store) judgeReplicas(f facts, mode string, add adder) {
+	n := number(f.info["connected_slaves"])
+	_, bound := f.info["min_slaves_good_slaves"] // INFO has it if min-replicas-to-write is set
+	switch {
+	case n == 0:
+	case !s.opts.Grace:
 		add(Warning, "replicas-without-grace", fmt.Sprintf("it has %d replicas and the namespace no grace: a failover to one that lags makes two holders at a time, told apart by their tokens alone", n),
 			"open a namespace with Options{Grace: true}, or check tokens at the resource")
+	case !bound && mode != "cluster": // a master of a cluster that is cut off from the others stops by itself
+		add(Warning, "min-replicas", fmt.Sprintf("it has %d replicas and writes without them: cut off together with a holder it would keep that lease alive without end, while a replica is promoted and grants the lock again after the grace", n),
+			"CONFIG SET min-replicas-to-write 1, or more, so that a master which is cut off stops; keep min-replicas-max-lag below down-after-milliseconds of the sentinels")
 	}
 }
 

@@ -7,12 +7,14 @@
 -- KEYS[1]  the bucket
 -- ARGV[1]  settings, incarnation, PUBLISH or SPUBLISH, grace in ms, each ended by \0
 -- ARGV[2]  session id, [3] its epoch and incarnation, 7 bytes each
--- ARGV[4]  end of grace in ms, [5] record of all attempts
+-- ARGV[4]  end of grace in ms, [5] record of the first attempt
 -- ARGV[6]  the seq of each operation, 6 bytes each
--- ARGV[7]  a letter for each operation: W withdraw, all of these first; A or T attempt,
---          in line or not
+-- ARGV[7]  a letter for each operation: W withdraw, all of these first and of different
+--          claims; A or T attempt, in line or not
 -- ARGV[8]  if there are any, the counter not to fall below of each, 7 bytes, or 0
--- ARGV[9]  and after: the name of each operation; those of attempts differ
+-- ARGV[9]  and after: the name of each operation; those of attempts differ. If records
+--          differ too there follow a byte for each operation, 0 if its record is that
+--          of ARGV[5], and the records 1 and after
 -- Replies: if it is one operation and simple, the counter of its grant, or 0 for a
 -- withdrawal. Otherwise: the counter of the first simple grant, those of the others follow one by
 -- one; then, for each operation that was not simple, its number and the reply as
@@ -46,11 +48,13 @@ end
 
 -- A grant is simple if more is sure: that this is the life of the server and the
 -- incarnation in which the session was opened, that the session was not closed and
--- has not ended, that none of its claims is marked, and that there is no grace.
--- simple returns the time if so.
+-- has not ended, and that there is no grace. simple returns the time if so, and notes
+-- whether any claim of the session is marked: then it must be asked for each attempt.
+local marked = false
 local function simple(marker, session)
-  if not marker or not session or byte(session, 14) ~= 0 or sub(marker, 1, 7) ~= sub(tail, 8, 14)
+  if not marker or not session or sub(marker, 1, 7) ~= sub(tail, 8, 14)
     or sub(session, 7, 13) ~= sub(tail, 1, 7) then return false end
+  marked = byte(session, 14) ~= 0
   local t = redis.call('TIME')
   local now = t[1] * 1000 + math.floor(t[2] / 1000)
   return struct.unpack('>I6', session) > now and now >= tonumber(ARGV[4]) and now
@@ -68,6 +72,7 @@ if LIFE ~= '' and #ops == 1 then
   else
     local f = call('HMGET', H, 'm', 's' .. sid, field)
     now, held = simple(f[1], f[2]), f[3]
+    if marked and call('HEXISTS', H, 'b' .. sid .. seqs) == 1 then now = false end
     voted = now and byte(f[1], 8) == 1
     if now and not held and not voted and floors == '' then
       local counter = call('HINCRBY', H, 'c', 1)
@@ -78,6 +83,13 @@ if LIFE ~= '' and #ops == 1 then
 end
 
 local function seq_of(i) return sub(seqs, 6 * i - 5, 6 * i) end
+
+local others = ARGV[9 + #ops] -- nil if there is one record
+
+local function record_of(i)
+  local k = others and byte(others, i) or 0
+  return k == 0 and record or ARGV[9 + #ops + k]
+end
 
 -- stands says until when a plain claim counts, if its session, as found, has not
 -- ended and the claim is of that session and of this incarnation.
@@ -99,7 +111,7 @@ local function vote(i)
   if floor > counter then counter = floor end
   local text = string.format('%.0f', counter)
   call('HSET', H, (v[2] or floor > 0) and own or 'c', text,
-    'l' .. name, 'X' .. pack('>I7I6', counter, now) .. sid .. seq_of(i) .. tail .. record)
+    'l' .. name, 'X' .. pack('>I7I6', counter, now) .. sid .. seq_of(i) .. tail .. record_of(i))
   return { 'GRANTED', text, '0' }
 end
 
@@ -111,11 +123,14 @@ local function join(i)
   local f = call('HMGET', H, 's' .. sub(held, 15, 30), 'i' .. id, 'q' .. name)
   local till = not f[2] and stands(held, f[1])
   if not till then return nil end
-  local first, last, taken = 0, 0, 0
-  if f[3] then first, last, taken = struct.unpack('>I6I6I6', f[3]) end
+  local first, last, taken, moved = 0, 0, 0, ''
+  if f[3] then
+    first, last, taken = struct.unpack('>I6I6I6', f[3])
+    moved = sub(f[3], 19)
+  end
   local place, since = pack('>I6', last), pack('>I6', now)
-  call('HSET', H, 'w' .. name .. '\0' .. place, 'X\0\0\0\0\0\0\0' .. since .. id .. tail .. record, 'i' .. id, place,
-    'q' .. name, pack('>I6I6I6', first, last + 1, taken + 1), 'l' .. name, 'Y' .. sub(held, 2))
+  call('HSET', H, 'w' .. name .. '\0' .. place, 'X\0\0\0\0\0\0\0' .. since .. id .. tail .. record_of(i), 'i' .. id, place,
+    'q' .. name, pack('>I6I6I6', first, last + 1, taken + 1) .. moved, 'l' .. name, 'Y' .. sub(held, 2))
   return { 'WAITING', taken, till - now - 1, now - struct.unpack('>I6', held, 9), held }
 end
 
@@ -150,8 +165,9 @@ local function pass(i)
     call('HSET', H, 'l' .. name, 'X' .. grant)
   else
     call('HDEL', H, front, 'i' .. id)
-    repeat first = first + 1 until call('HEXISTS', H, places .. pack('>I6', first)) == 1
-    call('HSET', H, 'l' .. name, 'Y' .. grant, 'q' .. name, pack('>I6I6I6', first, last, taken - 1))
+    repeat first = first + 1 until first >= last or call('HEXISTS', H, places .. pack('>I6', first)) == 1
+    call('HSET', H, 'l' .. name, 'Y' .. grant, 'q' .. name, pack('>I6I6I6', first, last, taken - 1) .. sub(line, 19))
+    if first >= last then call('HDEL', H, 'q' .. name) end -- as leave of line.lua does
   end
   local _, _, publish = struct.unpack('sss', ARGV[1])
   call(publish, H .. ':p:' .. whose, sub(claim, 31, 36) .. pack('>I7', counter))
@@ -165,12 +181,12 @@ local function slow(i)
     return withdraw({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '0' })
   end
   local floor = floors == '' and '0' or string.format('%.0f', struct.unpack('>I7', floors, 7 * i - 6))
-  return attempt({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '1', '0', '', record, '0', '0',
+  return attempt({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '1', '0', '', record_of(i), '0', '0',
     op == 'A' and '1' or '0', floor, '0' })
 end
 
 -- Which of them are simple, and the fields to write for these.
-local rest, drops, grants = {}, {}, {}
+local rest, drops, grants, buried = {}, {}, {}, {}
 local withdrawals = (string.find(ops, '[AT]') or #ops + 1) - 1
 if LIFE == '' or #ops == 1 then
   for i = 1, #ops do rest[i] = i end
@@ -188,9 +204,15 @@ else
       rest[#rest + 1] = i
     end
   end
+  if marked and withdrawals < #ops then
+    local marks = {}
+    for i = withdrawals + 1, #ops do marks[i - withdrawals] = 'b' .. sid .. seq_of(i) end
+    marks = call('HMGET', H, unpack(marks))
+    for i = withdrawals + 1, #ops do buried[i] = marks[i - withdrawals] end
+  end
   local n = 0
   for i = withdrawals + 1, #ops do
-    if now and not found[i + 2] and not voted and floors == '' then
+    if now and not found[i + 2] and not voted and floors == '' and not buried[i] then
       grants[n + 1], grants[n + 2] = fields[i + 2], i
       n = n + 2
     else
@@ -208,7 +230,7 @@ if #grants > 0 then
   for k = 2, 2 * n, 2 do
     local i = grants[k]
     counter = counter + 1
-    grants[k] = 'X' .. pack('>I7', counter) .. head .. sub(seqs, 6 * i - 5, 6 * i) .. tail .. record
+    grants[k] = 'X' .. pack('>I7', counter) .. head .. sub(seqs, 6 * i - 5, 6 * i) .. tail .. (others and record_of(i) or record)
   end
   call('HSET', H, unpack(grants))
 end
@@ -217,6 +239,8 @@ for _, i in ipairs(rest) do
   if #ops > 1 then held = nil end
   if now and op == 'W' then
     short = pass(i)
+  elseif buried[i] then
+    short = nil
   elseif voted then
     short = vote(i)
   elseif now and op == 'A' and floors == '' then

@@ -15,7 +15,7 @@
 --   c          counter of tokens; c<slot> that of names that are voted about (slot.lua)
 --   s<sid>     session: end and epoch, then epoch, reclaimed, ttl
 --   l<name>    grants of a lock: one plain grant in its short form, others as an array
---   q<name>    a line: first place, place after the last, how many are taken
+--   q<name>    a line: first place, place after the last, how many are taken, how far moved
 --   w<name>\0<place>  a claim in line      i<id>  its place
 --   n<name>    stored limit
 --   b<id>      buried claim        k<sid>  broken claims of a session
@@ -73,9 +73,9 @@ local function forgotten() return tonumber(ARGV[2]) ~= inc end
 
 local sessions = {}
 
--- session returns { end, epoch, reclaimed, ttl, marked } or nil if it has ended. End,
--- epoch and whether any of its claims is marked by b<id> stand first and in fixed
--- places, so that fold.lua finds them fast.
+-- session returns { end, epoch, reclaimed, ttl, marks } or nil if it has ended; marks is
+-- how many of its claims are marked by b<id>. End, epoch and whether there are marks
+-- stand first and in fixed places, so that fold.lua finds them fast.
 local function session(sid)
   local s = sessions[sid]
   if s == nil then
@@ -85,7 +85,7 @@ local function session(sid)
       local till = struct.unpack('>I6', raw)
       if till > now then
         local more = cmsgpack.unpack(string.sub(raw, 15))
-        s = { till, more[1], more[2], more[3], string.byte(raw, 14) == 1 }
+        s = { till, more[1], more[2], more[3], more[4] }
       end
     end
     sessions[sid] = s
@@ -95,8 +95,8 @@ end
 
 local function put_session(sid, s)
   sessions[sid] = s
-  redis.call('HSET', H, 's' .. sid, struct.pack('>I6I7', s[1], s[2]) .. (s[5] and '\1' or '\0')
-    .. cmsgpack.pack({ s[2], s[3], s[4] }))
+  redis.call('HSET', H, 's' .. sid, struct.pack('>I6I7', s[1], s[2]) .. (s[5] > 0 and '\1' or '\0')
+    .. cmsgpack.pack({ s[2], s[3], s[4], s[5] }))
 end
 
 -- A grant, and a claim in line, is an array:
@@ -106,23 +106,32 @@ local SID, SEQ, MODE, WEIGHT, LIMIT, REENTRY, RECORD, MIN, MAX, SINCE, COUNTER, 
 local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
 local function id_of(e) return id_from(e[SID], e[SEQ]) end
 
--- A claim that must not be granted: '1' buried, for the life of its session, or 'x'
--- spent, its grant has ended, until it is withdrawn. mark says so in the session too.
-local function mark(sid)
+-- A claim that must not be granted: '1' buried, until no call of it can be on its way
+-- any more, or 'x' spent, its grant has ended, until it is withdrawn. Then when it was
+-- marked. The session counts its marks, but for those of an earlier session of the same
+-- id: to take off one of these would hide another.
+local function counted(s, raw) return struct.unpack('>I6', raw, 2) * 1000 >= s[2] end
+
+local function count(sid, s, n)
+  s[5] = math.max(0, s[5] + n)
+  put_session(sid, s)
+end
+
+local function mark(sid, id, kind)
+  local s, raw = session(sid), redis.call('HGET', H, 'b' .. id)
+  if raw and kind == 'x' then kind = string.sub(raw, 1, 1) end
+  redis.call('HSET', H, 'b' .. id, kind .. struct.pack('>I6', now))
+  if s and not (raw and counted(s, raw)) then count(sid, s, 1) end
+end
+
+local function unmark(sid, id, raw)
   local s = session(sid)
-  if s and not s[5] then
-    s[5] = true
-    put_session(sid, s)
-  end
+  redis.call('HDEL', H, 'b' .. id)
+  if s and counted(s, raw) then count(sid, s, -1) end
 end
-local function bury(sid, id)
-  redis.call('HSET', H, 'b' .. id, '1')
-  mark(sid)
-end
+
 local function spend(g)
-  if g[SID] == '' then return end
-  redis.call('HSETNX', H, 'b' .. id_of(g), 'x')
-  mark(g[SID])
+  if g[SID] ~= '' then mark(g[SID], id_of(g), 'x') end
 end
 
 -- lives says whether a grant stands: its session lives, is the one it was granted
@@ -149,8 +158,9 @@ local function expand(raw, name)
   return { string.sub(raw, 15, 30), seq, 0, 1, 0, '', string.sub(raw, 51), 0, 0, since, counter, 0, 0, epoch, of, name }
 end
 
+-- One with more elements, which a later version wrote, has no short form: they would be lost.
 local function plain(e)
-  return e[SID] ~= '' and e[MODE] == 0 and e[WEIGHT] == 1 and e[LIMIT] == 0 and e[REENTRY] == '' and e[MIN] == 0
+  return #e == NAME and e[SID] ~= '' and e[MODE] == 0 and e[WEIGHT] == 1 and e[LIMIT] == 0 and e[REENTRY] == '' and e[MIN] == 0
     and e[MAX] == 0 and e[MAXEND] == 0
 end
 

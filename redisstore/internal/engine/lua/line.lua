@@ -6,42 +6,125 @@ local function push(e)
 end
 
 -- A line is a range of places, some of them given up. bounds returns the first place
--- that is taken, the place after the last, and how many are taken.
+-- that is taken, the place after the last, how many are taken, and how far the claims
+-- are moved together (dequeue).
 local function bounds(name)
   local raw = redis.call('HGET', H, 'q' .. name)
-  if not raw then return 0, 0, 0 end
-  return struct.unpack('>I6I6I6', raw)
+  if not raw then return 0, 0, 0, '' end
+  local first, last, taken = struct.unpack('>I6I6I6', raw)
+  return first, last, taken, string.sub(raw, 19)
+end
+
+local function put_bounds(name, first, last, taken, moved)
+  redis.call('HSET', H, 'q' .. name, struct.pack('>I6I6I6', first, last, taken) .. moved)
 end
 
 local function place_field(name, place) return 'w' .. name .. '\0' .. struct.pack('>I6', place) end
 
 local function enqueue(name, e)
-  local first, last, taken = bounds(name)
+  local first, last, taken, moved = bounds(name)
   redis.call('HSET', H, place_field(name, last), plain(e) and shorten(e, 'X') or cmsgpack.pack(e),
-    'i' .. id_of(e), struct.pack('>I6', last), 'q' .. name, struct.pack('>I6I6I6', first, last + 1, taken + 1))
+    'i' .. id_of(e), struct.pack('>I6', last))
+  put_bounds(name, first, last + 1, taken + 1, moved)
 end
 
--- dequeue gives up a place and moves the first place on if it was that.
-local function dequeue(name, place, id)
+-- leave gives up a place, and moves the first place on if it was that: over places given
+-- up before, each of them once. It returns the line as it is then.
+local function leave(name, place, id)
   local gone = redis.call('HDEL', H, place_field(name, place))
   redis.call('HDEL', H, 'i' .. id)
-  local first, last, taken = bounds(name)
+  local first, last, taken, moved = bounds(name)
   taken = taken - gone
-  if taken <= 0 then
+  if place == first and taken > 0 then
+    -- The end of the line ends the loop too: a number of taken places that somebody
+    -- wrote by hand must not keep the server busy for ever.
+    repeat first = first + 1 until first >= last or redis.call('HEXISTS', H, place_field(name, first)) == 1
+  end
+  if taken <= 0 or first >= last then
     redis.call('HDEL', H, 'q' .. name)
+    return 0, 0, 0, ''
+  end
+  put_bounds(name, first, last, taken, moved)
+  return first, last, taken, moved
+end
+
+-- STEP is how many places are read at a time, SPARE how many may be given up before the
+-- line is moved together.
+local STEP, SPARE = 100, 64
+
+-- step returns the next places from one on, as fields and as what is in them.
+local function step(name, from, last)
+  local fields = {}
+  for place = from, math.min(from + STEP, last) - 1 do fields[#fields + 1] = place_field(name, place) end
+  return fields, redis.call('HMGET', H, unpack(fields))
+end
+
+-- dequeue gives up a place. Once more places are given up than taken it also moves the
+-- claims together, a step at a time so that no call takes long: a claim that waits long in
+-- front would otherwise keep the place of everybody who came and went behind it, and every
+-- loop over the line would walk over these. No place from to until from is taken, and
+-- those before are done; what leaves or comes meanwhile does not change that.
+local function dequeue(name, place, id)
+  local first, last, taken, moved = leave(name, place, id)
+  local to, from = first, first
+  if moved ~= '' then
+    to, from = struct.unpack('>I6I6', moved)
+    if first > to then to, from = first, first end -- the front has gone past it
+  elseif last - first <= 2 * taken + SPARE then
     return
   end
-  if place == first then
-    repeat first = first + 1 until redis.call('HEXISTS', H, place_field(name, first)) == 1
+  local fields, found = step(name, from, last)
+  local drop, put = {}, {}
+  for i, raw in ipairs(found) do
+    if raw then
+      if from + i - 1 > to then
+        local n, at = #put, struct.pack('>I6', to)
+        drop[#drop + 1] = fields[i]
+        put[n + 1], put[n + 2] = 'w' .. name .. '\0' .. at, raw
+        put[n + 3], put[n + 4] = 'i' .. (short(raw) and string.sub(raw, 15, 36) or id_of(cmsgpack.unpack(raw))), at
+      end
+      to = to + 1
+    end
   end
-  redis.call('HSET', H, 'q' .. name, struct.pack('>I6I6I6', first, last, taken))
+  if #drop > 0 then
+    redis.call('HDEL', H, unpack(drop))
+    redis.call('HSET', H, unpack(put))
+  end
+  from = from + #fields
+  if from >= last then
+    put_bounds(name, first, to, taken, '')
+  else
+    put_bounds(name, first, last, taken, struct.pack('>I6I6', to, from))
+  end
+end
+
+-- claims iterates over the places that are taken and what is in them. Meanwhile a place may
+-- be given up once it has been returned, and by leave alone.
+local function claims(name)
+  local from, last = bounds(name)
+  local fields, found, at = {}, {}, 0
+  return function()
+    while true do
+      if at == #fields then
+        from, at = from + at, 0
+        if from >= last then return nil end
+        fields, found = step(name, from, last)
+      end
+      at = at + 1
+      if found[at] then return from + at - 1, found[at] end
+    end
+  end
+end
+
+local function claim_of(raw, name)
+  if short(raw) then return expand(raw, name) end
+  return cmsgpack.unpack(raw)
 end
 
 -- waiter returns the claim at a place, if it is still taken.
 local function waiter(name, place)
   local raw = redis.call('HGET', H, place_field(name, place))
-  if raw and short(raw) then return expand(raw, name) end
-  return raw and cmsgpack.unpack(raw)
+  return raw and claim_of(raw, name)
 end
 
 -- stands says whether a claim in line is of a session that lives, of this
@@ -92,11 +175,10 @@ local function promote(name, grants)
     dequeue(name, first, e and id_of(e) or '')
   end
   if exclusive(grants) and grants[1][REENTRY] ~= '' then
-    local first, last = bounds(name)
-    for place = first, last - 1 do
-      local e = waiter(name, place)
+    for place, raw in claims(name) do
+      local e = not short(raw) and cmsgpack.unpack(raw) -- a plain claim re-enters nothing
       if e and stands(e) and reenters(grants, e) then
-        dequeue(name, place, id_of(e))
+        leave(name, place, id_of(e))
         grant(grants, e)
         push(e)
         changed = true

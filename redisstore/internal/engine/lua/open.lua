@@ -5,11 +5,11 @@
 -- grace in ms, clock in µs
 local sid, ttl = ARGV[6], tonumber(ARGV[7])
 local s = session(sid)
-local epoch, reclaimed, marked = micros, inc, false
+local epoch, reclaimed, marks = micros, inc, 0
 if s then
-  epoch, reclaimed, marked = s[2], s[3], s[5]
+  epoch, reclaimed, marks = s[2], s[3], s[5]
 else
   redis.call('HDEL', H, 'k' .. sid) -- of an earlier session of this id
 end
-put_session(sid, { after(ttl), epoch, reclaimed, ttl, marked })
+put_session(sid, { after(ttl), epoch, reclaimed, ttl, marks })
 return { 'OK', num(inc), num(grace()), redis.call('HGET', H, 'k' .. sid) or '', run, num(epoch), num(grace_end), num(micros) }

@@ -1,3 +1,7 @@
+-- unexpected is after how many ms no call of a claim that was buried can still arrive:
+-- many times what the network, and a server that stands still, keep one for.
+local unexpected = 3600000
+
 -- Removes what processes that died have left behind, a slice of the bucket at a time:
 -- the cursor is in the bucket, so that all processes sweep as one.
 -- sweep returns 1 if a quarter of what it saw had to go: then more of it will.
@@ -14,7 +18,13 @@ local function sweep(count)
     elseif kind == 107 then -- k: broken claims of a session
       if not session(rest) then drop(field) end
     elseif kind == 98 then -- b: a claim that must not be granted
-      if not session(string.sub(rest, 1, 16)) then drop(field) end
+      local owner, mark = string.sub(rest, 1, 16), part[2][i + 1]
+      if not session(owner) then
+        drop(field)
+      elseif string.byte(mark) == 49 and now - struct.unpack('>I6', mark, 2) > unexpected then
+        unmark(owner, rest, mark)
+        gone = gone + 1
+      end
     elseif kind == 108 then -- l: settling drops what fell, and grants to whoever waits
       settle(rest)
       gone = gone + 1 - redis.call('HEXISTS', H, field)

@@ -18,9 +18,10 @@ if raw then
   if #list == 0 then redis.call('HDEL', H, 'k' .. sid) else redis.call('HSET', H, 'k' .. sid, cmsgpack.pack(list)) end
 end
 if ARGV[10] == '1' then
-  bury(sid, id)
-elseif redis.call('HGET', H, 'b' .. id) == 'x' then
-  redis.call('HDEL', H, 'b' .. id)
+  mark(sid, id, '1')
+else
+  local found = redis.call('HGET', H, 'b' .. id)
+  if found and string.byte(found) == 120 then unmark(sid, id, found) end
 end
 local grants = settle(name)
 local g, i = find(grants, sid, seq)

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server starts real servers on free loopback ports and stops them.
-package server
+//go:build unix
+
+// Package servers starts real servers for tests and measurements, on free loopback
+// ports, and stops them: PostgreSQL, MariaDB, pgbouncer and Redis, one function each in
+// engines.go. Engines that need more have a package of their own, such as zktest.
+//
+// A server does not outlive the process that started it, on Linux not even if that
+// process is killed. If the programs are not installed the error is ErrMissing and says
+// how to install them.
+package servers
 
 import (
 	"bufio"
@@ -36,6 +44,7 @@ type Server struct {
 
 	name  string
 	dir   string
+	bin   string   // where its other programs are
 	args  []string // program and arguments
 	ready string   // what it prints when it is ready
 	halt  syscall.Signal
@@ -74,7 +83,8 @@ func newServer(name, as string) (*Server, error) {
 func (s *Server) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = s.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.cred, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = mortal()
+	cmd.SysProcAttr.Credential = s.cred
 	return cmd
 }
 
@@ -94,7 +104,7 @@ func (s *Server) start() error {
 		return err
 	}
 	s.cmd.Stdout, s.cmd.Stderr = in, in
-	err = s.cmd.Start()
+	err = Start(s.cmd)
 	_ = in.Close()
 	if err != nil {
 		_ = out.Close()
@@ -151,6 +161,9 @@ func (s *Server) Restart() error {
 	return s.start()
 }
 
+// Kill stops the server without letting it tidy up. It cannot be started again.
+func (s *Server) Kill() { s.kill(s.halt) }
+
 // Stop stops the server and removes its data.
 func (s *Server) Stop() {
 	s.kill(s.halt)
@@ -169,4 +182,31 @@ func find(program, install string, folders ...string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s is %w; on Debian: apt-get install %s", program, ErrMissing, install)
+}
+
+// Pause stops the server and all its processes as they are, until resume is called.
+func (s *Server) Pause() (resume func()) {
+	stopped := append([]int{s.cmd.Process.Pid}, children(s.cmd.Process.Pid)...)
+	for _, pid := range stopped {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	return func() {
+		for _, pid := range stopped {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+	}
+}
+
+// children returns the processes that a process has started.
+func children(pid int) (pids []int) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, t := range tasks {
+		text, _ := os.ReadFile(t)
+		for _, f := range strings.Fields(string(text)) {
+			if n, err := strconv.Atoi(f); err == nil {
+				pids = append(pids, n)
+			}
+		}
+	}
+	return pids
 }

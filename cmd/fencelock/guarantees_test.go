@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/etcdstore"
+	"github.com/fencelock/fencelock/memcachestore"
+	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/quorum"
+	"github.com/fencelock/fencelock/redisstore"
+	"github.com/fencelock/fencelock/shard"
+	"github.com/fencelock/fencelock/sqlstore"
+	"github.com/fencelock/fencelock/zkstore"
+)
+
+var update = flag.Bool("update", false, "TestGuaranteesTable writes the table into docs/guarantees.md instead of comparing it")
+
+const (
+	guaranteesPage = "../../docs/guarantees.md"
+	tableBegin     = "<!-- table of stores: go test ./cmd/fencelock -run TestGuaranteesTable -update -->\n"
+	tableEnd       = "<!-- end of the table of stores -->\n"
+)
+
+// A described store is a row of the table.
+type described struct {
+	name  string
+	store driver.Store
+}
+
+// describedStores is one line for each store, in the order of the table. None of
+// them asks a server: Caps must not do I/O.
+func describedStores(t *testing.T) []described {
+	return []described{
+		{"`memstore`", memstore.New(nil)},
+		{"`redisstore`", redisAt(t, 1, nil)},
+		{"`redisstore`, grace", redisAt(t, 1, &redisstore.Options{Grace: true})},
+		{"`etcdstore`", etcdAt(t)},
+		{"`zkstore`", opensLazily(t)(zkstore.New([]string{"127.0.0.1:1"}, nil))},
+		{"`sqlstore`, PostgreSQL", sqlAt(t, "pgx", "postgres://127.0.0.1:1/x", nil)},
+		{"`sqlstore`, MariaDB or MySQL", sqlAt(t, "mysql", "tcp(127.0.0.1:1)/x", nil)},
+		{"`sqlstore`, grace", sqlAt(t, "pgx", "postgres://127.0.0.1:1/x", &sqlstore.Options{Grace: true})},
+		{"`memcachestore`", opensLazily(t)(memcachestore.New("127.0.0.1:1", nil))},
+		{"`quorum` of 3 × `redisstore`, grace", quorumAt(t)},
+		{"`shard` of 2 × `redisstore`, grace", shardAt(t)},
+	}
+}
+
+// TestGuaranteesTable: the table of stores in docs/guarantees.md is what the stores
+// say of themselves.
+func TestGuaranteesTable(t *testing.T) {
+	page, err := os.ReadFile(guaranteesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(page), tableBegin)
+	old, after, closed := strings.Cut(rest, tableEnd)
+	if !ok || !closed {
+		t.Fatalf("%s has no block between %q and %q", guaranteesPage, tableBegin, tableEnd)
+	}
+	table := guaranteesTable(t, describedStores(t))
+	switch {
+	case old == table:
+	case *update:
+		if err := os.WriteFile(guaranteesPage, []byte(before+tableBegin+table+tableEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("the table in %s is not what the stores say; run go test ./cmd/fencelock -run TestGuaranteesTable -update\ngot\n%swant\n%s", guaranteesPage, old, table)
+	}
+}
+
+// guaranteesTable is, in Markdown, what the stores promise, what they can do, and
+// what they assume.
+func guaranteesTable(t *testing.T, stores []described) string {
+	promises := mdTable{head: []string{"Store", "Tokens", "After a crash of the engine", "`Require: Correctness`", "Turns in order", "A waiter is told", "TTL"}}
+	abilities := mdTable{head: []string{"Store", "`RWMutex`, `Semaphore`", "`ReentrantAs`", "`MinHold`, `MaxHold`, `FixedLease`, `Once`", "`List`", "Node of a quorum"}}
+	var assumed strings.Builder
+	for _, d := range stores {
+		c := d.store.Caps()
+		promises.add(d.name, c.Fencing.String(), afterCrash(c), fitness(t, d.store), yes(c.Queue), map[bool]string{true: "by the store", false: "no, it looks"}[c.Push], bounds(c))
+		abilities.add(d.name, yes(c.Shared), yes(c.Reentry), yes(c.Hold), yes(c.Listing), yes(c.Floor))
+		if c.Assumes != "" {
+			fmt.Fprintf(&assumed, "- %s: %s\n", d.name, c.Assumes)
+		}
+	}
+	text := promises.String() + "\nAnd what works on each, besides `Mutex`, `LockAll` and `Election`:\n\n" + abilities.String()
+	if assumed.Len() > 0 {
+		text += "\nWhat their tokens assume, where it is not plain:\n\n" + assumed.String()
+	}
+	return text
+}
+
+// mdTable is a table in Markdown.
+type mdTable struct {
+	head []string
+	rows strings.Builder
+}
+
+func (t *mdTable) add(cells ...string) { fmt.Fprintf(&t.rows, "| %s |\n", strings.Join(cells, " | ")) }
+
+func (t *mdTable) String() string {
+	return fmt.Sprintf("| %s |\n|%s\n%s", strings.Join(t.head, " | "), strings.Repeat(" --- |", len(t.head)), t.rows.String())
+}
+
+func afterCrash(c driver.Caps) string {
+	switch {
+	case c.Grace:
+		return "holders keep their leases, by grace"
+	case c.Durability == driver.Durable:
+		return "a grant survives"
+	}
+	return "a grant may be forgotten"
+}
+
+// fitness asks New, which is what a user's program asks.
+func fitness(t *testing.T, store driver.Store) string {
+	c, err := fencelock.New(store, &fencelock.Options{Require: fencelock.Correctness})
+	switch {
+	case errors.Is(err, fencelock.ErrUnsupported):
+		return "refused"
+	case err != nil:
+		t.Fatal(err)
+	}
+	if err := c.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return "accepted"
+}
+
+func yes(b bool) string { return map[bool]string{true: "yes", false: "no"}[b] }
+
+// bounds is the range of the TTL with the options of the row.
+func bounds(c driver.Caps) string {
+	switch {
+	case c.MaxTTL == 0:
+		return brief(c.MinTTL) + " and more"
+	case c.MinTTL == 0:
+		return "up to " + brief(c.MaxTTL)
+	}
+	return brief(c.MinTTL) + " to " + brief(c.MaxTTL)
+}
+
+// brief is a duration without its zero parts.
+func brief(d time.Duration) string {
+	s := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
+}
+
+// opensLazily takes the results of a function that makes a store.
+func opensLazily(t *testing.T) func(driver.Store, error) driver.Store {
+	return func(s driver.Store, err error) driver.Store {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+}
+
+// redisAt makes a store on a client that never connects: nobody calls it.
+func redisAt(t *testing.T, port int, opts *redisstore.Options) driver.Store {
+	client := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", port), ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	s, err := redisstore.New(client, opts)
+	return opensLazily(t)(s, err)
+}
+
+func etcdAt(t *testing.T) driver.Store {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	s, err := etcdstore.New(client, nil)
+	return opensLazily(t)(s, err)
+}
+
+// sqlAt makes a store on a database that is never asked. The drivers are those that
+// sqlstore registers.
+func sqlAt(t *testing.T, driverName, dsn string, opts *sqlstore.Options) driver.Store {
+	db, err := sql.Open(driverName, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	s, err := sqlstore.New(db, opts)
+	return opensLazily(t)(s, err)
+}
+
+func quorumAt(t *testing.T) driver.Store {
+	var nodes []quorum.Node
+	for i := range 3 {
+		nodes = append(nodes, quorum.Node{Name: fmt.Sprint(i), Store: redisAt(t, i+1, &redisstore.Options{Grace: true})})
+	}
+	s, err := quorum.New(nodes, nil)
+	return opensLazily(t)(s, err)
+}
+
+func shardAt(t *testing.T) driver.Store {
+	var members []shard.Member
+	for i := range 2 {
+		members = append(members, shard.Member{Name: fmt.Sprint(i), Store: redisAt(t, i+1, &redisstore.Options{Grace: true})})
+	}
+	s, err := shard.New(members)
+	return opensLazily(t)(s, err)
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// release does what the first users of a release do.
+func (s *stage) release(mods []*module) error {
+	readme, err := os.ReadFile(filepath.Join(s.top, "README.md"))
+	if err != nil {
+		return err
+	}
+	q, err := readQuickstart(string(readme))
+	if err == nil {
+		err = s.try(q)
+	}
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(mods, func(m *module) bool { return m.dir == "cmd/fencelock" })
+	if i < 0 {
+		return errors.New("there is no module in cmd/fencelock to install")
+	}
+	first, err := s.install(mods[i], "first")
+	if err == nil {
+		err = works(first)
+	}
+	if err != nil {
+		return err
+	}
+	// Where and when it is built must not matter: another folder for the modules, and
+	// nothing that an earlier build has left.
+	second, err := s.install(mods[i], "second", "GOMODCACHE="+filepath.Join(s.dir, "second-modules"), "GOCACHE="+filepath.Join(s.dir, "second-cache"))
+	if err == nil {
+		err = sameBytes(first, second)
+	}
+	if err == nil {
+		err = s.bill(first, mods)
+	}
+	if err == nil {
+		fmt.Println("ok rehearse: released, installed and tried")
+	}
+	return err
+}
+
+// install gets the command as its users do, and returns the program.
+func (s *stage) install(m *module, name string, env ...string) (string, error) {
+	bin := filepath.Join(s.dir, name)
+	env = append(append(slices.Clone(s.env), "GOBIN="+bin, "CGO_ENABLED=0", "GOFLAGS=-modcacherw -trimpath"), env...)
+	began := time.Now()
+	cmd := exec.Command("go", "install", m.path+"@"+version)
+	cmd.Dir, cmd.Env = s.dir, env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go install %s@%s: %w\n%s", m.path, version, err, out)
+	}
+	fmt.Printf("rehearse: go install %s@%s: %.1f s\n", m.path, version, time.Since(began).Seconds())
+	return filepath.Join(bin, "fencelock"), nil
+}
+
+// works runs the installed program.
+func works(program string) error {
+	help, err := exec.Command(program, "--help").CombinedOutput()
+	if err != nil || !strings.Contains(string(help), "fencelock run") {
+		return fmt.Errorf("fencelock --help: %v\n%s", err, help)
+	}
+	said, err := exec.Command(program, "version").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(said), "fencelock "+version+",") {
+		return fmt.Errorf("fencelock version does not say %s: %v\n%s", version, err, said)
+	}
+	fmt.Printf("ok rehearse: the installed program says: %s", said)
+	return nil
+}
+
+// sameBytes compares two builds.
+func sameBytes(first, second string) error {
+	a, errA := sum(first)
+	b, errB := sum(second)
+	if err := errors.Join(errA, errB); err != nil {
+		return err
+	}
+	if a != b {
+		return fmt.Errorf("two builds of the same source differ: %s and %s; go version -m shows what went into them", a, b)
+	}
+	fmt.Println("ok rehearse: two builds, one with empty caches, have the same SHA-256:", a)
+	return nil
+}
+
+func sum(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	h := sha256.Sum256(text)
+	return hex.EncodeToString(h[:]), err
+}
+
+// bill writes the bill of materials and looks whether what must be in it is.
+func (s *stage) bill(program string, mods []*module) error {
+	out := filepath.Join(s.dir, "fencelock.cdx.json")
+	cmd := exec.Command("go", "run", "./internal/sbom", "-o", out, program)
+	cmd.Dir = s.top
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("internal/sbom: %w\n%s", err, said)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		return err
+	}
+	var bill struct {
+		Metadata   struct{ Component struct{ Purl string } }
+		Components []struct{ Name, Version string }
+	}
+	if err := json.Unmarshal(text, &bill); err != nil {
+		return err
+	}
+	var ours []string
+	for _, c := range bill.Components {
+		if provider(c.Name, mods) == c.Name && c.Version == version {
+			ours = append(ours, c.Name)
+		}
+	}
+	if !slices.Contains(ours, mods[0].path) || len(bill.Components) <= len(ours) || !strings.HasSuffix(bill.Metadata.Component.Purl, "@"+version) {
+		return fmt.Errorf("the bill of materials does not list what is linked into the program:\n%s", text)
+	}
+	fmt.Printf("ok rehearse: the bill of materials lists %d modules, %d of them ours\n", len(bill.Components), len(ours))
+	return nil
+}
