@@ -76,10 +76,12 @@ func origin(id driver.SessionID) driver.SessionID {
 	return id
 }
 
-// seqs of one claim on a node differ by the try.
-const tries = 256
+// seqs of one claim on a node differ by the try. There are enough for a waiter that
+// gives way every few milliseconds for minutes, and for as many claims of a session as
+// numbers can count exactly in a script.
+const tries = 1 << 16
 
-func nodeSeq(seq uint64, try uint8) uint64 { return seq*tries + uint64(try) }
+func nodeSeq(seq uint64, try uint16) uint64 { return seq*tries + uint64(try) }
 
 func coreSeq(node uint64) uint64 { return node / tries }
 
