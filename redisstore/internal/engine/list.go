@@ -13,20 +13,20 @@ import (
 )
 
 // List implements driver.Store. HSCAN may show a field twice and in no order, so
-// a page is cut from the sorted names of a bucket; the cursor is the bucket and
-// the last name shown.
+// pages are cut from the sorted names of a bucket; the cursor is the bucket and the
+// last name shown.
 func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
-	first, after, _ := strings.Cut(q.Cursor, " ")
+	first, _, _ := strings.Cut(q.Cursor, " ")
 	from, _ := strconv.Atoi(first)
 	var page driver.Page
 	for b := from; b < s.opts.Buckets; b++ {
-		shard := strconv.Itoa(b)
-		names, err := s.names(ctx, shard, q.Prefix)
+		shard, cursor := strconv.Itoa(b), ""
+		if b == from {
+			cursor = q.Cursor
+		}
+		names, err := s.rest(ctx, shard, q.Prefix, cursor)
 		if err != nil {
 			return driver.Page{}, err
-		}
-		if b == from && after != "" {
-			names = names[sort.Search(len(names), func(i int) bool { return names[i] > after }):]
 		}
 		for part := range slices.Chunk(names, maxInspected) {
 			locks, err := s.inspect(ctx, shard, part)
@@ -38,6 +38,7 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 					continue
 				}
 				if len(page.Locks) == q.Max {
+					s.listings.put(q.Prefix, page.Next, names)
 					return page, nil
 				}
 				page.Locks = append(page.Locks, st)
@@ -47,6 +48,22 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	}
 	page.Next = ""
 	return page, nil
+}
+
+// rest returns the names of a bucket that come after a cursor, which is empty at its
+// beginning.
+func (s *Store) rest(ctx context.Context, shard, prefix, cursor string) ([]string, error) {
+	names, kept := s.listings.take(prefix, cursor)
+	if !kept {
+		var err error
+		if names, err = s.names(ctx, shard, prefix); err != nil {
+			return nil, err
+		}
+	}
+	if _, after, ok := strings.Cut(cursor, " "); ok {
+		names = names[sort.Search(len(names), func(i int) bool { return names[i] > after }):]
+	}
+	return names, nil
 }
 
 // maxInspected is how many locks one call looks at.

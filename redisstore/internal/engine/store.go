@@ -41,6 +41,7 @@ type Store struct {
 	settings string
 	publish  string
 	grace    string // in ms
+	listings listings
 }
 
 var _ driver.Store = (*Store)(nil)
