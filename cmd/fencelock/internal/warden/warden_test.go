@@ -116,6 +116,25 @@ func TestWhoIsLeft(t *testing.T) {
 	}
 }
 
+// TestZombieOfADaemon: a dead process that nobody collects is nothing to wait for,
+// although it is still of the group: its parent may be a daemon that is allowed to stay.
+func TestZombieOfADaemon(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere than on Linux nobody can tell who of a group is dead")
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	c := begin(t, time.Hour, `( sleep 0.01 & exec setsid sh -c 'echo $$ >`+file+`; exec sleep 300' ) &
+		while ! ps --ppid $! -o stat= | grep -q Z; do sleep 0.02; done; exit 3`)
+	daemon := readPID(t, file)
+	defer func() { _ = syscall.Kill(daemon, syscall.SIGKILL) }()
+	if e := ends(t, c); e != (Exit{Code: 3}) {
+		t.Errorf("got %+v", e)
+	}
+	if syscall.Kill(daemon, 0) != nil {
+		t.Error("the daemon was killed")
+	}
+}
+
 // TestDescriptors: the command gets what we were given and nothing of the warden's.
 func TestDescriptors(t *testing.T) {
 	if runtime.GOOS != "linux" {
