@@ -25,7 +25,8 @@ const leftoverAfter = 50 * time.Millisecond
 // The error is nil or quiet if the command ended by itself.
 func (r *runner) supervise(l *fencelock.Lease) error {
 	held := l.Context()
-	left := time.Until(l.Deadline())
+	until := l.Deadline()
+	left := time.Until(until)
 	if held.Err() != nil {
 		return r.lost(context.Cause(held), nil)
 	}
@@ -34,8 +35,10 @@ func (r *runner) supervise(l *fencelock.Lease) error {
 		return &failure{exitUnavailable, fmt.Errorf("only %v of the lock is left, and --stop-time is %v: the store answers too slowly, or grants less than --ttl; the command was not started",
 			left.Round(time.Millisecond), r.times.Stop)}
 	}
-	child, err := warden.Start(r.argv, r.environment(l), warden.Now().Add(left))
+	child, err := warden.Start(r.argv, r.environment(l), warden.At(until))
 	switch {
+	case errors.Is(err, warden.ErrTooLate):
+		return r.lost(fmt.Errorf("%w: %w", fencelock.ErrLost, fencelock.ErrUnrenewed), nil)
 	case errors.Is(err, warden.ErrNotFound):
 		return r.broke(exitNotFound, err)
 	case errors.Is(err, warden.ErrNotExecutable):
@@ -44,7 +47,7 @@ func (r *runner) supervise(l *fencelock.Lease) error {
 		return r.broke(exitInternal, err)
 	}
 	defer giveTerminal(child)()
-	s := &supervision{runner: r, lease: l, child: child, until: l.Deadline()}
+	s := &supervision{runner: r, lease: l, child: child, until: until}
 	return s.run(held)
 }
 
@@ -100,7 +103,7 @@ func (s *supervision) look() time.Duration {
 	left := time.Until(deadline)
 	if d := deadline.Sub(s.until); d > time.Millisecond || d < -time.Millisecond {
 		s.until = deadline
-		s.child.Until(warden.Now().Add(left))
+		s.child.Until(warden.At(deadline))
 	}
 	action, wait := plan.Next(left, s.times.Stop, s.termed)
 	if action == plan.Term {

@@ -17,10 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotFound and ErrNotExecutable say why a command could not be started.
+// ErrNotFound, ErrNotExecutable and ErrTooLate say why a command was not started.
 var (
 	ErrNotFound      = errors.New("command not found")
 	ErrNotExecutable = errors.New("command cannot be executed")
+	ErrTooLate       = errors.New("its time was over before it was started")
 )
 
 // Child is a command under a warden, as its holder sees it.
@@ -69,6 +70,8 @@ func Start(argv, env []string, until Instant) (*Child, error) {
 		return c, nil
 	case rep.NotFound:
 		return nil, fmt.Errorf("%s: %w", argv[0], ErrNotFound)
+	case rep.TooLate:
+		return nil, fmt.Errorf("%s: %w", argv[0], ErrTooLate)
 	case rep.Failed != "":
 		return nil, fmt.Errorf("%s: %w: %s", argv[0], ErrNotExecutable, rep.Failed)
 	}

@@ -69,11 +69,15 @@ func Main(args []string) int {
 	adoptOrphans()
 	argv := args[4:]
 	path, err := exec.LookPath(argv[0])
-	if err == nil {
+	switch {
+	case err != nil:
+	case w.until.Sub(Now()) <= 0: // the machine stood still on the way here
+		err = ErrTooLate
+	default:
 		w.pid, err = start(path, argv)
 	}
 	if err != nil {
-		_ = send(w.reports, report{NotFound: notFound(err), Failed: err.Error()})
+		_ = send(w.reports, report{NotFound: notFound(err), TooLate: errors.Is(err, ErrTooLate), Failed: err.Error()})
 		return 0
 	}
 	_ = send(w.reports, report{Started: w.pid})

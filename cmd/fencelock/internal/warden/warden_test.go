@@ -77,6 +77,37 @@ func TestDeadMansSwitch(t *testing.T) {
 	}
 }
 
+// TestAt: a process that stands still between two looks at the clock does not move the
+// instant of a deadline to a later one.
+func TestAt(t *testing.T) {
+	var clock Instant = 1000
+	const deadline = Instant(5000)
+	got := at(func() Instant {
+		defer func() { clock += 3000 }()
+		return clock
+	}, func() time.Duration {
+		defer func() { clock += 3000 }()
+		return deadline.Sub(clock)
+	})
+	if got > deadline {
+		t.Errorf("%d is after the deadline at %d", got, deadline)
+	}
+	if d := At(time.Now().Add(time.Hour)).Sub(Now()); d > time.Hour || d < time.Hour-patience {
+		t.Errorf("an hour is %v", d)
+	}
+}
+
+// TestTooLate: a command whose time is over is not started.
+func TestTooLate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ran")
+	if c, err := Start([]string{"touch", file}, os.Environ(), Now().Add(-time.Millisecond)); !errors.Is(err, ErrTooLate) {
+		t.Errorf("got %v, %v", c, err)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("it was started")
+	}
+}
+
 // TestUntilMoves: as long as somebody says so, it lives.
 func TestUntilMoves(t *testing.T) {
 	c := begin(t, 2*time.Second, `sleep 0.3; exit 4`)
