@@ -86,7 +86,7 @@ func (s *supervision) run(held context.Context) error {
 			s.forward(sig.(syscall.Signal))
 		case <-lost:
 			lost, s.cause = nil, context.Cause(held)
-			s.child.Kill() // first: whoever reads stderr may be slow
+			s.child.Kill(s.times.Margin / 4) // first: whoever reads stderr may be slow
 			s.note("lost %s: %v; killing the command", s.name, strings.ReplaceAll(s.cause.Error(), "fencelock: ", ""))
 		case <-look.C:
 			look.Reset(s.look())

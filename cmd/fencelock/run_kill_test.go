@@ -148,6 +148,35 @@ func TestRunStopped(t *testing.T) {
 	}
 }
 
+// TestRunWardenStopped: a warden that stands still does not keep the command alive
+// either. The store does not answer, so that nothing but the clock ends the lock.
+func TestRunWardenStopped(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	c := s.client(t, nil)
+	dir := t.TempDir()
+	link := newProxy(t, s.addr)
+	p := begin(t, "redis://"+link.addr, append([]string{"run", "a", "--ttl", "10s", "--"}, family(dir, true)...)...)
+	found := pids(t, dir)
+	if err := syscall.Kill(parent(t, found["self"]), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	link.cut()
+	l, err := c.Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for who, pid := range found {
+		if alive(pid) {
+			t.Errorf("%s lives although another holds the lock", who)
+		}
+	}
+	p.want(exitLost)
+	if err := l.Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRunBroken: the lock is gone already, so the command is killed at once.
 func TestRunBroken(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func begin(t *testing.T, life time.Duration, script string) *Child {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		c.Kill()
+		c.Kill(patience)
 		<-c.Empty()
 	})
 	return c
@@ -144,6 +144,36 @@ func TestWhoIsLeft(t *testing.T) {
 			t.Errorf("told of a loss: %v; the stray lives: %v", term, lives)
 		}
 		_ = syscall.Kill(stray, syscall.SIGKILL)
+	}
+}
+
+// TestWardenStandsStill: a warden that does not obey is done away with, and nothing of
+// the command survives it. A holder that tells it more than a pipe holds goes on.
+func TestWardenStandsStill(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere than on Linux whoever leaves the group escapes")
+	}
+	dir := t.TempDir()
+	c := begin(t, time.Hour, `trap "" TERM; setsid sh -c 'echo $$ >`+dir+`/stray; exec sleep 300' & echo $$ >`+dir+`/self; while :; do sleep 1; done`)
+	self, stray := readPID(t, dir+"/self"), readPID(t, dir+"/stray")
+	if err := c.warden.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for range 70000 / len(`{"signal":0}`) {
+		_ = c.orders.SetWriteDeadline(time.Now().Add(tellWithin))
+		if send(c.orders, order{Foreground: true}) != nil {
+			break
+		}
+	}
+	c.Term()
+	c.Kill(10 * time.Millisecond)
+	if e := ends(t, c); e.Signal != int(syscall.SIGKILL) {
+		t.Errorf("got %+v", e)
+	}
+	for _, pid := range []int{self, stray} {
+		if syscall.Kill(pid, 0) == nil {
+			t.Errorf("%d lives", pid)
+		}
 	}
 }
 
