@@ -106,12 +106,12 @@ func (k *keeper) acquire(name, socket string) (keep func(wanted bool) error, err
 	notes := newWaitNotes(k.app, name)
 	opts := k.wish.client()
 	opts.TTL, opts.Hooks.Event = k.ttl, notes.event
-	conn, err := k.connect(ctx, opts)
+	conn, err := k.wish.connect(ctx, k.app, opts)
 	if err != nil {
 		return nil, err
 	}
 	endNotes := notes.follow(conn.client)
-	k.lease, err = k.wish.acquire(ctx, conn.client, name)
+	k.lease, err = k.wish.acquire(ctx, conn.client, name, notes.seen.Load)
 	endNotes()
 	if err != nil {
 		k.close(conn)

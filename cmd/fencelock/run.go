@@ -149,7 +149,7 @@ func (r *runner) hold() error {
 	opts := r.wish.client()
 	opts.TTL, opts.Margin, opts.Drift = r.times.TTL, r.times.Margin, r.times.Drift
 	opts.Hooks.Event = notes.event
-	conn, err := r.connect(ctx, opts)
+	conn, err := r.wish.connect(ctx, r.app, opts)
 	if err != nil {
 		return r.refused(err)
 	}
@@ -160,7 +160,7 @@ func (r *runner) hold() error {
 	if r.oncePer > 0 {
 		return r.once(ctx, conn.client, acquired)
 	}
-	l, err := r.wish.acquire(ctx, conn.client, r.name)
+	l, err := r.wish.acquire(ctx, conn.client, r.name, notes.seen.Load)
 	notes.done()
 	if sig := acquired(); sig != 0 && err == nil {
 		// It came together with the lock: whoever sent it wants nothing to begin.

@@ -109,6 +109,28 @@ func TestRunTry(t *testing.T) {
 	}
 }
 
+// TestWaitForAStoreThatIsAway: that nobody answers is not that somebody has the lock.
+func TestWaitForAStoreThatIsAway(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	var links []string
+	for range 3 {
+		link := newProxy(t, s.addr)
+		link.cut()
+		links = append(links, link.addr)
+	}
+	file := filepath.Join(t.TempDir(), "status")
+	// One is asked when it is opened, the other only when a lock is wanted.
+	for _, url := range []string{"redis://" + links[0], "quorum://" + strings.Join(links, ",")} {
+		p := fencelockCLI(t, url, "run", "a", "--wait", "300ms", "--status-file", file, "--", "true").want(69)
+		contains(t, p.err.String(), "unavailable")
+		if st := readStatus(t, file); st.Outcome != "unavailable" || st.ExitCode != 69 || st.WaitedMS < 300 {
+			t.Errorf("got %+v", st)
+		}
+		fencelockCLI(t, url, "acquire", "a", "--wait", "300ms").want(69)
+	}
+}
+
 func readStatus(t testing.TB, file string) status {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -24,6 +24,8 @@ type wish struct {
 	reason  string
 	owner   string
 	correct bool
+
+	until time.Time // when --wait is over; zero if it never is
 }
 
 func (w *wish) flags(f *pflag.FlagSet) {
@@ -74,11 +76,23 @@ func (w *wish) options() []fencelock.Option {
 	return opts
 }
 
-// acquire gets the lease.
-func (w *wish) acquire(ctx context.Context, c *fencelock.Client, name string) (*fencelock.Lease, error) {
+// connect opens the store for the wish: --wait begins here.
+func (w *wish) connect(ctx context.Context, a *app, opts *fencelock.Options) (*connection, error) {
 	if w.wait > 0 {
+		w.until = time.Now().Add(w.wait)
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, w.wait, errWaited)
+		ctx, cancel = context.WithDeadline(ctx, w.until)
+		defer cancel()
+	}
+	return a.connect(ctx, opts)
+}
+
+// acquire gets the lease. told says whether the store ever said that the lock is
+// taken: a store that does not answer is no lock that is busy.
+func (w *wish) acquire(ctx context.Context, c *fencelock.Client, name string, told func() bool) (*fencelock.Lease, error) {
+	if !w.until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, w.until, errWaited)
 		defer cancel()
 	}
 	get := c.Mutex(name, w.options()...).Lock
@@ -99,8 +113,12 @@ func (w *wish) acquire(ctx context.Context, c *fencelock.Client, name string) (*
 		get = c.Mutex(name, w.options()...).TryLock
 	}
 	l, err := get(ctx)
-	if err != nil && errors.Is(context.Cause(ctx), errWaited) {
+	switch {
+	case err == nil || !errors.Is(context.Cause(ctx), errWaited):
+	case told():
 		err = fmt.Errorf("%s: %w (--wait %v)", name, errWaited, w.wait)
+	default:
+		err = fmt.Errorf("%s: %w: it did not answer within --wait %v", name, fencelock.ErrUnavailable, w.wait)
 	}
 	return l, err
 }
