@@ -171,7 +171,7 @@ func (r *runner) hold() error {
 	}
 	r.granted(l)
 	err = r.supervise(l)
-	return errors.Join(err, r.released(err, l.Unlock(context.Background())))
+	return r.released(err, l.Unlock(context.Background()))
 }
 
 // waiting is a context that ends when a signal asks to, until acquired is called:
@@ -235,21 +235,22 @@ func (r *runner) granted(l *fencelock.Lease) {
 	r.began = time.Now()
 }
 
-// released says what giving the lock back means for the exit code. The command is
-// dead by now; that the store did not confirm is no fault of the command.
+// released is how it ended, given how the command ended and what came of giving the
+// lock back. A loss wins over the command's own exit code, whatever that says: another
+// may have worked at the same time. That the store did not confirm is no fault of the
+// command, which is dead by now.
 func (r *runner) released(ran, err error) error {
 	r.status.HeldMS = time.Since(r.began).Milliseconds()
 	switch {
 	case err == nil || errors.Is(ran, fencelock.ErrLost):
-		return nil
 	case errors.Is(err, fencelock.ErrBroken), errors.Is(err, fencelock.ErrForgotten), errors.Is(err, fencelock.ErrEnded):
-		r.status.Outcome, r.status.Reason = "lost", err.Error()
+		r.status.Outcome, r.status.Reason = "lost", strings.ReplaceAll(err.Error(), "fencelock: ", "")
 		return fmt.Errorf("the lock was gone before the command had ended: %w", err)
-	case errors.Is(err, fencelock.ErrLost):
-		return nil // its time ran out after the command had ended
+	case errors.Is(err, fencelock.ErrLost): // its time ran out after the command had ended
+	default:
+		r.note("%v", err)
 	}
-	r.note("%v", err)
-	return nil
+	return ran
 }
 
 // errSkipped: the occurrence has run or is running.
@@ -278,7 +279,7 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 	case fencelock.NotRun:
 		return r.refused(err)
 	case fencelock.Ran, fencelock.Failed:
-		return errors.Join(ran, r.released(ran, besides(err, ran)))
+		return r.released(ran, besides(err, ran))
 	}
 	r.status.Outcome, r.status.Holder = "skipped", holderOf(res.Holder)
 	who := ""

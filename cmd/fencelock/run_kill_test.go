@@ -200,6 +200,30 @@ func TestRunBroken(t *testing.T) {
 	}
 }
 
+// TestRunBrokenAndFailed: the exit code of a command that fails does not hide that its
+// lock was gone before it ended.
+func TestRunBrokenAndFailed(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "status")
+	for _, code := range []string{"0", "7"} {
+		for _, more := range [][]string{{"--ttl", "30s"}, {"--ttl", "30s", "--once-per", "10000h"}} {
+			args := append([]string{"run", "a" + code, "--status-file", file}, more...)
+			// An occurrence is a lock of its own: its name is asked for.
+			p := fencelockCLI(t, s.url(), append(args, "--", "sh", "-c",
+				path+` break "$(`+path+` ls a`+code+` -o name)" --token $FENCELOCK_TOKEN --reason test >/dev/null; exit `+code)...).want(exitLost)
+			contains(t, p.err.String(), "broken by an operator")
+			if got := readStatus(t, file); got.Outcome != "lost" || got.ExitCode != exitLost || fmt.Sprint(got.Child.Code) != code {
+				t.Errorf("got %+v", got)
+			}
+		}
+	}
+}
+
 // TestRunTermBeforeKill: a command that listens to TERM ends by itself, and what it
 // does then is done while the lock is still held.
 func TestRunTermBeforeKill(t *testing.T) {
