@@ -58,6 +58,9 @@ type breakView struct {
 }
 
 func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token, reason string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
 	conn, err := a.connect(ctx, nil)
 	if err != nil {
 		return err

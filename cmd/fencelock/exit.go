@@ -16,7 +16,7 @@ import (
 // ended it; these are for what happened instead. They are part of the contract.
 const (
 	exitOK          = 0
-	exitFailed      = 1   // a check said no: doctor, verify; anything else that went wrong
+	exitFailed      = 1   // a check said no: doctor, verify, why; anything else that went wrong, but for run
 	exitUsage       = 64  // the command line or the configuration is wrong
 	exitUnavailable = 69  // the store did not answer
 	exitNotAcquired = 75  // somebody else has the lock
@@ -70,6 +70,8 @@ func exitCode(err error) int {
 		return exitNotAcquired
 	case errors.Is(err, driver.ErrRefused):
 		return exitUsage // settings, the server's or ours
+	case errors.Is(err, fencelock.ErrUnsupported):
+		return exitUsage // another store can
 	case errors.Is(err, fencelock.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return exitUnavailable
 	}

@@ -33,6 +33,9 @@ The exit code is 0 also if the lock is free.`,
 }
 
 func (a *app) inspect(ctx context.Context, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
 	conn, err := a.connect(ctx, nil)
 	if err != nil {
 		return err

@@ -98,7 +98,11 @@ func (k *keeper) main(name, socket string) error {
 // acquire gets the lease. The returned function keeps it, or gives it back at
 // once if nobody wants it.
 func (k *keeper) acquire(name, socket string) (keep func(wanted bool) error, err error) {
-	if err := k.wish.check(); err != nil {
+	err = k.wish.check()
+	if err == nil {
+		err = k.wish.checkLock(name)
+	}
+	if err != nil {
 		return nil, err
 	}
 	ctx, stop := k.waiting()

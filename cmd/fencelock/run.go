@@ -98,18 +98,25 @@ func (r *runner) main(cmd *cobra.Command, args []string) error {
 	}
 	r.began = time.Now()
 	r.status = status{Lock: r.name}
-	err = r.hold()
-	if skipped := errors.Is(err, errSkipped); skipped && r.failIfSkipped {
-		err = quiet(r.conflictCode)
-	} else if skipped {
-		err = nil
-	}
-	code := exitCode(err)
-	if r.status.Outcome == "busy" || r.status.Outcome == "timeout" {
-		code, err = r.conflictCode, &failure{r.conflictCode, err}
-	}
-	r.status.ExitCode = code
+	err = r.settle(r.hold())
 	return errors.Join(err, report(r.status))
+}
+
+// settle gives an error the exit code that run has for it.
+func (r *runner) settle(err error) error {
+	var q quiet
+	switch {
+	case errors.Is(err, errSkipped) && r.failIfSkipped:
+		err = quiet(r.conflictCode)
+	case errors.Is(err, errSkipped):
+		err = nil
+	case r.status.Outcome == "busy" || r.status.Outcome == "timeout":
+		err = &failure{r.conflictCode, err}
+	case exitCode(err) == exitFailed && !errors.As(err, &q):
+		err = &failure{exitInternal, err} // 1 is the command's own
+	}
+	r.status.ExitCode = exitCode(err)
+	return err
 }
 
 func (r *runner) parse(cmd *cobra.Command, args []string) error {
@@ -131,7 +138,21 @@ func (r *runner) parse(cmd *cobra.Command, args []string) error {
 	if r.times, err = plan.Settle(r.times); err != nil {
 		return usage("%w", err)
 	}
-	return r.wish.check()
+	if err = r.wish.check(); err == nil {
+		err = r.checkLock()
+	}
+	return err
+}
+
+// checkLock says whether there can be such a lock, or such occurrences.
+func (r *runner) checkLock() error {
+	if r.oncePer == 0 {
+		return r.wish.checkLock(r.name)
+	}
+	return rehearse(r.wish.client(), func(ctx context.Context, c *fencelock.Client) error {
+		_, err := r.occurrences(c).Do(ctx, occurrence(time.Now(), r.oncePer), func(context.Context, *fencelock.Lease) error { return nil })
+		return err
+	})
 }
 
 // hold waits for the lock, runs the command, and gives the lock back.
@@ -258,15 +279,9 @@ var errSkipped = errors.New("skipped")
 
 // once runs the command unless the present stretch of time has had its run.
 func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() syscall.Signal) error {
-	occurrence := time.Now().UTC().Truncate(r.oncePer).Format(time.RFC3339)
-	// The mark outlives the stretch by another: no replica is that late.
-	keep := 2 * r.oncePer
-	opts := r.wish.options()
-	if !r.retryFailed {
-		opts = append(opts, fencelock.MinHold(keep))
-	}
+	occurrence := occurrence(time.Now(), r.oncePer)
 	var ran error
-	res, err := c.Once(r.name, keep, opts...).Do(ctx, occurrence, func(_ context.Context, l *fencelock.Lease) error {
+	res, err := r.occurrences(c).Do(ctx, occurrence, func(_ context.Context, l *fencelock.Lease) error {
 		if sig := acquired(); sig != 0 {
 			r.signals <- sig // the occurrence has begun: it is the command's
 		}
@@ -288,6 +303,24 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 	}
 	r.note("%s at %s: %v%s; skipped", r.name, occurrence, res.Outcome, who)
 	return errSkipped
+}
+
+// occurrences are the runs of which one is wanted in each stretch of time.
+func (r *runner) occurrences(c *fencelock.Client) *fencelock.Once {
+	// The mark outlives the stretch by another: no replica is that late.
+	keep := 2 * r.oncePer
+	opts := r.wish.options()
+	if !r.retryFailed {
+		opts = append(opts, fencelock.MinHold(keep))
+	}
+	return c.Once(r.name, keep, opts...)
+}
+
+// occurrence names the stretch of time that an instant is in by its beginning. All
+// stretches are counted from the beginning of 1970 in UTC: time.Truncate would count
+// from that of the year 1, which begins a week on a Monday and not on a Thursday.
+func occurrence(now time.Time, per time.Duration) string {
+	return now.Add(-time.Duration(now.UnixNano() % int64(per))).UTC().Format(time.RFC3339)
 }
 
 // besides is what an error joins besides another.

@@ -42,7 +42,13 @@ func TestRunExitCodes(t *testing.T) {
 		{"TTL too long", []string{"run", "a", "--ttl", "5m", "--", "true"}, 64, "at most 1m"},
 		{"try and wait", []string{"run", "a", "--try", "--wait", "1s", "--", "true"}, 64, "--try does not wait"},
 		{"store that forgets", []string{"run", "a", "--correctness", "--", "true"}, 64, "may forget a grant"},
-		{"empty name", []string{"run", "", "--", "true"}, 1, "1 to 512 bytes"},
+		{"empty name", []string{"run", "", "--", "true"}, 64, "1 to 512 bytes"},
+		{"name of an occurrence too long", []string{"run", strings.Repeat("a", 500), "--once-per", "1h", "--", "true"}, 64, "1 to 512 bytes"},
+		{"reason too long", []string{"run", "a", "--reason", strings.Repeat("a", 5000), "--", "true"}, 64, "shorten"},
+		{"acquire an empty name", []string{"acquire", ""}, 64, "1 to 512 bytes"},
+		{"look at an empty name", []string{"inspect", ""}, 64, "1 to 512 bytes"},
+		{"why an empty name", []string{"why", ""}, 64, "1 to 512 bytes"},
+		{"break an empty name", []string{"break", "", "--token", "1", "--reason", "x"}, 64, "1 to 512 bytes"},
 		{"status descriptor closed", []string{"run", "a", "--status-fd", "99", "--", "true"}, 64, "not open"},
 		{"database without migrate", []string{"--store", "mysql://x/y?migrate=perhaps", "run", "a", "--", "true"}, 64, "true or false"},
 		{"unknown store", []string{"--store", "tape://secret@x", "run", "a", "--", "true"}, 64, "redis://"},
@@ -266,6 +272,46 @@ func TestRunLeftover(t *testing.T) {
 	contains(t, p.err.String(), "left processes")
 	if st := readStatus(t, file); !st.Leftover || st.Outcome != "ran" || time.Duration(st.HeldMS)*time.Millisecond < time.Second {
 		t.Errorf("got %+v", st)
+	}
+}
+
+// TestRunItsOwnFailure: 1 is a code of the command's; what goes wrong in the program
+// itself has 125.
+func TestRunItsOwnFailure(t *testing.T) {
+	for _, tt := range []struct {
+		err     error
+		outcome string
+		code    int
+	}{
+		{nil, "ran", 0}, {quiet(1), "ran", 1}, {errors.New("a bug"), "error", exitInternal}, {usage("no"), "error", exitUsage},
+		{errSkipped, "skipped", 0}, {fencelock.ErrBusy, "busy", 9}, {errWaited, "timeout", 9},
+	} {
+		r := &runner{conflictCode: 9, status: status{Outcome: tt.outcome}}
+		if err := r.settle(tt.err); exitCode(err) != tt.code || r.status.ExitCode != tt.code {
+			t.Errorf("%v: got %v, %+v, want %d", tt.err, err, r.status, tt.code)
+		}
+	}
+}
+
+// TestOccurrence: stretches of time are counted from 1970, also those that a day does
+// not divide.
+func TestOccurrence(t *testing.T) {
+	for _, tt := range []struct {
+		now, want string
+		per       time.Duration
+	}{
+		{"1970-01-07T23:59:59Z", "1970-01-01T00:00:00Z", 7 * 24 * time.Hour},
+		{"2026-11-15T08:00:00+01:00", "2026-11-12T00:00:00Z", 7 * 24 * time.Hour},
+		{"2026-11-15T08:44:59.9Z", "2026-11-15T08:30:00Z", 15 * time.Minute},
+		{"2026-11-15T00:30:00+01:00", "2026-11-14T00:00:00Z", 24 * time.Hour},
+	} {
+		now, err := time.Parse(time.RFC3339Nano, tt.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := occurrence(now, tt.per); got != tt.want {
+			t.Errorf("%s per %v: got %s, want %s", tt.now, tt.per, got, tt.want)
+		}
 	}
 }
 

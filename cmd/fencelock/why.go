@@ -41,6 +41,11 @@ Processes are told apart by their owner, user@host:pid unless somebody chose ano
 }
 
 func (a *app) why(ctx context.Context, args []string) error {
+	for _, name := range args {
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
 	locks, err := a.listing(ctx, selection{})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/memstore"
 	"github.com/spf13/pflag"
 )
 
@@ -74,6 +75,37 @@ func (w *wish) options() []fencelock.Option {
 		opts = append(opts, fencelock.Reason(w.reason))
 	}
 	return opts
+}
+
+// rehearse asks a store in memory, which takes whatever any store takes: what it refuses
+// is wrong with the names and words that were given, and nothing was done yet.
+func rehearse(opts *fencelock.Options, ask func(context.Context, *fencelock.Client) error) error {
+	c, err := fencelock.New(memstore.New(nil), &fencelock.Options{Owner: opts.Owner, Labels: opts.Labels})
+	if err != nil {
+		return &failure{exitUsage, err}
+	}
+	ctx := context.Background()
+	if err = ask(ctx, c); err != nil {
+		err = &failure{exitUsage, err}
+	}
+	_ = c.Close(ctx)
+	return err
+}
+
+// checkName says whether a lock can have the name.
+func checkName(name string) error {
+	return rehearse(&fencelock.Options{}, func(ctx context.Context, c *fencelock.Client) error {
+		_, err := c.Inspect(ctx, name)
+		return err
+	})
+}
+
+// checkLock says whether there can be such a lock.
+func (w *wish) checkLock(name string) error {
+	return rehearse(w.client(), func(ctx context.Context, c *fencelock.Client) error {
+		_, err := w.acquire(ctx, c, name, func() bool { return true })
+		return err
+	})
 }
 
 // connect opens the store for the wish: --wait begins here.
