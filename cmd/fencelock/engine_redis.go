@@ -14,7 +14,8 @@ var _ = register(&engine{
 	form: `redis://[user[:password]@]host[:port][/database]
 redis-sentinel://host[:port][,host[:port]...]/master[/database]
 redis-cluster://host[:port][,host[:port]...]`,
-	note: "Redis 7.0 or later, and Valkey; with rediss instead of redis over TLS",
+	note: "Redis 7.0 or later, and Valkey: valkey may stand for redis; with rediss or valkeys\n" +
+		"      over TLS",
 	open: openRedis,
 })
 

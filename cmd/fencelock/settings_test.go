@@ -72,6 +72,51 @@ func TestSplitSettings(t *testing.T) {
 	}
 }
 
+// TestEnginesRefuseWhatTheyIgnore: a parameter that does nothing is a mistake of whoever
+// wrote it.
+func TestEnginesRefuseWhatTheyIgnore(t *testing.T) {
+	for _, url := range []string{
+		"etcd://h?grace=true", "etcd://h?buckets=4", "etcd://h?accept=clock", "zk://h?grace=true", "zk://h?accept=clock",
+		"memcached://h?accept=clock", "memcached://h?max_ttl=1m", "mem://?accept=clock", "mem://?buckets=3",
+		"postgres://h/d?buckets=4", "mysql://h/d?buckets=4",
+	} {
+		if _, err := openStore(t.Context(), url, "", nil); exitCode(err) != exitUsage {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// TestStoresAreDocumented: the page and the help have every scheme that works, and the
+// page no others.
+func TestStoresAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, help := string(text), storesHelp()
+	for _, e := range engines {
+		for _, scheme := range e.schemes {
+			// valkey stands for redis, an s is TLS.
+			plain := strings.NewReplacer("valkey", "redis", "rediss", "redis", "valkeys", "redis").Replace(scheme)
+			if engineOf(strings.TrimSuffix(plain, "s")) != nil {
+				plain = strings.TrimSuffix(plain, "s")
+			}
+			if !strings.Contains(page, "`"+plain+"://") && !strings.Contains(page, "`"+plain+"`") {
+				t.Errorf("%s: no %s in docs/cli.md", scheme, plain)
+			}
+			if plain == e.schemes[0] && !strings.Contains(help, "  "+plain+"://") {
+				t.Errorf("no %s in the help", plain)
+			}
+		}
+	}
+	for row := range strings.Lines(page) {
+		scheme, _, ok := strings.Cut(strings.TrimPrefix(row, "| `"), "://")
+		if strings.HasPrefix(row, "| `") && ok && !strings.Contains(scheme, "`") && engineOf(scheme) == nil {
+			t.Errorf("docs/cli.md has %s, and there is none", scheme)
+		}
+	}
+}
+
 func TestQuorumNodes(t *testing.T) {
 	nodes, err := quorumNodes("quorums://ann:s%40x@a,b:7000,[::1]:7001/2")
 	if err != nil || len(nodes) != 3 {
