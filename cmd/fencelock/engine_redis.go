@@ -36,12 +36,16 @@ func openRedis(ctx context.Context, url string, s settings) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &opened{Store: store, close: store.Close, graceFix: addGrace, check: func(ctx context.Context) ([]finding, error) {
+	return &opened{Store: store, close: store.Close, graceFix: addGrace, check: checkRedis(store)}, nil
+}
+
+func checkRedis(store *redisstore.Store) func(context.Context) ([]finding, error) {
+	return func(ctx context.Context) ([]finding, error) {
 		found, err := store.Check(ctx)
 		var all []finding
 		for _, f := range found {
 			all = append(all, finding{Severity: f.Severity.String(), Code: f.Code, Node: f.Node, Reason: f.Reason, Fix: f.Fix})
 		}
 		return all, err
-	}}, nil
+	}
 }
