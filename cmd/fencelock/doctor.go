@@ -203,7 +203,7 @@ func writeDiagnosis(w io.Writer, d *diagnosis) error {
 		if f.Node != "" {
 			fmt.Fprintf(&b, " (%s)", f.Node)
 		}
-		fmt.Fprintf(&b, "\n           %s\n", f.Reason)
+		fmt.Fprintf(&b, "\n           %s\n", clean(f.Reason))
 		if f.Fix != "" {
 			fmt.Fprintf(&b, "           change: %s\n", f.Fix)
 		}

@@ -53,6 +53,7 @@ func (a *app) inspect(ctx context.Context, name string) error {
 
 // writeInspection is the view for people.
 func writeInspection(w io.Writer, st fencelock.Status, width int) error {
+	st = shown(st)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", st.Name, summary(&st))
 	if st.Grace > 0 {

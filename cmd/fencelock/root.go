@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -28,6 +27,7 @@ type app struct {
 
 // execute runs a command line and returns the exit code.
 func execute(args []string, out, errOut io.Writer) int {
+	silenceDrivers()
 	a := &app{out: out, err: errOut}
 	root := a.root()
 	root.SetArgs(args)
@@ -39,7 +39,7 @@ func execute(args []string, out, errOut io.Writer) int {
 	}
 	var q quiet
 	if !errors.As(err, &q) {
-		fmt.Fprintln(errOut, "fencelock:", strings.ReplaceAll(err.Error(), "fencelock: ", ""))
+		fmt.Fprintln(errOut, "fencelock:", oneLine(err))
 	}
 	var f *failure
 	if errors.As(err, &f) && f.code == exitUsage && cmd != nil {
@@ -121,7 +121,7 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 // note writes a line for people.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.err, "fencelock: "+format+"\n", args...)
+		fmt.Fprintf(a.err, "fencelock: %s\n", clean(fmt.Sprintf(format, args...)))
 	}
 }
 

@@ -117,6 +117,22 @@ func TestStoresAreDocumented(t *testing.T) {
 	}
 }
 
+// TestDriversAreSilent: what goes to stderr is ours, one line for one error, and nothing
+// with -q but that.
+func TestDriversAreSilent(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"redis://127.0.0.1:1", "redis-sentinel://127.0.0.1:1/m", "quorum://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3",
+		"mysql://root@127.0.0.1:1/d", "zk://127.0.0.1:1", "etcd://127.0.0.1:1", "memcached://127.0.0.1:1"} {
+		t.Run(url, func(t *testing.T) {
+			t.Parallel()
+			p := fencelockCLI(t, url, "-q", "--timeout", "2s", "run", "a", "--try", "--", "true")
+			if out := p.err.String(); !strings.HasPrefix(out, "fencelock: ") || strings.Count(out, "\n") != 1 {
+				t.Errorf("exit code %d, stderr: %s", p.code, out)
+			}
+		})
+	}
+}
+
 func TestQuorumNodes(t *testing.T) {
 	nodes, err := quorumNodes("quorums://ann:s%40x@a,b:7000,[::1]:7001/2")
 	if err != nil || len(nodes) != 3 {

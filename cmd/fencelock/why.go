@@ -50,6 +50,9 @@ func (a *app) why(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if a.format == "table" {
+		allShown(locks)
+	}
 	g := graph.New(parties(locks))
 	byName := map[string]*fencelock.Status{}
 	var names []string
