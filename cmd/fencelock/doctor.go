@@ -90,7 +90,7 @@ does not answer.`,
 }
 
 func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool) (*diagnosis, error) {
-	conn, err := a.connect(ctx, &fencelock.Options{TTL: ttl, CallTimeout: a.timeout})
+	conn, err := a.connect(ctx, &fencelock.Options{TTL: ttl})
 	if errors.Is(err, driver.ErrRefused) {
 		return &diagnosis{Program: version(), Findings: []finding{{Severity: "danger", Code: "refused", Reason: err.Error()}}}, nil
 	}

@@ -133,6 +133,33 @@ func TestDriversAreSilent(t *testing.T) {
 	}
 }
 
+// TestTimeoutCounts: --timeout bounds a call of every command, those that hold a lock
+// too, and leaves room for a second renewal there.
+func TestTimeoutCounts(t *testing.T) {
+	a := &app{timeout: 5 * time.Second}
+	for ttl, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Minute: 5 * time.Second, 9 * time.Second: 3 * time.Second} {
+		if got := a.callTimeout(ttl); got != want {
+			t.Errorf("with a TTL of %v: got %v, want %v", ttl, got, want)
+		}
+	}
+	t.Parallel()
+	s := startRedis(t)
+	fencelockCLI(t, s.url(), "ls", "--timeout", "0s").want(64)
+	fencelockCLI(t, s.url(), "run", "a", "--timeout", "-1s", "--", "true").want(64)
+	// The quorum is asked when a lock is wanted, not before.
+	var links []string
+	for range 3 {
+		link := newProxy(t, s.addr)
+		link.cut()
+		links = append(links, link.addr)
+	}
+	began := time.Now()
+	fencelockCLI(t, "quorum://"+strings.Join(links, ","), "run", "a", "--try", "--ttl", "1m", "--timeout", "300ms", "--", "true").want(69)
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it took %v: a third of the TTL is 20s", took)
+	}
+}
+
 func TestQuorumNodes(t *testing.T) {
 	nodes, err := quorumNodes("quorums://ann:s%40x@a,b:7000,[::1]:7001/2")
 	if err != nil || len(nodes) != 3 {
