@@ -58,6 +58,7 @@ type supervision struct {
 	child  *warden.Child
 	until  time.Time // what the warden was told last
 	termed bool      // the lock is about to be lost, and the command knows
+	warned bool      // the command got such a TERM once
 	swept  bool      // what the command left in its group was told to end
 	exit   *warden.Exit
 	cause  error // why the lock is lost
@@ -105,9 +106,14 @@ func (s *supervision) look() time.Duration {
 		s.until = deadline
 		s.child.Until(warden.At(deadline))
 	}
+	if s.termed && left > s.times.Stop {
+		// It may go on, or be on its way out; the next outage is a new one.
+		s.termed, s.status.Recovered = false, true
+		s.note("%s was renewed after all; the command got TERM and may end, or go on", s.name)
+	}
 	action, wait := plan.Next(left, s.times.Stop, s.termed)
 	if action == plan.Term {
-		s.termed = true
+		s.termed, s.warned, s.status.Recovered = true, true, false
 		s.child.Term()
 		s.note("%s cannot be renewed and is lost in %v; the command gets TERM", s.name, left.Round(time.Millisecond))
 	}
@@ -145,7 +151,14 @@ func (s *supervision) over() error {
 		return s.lost(s.cause, s.exit)
 	case s.child.Overdue():
 		return s.lost(fmt.Errorf("%w: %w", fencelock.ErrLost, fencelock.ErrUnrenewed), s.exit)
-	case s.termed:
+	case s.warned && s.status.Recovered:
+		// The lock was held to the end. But whether the command did all of its work or
+		// stopped halfway when it was told to only the command knows, and 0 would be a
+		// promise.
+		s.status.Outcome, s.status.Reason = "lost", "the command got TERM because the lock was about to be lost; it was renewed after that"
+		return &failure{exitLost, fmt.Errorf("%s: the command got TERM because the lock was about to be lost, and ended with %d; the lock was renewed after that and was held to the end",
+			s.name, s.exit.Status())}
+	case s.warned:
 		s.status.Outcome, s.status.Reason = "lost", "about to be lost: the store did not confirm a renewal"
 		return &failure{exitLost, fmt.Errorf("%s: the command was ended because the lock was about to be lost: %w", s.name, fencelock.ErrLost)}
 	}

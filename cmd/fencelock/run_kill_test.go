@@ -244,6 +244,31 @@ func TestRunTermBeforeKill(t *testing.T) {
 	}
 }
 
+// TestRunRecovers: a command that did not listen to TERM goes on when the store answers
+// again in time; that is told, because nobody else can tell that it did not stop halfway.
+func TestRunRecovers(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "status")
+	p := begin(t, s.url(), "run", "a", "--ttl", "30s", "--status-file", file, "--", "sh", "-c",
+		`trap "" TERM; echo $$ >`+dir+`/self; while [ ! -e `+dir+`/end ]; do sleep 0.05; done`)
+	pidIn(t, dir+"/self")
+	s.pause()
+	defer s.resume()
+	until(t, "it gets TERM", func() bool { return strings.Contains(p.err.String(), "gets TERM") })
+	s.resume()
+	until(t, "the lock is renewed", func() bool { return strings.Contains(p.err.String(), "renewed after all") })
+	if err := os.WriteFile(dir+"/end", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.want(exitLost)
+	contains(t, p.err.String(), "ended with 0", "held to the end")
+	if got := readStatus(t, file); got.Outcome != "lost" || !got.Recovered || got.Child == nil || got.Child.Code != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestRunSurvivesAShortOutage: a store that is away for less than it takes to lose
 // the lock costs nothing.
 func TestRunSurvivesAShortOutage(t *testing.T) {
