@@ -112,6 +112,11 @@ func TestTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGWINCH)
+	// In fifty columns there is no room for all that stands between AGE and WAITING.
+	if _, err := user.WriteString("\x1b"); err != nil {
+		t.Fatal(err)
+	}
+	sees("NAMEHOLDERAGEWAITING")
 	if _, err := user.WriteString("q"); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -160,12 +161,23 @@ func TestRunStatusDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	pid := filepath.Join(t.TempDir(), "pid")
 	p := beginWith(t, s.url(), func(c *exec.Cmd) { c.ExtraFiles = []*os.File{w} },
-		"run", "a", "--status-fd", "3", "--", "sh", "-c", "exit 3").want(3)
+		"run", "a", "--status-fd", "3", "--", "sh", "-c", "setsid sh -c 'echo $$ >"+pid+"; exec sleep 300' >/dev/null 2>&1 & while [ ! -s "+pid+" ]; do sleep 0.02; done; exit 3").want(3)
 	_ = w.Close()
+	daemon := pidIn(t, pid)
+	defer func() { _ = syscall.Kill(daemon, syscall.SIGKILL) }()
+	if !alive(daemon) {
+		t.Error("the daemon is dead")
+	}
+	_ = r.SetReadDeadline(time.Now().Add(patience))
+	text, err := io.ReadAll(r) // to the end, not only to the end of the line
+	if err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
 	var st status
-	if err := json.NewDecoder(r).Decode(&st); err != nil {
-		t.Fatal(err)
+	if err := json.Unmarshal(text, &st); err != nil {
+		t.Fatalf("%q: %v", text, err)
 	}
 	if st.Outcome != "ran" || st.ExitCode != 3 || st.Child == nil || st.Child.Code != 3 || st.Token <= 0 || st.Lock != "a" || st.Owner == "" {
 		t.Errorf("got %+v, stderr %s", st, p.err.String())
