@@ -50,6 +50,13 @@ type quiet int
 
 func (q quiet) Error() string { return fmt.Sprintf("exit code %d", int(q)) }
 
+// diedOf is beside another error and says that we end by a signal ourselves. A shell
+// that runs a loop goes on after a command that merely says 130, and ends after one that
+// died of ctrl-C as the loop's user wanted.
+type diedOf struct{ sig syscall.Signal }
+
+func (d diedOf) Error() string { return fmt.Sprintf("died of %v", d.sig) }
+
 // exitCode tells which code an error leads to.
 func exitCode(err error) int {
 	var f *failure

@@ -37,6 +37,12 @@ func execute(args []string, out, errOut io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	var d diedOf
+	if errors.As(err, &d) {
+		signal.Reset(d.sig)
+		_ = syscall.Kill(os.Getpid(), d.sig)
+		<-time.After(time.Second) // it is on its way
+	}
 	var q quiet
 	if !errors.As(err, &q) {
 		fmt.Fprintln(errOut, "fencelock:", oneLine(err))

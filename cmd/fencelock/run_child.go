@@ -46,9 +46,17 @@ func (r *runner) supervise(l *fencelock.Lease) error {
 	case err != nil:
 		return r.broke(exitInternal, err)
 	}
-	defer giveTerminal(child)()
 	s := &supervision{runner: r, lease: l, child: child, until: until}
-	return s.run(held)
+	s.takeBack = giveTerminal(child)
+	err = s.run(held)
+	if s.takeBack != nil {
+		s.takeBack()
+		var q quiet
+		if sig := syscall.Signal(s.exit.Signal); sig == syscall.SIGINT && errors.As(err, &q) {
+			err = errors.Join(diedOf{sig}, err)
+		}
+	}
+	return err
 }
 
 // supervision is a command that runs.
@@ -62,6 +70,8 @@ type supervision struct {
 	swept  bool      // what the command left in its group was told to end
 	exit   *warden.Exit
 	cause  error // why the lock is lost
+
+	takeBack func() // takes the terminal back from the command; nil if it has none
 }
 
 func (s *supervision) run(held context.Context) error {
@@ -138,7 +148,9 @@ func (s *supervision) endLeftover() <-chan time.Time {
 // foreground of the terminal again.
 func (s *supervision) forward(sig syscall.Signal) {
 	if sig == syscall.SIGCONT {
-		giveTerminal(s.child)
+		if takeBack := giveTerminal(s.child); takeBack != nil {
+			s.takeBack = takeBack
+		}
 	}
 	s.child.Signal(sig)
 }
