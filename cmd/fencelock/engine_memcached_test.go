@@ -47,4 +47,7 @@ func TestMemcached(t *testing.T) {
 	p := fencelockCLI(t, url, "run", "a", "--", "sh", "-c", path+" run a --try -- true; exit 3").want(3)
 	contains(t, p.err.String(), "is held by")
 	fencelockCLI(t, url, "run", "a", "--correctness", "--", "true").want(64)
+	for _, kind := range []string{"--shared", "--permits=2", "--once-per=1h"} {
+		contains(t, fencelockCLI(t, url, "run", "b", kind, "--", "true").want(64).err.String(), "not supported by this store")
+	}
 }

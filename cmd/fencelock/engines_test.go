@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"strings"
 	"testing"
@@ -91,4 +92,15 @@ func TestEngines(t *testing.T) {
 			contains(t, fencelockCLI(t, url, "doctor").want(0).out.String(), "taken and given back", "What is promised")
 		})
 	}
+}
+
+// TestDoctorOfEtcd: the members are asked.
+func TestDoctorOfEtcd(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("etcd"); err != nil {
+		t.Skip("etcd is not installed; on Debian: apt-get install etcd-server etcd-client")
+	}
+	addr, nobody := startEtcd(t), net.JoinHostPort("127.0.0.1", freePort(t))
+	contains(t, fencelockCLI(t, "etcd://"+addr, "doctor").want(0).out.String(), "What is promised on etcd", "nothing to worry about")
+	contains(t, fencelockCLI(t, "etcd://"+addr+","+nobody, "doctor").want(0).out.String(), "WARNING  unreachable ("+nobody+")", "taken and given back")
 }

@@ -98,7 +98,11 @@ func (k *keeper) main(name, socket string) error {
 // acquire gets the lease. The returned function keeps it, or gives it back at
 // once if nobody wants it.
 func (k *keeper) acquire(name, socket string) (keep func(wanted bool) error, err error) {
-	if err := k.wish.check(); err != nil {
+	err = k.wish.check()
+	if err == nil {
+		err = k.wish.checkLock(name)
+	}
+	if err != nil {
 		return nil, err
 	}
 	ctx, stop := k.waiting()
@@ -106,12 +110,12 @@ func (k *keeper) acquire(name, socket string) (keep func(wanted bool) error, err
 	notes := newWaitNotes(k.app, name)
 	opts := k.wish.client()
 	opts.TTL, opts.Hooks.Event = k.ttl, notes.event
-	conn, err := k.connect(ctx, opts)
+	conn, err := k.wish.connect(ctx, k.app, opts)
 	if err != nil {
 		return nil, err
 	}
 	endNotes := notes.follow(conn.client)
-	k.lease, err = k.wish.acquire(ctx, conn.client, name)
+	k.lease, err = k.wish.acquire(ctx, conn.client, name, notes.seen.Load)
 	endNotes()
 	if err != nil {
 		k.close(conn)

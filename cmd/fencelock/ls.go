@@ -72,7 +72,7 @@ func (a *app) ls(ctx context.Context, s selection) error {
 		return printJSON(a.out, views)
 	case "name":
 		for _, st := range locks {
-			fmt.Fprintln(a.out, st.Name)
+			fmt.Fprintln(a.out, clean(st.Name))
 		}
 		return nil
 	}
@@ -80,6 +80,7 @@ func (a *app) ls(ctx context.Context, s selection) error {
 		a.note("no lock is held or waited for")
 		return nil
 	}
+	allShown(locks)
 	wide := a.format == "wide"
 	t := a.newTable(listHeadings(wide)...)
 	for i := range locks {

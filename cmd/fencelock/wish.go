@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/memstore"
 	"github.com/spf13/pflag"
 )
 
@@ -24,6 +25,8 @@ type wish struct {
 	reason  string
 	owner   string
 	correct bool
+
+	until time.Time // when --wait is over; zero if it never is
 }
 
 func (w *wish) flags(f *pflag.FlagSet) {
@@ -74,11 +77,54 @@ func (w *wish) options() []fencelock.Option {
 	return opts
 }
 
-// acquire gets the lease.
-func (w *wish) acquire(ctx context.Context, c *fencelock.Client, name string) (*fencelock.Lease, error) {
+// rehearse asks a store in memory, which takes whatever any store takes: what it refuses
+// is wrong with the names and words that were given, and nothing was done yet.
+func rehearse(opts *fencelock.Options, ask func(context.Context, *fencelock.Client) error) error {
+	c, err := fencelock.New(memstore.New(nil), &fencelock.Options{Owner: opts.Owner, Labels: opts.Labels})
+	if err != nil {
+		return &failure{exitUsage, err}
+	}
+	ctx := context.Background()
+	if err = ask(ctx, c); err != nil {
+		err = &failure{exitUsage, err}
+	}
+	_ = c.Close(ctx)
+	return err
+}
+
+// checkName says whether a lock can have the name.
+func checkName(name string) error {
+	return rehearse(&fencelock.Options{}, func(ctx context.Context, c *fencelock.Client) error {
+		_, err := c.Inspect(ctx, name)
+		return err
+	})
+}
+
+// checkLock says whether there can be such a lock.
+func (w *wish) checkLock(name string) error {
+	return rehearse(w.client(), func(ctx context.Context, c *fencelock.Client) error {
+		_, err := w.acquire(ctx, c, name, func() bool { return true })
+		return err
+	})
+}
+
+// connect opens the store for the wish: --wait begins here.
+func (w *wish) connect(ctx context.Context, a *app, opts *fencelock.Options) (*connection, error) {
 	if w.wait > 0 {
+		w.until = time.Now().Add(w.wait)
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, w.wait, errWaited)
+		ctx, cancel = context.WithDeadline(ctx, w.until)
+		defer cancel()
+	}
+	return a.connect(ctx, opts)
+}
+
+// acquire gets the lease. told says whether the store ever said that the lock is
+// taken: a store that does not answer is no lock that is busy.
+func (w *wish) acquire(ctx context.Context, c *fencelock.Client, name string, told func() bool) (*fencelock.Lease, error) {
+	if !w.until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, w.until, errWaited)
 		defer cancel()
 	}
 	get := c.Mutex(name, w.options()...).Lock
@@ -99,8 +145,12 @@ func (w *wish) acquire(ctx context.Context, c *fencelock.Client, name string) (*
 		get = c.Mutex(name, w.options()...).TryLock
 	}
 	l, err := get(ctx)
-	if err != nil && errors.Is(context.Cause(ctx), errWaited) {
+	switch {
+	case err == nil || !errors.Is(context.Cause(ctx), errWaited):
+	case told():
 		err = fmt.Errorf("%s: %w (--wait %v)", name, errWaited, w.wait)
+	default:
+		err = fmt.Errorf("%s: %w: it did not answer within --wait %v", name, fencelock.ErrUnavailable, w.wait)
 	}
 	return l, err
 }
