@@ -126,7 +126,9 @@ func (s *Store) raiseAt(ctx context.Context, n int, id driver.SessionID, seq uin
 	if err != nil {
 		return 0, err
 	}
-	defer drv.Close(ctx)
+	// On a node where the lock is free the probe has it now. It must go also if the answer
+	// did not come in time, so it does not go with the same context.
+	defer s.behind.run(func() { _ = drv.Close(s.bound()) })
 	c := driver.Claim{Seq: seq, Name: name, Floor: floor,
 		Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "quorum", Reason: "break"}}}
 	out, err := drv.Attempt(ctx, &c)

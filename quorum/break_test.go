@@ -55,3 +55,23 @@ func TestLateNewsOfABreakIsOld(t *testing.T) {
 		}
 	})
 }
+
+// TestTheProbeOfABreakLeaves: the lock is free on b, so what raises the counter there is
+// granted, and the reply is lost. It does not stay in the way.
+func TestTheProbeOfABreakLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		held := r.lock("holder", r.process(map[int]faultstore.Fault{1: away(0, time.Hour)}, nil), "x")
+		s := r.store(map[int]faultstore.Fault{1: faultstore.On(faultstore.Attempt, faultstore.LoseReply())})
+		fence, err := s.Break(t.Context(), "x", held.Token())
+		r.say("broken with fence %v, %v: %s", fence, err, r.holders("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		s.Wait()
+		if n := r.taken("x"); n != 0 {
+			t.Errorf("a second after the break x is on %d nodes: %s", n, r.holders("x"))
+		}
+	})
+}

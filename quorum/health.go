@@ -26,6 +26,7 @@ type health struct {
 // condition is the health of one node.
 type condition struct {
 	away   bool
+	other  bool          // it belongs to another list
 	told   bool          // its clock is known
 	offset time.Duration // its clock minus ours
 	skew   time.Duration // its clock minus the median
@@ -51,6 +52,19 @@ func (h *health) answered(n int, err error) {
 		h.s.opts.Alarm(Alarm{Kind: NodeAway, Node: h.s.nodes[n].Name, Err: err})
 	case changed:
 		h.s.opts.Alarm(Alarm{Kind: NodeBack, Node: h.s.nodes[n].Name})
+	}
+}
+
+// listed notes whether a node belongs to another list, with the error that says so.
+// Whoever opens sessions again and again meets it every time, and it is told once.
+func (h *health) listed(n int, err error) {
+	h.mu.Lock()
+	c := &h.node[n]
+	told := c.other
+	c.other = err != nil
+	h.mu.Unlock()
+	if err != nil && !told {
+		h.s.opts.Alarm(Alarm{Kind: OtherList, Node: h.s.nodes[n].Name, Err: err})
 	}
 }
 

@@ -76,10 +76,12 @@ func origin(id driver.SessionID) driver.SessionID {
 	return id
 }
 
-// seqs of one claim on a node differ by the try.
-const tries = 256
+// seqs of one claim on a node differ by the try. There are enough for a waiter that
+// gives way every few milliseconds for minutes, and for as many claims of a session as
+// numbers can count exactly in a script.
+const tries = 1 << 16
 
-func nodeSeq(seq uint64, try uint8) uint64 { return seq*tries + uint64(try) }
+func nodeSeq(seq uint64, try uint16) uint64 { return seq*tries + uint64(try) }
 
 func coreSeq(node uint64) uint64 { return node / tries }
 
@@ -203,13 +205,14 @@ func (l *link) marker(drv driver.Session, token driver.Token) (marked, error) {
 	}
 	b.s.health.marked(l.n, out.Token)
 	if out.State == driver.Granted {
+		b.s.health.listed(l.n, nil)
 		return marked{true, out.Token, 0}, nil
 	}
 	for _, h := range out.Holders {
 		if h.Reentry != b.s.list {
 			err := fmt.Errorf("quorum: node %s is in use with another list of nodes (%s) than ours (nodes %s); give all clients the same list: %w",
 				l.name, h.Record.Reason, b.s.listed, driver.ErrRefused)
-			b.s.opts.Alarm(Alarm{Kind: OtherList, Node: l.name, Err: err})
+			b.s.health.listed(l.n, err)
 			return marked{}, err
 		}
 	}

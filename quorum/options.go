@@ -41,7 +41,9 @@ type Options struct {
 	NodeTimeout time.Duration
 	// Alarm is told what an operator should know: a node went away or came back,
 	// forgot, has a clock that is too far from the others, or belongs to another
-	// list. It must return soon. By default alarms go to slog.Default.
+	// list. Each is told when it changes; NodeForgot once for each session that was
+	// there. Alarm is called from several goroutines, also at the same time, and must
+	// return soon. By default alarms go to slog.Default.
 	Alarm func(Alarm)
 }
 

@@ -42,7 +42,7 @@ type slot struct {
 	rest  time.Duration
 	out   driver.Outcome // the last answer, for holders and times
 	err   error
-	try   uint8
+	try   uint16
 	busy  bool // a call is under way
 	// unsure is set when an attempt may be on its way or may have been granted.
 	unsure bool
