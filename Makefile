@@ -65,8 +65,8 @@ docs-check: ## every code block compiles, every example runs, every link leads s
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
 	go run ./internal/rehearse
 
-release-rehearsal: ## a whole release to a proxy in a folder, used from there as its users do
-	go run ./internal/rehearse -release
+release-rehearsal: ## a whole release to a proxy in a folder, used as its users do; COLD=-cold compiles anew
+	go run ./internal/rehearse -release $(COLD)
 
 ci: ## everything, timed, as on a fresh machine
 	.ci/run
