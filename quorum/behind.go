@@ -4,31 +4,81 @@ package quorum
 
 import "sync"
 
-// behind counts the calls that go on behind those who made them.
+// behind runs the calls that go on behind those who made them, and counts them. While
+// there are sessions, a goroutine that has done its call waits for the next: a call
+// grows its stack, and there are as many calls for a lock as nodes.
 type behind struct {
-	mu   sync.Mutex
-	n    int
-	idle chan struct{} // closed when n is 0; nil if nobody waits
+	mu     sync.Mutex
+	n      int
+	idle   chan struct{} // closed when n is 0; nil if nobody waits
+	keep   bool          // there are sessions
+	unused []chan func() // of goroutines that wait
 }
 
-// run runs f in a goroutine of its own.
+// maxUnused bounds how many goroutines wait for a call.
+const maxUnused = 64
+
+// run runs f in another goroutine.
 func (b *behind) run(f func()) {
 	b.mu.Lock()
 	b.n++
+	if last := len(b.unused) - 1; last >= 0 {
+		next := b.unused[last]
+		b.unused = b.unused[:last]
+		b.mu.Unlock()
+		next <- f
+		return
+	}
 	b.mu.Unlock()
-	go func() {
-		defer b.done()
-		f()
-	}()
+	go b.work(f)
 }
 
-func (b *behind) done() {
+// work runs f, and then what it is handed until it is not needed any more.
+func (b *behind) work(f func()) {
+	next := make(chan func(), 1)
+	for f != nil {
+		f()
+		if !b.done(next) {
+			return
+		}
+		f = <-next
+	}
+}
+
+// done counts a call that is over, and says whether its goroutine shall wait for
+// another.
+func (b *behind) done(next chan func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.n--; b.n == 0 && b.idle != nil {
 		close(b.idle)
 		b.idle = nil
 	}
+	if !b.keep || len(b.unused) == maxUnused {
+		return false
+	}
+	b.unused = append(b.unused, next)
+	return true
+}
+
+// sessions says whether there are any. Without, no goroutine waits.
+func (b *behind) sessions(some bool) {
+	b.mu.Lock()
+	b.keep = some
+	b.mu.Unlock()
+	if !some {
+		b.rest()
+	}
+}
+
+// rest ends the goroutines that wait.
+func (b *behind) rest() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, next := range b.unused {
+		close(next)
+	}
+	b.unused = nil
 }
 
 // wait returns when nothing is under way. It is no WaitGroup, because calls begin
@@ -51,4 +101,7 @@ func (b *behind) wait() {
 // those who made them have their answer, each for NodeTimeout at most. Call it when
 // all clients of the store are closed: before closing the nodes, and before a test
 // in a synctest bubble returns.
-func (s *Store) Wait() { s.behind.wait() }
+func (s *Store) Wait() {
+	s.behind.wait()
+	s.behind.rest()
+}

@@ -115,6 +115,7 @@ func (s *Store) body(req driver.OpenRequest) *body {
 			b.links = append(b.links, newLink(b, n, s.bodies[key]))
 		}
 		s.bodies[key] = b
+		s.behind.sessions(true)
 	}
 	b.mu.Lock()
 	b.ttl = req.TTL
@@ -137,6 +138,7 @@ func (s *Store) drop(b *body) {
 	defer s.mu.Unlock()
 	if s.bodies[b.key] == b {
 		delete(s.bodies, b.key)
+		s.behind.sessions(len(s.bodies) > 0)
 	}
 }
 

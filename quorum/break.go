@@ -85,14 +85,19 @@ func (s *Store) find(ctx context.Context, name string, token driver.Token) (map[
 	return own, nil
 }
 
+// maxRaises bounds how often a break raises: each time others may have been faster.
+const maxRaises = 10
+
 // raise makes every later token of a name, on a majority, higher than the fence it
 // returns, which is higher than every token so far.
 func (s *Store) raise(ctx context.Context, name string) (driver.Token, error) {
-	id := driver.NewSessionID()
 	floor := driver.Token(driver.TokenStep)
-	for seq := range uint64(10) {
+	for range maxRaises {
+		// A call of an earlier round may still be on its way, or its session about to be
+		// closed: each has its own floor and session.
+		asked, id := floor, driver.NewSessionID()
 		told, err := every(ctx, s, "break", s.majority(), func(ctx context.Context, n int) (driver.Token, error) {
-			return s.raiseAt(ctx, n, id, seq+1, name, floor)
+			return s.raiseAt(ctx, n, id, name, asked)
 		})
 		if err != nil {
 			return 0, err
@@ -117,7 +122,7 @@ const probeTTL = 5 * time.Second
 
 // raiseAt raises the counter of a name on a node by an attempt that need not be
 // granted, and returns the highest token before.
-func (s *Store) raiseAt(ctx context.Context, n int, id driver.SessionID, seq uint64, name string, floor driver.Token) (driver.Token, error) {
+func (s *Store) raiseAt(ctx context.Context, n int, id driver.SessionID, name string, floor driver.Token) (driver.Token, error) {
 	ttl := max(probeTTL, s.caps.MinTTL)
 	if s.caps.MaxTTL > 0 {
 		ttl = min(ttl, s.caps.MaxTTL)
@@ -128,8 +133,8 @@ func (s *Store) raiseAt(ctx context.Context, n int, id driver.SessionID, seq uin
 	}
 	// On a node where the lock is free the probe has it now. It must go also if the answer
 	// did not come in time, so it does not go with the same context.
-	defer s.behind.run(func() { _ = drv.Close(s.bound()) })
-	c := driver.Claim{Seq: seq, Name: name, Floor: floor,
+	defer func() { _ = drv.Close(s.bound()) }()
+	c := driver.Claim{Seq: 1, Name: name, Floor: floor,
 		Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "quorum", Reason: "break"}}}
 	out, err := drv.Attempt(ctx, &c)
 	if out.State == driver.Granted {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/faultstore"
 )
 
@@ -95,5 +96,24 @@ func TestFailedOpensAreForgotten(t *testing.T) {
 			t.Error(err)
 		}
 		s.Wait()
+	})
+}
+
+// TestWaitLeavesNoGoroutine: a bubble must not end while a goroutine waits in it. Those
+// that made calls end with Wait, also if a session is left open.
+func TestWaitLeavesNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRig(t, 3, nil).store(nil)
+		d, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := d.Attempt(t.Context(), claim(1)); err != nil || out.State != driver.Granted {
+			t.Fatalf("got %+v, %v", out, err)
+		}
+		s.Wait()
+		if n := s.Waiting(); n != 0 {
+			t.Errorf("%d goroutines wait for calls", n)
+		}
 	})
 }

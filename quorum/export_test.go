@@ -8,3 +8,10 @@ func (s *Store) Bodies() int {
 	defer s.mu.Unlock()
 	return len(s.bodies)
 }
+
+// Waiting returns how many goroutines wait for a call to make.
+func (s *Store) Waiting() int {
+	s.behind.mu.Lock()
+	defer s.behind.mu.Unlock()
+	return len(s.behind.unused)
+}

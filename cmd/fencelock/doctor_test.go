@@ -49,7 +49,7 @@ func TestDoctorFinds(t *testing.T) {
 	if p := fencelockCLI(t, s.url()+"?accept=eviction", "run", "a", "--", "true").want(0); p.err.String() != "" {
 		t.Errorf("accepted, and said all the same: %s", p.err.String())
 	}
-	s = startRedis(t, "--cluster-enabled", "yes")
+	s = startRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
 	p = fencelockCLI(t, s.url(), "doctor", "-o", "json").want(1)
 	contains(t, p.out.String(), "cluster-client", `"ok": false`)
 	contains(t, fencelockCLI(t, s.url(), "doctor").want(1).out.String(), "DANGER   refused")
