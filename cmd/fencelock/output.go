@@ -9,8 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -57,7 +57,7 @@ func (t *table) write(w io.Writer) error {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], lipgloss.Width(cell))
 		}
 	}
 	var b strings.Builder
@@ -68,7 +68,7 @@ func (t *table) write(w io.Writer) error {
 				b.WriteString(cut(cell, t.width-at))
 				break
 			}
-			pad := widths[i] - utf8.RuneCountInString(cell) + 2
+			pad := widths[i] - lipgloss.Width(cell) + 2
 			b.WriteString(cell + strings.Repeat(" ", pad))
 			at += widths[i] + 2
 		}
@@ -81,13 +81,22 @@ func (t *table) write(w io.Writer) error {
 	return nil
 }
 
-// cut shortens a text to a width; a width that is not positive is none, but a
+// cut shortens a text to a width, counted in columns: a Chinese letter takes two; a width that is not positive is none, but a
 // column that begins beyond the edge still shows a few letters.
 func cut(s string, width int) string {
-	if width < -1000 || utf8.RuneCountInString(s) <= max(width, 8) {
+	if width < -1000 || lipgloss.Width(s) <= max(width, 8) {
 		return s
 	}
-	return string([]rune(s)[:max(width, 8)-1]) + "…"
+	width = max(width, 8)
+	var b strings.Builder
+	used := 0
+	for _, r := range s {
+		if used += lipgloss.Width(string(r)); used > width-1 {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String() + "…"
 }
 
 // terminalWidth is the width of the terminal that stdout is, 0 if it is none.
