@@ -99,6 +99,29 @@ func cut(s string, width int) string {
 	return b.String() + "…"
 }
 
+// wrap breaks a text into lines of a width, all but the first indented so far; first is
+// what the first line begins with. A width that is not positive breaks nothing.
+func wrap(first, text string, indent, width int) string {
+	if width <= 0 {
+		return first + text + "\n"
+	}
+	var b strings.Builder
+	line := first
+	empty := true // but for what it begins with
+	for word := range strings.FieldsSeq(text) {
+		if !empty && lipgloss.Width(line)+1+lipgloss.Width(word) > width {
+			b.WriteString(line + "\n")
+			line, empty = strings.Repeat(" ", indent), true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	b.WriteString(line + "\n")
+	return b.String()
+}
+
 // terminalWidth is the width of the terminal that stdout is, 0 if it is none.
 func terminalWidth(w io.Writer) int {
 	f, ok := w.(*os.File)

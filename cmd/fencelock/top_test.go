@@ -108,6 +108,18 @@ func TestTopFollowsTheCursor(t *testing.T) {
 	}
 }
 
+// TestTopSaysWhatIsCut: a lock with a line that is longer than the terminal does not look
+// like one with a short line.
+func TestTopSaysWhatIsCut(t *testing.T) {
+	s := &topScreen{width: 100, height: 20}
+	s.took([]fencelock.Status{lockAt("a", time.Minute, 10*time.Second, 30)}, nil, time.Now())
+	s.press("down")
+	s.press("enter")
+	if out := s.render(); !strings.Contains(out, "more lines") {
+		t.Error(out)
+	}
+}
+
 // TestTopSeesTrouble: a holder that does not renew is shown as such, whatever its
 // TTL, and one whose TTL is short is not.
 func TestTopSeesTrouble(t *testing.T) {
