@@ -67,7 +67,7 @@ does not answer.`,
 			if a.format == "json" {
 				err = printJSON(a.out, d)
 			} else {
-				err = writeDiagnosis(a.out, d)
+				err = writeDiagnosis(a.out, d, terminalWidth(a.out))
 			}
 			switch {
 			case err != nil:
@@ -166,8 +166,8 @@ func (a *app) tryLock(ctx context.Context, c *fencelock.Client) (time.Duration, 
 	return took, nil
 }
 
-// writeDiagnosis is the view for people.
-func writeDiagnosis(w io.Writer, d *diagnosis) error {
+// writeDiagnosis is the view for people, on a terminal of a width or on none.
+func writeDiagnosis(w io.Writer, d *diagnosis, width int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", d.Program)
 	if d.LockMS > 0 {
@@ -176,7 +176,7 @@ func writeDiagnosis(w io.Writer, d *diagnosis) error {
 	if d.Engine != "" {
 		fmt.Fprintf(&b, "\nWhat is promised on %s\n", d.Engine)
 		for line := range strings.Lines(d.Guarantees.String()) {
-			b.WriteString("  - " + line)
+			b.WriteString(wrap("  - ", strings.TrimSpace(line), 4, width))
 		}
 	}
 	b.WriteString("\nWhat was found\n")
@@ -192,9 +192,10 @@ func writeDiagnosis(w io.Writer, d *diagnosis) error {
 		if f.Node != "" {
 			fmt.Fprintf(&b, " (%s)", f.Node)
 		}
-		fmt.Fprintf(&b, "\n           %s\n", clean(f.Reason))
+		const indent = 11
+		b.WriteString("\n" + wrap(strings.Repeat(" ", indent), clean(f.Reason), indent, width))
 		if f.Fix != "" {
-			fmt.Fprintf(&b, "           change: %s\n", f.Fix)
+			b.WriteString(wrap(strings.Repeat(" ", indent)+"change: ", clean(f.Fix), indent+8, width))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -35,8 +35,8 @@ func startSQL(t *testing.T, start func(settings ...string) (*servers.Server, err
 func TestDatabaseIsChecked(t *testing.T) {
 	t.Parallel()
 	url := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", startSQL(t, servers.Postgres, "fsync=off"))
-	contains(t, fencelockCLI(t, url, "run", "a", "--", "echo", "ran").want(exitInternal).err.String(), "migrate=true")
-	p := fencelockCLI(t, url+"&migrate=true", "run", "a", "--", "echo", "ran").want(exitInternal)
+	contains(t, fencelockCLI(t, url, "run", "a", "--", "echo", "ran").want(exitUsage).err.String(), "migrate=true")
+	p := fencelockCLI(t, url+"&migrate=true", "run", "a", "--", "echo", "ran").want(exitUsage)
 	contains(t, p.err.String(), "fsync is off", "accept=fsync")
 	if out := p.out.String(); out != "" {
 		t.Errorf("it ran: %q", out)

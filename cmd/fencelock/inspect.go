@@ -70,7 +70,7 @@ func writeInspection(w io.Writer, st fencelock.Status, width int) error {
 			t.width = -100000
 		}
 		for i, waiter := range st.Waiters {
-			t.add(fmt.Sprintf("  %d", i+1), waiter.Record.Owner, kindOf(waiter.Mode, waiter.Weight), "waits for "+short(waiter.Age), waiter.Record.Reason)
+			t.add(fmt.Sprintf("  %d", i+1), waiter.Record.Owner, kindOf(waiter.Mode, waiter.Weight), "waiting "+short(waiter.Age), waiter.Record.Reason)
 		}
 		if err := t.write(&b); err != nil {
 			return err

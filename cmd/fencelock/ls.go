@@ -63,6 +63,11 @@ func (a *app) ls(ctx context.Context, s selection) error {
 	if err != nil {
 		return err
 	}
+	return a.list(locks)
+}
+
+// list prints locks.
+func (a *app) list(locks []fencelock.Status) error {
 	switch a.format {
 	case "json":
 		views := []lockView{}

@@ -82,7 +82,7 @@ The store is a URL, in FENCELOCK_STORE, in the configuration file or after --sto
 	f := root.PersistentFlags()
 	f.StringVar(&a.storeURL, "store", "", "URL of the store (default $FENCELOCK_STORE; \"fencelock help stores\")")
 	f.StringVar(&a.ns, "namespace", "", "namespace in the store, instead of the URL's")
-	f.DurationVar(&a.timeout, "timeout", 5*time.Second, "how long one answer of the store may take; at most a third of --ttl where there is one")
+	f.DurationVar(&a.timeout, "timeout", 5*time.Second, "how long one answer may take; at most a third of --ttl")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing on stderr but errors")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
 	root.SetHelpCommandGroupID("more")

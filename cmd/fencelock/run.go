@@ -63,7 +63,8 @@ The command finds in its environment:
   FENCELOCK_NAME    the lock
   FENCELOCK_TOKEN   the fencing token: give it to what you write to, and refuse
                     smaller ones there. Only that helps against a machine that
-                    stands still at the wrong moment and writes late.
+                    stands still at the wrong moment and writes late. It is not
+                    set if the store has none.
   FENCELOCK_OWNER   who holds it, as others see it`,
 		Example: `  fencelock run nightly-report -- ./report.sh
   fencelock run deploy --try --reason "release 4.2" -- make deploy

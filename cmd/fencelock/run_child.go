@@ -207,5 +207,9 @@ func (r *runner) environment(l *fencelock.Lease) []string {
 			env = append(env, pair)
 		}
 	}
-	return append(env, "FENCELOCK_NAME="+l.Name(), "FENCELOCK_TOKEN="+strconv.FormatInt(int64(l.Token()), 10), "FENCELOCK_OWNER="+r.wish.owner)
+	env = append(env, "FENCELOCK_NAME="+l.Name(), "FENCELOCK_OWNER="+r.wish.owner)
+	if l.Token() != 0 { // of a store without tokens: one that fences nothing is none
+		env = append(env, "FENCELOCK_TOKEN="+strconv.FormatInt(int64(l.Token()), 10))
+	}
+	return env
 }

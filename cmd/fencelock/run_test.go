@@ -42,6 +42,8 @@ func TestRunExitCodes(t *testing.T) {
 		{"margin too long", []string{"run", "a", "--margin", "8s", "--", "true"}, 64, "at least half"},
 		{"TTL too long", []string{"run", "a", "--ttl", "5m", "--", "true"}, 64, "at most 1m"},
 		{"try and wait", []string{"run", "a", "--try", "--wait", "1s", "--", "true"}, 64, "--try does not wait"},
+		{"wait for nothing", []string{"run", "a", "--wait", "0s", "--", "true"}, 64, "positive time"},
+		{"acquire for nothing", []string{"acquire", "a", "-w", "0"}, 64, "positive time"},
 		{"store that forgets", []string{"run", "a", "--correctness", "--", "true"}, 64, "may forget a grant"},
 		{"empty name", []string{"run", "", "--", "true"}, 64, "1 to 512 bytes"},
 		{"name of an occurrence too long", []string{"run", strings.Repeat("a", 500), "--once-per", "1h", "--", "true"}, 64, "1 to 512 bytes"},

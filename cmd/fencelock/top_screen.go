@@ -141,6 +141,9 @@ func (s *topScreen) render() string {
 		for _, line := range body[:min(len(body), room)] {
 			lines = append(lines, cut(line, s.width))
 		}
+		if more := len(body) - room; more > 0 {
+			lines[len(lines)-1] = dim.Render(cut(fmt.Sprintf("… %d more lines; fencelock inspect shows all", more+1), s.width))
+		}
 	case s.detail:
 		lines = append(lines, cut(s.chosen+" is free now", s.width))
 	case len(s.locks) == 0 && !s.at.IsZero():

@@ -50,6 +50,16 @@ func (a *app) why(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	circles, err := a.explainAll(locks, args)
+	if err == nil && circles {
+		err = quiet(exitFailed)
+	}
+	return err
+}
+
+// explainAll prints who blocks whom, for the named locks or all that are waited for, and
+// says whether there are circles.
+func (a *app) explainAll(locks []fencelock.Status, wanted []string) (circles bool, err error) {
 	if a.format == "table" {
 		allShown(locks)
 	}
@@ -62,8 +72,8 @@ func (a *app) why(ctx context.Context, args []string) error {
 			names = append(names, locks[i].Name)
 		}
 	}
-	if len(args) == 1 {
-		names = args
+	if len(wanted) > 0 {
+		names = wanted
 	}
 	cycles := g.Cycles()
 	switch a.format {
@@ -74,10 +84,7 @@ func (a *app) why(ctx context.Context, args []string) error {
 	default:
 		a.explain(g, byName, names, cycles)
 	}
-	if err == nil && len(cycles) > 0 {
-		err = quiet(exitFailed)
-	}
-	return err
+	return len(cycles) > 0, err
 }
 
 // parties are the locks as the graph wants them.

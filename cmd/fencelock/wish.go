@@ -27,9 +27,11 @@ type wish struct {
 	correct bool
 
 	until time.Time // when --wait is over; zero if it never is
+	given *pflag.FlagSet
 }
 
 func (w *wish) flags(f *pflag.FlagSet) {
+	w.given = f
 	f.BoolVarP(&w.try, "try", "n", false, "do not wait: fail with exit code 75 and say who holds it")
 	f.DurationVarP(&w.wait, "wait", "w", 0, "wait this long at most (default: as long as it takes)")
 	f.Int64Var(&w.permits, "permits", 0, "a semaphore: so many may hold it together")
@@ -40,7 +42,8 @@ func (w *wish) flags(f *pflag.FlagSet) {
 }
 
 func (w *wish) check() error {
-	if w.try && w.wait > 0 || w.wait < 0 {
+	// 0 would be "as long as it takes", which nobody means who writes it.
+	if w.try && w.wait > 0 || w.given.Changed("wait") && w.wait <= 0 {
 		return usage("--try does not wait; --wait takes a positive time")
 	}
 	if w.shared && w.permits > 0 || w.permits < 0 {
