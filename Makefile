@@ -15,6 +15,9 @@ test: ## run all tests of all modules; those that need a server skip without it
 race: ## the same tests under the race detector; needs a C compiler
 	CGO_ENABLED=1 go test -race $(PACKAGES)
 
+race-redis: ## all of redisstore under the race detector, on every kind and arrangement of servers
+	CGO_ENABLED=1 go test -race -count=1 -p 1 -parallel 6 -timeout 60m -skip '^TestQuorum' ./redisstore/...
+
 lint: ## gofmt, go vet, and the repository's tests of itself
 	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "not formatted, run gofmt -w on:"; echo "$$bad"; exit 1; }
 	go vet $(PACKAGES)
@@ -65,8 +68,8 @@ docs-check: ## every code block compiles, every example runs, every link leads s
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
 	go run ./internal/rehearse
 
-release-rehearsal: ## a whole release to a proxy in a folder, used from there as its users do
-	go run ./internal/rehearse -release
+release-rehearsal: ## a whole release to a proxy in a folder, used as its users do; COLD=-cold compiles anew
+	go run ./internal/rehearse -release $(COLD)
 
 ci: ## everything, timed, as on a fresh machine
 	.ci/run

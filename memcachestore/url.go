@@ -58,8 +58,8 @@ func parseURL(text string, opts *Options) (string, *Options, error) {
 		o = *opts
 	}
 	u, err := url.Parse(text)
-	if err != nil {
-		return "", nil, fmt.Errorf("memcachestore: %w", err)
+	if err != nil { // it quotes its input, which may hold a password
+		return "", nil, errors.New("memcachestore: the URL cannot be read; write memcached://host:port, and %25 for a % (it is not shown, it may hold a password)")
 	}
 	switch {
 	case u.Scheme != "memcached" && u.Scheme != "memcacheds":

@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 		{"replicas and grace", sound.Addr, true, []string{"min-replicas"}},
 		{"replicas that are needed, and grace", needs.Addr, true, nil},
 		{"replica", replica.Addr, true, []string{"replica"}},
-		{"part of a cluster", redistest.Start(t, "--cluster-enabled", "yes").Addr, false, []string{"cluster-client"}},
+		{"part of a cluster", redistest.Start(t, redistest.ClusterNode(t)...).Addr, false, []string{"cluster-client"}},
 		{"two behind one address", spread(t, redistest.Start(t).Addr, redistest.Start(t).Addr), false, []string{"proxy"}},
 	} {
 		for _, lib := range libraries {

@@ -54,7 +54,6 @@ func (g *goRedis) Eval(ctx context.Context, s *engine.Script, keys, args []strin
 		if adapt.MissingScript(err) {
 			reply, err = g.eval(ctx, "eval", s.Text, keys, args)
 		}
-		g.lookAround(ctx, err)
 		return reply, g.judge(ctx, err)
 	})
 }
@@ -76,16 +75,6 @@ func (g *goRedis) eval(ctx context.Context, command, script string, keys, args [
 		return l, err
 	}
 	return []any{v}, nil // a list of one
-}
-
-// lookAround makes a cluster client ask where the slots are if a node did not
-// answer: another one may have taken over. go-redis does that by itself only when
-// it sends again.
-func (g *goRedis) lookAround(ctx context.Context, err error) {
-	var answer redis.Error
-	if c, ok := g.client.(*redis.ClusterClient); ok && err != nil && !errors.As(err, &answer) {
-		c.ReloadState(ctx)
-	}
 }
 
 // Fields implements engine.Client.
@@ -198,7 +187,8 @@ func (g *goRedis) reload(ctx context.Context) {
 	}
 }
 
-// judge says what an error of a call means.
+// judge says what an error of a call means. A node that did not answer, or not for long,
+// may have been replaced by another.
 func (g *goRedis) judge(ctx context.Context, err error) error {
 	err = classify(ctx, err)
 	if errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrUnknown) {

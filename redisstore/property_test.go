@@ -335,3 +335,17 @@ func (m *machine) reclaim(t *rapid.T) {
 	}
 	m.w.reclaim(i, chosen, last)
 }
+
+// TestReentryIsNotLifted: random steps found once that the sides differed about a claim
+// that re-enters with a floor and asks for it to be lifted.
+func TestReentryIsNotLifted(t *testing.T) {
+	t.Parallel()
+	p, store := pretended(t)
+	w := newWorld(t, p, store, nil)
+	w.open(0, time.Second)
+	for seq, floor := range []driver.Token{0, 1} {
+		terms := &driver.Terms{Weight: 1, Reentry: "r", Record: &driver.Record{}}
+		w.attempt(0, &driver.Claim{Seq: uint64(seq + 1), Name: "b", Terms: terms, Floor: floor, Lift: floor > 0})
+	}
+	w.lookAll()
+}

@@ -43,7 +43,7 @@ var refusals = []struct {
 		return flavour.Start(t, "--replicaof", "127.0.0.1", "1", "--replica-serve-stale-data", "no")
 	}},
 	{"CLUSTERDOWN", driver.ErrUnavailable, func(t *testing.T, flavour redistest.Flavour) *redistest.Server {
-		return flavour.Start(t, "--cluster-enabled", "yes")
+		return flavour.Start(t, redistest.ClusterNode(t)...)
 	}},
 	{"BUSY", driver.ErrUnavailable, func(t *testing.T, flavour redistest.Flavour) *redistest.Server {
 		server := configured("busy-reply-threshold", "1")(t, flavour)

@@ -57,7 +57,7 @@ func TestStart(t *testing.T) {
 					refused: "eviction", fix: "maxmemory-policy noeviction"},
 				{name: "replicas", to: login{addr: master.Addr}, told: []string{"replicas-without-grace"}},
 				{name: "replicas and grace", to: login{addr: master.Addr}, grace: true, told: []string{"min-replicas"}},
-				{name: "part of a cluster", to: login{addr: flavour.Start(t, "--cluster-enabled", "yes").Addr},
+				{name: "part of a cluster", to: login{addr: flavour.Start(t, redistest.ClusterNode(t)...).Addr},
 					refused: "cluster-client", fix: "NewClusterClient"},
 				{name: "two behind one address", to: login{addr: spread(t, sound, flavour.Start(t).Addr)},
 					refused: "proxy", fix: "connect to the master directly"},

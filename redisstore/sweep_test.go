@@ -57,23 +57,29 @@ func TestDeadProcessIsSwept(t *testing.T) {
 	if _, err := dying.Withdraw(ctx, driver.Withdrawal{Seq: 3, Name: "held1", Bury: true}); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody keeps the session of the dying one alive.
-	deadline := time.Now().Add(time.Minute)
-	const left = 3 + many + 1 // m, c, a session; its locks, with the one it waited for
-	for {
-		keep(living)
-		fields, err := client.HKeys(ctx, "fencelock:{fencelock:0}").Result()
+	// Nobody keeps the session of the dying one alive. What is left: m, c, a session; its
+	// locks, with the one it waited for.
+	awaitFields(t, client, 3+many+1, func() { keep(living) })
+	if st, err := store.Inspect(ctx, "held0"); err != nil || len(st.Holders) != 1 || st.Holders[0].Claim.Seq != 2*many {
+		t.Errorf("held0 went to %+v, %v; want the one that waited for it", st.Holders, err)
+	}
+}
+
+// awaitFields waits until that many fields are left, but for one that says that there
+// was grace, and calls meanwhile.
+func awaitFields(t *testing.T, client *redis.Client, left int, meanwhile func()) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		meanwhile()
+		fields, err := client.HKeys(t.Context(), "fencelock:{fencelock:0}").Result()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n := len(fields); n == left || n == left+1 && slices.Contains(fields, "g") {
-			break
+			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%d fields are left, want %d", len(fields), left)
 		}
-	}
-	if st, err := store.Inspect(ctx, "held0"); err != nil || len(st.Holders) != 1 || st.Holders[0].Claim.Seq != 2*many {
-		t.Errorf("held0 went to %+v, %v; want the one that waited for it", st.Holders, err)
 	}
 }

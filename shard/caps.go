@@ -41,7 +41,7 @@ func weakest(members []Member) (driver.Caps, error) {
 	}
 	caps.Engine = "shard of " + strings.Join(engines, ", ")
 	caps.Advice = strings.Join(advice, "; ")
-	caps.Assumes = strings.Join(assumes, " ")
+	caps.Assumes = strings.Join(assumes, "\n")
 	return caps, nil
 }
 

@@ -84,7 +84,7 @@ func TestWhatAnyMemberAssumesIsTold(t *testing.T) {
 	}
 	got := made(t, shard.Member{Name: "a", Store: assumes("")}, shard.Member{Name: "b", Store: assumes("Clocks agree.")},
 		shard.Member{Name: "c", Store: assumes("Disks work.")}, shard.Member{Name: "d", Store: assumes("Clocks agree.")}).Caps().Assumes
-	if want := "Clocks agree. Disks work."; got != want {
+	if want := "Clocks agree.\nDisks work."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

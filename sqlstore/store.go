@@ -133,8 +133,18 @@ func (s *Store) Caps() driver.Caps {
 	return driver.Caps{
 		Engine: s.dialect.String(), Fencing: driver.Strict, Durability: driver.Durable, Grace: s.opts.Grace,
 		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true,
-		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL,
+		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL, Assumes: s.assumes(),
 	}
+}
+
+// assumes says what failovers must be like. The store cannot see for sure how its
+// database is replicated.
+func (s *Store) assumes() string {
+	const clocks = "Tokens rise through a failover if the clock of the server that takes over is not behind by more than that took."
+	if s.opts.Grace {
+		return clocks
+	}
+	return "A grant survives a failover if the server that takes over has every commit that was acknowledged: with synchronous replication, or Options.Grace.\n" + clocks
 }
 
 // Shard implements driver.Store: a database is one shard.

@@ -127,8 +127,11 @@ func (k *keeper) arguments(name, socket string) []string {
 	args := []string{"--owner", k.owner, "--ttl", k.ttl.String(), "--max", k.max.String(),
 		"--while", fmt.Sprint(k.while), "--signal", fmt.Sprint(k.signal), "--reason", k.reason, "--permits", fmt.Sprint(k.permits),
 		"--timeout", k.timeout.String(), "--namespace", k.ns,
-		fmt.Sprintf("--try=%v", k.try), "--wait", k.wait.String(), fmt.Sprintf("--shared=%v", k.shared),
+		fmt.Sprintf("--try=%v", k.try), fmt.Sprintf("--shared=%v", k.shared),
 		fmt.Sprintf("--correctness=%v", k.correct), fmt.Sprintf("--quiet=%v", k.quiet)}
+	if k.wait > 0 {
+		args = append(args, "--wait", k.wait.String())
+	}
 	return append(args, "--", name, socket)
 }
 
@@ -137,6 +140,10 @@ func (k *keeper) tell(r keeperReply) error {
 		return printJSON(k.out, r)
 	}
 	for _, pair := range [][2]string{{"NAME", r.Lock}, {"TOKEN", r.Token.String()}, {"OWNER", r.Owner}, {"HANDLE", r.Handle}} {
+		if pair[0] == "TOKEN" && r.Token == 0 { // one that fences nothing is none; nor is that of a lock outside
+			fmt.Fprintln(k.out, "unset FENCELOCK_TOKEN")
+			continue
+		}
 		if _, err := fmt.Fprintf(k.out, "FENCELOCK_%s=%s; export FENCELOCK_%s\n", pair[0], quoted(pair[1]), pair[0]); err != nil {
 			return err
 		}

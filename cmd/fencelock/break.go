@@ -58,6 +58,9 @@ type breakView struct {
 }
 
 func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token, reason string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
 	conn, err := a.connect(ctx, nil)
 	if err != nil {
 		return err
@@ -95,7 +98,7 @@ func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token,
 	}
 	who := "its holder"
 	if v.Holder != nil {
-		who = v.Holder.Owner
+		who = clean(v.Holder.Owner)
 	}
 	_, err = fmt.Fprintf(a.out, "%s was taken from %s (token %v): %s\nfence the resource with %v\n", name, who, token, reason, v.Fence)
 	return err

@@ -26,6 +26,8 @@ type diagnosis struct {
 	Guarantees fencelock.Guarantees `json:"guarantees"`
 	Findings   []finding            `json:"findings"`
 	OK         bool                 `json:"ok"`
+
+	unavailable error // the store did not answer
 }
 
 // severities from harmless to bad.
@@ -45,7 +47,8 @@ a severity, the reason, and the setting to change.
 It takes one lock of its own and gives it back, to see that locks work; it changes
 nothing else.
 
-The exit code is 0 if all is well, 1 if a finding is as bad as --fail-on.`,
+The exit code is 0 if all is well, 1 if a finding is as bad as --fail-on, 69 if the store
+does not answer.`,
 		Example: `  fencelock doctor
   fencelock doctor --correctness --fail-on warning || exit 1   # before a deployment`,
 		Args: exactly(0, "no arguments"),
@@ -64,12 +67,17 @@ The exit code is 0 if all is well, 1 if a finding is as bad as --fail-on.`,
 			if a.format == "json" {
 				err = printJSON(a.out, d)
 			} else {
-				err = writeDiagnosis(a.out, d)
+				err = writeDiagnosis(a.out, d, terminalWidth(a.out))
 			}
-			if err == nil && !d.OK {
-				err = quiet(exitFailed)
+			switch {
+			case err != nil:
+				return err
+			case d.unavailable != nil:
+				return quiet(exitUnavailable)
+			case !d.OK:
+				return quiet(exitFailed)
 			}
-			return err
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&failOn, "fail-on", "danger", "how bad a finding must be for exit code 1: note, warning, danger")
@@ -80,7 +88,7 @@ The exit code is 0 if all is well, 1 if a finding is as bad as --fail-on.`,
 }
 
 func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool) (*diagnosis, error) {
-	conn, err := a.connect(ctx, &fencelock.Options{TTL: ttl, CallTimeout: a.timeout})
+	conn, err := a.connect(ctx, &fencelock.Options{TTL: ttl})
 	if errors.Is(err, driver.ErrRefused) {
 		return &diagnosis{Program: version(), Findings: []finding{{Severity: "danger", Code: "refused", Reason: err.Error()}}}, nil
 	}
@@ -93,10 +101,11 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 		call, cancel := context.WithTimeout(ctx, 4*a.timeout)
 		found, err := conn.check(call)
 		cancel()
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", fencelock.ErrUnavailable, err)
-		}
 		d.Findings = append(d.Findings, found...)
+		if err != nil { // a server could not be asked; what the others said stands
+			d.Findings = append(d.Findings, finding{Severity: "warning", Code: "unreachable", Reason: "a server could not be asked: " + err.Error(),
+				Fix: "start it; if this machine alone does not reach it, look at the network"})
+		}
 	} else {
 		d.Findings = append(d.Findings, finding{Severity: "note", Code: "unchecked", Reason: "this store cannot look at its server"})
 	}
@@ -108,7 +117,8 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 	switch {
 	case err == nil:
 	case exitCode(err) == exitUnavailable:
-		return nil, err
+		d.unavailable = err // the findings may say why
+		d.Findings = append(d.Findings, finding{Severity: "danger", Code: "lock", Reason: strings.ReplaceAll(err.Error(), "fencelock: ", "")})
 	case errors.As(err, &busy) && busy.Grace:
 		d.Findings = append(d.Findings, finding{Severity: "note", Code: "grace",
 			Reason: "the store has a new memory and grants nothing new for " + short(busy.RetryAfter) + "; so locks were not tried"})
@@ -156,8 +166,8 @@ func (a *app) tryLock(ctx context.Context, c *fencelock.Client) (time.Duration, 
 	return took, nil
 }
 
-// writeDiagnosis is the view for people.
-func writeDiagnosis(w io.Writer, d *diagnosis) error {
+// writeDiagnosis is the view for people, on a terminal of a width or on none.
+func writeDiagnosis(w io.Writer, d *diagnosis, width int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", d.Program)
 	if d.LockMS > 0 {
@@ -166,7 +176,7 @@ func writeDiagnosis(w io.Writer, d *diagnosis) error {
 	if d.Engine != "" {
 		fmt.Fprintf(&b, "\nWhat is promised on %s\n", d.Engine)
 		for line := range strings.Lines(d.Guarantees.String()) {
-			b.WriteString("  - " + line)
+			b.WriteString(wrap("  - ", strings.TrimSpace(line), 4, width))
 		}
 	}
 	b.WriteString("\nWhat was found\n")
@@ -182,9 +192,10 @@ func writeDiagnosis(w io.Writer, d *diagnosis) error {
 		if f.Node != "" {
 			fmt.Fprintf(&b, " (%s)", f.Node)
 		}
-		fmt.Fprintf(&b, "\n           %s\n", f.Reason)
+		const indent = 11
+		b.WriteString("\n" + wrap(strings.Repeat(" ", indent), clean(f.Reason), indent, width))
 		if f.Fix != "" {
-			fmt.Fprintf(&b, "           change: %s\n", f.Fix)
+			b.WriteString(wrap(strings.Repeat(" ", indent)+"change: ", clean(f.Fix), indent+8, width))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -6,6 +6,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/fencelock/fencelock"
@@ -48,9 +49,24 @@ func TestDoctorFinds(t *testing.T) {
 	if p := fencelockCLI(t, s.url()+"?accept=eviction", "run", "a", "--", "true").want(0); p.err.String() != "" {
 		t.Errorf("accepted, and said all the same: %s", p.err.String())
 	}
-	s = startRedis(t, "--cluster-enabled", "yes")
+	s = startRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
 	p = fencelockCLI(t, s.url(), "doctor", "-o", "json").want(1)
 	contains(t, p.out.String(), "cluster-client", `"ok": false`)
 	contains(t, fencelockCLI(t, s.url(), "doctor").want(1).out.String(), "DANGER   refused")
 	contains(t, fencelockCLI(t, s.url(), "run", "a", "--", "true").want(64).err.String(), "redis-cluster", "cluster-client")
+}
+
+// TestDoctorOfAQuorum: every server is asked; of one that does not answer that is said,
+// and what the others said stands.
+func TestDoctorOfAQuorum(t *testing.T) {
+	t.Parallel()
+	a, b, c := startRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"), startRedis(t), startRedis(t)
+	url := "quorum://" + strings.Join([]string{a.addr, b.addr, c.addr}, ",")
+	contains(t, fencelockCLI(t, url, "doctor").want(0).out.String(), "WARNING  eviction ("+a.addr+")", "taken and given back")
+	_ = b.cmd.Process.Kill()
+	p := fencelockCLI(t, url, "doctor", "--timeout", "2s").want(0)
+	contains(t, p.out.String(), "eviction ("+a.addr+")", "WARNING  unreachable ("+b.addr+")", "1 of 3", "taken and given back")
+	_ = c.cmd.Process.Kill()
+	p = fencelockCLI(t, url, "doctor", "--timeout", "2s").want(69)
+	contains(t, p.out.String(), "eviction ("+a.addr+")", "DANGER   unreachable ("+b.addr+")", "2 of 3", "DANGER   lock")
 }

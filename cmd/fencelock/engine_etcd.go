@@ -13,13 +13,20 @@ var _ = register(&engine{
 	form:    "etcd://[user:password@]host[:port][,host[:port]...][/namespace]",
 	note:    "etcd 3.4 or later; name all members; with etcds over TLS",
 	open: func(ctx context.Context, url string, s settings) (*opened, error) {
-		if s.grace || s.buckets != 0 {
-			return nil, usage("grace and buckets are not for etcd: it does not forget, and is one shard")
+		if s.grace || s.buckets != 0 || s.accept != nil {
+			return nil, usage("grace, buckets and accept are not for etcd: it does not forget, is one shard, and none is refused")
 		}
 		store, err := etcdstore.Open(ctx, url, &etcdstore.Options{Namespace: s.namespace, MaxTTL: s.maxTTL})
 		if err != nil {
 			return nil, err
 		}
-		return &opened{Store: store, close: store.Close}, nil
+		return &opened{Store: store, close: store.Close, check: func(ctx context.Context) ([]finding, error) {
+			found, err := store.Check(ctx)
+			var all []finding
+			for _, f := range found {
+				all = append(all, finding{Severity: f.Severity.String(), Code: f.Code, Node: f.Node, Reason: f.Reason, Fix: f.Fix})
+			}
+			return all, err
+		}}, nil
 	},
 })

@@ -13,6 +13,9 @@ var _ = register(&engine{
 	form:    "mem://",
 	note:    "the memory of this one process, for trying out: it excludes nobody else",
 	open: func(_ context.Context, _ string, s settings) (*opened, error) {
+		if s.buckets != 0 || s.accept != nil {
+			return nil, usage("buckets and accept are not for mem://: it is one shard, and not refused")
+		}
 		return &opened{
 			Store: memstore.New(&memstore.Options{Grace: s.grace, MaxTTL: s.maxTTL}),
 			close: func() error { return nil }, graceFix: addGrace,

@@ -13,8 +13,8 @@ var _ = register(&engine{
 	form:    "memcached://host[:port]",
 	note:    "for efficiency only: no fencing tokens; with memcacheds over TLS",
 	open: func(ctx context.Context, url string, s settings) (*opened, error) {
-		if s.grace || s.buckets != 0 || s.maxTTL != 0 {
-			return nil, usage("grace, buckets and max_ttl are not for memcached: it promises nothing over a loss of memory")
+		if s.grace || s.buckets != 0 || s.maxTTL != 0 || s.accept != nil {
+			return nil, usage("grace, buckets, max_ttl and accept are not for memcached: it promises nothing over a loss of memory, and none is refused")
 		}
 		store, err := memcachestore.Open(ctx, url, &memcachestore.Options{Namespace: s.namespace})
 		if err != nil {

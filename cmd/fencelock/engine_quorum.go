@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fencelock/fencelock/quorum"
 	"github.com/fencelock/fencelock/redisstore"
@@ -31,6 +34,8 @@ func openQuorum(_ context.Context, url string, s settings) (*opened, error) {
 	o := &opened{graceFix: addGrace}
 	var members []quorum.Node
 	var clients []*redis.Client
+	checks := map[string]func(context.Context) ([]finding, error){}
+	o.check = func(ctx context.Context) ([]finding, error) { return checkMembers(ctx, checks), nil }
 	o.close = func() error {
 		var errs []error
 		for _, c := range clients {
@@ -46,6 +51,7 @@ func openQuorum(_ context.Context, url string, s settings) (*opened, error) {
 			return nil, errors.Join(err, o.close())
 		}
 		members = append(members, quorum.Node{Name: n.name, Store: store})
+		checks[n.name] = checkRedis(store)
 	}
 	store, err := quorum.New(members, &quorum.Options{Alarm: func(a quorum.Alarm) { s.warn(fmt.Sprintf("server %s: %s", a.Node, a.Kind)) }})
 	if err != nil {
@@ -53,6 +59,36 @@ func openQuorum(_ context.Context, url string, s settings) (*opened, error) {
 	}
 	o.Store = store
 	return o, nil
+}
+
+// checkMembers asks every server. One that does not answer is a finding: as long as a
+// majority does, locks work.
+func checkMembers(ctx context.Context, checks map[string]func(context.Context) ([]finding, error)) []finding {
+	names := slices.Sorted(maps.Keys(checks))
+	found, errs := make([][]finding, len(names)), make([]error, len(names))
+	var asking sync.WaitGroup
+	for i, name := range names {
+		asking.Go(func() { found[i], errs[i] = checks[name](ctx) })
+	}
+	asking.Wait()
+	down := 0
+	for _, err := range errs {
+		if err != nil {
+			down++
+		}
+	}
+	for i, name := range names {
+		if errs[i] == nil {
+			continue
+		}
+		f := finding{Severity: "warning", Code: "unreachable", Node: name, Reason: fmt.Sprintf("%d of %d servers do not answer; locks work while a majority does: %v", down, len(names), errs[i]),
+			Fix: "start it"}
+		if 2*down >= len(names) {
+			f.Severity = "danger"
+		}
+		found[i] = append(found[i], f)
+	}
+	return slices.Concat(found...)
 }
 
 type quorumNode struct {

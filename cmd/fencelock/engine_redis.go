@@ -14,7 +14,8 @@ var _ = register(&engine{
 	form: `redis://[user[:password]@]host[:port][/database]
 redis-sentinel://host[:port][,host[:port]...]/master[/database]
 redis-cluster://host[:port][,host[:port]...]`,
-	note: "Redis 7.0 or later, and Valkey; with rediss instead of redis over TLS",
+	note: "Redis 7.0 or later, and Valkey: valkey may stand for redis; with rediss or valkeys\n" +
+		"      over TLS",
 	open: openRedis,
 })
 
@@ -35,12 +36,16 @@ func openRedis(ctx context.Context, url string, s settings) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &opened{Store: store, close: store.Close, graceFix: addGrace, check: func(ctx context.Context) ([]finding, error) {
+	return &opened{Store: store, close: store.Close, graceFix: addGrace, check: checkRedis(store)}, nil
+}
+
+func checkRedis(store *redisstore.Store) func(context.Context) ([]finding, error) {
+	return func(ctx context.Context) ([]finding, error) {
 		found, err := store.Check(ctx)
 		var all []finding
 		for _, f := range found {
 			all = append(all, finding{Severity: f.Severity.String(), Code: f.Code, Node: f.Node, Reason: f.Reason, Fix: f.Fix})
 		}
 		return all, err
-	}}, nil
+	}
 }

@@ -93,11 +93,13 @@ func (c *checkedSQL) Open(ctx context.Context, req driver.OpenRequest) (driver.S
 	if err != nil {
 		return nil, driver.Life{}, err
 	}
+	// Without tables nothing works, whatever else there is.
+	if i := slices.IndexFunc(found, func(f sqlstore.Finding) bool { return f.Code == "tables" }); i >= 0 {
+		return nil, driver.Life{}, fmt.Errorf("%s; add migrate=true to the store's URL to create it: %w", found[i].Reason, driver.ErrRefused)
+	}
 	for _, f := range found {
 		switch {
 		case f.Severity == sqlstore.Note || slices.Contains(c.settings.accept, f.Code):
-		case f.Code == "tables":
-			return nil, driver.Life{}, fmt.Errorf("%s; add migrate=true to the store's URL to create it: %w", f.Reason, driver.ErrRefused)
 		case f.Severity == sqlstore.Danger:
 			return nil, driver.Life{}, fmt.Errorf("%v; or accept it by accept=%s in the store's URL: %w", f, f.Code, driver.ErrRefused)
 		default:

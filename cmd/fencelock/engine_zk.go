@@ -13,8 +13,8 @@ var _ = register(&engine{
 	form:    "zk://[user:password@]host[:port][,host[:port]...][/root]",
 	note:    "ZooKeeper 3.5 or later; name all servers; the namespace is the root node",
 	open: func(ctx context.Context, url string, s settings) (*opened, error) {
-		if s.grace || s.buckets != 0 {
-			return nil, usage("grace and buckets are not for ZooKeeper: it does not forget, and is one shard")
+		if s.grace || s.buckets != 0 || s.accept != nil {
+			return nil, usage("grace, buckets and accept are not for ZooKeeper: it does not forget, is one shard, and none is refused")
 		}
 		opts := &zkstore.Options{MaxTTL: s.maxTTL}
 		if s.namespace != "" {

@@ -165,16 +165,20 @@ It is taken from the first of these that is there:
                            fencelock/config in the user's configuration folder
                            ($XDG_CONFIG_HOME or ~/.config)
 
-Parameters that every store takes, after a ? and joined by &. All who share locks
-must use the same, and a store that finds others refuses:
+Parameters, after a ? and joined by &. All who share locks must use the same, and a
+store that finds others refuses; an engine that has no use for one refuses it. Others go
+to the engine's driver.
 
   namespace=NAME   locks of different namespaces have nothing to do with each other
   grace=true       after a crash or failover of the server nothing new is granted
                    until every earlier holder must have ended; costs max_ttl then
-  max_ttl=1m       the longest --ttl that may be used
-  buckets=N        over how many slots of a cluster names are spread
+                   (Redis, quorum, databases)
+  max_ttl=1m       the longest --ttl that may be used (not memcached)
+  buckets=N        over how many slots of a cluster names are spread (Redis)
+  migrate=true     create the tables if they are missing (databases)
   accept=CODE,...  findings of fencelock doctor that are known and accepted: without
-                   it a server on which locks are unsafe is refused
+                   it a server on which locks are unsafe is refused (Redis, quorum,
+                   databases; the others refuse nothing)
 `)
 	return b.String()
 }

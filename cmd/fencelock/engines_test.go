@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"strings"
 	"testing"
@@ -34,8 +35,8 @@ func startSQL(t *testing.T, start func(settings ...string) (*servers.Server, err
 func TestDatabaseIsChecked(t *testing.T) {
 	t.Parallel()
 	url := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", startSQL(t, servers.Postgres, "fsync=off"))
-	contains(t, fencelockCLI(t, url, "run", "a", "--", "echo", "ran").want(exitInternal).err.String(), "migrate=true")
-	p := fencelockCLI(t, url+"&migrate=true", "run", "a", "--", "echo", "ran").want(exitInternal)
+	contains(t, fencelockCLI(t, url, "run", "a", "--", "echo", "ran").want(exitUsage).err.String(), "migrate=true")
+	p := fencelockCLI(t, url+"&migrate=true", "run", "a", "--", "echo", "ran").want(exitUsage)
 	contains(t, p.err.String(), "fsync is off", "accept=fsync")
 	if out := p.out.String(); out != "" {
 		t.Errorf("it ran: %q", out)
@@ -91,4 +92,15 @@ func TestEngines(t *testing.T) {
 			contains(t, fencelockCLI(t, url, "doctor").want(0).out.String(), "taken and given back", "What is promised")
 		})
 	}
+}
+
+// TestDoctorOfEtcd: the members are asked.
+func TestDoctorOfEtcd(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("etcd"); err != nil {
+		t.Skip("etcd is not installed; on Debian: apt-get install etcd-server etcd-client")
+	}
+	addr, nobody := startEtcd(t), net.JoinHostPort("127.0.0.1", freePort(t))
+	contains(t, fencelockCLI(t, "etcd://"+addr, "doctor").want(0).out.String(), "What is promised on etcd", "nothing to worry about")
+	contains(t, fencelockCLI(t, "etcd://"+addr+","+nobody, "doctor").want(0).out.String(), "WARNING  unreachable ("+nobody+")", "taken and given back")
 }

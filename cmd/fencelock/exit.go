@@ -16,7 +16,7 @@ import (
 // ended it; these are for what happened instead. They are part of the contract.
 const (
 	exitOK          = 0
-	exitFailed      = 1   // a check said no: doctor, verify; anything else that went wrong
+	exitFailed      = 1   // a check said no: doctor, verify, why; anything else that went wrong, but for run
 	exitUsage       = 64  // the command line or the configuration is wrong
 	exitUnavailable = 69  // the store did not answer
 	exitNotAcquired = 75  // somebody else has the lock
@@ -50,6 +50,13 @@ type quiet int
 
 func (q quiet) Error() string { return fmt.Sprintf("exit code %d", int(q)) }
 
+// diedOf is beside another error and says that we end by a signal ourselves. A shell
+// that runs a loop goes on after a command that merely says 130, and ends after one that
+// died of ctrl-C as the loop's user wanted.
+type diedOf struct{ sig syscall.Signal }
+
+func (d diedOf) Error() string { return fmt.Sprintf("died of %v", d.sig) }
+
 // exitCode tells which code an error leads to.
 func exitCode(err error) int {
 	var f *failure
@@ -70,6 +77,8 @@ func exitCode(err error) int {
 		return exitNotAcquired
 	case errors.Is(err, driver.ErrRefused):
 		return exitUsage // settings, the server's or ours
+	case errors.Is(err, fencelock.ErrUnsupported):
+		return exitUsage // another store can
 	case errors.Is(err, fencelock.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return exitUnavailable
 	}

@@ -95,7 +95,7 @@ func guaranteesTable(t *testing.T, stores []described) string {
 		promises.add(d.name, c.Fencing.String(), afterCrash(c), fitness(t, d.store), yes(c.Queue), map[bool]string{true: "by the store", false: "no, it looks"}[c.Push], bounds(c))
 		abilities.add(d.name, yes(c.Shared), yes(c.Reentry), yes(c.Hold), yes(c.Listing), yes(c.Floor))
 		if c.Assumes != "" {
-			fmt.Fprintf(&assumed, "- %s: %s\n", d.name, c.Assumes)
+			fmt.Fprintf(&assumed, "- %s: %s\n", d.name, strings.ReplaceAll(c.Assumes, "\n", " "))
 		}
 	}
 	text := promises.String() + "\nAnd what works on each, besides `Mutex`, `LockAll` and `Election`:\n\n" + abilities.String()

@@ -33,6 +33,9 @@ The exit code is 0 also if the lock is free.`,
 }
 
 func (a *app) inspect(ctx context.Context, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
 	conn, err := a.connect(ctx, nil)
 	if err != nil {
 		return err
@@ -50,6 +53,7 @@ func (a *app) inspect(ctx context.Context, name string) error {
 
 // writeInspection is the view for people.
 func writeInspection(w io.Writer, st fencelock.Status, width int) error {
+	st = shown(st)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", st.Name, summary(&st))
 	if st.Grace > 0 {
@@ -66,7 +70,7 @@ func writeInspection(w io.Writer, st fencelock.Status, width int) error {
 			t.width = -100000
 		}
 		for i, waiter := range st.Waiters {
-			t.add(fmt.Sprintf("  %d", i+1), waiter.Record.Owner, kindOf(waiter.Mode, waiter.Weight), "waits for "+short(waiter.Age), waiter.Record.Reason)
+			t.add(fmt.Sprintf("  %d", i+1), waiter.Record.Owner, kindOf(waiter.Mode, waiter.Weight), "waiting "+short(waiter.Age), waiter.Record.Reason)
 		}
 		if err := t.write(&b); err != nil {
 			return err

@@ -32,9 +32,17 @@ type keeper struct {
 	while  int           // a process whose end is the end
 	signal int           // is sent to it if the lease is lost
 
+	gone      func() bool          // whether the process of --while has ended
+	tellBound func(syscall.Signal) // sends it a signal
+
 	lease *fencelock.Lease
 	mu    sync.Mutex
 	end   time.Time
+}
+
+// bindByNumber watches a process that is known by its number only.
+func bindByNumber(pid int) (gone func() bool, send func(syscall.Signal)) {
+	return func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }, func(sig syscall.Signal) { _ = syscall.Kill(pid, sig) }
 }
 
 // keepArg is the hidden command that is a keeper.
@@ -98,20 +106,28 @@ func (k *keeper) main(name, socket string) error {
 // acquire gets the lease. The returned function keeps it, or gives it back at
 // once if nobody wants it.
 func (k *keeper) acquire(name, socket string) (keep func(wanted bool) error, err error) {
-	if err := k.wish.check(); err != nil {
+	err = k.wish.check()
+	if err == nil {
+		err = k.wish.checkLock(name)
+	}
+	if err != nil {
 		return nil, err
+	}
+	k.gone, k.tellBound = func() bool { return false }, func(syscall.Signal) {}
+	if k.while > 0 {
+		k.gone, k.tellBound = bind(k.while)
 	}
 	ctx, stop := k.waiting()
 	defer stop()
 	notes := newWaitNotes(k.app, name)
 	opts := k.wish.client()
 	opts.TTL, opts.Hooks.Event = k.ttl, notes.event
-	conn, err := k.connect(ctx, opts)
+	conn, err := k.wish.connect(ctx, k.app, opts)
 	if err != nil {
 		return nil, err
 	}
 	endNotes := notes.follow(conn.client)
-	k.lease, err = k.wish.acquire(ctx, conn.client, name)
+	k.lease, err = k.wish.acquire(ctx, conn.client, name, notes.seen.Load)
 	endNotes()
 	if err != nil {
 		k.close(conn)
@@ -183,8 +199,8 @@ func (k *keeper) keep(listen net.Listener) {
 			return
 		case <-lost:
 			lost = nil
-			if k.while > 0 && k.signal > 0 && k.lease.Err() != fencelock.ErrReleased {
-				_ = syscall.Kill(k.while, syscall.Signal(k.signal))
+			if k.signal > 0 && k.lease.Err() != fencelock.ErrReleased {
+				k.tellBound(syscall.Signal(k.signal))
 			}
 		case <-asked:
 			_ = k.lease.Unlock(context.Background())
@@ -202,7 +218,7 @@ func (k *keeper) keep(listen net.Listener) {
 func (k *keeper) over() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !time.Now().Before(k.end) || k.while > 0 && errors.Is(syscall.Kill(k.while, 0), syscall.ESRCH)
+	return !time.Now().Before(k.end) || k.gone()
 }
 
 // serve answers renew and release, one after the other.

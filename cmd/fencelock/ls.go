@@ -63,6 +63,11 @@ func (a *app) ls(ctx context.Context, s selection) error {
 	if err != nil {
 		return err
 	}
+	return a.list(locks)
+}
+
+// list prints locks.
+func (a *app) list(locks []fencelock.Status) error {
 	switch a.format {
 	case "json":
 		views := []lockView{}
@@ -72,7 +77,7 @@ func (a *app) ls(ctx context.Context, s selection) error {
 		return printJSON(a.out, views)
 	case "name":
 		for _, st := range locks {
-			fmt.Fprintln(a.out, st.Name)
+			fmt.Fprintln(a.out, clean(st.Name))
 		}
 		return nil
 	}
@@ -80,6 +85,7 @@ func (a *app) ls(ctx context.Context, s selection) error {
 		a.note("no lock is held or waited for")
 		return nil
 	}
+	allShown(locks)
 	wide := a.format == "wide"
 	t := a.newTable(listHeadings(wide)...)
 	for i := range locks {

@@ -9,8 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -57,7 +57,7 @@ func (t *table) write(w io.Writer) error {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], lipgloss.Width(cell))
 		}
 	}
 	var b strings.Builder
@@ -68,7 +68,7 @@ func (t *table) write(w io.Writer) error {
 				b.WriteString(cut(cell, t.width-at))
 				break
 			}
-			pad := widths[i] - utf8.RuneCountInString(cell) + 2
+			pad := widths[i] - lipgloss.Width(cell) + 2
 			b.WriteString(cell + strings.Repeat(" ", pad))
 			at += widths[i] + 2
 		}
@@ -81,13 +81,45 @@ func (t *table) write(w io.Writer) error {
 	return nil
 }
 
-// cut shortens a text to a width; a width that is not positive is none, but a
+// cut shortens a text to a width, counted in columns: a Chinese letter takes two; a width that is not positive is none, but a
 // column that begins beyond the edge still shows a few letters.
 func cut(s string, width int) string {
-	if width < -1000 || utf8.RuneCountInString(s) <= max(width, 8) {
+	if width < -1000 || lipgloss.Width(s) <= max(width, 8) {
 		return s
 	}
-	return string([]rune(s)[:max(width, 8)-1]) + "…"
+	width = max(width, 8)
+	var b strings.Builder
+	used := 0
+	for _, r := range s {
+		if used += lipgloss.Width(string(r)); used > width-1 {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String() + "…"
+}
+
+// wrap breaks a text into lines of a width, all but the first indented so far; first is
+// what the first line begins with. A width that is not positive breaks nothing.
+func wrap(first, text string, indent, width int) string {
+	if width <= 0 {
+		return first + text + "\n"
+	}
+	var b strings.Builder
+	line := first
+	empty := true // but for what it begins with
+	for word := range strings.FieldsSeq(text) {
+		if !empty && lipgloss.Width(line)+1+lipgloss.Width(word) > width {
+			b.WriteString(line + "\n")
+			line, empty = strings.Repeat(" ", indent), true
+		}
+		if !empty {
+			line += " "
+		}
+		line, empty = line+word, false
+	}
+	b.WriteString(line + "\n")
+	return b.String()
 }
 
 // terminalWidth is the width of the terminal that stdout is, 0 if it is none.

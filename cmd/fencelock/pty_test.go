@@ -51,17 +51,20 @@ func inTerminal(t testing.TB, store string, args ...string) (p *process, user *o
 	}, args...)
 	_ = program.Close()
 	shown = &lockedBuffer{}
-	go func() {
-		buf := make([]byte, 4096)
-		for {
-			n, err := user.Read(buf)
-			if err != nil {
-				return
-			}
-			_, _ = shown.Write(buf[:n])
-		}
-	}()
+	go follow(user, shown)
 	return p, user, shown
+}
+
+// follow collects what a terminal shows.
+func follow(user *os.File, shown *lockedBuffer) {
+	buf := make([]byte, 4096)
+	for {
+		n, err := user.Read(buf)
+		if err != nil {
+			return
+		}
+		_, _ = shown.Write(buf[:n])
+	}
 }
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;?>=<]*[a-zA-Z~]|\x1b[=>]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)")
@@ -91,6 +94,48 @@ func TestRunInATerminal(t *testing.T) {
 	until(t, "the command was told", func() bool { return strings.Contains(shown.String(), "interrupted") })
 }
 
+// TestRunDiesOfCtrlC: a command that dies of ctrl-C takes the program with it by the
+// same signal, so that a loop in a shell ends.
+func TestRunDiesOfCtrlC(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	p, user, shown := inTerminal(t, s.url(), "run", "a", "--", "sh", "-c", `echo started; exec sleep 300`)
+	until(t, "the command runs", func() bool { return strings.Contains(shown.String(), "started") })
+	if _, err := user.WriteString("\x03"); err != nil {
+		t.Fatal(err)
+	}
+	p.end()
+	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !ws.Signaled() || ws.Signal() != syscall.SIGINT {
+		t.Errorf("got %v\n%s", p.cmd.ProcessState, shown.String())
+	}
+	fencelockCLI(t, s.url(), "run", "a", "--try", "--", "true").want(0)
+}
+
+// TestRunInAPipe: whoever reads what the command writes keeps the terminal.
+func TestRunInAPipe(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, program := openTerminal(t, 80, 24)
+	shown := &lockedBuffer{}
+	p := beginWith(t, s.url(), func(c *exec.Cmd) {
+		// A shell without job control: all of the pipeline is one group.
+		c.Path, c.Args = "/bin/sh", []string{"sh", "-c", path + ` run a -- sh -c 'echo started; exec sleep 2' | { read line; read key </dev/tty; echo "$line, then $key"; }`}
+		c.Stdin, c.Stdout, c.Stderr = program, program, program
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	})
+	_ = program.Close()
+	go follow(user, shown)
+	if _, err := user.WriteString("a key\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.want(0)
+	until(t, "the reader read from the terminal", func() bool { return strings.Contains(shown.String(), "started, then a key") })
+}
+
 // TestTop: the view in a terminal shows locks, follows keys and quits cleanly.
 func TestTop(t *testing.T) {
 	t.Parallel()
@@ -112,6 +157,11 @@ func TestTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGWINCH)
+	// In fifty columns there is no room for all that stands between AGE and WAITING.
+	if _, err := user.WriteString("\x1b"); err != nil {
+		t.Fatal(err)
+	}
+	sees("NAMEHOLDERAGEWAITING")
 	if _, err := user.WriteString("q"); err != nil {
 		t.Fatal(err)
 	}

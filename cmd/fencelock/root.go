@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -28,6 +27,7 @@ type app struct {
 
 // execute runs a command line and returns the exit code.
 func execute(args []string, out, errOut io.Writer) int {
+	silenceDrivers()
 	a := &app{out: out, err: errOut}
 	root := a.root()
 	root.SetArgs(args)
@@ -37,9 +37,15 @@ func execute(args []string, out, errOut io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	var d diedOf
+	if errors.As(err, &d) {
+		signal.Reset(d.sig)
+		_ = syscall.Kill(os.Getpid(), d.sig)
+		<-time.After(time.Second) // it is on its way
+	}
 	var q quiet
 	if !errors.As(err, &q) {
-		fmt.Fprintln(errOut, "fencelock:", strings.ReplaceAll(err.Error(), "fencelock: ", ""))
+		fmt.Fprintln(errOut, "fencelock:", oneLine(err))
 	}
 	var f *failure
 	if errors.As(err, &f) && f.code == exitUsage && cmd != nil {
@@ -76,7 +82,7 @@ The store is a URL, in FENCELOCK_STORE, in the configuration file or after --sto
 	f := root.PersistentFlags()
 	f.StringVar(&a.storeURL, "store", "", "URL of the store (default $FENCELOCK_STORE; \"fencelock help stores\")")
 	f.StringVar(&a.ns, "namespace", "", "namespace in the store, instead of the URL's")
-	f.DurationVar(&a.timeout, "timeout", 5*time.Second, "how long one answer of the store may take")
+	f.DurationVar(&a.timeout, "timeout", 5*time.Second, "how long one answer may take; at most a third of --ttl")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing on stderr but errors")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
 	root.SetHelpCommandGroupID("more")
@@ -121,7 +127,7 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 // note writes a line for people.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.err, "fencelock: "+format+"\n", args...)
+		fmt.Fprintf(a.err, "fencelock: %s\n", clean(fmt.Sprintf(format, args...)))
 	}
 }
 

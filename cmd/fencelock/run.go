@@ -63,7 +63,8 @@ The command finds in its environment:
   FENCELOCK_NAME    the lock
   FENCELOCK_TOKEN   the fencing token: give it to what you write to, and refuse
                     smaller ones there. Only that helps against a machine that
-                    stands still at the wrong moment and writes late.
+                    stands still at the wrong moment and writes late. It is not
+                    set if the store has none.
   FENCELOCK_OWNER   who holds it, as others see it`,
 		Example: `  fencelock run nightly-report -- ./report.sh
   fencelock run deploy --try --reason "release 4.2" -- make deploy
@@ -98,18 +99,25 @@ func (r *runner) main(cmd *cobra.Command, args []string) error {
 	}
 	r.began = time.Now()
 	r.status = status{Lock: r.name}
-	err = r.hold()
-	if skipped := errors.Is(err, errSkipped); skipped && r.failIfSkipped {
-		err = quiet(r.conflictCode)
-	} else if skipped {
-		err = nil
-	}
-	code := exitCode(err)
-	if r.status.Outcome == "busy" || r.status.Outcome == "timeout" {
-		code, err = r.conflictCode, &failure{r.conflictCode, err}
-	}
-	r.status.ExitCode = code
+	err = r.settle(r.hold())
 	return errors.Join(err, report(r.status))
+}
+
+// settle gives an error the exit code that run has for it.
+func (r *runner) settle(err error) error {
+	var q quiet
+	switch {
+	case errors.Is(err, errSkipped) && r.failIfSkipped:
+		err = quiet(r.conflictCode)
+	case errors.Is(err, errSkipped):
+		err = nil
+	case r.status.Outcome == "busy" || r.status.Outcome == "timeout":
+		err = &failure{r.conflictCode, err}
+	case exitCode(err) == exitFailed && !errors.As(err, &q):
+		err = &failure{exitInternal, err} // 1 is the command's own
+	}
+	r.status.ExitCode = exitCode(err)
+	return err
 }
 
 func (r *runner) parse(cmd *cobra.Command, args []string) error {
@@ -131,7 +139,21 @@ func (r *runner) parse(cmd *cobra.Command, args []string) error {
 	if r.times, err = plan.Settle(r.times); err != nil {
 		return usage("%w", err)
 	}
-	return r.wish.check()
+	if err = r.wish.check(); err == nil {
+		err = r.checkLock()
+	}
+	return err
+}
+
+// checkLock says whether there can be such a lock, or such occurrences.
+func (r *runner) checkLock() error {
+	if r.oncePer == 0 {
+		return r.wish.checkLock(r.name)
+	}
+	return rehearse(r.wish.client(), func(ctx context.Context, c *fencelock.Client) error {
+		_, err := r.occurrences(c).Do(ctx, occurrence(time.Now(), r.oncePer), func(context.Context, *fencelock.Lease) error { return nil })
+		return err
+	})
 }
 
 // hold waits for the lock, runs the command, and gives the lock back.
@@ -149,7 +171,7 @@ func (r *runner) hold() error {
 	opts := r.wish.client()
 	opts.TTL, opts.Margin, opts.Drift = r.times.TTL, r.times.Margin, r.times.Drift
 	opts.Hooks.Event = notes.event
-	conn, err := r.connect(ctx, opts)
+	conn, err := r.wish.connect(ctx, r.app, opts)
 	if err != nil {
 		return r.refused(err)
 	}
@@ -160,7 +182,7 @@ func (r *runner) hold() error {
 	if r.oncePer > 0 {
 		return r.once(ctx, conn.client, acquired)
 	}
-	l, err := r.wish.acquire(ctx, conn.client, r.name)
+	l, err := r.wish.acquire(ctx, conn.client, r.name, notes.seen.Load)
 	notes.done()
 	if sig := acquired(); sig != 0 && err == nil {
 		// It came together with the lock: whoever sent it wants nothing to begin.
@@ -171,7 +193,7 @@ func (r *runner) hold() error {
 	}
 	r.granted(l)
 	err = r.supervise(l)
-	return errors.Join(err, r.released(err, l.Unlock(context.Background())))
+	return r.released(err, l.Unlock(context.Background()))
 }
 
 // waiting is a context that ends when a signal asks to, until acquired is called:
@@ -235,21 +257,22 @@ func (r *runner) granted(l *fencelock.Lease) {
 	r.began = time.Now()
 }
 
-// released says what giving the lock back means for the exit code. The command is
-// dead by now; that the store did not confirm is no fault of the command.
+// released is how it ended, given how the command ended and what came of giving the
+// lock back. A loss wins over the command's own exit code, whatever that says: another
+// may have worked at the same time. That the store did not confirm is no fault of the
+// command, which is dead by now.
 func (r *runner) released(ran, err error) error {
 	r.status.HeldMS = time.Since(r.began).Milliseconds()
 	switch {
 	case err == nil || errors.Is(ran, fencelock.ErrLost):
-		return nil
 	case errors.Is(err, fencelock.ErrBroken), errors.Is(err, fencelock.ErrForgotten), errors.Is(err, fencelock.ErrEnded):
-		r.status.Outcome, r.status.Reason = "lost", err.Error()
+		r.status.Outcome, r.status.Reason = "lost", strings.ReplaceAll(err.Error(), "fencelock: ", "")
 		return fmt.Errorf("the lock was gone before the command had ended: %w", err)
-	case errors.Is(err, fencelock.ErrLost):
-		return nil // its time ran out after the command had ended
+	case errors.Is(err, fencelock.ErrLost): // its time ran out after the command had ended
+	default:
+		r.note("%v", err)
 	}
-	r.note("%v", err)
-	return nil
+	return ran
 }
 
 // errSkipped: the occurrence has run or is running.
@@ -257,15 +280,9 @@ var errSkipped = errors.New("skipped")
 
 // once runs the command unless the present stretch of time has had its run.
 func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() syscall.Signal) error {
-	occurrence := time.Now().UTC().Truncate(r.oncePer).Format(time.RFC3339)
-	// The mark outlives the stretch by another: no replica is that late.
-	keep := 2 * r.oncePer
-	opts := r.wish.options()
-	if !r.retryFailed {
-		opts = append(opts, fencelock.MinHold(keep))
-	}
+	occurrence := occurrence(time.Now(), r.oncePer)
 	var ran error
-	res, err := c.Once(r.name, keep, opts...).Do(ctx, occurrence, func(_ context.Context, l *fencelock.Lease) error {
+	res, err := r.occurrences(c).Do(ctx, occurrence, func(_ context.Context, l *fencelock.Lease) error {
 		if sig := acquired(); sig != 0 {
 			r.signals <- sig // the occurrence has begun: it is the command's
 		}
@@ -278,7 +295,7 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 	case fencelock.NotRun:
 		return r.refused(err)
 	case fencelock.Ran, fencelock.Failed:
-		return errors.Join(ran, r.released(ran, besides(err, ran)))
+		return r.released(ran, besides(err, ran))
 	}
 	r.status.Outcome, r.status.Holder = "skipped", holderOf(res.Holder)
 	who := ""
@@ -287,6 +304,24 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 	}
 	r.note("%s at %s: %v%s; skipped", r.name, occurrence, res.Outcome, who)
 	return errSkipped
+}
+
+// occurrences are the runs of which one is wanted in each stretch of time.
+func (r *runner) occurrences(c *fencelock.Client) *fencelock.Once {
+	// The mark outlives the stretch by another: no replica is that late.
+	keep := 2 * r.oncePer
+	opts := r.wish.options()
+	if !r.retryFailed {
+		opts = append(opts, fencelock.MinHold(keep))
+	}
+	return c.Once(r.name, keep, opts...)
+}
+
+// occurrence names the stretch of time that an instant is in by its beginning. All
+// stretches are counted from the beginning of 1970 in UTC: time.Truncate would count
+// from that of the year 1, which begins a week on a Monday and not on a Thursday.
+func occurrence(now time.Time, per time.Duration) string {
+	return now.Add(-time.Duration(now.UnixNano() % int64(per))).UTC().Format(time.RFC3339)
 }
 
 // besides is what an error joins besides another.

@@ -25,7 +25,8 @@ const leftoverAfter = 50 * time.Millisecond
 // The error is nil or quiet if the command ended by itself.
 func (r *runner) supervise(l *fencelock.Lease) error {
 	held := l.Context()
-	left := time.Until(l.Deadline())
+	until := l.Deadline()
+	left := time.Until(until)
 	if held.Err() != nil {
 		return r.lost(context.Cause(held), nil)
 	}
@@ -34,8 +35,10 @@ func (r *runner) supervise(l *fencelock.Lease) error {
 		return &failure{exitUnavailable, fmt.Errorf("only %v of the lock is left, and --stop-time is %v: the store answers too slowly, or grants less than --ttl; the command was not started",
 			left.Round(time.Millisecond), r.times.Stop)}
 	}
-	child, err := warden.Start(r.argv, r.environment(l), warden.Now().Add(left))
+	child, err := warden.Start(r.argv, r.environment(l), warden.At(until))
 	switch {
+	case errors.Is(err, warden.ErrTooLate):
+		return r.lost(fmt.Errorf("%w: %w", fencelock.ErrLost, fencelock.ErrUnrenewed), nil)
 	case errors.Is(err, warden.ErrNotFound):
 		return r.broke(exitNotFound, err)
 	case errors.Is(err, warden.ErrNotExecutable):
@@ -43,9 +46,17 @@ func (r *runner) supervise(l *fencelock.Lease) error {
 	case err != nil:
 		return r.broke(exitInternal, err)
 	}
-	defer giveTerminal(child)()
-	s := &supervision{runner: r, lease: l, child: child, until: l.Deadline()}
-	return s.run(held)
+	s := &supervision{runner: r, lease: l, child: child, until: until}
+	s.takeBack = giveTerminal(child)
+	err = s.run(held)
+	if s.takeBack != nil {
+		s.takeBack()
+		var q quiet
+		if sig := syscall.Signal(s.exit.Signal); sig == syscall.SIGINT && errors.As(err, &q) {
+			err = errors.Join(diedOf{sig}, err)
+		}
+	}
+	return err
 }
 
 // supervision is a command that runs.
@@ -55,9 +66,12 @@ type supervision struct {
 	child  *warden.Child
 	until  time.Time // what the warden was told last
 	termed bool      // the lock is about to be lost, and the command knows
+	warned bool      // the command got such a TERM once
 	swept  bool      // what the command left in its group was told to end
 	exit   *warden.Exit
 	cause  error // why the lock is lost
+
+	takeBack func() // takes the terminal back from the command; nil if it has none
 }
 
 func (s *supervision) run(held context.Context) error {
@@ -83,7 +97,7 @@ func (s *supervision) run(held context.Context) error {
 			s.forward(sig.(syscall.Signal))
 		case <-lost:
 			lost, s.cause = nil, context.Cause(held)
-			s.child.Kill() // first: whoever reads stderr may be slow
+			s.child.Kill(s.times.Margin / 4) // first: whoever reads stderr may be slow
 			s.note("lost %s: %v; killing the command", s.name, strings.ReplaceAll(s.cause.Error(), "fencelock: ", ""))
 		case <-look.C:
 			look.Reset(s.look())
@@ -100,11 +114,16 @@ func (s *supervision) look() time.Duration {
 	left := time.Until(deadline)
 	if d := deadline.Sub(s.until); d > time.Millisecond || d < -time.Millisecond {
 		s.until = deadline
-		s.child.Until(warden.Now().Add(left))
+		s.child.Until(warden.At(deadline))
+	}
+	if s.termed && left > s.times.Stop {
+		// It may go on, or be on its way out; the next outage is a new one.
+		s.termed, s.status.Recovered = false, true
+		s.note("%s was renewed after all; the command got TERM and may end, or go on", s.name)
 	}
 	action, wait := plan.Next(left, s.times.Stop, s.termed)
 	if action == plan.Term {
-		s.termed = true
+		s.termed, s.warned, s.status.Recovered = true, true, false
 		s.child.Term()
 		s.note("%s cannot be renewed and is lost in %v; the command gets TERM", s.name, left.Round(time.Millisecond))
 	}
@@ -129,7 +148,9 @@ func (s *supervision) endLeftover() <-chan time.Time {
 // foreground of the terminal again.
 func (s *supervision) forward(sig syscall.Signal) {
 	if sig == syscall.SIGCONT {
-		giveTerminal(s.child)
+		if takeBack := giveTerminal(s.child); takeBack != nil {
+			s.takeBack = takeBack
+		}
 	}
 	s.child.Signal(sig)
 }
@@ -142,7 +163,14 @@ func (s *supervision) over() error {
 		return s.lost(s.cause, s.exit)
 	case s.child.Overdue():
 		return s.lost(fmt.Errorf("%w: %w", fencelock.ErrLost, fencelock.ErrUnrenewed), s.exit)
-	case s.termed:
+	case s.warned && s.status.Recovered:
+		// The lock was held to the end. But whether the command did all of its work or
+		// stopped halfway when it was told to only the command knows, and 0 would be a
+		// promise.
+		s.status.Outcome, s.status.Reason = "lost", "the command got TERM because the lock was about to be lost; it was renewed after that"
+		return &failure{exitLost, fmt.Errorf("%s: the command got TERM because the lock was about to be lost, and ended with %d; the lock was renewed after that and was held to the end",
+			s.name, s.exit.Status())}
+	case s.warned:
 		s.status.Outcome, s.status.Reason = "lost", "about to be lost: the store did not confirm a renewal"
 		return &failure{exitLost, fmt.Errorf("%s: the command was ended because the lock was about to be lost: %w", s.name, fencelock.ErrLost)}
 	}
@@ -179,5 +207,9 @@ func (r *runner) environment(l *fencelock.Lease) []string {
 			env = append(env, pair)
 		}
 	}
-	return append(env, "FENCELOCK_NAME="+l.Name(), "FENCELOCK_TOKEN="+strconv.FormatInt(int64(l.Token()), 10), "FENCELOCK_OWNER="+r.wish.owner)
+	env = append(env, "FENCELOCK_NAME="+l.Name(), "FENCELOCK_OWNER="+r.wish.owner)
+	if l.Token() != 0 { // of a store without tokens: one that fences nothing is none
+		env = append(env, "FENCELOCK_TOKEN="+strconv.FormatInt(int64(l.Token()), 10))
+	}
+	return env
 }

@@ -148,6 +148,35 @@ func TestRunStopped(t *testing.T) {
 	}
 }
 
+// TestRunWardenStopped: a warden that stands still does not keep the command alive
+// either. The store does not answer, so that nothing but the clock ends the lock.
+func TestRunWardenStopped(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	c := s.client(t, nil)
+	dir := t.TempDir()
+	link := newProxy(t, s.addr)
+	p := begin(t, "redis://"+link.addr, append([]string{"run", "a", "--ttl", "10s", "--"}, family(dir, true)...)...)
+	found := pids(t, dir)
+	if err := syscall.Kill(parent(t, found["self"]), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	link.cut()
+	l, err := c.Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for who, pid := range found {
+		if alive(pid) {
+			t.Errorf("%s lives although another holds the lock", who)
+		}
+	}
+	p.want(exitLost)
+	if err := l.Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRunBroken: the lock is gone already, so the command is killed at once.
 func TestRunBroken(t *testing.T) {
 	t.Parallel()
@@ -171,6 +200,30 @@ func TestRunBroken(t *testing.T) {
 	}
 }
 
+// TestRunBrokenAndFailed: the exit code of a command that fails does not hide that its
+// lock was gone before it ended.
+func TestRunBrokenAndFailed(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "status")
+	for _, code := range []string{"0", "7"} {
+		for _, more := range [][]string{{"--ttl", "30s"}, {"--ttl", "30s", "--once-per", "10000h"}} {
+			args := append([]string{"run", "a" + code, "--status-file", file}, more...)
+			// An occurrence is a lock of its own: its name is asked for.
+			p := fencelockCLI(t, s.url(), append(args, "--", "sh", "-c",
+				path+` break "$(`+path+` ls a`+code+` -o name)" --token $FENCELOCK_TOKEN --reason test >/dev/null; exit `+code)...).want(exitLost)
+			contains(t, p.err.String(), "broken by an operator")
+			if got := readStatus(t, file); got.Outcome != "lost" || got.ExitCode != exitLost || fmt.Sprint(got.Child.Code) != code {
+				t.Errorf("got %+v", got)
+			}
+		}
+	}
+}
+
 // TestRunTermBeforeKill: a command that listens to TERM ends by itself, and what it
 // does then is done while the lock is still held.
 func TestRunTermBeforeKill(t *testing.T) {
@@ -187,6 +240,31 @@ func TestRunTermBeforeKill(t *testing.T) {
 	contains(t, p.out.String(), "cleaned up")
 	contains(t, p.err.String(), "the command gets TERM")
 	if got := readStatus(t, file); got.Outcome != "lost" || got.Child == nil || got.Child.Code != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestRunRecovers: a command that did not listen to TERM goes on when the store answers
+// again in time; that is told, because nobody else can tell that it did not stop halfway.
+func TestRunRecovers(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "status")
+	p := begin(t, s.url(), "run", "a", "--ttl", "30s", "--status-file", file, "--", "sh", "-c",
+		`trap "" TERM; echo $$ >`+dir+`/self; while [ ! -e `+dir+`/end ]; do sleep 0.05; done`)
+	pidIn(t, dir+"/self")
+	s.pause()
+	defer s.resume()
+	until(t, "it gets TERM", func() bool { return strings.Contains(p.err.String(), "gets TERM") })
+	s.resume()
+	until(t, "the lock is renewed", func() bool { return strings.Contains(p.err.String(), "renewed after all") })
+	if err := os.WriteFile(dir+"/end", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.want(exitLost)
+	contains(t, p.err.String(), "ended with 0", "held to the end")
+	if got := readStatus(t, file); got.Outcome != "lost" || !got.Recovered || got.Child == nil || got.Child.Code != 0 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -23,7 +23,10 @@ type status struct {
 	// Child is how the command ended, if it ran.
 	Child *childStatus `json:"child,omitempty"`
 	// Leftover is set if the command left processes that had to be ended.
-	Leftover   bool        `json:"leftover,omitempty"`
+	Leftover bool `json:"leftover,omitempty"`
+	// Recovered is set if the command got TERM because the lock was about to be
+	// lost, and the lock was renewed after that.
+	Recovered  bool        `json:"recovered,omitempty"`
 	Occurrence string      `json:"occurrence,omitempty"`
 	WaitedMS   int64       `json:"waited_ms"`
 	HeldMS     int64       `json:"held_ms"`

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,8 +42,16 @@ func TestRunExitCodes(t *testing.T) {
 		{"margin too long", []string{"run", "a", "--margin", "8s", "--", "true"}, 64, "at least half"},
 		{"TTL too long", []string{"run", "a", "--ttl", "5m", "--", "true"}, 64, "at most 1m"},
 		{"try and wait", []string{"run", "a", "--try", "--wait", "1s", "--", "true"}, 64, "--try does not wait"},
+		{"wait for nothing", []string{"run", "a", "--wait", "0s", "--", "true"}, 64, "positive time"},
+		{"acquire for nothing", []string{"acquire", "a", "-w", "0"}, 64, "positive time"},
 		{"store that forgets", []string{"run", "a", "--correctness", "--", "true"}, 64, "may forget a grant"},
-		{"empty name", []string{"run", "", "--", "true"}, 1, "1 to 512 bytes"},
+		{"empty name", []string{"run", "", "--", "true"}, 64, "1 to 512 bytes"},
+		{"name of an occurrence too long", []string{"run", strings.Repeat("a", 500), "--once-per", "1h", "--", "true"}, 64, "1 to 512 bytes"},
+		{"reason too long", []string{"run", "a", "--reason", strings.Repeat("a", 5000), "--", "true"}, 64, "shorten"},
+		{"acquire an empty name", []string{"acquire", ""}, 64, "1 to 512 bytes"},
+		{"look at an empty name", []string{"inspect", ""}, 64, "1 to 512 bytes"},
+		{"why an empty name", []string{"why", ""}, 64, "1 to 512 bytes"},
+		{"break an empty name", []string{"break", "", "--token", "1", "--reason", "x"}, 64, "1 to 512 bytes"},
 		{"status descriptor closed", []string{"run", "a", "--status-fd", "99", "--", "true"}, 64, "not open"},
 		{"database without migrate", []string{"--store", "mysql://x/y?migrate=perhaps", "run", "a", "--", "true"}, 64, "true or false"},
 		{"unknown store", []string{"--store", "tape://secret@x", "run", "a", "--", "true"}, 64, "redis://"},
@@ -109,6 +118,28 @@ func TestRunTry(t *testing.T) {
 	}
 }
 
+// TestWaitForAStoreThatIsAway: that nobody answers is not that somebody has the lock.
+func TestWaitForAStoreThatIsAway(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	var links []string
+	for range 3 {
+		link := newProxy(t, s.addr)
+		link.cut()
+		links = append(links, link.addr)
+	}
+	file := filepath.Join(t.TempDir(), "status")
+	// One is asked when it is opened, the other only when a lock is wanted.
+	for _, url := range []string{"redis://" + links[0], "quorum://" + strings.Join(links, ",")} {
+		p := fencelockCLI(t, url, "run", "a", "--wait", "300ms", "--status-file", file, "--", "true").want(69)
+		contains(t, p.err.String(), "unavailable")
+		if st := readStatus(t, file); st.Outcome != "unavailable" || st.ExitCode != 69 || st.WaitedMS < 300 {
+			t.Errorf("got %+v", st)
+		}
+		fencelockCLI(t, url, "acquire", "a", "--wait", "300ms").want(69)
+	}
+}
+
 func readStatus(t testing.TB, file string) status {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -132,12 +163,23 @@ func TestRunStatusDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	pid := filepath.Join(t.TempDir(), "pid")
 	p := beginWith(t, s.url(), func(c *exec.Cmd) { c.ExtraFiles = []*os.File{w} },
-		"run", "a", "--status-fd", "3", "--", "sh", "-c", "exit 3").want(3)
+		"run", "a", "--status-fd", "3", "--", "sh", "-c", "setsid sh -c 'echo $$ >"+pid+"; exec sleep 300' >/dev/null 2>&1 & while [ ! -s "+pid+" ]; do sleep 0.02; done; exit 3").want(3)
 	_ = w.Close()
+	daemon := pidIn(t, pid)
+	defer func() { _ = syscall.Kill(daemon, syscall.SIGKILL) }()
+	if !alive(daemon) {
+		t.Error("the daemon is dead")
+	}
+	_ = r.SetReadDeadline(time.Now().Add(patience))
+	text, err := io.ReadAll(r) // to the end, not only to the end of the line
+	if err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
 	var st status
-	if err := json.NewDecoder(r).Decode(&st); err != nil {
-		t.Fatal(err)
+	if err := json.Unmarshal(text, &st); err != nil {
+		t.Fatalf("%q: %v", text, err)
 	}
 	if st.Outcome != "ran" || st.ExitCode != 3 || st.Child == nil || st.Child.Code != 3 || st.Token <= 0 || st.Lock != "a" || st.Owner == "" {
 		t.Errorf("got %+v, stderr %s", st, p.err.String())
@@ -244,6 +286,46 @@ func TestRunLeftover(t *testing.T) {
 	contains(t, p.err.String(), "left processes")
 	if st := readStatus(t, file); !st.Leftover || st.Outcome != "ran" || time.Duration(st.HeldMS)*time.Millisecond < time.Second {
 		t.Errorf("got %+v", st)
+	}
+}
+
+// TestRunItsOwnFailure: 1 is a code of the command's; what goes wrong in the program
+// itself has 125.
+func TestRunItsOwnFailure(t *testing.T) {
+	for _, tt := range []struct {
+		err     error
+		outcome string
+		code    int
+	}{
+		{nil, "ran", 0}, {quiet(1), "ran", 1}, {errors.New("a bug"), "error", exitInternal}, {usage("no"), "error", exitUsage},
+		{errSkipped, "skipped", 0}, {fencelock.ErrBusy, "busy", 9}, {errWaited, "timeout", 9},
+	} {
+		r := &runner{conflictCode: 9, status: status{Outcome: tt.outcome}}
+		if err := r.settle(tt.err); exitCode(err) != tt.code || r.status.ExitCode != tt.code {
+			t.Errorf("%v: got %v, %+v, want %d", tt.err, err, r.status, tt.code)
+		}
+	}
+}
+
+// TestOccurrence: stretches of time are counted from 1970, also those that a day does
+// not divide.
+func TestOccurrence(t *testing.T) {
+	for _, tt := range []struct {
+		now, want string
+		per       time.Duration
+	}{
+		{"1970-01-07T23:59:59Z", "1970-01-01T00:00:00Z", 7 * 24 * time.Hour},
+		{"2026-11-15T08:00:00+01:00", "2026-11-12T00:00:00Z", 7 * 24 * time.Hour},
+		{"2026-11-15T08:44:59.9Z", "2026-11-15T08:30:00Z", 15 * time.Minute},
+		{"2026-11-15T00:30:00+01:00", "2026-11-14T00:00:00Z", 24 * time.Hour},
+	} {
+		now, err := time.Parse(time.RFC3339Nano, tt.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := occurrence(now, tt.per); got != tt.want {
+			t.Errorf("%s per %v: got %s, want %s", tt.now, tt.per, got, tt.want)
+		}
 	}
 }
 

@@ -81,8 +81,9 @@ func (a *app) connect(ctx context.Context, opts *fencelock.Options) (*connection
 		return nil, err
 	}
 	if opts == nil {
-		opts = &fencelock.Options{CallTimeout: a.timeout}
+		opts = &fencelock.Options{}
 	}
+	opts.CallTimeout = a.callTimeout(opts.TTL)
 	client, err := fencelock.New(store.Store, opts)
 	if err != nil {
 		return nil, errors.Join(&failure{exitUsage, err}, store.close())
@@ -90,8 +91,20 @@ func (a *app) connect(ctx context.Context, opts *fencelock.Options) (*connection
 	return &connection{opened: store, client: client}, nil
 }
 
+// callTimeout is how long one call may take. While a lock is held a renewal that hangs
+// must leave time for another one.
+func (a *app) callTimeout(ttl time.Duration) time.Duration {
+	if ttl > 0 {
+		return min(a.timeout, ttl/3)
+	}
+	return a.timeout
+}
+
 // open opens a store within the time that one answer may take.
 func (a *app) open(ctx context.Context, url, namespace string) (*opened, error) {
+	if a.timeout <= 0 {
+		return nil, usage("--timeout %v: it takes a positive time", a.timeout)
+	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	store, err := openStore(ctx, url, namespace, func(text string) { a.note("%s", text) })

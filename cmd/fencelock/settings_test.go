@@ -72,6 +72,63 @@ func TestSplitSettings(t *testing.T) {
 	}
 }
 
+// TestEnginesRefuseWhatTheyIgnore: a parameter that does nothing is a mistake of whoever
+// wrote it.
+func TestEnginesRefuseWhatTheyIgnore(t *testing.T) {
+	for _, url := range []string{
+		"etcd://h?grace=true", "etcd://h?buckets=4", "etcd://h?accept=clock", "zk://h?grace=true", "zk://h?accept=clock",
+		"memcached://h?accept=clock", "memcached://h?max_ttl=1m", "mem://?accept=clock", "mem://?buckets=3",
+		"postgres://h/d?buckets=4", "mysql://h/d?buckets=4",
+	} {
+		if _, err := openStore(t.Context(), url, "", nil); exitCode(err) != exitUsage {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// TestDriversAreSilent: what goes to stderr is ours, one line for one error, and nothing
+// with -q but that.
+func TestDriversAreSilent(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"redis://127.0.0.1:1", "redis-sentinel://127.0.0.1:1/m", "quorum://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3",
+		"mysql://root@127.0.0.1:1/d", "zk://127.0.0.1:1", "etcd://127.0.0.1:1", "memcached://127.0.0.1:1"} {
+		t.Run(url, func(t *testing.T) {
+			t.Parallel()
+			p := fencelockCLI(t, url, "-q", "--timeout", "2s", "run", "a", "--try", "--", "true")
+			if out := p.err.String(); !strings.HasPrefix(out, "fencelock: ") || strings.Count(out, "\n") != 1 {
+				t.Errorf("exit code %d, stderr: %s", p.code, out)
+			}
+		})
+	}
+}
+
+// TestTimeoutCounts: --timeout bounds a call of every command, those that hold a lock
+// too, and leaves room for a second renewal there.
+func TestTimeoutCounts(t *testing.T) {
+	a := &app{timeout: 5 * time.Second}
+	for ttl, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Minute: 5 * time.Second, 9 * time.Second: 3 * time.Second} {
+		if got := a.callTimeout(ttl); got != want {
+			t.Errorf("with a TTL of %v: got %v, want %v", ttl, got, want)
+		}
+	}
+	t.Parallel()
+	s := startRedis(t)
+	fencelockCLI(t, s.url(), "ls", "--timeout", "0s").want(64)
+	fencelockCLI(t, s.url(), "run", "a", "--timeout", "-1s", "--", "true").want(64)
+	// The quorum is asked when a lock is wanted, not before.
+	var links []string
+	for range 3 {
+		link := newProxy(t, s.addr)
+		link.cut()
+		links = append(links, link.addr)
+	}
+	began := time.Now()
+	fencelockCLI(t, "quorum://"+strings.Join(links, ","), "run", "a", "--try", "--ttl", "1m", "--timeout", "300ms", "--", "true").want(69)
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it took %v: a third of the TTL is 20s", took)
+	}
+}
+
 func TestQuorumNodes(t *testing.T) {
 	nodes, err := quorumNodes("quorums://ann:s%40x@a,b:7000,[::1]:7001/2")
 	if err != nil || len(nodes) != 3 {

@@ -14,17 +14,20 @@ import (
 
 // giveTerminal makes the command's process group the one that reads from the
 // terminal and gets its ctrl-C, if we are that group now. The returned function
-// takes the terminal back.
+// takes the terminal back; it is nil if nothing was given.
+//
+// Stdout must be a terminal, too: in "fencelock run a -- cmd | less" it is less that needs
+// it, and less is of our group.
 func giveTerminal(child *warden.Child) (takeBack func()) {
 	const tty = 0
 	owner, err := unix.IoctlGetInt(tty, unix.TIOCGPGRP)
-	if err != nil || owner != unix.Getpgrp() {
-		return func() {}
+	if _, other := unix.IoctlGetInt(1, unix.TIOCGPGRP); err != nil || other != nil || owner != unix.Getpgrp() {
+		return nil
 	}
 	// Whoever is in the background is stopped for setting the foreground.
 	signal.Ignore(syscall.SIGTTOU)
 	if unix.IoctlSetPointerInt(tty, unix.TIOCSPGRP, child.PID) != nil {
-		return func() {}
+		return nil
 	}
 	child.Foreground()
 	child.Signal(syscall.SIGCONT) // it may have been stopped for reading too early

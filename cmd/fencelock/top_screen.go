@@ -44,7 +44,7 @@ func (s *topScreen) took(locks []fencelock.Status, err error, at time.Time) {
 	if err != nil {
 		return
 	}
-	s.locks, s.at = locks, at
+	s.locks, s.at = allShown(locks), at
 	s.sort()
 	most := map[driver.ClaimID]time.Duration{}
 	for i := range locks {
@@ -141,6 +141,9 @@ func (s *topScreen) render() string {
 		for _, line := range body[:min(len(body), room)] {
 			lines = append(lines, cut(line, s.width))
 		}
+		if more := len(body) - room; more > 0 {
+			lines[len(lines)-1] = dim.Render(cut(fmt.Sprintf("… %d more lines; fencelock inspect shows all", more+1), s.width))
+		}
 	case s.detail:
 		lines = append(lines, cut(s.chosen+" is free now", s.width))
 	case len(s.locks) == 0 && !s.at.IsZero():
@@ -178,9 +181,9 @@ func (s *topScreen) header() string {
 func (s *topScreen) subheader() string {
 	switch {
 	case s.err != nil && s.at.IsZero():
-		return alarm.Render(cut("the store does not answer: "+s.err.Error(), s.width))
+		return alarm.Render(cut("the store does not answer: "+oneLine(s.err), s.width))
 	case s.err != nil:
-		return alarm.Render(cut(fmt.Sprintf("the store does not answer; this is from %s: %v", s.at.Format(time.TimeOnly), s.err), s.width))
+		return alarm.Render(cut(fmt.Sprintf("the store does not answer; this is from %s: %s", s.at.Format(time.TimeOnly), oneLine(s.err)), s.width))
 	case s.paused:
 		return notice.Render("paused; this is from " + s.at.Format(time.TimeOnly))
 	case s.at.IsZero():

@@ -49,6 +49,11 @@ func TestTopFits(t *testing.T) {
 	for i := range 200 {
 		locks = append(locks, lockAt(fmt.Sprintf("orders/%d/with-a-rather-long-name-that-goes-on", i), time.Duration(i)*time.Minute, time.Second, i%3))
 	}
+	for i := range 20 { // letters that are two columns wide, and none
+		st := lockAt(strings.Repeat("請求書", 12)+fmt.Sprint(i), 1000*time.Hour, time.Second, i%3)
+		st.Holders[0].Record.Owner, st.Holders[0].Record.Reason = strings.Repeat("山田", 9)+"@ホスト:1", strings.Repeat("夜間バッチ、e\u0301", 10)
+		locks = append(locks, st)
+	}
 	for _, size := range [][2]int{{40, 8}, {60, 12}, {80, 24}, {120, 50}} {
 		s := &topScreen{engine: "redis", every: time.Second, width: size[0], height: size[1]}
 		for _, step := range []func(){
@@ -100,6 +105,18 @@ func TestTopFollowsTheCursor(t *testing.T) {
 	}
 	if !s.press("q") {
 		t.Error("q does not quit")
+	}
+}
+
+// TestTopSaysWhatIsCut: a lock with a line that is longer than the terminal does not look
+// like one with a short line.
+func TestTopSaysWhatIsCut(t *testing.T) {
+	s := &topScreen{width: 100, height: 20}
+	s.took([]fencelock.Status{lockAt("a", time.Minute, 10*time.Second, 30)}, nil, time.Now())
+	s.press("down")
+	s.press("enter")
+	if out := s.render(); !strings.Contains(out, "more lines") {
+		t.Error(out)
 	}
 }
 

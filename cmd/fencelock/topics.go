@@ -15,8 +15,10 @@ func exitCodesTopic() *cobra.Command {
 the command. What happened instead has codes of its own:
 
     0  it worked; with --once-per also: it had run already
-    1  doctor or verify found something; anything that has no code of its own
-   64  the command line or the configuration is wrong; nothing was done
+    1  doctor, verify or why found something; in other commands than run also what
+       has no code of its own
+   64  the command line or the configuration is wrong, or the store cannot do what
+       is asked; nothing was done
    69  the store did not answer
    75  not acquired: somebody else has the lock (choose another with -E)
    76  lost: the lock was lost, or about to be, and the command was ended; or the

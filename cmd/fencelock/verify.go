@@ -121,7 +121,7 @@ func (a *app) runCases(ctx context.Context, h *drivertest.Harness, only []string
 		}
 		done = append(done, v)
 		if a.format != "json" {
-			fmt.Fprintf(a.out, "%-8s %-36s %5.1fs  %s\n", v.Result, v.Case, v.Seconds, strings.Join(v.Why, "; "))
+			fmt.Fprintf(a.out, "%-8s %-36s %5.1fs  %s\n", v.Result, v.Case, v.Seconds, clean(strings.Join(v.Why, "; ")))
 		}
 	}
 	if len(done) == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock"
@@ -20,6 +21,7 @@ type waitNotes struct {
 	waiting chan fencelock.Event
 	stop    chan struct{}
 	once    sync.Once
+	seen    atomic.Bool // the store said that the lock is taken
 }
 
 // noteEvery is how often a long wait is told again.
@@ -32,6 +34,7 @@ func newWaitNotes(a *app, name string) *waitNotes {
 // event is a hook of the client: it must be quick.
 func (n *waitNotes) event(e fencelock.Event) {
 	if e.Kind == fencelock.LeaseWaiting {
+		n.seen.Store(true)
 		select {
 		case n.waiting <- e:
 		default:

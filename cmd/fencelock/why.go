@@ -41,9 +41,27 @@ Processes are told apart by their owner, user@host:pid unless somebody chose ano
 }
 
 func (a *app) why(ctx context.Context, args []string) error {
+	for _, name := range args {
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
 	locks, err := a.listing(ctx, selection{})
 	if err != nil {
 		return err
+	}
+	circles, err := a.explainAll(locks, args)
+	if err == nil && circles {
+		err = quiet(exitFailed)
+	}
+	return err
+}
+
+// explainAll prints who blocks whom, for the named locks or all that are waited for, and
+// says whether there are circles.
+func (a *app) explainAll(locks []fencelock.Status, wanted []string) (circles bool, err error) {
+	if a.format == "table" {
+		allShown(locks)
 	}
 	g := graph.New(parties(locks))
 	byName := map[string]*fencelock.Status{}
@@ -54,8 +72,8 @@ func (a *app) why(ctx context.Context, args []string) error {
 			names = append(names, locks[i].Name)
 		}
 	}
-	if len(args) == 1 {
-		names = args
+	if len(wanted) > 0 {
+		names = wanted
 	}
 	cycles := g.Cycles()
 	switch a.format {
@@ -66,10 +84,7 @@ func (a *app) why(ctx context.Context, args []string) error {
 	default:
 		a.explain(g, byName, names, cycles)
 	}
-	if err == nil && len(cycles) > 0 {
-		err = quiet(exitFailed)
-	}
-	return err
+	return len(cycles) > 0, err
 }
 
 // parties are the locks as the graph wants them.
@@ -108,8 +123,8 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 			continue
 		}
 		fmt.Fprintf(a.out, "%s: %s\n", name, summary(st))
-		g.Walk(name, func(depth int, s graph.Step, waits []string, circle bool) {
-			a.explainStep(byName[s.Lock], depth, s, waits, circle)
+		g.Walk(name, func(depth int, s graph.Step, waits []string, seen graph.Seen) {
+			a.explainStep(byName[s.Lock], depth, s, waits, seen)
 		})
 		for i, w := range st.Waiters[:min(len(st.Waiters), maxWaitersShown)] {
 			under := ""
@@ -134,10 +149,10 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 	}
 }
 
-func (a *app) explainStep(st *fencelock.Status, depth int, s graph.Step, waits []string, circle bool) {
+func (a *app) explainStep(st *fencelock.Status, depth int, s graph.Step, waits []string, seen graph.Seen) {
 	indent := strings.Repeat("  ", depth+1)
-	if circle {
-		fmt.Fprintf(a.out, "%s%s: held by %s, and so on in a circle\n", indent, s.Lock, s.Holder)
+	if how := map[graph.Seen]string{graph.Circle: "and so on in a circle", graph.Again: "see above"}[seen]; how != "" {
+		fmt.Fprintf(a.out, "%s%s: held by %s, %s\n", indent, s.Lock, s.Holder, how)
 		return
 	}
 	line := indent
@@ -202,6 +217,7 @@ type whyStep struct {
 	Holder   string   `json:"holder"`
 	WaitsFor []string `json:"waits_for"`
 	Circle   bool     `json:"circle,omitempty"`
+	Above    bool     `json:"above,omitempty"` // the lock stands above already
 }
 
 func whyView(g *graph.Graph, names []string, cycles [][]graph.Step) whyJSON {
@@ -209,8 +225,8 @@ func whyView(g *graph.Graph, names []string, cycles [][]graph.Step) whyJSON {
 	v.Cycles = append(v.Cycles, cycles...)
 	for _, name := range names {
 		l := whyLock{Lock: name, By: []whyStep{}}
-		g.Walk(name, func(depth int, s graph.Step, waits []string, circle bool) {
-			l.By = append(l.By, whyStep{depth, s.Lock, s.Holder, append([]string{}, waits...), circle})
+		g.Walk(name, func(depth int, s graph.Step, waits []string, seen graph.Seen) {
+			l.By = append(l.By, whyStep{depth, s.Lock, s.Holder, append([]string{}, waits...), seen == graph.Circle, seen == graph.Again})
 		})
 		v.Locks = append(v.Locks, l)
 	}

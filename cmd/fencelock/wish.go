@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/memstore"
 	"github.com/spf13/pflag"
 )
 
@@ -24,9 +25,13 @@ type wish struct {
 	reason  string
 	owner   string
 	correct bool
+
+	until time.Time // when --wait is over; zero if it never is
+	given *pflag.FlagSet
 }
 
 func (w *wish) flags(f *pflag.FlagSet) {
+	w.given = f
 	f.BoolVarP(&w.try, "try", "n", false, "do not wait: fail with exit code 75 and say who holds it")
 	f.DurationVarP(&w.wait, "wait", "w", 0, "wait this long at most (default: as long as it takes)")
 	f.Int64Var(&w.permits, "permits", 0, "a semaphore: so many may hold it together")
@@ -37,7 +42,8 @@ func (w *wish) flags(f *pflag.FlagSet) {
 }
 
 func (w *wish) check() error {
-	if w.try && w.wait > 0 || w.wait < 0 {
+	// 0 would be "as long as it takes", which nobody means who writes it.
+	if w.try && w.wait > 0 || w.given.Changed("wait") && w.wait <= 0 {
 		return usage("--try does not wait; --wait takes a positive time")
 	}
 	if w.shared && w.permits > 0 || w.permits < 0 {
@@ -74,11 +80,54 @@ func (w *wish) options() []fencelock.Option {
 	return opts
 }
 
-// acquire gets the lease.
-func (w *wish) acquire(ctx context.Context, c *fencelock.Client, name string) (*fencelock.Lease, error) {
+// rehearse asks a store in memory, which takes whatever any store takes: what it refuses
+// is wrong with the names and words that were given, and nothing was done yet.
+func rehearse(opts *fencelock.Options, ask func(context.Context, *fencelock.Client) error) error {
+	c, err := fencelock.New(memstore.New(nil), &fencelock.Options{Owner: opts.Owner, Labels: opts.Labels})
+	if err != nil {
+		return &failure{exitUsage, err}
+	}
+	ctx := context.Background()
+	if err = ask(ctx, c); err != nil {
+		err = &failure{exitUsage, err}
+	}
+	_ = c.Close(ctx)
+	return err
+}
+
+// checkName says whether a lock can have the name.
+func checkName(name string) error {
+	return rehearse(&fencelock.Options{}, func(ctx context.Context, c *fencelock.Client) error {
+		_, err := c.Inspect(ctx, name)
+		return err
+	})
+}
+
+// checkLock says whether there can be such a lock.
+func (w *wish) checkLock(name string) error {
+	return rehearse(w.client(), func(ctx context.Context, c *fencelock.Client) error {
+		_, err := w.acquire(ctx, c, name, func() bool { return true })
+		return err
+	})
+}
+
+// connect opens the store for the wish: --wait begins here.
+func (w *wish) connect(ctx context.Context, a *app, opts *fencelock.Options) (*connection, error) {
 	if w.wait > 0 {
+		w.until = time.Now().Add(w.wait)
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, w.wait, errWaited)
+		ctx, cancel = context.WithDeadline(ctx, w.until)
+		defer cancel()
+	}
+	return a.connect(ctx, opts)
+}
+
+// acquire gets the lease. told says whether the store ever said that the lock is
+// taken: a store that does not answer is no lock that is busy.
+func (w *wish) acquire(ctx context.Context, c *fencelock.Client, name string, told func() bool) (*fencelock.Lease, error) {
+	if !w.until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, w.until, errWaited)
 		defer cancel()
 	}
 	get := c.Mutex(name, w.options()...).Lock
@@ -99,8 +148,12 @@ func (w *wish) acquire(ctx context.Context, c *fencelock.Client, name string) (*
 		get = c.Mutex(name, w.options()...).TryLock
 	}
 	l, err := get(ctx)
-	if err != nil && errors.Is(context.Cause(ctx), errWaited) {
+	switch {
+	case err == nil || !errors.Is(context.Cause(ctx), errWaited):
+	case told():
 		err = fmt.Errorf("%s: %w (--wait %v)", name, errWaited, w.wait)
+	default:
+		err = fmt.Errorf("%s: %w: it did not answer within --wait %v", name, fencelock.ErrUnavailable, w.wait)
 	}
 	return l, err
 }

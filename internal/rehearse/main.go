@@ -22,6 +22,7 @@
 //	go run ./internal/rehearse          # check
 //	go run ./internal/rehearse -write   # and tidy go.mod and go.sum in the tree
 //	go run ./internal/rehearse -release # and everything that is left of a release
+//	go run ./internal/rehearse -cold    # the same, with nothing compiled before
 package main
 
 import (
@@ -39,14 +40,15 @@ const version = "v0.0.0-rehearsal"
 func main() {
 	write := flag.Bool("write", false, "write the tidied go.mod and go.sum back")
 	release := flag.Bool("release", false, "go on as the first users of a release do")
+	cold := flag.Bool("cold", false, "as -release, and compile everything anew where that matters")
 	flag.Parse()
-	if err := run(*write, *release); err != nil {
+	if err := run(*write, *release || *cold, *cold); err != nil {
 		fmt.Fprintln(os.Stderr, "rehearse:", err)
 		os.Exit(1)
 	}
 }
 
-func run(write, release bool) error {
+func run(write, release, cold bool) error {
 	top, err := topOfRepository()
 	if err != nil {
 		return err
@@ -60,7 +62,7 @@ func run(write, release bool) error {
 	if err != nil {
 		return err
 	}
-	s := stage{top: top, dir: dir, write: write}
+	s := stage{top: top, dir: dir, write: write, cold: cold}
 	if s.env, err = s.environment(mods); err != nil {
 		return err
 	}
@@ -89,6 +91,7 @@ type stage struct {
 	dir   string   // temporary
 	env   []string // of the go command
 	write bool
+	cold  bool // use no compiled packages from before
 }
 
 func (s *stage) proxy() string { return filepath.Join(s.dir, "proxy") }

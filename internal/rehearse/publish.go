@@ -41,6 +41,7 @@ func (s *stage) environment(mods []*module) ([]string, error) {
 		"GONOSUMDB="+strings.Join(ours, ","), // and nobody else knows their sums
 		// trimpath: the build cache then knows what an earlier rehearsal compiled.
 		"GOFLAGS=-mod=mod -modcacherw -trimpath -buildvcs=false",
+		"CGO_ENABLED=0", // as the released command is built
 	), nil
 }
 

@@ -58,8 +58,8 @@ func readQuickstart(readme string) (q quickstart, err error) {
 // patience is how long the README may take: a minute is what it promises.
 const patience = time.Minute
 
-// try does what the README says, in an empty folder, with empty caches, as somebody
-// who has just installed Go.
+// try does what the README says, in an empty folder and without a downloaded module,
+// and, if it is cold, without a compiled package, as after installing Go.
 func (s *stage) try(q quickstart) error {
 	dir := filepath.Join(s.dir, "quickstart")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -70,8 +70,7 @@ func (s *stage) try(q quickstart) error {
 	}
 	cmd := exec.Command("sh", "-e", "-c", q.commands)
 	cmd.Dir = dir
-	cmd.Env = append(s.env, "GOFLAGS=-modcacherw",
-		"GOMODCACHE="+filepath.Join(s.dir, "quickstart-modules"), "GOCACHE="+filepath.Join(s.dir, "quickstart-cache"))
+	cmd.Env = append(s.fresh("quickstart"), "GOFLAGS=-modcacherw", "CGO_ENABLED=")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	began := time.Now()

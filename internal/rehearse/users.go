@@ -23,7 +23,7 @@ type user struct {
 }
 
 // graphs bound what "go mod download" gets, tests of dependencies included.
-var graphs = map[string]int{"redisstore": 20}
+var graphs = map[string]int{"redisstore": 12}
 
 // users are the programs a rehearsal writes: one that uses the core only, and
 // one for each module with what its engine's client brings.

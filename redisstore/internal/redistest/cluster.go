@@ -21,14 +21,19 @@ type Cluster struct {
 	t     testing.TB
 }
 
+// ClusterNode are the settings of a node of a cluster. Its second port is chosen too:
+// by default it is ten thousand above the first, where somebody else may listen.
+func ClusterNode(t testing.TB) []string {
+	return []string{"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort(t))}
+}
+
 // StartCluster starts six servers and joins them to a cluster. A node that has
 // been silent for as long as down says is taken for down.
 func (f Flavour) StartCluster(t testing.TB, down time.Duration) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, ids: map[*Server]string{}}
 	for range 2 * masters {
-		n := f.Start(t, replicated("--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort(t)),
-			"--cluster-node-timeout", strconv.FormatInt(down.Milliseconds(), 10), "--cluster-config-file", "nodes.conf")...)
+		n := f.Start(t, replicated(append(ClusterNode(t), "--cluster-node-timeout", strconv.FormatInt(down.Milliseconds(), 10), "--cluster-config-file", "nodes.conf")...)...)
 		c.nodes = append(c.nodes, n)
 		c.ids[n] = n.must("CLUSTER", "MYID").Val().(string)
 		n.must("CLUSTER", "SET-CONFIG-EPOCH", len(c.nodes))

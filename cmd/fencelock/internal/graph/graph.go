@@ -13,6 +13,7 @@
 package graph
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -35,11 +36,13 @@ type Party struct {
 type Graph struct {
 	locks map[string]*Lock
 	waits map[string][]string // owner: locks it waits for, sorted
+	// before are the steps that lead to a lock: locks whose holder waits for it.
+	before map[string][]Step
 }
 
 // New makes a graph.
 func New(locks []Lock) *Graph {
-	g := &Graph{locks: map[string]*Lock{}, waits: map[string][]string{}}
+	g := &Graph{locks: map[string]*Lock{}, waits: map[string][]string{}, before: map[string][]Step{}}
 	under := map[string]string{}
 	for i := range locks {
 		l := &locks[i]
@@ -61,6 +64,13 @@ func New(locks []Lock) *Graph {
 	for owner, names := range g.waits {
 		slices.Sort(names)
 		g.waits[owner] = slices.Compact(names)
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.locks)) {
+		for _, owner := range g.holders(name) {
+			for _, next := range g.waits[owner] {
+				g.before[next] = append(g.before[next], Step{name, owner})
+			}
+		}
 	}
 	return g
 }
@@ -86,63 +96,170 @@ func (g *Graph) holders(name string) []string {
 	return owners
 }
 
+// Seen says whether a walk has met a lock before.
+type Seen int
+
+// The ways to meet a lock.
+const (
+	First  Seen = iota
+	Again       // it was met on another way, and is not followed again
+	Circle      // it is what the walk came through: it closes a circle
+)
+
 // Walk visits what blocks a lock: every holder, what it waits for, who holds that,
 // and so on. visit is told the depth, the holder, what that holder waits for, and
-// whether the step closes a circle; then it goes no further there.
-func (g *Graph) Walk(name string, visit func(depth int, s Step, waits []string, circle bool)) {
-	var walk func(name string, path []string)
-	walk = func(name string, path []string) {
+// whether the lock was met before; then it goes no further there. Each lock is followed
+// once: there can be more ways through a tangle than anybody has time for.
+func (g *Graph) Walk(name string, visit func(depth int, s Step, waits []string, seen Seen)) {
+	followed := map[string]bool{}
+	var path []string
+	var walk func(name string)
+	walk = func(name string) {
+		seen := First
+		switch {
+		case slices.Contains(path, name):
+			seen = Circle
+		case followed[name]:
+			seen = Again
+		}
+		followed[name] = true
+		depth := len(path)
+		path = append(path, name)
 		for _, owner := range g.holders(name) {
-			circle := slices.Contains(path, name)
-			visit(len(path), Step{name, owner}, g.waits[owner], circle)
-			if circle {
-				continue
-			}
-			for _, next := range g.waits[owner] {
-				walk(next, append(slices.Clone(path), name))
+			visit(depth, Step{name, owner}, g.waits[owner], seen)
+			if seen == First {
+				for _, next := range g.waits[owner] {
+					walk(next)
+				}
 			}
 		}
+		path = path[:depth]
 	}
-	walk(name, nil)
+	walk(name)
 }
 
 // maxCycles bounds Cycles: whoever has more has seen enough.
 const maxCycles = 20
 
-// Cycles returns circles of locks, each held by a process that waits for the next.
-// Each begins with the lock that comes first by name.
+// Cycles returns circles of locks, each held by a process that waits for the next: for
+// every wait that is part of a circle the shortest one, each once. Each begins with the
+// lock that comes first by name. Not all circles there are: a tangle of a few locks has
+// more than anybody can read, and a wait that is in none of these is in none at all.
 func (g *Graph) Cycles() [][]Step {
 	var found [][]Step
 	seen := map[string]bool{}
-	var names []string
-	for name := range g.locks {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	var walk func(start, name string, path []Step)
-	walk = func(start, name string, path []Step) {
-		if len(found) >= maxCycles {
-			return
-		}
+	part := g.components()
+	for _, name := range slices.Sorted(maps.Keys(g.locks)) {
 		for _, owner := range g.holders(name) {
-			step := append(slices.Clone(path), Step{name, owner})
 			for _, next := range g.waits[owner] {
-				switch {
-				case next == start:
-					if key := keyOf(step); !seen[key] {
-						seen[key] = true
-						found = append(found, step)
-					}
-				case next > start && !slices.ContainsFunc(step, func(s Step) bool { return s.Lock == next }):
-					walk(start, next, step)
+				if part[next] != part[name] || len(found) == maxCycles {
+					continue
+				}
+				cycle := append([]Step{{name, owner}}, g.way(next, name)...)
+				if key := keyOf(turned(cycle)); !seen[key] {
+					seen[key] = true
+					found = append(found, turned(cycle))
 				}
 			}
 		}
 	}
-	for _, name := range names {
-		walk(name, name, nil)
-	}
 	return found
+}
+
+// way returns the shortest way from a lock to another of the same component, without
+// the other one.
+func (g *Graph) way(from, to string) []Step {
+	type arrival struct {
+		by   Step // the lock and the holder that lead here
+		next string
+	}
+	came := map[string]arrival{to: {next: to}} // backwards: from each lock on to the next
+	for queue := []string{to}; len(queue) > 0 && from != to; queue = queue[1:] {
+		for _, s := range g.before[queue[0]] {
+			if _, ok := came[s.Lock]; !ok {
+				came[s.Lock] = arrival{s, queue[0]}
+				queue = append(queue, s.Lock)
+			}
+		}
+		if _, ok := came[from]; ok {
+			break
+		}
+	}
+	var steps []Step
+	for at := from; at != to; at = came[at].next {
+		steps = append(steps, came[at].by)
+	}
+	return steps
+}
+
+// components numbers the locks so that two have the same number if each can be reached
+// from the other: only there are circles.
+func (g *Graph) components() map[string]int {
+	reach := func(from string, next func(string) []string, done map[string]bool, leave func(string)) {
+		type frame struct {
+			name string
+			rest []string
+		}
+		done[from] = true
+		for stack := []frame{{from, next(from)}}; len(stack) > 0; {
+			top := &stack[len(stack)-1]
+			if len(top.rest) == 0 {
+				leave(top.name)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			name := top.rest[0]
+			top.rest = top.rest[1:]
+			if !done[name] {
+				done[name] = true
+				stack = append(stack, frame{name, next(name)})
+			}
+		}
+	}
+	// Kosaraju: leave everything once, then go backwards from what was left last.
+	var left []string
+	done := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(g.locks)) {
+		if !done[name] {
+			reach(name, g.after, done, func(n string) { left = append(left, n) })
+		}
+	}
+	part, done := map[string]int{}, map[string]bool{}
+	for i, name := range slices.Backward(left) {
+		if !done[name] {
+			reach(name, g.previous, done, func(n string) { part[n] = i })
+		}
+	}
+	return part
+}
+
+// after are the locks that the holders of a lock wait for.
+func (g *Graph) after(name string) []string {
+	var all []string
+	for _, owner := range g.holders(name) {
+		all = append(all, g.waits[owner]...)
+	}
+	return all
+}
+
+// previous are the locks whose holders wait for a lock.
+func (g *Graph) previous(name string) []string {
+	var all []string
+	for _, s := range g.before[name] {
+		all = append(all, s.Lock)
+	}
+	return all
+}
+
+// turned is the circle from the lock on that comes first by name.
+func turned(cycle []Step) []Step {
+	first := 0
+	for i, s := range cycle {
+		if s.Lock < cycle[first].Lock {
+			first = i
+		}
+	}
+	return slices.Concat(cycle[first:], cycle[:first])
 }
 
 func keyOf(cycle []Step) string {

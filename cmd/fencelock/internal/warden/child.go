@@ -17,10 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotFound and ErrNotExecutable say why a command could not be started.
+// ErrNotFound, ErrNotExecutable and ErrTooLate say why a command was not started.
 var (
 	ErrNotFound      = errors.New("command not found")
 	ErrNotExecutable = errors.New("command cannot be executed")
+	ErrTooLate       = errors.New("its time was over before it was started")
 )
 
 // Child is a command under a warden, as its holder sees it.
@@ -69,6 +70,8 @@ func Start(argv, env []string, until Instant) (*Child, error) {
 		return c, nil
 	case rep.NotFound:
 		return nil, fmt.Errorf("%s: %w", argv[0], ErrNotFound)
+	case rep.TooLate:
+		return nil, fmt.Errorf("%s: %w", argv[0], ErrTooLate)
 	case rep.Failed != "":
 		return nil, fmt.Errorf("%s: %w: %s", argv[0], ErrNotExecutable, rep.Failed)
 	}
@@ -175,25 +178,47 @@ func (c *Child) clear(pid int) {
 // although it has children: those it had before, or it cannot see them.
 const vainLooks = 100
 
+// tell sends an order. A warden that stands still reads none, and its pipe fills up in
+// the end: the holder must not stand still with it. An order that is not read is missed
+// by nobody: without a new Until everything ends earlier, and Kill has its own way out.
+func (c *Child) tell(o order) {
+	_ = c.orders.SetWriteDeadline(time.Now().Add(tellWithin))
+	_ = send(c.orders, o)
+}
+
+// tellWithin is how long the holder waits for room in the pipe. There is room for
+// hours of orders.
+const tellWithin = 50 * time.Millisecond
+
 // Until moves the instant at which the warden kills everything by itself.
-func (c *Child) Until(at Instant) { _ = send(c.orders, order{Until: at}) }
+func (c *Child) Until(at Instant) { c.tell(order{Until: at}) }
 
 // Signal sends a signal to the process group of the command. It does nothing if
 // the group is gone.
-func (c *Child) Signal(sig syscall.Signal) { _ = send(c.orders, order{Signal: int(sig)}) }
+func (c *Child) Signal(sig syscall.Signal) { c.tell(order{Signal: int(sig)}) }
 
 // Term asks the command to end because the lock is about to be lost: its group
 // gets TERM, and when the command itself has ended everything else is killed.
 func (c *Child) Term() {
-	_ = send(c.orders, order{All: true, Signal: int(syscall.SIGTERM)})
+	c.tell(order{All: true, Signal: int(syscall.SIGTERM)})
 	c.Signal(syscall.SIGCONT) // a stopped process does not see a TERM
 }
 
-// Kill kills everything at once.
-func (c *Child) Kill() { _ = send(c.orders, order{Kill: true}) }
+// Kill kills everything at once. If nothing comes of it for so long, the warden stands
+// still itself: then it is killed, and the holder does its work.
+func (c *Child) Kill(patience time.Duration) {
+	c.tell(order{Kill: true})
+	go func() {
+		select {
+		case <-c.empty:
+		case <-time.After(patience):
+			_ = c.warden.Kill()
+		}
+	}()
+}
 
 // Foreground tells the warden that the command has the terminal.
-func (c *Child) Foreground() { _ = send(c.orders, order{Foreground: true}) }
+func (c *Child) Foreground() { c.tell(order{Foreground: true}) }
 
 // Exited tells how the command itself ended. Children of it may still run.
 func (c *Child) Exited() <-chan Exit { return c.exited }

@@ -22,6 +22,9 @@
 //     the warden kills everything.
 //   - The warden is killed: on Linux the command dies with it (PDEATHSIG), the
 //     rest becomes the holder's children (subreaper), and the holder kills it.
+//   - The warden is stopped: nothing happens until the lock is lost. Then it does not
+//     obey, and the holder kills it, with what comes of that.
+//   - Both are stopped: nobody ends the command.
 //   - Both are killed in the same moment: on Linux the command itself still
 //     dies; children of the command may survive. Elsewhere all may survive.
 //

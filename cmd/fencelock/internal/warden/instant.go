@@ -30,3 +30,14 @@ func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }
 
 // Add returns the instant d later.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
+
+// At returns the instant of a time that this process reads by its own clock.
+func At(t time.Time) Instant { return at(Now, func() time.Duration { return time.Until(t) }) }
+
+// at reads the clock first and then how long it is: if the process stands still in
+// between, the instant comes too early. The other way round it would come too late, by
+// as long as it stood still.
+func at(now func() Instant, left func() time.Duration) Instant {
+	n := now()
+	return n.Add(left())
+}

@@ -40,8 +40,7 @@ const adopts = true
 // that is born or orphaned meanwhile: it is for repeating.
 func killDescendants(but []int) bool {
 	self := os.Getpid()
-	// In a container that shows the /proc of its host the numbers are another's.
-	if link, err := os.Readlink("/proc/self"); err != nil || link != strconv.Itoa(self) {
+	if !ownProc() {
 		return false
 	}
 	below := childrenOf
@@ -53,7 +52,7 @@ func killDescendants(but []int) bool {
 	for ; len(queue) > 0; queue = queue[1:] {
 		pid := queue[0]
 		queue = append(queue, below(pid)...) // before it dies: then they are somebody else's
-		if _, dead, ok := parentOf(pid); ok && !dead {
+		if st, ok := statOf(pid); ok && !st.dead {
 			found = true
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
@@ -93,28 +92,66 @@ func scan() func(pid int) []int {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			if parent, _, ok := parentOf(pid); ok {
-				below[parent] = append(below[parent], pid)
+			if st, ok := statOf(pid); ok {
+				below[st.parent] = append(below[st.parent], pid)
 			}
 		}
 	}
 	return func(pid int) []int { return below[pid] }
 }
 
-// parentOf reads /proc/pid/stat: "pid (name) state ppid ...", where the name may
+// stat is what /proc tells of a process.
+type stat struct {
+	parent, group int
+	dead          bool // a zombie: nothing of it runs
+}
+
+// statOf reads /proc/pid/stat: "pid (name) state ppid pgrp ...", where the name may
 // hold anything, brackets too.
-func parentOf(pid int) (parent int, zombie, ok bool) {
+func statOf(pid int) (stat, bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0, false, false
+		return stat{}, false
 	}
 	end := bytes.LastIndexByte(text, ')')
 	fields := bytes.Fields(text[end+1:])
-	if end < 0 || len(fields) < 2 {
-		return 0, false, false
+	if end < 0 || len(fields) < 3 {
+		return stat{}, false
 	}
-	parent, err = strconv.Atoi(string(fields[1]))
-	return parent, fields[0][0] == 'Z' || fields[0][0] == 'X', err == nil
+	parent, err1 := strconv.Atoi(string(fields[1]))
+	group, err2 := strconv.Atoi(string(fields[2]))
+	return stat{parent, group, fields[0][0] == 'Z' || fields[0][0] == 'X'}, err1 == nil && err2 == nil
+}
+
+// groupRuns says whether a process of the group runs, of a group that the kernel knows.
+// The kernel counts zombies, which stay for as long as their parent does not collect
+// them, and a parent that has left the group may live for days. True if nobody can tell.
+func groupRuns(group int) bool {
+	if !ownProc() {
+		return true
+	}
+	if _, ok := statOf(1); !ok {
+		return true // processes of others are hidden here, a set-user-ID program too
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return true
+	}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			if st, ok := statOf(pid); ok && st.group == group && !st.dead {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ownProc says whether /proc is ours. In a container that shows the /proc of its host
+// the numbers are another's.
+func ownProc() bool {
+	link, err := os.Readlink("/proc/self")
+	return err == nil && link == strconv.Itoa(os.Getpid())
 }
 
 // reapAll collects the dead among our children and says whether some live.

@@ -6,10 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"syscall"
 	"testing"
 )
 
-func TestParentOf(t *testing.T) {
+func TestStatOf(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -18,15 +19,15 @@ func TestParentOf(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	if ppid, zombie, ok := parentOf(cmd.Process.Pid); ppid != os.Getpid() || zombie || !ok {
-		t.Errorf("got %d, %v, %v", ppid, zombie, ok)
+	if st, ok := statOf(cmd.Process.Pid); st != (stat{os.Getpid(), syscall.Getpgrp(), false}) || !ok {
+		t.Errorf("got %+v, %v", st, ok)
 	}
 	for name, below := range map[string]func(int) []int{"children": childrenOf, "scan": scan()} {
 		if found := below(os.Getpid()); !slices.Contains(found, cmd.Process.Pid) {
 			t.Errorf("%s: %d is not among %v", name, cmd.Process.Pid, found)
 		}
 	}
-	if _, _, ok := parentOf(-1); ok {
+	if _, ok := statOf(-1); ok {
 		t.Error("a process that does not exist has a parent")
 	}
 }

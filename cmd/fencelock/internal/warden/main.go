@@ -69,11 +69,15 @@ func Main(args []string) int {
 	adoptOrphans()
 	argv := args[4:]
 	path, err := exec.LookPath(argv[0])
-	if err == nil {
+	switch {
+	case err != nil:
+	case w.until.Sub(Now()) <= 0: // the machine stood still on the way here
+		err = ErrTooLate
+	default:
 		w.pid, err = start(path, argv)
 	}
 	if err != nil {
-		_ = send(w.reports, report{NotFound: notFound(err), Failed: err.Error()})
+		_ = send(w.reports, report{NotFound: notFound(err), TooLate: errors.Is(err, ErrTooLate), Failed: err.Error()})
 		return 0
 	}
 	_ = send(w.reports, report{Started: w.pid})
@@ -237,7 +241,10 @@ func (w *warden) step() (wait time.Duration, overdue, done bool) {
 		if !w.exited {
 			return min(suspendTick, left), false, false
 		}
-		return min(lookAgain, left), false, !w.signal(0)
+		began := Now()
+		some := w.groupLeft()
+		// A machine with very many processes takes long to look at.
+		return min(max(lookAgain, 4*Now().Sub(began)), left), false, !some
 	}
 	lives := w.signal(syscall.SIGKILL)
 	if !w.childless {
@@ -246,4 +253,15 @@ func (w *warden) step() (wait time.Duration, overdue, done bool) {
 	// Where orphans are adopted, no children is no descendants: the kernel says so,
 	// while a look at /proc may miss one.
 	return killAgain, overdue, w.exited && !lives && (w.childless || !adopts)
+}
+
+// groupLeft says whether something of the group runs after the command has ended. The
+// look at /proc may miss one that is born meanwhile, so what it calls dead is killed,
+// and looked at again: nobody is born in a group that was killed. Wants w.mu.
+func (w *warden) groupLeft() bool {
+	if !w.signal(0) || groupRuns(w.pid) || !w.signal(syscall.SIGKILL) || groupRuns(w.pid) {
+		return !w.gone
+	}
+	w.gone = true
+	return false
 }

@@ -31,8 +31,9 @@ type order struct {
 type report struct {
 	// Started is the process id of the command, and of its group.
 	Started int `json:"started,omitempty"`
-	// NotFound and Failed say why it was not started.
+	// NotFound, TooLate and Failed say why it was not started.
 	NotFound bool   `json:"not_found,omitempty"`
+	TooLate  bool   `json:"too_late,omitempty"`
 	Failed   string `json:"failed,omitempty"`
 	// Exited says how the command itself ended.
 	Exited *Exit `json:"exited,omitempty"`

@@ -33,7 +33,7 @@ func begin(t *testing.T, life time.Duration, script string) *Child {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		c.Kill()
+		c.Kill(patience)
 		<-c.Empty()
 	})
 	return c
@@ -77,6 +77,37 @@ func TestDeadMansSwitch(t *testing.T) {
 	}
 }
 
+// TestAt: a process that stands still between two looks at the clock does not move the
+// instant of a deadline to a later one.
+func TestAt(t *testing.T) {
+	var clock Instant = 1000
+	const deadline = Instant(5000)
+	got := at(func() Instant {
+		defer func() { clock += 3000 }()
+		return clock
+	}, func() time.Duration {
+		defer func() { clock += 3000 }()
+		return deadline.Sub(clock)
+	})
+	if got > deadline {
+		t.Errorf("%d is after the deadline at %d", got, deadline)
+	}
+	if d := At(time.Now().Add(time.Hour)).Sub(Now()); d > time.Hour || d < time.Hour-patience {
+		t.Errorf("an hour is %v", d)
+	}
+}
+
+// TestTooLate: a command whose time is over is not started.
+func TestTooLate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ran")
+	if c, err := Start([]string{"touch", file}, os.Environ(), Now().Add(-time.Millisecond)); !errors.Is(err, ErrTooLate) {
+		t.Errorf("got %v, %v", c, err)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("it was started")
+	}
+}
+
 // TestUntilMoves: as long as somebody says so, it lives.
 func TestUntilMoves(t *testing.T) {
 	c := begin(t, 2*time.Second, `sleep 0.3; exit 4`)
@@ -113,6 +144,55 @@ func TestWhoIsLeft(t *testing.T) {
 			t.Errorf("told of a loss: %v; the stray lives: %v", term, lives)
 		}
 		_ = syscall.Kill(stray, syscall.SIGKILL)
+	}
+}
+
+// TestWardenStandsStill: a warden that does not obey is done away with, and nothing of
+// the command survives it. A holder that tells it more than a pipe holds goes on.
+func TestWardenStandsStill(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere than on Linux whoever leaves the group escapes")
+	}
+	dir := t.TempDir()
+	c := begin(t, time.Hour, `trap "" TERM; setsid sh -c 'echo $$ >`+dir+`/stray; exec sleep 300' & echo $$ >`+dir+`/self; while :; do sleep 1; done`)
+	self, stray := readPID(t, dir+"/self"), readPID(t, dir+"/stray")
+	if err := c.warden.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for range 70000 / len(`{"signal":0}`) {
+		_ = c.orders.SetWriteDeadline(time.Now().Add(tellWithin))
+		if send(c.orders, order{Foreground: true}) != nil {
+			break
+		}
+	}
+	c.Term()
+	c.Kill(10 * time.Millisecond)
+	if e := ends(t, c); e.Signal != int(syscall.SIGKILL) {
+		t.Errorf("got %+v", e)
+	}
+	for _, pid := range []int{self, stray} {
+		if syscall.Kill(pid, 0) == nil {
+			t.Errorf("%d lives", pid)
+		}
+	}
+}
+
+// TestZombieOfADaemon: a dead process that nobody collects is nothing to wait for,
+// although it is still of the group: its parent may be a daemon that is allowed to stay.
+func TestZombieOfADaemon(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere than on Linux nobody can tell who of a group is dead")
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	c := begin(t, time.Hour, `( sleep 0.01 & exec setsid sh -c 'echo $$ >`+file+`; exec sleep 300' ) &
+		while ! ps --ppid $! -o stat= | grep -q Z; do sleep 0.02; done; exit 3`)
+	daemon := readPID(t, file)
+	defer func() { _ = syscall.Kill(daemon, syscall.SIGKILL) }()
+	if e := ends(t, c); e != (Exit{Code: 3}) {
+		t.Errorf("got %+v", e)
+	}
+	if syscall.Kill(daemon, 0) != nil {
+		t.Error("the daemon was killed")
 	}
 }
 

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/fencelock/fencelock"
+)
+
+// clean makes a text safe to show. Owners, reasons and labels are written by other
+// programs: an escape sequence in one would move the cursor, a line break make a row
+// of its own, and a mark of writing direction turn round what stands beside it. -o json
+// needs none of this, because JSON has its own way to write them.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r' || r == '\u2028' || r == '\u2029':
+			return ' '
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// oneLine is the text of an error in one line: several errors stand in several.
+func oneLine(err error) string {
+	return clean(strings.ReplaceAll(strings.ReplaceAll(err.Error(), "fencelock: ", ""), "\n", "; "))
+}
+
+// shown is a lock with everything cleaned.
+func shown(st fencelock.Status) fencelock.Status {
+	st.Name = clean(st.Name)
+	holders, waiters := st.Holders, st.Waiters
+	st.Holders, st.Waiters = nil, nil
+	for _, h := range holders {
+		h.Record = cleanRecord(h.Record)
+		st.Holders = append(st.Holders, h)
+	}
+	for _, w := range waiters {
+		w.Record = cleanRecord(w.Record)
+		st.Waiters = append(st.Waiters, w)
+	}
+	return st
+}
+
+func cleanRecord(r fencelock.Record) fencelock.Record {
+	r.Owner, r.Reason, r.Trace = clean(r.Owner), clean(r.Reason), clean(r.Trace)
+	labels := r.Labels
+	r.Labels = nil
+	for key, value := range labels {
+		if r.Labels == nil {
+			r.Labels = map[string]string{}
+		}
+		r.Labels[clean(key)] = clean(value)
+	}
+	return r
+}
+
+// allShown cleans a listing.
+func allShown(locks []fencelock.Status) []fencelock.Status {
+	for i := range locks {
+		locks[i] = shown(locks[i])
+	}
+	return locks
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+)
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain, 日本, é": "plain, 日本, é", "a\nb\tc": "a b c", "\x1b[2Jx": "\ufffd[2Jx", "a\u009bm": "a\ufffdm", "\u202egpj": "\ufffdgpj",
+	} {
+		if got := clean(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestViewsAreClean: what other programs wrote into a lock does nothing to a terminal,
+// in any view. Programs that read JSON get it as it was.
+func TestViewsAreClean(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	const evil = "ev\x1b[2Jil\nroot"
+	c := s.client(t, &fencelock.Options{Owner: evil, Labels: map[string]string{"k\x1b": evil}})
+	if _, err := c.Mutex("a", fencelock.Reason(evil)).Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waiter := s.client(t, &fencelock.Options{Owner: evil + "2"})
+	go func() { _, _ = waiter.Mutex("a", fencelock.Reason(evil)).Lock(t.Context()) }()
+	until(t, "somebody waits", func() bool { st, err := c.Inspect(t.Context(), "a"); return err == nil && st.Waiting == 1 })
+	for _, args := range [][]string{{"ls"}, {"ls", "-o", "wide"}, {"inspect", "a"}, {"why"}, {"run", "a", "--try", "--", "true"},
+		{"run", "a", "--wait", "500ms", "--", "true"}, {"break", "a", "--reason", "x"}} {
+		p := fencelockCLI(t, s.url(), args...)
+		text := p.out.String() + p.err.String()
+		contains(t, text, "ev\ufffd[2Jil")
+		if strings.ContainsAny(text, "\x1b\r") || strings.Contains("\n"+text, "\nroot") {
+			t.Errorf("%v: %q", args, text)
+		}
+	}
+	var v lockView
+	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "inspect", "a", "-o", "json").want(0).out.String()), &v); err != nil || v.Holders[0].Reason != evil {
+		t.Errorf("%+v, %v", v, err)
+	}
+	screen := &topScreen{width: 120, height: 20}
+	st, err := c.Inspect(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	screen.took([]fencelock.Status{st}, nil, time.Now())
+	for range 2 {
+		if out := escapes.ReplaceAllString(screen.render(), ""); strings.Contains(out, "\x1b") || !strings.Contains(out, "ev\ufffd[2Jil root") {
+			t.Errorf("top: %q", out)
+		}
+		screen.press("down")
+		screen.press("enter")
+	}
+}
