@@ -131,7 +131,7 @@ func TestAcquireWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, fencelockCLI(t, s.url(), "acquire", "a", "--try").want(75).err.String(), "ann")
-	fencelockCLI(t, s.url(), "acquire", "a", "--wait", "200ms").want(75)
+	fencelockCLI(t, s.url(), "acquire", "a", "--wait", "3s").want(75)
 	noneWaits := func() bool { st, err := c.Inspect(t.Context(), "a"); return err == nil && st.Waiting == 0 }
 	oneWaits := func() bool { st, err := c.Inspect(t.Context(), "a"); return err == nil && st.Waiting == 1 }
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {

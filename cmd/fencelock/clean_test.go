@@ -37,7 +37,7 @@ func TestViewsAreClean(t *testing.T) {
 	go func() { _, _ = waiter.Mutex("a", fencelock.Reason(evil)).Lock(t.Context()) }()
 	until(t, "somebody waits", func() bool { st, err := c.Inspect(t.Context(), "a"); return err == nil && st.Waiting == 1 })
 	for _, args := range [][]string{{"ls"}, {"ls", "-o", "wide"}, {"inspect", "a"}, {"why"}, {"run", "a", "--try", "--", "true"},
-		{"run", "a", "--wait", "500ms", "--", "true"}, {"break", "a", "--reason", "x"}} {
+		{"run", "a", "--wait", "3s", "--", "true"}, {"break", "a", "--reason", "x"}} {
 		p := fencelockCLI(t, s.url(), args...)
 		text := p.out.String() + p.err.String()
 		contains(t, text, "ev\ufffd[2Jil")

@@ -51,6 +51,7 @@ var binary = sync.OnceValues(func() (string, error) {
 // TestMain lets tests run together: they wait for processes most of the time.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	silenceDrivers()
 	if err := flag.Set("test.parallel", strconv.Itoa(max(8, *cutoffs))); err != nil {
 		panic(err)
 	}

@@ -15,17 +15,17 @@ import (
 
 var _ = register(&engine{
 	schemes: []string{"postgres", "postgresql"},
-	form:    "postgres://[user[:password]@]host[:port][,host[:port]...][/database][?sslmode=verify-full]",
+	form:    "postgres://[user[:password]@]host[:port][,host[:port]...][/database]",
 	note: "PostgreSQL 13 or later; the namespace begins the names of the tables; migrate=true\n" +
-		"      creates them",
+		"      creates them; over TLS with sslmode=verify-full",
 	open: openSQL,
 })
 
 var _ = register(&engine{
 	schemes: []string{"mysql", "mariadb"},
-	form:    "mysql://[user[:password]@]host[:port]/database[?tls=true]",
+	form:    "mysql://[user[:password]@]host[:port]/database",
 	note: "MariaDB 10.6 or later, MySQL 8.0.21 or later; the namespace begins the names of the\n" +
-		"      tables; migrate=true creates them",
+		"      tables; migrate=true creates them; over TLS with tls=true",
 	open: openSQL,
 })
 

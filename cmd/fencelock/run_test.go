@@ -108,9 +108,9 @@ func TestRunTry(t *testing.T) {
 		t.Errorf("got %+v", st)
 	}
 	fencelockCLI(t, s.url(), "run", "a", "-n", "-E", "9", "--", "true").want(9)
-	p = fencelockCLI(t, s.url(), "run", "a", "--wait", "300ms", "--status-file", file, "--", "true").want(75)
-	contains(t, p.err.String(), "held by somebody", "--wait 300ms")
-	if st := readStatus(t, file); st.Outcome != "timeout" || st.WaitedMS < 300 {
+	p = fencelockCLI(t, s.url(), "run", "a", "--wait", "3s", "--status-file", file, "--", "true").want(75)
+	contains(t, p.err.String(), "held by somebody", "--wait 3s")
+	if st := readStatus(t, file); st.Outcome != "timeout" || st.WaitedMS < 3000 {
 		t.Errorf("got %+v", st)
 	}
 	if st, err := c.Inspect(t.Context(), "a"); err != nil || st.Waiting != 0 {
