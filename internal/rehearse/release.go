@@ -33,7 +33,7 @@ func (s *stage) release(mods []*module) error {
 	if i < 0 {
 		return errors.New("there is no module in cmd/fencelock to install")
 	}
-	first, err := s.install(mods[i], "first", s.env)
+	first, err := s.install(mods[i], "first", s.fresh("first"))
 	if err == nil {
 		err = works(first)
 	}
