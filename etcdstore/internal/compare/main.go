@@ -51,7 +51,7 @@ func run(ctx context.Context) error {
 	figure("etcd-uncontended-vs-native", alone.ratio, ">=1")
 	contended := 0.0
 	for _, sessions := range []int{2, 8} {
-		r, err := race(ctx, cluster, sessions, 3, 2*time.Second)
+		r, err := race(ctx, cluster, sessions, 3, time.Second)
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ import (
 
 const (
 	rounds  = 3
-	each    = time.Second
+	each    = 600 * time.Millisecond
 	workers = 16
 )
 
