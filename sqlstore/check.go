@@ -60,7 +60,7 @@ var postgresFacts = []string{
 }
 
 var mysqlFacts = []string{
-	`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'read_only', 'wsrep_on')`,
+	`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', 'log_bin', 'binlog_format', 'sync_binlog', 'read_only', 'wsrep_on')`,
 	`SELECT CONCAT('table ', SUBSTRING(TABLE_NAME, CHAR_LENGTH('{bare}') + 1)), IF(ENGINE = 'InnoDB', 'ok', ENGINE)
 	 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME IN ({tables})`,
 }

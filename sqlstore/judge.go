@@ -80,6 +80,11 @@ func judgeMySQL(f *facts, add adder) {
 	if f.values["log_bin"] == "ON" && f.values["sync_binlog"] != "1" {
 		add(Warning, "sync-binlog", "sync_binlog is "+f.values["sync_binlog"]+": after a crash replicas may not have the last grants", "sync_binlog = 1")
 	}
+	if f.values["log_bin"] == "ON" && f.values["binlog_format"] == "STATEMENT" {
+		// A replica would run our statements itself. Each compares the identity of the
+		// server that runs it, so none would change a row there.
+		add(Danger, "binlog-format", "binlog_format is STATEMENT: replicas do not get the grants, and after a failover everything is forgotten", "binlog_format = ROW, or MIXED")
+	}
 	if f.values["log_bin"] == "ON" && !f.grace {
 		add(Note, "replicas-without-grace", "it writes a binary log: if a replica that lags takes over there may be two holders at a time, told apart by their tokens alone",
 			"use semi-synchronous replication, or Options{Grace: true}, or check tokens at the resource")

@@ -142,6 +142,15 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%v with %s=%s: found %v, want %q", c.d, c.name, c.value, found, c.code)
 		}
 	}
+	for format, want := range map[string]bool{"STATEMENT": true, "MIXED": false, "ROW": false} {
+		found := judge(facts{dialect: MySQL, grace: true, values: map[string]string{
+			"table incarnation": "ok", "table session": "ok", "table lock": "ok", "version": "8.4.0", "innodb_flush_log_at_trx_commit": "1",
+			"log_bin": "ON", "sync_binlog": "1", "binlog_format": format,
+		}})
+		if bad := len(found) == 1 && found[0].Code == "binlog-format" && found[0].Severity == Danger; bad != want || len(found) > 1 {
+			t.Errorf("a binary log of format %s: found %v", format, found)
+		}
+	}
 	if found := judge(facts{dialect: MySQL, ahead: time.Hour, values: map[string]string{}}); found[len(found)-1].Code != "clock" {
 		t.Errorf("a clock an hour off: found %v", found)
 	}
