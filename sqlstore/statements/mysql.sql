@@ -15,7 +15,7 @@ ON DUPLICATE KEY UPDATE
   epoch = LAST_INSERT_ID(IF({p}session.ends > {now}, {p}session.epoch, VALUES(epoch))),
   done = IF({p}session.ends > {now}, {p}session.done, VALUES(done)),
   broken = IF({p}session.ends > {now}, {p}session.broken, NULL),
-  ttl = VALUES(ttl), inc = VALUES(inc), ends = VALUES(ends)
+  ttl = VALUES(ttl), inc = VALUES(inc), ends = GREATEST({p}session.ends, VALUES(ends))
 
 -- name: attempt
 -- A plain claim for a lock that is free: the row is made, or updated. The floor is read

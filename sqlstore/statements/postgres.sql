@@ -13,7 +13,7 @@ ON CONFLICT (id) DO UPDATE SET
   epoch = CASE WHEN s.ends > {now} THEN s.epoch ELSE EXCLUDED.epoch END,
   done = CASE WHEN s.ends > {now} THEN s.done ELSE EXCLUDED.done END,
   broken = CASE WHEN s.ends > {now} THEN s.broken END,
-  ttl = EXCLUDED.ttl, ends = EXCLUDED.ends, inc = EXCLUDED.inc
+  ttl = EXCLUDED.ttl, ends = GREATEST(s.ends, EXCLUDED.ends), inc = EXCLUDED.inc
 RETURNING s.epoch
 
 -- name: attempt
