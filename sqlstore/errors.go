@@ -84,16 +84,19 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 		return fmt.Errorf("sqlstore: %s: %w; Store.Grants prints the permissions that are needed", op, err)
 	case c != "":
 		return fmt.Errorf("sqlstore: %s: %w", op, err)
-	case neverSent(err):
+	case s.neverSent(err):
 		return wrap(driver.ErrUnavailable, "")
 	}
 	return wrap(driver.ErrUnknown, "")
 }
 
-// neverSent says that a statement certainly did not reach the server.
-func neverSent(err error) bool {
+// neverSent says that a statement certainly did not reach the server. What pgx says of its
+// own errors is that. ErrBadConn and a failed dial are believed of pgx and go-sql-driver
+// only: lib/pq answers ErrBadConn when a connection breaks after the statement was sent,
+// and what a driver that wraps another does is not known.
+func (s *Store) neverSent(err error) bool {
 	var connect *pgconn.ConnectError
 	var op *net.OpError
-	return errors.As(err, &connect) || pgconn.SafeToRetry(err) || errors.Is(err, sqldriver.ErrBadConn) ||
-		errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &connect) || pgconn.SafeToRetry(err) ||
+		s.known && (errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &op) && op.Op == "dial")
 }

@@ -27,6 +27,7 @@ type Store struct {
 	opts    Options
 	dialect Dialect
 	pgx     bool
+	known   bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
 	pooled  atomic.Bool // statements go to any connection: prepare none
 	closeDB bool
 	hub     hub
@@ -56,9 +57,10 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 	s := &Store{db: db, opts: o, dialect: o.Dialect, statements: map[string]*sql.Stmt{}}
 	switch d := db.Driver().(type) {
 	case *stdlib.Driver:
-		s.pgx = true
+		s.pgx, s.known = true, true
 		err = s.speaks(PostgreSQL)
 	case *mysql.MySQLDriver:
+		s.known = true
 		err = s.speaks(MySQL)
 	default:
 		if kind := fmt.Sprintf("%T", d); s.dialect == Auto && strings.HasPrefix(kind, "*pq.") {
