@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// clockBound is how far the clocks may be apart. No lease depends on it; tokens after a
-// failover are seeded from the server's clock.
+// clockBound is how far the clocks may be apart. While a server keeps the tables nothing
+// depends on it. At a failover two things do: tokens are seeded from the clock of the server
+// that takes over, and without grace sessions end early by as much as it is ahead.
 const clockBound = 2 * time.Second
 
 type adder func(severity Severity, code, reason, fix string)
@@ -27,8 +28,8 @@ func judge(f facts) []Finding {
 	}
 	judgeTables(&f, add)
 	if off := f.ahead.Abs() - f.trip/2; off > clockBound {
-		add(Warning, "clock", fmt.Sprintf("the server's clock is %v away from ours; after a failover tokens are seeded from it, and a clock that is set back would make them fall",
-			f.ahead.Abs().Round(time.Millisecond)), "run a time service (chrony, systemd-timesyncd) on both machines")
+		add(Warning, "clock", fmt.Sprintf("the server's clock is %v away from ours; if servers differ so at a failover, tokens fall (the new one is behind), or sessions end early (it is ahead, and there is no grace)",
+			f.ahead.Abs().Round(time.Millisecond)), "run a time service (chrony, systemd-timesyncd) on all machines")
 	}
 	return all
 }

@@ -146,7 +146,8 @@ func (s *Store) assumes() string {
 	if s.opts.Grace {
 		return clocks
 	}
-	return "A grant survives a failover if the server that takes over has every commit that was acknowledged: with synchronous replication, or Options.Grace.\n" + clocks
+	return "A grant survives a failover if the server that takes over has every commit that was acknowledged: with synchronous replication, or Options.Grace.\n" +
+		"Without Options.Grace two holders may overlap in time after a failover by as much as the clock of the server that takes over is ahead of the one before: it ends sessions early by that.\n" + clocks
 }
 
 // Shard implements driver.Store: a database is one shard.
