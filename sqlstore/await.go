@@ -104,11 +104,9 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 				looks = 0
 			}
 		}
-		var again <-chan time.Time
+		var again <-chan time.Time // without a Stop: one that nobody refers to is collected
 		if ears == 0 {
-			timer := time.NewTimer(lookPause(looks, w.standing(ss), rand.Float64()))
-			defer timer.Stop()
-			again = timer.C
+			again = time.After(lookPause(looks, w.standing(ss), rand.Float64()))
 		}
 		select {
 		case <-w.told:
