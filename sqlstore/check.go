@@ -14,7 +14,7 @@ import (
 // the setting to change; nothing is a good answer. It writes nothing, and needs no more
 // permissions than the store does. The error says that the database could not be asked.
 func (s *Store) Check(ctx context.Context) ([]Finding, error) {
-	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load()}
+	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), deaf: s.hub.isDeaf()}
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -80,9 +80,9 @@ func (s *Store) tableNames() string {
 
 // facts is what the database said, for judge.
 type facts struct {
-	dialect       Dialect
-	grace, pooled bool
-	values        map[string]string
+	dialect             Dialect
+	grace, pooled, deaf bool
+	values              map[string]string
 	// ahead is how far the server's clock is ahead of ours, give or take half of trip.
 	ahead, trip time.Duration
 }

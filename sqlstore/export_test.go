@@ -2,7 +2,10 @@
 
 package sqlstore
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Sweep removes all that can be removed, without waiting for it to be old.
 func Sweep(ctx context.Context, s *Store) error {
@@ -13,3 +16,6 @@ func Sweep(ctx context.Context, s *Store) error {
 	_, _, err := s.sweepLocks(ctx, &cursor, 0)
 	return err
 }
+
+// RetryListening makes a store that heard nothing try again soon.
+func RetryListening(s *Store, after time.Duration) { s.hub.retry = after }

@@ -59,6 +59,10 @@ func judgePostgres(f *facts, add adder) {
 		add(Warning, "replicas-without-grace", fmt.Sprintf("it has %d asynchronous replicas, and the tables no grace: a failover to one that lags makes two holders at a time, told apart by their tokens alone", n),
 			"set synchronous_standby_names, or Options{Grace: true}, or check tokens at the resource")
 	}
+	if f.deaf && !f.pooled {
+		add(Note, "deaf", fmt.Sprintf("a notification did not arrive within %v: those who wait poll, and it is tried again every %v", helloWait, deafFor),
+			"look for a pooler in transaction mode, and set Options.Pooler if there is one")
+	}
 	if f.pooled {
 		add(Note, "pooler", "a pooler gives statements to other connections: those who wait poll", "give the store a direct connection for quicker hand-overs, or leave it")
 	}
