@@ -19,3 +19,14 @@ func Sweep(ctx context.Context, s *Store) error {
 
 // RetryListening makes a store that heard nothing try again soon.
 func RetryListening(s *Store, after time.Duration) { s.hub.retry = after }
+
+// BuryTooEarly reads a lock, and buries its sessions as if the clock had been ahead by so
+// much when it was read, and was set back then. It says whether what was read may be used.
+func BuryTooEarly(ctx context.Context, s *Store, name string, ahead time.Duration) (bool, error) {
+	l, err := s.loadShort(ctx, "", name)
+	if err != nil {
+		return false, err
+	}
+	l.Now += ahead.Microseconds()
+	return s.bury(ctx, l.Book)
+}

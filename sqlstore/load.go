@@ -82,15 +82,19 @@ func (f *rowFields) row() *book.Row {
 
 // load reads a lock, the sessions it names, and the session that asks (or "").
 func (s *Store) load(ctx context.Context, session, name string) (*loaded, error) {
-	l, err := s.loadShort(ctx, session, name)
-	if err != nil {
-		return nil, err
+	for {
+		l, err := s.loadShort(ctx, session, name)
+		if err != nil {
+			return nil, err
+		}
+		others := slices.DeleteFunc(l.Lock.Sessions(), func(id string) bool { return l.known[id] })
+		if err := s.sessions(ctx, others, l.Sessions); err != nil {
+			return nil, err
+		}
+		if sure, err := s.bury(ctx, l.Book); err != nil || sure {
+			return l, err
+		}
 	}
-	others := slices.DeleteFunc(l.Lock.Sessions(), func(id string) bool { return l.known[id] })
-	if err := s.sessions(ctx, others, l.Sessions); err != nil {
-		return nil, err
-	}
-	return l, s.bury(ctx, l.Book)
 }
 
 // loadShort reads a lock, its plain holder's session and the one that asks.
@@ -159,21 +163,29 @@ func (s *Store) sessions(ctx context.Context, ids []string, into map[string]book
 }
 
 // bury ends for good the sessions of a book whose time has come, before anybody takes
-// what they had.
-func (s *Store) bury(ctx context.Context, b *book.Book) error {
+// what they had. It is false if one of them turns out not to have ended: the clock was set
+// back after the book was read. The book must be read anew then, or whoever reads it takes
+// the locks of a session that goes on.
+func (s *Store) bury(ctx context.Context, b *book.Book) (sure bool, err error) {
 	for _, id := range b.Ended() {
-		n, err := s.changed(ctx, "endSession", id, b.Sessions[id].Epoch)
+		epoch := b.Sessions[id].Epoch
+		n, err := s.changed(ctx, "endSession", id, epoch)
 		if err != nil {
-			return err
+			return false, err
 		}
 		delete(b.Sessions, id)
-		if n == 0 { // it was removed already, or kept alive at the last moment
-			if err := s.sessions(ctx, []string{id}, b.Sessions); err != nil {
-				return err
-			}
+		if n > 0 {
+			continue
+		}
+		// It was removed already, or kept alive at the last moment.
+		if err := s.sessions(ctx, []string{id}, b.Sessions); err != nil {
+			return false, err
+		}
+		if now, there := b.Sessions[id]; there && now.Epoch == epoch && now.Ends <= b.Now {
+			return false, nil
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // name is a lock's name as a parameter.

@@ -164,3 +164,19 @@ func TestRecordSurvivesTheHandOver(t *testing.T) {
 		}
 	})
 }
+
+// TestClockSetBackBesideALook: a session that had ended when a lock was read, and has not
+// when it is to be removed, keeps its locks.
+func TestClockSetBackBesideALook(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		lock(t, client(t, s, 30*time.Second), "x")
+		for ahead, want := range map[time.Duration]bool{0: true, time.Hour: false} {
+			if sure, err := sqlstore.BuryTooEarly(ctxb, s, "x", ahead); err != nil || sure != want {
+				t.Errorf("with a clock set back by %v: the look may be used is %t, %v; want %t", ahead, sure, err, want)
+			}
+		}
+	})
+}
