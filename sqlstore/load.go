@@ -25,10 +25,18 @@ func (m *memory) fields() []any {
 	return []any{&m.now, &m.inc, &m.same, &m.graceEnd, &m.floor, &m.settings}
 }
 
+// maxRounds is how often a new incarnation is begun in vain. Each round is in vain only if
+// the tables change hands in between, so it is far more than a failover needs.
+const maxRounds = 50
+
+// errSplit says that what is written is not what is read.
+var errSplit = fmt.Errorf("sqlstore: a new incarnation was written %d times and is not there when it is read: "+
+	"reads and writes reach different servers, as behind a proxy that splits them; connect to the primary alone: %w", maxRounds, driver.ErrUnavailable)
+
 // memory returns the present memory. If the tables are new, or another server has
 // them, it begins a new incarnation.
 func (s *Store) memory(ctx context.Context) (memory, error) {
-	for {
+	for range maxRounds {
 		var m memory
 		err := s.row(ctx, "memory", nil, m.fields())
 		switch {
@@ -46,6 +54,7 @@ func (s *Store) memory(ctx context.Context) (memory, error) {
 			return m, err
 		}
 	}
+	return memory{}, errSplit
 }
 
 // loaded is a lock as it was read.
@@ -99,6 +108,22 @@ func (s *Store) load(ctx context.Context, session, name string) (*loaded, error)
 
 // loadShort reads a lock, its plain holder's session and the one that asks.
 func (s *Store) loadShort(ctx context.Context, session, name string) (*loaded, error) {
+	for range maxRounds {
+		l, err := s.loadOnce(ctx, session, name)
+		if err != nil || l != nil {
+			return l, err
+		}
+		// Another server, or the tables were emptied. Whoever asked with a session
+		// learns it from the incarnation.
+		if _, err := s.memory(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errSplit
+}
+
+// loadOnce returns nil if the memory is not this server's.
+func (s *Store) loadOnce(ctx context.Context, session, name string) (*loaded, error) {
 	var m memory
 	var f rowFields
 	var mine, held struct{ epoch, ends, inc, done sql.NullInt64 }
@@ -106,12 +131,7 @@ func (s *Store) loadShort(ctx context.Context, session, name string) (*loaded, e
 	to := append(m.fields(), &mine.epoch, &mine.ends, &mine.inc, &mine.done, &broken, &held.epoch, &held.ends, &held.done)
 	err := s.row(ctx, "load", []any{session, s.name(name)}, append(to, f.fields()...))
 	if errors.Is(err, sql.ErrNoRows) || err == nil && m.same != 1 {
-		// Another server, or the tables were emptied. Whoever asked with a session
-		// learns it from the incarnation.
-		if _, err := s.memory(ctx); err != nil {
-			return nil, err
-		}
-		return s.loadShort(ctx, session, name)
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err

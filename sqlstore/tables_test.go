@@ -3,7 +3,9 @@
 package sqlstore_test
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -179,4 +181,24 @@ func TestClockSetBackBesideALook(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSplitReads: behind a proxy that sends reads to a replica, what is written is not what
+// is read. The error says so, and comes before the context ends.
+func TestSplitReads(t *testing.T) {
+	t.Parallel()
+	db := onPostgres.connect(t, need(t, postgres).Port)
+	opts := onPostgres.space(t, db)
+	s := onPostgres.store(t, db, &opts)
+	_, err := s.Inspect(ctxb, "x")
+	must(t, err)
+	// It reads the tables of another server, and nothing that is written shows there.
+	must(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET identity = 'another server'"))
+	must(t, exec(db, "CREATE RULE "+opts.Prefix+"split AS ON UPDATE TO "+opts.Prefix+"incarnation DO INSTEAD NOTHING"))
+	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+	defer cancel()
+	_, err = s.Inspect(ctx, "x")
+	if !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), "connect to the primary alone") {
+		t.Errorf("got %v, want an error that names the cause", err)
+	}
 }
