@@ -9,6 +9,7 @@ import "github.com/fencelock/fencelock/driver"
 var dropCases = []spec{
 	{"R6", "dropped", all(restart), r6Dropped},
 	{"R6", "forgotten release", all(rewind), r6ForgottenRelease},
+	{"R6", "forgotten release, locked again", all(rewind), r6LockedAgain},
 	{"R6", "several batches", all(restart), r6Batches},
 	{"R6", "granted to the next", all(restart, queue), r6GrantedToTheNext},
 	{"R6", "attempted", all(restart), r6Attempted},
@@ -78,6 +79,27 @@ func r6ForgottenRelease(t *scene) {
 	t.mustBeFree(name)
 	t.passGrace(name, again)
 	t.open(name).grant(name)
+}
+
+func r6LockedAgain(t *scene) {
+	// To ask for the newer grant of a lock is not to reclaim the older one. Whether
+	// the newer one comes back or not, with or without grace, the older one must not
+	// stay: its session will never withdraw it.
+	name := t.name("lock")
+	s := t.open(name)
+	old := s.grant(name)
+	rewind := t.checkpoint()
+	old.withdraw()
+	newer := s.grant(name)
+	rewind()
+	again, b := s.resume(), t.open(name)
+	if kept := again.reclaimBatch(true, newer)[0]; kept {
+		t.mustHold(name, newer)
+		newer.on(again).withdraw()
+	}
+	t.mustBeFree(name)
+	t.passGrace(name, again, b)
+	b.grant(name)
 }
 
 func r6Attempted(t *scene) {

@@ -18,6 +18,7 @@ var reclaimCases = []spec{
 	{"R3", "attempted first", all(forget, grace, queue), r3AttemptedFirst},
 	{"R3", "after a rewind", all(rewind, grace), r3AfterARewind},
 	{"R3", "over a forgotten release", all(rewind, grace), r3OverAForgottenRelease},
+	{"R3", "over its own forgotten release", all(rewind, grace), r3OverItsOwnRelease},
 	{"R4", "beside", nil, r4Beside},
 	{"R4", "after", nil, r4After},
 	{"R4", "expired", nil, r4Expired},
@@ -179,6 +180,25 @@ func r3OverAForgottenRelease(t *scene) {
 	t.mustReclaim(newer.s.resume(), true, yes, newer)
 	t.mustReclaim(old.s.resume(), true, nil)
 	t.mustHold(second, newer)
+}
+
+func r3OverItsOwnRelease(t *scene) {
+	// The session itself released the lock and was granted it again, under another
+	// claim. What survived is the older one, and nobody wants it back.
+	name := t.name("lock")
+	s := t.open(name)
+	old := s.grant(name)
+	rewind := t.checkpoint()
+	old.withdraw()
+	newer := s.grant(name)
+	rewind()
+	again, b := s.resume(), t.open(name)
+	t.mustReclaim(again, true, yes, newer)
+	t.mustHold(name, newer)
+	t.passGrace(name, again, b)
+	b.want(name).busy()
+	newer.on(again).mustFind(driver.WasGranted)
+	b.grant(name)
 }
 
 // superseded returns a grant that was withdrawn and the newer one after it, on

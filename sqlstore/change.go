@@ -148,7 +148,7 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (fen
 	err = s.change(ctx, name, nil, func(l *loaded) error {
 		l.Settle()
 		for _, c := range l.Holding(token) {
-			if err := s.hint(ctx, c.Session, c.Epoch, name); err != nil {
+			if err := s.hint(ctx, c.Session, c.Epoch, name, l.version); err != nil {
 				return err
 			}
 		}
@@ -159,14 +159,4 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (fen
 		return nil
 	})
 	return fence, err
-}
-
-// hint makes the next keep-alive of a session look whether a lock was broken.
-func (s *Store) hint(ctx context.Context, sid string, epoch int64, name string) error {
-	line, err := json.Marshal(name)
-	if err != nil {
-		return err
-	}
-	_, err = s.changed(ctx, "hint", string(line)+"\n", sid, epoch)
-	return err
 }

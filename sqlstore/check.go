@@ -14,7 +14,7 @@ import (
 // the setting to change; nothing is a good answer. It writes nothing, and needs no more
 // permissions than the store does. The error says that the database could not be asked.
 func (s *Store) Check(ctx context.Context) ([]Finding, error) {
-	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load()}
+	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), deaf: s.hub.isDeaf()}
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ var postgresFacts = []string{
 }
 
 var mysqlFacts = []string{
-	`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'read_only', 'wsrep_on')`,
+	`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', 'log_bin', 'binlog_format', 'sync_binlog', 'read_only', 'wsrep_on')`,
 	`SELECT CONCAT('table ', SUBSTRING(TABLE_NAME, CHAR_LENGTH('{bare}') + 1)), IF(ENGINE = 'InnoDB', 'ok', ENGINE)
 	 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME IN ({tables})`,
 }
@@ -80,9 +80,9 @@ func (s *Store) tableNames() string {
 
 // facts is what the database said, for judge.
 type facts struct {
-	dialect       Dialect
-	grace, pooled bool
-	values        map[string]string
+	dialect             Dialect
+	grace, pooled, deaf bool
+	values              map[string]string
 	// ahead is how far the server's clock is ahead of ours, give or take half of trip.
 	ahead, trip time.Duration
 }

@@ -126,17 +126,16 @@ func channelPrefix(prefix string) string {
 }
 
 // list returns n parameters, beginning with number from.
-func (d Dialect) list(from, n int) string {
-	var b strings.Builder
-	for i := range n {
-		if i > 0 {
-			b.WriteString(", ")
-		}
+func (d Dialect) list(from, n int) string { return strings.Join(d.parameters(from, n), ", ") }
+
+// parameters are n parameters, beginning with number from.
+func (d Dialect) parameters(from, n int) []string {
+	p := make([]string, n)
+	for i := range p {
+		p[i] = "?"
 		if d == PostgreSQL {
-			b.WriteString("$" + strconv.Itoa(from+i))
-		} else {
-			b.WriteString("?")
+			p[i] = "$" + strconv.Itoa(from+i)
 		}
 	}
-	return b.String()
+	return p
 }

@@ -26,9 +26,10 @@
 //	│ floor of tokens  │     └───────────────────────┘    │ line: who waits, in order     │
 //	└──────────────────┘       KeepAlive: ends = now+TTL  └───────────────────────────────┘
 //
-// Every statement writes one row and commits by itself. Nothing is held between two
-// statements, so a process that stops anywhere stops nobody else, and every statement may
-// go to another connection. All times are by the server's clock.
+// Every statement commits by itself, and writes one row; only closing a session and
+// reclaiming after a failover write many. Nothing is held between two statements, so a
+// process that stops anywhere stops nobody else, and every statement may go to another
+// connection. All times are by the server's clock.
 //
 //	lock a free name                 1 statement
 //	unlock                           1 statement, which also grants to the first in line

@@ -45,12 +45,16 @@ var absent = []string{"42P01", "3F000", "1146", "1049", "1051"}
 var forbidden = []string{"42501", "1142", "1143", "1044", "1370"}
 
 // down are the codes of a server that answers and works later: too many connections,
-// starting, in recovery, read-only.
-var down = []string{"53", "57P03", "55000", "25006", "08001", "08004", "1040", "1203", "1290", "1836", "1792", "1053", "1047"}
+// starting, in recovery, read-only. Cancelled by a time limit (57014, 57P05, 1969, 3024)
+// is among them: a slow minute of the server must not end a session with all its leases.
+// PostgreSQL does not answer so once the commit is under way: a wait for a synchronous
+// replica that is cancelled ends with a warning, and the commit stands.
+var down = []string{"53", "57P03", "57014", "57P05", "55000", "25006", "1040", "1203", "1290", "1836", "1792", "1053", "1047", "1969", "3024"}
 
 // unsure are the codes after which a commit may have happened: the connection was
-// ended by an operator, also while it waited for a synchronous replica.
-var unsure = []string{"57P01", "57P02", "08", "1317", "1927"}
+// ended by an operator, also while it waited for a synchronous replica, or the commit
+// itself failed (1180, 3100: an error during commit, a hook of replication).
+var unsure = []string{"57P01", "57P02", "08", "1317", "1927", "1180", "3100"}
 
 func among(codes []string, c string) bool {
 	return slices.ContainsFunc(codes, func(p string) bool { return c == p || len(p) == 2 && strings.HasPrefix(c, p) })
@@ -80,16 +84,19 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 		return fmt.Errorf("sqlstore: %s: %w; Store.Grants prints the permissions that are needed", op, err)
 	case c != "":
 		return fmt.Errorf("sqlstore: %s: %w", op, err)
-	case neverSent(err):
+	case s.neverSent(err):
 		return wrap(driver.ErrUnavailable, "")
 	}
 	return wrap(driver.ErrUnknown, "")
 }
 
-// neverSent says that a statement certainly did not reach the server.
-func neverSent(err error) bool {
+// neverSent says that a statement certainly did not reach the server. What pgx says of its
+// own errors is that. ErrBadConn and a failed dial are believed of pgx and go-sql-driver
+// only: lib/pq answers ErrBadConn when a connection breaks after the statement was sent,
+// and what a driver that wraps another does is not known.
+func (s *Store) neverSent(err error) bool {
 	var connect *pgconn.ConnectError
 	var op *net.OpError
-	return errors.As(err, &connect) || pgconn.SafeToRetry(err) || errors.Is(err, sqldriver.ErrBadConn) ||
-		errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &connect) || pgconn.SafeToRetry(err) ||
+		s.known && (errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &op) && op.Op == "dial")
 }

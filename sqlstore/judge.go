@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// clockBound is how far the clocks may be apart. No lease depends on it; tokens after a
-// failover are seeded from the server's clock.
+// clockBound is how far the clocks may be apart. While a server keeps the tables nothing
+// depends on it. At a failover two things do: tokens are seeded from the clock of the server
+// that takes over, and without grace sessions end early by as much as it is ahead.
 const clockBound = 2 * time.Second
 
 type adder func(severity Severity, code, reason, fix string)
@@ -27,8 +28,8 @@ func judge(f facts) []Finding {
 	}
 	judgeTables(&f, add)
 	if off := f.ahead.Abs() - f.trip/2; off > clockBound {
-		add(Warning, "clock", fmt.Sprintf("the server's clock is %v away from ours; after a failover tokens are seeded from it, and a clock that is set back would make them fall",
-			f.ahead.Abs().Round(time.Millisecond)), "run a time service (chrony, systemd-timesyncd) on both machines")
+		add(Warning, "clock", fmt.Sprintf("the server's clock is %v away from ours; if servers differ so at a failover, tokens fall (the new one is behind), or sessions end early (it is ahead, and there is no grace)",
+			f.ahead.Abs().Round(time.Millisecond)), "run a time service (chrony, systemd-timesyncd) on all machines")
 	}
 	return all
 }
@@ -58,6 +59,10 @@ func judgePostgres(f *facts, add adder) {
 		add(Warning, "replicas-without-grace", fmt.Sprintf("it has %d asynchronous replicas, and the tables no grace: a failover to one that lags makes two holders at a time, told apart by their tokens alone", n),
 			"set synchronous_standby_names, or Options{Grace: true}, or check tokens at the resource")
 	}
+	if f.deaf && !f.pooled {
+		add(Note, "deaf", fmt.Sprintf("a notification did not arrive within %v: those who wait poll, and it is tried again every %v", helloWait, deafFor),
+			"look for a pooler in transaction mode, and set Options.Pooler if there is one")
+	}
 	if f.pooled {
 		add(Note, "pooler", "a pooler gives statements to other connections: those who wait poll", "give the store a direct connection for quicker hand-overs, or leave it")
 	}
@@ -79,6 +84,11 @@ func judgeMySQL(f *facts, add adder) {
 	}
 	if f.values["log_bin"] == "ON" && f.values["sync_binlog"] != "1" {
 		add(Warning, "sync-binlog", "sync_binlog is "+f.values["sync_binlog"]+": after a crash replicas may not have the last grants", "sync_binlog = 1")
+	}
+	if f.values["log_bin"] == "ON" && f.values["binlog_format"] == "STATEMENT" {
+		// A replica would run our statements itself. Each compares the identity of the
+		// server that runs it, so none would change a row there.
+		add(Danger, "binlog-format", "binlog_format is STATEMENT: replicas do not get the grants, and after a failover everything is forgotten", "binlog_format = ROW, or MIXED")
 	}
 	if f.values["log_bin"] == "ON" && !f.grace {
 		add(Note, "replicas-without-grace", "it writes a binary log: if a replica that lags takes over there may be two holders at a time, told apart by their tokens alone",

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // counting counts the keep-alives of a store.
@@ -76,4 +77,41 @@ func TestKeepAliveIsOneStatement(t *testing.T) {
 	if now-calls < keepAlives || after-before != now-calls {
 		t.Errorf("%d leases: %d keep-alives were %d statements, want as many", leases, now-calls, after-before)
 	}
+}
+
+// TestEndsNeverGoBack: a keep-alive that began before another, and is done after it, does
+// not take back what the other has given; nor does an Open that is late.
+func TestEndsNeverGoBack(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		req := driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second}
+		ss, _, err := s.Open(ctxb, req)
+		must(t, err)
+		out, err := ss.Attempt(ctxb, plain(1, "x"))
+		must(t, err)
+		ends := func() (at int64) {
+			must(t, db.QueryRow("SELECT ends FROM "+opts.Prefix+"session").Scan(&at))
+			return at
+		}
+		keepAlive := func() error { _, err := ss.KeepAlive(ctxb); return err }
+		for _, late := range []struct {
+			what string
+			do   func() error
+		}{
+			{"keep-alive", keepAlive},
+			{"Open", func() error { _, _, err := s.Open(ctxb, req); return err }},
+			{"Break", func() error { _, err := s.Break(ctxb, "x", out.Token); return err }},
+			{"keep-alive with a broken claim", keepAlive},
+		} {
+			// Another one, whose statement began later by the server's clock.
+			must(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + 5000000"))
+			before := ends()
+			must(t, late.do())
+			if after := ends(); after < before {
+				t.Errorf("%s: the session ends %v earlier than before", late.what, time.Duration(before-after)*time.Microsecond)
+			}
+		}
+	})
 }

@@ -21,7 +21,7 @@ import (
 // begins when a claim first waits: a process that never waits never listens.
 //
 //	LISTEN channel ──▶ pg_notify(channel, hello) on another connection ──▶ heard? live
-//	                                                                  └──▶ not heard: a pooler; poll
+//	                                                                  └──▶ not heard: poll; try again in minutes
 //
 // A pooler in transaction mode takes LISTEN, and gives the connection to somebody else.
 // Nothing but a message that arrives proves that messages arrive.
@@ -33,7 +33,9 @@ type hub struct {
 
 	mu      sync.Mutex
 	gen     int64 // counts connections
-	deaf    bool  // listening does not work here
+	never   bool  // listening cannot work here
+	deaf    bool  // the last greeting was not heard
+	retry   time.Duration
 	members map[string]*member
 	change  chan struct{} // closed when somebody's ears change
 	stir    context.CancelFunc
@@ -50,10 +52,14 @@ type member struct {
 // helloWait is how long a notification of our own may take to arrive.
 const helloWait = 2 * time.Second
 
+// deafFor is how long a store polls after a greeting that was not heard. It may have been
+// a pooler, or a server that was slow for once.
+const deafFor = 5 * time.Minute
+
 func (h *hub) init(s *Store) {
 	h.s, h.members, h.change = s, map[string]*member{}, make(chan struct{})
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.deaf = !s.listens()
+	h.never, h.retry = !s.listens(), deafFor
 }
 
 // ears returns which connection listens for the session, 0 if none does, and a channel
@@ -61,7 +67,7 @@ func (h *hub) init(s *Store) {
 func (h *hub) ears(ss *session) (int64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.deaf || h.ctx.Err() != nil {
+	if h.never || h.ctx.Err() != nil {
 		return 0, nil
 	}
 	m := h.members[ss.sid]
@@ -90,6 +96,13 @@ func (h *hub) leave(ss *session) {
 	}
 }
 
+// isDeaf says that listening should work here and does not.
+func (h *hub) isDeaf() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.deaf && !h.never
+}
+
 func (h *hub) close() {
 	h.cancel()
 	h.mu.Lock()
@@ -106,25 +119,35 @@ func (h *hub) changedLocked() {
 	h.change = make(chan struct{})
 }
 
-// errDeaf says that notifications do not arrive on this connection.
-var errDeaf = errors.New("notifications do not arrive")
+// errDeaf says that notifications do not arrive on this connection, errNever that there
+// is none on which they could.
+var (
+	errDeaf  = errors.New("notifications do not arrive")
+	errNever = errors.New("no connection can listen")
+)
 
-// run listens until the store is closed or listening turns out not to work.
+// run listens until the store is closed or listening turns out to be impossible.
 func (h *hub) run() {
 	defer close(h.done)
 	for failures := 0; h.ctx.Err() == nil; failures++ {
 		began := time.Now()
 		err := h.connection()
 		h.mu.Lock()
-		h.deaf = h.deaf || errors.Is(err, errDeaf)
-		deaf := h.deaf
+		deaf := errors.Is(err, errDeaf)
+		h.deaf = h.deaf || deaf
+		h.never = errors.Is(err, errNever) || deaf && h.s.pooled.Load()
+		never := h.never
 		for _, m := range h.members {
 			m.asked, m.live = false, false
 		}
 		h.changedLocked()
 		h.mu.Unlock()
-		if deaf {
+		if never {
 			return
+		}
+		if deaf {
+			pause(h.ctx, h.retry)
+			continue
 		}
 		if time.Since(began) > 10*time.Second {
 			failures = 0
@@ -136,7 +159,7 @@ func (h *hub) run() {
 // connection listens on one connection until it breaks.
 func (h *hub) connection() error {
 	if h.s.db.Stats().MaxOpenConnections == 1 {
-		return errDeaf // there is none to spare
+		return errNever // there is none to spare
 	}
 	conn, err := h.s.db.Conn(h.ctx)
 	if err != nil {
@@ -146,7 +169,7 @@ func (h *hub) connection() error {
 	return conn.Raw(func(dc any) error {
 		c, ok := dc.(*stdlib.Conn)
 		if !ok {
-			return errDeaf
+			return errNever
 		}
 		h.mu.Lock()
 		h.gen++
@@ -243,7 +266,7 @@ func (h *hub) take(n *pgconn.Notification, err error) error {
 	h.mu.Lock()
 	m := h.members[strings.TrimPrefix(n.Channel, channelPrefix(h.s.opts.Prefix))]
 	if m != nil && n.Payload == "hello "+m.secret {
-		m.live = true
+		m.live, h.deaf = true, false
 		h.changedLocked()
 	}
 	h.mu.Unlock()

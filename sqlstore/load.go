@@ -25,10 +25,18 @@ func (m *memory) fields() []any {
 	return []any{&m.now, &m.inc, &m.same, &m.graceEnd, &m.floor, &m.settings}
 }
 
+// maxRounds is how often a new incarnation is begun in vain. Each round is in vain only if
+// the tables change hands in between, so it is far more than a failover needs.
+const maxRounds = 50
+
+// errSplit says that what is written is not what is read.
+var errSplit = fmt.Errorf("sqlstore: a new incarnation was written %d times and is not there when it is read: "+
+	"reads and writes reach different servers, as behind a proxy that splits them; connect to the primary alone: %w", maxRounds, driver.ErrUnavailable)
+
 // memory returns the present memory. If the tables are new, or another server has
 // them, it begins a new incarnation.
 func (s *Store) memory(ctx context.Context) (memory, error) {
-	for {
+	for range maxRounds {
 		var m memory
 		err := s.row(ctx, "memory", nil, m.fields())
 		switch {
@@ -46,6 +54,7 @@ func (s *Store) memory(ctx context.Context) (memory, error) {
 			return m, err
 		}
 	}
+	return memory{}, errSplit
 }
 
 // loaded is a lock as it was read.
@@ -82,19 +91,39 @@ func (f *rowFields) row() *book.Row {
 
 // load reads a lock, the sessions it names, and the session that asks (or "").
 func (s *Store) load(ctx context.Context, session, name string) (*loaded, error) {
-	l, err := s.loadShort(ctx, session, name)
-	if err != nil {
-		return nil, err
+	for {
+		l, err := s.loadShort(ctx, session, name)
+		if err != nil {
+			return nil, err
+		}
+		others := slices.DeleteFunc(l.Lock.Sessions(), func(id string) bool { return l.known[id] })
+		if err := s.sessions(ctx, others, l.Sessions); err != nil {
+			return nil, err
+		}
+		if sure, err := s.bury(ctx, l.Book); err != nil || sure {
+			return l, err
+		}
 	}
-	others := slices.DeleteFunc(l.Lock.Sessions(), func(id string) bool { return l.known[id] })
-	if err := s.sessions(ctx, others, l.Sessions); err != nil {
-		return nil, err
-	}
-	return l, s.bury(ctx, l.Book)
 }
 
 // loadShort reads a lock, its plain holder's session and the one that asks.
 func (s *Store) loadShort(ctx context.Context, session, name string) (*loaded, error) {
+	for range maxRounds {
+		l, err := s.loadOnce(ctx, session, name)
+		if err != nil || l != nil {
+			return l, err
+		}
+		// Another server, or the tables were emptied. Whoever asked with a session
+		// learns it from the incarnation.
+		if _, err := s.memory(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errSplit
+}
+
+// loadOnce returns nil if the memory is not this server's.
+func (s *Store) loadOnce(ctx context.Context, session, name string) (*loaded, error) {
 	var m memory
 	var f rowFields
 	var mine, held struct{ epoch, ends, inc, done sql.NullInt64 }
@@ -102,12 +131,7 @@ func (s *Store) loadShort(ctx context.Context, session, name string) (*loaded, e
 	to := append(m.fields(), &mine.epoch, &mine.ends, &mine.inc, &mine.done, &broken, &held.epoch, &held.ends, &held.done)
 	err := s.row(ctx, "load", []any{session, s.name(name)}, append(to, f.fields()...))
 	if errors.Is(err, sql.ErrNoRows) || err == nil && m.same != 1 {
-		// Another server, or the tables were emptied. Whoever asked with a session
-		// learns it from the incarnation.
-		if _, err := s.memory(ctx); err != nil {
-			return nil, err
-		}
-		return s.loadShort(ctx, session, name)
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
@@ -159,21 +183,29 @@ func (s *Store) sessions(ctx context.Context, ids []string, into map[string]book
 }
 
 // bury ends for good the sessions of a book whose time has come, before anybody takes
-// what they had.
-func (s *Store) bury(ctx context.Context, b *book.Book) error {
+// what they had. It is false if one of them turns out not to have ended: the clock was set
+// back after the book was read. The book must be read anew then, or whoever reads it takes
+// the locks of a session that goes on.
+func (s *Store) bury(ctx context.Context, b *book.Book) (sure bool, err error) {
 	for _, id := range b.Ended() {
-		n, err := s.changed(ctx, "endSession", id, b.Sessions[id].Epoch)
+		epoch := b.Sessions[id].Epoch
+		n, err := s.changed(ctx, "endSession", id, epoch)
 		if err != nil {
-			return err
+			return false, err
 		}
 		delete(b.Sessions, id)
-		if n == 0 { // it was removed already, or kept alive at the last moment
-			if err := s.sessions(ctx, []string{id}, b.Sessions); err != nil {
-				return err
-			}
+		if n > 0 {
+			continue
+		}
+		// It was removed already, or kept alive at the last moment.
+		if err := s.sessions(ctx, []string{id}, b.Sessions); err != nil {
+			return false, err
+		}
+		if now, there := b.Sessions[id]; there && now.Epoch == epoch && now.Ends <= b.Now {
+			return false, nil
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // name is a lock's name as a parameter.

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/sqlstore/internal/book"
@@ -69,17 +70,24 @@ func (ss *session) reclaim(ctx context.Context, h *driver.Held) (kept bool, err 
 
 // confirm makes the plain grants of this session that survived known in this
 // incarnation, and returns their tokens by number.
+//
+// A grant is confirmed by its claim and its token, not by its name alone: the session may
+// have unlocked the name and locked it again after the memory that this server woke up
+// with. The grant that survived is then one that nobody will ever give back.
 func (ss *session) confirm(ctx context.Context, held []driver.Held) (map[uint64]driver.Token, error) {
 	s := ss.store
 	args := []any{ss.inc, ss.sid, ss.epoch}
+	var grants []string
+	// In the order of names: two who confirm do not meet the other way round.
+	held = slices.SortedFunc(slices.Values(held), func(a, b driver.Held) int { return strings.Compare(a.Claim.Name, b.Claim.Name) })
 	for _, h := range held {
-		args = append(args, s.name(h.Claim.Name))
+		p := s.dialect.parameters(len(args)+1, 3)
+		grants = append(grants, fmt.Sprintf("name = %s AND seq = %s AND counter = %s", p[0], p[1], p[2]))
+		args = append(args, s.name(h.Claim.Name), int64(h.Claim.Seq), int64(h.Token.Base())/driver.TokenStep)
 	}
-	set, where := "inc = ?", "holder = ? AND epoch = ? AND name IN ("+s.dialect.list(0, len(held))+")"
-	if s.dialect == PostgreSQL {
-		set, where = "inc = $1", "holder = $2 AND epoch = $3 AND name IN ("+s.dialect.list(4, len(held))+")"
-	}
-	text := "/* fencelock confirm */ UPDATE " + s.opts.Prefix + "lock SET version = version + 1, " + set + " WHERE " + where
+	p := s.dialect.parameters(1, 3)
+	where := fmt.Sprintf("holder = %s AND epoch = %s AND (%s)", p[1], p[2], strings.Join(grants, " OR "))
+	text := "/* fencelock confirm */ UPDATE " + s.opts.Prefix + "lock SET version = version + 1, inc = " + p[0] + " WHERE " + where
 	err := s.run(ctx, "reclaim", func() error {
 		_, err := s.db.ExecContext(ctx, text, s.args(args)...)
 		return err
@@ -88,8 +96,7 @@ func (ss *session) confirm(ctx context.Context, held []driver.Held) (map[uint64]
 		return nil, err
 	}
 	found := map[uint64]driver.Token{}
-	where = "inc = " + s.dialect.list(1, 1) + " AND " + where
-	text = "/* fencelock confirm */ SELECT seq, counter FROM " + s.opts.Prefix + "lock WHERE " + where
+	text = "/* fencelock confirm */ SELECT seq, counter FROM " + s.opts.Prefix + "lock WHERE inc = " + p[0] + " AND " + where
 	err = s.rows(ctx, "reclaim", text, args, func() { clear(found) }, func(r *sql.Rows) error {
 		var seq, counter int64
 		err := r.Scan(&seq, &counter)

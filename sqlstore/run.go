@@ -14,7 +14,8 @@ import (
 )
 
 // maxAgain bounds how often a statement is repeated that the server refused because of
-// others. A statement of ours holds one row; the bound is for databases where others
+// others. Nearly all of ours hold one row, and those that hold many (vacate, confirm) only
+// rows of their own session, so it seldom happens; the bound is for databases where others
 // lock our tables.
 const maxAgain = 50
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -133,21 +132,19 @@ func (ss *session) brokenNow(ctx context.Context) ([]uint64, error) {
 			return nil, err
 		}
 		var broken []uint64
-		var rest strings.Builder
-		for _, line := range slices.Compact(slices.Sorted(strings.SplitSeq(l.mine.broken, "\n"))) {
-			var name string
-			if line == "" || json.Unmarshal([]byte(line), &name) != nil {
-				continue
-			}
+		rest := hints{}
+		for name, version := range readHints(l.mine.broken) {
 			lock, err := ss.store.load(ctx, ss.sid, name)
 			if err != nil {
 				return nil, err
 			}
-			if seqs := lock.BrokenOf(ss.sid); len(seqs) > 0 {
-				broken = append(broken, seqs...)
-				rest.WriteString(line + "\n")
+			seqs := lock.BrokenOf(ss.sid)
+			if len(seqs) > 0 || lock.pending(version) {
+				rest[name] = version
 			}
+			broken = append(broken, seqs...)
 		}
+		slices.Sort(broken)
 		if l.mine.broken == "" {
 			n, err := ss.store.changed(ctx, "keepAlive", ss.sid, ss.epoch, ss.inc)
 			if err != nil || n > 0 {
@@ -155,7 +152,7 @@ func (ss *session) brokenNow(ctx context.Context) ([]uint64, error) {
 			}
 			continue
 		}
-		left := sql.NullString{String: rest.String(), Valid: rest.Len() > 0}
+		left := sql.NullString{String: rest.text(), Valid: len(rest) > 0}
 		n, err := ss.store.changed(ctx, "keepAliveBroken", left, ss.sid, ss.epoch, ss.inc, l.mine.broken)
 		if err != nil || n > 0 {
 			return broken, err

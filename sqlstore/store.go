@@ -27,6 +27,7 @@ type Store struct {
 	opts    Options
 	dialect Dialect
 	pgx     bool
+	known   bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
 	pooled  atomic.Bool // statements go to any connection: prepare none
 	closeDB bool
 	hub     hub
@@ -56,9 +57,10 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 	s := &Store{db: db, opts: o, dialect: o.Dialect, statements: map[string]*sql.Stmt{}}
 	switch d := db.Driver().(type) {
 	case *stdlib.Driver:
-		s.pgx = true
+		s.pgx, s.known = true, true
 		err = s.speaks(PostgreSQL)
 	case *mysql.MySQLDriver:
+		s.known = true
 		err = s.speaks(MySQL)
 	default:
 		if kind := fmt.Sprintf("%T", d); s.dialect == Auto && strings.HasPrefix(kind, "*pq.") {
@@ -144,7 +146,8 @@ func (s *Store) assumes() string {
 	if s.opts.Grace {
 		return clocks
 	}
-	return "A grant survives a failover if the server that takes over has every commit that was acknowledged: with synchronous replication, or Options.Grace.\n" + clocks
+	return "A grant survives a failover if the server that takes over has every commit that was acknowledged: with synchronous replication, or Options.Grace.\n" +
+		"Without Options.Grace two holders may overlap in time after a failover by as much as the clock of the server that takes over is ahead of the one before: it ends sessions early by that.\n" + clocks
 }
 
 // Shard implements driver.Store: a database is one shard.

@@ -127,8 +127,9 @@ func (s *Store) locks(ctx context.Context, statement, name string, n int) (found
 	return found, err
 }
 
-// sweepLocks looks at the next window of rows and removes what is free for longer than
-// idle. It says how many rows it saw, and how many it removed or freed.
+// sweepLocks looks at the next window of rows, removes what is free for longer than idle,
+// and frees what a dead session had; a later sweep removes that. It says how many rows it
+// saw, and how many it removed.
 func (s *Store) sweepLocks(ctx context.Context, cursor *string, idle time.Duration) (seen, gone int, err error) {
 	rows, err := s.locks(ctx, "after", *cursor, window)
 	if err != nil || len(rows) == 0 {

@@ -54,6 +54,37 @@ func TestSweep(t *testing.T) {
 	})
 }
 
+// TestVersionsRiseThroughASweep: whoever read a row that was removed since must not
+// write to the one that was made anew, as if nothing had changed.
+func TestVersionsRiseThroughASweep(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		c := client(t, s, 30*time.Second)
+		var last int64
+		for _, limit := range []int64{0, 0, 2} { // the last is made the longer way
+			if limit > 0 {
+				l, err := c.Semaphore("x", limit).Acquire(ctxb, 1)
+				must(t, err)
+				defer l.Unlock(ctxb)
+			} else {
+				must(t, c.Do(ctxb, "x", func(context.Context, *fencelock.Lease) error { return nil }))
+			}
+			var version int64
+			must(t, db.QueryRow("SELECT version FROM "+opts.Prefix+"lock WHERE name = 'x'").Scan(&version))
+			if version <= last {
+				t.Errorf("version %d after %d", version, last)
+			}
+			last = version
+			must(t, sqlstore.Sweep(ctxb, s))
+			if n := count(t, db, opts.Prefix+"lock"); limit == 0 && n != 0 {
+				t.Fatalf("%d rows are left, want none", n)
+			}
+		}
+	})
+}
+
 func count(t *testing.T, db *sql.DB, table string) (n int) {
 	must(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&n))
 	return n

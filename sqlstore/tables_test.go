@@ -3,7 +3,9 @@
 package sqlstore_test
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -163,4 +165,40 @@ func TestRecordSurvivesTheHandOver(t *testing.T) {
 			t.Errorf("got holders %+v, want one with the record\n%+v", st.Holders, record)
 		}
 	})
+}
+
+// TestClockSetBackBesideALook: a session that had ended when a lock was read, and has not
+// when it is to be removed, keeps its locks.
+func TestClockSetBackBesideALook(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		lock(t, client(t, s, 30*time.Second), "x")
+		for ahead, want := range map[time.Duration]bool{0: true, time.Hour: false} {
+			if sure, err := sqlstore.BuryTooEarly(ctxb, s, "x", ahead); err != nil || sure != want {
+				t.Errorf("with a clock set back by %v: the look may be used is %t, %v; want %t", ahead, sure, err, want)
+			}
+		}
+	})
+}
+
+// TestSplitReads: behind a proxy that sends reads to a replica, what is written is not what
+// is read. The error says so, and comes before the context ends.
+func TestSplitReads(t *testing.T) {
+	t.Parallel()
+	db := onPostgres.connect(t, need(t, postgres).Port)
+	opts := onPostgres.space(t, db)
+	s := onPostgres.store(t, db, &opts)
+	_, err := s.Inspect(ctxb, "x")
+	must(t, err)
+	// It reads the tables of another server, and nothing that is written shows there.
+	must(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET identity = 'another server'"))
+	must(t, exec(db, "CREATE RULE "+opts.Prefix+"split AS ON UPDATE TO "+opts.Prefix+"incarnation DO INSTEAD NOTHING"))
+	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+	defer cancel()
+	_, err = s.Inspect(ctx, "x")
+	if !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), "connect to the primary alone") {
+		t.Errorf("got %v, want an error that names the cause", err)
+	}
 }

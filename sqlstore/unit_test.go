@@ -4,6 +4,8 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
 	"net"
 	"strings"
@@ -82,6 +84,13 @@ func TestClassify(t *testing.T) {
 		{live, &pgconn.PgError{Code: "08006"}, driver.ErrUnknown},
 		{live, &pgconn.PgError{Code: "53300"}, driver.ErrUnavailable},
 		{live, &pgconn.PgError{Code: "25006"}, driver.ErrUnavailable},
+		{live, &pgconn.PgError{Code: "57014"}, driver.ErrUnavailable},
+		{live, &pgconn.PgError{Code: "57P05"}, driver.ErrUnavailable},
+		{live, &pgconn.PgError{Code: "08004"}, driver.ErrUnknown},
+		{live, &mysql.MySQLError{Number: 1969}, driver.ErrUnavailable},
+		{live, &mysql.MySQLError{Number: 3024}, driver.ErrUnavailable},
+		{live, &mysql.MySQLError{Number: 1180}, driver.ErrUnknown},
+		{live, &mysql.MySQLError{Number: 3100}, driver.ErrUnknown},
 		{live, &pgconn.PgError{Code: "42P01"}, nil},
 		{live, &mysql.MySQLError{Number: 1040}, driver.ErrUnavailable},
 		{live, &mysql.MySQLError{Number: 1290}, driver.ErrUnavailable},
@@ -90,10 +99,11 @@ func TestClassify(t *testing.T) {
 		{live, errors.New("unexpected EOF"), driver.ErrUnknown},
 		{live, &net.OpError{Op: "dial", Err: errors.New("refused")}, driver.ErrUnavailable},
 		{live, &net.OpError{Op: "read", Err: errors.New("reset")}, driver.ErrUnknown},
+		{live, sqldriver.ErrBadConn, driver.ErrUnavailable},
 		{ended, &net.OpError{Op: "read", Err: errors.New("timeout")}, driver.ErrUnknown},
 	}
 	for _, c := range cases {
-		err := (&Store{}).classify(c.ctx, "test", c.err)
+		err := (&Store{known: true}).classify(c.ctx, "test", c.err)
 		for _, kind := range []error{driver.ErrUnknown, driver.ErrUnavailable} {
 			if errors.Is(err, kind) != (kind == c.want) {
 				t.Errorf("%v became %v, want %v", c.err, err, c.want)
@@ -104,6 +114,38 @@ func TestClassify(t *testing.T) {
 		}
 	}
 }
+
+// TestClassifyUnknownDriver: what another driver says of a connection that broke is not
+// believed; lib/pq says so after the statement was sent.
+func TestClassifyUnknownDriver(t *testing.T) {
+	for _, cause := range []error{sqldriver.ErrBadConn, &net.OpError{Op: "dial", Err: errors.New("refused")}} {
+		if err := (&Store{}).classify(context.Background(), "test", cause); !errors.Is(err, driver.ErrUnknown) {
+			t.Errorf("%v became %v, want ErrUnknown", cause, err)
+		}
+	}
+	for _, url := range []string{"postgres://h/db", "mysql://h/db"} {
+		db, err := connect(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if s, err := New(db, nil); err != nil || !s.known {
+			t.Errorf("%s: our own driver is not trusted, %v", url, err)
+		}
+	}
+	db := sql.OpenDB(stranger{})
+	defer db.Close()
+	if s, err := New(db, &Options{Dialect: PostgreSQL}); err != nil || s.known {
+		t.Errorf("a driver that nobody knows is trusted, %v", err)
+	}
+}
+
+// stranger is a driver that nobody knows.
+type stranger struct{}
+
+func (stranger) Connect(context.Context) (sqldriver.Conn, error) { return nil, sqldriver.ErrBadConn }
+func (s stranger) Driver() sqldriver.Driver                      { return s }
+func (stranger) Open(string) (sqldriver.Conn, error)             { return nil, sqldriver.ErrBadConn }
 
 // TestJudge: each bad fact is found by its code, and good ones are silent.
 func TestJudge(t *testing.T) {
@@ -133,6 +175,15 @@ func TestJudge(t *testing.T) {
 		found := judge(f)
 		if c.code == "" && len(found) != 0 || c.code != "" && (len(found) != 1 || found[0].Code != c.code || found[0].Fix == "") {
 			t.Errorf("%v with %s=%s: found %v, want %q", c.d, c.name, c.value, found, c.code)
+		}
+	}
+	for format, want := range map[string]bool{"STATEMENT": true, "MIXED": false, "ROW": false} {
+		found := judge(facts{dialect: MySQL, grace: true, values: map[string]string{
+			"table incarnation": "ok", "table session": "ok", "table lock": "ok", "version": "8.4.0", "innodb_flush_log_at_trx_commit": "1",
+			"log_bin": "ON", "sync_binlog": "1", "binlog_format": format,
+		}})
+		if bad := len(found) == 1 && found[0].Code == "binlog-format" && found[0].Severity == Danger; bad != want || len(found) > 1 {
+			t.Errorf("a binary log of format %s: found %v", format, found)
 		}
 	}
 	if found := judge(facts{dialect: MySQL, ahead: time.Hour, values: map[string]string{}}); found[len(found)-1].Code != "clock" {

@@ -86,11 +86,14 @@ func MariaDB(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.once(install, "--no-defaults", "--datadir="+s.data(), "--auth-root-authentication-method=normal"); err != nil {
+	// A folder of its own: servers that were made at the same time have lost temporary
+	// tables from one that they shared.
+	tmp := "--tmpdir=" + s.dir
+	if err := s.once(install, "--no-defaults", "--datadir="+s.data(), tmp, "--auth-root-authentication-method=normal"); err != nil {
 		s.Stop()
 		return nil, err
 	}
-	s.args = []string{program, "--no-defaults", "--datadir=" + s.data(), "--port=" + strconv.Itoa(s.Port), "--bind-address=127.0.0.1",
+	s.args = []string{program, "--no-defaults", "--datadir=" + s.data(), tmp, "--port=" + strconv.Itoa(s.Port), "--bind-address=127.0.0.1",
 		"--socket=" + filepath.Join(s.dir, "sock"), "--pid-file=" + filepath.Join(s.dir, "pid"), "--innodb-buffer-pool-size=32M"}
 	for _, v := range settings {
 		s.args = append(s.args, "--"+v)

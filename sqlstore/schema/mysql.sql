@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS {p}session (
   ends    BIGINT   NOT NULL,              -- it has ended then, with all its locks
   inc     BIGINT   NOT NULL,              -- incarnation in which it was opened last
   done    BIGINT   NOT NULL,              -- incarnation in which it has reclaimed everything
-  broken  LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin -- JSON: names whose grants an operator may have broken
+  broken  LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin -- JSON: locks whose grants an operator may have broken, and their versions
 ) ENGINE=InnoDB;
 
 -- One row for each lock that is held, waited for, or was so a while ago.

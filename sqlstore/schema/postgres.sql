@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS {p}session (
   ends    bigint NOT NULL,               -- it has ended then, with all its locks
   inc     bigint NOT NULL,               -- incarnation in which it was opened last
   done    bigint NOT NULL,               -- incarnation in which it has reclaimed everything
-  broken  text                           -- JSON: names whose grants an operator may have broken
+  broken  text                           -- JSON: locks whose grants an operator may have broken, and their versions
 ) WITH (fillfactor = 50);
 
 -- One row for each lock that is held, waited for, or was so a while ago.

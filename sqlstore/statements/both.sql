@@ -18,13 +18,15 @@ WHERE id = 1 AND incarnation = ? AND identity <> {ident}
 
 -- name: keepAlive
 -- One row of one table, whatever the number of locks. An operator's break sets broken.
-UPDATE {p}session SET ends = {now} + ttl
+-- MySQL's clock is that of the statement's beginning: one that began earlier and waited
+-- longer must not take time back. The + 1 is because MySQL counts rows that changed.
+UPDATE {p}session SET ends = GREATEST(ends + 1, {now} + ttl)
 WHERE id = ? AND epoch = ? AND inc = ? AND ends > {now} AND broken IS NULL
   AND EXISTS (SELECT 1 FROM {p}incarnation m WHERE m.id = 1 AND m.incarnation = {p}session.inc AND m.identity = {ident})
 
 -- name: keepAliveBroken
 -- The same for a session with broken claims: the list is replaced if it is still as read.
-UPDATE {p}session SET ends = {now} + ttl, broken = ?
+UPDATE {p}session SET ends = GREATEST(ends + 1, {now} + ttl), broken = ?
 WHERE id = ? AND epoch = ? AND inc = ? AND ends > {now} AND broken = ?
   AND EXISTS (SELECT 1 FROM {p}incarnation m WHERE m.id = 1 AND m.incarnation = {p}session.inc AND m.identity = {ident})
 

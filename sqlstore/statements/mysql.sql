@@ -15,14 +15,14 @@ ON DUPLICATE KEY UPDATE
   epoch = LAST_INSERT_ID(IF({p}session.ends > {now}, {p}session.epoch, VALUES(epoch))),
   done = IF({p}session.ends > {now}, {p}session.done, VALUES(done)),
   broken = IF({p}session.ends > {now}, {p}session.broken, NULL),
-  ttl = VALUES(ttl), inc = VALUES(inc), ends = VALUES(ends)
+  ttl = VALUES(ttl), inc = VALUES(inc), ends = GREATEST({p}session.ends, VALUES(ends))
 
 -- name: attempt
 -- A plain claim for a lock that is free: the row is made, or updated. The floor is read
 -- under a lock, so that a sweep which raises it and then removes the row of this very
 -- name cannot come in between. The number that comes back is the counter, or 0.
 INSERT INTO {p}lock (name, version, counter, holder, seq, epoch, inc, since, record, touched)
-SELECT ?, 1, LAST_INSERT_ID(m.floor + 1), s.id, ?, s.epoch, s.inc, {now}, ?, {now}
+SELECT ?, {now}, LAST_INSERT_ID(m.floor + 1), s.id, ?, s.epoch, s.inc, {now}, ?, {now}
 FROM {p}incarnation m JOIN {p}session s ON s.id = ? AND s.epoch = ? AND s.inc = m.incarnation AND s.ends > {now}
 WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident} AND m.grace_end <= {now}
 LOCK IN SHARE MODE
@@ -56,8 +56,10 @@ WHERE name = ? AND holder = ? AND seq = ?
       AND n.epoch = CAST(JSON_EXTRACT(line, '$[0].e') AS SIGNED) AND n.ends > {now}))
 
 -- name: make
+-- Versions begin at the clock: whoever read a row that was swept since must not find
+-- his version in the one that was made anew.
 INSERT IGNORE INTO {p}lock (name, version, counter, touched)
-SELECT ?, 0, m.floor, {now} FROM {p}incarnation m WHERE m.id = 1 LOCK IN SHARE MODE
+SELECT ?, {now}, m.floor, {now} FROM {p}incarnation m WHERE m.id = 1 LOCK IN SHARE MODE
 
 -- name: hint
 UPDATE {p}session SET broken = CONCAT(COALESCE(broken, ''), ?) WHERE id = ? AND epoch = ?

@@ -13,7 +13,7 @@ ON CONFLICT (id) DO UPDATE SET
   epoch = CASE WHEN s.ends > {now} THEN s.epoch ELSE EXCLUDED.epoch END,
   done = CASE WHEN s.ends > {now} THEN s.done ELSE EXCLUDED.done END,
   broken = CASE WHEN s.ends > {now} THEN s.broken END,
-  ttl = EXCLUDED.ttl, ends = EXCLUDED.ends, inc = EXCLUDED.inc
+  ttl = EXCLUDED.ttl, ends = GREATEST(s.ends, EXCLUDED.ends), inc = EXCLUDED.inc
 RETURNING s.epoch
 
 -- name: attempt
@@ -31,7 +31,7 @@ WITH m AS MATERIALIZED (
   RETURNING l.counter
 ), i AS (
   INSERT INTO {p}lock (name, version, counter, holder, seq, epoch, inc, since, record, touched)
-  SELECT $1, 1, f.floor + 1, $2, $3::bigint, $4, $5, {now}, $6, {now}
+  SELECT $1, {now}, f.floor + 1, $2, $3::bigint, $4, $5, {now}, $6, {now}
   FROM (SELECT m2.floor FROM {p}incarnation m2 WHERE m2.id = 1 AND EXISTS (SELECT 1 FROM m)
           AND NOT EXISTS (SELECT 1 FROM {p}lock o WHERE o.name = $1) FOR SHARE) f
   ON CONFLICT (name) DO NOTHING
@@ -61,8 +61,10 @@ WITH m AS MATERIALIZED (
 SELECT {notify} FROM u
 
 -- name: make
+-- Versions begin at the clock: whoever read a row that was swept since must not find
+-- his version in the one that was made anew.
 INSERT INTO {p}lock (name, version, counter, touched)
-SELECT $1, 0, f.floor, {now} FROM (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1 FOR SHARE) f
+SELECT $1, {now}, f.floor, {now} FROM (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1 FOR SHARE) f
 ON CONFLICT (name) DO NOTHING
 
 -- name: hint

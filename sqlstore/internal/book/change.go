@@ -92,8 +92,11 @@ func (b *Book) Reclaim(c Claim, token driver.Token) bool {
 	b.Settle()
 	counter := int64(token.Base()) / driver.TokenStep
 	if i := find(b.Grants, c.Session, c.Seq); i >= 0 {
+		if b.Grants[i].Counter != counter {
+			return false // another grant of the claim, which is not confirmed by this
+		}
 		b.Grants[i].Inc = b.Inc
-		return b.Grants[i].Counter == counter
+		return true
 	}
 	if b.marked(c.Session, c.Seq, Buried, Spent, Broken) || b.Grace() == 0 || counter < b.Reclaimed {
 		return false
