@@ -55,7 +55,7 @@ func run(ctx context.Context) error {
 	figuresOf := flag.String("figures", "", "print the figures of a store: redis or zk")
 	quickly := flag.Bool("quick", false, "print the figures that have a floor, and fail if one is below it")
 	p := plan{}
-	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb")
+	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb, memcached")
 	flag.StringVar(&p.only, "only", "", "run only these parts of the suite, separated by commas")
 	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")

@@ -150,7 +150,7 @@ func (a *attempt) create(c *call) (e entry, ln line, refused bool, err error) {
 
 // data is what the claim's node holds.
 func (a *attempt) data() []byte {
-	return encode(&claimData{Record: a.claim.Terms.Record, Reentry: a.claim.Terms.Reentry, TTL: a.life().TTL.Milliseconds()})
+	return encode(&claimData{Record: a.claim.Terms.Record, Reentry: a.claim.Terms.Reentry, TTL: a.lives().Milliseconds()})
 }
 
 // created looks at the line after a node was made. If the claim had a node already,
@@ -302,7 +302,7 @@ func (a *attempt) downgrade(c *call, e *entry) error {
 
 // told answers a claim that is not granted, with the holders in its way.
 func (a *attempt) told(c *call, ln line, state driver.State, place int) (driver.Outcome, error) {
-	out := driver.Outcome{State: state, Place: place, LookAfter: a.life().TTL}
+	out := driver.Outcome{State: state, Place: place, LookAfter: a.lives()}
 	for _, n := range ln.granted[:min(len(ln.granted), driver.MaxHoldersTold)] {
 		h, ok, err := c.holder(a.store.paths.lock(a.claim.Name), n)
 		if err != nil {

@@ -161,8 +161,8 @@ func (c *call) multi(ops ...any) (answers []zk.MultiResponse, at int, refusal er
 	return answers, -1, nil, nil
 }
 
-// did notes that a majority has done something for the session. Its time then begins
-// anew, in the ensemble as here.
+// did notes that a majority has done something for the session. It is then given up
+// later, in the ensemble as here; what the core may trust does not change, see pulse.
 func (c *call) did() {
 	c.wrote = true
 	if c.link != nil {

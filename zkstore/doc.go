@@ -48,19 +48,32 @@
 //
 // A session is kept alive by a transaction, which only a majority can answer. The pings
 // of the client library are not sent: a server that the others have lost goes on
-// answering them, while the rest of the ensemble ends the session. The TTL told to the
-// core is the timeout that the server agreed to, less half a tick, by which the leader
-// may hear of a session late. If the core does not keep a session alive, the store ends
-// it when its TTL has passed.
+// answering them, while the rest of the ensemble ends the session.
+//
+//	heartbeat before the last    the last              trusted until
+//	          ├───── TTL/3 ────────┼─────────── TTL ─────────┤
+//	          └───────────── timeout of the session ─────────┴─▶ the leader ends it
+//
+// The leader hears of the sessions of a follower only by and by. If a follower is lost
+// right after it has answered a heartbeat, the leader counts from the one before. So the
+// timeout asked for is a third longer than the TTL, and the TTL told to the core is
+// what is left of it from the heartbeat before: see pulse. After a heartbeat that came
+// late it is shorter, below MinTTL if need be, until the next. The price is that the
+// locks of a process that died are free a third of the TTL later. If the core does not
+// keep a session alive, the store ends it when its TTL has passed.
+//
+// What this rests on: while a follower is served by the leader, a ping reaches it at
+// least once a tick, twice as rarely as it is sent; and a tick is Options.TickTime.
 //
 // # Failure cases
 //
 //   - The leader dies: requests wait for the new one. Its sessions begin a full timeout
 //     anew, so leases outlive an election that is shorter than their TTL.
 //   - The server of a connection stands still: it is given up after a third of the
-//     timeout, and the session goes on at another server.
-//   - A minority is cut off: its processes cannot keep their sessions alive. Each holder
-//     is told before the majority ends its session.
+//     TTL, and the session goes on at another server.
+//   - A minority is cut off, with processes on its side: they cannot keep their sessions
+//     alive. Each holder is told before the majority ends its session, also if the last
+//     heartbeat was answered a moment before and the majority never heard of it.
 //   - A look at a server that lags shows what is over, never hides what is there: a claim
 //     sees every claim before it. Where it must not see what is over, a transaction comes
 //     before the look; ZooKeeper's sync is not enough on the leader.

@@ -10,12 +10,12 @@ import (
 	"github.com/fencelock/fencelock/drivertest"
 )
 
-// TestConformanceOnAnEnsemble checks the store clauses about ownership, tokens, the line,
-// waiting and unknown outcomes on three servers, where a connection sees the past if it
-// does not ask for the present.
+// TestConformanceOnAnEnsemble checks the store clauses about sessions, ownership, tokens,
+// the line, waiting and unknown outcomes on three servers, where a connection sees the past
+// if it does not ask for the present, and the leader hears of sessions from others.
 func TestConformanceOnAnEnsemble(t *testing.T) {
 	cases := slices.DeleteFunc(drivertest.Cases(), func(c drivertest.Case) bool {
-		return !strings.Contains("OTQWX", c.Clause.ID[:1])
+		return !strings.Contains("SOTQWX", c.Clause.ID[:1])
 	})
 	conform(t, start(t, 3), cases, 16)
 }

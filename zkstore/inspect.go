@@ -216,8 +216,8 @@ func (s *Store) SetLimit(ctx context.Context, name string, most int64) error {
 		if err := c.catchUp(s); err != nil {
 			return struct{}{}, err
 		}
-		for {
-			done, err := s.storeLimit(c, name, most)
+		for try := 1; ; try++ {
+			done, err := s.storeLimit(c, name, most, try <= exactTries)
 			if done || err != nil {
 				return struct{}{}, err
 			}
@@ -226,11 +226,16 @@ func (s *Store) SetLimit(ctx context.Context, name string, most int64) error {
 	return err
 }
 
-// storeLimit is one try. What is granted now stays granted: a claim that comes into
-// line between the look and the write, and is granted by the old limit, may show as
+// exactTries is how often SetLimit insists that the line has not changed. One that
+// changes faster than this process can look at it would keep it from ever being done.
+const exactTries = 10
+
+// storeLimit is one try. What is granted now stays granted. An exact one is refused if
+// the line is another one by then: a claim came, which writes to the lock's node, or one
+// left. Otherwise a claim that the old limit has let in since the look may show as
 // waiting until it fits the new one. It blocks those behind it as it does when it is
 // counted, so no more than the old limit is ever granted together.
-func (s *Store) storeLimit(c *call, name string, most int64) (done bool, err error) {
+func (s *Store) storeLimit(c *call, name string, most int64, exact bool) (done bool, err error) {
 	ln, _, stat, err := c.look(s, name)
 	switch {
 	case err != nil:
@@ -252,6 +257,13 @@ func (s *Store) storeLimit(c *call, name string, most int64) (done bool, err err
 	case most == 0 && lim.Upto == nil: // otherwise it is needed to know who was granted
 		op = &zk.DeleteRequest{Path: pin, Version: -1}
 	}
-	_, at, _, err := c.multi(op)
+	ops := []any{op}
+	if exact {
+		ops = append(ops, &zk.CheckVersionRequest{Path: s.paths.lock(name), Version: stat.Version})
+		for _, n := range slices.Concat(ln.granted, ln.waiting) {
+			ops = append(ops, &zk.CheckVersionRequest{Path: s.paths.lock(name) + "/" + n.name, Version: -1})
+		}
+	}
+	_, at, _, err := c.multi(ops...)
 	return at < 0, err
 }

@@ -53,7 +53,8 @@ type link struct {
 	store *Store
 	id    string
 	path  string
-	ask   time.Duration // the timeout asked for
+	ttl   time.Duration // what the core asked for
+	ask   time.Duration // the timeout asked for, which is longer
 	wire  *wire
 	conn  *zk.Conn
 	begun sync.Once
@@ -74,12 +75,14 @@ type link struct {
 	timer   *time.Timer // ends it unless it is kept alive
 	isOver  bool
 	expired bool // the ensemble said so
+	pulse   pulse
 }
 
 // dial begins a session of ZooKeeper. It does not wait for it.
 func (s *Store) dial(id string, ttl time.Duration) (*link, error) {
+	ask := ttl + s.lag(ttl)
 	l := &link{
-		store: s, id: id, path: s.paths.session(id), ask: ttl + s.lag(), wire: newWire(false, ttl+s.lag()),
+		store: s, id: id, path: s.paths.session(id), ttl: ttl, ask: ask, wire: newWire(false, ask), pulse: pulse{certain: time.Now()},
 		has: make(chan struct{}), over: make(chan struct{}), left: make(chan struct{}),
 		claims: map[uint64]entry{}, watches: map[string]<-chan zk.Event{}, crowded: fewWatches,
 	}
@@ -173,27 +176,36 @@ func (l *link) end() {
 	go l.conn.Close()
 }
 
-// life is what to answer: the timeout that the server agreed to, less what it may
-// count from earlier than when it handled the call.
-func (l *link) life() driver.Life {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return driver.Life{TTL: l.wire.agreed() - l.store.lag(), Broken: slices.Clone(l.record.Broken)}
-}
+// lives is how long the session lives without being kept alive: the TTL asked for,
+// unless the server agreed to less.
+func (l *link) lives() time.Duration { return min(l.ttl, l.wire.agreed()) }
 
-// kept begins the time anew.
-func (l *link) kept() driver.Life {
-	life := l.life()
+// kept begins the time anew after which the session is given up here.
+func (l *link) kept() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.isOver {
-		l.timer.Reset(life.TTL)
+		l.timer.Reset(l.lives())
 	}
-	return life
+}
+
+// life is what to answer to the core after a request that a majority has answered: what
+// is left of the timeout, counted from when the leader does at worst. It is the TTL
+// asked for unless the last heartbeat was long ago; then it is less, until the next.
+func (l *link) life(c *call, sent time.Time) (driver.Life, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	early := l.pulse.heard(beat{sent: sent, answered: time.Now()}, l.store.opts.TickTime)
+	ttl := min(l.ttl, l.wire.agreed()-early)
+	if ttl <= 0 {
+		return driver.Life{}, fmt.Errorf("zkstore: %s: %w: the ensemble may count from %v ago; the next heartbeat tells", c.op, driver.ErrUnavailable, early)
+	}
+	return driver.Life{TTL: ttl, Broken: slices.Clone(l.record.Broken)}, nil
 }
 
 // begin makes the node of the session, or finds it.
 func (l *link) begin(c *call) (driver.Life, error) {
+	sent := time.Now()
 	l.opening.Lock()
 	defer l.opening.Unlock()
 	select {
@@ -224,12 +236,13 @@ func (l *link) begin(c *call) (driver.Life, error) {
 	l.open = true
 	l.mu.Unlock()
 	go l.watchSelf()
-	return l.kept(), nil
+	l.kept()
+	return l.life(c, sent)
 }
 
 // create makes the node of the session unless it is there.
 func (l *link) create(c *call) error {
-	text := encode(&record{TTL: (l.wire.agreed() - l.store.lag()).Milliseconds()})
+	text := encode(&record{TTL: l.lives().Milliseconds()})
 	for range 3 {
 		if err := c.over(); err != nil {
 			return err
@@ -307,12 +320,13 @@ func (l *link) watchSelf() {
 func (l *link) keepAlive(c *call) (driver.Life, error) {
 	for {
 		_, version := l.known()
+		sent := time.Now()
 		_, at, refusal, err := c.multi(&zk.CheckVersionRequest{Path: l.path, Version: version})
 		switch {
 		case err != nil:
 			return driver.Life{}, err
 		case at < 0:
-			return l.kept(), nil
+			return l.life(c, sent)
 		case errors.Is(refusal, zk.ErrNoNode):
 			l.end()
 			return driver.Life{}, c.gone()

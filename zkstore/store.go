@@ -30,14 +30,14 @@ type Options struct {
 	// letters, digits, dots, hyphens and underscores, each with a slash before it.
 	// All processes that share locks must use the same. Default DefaultRoot.
 	Root string
-	// TickTime is the tickTime of the servers. Half of it is taken off the timeout
-	// that a server agrees to, because it may count a session's time from that much
-	// earlier than when it answered. Default DefaultTickTime, ZooKeeper's own
-	// default; too high a value is safe.
+	// TickTime is the tickTime of the servers. A heartbeat proves that the ensemble
+	// knows of another one only if that was answered a tick before. Default
+	// DefaultTickTime, ZooKeeper's own default; too high a value is safe.
 	TickTime time.Duration
 	// MinTTL and MaxTTL bound the TTLs that can be asked for. Set them for servers
-	// with a minSessionTimeout or maxSessionTimeout of their own. Defaults: what
-	// servers allow otherwise, 2 and 20 ticks, less half a tick.
+	// with a minSessionTimeout or maxSessionTimeout of their own, MaxTTL to three
+	// quarters of that. Defaults: 1.5 and 15 ticks, since servers otherwise allow
+	// timeouts of up to 20.
 	MinTTL, MaxTTL time.Duration
 	// Auth is "user:password" for the scheme digest. Everything is then created so
 	// that only this user can use it. Default: anybody can.
@@ -81,10 +81,10 @@ func New(servers []string, opts *Options) (*Store, error) {
 		o.TickTime = DefaultTickTime
 	}
 	if o.MinTTL == 0 {
-		o.MinTTL = 2*o.TickTime - s.lag()
+		o.MinTTL = o.TickTime * 3 / 2
 	}
 	if o.MaxTTL == 0 {
-		o.MaxTTL = 20*o.TickTime - s.lag()
+		o.MaxTTL = 15 * o.TickTime
 	}
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{}).DialContext
@@ -113,10 +113,16 @@ func New(servers []string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// lag is how much earlier than when it answered a server may count a session's time
-// from: a server tells the leader of the sessions it has heard of every half tick,
-// and may be gone before it does.
-func (s *Store) lag() time.Duration { return s.opts.TickTime / 2 }
+// lag is how much longer than the TTL the timeout is that a session asks for: the
+// leader may count from the heartbeat before the last, see pulse, which the core sends
+// less than a third of the TTL earlier. Where that is hardly a tick, the last heartbeat
+// may prove nothing of the one before it, and it takes a tick more.
+func (s *Store) lag(ttl time.Duration) time.Duration {
+	if ttl < 5*s.opts.TickTime {
+		return ttl/3 + s.opts.TickTime
+	}
+	return ttl / 3
+}
 
 // Caps implements driver.Store.
 func (s *Store) Caps() driver.Caps {

@@ -26,7 +26,7 @@ const (
 //     KeepAlive is the heartbeat.
 //   - How long it waits for an answer. It gives a connection up when nothing has come
 //     for two thirds of the timeout, which without pings is every idle connection. Here
-//     an idle one may rest, and one that owes an answer is given up after a third:
+//     an idle one may rest, and one that owes an answer is given up after a quarter:
 //     then there is time to go on at another server before the session ends.
 //   - The timeout that the server agreed to. It stands in the first answer.
 //   - Whether the server has answered the request to close. The library gives up on
@@ -76,7 +76,7 @@ func (c *wiredConn) patience() time.Time {
 	if c.greeted {
 		timeout = c.w.agreed()
 	}
-	return time.Now().Add(timeout / 3)
+	return time.Now().Add(timeout / 4)
 }
 
 // SetReadDeadline implements net.Conn: the library's own do not count. For a greeting it

@@ -13,5 +13,6 @@ var All = []*Candidate{
 	BareQuorum, FencelockQuorum, RedsyncQuorum, RedsyncFailFast,
 	BareEtcd, FencelockEtcd, EtcdRecipe,
 	FencelockZK, ZKLock,
+	BareMemcached, FencelockMemcached, MemcachedRecipe,
 	FencelockPostgres, AdvisoryLock, FencelockMariaDB, GetLock,
 }

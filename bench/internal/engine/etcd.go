@@ -95,36 +95,10 @@ func (e *Etcd) ResetStats(context.Context) error { return nil }
 func (e *Etcd) Stats(context.Context) (Stats, error) { return nil, nil }
 
 // CPU implements Server. Only Linux tells.
-func (e *Etcd) CPU(context.Context) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", e.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	// The name of the program is in brackets, whatever it has; then come a state
-	// and numbers, of which the twelfth and thirteenth are times in 1/100 s.
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("stat of process %d: %q", e.cmd.Process.Pid, text)
-	}
-	user, err1 := strconv.ParseFloat(fields[11], 64)
-	system, err2 := strconv.ParseFloat(fields[12], 64)
-	return (user + system) / 100, errors.Join(err1, err2)
-}
+func (e *Etcd) CPU(context.Context) (float64, error) { return processCPU(e.cmd.Process.Pid) }
 
 // Memory implements Server: what is in memory. Only Linux tells.
-func (e *Etcd) Memory(context.Context) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", e.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("statm of process %d: %q", e.cmd.Process.Pid, text)
-	}
-	pages, err := strconv.ParseFloat(fields[1], 64)
-	return pages * float64(os.Getpagesize()), err
-}
+func (e *Etcd) Memory(context.Context) (float64, error) { return processMemory(e.cmd.Process.Pid) }
 
 // Stop implements Server.
 func (e *Etcd) Stop() {

@@ -10,7 +10,7 @@ import (
 )
 
 // The suites of engines with a lock of their own: ours beside it, each on the same
-// server. On etcd there is also what any lock at least does.
+// server. On etcd and memcached there is also what any lock at least does.
 var (
 	Etcd = native("etcd", engine.StartEtcd, "etcd writes to disk before it answers.",
 		candidate.FencelockEtcd, candidate.EtcdRecipe, candidate.BareEtcd)
@@ -20,6 +20,8 @@ var (
 		candidate.FencelockPostgres, candidate.AdvisoryLock)
 	MariaDB = native("mariadb", engine.StartMariaDB, "Ours is durable and has a token, for which the server commits twice; GET_LOCK is in memory and hangs on a connection.",
 		candidate.FencelockMariaDB, candidate.GetLock)
+	Memcached = native("memcached", engine.StartMemcached, "memcached forgets and has no line: ours reads before it writes and gives back only what is its own, the recipe deletes whatever is there.",
+		candidate.FencelockMemcached, candidate.MemcachedRecipe, candidate.BareMemcached)
 )
 
 // native makes the suite of one engine. note is what the reader should know of it.

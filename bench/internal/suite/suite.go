@@ -34,7 +34,7 @@ type Suite struct {
 }
 
 // All are the suites.
-var All = []*Suite{Redis, Quorum, Etcd, ZooKeeper, Postgres, MariaDB}
+var All = []*Suite{Redis, Quorum, Etcd, ZooKeeper, Postgres, MariaDB, Memcached}
 
 // Part is one question, with its table and its chart.
 type Part struct {
