@@ -47,6 +47,12 @@ story: ## two workers, one of them stopped while it holds the lock; without a gu
 bench-quick: ## compare with the bare engine and others in a minute; fails below bench/floors.txt
 	go run ./bench -quick
 
+torture: ## break real servers under real locks, the full matrix; needs redis-server
+	go run ./torture -rounds 2 -least 40
+
+torture-smoke: ## the cells of it that CI runs
+	go run ./torture -smoke -least 16 -budget 3m
+
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
 	go run ./internal/rehearse
 

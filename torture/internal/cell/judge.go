@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/torture/internal/check"
+	"github.com/fencelock/fencelock/torture/internal/history"
+)
+
+// stallLimit is how late a timer of the suite may be. Beyond it the limits of
+// the checkers would measure the machine.
+const stallLimit = 300 * time.Millisecond
+
+// Judge decides on a cell from what was written down: a pure function, so that
+// it can be tested with histories made by hand.
+func Judge(c Cell, events []history.Event, stall time.Duration) Result {
+	vs := check.Run(events, c.Limits())
+	r := Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: c.Plan.String(),
+		Events: events, Violations: vs, Counts: check.Count(vs)}
+	for _, e := range events {
+		switch e.Kind {
+		case history.Grant:
+			r.Grants++
+		case history.Refused:
+			r.Refused++
+		}
+	}
+	must := Must(c.Engine, c.Fault)
+	var broken, allowed []string
+	for _, p := range check.Properties {
+		switch n := r.Counts[p]; {
+		case n == 0:
+		case slices.Contains(must, p):
+			broken = append(broken, fmt.Sprintf("%s %d times", p, n))
+		case p == check.T || p == check.N || p == check.U:
+			// Overtaking after a fault is no failure: whoever lost his place asks again.
+			allowed = append(allowed, fmt.Sprintf("%s %d times", p, n))
+		}
+	}
+	switch {
+	case r.Counts[check.F] > 0:
+		r.Status, r.Reason = Failed, strings.Join(broken, ", ")
+	case stall > stallLimit:
+		r.Status, r.Reason = NotRun, fmt.Sprintf("the machine stalled for %v, so nothing is known about time", stall.Round(time.Millisecond))
+	case len(broken) > 0:
+		r.Status, r.Reason = Failed, strings.Join(broken, ", ")
+	case r.Grants == 0:
+		r.Status, r.Reason = NotRun, "nobody was ever granted the lock"
+	case len(allowed) > 0:
+		r.Status, r.Reason = Allowed, "failed: "+strings.Join(allowed, ", ")
+	default:
+		r.Status = Held
+	}
+	return r
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"time"
+
+	"github.com/fencelock/fencelock/torture/internal/fault"
+	"github.com/fencelock/fencelock/torture/internal/server"
+)
+
+// redisOne is one server without grace: a loss of memory may make a second
+// holder, with a greater token.
+var redisOne = Engine{Name: "redis", Lock: "redis", Fair: true, start: startOne}
+
+// redisGrace is one server that grants nothing for a TTL after a loss.
+var redisGrace = Engine{Name: "redis-grace", Lock: "redis-grace", Fair: true, Remembers: true, Quiet: 1, start: startOne}
+
+func startOne(time.Duration) (*Rig, error) {
+	s, err := server.StartRedis()
+	if err != nil {
+		return nil, err
+	}
+	return &Rig{Servers: []*server.Redis{s}, Addrs: []string{s.Addr}, Shape: fault.Shape{Servers: 1}}, nil
+}
