@@ -108,6 +108,13 @@ var smoke = map[string]bool{
 	"redis-grace server-wipe":       true,
 	"redis-grace flushall":          true,
 	"redis-grace client-pause-long": true,
+	"quorum-5 calm":                 true,
+	"quorum-5 client-kill":          true,
+	"quorum-5 client-cut":           true,
+	"quorum-5 server-wipe":          true,
+	"quorum-5 server-pause-long":    true,
+	"sentinel failover":             true,
+	"sentinel-grace failover":       true,
 }
 
 // runAll runs the cells one after the other, because they share a machine, and

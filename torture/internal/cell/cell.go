@@ -66,8 +66,9 @@ func (c Cell) Limits() check.Limits {
 	return check.Limits{
 		Stuck:    c.TTL*time.Duration(1+c.Engine.Quiet) + 4*time.Second,
 		Wake:     c.TTL*2/3 + time.Second,
-		Told:     400 * time.Millisecond,
-		Overtake: 500 * time.Millisecond,
+		Told:     700 * time.Millisecond,
+		Late:     400 * time.Millisecond,
+		Overtake: 700 * time.Millisecond,
 	}
 }
 
@@ -107,7 +108,7 @@ type Result struct {
 // Must returns what must hold in a cell.
 func Must(e engine.Engine, k fault.Kind) []check.Property {
 	must := []check.Property{check.F, check.L, check.W}
-	if !k.Forgets || e.Remembers {
+	if (!k.Forgets || e.Remembers) && !(k.Splits && e.Replicated) {
 		must = append(must, check.T, check.N)
 	}
 	if k.Name == "calm" && e.Fair {

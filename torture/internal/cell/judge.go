@@ -14,7 +14,7 @@ import (
 
 // stallLimit is how late a timer of the suite may be. Beyond it the limits of
 // the checkers would measure the machine.
-const stallLimit = 300 * time.Millisecond
+const stallLimit = 400 * time.Millisecond
 
 // Judge decides on a cell from what was written down: a pure function, so that
 // it can be tested with histories made by hand.

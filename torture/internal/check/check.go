@@ -72,6 +72,9 @@ type Limits struct {
 	Wake time.Duration
 	// Told is how late after its deadline a running holder may be told.
 	Told time.Duration
+	// Late is how late after the grant to another it may be told: a timer of a
+	// busy machine fires late. A grant in its trusted time is D3, without excuse.
+	Late time.Duration
 	// Overtake is how much later somebody may have asked who comes first.
 	Overtake time.Duration
 }

@@ -34,7 +34,7 @@ func reg(kind string, n int64, value string, list ...string) func(*history.Event
 	return func(e *history.Event) { e.Register, e.Token, e.Value, e.List = kind, n, value, list }
 }
 
-var limits = Limits{Stuck: 5 * time.Second, Wake: time.Second, Told: 100 * time.Millisecond, Overtake: 100 * time.Millisecond}
+var limits = Limits{Stuck: 5 * time.Second, Wake: time.Second, Told: 100 * time.Millisecond, Late: 20 * time.Millisecond, Overtake: 100 * time.Millisecond}
 
 // turn is an acquisition without any trouble.
 func (s *script) turn(ms int64, who string, tok int64) *script {

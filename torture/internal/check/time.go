@@ -65,7 +65,7 @@ func Told(hs []*hold, events []history.Event, lim Limits) []Violation {
 			if late := over - h.until; late > int64(lim.Told) {
 				vs = append(vs, Violation{"D7", N, over, fmt.Sprintf("%s went on for %s after its deadline", h, seconds(late))})
 			}
-			if i+1 < len(mine) && h.told != 0 && mine[i+1].grant < h.told {
+			if i+1 < len(mine) && h.told != 0 && h.told-mine[i+1].grant > int64(lim.Late) {
 				vs = append(vs, Violation{"D7", N, h.told, fmt.Sprintf("%s was told %s after %s had been granted %s",
 					h, seconds(h.told-mine[i+1].grant), mine[i+1].who, lock)})
 			}

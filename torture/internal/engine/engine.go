@@ -22,6 +22,9 @@ type Engine struct {
 	Remembers bool
 	// Quiet is for how long nothing is granted after a loss, in TTLs.
 	Quiet int
+	// Replicated is set if another server can take over while the old one still
+	// serves those who have not heard of it.
+	Replicated bool
 	// Fair is set if turns must come in the order of asking while all is calm.
 	Fair  bool
 	start func(ttl time.Duration) (*Rig, error)
@@ -56,7 +59,7 @@ func (r *Rig) Stop() {
 }
 
 // All are the engines.
-var All = []Engine{redisOne, redisGrace}
+var All = []Engine{redisOne, redisGrace, quorumFive, sentinel, sentinelGrace}
 
 // Named returns the engine of that name.
 func Named(name string) (Engine, bool) {

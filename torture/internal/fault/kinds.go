@@ -22,6 +22,8 @@ type Kind struct {
 	Name string
 	// Forgets is set if an engine of one server may lose what it acknowledged.
 	Forgets bool
+	// Splits is set if a server that was replaced may serve on.
+	Splits bool
 	// Needs says why the fault does not apply to a shape; nil and "" mean that it
 	// does.
 	Needs func(Shape) string
@@ -97,10 +99,10 @@ var Kinds = []Kind{
 	{Name: "delay", make: func(g *gen) Plan {
 		return g.series(3, func() Step { return Step{Verb: Delay, Target: g.client(), By: g.ttl(2, 15), For: g.ttl(50, 150)} })
 	}},
-	{Name: "server-pause-short", make: func(g *gen) Plan {
+	{Name: "server-pause-short", Splits: true, make: func(g *gen) Plan {
 		return g.series(2, func() Step { return Step{Verb: Stop, Target: g.server(), For: g.ttl(10, 60)} })
 	}},
-	{Name: "server-pause-long", make: func(g *gen) Plan {
+	{Name: "server-pause-long", Splits: true, make: func(g *gen) Plan {
 		return g.series(1, func() Step { return Step{Verb: Stop, Target: g.server(), For: g.ttl(150, 250)} })
 	}},
 	{Name: "server-kill", Forgets: true, make: func(g *gen) Plan {

@@ -49,8 +49,11 @@ type Maker func(Spec) (Locks, error)
 
 // Kinds are the locks that there are.
 var Kinds = map[string]Maker{
-	"redis":       func(s Spec) (Locks, error) { return openRedis(s, false) },
-	"redis-grace": func(s Spec) (Locks, error) { return openRedis(s, true) },
+	"redis":          func(s Spec) (Locks, error) { return openRedis(s, false) },
+	"redis-grace":    func(s Spec) (Locks, error) { return openRedis(s, true) },
+	"quorum":         openQuorum,
+	"sentinel":       func(s Spec) (Locks, error) { return openSentinel(s, false) },
+	"sentinel-grace": func(s Spec) (Locks, error) { return openSentinel(s, true) },
 }
 
 // Open makes the locks that a spec asks for.

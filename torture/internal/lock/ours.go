@@ -46,9 +46,21 @@ func newOurs(s Spec, store driver.Store, need fencelock.Need, closers ...func() 
 	return &ours{c, closers}, nil
 }
 
+// MasterName is what sentinels call the master.
+const MasterName = "locks"
+
 // openRedis uses one server. With grace it asks for correctness.
 func openRedis(s Spec, grace bool) (Locks, error) {
-	client := redis.NewClient(&redis.Options{Addr: s.Addrs[0], ContextTimeoutEnabled: true, DisableIdentity: true})
+	return openClient(s, grace, redis.NewClient(&redis.Options{Addr: s.Addrs[0], ContextTimeoutEnabled: true, DisableIdentity: true}))
+}
+
+// openSentinel uses the master that the sentinels name.
+func openSentinel(s Spec, grace bool) (Locks, error) {
+	return openClient(s, grace, redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs,
+		ContextTimeoutEnabled: true, DisableIdentity: true}))
+}
+
+func openClient(s Spec, grace bool, client *redis.Client) (Locks, error) {
 	store, err := redisstore.New(client, &redisstore.Options{Grace: grace, MaxTTL: s.MaxTTL, Warn: func(redisstore.Finding) {}})
 	if err != nil {
 		return nil, err
