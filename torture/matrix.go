@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/fencelock/fencelock/torture/internal/cell"
@@ -55,7 +56,7 @@ func torture(ctx context.Context, args []string) error {
 		return err
 	}
 	fmt.Print(report.Text(results))
-	fmt.Printf("histories: %s\n", o.out)
+	fmt.Printf("report: %s\n", filepath.Join(o.out, "index.html"))
 	ran, failed := report.Tally(results)
 	fmt.Printf("figure torture-cells-failed %d =0\nfigure torture-cells-run %d >=%d\n", failed, ran, o.least)
 	switch {

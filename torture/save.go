@@ -4,15 +4,18 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/fencelock/fencelock/torture/internal/cell"
 	"github.com/fencelock/fencelock/torture/internal/history"
+	"github.com/fencelock/fencelock/torture/internal/report"
 )
 
-// save writes the histories, one file a cell.
+// save writes the report, and the histories, one file a cell.
 func save(dir string, results []cell.Result) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -28,5 +31,9 @@ func save(dir string, results []cell.Result) error {
 			return err
 		}
 	}
-	return nil
+	f, err := os.Create(filepath.Join(dir, "index.html"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.HTML(f, results, time.Now()), f.Close())
 }

@@ -33,20 +33,25 @@ type Cell struct {
 	// Lock is used instead of the engine's, if it is set; Guard is the resource's.
 	Lock  string
 	Guard resource.Guard
-	// Clients and TTL have defaults.
-	Clients int
-	TTL     time.Duration
+	// Clients, TTL and Long have defaults. One section in Long is longer than the
+	// TTL.
+	Clients, Long int
+	TTL           time.Duration
 }
 
 // Defaults: few clients and a short TTL, because many cells share one machine.
 const (
 	DefaultClients = 4
 	DefaultTTL     = time.Second
+	DefaultLong    = 20
 )
 
 func (c Cell) settled() Cell {
 	if c.Clients == 0 {
 		c.Clients = DefaultClients
+	}
+	if c.Long == 0 {
+		c.Long = DefaultLong
 	}
 	if c.TTL == 0 {
 		c.TTL = DefaultTTL

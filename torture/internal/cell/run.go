@@ -195,7 +195,7 @@ func (r *run) startClient(s *slot) (err error) {
 	}
 	cfg := client.Config{
 		Spec:     lock.Spec{Kind: r.c.Lock, Addrs: addrs, Who: who, TTL: r.c.TTL, MaxTTL: r.c.TTL},
-		Resource: "http://" + r.resAddr, Names: []string{"l0"}, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives),
+		Resource: "http://" + r.resAddr, Names: []string{"l0"}, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
 	}
 	s.lives++
 	s.child, err = start(who, []string{"client"}, cfg, func(e history.Event) {

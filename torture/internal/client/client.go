@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/fencelock/fencelock/torture/internal/history"
 	"github.com/fencelock/fencelock/torture/internal/lock"
 	"github.com/fencelock/fencelock/torture/internal/resource"
+	"github.com/fencelock/fencelock/torture/internal/zoo"
 )
 
 // Config is all that a client process has to know; it is its first line of
@@ -36,6 +38,8 @@ type Config struct {
 	// Names are the locks to use.
 	Names []string `json:"names"`
 	Seed  uint64   `json:"seed"`
+	// Long is how many sections there are for each that is longer than the TTL.
+	Long int `json:"long"`
 }
 
 // Main reads a Config, works until the input ends, and writes the history to out.
@@ -52,8 +56,12 @@ func Main(in io.Reader, out io.Writer) error {
 	}()
 	w := &worker{cfg: cfg, rec: history.NewRecorder(out), rng: rand.New(rand.NewPCG(cfg.Seed, 1)),
 		res: resource.Client{Base: cfg.Resource, Who: cfg.Spec.Who}}
+	open := lock.Open
+	if strings.HasPrefix(cfg.Spec.Kind, zoo.Prefix) {
+		open = zoo.Open
+	}
 	var err error
-	if w.locks, err = lock.Open(cfg.Spec); err != nil {
+	if w.locks, err = open(cfg.Spec); err != nil {
 		return err
 	}
 	w.rec.Add(history.Event{Kind: history.Start, Who: cfg.Spec.Who})
@@ -135,13 +143,13 @@ func watch(held lock.Held) *atomic.Int64 {
 	return &until
 }
 
-// section is what is done while the lock is held: most are short, one in twenty is
-// longer than the TTL.
+// section is what is done while the lock is held: most are short, one in Config.Long
+// is longer than the TTL.
 func (w *worker) section(ctx context.Context, held lock.Held, e history.Event) {
 	ttl := w.cfg.Spec.TTL
 	work := time.Duration(w.rng.Int64N(int64(ttl / 40)))
 	gap := time.Duration(w.rng.Int64N(int64(ttl / 40)))
-	if w.rng.IntN(20) == 0 {
+	if w.rng.IntN(w.cfg.Long) == 0 {
 		work, gap = ttl*6/5, ttl/5
 	}
 	// A resource without answer must not hold up a cell; it is on this machine.

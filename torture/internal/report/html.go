@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/torture/internal/cell"
+	"github.com/fencelock/fencelock/torture/internal/check"
+)
+
+//go:embed page.html
+var pageText string
+
+var page = template.Must(template.New("page").Funcs(template.FuncMap{
+	"add": func(a, b int) int { return a + b },
+	"class": func(s cell.Status) string {
+		return map[cell.Status]string{cell.Held: "held", cell.Allowed: "allowed", cell.Failed: "failed", cell.NotRun: "notrun", cell.NotApplicable: "na"}[s]
+	},
+}).Parse(pageText))
+
+// shown is one cell on the page.
+type shown struct {
+	cell.Result
+	ID    string
+	Chart *chart
+	// Again is the command that runs it again.
+	Again    string
+	Unfenced int
+	// Objections are the violations but for those of the measure U.
+	Objections []check.Violation
+}
+
+type row struct {
+	Fault string
+	Cells [][]*shown // for each engine, one for each seed
+}
+
+type view struct {
+	When        string
+	Engines     []string
+	Rows        []*row
+	Cells       []*shown
+	Ran, Failed int
+	Unfenced    int
+	Refused     int
+}
+
+// HTML writes one page that needs nothing else: neither a network nor a script.
+func HTML(w io.Writer, results []cell.Result, when time.Time) error {
+	v := &view{When: when.UTC().Format("2006-01-02 15:04 MST")}
+	v.Ran, v.Failed = Tally(results)
+	column, rows := map[string]int{}, map[string]*row{}
+	for _, r := range results {
+		if _, ok := column[r.Engine]; !ok {
+			column[r.Engine] = len(v.Engines)
+			v.Engines = append(v.Engines, r.Engine)
+		}
+	}
+	for _, r := range results {
+		s := &shown{Result: r, ID: fmt.Sprintf("%s-%s-%d", r.Engine, r.Fault, r.Seed), Chart: draw(r), Unfenced: r.Counts[check.U],
+			Again: fmt.Sprintf("go run ./torture -engine %s -plan '%s' -seed %d", r.Engine, r.Plan, r.Seed)}
+		if r.Plan == "" {
+			s.Again = fmt.Sprintf("go run ./torture -engine %s -fault %s -seed %d", r.Engine, r.Fault, r.Seed)
+		}
+		for _, x := range r.Violations {
+			if x.Property != check.U && (x.Property != check.O || strings.HasPrefix(r.Fault, "calm")) {
+				s.Objections = append(s.Objections, x)
+			}
+		}
+		line := rows[r.Fault]
+		if line == nil {
+			line = &row{Fault: r.Fault, Cells: make([][]*shown, len(v.Engines))}
+			rows[r.Fault] = line
+			v.Rows = append(v.Rows, line)
+		}
+		i := column[r.Engine]
+		line.Cells[i] = append(line.Cells[i], s)
+		v.Cells = append(v.Cells, s)
+		v.Unfenced += s.Unfenced
+		v.Refused += r.Refused
+	}
+	return page.Execute(w, v)
+}
