@@ -53,6 +53,9 @@ torture: ## break real servers under real locks, the full matrix; needs redis-se
 torture-smoke: ## the cells of it that CI runs
 	go run ./torture -smoke -least 16 -budget 3m
 
+torture-zoo: ## broken locks on real servers; each must be caught by its checker
+	go run ./torture zoo
+
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
 	go run ./internal/rehearse
 

@@ -150,7 +150,7 @@ func (w *worker) section(ctx context.Context, held lock.Held, e history.Event) {
 	work := time.Duration(w.rng.Int64N(int64(ttl / 40)))
 	gap := time.Duration(w.rng.Int64N(int64(ttl / 40)))
 	if w.rng.IntN(w.cfg.Long) == 0 {
-		work, gap = ttl*6/5, ttl/5
+		work, gap = ttl*2, ttl/5
 	}
 	// A resource without answer must not hold up a cell; it is on this machine.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
