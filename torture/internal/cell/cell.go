@@ -68,8 +68,10 @@ func (c Cell) settled() Cell {
 // Limits are the times allowed in this cell: what the engine needs, and much
 // more for a machine that is busy.
 func (c Cell) Limits() check.Limits {
+	stuck := c.TTL*time.Duration(1+c.Engine.Quiet) + 4*time.Second
 	return check.Limits{
-		Stuck:    c.TTL*time.Duration(1+c.Engine.Quiet) + 4*time.Second,
+		Stuck:    stuck,
+		Starve:   stuck + 2*c.TTL*time.Duration(c.Clients), // a section lasts two TTLs at most, and a bit
 		Wake:     c.TTL*2/3 + time.Second,
 		Told:     700 * time.Millisecond,
 		Late:     400 * time.Millisecond,

@@ -68,6 +68,8 @@ type Limits struct {
 	// Stuck is how long after the end of a fault a lock with live waiters may
 	// stay without a grant.
 	Stuck time.Duration
+	// Starve is how long one client may wait while others are served.
+	Starve time.Duration
 	// Wake is how long after a release it may.
 	Wake time.Duration
 	// Told is how late after its deadline a running holder may be told.

@@ -34,7 +34,7 @@ func reg(kind string, n int64, value string, list ...string) func(*history.Event
 	return func(e *history.Event) { e.Register, e.Token, e.Value, e.List = kind, n, value, list }
 }
 
-var limits = Limits{Stuck: 5 * time.Second, Wake: time.Second, Told: 100 * time.Millisecond, Late: 20 * time.Millisecond, Overtake: 100 * time.Millisecond}
+var limits = Limits{Stuck: 5 * time.Second, Starve: 8 * time.Second, Wake: time.Second, Told: 100 * time.Millisecond, Late: 20 * time.Millisecond, Overtake: 100 * time.Millisecond}
 
 // turn is an acquisition without any trouble.
 func (s *script) turn(ms int64, who string, tok int64) *script {
@@ -87,6 +87,8 @@ func TestBadHistories(t *testing.T) {
 			at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(2, history.Ask, "b").
 			at(10, history.Release, "a", token(1, 1000)).at(11, history.Released, "a").
 			at(1500, history.Grant, "b", token(2, 2500))},
+		{"forgotten", "D6 (L): b waited for l0 for 8.998s, with no fault since", (&script{}).
+			at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 9000)).at(2, history.Ask, "b").at(9000, history.End, "b")},
 		{"never told", "D7 (N): a with token 1 of l0 went on for 500ms after its deadline", (&script{}).
 			at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(1500, history.Release, "a", token(1, 1000))},
 		{"told too late", "D7 (N): a with token 1 of l0 was told 50ms after b had been granted l0", (&script{}).
@@ -113,7 +115,11 @@ func TestExcuses(t *testing.T) {
 		at(1502, history.Release, "a", token(1, 1000)).at(1510, history.Release, "b", token(2, 2100))
 	down := (&script{}).at(0, history.Ask, "a").at(1, history.Fault, "", text("kill server")).
 		at(20000, history.Healed, "", text("kill server")).at(24000, history.Grant, "a", token(1, 25000))
-	for name, s := range map[string]*script{"a stopped holder cannot be told": stopped, "a server that is down grants nothing": down} {
+	expired := (&script{}).at(0, history.Ask, "a").at(1, history.Ask, "b").at(2, history.Fault, "a", text("stop a")).
+		at(1200, history.Grant, "b", token(2, 2200)).at(1500, history.Healed, "", text("stop a"), token(0, 3500)).
+		at(1501, history.Grant, "a", token(1, 900)).at(1502, history.Lost, "a", token(1, 900)).
+		at(1503, history.Release, "a", token(1, 900)).at(1510, history.Release, "b", token(2, 2200))
+	for name, s := range map[string]*script{"an acquisition that is over when it returns holds nothing": expired, "a stopped holder cannot be told": stopped, "a server that is down grants nothing": down} {
 		if vs := Run(s.events, limits); len(vs) > 0 {
 			t.Errorf("%s, but: %v", name, vs)
 		}

@@ -18,6 +18,9 @@ func Disjoint(hs []*hold, events []history.Event) []Violation {
 	for lock, mine := range byLock(hs) {
 		var last *hold // of those before, the one that ends last
 		for _, h := range mine {
+			if h.end <= h.grant {
+				continue // it came too late: its process was stopped before the call returned
+			}
 			if last != nil && h.grant < last.end {
 				vs = append(vs, Violation{"D3", T, h.grant, fmt.Sprintf("%s was granted while %s trusted %s for another %s",
 					h, last.who, lock, seconds(last.end-h.grant))})
@@ -59,7 +62,7 @@ func Told(hs []*hold, events []history.Event, lim Limits) []Violation {
 			if h.told != 0 {
 				over = h.told
 			}
-			if over == 0 || stopped(fs, h.who, h.grant, over) {
+			if over == 0 || stopped(fs, h.who, h.ask, over) {
 				continue
 			}
 			if late := over - h.until; late > int64(lim.Told) {

@@ -12,6 +12,7 @@ import (
 // Served is D6, for each lock: while somebody alive waits and nobody holds, the
 // next grant comes within Limits.Stuck of the last release, loss, kill or end of
 // a fault (L), and within Limits.Wake of a release that no fault disturbed (W).
+// Nobody waits longer than Limits.Starve, whoever else is served (L).
 //
 //	release      W: Wake            grant
 //	   ├───────────────────────────────┤
@@ -63,6 +64,7 @@ func (s *served) step(e history.Event) {
 		s.leave(e)
 	case history.Grant:
 		s.judge(l, e.At)
+		s.starved(e)
 		delete(l.waiting, e.Who)
 		delete(s.asks, e.Who)
 		l.holding[e.Who], l.idle, l.released = true, 0, 0
@@ -90,12 +92,31 @@ func (s *served) leave(e history.Event) {
 	if !ok {
 		return
 	}
+	s.starved(e)
 	delete(s.asks, e.Who)
 	l := s.locks[ask.Lock]
 	s.judge(l, e.At)
 	delete(l.waiting, e.Who)
 	if len(l.waiting) == 0 {
 		l.idle, l.released = 0, 0
+	}
+}
+
+// starved looks at a wait that ends: others may have been served all along, and
+// this one forgotten. It counts from the end of the last fault.
+func (s *served) starved(e history.Event) {
+	ask, ok := s.asks[e.Who]
+	if !ok {
+		return
+	}
+	calm := ask.At
+	for _, f := range s.faults {
+		if f.from < e.At && f.until > calm {
+			calm = min(f.until, e.At)
+		}
+	}
+	if e.At-calm > int64(s.lim.Starve) {
+		s.vs = append(s.vs, Violation{"D6", L, e.At, fmt.Sprintf("%s waited for %s for %s, with no fault since", e.Who, ask.Lock, seconds(e.At-calm))})
 	}
 }
 

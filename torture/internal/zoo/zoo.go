@@ -57,7 +57,7 @@ var Animals = []Animal{
 	{Name: "renewal-outlives-unlock", Flaw: "renewal goes on after unlock, and keeps the lock of a dead process", Plan: "1.5s kill holder", Caught: []string{"D6"}},
 	{Name: "no-deadline", Flaw: "a holder that cannot renew trusts its lock for ever", Plan: cuts, Caught: []string{"D3"}},
 	{Name: "never-told", Flaw: "the deadline is right and nobody looks at it", Plan: cuts, Caught: []string{"D7"}},
-	{Name: "deadline-from-reply", Flaw: "the TTL is counted from the reply", Plan: "100ms delay client:0 by 150ms for 6s", Caught: []string{"D3"}},
+	{Name: "deadline-from-reply", Flaw: "the TTL is counted from the reply", Plan: "100ms delay client:0 by 150ms for 6s", Clients: 2, Caught: []string{"D3"}},
 	{Name: "error-means-granted", Flaw: "an error of the store counts as a grant", Plan: cuts, Caught: []string{"D3", "D2"}},
 	{Name: "ghost-is-renewed", Flaw: "an acquisition whose answer was lost is renewed for ever", Caught: []string{"D6"},
 		Plan: "300ms cut-replies client:0 for 400ms; 300ms cut-replies client:1 for 400ms; 300ms cut-replies client:2 for 400ms; 1.2s cut-replies client:3 for 400ms; 1.2s cut-replies client:0 for 400ms"},
