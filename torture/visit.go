@@ -17,7 +17,7 @@ import (
 
 // rounds is how often an animal is run, each time with another seed, before it
 // counts as a survivor.
-const rounds = 6
+const rounds = 12
 
 // visit runs the zoo, or the animals that are named.
 func visit(ctx context.Context, names []string) error {

@@ -46,6 +46,7 @@ type slot struct {
 	proxies []*proxy.Proxy
 	child   *child
 	lives   int
+	asked   atomic.Bool
 	granted atomic.Int64 // when the lock was granted last
 }
 
@@ -199,7 +200,10 @@ func (r *run) startClient(s *slot) (err error) {
 	}
 	s.lives++
 	s.child, err = start(who, []string{"client"}, cfg, func(e history.Event) {
-		if e.Kind == history.Grant {
+		switch e.Kind {
+		case history.Ask:
+			s.asked.Store(true)
+		case history.Grant:
 			s.granted.Store(e.At)
 		}
 		r.add(e)
@@ -220,7 +224,8 @@ func (r *run) add(e history.Event) {
 	r.events = append(r.events, e)
 }
 
-// await waits until every client was granted the lock after an instant.
+// await waits until every client was granted the lock after an instant; if that
+// is 0, until every client has asked for it and one was granted it.
 func (r *run) await(ctx context.Context, after int64, most time.Duration) error {
 	deadline := time.Now().Add(most)
 	began := history.Now()
@@ -229,7 +234,7 @@ func (r *run) await(ctx context.Context, after int64, most time.Duration) error 
 		for _, s := range r.slots {
 			s.mu.Lock()
 			latest = max(latest, s.granted.Load())
-			if s.granted.Load() <= after {
+			if after == 0 && !s.asked.Load() || after > 0 && s.granted.Load() <= after {
 				missing = s.child.who
 			}
 			select {
@@ -239,7 +244,7 @@ func (r *run) await(ctx context.Context, after int64, most time.Duration) error 
 			}
 			s.mu.Unlock()
 		}
-		if missing == "" {
+		if missing == "" && (after > 0 || latest > began) {
 			return nil
 		}
 		// If nobody is served at all the checkers have seen enough before.

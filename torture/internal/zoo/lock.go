@@ -98,25 +98,18 @@ func (l *locks) undo(name string) {
 
 // wait waits until it is worth to try again.
 func (l *locks) wait(ctx context.Context, name string) error {
-	switch l.flaw {
-	case "push-only", "subscribe-after-check":
-		if l.flaw == "subscribe-after-check" {
-			time.Sleep(50 * time.Millisecond) // the window of the flaw, wider than it comes
-		}
-		// A subscription that broke is made again by the client library, but what
-		// was published meanwhile is gone.
+	if l.flaw == "push-only" {
+		// It subscribes before it looks again, so nothing is missed, until the
+		// subscription breaks: what was published meanwhile is gone.
 		sub := l.c.Subscribe(ctx, name+":free")
 		defer sub.Close()
-		if l.flaw == "push-only" {
-			if _, err := sub.Receive(ctx); err != nil {
-				return ctx.Err()
-			}
-			if n, err := l.c.Exists(ctx, name).Result(); err == nil && n == 0 {
-				return nil
-			}
+		if _, err := sub.Receive(ctx); err != nil {
+			return ctx.Err()
 		}
-		_, err := sub.ReceiveMessage(ctx)
-		if err != nil && ctx.Err() == nil && l.flaw == "push-only" {
+		if n, err := l.c.Exists(ctx, name).Result(); err == nil && n == 0 {
+			return nil
+		}
+		if _, err := sub.ReceiveMessage(ctx); err != nil {
 			<-ctx.Done() // the message will never come
 		}
 		return ctx.Err()

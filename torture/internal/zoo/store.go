@@ -60,7 +60,7 @@ func (l *locks) try(ctx context.Context, name string) (int64, error) {
 		if err != nil || tok == 0 {
 			return 0, err
 		}
-		time.Sleep(l.ttl / 10) // the window of the flaw, wider than it comes
+		time.Sleep(l.ttl / 2) // the window of the flaw, wider than it comes
 		return tok, l.c.PExpire(ctx, name, l.ttl).Err()
 	case "token-after-lock":
 		tok, err := l.setNX(ctx, name, l.ttl)
@@ -84,6 +84,11 @@ func (l *locks) try(ctx context.Context, name string) (int64, error) {
 	if err != nil || tok == 0 {
 		return 0, err
 	}
+	return l.dress(ctx, name, tok)
+}
+
+// dress is what is done with the token of a lock that was granted.
+func (l *locks) dress(ctx context.Context, name string, tok int64) (int64, error) {
 	switch l.flaw {
 	case "queue-keeps-the-dead", "queue-newest-first":
 		return tok, l.c.LPop(ctx, name+":queue").Err()
