@@ -29,17 +29,29 @@ zoo: ## locks broken on purpose; each must be caught by name
 million: ## a million leases in one process
 	go test -run TestMillionLeases -count=1 -v . -leases=1000000
 
+model: ## search the model of the quorum, with and without each of its rules
+	go run ./quorum/internal/modelcheck
+
+figures-quorum: ## measure the quorum: a million schedules, five servers
+	go run ./quorum/internal/modelcheck -walks 1000000
+	go test ./redisstore -count=1 -run 'TestQuorumRoundTrips|TestQuorumFigures' -quorum.figures -v | grep -E '^(figure|quorum:|---|ok|FAIL)'
+
 figures: ## measure what the documents claim
 	go run ./internal/figures
 
 figures-redis: ## measure what is promised of redisstore; needs redis-server
 	go run ./bench -figures redis
 
+figures-cli: ## fifty commands cut off from their store: is each dead in time?
+	go test ./cmd/fencelock -run '^TestCutOffs' -count=1 -v -cutoffs=50
+
 figures-fence: ## prove the guards on real servers, and refuse wrong ones
 	go run ./internal/fencefigures
 
 figures-engines: ## measure the stores beside their engines' own recipes; needs the servers
 	go run ./etcdstore/internal/compare
+	go run ./sqlstore/internal/sqlfigures
+	go run ./bench -figures zk
 
 story: ## two workers, one of them stopped while it holds the lock; without a guard, and with one
 	go run ./fenceproof/story

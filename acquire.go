@@ -83,7 +83,7 @@ func (h *handle) get(ctx context.Context, try bool) (*Lease, error) {
 	}
 	sh.mu.Unlock()
 	d.ln = ln
-	d.waiting(nil, holder, 0)
+	d.waiting(ctx, nil, holder, 0)
 	return d.wait(ctx, w)
 }
 
@@ -186,7 +186,7 @@ func (d *drive) on(ctx context.Context, s *session) (*Lease, error) {
 			d.bad = 0
 		}
 		for out.State == driver.Queued || out.State == driver.Busy {
-			d.waiting(s, firstHolder(out.Holders), out.Place)
+			d.waiting(ctx, s, firstHolder(out.Holders), out.Place)
 			var pushed driver.Outcome
 			if pushed, gen, err = d.await(ctx, p, out); err != nil {
 				return nil, err
@@ -347,7 +347,7 @@ func (d *drive) giveUp(err error) error {
 }
 
 // waiting tells once that the acquisition has to wait, and for whom.
-func (d *drive) waiting(s *session, holder *Holder, place int) {
+func (d *drive) waiting(ctx context.Context, s *session, holder *Holder, place int) {
 	if d.told || !d.c.watched() {
 		return
 	}
@@ -357,4 +357,7 @@ func (d *drive) waiting(s *session, holder *Holder, place int) {
 		e.Session = s.id
 	}
 	d.c.emit(e)
+	if hook := d.c.opts.Hooks.AcquireWait; hook != nil {
+		hook(ctx, AcquireWait{Name: d.name, Holder: holder, Place: place})
+	}
 }

@@ -24,6 +24,8 @@ type Client struct {
 
 	waiters sync.Pool // of *waiter
 
+	done chan struct{} // closed by Close
+
 	mu     sync.Mutex
 	closed bool
 	shards map[string]*shard
@@ -52,6 +54,7 @@ func newClient(store driver.Store, opts *Options, clk *clock.Clock) (*Client, er
 		opts:   settled,
 		clock:  clk,
 		record: &driver.Record{Owner: settled.Owner, Labels: settled.Labels},
+		done:   make(chan struct{}),
 		shards: map[string]*shard{},
 	}
 	c.plain = &wish{terms: driver.Terms{Weight: 1, Record: c.record}}
@@ -93,7 +96,10 @@ func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, l *Lease) e
 // the engine's client stay open.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
-	c.closed = true
+	if !c.closed {
+		c.closed = true
+		close(c.done)
+	}
 	shards := make([]*shard, 0, len(c.shards))
 	for _, sh := range c.shards {
 		shards = append(shards, sh)

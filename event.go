@@ -14,6 +14,10 @@ type Hooks struct {
 	// AcquireStart is called when an acquisition begins. The context it returns
 	// is the one the acquisition goes on with.
 	AcquireStart func(ctx context.Context, s AcquireStart) context.Context
+	// AcquireWait is called once if the acquisition has to wait, with the
+	// context of AcquireStart. It comes with the LeaseWaiting event, which
+	// cannot tell whose wait it is.
+	AcquireWait func(ctx context.Context, w AcquireWait)
 	// AcquireEnd is called when it ends, with the context of AcquireStart.
 	AcquireEnd func(ctx context.Context, e AcquireEnd)
 	// Event is called on every transition.
@@ -29,6 +33,16 @@ type AcquireStart struct {
 	Mode   Mode
 	Engine string
 	Try    bool
+}
+
+// AcquireWait describes an acquisition that has to wait.
+type AcquireWait struct {
+	// Name is of the lock.
+	Name string
+	// Holder is in the way, nil if nobody could tell, and Place is how many
+	// wait before it in the store's line.
+	Holder *Holder
+	Place  int
 }
 
 // AcquireEnd describes an acquisition that ended.
@@ -139,4 +153,6 @@ func (c *Client) emit(e Event) {
 }
 
 // watched says whether anybody listens: building an event costs.
-func (c *Client) watched() bool { return c.opts.Hooks.Event != nil || c.opts.Logger != nil }
+func (c *Client) watched() bool {
+	return c.opts.Hooks.Event != nil || c.opts.Hooks.AcquireWait != nil || c.opts.Logger != nil
+}

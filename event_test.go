@@ -232,6 +232,39 @@ func TestAcquireHooksComeInPairs(t *testing.T) {
 	})
 }
 
+// Whoever traces must know whose wait it is: an event has no context.
+func TestAcquireWaitHasTheContextOfItsAcquisition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		var waits []string
+		hooks := fencelock.Hooks{
+			AcquireStart: func(ctx context.Context, s fencelock.AcquireStart) context.Context {
+				return context.WithValue(ctx, key{}, "wants "+s.Name)
+			},
+			AcquireWait: func(ctx context.Context, w fencelock.AcquireWait) {
+				waits = append(waits, fmt.Sprintf("%v: %s is held by %s, %d before", ctx.Value(key{}), w.Name, w.Holder.Record.Owner, w.Place))
+			},
+		}
+		store := memstore.New(nil)
+		c := kindClient(t, store, &fencelock.Options{Owner: "c", Hooks: hooks})
+		other := kindGot(t)(kindClient(t, store, kindOwner("other")).Mutex("x").Lock(kindContext(t)))
+		kindUnlock(t, kindGot(t)(c.Mutex("free").Lock(kindContext(t))))
+		kindBusy(t)(c.Mutex("x").TryLock(kindContext(t)))
+		first := kindGo(func() (*fencelock.Lease, error) { return c.Mutex("x").Lock(kindContext(t)) })
+		time.Sleep(time.Minute) // many looks, told once
+		kindUnlock(t, other)
+		l := first.now(t, "its turn")
+		second := kindGo(func() (*fencelock.Lease, error) { return c.Mutex("x").Lock(kindContext(t)) })
+		synctest.Wait()
+		kindUnlock(t, l)
+		kindUnlock(t, second.now(t, "its turn"))
+		want := []string{"wants x: x is held by other, 0 before", "wants x: x is held by c, 0 before"}
+		if !slices.Equal(waits, want) {
+			t.Errorf("got\n  %s\nwant\n  %s", strings.Join(waits, "\n  "), strings.Join(want, "\n  "))
+		}
+	})
+}
+
 // kindLog returns a logger without times and what it wrote.
 func kindLog(level slog.Level) (*slog.Logger, *bytes.Buffer) {
 	var buf bytes.Buffer

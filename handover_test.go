@@ -117,6 +117,24 @@ func TestLocalHandoverHasAFreshToken(t *testing.T) {
 	})
 }
 
+// A store without fencing gives no tokens, and a local hand-over must not make
+// numbers that a guard would take for some.
+func TestNoTokenWithoutFencing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := kindCaps{newStore(), func(c *driver.Caps) { c.Fencing = driver.NoFencing }}
+		c := newClient(t, st, nil)
+		l := lock(t, c, "x")
+		for range 3 {
+			if l.Token() != 0 {
+				t.Fatalf("got token %v, want none", l.Token())
+			}
+			w := start(ctxb, c.Mutex("x"))
+			unlock(t, l)
+			l = w.wait(t, 0)
+		}
+	})
+}
+
 // crowd keeps so many goroutines of a client asking for a lock until stop; each
 // holds it for a time. It returns how the tokens were given out.
 func crowd(c *fencelock.Client, n int, hold time.Duration) (stop func() []fencelock.Token) {

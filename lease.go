@@ -49,7 +49,8 @@ func (l *Lease) Owner() string { return l.g.s.c.record.Owner }
 // Token returns the fencing token of this acquisition. It is greater than the
 // token of every acquisition of this name that it could conflict with and that
 // was granted before. Between shared leases that overlap the order means
-// nothing: readers that are let in together get theirs in any order.
+// nothing: readers that are let in together get theirs in any order. On a store
+// without fencing it is 0, which every guard refuses.
 func (l *Lease) Token() Token { return l.token }
 
 // Deadline returns until when the lease is trusted as things stand. It moves on

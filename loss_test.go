@@ -203,3 +203,34 @@ func TestValidComparesTheClockAtTheCall(t *testing.T) {
 		}
 	})
 }
+
+// TestLostSessionIsNotGivenBackBeforeItsMargin: renewals are lost, but the store
+// hears the farewell of the session well.
+func TestLostSessionIsNotGivenBackBeforeItsMargin(t *testing.T) {
+	const margin = ttl / 10
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		a, b := newClient(t, bent(t, m, `on(keepalive, lose(request))`), nil), newClient(t, m, nil)
+		l := lock(t, a, "x")
+		held := l.Context()
+		next := start(ctxb, b.Mutex("x"))
+		told := ended(t, held)
+		next.wait(t, ttl)
+		if left := next.at.Sub(told); left < margin {
+			t.Errorf("another held the lock %v after the holder was told, the margin is %v", left, margin)
+		}
+	})
+	t.Run("close", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			m := newStore()
+			c := newClient(t, bent(t, m, `on(keepalive, lose(request))`), nil)
+			ended(t, lock(t, c, "x").Context())
+			began := time.Now()
+			if err := c.Close(ctxb); err != nil {
+				t.Fatal(err)
+			}
+			wantNear(t, "Close waits for no margin", time.Now(), began)
+			wantClaims(t, m, "x", 0, 0)
+		})
+	})
+}

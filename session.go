@@ -350,8 +350,18 @@ func (s *session) gone(err error) {
 }
 
 // farewell tells the store that the session has ended, so that nobody waits for a
-// TTL. It is a courtesy: the store would find out by itself.
+// TTL. It is a courtesy: the store would find out by itself. After a loss it comes
+// a margin later: a store that answers again just then would give the lock to
+// another while the holder, told a moment ago, is still stopping.
 func (s *session) farewell() {
+	if cause := context.Cause(s.ctx); errors.Is(cause, ErrLost) && !errors.Is(cause, ErrEnded) {
+		t := time.NewTimer(s.c.opts.Margin)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-s.c.done:
+		}
+	}
 	s.sh.mu.Lock()
 	drv := s.drv
 	s.sh.mu.Unlock()

@@ -47,10 +47,13 @@ func ask(ctx context.Context, e *suite.Env, questions []question, floors figure.
 // figures prints the figures of a store. It fails if one cannot be measured, not
 // if one misses its goal.
 func figures(ctx context.Context, e *suite.Env, name string) error {
-	if name != suite.Redis.Name {
-		return fmt.Errorf("-figures %s: there is %s", name, suite.Redis.Name)
+	switch name {
+	case suite.Redis.Name:
+		return redisFigures(ctx, e.Lasting(5, 250*time.Millisecond))
+	case "zk":
+		return zkFigures(ctx, e)
 	}
-	return redisFigures(ctx, e.Lasting(5, 250*time.Millisecond))
+	return fmt.Errorf("-figures %s: there are %s and zk", name, suite.Redis.Name)
 }
 
 //go:embed floors.txt

@@ -4,6 +4,7 @@
 // side by side in one run, on servers that it starts and stops.
 //
 //	go run ./bench -figures redis                   # what is promised of redisstore, in a minute
+//	go run ./bench -figures zk                      # the same of zkstore, in two
 //	go run ./bench -quick                           # the same and more, shorter, with floors
 //	go run ./bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
 //	go run ./bench -suite redis -only holding,idle  # some parts, to the terminal
@@ -51,10 +52,10 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	figuresOf := flag.String("figures", "", "print the figures of a store: redis")
+	figuresOf := flag.String("figures", "", "print the figures of a store: redis or zk")
 	quickly := flag.Bool("quick", false, "print the figures that have a floor, and fail if one is below it")
 	p := plan{}
-	flag.StringVar(&p.suite, "suite", "", "run a suite: redis")
+	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb")
 	flag.StringVar(&p.only, "only", "", "run only these parts of the suite, separated by commas")
 	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")

@@ -42,11 +42,14 @@ func (p plan) run(ctx context.Context, e *suite.Env) error {
 		if err := p.part(ctx, e, r, part); err != nil {
 			return fmt.Errorf("%s: %w", part.Name, err)
 		}
+		if p.out == "" {
+			continue
+		}
+		if err := r.Write(p.out); err != nil { // after each, so that half a run is not lost
+			return err
+		}
 	}
-	if p.out == "" {
-		return nil
-	}
-	return r.Write(p.out)
+	return nil
 }
 
 // part runs on a server of its own, so that no part meets what another left.

@@ -20,15 +20,15 @@ import (
 
 	"github.com/fencelock/fencelock/fence/sqlfence"
 	"github.com/fencelock/fencelock/fenceproof/internal/gated"
-	"github.com/fencelock/fencelock/fenceproof/internal/server"
 	"github.com/fencelock/fencelock/fencetest"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // engine is a running database, shared by all tests.
 type engine struct {
 	name    string
 	dialect sqlfence.Dialect
-	server  *server.Server
+	server  *servers.Server
 	db      *sql.DB // every statement is a step
 	connect func(port int, d *fencetest.Dialer) driver.Connector
 	table   *sqlfence.Table
@@ -39,8 +39,8 @@ type engine struct {
 const valuesTable = "CREATE TABLE guarded (id BIGINT PRIMARY KEY, v VARCHAR(100) NOT NULL, fence BIGINT, holder VARCHAR(100))"
 
 var (
-	postgres = sync.OnceValues(func() (*engine, error) { return begin("postgres", sqlfence.PostgreSQL, server.Postgres, postgresAt) })
-	mariadb  = sync.OnceValues(func() (*engine, error) { return begin("mariadb", sqlfence.MySQL, server.MariaDB, mariadbAt) })
+	postgres = sync.OnceValues(func() (*engine, error) { return begin("postgres", sqlfence.PostgreSQL, servers.Postgres, postgresAt) })
+	mariadb  = sync.OnceValues(func() (*engine, error) { return begin("mariadb", sqlfence.MySQL, servers.MariaDB, mariadbAt) })
 	started  []*engine
 )
 
@@ -58,7 +58,7 @@ func each(t *testing.T, f func(t *testing.T, e *engine)) {
 	for name, get := range map[string]func() (*engine, error){"postgres": postgres, "mariadb": mariadb} {
 		t.Run(name, func(t *testing.T) {
 			e, err := get()
-			if errors.Is(err, server.ErrMissing) {
+			if errors.Is(err, servers.ErrMissing) {
 				t.Skip(err)
 			}
 			if err != nil {
@@ -69,7 +69,7 @@ func each(t *testing.T, f func(t *testing.T, e *engine)) {
 	}
 }
 
-func begin(name string, d sqlfence.Dialect, start func() (*server.Server, error), connect func(int, *fencetest.Dialer) driver.Connector) (*engine, error) {
+func begin(name string, d sqlfence.Dialect, start func(settings ...string) (*servers.Server, error), connect func(int, *fencetest.Dialer) driver.Connector) (*engine, error) {
 	s, err := start()
 	if err != nil {
 		return nil, err

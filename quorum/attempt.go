@@ -48,10 +48,10 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 func (w *wish) set(c *driver.Claim) {
 	w.claim = *c
 	need := vote.Needed(len(w.slots), c.Terms.Limit > 0)
-	if w.won && need != w.need {
-		w.count(false, 0)
-	}
+	won, nodes := w.won, w.counted
+	w.count(false, 0)
 	w.need = need
+	w.count(won, nodes)
 }
 
 // begin begins a round that asks every node that is worth asking. Wants mu.
@@ -68,7 +68,7 @@ func (w *wish) begin() {
 			s.wanted = true
 			w.withdrawAt(n)
 		case s.busy:
-		case l.drv == nil:
+		case l.drv == nil && l.opening == 0:
 			s.state, s.err = unreached, errClosed
 		case s.state == granted:
 			w.ask(n, 0, false) // whether it still has it
@@ -132,12 +132,12 @@ func (s *session) Withdraw(ctx context.Context, d driver.Withdrawal) (driver.Rem
 	began := time.Now()
 	var patience <-chan time.Time
 	for late := false; ; {
-		done, failed := w.departed()
-		enough, rest := done >= b.s.majority(), len(w.slots)-done-len(failed.list)
+		done, going, failed := w.departed()
+		enough := done >= b.s.majority()
 		if enough && patience == nil {
 			patience = time.After(w.patience(began))
 		}
-		if enough && (rest == 0 || late) {
+		if enough && (going == 0 || late) {
 			found := w.foundWhat(won)
 			if w.parted {
 				found = driver.WasAbsent // it was told before
@@ -188,11 +188,15 @@ func (w *wish) depart(d driver.Withdrawal) {
 	}
 	w.count(false, 0)
 	for n := range w.slots {
-		if s := &w.slots[n]; !s.busy {
+		s := &w.slots[n]
+		if !s.busy {
 			s.found, s.err, s.had = driver.WasAbsent, nil, s.state == granted
 			s.leaving = w.b.links[n].keeps()
 		} else {
 			s.leaving = true
+		}
+		if s.leaving {
+			w.leaves(n)
 		}
 	}
 	if w.round != nil {
@@ -201,11 +205,14 @@ func (w *wish) depart(d driver.Withdrawal) {
 	w.part()
 }
 
-// departed counts the nodes that have nothing of the wish, and those that did not
-// say. Wants mu.
-func (w *wish) departed() (done int, failed errs) {
+// departed counts the nodes that have nothing of the wish, those that are asked to
+// remove it, and those that did not say. Nobody waits for a node that has not even
+// answered the attempt. Wants mu.
+func (w *wish) departed() (done, going int, failed errs) {
 	for n := range w.slots {
 		switch s := &w.slots[n]; {
+		case s.going:
+			going++
 		case !s.busy && !s.leaving:
 			done++
 		case !s.busy && s.err != nil:
@@ -214,7 +221,7 @@ func (w *wish) departed() (done int, failed errs) {
 			failed.add(w.b.links[n].name, errClosed)
 		}
 	}
-	return done, failed
+	return done, going, failed
 }
 
 // foundWhat is what a withdrawal found, from what the nodes found. Wants mu.

@@ -44,6 +44,9 @@ type body struct {
 	clock  stamp // the last one used
 	wishes map[uint64]*wish
 	buried map[uint64]struct{}
+	// mended are broken claims whose withdrawal found that: a node may still be
+	// telling of them, in an answer from before. Operators break few.
+	mended map[uint64]struct{}
 	groups map[vote.Group]int // of the claims that have won, how many on which nodes
 }
 
@@ -93,7 +96,7 @@ func (s *Store) body(req driver.OpenRequest) *body {
 	defer s.mu.Unlock()
 	b := s.bodies[key]
 	if b == nil || b.isEnded() {
-		b = &body{s: s, key: key, wishes: map[uint64]*wish{}, buried: map[uint64]struct{}{}, groups: map[vote.Group]int{}}
+		b = &body{s: s, key: key, wishes: map[uint64]*wish{}, buried: map[uint64]struct{}{}, mended: map[uint64]struct{}{}, groups: map[vote.Group]int{}}
 		for n := range s.nodes {
 			b.links = append(b.links, newLink(b, n, s.bodies[key]))
 		}

@@ -29,14 +29,15 @@ type link struct {
 	name string
 	turn chan struct{} // held while opening; a channel, so that fake time can pass
 
-	drv    driver.Session // nil if closed
-	life   int            // counts drv's: an answer to an earlier one says nothing of this
-	gen    uint16         // counts the ids used on this node
-	kept   stamp          // when the last successful Open or KeepAlive was sent
-	ttl    time.Duration
-	broken []uint64
-	gone   bool // the node ended the session
-	forgot bool // the node lost its memory
+	drv     driver.Session // nil if closed
+	life    int            // counts drv's: an answer to an earlier one says nothing of this
+	gen     uint16         // counts the ids used on this node
+	kept    stamp          // when the last successful Open or KeepAlive was sent
+	ttl     time.Duration
+	broken  []uint64
+	opening int  // calls of open under way
+	gone    bool // the node ended the session
+	forgot  bool // the node lost its memory
 	// marked is set when the node knows our list of nodes: only then it votes.
 	marked  bool
 	mark    driver.Token // of the marker
@@ -83,9 +84,17 @@ func coreSeq(node uint64) uint64 { return node / tries }
 
 // open opens the session on the node and marks it. It makes calls.
 func (l *link) open() error {
-	l.turn <- struct{}{}
-	defer func() { <-l.turn }()
 	b := l.b
+	b.mu.Lock()
+	l.opening++
+	b.mu.Unlock()
+	l.turn <- struct{}{}
+	defer func() {
+		<-l.turn
+		b.mu.Lock()
+		l.opening--
+		b.mu.Unlock()
+	}()
 	b.mu.Lock()
 	if l.drv != nil {
 		b.mu.Unlock()
@@ -181,6 +190,14 @@ func (s *Store) markerName(shard string) string {
 // ready returns the session on the node, marked. If the node rests, it says until
 // when instead. It makes calls.
 func (l *link) ready() (drv driver.Session, life int, rest time.Duration, err error) {
+	l.b.mu.Lock()
+	late := l.drv == nil && l.opening > 0
+	l.b.mu.Unlock()
+	if late { // it is slower to open than the others
+		if err := l.open(); err != nil {
+			return nil, 0, 0, err
+		}
+	}
 	l.b.mu.Lock()
 	drv, life = l.drv, l.life
 	ok := l.marked

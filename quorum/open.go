@@ -112,9 +112,9 @@ func (b *body) told(since stamp) driver.Life {
 			continue
 		}
 		life.TTL = min(life.TTL, l.ttl)
-		for _, node := range l.broken {
-			seq := coreSeq(node)
-			if w := b.wishes[seq]; !seen[seq] && (w == nil || !w.gone) {
+		for _, seq := range l.broken {
+			w := b.wishes[seq]
+			if _, mended := b.mended[seq]; !seen[seq] && !mended && (w == nil || !w.gone) {
 				seen[seq] = true
 				life.Broken = append(life.Broken, seq)
 			}
@@ -126,9 +126,14 @@ func (b *body) told(since stamp) driver.Life {
 // heardBroken takes note of the claims that an operator broke on the node. Wants
 // mu.
 func (l *link) heardBroken(seqs []uint64) {
-	l.broken = seqs
+	l.broken = nil
 	for _, node := range seqs {
-		if w := l.b.wishes[coreSeq(node)]; w != nil && !w.gone {
+		w := l.b.wishes[coreSeq(node)]
+		if _, mended := l.b.mended[coreSeq(node)]; mended || w != nil && w.gone {
+			continue // its withdrawal is on its way, or overtook this answer
+		}
+		l.broken = append(l.broken, coreSeq(node))
+		if w != nil {
 			w.broken = true
 			w.count(false, 0)
 		}
@@ -148,6 +153,7 @@ func (s *session) Close(ctx context.Context) error {
 		w.wake()
 	}
 	b.mu.Unlock()
+	b.s.drop(b)
 	answers := b.closeAll()
 	began := time.Now()
 	var failed errs
@@ -172,7 +178,6 @@ func (s *session) Close(ctx context.Context) error {
 			return cut("close", ctx.Err())
 		}
 	}
-	b.s.drop(b)
 	return nil
 }
 

@@ -84,7 +84,8 @@ func (b *body) remembered(held []driver.Held) []*wish {
 		}
 		w.set(&h.Claim)
 		w.claim.Queue = false
-		w.known, w.limbo = true, false
+		// Until the nodes have answered it stays where it is.
+		w.known, w.limbo = true, !w.won
 		w.token = h.Token.Base()
 		wishes[i] = w
 	}
@@ -176,14 +177,16 @@ func (w *wish) reclaim(i int, got map[int]reclaimed) bool {
 			}
 		}
 	}
-	won := nodes.Len() >= w.need
-	w.count(won, nodes)
-	if !won {
-		w.count(false, 0)
-		w.yield()
-		w.tidy()
+	if nodes.Len() >= w.need {
+		w.limbo = false
+		w.count(true, nodes)
+		return true
 	}
-	return won
+	// Nothing is given back here: the holder must be told first. The core does, and
+	// then withdraws.
+	w.count(false, 0)
+	w.limbo = true
+	return false
 }
 
 // dropUnknown removes the claims that nobody asked for since the session was

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/faultstore"
 	"github.com/fencelock/fencelock/memstore"
 	"github.com/fencelock/fencelock/quorum"
@@ -146,6 +145,21 @@ func (r *rig) on(name string, token fencelock.Token) string {
 	return strings.Join(on, " ")
 }
 
+// holders says who holds on which node.
+func (r *rig) holders(name string) string {
+	var all []string
+	for i, s := range r.stores {
+		st, err := s.Inspect(context.Background(), name)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, h := range st.Holders {
+			all = append(all, fmt.Sprintf("%s has %v of %v", nodeName(i), h.Token, h.Claim.Session.String()[:4]))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 // taken says how many nodes have any grant of a name.
 func (r *rig) taken(name string) (n int) {
 	for _, s := range r.stores {
@@ -162,5 +176,3 @@ func (r *rig) taken(name string) (n int) {
 
 // grace are the options of nodes that are used for correctness.
 func grace() *memstore.Options { return &memstore.Options{Grace: true, MaxTTL: 10 * time.Second} }
-
-var _ driver.Store = (*quorum.Store)(nil)

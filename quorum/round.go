@@ -62,11 +62,11 @@ func (w *wish) ask(n int, floor driver.Token, lift bool) {
 
 // attempt makes the call and takes note of the answer.
 func (l *link) attempt(w *wish, c *driver.Claim, left <-chan struct{}) {
-	if left != nil {
-		<-left // bounded: it ends with the call it stands for
-	}
 	var out driver.Outcome
 	drv, life, rest, err := l.ready()
+	if err == nil && left != nil {
+		err = l.after(left)
+	}
 	sent := false
 	if err == nil && rest == 0 {
 		sent = true
@@ -88,6 +88,19 @@ func (l *link) attempt(w *wish, c *driver.Claim, left <-chan struct{}) {
 	w.step()
 }
 
+// after waits until a claim of ours for the same name has gone from the node, as long
+// as for an answer.
+func (l *link) after(left <-chan struct{}) error {
+	ctx, cancel := l.b.s.bound()
+	defer cancel()
+	select {
+	case <-left:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("it still has an earlier claim of ours: %w", driver.ErrUnavailable)
+	}
+}
+
 // learn takes note of a node's answer. Wants mu.
 func (w *wish) learn(n int, out driver.Outcome, err error, rest time.Duration, sent bool) {
 	s := &w.slots[n]
@@ -107,7 +120,7 @@ func (w *wish) learn(n int, out driver.Outcome, err error, rest time.Duration, s
 	if w.b.s.health.counts(n) {
 		w.b.s.saw(out.Token)
 	}
-	s.unsure = false
+	s.unsure, s.denied = false, out.State == driver.Absent
 	switch {
 	case out.State == driver.Granted:
 		s.state, s.token = granted, out.Token
@@ -158,12 +171,29 @@ func (w *wish) decide() {
 	case vote.Split:
 		w.lift()
 	case vote.Lost:
-		if !r.push {
+		switch {
+		case r.push:
+			w.giveWay()
+		case w.need < len(w.slots) || w.cleared():
 			w.finish(w.refusal())
-			return
 		}
-		w.giveWay()
 	}
+}
+
+// cleared gives back what was granted, and says whether that is done: a claim that
+// needs every node must not leave a vote behind that is in the way of the next one.
+// Wants mu.
+func (w *wish) cleared() bool {
+	if w.won {
+		return true
+	}
+	w.yield()
+	for n := range w.slots {
+		if w.slots[n].busy {
+			return false
+		}
+	}
+	return true
 }
 
 // hurry makes a round decide with what it has.
@@ -178,8 +208,14 @@ func (w *wish) hurry(r *round) {
 
 // win ends the round with a grant. Wants mu.
 func (w *wish) win(v vote.Verdict) {
+	nodes := v.Nodes
+	for n := range w.slots {
+		if w.won && w.token == v.Token && w.counted.Has(n) && w.slots[n].busy {
+			nodes = nodes.With(n) // asked again, and not answered yet
+		}
+	}
 	w.token = v.Token
-	w.count(true, v.Nodes)
+	w.count(true, nodes)
 	out := driver.Outcome{State: driver.Granted, Token: v.Token}
 	for n := range w.slots {
 		if s := &w.slots[n]; v.Nodes.Has(n) && s.out.Remaining > 0 {
@@ -209,7 +245,9 @@ func (w *wish) lift() {
 	}
 }
 
-// finish ends the round and gives back what a minority granted. Wants mu.
+// finish ends the round and gives back what a minority granted. If the claim had
+// been granted before, it is somebody's lease: the nodes that said otherwise do not
+// count for it any more, and the next renewal tells if too few are left. Wants mu.
 func (w *wish) finish(out driver.Outcome, err error) {
 	r := w.round
 	r.done, r.out, r.err = true, out, err
@@ -219,8 +257,7 @@ func (w *wish) finish(out driver.Outcome, err error) {
 		}
 	}
 	w.round = nil
-	if out.State != driver.Granted {
-		w.count(false, 0)
+	if out.State != driver.Granted && !w.won {
 		w.yield()
 	}
 	w.wake()
@@ -229,28 +266,29 @@ func (w *wish) finish(out driver.Outcome, err error) {
 // refusal is the answer to a claim that has not won. Wants mu.
 func (w *wish) refusal() (driver.Outcome, error) {
 	var failed errs
-	yes, away, gone := 0, 0, 0
+	blocked, silent, gone := 0, 0, 0
 	out := driver.Outcome{State: driver.Busy}
 	for n := range w.slots {
 		s := &w.slots[n]
 		switch {
 		case s.busy:
+			silent++
 			failed.add(w.b.links[n].name, fmt.Errorf("not answered yet: %w", driver.ErrUnknown))
 		case s.state == unreached:
-			away++
+			silent++
 			failed.add(w.b.links[n].name, s.err)
-		case s.state == granted:
-			yes++
-		case s.state == absent && s.out.State == driver.Absent:
+		case s.state == absent && s.denied:
 			gone++
+		case s.state == inLine || s.state == refused || s.state == resting:
+			blocked++
 		}
 	}
 	spare := len(w.slots) - w.need
 	switch {
 	case gone > spare:
 		return driver.Outcome{State: driver.Absent}, nil // buried, or over before we knew
-	case away > 0 && len(w.slots)-away-gone-yes <= spare && yes < w.need:
-		// With the silent ones it might have won: nobody knows.
+	case blocked <= spare && len(w.slots)-silent < w.need:
+		// Those in the way alone would not have kept it out.
 		return driver.Outcome{}, failed.say("attempt")
 	}
 	out.LookAfter, out.Grace = vote.LookAfter(w.need, w.votes())

@@ -48,23 +48,44 @@ func (w *wish) withdrawAt(n int) {
 		return
 	}
 	if l.drv == nil {
+		w.hasLeft(n)
 		if !l.forgot { // what it had has ended with the session there
 			s.leaving, s.unsure, s.state = false, false, absent
 		}
 		return
 	}
-	s.busy = true
+	s.busy, s.going = true, true
 	d := w.leave
 	d.Seq, d.Name = nodeSeq(w.seq, s.try), w.claim.Name
 	d.Bury = d.Bury || s.unsure
-	done := make(chan struct{})
-	l.leaving[d.Name] = done
+	w.leaves(n)
 	drv, life := l.drv, l.life
-	w.b.s.behind.run(func() { l.withdraw(w, d, drv, life, done) })
+	w.b.s.behind.run(func() { l.withdraw(w, d, drv, life) })
+}
+
+// leaves makes attempts for the same name on the node wait. Wants mu.
+func (w *wish) leaves(n int) {
+	if s := &w.slots[n]; s.left == nil {
+		s.left = make(chan struct{})
+		w.b.links[n].leaving[w.claim.Name] = s.left
+	}
+}
+
+// hasLeft lets them go on. Wants mu.
+func (w *wish) hasLeft(n int) {
+	s, l := &w.slots[n], w.b.links[n]
+	if s.left == nil {
+		return
+	}
+	close(s.left)
+	if l.leaving[w.claim.Name] == s.left {
+		delete(l.leaving, w.claim.Name)
+	}
+	s.left = nil
 }
 
 // withdraw makes the call and takes note of the answer.
-func (l *link) withdraw(w *wish, d driver.Withdrawal, drv driver.Session, life int, done chan struct{}) {
+func (l *link) withdraw(w *wish, d driver.Withdrawal, drv driver.Session, life int) {
 	var found driver.Removed
 	err := l.call(drv, life, func(ctx context.Context) (err error) {
 		found, err = drv.Withdraw(ctx, d)
@@ -73,17 +94,18 @@ func (l *link) withdraw(w *wish, d driver.Withdrawal, drv driver.Session, life i
 	b := l.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if close(done); l.leaving[d.Name] == done {
-		delete(l.leaving, d.Name)
-	}
+	w.hasLeft(l.n)
 	s := &w.slots[l.n]
-	s.busy, s.err = false, err
+	s.busy, s.going, s.err = false, false, err
 	switch {
 	case errors.Is(err, driver.ErrGone) || l.life != life && !l.forgot:
 		s.leaving, s.unsure, s.state = false, false, absent
 	case err == nil:
 		s.leaving, s.unsure, s.state, s.found = false, false, absent, found
-		s.out = driver.Outcome{}
+		s.out, s.denied = driver.Outcome{}, false
+		if found == driver.WasBroken {
+			b.mended[w.seq] = struct{}{}
+		}
 		s.try++
 		if s.wanted && !w.gone && w.round != nil {
 			w.ask(l.n, b.s.next(), false)

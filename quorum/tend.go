@@ -107,7 +107,7 @@ func (l *link) join() {
 	for g := range b.groups {
 		if g.Nodes != b.all() {
 			for _, w := range b.wishes {
-				if w.won && !w.gone && !w.counted.Has(l.n) && w.claim.Terms.MaxHold == 0 {
+				if w.won && !w.gone && !w.counted.Has(l.n) && w.counted.Len() >= w.need && w.claim.Terms.MaxHold == 0 {
 					missing = append(missing, w)
 				}
 			}

@@ -46,12 +46,17 @@ type slot struct {
 	unsure bool
 	// leaving is set when the claim must go from this node.
 	leaving bool
-	found   driver.Removed
-	had     bool // it was granted there when it was withdrawn
+	going   bool // its withdrawal is under way
+	// left is closed when the claim has gone, or could not be made to go. An attempt
+	// for the same name waits for it; otherwise it would find our own claim.
+	left  chan struct{}
+	found driver.Removed
+	had   bool // it was granted there when it was withdrawn
 	// was is the token of a grant on a node that forgot, until it is reclaimed.
 	was     driver.Token
 	counted bool // it did before the node forgot
 	awaited bool // a wait for a push is under way
+	denied  bool // the node refused the claim for good: buried, or its grant is over
 	wanted  bool // ask when what is under way has ended
 }
 
@@ -70,6 +75,7 @@ const (
 func (b *body) newWish(seq uint64) *wish {
 	w := &wish{b: b, seq: seq, slots: make([]slot, len(b.links))}
 	b.wishes[seq] = w
+	delete(b.mended, seq)
 	return w
 }
 
@@ -110,7 +116,11 @@ func (w *wish) count(won bool, nodes vote.Set) {
 func (w *wish) leftNode(n int, forgot bool) {
 	s := &w.slots[n]
 	old := *s
-	*s = slot{try: old.try, busy: old.busy, leaving: old.leaving && forgot, unsure: old.unsure && forgot, awaited: old.awaited}
+	if !old.busy {
+		w.hasLeft(n)
+		old.left = nil
+	}
+	*s = slot{try: old.try, busy: old.busy, going: old.going, left: old.left, leaving: old.leaving && forgot, unsure: old.unsure && forgot, awaited: old.awaited}
 	if forgot && old.state == granted && (w.won || w.limbo) {
 		s.was, s.counted = old.token, old.counted || w.counted.Has(n)
 	}

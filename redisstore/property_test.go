@@ -39,7 +39,10 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, grace bool) {
 	if err := p.become(t.Context(), nil); err != nil {
 		t.Fatalf("flush: %v", err)
 	}
-	p.proven = rapid.Bool().Draw(t, "proven")
+	proven := rapid.Bool().Draw(t, "proven")
+	p.mu.Lock() // the last sequence may still be proving
+	p.proven = proven
+	p.mu.Unlock()
 	store := newStore(t, client, grace)
 	w := newWorld(t, p, store, &memstore.Options{Grace: grace})
 	if grace { // a server that nobody used begins with a grace, the model does not

@@ -26,7 +26,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/fencelock/fencelock/fence/sqlfence"
-	"github.com/fencelock/fencelock/fenceproof/internal/server"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 func main() {
@@ -55,12 +55,12 @@ const (
 
 // story starts the servers and plays both acts.
 func story(ctx context.Context, out io.Writer) error {
-	redis, err := server.Redis()
+	redis, err := servers.Redis()
 	if err != nil {
 		return err
 	}
 	defer redis.Stop()
-	postgres, err := server.Postgres()
+	postgres, err := servers.Postgres()
 	if err != nil {
 		return err
 	}

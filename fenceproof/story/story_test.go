@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fencelock/fencelock/fenceproof/internal/server"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // TestMain lets the test binary be a worker, as the program is.
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 func TestStoryIsAsDocumented(t *testing.T) {
 	var out bytes.Buffer
 	err := story(t.Context(), io.MultiWriter(&out, t.Output()))
-	if errors.Is(err, server.ErrMissing) {
+	if errors.Is(err, servers.ErrMissing) {
 		t.Skip(err)
 	}
 	if err != nil {

@@ -35,9 +35,15 @@ func users(mods []*module) []user {
 
 // clients are the modules that a store may link into a program.
 var clients = map[string][]string{
-	"etcdfence":  etcdClient,
-	"etcdstore":  etcdClient,
+	"etcdfence":     etcdClient,
+	"etcdstore":     etcdClient,
+	"memcachestore": {"github.com/bradfitz/gomemcache"},
+	"otelfence": {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace",
+		"go.opentelemetry.io/otel/log", "go.opentelemetry.io/auto/sdk", "github.com/go-logr/logr", "github.com/go-logr/stdr", "github.com/cespare/xxhash/v2"},
 	"redisstore": {"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys"},
+	"sqlstore": {"github.com/jackc/pgx/v5", "github.com/jackc/pgpassfile", "github.com/jackc/pgservicefile", "github.com/jackc/puddle/v2",
+		"github.com/go-sql-driver/mysql", "filippo.io/edwards25519", "golang.org/x/text", "golang.org/x/sync"},
+	"zkstore": {"github.com/go-zookeeper/zk"},
 }
 
 // etcdClient is what the client of etcd links.

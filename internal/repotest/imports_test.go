@@ -42,6 +42,15 @@ func (p place) ours(imp string) (dir string, ok bool) {
 // owner returns the folder of the module that a package of ours belongs to.
 func (p place) owner(dir string) string { return moduleDir(p.mods, path.Join(dir, "x")) }
 
+// released: users get the module.
+func (p place) released() bool {
+	return !slices.Contains([]string{"bench", "fenceproof", "torture"}, p.mod)
+}
+
+// startServers are the internal packages that may cross module lines, into what no user
+// links: versions that do not fit break a test of ours, and no program of theirs.
+var startServers = []string{"internal/servers", "internal/zktest"}
+
 // An importRule forbids imports, and says why and what to do.
 type importRule struct {
 	why     string
@@ -68,6 +77,9 @@ var importRules = []importRule{{
 	func(place) bool { return true },
 	func(p place, imp string) bool {
 		dir, ours := p.ours(imp)
+		if slices.Contains(startServers, dir) && !(p.linked() && p.released()) {
+			return false
+		}
 		return ours && inDir(dir+"/x", "internal") && p.owner(dir) != p.mod
 	},
 }, {
@@ -181,6 +193,9 @@ func TestImportsComplain(t *testing.T) {
 		{"s/s.go", top + "/driver", ""},
 		{"s/s.go", top + "/internal/x", "another module's internal"},
 		{"s/s.go", top + "/s/internal/x", ""},
+		{"s/s.go", top + "/internal/servers", "another module's internal"},
+		{"s/s_test.go", top + "/internal/servers", ""},
+		{"s/internal/x/a.go", top + "/internal/servers", ""},
 		{"memstore/a.go", "testing", "testing adds flags"},
 		{"memstore/a.go", "testing/synctest", "testing adds flags"},
 		{"memstore/a_test.go", "testing", ""},

@@ -10,4 +10,8 @@ var All = []*Candidate{
 	RedsyncRueidis, RedsyncGoRedis, RedsyncTuned,
 	Redislock, RedislockTuned,
 	Redisson, RedissonFair,
+	BareQuorum, FencelockQuorum, RedsyncQuorum, RedsyncFailFast,
+	BareEtcd, FencelockEtcd, EtcdRecipe,
+	FencelockZK, ZKLock,
+	FencelockPostgres, AdvisoryLock, FencelockMariaDB, GetLock,
 }

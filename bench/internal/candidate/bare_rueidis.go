@@ -10,7 +10,7 @@ import (
 
 // BareRueidis is the bare pair through rueidis.
 var BareRueidis = &Candidate{
-	Name: "bare-rueidis", Settings: bareSettings, Plain: []string{"set"},
+	Name: "bare-rueidis", Engine: "redis", Settings: bareSettings, Plain: []string{"set"},
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		client, err := newRueidis(at.Addr, n)
 		if err != nil {
@@ -32,13 +32,26 @@ type bareRueidis struct {
 }
 
 func (b *bareRueidis) take(name, value string) error {
-	err := b.client.Do(context.Background(), b.client.B().Set().Key(name).Value(value).Nx().PxMilliseconds(bareTTL.Milliseconds()).Build()).Error()
+	return b.takeWithin(context.Background(), name, value)
+}
+
+func (b *bareRueidis) takeWithin(ctx context.Context, name, value string) error {
+	err := b.client.Do(ctx, b.client.B().Set().Key(name).Value(value).Nx().PxMilliseconds(bareTTL.Milliseconds()).Build()).Error()
 	if rueidis.IsRedisNil(err) {
 		return errTaken
 	}
 	return err
 }
 
+func (b *bareRueidis) give(ctx context.Context, name, value string) error {
+	removed, err := b.remove.Exec(ctx, b.client, []string{name}, []string{value}).AsInt64()
+	if err == nil && removed != 1 {
+		err = errGone
+	}
+	return err
+}
+
+// Do implements Locker.
 func (b *bareRueidis) Do(_ context.Context, name string, section func()) error {
 	value := nextValue()
 	if err := b.take(name, value); err != nil {
@@ -47,13 +60,10 @@ func (b *bareRueidis) Do(_ context.Context, name string, section func()) error {
 	if section != nil {
 		section()
 	}
-	removed, err := b.remove.Exec(context.Background(), b.client, []string{name}, []string{value}).AsInt64()
-	if err == nil && removed != 1 {
-		err = errGone
-	}
-	return err
+	return b.give(context.Background(), name, value)
 }
 
+// Hold implements Locker.
 func (b *bareRueidis) Hold(_ context.Context, name string) error {
 	return b.take(name, nextValue())
 }

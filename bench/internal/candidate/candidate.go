@@ -16,6 +16,9 @@ import (
 type Candidate struct {
 	// Name is what reports call it, such as "fencelock-rueidis".
 	Name string
+	// Engine is what it runs on: "redis", "quorum" for several of those, "etcd",
+	// "zk", "postgres", "mariadb", or nothing.
+	Engine string
 	// Bare is the candidate that does what the engine does without a library,
 	// through the same client; empty if it is one itself.
 	Bare string

@@ -10,7 +10,7 @@ import (
 
 // FencelockRueidis is fencelock on rueidisstore.
 var FencelockRueidis = &Candidate{
-	Name: "fencelock-rueidis", Bare: "bare-rueidis", Settings: "defaults: TTL 15 s, one bucket, no grace", Plain: []string{"subscribe"}, Waits: true,
+	Name: "fencelock-rueidis", Engine: "redis", Bare: "bare-rueidis", Settings: "defaults: TTL 15 s, one bucket, no grace", Plain: []string{"subscribe"}, Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		client, err := newRueidis(at.Addr, n)
 		if err != nil {

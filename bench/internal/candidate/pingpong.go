@@ -14,7 +14,7 @@ import (
 // PingPong passes a message around a ring of processes with PUBLISH: what the
 // engine needs at the least to wake another process. It locks nothing.
 var PingPong = &Candidate{
-	Name: "ping-pong", Settings: "PUBLISH to the next process, which is subscribed; rueidis",
+	Name: "ping-pong", Engine: "redis", Settings: "PUBLISH to the next process, which is subscribed; rueidis",
 	Plain: []string{"publish", "subscribe"}, Waits: true,
 	Open: func(ctx context.Context, at Place, n int) ([]Locker, error) {
 		if n != 1 {

@@ -27,7 +27,7 @@ const redislockTTL = 8 * time.Second
 
 func newRedislock(name, settings string, retry func() redislock.RetryStrategy) *Candidate {
 	return &Candidate{
-		Name: name, Bare: "bare-goredis", Settings: settings, Waits: true,
+		Name: name, Engine: "redis", Bare: "bare-goredis", Settings: settings, Waits: true,
 		Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 			client := newGoRedis(at.Addr)
 			users := &shared{users: n, close: func() { _ = client.Close() }}

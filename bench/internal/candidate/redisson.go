@@ -10,7 +10,7 @@ var RedissonFair = newRedisson("redisson-fair", "Redisson 3.52, getFairLock, def
 
 func newRedisson(name, settings string) *Candidate {
 	return &Candidate{
-		Name: name, Settings: settings, Plain: []string{"subscribe", "unsubscribe"}, Uncounted: []string{"del"}, Waits: true,
+		Name: name, Engine: "redis", Settings: settings, Plain: []string{"subscribe", "unsubscribe"}, Uncounted: []string{"del"}, Waits: true,
 		Open: notHere, Command: javaWorker,
 	}
 }

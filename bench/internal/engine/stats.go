@@ -75,14 +75,3 @@ func (s Stats) Sent(plain []string) Count {
 
 // Pings is how often a client library asked whether its connection is well.
 func (s Stats) Pings() int { return s["ping"].Calls }
-
-// All adds up every command that was executed, those that scripts called included,
-// without the questions of the benchmark itself.
-func (s Stats) All() (calls int) {
-	for name, c := range s {
-		if name != "info" && !strings.HasPrefix(name, "config") {
-			calls += c.Calls
-		}
-	}
-	return calls
-}

@@ -30,6 +30,7 @@ const (
 	LeftBytes   = "bytes left behind"
 	Sent        = "commands"
 	Pings       = "pings"
+	Failures    = "failed %"
 )
 
 // Sample is one repetition of one candidate, by metric.

@@ -31,7 +31,7 @@ type Holding struct {
 func LocksHeld(n int) string { return fmt.Sprintf("%d held", n) }
 
 // Holding measures what it costs to hold so many locks for a while.
-func (e *Env) Holding(ctx context.Context, c *candidate.Candidate, n int, atLeast time.Duration) (*Cell, error) {
+func (e *Env) Holding(ctx context.Context, c *candidate.Candidate, n int, atLeast time.Duration) (Sample, error) {
 	e.Progress("%s, %s: taking them", LocksHeld(n), c.Name)
 	h, err := e.Hold(ctx, c, n)
 	if err != nil {
@@ -39,7 +39,11 @@ func (e *Env) Holding(ctx context.Context, c *candidate.Candidate, n int, atLeas
 	}
 	defer h.Stop()
 	e.Progress("%s, %s: holding them", LocksHeld(n), c.Name)
-	return h.Finish(ctx, atLeast)
+	cell, err := h.Finish(ctx, atLeast)
+	if err != nil {
+		return nil, err
+	}
+	return cell.Samples[0], nil
 }
 
 // holdName begins the names: hold/0, hold/1 and so on.

@@ -25,7 +25,7 @@ func (e *Env) Idle(ctx context.Context, candidates []*candidate.Candidate, waite
 		cell := &Cell{Case: Waiting(waiters), Candidate: c.Name}
 		err := e.once(ctx, run{cell.Case, c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
 			return e.idle(ctx, c, waiters)
-		}}, cell, 1)
+		}}, cell, e.Repetitions)
 		if err != nil {
 			return nil, err
 		}

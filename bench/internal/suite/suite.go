@@ -3,7 +3,8 @@
 // Package suite has what is measured. A suite is what is run on one engine, one
 // file each; its parts are made of a few kinds of measurement, one file each too:
 //
-//	redis.go ──▶ uncontended.go, contended.go, growth.go, idle.go, holding.go
+//	redis.go, quorum.go, native.go
+//	    ╰──▶ uncontended.go, contended.go, growth.go, idle.go, holding.go, faults.go
 //
 // A measurement runs its candidates in turn, again and again, and returns a cell for
 // each candidate and case, with a sample for each repetition:
@@ -33,7 +34,7 @@ type Suite struct {
 }
 
 // All are the suites.
-var All = []*Suite{Redis}
+var All = []*Suite{Redis, Quorum, Etcd, ZooKeeper, Postgres, MariaDB}
 
 // Part is one question, with its table and its chart.
 type Part struct {

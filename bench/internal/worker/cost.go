@@ -12,8 +12,8 @@ import (
 type Cost struct {
 	// CPU is the time of all its threads, in user and kernel.
 	CPU time.Duration
-	// Mallocs is how many objects were allocated, Bytes how much.
-	Mallocs, Bytes uint64
+	// Mallocs is how many objects were allocated.
+	Mallocs uint64
 	// Heap is what is allocated and not yet freed.
 	Heap int64
 }
@@ -25,15 +25,15 @@ func costNow() Cost {
 	runtime.ReadMemStats(&m)
 	return Cost{
 		CPU:     time.Duration(use.Utime.Nano() + use.Stime.Nano()),
-		Mallocs: m.Mallocs, Bytes: m.TotalAlloc, Heap: int64(m.HeapAlloc),
+		Mallocs: m.Mallocs, Heap: int64(m.HeapAlloc),
 	}
 }
 
 func (c Cost) minus(b Cost) Cost {
-	return Cost{c.CPU - b.CPU, c.Mallocs - b.Mallocs, c.Bytes - b.Bytes, c.Heap - b.Heap}
+	return Cost{c.CPU - b.CPU, c.Mallocs - b.Mallocs, c.Heap - b.Heap}
 }
 
 // plus adds what several processes spent.
 func (c Cost) plus(b Cost) Cost {
-	return Cost{c.CPU + b.CPU, c.Mallocs + b.Mallocs, c.Bytes + b.Bytes, c.Heap + b.Heap}
+	return Cost{c.CPU + b.CPU, c.Mallocs + b.Mallocs, c.Heap + b.Heap}
 }

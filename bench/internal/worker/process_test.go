@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,28 +34,33 @@ func TestProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Stop()
-	for range 2 { // they can be used again
+	each, overlaps := make([]float64, 4), 0
+	for range attempts { // on a busy machine somebody may come too late at first
 		r, err := p.Run(t.Context(), Task{Name: "x", Goroutines: 2, Section: time.Millisecond, Turns: true, For: 100 * time.Millisecond})
 		if err != nil || r.Err != "" {
 			t.Fatal(err, r.Err)
 		}
-		if len(r.Each) != 4 || r.Ops != len(r.Turns) || r.Ops < 4 {
+		if len(r.Each) != 4 || r.Ops != len(r.Turns) {
 			t.Fatalf("%d turns and %d operations by %d goroutines", len(r.Turns), r.Ops, len(r.Each))
-		}
-		h := Between(r.Turns, 4, 0, math.MaxInt64)
-		for worker, n := range h.Each {
-			if n == 0 {
-				t.Errorf("worker %d had no turn", worker)
-			}
-		}
-		if h.Overlaps == 0 {
-			t.Error("two processes on a lock of one process, and no overlap was found")
 		}
 		if r.Cost.CPU == 0 || r.Cost.Mallocs == 0 {
 			t.Errorf("it cost nothing: %+v", r.Cost)
 		}
+		h := Between(r.Turns, 4, 0, math.MaxInt64)
+		overlaps += h.Overlaps
+		for worker, n := range h.Each {
+			each[worker] += n
+		}
+		if overlaps > 0 && slices.Min(each) > 0 {
+			return
+		}
 	}
+	t.Errorf("turns of the workers %v, overlaps %d; want all of them above 0", each, overlaps)
 }
+
+// attempts is how often something is tried that a busy machine may keep from
+// happening.
+const attempts = 50
 
 // TestWorkerFails: a worker that cannot do its work says so.
 func TestWorkerFails(t *testing.T) {
@@ -83,8 +89,14 @@ func TestRun(t *testing.T) {
 	if r := Run(t.Context(), lockers, Task{Name: "held/99", Goroutines: 1, For: 10 * time.Millisecond}, 0); r.Ops != 0 || r.Err != "" {
 		t.Errorf("a held lock was taken %d times, error %q", r.Ops, r.Err)
 	}
-	fresh := Run(t.Context(), lockers, Task{Name: "held", Own: true, Fresh: true, Goroutines: 1, For: 10 * time.Millisecond}, 0)
-	if fresh.Ops < 10 || fresh.Err != "" {
-		t.Errorf("fresh names: %d operations, error %q", fresh.Ops, fresh.Err)
+	for range attempts {
+		fresh := Run(t.Context(), lockers, Task{Name: "held", Own: true, Fresh: true, Goroutines: 1, For: 10 * time.Millisecond}, 0)
+		if fresh.Err != "" {
+			t.Fatalf("fresh names: %s", fresh.Err)
+		}
+		if fresh.Ops > 2*len(lockers) { // without a number of their own these names are held
+			return
+		}
 	}
+	t.Error("fresh names: nobody locked twice")
 }

@@ -35,6 +35,8 @@ type Task struct {
 	Section time.Duration
 	// Turns notes when each turn began and ended.
 	Turns bool
+	// Tolerant goes on after a failure; without it a goroutine ends with its first.
+	Tolerant bool
 	// At is when to begin, at once if it has passed, and For how long to go on.
 	At  time.Time
 	For time.Duration
@@ -65,13 +67,16 @@ type Result struct {
 	Turns []Turn
 	// Cost is what the process spent.
 	Cost Cost
-	// Err is the first failure, if any, and Failed how many there were.
+	// Err is one of the failures, if any, and Failed how many there were.
 	Err    string
 	Failed int
 }
 
 // Rate is how many were done per second.
 func (r *Result) Rate() float64 { return float64(r.Ops) / r.Took.Seconds() }
+
+// stuck is how long after the end a goroutine may take for what it has begun.
+const stuck = 30 * time.Second
 
 // Run does a task with lockers, each of which stands for a process. first is the
 // number of their first goroutine among all workers.
@@ -87,9 +92,12 @@ func Run(ctx context.Context, lockers []candidate.Locker, t Task, first int) *Re
 	var over atomic.Bool
 	stop := func() {
 		over.Store(true)
-		if !t.Own { // nobody waits for a name of his own; let him finish
+		if !t.Own {
 			cancel()
 		}
+	}
+	if t.Own { // nobody waits for a name of his own: let him finish, unless he cannot
+		defer time.AfterFunc(t.For+stuck, cancel).Stop()
 	}
 	n := max(1, t.Goroutines) * len(lockers)
 	loops := make([]*loop, n)
@@ -107,16 +115,14 @@ func Run(ctx context.Context, lockers []candidate.Locker, t Task, first int) *Re
 		sum.Each = append(sum.Each, float64(l.latencies.seen))
 		sum.Latencies = append(sum.Latencies, l.latencies.kept...)
 		sum.Turns = append(sum.Turns, l.turns...)
-		sum.fail(l.err)
+		sum.fail(l.err, l.failed)
 	}
 	return sum
 }
 
-func (r *Result) fail(err error) {
-	if err == nil {
-		return
-	}
-	if r.Failed++; r.Err == "" {
+func (r *Result) fail(err error, times int) {
+	r.Failed += times
+	if err != nil && r.Err == "" {
 		r.Err = err.Error()
 	}
 }
@@ -130,6 +136,7 @@ type loop struct {
 	latencies *sampler
 	turns     []Turn
 	err       error
+	failed    int
 }
 
 func newLoop(t Task, l candidate.Locker, worker int) *loop {
@@ -161,8 +168,13 @@ func (l *loop) run(ctx context.Context, over *atomic.Bool) {
 		}
 		err := l.locker.Do(ctx, name, section)
 		if err != nil {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil || l.task.Own {
 				l.err = err
+				l.failed++
+			}
+			if l.task.Tolerant && ctx.Err() == nil {
+				pause(ctx, time.Millisecond) // one that fails at once must not fill the machine
+				continue
 			}
 			return
 		}
@@ -193,7 +205,9 @@ func hold(ctx context.Context, lockers []candidate.Locker, t Task) *Result {
 	wg.Wait()
 	r := &Result{Ops: t.Hold, Took: time.Since(began), Cost: costNow().minus(before)}
 	for _, err := range errs {
-		r.fail(err)
+		if err != nil {
+			r.fail(err, 1)
+		}
 	}
 	runtime.GC()
 	r.Cost.Heap = costNow().Heap - before.Heap

@@ -186,10 +186,27 @@ func (m *Member) Kill() {
 	m.cmd = nil
 }
 
-// Stop suspends a server until resume is called.
+// Stop suspends a server until resume is called. A signal to a process with many
+// threads stops them one after the other, and the last may answer meanwhile.
 func (m *Member) Stop() (resume func()) {
 	_ = m.cmd.Process.Signal(syscall.SIGSTOP)
+	for deadline := time.Now().Add(10 * time.Second); !m.stopped() && time.Now().Before(deadline); {
+		<-time.After(time.Millisecond)
+	}
 	return func() { _ = m.cmd.Process.Signal(syscall.SIGCONT) }
+}
+
+// stopped says whether all threads of the server are.
+func (m *Member) stopped() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", m.cmd.Process.Pid))
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		_, state, _ := strings.Cut(string(text), ") ")
+		if err == nil && !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 // Stop suspends all servers.

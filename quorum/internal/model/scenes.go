@@ -29,10 +29,10 @@ type Finding struct {
 // with one off.
 func (f Finding) Good() bool { return (f.Off != 0) == (f.Violation != "") }
 
-// Check searches every scene with all rules, at most limit states, and without
-// each of the rules it shows, and calls told with each outcome.
-func Check(limit int, told func(Finding)) {
-	for _, s := range Scenes {
+// Check searches scenes with all rules, at most limit states, and without each of
+// the rules they show, and calls told with each outcome.
+func Check(scenes []Scene, limit int, told func(Finding)) {
+	for _, s := range scenes {
 		told(Finding{Search(s, All(), limit), s.Name, 0})
 		for _, off := range s.Shows {
 			told(Finding{Search(s, All(off), Limit), s.Name, off})

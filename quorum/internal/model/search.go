@@ -28,6 +28,10 @@ type search struct {
 	cur   uint64
 	found string
 	last  uint64
+	// of a walk
+	walking bool
+	acts    []action
+	bad     int // the step that led to the violation
 }
 
 // from is how a state was reached first. States are remembered by a 64-bit hash:
@@ -87,6 +91,10 @@ func Search(scene Scene, rules Rules, limit int) Result {
 
 // reach notes a state that can be reached.
 func (m *search) reach(s state, a action) {
+	if m.walking {
+		m.queue, m.acts = append(m.queue, s), append(m.acts, a)
+		return
+	}
 	h := maphash.Comparable(m.seed, s)
 	if _, ok := m.seen[h]; ok {
 		return
@@ -99,6 +107,10 @@ func (m *search) reach(s state, a action) {
 func (m *search) wrong(s state, format string, args ...any) {
 	if m.found == "" {
 		m.found = fmt.Sprintf(format, args...)
+		if m.walking {
+			m.bad = len(m.queue) - 1
+			return
+		}
 		m.last = maphash.Comparable(m.seed, s)
 	}
 }
@@ -120,7 +132,7 @@ func (m *search) way() (steps []string) {
 // expand reaches everything that one step leads to.
 func (m *search) expand(s state) {
 	m.faults(s)
-	for i := range maxAttempts {
+	for i := range m.attempts() {
 		c := &s.att[i]
 		if c.phase == idle {
 			m.begin(s, i)
@@ -142,7 +154,7 @@ func (m *search) begin(s state, i int) {
 	}
 	c := &s.att[i]
 	c.phase = asking
-	for j := range maxAttempts {
+	for j := range m.attempts() {
 		if j != i && s.att[j].phase >= granted && s.att[j].token > 0 {
 			c.before |= 1 << j
 		}
@@ -186,7 +198,7 @@ func (m *search) forget(s state, n int) state {
 	for k := range m.Nodes {
 		top = max(top, s.node[k].ctr)
 	}
-	for i := range maxAttempts {
+	for i := range m.attempts() {
 		c := s.att[i]
 		top = max(top, c.token, c.floor)
 		if c.phase != idle && c.phase != over {
@@ -208,7 +220,7 @@ func (m *search) leftovers(s state) {
 	if !m.Release {
 		return
 	}
-	for i := range maxAttempts {
+	for i := range m.attempts() {
 		c := s.att[i]
 		if c.phase != over {
 			return

@@ -5,8 +5,8 @@ package model
 import "github.com/fencelock/fencelock/quorum/internal/vote"
 
 const (
-	maxNodes    = 4
-	maxAttempts = 2
+	maxNodes    = 5
+	maxAttempts = 3
 	nobody      = -1
 )
 
@@ -28,6 +28,8 @@ func All(but ...int) (r Rules) {
 type Scene struct {
 	Name  string
 	Nodes int
+	// Attempts is the number of acquisitions, 2 if not given.
+	Attempts int
 	// Lists are the nodes each acquisition knows; nil is all of them.
 	Lists [][]int
 	// Counters are how far the counters of the nodes may differ at the start.
@@ -109,6 +111,13 @@ type state struct {
 	losses int8
 }
 
+func (m *search) attempts() int {
+	if m.Attempts == 0 {
+		return 2
+	}
+	return m.Attempts
+}
+
 func (m *search) majority(i int) int { return vote.Majority(m.listLen(i)) }
 
 func (m *search) listLen(i int) int {
@@ -142,7 +151,7 @@ func (m *search) starts() (all []state) {
 	for n := range maxNodes {
 		s.node[n].owner = nobody
 	}
-	for i := range maxAttempts {
+	for i := range m.attempts() {
 		s.att[i].session = 1<<m.Nodes - 1
 		if m.Lists != nil && m.Rules[7] {
 			for _, n := range m.Lists[0] { // those of the first list are at work

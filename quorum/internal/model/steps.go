@@ -23,7 +23,7 @@ func (m *search) grantAt(s *state, i, n int, floor int8) int8 {
 
 // resting says whether a node still waits for those from before it forgot.
 func (m *search) resting(s *state, n int) bool {
-	for i := range maxAttempts {
+	for i := range m.attempts() {
 		if has(s.node[n].rest, i) && s.att[i].phase != over {
 			return true
 		}
@@ -162,7 +162,7 @@ func (m *search) win(s state, i int, token int8, counts uint8) {
 	c := &s.att[i]
 	c.phase, c.token, c.counts = granted, token, counts
 	m.reach(s, action{"is granted", int8(i), nobody, token})
-	for j := range maxAttempts {
+	for j := range m.attempts() {
 		o := s.att[j]
 		if j == i || o.token == 0 {
 			continue

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package candidate
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+
+	_ "github.com/go-sql-driver/mysql" // the driver of MariaDB
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver of PostgreSQL
+
+	"github.com/fencelock/fencelock/sqlstore"
+)
+
+// FencelockPostgres and FencelockMariaDB are fencelock on sqlstore.
+var (
+	FencelockPostgres = &Candidate{Name: "fencelock-postgres", Engine: "postgres", Bare: "pg-advisory-lock", Settings: sqlSettings, Waits: true, Open: openSQLStores}
+	FencelockMariaDB  = &Candidate{Name: "fencelock-mariadb", Engine: "mariadb", Bare: "mariadb-get-lock", Settings: sqlSettings, Waits: true, Open: openSQLStores}
+)
+
+const sqlSettings = "defaults: TTL 15 s"
+
+// AdvisoryLock and GetLock are the locks that the databases have. They are in memory,
+// hang on a connection and have no token. Statements are prepared: their best case.
+var (
+	AdvisoryLock = &Candidate{
+		Name: "pg-advisory-lock", Engine: "postgres", Settings: "pg_advisory_lock through pgx, prepared", Waits: true,
+		Open: openNativeSQL("SELECT pg_advisory_lock(hashtextextended($1, 0))", "SELECT pg_advisory_unlock(hashtextextended($1, 0))"),
+	}
+	GetLock = &Candidate{
+		Name: "mariadb-get-lock", Engine: "mariadb", Settings: "GET_LOCK, prepared", Waits: true,
+		Open: openNativeSQL("SELECT GET_LOCK(?, 60)", "SELECT RELEASE_LOCK(?)"),
+	}
+)
+
+// openSQLStores gives each locker a handle of its own, as a process has.
+func openSQLStores(ctx context.Context, at Place, n int) ([]Locker, error) {
+	var lockers []Locker
+	for range n {
+		store, err := sqlstore.Open(ctx, at.Addr, nil)
+		if err == nil {
+			err = store.Migrate(ctx)
+		}
+		if err != nil {
+			closeAll(lockers)
+			return nil, err
+		}
+		one, err := openOurs(store, 1, func() { _ = store.Close() })
+		if err != nil {
+			closeAll(lockers)
+			return nil, err
+		}
+		lockers = append(lockers, one...)
+	}
+	return lockers, nil
+}
+
+func openNativeSQL(lock, unlock string) func(context.Context, Place, int) ([]Locker, error) {
+	return func(_ context.Context, at Place, n int) ([]Locker, error) {
+		var lockers []Locker
+		for range n {
+			db, err := openSQL(at.Addr)
+			if err != nil {
+				closeAll(lockers)
+				return nil, err
+			}
+			lockers = append(lockers, &nativeSQL{db: db, lock: lock, unlock: unlock, idle: make(chan *nativeConn, 128)})
+		}
+		return lockers, nil
+	}
+}
+
+// openSQL makes a handle of the URL that engine.Database has.
+func openSQL(addr string) (*sql.DB, error) {
+	u, err := url.Parse(addr)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "postgres" {
+		return sql.Open("pgx", addr)
+	}
+	return sql.Open("mysql", fmt.Sprintf("%s@tcp(%s)%s", u.User.Username(), u.Host, u.Path))
+}
+
+// nativeSQL keeps connections with their statements prepared.
+type nativeSQL struct {
+	db           *sql.DB
+	lock, unlock string
+	idle         chan *nativeConn
+}
+
+type nativeConn struct {
+	conn         *sql.Conn
+	lock, unlock *sql.Stmt
+}
+
+func (s *nativeSQL) conn(ctx context.Context) (*nativeConn, error) {
+	select {
+	case c := <-s.idle:
+		return c, nil
+	default:
+	}
+	// Not the measurement's context: the connection and its statements outlive it.
+	conn, err := s.db.Conn(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	c := &nativeConn{conn: conn}
+	if c.lock, err = conn.PrepareContext(ctx, s.lock); err == nil {
+		c.unlock, err = conn.PrepareContext(ctx, s.unlock)
+	}
+	return c, err
+}
+
+// take locks on a connection. A context that ends while it waits ends the connection.
+func (s *nativeSQL) take(ctx context.Context, name string) (*nativeConn, error) {
+	c, err := s.conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var got sql.NullString
+	if err := c.lock.QueryRowContext(ctx, name).Scan(&got); err != nil {
+		_ = c.conn.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Do implements Locker.
+func (s *nativeSQL) Do(ctx context.Context, name string, section func()) error {
+	c, err := s.take(ctx, name)
+	if err != nil {
+		return err
+	}
+	if section != nil {
+		section()
+	}
+	var given sql.NullString
+	err = c.unlock.QueryRowContext(context.WithoutCancel(ctx), name).Scan(&given)
+	select {
+	case s.idle <- c:
+	default:
+		_ = c.conn.Close()
+	}
+	return err
+}
+
+// Hold implements Locker.
+func (s *nativeSQL) Hold(ctx context.Context, name string) error {
+	_, err := s.take(ctx, name)
+	return err
+}
+
+// Close implements Locker.
+func (s *nativeSQL) Close() { _ = s.db.Close() }

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package candidate
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencelock/fencelock/zkstore"
+)
+
+// FencelockZK is fencelock on zkstore.
+var FencelockZK = &Candidate{
+	Name: "fencelock-zk", Engine: "zk", Bare: "zk-lock", Settings: "defaults: TTL 15 s", Waits: true,
+	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
+		store, err := zkstore.New(strings.Split(at.Addr, ","), nil)
+		if err != nil {
+			return nil, err
+		}
+		return openOurs(store, n, func() { _ = store.Close() })
+	},
+}
+
+// ZKLock is the lock recipe of go-zookeeper. It has no tokens, tells nobody that a
+// lock was lost, and leaves a node for each name behind.
+var ZKLock = &Candidate{
+	Name: "zk-lock", Engine: "zk", Settings: "zk.Lock of go-zookeeper, session timeout 15 s", Waits: true,
+	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
+		lockers := make([]Locker, n)
+		for i := range lockers {
+			conn, _, err := zk.Connect(strings.Split(at.Addr, ","), 15*time.Second, zk.WithLogInfo(false))
+			if err != nil {
+				return nil, err
+			}
+			lockers[i] = &zkLocker{conn}
+		}
+		return lockers, nil
+	},
+}
+
+type zkLocker struct{ conn *zk.Conn }
+
+// lock takes the lock. The recipe knows no contexts: one that ends while somebody
+// waits leaves the waiter in line, as it does to everybody who uses it.
+func (z *zkLocker) lock(ctx context.Context, name string) (*zk.Lock, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l := zk.NewLock(z.conn, "/zk-lock/"+url.PathEscape(name), zk.WorldACL(zk.PermAll))
+	got := make(chan error, 1)
+	go func() {
+		err := l.Lock()
+		if ctx.Err() != nil && err == nil {
+			_ = l.Unlock()
+		}
+		got <- err
+	}()
+	select {
+	case err := <-got:
+		return l, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Do implements Locker.
+func (z *zkLocker) Do(ctx context.Context, name string, section func()) error {
+	l, err := z.lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	if section != nil {
+		section()
+	}
+	return l.Unlock()
+}
+
+// Hold implements Locker.
+func (z *zkLocker) Hold(ctx context.Context, name string) error {
+	_, err := z.lock(ctx, name)
+	return err
+}
+
+// Close implements Locker.
+func (z *zkLocker) Close() { z.conn.Close() }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/fencelock/fencelock/internal/servers"
+)
+
+// Database is a running PostgreSQL or MariaDB, with its data on disk as it comes.
+type Database struct {
+	*servers.Server
+	url, program string
+}
+
+// StartPostgres starts a server. The caller stops it.
+func StartPostgres(context.Context) (Server, error) {
+	s, err := servers.Postgres("max_connections=300")
+	if err != nil {
+		return nil, err
+	}
+	return &Database{s, "postgres://postgres@" + s.Addr + "/postgres?sslmode=disable", "postgres"}, nil
+}
+
+// StartMariaDB starts a server. The caller stops it.
+func StartMariaDB(context.Context) (Server, error) {
+	s, err := servers.MariaDB("max-connections=300")
+	if err != nil {
+		return nil, err
+	}
+	return &Database{s, "mysql://root@" + s.Addr + "/test", "mariadbd"}, nil
+}
+
+// Addr implements Server: a URL.
+func (d *Database) Addr() string { return d.url }
+
+// Version implements Server.
+func (d *Database) Version(ctx context.Context) (string, error) {
+	path, err := exec.LookPath(d.program)
+	if err != nil {
+		for _, folder := range []string{"/usr/lib/postgresql/*/bin", "/usr/sbin"} {
+			if found, _ := filepath.Glob(filepath.Join(folder, d.program)); len(found) > 0 {
+				path = found[len(found)-1]
+			}
+		}
+	}
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	_, version, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	return d.program + " " + strings.TrimSpace(version), err
+}
+
+// ResetStats implements Server.
+func (d *Database) ResetStats(context.Context) error { return nil }
+
+// Stats implements Server: what it counts is not read.
+func (d *Database) Stats(context.Context) (Stats, error) { return nil, nil }
+
+// CPU implements Server: it is not measured, a database has many processes.
+func (d *Database) CPU(context.Context) (float64, error) { return 0, nil }
+
+// Memory implements Server: it is not measured.
+func (d *Database) Memory(context.Context) (float64, error) { return 0, nil }

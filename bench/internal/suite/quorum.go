@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"context"
+
+	"github.com/fencelock/fencelock/bench/internal/candidate"
+	"github.com/fencelock/fencelock/bench/internal/engine"
+)
+
+// Quorum is the suite of five Redis servers of which a majority decides.
+var Quorum = &Suite{Name: "quorum", Start: engine.StartFive, Parts: []*Part{quorumUncontended, quorumFaults}}
+
+var quorumCandidates = []*candidate.Candidate{
+	candidate.BareQuorum, candidate.FencelockQuorum, candidate.RedsyncQuorum, candidate.RedsyncFailFast,
+}
+
+var quorumUncontended = &Part{
+	Name: "uncontended", Title: "A lock that nobody else wants, on five servers",
+	Text: "Goroutines of one process lock and unlock, each a name of its own. The ratio is that of the rates, to SET NX PX and compare-and-delete on all " +
+		"five at a time, done when three have answered. Commands and server µs are the sum of four of the five.",
+	Metrics: []string{Rate, P50, P99, Commands, Usec, CPU, Allocs},
+	Ratio:   Rate, Chart: Chart{Metric: Rate, X: "goroutines"},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		return e.Uncontended(ctx, quorumCandidates, []int{1, 16, 64})
+	},
+}
+
+var quorumFaults = &Part{
+	Name: "faults", Title: "One of five servers stalled, or dead",
+	Text:    "Sixteen goroutines of one process, each with a name of its own. It is measured from four seconds after the fault. An operation that fails is counted and tried again.",
+	Metrics: []string{P99, P50, Rate, Failures, Commands, CPU},
+	Chart:   Chart{Metric: P99, Bars: true},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		return e.Faulty(ctx, quorumCandidates, []Fault{
+			{"all well", func(engine.Server) (func(), error) { return nil, nil }},
+			{"one stalled", func(s engine.Server) (func(), error) { return s.(*engine.Redises).Stall() }},
+			{"one dead", func(s engine.Server) (func(), error) { s.(*engine.Redises).Kill(); return nil, nil }},
+		})
+	},
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fencelock/fencelock"
+)
+
+// script runs a shell script in which $F is the program.
+func script(t testing.TB, store, text string) *process {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return beginWith(t, store, func(c *exec.Cmd) {
+		c.Path, c.Args = "/bin/sh", []string{"sh", "-c", text}
+		c.Env = append(c.Env, "F="+path)
+	})
+}
+
+func TestAcquireInAScript(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	c := s.client(t, nil)
+	p := script(t, s.url(), `set -e
+		eval "$($F acquire "it's mine" --reason "step by step" --while $$)"
+		echo "$FENCELOCK_NAME/$FENCELOCK_TOKEN/$FENCELOCK_OWNER"
+		$F run "it's mine" --try -- true && exit 9
+		$F inspect "it's mine"
+		$F release
+		$F run "it's mine" --try -- echo free
+		$F release || echo "again $?"`).want(0)
+	contains(t, p.out.String(), "it's mine/", "step by step", "free", "again 76")
+	contains(t, p.err.String(), "nobody keeps the lock")
+	if st, err := c.Inspect(t.Context(), "it's mine"); err != nil || len(st.Holders) != 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+// TestAcquireEnds: a lock that nobody gives back does not stay.
+func TestAcquireEnds(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	c := s.client(t, nil)
+	free := func(name string) {
+		t.Helper()
+		until(t, name+" is free", func() bool {
+			st, err := c.Inspect(t.Context(), name)
+			return err == nil && len(st.Holders) == 0
+		})
+	}
+	script(t, s.url(), `eval "$($F acquire bound --while $$)"; $F inspect bound | grep -q "held by 1"`).want(0)
+	free("bound")
+	script(t, s.url(), `eval "$($F acquire short --max 3s)"; $F inspect short | grep -q "held by 1"`).want(0)
+	free("short")
+	fencelockCLI(t, s.url(), "acquire", "x", "--while", "999999999").want(64)
+	fencelockCLI(t, s.url(), "acquire", "x", "--signal", "15").want(64)
+}
+
+// TestAcquireLost: whoever holds a lock over several steps is told that it is gone.
+func TestAcquireLost(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	p := script(t, s.url(), `trap 'echo told; $F renew; echo "renew $?"; $F release; echo "release $?"; exit 0' TERM
+		eval "$($F acquire a --ttl 10s --while $$ --signal 15)"
+		$F break a --token $FENCELOCK_TOKEN --reason test
+		while :; do sleep 0.05; done`).want(0)
+	contains(t, p.out.String(), "told", "renew 76", "release 76")
+	contains(t, p.err.String(), "broken by an operator")
+}
+
+// TestAcquireWaits: busy, in time, and interrupted; nothing is left in line.
+func TestAcquireWaits(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	c := s.client(t, &fencelock.Options{Owner: "ann"})
+	l, err := c.Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, fencelockCLI(t, s.url(), "acquire", "a", "--try").want(75).err.String(), "ann")
+	fencelockCLI(t, s.url(), "acquire", "a", "--wait", "200ms").want(75)
+	noneWaits := func() bool { st, err := c.Inspect(t.Context(), "a"); return err == nil && st.Waiting == 0 }
+	oneWaits := func() bool { st, err := c.Inspect(t.Context(), "a"); return err == nil && st.Waiting == 1 }
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+		p := begin(t, s.url(), "acquire", "a")
+		until(t, "it waits", oneWaits)
+		_ = p.cmd.Process.Signal(sig)
+		p.end()
+		if sig == syscall.SIGINT {
+			p.want(130)
+		}
+		until(t, "nobody waits", noneWaits)
+	}
+	dir := t.TempDir()
+	p := beginWith(t, s.url(), func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+dir) }, "acquire", "a", "-o", "json")
+	until(t, "it waits", oneWaits)
+	if err := l.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var r keeperReply
+	if err := json.Unmarshal([]byte(p.want(0).out.String()), &r); err != nil || !strings.HasPrefix(r.Handle, dir) {
+		t.Fatalf("%s: %v", p.out.String(), err)
+	}
+	fencelockCLI(t, s.url(), "release", "--handle", r.Handle).want(0)
+}
+
+// TestSocketFolderOfAnother: whoever could open the socket could give the lock back.
+func TestSocketFolderOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	if err := os.Mkdir(filepath.Join(dir, "fencelock"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newSocket(); err == nil {
+		t.Error("a folder that others can use was taken")
+	}
+}
+
+// ownerPID is the process id in user@host:pid.
+func ownerPID(t testing.TB, owner string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(owner[strings.LastIndex(owner, ":")+1:])
+	if err != nil {
+		t.Fatalf("owner %q: %v", owner, err)
+	}
+	return pid
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestCutOffsOfOthers does to other tools what TestCutOffs does to run, and prints
+// what becomes of their command. It asserts nothing about them but that the
+// measurement was one.
+func TestCutOffsOfOthers(t *testing.T) {
+	t.Run("etcdctl", etcdctlCutOff)
+	t.Run("flock", flockCutOff)
+}
+
+// etcdctlCutOff cuts etcdctl lock off from an etcd that goes on, and looks whether
+// its command is alive when another has the lock.
+func etcdctlCutOff(t *testing.T) {
+	for _, tool := range []string{"etcd", "etcdctl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip("etcd is not installed; on Debian: apt-get install etcd-server etcd-client")
+		}
+	}
+	addr := startEtcd(t)
+	link := newProxy(t, addr)
+	first := lockWith(t, etcdctl(link.addr, "lock", "--ttl=2", "beside", "--"))
+	link.cut()
+	second := lockWith(t, etcdctl(addr, "lock", "--ttl=2", "beside", "--"))
+	granted := time.Now()
+	select {
+	case died := <-first.died:
+		fmt.Printf("beside: etcdctl lock, cut off: its command died %v before the next began\n", granted.Sub(died).Round(time.Millisecond))
+	case <-time.After(3 * time.Second):
+		fmt.Printf("beside: etcdctl lock, cut off: its command was alive when the next began, and %v later, when the measurement ended\n",
+			time.Since(granted).Round(time.Second))
+	}
+	second.stop()
+	first.stop()
+}
+
+// flockCutOff: there is no server to be cut off from. What can be compared is the
+// death of the wrapper.
+func flockCutOff(t *testing.T) {
+	if _, err := exec.LookPath("flock"); err != nil {
+		t.Skip("flock is not installed; on Debian: apt-get install util-linux")
+	}
+	file := filepath.Join(t.TempDir(), "lock")
+	v := lockWith(t, exec.Command("flock", file))
+	_ = v.cmd.Process.Kill()
+	_ = v.cmd.Wait()
+	try := exec.Command("flock", "--nonblock", file, "true").Run()
+	alive, held := true, try != nil
+	select {
+	case <-v.died:
+		alive = false
+	case <-time.After(500 * time.Millisecond):
+	}
+	fmt.Printf("beside: flock, one host, nothing to be cut off from; wrapper killed: its command lives: %v, and keeps the lock: %v\n", alive, held)
+	v.stop()
+}
+
+// rival is the command of another tool: a process that holds a pipe open.
+type rival struct {
+	cmd  *exec.Cmd
+	died chan time.Time
+	pid  int
+}
+
+// lockWith runs a command under another tool and returns when it runs.
+func lockWith(t *testing.T, cmd *exec.Cmd) *rival {
+	t.Helper()
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "alive")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Args = append(cmd.Args, "sh", "-c", `exec 5>`+fifo+`; echo $$ >`+dir+`/pid; echo >&5; exec sleep 60`)
+	cmd.SysProcAttr = dieWithUs()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := &rival{cmd: cmd, died: make(chan time.Time, 1)}
+	started := make(chan struct{})
+	go func() {
+		f, err := os.Open(fifo)
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		_, _ = f.Read(make([]byte, 1))
+		close(started)
+		_, _ = io.Copy(io.Discard, f)
+		r.died <- time.Now()
+	}()
+	select {
+	case <-started:
+	case <-time.After(patience):
+		t.Fatalf("%v did not get the lock", cmd.Args)
+	}
+	r.pid = pidIn(t, filepath.Join(dir, "pid"))
+	t.Cleanup(r.stop)
+	return r
+}
+
+// stop ends the command and its tool.
+func (r *rival) stop() {
+	_ = syscall.Kill(r.pid, syscall.SIGKILL)
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+}
+
+func etcdctl(addr string, args ...string) *exec.Cmd {
+	cmd := exec.Command("etcdctl", append([]string{"--endpoints=" + addr}, args...)...)
+	cmd.Env = append(os.Environ(), "ETCDCTL_API=3")
+	return cmd
+}
+
+// startEtcd starts an etcd that ends with the test.
+func startEtcd(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	addr, peer := "127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
+	cmd := exec.Command("etcd", "--data-dir", dir, "--listen-client-urls", "http://"+addr, "--advertise-client-urls", "http://"+addr,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--log-level", "error")
+	cmd.SysProcAttr = dieWithUs()
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	until(t, "etcd answers", func() bool {
+		text, err := etcdctl(addr, "endpoint", "health").CombinedOutput()
+		return err == nil && strings.Contains(string(text), "is healthy")
+	})
+	return addr
+}

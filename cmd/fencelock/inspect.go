@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fencelock/fencelock"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) inspectCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "inspect LOCK",
+		Short: "Show one lock: who holds it, since when, why, and who waits",
+		Long: `Show one lock: who holds it, since when and why, its fencing token, and the line of
+those who wait, in the order in which they will get it.
+
+The exit code is 0 also if the lock is free.`,
+		Example: `  fencelock inspect nightly-report
+  fencelock inspect nightly-report -o json | jq -r '.holders[].token'`,
+		ValidArgsFunction: a.completeLocks,
+		Args:              exactly(1, "the name of a lock"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.inspect(cmd.Context(), args[0]) },
+	}
+	a.formatFlag(cmd, "table", "json")
+	return cmd
+}
+
+func (a *app) inspect(ctx context.Context, name string) error {
+	conn, err := a.connect(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer a.close(conn)
+	st, err := conn.client.Inspect(ctx, name)
+	if err != nil {
+		return err
+	}
+	if a.format == "json" {
+		return printJSON(a.out, lockOf(st))
+	}
+	return writeInspection(a.out, st, terminalWidth(a.out))
+}
+
+// writeInspection is the view for people.
+func writeInspection(w io.Writer, st fencelock.Status, width int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", st.Name, summary(&st))
+	if st.Grace > 0 {
+		fmt.Fprintf(&b, "the store has a new memory and grants nothing for %s\n", short(st.Grace))
+	}
+	for i := range st.Holders {
+		b.WriteByte('\n')
+		writeHolder(&b, &st.Holders[i])
+	}
+	if st.Waiting > 0 {
+		fmt.Fprintf(&b, "\nin line:\n")
+		t := &table{width: width}
+		if width == 0 {
+			t.width = -100000
+		}
+		for i, waiter := range st.Waiters {
+			t.add(fmt.Sprintf("  %d", i+1), waiter.Record.Owner, kindOf(waiter.Mode, waiter.Weight), "waits for "+short(waiter.Age), waiter.Record.Reason)
+		}
+		if err := t.write(&b); err != nil {
+			return err
+		}
+		if more := st.Waiting - len(st.Waiters); more > 0 {
+			fmt.Fprintf(&b, "  and %d more\n", more)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func summary(st *fencelock.Status) string {
+	var parts []string
+	switch stateOf(st) {
+	case "free":
+		parts = append(parts, "free")
+	case "waited":
+		parts = append(parts, "not held")
+	case "kept":
+		parts = append(parts, "kept taken, nobody holds it")
+	default:
+		parts = append(parts, fmt.Sprintf("held by %d", len(st.Holders)))
+	}
+	if st.Waiting > 0 {
+		parts = append(parts, fmt.Sprintf("%d waiting", st.Waiting))
+	}
+	if st.Limit > 0 {
+		parts = append(parts, fmt.Sprintf("stored limit %d", st.Limit))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func kindOf(mode fencelock.Mode, weight int64) string {
+	if mode == fencelock.Shared && weight > 1 {
+		return fmt.Sprintf("shared, weight %d", weight)
+	}
+	return mode.String()
+}
+
+func writeHolder(b *strings.Builder, h *fencelock.Holder) {
+	line := func(key, value string) {
+		if value != "" {
+			fmt.Fprintf(b, "  %-8s %s\n", key, value)
+		}
+	}
+	line("holder", h.Record.Owner)
+	line("reason", h.Record.Reason)
+	line("mode", kindOf(h.Mode, h.Weight))
+	line("for", short(h.Age))
+	if h.Kept {
+		line("kept for", short(h.EndsIn)+" more")
+	} else {
+		line("ends in", short(h.EndsIn)+" unless renewed")
+	}
+	line("token", h.Token.String())
+	for _, key := range slices.Sorted(maps.Keys(h.Record.Labels)) {
+		line(key, h.Record.Labels[key])
+	}
+	line("trace", h.Record.Trace)
+	line("session", h.Claim.Session.String())
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+)
+
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	contains(t, fencelockCLI(t, s.url(), "inspect", "a").want(0).out.String(), "a: free")
+	c := s.client(t, &fencelock.Options{Owner: "ann", Labels: map[string]string{"team": "billing"}})
+	l, err := c.Mutex("a", fencelock.Reason("why not")).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiter := begin(t, s.url(), "run", "a", "--owner", "bob", "--", "true")
+	until(t, "it waits", func() bool { return strings.Contains(waiter.err.String(), "waiting") })
+	contains(t, fencelockCLI(t, s.url(), "inspect", "a").want(0).out.String(),
+		"a: held by 1, 1 waiting", "ann", "why not", l.Token().String(), "team     billing", "unless renewed", "1  bob  exclusive")
+	var v lockView
+	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "inspect", "a", "-o", "json").want(0).out.String()), &v); err != nil {
+		t.Fatal(err)
+	}
+	if v.Lock != "a" || v.Holders[0].Token != l.Token() || v.Waiters[0].Owner != "bob" || v.Holders[0].EndsInMS <= 0 {
+		t.Errorf("got %+v", v)
+	}
+	fencelockCLI(t, s.url(), "inspect").want(64)
+}
+
+// TestInspectionOfKeptAndShared draws what is rare.
+func TestInspectionOfKeptAndShared(t *testing.T) {
+	var b strings.Builder
+	err := writeInspection(&b, fencelock.Status{Name: "x", Limit: 5, Grace: time.Minute, Waiting: 200,
+		Holders: []fencelock.Holder{{Kept: true, EndsIn: time.Hour, Record: fencelock.Record{Owner: "ann", Trace: "00-ab"}, Mode: fencelock.Shared, Weight: 3}},
+		Waiters: []fencelock.Waiter{{Record: fencelock.Record{Owner: "bob"}, Weight: 1}}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, b.String(), "kept taken, nobody holds it, 200 waiting, stored limit 5", "grants nothing for 1m00s", "kept for 1h00m more",
+		"shared, weight 3", "00-ab", "and 199 more")
+}

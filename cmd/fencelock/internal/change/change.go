@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package change tells what happened between two looks at the locks of a store.
+// What came and went in between is not seen.
+package change
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/fencelock/fencelock"
+)
+
+// Kind says what happened.
+type Kind string
+
+// The kinds.
+const (
+	// Held: somebody has the lock who had it not before.
+	Held Kind = "held"
+	// Ended: a holder has it no longer. Whether it was given back, lost or broken
+	// cannot be seen from outside.
+	Ended Kind = "ended"
+	// Kept: nobody holds the lock any more, and it is kept taken.
+	Kept Kind = "kept"
+	// Waiting: somebody came into line.
+	Waiting Kind = "waiting"
+	// Left: somebody left the line without the lock.
+	Left Kind = "left"
+)
+
+// Event is one change of one lock.
+type Event struct {
+	Kind   Kind            `json:"event"`
+	Lock   string          `json:"lock,omitempty"`
+	Owner  string          `json:"owner,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	Token  fencelock.Token `json:"token,omitempty"`
+	// ForMS is how long it was held or waited for, by the store's clock, at the
+	// last look.
+	ForMS int64 `json:"for_ms"`
+	// Waiting is how many are in line now.
+	Waiting int `json:"waiting"`
+}
+
+// Between compares two listings. Events come by lock; within one, what ended
+// before what began.
+func Between(before, after []fencelock.Status) []Event {
+	was, is := index(before), index(after)
+	names := make([]string, 0, len(was)+len(is))
+	for name := range was {
+		names = append(names, name)
+	}
+	for name := range is {
+		if was[name] == nil {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, strings.Compare)
+	var all []Event
+	empty := &fencelock.Status{}
+	for _, name := range names {
+		a, b := was[name], is[name]
+		if a == nil {
+			a = empty
+		}
+		if b == nil {
+			b = empty
+		}
+		all = append(all, ofLock(name, a, b)...)
+	}
+	return all
+}
+
+func index(locks []fencelock.Status) map[string]*fencelock.Status {
+	m := make(map[string]*fencelock.Status, len(locks))
+	for i := range locks {
+		m[locks[i].Name] = &locks[i]
+	}
+	return m
+}
+
+func ofLock(name string, a, b *fencelock.Status) []Event {
+	var ended, began []Event
+	for i := range a.Holders {
+		h := &a.Holders[i]
+		if !h.Kept && !slices.ContainsFunc(b.Holders, same(h)) {
+			ended = append(ended, holding(Ended, name, h, b.Waiting))
+		}
+	}
+	for i := range b.Holders {
+		h := &b.Holders[i]
+		if slices.ContainsFunc(a.Holders, same(h)) {
+			continue
+		}
+		kind := Held
+		if h.Kept {
+			kind = Kept
+		}
+		began = append(began, holding(kind, name, h, b.Waiting))
+	}
+	for i := range a.Waiters {
+		w := &a.Waiters[i]
+		gone := !slices.ContainsFunc(b.Waiters, func(o fencelock.Waiter) bool { return o.Claim == w.Claim })
+		granted := slices.ContainsFunc(b.Holders, func(o fencelock.Holder) bool { return o.Claim == w.Claim })
+		// Beyond what the store tells of a long line nothing is known.
+		if gone && !granted && len(b.Waiters) == b.Waiting {
+			ended = append(ended, waiting(Left, name, w, b.Waiting))
+		}
+	}
+	for i := range b.Waiters {
+		w := &b.Waiters[i]
+		if !slices.ContainsFunc(a.Waiters, func(o fencelock.Waiter) bool { return o.Claim == w.Claim }) && len(a.Waiters) == a.Waiting {
+			began = append(began, waiting(Waiting, name, w, b.Waiting))
+		}
+	}
+	return append(ended, began...)
+}
+
+// same finds the same grant: one claim, and whether it is only kept.
+func same(h *fencelock.Holder) func(fencelock.Holder) bool {
+	return func(o fencelock.Holder) bool { return o.Claim == h.Claim && o.Token == h.Token && o.Kept == h.Kept }
+}
+
+func holding(kind Kind, name string, h *fencelock.Holder, line int) Event {
+	return Event{Kind: kind, Lock: name, Owner: h.Record.Owner, Reason: h.Record.Reason, Token: h.Token, ForMS: h.Age.Milliseconds(), Waiting: line}
+}
+
+func waiting(kind Kind, name string, w *fencelock.Waiter, line int) Event {
+	return Event{Kind: kind, Lock: name, Owner: w.Record.Owner, Reason: w.Record.Reason, ForMS: w.Age.Milliseconds(), Waiting: line}
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+)
+
+// holdAll takes locks of these names with one client.
+func holdAll(t testing.TB, c *fencelock.Client, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := c.Mutex(name, fencelock.Reason("because "+name)).Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLs(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	contains(t, fencelockCLI(t, s.url(), "ls").want(0).err.String(), "no lock is held")
+	if out := fencelockCLI(t, s.url(), "ls", "-o", "json").want(0).out.String(); strings.TrimSpace(out) != "[]" {
+		t.Errorf("no locks in JSON: %q", out)
+	}
+	holdAll(t, s.client(t, &fencelock.Options{Owner: "ann"}), "orders/1", "orders/2")
+	holdAll(t, s.client(t, &fencelock.Options{Owner: "bob"}), "stock")
+	waiter := begin(t, s.url(), "run", "orders/2", "--", "true")
+	until(t, "it waits", func() bool { return strings.Contains(waiter.err.String(), "waiting") })
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "orders/1 orders/2 stock"},
+		{[]string{"orders/"}, "orders/1 orders/2"},
+		{[]string{"--waited"}, "orders/2"},
+		{[]string{"--owner", "bob"}, "stock"},
+		{[]string{"--older-than", "1h"}, ""},
+		{[]string{"nobody"}, ""},
+	} {
+		p := fencelockCLI(t, s.url(), append([]string{"ls", "-o", "name"}, tt.args...)...).want(0)
+		if got := strings.Join(strings.Fields(p.out.String()), " "); got != tt.want {
+			t.Errorf("ls %v: got %q, want %q", tt.args, got, tt.want)
+		}
+	}
+	table := fencelockCLI(t, s.url(), "ls").want(0).out.String()
+	contains(t, table, "NAME", "HOLDER", "ann", "because orders/1")
+	contains(t, fencelockCLI(t, s.url(), "ls", "-o", "wide").want(0).out.String(), "TOKEN", "exclusive", "held")
+	var views []lockView
+	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "ls", "-o", "json").want(0).out.String()), &views); err != nil {
+		t.Fatal(err)
+	}
+	if len(views) != 3 || views[1].Waiting != 1 || views[1].Holders[0].Owner != "ann" || views[1].State != "held" {
+		t.Errorf("got %+v", views)
+	}
+	contains(t, fencelockCLI(t, s.url(), "__complete", "inspect", "ord").want(0).out.String(), "orders/1\tann", "orders/2")
+	fencelockCLI(t, s.url(), "ls", "-o", "xml").want(64)
+	fencelockCLI(t, s.url(), "ls", "a", "b").want(64)
+}
+
+// TestLsThousand: a thousand locks are listed while one looks, and not with KEYS.
+func TestLsThousand(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	c := s.client(t, nil)
+	var names []string
+	for i := range 1000 {
+		names = append(names, fmt.Sprintf("orders/%04d", i))
+	}
+	holdAll(t, c, names...)
+	if _, err := binary(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	p := fencelockCLI(t, s.url(), "ls", "-o", "name").want(0)
+	took := time.Since(began)
+	if got := strings.Fields(p.out.String()); len(got) != 1000 || got[999] != "orders/0999" {
+		t.Errorf("%d locks", len(got))
+	}
+	t.Logf("1000 locks listed in %v, the start of the program included", took)
+	if took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	stats, err := exec.Command("redis-cli", "-u", s.url(), "info", "commandstats").Output()
+	if err != nil {
+		t.Skip("redis-cli is not installed; on Debian: apt-get install redis-tools")
+	}
+	if !strings.Contains(string(stats), "cmdstat_hscan") || strings.Contains(string(stats), "cmdstat_keys") {
+		t.Errorf("HSCAN and never KEYS is wanted:\n%s", stats)
+	}
+}

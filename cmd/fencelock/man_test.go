@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func TestMan(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fencelockCLI(t, "", "man", dir).want(0)
+	text, err := os.ReadFile(filepath.Join(dir, "fencelock-run.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, string(text), "FENCELOCK", "stop-time")
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		contains(t, fencelockCLI(t, "", "completion", shell).want(0).out.String(), "fencelock")
+	}
+}
+
+// TestHelp: every command says what it does, with an example, and its lines fit a
+// terminal.
+func TestHelp(t *testing.T) {
+	root := (&app{}).root()
+	var all []*cobra.Command
+	all = append(all, root)
+	all = append(all, root.Commands()...)
+	for _, cmd := range all {
+		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
+			continue
+		}
+		if len(cmd.Long) < 40 || cmd.Short == "" && cmd != root {
+			t.Errorf("%s: what does it do?", cmd.Name())
+		}
+		if cmd.Runnable() && cmd.Example == "" && cmd != root && cmd.Name() != "top" {
+			t.Errorf("%s has no example", cmd.Name())
+		}
+		for line := range strings.Lines(cmd.Long + "\n" + cmd.Example) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 90 {
+				t.Errorf("%s: a line of %d: %s", cmd.Name(), n, line)
+			}
+		}
+	}
+	contains(t, fencelockCLI(t, "", "help", "stores").want(0).out.String(), "redis://", "grace=true", "FENCELOCK_CONFIG")
+	contains(t, fencelockCLI(t, "", "help", "exit-codes").want(0).out.String(), "75  not acquired", "76  lost")
+}

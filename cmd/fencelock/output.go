@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// formatFlag adds -o with the formats a command knows; the first is the default.
+func (a *app) formatFlag(cmd *cobra.Command, formats ...string) {
+	var format string
+	cmd.Flags().StringVarP(&format, "output", "o", formats[0], "how to print: "+strings.Join(formats, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains(formats, format) {
+			return usage("-o %s: it is one of %s", format, strings.Join(formats, ", "))
+		}
+		a.format = format
+		if before != nil {
+			return before(cmd, args)
+		}
+		return nil
+	}
+}
+
+// printJSON writes a value for programs and for people.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// table writes rows in columns. On a terminal the last column is cut to fit.
+type table struct {
+	rows [][]string
+	// width is that of the terminal, 0 if there is none.
+	width int
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+func (t *table) write(w io.Writer) error {
+	var widths []int
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		at := 0
+		for i, cell := range row {
+			if i == len(row)-1 {
+				b.WriteString(cut(cell, t.width-at))
+				break
+			}
+			pad := widths[i] - utf8.RuneCountInString(cell) + 2
+			b.WriteString(cell + strings.Repeat(" ", pad))
+			at += widths[i] + 2
+		}
+		line := strings.TrimRight(b.String(), " ")
+		b.Reset()
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut shortens a text to a width; a width that is not positive is none, but a
+// column that begins beyond the edge still shows a few letters.
+func cut(s string, width int) string {
+	if width < -1000 || utf8.RuneCountInString(s) <= max(width, 8) {
+		return s
+	}
+	return string([]rune(s)[:max(width, 8)-1]) + "…"
+}
+
+// terminalWidth is the width of the terminal that stdout is, 0 if it is none.
+func terminalWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+// newTable makes a table for stdout.
+func (a *app) newTable(headings ...string) *table {
+	t := &table{width: terminalWidth(a.out)}
+	if t.width == 0 {
+		t.width = -100000 // nobody cuts what goes to a file
+	}
+	t.add(headings...)
+	return t
+}

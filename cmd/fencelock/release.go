@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "github.com/spf13/cobra"
+
+func (a *app) releaseCommand() *cobra.Command {
+	var handle string
+	cmd := &cobra.Command{
+		Use:   "release",
+		Short: "Give the lock of acquire back",
+		Long: `Give the lock that fencelock acquire got back. The exit code is 76 if it had been lost
+before: then somebody else may have held it while you worked.`,
+		Example: `  fencelock release`,
+		Args:    exactly(0, "no arguments; the handle is in FENCELOCK_HANDLE"),
+		RunE: func(*cobra.Command, []string) error {
+			reply, err := a.ask(handle, keeperRequest{Op: "release"})
+			if err != nil {
+				return err
+			}
+			if a.format == "json" {
+				return printJSON(a.out, reply)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&handle, "handle", "", "what acquire printed (default $FENCELOCK_HANDLE)")
+	a.formatFlag(cmd, "table", "json")
+	return cmd
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plan"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/warden"
+	"github.com/spf13/cobra"
+)
+
+// runner is one "fencelock run".
+type runner struct {
+	*app
+	wish
+	times         plan.Times
+	oncePer       time.Duration
+	retryFailed   bool
+	failIfSkipped bool
+	conflictCode  int
+	statusFD      int
+	statusFile    string
+
+	name    string
+	argv    []string
+	signals chan os.Signal
+	began   time.Time
+	status  status
+}
+
+func (a *app) runCommand() *cobra.Command {
+	r := &runner{app: a, times: plan.Times{Drift: fencelock.DefaultDrift}}
+	cmd := &cobra.Command{
+		Use:   "run LOCK [flags] -- COMMAND [ARG...]",
+		Short: "Run a command while holding a lock",
+		Long: `Run a command while holding a lock, and end it before anybody else can hold it.
+
+It waits for the lock and says on stderr who holds it. Then it runs the command and
+renews the lock for as long as the command runs. When the command has ended, what
+it left behind in its process group is ended too, the lock is given back, and
+fencelock ends with the command's exit code.
+
+If the lock cannot be renewed, because the store does not answer, the command gets
+TERM and, after --stop-time, KILL: both before the store can give the lock to
+another. If the lock is gone already, because an operator broke it or the store
+lost its memory, it gets KILL at once. Then the exit code is 76.
+
+Signals are passed on to the whole process group. If fencelock itself is killed, the
+command is killed too. On Linux that reaches everything the command started.
+
+The command finds in its environment:
+
+  FENCELOCK_NAME    the lock
+  FENCELOCK_TOKEN   the fencing token: give it to what you write to, and refuse
+                    smaller ones there. Only that helps against a machine that
+                    stands still at the wrong moment and writes late.
+  FENCELOCK_OWNER   who holds it, as others see it`,
+		Example: `  fencelock run nightly-report -- ./report.sh
+  fencelock run deploy --try --reason "release 4.2" -- make deploy
+  fencelock run migrate --wait 5m -- ./migrate up
+  fencelock run billing --once-per 24h -- ./bill        # on every replica, from cron
+  fencelock run export --permits 5 -- ./export.sh       # at most five at a time`,
+		ValidArgsFunction: a.completeLocks,
+		RunE:              func(cmd *cobra.Command, args []string) error { return r.main(cmd, args) },
+	}
+	f := cmd.Flags()
+	r.wish.flags(f)
+	f.DurationVar(&r.times.TTL, "ttl", fencelock.DefaultTTL, "how long the lock outlives a machine that dies")
+	f.DurationVar(&r.times.Stop, "stop-time", 0, "time between TERM and KILL (default a fifth of --ttl)")
+	f.DurationVar(&r.times.Margin, "margin", 0, "time between KILL and the moment another can hold it (default a tenth of --ttl)")
+	f.DurationVar(&r.oncePer, "once-per", 0, "run once in each such stretch of time, whoever comes first; skip otherwise")
+	f.BoolVar(&r.retryFailed, "retry-failed", false, "with --once-per: a run that failed does not count")
+	f.BoolVar(&r.failIfSkipped, "fail-if-skipped", false, "with --once-per: exit code 75 instead of 0 if it has run already")
+	f.IntVarP(&r.conflictCode, "conflict-exit-code", "E", exitNotAcquired, "exit code if the lock was not acquired")
+	f.IntVar(&r.statusFD, "status-fd", 0, "write what happened to this descriptor, as one line of JSON")
+	f.StringVar(&r.statusFile, "status-file", "", "or to this file")
+	return cmd
+}
+
+// main is the command after its flags were read.
+func (r *runner) main(cmd *cobra.Command, args []string) error {
+	if err := r.parse(cmd, args); err != nil {
+		return err
+	}
+	report, err := r.openStatus()
+	if err != nil {
+		return err
+	}
+	r.began = time.Now()
+	r.status = status{Lock: r.name}
+	err = r.hold()
+	if skipped := errors.Is(err, errSkipped); skipped && r.failIfSkipped {
+		err = quiet(r.conflictCode)
+	} else if skipped {
+		err = nil
+	}
+	code := exitCode(err)
+	if r.status.Outcome == "busy" || r.status.Outcome == "timeout" {
+		code, err = r.conflictCode, &failure{r.conflictCode, err}
+	}
+	r.status.ExitCode = code
+	return errors.Join(err, report(r.status))
+}
+
+func (r *runner) parse(cmd *cobra.Command, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	switch {
+	case dash < 0:
+		return usage("the command stands after --, as in: fencelock run LOCK -- COMMAND")
+	case dash != 1:
+		return usage("one lock stands before --, and %d were given", dash)
+	case len(args) < 2:
+		return usage("a command stands after --")
+	case r.oncePer < 0 || r.oncePer > 0 && (r.permits > 0 || r.shared || r.wait > 0):
+		return usage("--once-per takes a positive time and does not go with --permits, --shared or --wait")
+	case (r.retryFailed || r.failIfSkipped) && r.oncePer == 0:
+		return usage("--retry-failed and --fail-if-skipped go with --once-per")
+	}
+	r.name, r.argv = args[0], args[1:]
+	var err error
+	if r.times, err = plan.Settle(r.times); err != nil {
+		return usage("%w", err)
+	}
+	return r.wish.check()
+}
+
+// hold waits for the lock, runs the command, and gives the lock back.
+func (r *runner) hold() error {
+	r.signals = make(chan os.Signal, 16)
+	for _, sig := range append(warden.Forwarded, syscall.SIGCONT) {
+		if !signal.Ignored(sig) { // nohup stays nohup
+			signal.Notify(r.signals, sig)
+		}
+	}
+	defer signal.Stop(r.signals)
+	ctx, acquired := r.waiting()
+	defer acquired()
+	notes := newWaitNotes(r.app, r.name)
+	opts := r.wish.client()
+	opts.TTL, opts.Margin, opts.Drift = r.times.TTL, r.times.Margin, r.times.Drift
+	opts.Hooks.Event = notes.event
+	conn, err := r.connect(ctx, opts)
+	if err != nil {
+		return r.refused(err)
+	}
+	// The lock itself is given back before this; a store that is away must not
+	// hold up the exit code.
+	defer r.closeWithin(conn, min(r.timeout, time.Second))
+	defer notes.follow(conn.client)()
+	if r.oncePer > 0 {
+		return r.once(ctx, conn.client, acquired)
+	}
+	l, err := r.wish.acquire(ctx, conn.client, r.name)
+	notes.done()
+	if sig := acquired(); sig != 0 && err == nil {
+		// It came together with the lock: whoever sent it wants nothing to begin.
+		err = errors.Join(interrupted{sig}, l.Unlock(context.Background()))
+	}
+	if err != nil {
+		return r.refused(err)
+	}
+	r.granted(l)
+	err = r.supervise(l)
+	return errors.Join(err, r.released(err, l.Unlock(context.Background())))
+}
+
+// waiting is a context that ends when a signal asks to, until acquired is called:
+// then signals are the command's. acquired returns the signal that asked, or 0.
+func (r *runner) waiting() (ctx context.Context, acquired func() syscall.Signal) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop := make(chan struct{})
+	asked := make(chan syscall.Signal, 1)
+	go func() {
+		var first syscall.Signal
+		defer func() { asked <- first }()
+		for {
+			select {
+			case sig := <-r.signals:
+				switch s := sig.(syscall.Signal); s {
+				case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+					cancel(interrupted{s})
+					first = s
+				}
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return ctx, sync.OnceValue(func() syscall.Signal {
+		close(stop)
+		return <-asked
+	})
+}
+
+// refused notes why there is no lock.
+func (r *runner) refused(err error) error {
+	var i interrupted
+	var busy *fencelock.BusyError
+	switch {
+	case errors.As(err, &i):
+		r.status.Outcome = "interrupted"
+		return i
+	case errors.Is(err, fencelock.ErrBusy):
+		r.status.Outcome = "busy"
+		if errors.As(err, &busy) && len(busy.Holders) > 0 {
+			r.status.Holder = holderOf(&busy.Holders[0])
+		}
+	case errors.Is(err, errWaited):
+		r.status.Outcome = "timeout"
+	case exitCode(err) == exitUnavailable:
+		r.status.Outcome = "unavailable"
+	default:
+		r.status.Outcome = "error"
+	}
+	r.status.WaitedMS = time.Since(r.began).Milliseconds()
+	r.status.Reason = strings.ReplaceAll(err.Error(), "fencelock: ", "")
+	return err
+}
+
+// granted notes the lease.
+func (r *runner) granted(l *fencelock.Lease) {
+	r.status.WaitedMS = time.Since(r.began).Milliseconds()
+	r.status.Token = l.Token()
+	r.status.Owner = r.wish.owner
+	r.began = time.Now()
+}
+
+// released says what giving the lock back means for the exit code. The command is
+// dead by now; that the store did not confirm is no fault of the command.
+func (r *runner) released(ran, err error) error {
+	r.status.HeldMS = time.Since(r.began).Milliseconds()
+	switch {
+	case err == nil || errors.Is(ran, fencelock.ErrLost):
+		return nil
+	case errors.Is(err, fencelock.ErrBroken), errors.Is(err, fencelock.ErrForgotten), errors.Is(err, fencelock.ErrEnded):
+		r.status.Outcome, r.status.Reason = "lost", err.Error()
+		return fmt.Errorf("the lock was gone before the command had ended: %w", err)
+	case errors.Is(err, fencelock.ErrLost):
+		return nil // its time ran out after the command had ended
+	}
+	r.note("%v", err)
+	return nil
+}
+
+// errSkipped: the occurrence has run or is running.
+var errSkipped = errors.New("skipped")
+
+// once runs the command unless the present stretch of time has had its run.
+func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() syscall.Signal) error {
+	occurrence := time.Now().UTC().Truncate(r.oncePer).Format(time.RFC3339)
+	// The mark outlives the stretch by another: no replica is that late.
+	keep := 2 * r.oncePer
+	opts := r.wish.options()
+	if !r.retryFailed {
+		opts = append(opts, fencelock.MinHold(keep))
+	}
+	var ran error
+	res, err := c.Once(r.name, keep, opts...).Do(ctx, occurrence, func(_ context.Context, l *fencelock.Lease) error {
+		if sig := acquired(); sig != 0 {
+			r.signals <- sig // the occurrence has begun: it is the command's
+		}
+		r.granted(l)
+		ran = r.supervise(l)
+		return ran
+	})
+	r.status.Occurrence = occurrence
+	switch res.Outcome {
+	case fencelock.NotRun:
+		return r.refused(err)
+	case fencelock.Ran, fencelock.Failed:
+		return errors.Join(ran, r.released(ran, besides(err, ran)))
+	}
+	r.status.Outcome, r.status.Holder = "skipped", holderOf(res.Holder)
+	who := ""
+	if res.Holder != nil {
+		who = " by " + res.Holder.Record.Owner
+	}
+	r.note("%s at %s: %v%s; skipped", r.name, occurrence, res.Outcome, who)
+	return errSkipped
+}
+
+// besides is what an error joins besides another.
+func besides(err, other error) error {
+	if err == other {
+		return nil
+	}
+	var rest []error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && other != nil {
+		for _, e := range joined.Unwrap() {
+			if e != other {
+				rest = append(rest, e)
+			}
+		}
+		return errors.Join(rest...)
+	}
+	return err
+}

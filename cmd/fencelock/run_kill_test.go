@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// family is a command with a child in its group and one in a session of its own,
+// all deaf to TERM if asked to. Each writes its process id.
+func family(dir string, deaf bool) []string {
+	trap := ""
+	if deaf {
+		trap = `trap "" TERM; `
+	}
+	return []string{"sh", "-c", trap + `echo $$ >` + dir + `/self
+		sh -c 'echo $$ >` + dir + `/child; exec sleep 300' &
+		setsid sh -c 'echo $$ >` + dir + `/stray; exec sleep 300' &
+		while :; do sleep 1; done`}
+}
+
+func pids(t testing.TB, dir string) map[string]int {
+	t.Helper()
+	found := map[string]int{}
+	for _, who := range []string{"self", "child", "stray"} {
+		found[who] = pidIn(t, filepath.Join(dir, who))
+	}
+	return found
+}
+
+func wantDead(t testing.TB, found map[string]int) {
+	t.Helper()
+	for who, pid := range found {
+		until(t, who+" is dead", func() bool { return !alive(pid) })
+	}
+}
+
+// parent returns the parent of a process.
+func parent(t testing.TB, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	ppid, err := strconv.Atoi(strings.Fields(after)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ppid
+}
+
+// TestRunForwardsSignals: to the command and its children.
+func TestRunForwardsSignals(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	dir := t.TempDir()
+	script := `trap 'echo usr1' USR1; trap 'echo hup' HUP; trap 'echo int; exit 0' INT
+		sh -c 'trap "echo grandchild usr1" USR1; trap "echo grandchild hup" HUP; echo $$ >` + dir + `/child; while :; do sleep 0.05; done' &
+		echo $$ >` + dir + `/self; while :; do sleep 0.05; done`
+	p := begin(t, s.url(), "run", "a", "--", "sh", "-c", script)
+	self, child := pidIn(t, dir+"/self"), pidIn(t, dir+"/child")
+	for sig, name := range map[syscall.Signal]string{syscall.SIGUSR1: "usr1", syscall.SIGHUP: "hup"} {
+		_ = p.cmd.Process.Signal(sig)
+		until(t, name, func() bool {
+			out := "\n" + p.out.String()
+			return strings.Contains(out, "\n"+name) && strings.Contains(out, "grandchild "+name)
+		})
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGINT)
+	p.want(0)
+	contains(t, p.out.String(), "int")
+	wantDead(t, map[string]int{"self": self, "child": child})
+}
+
+// TestRunKilledHard: whoever of the two processes above the command is killed,
+// nothing of the command survives.
+func TestRunKilledHard(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	for _, who := range []string{"holder", "holder's group", "warden", "holder and warden"} {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			p := beginWith(t, s.url(), func(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} },
+				append([]string{"run", who, "--"}, family(dir, true)...)...)
+			found := pids(t, dir)
+			holder := p.cmd.Process.Pid
+			warden := parent(t, found["self"])
+			if parent(t, warden) != holder {
+				t.Fatalf("the warden %d is no child of %d", warden, holder)
+			}
+			switch who {
+			case "holder":
+				_ = syscall.Kill(holder, syscall.SIGKILL)
+			case "holder's group":
+				_ = syscall.Kill(-holder, syscall.SIGKILL)
+			case "warden":
+				_ = syscall.Kill(warden, syscall.SIGKILL)
+				p.want(137)
+			case "holder and warden":
+				// The documented limit: the command itself dies, what it started
+				// may not.
+				_, _ = syscall.Kill(warden, syscall.SIGKILL), syscall.Kill(holder, syscall.SIGKILL)
+				wantDead(t, map[string]int{"self": found["self"]})
+				for _, pid := range found {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			}
+			wantDead(t, found)
+		})
+	}
+}
+
+// TestRunStopped: a holder that stands still does not keep the command alive, and
+// when it goes on it says that the lock is lost.
+func TestRunStopped(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	c := s.client(t, nil)
+	dir := t.TempDir()
+	p := begin(t, s.url(), append([]string{"run", "a", "--ttl", "10s", "--"}, family(dir, true)...)...)
+	found := pids(t, dir)
+	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+	l, err := c.Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for who, pid := range found {
+		if alive(pid) {
+			t.Errorf("%s lives although another holds the lock", who)
+		}
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+	p.want(exitLost)
+	if err := l.Unlock(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRunBroken: the lock is gone already, so the command is killed at once.
+func TestRunBroken(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	c := s.client(t, nil)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "status")
+	p := begin(t, s.url(), append([]string{"run", "a", "--ttl", "10s", "--status-file", file, "--"}, family(dir, true)...)...)
+	found := pids(t, dir)
+	st, err := c.Inspect(t.Context(), "a")
+	if err != nil || len(st.Holders) != 1 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	if _, err := c.Break(t.Context(), "a", st.Holders[0].Token); err != nil {
+		t.Fatal(err)
+	}
+	p.want(exitLost)
+	wantDead(t, found)
+	if got := readStatus(t, file); got.Outcome != "lost" || !strings.Contains(got.Reason, "broken by an operator") || got.Child == nil || got.Child.Signal != 9 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestRunTermBeforeKill: a command that listens to TERM ends by itself, and what it
+// does then is done while the lock is still held.
+func TestRunTermBeforeKill(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "status")
+	p := begin(t, s.url(), "run", "a", "--ttl", "10s", "--status-file", file, "--",
+		"sh", "-c", `trap 'echo cleaned up; exit 0' TERM; echo $$ >`+dir+`/self; while :; do sleep 0.05; done`)
+	pidIn(t, dir+"/self")
+	s.pause()
+	defer s.resume()
+	p.want(exitLost)
+	contains(t, p.out.String(), "cleaned up")
+	contains(t, p.err.String(), "the command gets TERM")
+	if got := readStatus(t, file); got.Outcome != "lost" || got.Child == nil || got.Child.Code != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestRunSurvivesAShortOutage: a store that is away for less than it takes to lose
+// the lock costs nothing.
+func TestRunSurvivesAShortOutage(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	dir := t.TempDir()
+	p := begin(t, s.url(), "run", "a", "--ttl", "20s", "--", "sh", "-c",
+		`echo $$ >`+dir+`/self; while [ ! -e `+dir+`/end ]; do sleep 0.05; done; exit 6`)
+	pidIn(t, dir+"/self")
+	s.pause()
+	<-time.After(4 * time.Second)
+	s.resume()
+	if err := os.WriteFile(dir+"/end", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.want(6)
+}
+
+// TestRunAsInit: as process 1 of a container, signals arrive and orphans are reaped.
+func TestRunAsInit(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	if out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil {
+		t.Skipf("no process namespaces here (%v, %s); as root on Linux: go test ./cmd/fencelock -run TestRunAsInit", err, out)
+	}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	script := `setsid sh -c 'sleep 0.1 & exit 0'; echo $PPID >` + dir + `/warden; echo $$ >` + dir + `/self
+		trap 'echo told; exit 9' TERM; while :; do sleep 0.05; done`
+	p := beginWith(t, s.url(), func(c *exec.Cmd) {
+		c.Path, _ = exec.LookPath("unshare")
+		c.Args = append([]string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", path}, c.Args[1:]...)
+	}, "run", "a", "--", "sh", "-c", script)
+	pidIn(t, dir+"/self")
+	if inside := pidIn(t, dir+"/warden"); inside < 2 || inside > 20 {
+		t.Errorf("the warden is process %d of its namespace", inside)
+	}
+	// unshare ignores signals; the program is its child.
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.cmd.Process.Pid, p.cmd.Process.Pid))
+	if err != nil {
+		t.Skip("the kernel does not list children")
+	}
+	pid, err := strconv.Atoi(strings.Fields(string(children))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Somebody comes in from outside and leaves an orphan, as "docker exec" may.
+	if out, err := exec.Command("nsenter", "--target", strconv.Itoa(pid), "--pid", "--mount", "sh", "-c", "sleep 0.2 & exit 0").CombinedOutput(); err != nil {
+		t.Errorf("nsenter: %v, %s", err, out)
+	}
+	until(t, "the orphan is reaped", func() bool {
+		children, err := exec.Command("ps", "--ppid", strconv.Itoa(pid), "-o", "stat=,comm=").CombinedOutput()
+		return err == nil && strings.Count(string(children), "\n") == 1 && !strings.Contains(string(children), "Z")
+	})
+	_ = syscall.Kill(pid, syscall.SIGTERM)
+	p.want(9)
+	contains(t, p.out.String(), "told")
+}
+
+// TestRunNestedLocks: what the inner of two locks runs dies with the outer one.
+func TestRunNestedLocks(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	c := s.client(t, nil)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	inner := append([]string{path, "run", "inner", "--ttl", "30s", "--"}, family(dir, true)...)
+	p := begin(t, s.url(), append([]string{"run", "outer", "--ttl", "10s", "--"}, inner...)...)
+	found := pids(t, dir)
+	st, err := c.Inspect(t.Context(), "outer")
+	if err != nil || len(st.Holders) != 1 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	in, err := c.Inspect(t.Context(), "inner")
+	if err != nil || len(in.Holders) != 1 || in.Holders[0].Record.Labels[underLabel] != st.Holders[0].Record.Owner {
+		t.Errorf("the inner lock does not say under which it is: %+v, %v", in, err)
+	}
+	if _, err := c.Break(t.Context(), "outer", st.Holders[0].Token); err != nil {
+		t.Fatal(err)
+	}
+	p.want(exitLost)
+	wantDead(t, found)
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/fencelock/fencelock"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) topCommand() *cobra.Command {
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use:   "top [PREFIX]",
+		Short: "Watch locks in the terminal: contended, oldest, about to end",
+		Long: `Watch the locks whose name starts with PREFIX, or all, in the terminal.
+
+  c   the most contended first: how many wait, and for how long
+  a   the oldest first
+  e   those that end next unless they are renewed: their holders may be in trouble
+  ↑ ↓ choose a lock, enter shows it, esc goes back
+  p   stop looking, and go on
+  q   quit
+
+Yellow: somebody waits. Red: the holder has not renewed for half of its TTL, though one
+that lives does so after a third.
+
+It looks at the store once every --every, over any connection: an ssh session is fine.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("one PREFIX at most")
+			}
+			if every < 100*time.Millisecond {
+				return usage("--every %v: at least 100ms", every)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var s selection
+			if len(args) == 1 {
+				s.prefix = args[0]
+			}
+			return a.top(cmd.Context(), s, every)
+		},
+	}
+	cmd.Flags().DurationVar(&every, "every", time.Second, "how often to look")
+	return cmd
+}
+
+func (a *app) top(ctx context.Context, s selection, every time.Duration) error {
+	if terminalWidth(os.Stdout) == 0 {
+		return usage("top needs a terminal; use ls or watch")
+	}
+	conn, err := a.connect(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer a.close(conn)
+	m := &topModel{ctx: ctx, client: conn.client, wanted: s, every: every, topScreen: topScreen{engine: conn.Caps().Engine, every: every}}
+	_, err = tea.NewProgram(m, tea.WithContext(ctx)).Run()
+	switch {
+	case errors.Is(err, tea.ErrInterrupted):
+		return quiet(130)
+	case err != nil:
+		return &failure{exitInternal, err}
+	}
+	return nil
+}
+
+// topModel connects the screen with the terminal and the store.
+type topModel struct {
+	topScreen
+	ctx    context.Context
+	client *fencelock.Client
+	wanted selection
+	every  time.Duration
+}
+
+// looked is the answer of the store, tick the time to ask again.
+type (
+	looked struct {
+		locks []fencelock.Status
+		err   error
+		at    time.Time
+	}
+	tick struct{}
+)
+
+// Init implements tea.Model.
+func (m *topModel) Init() tea.Cmd { return m.look }
+
+// look asks the store. Only one question is under way: a slow store is not asked
+// faster than it answers.
+func (m *topModel) look() tea.Msg {
+	locks, err := m.wanted.read(m.ctx, m.client)
+	return looked{locks, err, time.Now()}
+}
+
+// Update implements tea.Model.
+func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case looked:
+		m.took(msg.locks, msg.err, msg.at)
+		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return tick{} })
+	case tick:
+		if m.paused {
+			return m, tea.Tick(m.every, func(time.Time) tea.Msg { return tick{} })
+		}
+		return m, m.look
+	case tea.KeyPressMsg:
+		if m.press(msg.String()) {
+			return m, tea.Quit
+		}
+	}
+	return m, nil
+}
+
+// View implements tea.Model.
+func (m *topModel) View() tea.View {
+	v := tea.NewView(m.render())
+	v.AltScreen = true
+	v.WindowTitle = "fencelock top"
+	return v
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "github.com/spf13/cobra"
+
+// storesTopic is "fencelock help stores".
+func storesTopic() *cobra.Command {
+	return &cobra.Command{Use: "stores", Short: "How to name the store: URLs, environment, configuration file", Long: storesHelp()}
+}
+
+// exitCodesTopic is "fencelock help exit-codes".
+func exitCodesTopic() *cobra.Command {
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: `fencelock run ends with the exit code of its command, or 128+N if signal N ended
+the command. What happened instead has codes of its own:
+
+    0  it worked; with --once-per also: it had run already
+    1  doctor or verify found something; anything that has no code of its own
+   64  the command line or the configuration is wrong; nothing was done
+   69  the store did not answer
+   75  not acquired: somebody else has the lock (choose another with -E)
+   76  lost: the lock was lost, or about to be, and the command was ended; or the
+       lock was broken by an operator while the command ran
+  125  fencelock itself failed
+  126  the command cannot be executed
+  127  the command was not found
+128+N  ended by signal N: the command, or fencelock while it waited
+
+A command may itself use one of these codes. Where that matters use --status-fd or
+--status-file, which say in JSON what happened.`}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/drivertest"
+	"github.com/spf13/cobra"
+)
+
+// verifyNamespace is used unless another is chosen: a check must not meet the
+// locks of an application.
+const verifyNamespace = "fencelock-verify"
+
+func (a *app) verifyCommand() *cobra.Command {
+	var ttl time.Duration
+	var only []string
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check that a deployed store keeps its contract, clause by clause",
+		Long: `Run the executable contract of stores (docs/spec.md) against the store as it is deployed,
+with its settings, its proxies and its version. It uses a namespace of its own
+(` + verifyNamespace + `, or --namespace) and short sessions, and leaves no lock behind.
+
+Cases that would have to kill, wipe or cut off the server are skipped and say so. It
+takes a minute or two, most of it waiting for sessions to end.
+
+The exit code is 1 if a clause is violated.`,
+		Example: `  fencelock verify
+  fencelock verify --only S,T4      # the clauses on sessions, and one on tokens`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.verify(cmd.Context(), ttl, only) },
+	}
+	cmd.Flags().DurationVar(&ttl, "ttl", 2*time.Second, "TTL of the sessions that end during a case; longer for a slow store")
+	cmd.Flags().StringSliceVar(&only, "only", nil, "only clauses whose number begins so")
+	a.formatFlag(cmd, "table", "json")
+	return cmd
+}
+
+// verifyCase is what came of a case.
+type verifyCase struct {
+	Case    string   `json:"case"`
+	Rule    string   `json:"rule"`
+	Result  string   `json:"result"` // passed, failed, skipped
+	Why     []string `json:"why,omitempty"`
+	Seconds float64  `json:"seconds"`
+}
+
+func (a *app) verify(parent context.Context, ttl time.Duration, only []string) error {
+	ctx, stop := untilSignal(parent)
+	defer stop()
+	url, err := a.urlOfStore()
+	if err != nil {
+		return err
+	}
+	ns := a.ns
+	if ns == "" {
+		ns = verifyNamespace
+	}
+	var stores []*opened
+	defer func() {
+		for _, s := range stores {
+			_ = s.close()
+		}
+	}()
+	h := &drivertest.Harness{TTL: ttl, Open: func() (driver.Store, error) {
+		s, err := a.open(ctx, url, ns)
+		if err != nil {
+			return nil, err
+		}
+		stores = append(stores, s)
+		return s.Store, nil
+	}}
+	if _, err := h.Open(); err != nil {
+		return err // say it once, with the right exit code
+	}
+	cases, err := a.runCases(ctx, h, only)
+	if err != nil {
+		return err
+	}
+	counts := map[string]int{}
+	for _, c := range cases {
+		counts[c.Result]++
+	}
+	if a.format == "json" {
+		err = printJSON(a.out, cases)
+	} else {
+		fmt.Fprintf(a.out, "%d cases: %d passed, %d failed, %d skipped\n", len(cases), counts["passed"], counts["failed"], counts["skipped"])
+	}
+	if err == nil && counts["failed"] > 0 {
+		err = quiet(exitFailed)
+	}
+	return err
+}
+
+// runCases runs the cases that are wanted, one after the other.
+func (a *app) runCases(ctx context.Context, h *drivertest.Harness, only []string) ([]verifyCase, error) {
+	done := []verifyCase{}
+	for _, c := range drivertest.Cases() {
+		if !chosen(c.Clause.ID, only) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		began := time.Now()
+		r := c.Check(ctx, h)
+		v := verifyCase{Case: c.Name, Rule: c.Clause.Rule, Result: "passed", Seconds: time.Since(began).Seconds()}
+		if r.Skipped != "" {
+			v.Result, v.Why = "skipped", []string{r.Skipped}
+		}
+		for _, f := range r.Failures {
+			v.Result = "failed"
+			v.Why = append(v.Why, f.Text)
+		}
+		done = append(done, v)
+		if a.format != "json" {
+			fmt.Fprintf(a.out, "%-8s %-36s %5.1fs  %s\n", v.Result, v.Case, v.Seconds, strings.Join(v.Why, "; "))
+		}
+	}
+	if len(done) == 0 {
+		return nil, usage("no clause begins with %s", strings.Join(only, " or "))
+	}
+	return done, errors.Join(context.Cause(ctx))
+}
+
+func chosen(id string, only []string) bool {
+	for _, prefix := range only {
+		if strings.HasPrefix(id, prefix) {
+			return true
+		}
+	}
+	return len(only) == 0
+}

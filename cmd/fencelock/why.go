@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/graph"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) whyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "why [LOCK]",
+		Short: "Say who blocks whom, and whether they wait in a circle",
+		Long: `Say why a lock is not free: who holds it, what that holder itself waits for, who holds
+that, and so on to the end. Without a LOCK, for all locks that somebody waits for.
+
+Processes that wait for each other in a circle are named, and the exit code is 1: they
+will wait for ever, unless one of them gives up. A program with several threads may
+wait for one lock and go on with another, so look before you break something.
+
+Processes are told apart by their owner, user@host:pid unless somebody chose another.`,
+		Example: `  fencelock why nightly-report
+  fencelock why -o dot | dot -Tsvg >locks.svg`,
+		ValidArgsFunction: a.completeLocks,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("one LOCK at most")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.why(cmd.Context(), args) },
+	}
+	a.formatFlag(cmd, "table", "json", "dot")
+	return cmd
+}
+
+func (a *app) why(ctx context.Context, args []string) error {
+	locks, err := a.listing(ctx, selection{})
+	if err != nil {
+		return err
+	}
+	g := graph.New(parties(locks))
+	byName := map[string]*fencelock.Status{}
+	var names []string
+	for i := range locks {
+		byName[locks[i].Name] = &locks[i]
+		if locks[i].Waiting > 0 {
+			names = append(names, locks[i].Name)
+		}
+	}
+	if len(args) == 1 {
+		names = args
+	}
+	cycles := g.Cycles()
+	switch a.format {
+	case "json":
+		err = printJSON(a.out, whyView(g, names, cycles))
+	case "dot":
+		err = writeDot(a.out, locks)
+	default:
+		a.explain(g, byName, names, cycles)
+	}
+	if err == nil && len(cycles) > 0 {
+		err = quiet(exitFailed)
+	}
+	return err
+}
+
+// parties are the locks as the graph wants them.
+func parties(locks []fencelock.Status) []graph.Lock {
+	var all []graph.Lock
+	for _, st := range locks {
+		l := graph.Lock{Name: st.Name}
+		for _, h := range st.Holders {
+			if !h.Kept { // nobody is behind it
+				l.Holders = append(l.Holders, graph.Party{Owner: h.Record.Owner, Under: h.Record.Labels[underLabel]})
+			}
+		}
+		for _, w := range st.Waiters {
+			l.Waiters = append(l.Waiters, graph.Party{Owner: w.Record.Owner, Under: w.Record.Labels[underLabel]})
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// maxWaitersShown keeps the words to a screen; inspect shows all.
+const maxWaitersShown = 5
+
+// explain says it in words.
+func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names []string, cycles [][]graph.Step) {
+	if len(names) == 0 {
+		fmt.Fprintln(a.out, "nobody waits for anything")
+	}
+	for i, name := range names {
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		st := byName[name]
+		if st == nil {
+			fmt.Fprintf(a.out, "%s is free\n", name)
+			continue
+		}
+		fmt.Fprintf(a.out, "%s: %s\n", name, summary(st))
+		g.Walk(name, func(depth int, s graph.Step, waits []string, circle bool) {
+			a.explainStep(byName[s.Lock], depth, s, waits, circle)
+		})
+		for i, w := range st.Waiters[:min(len(st.Waiters), maxWaitersShown)] {
+			under := ""
+			if outer := w.Record.Labels[underLabel]; outer != "" {
+				under = ", for " + outer + ", under whose lock it runs"
+			}
+			fmt.Fprintf(a.out, "  %d in line: %s for %s%s\n", i+1, w.Record.Owner, short(w.Age), under)
+		}
+		if more := st.Waiting - maxWaitersShown; more > 0 {
+			fmt.Fprintf(a.out, "  and %d more in line\n", more)
+		}
+		if k := keptBy(st); k != nil {
+			fmt.Fprintf(a.out, "  nobody works under it; it is kept taken for %s more, last by %s\n", short(k.EndsIn), k.Record.Owner)
+		}
+	}
+	for _, c := range cycles {
+		fmt.Fprintf(a.out, "\ncircle: %s\n", cycleInWords(c))
+		last := c[len(c)-1]
+		if h := holderNamed(byName[last.Lock], last.Holder); h != nil {
+			fmt.Fprintf(a.out, "  to end it: stop one of them, or fencelock break %s --token %s --reason ...\n", last.Lock, h.Token)
+		}
+	}
+}
+
+func (a *app) explainStep(st *fencelock.Status, depth int, s graph.Step, waits []string, circle bool) {
+	indent := strings.Repeat("  ", depth+1)
+	if circle {
+		fmt.Fprintf(a.out, "%s%s: held by %s, and so on in a circle\n", indent, s.Lock, s.Holder)
+		return
+	}
+	line := indent
+	if depth > 0 {
+		line += s.Lock + ": "
+	}
+	line += "held by " + s.Holder
+	if h := holderNamed(st, s.Holder); h != nil {
+		line += " for " + short(h.Age)
+		if h.Record.Reason != "" {
+			line += " (" + h.Record.Reason + ")"
+		}
+	}
+	if len(waits) > 0 {
+		line += ", which itself waits for " + strings.Join(waits, ", ")
+	} else {
+		line += ", which waits for no lock"
+	}
+	fmt.Fprintln(a.out, line)
+}
+
+func keptBy(st *fencelock.Status) *fencelock.Holder {
+	if len(st.Holders) > 0 && st.Holders[0].Kept {
+		return &st.Holders[0]
+	}
+	return nil
+}
+
+func holderNamed(st *fencelock.Status, owner string) *fencelock.Holder {
+	if st != nil {
+		for i := range st.Holders {
+			if st.Holders[i].Record.Owner == owner {
+				return &st.Holders[i]
+			}
+		}
+	}
+	return nil
+}
+
+func cycleInWords(c []graph.Step) string {
+	var parts []string
+	for i, s := range c {
+		parts = append(parts, fmt.Sprintf("%s holds %s and waits for %s", s.Holder, s.Lock, c[(i+1)%len(c)].Lock))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// whyJSON is what -o json prints.
+type whyJSON struct {
+	Locks  []whyLock      `json:"locks"`
+	Cycles [][]graph.Step `json:"circles"`
+}
+
+type whyLock struct {
+	Lock string    `json:"lock"`
+	By   []whyStep `json:"blocked_by"`
+}
+
+type whyStep struct {
+	Depth    int      `json:"depth"`
+	Lock     string   `json:"lock"`
+	Holder   string   `json:"holder"`
+	WaitsFor []string `json:"waits_for"`
+	Circle   bool     `json:"circle,omitempty"`
+}
+
+func whyView(g *graph.Graph, names []string, cycles [][]graph.Step) whyJSON {
+	v := whyJSON{Locks: []whyLock{}, Cycles: [][]graph.Step{}}
+	v.Cycles = append(v.Cycles, cycles...)
+	for _, name := range names {
+		l := whyLock{Lock: name, By: []whyStep{}}
+		g.Walk(name, func(depth int, s graph.Step, waits []string, circle bool) {
+			l.By = append(l.By, whyStep{depth, s.Lock, s.Holder, append([]string{}, waits...), circle})
+		})
+		v.Locks = append(v.Locks, l)
+	}
+	return v
+}
+
+// writeDot draws who holds and who waits, for graphviz.
+func writeDot(w io.Writer, locks []fencelock.Status) error {
+	var b strings.Builder
+	b.WriteString("digraph locks {\n  rankdir=LR\n  node [fontname=\"sans-serif\"]\n")
+	for _, st := range locks {
+		fmt.Fprintf(&b, "  %q [shape=box]\n", "lock "+st.Name)
+		for _, h := range st.Holders {
+			fmt.Fprintf(&b, "  %q -> %q [label=\"held by\"]\n", "lock "+st.Name, h.Record.Owner)
+		}
+		for _, waiter := range st.Waiters {
+			fmt.Fprintf(&b, "  %q -> %q [label=\"waits for\", style=dashed]\n", waiter.Record.Owner, "lock "+st.Name)
+		}
+	}
+	b.WriteString("}\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}

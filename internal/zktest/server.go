@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+// Package zktest starts real ZooKeeper servers for tests and measurements, on free
+// loopback ports, and stops them.
+package zktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fencelock/fencelock/internal/servers"
+)
+
+// TickTime is the tickTime of the servers.
+const TickTime = 200 * time.Millisecond
+
+// jar is where Debian's package zookeeper has it.
+const jar = "/usr/share/java/zookeeper.jar"
+
+// Missing says what is missing to start a server, and how to get it, or "".
+func Missing() string {
+	if _, err := os.Stat(jar); err != nil {
+		return "zookeeper is not installed; on Debian: apt-get install zookeeper"
+	}
+	if _, err := exec.LookPath("java"); err != nil {
+		return "java is not installed; on Debian: apt-get install default-jre-headless"
+	}
+	return ""
+}
+
+// Server is one server of an ensemble.
+type Server struct {
+	// Addr is host:port for clients.
+	Addr string
+	dir  string
+	cmd  *exec.Cmd
+}
+
+// Ensemble is one server, or several that agree.
+type Ensemble struct {
+	Servers []*Server
+	dir     string
+}
+
+// Addrs returns the addresses for clients.
+func (e *Ensemble) Addrs() (addrs []string) {
+	for _, s := range e.Servers {
+		addrs = append(addrs, s.Addr)
+	}
+	return addrs
+}
+
+// Start starts n servers and waits until they serve. Stop ends them.
+func Start(ctx context.Context, n int) (*Ensemble, error) {
+	if why := Missing(); why != "" {
+		return nil, errors.New(why)
+	}
+	dir, err := os.MkdirTemp("", "zktest")
+	if err != nil {
+		return nil, err
+	}
+	e := &Ensemble{dir: dir}
+	if err := e.start(ctx, n); err != nil {
+		e.Stop()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Ensemble) start(ctx context.Context, n int) error {
+	ports, err := freePorts(3 * n)
+	if err != nil {
+		return err
+	}
+	var members strings.Builder
+	for i := range n {
+		if n > 1 {
+			fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", i+1, ports[n+i], ports[2*n+i])
+		}
+	}
+	for i := range n {
+		s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[i])), dir: filepath.Join(e.dir, strconv.Itoa(i+1))}
+		e.Servers = append(e.Servers, s)
+		config := fmt.Sprintf("tickTime=%d\ninitLimit=50\nsyncLimit=10\nminSessionTimeout=%d\nmaxSessionTimeout=60000\ndataDir=%s\n"+
+			"clientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n%s",
+			TickTime.Milliseconds(), 2*TickTime.Milliseconds(), s.dir, ports[i], members.String())
+		err := errors.Join(os.MkdirAll(s.dir, 0o755),
+			os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), []byte(config), 0o644),
+			os.WriteFile(filepath.Join(s.dir, "myid"), []byte(strconv.Itoa(i+1)), 0o644))
+		if err != nil {
+			return err
+		}
+		if err := s.Run(); err != nil {
+			return err
+		}
+	}
+	for _, s := range e.Servers {
+		if err := s.Await(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run starts the server, again after Kill. It does not wait for it.
+func (s *Server) Run() error {
+	log, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.cmd = exec.Command("java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jar,
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	return servers.Start(s.cmd)
+}
+
+// Await waits until the server serves.
+func (s *Server) Await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for s.Mode() == "" {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			return fmt.Errorf("zookeeper on %s does not serve: %w\n%s", s.Addr, ctx.Err(), text)
+		}
+	}
+	return nil
+}
+
+// Ask sends one of the four-letter commands.
+func (s *Server) Ask(command string) string {
+	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	fmt.Fprint(conn, command)
+	text, _ := io.ReadAll(conn)
+	return string(text)
+}
+
+// Mode returns leader, follower or standalone, or "" if it does not serve.
+func (s *Server) Mode() string {
+	for line := range strings.Lines(s.Ask("srvr")) {
+		if mode, ok := strings.CutPrefix(strings.TrimSpace(line), "Mode: "); ok {
+			return mode
+		}
+	}
+	return ""
+}
+
+// Leader returns the server that leads, nil if none does.
+func (e *Ensemble) Leader() *Server {
+	for _, s := range e.Servers {
+		if s.cmd != nil && s.Mode() == "leader" {
+			return s
+		}
+	}
+	return nil
+}
+
+// Kill ends a server at once.
+func (s *Server) Kill() {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		s.cmd = nil
+	}
+}
+
+// Pause stops a server until the returned function is called. It returns when every
+// thread has stopped.
+func (s *Server) Pause() (resume func()) {
+	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && !s.stopped(); {
+		runtime.Gosched()
+	}
+	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+}
+
+func (s *Server) stopped() bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
+	for _, file := range stats {
+		text, _ := os.ReadFile(file)
+		if _, state, ok := strings.Cut(string(text), ") "); ok && !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return true
+}
+
+// Stop ends all servers and removes what they wrote.
+func (e *Ensemble) Stop() {
+	for _, s := range e.Servers {
+		s.Kill()
+	}
+	_ = os.RemoveAll(e.dir)
+}
+
+func freePorts(n int) (ports []int, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// Received returns how many requests the server has received on the connections that
+// it has now and that have a session.
+func (s *Server) Received() (n int) {
+	for line := range strings.Lines(s.Ask("cons")) {
+		if _, rest, ok := strings.Cut(line, "recved="); ok && strings.Contains(line, "sid=") {
+			count, _, _ := strings.Cut(rest, ",")
+			one, _ := strconv.Atoi(count)
+			n += one
+		}
+	}
+	return n
+}

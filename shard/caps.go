@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// weakest returns what all members can do. It fails where no answer would be
+// true for every name.
+func weakest(members []Member) (driver.Caps, error) {
+	caps := members[0].Store.Caps()
+	var engines, advice []string
+	for _, m := range members {
+		c := m.Store.Caps()
+		if c.Queue != caps.Queue || c.Push != caps.Push {
+			// Whether turns are fair, or a wait is pushed, would depend on the
+			// name of the lock.
+			return caps, fmt.Errorf("shard: members %q and %q differ in Caps.Queue or Caps.Push; use members of one kind", members[0].Name, m.Name)
+		}
+		if !slices.Contains(engines, c.Engine) {
+			engines = append(engines, c.Engine)
+		}
+		if c.Advice != "" {
+			advice = append(advice, fmt.Sprintf("member %s: %s", m.Name, c.Advice))
+		}
+		caps = both(caps, c)
+	}
+	if caps.MaxTTL > 0 && caps.MinTTL > caps.MaxTTL {
+		return caps, errors.New("shard: no TTL suits all members: the greatest MinTTL is " +
+			caps.MinTTL.String() + ", the least MaxTTL " + caps.MaxTTL.String())
+	}
+	caps.Engine = "shard of " + strings.Join(engines, ", ")
+	caps.Advice = strings.Join(advice, "; ")
+	return caps, nil
+}
+
+// both returns what two members can both do.
+func both(a, b driver.Caps) driver.Caps {
+	a.Fencing = min(a.Fencing, b.Fencing)
+	a.Durability = min(a.Durability, b.Durability)
+	a.Grace = a.Grace && b.Grace
+	a.Shared = a.Shared && b.Shared
+	a.Reentry = a.Reentry && b.Reentry
+	a.Hold = a.Hold && b.Hold
+	a.Listing = a.Listing && b.Listing
+	a.MinTTL = max(a.MinTTL, b.MinTTL)
+	a.MaxTTL = shorter(a.MaxTTL, b.MaxTTL)
+	return a
+}
+
+// shorter returns the lesser of two bounds, where 0 is no bound.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package book
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// Claim is one claim as the lock's row has it, granted or in line. The names of its
+// fields are part of the schema: statements read s, n, e, i, x and r.
+type Claim struct {
+	// Session is its id in hexadecimal digits; empty: nobody's any more, only kept.
+	Session string `json:"s"`
+	Seq     uint64 `json:"n"`
+	// Epoch tells lives of a session with the same id apart.
+	Epoch int64 `json:"e"`
+	// Inc is the incarnation in which it was granted, queued or confirmed.
+	Inc int64 `json:"i"`
+	// Since is when it was granted or came into line.
+	Since int64 `json:"t"`
+	// Plain is 1 for an exclusive claim with nothing special about it.
+	Plain   int    `json:"x,omitempty"`
+	Shared  bool   `json:"shared,omitempty"`
+	Weight  int64  `json:"weight,omitempty"`
+	Limit   int64  `json:"limit,omitempty"`
+	Reentry string `json:"reentry,omitempty"`
+	MinHold int64  `json:"minhold,omitempty"`
+	MaxHold int64  `json:"maxhold,omitempty"`
+	// Counter is the token / TokenStep of a grant.
+	Counter int64 `json:"c,omitempty"`
+	// MinEnd: not free before, whatever happens. MaxEnd: over then, whatever
+	// happens; 0 for never.
+	MinEnd int64 `json:"minend,omitempty"`
+	MaxEnd int64 `json:"maxend,omitempty"`
+	// Record is the driver.Record in JSON, as a text: a column of JSON would
+	// rewrite it.
+	Record string `json:"r"`
+}
+
+// NewClaim returns the claim c of a session, not granted yet.
+func NewClaim(session string, epoch int64, c *driver.Claim) (Claim, error) {
+	rec, err := json.Marshal(c.Terms.Record)
+	if err != nil {
+		return Claim{}, fmt.Errorf("record: %w", err)
+	}
+	n := Claim{Session: session, Seq: c.Seq, Epoch: epoch, Record: string(rec)}
+	n.setTerms(c.Terms)
+	return n, nil
+}
+
+func (c *Claim) setTerms(t *driver.Terms) {
+	c.Shared, c.Limit, c.Reentry = t.Mode == driver.Shared, t.Limit, t.Reentry
+	c.Weight = t.Weight
+	if c.Weight == 1 {
+		c.Weight = 0
+	}
+	c.MinHold, c.MaxHold = t.MinHold.Microseconds(), t.MaxHold.Microseconds()
+	c.Plain = 0
+	if Plain(t) {
+		c.Plain = 1
+	}
+}
+
+// Plain says whether terms are those of an ordinary mutex.
+func Plain(t *driver.Terms) bool {
+	return t.Mode == driver.Exclusive && t.Weight == 1 && t.Limit == 0 && t.Reentry == "" && t.MinHold == 0 && t.MaxHold == 0
+}
+
+// Token returns the token of a grant.
+func (c *Claim) Token() driver.Token { return driver.Token(c.Counter * driver.TokenStep) }
+
+func (c *Claim) weight() int64 { return max(1, c.Weight) }
+
+func (c *Claim) mode() driver.Mode {
+	if c.Shared {
+		return driver.Shared
+	}
+	return driver.Exclusive
+}
+
+func (c *Claim) record() (r driver.Record) {
+	_ = json.Unmarshal([]byte(c.Record), &r) // it was made by NewClaim
+	return r
+}
+
+func (c *Claim) is(session string, seq uint64) bool { return c.Session == session && c.Seq == seq }
+
+func (c *Claim) id() driver.ClaimID {
+	id := driver.ClaimID{Seq: c.Seq}
+	_, _ = hex.Decode(id.Session[:], []byte(c.Session)) // a kept one has none
+	return id
+}
+
+// Mark is what a lock remembers of a claim that is gone.
+type Mark struct {
+	Session string `json:"s"`
+	Seq     uint64 `json:"n"`
+	Epoch   int64  `json:"e"`
+	// Kind is one of the constants below.
+	Kind string `json:"k"`
+}
+
+const (
+	// Buried: withdrawn, and never to be granted.
+	Buried = "buried"
+	// Spent: its grant ended by itself; never to be granted, until withdrawn.
+	Spent = "spent"
+	// Broken: the same by an operator.
+	Broken = "broken"
+)
+
+func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"database/sql"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/sqlstore"
+)
+
+// TestMigrateTogether: all processes may do it at start, at the same time.
+func TestMigrateTogether(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		opts := sqlstore.Options{Prefix: fmt.Sprintf("t%d_", spaces.Add(1))}
+		var wg sync.WaitGroup
+		for range 8 {
+			db := k.connect(t, server.Port)
+			wg.Go(func() {
+				if err := sqlstore.Migrate(ctxb, db, &opts); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// TestMissingTables: the error says what to do.
+func TestMissingTables(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		s := k.store(t, k.connect(t, server.Port), &sqlstore.Options{Prefix: "nowhere_"})
+		_, err := s.Inspect(ctxb, "x")
+		if err == nil || !strings.Contains(err.Error(), "sqlstore.Migrate") {
+			t.Errorf("got %v, want an error that names Migrate", err)
+		}
+		findings, err := s.Check(ctxb)
+		must(t, err)
+		if !has(findings, "tables") {
+			t.Errorf("Check found %v, want the tables missing", findings)
+		}
+	})
+}
+
+// TestOtherSettingsAreRefused: processes must agree.
+func TestOtherSettingsAreRefused(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		open := func(o sqlstore.Options) error {
+			_, _, err := k.store(t, db, &o).Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Second})
+			return err
+		}
+		must(t, open(opts))
+		opts.MaxTTL = 2 * time.Minute
+		if err := open(opts); err == nil || !strings.Contains(err.Error(), "maxttl=1m0s") {
+			t.Errorf("got %v, want a refusal that names the setting", err)
+		}
+	})
+}
+
+// TestGrantsAreEnough: a role with what Grants prints, and nothing else, can keep locks,
+// in a schema (a database of MariaDB) that is not its own.
+func TestGrantsAreEnough(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		admin := k.connect(t, server.Port)
+		unique := fmt.Sprintf("t%d", spaces.Add(1))
+		opts := sqlstore.Options{Prefix: unique + ".locks_"}
+		must(t, exec(admin, "CREATE SCHEMA "+unique))
+		must(t, sqlstore.Migrate(ctxb, admin, &opts))
+		role, create, source := unique+"_role", "CREATE ROLE %s LOGIN", strings.Replace(k.source(server.Port), "postgres@", unique+"_role@", 1)
+		if k.dialect == sqlstore.MySQL {
+			role, create = "'"+role+"'@'127.0.0.1'", "CREATE USER %s"
+			source = strings.Replace(source, "root@", unique+"_role@", 1)
+		}
+		must(t, exec(admin, fmt.Sprintf(create, role)))
+		db, err := sql.Open(k.driver, source)
+		must(t, err)
+		t.Cleanup(func() { db.Close() })
+		s := k.store(t, db, &opts)
+		if _, err := s.Inspect(ctxb, "x"); err == nil || !strings.Contains(err.Error(), "Store.Grants") {
+			t.Errorf("without permissions: %v, want an error that names Grants", err)
+		}
+		for statement := range strings.SplitSeq(strings.TrimSpace(s.Grants(role)), ";") {
+			if statement != "" {
+				must(t, exec(admin, statement))
+			}
+		}
+		use(t, s)
+		findings, err := s.Check(ctxb)
+		must(t, err)
+		if has(findings, "permissions") || has(findings, "tables") {
+			t.Errorf("Check found %v", findings)
+		}
+	})
+}
+
+// use does a bit of everything.
+func use(t *testing.T, s *sqlstore.Store) {
+	c := client(t, s, 10*time.Second)
+	l := lock(t, c, "x")
+	sem, err := c.Semaphore("s", 2).Acquire(ctxb, 1)
+	must(t, err)
+	n := 0
+	for _, err := range c.List(ctxb, "") {
+		must(t, err)
+		n++
+	}
+	if n != 2 {
+		t.Errorf("%d locks are listed, want 2", n)
+	}
+	must(t, sem.Unlock(ctxb))
+	must(t, l.Unlock(ctxb))
+	must(t, sqlstore.Sweep(ctxb, s))
+}
+
+func exec(db *sql.DB, text string) error {
+	_, err := db.Exec(text)
+	return err
+}
+
+// TestCheckFindsASloppyServer: the servers of these tests do not wait for the disk.
+func TestCheckFindsASloppyServer(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		findings, err := k.store(t, db, &opts).Check(ctxb)
+		must(t, err)
+		want := map[string]string{"postgres": "fsync", "mariadb": "flush-log"}[k.name]
+		if len(findings) != 1 || findings[0].Code != want || findings[0].Severity != sqlstore.Danger {
+			t.Errorf("got %v, want the danger %s alone", findings, want)
+		}
+	})
+}
+
+// TestRecordSurvivesTheHandOver: the short way moves it from the line by SQL.
+func TestRecordSurvivesTheHandOver(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		record := driver.Record{Owner: "ann@host:1", Reason: "tab\t \"quotes\" it's \\ back 100% <b> zero\x00 日本 🔒\n", Labels: map[string]string{"": "x", "k": "[0].s"}}
+		var sessions []driver.Session
+		for range 2 {
+			ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
+			must(t, err)
+			sessions = append(sessions, ss)
+			_, err = ss.Attempt(ctxb, &driver.Claim{Seq: 1, Name: "x", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &record}})
+			must(t, err)
+		}
+		_, err := sessions[0].Withdraw(ctxb, driver.Withdrawal{Seq: 1, Name: "x"})
+		must(t, err)
+		st, err := s.Inspect(ctxb, "x")
+		must(t, err)
+		if len(st.Holders) != 1 || !reflect.DeepEqual(st.Holders[0].Record, record) {
+			t.Errorf("got holders %+v, want one with the record\n%+v", st.Holders, record)
+		}
+	})
+}

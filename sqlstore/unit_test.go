@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// TestURLs: what Open documents is understood, and no error shows a password.
+func TestURLs(t *testing.T) {
+	for _, url := range []string{
+		"postgres://u:p%40ss@h1:5432,h2:5433/db?sslmode=disable&target_session_attrs=read-write", "postgresql://h/db",
+		"mysql://u:p%2Fss@h:3307/db?tls=true&dial_timeout=2s", "mariadb://h/db", "mysql://[::1]/db",
+	} {
+		db, err := connect(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		db.Close()
+	}
+	c, err := mysqlConfig("mysql://u:p%2Fss@h/db")
+	if err != nil || c.Passwd != "p/ss" || c.Addr != "h:3306" || c.User != "u" || c.DBName != "db" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	for _, url := range []string{
+		"", "u:secret@h", "redis://u:secret@h", "postgres://u:secret@h:port/db", "mysql://u:secret@h", "mysql://u:secret@/db",
+		"mysql://u:secret%zz@h/db", "mysql://u:secret@h/db?tls=maybe", "mysql://u:secret@h/db?dial_timeout=2", "mysql://u:secret@h/db?x=secret",
+		"mysql://u:secret@h/db?tls_ca=/nowhere", "postgres://u:secret%zz@h/db",
+	} {
+		_, err := connect(url)
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want an error without the password", url, err)
+		}
+	}
+}
+
+// TestOptions: a bad value is an error that says what to write.
+func TestOptions(t *testing.T) {
+	for _, o := range []Options{{Prefix: "A_"}, {Prefix: "x;"}, {Prefix: "a.b.c_"}, {Prefix: strings.Repeat("x", 31)}, {MaxTTL: time.Millisecond}, {MaxTTL: -1}, {Dialect: 9}} {
+		if _, err := o.filled(); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+	if o, err := (*Options)(nil).filled(); err != nil || o.Prefix != DefaultPrefix || o.MaxTTL != DefaultMaxTTL {
+		t.Errorf("nil became %+v, %v", o, err)
+	}
+	db, err := connect("mysql://h/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := New(db, &Options{Dialect: PostgreSQL}); err == nil {
+		t.Error("another dialect than the driver's was accepted")
+	}
+	if _, err := New(nil, nil); err == nil {
+		t.Error("no database was accepted")
+	}
+}
+
+// TestClassify: an answer of the server means that nothing was done, no answer that
+// nobody knows.
+func TestClassify(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	live := context.Background()
+	cases := []struct {
+		ctx  context.Context
+		err  error
+		want error // nil: none of the three
+	}{
+		{live, &pgconn.PgError{Code: "57P01"}, driver.ErrUnknown},
+		{live, &pgconn.PgError{Code: "08006"}, driver.ErrUnknown},
+		{live, &pgconn.PgError{Code: "53300"}, driver.ErrUnavailable},
+		{live, &pgconn.PgError{Code: "25006"}, driver.ErrUnavailable},
+		{live, &pgconn.PgError{Code: "42P01"}, nil},
+		{live, &mysql.MySQLError{Number: 1040}, driver.ErrUnavailable},
+		{live, &mysql.MySQLError{Number: 1290}, driver.ErrUnavailable},
+		{live, &mysql.MySQLError{Number: 1064}, nil},
+		{live, mysql.ErrInvalidConn, driver.ErrUnknown},
+		{live, errors.New("unexpected EOF"), driver.ErrUnknown},
+		{live, &net.OpError{Op: "dial", Err: errors.New("refused")}, driver.ErrUnavailable},
+		{live, &net.OpError{Op: "read", Err: errors.New("reset")}, driver.ErrUnknown},
+		{ended, &net.OpError{Op: "read", Err: errors.New("timeout")}, driver.ErrUnknown},
+	}
+	for _, c := range cases {
+		err := (&Store{}).classify(c.ctx, "test", c.err)
+		for _, kind := range []error{driver.ErrUnknown, driver.ErrUnavailable} {
+			if errors.Is(err, kind) != (kind == c.want) {
+				t.Errorf("%v became %v, want %v", c.err, err, c.want)
+			}
+		}
+		if c.ctx == ended && !errors.Is(err, context.Canceled) {
+			t.Errorf("%v does not wrap the context's error", err)
+		}
+	}
+}
+
+// TestJudge: each bad fact is found by its code, and good ones are silent.
+func TestJudge(t *testing.T) {
+	good := map[Dialect]map[string]string{
+		PostgreSQL: {"server_version_num": "150018", "fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "recovery": "false", "replicas": "0"},
+		MySQL:      {"version": "10.11.6-MariaDB", "innodb_flush_log_at_trx_commit": "1", "log_bin": "OFF", "read_only": "OFF", "wsrep_on": "OFF"},
+	}
+	cases := []struct {
+		d                 Dialect
+		name, value, code string
+	}{
+		{PostgreSQL, "", "", ""}, {MySQL, "", "", ""},
+		{PostgreSQL, "server_version_num", "120005", "version"}, {PostgreSQL, "fsync", "off", "fsync"},
+		{PostgreSQL, "synchronous_commit", "off", "synchronous-commit"}, {PostgreSQL, "full_page_writes", "off", "full-page-writes"},
+		{PostgreSQL, "recovery", "true", "replica"}, {PostgreSQL, "replicas", "1", "replicas-without-grace"},
+		{PostgreSQL, "table lock", "missing", "tables"}, {PostgreSQL, "table lock", "unlogged", "unlogged"}, {PostgreSQL, "table session", "forbidden", "permissions"},
+		{MySQL, "version", "10.5.9-MariaDB", "version"}, {MySQL, "version", "8.0.20", "version"}, {MySQL, "version", "8.4.0", ""},
+		{MySQL, "innodb_flush_log_at_trx_commit", "2", "flush-log"}, {MySQL, "read_only", "ON", "replica"},
+		{MySQL, "wsrep_on", "ON", "multi-primary"}, {MySQL, "table lock", "MyISAM", "table-engine"},
+	}
+	for _, c := range cases {
+		f := facts{dialect: c.d, values: map[string]string{"table incarnation": "ok", "table session": "ok", "table lock": "ok"}}
+		for name, value := range good[c.d] {
+			f.values[name] = value
+		}
+		f.values[c.name] = c.value
+		found := judge(f)
+		if c.code == "" && len(found) != 0 || c.code != "" && (len(found) != 1 || found[0].Code != c.code || found[0].Fix == "") {
+			t.Errorf("%v with %s=%s: found %v, want %q", c.d, c.name, c.value, found, c.code)
+		}
+	}
+	if found := judge(facts{dialect: MySQL, ahead: time.Hour, values: map[string]string{}}); found[len(found)-1].Code != "clock" {
+		t.Errorf("a clock an hour off: found %v", found)
+	}
+}
+
+// TestLookPause: pauses grow, are bounded, and are longer further back.
+func TestLookPause(t *testing.T) {
+	for place := range 30 {
+		var last time.Duration
+		for looks := range 120 {
+			d := lookPause(looks, place, 0)
+			if d < last || d < shortestPause/2 || d > longestPause {
+				t.Fatalf("look %d at place %d pauses %v after %v", looks, place, d, last)
+			}
+			last = d
+		}
+	}
+	if lookPause(0, 5, 0) <= lookPause(0, 0, 0.99) {
+		t.Error("those further back look as often as the first")
+	}
+}

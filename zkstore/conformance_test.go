@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/drivertest"
+	"github.com/fencelock/fencelock/internal/zktest"
+	"github.com/fencelock/fencelock/zkstore"
+)
+
+// start starts an ensemble and ends it with the test.
+func start(t testing.TB, servers int) *zktest.Ensemble {
+	t.Helper()
+	if why := zktest.Missing(); why != "" {
+		t.Skip(why)
+	}
+	e, err := zktest.Start(t.Context(), servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Stop)
+	return e
+}
+
+// TestConformance checks the store clauses on one real server. Nearly all of it is
+// waiting, so many cases run at once, each below a root of its own. The server is
+// never stopped: a case that wants silence gets it from its own connections.
+//
+// The harness loses no memory: an ensemble is built not to, and a store that has no
+// incarnations has nothing to notice it by.
+func TestConformance(t *testing.T) { conform(t, start(t, 1), drivertest.Cases(), 16) }
+
+func conform(t *testing.T, e *zktest.Ensemble, cases []drivertest.Case, workers int) {
+	results := make([]chan drivertest.Result, len(cases))
+	for i := range results {
+		results[i] = make(chan drivertest.Result, 1)
+	}
+	// The last first: a fresh server is slow, and the first are about time.
+	var left atomic.Int64
+	left.Store(int64(len(cases)))
+	var working sync.WaitGroup
+	defer working.Wait()
+	for range workers {
+		working.Go(func() {
+			for i := left.Add(-1); i >= 0; i = left.Add(-1) {
+				results[i] <- check(t.Context(), e, cases[i], fmt.Sprintf("/case%d", i))
+			}
+		})
+	}
+	passed, skipped := 0, 0
+	for i, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			result := <-results[i]
+			for _, f := range result.Failures {
+				t.Error(f)
+			}
+			if result.Skipped != "" {
+				skipped++
+				t.Skip(result.Skipped)
+			}
+			passed++
+		})
+	}
+	t.Logf("%d cases passed, %d skipped", passed, skipped)
+}
+
+func check(ctx context.Context, e *zktest.Ensemble, c drivertest.Case, root string) drivertest.Result {
+	var stores []*zkstore.Store
+	var valve valve
+	defer func() {
+		for _, s := range stores {
+			s.Close()
+		}
+	}()
+	return c.Check(ctx, &drivertest.Harness{
+		Open: func() (driver.Store, error) {
+			s, err := zkstore.New(e.Addrs(), &zkstore.Options{Root: root, TickTime: zktest.TickTime, MaxTTL: 50 * time.Second, Dial: valve.dial})
+			if err == nil {
+				stores = append(stores, s)
+			}
+			return s, err
+		},
+		Sever: valve.shut,
+		TTL:   3 * time.Second, // several servers and all these clients share few processors here
+		Slack: 1200 * time.Millisecond,
+		Soon:  10 * time.Second,
+	})
+}
+
+// valve holds back everything that its connections send, while it is shut.
+type valve struct {
+	mu   sync.Mutex
+	open chan struct{} // nil: it is open
+}
+
+func (v *valve) shut() (heal func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	open := make(chan struct{})
+	v.open = open
+	return func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.open = nil
+		close(open)
+	}
+}
+
+func (v *valve) wait() {
+	v.mu.Lock()
+	open := v.open
+	v.mu.Unlock()
+	if open != nil {
+		<-open
+	}
+}
+
+func (v *valve) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	v.wait()
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &valveConn{Conn: conn, v: v}, nil
+}
+
+type valveConn struct {
+	net.Conn
+	v *valve
+}
+
+func (c *valveConn) Write(p []byte) (int, error) {
+	c.v.wait()
+	return c.Conn.Write(p)
+}
