@@ -54,7 +54,7 @@ func (c Cell) settled() Cell {
 		c.Long = DefaultLong
 	}
 	if c.TTL == 0 {
-		c.TTL = DefaultTTL
+		c.TTL = max(c.Engine.TTL, DefaultTTL)
 	}
 	if c.Lock == "" {
 		c.Lock = c.Engine.Lock
@@ -115,7 +115,7 @@ type Result struct {
 // Must returns what must hold in a cell.
 func Must(e engine.Engine, k fault.Kind) []check.Property {
 	must := []check.Property{check.F, check.L, check.W}
-	if (!k.Forgets || e.Remembers) && !(k.Splits && e.Replicated) {
+	if e.Keep(k) && !k.Ages && !(k.Splits && e.Replicated) {
 		must = append(must, check.T, check.N)
 	}
 	if k.Name == "calm" && e.Fair {

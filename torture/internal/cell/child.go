@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/torture/internal/history"
 )
 
@@ -36,7 +37,6 @@ func start(who string, args []string, first any, add func(history.Event)) (*chil
 		return nil, err
 	}
 	c := &child{who: who, cmd: exec.Command(self, args...), over: make(chan struct{})}
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c.cmd.Stderr = &c.said
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func start(who string, args []string, first any, add func(history.Event)) (*chil
 		return nil, err
 	}
 	c.cmd.Stdout = w
-	err = c.cmd.Start()
+	err = servers.Start(c.cmd)
 	_ = w.Close()
 	if err != nil {
 		return nil, errors.Join(err, out.Close())
@@ -60,11 +60,16 @@ func start(who string, args []string, first any, add func(history.Event)) (*chil
 		_ = out.Close()
 		_ = c.cmd.Wait()
 	}()
-	line, err := json.Marshal(first)
+	return c, c.tell(first)
+}
+
+// tell writes a line to the child's input.
+func (c *child) tell(what any) error {
+	line, err := json.Marshal(what)
 	if err == nil {
 		_, err = c.in.Write(append(line, '\n'))
 	}
-	return c, err
+	return err
 }
 
 // signal sends a signal; one that comes too late does nothing.

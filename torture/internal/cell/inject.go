@@ -11,11 +11,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fencelock/fencelock/torture/internal/client"
 	"github.com/fencelock/fencelock/torture/internal/fault"
 	"github.com/fencelock/fencelock/torture/internal/history"
 	"github.com/fencelock/fencelock/torture/internal/proxy"
 	"github.com/fencelock/fencelock/torture/internal/server"
-	"github.com/redis/go-redis/v9"
 )
 
 // inject carries out the plan and returns when everything is healed. Steps that
@@ -53,7 +53,7 @@ func (r *run) step(ctx context.Context, s fault.Step, text string) {
 	}
 	say := func(who string) { r.add(history.Event{At: history.Now(), Kind: history.Fault, Who: who, Text: text}) }
 	switch {
-	case strings.HasPrefix(s.Target, "server:"), s.Target == "master":
+	case strings.HasPrefix(s.Target, "server:"), s.Target == "master", s.Target == "pooler":
 		say("")
 		heal(r.harmServer(ctx, s))
 	case s.Verb == fault.Stop, s.Verb == fault.Kill:
@@ -62,15 +62,19 @@ func (r *run) step(ctx context.Context, s fault.Step, text string) {
 		defer slot.mu.Unlock()
 		say(slot.child.who)
 		heal(r.harmClient(s, slot))
+	case s.Verb == fault.Crowd:
+		slot := r.pick(s.Target)
+		say("")
+		slot.mu.Lock()
+		err := slot.child.tell(client.Order{Crowd: s.For})
+		slot.mu.Unlock()
+		time.Sleep(s.For)
+		heal(err)
 	default:
 		slot := r.pick(s.Target)
 		say("")
 		for _, p := range slot.proxies {
-			p.Set(proxy.State{
-				Delay:        s.By,
-				DropRequests: s.Verb == fault.Cut || s.Verb == fault.CutRequests,
-				DropReplies:  s.Verb == fault.Cut || s.Verb == fault.CutReplies,
-			})
+			p.Set(network(s))
 		}
 		time.Sleep(s.For)
 		for _, p := range slot.proxies {
@@ -78,6 +82,21 @@ func (r *run) step(ctx context.Context, s fault.Step, text string) {
 		}
 		heal(nil)
 	}
+}
+
+// network is the state of a network that a step makes.
+func network(s fault.Step) proxy.State {
+	switch s.Verb {
+	case fault.Cut, fault.Isolate:
+		return proxy.State{DropRequests: true, DropReplies: true}
+	case fault.CutRequests, fault.Mute:
+		return proxy.State{DropRequests: true}
+	case fault.CutReplies, fault.Deafen:
+		return proxy.State{DropReplies: true}
+	case fault.Duplicate:
+		return proxy.State{Again: s.By}
+	}
+	return proxy.State{Delay: s.By}
 }
 
 func (r *run) harmClient(s fault.Step, slot *slot) error {
@@ -116,17 +135,9 @@ func (r *run) pick(target string) *slot {
 }
 
 func (r *run) harmServer(ctx context.Context, s fault.Step) error {
-	i := 0
-	if n, ok := strings.CutPrefix(s.Target, "server:"); ok {
-		var err error
-		if i, err = strconv.Atoi(n); err != nil || i >= len(r.rig.Servers) {
-			return fmt.Errorf("there is no %s", s.Target)
-		}
-	} else if r.rig.Master != nil {
-		var err error
-		if i, err = r.rig.Master(); err != nil {
-			return err
-		}
+	i, err := r.find(s.Target)
+	if err != nil {
+		return err
 	}
 	srv := r.rig.Servers[i]
 	switch s.Verb {
@@ -138,33 +149,75 @@ func (r *run) harmServer(ctx context.Context, s fault.Step) error {
 		return srv.Resume()
 	case fault.Kill, fault.Wipe:
 		srv.Kill()
-		if s.Verb == fault.Wipe {
-			if err := srv.Wipe(); err != nil {
+		if w, ok := srv.(server.Wiper); ok && s.Verb == fault.Wipe {
+			if err := w.Wipe(); err != nil {
 				return err
 			}
 		}
 		time.Sleep(s.For)
 		return srv.Start()
+	case fault.Failover:
+		return r.rig.Failover(ctx)
+	case fault.Migrate:
+		return r.rig.Migrate(ctx)
+	case fault.Isolate, fault.Mute, fault.Deafen:
+		r.rig.Peers.Set(i, network(s))
+		time.Sleep(s.For)
+		r.rig.Peers.Set(i, proxy.State{})
+		return nil
 	}
-	return command(ctx, srv, s.Verb)
+	return r.command(ctx, srv, s)
 }
 
-// command does to a server what is done by a command.
-func command(ctx context.Context, srv *server.Redis, v fault.Verb) error {
-	c := redis.NewClient(&redis.Options{Addr: srv.Addr, DisableIdentity: true})
-	defer c.Close()
-	switch v {
-	case fault.Flush:
-		return c.FlushAll(ctx).Err()
-	case fault.FlushScripts:
-		return c.ScriptFlush(ctx).Err()
-	case fault.CutPush:
-		return c.ClientKillByFilter(ctx, "TYPE", "pubsub").Err()
-	case fault.CutAll:
-		if err := c.ClientKillByFilter(ctx, "TYPE", "pubsub").Err(); err != nil {
+// find finds the server that a step is about.
+func (r *run) find(target string) (int, error) {
+	switch {
+	case target == "pooler":
+		return r.rig.Pooler, nil
+	case target == "master" && r.rig.Master != nil:
+		return r.rig.Master()
+	case target == "master":
+		return 0, nil
+	}
+	i, err := strconv.Atoi(strings.TrimPrefix(target, "server:"))
+	if err != nil || i >= len(r.rig.Servers) {
+		return 0, fmt.Errorf("there is no %s", target)
+	}
+	return i, nil
+}
+
+// command does to a server what is done by a command, by its clock or its disk.
+func (r *run) command(ctx context.Context, srv server.Server, s fault.Step) error {
+	switch x, ok := srv.(server.Clocked); {
+	case ok && s.Verb == fault.Clock:
+		return x.Clock().Move(s.By)
+	case ok && s.Verb == fault.ClockBack:
+		return x.Clock().Move(-s.By)
+	}
+	if disk, ok := srv.(interface{ FillDisk() (func() error, error) }); ok && s.Verb == fault.FillDisk {
+		empty, err := disk.FillDisk()
+		if err != nil {
 			return err
 		}
-		return c.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err()
+		time.Sleep(s.For)
+		return empty()
 	}
-	return fmt.Errorf("a server cannot be harmed by %q", v)
+	if _, ok := srv.(*server.Redis); s.Verb == fault.CutAll && !ok {
+		for _, slot := range r.slots {
+			for _, p := range slot.proxies {
+				p.Sever()
+			}
+		}
+		return nil
+	}
+	c, ok := srv.(server.Commander)
+	if !ok {
+		return fmt.Errorf("this server cannot be harmed by %q", s.Verb)
+	}
+	err := c.Do(ctx, s.Verb)
+	if err == nil && s.Verb == fault.Fill {
+		time.Sleep(s.For)
+		return c.Do(ctx, fault.Drain)
+	}
+	return err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/fencelock/fencelock/torture/internal/lock"
 	"github.com/fencelock/fencelock/torture/internal/proxy"
 	"github.com/fencelock/fencelock/torture/internal/resource"
+	"github.com/fencelock/fencelock/torture/internal/server"
 )
 
 // patience is how long the first grant of a cell may take.
@@ -58,7 +59,7 @@ func Run(ctx context.Context, c Cell) Result {
 	res, err := r.all(ctx)
 	if err != nil {
 		res = Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: r.c.Plan.String(), Status: NotRun, Reason: err.Error(), Events: r.events}
-		var na notApplicable
+		var na server.Unfit
 		if errors.As(err, &na) {
 			res.Status = NotApplicable
 		}
@@ -67,13 +68,14 @@ func Run(ctx context.Context, c Cell) Result {
 	return res
 }
 
-type notApplicable string
-
-func (n notApplicable) Error() string { return string(n) }
-
 func (r *run) all(ctx context.Context) (Result, error) {
+	wants := r.c.Plan.Wants()
+	if r.c.Plan == nil {
+		// What is needed does not depend on the seed, nor on the shape.
+		wants = r.c.Fault.Plan(r.c.Seed, fault.Shape{Clients: 1, Servers: 1, TTL: r.c.TTL}).Wants()
+	}
 	var err error
-	if r.rig, err = r.c.Engine.Start(r.c.TTL); err != nil {
+	if r.rig, err = r.c.Engine.Start(r.c.TTL, wants); err != nil {
 		return Result{}, err
 	}
 	defer r.rig.Stop()
@@ -82,13 +84,15 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	if r.c.Plan == nil {
 		if r.c.Fault.Needs != nil {
 			if why := r.c.Fault.Needs(shape); why != "" {
-				return Result{}, notApplicable(why)
+				return Result{}, server.Unfit(why)
 			}
 		}
 		r.c.Plan = r.c.Fault.Plan(r.c.Seed, shape)
 	}
-	if why := r.unfit(); why != "" {
-		return Result{}, notApplicable(why)
+	for _, s := range r.c.Plan {
+		if why := r.c.Engine.Unfit(r.rig, s); why != "" {
+			return Result{}, server.Unfit(why)
+		}
 	}
 	defer r.end()
 	if err := r.begin(); err != nil {
@@ -120,19 +124,6 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// unfit says why a plan cannot be carried out on this engine.
-func (r *run) unfit() string {
-	for _, s := range r.c.Plan {
-		switch s.Verb {
-		case fault.Cut, fault.CutReplies, fault.CutRequests, fault.Delay:
-			if r.rig.Direct {
-				return "the servers tell clients their addresses, so no proxy is in between"
-			}
-		}
-	}
-	return ""
-}
-
 // begin starts the resource and the clients.
 func (r *run) begin() error {
 	// The child inherits the listener's address by name: whoever takes the port
@@ -151,10 +142,7 @@ func (r *run) begin() error {
 	}
 	for i := range r.c.Clients {
 		s := &slot{i: i}
-		for _, addr := range r.rig.Addrs {
-			if r.rig.Direct {
-				continue
-			}
+		for _, addr := range r.rig.Reach {
 			p, err := proxy.New(addr)
 			if err != nil {
 				return err
@@ -187,16 +175,13 @@ func (r *run) startClient(s *slot) (err error) {
 	if s.lives > 0 {
 		who = fmt.Sprintf("c%d.%d", s.i, s.lives)
 	}
-	addrs := r.rig.Addrs
-	if !r.rig.Direct {
-		addrs = nil
-		for _, p := range s.proxies {
-			addrs = append(addrs, p.Addr)
-		}
+	via := map[string]string{}
+	for i, p := range s.proxies {
+		via[r.rig.Reach[i]] = p.Addr
 	}
 	cfg := client.Config{
-		Spec:     lock.Spec{Kind: r.c.Lock, Addrs: addrs, Who: who, TTL: r.c.TTL, MaxTTL: r.c.TTL},
-		Resource: "http://" + r.resAddr, Names: []string{"l0"}, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
+		Spec:     lock.Spec{Kind: r.c.Lock, Addrs: r.rig.Addrs, Via: via, Who: who, TTL: r.c.TTL, MaxTTL: r.c.TTL},
+		Resource: "http://" + r.resAddr, Names: []string{lock.LockName}, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
 	}
 	s.lives++
 	s.child, err = start(who, []string{"client"}, cfg, func(e history.Event) {

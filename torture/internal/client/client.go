@@ -42,6 +42,16 @@ type Config struct {
 	Long int `json:"long"`
 }
 
+// Order is a later line of input.
+type Order struct {
+	// Crowd: ask for hundreds of other locks at once, for so long.
+	Crowd time.Duration `json:"crowd"`
+}
+
+// crowd is how many goroutines use the client at once: more than its pool of
+// connections has.
+const crowd = 300
+
 // Main reads a Config, works until the input ends, and writes the history to out.
 func Main(in io.Reader, out io.Writer) error {
 	lines := json.NewDecoder(in)
@@ -50,10 +60,7 @@ func Main(in io.Reader, out io.Writer) error {
 		return fmt.Errorf("a client is started by the suite, with its configuration as input: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	go func() {
-		defer stop()
-		_, _ = io.Copy(io.Discard, io.MultiReader(lines.Buffered(), in))
-	}()
+	defer stop()
 	w := &worker{cfg: cfg, rec: history.NewRecorder(out), rng: rand.New(rand.NewPCG(cfg.Seed, 1)),
 		res: resource.Client{Base: cfg.Resource, Who: cfg.Spec.Who}}
 	open := lock.Open
@@ -64,6 +71,16 @@ func Main(in io.Reader, out io.Writer) error {
 	if w.locks, err = open(cfg.Spec); err != nil {
 		return err
 	}
+	go func() {
+		defer stop()
+		for {
+			var o Order
+			if err := lines.Decode(&o); err != nil {
+				return // the input is over, or broken: both end the work
+			}
+			w.crowd(ctx, o.Crowd)
+		}
+	}()
 	w.rec.Add(history.Event{Kind: history.Start, Who: cfg.Spec.Who})
 	for ctx.Err() == nil {
 		w.turn(ctx)
@@ -81,6 +98,24 @@ type worker struct {
 	res   resource.Client
 	locks lock.Locks
 	turns int
+}
+
+// crowd asks for many locks at once, beside what is written down.
+func (w *worker) crowd(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	context.AfterFunc(ctx, cancel)
+	for i := range crowd {
+		go func() {
+			for ctx.Err() == nil {
+				held, err := w.locks.Lock(ctx, fmt.Sprintf("crowd-%d", i%(crowd/3)))
+				if err != nil {
+					pause(ctx, w.cfg.Spec.TTL/10)
+					continue
+				}
+				_ = held.Unlock(context.WithoutCancel(ctx))
+			}
+		}()
+	}
 }
 
 // turn is one acquisition and what is done under it.

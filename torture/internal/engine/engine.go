@@ -6,9 +6,12 @@
 package engine
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock/torture/internal/fault"
+	"github.com/fencelock/fencelock/torture/internal/proxy"
 	"github.com/fencelock/fencelock/torture/internal/server"
 )
 
@@ -17,49 +20,121 @@ type Engine struct {
 	Name string
 	// Lock is the kind of lock that the clients use; see package lock.
 	Lock string
+	// TTL is that of the cells, 0 for the default.
+	TTL time.Duration
 	// Remembers is set if a server that forgets does not make the engine grant
-	// what is held, so that exclusion in time must hold then too.
+	// what is held, so that exclusion in time must hold then too. Keeps are the
+	// faults of which that is true for an engine of which it is not true of all.
 	Remembers bool
+	Keeps     []string
 	// Quiet is for how long nothing is granted after a loss, in TTLs.
 	Quiet int
 	// Replicated is set if another server can take over while the old one still
 	// serves those who have not heard of it.
 	Replicated bool
 	// Fair is set if turns must come in the order of asking while all is calm.
-	Fair  bool
-	start func(ttl time.Duration) (*Rig, error)
+	Fair bool
+	// Lacks says of faults why they do not apply.
+	Lacks map[fault.Verb]string
+	start func(ttl time.Duration, w fault.Wants) (*Rig, error)
+}
+
+// Keep tells whether a grant that is acknowledged survives a fault.
+func (e Engine) Keep(k fault.Kind) bool {
+	return !k.Forgets || e.Remembers || slices.Contains(e.Keeps, k.Name)
 }
 
 // Rig is the running servers of one cell.
 type Rig struct {
-	Servers []*server.Redis
-	// Direct is set if clients must be given Addrs as they are, because the
-	// servers tell them addresses themselves. Otherwise each client reaches each
-	// server through a proxy of its own.
-	Direct bool
-	Addrs  []string
+	Servers []server.Server
+	// Addrs are where clients begin; Reach are all addresses that they may be told
+	// to use, those among them. Every client reaches every address through a proxy
+	// of its own.
+	Addrs, Reach []string
 	// Shape is what there is to break; Clients and TTL are filled in later.
 	Shape fault.Shape
-	// Master returns which server grants, for engines that can change it.
+	// Master returns which server grants, for engines that can change it. Pooler is
+	// which server is one that stands before the others, 0 for none.
 	Master func() (int, error)
-	stop   []func()
+	Pooler int
+	// Peers is the network between the servers, nil if they have none.
+	Peers *proxy.Peers
+	// Failover makes another server the master, Migrate moves what the lock is
+	// kept in; nil if there is no such thing.
+	Failover, Migrate func(ctx context.Context) error
+	stop              []func()
 }
 
 // Start starts the servers. The caller stops the rig.
-func (e Engine) Start(ttl time.Duration) (*Rig, error) { return e.start(ttl) }
+func (e Engine) Start(ttl time.Duration, w fault.Wants) (*Rig, error) {
+	r, err := e.start(ttl, w)
+	if err != nil {
+		if r != nil {
+			r.Stop()
+		}
+		return nil, err
+	}
+	if r.Reach == nil {
+		r.Reach = r.Addrs
+	}
+	return r, nil
+}
+
+// Unfit says why a step cannot be carried out here, or "".
+func (e Engine) Unfit(r *Rig, s fault.Step) string {
+	if why := e.Lacks[s.Verb]; why != "" {
+		return why
+	}
+	target := server.Server(nil)
+	if len(r.Servers) > 0 {
+		target = r.Servers[0]
+	}
+	_, wipes := target.(server.Wiper)
+	_, obeys := target.(server.Commander)
+	switch {
+	case s.Target == "pooler" && r.Pooler == 0:
+		return "no pooler stands before it"
+	case s.Verb == fault.Failover && r.Failover == nil:
+		return "it cannot be asked to change its leader"
+	case s.Verb == fault.Migrate && r.Migrate == nil:
+		return "it has no slots"
+	case (s.Verb == fault.Isolate || s.Verb == fault.Mute || s.Verb == fault.Deafen) && r.Peers == nil:
+		return "its servers do not talk to each other in a way that can be cut alone"
+	case s.Verb == fault.Wipe && !wipes, !obeys && slices.Contains([]fault.Verb{fault.Flush, fault.FlushScripts, fault.CutPush, fault.Fill}, s.Verb):
+		return "the engine has no such thing"
+	case s.Verb == fault.FillDisk && !isRedis(target):
+		return "a full disk is tried on Redis only"
+	case s.Verb == fault.Duplicate && !isRedis(target):
+		return "its protocol does not take a request again on another connection"
+	case (s.Verb == fault.Clock || s.Verb == fault.ClockBack) && !clocked(target):
+		return "its clock cannot be set by libfaketime"
+	}
+	return ""
+}
+
+func clocked(s server.Server) bool {
+	c, ok := s.(server.Clocked)
+	return ok && c.Clock() != nil
+}
+
+func isRedis(s server.Server) bool {
+	_, ok := s.(*server.Redis)
+	return ok
+}
 
 // Stop stops the servers.
 func (r *Rig) Stop() {
+	for _, s := range slices.Backward(r.Servers) {
+		s.Stop()
+	}
 	for _, s := range r.stop {
 		s()
-	}
-	for _, s := range r.Servers {
-		s.Stop()
 	}
 }
 
 // All are the engines.
-var All = []Engine{redisOne, redisGrace, quorumFive, sentinel, sentinelGrace}
+var All = []Engine{redisOne, redisGrace, quorumFive, sentinel, sentinelGrace, cluster, clusterGrace,
+	etcd, zookeeper, postgres, postgresPool, postgresPair, mariadb}
 
 // Named returns the engine of that name.
 func Named(name string) (Engine, bool) {

@@ -13,13 +13,12 @@ import (
 // decide. A fault of servers is one of a minority.
 var quorumFive = Engine{Name: "quorum-5", Lock: "quorum", Remembers: true, Quiet: 1, start: startFive}
 
-func startFive(time.Duration) (*Rig, error) {
+func startFive(_ time.Duration, w fault.Wants) (*Rig, error) {
 	r := &Rig{Shape: fault.Shape{Servers: 5, Voting: true}}
 	for range 5 {
-		s, err := server.StartRedis()
+		s, err := server.StartRedis(w)
 		if err != nil {
-			r.Stop()
-			return nil, err
+			return r, err
 		}
 		r.Servers, r.Addrs = append(r.Servers, s), append(r.Addrs, s.Addr)
 	}

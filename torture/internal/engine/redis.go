@@ -16,10 +16,10 @@ var redisOne = Engine{Name: "redis", Lock: "redis", Fair: true, start: startOne}
 // redisGrace is one server that grants nothing for a TTL after a loss.
 var redisGrace = Engine{Name: "redis-grace", Lock: "redis-grace", Fair: true, Remembers: true, Quiet: 1, start: startOne}
 
-func startOne(time.Duration) (*Rig, error) {
-	s, err := server.StartRedis()
+func startOne(_ time.Duration, w fault.Wants) (*Rig, error) {
+	s, err := server.StartRedis(w)
 	if err != nil {
 		return nil, err
 	}
-	return &Rig{Servers: []*server.Redis{s}, Addrs: []string{s.Addr}, Shape: fault.Shape{Servers: 1}}, nil
+	return &Rig{Servers: []server.Server{s}, Addrs: []string{s.Addr}, Shape: fault.Shape{Servers: 1}}, nil
 }

@@ -22,37 +22,38 @@ var sentinel = Engine{Name: "sentinel", Lock: "sentinel", Fair: true, Replicated
 // sentinelGrace grants nothing for a TTL after another server took over.
 var sentinelGrace = Engine{Name: "sentinel-grace", Lock: "sentinel-grace", Fair: true, Replicated: true, Remembers: true, Quiet: 1, start: startSentinel}
 
-func startSentinel(ttl time.Duration) (*Rig, error) {
-	r := &Rig{Direct: true, Shape: fault.Shape{Servers: 3, Replicated: true}}
+func startSentinel(ttl time.Duration, w fault.Wants) (*Rig, error) {
+	r := &Rig{Shape: fault.Shape{Servers: 3, Replicated: true}}
 	var args []string
+	var nodes []*server.Redis
 	for i := range 3 {
-		s, err := server.StartRedis(append(args, "--repl-diskless-sync-delay", "0")...)
+		s, err := server.StartRedis(w, append(args, "--repl-diskless-sync-delay", "0")...)
 		if err != nil {
-			r.Stop()
-			return nil, err
+			return r, err
 		}
 		if i == 0 {
 			args = []string{"--replicaof", "127.0.0.1", strconv.Itoa(s.Port)}
 		}
-		r.Servers = append(r.Servers, s)
+		nodes = append(nodes, s)
+		r.Servers, r.Reach = append(r.Servers, s), append(r.Reach, s.Addr)
 	}
 	for range 3 {
-		s, err := server.StartSentinel(lock.MasterName, r.Servers[0], ttl*7/10)
+		s, err := server.StartSentinel(lock.MasterName, nodes[0], ttl*7/10)
 		if s != nil {
 			r.stop = append(r.stop, s.Stop)
 		}
 		if err != nil {
-			r.Stop()
-			return nil, err
+			return r, err
 		}
-		r.Addrs = append(r.Addrs, s.Addr)
+		r.Addrs, r.Reach = append(r.Addrs, s.Addr), append(r.Reach, s.Addr)
 	}
 	r.Master = func() (int, error) { return r.master(r.Addrs[0]) }
-	if err := r.settle(); err != nil {
-		r.Stop()
-		return nil, err
+	r.Failover = func(ctx context.Context) error {
+		c := redis.NewSentinelClient(&redis.Options{Addr: r.Addrs[0], DisableIdentity: true})
+		defer c.Close()
+		return c.Failover(ctx, lock.MasterName).Err()
 	}
-	return r, nil
+	return r, r.settle()
 }
 
 // settle waits until every sentinel knows the others and both replicas: only
@@ -97,7 +98,7 @@ func (r *Rig) master(addr string) (int, error) {
 		return 0, err
 	}
 	for i, s := range r.Servers {
-		if len(at) == 2 && at[1] == strconv.Itoa(s.Port) {
+		if len(at) == 2 && at[1] == strconv.Itoa(s.(*server.Redis).Port) {
 			return i, nil
 		}
 	}

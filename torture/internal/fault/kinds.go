@@ -12,18 +12,22 @@ import (
 type Shape struct {
 	Clients, Servers int
 	TTL              time.Duration
-	// Replicated is set if the servers are one master with replicas and something
-	// that promotes them; Voting if they are independent.
+	// Replicated is set if one server grants and another can take over; Voting if
+	// they are independent.
 	Replicated, Voting bool
 }
 
 // Kind is a row of the matrix.
 type Kind struct {
 	Name string
-	// Forgets is set if an engine of one server may lose what it acknowledged.
+	// Forgets is set if an engine may lose what it acknowledged; those that remember
+	// say so.
 	Forgets bool
 	// Splits is set if a server that was replaced may serve on.
 	Splits bool
+	// Ages is set if the fault makes leases end before their time, by the clock of
+	// the server: nobody promises exclusion in time then.
+	Ages bool
 	// Needs says why the fault does not apply to a shape; nil and "" mean that it
 	// does.
 	Needs func(Shape) string
@@ -51,7 +55,14 @@ func (g *gen) ttl(lo, hi int64) time.Duration {
 func (g *gen) at(after time.Duration) time.Duration { return after + g.ttl(20, 60) }
 
 func (g *gen) client() string { return fmt.Sprintf("client:%d", g.rng.IntN(g.s.Clients)) }
-func (g *gen) server() string { return fmt.Sprintf("server:%d", g.rng.IntN(g.s.Servers)) }
+
+// server is any server; where one of them grants it is that one mostly.
+func (g *gen) server() string {
+	if g.s.Replicated && g.rng.IntN(4) > 0 {
+		return "master"
+	}
+	return fmt.Sprintf("server:%d", g.rng.IntN(g.s.Servers))
+}
 
 // holder is the holder mostly, and any client otherwise.
 func (g *gen) holder() string {
@@ -99,6 +110,9 @@ var Kinds = []Kind{
 	{Name: "delay", make: func(g *gen) Plan {
 		return g.series(3, func() Step { return Step{Verb: Delay, Target: g.client(), By: g.ttl(2, 15), For: g.ttl(50, 150)} })
 	}},
+	{Name: "duplicates", make: func(g *gen) Plan {
+		return g.series(3, func() Step { return Step{Verb: Duplicate, Target: g.client(), By: g.ttl(5, 60), For: g.ttl(60, 150)} })
+	}},
 	{Name: "server-pause-short", Splits: true, make: func(g *gen) Plan {
 		return g.series(2, func() Step { return Step{Verb: Stop, Target: g.server(), For: g.ttl(10, 60)} })
 	}},
@@ -123,13 +137,43 @@ var Kinds = []Kind{
 	{Name: "connections-cut", make: func(g *gen) Plan {
 		return g.series(4, func() Step { return Step{Verb: CutAll, Target: g.server()} })
 	}},
-	{Name: "failover", Forgets: true, Needs: func(s Shape) string {
-		if !s.Replicated {
-			return "the engine has nothing to promote"
-		}
-		return ""
-	}, make: func(g *gen) Plan {
+	{Name: "leader-kill", Forgets: true, Needs: needsReplica, make: func(g *gen) Plan {
 		return Plan{{At: g.at(0), Verb: Kill, Target: "master", For: g.ttl(400, 500)}}
+	}},
+	{Name: "failover", Forgets: true, Splits: true, Needs: needsReplica, make: func(g *gen) Plan {
+		return Plan{{At: g.at(0), Verb: Failover, Target: "master"}}
+	}},
+	{Name: "slot-migration", Needs: needsReplica, make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Migrate, Target: "master"} })
+	}},
+	{Name: "leader-cut-off", Forgets: true, Splits: true, Needs: needsReplica, make: func(g *gen) Plan {
+		return Plan{{At: g.at(0), Verb: Isolate, Target: "master", For: g.ttl(250, 350)}}
+	}},
+	{Name: "leader-cut-one-way", Forgets: true, Splits: true, Needs: needsReplica, make: func(g *gen) Plan {
+		verb := Mute
+		if g.rng.IntN(2) == 0 {
+			verb = Deafen
+		}
+		return Plan{{At: g.at(0), Verb: verb, Target: "master", For: g.ttl(250, 350)}}
+	}},
+	{Name: "pooler-restart", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Kill, Target: "pooler", For: g.ttl(5, 80)} })
+	}},
+	{Name: "memory-full", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Fill, Target: g.server(), For: g.ttl(30, 180)} })
+	}},
+	{Name: "disk-full", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: FillDisk, Target: "server:0", For: g.ttl(60, 180)} })
+	}},
+	{Name: "clock-ahead", Ages: true, make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Clock, Target: "server:0", By: g.ttl(300, 3000)} })
+	}},
+	// It stays back: to set it right again would be a step ahead.
+	{Name: "clock-back", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: ClockBack, Target: "server:0", By: g.ttl(100, 200)} })
+	}},
+	{Name: "pool-exhausted", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Crowd, Target: g.client(), For: g.ttl(80, 150)} })
 	}},
 	{Name: "mix", Forgets: true, make: func(g *gen) Plan {
 		return Join(
@@ -139,6 +183,13 @@ var Kinds = []Kind{
 			g.series(1, func() Step { return Step{Verb: Flush, Target: g.server()} }),
 		)
 	}},
+}
+
+func needsReplica(s Shape) string {
+	if !s.Replicated {
+		return "the engine has nothing to promote"
+	}
+	return ""
 }
 
 // Named returns the kind of that name.

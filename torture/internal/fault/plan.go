@@ -42,8 +42,27 @@ const (
 	CutRequests Verb = "cut-requests"
 	CutReplies  Verb = "cut-replies"
 	Delay       Verb = "delay"
-	// Failover asks the engine to promote another server.
+	// Duplicate sends what a client sends again, By later, on another connection.
+	Duplicate Verb = "duplicate"
+	// Failover asks the engine to promote another server. Migrate moves what the
+	// lock is kept in to another server.
 	Failover Verb = "failover"
+	Migrate  Verb = "migrate"
+	// Isolate cuts a server off from the other servers, Mute and Deafen in one
+	// direction: it is not heard, or hears nothing. Clients still reach it.
+	Isolate Verb = "isolate"
+	Mute    Verb = "mute"
+	Deafen  Verb = "deafen"
+	// Fill leaves a server no memory for more data; Drain ends that.
+	Fill  Verb = "fill"
+	Drain Verb = "drain"
+	// FillDisk leaves a server no room on its disk.
+	FillDisk Verb = "fill-disk"
+	// Clock sets the wall clock of a server By ahead, ClockBack By back.
+	Clock     Verb = "clock"
+	ClockBack Verb = "clock-back"
+	// Crowd makes a client ask for hundreds of other locks at once.
+	Crowd Verb = "crowd"
 )
 
 // Step is one fault.
@@ -51,8 +70,8 @@ type Step struct {
 	// At is counted from the beginning of the plan.
 	At   time.Duration
 	Verb Verb
-	// Target is client:N, server:N, holder (who holds the lock then), or waiter
-	// (one who waits for it).
+	// Target is client:N, server:N, holder (who holds the lock then), waiter (one
+	// who waits for it), master (the server that grants), or pooler.
 	Target  string
 	By, For time.Duration
 }
@@ -95,7 +114,24 @@ func (p Plan) Length() time.Duration {
 	return end
 }
 
-var verbs = []Verb{Stop, Kill, Wipe, Flush, FlushScripts, CutPush, CutAll, Cut, CutRequests, CutReplies, Delay, Failover}
+// Wants is what must be prepared before the servers start.
+type Wants struct {
+	// Clock: their clocks can be set. Disk: their disks are small.
+	Clock, Disk bool
+}
+
+// Wants returns what a plan needs.
+func (p Plan) Wants() Wants {
+	var w Wants
+	for _, s := range p {
+		w.Clock = w.Clock || s.Verb == Clock || s.Verb == ClockBack
+		w.Disk = w.Disk || s.Verb == FillDisk
+	}
+	return w
+}
+
+var verbs = []Verb{Stop, Kill, Wipe, Flush, FlushScripts, CutPush, CutAll, Cut, CutRequests, CutReplies, Delay,
+	Duplicate, Failover, Migrate, Isolate, Mute, Deafen, Fill, FillDisk, Clock, ClockBack, Crowd}
 
 // Parse reads what String wrote.
 func Parse(text string) (Plan, error) {

@@ -8,7 +8,10 @@ package lock
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
+
+	"github.com/fencelock/fencelock/sqlstore"
 )
 
 // Locks makes acquisitions.
@@ -35,13 +38,37 @@ type Held interface {
 type Spec struct {
 	// Kind is a key of Kinds.
 	Kind string `json:"kind"`
-	// Addrs are the servers as this client reaches them.
-	Addrs []string `json:"addrs"`
+	// Addrs are the servers as they know themselves; Via tells where this client
+	// reaches an address.
+	Addrs []string          `json:"addrs"`
+	Via   map[string]string `json:"via"`
 	// Who names the client.
 	Who string        `json:"who"`
 	TTL time.Duration `json:"ttl"`
 	// MaxTTL is the longest TTL that the store allows.
 	MaxTTL time.Duration `json:"max_ttl"`
+}
+
+// via returns where an address is reached.
+func (s Spec) via(addr string) string {
+	if to, ok := s.Via[addr]; ok {
+		return to
+	}
+	return addr
+}
+
+// Reach are the servers as this client reaches them.
+func (s Spec) Reach() (addrs []string) {
+	for _, a := range s.Addrs {
+		addrs = append(addrs, s.via(a))
+	}
+	return addrs
+}
+
+// dial connects to an address that a server told us.
+func (s Spec) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 5 * time.Second}
+	return d.DialContext(ctx, network, s.via(addr))
 }
 
 // Maker makes locks.
@@ -54,6 +81,14 @@ var Kinds = map[string]Maker{
 	"quorum":         openQuorum,
 	"sentinel":       func(s Spec) (Locks, error) { return openSentinel(s, false) },
 	"sentinel-grace": func(s Spec) (Locks, error) { return openSentinel(s, true) },
+	"cluster":        func(s Spec) (Locks, error) { return openCluster(s, false) },
+	"cluster-grace":  func(s Spec) (Locks, error) { return openCluster(s, true) },
+	"etcd":           openEtcd,
+	"zookeeper":      openZooKeeper,
+	"postgres":       func(s Spec) (Locks, error) { return openPostgres(s, &sqlstore.Options{Grace: true}) },
+	"pgbouncer":      func(s Spec) (Locks, error) { return openPostgres(s, &sqlstore.Options{Grace: true, Pooler: true}) },
+	"postgres-pair":  func(s Spec) (Locks, error) { return openPostgres(s, &sqlstore.Options{}) },
+	"mariadb":        openMariaDB,
 }
 
 // Open makes the locks that a spec asks for.

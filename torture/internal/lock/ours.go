@@ -4,6 +4,8 @@ package lock
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
@@ -51,16 +53,33 @@ const MasterName = "locks"
 
 // openRedis uses one server. With grace it asks for correctness.
 func openRedis(s Spec, grace bool) (Locks, error) {
-	return openClient(s, grace, redis.NewClient(&redis.Options{Addr: s.Addrs[0], ContextTimeoutEnabled: true, DisableIdentity: true}))
+	return openClient(s, grace, redis.NewClient(&redis.Options{Addr: s.Addrs[0], Dialer: s.dial, ContextTimeoutEnabled: true, DisableIdentity: true}))
 }
 
 // openSentinel uses the master that the sentinels name.
 func openSentinel(s Spec, grace bool) (Locks, error) {
-	return openClient(s, grace, redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs,
+	return openClient(s, grace, redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs, Dialer: s.dial,
 		ContextTimeoutEnabled: true, DisableIdentity: true}))
 }
 
-func openClient(s Spec, grace bool, client *redis.Client) (Locks, error) {
+// openCluster uses a cluster.
+func openCluster(s Spec, grace bool) (Locks, error) {
+	return openClient(s, grace, redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addrs, Dialer: s.dial,
+		ContextTimeoutEnabled: true, DisableIdentity: true}))
+}
+
+// LockName is the lock that all clients use, ClusterKey the key of a cluster in
+// which it is kept: that of its bucket, as docs/redis-layout.md has it.
+const LockName = "l0"
+
+// ClusterKey: see LockName.
+var ClusterKey = func() string {
+	h := fnv.New32a()
+	h.Write([]byte(LockName))
+	return fmt.Sprintf("fencelock:{fencelock:%d}", h.Sum32()%32)
+}()
+
+func openClient(s Spec, grace bool, client redis.UniversalClient) (Locks, error) {
 	store, err := redisstore.New(client, &redisstore.Options{Grace: grace, MaxTTL: s.MaxTTL, Warn: func(redisstore.Finding) {}})
 	if err != nil {
 		return nil, err

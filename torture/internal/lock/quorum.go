@@ -16,7 +16,7 @@ func openQuorum(s Spec) (Locks, error) {
 	var nodes []quorum.Node
 	var closers []func() error
 	for i, addr := range s.Addrs {
-		client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DisableIdentity: true})
+		client := redis.NewClient(&redis.Options{Addr: addr, Dialer: s.dial, ContextTimeoutEnabled: true, DisableIdentity: true})
 		store, err := redisstore.New(client, &redisstore.Options{Grace: true, MaxTTL: s.MaxTTL, Warn: func(redisstore.Finding) {}})
 		if err != nil {
 			return nil, err

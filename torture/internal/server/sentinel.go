@@ -4,26 +4,20 @@ package server
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 )
 
 // StartSentinel starts a sentinel that watches a master called name and promotes
 // a replica when it has been silent for as long as down says, if two agree.
 func StartSentinel(name string, master *Redis, down time.Duration) (*Redis, error) {
-	binary, err := exec.LookPath("redis-server")
+	binary, err := redisBinary()
 	if err != nil {
 		return nil, err
 	}
-	port, err := FreePort()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "torture-sentinel")
+	dir, addr, port, err := place("sentinel")
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +30,7 @@ func StartSentinel(name string, master *Redis, down time.Duration) (*Redis, erro
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	r := &Redis{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Port: port, dir: dir}
-	return r, r.run(exec.Command(binary, conf, "--sentinel"), "Sentinel ID is")
+	r := &Redis{&Process{Addr: addr, Port: port, dir: dir, sign: "Sentinel ID is"}}
+	r.command = func() *exec.Cmd { return exec.Command(binary, conf, "--sentinel") }
+	return r, r.Start()
 }

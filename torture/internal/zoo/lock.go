@@ -30,7 +30,7 @@ func Open(s lock.Spec) (lock.Locks, error) {
 	if _, ok := Named(l.flaw); !ok {
 		return nil, fmt.Errorf("the zoo has no %q", l.flaw)
 	}
-	for _, addr := range s.Addrs {
+	for _, addr := range s.Reach() {
 		l.nodes = append(l.nodes, redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DisableIdentity: true, MaxRetries: -1}))
 	}
 	l.c = l.nodes[0]
