@@ -6,6 +6,7 @@
 //	torture -smoke                    the short matrix, as in CI
 //	torture                           the full one
 //	torture zoo [NAME...]             locks that are broken on purpose; each must be caught
+//	torture peers                     the same faults for locks of others, side by side
 //	torture -engine redis -fault mix -seed 7
 //	torture -engine redis -plan '400ms stop holder for 1.8s; 2s kill client:2'
 package main
@@ -48,6 +49,9 @@ func route(args []string) error {
 	defer stop()
 	if len(args) > 0 && args[0] == "zoo" {
 		return visit(ctx, args[1:])
+	}
+	if len(args) > 0 && args[0] == "peers" {
+		return compare(ctx, args[1:])
 	}
 	return torture(ctx, args)
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -26,9 +25,13 @@ func save(dir string, results []cell.Result) error {
 		for _, e := range r.Events {
 			rec.Add(e)
 		}
-		name := fmt.Sprintf("%s-%s-%d.jsonl", r.Engine, r.Fault, r.Seed)
-		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, r.ID()+".jsonl"), b.Bytes(), 0o644); err != nil {
 			return err
+		}
+		for p, page := range r.Pictures {
+			if err := os.WriteFile(filepath.Join(dir, r.Picture(p)), page, 0o644); err != nil {
+				return err
+			}
 		}
 	}
 	f, err := os.Create(filepath.Join(dir, "index.html"))

@@ -14,6 +14,7 @@
 package cell
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fencelock/fencelock/torture/internal/check"
@@ -106,11 +107,19 @@ type Result struct {
 	Reason     string
 	Counts     map[check.Property]int
 	Violations []check.Violation
-	Grants     int
-	Refused    int
-	Took       time.Duration
-	Events     []history.Event
+	// Pictures are pages of Porcupine, if it could not explain the history.
+	Pictures map[check.Property][]byte
+	Grants   int
+	Refused  int
+	Took     time.Duration
+	Events   []history.Event
 }
+
+// ID names the cell and its seed.
+func (r Result) ID() string { return fmt.Sprintf("%s-%s-%d", r.Engine, r.Fault, r.Seed) }
+
+// Picture is the name of the file for a page of Porcupine.
+func (r Result) Picture(p check.Property) string { return r.ID() + "-porcupine-" + string(p) + ".html" }
 
 // Must returns what must hold in a cell.
 func Must(e engine.Engine, k fault.Kind) []check.Property {

@@ -45,8 +45,10 @@ func (r *run) step(ctx context.Context, s fault.Step, text string) {
 		after = 0
 	}
 	heal := func(err error) {
-		if err != nil {
-			text += ": " + err.Error()
+		if err != nil && ctx.Err() == nil {
+			r.mu.Lock()
+			r.undone = append(r.undone, fmt.Sprintf("%s: %v", s, err))
+			r.mu.Unlock()
 		}
 		now := history.Now()
 		r.add(history.Event{At: now, Kind: history.Healed, Text: text, Until: now + int64(after)})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock/torture/internal/check"
 	"github.com/fencelock/fencelock/torture/internal/history"
+	"github.com/fencelock/fencelock/torture/internal/linear"
 )
 
 // stallLimit is how late a timer of the suite may be. Beyond it the limits of
@@ -20,8 +21,13 @@ const stallLimit = 400 * time.Millisecond
 // it can be tested with histories made by hand.
 func Judge(c Cell, events []history.Event, stall time.Duration) Result {
 	vs := check.Run(events, c.Limits())
+	pictures := map[check.Property][]byte{}
+	for _, f := range linear.Check(events) {
+		vs = append(vs, f.Violation)
+		pictures[f.Property] = f.Picture
+	}
 	r := Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: c.Plan.String(),
-		Events: events, Violations: vs, Counts: check.Count(vs)}
+		Events: events, Violations: vs, Counts: check.Count(vs), Pictures: pictures}
 	for _, e := range events {
 		switch e.Kind {
 		case history.Grant:

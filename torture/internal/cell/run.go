@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,7 @@ type run struct {
 	events  []history.Event
 	holding map[string]bool
 	slots   []*slot
+	undone  []string // faults that could not be carried out, and why
 	done    bool
 }
 
@@ -114,7 +116,11 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	history.Sort(r.events)
-	return Judge(r.c, r.events, late), nil
+	res := Judge(r.c, r.events, late)
+	if len(r.undone) > 0 && res.Status != Failed {
+		res.Status, res.Reason = NotRun, "a fault did not happen: "+strings.Join(r.undone, "; ")
+	}
+	return res, nil
 }
 
 func sleep(ctx context.Context, d time.Duration) {

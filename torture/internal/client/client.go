@@ -26,6 +26,7 @@ import (
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/torture/internal/history"
 	"github.com/fencelock/fencelock/torture/internal/lock"
+	"github.com/fencelock/fencelock/torture/internal/peer"
 	"github.com/fencelock/fencelock/torture/internal/resource"
 	"github.com/fencelock/fencelock/torture/internal/zoo"
 )
@@ -64,8 +65,11 @@ func Main(in io.Reader, out io.Writer) error {
 	w := &worker{cfg: cfg, rec: history.NewRecorder(out), rng: rand.New(rand.NewPCG(cfg.Seed, 1)),
 		res: resource.Client{Base: cfg.Resource, Who: cfg.Spec.Who}}
 	open := lock.Open
-	if strings.HasPrefix(cfg.Spec.Kind, zoo.Prefix) {
+	switch {
+	case strings.HasPrefix(cfg.Spec.Kind, zoo.Prefix):
 		open = zoo.Open
+	case strings.HasPrefix(cfg.Spec.Kind, peer.Prefix):
+		open = peer.Open
 	}
 	var err error
 	if w.locks, err = open(cfg.Spec); err != nil {
@@ -178,6 +182,8 @@ func watch(held lock.Held) *atomic.Int64 {
 	return &until
 }
 
+var errNoToken = errors.New("the lock has no tokens")
+
 // section is what is done while the lock is held: most are short, one in Config.Long
 // is longer than the TTL.
 func (w *worker) section(ctx context.Context, held lock.Held, e history.Event) {
@@ -190,7 +196,11 @@ func (w *worker) section(ctx context.Context, held lock.Held, e history.Event) {
 	// A resource without answer must not hold up a cell; it is on this machine.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	fenced, errF := w.res.Read(ctx, history.Fenced, e.Lock, e.Token)
+	// Without a token there is nothing to show to a guard.
+	fenced, errF := []string(nil), errNoToken
+	if e.Token != 0 {
+		fenced, errF = w.res.Read(ctx, history.Fenced, e.Lock, e.Token)
+	}
 	plain, errP := w.res.Read(ctx, history.Unfenced, e.Lock, 0)
 	select {
 	case <-time.After(work):

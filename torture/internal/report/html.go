@@ -27,7 +27,6 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 // shown is one cell on the page.
 type shown struct {
 	cell.Result
-	ID    string
 	Chart *chart
 	// Again is the command that runs it again.
 	Again    string
@@ -63,7 +62,7 @@ func HTML(w io.Writer, results []cell.Result, when time.Time) error {
 		}
 	}
 	for _, r := range results {
-		s := &shown{Result: r, ID: fmt.Sprintf("%s-%s-%d", r.Engine, r.Fault, r.Seed), Chart: draw(r), Unfenced: r.Counts[check.U],
+		s := &shown{Result: r, Chart: draw(r), Unfenced: r.Counts[check.U],
 			Again: fmt.Sprintf("go run ./torture -engine %s -plan '%s' -seed %d", r.Engine, r.Plan, r.Seed)}
 		if r.Plan == "" {
 			s.Again = fmt.Sprintf("go run ./torture -engine %s -fault %s -seed %d", r.Engine, r.Fault, r.Seed)
