@@ -107,15 +107,18 @@ func matrix(o options) ([]cell.Cell, error) {
 var smoke = map[string]bool{
 	"redis *":                       true,
 	"redis-grace server-wipe":       true,
-	"redis-grace flushall":          true,
 	"redis-grace client-pause-long": true,
-	"quorum-5 calm":                 true,
-	"quorum-5 client-kill":          true,
 	"quorum-5 client-cut":           true,
 	"quorum-5 server-wipe":          true,
-	"quorum-5 server-pause-long":    true,
-	"sentinel failover":             true,
 	"sentinel-grace failover":       true,
+	"cluster-grace leader-cut-off":  true,
+	"cluster slot-migration":        true,
+	"etcd leader-cut-off":           true,
+	"zookeeper leader-kill":         true,
+	"postgres server-kill":          true,
+	"pgbouncer pooler-restart":      true,
+	"postgres-pair failover":        true,
+	"mariadb client-cut":            true,
 }
 
 // runAll runs the cells one after the other, because they share a machine, and

@@ -142,6 +142,9 @@ func (r *run) harmServer(ctx context.Context, s fault.Step) error {
 		return err
 	}
 	srv := r.rig.Servers[i]
+	// A restart may take longer than the plan thinks; the next step waits for it.
+	r.busy[i].Lock()
+	defer r.busy[i].Unlock()
 	switch s.Verb {
 	case fault.Stop:
 		if err := srv.Pause(); err != nil {

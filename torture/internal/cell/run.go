@@ -33,6 +33,7 @@ type run struct {
 	res     *child
 	resAddr string
 	rng     *rand.Rand
+	busy    []sync.Mutex // one for each server, held while it is harmed
 
 	mu      sync.Mutex
 	events  []history.Event
@@ -81,6 +82,7 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	defer r.rig.Stop()
+	r.busy = make([]sync.Mutex, len(r.rig.Servers))
 	shape := r.rig.Shape
 	shape.Clients, shape.TTL = r.c.Clients, r.c.TTL
 	if r.c.Plan == nil {

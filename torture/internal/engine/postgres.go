@@ -82,7 +82,7 @@ func startPair(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	r.Master = func() (int, error) { return 0, nil }
 	// The replica lags by what was written in the last moment before the crash.
 	r.Failover = func(context.Context) error {
-		stream.Set(proxy.State{DropRequests: true, DropReplies: true})
+		stream.Close()
 		time.Sleep(ttl / 5)
 		d.Kill()
 		if err := replica.Promote(); err != nil {
