@@ -61,29 +61,16 @@ func compare(ctx context.Context, args []string) error {
 	var wrong []cell.Result
 	spoilt := 0
 	for _, c := range contests {
-		mine := make([]*score, len(c.locks))
-		for i, l := range c.locks {
-			mine[i] = &score{lock: l, engine: c.engine}
+		for _, l := range c.locks {
+			scores = append(scores, &score{lock: l, engine: c.engine})
 		}
-		for round := range *rounds {
-			for _, f := range c.faults {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				results, ok := c.run(ctx, f, *seed+uint64(round))
-				if !ok {
-					spoilt++
-					continue
-				}
-				for i, r := range results {
-					mine[i].add(r)
-					if r.Counts[check.T]+r.Counts[check.F]+r.Counts[check.L]+r.Counts[check.W] > 0 {
-						wrong = append(wrong, r)
-					}
-				}
-			}
+	}
+	for round := range *rounds { // all of a round before the next: one can stop at any time
+		mine := scores
+		for _, c := range contests {
+			w, n := c.round(ctx, mine[:len(c.locks)], *seed+uint64(round))
+			wrong, spoilt, mine = append(wrong, w...), spoilt+n, mine[len(c.locks):]
 		}
-		scores = append(scores, mine...)
 	}
 	if err := save(*out, wrong); err != nil {
 		return err
@@ -91,6 +78,28 @@ func compare(ctx context.Context, args []string) error {
 	fmt.Print(table(scores))
 	fmt.Printf("%d plans were left out because the machine stalled in one of their cells.\nwhat went wrong: %s\n", spoilt, filepath.Join(*out, "index.html"))
 	return verdict(scores)
+}
+
+// round runs all plans of a seed, adds what came of it, and returns what went
+// wrong and how many plans were left out.
+func (c contest) round(ctx context.Context, scores []*score, seed uint64) (wrong []cell.Result, spoilt int) {
+	for _, f := range c.faults {
+		results, ok := c.run(ctx, f, seed)
+		if ctx.Err() != nil {
+			return wrong, spoilt // what was found before counts
+		}
+		if !ok {
+			spoilt++
+			continue
+		}
+		for i, r := range results {
+			scores[i].add(r)
+			if r.Counts[check.T]+r.Counts[check.F]+r.Counts[check.L]+r.Counts[check.W] > 0 {
+				wrong = append(wrong, r)
+			}
+		}
+	}
+	return wrong, spoilt
 }
 
 // verdict: of ours nothing fenced may be lost, whatever the others do.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/fencelock/fencelock/torture/internal/client"
 	"github.com/fencelock/fencelock/torture/internal/engine"
-	"github.com/fencelock/fencelock/torture/internal/fault"
 	"github.com/fencelock/fencelock/torture/internal/history"
 	"github.com/fencelock/fencelock/torture/internal/lock"
 	"github.com/fencelock/fencelock/torture/internal/proxy"
@@ -72,18 +71,7 @@ func Run(ctx context.Context, c Cell) Result {
 }
 
 func (r *run) all(ctx context.Context) (Result, error) {
-	wants := r.c.Plan.Wants()
-	if r.c.Plan == nil {
-		// What is needed does not depend on the seed, nor on the shape.
-		wants = r.c.Fault.Plan(r.c.Seed, fault.Shape{Clients: 1, Servers: 1, TTL: r.c.TTL}).Wants()
-	}
-	var err error
-	if r.rig, err = r.c.Engine.Start(r.c.TTL, wants); err != nil {
-		return Result{}, err
-	}
-	defer r.rig.Stop()
-	r.busy = make([]sync.Mutex, len(r.rig.Servers))
-	shape := r.rig.Shape
+	shape := r.c.Engine.Shape
 	shape.Clients, shape.TTL = r.c.Clients, r.c.TTL
 	if r.c.Plan == nil {
 		if r.c.Fault.Needs != nil {
@@ -94,10 +82,16 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		r.c.Plan = r.c.Fault.Plan(r.c.Seed, shape)
 	}
 	for _, s := range r.c.Plan {
-		if why := r.c.Engine.Unfit(r.rig, s); why != "" {
+		if why := r.c.Engine.Unfit(s); why != "" {
 			return Result{}, server.Unfit(why)
 		}
 	}
+	var err error
+	if r.rig, err = r.c.Engine.Start(r.c.TTL, r.c.Plan.Wants()); err != nil {
+		return Result{}, err
+	}
+	defer r.rig.Stop()
+	r.busy = make([]sync.Mutex, len(r.rig.Servers))
 	defer r.end()
 	if err := r.begin(); err != nil {
 		return Result{}, err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,10 +20,17 @@ import (
 
 // cluster is three masters with a replica each. One master grants: that of the
 // slot of the lock.
-var cluster = Engine{Name: "cluster", Lock: "cluster", Fair: true, Replicated: true, Quiet: 1, start: startCluster}
+var cluster = Engine{Name: "cluster", Lock: "cluster", Fair: true, Replicated: true, Quiet: 1,
+	Shape: ofCluster, Can: canCluster, start: startCluster}
 
 // clusterGrace grants nothing for a TTL after another server took over.
-var clusterGrace = Engine{Name: "cluster-grace", Lock: "cluster-grace", Fair: true, Replicated: true, Remembers: true, Quiet: 2, start: startCluster}
+var clusterGrace = Engine{Name: "cluster-grace", Lock: "cluster-grace", Fair: true, Replicated: true, Remembers: true, Quiet: 2,
+	Shape: ofCluster, Can: canCluster, start: startCluster}
+
+var (
+	ofCluster  = fault.Shape{Servers: 2 * masters, Replicated: true}
+	canCluster = slices.Concat(ofRedis, ofPeers, []fault.Verb{fault.Failover, fault.Migrate})
+)
 
 const masters, slots = 3, 16384
 
@@ -35,7 +43,7 @@ type nodes struct {
 }
 
 func startCluster(ttl time.Duration, w fault.Wants) (*Rig, error) {
-	c := &nodes{rig: &Rig{Shape: fault.Shape{Servers: 2 * masters, Replicated: true}, Peers: &proxy.Peers{}}}
+	c := &nodes{rig: &Rig{Peers: &proxy.Peers{}}}
 	c.rig.stop = append(c.rig.stop, c.rig.Peers.Close)
 	c.rig.Peers.PID = func(i int) int {
 		if i < len(c.all) {

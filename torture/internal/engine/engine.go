@@ -34,9 +34,15 @@ type Engine struct {
 	Replicated bool
 	// Fair is set if turns must come in the order of asking while all is calm.
 	Fair bool
-	// Lacks says of faults why they do not apply.
+	// Shape is what there is to break; Clients and TTL are filled in by the cell.
+	Shape fault.Shape
+	// Can are the faults that not every engine knows and this one does; Lacks says
+	// of others why not, where the usual reason is not the right one.
+	Can   []fault.Verb
 	Lacks map[fault.Verb]string
-	start func(ttl time.Duration, w fault.Wants) (*Rig, error)
+	// Pooled is set if a pooler stands before the server.
+	Pooled bool
+	start  func(ttl time.Duration, w fault.Wants) (*Rig, error)
 }
 
 // Keep tells whether a grant that is acknowledged survives a fault.
@@ -51,8 +57,6 @@ type Rig struct {
 	// to use, those among them. Every client reaches every address through a proxy
 	// of its own.
 	Addrs, Reach []string
-	// Shape is what there is to break; Clients and TTL are filled in later.
-	Shape fault.Shape
 	// Master returns which server grants, for engines that can change it. Pooler is
 	// which server is one that stands before the others, 0 for none.
 	Master func() (int, error)
@@ -80,46 +84,43 @@ func (e Engine) Start(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	return r, nil
 }
 
+// special are the faults that not every engine knows, and the usual reason.
+var special = map[fault.Verb]string{
+	fault.Flush:        "no command makes it forget everything",
+	fault.FlushScripts: "it has no scripts",
+	fault.CutPush:      "the watch shares a connection with everything else: see connections-cut",
+	fault.Wipe:         "it does not come back without its data",
+	fault.Fill:         "it has no limit of memory to reach",
+	fault.FillDisk:     "a full disk is tried on Redis only",
+	fault.Duplicate:    "its protocol does not take a request again on another connection",
+	fault.Failover:     "it cannot be asked to change its leader",
+	fault.Migrate:      "it has no slots",
+	fault.Isolate:      "its servers do not talk to each other in a way that can be cut alone",
+	fault.Mute:         "its servers do not talk to each other in a way that can be cut alone",
+	fault.Deafen:       "its servers do not talk to each other in a way that can be cut alone",
+	fault.Clock:        "its clock cannot be set by libfaketime",
+	fault.ClockBack:    "its clock cannot be set by libfaketime",
+}
+
+// ofRedis are the special faults of a Redis server.
+var ofRedis = []fault.Verb{fault.Flush, fault.FlushScripts, fault.CutPush, fault.Wipe, fault.Fill, fault.FillDisk, fault.Duplicate, fault.Clock, fault.ClockBack}
+
+// ofPeers are the faults of the network between servers.
+var ofPeers = []fault.Verb{fault.Isolate, fault.Mute, fault.Deafen}
+
 // Unfit says why a step cannot be carried out here, or "".
-func (e Engine) Unfit(r *Rig, s fault.Step) string {
-	if why := e.Lacks[s.Verb]; why != "" {
+func (e Engine) Unfit(s fault.Step) string {
+	why, isSpecial := special[s.Verb]
+	if own := e.Lacks[s.Verb]; own != "" {
+		why = own
+	}
+	switch {
+	case s.Target == "pooler" && !e.Pooled:
+		return "no pooler stands before it"
+	case isSpecial && !slices.Contains(e.Can, s.Verb):
 		return why
 	}
-	target := server.Server(nil)
-	if len(r.Servers) > 0 {
-		target = r.Servers[0]
-	}
-	_, wipes := target.(server.Wiper)
-	_, obeys := target.(server.Commander)
-	switch {
-	case s.Target == "pooler" && r.Pooler == 0:
-		return "no pooler stands before it"
-	case s.Verb == fault.Failover && r.Failover == nil:
-		return "it cannot be asked to change its leader"
-	case s.Verb == fault.Migrate && r.Migrate == nil:
-		return "it has no slots"
-	case (s.Verb == fault.Isolate || s.Verb == fault.Mute || s.Verb == fault.Deafen) && r.Peers == nil:
-		return "its servers do not talk to each other in a way that can be cut alone"
-	case s.Verb == fault.Wipe && !wipes, !obeys && slices.Contains([]fault.Verb{fault.Flush, fault.FlushScripts, fault.CutPush, fault.Fill}, s.Verb):
-		return "the engine has no such thing"
-	case s.Verb == fault.FillDisk && !isRedis(target):
-		return "a full disk is tried on Redis only"
-	case s.Verb == fault.Duplicate && !isRedis(target):
-		return "its protocol does not take a request again on another connection"
-	case (s.Verb == fault.Clock || s.Verb == fault.ClockBack) && !clocked(target):
-		return "its clock cannot be set by libfaketime"
-	}
 	return ""
-}
-
-func clocked(s server.Server) bool {
-	c, ok := s.(server.Clocked)
-	return ok && c.Clock() != nil
-}
-
-func isRedis(s server.Server) bool {
-	_, ok := s.(*server.Redis)
-	return ok
 }
 
 // Stop stops the servers.

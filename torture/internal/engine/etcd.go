@@ -18,14 +18,14 @@ import (
 // etcd is three members. Leases last whole seconds, end up to a second late, and
 // begin anew with a new leader.
 var etcd = Engine{Name: "etcd", Lock: "etcd", TTL: 2 * time.Second, Remembers: true, Fair: true, Quiet: 1, start: startEtcd,
+	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofPeers...),
 	Lacks: map[fault.Verb]string{
-		fault.Wipe:    "etcd does not take a member back that lost its data; it has to be replaced",
-		fault.CutPush: "the watch shares a connection with everything else: see connections-cut",
-		fault.Clock:   "libfaketime does not reach programs in Go", fault.ClockBack: "libfaketime does not reach programs in Go",
+		fault.Wipe:  "etcd does not take a member back that lost its data; it has to be replaced",
+		fault.Clock: "libfaketime does not reach programs in Go", fault.ClockBack: "libfaketime does not reach programs in Go",
 	}}
 
 func startEtcd(_ time.Duration, _ fault.Wants) (*Rig, error) {
-	r := &Rig{Shape: fault.Shape{Servers: 3, Replicated: true}, Peers: &proxy.Peers{}}
+	r := &Rig{Peers: &proxy.Peers{}}
 	r.stop = append(r.stop, r.Peers.Close)
 	members, err := server.NewEtcd(3, r.Peers.Front)
 	for _, m := range members {

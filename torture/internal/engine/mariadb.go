@@ -17,7 +17,8 @@ import (
 )
 
 // mariadb is one server, with grace. Nobody is told of a grant: waiters look.
-var mariadb = Engine{Name: "mariadb", Lock: "mariadb", Remembers: true, Fair: true, Quiet: 1, start: startMariaDB, Lacks: lacksMaria()}
+var mariadb = Engine{Name: "mariadb", Lock: "mariadb", Remembers: true, Fair: true, Quiet: 1, start: startMariaDB,
+	Shape: fault.Shape{Servers: 1}, Can: []fault.Verb{fault.Flush, fault.Clock, fault.ClockBack}, Lacks: lacksMaria()}
 
 func lacksMaria() map[fault.Verb]string {
 	l := maps.Clone(lacksSQL)
@@ -34,7 +35,7 @@ func startMariaDB(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rig{Servers: []server.Server{d}, Addrs: []string{d.Addr}, Shape: fault.Shape{Servers: 1}}, nil
+	return &Rig{Servers: []server.Server{d}, Addrs: []string{d.Addr}}, nil
 }
 
 // port is the port of an address of ours.

@@ -17,21 +17,26 @@ import (
 
 // postgres is one server. What it acknowledged it has after a crash. Whoever
 // empties its tables makes it forget: with grace it grants nothing for a TTL then.
-var postgres = Engine{Name: "postgres", Lock: "postgres", Remembers: true, Fair: true, Quiet: 1, Lacks: lacksSQL,
+var postgres = Engine{Name: "postgres", Lock: "postgres", Remembers: true, Fair: true, Quiet: 1,
+	Shape: fault.Shape{Servers: 1}, Can: ofPostgres, Lacks: lacksSQL,
 	start: func(ttl time.Duration, w fault.Wants) (*Rig, error) {
 		d, err := startPostgres(ttl, true, w)
 		if err != nil {
 			return nil, err
 		}
-		return &Rig{Servers: []server.Server{d}, Addrs: []string{d.Addr}, Shape: fault.Shape{Servers: 1}}, nil
+		return &Rig{Servers: []server.Server{d}, Addrs: []string{d.Addr}}, nil
 	}}
+
+var ofPostgres = []fault.Verb{fault.Flush, fault.CutPush, fault.Clock, fault.ClockBack}
 
 // postgresPool is the same behind pgbouncer, which gives each statement to another
 // connection.
-var postgresPool = Engine{Name: "pgbouncer", Lock: "pgbouncer", Remembers: true, Fair: true, Quiet: 1, Lacks: lacksSQL, start: startPool}
+var postgresPool = Engine{Name: "pgbouncer", Lock: "pgbouncer", Remembers: true, Fair: true, Quiet: 1,
+	Shape: fault.Shape{Servers: 1}, Pooled: true, Can: ofPostgres, Lacks: lacksSQL, start: startPool}
 
 // postgresPair is a server with a replica that may lag, without grace.
-var postgresPair = Engine{Name: "postgres-pair", Lock: "postgres-pair", Fair: true, Quiet: 1, Lacks: lacksSQL, start: startPair,
+var postgresPair = Engine{Name: "postgres-pair", Lock: "postgres-pair", Fair: true, Quiet: 1,
+	Shape: fault.Shape{Servers: 1, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofPostgres...), Lacks: lacksSQL, start: startPair,
 	Keeps: []string{"server-kill", "leader-kill"}}
 
 func startPostgres(ttl time.Duration, grace bool, w fault.Wants, settings ...string) (*database, error) {
@@ -48,7 +53,7 @@ func startPool(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rig{Servers: []server.Server{d}, Pooler: 1, Shape: fault.Shape{Servers: 1}}
+	r := &Rig{Servers: []server.Server{d}, Pooler: 1}
 	b, err := d.Pgbouncer()
 	if err != nil {
 		return r, err
@@ -62,7 +67,7 @@ func startPair(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rig{Servers: []server.Server{d}, Shape: fault.Shape{Servers: 1, Replicated: true}}
+	r := &Rig{Servers: []server.Server{d}}
 	stream, err := proxy.New(d.Addr)
 	if err != nil {
 		return r, err

@@ -11,10 +11,11 @@ import (
 
 // quorumFive is five servers that know nothing of each other; three of them
 // decide. A fault of servers is one of a minority.
-var quorumFive = Engine{Name: "quorum-5", Lock: "quorum", Remembers: true, Quiet: 1, start: startFive}
+var quorumFive = Engine{Name: "quorum-5", Lock: "quorum", Remembers: true, Quiet: 1,
+	Shape: fault.Shape{Servers: 5}, Can: ofRedis, start: startFive}
 
 func startFive(_ time.Duration, w fault.Wants) (*Rig, error) {
-	r := &Rig{Shape: fault.Shape{Servers: 5, Voting: true}}
+	r := &Rig{}
 	for range 5 {
 		s, err := server.StartRedis(w)
 		if err != nil {

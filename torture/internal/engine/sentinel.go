@@ -17,13 +17,15 @@ import (
 
 // sentinel is a master with two replicas and three sentinels. What the master
 // acknowledged last may not be on the replica that takes over.
-var sentinel = Engine{Name: "sentinel", Lock: "sentinel", Fair: true, Replicated: true, start: startSentinel}
+var sentinel = Engine{Name: "sentinel", Lock: "sentinel", Fair: true, Replicated: true,
+	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofRedis...), start: startSentinel}
 
 // sentinelGrace grants nothing for a TTL after another server took over.
-var sentinelGrace = Engine{Name: "sentinel-grace", Lock: "sentinel-grace", Fair: true, Replicated: true, Remembers: true, Quiet: 1, start: startSentinel}
+var sentinelGrace = Engine{Name: "sentinel-grace", Lock: "sentinel-grace", Fair: true, Replicated: true, Remembers: true, Quiet: 1,
+	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofRedis...), start: startSentinel}
 
 func startSentinel(ttl time.Duration, w fault.Wants) (*Rig, error) {
-	r := &Rig{Shape: fault.Shape{Servers: 3, Replicated: true}}
+	r := &Rig{}
 	var args []string
 	var nodes []*server.Redis
 	for i := range 3 {

@@ -71,7 +71,5 @@ func (d *database) Stop() {
 
 // lacksSQL are the faults that are of other engines.
 var lacksSQL = map[fault.Verb]string{
-	fault.Wipe:         "a database without its data has no tables; flushall empties them",
-	fault.FlushScripts: "it has no scripts",
-	fault.Fill:         "a database does not refuse for want of memory",
+	fault.Wipe: "a database without its data has no tables; flushall empties them",
 }

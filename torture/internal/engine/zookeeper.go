@@ -18,15 +18,13 @@ import (
 
 // zookeeper is an ensemble of three.
 var zookeeper = Engine{Name: "zookeeper", Lock: "zookeeper", TTL: 2 * time.Second, Remembers: true, Fair: true, Quiet: 1, start: startZooKeeper,
-	Lacks: map[fault.Verb]string{
-		fault.CutPush: "the watch shares a connection with everything else: see connections-cut",
-	}}
+	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Wipe}, ofPeers...)}
 
 func startZooKeeper(_ time.Duration, _ fault.Wants) (*Rig, error) {
 	if why := zktest.Missing(); why != "" {
 		return nil, errors.New(why)
 	}
-	r := &Rig{Shape: fault.Shape{Servers: 3, Replicated: true}, Peers: &proxy.Peers{}}
+	r := &Rig{Peers: &proxy.Peers{}}
 	r.stop = append(r.stop, r.Peers.Close)
 	var e *zktest.Ensemble
 	// While they start nobody asks whose a connection is.

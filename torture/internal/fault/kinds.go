@@ -12,9 +12,8 @@ import (
 type Shape struct {
 	Clients, Servers int
 	TTL              time.Duration
-	// Replicated is set if one server grants and another can take over; Voting if
-	// they are independent.
-	Replicated, Voting bool
+	// Replicated is set if one server grants and another can take over.
+	Replicated bool
 }
 
 // Kind is a row of the matrix.
@@ -62,6 +61,14 @@ func (g *gen) server() string {
 		return "master"
 	}
 	return fmt.Sprintf("server:%d", g.rng.IntN(g.s.Servers))
+}
+
+// granting is the server that grants, or one of those that vote.
+func (g *gen) granting() string {
+	if g.s.Replicated {
+		return "master"
+	}
+	return g.server()
 }
 
 // holder is the holder mostly, and any client otherwise.
@@ -126,7 +133,7 @@ var Kinds = []Kind{
 		return g.series(2, func() Step { return Step{Verb: Wipe, Target: g.server(), For: g.ttl(5, 50)} })
 	}},
 	{Name: "flushall", Forgets: true, make: func(g *gen) Plan {
-		return g.series(2, func() Step { return Step{Verb: Flush, Target: g.server()} })
+		return g.series(2, func() Step { return Step{Verb: Flush, Target: g.granting()} })
 	}},
 	{Name: "script-flush", make: func(g *gen) Plan {
 		return g.series(4, func() Step { return Step{Verb: FlushScripts, Target: g.server()} })
@@ -163,14 +170,14 @@ var Kinds = []Kind{
 		return g.series(2, func() Step { return Step{Verb: Fill, Target: g.server(), For: g.ttl(30, 180)} })
 	}},
 	{Name: "disk-full", make: func(g *gen) Plan {
-		return g.series(2, func() Step { return Step{Verb: FillDisk, Target: "server:0", For: g.ttl(60, 180)} })
+		return g.series(2, func() Step { return Step{Verb: FillDisk, Target: g.granting(), For: g.ttl(60, 180)} })
 	}},
 	{Name: "clock-ahead", Ages: true, make: func(g *gen) Plan {
-		return g.series(2, func() Step { return Step{Verb: Clock, Target: "server:0", By: g.ttl(300, 3000)} })
+		return g.series(2, func() Step { return Step{Verb: Clock, Target: g.granting(), By: g.ttl(300, 3000)} })
 	}},
 	// It stays back: to set it right again would be a step ahead.
 	{Name: "clock-back", make: func(g *gen) Plan {
-		return g.series(2, func() Step { return Step{Verb: ClockBack, Target: "server:0", By: g.ttl(100, 200)} })
+		return g.series(2, func() Step { return Step{Verb: ClockBack, Target: g.granting(), By: g.ttl(100, 200)} })
 	}},
 	{Name: "pool-exhausted", make: func(g *gen) Plan {
 		return g.series(2, func() Step { return Step{Verb: Crowd, Target: g.client(), For: g.ttl(80, 150)} })
@@ -180,7 +187,7 @@ var Kinds = []Kind{
 			g.series(2, func() Step { return Step{Verb: Stop, Target: g.holder(), For: g.ttl(20, 200)} }),
 			g.series(2, func() Step { return Step{Verb: Kill, Target: g.client()} }),
 			g.series(2, func() Step { return Step{Verb: Cut, Target: g.client(), For: g.ttl(20, 120)} }),
-			g.series(1, func() Step { return Step{Verb: Flush, Target: g.server()} }),
+			g.series(1, func() Step { return Step{Verb: Flush, Target: g.granting()} }),
 		)
 	}},
 }

@@ -15,7 +15,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -164,15 +163,6 @@ func (p *Process) Kill() {
 		_ = cmd.Process.Kill()
 		<-over
 	}
-}
-
-// Wipe implements Wiper.
-func (p *Process) Wipe() error {
-	entries, err := os.ReadDir(p.dir)
-	for _, e := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(p.dir, e.Name())))
-	}
-	return err
 }
 
 // Stop implements Server.

@@ -4,9 +4,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 
 	"github.com/fencelock/fencelock/torture/internal/fault"
@@ -67,6 +69,17 @@ func redisBinary() (string, error) {
 		return "", fmt.Errorf("redis-server is %w; on Debian: apt-get install redis-server", ErrMissing)
 	}
 	return binary, nil
+}
+
+// Wipe implements Wiper: the data goes, what a node knows of its cluster stays.
+func (r *Redis) Wipe() error {
+	entries, err := os.ReadDir(r.dir)
+	for _, e := range entries {
+		if e.Name() != "nodes.conf" {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, e.Name())))
+		}
+	}
+	return err
 }
 
 // Do implements Commander.
