@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock/torture/internal/cell"
@@ -19,21 +21,23 @@ import (
 
 // options are the flags.
 type options struct {
-	engine, fault, plan, out string
-	seed                     uint64
-	rounds                   int
-	smoke                    bool
-	least                    int
-	budget                   time.Duration
+	engine, fault, plan, lock, out, write string
+	seed                                  uint64
+	rounds, least, long                   int
+	smoke                                 bool
+	budget                                time.Duration
 }
 
 func torture(ctx context.Context, args []string) error {
 	var o options
 	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
-	fs.StringVar(&o.engine, "engine", "", "only this engine")
-	fs.StringVar(&o.fault, "fault", "", "only this fault")
+	fs.StringVar(&o.engine, "engine", "", "only these engines, with commas between them")
+	fs.StringVar(&o.fault, "fault", "", "only these faults, with commas between them")
 	fs.StringVar(&o.plan, "plan", "", "run this plan of faults instead of one from a seed")
+	fs.StringVar(&o.lock, "lock", "", "run this lock instead of ours: peer:rueidislock, peer:redsync, zoo:NAME")
+	fs.IntVar(&o.long, "long", 0, "one section in so many is longer than the TTL")
 	fs.StringVar(&o.out, "out", "", "folder for the report and the histories; a new temporary one by default")
+	fs.StringVar(&o.write, "write", "", "file in which the matrix is kept up to date")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the first round")
 	fs.IntVar(&o.rounds, "rounds", 1, "how often each cell is run, each time with the next seed")
 	fs.BoolVar(&o.smoke, "smoke", false, "the cells of CI only")
@@ -51,8 +55,17 @@ func torture(ctx context.Context, args []string) error {
 			return err
 		}
 	}
+	for i := range cells {
+		cells[i].Lock, cells[i].Long = o.lock, o.long
+		if o.lock != "" {
+			cells[i].Engine.Fair = false
+		}
+	}
 	results := runAll(ctx, cells, o.budget)
 	if err := save(o.out, results); err != nil {
+		return err
+	}
+	if err := rewrite(o.write, "matrix", report.Matrix(results)); err != nil {
 		return err
 	}
 	fmt.Print(report.Text(results))
@@ -87,10 +100,10 @@ func matrix(o options) ([]cell.Cell, error) {
 	for round := range o.rounds {
 		for _, e := range engine.All {
 			for _, k := range fault.Kinds {
-				if (o.engine != "" && e.Name != o.engine) || (o.fault != "" && k.Name != o.fault) {
+				if !among(o.engine, e.Name) || !among(o.fault, k.Name) {
 					continue
 				}
-				if o.smoke && !smoke[e.Name+" "+k.Name] && !smoke[e.Name+" *"] {
+				if o.smoke && !smoke[e.Name+" "+k.Name] {
 					continue
 				}
 				cells = append(cells, cell.Cell{Engine: e, Fault: k, Seed: o.seed + uint64(round)})
@@ -103,23 +116,26 @@ func matrix(o options) ([]cell.Cell, error) {
 	return cells, nil
 }
 
-// smoke are the cells of CI: each fault once, and where engines differ.
-var smoke = map[string]bool{
-	"redis *":                       true,
-	"redis-grace server-wipe":       true,
-	"redis-grace client-pause-long": true,
-	"quorum-5 client-cut":           true,
-	"quorum-5 server-wipe":          true,
-	"sentinel-grace failover":       true,
-	"cluster-grace leader-cut-off":  true,
-	"cluster slot-migration":        true,
-	"etcd leader-cut-off":           true,
-	"zookeeper leader-kill":         true,
-	"postgres server-kill":          true,
-	"pgbouncer pooler-restart":      true,
-	"postgres-pair failover":        true,
-	"mariadb client-cut":            true,
+// among tells whether a list has a name; an empty one has all.
+func among(list, name string) bool {
+	return list == "" || slices.Contains(strings.Split(list, ","), name)
 }
+
+// smoke are the cells of CI: most faults once, and every engine once, where it
+// differs from the others.
+var smoke = func() map[string]bool {
+	cells := map[string]bool{
+		"redis-grace server-wipe": true, "quorum-5 server-wipe": true, "sentinel-grace failover": true,
+		"cluster slot-migration": true, "cluster-grace leader-cut-off": true, "etcd leader-cut-off": true,
+		"zookeeper connections-cut": true, "postgres server-kill": true, "pgbouncer pooler-restart": true,
+		"postgres-pair failover": true, "mariadb client-cut": true,
+	}
+	for _, f := range []string{"calm", "client-pause-long", "client-kill", "waiter-kill", "client-cut", "replies-lost", "duplicates", "server-pause-long",
+		"server-kill", "flushall", "script-flush", "push-cut", "connections-cut", "memory-full", "disk-full", "pool-exhausted", "mix"} {
+		cells["redis "+f] = true
+	}
+	return cells
+}()
 
 // runAll runs the cells one after the other, because they share a machine, and
 // says how far it is. A cell that a busy machine spoilt is tried once more.

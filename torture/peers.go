@@ -47,6 +47,7 @@ func compare(ctx context.Context, args []string) error {
 	rounds := fs.Int("rounds", 2, "how many seeds")
 	seed := fs.Uint64("seed", 1, "the first of them")
 	out := fs.String("out", "", "folder for the histories of what went wrong; a new temporary one by default")
+	write := fs.String("write", "", "file in which the table is kept up to date")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -73,6 +74,9 @@ func compare(ctx context.Context, args []string) error {
 		}
 	}
 	if err := save(*out, wrong); err != nil {
+		return err
+	}
+	if err := rewrite(*write, "peers", table(scores)); err != nil {
 		return err
 	}
 	fmt.Print(table(scores))

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"slices"
 	"time"
@@ -20,8 +21,15 @@ import (
 const rounds = 12
 
 // visit runs the zoo, or the animals that are named.
-func visit(ctx context.Context, names []string) error {
+func visit(ctx context.Context, args []string) error {
+	fs := flag.NewFlagSet("torture zoo", flag.ContinueOnError)
+	write := fs.String("write", "", "file in which the table is kept up to date")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	names := fs.Args()
 	survivors, caught, wrong := 0, 0, 0
+	table := "| Broken lock | What is wrong | Caught by | After |\n| --- | --- | --- | --- |\n"
 	if len(names) == 0 {
 		for _, name := range zoo.Controls {
 			if err := control(ctx, name); err != nil {
@@ -38,13 +46,18 @@ func visit(ctx context.Context, names []string) error {
 		if err != nil {
 			fmt.Printf("zoo %-24s SURVIVED %v\n", a.Name, err)
 			survivors++
+			table += fmt.Sprintf("| %s | %s | nobody | |\n", a.Name, a.Flaw)
 			continue
 		}
 		caught++
+		table += fmt.Sprintf("| %s | %s | %s | %.1f s |\n", a.Name, a.Flaw, v.Check, after.Seconds())
 		fmt.Printf("zoo %-24s caught by %s after %5.1fs: %s\n", a.Name, v.Check, after.Seconds(), v.Text)
 	}
 	fmt.Printf("figure torture-zoo-survivors %d =0\nfigure torture-zoo-caught %d >=30\nfigure torture-zoo-sound-refused %d =0\n", survivors, caught, wrong)
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := rewrite(*write, "zoo", table); err != nil {
 		return err
 	}
 	if survivors+wrong > 0 {

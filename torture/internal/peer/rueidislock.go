@@ -49,9 +49,12 @@ func (r *rueidisLocks) Lock(ctx context.Context, name string) (lock.Held, error)
 		return nil, err
 	}
 	return &held{ctx: c, cancel: release, half: r.ttl / 2, unlock: func(context.Context) error {
+		// It does not say what came of it. If its context had ended before, it was
+		// not the holder who gave the lock back.
+		over := c.Err()
 		release()
 		end()
-		return nil
+		return over
 	}}, nil
 }
 

@@ -18,7 +18,8 @@ import (
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"add": func(a, b int) int { return a + b },
+	"add":  func(a, b int) int { return a + b },
+	"add1": func(a float64, b int) float64 { return a + float64(b) },
 	"class": func(s cell.Status) string {
 		return map[cell.Status]string{cell.Held: "held", cell.Allowed: "allowed", cell.Failed: "failed", cell.NotRun: "notrun", cell.NotApplicable: "na"}[s]
 	},
@@ -31,6 +32,8 @@ type shown struct {
 	// Again is the command that runs it again.
 	Again    string
 	Unfenced int
+	// Short is the verdict in few letters.
+	Short string
 	// Objections are the violations but for those of the measure U.
 	Objections []check.Violation
 }
@@ -48,6 +51,8 @@ type view struct {
 	Ran, Failed int
 	Unfenced    int
 	Refused     int
+	// Absent are the cells that do not apply, by reason.
+	Absent []string
 }
 
 // HTML writes one page that needs nothing else: neither a network nor a script.
@@ -62,7 +67,7 @@ func HTML(w io.Writer, results []cell.Result, when time.Time) error {
 		}
 	}
 	for _, r := range results {
-		s := &shown{Result: r, Chart: draw(r), Unfenced: r.Counts[check.U],
+		s := &shown{Result: r, Chart: draw(r), Unfenced: r.Counts[check.U], Short: short(r),
 			Again: fmt.Sprintf("go run ./torture -engine %s -plan '%s' -seed %d", r.Engine, r.Plan, r.Seed)}
 		if r.Plan == "" {
 			s.Again = fmt.Sprintf("go run ./torture -engine %s -fault %s -seed %d", r.Engine, r.Fault, r.Seed)
@@ -80,9 +85,12 @@ func HTML(w io.Writer, results []cell.Result, when time.Time) error {
 		}
 		i := column[r.Engine]
 		line.Cells[i] = append(line.Cells[i], s)
-		v.Cells = append(v.Cells, s)
+		if r.Status != cell.NotApplicable {
+			v.Cells = append(v.Cells, s)
+		}
 		v.Unfenced += s.Unfenced
 		v.Refused += r.Refused
 	}
+	v.Absent = absent(results)
 	return page.Execute(w, v)
 }

@@ -3,6 +3,8 @@
 package report
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,6 +17,8 @@ type span struct {
 	X, W  float64
 	Class string
 	Title string
+	// Label is written into it if it is wide enough.
+	Label string
 }
 
 // lane is one line of a time line.
@@ -78,7 +82,7 @@ func (d *drawing) x(at int64) float64 {
 	if d.to == d.from {
 		return 0
 	}
-	return float64(at-d.from) / float64(d.to-d.from) * 1000
+	return math.Round(float64(at-d.from)/float64(d.to-d.from)*1e4) / 10 // more would only make the page longer
 }
 
 // lane returns the lane of a client; one that was killed shares that of its
@@ -102,7 +106,28 @@ func (d *drawing) span(who string, from, to int64, class, title string, e histor
 		title = strings.TrimSpace(class + " " + e.Text)
 	}
 	l := d.lane(who)
-	l.Spans = append(l.Spans, span{X: d.x(from), W: max(d.x(to)-d.x(from), 1), Class: class, Title: title})
+	w := math.Round(max(d.x(to)-d.x(from), 1)*10) / 10
+	l.Spans = append(l.Spans, span{X: d.x(from), W: w, Class: class, Title: title})
+}
+
+// held draws an acquisition that ends: as far as its holder trusted it, and what
+// was beyond that, because the process was stopped or was not told.
+func (d *drawing) held(e history.Event, title string) {
+	key := "grant " + e.Who
+	b, ok := d.open[key]
+	if !ok {
+		return
+	}
+	delete(d.open, key)
+	end := e.At
+	if until := max(b.Until, e.Until); until != 0 && until < end {
+		end = max(until, b.At)
+		d.span(e.Who, end, e.At, "stale", e.Who+" trusted it no more", b)
+	}
+	if b.Token != 0 {
+		title += fmt.Sprintf(", token %d", b.Token)
+	}
+	d.span(e.Who, b.At, end, "hold", title, b)
 }
 
 // end closes a span that began with an event.
@@ -128,13 +153,13 @@ func (d *drawing) step(e history.Event) {
 		d.end(history.Ask, e.Who, "wait", e.Who+" waited", e.At)
 		d.open["grant "+e.Who] = e
 	case history.Release:
-		d.end(history.Grant, e.Who, "hold", e.Who+" held", e.At)
+		d.held(e, e.Who+" held")
 	case history.Lost:
-		d.end(history.Grant, e.Who, "hold", e.Who+" held, lost it", e.At)
-		mark("lost", e.Text)
+		d.held(e, e.Who+" held, and was told that it is over")
+		mark("lost", e.Who+" was told: "+e.Text)
 	case history.Killed:
 		d.end(history.Ask, e.Who, "wait", e.Who+" waited", e.At)
-		d.end(history.Grant, e.Who, "hold", e.Who+" held", e.At)
+		d.held(e, e.Who+" held")
 		mark("killed", e.Who+" was killed")
 	case history.End:
 		d.end(history.Ask, e.Who, "wait", e.Who+" waited", e.At)
@@ -146,7 +171,20 @@ func (d *drawing) step(e history.Event) {
 		key := "fault faults" + e.Text
 		if b, ok := d.open[key]; ok {
 			d.span("faults", b.At, e.At, "fault", b.Text+" "+b.Who, b)
+			l := d.lane("faults")
+			if last := &l.Spans[len(l.Spans)-1]; last.W > 70 {
+				last.Label = verb(b.Text)
+			}
 			delete(d.open, key)
 		}
 	}
+}
+
+// verb is what a step does, without when and how long.
+func verb(step string) string {
+	words := strings.Fields(step)
+	if len(words) < 3 {
+		return step
+	}
+	return words[1] + " " + words[2]
 }

@@ -49,6 +49,10 @@ func TestReports(t *testing.T) {
 			t.Errorf("the page has %s; it must be readable alone", bad)
 		}
 	}
+	want := "| Fault | redis | quorum-5 |\n| --- | --- | --- |\n| flushall | T 1, U 2 | – |\n| failover | n/a | – |\n| calm | – | FAILED  |\n| delay | – | not run |\n| mix | – | held |\n"
+	if got := Matrix(results); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
 	if text := Text(results); !strings.Contains(text, "nothing to promote") || strings.Count(text, "\n") < len(results) {
 		t.Errorf("the summary leaves something out:\n%s", text)
 	}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fencelock/fencelock/torture/internal/cell"
+	"github.com/fencelock/fencelock/torture/internal/check"
+)
+
+// short is a verdict in few letters: held; what failed and may, with how often;
+// or a word.
+func short(r cell.Result) string {
+	var n []string
+	for _, p := range check.Properties {
+		if c := r.Counts[p]; c > 0 && p != check.O {
+			n = append(n, fmt.Sprintf("%s %d", p, c))
+		}
+	}
+	switch r.Status {
+	case cell.Allowed:
+		return strings.Join(n, ", ")
+	case cell.Failed:
+		return "FAILED " + strings.Join(n, ", ")
+	}
+	return string(r.Status)
+}
+
+// Matrix is the verdicts as a table of Markdown, a row for each fault. Cells of
+// several seeds stand one after the other if they differ.
+func Matrix(results []cell.Result) string {
+	var engines, faults []string
+	cells := map[[2]string][]string{}
+	for _, r := range results {
+		if !slices.Contains(engines, r.Engine) {
+			engines = append(engines, r.Engine)
+		}
+		if !slices.Contains(faults, r.Fault) {
+			faults = append(faults, r.Fault)
+		}
+		k := [2]string{r.Engine, r.Fault}
+		if s := short(r); !slices.Contains(cells[k], s) {
+			cells[k] = append(cells[k], s)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| Fault | %s |\n|%s\n", strings.Join(engines, " | "), strings.Repeat(" --- |", len(engines)+1))
+	for _, f := range faults {
+		fmt.Fprintf(&b, "| %s |", f)
+		for _, e := range engines {
+			text := strings.Join(cells[[2]string{e, f}], "; ")
+			if text == "" {
+				text = "–"
+			}
+			fmt.Fprintf(&b, " %s |", text)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// absent are the reasons why cells do not apply, each with its cells.
+func absent(results []cell.Result) []string {
+	var reasons []string
+	cells := map[string][]string{}
+	for _, r := range results {
+		if r.Status != cell.NotApplicable {
+			continue
+		}
+		if cells[r.Reason] == nil {
+			reasons = append(reasons, r.Reason)
+		}
+		if c := r.Engine + " " + r.Fault; !slices.Contains(cells[r.Reason], c) {
+			cells[r.Reason] = append(cells[r.Reason], c)
+		}
+	}
+	for i, why := range reasons {
+		reasons[i] = why + ": " + strings.Join(cells[why], ", ")
+	}
+	return reasons
+}
