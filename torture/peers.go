@@ -135,8 +135,7 @@ func (c contest) run(ctx context.Context, name string, seed uint64) ([]cell.Resu
 		if r.Status == cell.NotRun {
 			r = cell.Run(ctx, x)
 		}
-		r.Engine = strings.TrimPrefix(l, peer.Prefix) + "-on-" + c.engine
-		fmt.Printf("%-24s %-18s seed %d %5.1fs %4d grants %v %s\n", r.Engine, name, seed, r.Took.Seconds(), r.Grants, r.Counts, notRun(r))
+		fmt.Printf("%-24s %-18s seed %d %5.1fs %4d grants %v %s\n", r.Column(), name, seed, r.Took.Seconds(), r.Grants, r.Counts, notRun(r))
 		if r.Status == cell.NotRun {
 			return nil, false
 		}

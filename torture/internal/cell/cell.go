@@ -15,6 +15,7 @@ package cell
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock/torture/internal/check"
@@ -102,7 +103,10 @@ type Result struct {
 	Engine, Fault string
 	Seed          uint64
 	Plan          string
-	Status        Status
+	// Lock is set if it is not the engine's, Long if it is not the default.
+	Lock   string
+	Long   int
+	Status Status
 	// Reason is in words.
 	Reason     string
 	Counts     map[check.Property]int
@@ -115,8 +119,16 @@ type Result struct {
 	Events   []history.Event
 }
 
+// Column is the engine, and the lock if that is not the engine's.
+func (r Result) Column() string {
+	if r.Lock == "" {
+		return r.Engine
+	}
+	return r.Lock[strings.Index(r.Lock, ":")+1:] + "-on-" + r.Engine
+}
+
 // ID names the cell and its seed.
-func (r Result) ID() string { return fmt.Sprintf("%s-%s-%d", r.Engine, r.Fault, r.Seed) }
+func (r Result) ID() string { return fmt.Sprintf("%s-%s-%d", r.Column(), r.Fault, r.Seed) }
 
 // Picture is the name of the file for a page of Porcupine.
 func (r Result) Picture(p check.Property) string { return r.ID() + "-porcupine-" + string(p) + ".html" }

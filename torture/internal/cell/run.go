@@ -67,6 +67,12 @@ func Run(ctx context.Context, c Cell) Result {
 		}
 	}
 	res.Took = time.Since(began)
+	if c.Lock != c.Engine.Lock {
+		res.Lock = c.Lock
+	}
+	if c.Long != DefaultLong {
+		res.Long = c.Long
+	}
 	return res
 }
 

@@ -192,10 +192,14 @@ type builder struct {
 }
 
 func (b *builder) op(c call, from, to int64) {
-	id, ok := b.clients[c.who]
+	row := c.who
+	if to == forever {
+		row += ", no end" // a row of its own in the picture
+	}
+	id, ok := b.clients[row]
 	if !ok {
 		id = len(b.clients)
-		b.clients[c.who] = id
+		b.clients[row] = id
 	}
 	b.ops = append(b.ops, porcupine.Operation{ClientId: id, Input: c, Call: from, Return: to})
 }

@@ -61,17 +61,13 @@ func HTML(w io.Writer, results []cell.Result, when time.Time) error {
 	v.Ran, v.Failed = Tally(results)
 	column, rows := map[string]int{}, map[string]*row{}
 	for _, r := range results {
-		if _, ok := column[r.Engine]; !ok {
-			column[r.Engine] = len(v.Engines)
-			v.Engines = append(v.Engines, r.Engine)
+		if _, ok := column[r.Column()]; !ok {
+			column[r.Column()] = len(v.Engines)
+			v.Engines = append(v.Engines, r.Column())
 		}
 	}
 	for _, r := range results {
-		s := &shown{Result: r, Chart: draw(r), Unfenced: r.Counts[check.U], Short: short(r),
-			Again: fmt.Sprintf("go run ./torture -engine %s -plan '%s' -seed %d", r.Engine, r.Plan, r.Seed)}
-		if r.Plan == "" {
-			s.Again = fmt.Sprintf("go run ./torture -engine %s -fault %s -seed %d", r.Engine, r.Fault, r.Seed)
-		}
+		s := &shown{Result: r, Chart: draw(r), Unfenced: r.Counts[check.U], Short: short(r), Again: again(r)}
 		for _, x := range r.Violations {
 			if x.Property != check.U && (x.Property != check.O || strings.HasPrefix(r.Fault, "calm")) {
 				s.Objections = append(s.Objections, x)
@@ -83,7 +79,7 @@ func HTML(w io.Writer, results []cell.Result, when time.Time) error {
 			rows[r.Fault] = line
 			v.Rows = append(v.Rows, line)
 		}
-		i := column[r.Engine]
+		i := column[r.Column()]
 		line.Cells[i] = append(line.Cells[i], s)
 		if r.Status != cell.NotApplicable {
 			v.Cells = append(v.Cells, s)
@@ -93,4 +89,21 @@ func HTML(w io.Writer, results []cell.Result, when time.Time) error {
 	}
 	v.Absent = absent(results)
 	return page.Execute(w, v)
+}
+
+// again is the command that runs a cell again.
+func again(r cell.Result) string {
+	text := "go run ./torture -engine " + r.Engine
+	if r.Plan == "" {
+		text += " -fault " + r.Fault
+	} else {
+		text += " -plan '" + r.Plan + "'"
+	}
+	if r.Lock != "" {
+		text += " -lock " + r.Lock
+	}
+	if r.Long != 0 {
+		text += fmt.Sprintf(" -long %d", r.Long)
+	}
+	return text + fmt.Sprintf(" -seed %d", r.Seed)
 }

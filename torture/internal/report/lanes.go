@@ -53,7 +53,7 @@ func draw(r cell.Result) *chart {
 		d.span(strings.SplitN(key, " ", 2)[1], e.At, d.to, string(e.Kind), "", e)
 	}
 	for _, v := range r.Violations {
-		if v.Property != "U" && v.Property != "O" {
+		if v.Property != "U" && v.Property != "O" && v.Check != "P" { // P is about the whole
 			l := d.lane("faults")
 			l.Marks = append(l.Marks, span{X: d.x(v.At), Class: "violation", Title: v.String()})
 		}

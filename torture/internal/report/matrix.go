@@ -35,13 +35,13 @@ func Matrix(results []cell.Result) string {
 	var engines, faults []string
 	cells := map[[2]string][]string{}
 	for _, r := range results {
-		if !slices.Contains(engines, r.Engine) {
-			engines = append(engines, r.Engine)
+		if !slices.Contains(engines, r.Column()) {
+			engines = append(engines, r.Column())
 		}
 		if !slices.Contains(faults, r.Fault) {
 			faults = append(faults, r.Fault)
 		}
-		k := [2]string{r.Engine, r.Fault}
+		k := [2]string{r.Column(), r.Fault}
 		if s := short(r); !slices.Contains(cells[k], s) {
 			cells[k] = append(cells[k], s)
 		}
@@ -73,7 +73,7 @@ func absent(results []cell.Result) []string {
 		if cells[r.Reason] == nil {
 			reasons = append(reasons, r.Reason)
 		}
-		if c := r.Engine + " " + r.Fault; !slices.Contains(cells[r.Reason], c) {
+		if c := r.Column() + " " + r.Fault; !slices.Contains(cells[r.Reason], c) {
 			cells[r.Reason] = append(cells[r.Reason], c)
 		}
 	}
