@@ -113,7 +113,7 @@ func verdict(scores []*score) error {
 		if !strings.HasPrefix(s.lock, peer.Prefix) {
 			lost += s.fenced
 		}
-		fmt.Printf("figure torture-peers-overlaps-%s-on-%s %.0f\n", strings.TrimPrefix(s.lock, peer.Prefix), s.engine, perHour(s.overlaps, s.time))
+		fmt.Printf("beside: %s on %s had %.0f overlaps an hour\n", strings.TrimPrefix(s.lock, peer.Prefix), s.engine, perHour(s.overlaps, s.time))
 	}
 	fmt.Printf("figure torture-peers-fenced-lost %d =0\n", lost)
 	if lost > 0 {

@@ -166,7 +166,7 @@ func (w *worker) turn(ctx context.Context) {
 // nobody tells what it was.
 func watch(held lock.Held) *atomic.Int64 {
 	var until atomic.Int64
-	until.Store(history.Mono(held.Deadline()))
+	until.Store(history.Mono(trusted(held)))
 	go func() {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
@@ -175,7 +175,7 @@ func watch(held lock.Held) *atomic.Int64 {
 			case <-held.Context().Done():
 				return
 			case <-tick.C:
-				until.Store(max(until.Load(), history.Mono(held.Deadline())))
+				until.Store(max(until.Load(), history.Mono(trusted(held))))
 			}
 		}
 	}()
@@ -183,6 +183,15 @@ func watch(held lock.Held) *atomic.Int64 {
 }
 
 var errNoToken = errors.New("the lock has no tokens")
+
+// trusted is the deadline, or for a lock that tells none what its adapter makes of
+// that.
+func trusted(held lock.Held) time.Time {
+	if t, ok := held.(interface{ Trusted() time.Time }); ok {
+		return t.Trusted()
+	}
+	return held.Deadline()
+}
 
 // section is what is done while the lock is held: most are short, one in Config.Long
 // is longer than the TTL.

@@ -58,6 +58,8 @@ type held struct {
 	cancel   context.CancelFunc
 	deadline atomic.Int64 // 0 if the library has none
 	half     time.Duration
+	seen     atomic.Int64 // when Trusted was asked last, before a pause
+	paused   atomic.Bool
 	once     sync.Once
 	unlock   func(ctx context.Context) error
 }
@@ -74,6 +76,26 @@ func (h *held) Deadline() time.Time {
 		return time.Unix(0, d)
 	}
 	return time.Now().Add(h.half)
+}
+
+// Trusted is until when the holder is taken to trust its lock, asked again and
+// again while it runs. If nobody asked for half the validity the process was
+// stopped: what its context says for a moment when it goes on is not held against
+// it. The library itself gives its users no such help.
+func (h *held) Trusted() time.Time {
+	if h.deadline.Load() != 0 {
+		return h.Deadline()
+	}
+	now := time.Now().UnixNano()
+	last := h.seen.Load()
+	if last != 0 && now-last > int64(h.half) {
+		h.paused.Store(true)
+	}
+	if !h.paused.Load() {
+		h.seen.Store(now)
+		last = now
+	}
+	return time.Unix(0, last).Add(h.half)
 }
 
 // Unlock implements lock.Held.
