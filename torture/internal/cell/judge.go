@@ -21,13 +21,14 @@ const stallLimit = 400 * time.Millisecond
 // it can be tested with histories made by hand.
 func Judge(c Cell, events []history.Event, stall time.Duration) Result {
 	vs := check.Run(events, c.Limits())
-	pictures := map[check.Property][]byte{}
+	counts, pictures := check.Count(vs), map[check.Property][]byte{}
 	for _, f := range linear.Check(events) {
 		vs = append(vs, f.Violation)
 		pictures[f.Property] = f.Picture
+		counts[f.Property] = max(counts[f.Property], 1) // what the others counted is the same
 	}
 	r := Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: c.Plan.String(),
-		Events: events, Violations: vs, Counts: check.Count(vs), Pictures: pictures}
+		Events: events, Violations: vs, Counts: counts, Pictures: pictures}
 	for _, e := range events {
 		switch e.Kind {
 		case history.Grant:
