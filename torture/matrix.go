@@ -65,7 +65,7 @@ func torture(ctx context.Context, args []string) error {
 	if err := save(o.out, results); err != nil {
 		return err
 	}
-	if err := rewrite(o.write, "matrix", report.Matrix(results)); err != nil {
+	if err := rewrite(o.write, "matrix", report.Block(results)); err != nil {
 		return err
 	}
 	fmt.Print(report.Text(results))

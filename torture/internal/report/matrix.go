@@ -64,21 +64,42 @@ func Matrix(results []cell.Result) string {
 
 // absent are the reasons why cells do not apply, each with its cells.
 func absent(results []cell.Result) []string {
-	var reasons []string
-	cells := map[string][]string{}
+	type key struct{ reason, fault string }
+	var keys []key
+	columns := map[key][]string{}
 	for _, r := range results {
-		if r.Status != cell.NotApplicable {
+		k := key{r.Reason, r.Fault}
+		if r.Status != cell.NotApplicable || slices.Contains(columns[k], r.Column()) {
 			continue
 		}
-		if cells[r.Reason] == nil {
-			reasons = append(reasons, r.Reason)
+		if columns[k] == nil {
+			keys = append(keys, k)
 		}
-		if c := r.Column() + " " + r.Fault; !slices.Contains(cells[r.Reason], c) {
-			cells[r.Reason] = append(cells[r.Reason], c)
+		columns[k] = append(columns[k], r.Column())
+	}
+	var lines []string
+	said := map[string]bool{}
+	for _, k := range keys {
+		if said[k.reason] {
+			continue
 		}
+		said[k.reason] = true
+		var cells []string
+		for _, other := range keys {
+			if other.reason == k.reason {
+				cells = append(cells, other.fault+" on "+strings.Join(columns[other], ", "))
+			}
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", k.reason, strings.Join(cells, "; ")))
 	}
-	for i, why := range reasons {
-		reasons[i] = why + ": " + strings.Join(cells[why], ", ")
+	return lines
+}
+
+// Block is the matrix for a document, with the reasons below it.
+func Block(results []cell.Result) string {
+	text := Matrix(results)
+	if lines := absent(results); len(lines) > 0 {
+		text += "\nWhy n/a:\n\n- " + strings.Join(lines, "\n- ") + "\n"
 	}
-	return reasons
+	return text
 }

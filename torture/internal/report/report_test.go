@@ -53,6 +53,9 @@ func TestReports(t *testing.T) {
 	if got := Matrix(results); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
+	if got := Block(results); !strings.HasSuffix(got, "\nWhy n/a:\n\n- nothing to promote: failover on redis\n") {
+		t.Errorf("the reasons are missing:\n%s", got)
+	}
 	if text := Text(results); !strings.Contains(text, "nothing to promote") || strings.Count(text, "\n") < len(results) {
 		t.Errorf("the summary leaves something out:\n%s", text)
 	}
