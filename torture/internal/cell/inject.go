@@ -4,6 +4,7 @@ package cell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -161,6 +162,8 @@ func (r *run) harmServer(ctx context.Context, s fault.Step) error {
 		}
 		time.Sleep(s.For)
 		return srv.Start()
+	case fault.Rollback:
+		return rollback(srv, s.For)
 	case fault.Failover:
 		return r.rig.Failover(ctx)
 	case fault.Migrate:
@@ -172,6 +175,24 @@ func (r *run) harmServer(ctx context.Context, s fault.Step) error {
 		return nil
 	}
 	return r.command(ctx, srv, s)
+}
+
+// rollback makes a server come back with the data it had a while ago.
+func rollback(srv server.Server, ago time.Duration) error {
+	x, ok := srv.(interface{ Snapshot() (func() error, error) })
+	if !ok {
+		return errors.New("this server has no copy of its data")
+	}
+	restore, err := x.Snapshot()
+	if err != nil {
+		return err
+	}
+	time.Sleep(ago)
+	srv.Kill()
+	if err := restore(); err != nil {
+		return err
+	}
+	return srv.Start()
 }
 
 // find finds the server that a step is about.

@@ -90,6 +90,7 @@ var special = map[fault.Verb]string{
 	fault.FlushScripts: "it has no scripts",
 	fault.CutPush:      "the watch shares a connection with everything else: see connections-cut",
 	fault.Wipe:         "it does not come back without its data",
+	fault.Rollback:     "who restores an old copy has to say so, as the document of the store tells",
 	fault.Fill:         "it has no limit of memory to reach",
 	fault.FillDisk:     "a full disk is tried on Redis only",
 	fault.Duplicate:    "its protocol does not take a request again on another connection",
@@ -103,7 +104,7 @@ var special = map[fault.Verb]string{
 }
 
 // ofRedis are the special faults of a Redis server.
-var ofRedis = []fault.Verb{fault.Flush, fault.FlushScripts, fault.CutPush, fault.Wipe, fault.Fill, fault.FillDisk, fault.Duplicate, fault.Clock, fault.ClockBack}
+var ofRedis = []fault.Verb{fault.Flush, fault.FlushScripts, fault.CutPush, fault.Wipe, fault.Rollback, fault.Fill, fault.FillDisk, fault.Duplicate, fault.Clock, fault.ClockBack}
 
 // ofPeers are the faults of the network between servers.
 var ofPeers = []fault.Verb{fault.Isolate, fault.Mute, fault.Deafen}

@@ -132,6 +132,9 @@ var Kinds = []Kind{
 	{Name: "server-wipe", Forgets: true, make: func(g *gen) Plan {
 		return g.series(2, func() Step { return Step{Verb: Wipe, Target: g.server(), For: g.ttl(5, 50)} })
 	}},
+	{Name: "server-rollback", Forgets: true, make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Rollback, Target: g.granting(), For: g.ttl(30, 150)} })
+	}},
 	{Name: "flushall", Forgets: true, make: func(g *gen) Plan {
 		return g.series(2, func() Step { return Step{Verb: Flush, Target: g.granting()} })
 	}},

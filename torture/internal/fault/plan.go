@@ -29,6 +29,8 @@ const (
 	Kill Verb = "kill"
 	// Wipe is Kill of a server whose data is gone.
 	Wipe Verb = "wipe"
+	// Rollback is Kill of a server whose data is then what it was For before.
+	Rollback Verb = "rollback"
 	// Flush removes all data of a running server, FlushScripts its scripts.
 	Flush        Verb = "flush"
 	FlushScripts Verb = "flush-scripts"
@@ -130,7 +132,7 @@ func (p Plan) Wants() Wants {
 	return w
 }
 
-var verbs = []Verb{Stop, Kill, Wipe, Flush, FlushScripts, CutPush, CutAll, Cut, CutRequests, CutReplies, Delay,
+var verbs = []Verb{Stop, Kill, Wipe, Rollback, Flush, FlushScripts, CutPush, CutAll, Cut, CutRequests, CutReplies, Delay,
 	Duplicate, Failover, Migrate, Isolate, Mute, Deafen, Fill, FillDisk, Clock, ClockBack, Crowd}
 
 // Parse reads what String wrote.

@@ -82,6 +82,22 @@ func (r *Redis) Wipe() error {
 	return err
 }
 
+// Snapshot copies the data of a server, running or not. The function it returns
+// puts the copy in the place of the data; the server must not run then.
+func (r *Redis) Snapshot() (restore func() error, err error) {
+	copied, err := os.MkdirTemp("", "torture-copy")
+	if err != nil {
+		return nil, err
+	}
+	const data = "appendonlydir"
+	if err := os.CopyFS(filepath.Join(copied, data), os.DirFS(filepath.Join(r.dir, data))); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(copied))
+	}
+	return func() error {
+		return errors.Join(r.Wipe(), os.CopyFS(filepath.Join(r.dir, data), os.DirFS(filepath.Join(copied, data))), os.RemoveAll(copied))
+	}, nil
+}
+
 // Do implements Commander.
 func (r *Redis) Do(ctx context.Context, v fault.Verb) error {
 	c := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true})
