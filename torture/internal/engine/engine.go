@@ -99,8 +99,8 @@ var special = map[fault.Verb]string{
 	fault.Isolate:      "its servers do not talk to each other in a way that can be cut alone",
 	fault.Mute:         "its servers do not talk to each other in a way that can be cut alone",
 	fault.Deafen:       "its servers do not talk to each other in a way that can be cut alone",
-	fault.Clock:        "its clock cannot be set by libfaketime",
-	fault.ClockBack:    "its clock cannot be set by libfaketime",
+	fault.Clock:        "its clock was not tried",
+	fault.ClockBack:    "its clock was not tried",
 }
 
 // ofRedis are the special faults of a Redis server.

@@ -25,7 +25,7 @@ func Wrap(s *servers.Server) *Wrapped { return &Wrapped{Server: s} }
 
 // WithClock starts the server again with a clock that can be set.
 func (w *Wrapped) WithClock() (err error) {
-	if w.clock, err = newClock(); err != nil {
+	if w.clock, err = fakeClock(); err != nil {
 		return err
 	}
 	w.Server.Kill()
