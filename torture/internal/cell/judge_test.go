@@ -24,6 +24,13 @@ var (
 	}
 )
 
+// fallen has a token that is lower than one that was granted before it was asked for.
+var fallen = []history.Event{
+	{At: 1, Kind: history.Ask, Who: "a", Lock: "l"}, {At: 2, Kind: history.Grant, Who: "a", Lock: "l", Token: 2, Until: 1e9},
+	{At: 3, Kind: history.Release, Who: "a", Lock: "l", Token: 2, Until: 1e9}, {At: 4, Kind: history.Released, Who: "a", Lock: "l"},
+	{At: 5, Kind: history.Ask, Who: "b", Lock: "l"}, {At: 6, Kind: history.Grant, Who: "b", Lock: "l", Token: 1, Until: 1e9},
+}
+
 func TestJudge(t *testing.T) {
 	kind := func(name string) fault.Kind {
 		k, ok := fault.Named(name)
@@ -53,6 +60,10 @@ func TestJudge(t *testing.T) {
 		{"the same with grace", "redis-grace", "flushall", overlap, 0, Failed},
 		{"two holders on a machine that stalls", "redis", "client-kill", overlap, time.Second, NotRun},
 		{"a token twice is excused by nothing", "redis", "flushall", twice, time.Second, Failed},
+		{"a token falls", "redis", "server-kill", fallen, 0, Failed},
+		{"a token falls where a server that was replaced comes back", "sentinel-grace", "server-kill", fallen, 0, Allowed},
+		{"a token falls where none comes back", "sentinel-grace", "client-kill", fallen, 0, Failed},
+		{"a token falls on an engine that votes", "etcd", "leader-cut-off", fallen, 0, Failed},
 		{"no grant at all", "redis", "calm", overlap[:1], 0, NotRun},
 	} {
 		c := Cell{Engine: e(tt.engine), Fault: kind(tt.fault)}.settled()

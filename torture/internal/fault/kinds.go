@@ -22,7 +22,7 @@ type Kind struct {
 	// Forgets is set if an engine may lose what it acknowledged; those that remember
 	// say so.
 	Forgets bool
-	// Splits is set if a server that was replaced may serve on.
+	// Splits is set if a server that was replaced may serve on, or again.
 	Splits bool
 	// Ages is set if the fault makes leases end before their time, by the clock of
 	// the server: nobody promises exclusion in time then.
@@ -126,13 +126,13 @@ var Kinds = []Kind{
 	{Name: "server-pause-long", Splits: true, make: func(g *gen) Plan {
 		return g.series(1, func() Step { return Step{Verb: Stop, Target: g.server(), For: g.ttl(150, 250)} })
 	}},
-	{Name: "server-kill", Forgets: true, make: func(g *gen) Plan {
+	{Name: "server-kill", Forgets: true, Splits: true, make: func(g *gen) Plan {
 		return g.series(2, func() Step { return Step{Verb: Kill, Target: g.server(), For: g.ttl(5, 100)} })
 	}},
-	{Name: "server-wipe", Forgets: true, make: func(g *gen) Plan {
+	{Name: "server-wipe", Forgets: true, Splits: true, make: func(g *gen) Plan {
 		return g.series(2, func() Step { return Step{Verb: Wipe, Target: g.server(), For: g.ttl(5, 50)} })
 	}},
-	{Name: "server-rollback", Forgets: true, make: func(g *gen) Plan {
+	{Name: "server-rollback", Forgets: true, Splits: true, make: func(g *gen) Plan {
 		return g.series(2, func() Step { return Step{Verb: Rollback, Target: g.granting(), For: g.ttl(30, 150)} })
 	}},
 	{Name: "flushall", Forgets: true, make: func(g *gen) Plan {
@@ -147,7 +147,7 @@ var Kinds = []Kind{
 	{Name: "connections-cut", make: func(g *gen) Plan {
 		return g.series(4, func() Step { return Step{Verb: CutAll, Target: g.server()} })
 	}},
-	{Name: "leader-kill", Forgets: true, Needs: needsReplica, make: func(g *gen) Plan {
+	{Name: "leader-kill", Forgets: true, Splits: true, Needs: needsReplica, make: func(g *gen) Plan {
 		return Plan{{At: g.at(0), Verb: Kill, Target: "master", For: g.ttl(400, 500)}}
 	}},
 	{Name: "failover", Forgets: true, Splits: true, Needs: needsReplica, make: func(g *gen) Plan {

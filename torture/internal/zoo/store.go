@@ -4,6 +4,7 @@ package zoo
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -67,7 +68,7 @@ func (l *locks) try(ctx context.Context, name string) (int64, error) {
 		if err != nil || tok == 0 {
 			return 0, err
 		}
-		time.Sleep(l.ttl / 5) // as above
+		time.Sleep(l.ttl / 2) // as above
 		return l.c.Incr(ctx, keys[1]).Result()
 	case "token-counter-only":
 		tok, err := l.setNX(ctx, name, l.ttl)
@@ -120,6 +121,9 @@ func ignoreNil(err error) error {
 	return err
 }
 
+// errGone: there was nothing to give back. Who hears "released" takes it for certain.
+var errGone = errors.New("the lock was not held any more")
+
 // release gives the lock back.
 func (l *locks) release(ctx context.Context, name string) error {
 	switch l.flaw {
@@ -132,7 +136,11 @@ func (l *locks) release(ctx context.Context, name string) error {
 		}
 		return err
 	}
-	return release.Run(ctx, l.c, []string{name}, l.id).Err()
+	n, err := release.Run(ctx, l.c, []string{name}, l.id).Int()
+	if err == nil && n == 0 {
+		return errGone
+	}
+	return err
 }
 
 // enqueue takes a place in the line; leave gives it up.

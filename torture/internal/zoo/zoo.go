@@ -42,11 +42,15 @@ const (
 	// pauses stops holders for longer than the TTL, again and again.
 	pauses = "300ms stop holder for 1.4s; 2.2s stop holder for 1.4s; 4.1s stop holder for 1.3s"
 	// anyPauses stops whoever it meets.
-	anyPauses = "200ms stop client:0 for 1.4s; 400ms stop client:1 for 1.5s; 2.2s stop client:2 for 1.4s; 2.4s stop client:3 for 1.4s"
-	kills     = "300ms kill holder; 900ms kill client:1; 1.5s kill holder; 2.1s kill client:0; 2.7s kill client:3; 3.3s kill client:2"
+	anyPauses = "200ms stop client:0 for 1.3s; 600ms stop client:1 for 1.3s; 1s stop client:2 for 1.3s; 1.4s stop client:3 for 1.3s; " +
+		"2s stop client:0 for 1.3s; 2.4s stop client:1 for 1.3s; 2.8s stop client:2 for 1.3s; 3.2s stop client:3 for 1.3s"
+	kills = "300ms kill holder; 900ms kill client:1; 1.5s kill holder; 2.1s kill client:0; 2.7s kill client:3; 3.3s kill client:2"
 	// volleys kills all at once, whatever each of them is doing.
 	volleys = "1s kill client:0; 1s kill client:1; 1s kill client:2; 1s kill client:3; 2s kill client:0; 2s kill client:1; 2s kill client:2; 2s kill client:3; 3s kill client:0; 3s kill client:1; 3s kill client:2; 3s kill client:3"
-	cuts    = "300ms cut holder for 2s; 2.8s cut holder for 2s"
+	// deafness: whoever is granted the lock in its time does not hear of it.
+	deafness = "300ms cut-replies client:0 for 900ms; 300ms cut-replies client:1 for 900ms; 300ms cut-replies client:2 for 900ms; 300ms cut-replies client:3 for 900ms; " +
+		"2.6s cut-replies client:0 for 900ms; 2.6s cut-replies client:1 for 900ms; 2.6s cut-replies client:2 for 900ms; 2.6s cut-replies client:3 for 900ms"
+	cuts = "300ms cut holder for 2s; 2.8s cut holder for 2s"
 )
 
 // Animals are all of them.
@@ -62,7 +66,7 @@ var Animals = []Animal{
 	{Name: "deadline-from-reply", Flaw: "the TTL is counted from the reply", Plan: "100ms delay client:0 by 150ms for 6s", Clients: 2, Caught: []string{"D3"}},
 	{Name: "error-means-granted", Flaw: "an error of the store counts as a grant", Plan: cuts, Caught: []string{"D3", "D2"}},
 	{Name: "ghost-is-renewed", Flaw: "an acquisition whose answer was lost is renewed for ever", Caught: []string{"D6"},
-		Plan: "300ms cut-replies client:0 for 400ms; 300ms cut-replies client:1 for 400ms; 300ms cut-replies client:2 for 400ms; 1.2s cut-replies client:3 for 400ms; 1.2s cut-replies client:0 for 400ms"},
+		Plan: deafness},
 	{Name: "impatient", Flaw: "who waited long enough removes the lock", Plan: pauses, Caught: []string{"D3"}},
 	{Name: "check-then-set", Flaw: "looks whether it is free, then takes it", Fault: "calm", Caught: []string{"D3"}},
 	{Name: "owner-by-host", Flaw: "owners are told apart by host, so processes of one re-enter each other", Fault: "calm", Caught: []string{"D3"}},
