@@ -65,6 +65,18 @@ bench-quick: ## compare with the bare engine and others in a minute; fails below
 docs-check: ## every code block compiles, every example runs, every link leads somewhere
 	go run ./internal/docscheck
 
+torture: ## break real servers under real locks, the full matrix, an hour; needs the servers
+	go run ./torture -least 150 -budget 90m -write torture/README.md
+
+torture-smoke: ## the cells of it that CI runs
+	go run ./torture -smoke -least 16 -budget 2m50s
+
+torture-zoo: ## broken locks on real servers; each must be caught by its checker
+	go run ./torture zoo -write torture/README.md
+
+torture-peers: ## locks of other libraries under the same faults, counted beside ours
+	go run ./torture peers -rounds 2 -write torture/README.md
+
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
 	go run ./internal/rehearse
 

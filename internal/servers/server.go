@@ -41,6 +41,9 @@ type Server struct {
 	Addr string
 	// Port is the port alone.
 	Port int
+	// Env is the environment of the server when it is started the next time, nil for
+	// ours.
+	Env []string
 
 	name  string
 	dir   string
@@ -99,6 +102,7 @@ func (s *Server) once(program string, args ...string) error {
 // start starts the server and waits until it is ready.
 func (s *Server) start() error {
 	s.cmd = s.command(s.args[0], s.args[1:]...)
+	s.cmd.Env = s.Env
 	out, in, err := os.Pipe()
 	if err != nil {
 		return err
@@ -161,8 +165,12 @@ func (s *Server) Restart() error {
 	return s.start()
 }
 
-// Kill stops the server without letting it tidy up. It cannot be started again.
+// Kill stops the server without letting it tidy up. Again starts it again.
 func (s *Server) Kill() { s.kill(s.halt) }
+
+// Again starts a server that was killed, on the same port, with what it had made
+// durable.
+func (s *Server) Again() error { return s.start() }
 
 // Stop stops the server and removes its data.
 func (s *Server) Stop() {

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,6 +66,12 @@ func (e *Ensemble) Addrs() (addrs []string) {
 
 // Start starts n servers and waits until they serve. Stop ends them.
 func Start(ctx context.Context, n int) (*Ensemble, error) {
+	return StartBehind(ctx, n, func(_, port int) (int, error) { return port, nil })
+}
+
+// StartBehind is Start for servers that reach each other elsewhere: front is asked for
+// the port that stands for a port of server i, as that of a proxy.
+func StartBehind(ctx context.Context, n int, front func(i, port int) (int, error)) (*Ensemble, error) {
 	if why := Missing(); why != "" {
 		return nil, errors.New(why)
 	}
@@ -73,25 +80,33 @@ func Start(ctx context.Context, n int) (*Ensemble, error) {
 		return nil, err
 	}
 	e := &Ensemble{dir: dir}
-	if err := e.start(ctx, n); err != nil {
+	if err := e.start(ctx, n, front); err != nil {
 		e.Stop()
 		return nil, err
 	}
 	return e, nil
 }
 
-func (e *Ensemble) start(ctx context.Context, n int) error {
+func (e *Ensemble) start(ctx context.Context, n int, front func(i, port int) (int, error)) error {
 	ports, err := freePorts(3 * n)
 	if err != nil {
 		return err
 	}
-	var members strings.Builder
-	for i := range n {
-		if n > 1 {
-			fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", i+1, ports[n+i], ports[2*n+i])
+	seen := slices.Clone(ports)
+	for i := n; i < 3*n; i++ {
+		if seen[i], err = front(i%n, ports[i]); err != nil {
+			return err
 		}
 	}
 	for i := range n {
+		var members strings.Builder
+		for j := 0; j < n && n > 1; j++ {
+			at := seen
+			if i == j {
+				at = ports // where it listens
+			}
+			fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", j+1, at[n+j], at[2*n+j])
+		}
 		s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[i])), dir: filepath.Join(e.dir, strconv.Itoa(i+1))}
 		e.Servers = append(e.Servers, s)
 		config := fmt.Sprintf("tickTime=%d\ninitLimit=50\nsyncLimit=10\nminSessionTimeout=%d\nmaxSessionTimeout=60000\ndataDir=%s\n"+
@@ -186,6 +201,17 @@ func (s *Server) Kill() {
 		s.cmd = nil
 	}
 }
+
+// PID returns the number of the process, 0 if it does not run.
+func (s *Server) PID() int {
+	if s.cmd == nil {
+		return 0
+	}
+	return s.cmd.Process.Pid
+}
+
+// Wipe removes the data of a server that does not run.
+func (s *Server) Wipe() error { return os.RemoveAll(filepath.Join(s.dir, "version-2")) }
 
 // Pause stops a server until the returned function is called. It returns when every
 // thread has stopped.

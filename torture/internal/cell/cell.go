@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cell runs one cell of the matrix: an engine, clients as processes of
+// their own, a plan of faults, and the checkers over what was written down.
+//
+//	servers ◀─ proxies ◀─ clients ─▶ resource        processes
+//	   ▲          ▲          ▲  │        │
+//	   └──────── faults ─────┘  └────────┴──▶ history ─▶ checkers ─▶ verdict
+//
+// A cell ends as soon as every client was granted the lock again after the last
+// fault, or when that took longer than is allowed. A machine that stalled in
+// between says nothing about time: such a cell was not run, unless a fenced
+// effect went wrong, which no stall excuses.
+package cell
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/torture/internal/check"
+	"github.com/fencelock/fencelock/torture/internal/engine"
+	"github.com/fencelock/fencelock/torture/internal/fault"
+	"github.com/fencelock/fencelock/torture/internal/history"
+	"github.com/fencelock/fencelock/torture/internal/resource"
+)
+
+// Cell is what to run.
+type Cell struct {
+	Engine engine.Engine
+	Fault  fault.Kind
+	Seed   uint64
+	// Plan is used instead of the one that Fault makes from Seed, if it is set.
+	Plan fault.Plan
+	// Lock is used instead of the engine's, if it is set; Guard is the resource's.
+	Lock  string
+	Guard resource.Guard
+	// Clients, TTL and Long have defaults. One section in Long is longer than the
+	// TTL.
+	Clients, Long int
+	TTL           time.Duration
+}
+
+// Defaults: few clients and a short TTL, because many cells share one machine.
+const (
+	DefaultClients = 4
+	DefaultTTL     = time.Second
+	DefaultLong    = 20
+)
+
+func (c Cell) settled() Cell {
+	if c.Clients == 0 {
+		c.Clients = DefaultClients
+	}
+	if c.Long == 0 {
+		c.Long = DefaultLong
+	}
+	if c.TTL == 0 {
+		c.TTL = max(c.Engine.TTL, DefaultTTL)
+	}
+	if c.Lock == "" {
+		c.Lock = c.Engine.Lock
+	}
+	if c.Guard == "" {
+		c.Guard = resource.Sound
+	}
+	return c
+}
+
+// Limits are the times allowed in this cell: what the engine needs, and much
+// more for a machine that is busy.
+func (c Cell) Limits() check.Limits {
+	stuck := c.TTL*time.Duration(1+c.Engine.Quiet) + 4*time.Second
+	return check.Limits{
+		Stuck:    stuck,
+		Starve:   stuck + 2*c.TTL*time.Duration(c.Clients), // a section lasts two TTLs at most, and a bit
+		Wake:     c.TTL*2/3 + time.Second,
+		Told:     700 * time.Millisecond,
+		Late:     400 * time.Millisecond,
+		Overtake: 700 * time.Millisecond,
+	}
+}
+
+// Status is the verdict on a cell.
+type Status string
+
+// The verdicts.
+const (
+	// Held: whatever must hold did, and what may fail did not.
+	Held Status = "held"
+	// Allowed: something failed that may fail there; how often is counted.
+	Allowed Status = "allowed to fail"
+	// Failed: something failed that must hold.
+	Failed Status = "FAILED"
+	// NotRun: the cell could not be run or says nothing.
+	NotRun Status = "not run"
+	// NotApplicable: the engine has nothing that this fault could break.
+	NotApplicable Status = "n/a"
+)
+
+// Result is what came of a cell.
+type Result struct {
+	Engine, Fault string
+	Seed          uint64
+	Plan          string
+	// Lock is set if it is not the engine's, Long if it is not the default.
+	Lock   string
+	Long   int
+	Status Status
+	// Reason is in words.
+	Reason     string
+	Counts     map[check.Property]int
+	Violations []check.Violation
+	// Pictures are pages of Porcupine, if it could not explain the history.
+	Pictures map[check.Property][]byte
+	Grants   int
+	Refused  int
+	Took     time.Duration
+	Events   []history.Event
+}
+
+// Column is the engine, and the lock if that is not the engine's.
+func (r Result) Column() string {
+	if r.Lock == "" {
+		return r.Engine
+	}
+	return r.Lock[strings.Index(r.Lock, ":")+1:] + "-on-" + r.Engine
+}
+
+// ID names the cell and its seed.
+func (r Result) ID() string { return fmt.Sprintf("%s-%s-%d", r.Column(), r.Fault, r.Seed) }
+
+// Picture is the name of the file for a page of Porcupine.
+func (r Result) Picture(p check.Property) string { return r.ID() + "-porcupine-" + string(p) + ".html" }
+
+// Must returns what must hold in a cell.
+func Must(e engine.Engine, k fault.Kind) []check.Property {
+	must := []check.Property{check.F, check.L, check.W}
+	if e.Keep(k) && !k.Ages && !(k.Splits && e.Replicated) {
+		must = append(must, check.T, check.N)
+	}
+	if k.Name == "calm" && e.Fair {
+		must = append(must, check.O)
+	}
+	return must
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cell
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/torture/internal/check"
+	"github.com/fencelock/fencelock/torture/internal/history"
+	"github.com/fencelock/fencelock/torture/internal/linear"
+)
+
+// stallLimit is how late a timer of the suite may be. Beyond it the limits of
+// the checkers would measure the machine.
+const stallLimit = 400 * time.Millisecond
+
+// Judge decides on a cell from what was written down: a pure function, so that
+// it can be tested with histories made by hand.
+//
+// Where two servers may grant at the same time, their tokens are not in the order
+// of time: the one that was replaced gives lower ones, and the guard refuses them.
+// There D2, and Porcupine, which sees the same, are about exclusion in time. What
+// the guard let in, D4 and D5, is about effects in every cell.
+func Judge(c Cell, events []history.Event, stall time.Duration) Result {
+	vs := check.Run(events, c.Limits())
+	split := c.Engine.Replicated && c.Fault.Splits
+	for i, v := range vs {
+		if v.Check == "D2" && split {
+			vs[i].Property = check.T
+		}
+	}
+	counts, pictures := check.Count(vs), map[check.Property][]byte{}
+	for _, f := range linear.Check(events) {
+		if split {
+			f.Property = check.T
+		}
+		vs = append(vs, f.Violation)
+		pictures[f.Property] = f.Picture
+		counts[f.Property] = max(counts[f.Property], 1) // what the others counted is the same
+	}
+	r := Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: c.Plan.String(),
+		Events: events, Violations: vs, Counts: counts, Pictures: pictures}
+	for _, e := range events {
+		switch e.Kind {
+		case history.Grant:
+			r.Grants++
+		case history.Refused:
+			r.Refused++
+		}
+	}
+	must := Must(c.Engine, c.Fault)
+	var broken, allowed []string
+	for _, p := range check.Properties {
+		switch n := r.Counts[p]; {
+		case n == 0:
+		case slices.Contains(must, p):
+			broken = append(broken, fmt.Sprintf("%s %d times", p, n))
+		case p == check.T || p == check.N || p == check.U:
+			// Overtaking after a fault is no failure: whoever lost his place asks again.
+			allowed = append(allowed, fmt.Sprintf("%s %d times", p, n))
+		}
+	}
+	switch {
+	case r.Counts[check.F] > 0:
+		r.Status, r.Reason = Failed, strings.Join(broken, ", ")
+	case stall > stallLimit:
+		r.Status, r.Reason = NotRun, fmt.Sprintf("the machine stalled for %v, so nothing is known about time", stall.Round(time.Millisecond))
+	case len(broken) > 0:
+		r.Status, r.Reason = Failed, strings.Join(broken, ", ")
+	case r.Grants == 0:
+		r.Status, r.Reason = NotRun, "nobody was ever granted the lock"
+	case len(allowed) > 0:
+		r.Status, r.Reason = Allowed, "failed: "+strings.Join(allowed, ", ")
+	default:
+		r.Status = Held
+	}
+	return r
+}

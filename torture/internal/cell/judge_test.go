@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cell
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/torture/internal/engine"
+	"github.com/fencelock/fencelock/torture/internal/fault"
+	"github.com/fencelock/fencelock/torture/internal/history"
+)
+
+// overlap has two holders at once; twice has one token twice, one after the other.
+var (
+	overlap = []history.Event{
+		{At: 1, Kind: history.Ask, Who: "a", Lock: "l"}, {At: 2, Kind: history.Grant, Who: "a", Lock: "l", Token: 1, Until: 1e9},
+		{At: 2, Kind: history.Ask, Who: "b", Lock: "l"}, {At: 3, Kind: history.Grant, Who: "b", Lock: "l", Token: 2, Until: 1e9},
+	}
+	twice = []history.Event{
+		{At: 1, Kind: history.Ask, Who: "a", Lock: "l"}, {At: 2, Kind: history.Grant, Who: "a", Lock: "l", Token: 1, Until: 1e9},
+		{At: 3, Kind: history.Release, Who: "a", Lock: "l", Token: 1, Until: 1e9},
+		{At: 3, Kind: history.Ask, Who: "b", Lock: "l"}, {At: 4, Kind: history.Grant, Who: "b", Lock: "l", Token: 1, Until: 1e9},
+	}
+)
+
+// fallen has a token that is lower than one that was granted before it was asked for.
+var fallen = []history.Event{
+	{At: 1, Kind: history.Ask, Who: "a", Lock: "l"}, {At: 2, Kind: history.Grant, Who: "a", Lock: "l", Token: 2, Until: 1e9},
+	{At: 3, Kind: history.Release, Who: "a", Lock: "l", Token: 2, Until: 1e9}, {At: 4, Kind: history.Released, Who: "a", Lock: "l"},
+	{At: 5, Kind: history.Ask, Who: "b", Lock: "l"}, {At: 6, Kind: history.Grant, Who: "b", Lock: "l", Token: 1, Until: 1e9},
+}
+
+func TestJudge(t *testing.T) {
+	kind := func(name string) fault.Kind {
+		k, ok := fault.Named(name)
+		if !ok {
+			t.Fatalf("there is no fault %q", name)
+		}
+		return k
+	}
+	e := func(name string) engine.Engine {
+		e, ok := engine.Named(name)
+		if !ok {
+			t.Fatalf("there is no engine %q", name)
+		}
+		return e
+	}
+	for _, tt := range []struct {
+		name   string
+		engine string
+		fault  string
+		events []history.Event
+		stall  time.Duration
+		want   Status
+	}{
+		{"all is well", "redis", "calm", overlap[:2], 0, Held},
+		{"two holders though nothing forgets", "redis", "client-kill", overlap, 0, Failed},
+		{"two holders after a loss of memory", "redis", "flushall", overlap, 0, Allowed},
+		{"the same with grace", "redis-grace", "flushall", overlap, 0, Failed},
+		{"two holders on a machine that stalls", "redis", "client-kill", overlap, time.Second, NotRun},
+		{"a token twice is excused by nothing", "redis", "flushall", twice, time.Second, Failed},
+		{"a token falls", "redis", "server-kill", fallen, 0, Failed},
+		{"a token falls where a server that was replaced comes back", "sentinel-grace", "server-kill", fallen, 0, Allowed},
+		{"a token falls where none comes back", "sentinel-grace", "client-kill", fallen, 0, Failed},
+		{"a token falls on an engine that votes", "etcd", "leader-cut-off", fallen, 0, Failed},
+		{"no grant at all", "redis", "calm", overlap[:1], 0, NotRun},
+	} {
+		c := Cell{Engine: e(tt.engine), Fault: kind(tt.fault)}.settled()
+		if got := Judge(c, tt.events, tt.stall); got.Status != tt.want {
+			t.Errorf("%s: got %s (%s), want %s", tt.name, got.Status, got.Reason, tt.want)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engine is what the locks are kept on, one file each: which servers to
+// start, which lock the clients use, and what the engine remembers when one of
+// its servers forgets.
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fencelock/fencelock/torture/internal/fault"
+	"github.com/fencelock/fencelock/torture/internal/proxy"
+	"github.com/fencelock/fencelock/torture/internal/server"
+)
+
+// Engine is a column of the matrix.
+type Engine struct {
+	Name string
+	// Lock is the kind of lock that the clients use; see package lock.
+	Lock string
+	// TTL is that of the cells, 0 for the default.
+	TTL time.Duration
+	// Remembers is set if a server that forgets does not make the engine grant
+	// what is held, so that exclusion in time must hold then too. Keeps are the
+	// faults of which that is true for an engine of which it is not true of all.
+	Remembers bool
+	Keeps     []string
+	// Quiet is for how long nothing is granted after a loss, in TTLs.
+	Quiet int
+	// Replicated is set if another server can take over while the old one still
+	// serves those who have not heard of it.
+	Replicated bool
+	// Fair is set if turns must come in the order of asking while all is calm.
+	Fair bool
+	// Shape is what there is to break; Clients and TTL are filled in by the cell.
+	Shape fault.Shape
+	// Can are the faults that not every engine knows and this one does; Lacks says
+	// of others why not, where the usual reason is not the right one.
+	Can   []fault.Verb
+	Lacks map[fault.Verb]string
+	// Pooled is set if a pooler stands before the server.
+	Pooled bool
+	start  func(ttl time.Duration, w fault.Wants) (*Rig, error)
+}
+
+// Keep tells whether a grant that is acknowledged survives a fault.
+func (e Engine) Keep(k fault.Kind) bool {
+	return !k.Forgets || e.Remembers || slices.Contains(e.Keeps, k.Name)
+}
+
+// Rig is the running servers of one cell.
+type Rig struct {
+	Servers []server.Server
+	// Addrs are where clients begin; Reach are all addresses that they may be told
+	// to use, those among them. Every client reaches every address through a proxy
+	// of its own.
+	Addrs, Reach []string
+	// Master returns which server grants, for engines that can change it. Pooler is
+	// which server is one that stands before the others, 0 for none.
+	Master func() (int, error)
+	Pooler int
+	// Peers is the network between the servers, nil if they have none.
+	Peers *proxy.Peers
+	// Failover makes another server the master, Migrate moves what the lock is
+	// kept in; nil if there is no such thing.
+	Failover, Migrate func(ctx context.Context) error
+	stop              []func()
+}
+
+// Start starts the servers. The caller stops the rig.
+func (e Engine) Start(ttl time.Duration, w fault.Wants) (*Rig, error) {
+	r, err := e.start(ttl, w)
+	if err != nil {
+		if r != nil {
+			r.Stop()
+		}
+		return nil, err
+	}
+	if r.Reach == nil {
+		r.Reach = r.Addrs
+	}
+	return r, nil
+}
+
+// special are the faults that not every engine knows, and the usual reason.
+var special = map[fault.Verb]string{
+	fault.Flush:        "no command makes it forget everything",
+	fault.FlushScripts: "it has no scripts",
+	fault.CutPush:      "the watch shares a connection with everything else: see connections-cut",
+	fault.Wipe:         "it does not come back without its data",
+	fault.Rollback:     "who restores an old copy has to say so, as the document of the store tells",
+	fault.Fill:         "it has no limit of memory to reach",
+	fault.FillDisk:     "a full disk is tried on Redis only",
+	fault.Duplicate:    "its protocol does not take a request again on another connection",
+	fault.Failover:     "it cannot be asked to change its leader",
+	fault.Migrate:      "it has no slots",
+	fault.Isolate:      "its servers do not talk to each other in a way that can be cut alone",
+	fault.Mute:         "its servers do not talk to each other in a way that can be cut alone",
+	fault.Deafen:       "its servers do not talk to each other in a way that can be cut alone",
+	fault.Clock:        "its clock was not tried",
+	fault.ClockBack:    "its clock was not tried",
+}
+
+// ofRedis are the special faults of a Redis server.
+var ofRedis = []fault.Verb{fault.Flush, fault.FlushScripts, fault.CutPush, fault.Wipe, fault.Rollback, fault.Fill, fault.FillDisk, fault.Duplicate, fault.Clock, fault.ClockBack}
+
+// ofPeers are the faults of the network between servers.
+var ofPeers = []fault.Verb{fault.Isolate, fault.Mute, fault.Deafen}
+
+// Unfit says why a step cannot be carried out here, or "".
+func (e Engine) Unfit(s fault.Step) string {
+	why, isSpecial := special[s.Verb]
+	if own := e.Lacks[s.Verb]; own != "" {
+		why = own
+	}
+	switch {
+	case s.Target == "pooler" && !e.Pooled:
+		return "no pooler stands before it"
+	case isSpecial && !slices.Contains(e.Can, s.Verb):
+		return why
+	}
+	return ""
+}
+
+// Stop stops the servers.
+func (r *Rig) Stop() {
+	for _, s := range slices.Backward(r.Servers) {
+		s.Stop()
+	}
+	for _, s := range r.stop {
+		s()
+	}
+}
+
+// All are the engines.
+var All = []Engine{redisOne, redisGrace, quorumFive, sentinel, sentinelGrace, cluster, clusterGrace,
+	etcd, zookeeper, postgres, postgresPool, postgresPair, mariadb}
+
+// Named returns the engine of that name.
+func Named(name string) (Engine, bool) {
+	for _, e := range All {
+		if e.Name == name {
+			return e, true
+		}
+	}
+	return Engine{}, false
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/fencelock/fencelock/torture/internal/fault"
+	"github.com/fencelock/fencelock/torture/internal/lock"
+	"github.com/fencelock/fencelock/torture/internal/server"
+	"github.com/redis/go-redis/v9"
+)
+
+// sentinel is a master with two replicas and three sentinels. What the master
+// acknowledged last may not be on the replica that takes over.
+var sentinel = Engine{Name: "sentinel", Lock: "sentinel", Fair: true, Replicated: true,
+	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofRedis...), start: startSentinel}
+
+// sentinelGrace grants nothing for a TTL after another server took over.
+var sentinelGrace = Engine{Name: "sentinel-grace", Lock: "sentinel-grace", Fair: true, Replicated: true, Remembers: true, Quiet: 1,
+	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofRedis...), start: startSentinel}
+
+func startSentinel(ttl time.Duration, w fault.Wants) (*Rig, error) {
+	r := &Rig{}
+	var args []string
+	var nodes []*server.Redis
+	for i := range 3 {
+		s, err := server.StartRedis(w, append(args, "--repl-diskless-sync-delay", "0")...)
+		if err != nil {
+			return r, err
+		}
+		if i == 0 {
+			args = []string{"--replicaof", "127.0.0.1", strconv.Itoa(s.Port)}
+		}
+		nodes = append(nodes, s)
+		r.Servers, r.Reach = append(r.Servers, s), append(r.Reach, s.Addr)
+	}
+	for range 3 {
+		s, err := server.StartSentinel(lock.MasterName, nodes[0], ttl*7/10)
+		if s != nil {
+			r.stop = append(r.stop, s.Stop)
+		}
+		if err != nil {
+			return r, err
+		}
+		r.Addrs, r.Reach = append(r.Addrs, s.Addr), append(r.Reach, s.Addr)
+	}
+	r.Master = func() (int, error) { return r.master(r.Addrs[0]) }
+	r.Failover = func(ctx context.Context) error {
+		c := redis.NewSentinelClient(&redis.Options{Addr: r.Addrs[0], DisableIdentity: true})
+		defer c.Close()
+		return c.Failover(ctx, lock.MasterName).Err()
+	}
+	return r, r.settle()
+}
+
+// settle waits until every sentinel knows the others and both replicas: only
+// then can one of them take over.
+func (r *Rig) settle() error {
+	deadline := time.Now().Add(time.Minute)
+	for _, addr := range r.Addrs {
+		for !r.known(addr) {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("the sentinel on %s did not find everybody within a minute", addr)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+func (r *Rig) known(addr string) bool {
+	c := redis.NewSentinelClient(&redis.Options{Addr: addr, DisableIdentity: true})
+	defer c.Close()
+	ctx := context.Background()
+	m, err := c.Master(ctx, lock.MasterName).Result()
+	if err != nil || m["num-slaves"] != "2" || m["num-other-sentinels"] != "2" {
+		return false
+	}
+	replicas, err := c.Replicas(ctx, lock.MasterName).Result()
+	following := 0
+	for _, x := range replicas {
+		if x["flags"] == "slave" && x["master-link-status"] == "ok" {
+			following++
+		}
+	}
+	return err == nil && following == 2 && c.CkQuorum(ctx, lock.MasterName).Err() == nil
+}
+
+// master asks a sentinel which server is the master.
+func (r *Rig) master(addr string) (int, error) {
+	c := redis.NewSentinelClient(&redis.Options{Addr: addr, DisableIdentity: true})
+	defer c.Close()
+	at, err := c.GetMasterAddrByName(context.Background(), lock.MasterName).Result()
+	if err != nil {
+		return 0, err
+	}
+	for i, s := range r.Servers {
+		if len(at) == 2 && at[1] == strconv.Itoa(s.(*server.Redis).Port) {
+			return i, nil
+		}
+	}
+	return 0, errors.New("the sentinels know a master that nobody started")
+}

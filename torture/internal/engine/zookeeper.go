@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/fencelock/fencelock/internal/zktest"
+	"github.com/fencelock/fencelock/torture/internal/fault"
+	"github.com/fencelock/fencelock/torture/internal/proxy"
+	"github.com/fencelock/fencelock/torture/internal/server"
+)
+
+// zookeeper is an ensemble of three.
+var zookeeper = Engine{Name: "zookeeper", Lock: "zookeeper", TTL: 2 * time.Second, Remembers: true, Fair: true, Quiet: 1, start: startZooKeeper,
+	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Wipe}, ofPeers...)}
+
+func startZooKeeper(_ time.Duration, _ fault.Wants) (*Rig, error) {
+	if why := zktest.Missing(); why != "" {
+		return nil, errors.New(why)
+	}
+	r := &Rig{Peers: &proxy.Peers{}}
+	r.stop = append(r.stop, r.Peers.Close)
+	var e *zktest.Ensemble
+	// While they start nobody asks whose a connection is.
+	r.Peers.PID = func(int) int { return 0 }
+	e, err := zktest.StartBehind(context.Background(), 3, func(i, port int) (int, error) {
+		addr, err := r.Peers.Front(i, fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return 0, err
+		}
+		_, text, _ := net.SplitHostPort(addr)
+		return strconv.Atoi(text)
+	})
+	if err != nil {
+		return r, err
+	}
+	r.stop = append(r.stop, e.Stop)
+	for _, s := range e.Servers {
+		r.Servers = append(r.Servers, &server.ZooKeeper{Server: s})
+	}
+	r.Addrs = e.Addrs()
+	r.Master = func() (int, error) {
+		leader := e.Leader()
+		for i, s := range e.Servers {
+			if s == leader {
+				return i, nil
+			}
+		}
+		return 0, errors.New("no server leads")
+	}
+	return r, nil
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Shape is what there is to break.
+type Shape struct {
+	Clients, Servers int
+	TTL              time.Duration
+	// Replicated is set if one server grants and another can take over.
+	Replicated bool
+}
+
+// Kind is a row of the matrix.
+type Kind struct {
+	Name string
+	// Forgets is set if an engine may lose what it acknowledged; those that remember
+	// say so.
+	Forgets bool
+	// Splits is set if a server that was replaced may serve on, or again.
+	Splits bool
+	// Ages is set if the fault makes leases end before their time, by the clock of
+	// the server: nobody promises exclusion in time then.
+	Ages bool
+	// Needs says why the fault does not apply to a shape; nil and "" mean that it
+	// does.
+	Needs func(Shape) string
+	make  func(g *gen) Plan
+}
+
+// Plan makes the plan of a seed.
+func (k Kind) Plan(seed uint64, s Shape) Plan {
+	g := &gen{rng: rand.New(rand.NewPCG(seed, 2)), s: s}
+	return Join(k.make(g))
+}
+
+// gen is chance and what there is to break.
+type gen struct {
+	rng *rand.Rand
+	s   Shape
+}
+
+// ttl returns between lo and hi hundredths of the TTL.
+func (g *gen) ttl(lo, hi int64) time.Duration {
+	return g.s.TTL * time.Duration(lo+g.rng.Int64N(hi-lo+1)) / 100
+}
+
+// at returns when a step begins: soon after the one before is over.
+func (g *gen) at(after time.Duration) time.Duration { return after + g.ttl(20, 60) }
+
+func (g *gen) client() string { return fmt.Sprintf("client:%d", g.rng.IntN(g.s.Clients)) }
+
+// server is any server; where one of them grants it is that one mostly.
+func (g *gen) server() string {
+	if g.s.Replicated && g.rng.IntN(4) > 0 {
+		return "master"
+	}
+	return fmt.Sprintf("server:%d", g.rng.IntN(g.s.Servers))
+}
+
+// granting is the server that grants, or one of those that vote.
+func (g *gen) granting() string {
+	if g.s.Replicated {
+		return "master"
+	}
+	return g.server()
+}
+
+// holder is the holder mostly, and any client otherwise.
+func (g *gen) holder() string {
+	if g.rng.IntN(4) == 0 {
+		return g.client()
+	}
+	return "holder"
+}
+
+// series makes n steps, each after the one before is over.
+func (g *gen) series(n int, step func() Step) Plan {
+	var p Plan
+	for range n {
+		s := step()
+		s.At = g.at(p.Length())
+		p = append(p, s)
+	}
+	return p
+}
+
+// Kinds are the rows, in the order of the fault matrix.
+var Kinds = []Kind{
+	{Name: "calm", make: func(g *gen) Plan { return nil }},
+	{Name: "client-pause-short", make: func(g *gen) Plan {
+		return g.series(3, func() Step { return Step{Verb: Stop, Target: g.holder(), For: g.ttl(10, 50)} })
+	}},
+	{Name: "client-pause-long", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Stop, Target: "holder", For: g.ttl(130, 250)} })
+	}},
+	{Name: "client-kill", make: func(g *gen) Plan {
+		return g.series(3, func() Step { return Step{Verb: Kill, Target: g.holder()} })
+	}},
+	{Name: "waiter-kill", make: func(g *gen) Plan {
+		return g.series(3, func() Step { return Step{Verb: Kill, Target: "waiter"} })
+	}},
+	{Name: "client-cut", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Cut, Target: g.holder(), For: g.ttl(50, 250)} })
+	}},
+	{Name: "replies-lost", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: CutReplies, Target: g.holder(), For: g.ttl(20, 150)} })
+	}},
+	{Name: "requests-lost", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: CutRequests, Target: g.holder(), For: g.ttl(20, 150)} })
+	}},
+	{Name: "delay", make: func(g *gen) Plan {
+		return g.series(3, func() Step { return Step{Verb: Delay, Target: g.client(), By: g.ttl(2, 15), For: g.ttl(50, 150)} })
+	}},
+	{Name: "duplicates", make: func(g *gen) Plan {
+		return g.series(3, func() Step { return Step{Verb: Duplicate, Target: g.client(), By: g.ttl(5, 60), For: g.ttl(60, 150)} })
+	}},
+	{Name: "server-pause-short", Splits: true, make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Stop, Target: g.server(), For: g.ttl(10, 60)} })
+	}},
+	{Name: "server-pause-long", Splits: true, make: func(g *gen) Plan {
+		return g.series(1, func() Step { return Step{Verb: Stop, Target: g.server(), For: g.ttl(150, 250)} })
+	}},
+	{Name: "server-kill", Forgets: true, Splits: true, make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Kill, Target: g.server(), For: g.ttl(5, 100)} })
+	}},
+	{Name: "server-wipe", Forgets: true, Splits: true, make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Wipe, Target: g.server(), For: g.ttl(5, 50)} })
+	}},
+	{Name: "server-rollback", Forgets: true, Splits: true, make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Rollback, Target: g.granting(), For: g.ttl(30, 150)} })
+	}},
+	{Name: "flushall", Forgets: true, make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Flush, Target: g.granting()} })
+	}},
+	{Name: "script-flush", make: func(g *gen) Plan {
+		return g.series(4, func() Step { return Step{Verb: FlushScripts, Target: g.server()} })
+	}},
+	{Name: "push-cut", make: func(g *gen) Plan {
+		return g.series(5, func() Step { return Step{Verb: CutPush, Target: g.server()} })
+	}},
+	{Name: "connections-cut", make: func(g *gen) Plan {
+		return g.series(4, func() Step { return Step{Verb: CutAll, Target: g.server()} })
+	}},
+	{Name: "leader-kill", Forgets: true, Splits: true, Needs: needsReplica, make: func(g *gen) Plan {
+		return Plan{{At: g.at(0), Verb: Kill, Target: "master", For: g.ttl(400, 500)}}
+	}},
+	{Name: "failover", Forgets: true, Splits: true, Needs: needsReplica, make: func(g *gen) Plan {
+		return Plan{{At: g.at(0), Verb: Failover, Target: "master"}}
+	}},
+	{Name: "slot-migration", Needs: needsReplica, make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Migrate, Target: "master"} })
+	}},
+	{Name: "leader-cut-off", Forgets: true, Splits: true, Needs: needsReplica, make: func(g *gen) Plan {
+		return Plan{{At: g.at(0), Verb: Isolate, Target: "master", For: g.ttl(250, 350)}}
+	}},
+	{Name: "leader-cut-one-way", Forgets: true, Splits: true, Needs: needsReplica, make: func(g *gen) Plan {
+		verb := Mute
+		if g.rng.IntN(2) == 0 {
+			verb = Deafen
+		}
+		return Plan{{At: g.at(0), Verb: verb, Target: "master", For: g.ttl(250, 350)}}
+	}},
+	{Name: "pooler-restart", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Kill, Target: "pooler", For: g.ttl(5, 80)} })
+	}},
+	{Name: "memory-full", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Fill, Target: g.server(), For: g.ttl(30, 180)} })
+	}},
+	{Name: "disk-full", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: FillDisk, Target: g.granting(), For: g.ttl(60, 180)} })
+	}},
+	{Name: "clock-ahead", Ages: true, make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Clock, Target: g.granting(), By: g.ttl(300, 3000)} })
+	}},
+	// It stays back: to set it right again would be a step ahead.
+	{Name: "clock-back", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: ClockBack, Target: g.granting(), By: g.ttl(100, 200)} })
+	}},
+	{Name: "pool-exhausted", make: func(g *gen) Plan {
+		return g.series(2, func() Step { return Step{Verb: Crowd, Target: g.client(), For: g.ttl(80, 150)} })
+	}},
+	{Name: "mix", Forgets: true, make: func(g *gen) Plan {
+		return Join(
+			g.series(2, func() Step { return Step{Verb: Stop, Target: g.holder(), For: g.ttl(20, 200)} }),
+			g.series(2, func() Step { return Step{Verb: Kill, Target: g.client()} }),
+			g.series(2, func() Step { return Step{Verb: Cut, Target: g.client(), For: g.ttl(20, 120)} }),
+			g.series(1, func() Step { return Step{Verb: Flush, Target: g.granting()} }),
+		)
+	}},
+}
+
+func needsReplica(s Shape) string {
+	if !s.Replicated {
+		return "the engine has nothing to promote"
+	}
+	return ""
+}
+
+// Named returns the kind of that name.
+func Named(name string) (Kind, bool) {
+	for _, k := range Kinds {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}

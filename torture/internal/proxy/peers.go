@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Peers is the network between the servers of an engine: one proxy before each
+// port on which a server listens to the others. All servers are told the same
+// addresses, so a proxy has to find out whose a connection is: it asks the
+// kernel which process has the other end.
+//
+//	server 0 ─┐                        ┌─▶ server 1
+//	server 2 ─┴─▶ proxy of server 1 ───┘
+type Peers struct {
+	// PID returns the process of a server, 0 if it does not run.
+	PID     func(i int) int
+	proxies [][]*Proxy // for each server
+}
+
+// Front adds a proxy before a port of server i and returns its address.
+func (ps *Peers) Front(i int, addr string) (string, error) {
+	p, err := New(addr)
+	if err != nil {
+		return "", err
+	}
+	p.owner = ps.owner
+	for len(ps.proxies) <= i {
+		ps.proxies = append(ps.proxies, nil)
+	}
+	ps.proxies[i] = append(ps.proxies[i], p)
+	return p.Addr, nil
+}
+
+// Set makes the network between server i and all others bad. Of the state,
+// DropRequests means what i sends, DropReplies what is sent to it.
+func (ps *Peers) Set(i int, s State) {
+	back := s
+	back.DropRequests, back.DropReplies = s.DropReplies, s.DropRequests
+	for to, ports := range ps.proxies {
+		for _, p := range ports {
+			if to == i {
+				p.Set(back)
+			} else {
+				p.SetFrom(i, s)
+			}
+		}
+	}
+}
+
+// Close ends all proxies.
+func (ps *Peers) Close() {
+	for _, ports := range ps.proxies {
+		for _, p := range ports {
+			p.Close()
+		}
+	}
+}
+
+// owner tells which server a connection to a proxy comes from, -1 if from none.
+func (ps *Peers) owner(c net.Conn) int {
+	port := c.RemoteAddr().(*net.TCPAddr).Port
+	inode, err := inodeOf(port, c.LocalAddr().(*net.TCPAddr).Port)
+	if err != nil {
+		return -1
+	}
+	for i := range ps.proxies {
+		if pid := ps.PID(i); pid != 0 && has(pid, inode) {
+			return i
+		}
+	}
+	return -1
+}
+
+// inodeOf finds the socket with these ports in the kernel's tables. Java listens
+// and dials by version 6 of the protocol.
+func inodeOf(local, remote int) (string, error) {
+	from, to := fmt.Sprintf(":%04X", local), fmt.Sprintf(":%04X", remote)
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, err := os.ReadFile(table)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) > 9 && strings.HasSuffix(f[1], from) && strings.HasSuffix(f[2], to) && f[9] != "0" {
+				return f[9], nil
+			}
+		}
+	}
+	return "", errors.New("the connection is over")
+}
+
+// has tells whether a process has a socket.
+func has(pid int, inode string) bool {
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && to == "socket:["+inode+"]" {
+			return true
+		}
+	}
+	return false
+}

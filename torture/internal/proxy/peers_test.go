@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// TestPeers: this process is server 0, and talks to server 1. Cut off from it, in
+// one direction or both, it is; another one, which nobody is, is not.
+func TestPeers(t *testing.T) {
+	addr, lines := echo(t)
+	ps := &Peers{PID: func(i int) int {
+		if i == 0 {
+			return os.Getpid()
+		}
+		return 0
+	}}
+	defer ps.Close()
+	if _, err := ps.Front(0, addr); err != nil {
+		t.Fatal(err)
+	}
+	front, err := ps.Front(1, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(patience time.Duration) error {
+		c, err := net.Dial("tcp", front)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		if _, err := io.WriteString(c, "x\n"); err != nil {
+			return err
+		}
+		_, err = io.ReadFull(c, make([]byte, 2))
+		return err
+	}
+	for _, tt := range []struct {
+		name          string
+		server        int
+		s             State
+		answer, heard bool
+	}{
+		{"a good network", 0, State{}, true, true},
+		{"cut off", 0, State{DropRequests: true, DropReplies: true}, false, false},
+		{"mute", 0, State{DropRequests: true}, false, false},
+		{"deaf", 0, State{DropReplies: true}, false, true},
+		{"the other one is mute", 1, State{DropRequests: true}, false, true},
+		{"the other one is deaf", 1, State{DropReplies: true}, false, false},
+	} {
+		ps.Set(tt.server, tt.s)
+		before := lines.Load()
+		patience := 10 * time.Second
+		if !tt.answer {
+			patience = 200 * time.Millisecond
+		}
+		if err := ask(patience); (err == nil) != tt.answer || (lines.Load() > before) != tt.heard {
+			t.Errorf("%s: answered %v (want %v), heard %v (want %v)", tt.name, err == nil, tt.answer, lines.Load() > before, tt.heard)
+		}
+		ps.Set(tt.server, State{})
+	}
+	ps.PID = func(int) int { return 0 }
+	ps.Set(0, State{DropRequests: true, DropReplies: true})
+	if err := ask(10 * time.Second); err != nil {
+		t.Errorf("a process that is no server is cut off: %v", err)
+	}
+}
+
+// TestAgain: a request comes twice, and its answer once.
+func TestAgain(t *testing.T) {
+	addr, lines := echo(t)
+	p, err := New(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	p.Set(State{Again: time.Millisecond})
+	c, err := net.Dial("tcp", p.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "x\n"); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); lines.Load() < 2; {
+		if time.Now().After(end) {
+			t.Fatalf("the request came %d times", lines.Load())
+		}
+		<-time.After(time.Millisecond)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	if got, _ := io.ReadAll(c); string(got) != "x\n" {
+		t.Errorf("got %q, want one answer", got)
+	}
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package proxy is a network between one client and one server that can be made
+// bad: delayed, cut, or cut in one direction.
+//
+//	client ──▶ proxy ──requests──▶ server
+//	             ◀────replies─────
+//
+// A cut drops bytes and keeps connections open, as a black hole does: neither
+// side is told. When the cut ends the connections that lost bytes are closed,
+// because what follows on them would be garbage. Connections made during a cut
+// are accepted and stay silent.
+package proxy
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// Proxy listens on a loopback port and forwards to a server.
+type Proxy struct {
+	// Addr is where clients connect to.
+	Addr string
+
+	to string
+	l  net.Listener
+
+	// owner tells who a connection is from, if that matters; see Peers.
+	owner func(net.Conn) int
+
+	mu    sync.Mutex
+	state State
+	from  map[int]State // for connections of these owners instead
+	links map[*link]bool
+	done  bool
+}
+
+// State is how bad the network is. The zero value is a good one.
+type State struct {
+	// Delay is added in each direction.
+	Delay time.Duration
+	// DropRequests and DropReplies make the directions black holes.
+	DropRequests, DropReplies bool
+	// Again sends each request a second time, so much later, on a connection of its
+	// own whose replies nobody reads: as if a library had tried again and the first
+	// try was under way for long.
+	Again time.Duration
+}
+
+type link struct {
+	client, server net.Conn
+	from           int  // its owner, if the proxy has a question for that
+	spoiled        bool // bytes were dropped; guarded by Proxy.mu
+}
+
+// New returns a running proxy. Close ends it.
+func New(to string) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{Addr: l.Addr().String(), to: to, l: l, links: map[*link]bool{}, from: map[int]State{}}
+	go p.accept()
+	return p, nil
+}
+
+// Set changes the network, but for owners that have a state of their own. Links
+// that lost bytes are closed once nothing is dropped any more.
+func (p *Proxy) Set(s State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state = s
+	p.sweep()
+}
+
+// SetFrom changes the network for the connections of one owner only; the zero
+// State ends that.
+func (p *Proxy) SetFrom(owner int, s State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.from[owner] = s; s == (State{}) {
+		delete(p.from, owner)
+	}
+	p.sweep()
+}
+
+// Sever closes all connections, as a firewall or a restarted load balancer does.
+func (p *Proxy) Sever() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.close()
+	}
+}
+
+// Retarget sends new connections to another server and closes the present ones, as
+// an address does that moves to another machine.
+func (p *Proxy) Retarget(to string) {
+	p.mu.Lock()
+	p.to = to
+	p.mu.Unlock()
+	p.Sever()
+}
+
+// sweep closes the links that lost bytes and lose none now; the caller has the
+// mutex.
+func (p *Proxy) sweep() {
+	for l := range p.links {
+		if s := p.of(l); l.spoiled && !s.DropReplies && !s.DropRequests {
+			l.close()
+		}
+	}
+}
+
+// of is the state for a link; the caller has the mutex.
+func (p *Proxy) of(l *link) State {
+	if s, ok := p.from[l.from]; ok {
+		return s
+	}
+	return p.state
+}
+
+// Close ends the proxy and its connections.
+func (p *Proxy) Close() {
+	_ = p.l.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done = true
+	for l := range p.links {
+		l.close()
+	}
+}
+
+func (l *link) close() {
+	_ = l.client.Close()
+	_ = l.server.Close()
+}
+
+func (p *Proxy) accept() {
+	for {
+		c, err := p.l.Accept()
+		if err != nil {
+			return
+		}
+		go p.serve(c)
+	}
+}
+
+func (p *Proxy) serve(c net.Conn) {
+	p.mu.Lock()
+	to := p.to
+	p.mu.Unlock()
+	s, err := net.DialTimeout("tcp", to, 5*time.Second)
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	l := &link{client: c, server: s, from: -1}
+	if p.owner != nil {
+		l.from = p.owner(c)
+	}
+	p.mu.Lock()
+	p.links[l] = true
+	if p.done {
+		l.close()
+	}
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { p.pump(l, l.server, l.client, func(s State) bool { return s.DropRequests }) })
+	both.Go(func() { p.pump(l, l.client, l.server, func(s State) bool { return s.DropReplies }) })
+	both.Wait()
+	p.mu.Lock()
+	delete(p.links, l)
+	p.mu.Unlock()
+}
+
+// again sends a request on a connection of its own. What is read at once is one
+// request, or several whole ones, because clients write them so.
+func (p *Proxy) again(request []byte, after time.Duration) {
+	time.Sleep(after)
+	p.mu.Lock()
+	to, done := p.to, p.done
+	p.mu.Unlock()
+	c, err := net.DialTimeout("tcp", to, time.Second)
+	if err != nil || done {
+		return
+	}
+	defer c.Close()
+	if _, err := c.Write(request); err == nil {
+		_ = c.SetReadDeadline(time.Now().Add(time.Second))
+		_, _ = c.Read(make([]byte, 16<<10)) // it was executed, or never will be
+	}
+}
+
+// piece is some bytes and when they may go on.
+type piece struct {
+	bytes []byte
+	due   time.Time
+}
+
+// pump copies one direction. Reading and writing are apart, so that a delay does
+// not make the connection slower than it makes it late.
+func (p *Proxy) pump(l *link, to, from net.Conn, drops func(State) bool) {
+	pieces := make(chan piece, 1024)
+	go func() {
+		defer close(pieces)
+		for {
+			buf := make([]byte, 16<<10)
+			n, err := from.Read(buf)
+			if n > 0 {
+				p.mu.Lock()
+				s := p.of(l)
+				if drops(s) {
+					l.spoiled = true
+				}
+				spoiled := l.spoiled && drops(s)
+				p.mu.Unlock()
+				if s.Again > 0 && from == l.client {
+					go p.again(buf[:n], s.Again)
+				}
+				if !spoiled {
+					pieces <- piece{buf[:n], time.Now().Add(s.Delay)}
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for x := range pieces {
+		if d := time.Until(x.due); d > 0 {
+			time.Sleep(d)
+		}
+		if _, err := to.Write(x.bytes); err != nil {
+			break
+		}
+	}
+	l.close()
+	for range pieces { // so that the reader is not stuck
+	}
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/torture/internal/cell"
+	"github.com/fencelock/fencelock/torture/internal/check"
+	"github.com/fencelock/fencelock/torture/internal/history"
+)
+
+var results = []cell.Result{
+	{Engine: "redis", Fault: "flushall", Seed: 3, Status: cell.Allowed, Reason: "failed: T 1 times", Plan: "1s flush server:0", Grants: 2,
+		Counts:     map[check.Property]int{check.T: 1, check.U: 2},
+		Violations: []check.Violation{{Check: "D3", Property: check.T, At: 3e9, Text: "b <was> granted"}},
+		Events: []history.Event{
+			{At: 1e9, Kind: history.Ask, Who: "c0", Lock: "l"}, {At: 2e9, Kind: history.Grant, Who: "c0", Lock: "l"},
+			{At: 2e9, Kind: history.Fault, Text: "flush"}, {At: 3e9, Kind: history.Healed, Text: "flush"},
+			{At: 4e9, Kind: history.Release, Who: "c0", Lock: "l"},
+		}},
+	{Engine: "redis", Fault: "failover", Status: cell.NotApplicable, Reason: "nothing to promote"},
+	{Engine: "quorum-5", Fault: "calm", Status: cell.Failed},
+	{Engine: "quorum-5", Fault: "delay", Status: cell.NotRun},
+	{Engine: "quorum-5", Fault: "mix", Status: cell.Held},
+}
+
+func TestTally(t *testing.T) {
+	if ran, failed := Tally(results); ran != 3 || failed != 1 {
+		t.Errorf("got %d ran, %d failed; want 3 and 1: what was not run did not hold", ran, failed)
+	}
+}
+
+func TestReports(t *testing.T) {
+	var b strings.Builder
+	if err := HTML(&b, results, time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`href="#redis-flushall-3"`, `id="redis-flushall-3"`, "b &lt;was&gt; granted", "1 of 3 cells failed",
+		"-plan &#39;1s flush server:0&#39;", `class="s-hold"`, `class="s-fault"`, "nothing to promote"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+	for _, bad := range []string{"<script", "http://", "https://", "ZgotmplZ"} {
+		if strings.Contains(b.String(), bad) {
+			t.Errorf("the page has %s; it must be readable alone", bad)
+		}
+	}
+	want := "| Fault | redis | quorum-5 |\n| --- | --- | --- |\n| flushall | T 1, U 2 | – |\n| failover | n/a | – |\n| calm | – | FAILED  |\n| delay | – | not run |\n| mix | – | held |\n"
+	if got := Matrix(results); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got := Block(results); !strings.HasSuffix(got, "\nWhy n/a:\n\n- nothing to promote: failover on redis\n") {
+		t.Errorf("the reasons are missing:\n%s", got)
+	}
+	if text := Text(results); !strings.Contains(text, "nothing to promote") || strings.Count(text, "\n") < len(results) {
+		t.Errorf("the summary leaves something out:\n%s", text)
+	}
+}

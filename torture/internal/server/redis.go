@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/fencelock/fencelock/torture/internal/fault"
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is one redis-server, running or not.
+type Redis struct{ *Process }
+
+// StartRedis starts a server that writes every command to its log of commands
+// (fsync each second), with more arguments if given.
+func StartRedis(w fault.Wants, args ...string) (*Redis, error) {
+	binary, err := redisBinary()
+	if err != nil {
+		return nil, err
+	}
+	dir, addr, port, err := place("redis")
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{&Process{Addr: addr, Port: port, dir: dir, sign: "Ready to accept connections"}}
+	if w.Disk {
+		if err := r.small(); err != nil {
+			r.Stop()
+			return nil, err
+		}
+	}
+	if w.Clock {
+		if r.clock, err = ownClock(); err != nil {
+			r.Stop()
+			return nil, err
+		}
+	}
+	r.command = func() *exec.Cmd {
+		cmd := exec.Command(binary, append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
+			"--save", "", "--appendonly", "yes", "--appendfsync", "everysec", "--protected-mode", "no"}, args...)...)
+		cmd.Env = r.clock.env()
+		return cmd
+	}
+	if err := r.Start(); err != nil {
+		r.Stop()
+		return nil, err
+	}
+	return r, nil
+}
+
+func redisBinary() (string, error) {
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", fmt.Errorf("redis-server is %w; on Debian: apt-get install redis-server", ErrMissing)
+	}
+	return binary, nil
+}
+
+// Wipe implements Wiper: the data goes, what a node knows of its cluster stays.
+func (r *Redis) Wipe() error {
+	entries, err := os.ReadDir(r.dir)
+	for _, e := range entries {
+		if e.Name() != "nodes.conf" {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(r.dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// Snapshot copies the data of a server, running or not. The function it returns
+// puts the copy in the place of the data; the server must not run then.
+func (r *Redis) Snapshot() (restore func() error, err error) {
+	copied, err := os.MkdirTemp("", "torture-copy")
+	if err != nil {
+		return nil, err
+	}
+	const data = "appendonlydir"
+	if err := os.CopyFS(filepath.Join(copied, data), os.DirFS(filepath.Join(r.dir, data))); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(copied))
+	}
+	return func() error {
+		return errors.Join(r.Wipe(), os.CopyFS(filepath.Join(r.dir, data), os.DirFS(filepath.Join(copied, data))), os.RemoveAll(copied))
+	}, nil
+}
+
+// Do implements Commander.
+func (r *Redis) Do(ctx context.Context, v fault.Verb) error {
+	c := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true})
+	defer c.Close()
+	switch v {
+	case fault.Flush:
+		return c.FlushAll(ctx).Err()
+	case fault.FlushScripts:
+		return c.ScriptFlush(ctx).Err()
+	case fault.CutPush:
+		return c.ClientKillByFilter(ctx, "TYPE", "pubsub").Err()
+	case fault.CutAll:
+		if err := c.ClientKillByFilter(ctx, "TYPE", "pubsub").Err(); err != nil {
+			return err
+		}
+		return c.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err()
+	case fault.Fill:
+		return c.ConfigSet(ctx, "maxmemory", "1").Err()
+	case fault.Drain:
+		return c.ConfigSet(ctx, "maxmemory", "0").Err()
+	}
+	return fmt.Errorf("a Redis server cannot be harmed by %q", v)
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package zoo is locks that are broken on purpose. All are one plain lock on
+// Redis with one flaw each, of those that were found in real libraries or in
+// answers to "how do I lock with Redis". Each must be caught, by the checker
+// that is named beside it; one that is not shows a checker that cannot see. The
+// plain lock without a flaw is in the zoo too, and must not be caught.
+//
+// Where a flaw has a window of microseconds it is made wider, so that minutes
+// are enough to meet it.
+package zoo
+
+import (
+	"github.com/fencelock/fencelock/torture/internal/resource"
+)
+
+// Prefix of the kind of lock in a lock.Spec.
+const Prefix = "zoo:"
+
+// Animal is one broken lock.
+type Animal struct {
+	Name string
+	// Flaw says what is wrong, for people.
+	Flaw string
+	// Fault is the row of the matrix in which it shows, Plan its own plan instead.
+	Fault, Plan string
+	// Caught are the checkers of which one must object.
+	Caught []string
+	// Guard is the resource's, Sound if empty. Engine is redis if empty.
+	Guard   resource.Guard
+	Engine  string
+	Clients int
+}
+
+// Sound is the plain lock without a flaw.
+const Sound = "sound"
+
+// Controls are the rows in which the sound lock must hold.
+var Controls = []string{"calm", "client-pause-long", "client-kill", "client-cut"}
+
+const (
+	// pauses stops holders for longer than the TTL, again and again.
+	pauses = "300ms stop holder for 1.4s; 2.2s stop holder for 1.4s; 4.1s stop holder for 1.3s"
+	// anyPauses stops whoever it meets.
+	anyPauses = "200ms stop client:0 for 1.3s; 600ms stop client:1 for 1.3s; 1s stop client:2 for 1.3s; 1.4s stop client:3 for 1.3s; " +
+		"2s stop client:0 for 1.3s; 2.4s stop client:1 for 1.3s; 2.8s stop client:2 for 1.3s; 3.2s stop client:3 for 1.3s"
+	kills = "300ms kill holder; 900ms kill client:1; 1.5s kill holder; 2.1s kill client:0; 2.7s kill client:3; 3.3s kill client:2"
+	// volleys kills all at once, whatever each of them is doing.
+	volleys = "1s kill client:0; 1s kill client:1; 1s kill client:2; 1s kill client:3; 2s kill client:0; 2s kill client:1; 2s kill client:2; 2s kill client:3; 3s kill client:0; 3s kill client:1; 3s kill client:2; 3s kill client:3"
+	// deafness: whoever is granted the lock in its time does not hear of it.
+	deafness = "300ms cut-replies client:0 for 900ms; 300ms cut-replies client:1 for 900ms; 300ms cut-replies client:2 for 900ms; 300ms cut-replies client:3 for 900ms; " +
+		"2.6s cut-replies client:0 for 900ms; 2.6s cut-replies client:1 for 900ms; 2.6s cut-replies client:2 for 900ms; 2.6s cut-replies client:3 for 900ms"
+	cuts = "300ms cut holder for 2s; 2.8s cut holder for 2s"
+)
+
+// Animals are all of them.
+var Animals = []Animal{
+	{Name: "unlock-anybodys", Flaw: "unlock deletes the key, whoever has it", Plan: pauses, Caught: []string{"D3"}},
+	{Name: "renew-anybodys", Flaw: "renewal prolongs the key, whoever has it", Plan: pauses, Caught: []string{"D3"}},
+	{Name: "renew-resurrects", Flaw: "renewal sets the key again if it is gone", Plan: pauses, Caught: []string{"D3"}},
+	{Name: "renew-ignores-answer", Flaw: "renewal that found the lock gone counts as one", Plan: pauses, Caught: []string{"D3"}},
+	{Name: "renew-trusts-early", Flaw: "the deadline moves when a renewal is sent, not when it succeeded", Plan: cuts, Caught: []string{"D3"}},
+	{Name: "renewal-outlives-unlock", Flaw: "renewal goes on after unlock, and keeps the lock of a dead process", Plan: "1.5s kill holder", Caught: []string{"D6"}},
+	{Name: "no-deadline", Flaw: "a holder that cannot renew trusts its lock for ever", Plan: cuts, Caught: []string{"D3"}},
+	{Name: "never-told", Flaw: "the deadline is right and nobody looks at it", Plan: cuts, Caught: []string{"D7"}},
+	{Name: "deadline-from-reply", Flaw: "the TTL is counted from the reply", Plan: "100ms delay client:0 by 150ms for 6s", Clients: 2, Caught: []string{"D3"}},
+	{Name: "error-means-granted", Flaw: "an error of the store counts as a grant", Plan: cuts, Caught: []string{"D3", "D2"}},
+	{Name: "ghost-is-renewed", Flaw: "an acquisition whose answer was lost is renewed for ever", Caught: []string{"D6"},
+		Plan: deafness},
+	{Name: "impatient", Flaw: "who waited long enough removes the lock", Plan: pauses, Caught: []string{"D3"}},
+	{Name: "check-then-set", Flaw: "looks whether it is free, then takes it", Fault: "calm", Caught: []string{"D3"}},
+	{Name: "owner-by-host", Flaw: "owners are told apart by host, so processes of one re-enter each other", Fault: "calm", Caught: []string{"D3"}},
+	{Name: "owner-by-prefix", Flaw: "owners are compared up to the length of the shorter", Fault: "calm", Caught: []string{"D3"}},
+	{Name: "no-expiry", Flaw: "the key has no expiry", Plan: kills, Caught: []string{"D6"}},
+	{Name: "expiry-after-lock", Flaw: "the expiry is set in a second call", Plan: volleys, Caught: []string{"D6"}},
+	{Name: "ttl-in-seconds", Flaw: "milliseconds are sent as seconds", Plan: "300ms stop holder for 1.4s; 400ms kill holder; 1.9s kill holder", Caught: []string{"D6"}},
+	{Name: "ttl-in-hundredths", Flaw: "the TTL at the server is shorter than the one trusted", Fault: "calm", Caught: []string{"D3"}},
+	{Name: "token-constant", Flaw: "every token is the same", Fault: "calm", Caught: []string{"D1"}},
+	{Name: "token-of-the-second", Flaw: "the token is the time in seconds", Fault: "calm", Caught: []string{"D1"}},
+	{Name: "token-random", Flaw: "the token is the owner's random value", Fault: "calm", Caught: []string{"D2"}},
+	{Name: "token-after-lock", Flaw: "the token is counted in a second call", Plan: anyPauses, Caught: []string{"D3", "D2"}},
+	{Name: "token-counter-only", Flaw: "the counter is lost with the memory", Fault: "flushall", Caught: []string{"D1", "D2"}},
+	{Name: "push-only", Flaw: "waits for a message only, and the message may be lost", Fault: "push-cut", Caught: []string{"D6"}},
+	{Name: "queue-keeps-the-dead", Flaw: "a waiter that died stays at the head of the line", Fault: "waiter-kill", Caught: []string{"D6"}},
+	{Name: "queue-newest-first", Flaw: "the line is a stack", Fault: "calm", Caught: []string{"D8"}},
+	{Name: "quorum-of-half", Flaw: "two of five nodes are enough", Fault: "calm", Engine: "quorum-5", Caught: []string{"D3"}},
+	{Name: "guard-open", Flaw: "the resource keeps no fence", Plan: pauses, Guard: resource.Open, Caught: []string{"D4"}},
+	{Name: "guard-above", Flaw: "the guard lets a token in once", Fault: "calm", Guard: resource.Above, Caught: []string{"D3"}},
+	{Name: "guard-read-first", Flaw: "reading does not raise the fence", Plan: pauses, Guard: resource.OnlyWrites, Caught: []string{"D5"}},
+}
+
+// Named returns the animal of that name; the sound lock is one.
+func Named(name string) (Animal, bool) {
+	if name == Sound {
+		return Animal{Name: Sound}, true
+	}
+	for _, a := range Animals {
+		if a.Name == name {
+			return a, true
+		}
+	}
+	return Animal{}, false
+}

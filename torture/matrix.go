@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/torture/internal/cell"
+	"github.com/fencelock/fencelock/torture/internal/engine"
+	"github.com/fencelock/fencelock/torture/internal/fault"
+	"github.com/fencelock/fencelock/torture/internal/report"
+)
+
+// options are the flags.
+type options struct {
+	engine, fault, plan, lock, out, write string
+	seed                                  uint64
+	rounds, least, long                   int
+	smoke                                 bool
+	budget                                time.Duration
+}
+
+func torture(ctx context.Context, args []string) error {
+	var o options
+	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
+	fs.StringVar(&o.engine, "engine", "", "only these engines, with commas between them")
+	fs.StringVar(&o.fault, "fault", "", "only these faults, with commas between them")
+	fs.StringVar(&o.plan, "plan", "", "run this plan of faults instead of one from a seed")
+	fs.StringVar(&o.lock, "lock", "", "run this lock instead of ours: peer:rueidislock, peer:redsync, zoo:NAME")
+	fs.IntVar(&o.long, "long", 0, "one section in so many is longer than the TTL")
+	fs.StringVar(&o.out, "out", "", "folder for the report and the histories; a new temporary one by default")
+	fs.StringVar(&o.write, "write", "", "file in which the matrix is kept up to date")
+	fs.Uint64Var(&o.seed, "seed", 1, "seed of the first round")
+	fs.IntVar(&o.rounds, "rounds", 1, "how often each cell is run, each time with the next seed")
+	fs.BoolVar(&o.smoke, "smoke", false, "the cells of CI only")
+	fs.IntVar(&o.least, "least", 1, "how many cells must have run, not counting those that do not apply")
+	fs.DurationVar(&o.budget, "budget", time.Hour, "cells that would begin later than this are told as not run")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	cells, err := matrix(o)
+	if err != nil {
+		return err
+	}
+	if o.out == "" {
+		if o.out, err = os.MkdirTemp("", "torture-report"); err != nil {
+			return err
+		}
+	}
+	for i := range cells {
+		cells[i].Lock, cells[i].Long = o.lock, o.long
+		if o.lock != "" {
+			cells[i].Engine.Fair = false
+		}
+	}
+	results := runAll(ctx, cells, o.budget)
+	if err := save(o.out, results); err != nil {
+		return err
+	}
+	if err := rewrite(o.write, "matrix", report.Block(results)); err != nil {
+		return err
+	}
+	fmt.Print(report.Text(results))
+	fmt.Printf("report: %s\n", filepath.Join(o.out, "index.html"))
+	ran, failed := report.Tally(results)
+	fmt.Printf("figure torture-cells-failed %d =0\nfigure torture-cells-run %d >=%d\n", failed, ran, o.least)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case failed > 0:
+		return fmt.Errorf("%d cells failed", failed)
+	case ran < o.least:
+		return fmt.Errorf("only %d cells could be run, %d are wanted; on a busy machine try again later", ran, o.least)
+	}
+	return nil
+}
+
+// matrix returns the cells that the flags ask for.
+func matrix(o options) ([]cell.Cell, error) {
+	var cells []cell.Cell
+	if o.plan != "" {
+		plan, err := fault.Parse(o.plan)
+		if err != nil {
+			return nil, err
+		}
+		e, ok := engine.Named(o.engine)
+		if !ok {
+			return nil, errors.New("-plan needs an -engine")
+		}
+		return []cell.Cell{{Engine: e, Fault: fault.Kind{Name: "plan", Forgets: true}, Plan: plan, Seed: o.seed}}, nil
+	}
+	for round := range o.rounds {
+		for _, e := range engine.All {
+			for _, k := range fault.Kinds {
+				if !among(o.engine, e.Name) || !among(o.fault, k.Name) {
+					continue
+				}
+				if o.smoke && !smoke[e.Name+" "+k.Name] {
+					continue
+				}
+				cells = append(cells, cell.Cell{Engine: e, Fault: k, Seed: o.seed + uint64(round)})
+			}
+		}
+	}
+	if len(cells) == 0 {
+		return nil, fmt.Errorf("no cell is called -engine %q -fault %q", o.engine, o.fault)
+	}
+	return cells, nil
+}
+
+// among tells whether a list has a name; an empty one has all.
+func among(list, name string) bool {
+	return list == "" || slices.Contains(strings.Split(list, ","), name)
+}
+
+// smoke are the cells of CI: most faults once, and every engine once, where it
+// differs from the others.
+var smoke = func() map[string]bool {
+	cells := map[string]bool{
+		"redis-grace server-wipe": true, "quorum-5 server-wipe": true, "sentinel-grace failover": true,
+		"cluster slot-migration": true, "cluster-grace leader-cut-off": true, "etcd leader-cut-off": true,
+		"zookeeper connections-cut": true, "postgres server-kill": true, "pgbouncer pooler-restart": true,
+		"postgres-pair failover": true, "mariadb client-cut": true,
+	}
+	for _, f := range []string{"calm", "client-pause-long", "client-kill", "waiter-kill", "client-cut", "replies-lost", "duplicates", "server-pause-long",
+		"server-kill", "flushall", "script-flush", "push-cut", "connections-cut", "memory-full", "disk-full", "pool-exhausted", "mix"} {
+		cells["redis "+f] = true
+	}
+	return cells
+}()
+
+// runAll runs the cells one after the other, because they share a machine, and
+// says how far it is. A cell that a busy machine spoilt is tried once more.
+func runAll(ctx context.Context, cells []cell.Cell, budget time.Duration) []cell.Result {
+	var results []cell.Result
+	began := time.Now()
+	for i, c := range cells {
+		if ctx.Err() != nil {
+			break
+		}
+		spent := time.Since(began)
+		if spent > budget {
+			results = append(results, cell.Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Status: cell.NotRun, Reason: "the time of the run was over"})
+			continue
+		}
+		r := cell.Run(ctx, c)
+		if r.Status == cell.NotRun && ctx.Err() == nil {
+			r = cell.Run(ctx, c)
+		}
+		results = append(results, r)
+		left := time.Duration(0)
+		if i+1 < len(cells) {
+			left = time.Since(began) / time.Duration(i+1) * time.Duration(len(cells)-i-1)
+		}
+		fmt.Printf("%3d/%d %5.1fs %-12s %-20s %-16s %s (about %v left)\n", i+1, len(cells), r.Took.Seconds(), r.Engine, r.Fault, r.Status, r.Reason, left.Round(time.Second))
+		for n, v := range r.Violations {
+			if r.Status == cell.Failed && n < 10 {
+				fmt.Printf("        %s\n", v)
+			}
+		}
+	}
+	return results
+}
