@@ -15,7 +15,6 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/sqlfence"
-	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/memstore"
 )
 
@@ -59,24 +58,19 @@ func (o *orders) process(ctx context.Context, id int) error {
 // TestRecipeOrders: one worker loses its lock in the slow step and does not know;
 // another packs the order; the first comes back and is refused.
 func TestRecipeOrders(t *testing.T) {
-	e, err := postgres()
-	if errors.Is(err, servers.ErrMissing) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := need(t, postgres)
 	db := e.prepared(t)
 	defer db.Close()
 	for _, statement := range []string{
 		"CREATE TABLE orders (id BIGINT PRIMARY KEY, state TEXT NOT NULL)",
 		"CREATE TABLE parcels (order_id BIGINT NOT NULL)",
-		"INSERT INTO orders (id, state) VALUES (42, 'new')",
+		"INSERT INTO orders (id, state) VALUES (7, 'new')",
 	} {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatal(err)
 		}
 	}
+	t.Cleanup(func() { _, _ = e.db.Exec("DROP TABLE orders, parcels") }) // others sell, too
 	store := memstore.New(&memstore.Options{MaxTTL: 10 * time.Minute})
 	packed := newPacking()
 	paused, goOn := make(chan struct{}), make(chan struct{})
@@ -88,24 +82,24 @@ func TestRecipeOrders(t *testing.T) {
 	quick := worker(t, store, db, e.table, packed.pack)
 
 	late := make(chan error)
-	go func() { late <- slow.process(t.Context(), 42) }()
+	go func() { late <- slow.process(t.Context(), 7) }()
 	<-paused
-	st, err := quick.locks.Inspect(t.Context(), "orders/42")
+	st, err := quick.locks.Inspect(t.Context(), "orders/7")
 	if err != nil || len(st.Holders) != 1 {
 		t.Fatalf("inspect: %+v, %v", st, err)
 	}
 	// The loss is made by hand; the slow worker would hear of it at its next renewal.
-	if _, err := quick.locks.Break(t.Context(), "orders/42", st.Holders[0].Token); err != nil {
+	if _, err := quick.locks.Break(t.Context(), "orders/7", st.Holders[0].Token); err != nil {
 		t.Fatal(err)
 	}
-	if err := quick.process(t.Context(), 42); err != nil {
+	if err := quick.process(t.Context(), 7); err != nil {
 		t.Fatal(err)
 	}
 	close(goOn)
 	if err := <-late; !errors.Is(err, fence.ErrStale) {
 		t.Errorf("the late worker got %v, want fence.ErrStale", err)
 	}
-	if err := quick.process(t.Context(), 42); err != nil { // the order is packed: nothing happens
+	if err := quick.process(t.Context(), 7); err != nil { // the order is packed: nothing happens
 		t.Error(err)
 	}
 	var parcels int

@@ -68,6 +68,7 @@ func TestTheExamplesOfTheDocumentation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Cleanup(func() { _, _ = e.db.Exec("DROP TABLE orders, jobs") })
 	locks, err := fencelock.New(memstore.New(nil), nil)
 	if err != nil {
 		t.Fatal(err)
