@@ -254,6 +254,7 @@ func x3ForLife(t *scene) {
 	t.elapseKeeping(3*a.ttl, a)
 	for range 20 {
 		a.grant(name).withdraw()
+		a.keepAlive() // a store may be slow, and the session is short
 	}
 	mustBeBuried(t, w)
 }
