@@ -61,10 +61,12 @@ func TestRecipeOrders(t *testing.T) {
 	e := need(t, postgres)
 	db := e.prepared(t)
 	defer db.Close()
+	id := int(e.rows.Add(1)) // a lock of its own, however often the test runs
+	lock := fmt.Sprintf("orders/%d", id)
 	for _, statement := range []string{
 		"CREATE TABLE orders (id BIGINT PRIMARY KEY, state TEXT NOT NULL)",
 		"CREATE TABLE parcels (order_id BIGINT NOT NULL)",
-		"INSERT INTO orders (id, state) VALUES (7, 'new')",
+		fmt.Sprintf("INSERT INTO orders (id, state) VALUES (%d, 'new')", id),
 	} {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatal(err)
@@ -82,24 +84,28 @@ func TestRecipeOrders(t *testing.T) {
 	quick := worker(t, store, db, e.table, packed.pack)
 
 	late := make(chan error)
-	go func() { late <- slow.process(t.Context(), 7) }()
-	<-paused
-	st, err := quick.locks.Inspect(t.Context(), "orders/7")
+	go func() { late <- slow.process(t.Context(), id) }()
+	select {
+	case <-paused:
+	case err := <-late:
+		t.Fatalf("the first worker got %v before it was paused", err)
+	}
+	st, err := quick.locks.Inspect(t.Context(), lock)
 	if err != nil || len(st.Holders) != 1 {
 		t.Fatalf("inspect: %+v, %v", st, err)
 	}
 	// The loss is made by hand; the slow worker would hear of it at its next renewal.
-	if _, err := quick.locks.Break(t.Context(), "orders/7", st.Holders[0].Token); err != nil {
+	if _, err := quick.locks.Break(t.Context(), lock, st.Holders[0].Token); err != nil {
 		t.Fatal(err)
 	}
-	if err := quick.process(t.Context(), 7); err != nil {
+	if err := quick.process(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	close(goOn)
 	if err := <-late; !errors.Is(err, fence.ErrStale) {
 		t.Errorf("the late worker got %v, want fence.ErrStale", err)
 	}
-	if err := quick.process(t.Context(), 7); err != nil { // the order is packed: nothing happens
+	if err := quick.process(t.Context(), id); err != nil { // the order is packed: nothing happens
 		t.Error(err)
 	}
 	var parcels int
