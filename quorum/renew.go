@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -89,9 +90,17 @@ func (s *session) renewed(sent stamp, open vote.Set, failed *errs) (driver.Life,
 		}
 		return driver.Life{}, failed.say("keep alive")
 	case vote.Failed:
+		if open&^kept != 0 && b.anyGone() {
+			return driver.Life{}, nil // the same
+		}
 		return driver.Life{}, failed.say("keep alive")
 	}
 	return driver.Life{}, nil
+}
+
+// anyGone says whether a node has told that the session has ended there. Wants mu.
+func (b *body) anyGone() bool {
+	return slices.ContainsFunc(b.links, func(l *link) bool { return l.gone })
 }
 
 // keepAlive keeps the session alive on the node.
