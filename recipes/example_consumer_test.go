@@ -28,7 +28,8 @@ const redelivery = 24 * time.Hour
 // would begin when the first is done; Once leaves the mark that it is done.
 //
 // What it cannot do: if the process dies after the effect and before the mark, the
-// message is handled again. So make the effect bear that, by the id of the message as
+// message is handled again. So it is if the store loses its memory: marks are not put
+// back, with grace or without. So make the effect bear that, by the id of the message as
 // its key. If the effect is a write to one database, a unique key on the id in the
 // same transaction does all of it, and no lock is needed.
 func consume(ctx context.Context, locks *fencelock.Client, id string, handle func(ctx context.Context) error) (answer, error) {

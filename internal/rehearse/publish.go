@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -180,12 +181,19 @@ func escape(path string) string {
 }
 
 // compareTidied compares go.mod and go.sum in the tree with the tidied ones. What
-// the tree does not require before the first release is left out of it.
+// the tree does not require before the first release is left out of it; what it does
+// require keeps the version that it has there, not that of the rehearsal.
 func (s *stage) compareTidied(dir string, m *module) error {
-	drop, sum := []string{"mod", "edit"}, []byte(nil)
+	have, haveSum, err := s.inTree(m)
+	if err != nil {
+		return err
+	}
+	edit := []string{"mod", "edit"}
 	for _, path := range m.needs {
-		if !s.requires(m, path) {
-			drop = append(drop, "-droprequire="+path)
+		if v := requiredVersion(have, path); v != "" {
+			edit = append(edit, "-require="+path+"@"+v)
+		} else {
+			edit = append(edit, "-droprequire="+path)
 		}
 	}
 	tidied := filepath.Join(s.dir, "tidied")
@@ -193,8 +201,8 @@ func (s *stage) compareTidied(dir string, m *module) error {
 	if err == nil {
 		err = os.WriteFile(tidied, gomod, 0o644)
 	}
-	if err == nil && len(drop) > 2 {
-		_, err = s.command(dir, append(drop, tidied)...)
+	if err == nil && len(m.needs) > 0 {
+		_, err = s.command(dir, append(edit, tidied)...)
 	}
 	if err == nil {
 		gomod, err = os.ReadFile(tidied)
@@ -202,22 +210,53 @@ func (s *stage) compareTidied(dir string, m *module) error {
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for line := range bytes.Lines(text) {
-		if !bytes.Contains(line, []byte(" "+version)) {
-			sum = append(sum, line...)
-		}
-	}
-	return errors.Join(s.compare(m, "go.mod", gomod), s.compare(m, "go.sum", sum))
+	return errors.Join(s.compare(m, "go.mod", gomod), s.compare(m, "go.sum", sumsOf(sum, haveSum, m.needs)))
 }
 
-// requires says whether the tree's go.mod requires a module.
-func (s *stage) requires(m *module, path string) bool {
-	text, err := os.ReadFile(filepath.Join(s.top, filepath.FromSlash(m.dir), "go.mod"))
-	return err == nil && bytes.Contains(text, []byte(path+" v"))
+// inTree returns go.mod and go.sum as they are in the tree; either may not be there.
+func (s *stage) inTree(m *module) (gomod, gosum []byte, err error) {
+	for name, text := range map[string]*[]byte{"go.mod": &gomod, "go.sum": &gosum} {
+		*text, err = os.ReadFile(filepath.Join(s.top, filepath.FromSlash(m.dir), name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, err
+		}
+	}
+	return gomod, gosum, nil
+}
+
+// requiredVersion returns the version of a module that a go.mod requires, or "".
+func requiredVersion(gomod []byte, path string) string {
+	for line := range bytes.Lines(gomod) {
+		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(string(line)), "require "))
+		if len(fields) > 1 && fields[0] == path {
+			return fields[1]
+		}
+	}
+	return ""
+}
+
+// sumsOf are the lines of a go.sum: those of others as the rehearsal found them, those
+// of ours as the tree has them, because those of the rehearsal are of no release.
+func sumsOf(rehearsed, tree []byte, ours []string) []byte {
+	var lines []string
+	for line := range bytes.Lines(rehearsed) {
+		if !bytes.Contains(line, []byte(" "+version)) {
+			lines = append(lines, string(line))
+		}
+	}
+	for line := range bytes.Lines(tree) {
+		if path, _, _ := strings.Cut(string(line), " "); slices.Contains(ours, path) {
+			lines = append(lines, string(line))
+		}
+	}
+	path := func(line string) string { p, _, _ := strings.Cut(line, " "); return p }
+	// By path only: versions of one path are in an order of their own.
+	slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(path(a), path(b)) })
+	return []byte(strings.Join(lines, ""))
 }
 
 func (s *stage) compare(m *module, name string, want []byte) error {

@@ -121,3 +121,19 @@ func TestBuildsThatDifferAreRefused(t *testing.T) {
 		t.Error("builds that differ, or are not there, were accepted")
 	}
 }
+
+// TestTreeKeepsItsVersions: after the first release the tree requires versions that the
+// rehearsal does not know, and they stay.
+func TestTreeKeepsItsVersions(t *testing.T) {
+	const root, store = "example.com/m", "example.com/m/store"
+	tree := []byte("module example.com/m/cmd\n\nrequire " + root + " v0.4.0\n\nrequire (\n\t" + store + " v0.4.1 // indirect\n)\n")
+	for path, want := range map[string]string{root: "v0.4.0", store: "v0.4.1", "example.com/other": ""} {
+		if got := requiredVersion(tree, path); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	got := sumsOf([]byte(root+" "+version+" h1:x=\nexample.com/z v1.0.0 h1:z=\n"), []byte(root+" v0.4.0 h1:m=\nexample.com/old v1.0.0 h1:o=\n"), []string{root})
+	if want := root + " v0.4.0 h1:m=\nexample.com/z v1.0.0 h1:z=\n"; string(got) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
