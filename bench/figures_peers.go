@@ -13,7 +13,7 @@ import (
 
 // redisPeers compares with those who are fastest when nobody waits.
 var redisPeers = question{part: "uncontended", metrics: uncontendedMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	peers := []*candidate.Candidate{candidate.RedsyncRueidis, candidate.RueidislockFast, candidate.Redislock}
+	peers := []*candidate.Candidate{candidate.RedsyncRueidis, candidate.RedsyncTuned, candidate.RueidislockFast, candidate.Redislock, candidate.RedislockTuned}
 	cells, err := e.Uncontended(ctx, append(peers, ours), []int{64})
 	if err != nil {
 		return nil, nil, err
@@ -38,7 +38,7 @@ var localMetrics = []string{suite.Rate, suite.P50, suite.P99, suite.Jain, suite.
 
 // redisLocal compares with those who are fastest among the goroutines of a process.
 var redisLocal = question{part: "local", metrics: localMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	peers := []*candidate.Candidate{candidate.RedsyncRueidis, candidate.RueidislockFast, candidate.Redislock}
+	peers := []*candidate.Candidate{candidate.RedsyncRueidis, candidate.RedsyncTuned, candidate.RueidislockFast, candidate.Redislock, candidate.RedislockTuned}
 	var crowds []suite.Crowd
 	for _, c := range append(peers, ours, candidate.Channel) {
 		crowds = append(crowds, suite.Crowd{Candidate: c, Processes: 1, Goroutines: 64})

@@ -46,12 +46,24 @@ var colours = map[string]color.RGBA{
 	"redislock-tuned":   {0xc0, 0x6a, 0xa8, 0xff},
 	"redisson":          {0xb0, 0x8d, 0x00, 0xff},
 	"redisson-fair":     {0x9c, 0x6b, 0x4a, 0xff},
+	// On other engines there are few of them, and ours is blue.
+	"redsync-quorum":          {0x4f, 0x9d, 0x3a, 0xff},
+	"redsync-quorum-failfast": {0x2e, 0x8b, 0x6f, 0xff},
+	"etcd-concurrency":        {0xd9, 0x6b, 0x20, 0xff},
+	"zk-lock":                 {0xd9, 0x6b, 0x20, 0xff},
+	"pg-advisory-lock":        {0xd9, 0x6b, 0x20, 0xff},
+	"mariadb-get-lock":        {0xd9, 0x6b, 0x20, 0xff},
+	"memcached-add":           {0xd9, 0x6b, 0x20, 0xff},
 }
 
-// colourOf is grey for a candidate that has no colour yet.
+// colourOf is blue for ours, grey for what is bare, and one of its own for each other
+// candidate; TestColours looks whether it has one.
 func colourOf(name string) color.RGBA {
 	if c, ok := colours[name]; ok {
 		return c
+	}
+	if strings.HasPrefix(name, "fencelock-") {
+		return colours["fencelock-rueidis"]
 	}
 	return ink
 }

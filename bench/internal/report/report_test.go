@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -141,5 +142,20 @@ func TestLeading(t *testing.T) {
 	}
 	if got := compact(1e6) + " " + compact(1024) + " " + compact(16) + " " + compact(0.1); got != "1M 1024 16 0.1" {
 		t.Errorf("compact: %s", got)
+	}
+}
+
+// TestColours: no two candidates on one engine look the same, but for what is bare.
+func TestColours(t *testing.T) {
+	seen := map[string]string{}
+	for _, c := range candidate.All {
+		if bare(c.Name) || c == candidate.PingPong || c == candidate.Channel {
+			continue // what others are compared with
+		}
+		look := c.Engine + fmt.Sprint(colourOf(c.Name))
+		if other := seen[look]; other != "" || colourOf(c.Name) == ink {
+			t.Errorf("%s looks like %q; give it a colour", c.Name, other)
+		}
+		seen[look] = c.Name
 	}
 }

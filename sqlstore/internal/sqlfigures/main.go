@@ -116,7 +116,7 @@ func (e engine) measure(ctx context.Context, server *servers.Server) (float64, e
 		if processes == 4 {
 			figure(goal, ratio, ">=0.9")
 		} else {
-			figure(fmt.Sprintf("%s-%d", goal, processes), ratio, "-")
+			figure(fmt.Sprintf("%s-%d", goal, processes), ratio, ">=0.9")
 		}
 	}
 	ratio, err := p.uncontended(ctx)
