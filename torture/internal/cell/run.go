@@ -111,7 +111,7 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		sleep(ctx, 3*r.c.TTL) // there is something to see in a calm cell too
 	}
 	healed := history.Now()
-	_ = r.await(ctx, healed, r.c.Limits().Starve+time.Second) // D6 says what is wrong if it is
+	stuck := r.await(ctx, healed, r.c.Limits().Starve+time.Second)
 	late := stall()
 	r.end()
 	if err := ctx.Err(); err != nil {
@@ -119,6 +119,11 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	}
 	history.Sort(r.events)
 	res := Judge(r.c, r.events, late)
+	// D6 says what is wrong if the history shows it. A client that crashed, or hangs in a
+	// call, shows nothing there.
+	if stuck != nil && (res.Status == Held || res.Status == Allowed) {
+		res.Status, res.Reason = Failed, "L: "+stuck.Error()
+	}
 	if len(r.undone) > 0 && res.Status != Failed {
 		res.Status, res.Reason = NotRun, "a fault did not happen: "+strings.Join(r.undone, "; ")
 	}

@@ -96,9 +96,9 @@ var special = map[fault.Verb]string{
 	fault.Duplicate:    "its protocol does not take a request again on another connection",
 	fault.Failover:     "it cannot be asked to change its leader",
 	fault.Migrate:      "it has no slots",
-	fault.Isolate:      "its servers do not talk to each other in a way that can be cut alone",
-	fault.Mute:         "its servers do not talk to each other in a way that can be cut alone",
-	fault.Deafen:       "its servers do not talk to each other in a way that can be cut alone",
+	fault.Isolate:      "the suite does not cut the servers of this engine off from each other",
+	fault.Mute:         "the suite does not cut the servers of this engine off from each other",
+	fault.Deafen:       "the suite does not cut the servers of this engine off from each other",
 	fault.Clock:        "its clock was not tried",
 	fault.ClockBack:    "its clock was not tried",
 }

@@ -120,7 +120,7 @@ var Kinds = []Kind{
 	{Name: "duplicates", make: func(g *gen) Plan {
 		return g.series(3, func() Step { return Step{Verb: Duplicate, Target: g.client(), By: g.ttl(5, 60), For: g.ttl(60, 150)} })
 	}},
-	{Name: "server-pause-short", Splits: true, make: func(g *gen) Plan {
+	{Name: "server-pause-short", make: func(g *gen) Plan {
 		return g.series(2, func() Step { return Step{Verb: Stop, Target: g.server(), For: g.ttl(10, 60)} })
 	}},
 	{Name: "server-pause-long", Splits: true, make: func(g *gen) Plan {

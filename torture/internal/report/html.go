@@ -94,7 +94,7 @@ func HTML(w io.Writer, results []cell.Result, when time.Time) error {
 // again is the command that runs a cell again.
 func again(r cell.Result) string {
 	text := "go run ./torture -engine " + r.Engine
-	if r.Plan == "" {
+	if r.Fault != "plan" { // by its name, so that it is judged as it was
 		text += " -fault " + r.Fault
 	} else {
 		text += " -plan '" + r.Plan + "'"

@@ -39,7 +39,7 @@ func TestReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`href="#redis-flushall-3"`, `id="redis-flushall-3"`, "b &lt;was&gt; granted", "1 of 3 cells failed",
-		"-plan &#39;1s flush server:0&#39;", `class="s-hold"`, `class="s-fault"`, "nothing to promote"} {
+		"-engine redis -fault flushall -seed 3", `class="s-hold"`, `class="s-fault"`, "nothing to promote"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page has no %s", want)
 		}
