@@ -69,7 +69,7 @@ torture: ## break real servers under real locks, the full matrix, an hour; needs
 	go run ./torture -least 150 -budget 90m -write torture/README.md
 
 torture-smoke: ## the cells of it that CI runs
-	go run ./torture -smoke -least 22 -budget 2m50s
+	go run ./torture -smoke -least 18 -budget 2m50s
 
 torture-zoo: ## broken locks on real servers; each must be caught by its checker
 	go run ./torture zoo -write torture/README.md
