@@ -192,14 +192,18 @@ func find(program, install string, folders ...string) (string, error) {
 	return "", fmt.Errorf("%s is %w; on Debian: apt-get install %s", program, ErrMissing, install)
 }
 
-// Pause stops the server and all its processes as they are, until resume is called.
+// Pause stops the server and all its processes as they are, until resume is called. It
+// returns when all stand still.
 func (s *Server) Pause() (resume func()) {
-	stopped := append([]int{s.cmd.Process.Pid}, children(s.cmd.Process.Pid)...)
-	for _, pid := range stopped {
+	all := append([]int{s.cmd.Process.Pid}, children(s.cmd.Process.Pid)...)
+	for _, pid := range all {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 	}
+	for _, pid := range all {
+		AwaitStopped(pid)
+	}
 	return func() {
-		for _, pid := range stopped {
+		for _, pid := range all {
 			_ = syscall.Kill(pid, syscall.SIGCONT)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,21 +216,8 @@ func (s *Server) Wipe() error { return os.RemoveAll(filepath.Join(s.dir, "versio
 // thread has stopped.
 func (s *Server) Pause() (resume func()) {
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && !s.stopped(); {
-		runtime.Gosched()
-	}
+	servers.AwaitStopped(s.cmd.Process.Pid)
 	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
-}
-
-func (s *Server) stopped() bool {
-	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
-	for _, file := range stats {
-		text, _ := os.ReadFile(file)
-		if _, state, ok := strings.Cut(string(text), ") "); ok && !strings.HasPrefix(state, "T") {
-			return false
-		}
-	}
-	return true
 }
 
 // Stop ends all servers and removes what they wrote.

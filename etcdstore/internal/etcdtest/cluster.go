@@ -19,6 +19,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // Install is how to get a server.
@@ -190,23 +192,8 @@ func (m *Member) Kill() {
 // threads stops them one after the other, and the last may answer meanwhile.
 func (m *Member) Stop() (resume func()) {
 	_ = m.cmd.Process.Signal(syscall.SIGSTOP)
-	for deadline := time.Now().Add(10 * time.Second); !m.stopped() && time.Now().Before(deadline); {
-		<-time.After(time.Millisecond)
-	}
+	servers.AwaitStopped(m.cmd.Process.Pid)
 	return func() { _ = m.cmd.Process.Signal(syscall.SIGCONT) }
-}
-
-// stopped says whether all threads of the server are.
-func (m *Member) stopped() bool {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", m.cmd.Process.Pid))
-	for _, path := range threads {
-		text, err := os.ReadFile(path)
-		_, state, _ := strings.Cut(string(text), ") ")
-		if err == nil && !strings.HasPrefix(state, "T") {
-			return false
-		}
-	}
-	return true
 }
 
 // Stop suspends all servers.

@@ -10,12 +10,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // Server is a running memcached.
@@ -79,22 +78,8 @@ func (s *Server) Kill() {
 // its time to reach every thread, and one of them could still answer.
 func (s *Server) Stop() (resume func()) {
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && !s.stopped(); {
-		runtime.Gosched()
-	}
+	servers.AwaitStopped(s.cmd.Process.Pid)
 	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
-}
-
-// stopped says whether no thread of the server runs.
-func (s *Server) stopped() bool {
-	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
-	for _, file := range stats {
-		text, _ := os.ReadFile(file)
-		if _, state, ok := strings.Cut(string(text), ") "); ok && !strings.HasPrefix(state, "T") {
-			return false
-		}
-	}
-	return true
 }
 
 // Stats returns the server's counters.

@@ -12,13 +12,14 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // Server is a running server.
@@ -127,23 +128,8 @@ func (s *Server) Restart() {
 // meanwhile.
 func (s *Server) Stop() (resume func()) {
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
-	for deadline := time.Now().Add(patience); !s.stopped() && time.Now().Before(deadline); {
-		<-time.After(time.Millisecond)
-	}
+	servers.AwaitStopped(s.cmd.Process.Pid)
 	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
-}
-
-// stopped says whether all threads of the server are.
-func (s *Server) stopped() bool {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
-	for _, path := range threads {
-		text, err := os.ReadFile(path)
-		_, state, _ := strings.Cut(string(text), ") ")
-		if err == nil && !strings.HasPrefix(state, "T") {
-			return false
-		}
-	}
-	return true
 }
 
 // Wipe removes what the server wrote to disk.
