@@ -4,18 +4,24 @@ package fencelock
 
 import (
 	"context"
+	"hash/maphash"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // bound makes the contexts of calls, each of which ends after the call timeout. Calls
-// that begin at about the same time, for callers that cannot cancel, share one: a
-// timer for every call would cost as much as the rest of what the core does for it.
-// A shared one ends up to an eighth sooner.
+// that begin at about the same time share one if they end with the same caller's
+// context, or if no caller can end them: a context and a timer for every call would
+// cost as much as the rest of what the core does for it. A shared one ends up to an
+// eighth sooner.
 type bound struct {
 	parent  context.Context
 	timeout time.Duration
-	last    atomic.Pointer[span]
+	last    atomic.Pointer[span] // of callers that cannot cancel
+
+	mu    sync.Mutex
+	seats []seat // of those that can and come again and again, by their Done
 }
 
 // span is a context for the calls that begin before a moment. It ends by itself.
@@ -25,11 +31,31 @@ type span struct {
 	before time.Time
 }
 
+// seat is a caller's context that was seen lately.
+type seat struct {
+	done  <-chan struct{}
+	calls int
+	span  *span
+}
+
+const (
+	// seats is how many callers' contexts are known at a time.
+	seats = 256
+	// regular is how many calls make a caller one that comes again and again. A
+	// context of its own for a request that locks once is no dearer than a shared one.
+	regular = 4
+)
+
+var seatOf = maphash.MakeSeed()
+
 // context returns the context of one call for a caller, and what to call when it is
 // over.
 func (b *bound) context(caller context.Context) (context.Context, func()) {
 	if caller.Done() == nil {
 		return lent{b.span(), caller}, func() {}
+	}
+	if s := b.regular(caller); s != nil {
+		return lent{s, caller}, func() {}
 	}
 	call, cancel := context.WithTimeout(caller, b.timeout)
 	if b.parent.Done() == nil {
@@ -43,12 +69,65 @@ func (b *bound) span() *span {
 	now := time.Now()
 	s := b.last.Load()
 	if s == nil || !now.Before(s.before) {
-		s = &span{before: now.Add(b.timeout / 8)}
-		s.Context, s.cancel = context.WithDeadline(b.parent, now.Add(b.timeout))
+		s = b.newSpan(b.parent, now)
 		b.last.Store(s) // of two at a time one is not shared, no harm
 	}
 	return s
 }
+
+func (b *bound) newSpan(parent context.Context, now time.Time) *span {
+	ctx, cancel := context.WithDeadline(parent, now.Add(b.timeout))
+	return &span{ctx, cancel, now.Add(b.timeout / 8)}
+}
+
+// regular returns the span of a caller that comes again and again, nil for others.
+// Nobody is put off a seat that is in use, so there are never more spans than seats,
+// but for those whose timers still run.
+func (b *bound) regular(caller context.Context) *span {
+	done, now := caller.Done(), time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.seats == nil {
+		b.seats = make([]seat, seats)
+	}
+	at := &b.seats[maphash.Comparable(seatOf, done)%seats]
+	used := at.span != nil && now.Before(at.span.before) && at.span.Err() == nil
+	if at.done != done {
+		if !used {
+			*at = seat{done: done, calls: 1}
+		}
+		return nil
+	}
+	if at.calls++; at.calls < regular {
+		return nil
+	}
+	if !used {
+		s := b.newSpan(endOf{caller}, now)
+		stop := context.AfterFunc(b.parent, s.cancel)
+		context.AfterFunc(s, func() { stop(); b.vacate(at, s) })
+		at.span = s
+	}
+	return at.span
+}
+
+// vacate forgets a span that has ended, and with it the caller's context.
+func (b *bound) vacate(at *seat, s *span) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at.span == s {
+		at.span = nil
+	}
+}
+
+// endOf is a caller's context without its values: contexts with other values may end
+// with the same Done, and a trace must not get the calls of another.
+type endOf struct{ context.Context }
+
+// Value implements context.Context.
+func (endOf) Value(any) any { return nil }
+
+// AfterFunc is for package context, which would start a goroutine without it.
+func (e endOf) AfterFunc(f func()) func() bool { return context.AfterFunc(e.Context, f) }
 
 // lent is a span with the values of a caller.
 type lent struct {

@@ -15,16 +15,20 @@ type key struct{}
 // TestBoundEnds: the context of a call ends after the call timeout, with the caller,
 // and with what the call belongs to, whichever is first, shared or not.
 func TestBoundEnds(t *testing.T) {
-	for name, cancels := range map[string]bool{"shared": false, "own": true} {
+	for name, calls := range map[string]int{"shared": 0, "own": 1, "regular": regular} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				parent, end := context.WithCancel(context.Background())
 				b := &bound{parent: parent, timeout: 8 * time.Second}
 				caller := context.WithValue(context.Background(), key{}, "value")
-				if cancels {
+				if calls > 0 {
 					var cancel context.CancelFunc
 					caller, cancel = context.WithCancel(caller)
 					defer cancel()
+				}
+				for range calls - 1 {
+					_, over := b.context(caller)
+					over()
 				}
 				call, over := b.context(caller)
 				defer over()
@@ -62,6 +66,68 @@ func TestBoundIsShared(t *testing.T) {
 		second, _ := b.context(context.Background())
 		if d1, _ := first.Deadline(); !d1.Before(func() time.Time { d, _ := second.Deadline(); return d }()) {
 			t.Error("the first context was given out for ever")
+		}
+	})
+}
+
+// TestBoundOfARegular: who comes again and again with one context shares it with
+// himself. Calls end with that context; each has the values of its own caller; and
+// nothing of it is kept when it is over.
+func TestBoundOfARegular(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, end := context.WithCancel(context.Background())
+		defer end()
+		b := &bound{parent: parent, timeout: 8 * time.Second}
+		shared, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "common"))
+		var first context.Context
+		for i := range 2 * regular {
+			call, over := b.context(context.WithValue(shared, key{}, i))
+			if got := call.Value(key{}); got != i {
+				t.Errorf("call %d has the value %v", i, got)
+			}
+			over()
+			switch {
+			case i < regular-1 && call.Err() == nil:
+				t.Errorf("call %d has a context that outlives it", i)
+			case i == regular-1:
+				first = call
+			case i >= regular && call.Done() != first.Done():
+				t.Errorf("call %d has a context of its own", i)
+			}
+		}
+		began := time.Now()
+		cancel()
+		<-first.Done()
+		if time.Since(began) > 0 || !errors.Is(first.Err(), context.Canceled) {
+			t.Errorf("a call ended %v after its caller, with %v", time.Since(began), first.Err())
+		}
+		synctest.Wait()
+		for _, at := range b.seats {
+			if at.span != nil {
+				t.Error("the context of a caller that is over is kept")
+			}
+		}
+	})
+}
+
+// TestBoundKeepsSeats: a caller that comes once does not put off one that comes often.
+func TestBoundKeepsSeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bound{parent: context.Background(), timeout: 8 * time.Second}
+		often, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var first context.Context
+		for range regular {
+			first, _ = b.context(often)
+		}
+		for range 20 * seats {
+			once, done := context.WithCancel(context.Background())
+			_, over := b.context(once)
+			over()
+			done()
+		}
+		if again, _ := b.context(often); again.Done() != first.Done() {
+			t.Error("its context is not shared any more")
 		}
 	})
 }
