@@ -21,64 +21,58 @@
 -- attempt.lua or withdraw.lua has it, or
 --   WAITING, place, end of the grant's session in ms, age of the grant in ms, the grant in its short form
 local H = KEYS[1]
-
---@include slot
-
-local function attempt(ARGV)
---@include lib line attempt
-end
-
-local function withdraw(ARGV)
---@include lib line withdraw
-end
-
 local call, sub, byte, pack = redis.call, string.sub, string.byte, struct.pack -- a look-up less each time
 local sid, tail, record, seqs, ops, floors = ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
--- To withdraw one's own grant in the short form that nobody waits for needs nothing
--- more to be sure: while it is there nobody else has the lock.
+-- What is simple comes first, and functions are made where they are first needed: to
+-- make one costs as much as a command.
+
 local held -- what was found of the lock if there is one operation
-if LIFE ~= '' and ops == 'W' then
+local found, fields
+if LIFE == '' then
+  found = {}
+elseif ops == 'W' then
+  -- To withdraw one's own grant in the short form that nobody waits for needs nothing
+  -- more to be sure: while it is there nobody else has the lock.
   held = call('HGET', H, 'l' .. ARGV[9])
   if held and byte(held) == 88 and sub(held, 15, 36) == sid .. seqs then
     call('HDEL', H, 'l' .. ARGV[9])
     return 0
   end
+  found = call('HMGET', H, 'm', 's' .. sid)
+elseif #ops == 1 then
+  found = call('HMGET', H, 'm', 's' .. sid, 'l' .. ARGV[9])
+  held = found[3]
+else
+  fields = { 'm', 's' .. sid }
+  for i = 1, #ops do fields[i + 2] = 'l' .. ARGV[8 + i] end
+  found = call('HMGET', H, unpack(fields))
 end
 
 -- A grant is simple if more is sure: that this is the life of the server and the
 -- incarnation in which the session was opened, that the session was not closed and
--- has not ended, and that there is no grace. simple returns the time if so, and notes
--- whether any claim of the session is marked: then it must be asked for each attempt.
-local marked = false
-local function simple(marker, session)
-  if not marker or not session or sub(marker, 1, 7) ~= sub(tail, 8, 14)
-    or sub(session, 7, 13) ~= sub(tail, 1, 7) then return false end
-  marked = byte(session, 14) ~= 0
+-- has not ended, and that there is no grace. Only then now is the time. marked says
+-- that some claim of the session is buried, so that each attempt must be looked up;
+-- voted, that there are counters of slots.
+local now, marked, voted = false, false, false
+local marker, session = found[1], found[2]
+if marker and session and sub(marker, 1, 7) == sub(tail, 8, 14) and sub(session, 7, 13) == sub(tail, 1, 7) then
   local t = redis.call('TIME')
-  local now = t[1] * 1000 + math.floor(t[2] / 1000)
-  return struct.unpack('>I6', session) > now and now >= tonumber(ARGV[4]) and now
+  now = t[1] * 1000 + math.floor(t[2] / 1000)
+  if struct.unpack('>I6', session) <= now or now < tonumber(ARGV[4]) then now = false end
+  marked = byte(session, 14) ~= 0
+  voted = now and byte(marker, 8) == 1
 end
+local plain = now and not voted and floors == ''
 
-local now, voted = false, false -- voted: there are counters of slots
-
--- One alone is the most frequent, and a third cheaper without the tables below.
-if LIFE ~= '' and #ops == 1 then
-  local field = 'l' .. ARGV[9]
-  if ops == 'W' then
-    local f = call('HMGET', H, 'm', 's' .. sid)
-    now = simple(f[1], f[2])
-    voted = now and byte(f[1], 8) == 1
-  else
-    local f = call('HMGET', H, 'm', 's' .. sid, field)
-    now, held = simple(f[1], f[2]), f[3]
-    if marked and call('HEXISTS', H, 'b' .. sid .. seqs) == 1 then now = false end
-    voted = now and byte(f[1], 8) == 1
-    if now and not held and not voted and floors == '' then
-      local counter = call('HINCRBY', H, 'c', 1)
-      call('HSET', H, field, 'X' .. pack('>I7I6', counter, now) .. sid .. seqs .. tail .. record)
-      return counter
-    end
+local buried = {}
+if #ops == 1 and ops ~= 'W' then
+  if marked and call('HEXISTS', H, 'b' .. sid .. seqs) == 1 then
+    buried[1] = true
+  elseif plain and not held then
+    local counter = call('HINCRBY', H, 'c', 1)
+    call('HSET', H, 'l' .. ARGV[9], 'X' .. pack('>I7I6', counter, now) .. sid .. seqs .. tail .. record)
+    return counter
   end
 end
 
@@ -90,6 +84,54 @@ local function record_of(i)
   local k = others and byte(others, i) or 0
   return k == 0 and record or ARGV[9 + #ops + k]
 end
+
+-- Which of them are simple, and the fields to write for these.
+local rest, drops, grants = {}, {}, {}
+local withdrawals = (string.find(ops, '[AT]') or #ops + 1) - 1
+if LIFE == '' or #ops == 1 then
+  for i = 1, #ops do rest[i] = i end
+else
+  for i = 1, withdrawals do
+    local held = found[i + 2]
+    if held and byte(held) == 88 and sub(held, 15, 30) == sid and sub(held, 31, 36) == sub(seqs, 6 * i - 5, 6 * i) then
+      drops[#drops + 1] = fields[i + 2]
+    else
+      rest[#rest + 1] = i
+    end
+  end
+  if marked and withdrawals < #ops then
+    local marks = {}
+    for i = withdrawals + 1, #ops do marks[i - withdrawals] = 'b' .. sid .. seq_of(i) end
+    marks = call('HMGET', H, unpack(marks))
+    for i = withdrawals + 1, #ops do buried[i] = marks[i - withdrawals] end
+  end
+  local n = 0
+  for i = withdrawals + 1, #ops do
+    if plain and not found[i + 2] and not buried[i] then
+      grants[n + 1], grants[n + 2] = fields[i + 2], i
+      n = n + 2
+    else
+      rest[#rest + 1] = i
+    end
+  end
+end
+
+if #drops > 0 then call('HDEL', H, unpack(drops)) end
+local reply = { 0 }
+if #grants > 0 then
+  local n, head = #grants / 2, pack('>I6', now) .. sid
+  local counter = call('HINCRBY', H, 'c', n) - n
+  reply[1] = counter + 1
+  for k = 2, 2 * n, 2 do
+    local i = grants[k]
+    counter = counter + 1
+    grants[k] = 'X' .. pack('>I7', counter) .. head .. sub(seqs, 6 * i - 5, 6 * i) .. tail .. (others and record_of(i) or record)
+  end
+  call('HSET', H, unpack(grants))
+end
+if #rest == 0 then return reply end
+
+--@include slot
 
 -- stands says until when a plain claim counts, if its session, as found, has not
 -- ended and the claim is of that session and of this incarnation.
@@ -174,7 +216,16 @@ local function pass(i)
   return { 'OK', 2 }
 end
 
+-- slow does it by the scripts that can do everything.
 local function slow(i)
+  local function attempt(ARGV)
+--@include lib line attempt
+  end
+
+  local function withdraw(ARGV)
+--@include lib line withdraw
+  end
+
   local settings, incarnation, publish, grace = struct.unpack('ssss', ARGV[1])
   local seq, name, op = string.format('%.0f', struct.unpack('>I6', seq_of(i))), ARGV[8 + i], sub(ops, i, i)
   if op == 'W' then
@@ -185,55 +236,6 @@ local function slow(i)
     op == 'A' and '1' or '0', floor, '0' })
 end
 
--- Which of them are simple, and the fields to write for these.
-local rest, drops, grants, buried = {}, {}, {}, {}
-local withdrawals = (string.find(ops, '[AT]') or #ops + 1) - 1
-if LIFE == '' or #ops == 1 then
-  for i = 1, #ops do rest[i] = i end
-else
-  local fields = { 'm', 's' .. sid }
-  for i = 1, #ops do fields[i + 2] = 'l' .. ARGV[8 + i] end
-  local found = call('HMGET', H, unpack(fields))
-  now = simple(found[1], found[2])
-  voted = now and byte(found[1], 8) == 1
-  for i = 1, withdrawals do
-    local held = found[i + 2]
-    if held and byte(held) == 88 and sub(held, 15, 30) == sid and sub(held, 31, 36) == sub(seqs, 6 * i - 5, 6 * i) then
-      drops[#drops + 1] = fields[i + 2]
-    else
-      rest[#rest + 1] = i
-    end
-  end
-  if marked and withdrawals < #ops then
-    local marks = {}
-    for i = withdrawals + 1, #ops do marks[i - withdrawals] = 'b' .. sid .. seq_of(i) end
-    marks = call('HMGET', H, unpack(marks))
-    for i = withdrawals + 1, #ops do buried[i] = marks[i - withdrawals] end
-  end
-  local n = 0
-  for i = withdrawals + 1, #ops do
-    if now and not found[i + 2] and not voted and floors == '' and not buried[i] then
-      grants[n + 1], grants[n + 2] = fields[i + 2], i
-      n = n + 2
-    else
-      rest[#rest + 1] = i
-    end
-  end
-end
-
-if #drops > 0 then call('HDEL', H, unpack(drops)) end
-local reply = { 0 }
-if #grants > 0 then
-  local n, head = #grants / 2, pack('>I6', now) .. sid
-  local counter = call('HINCRBY', H, 'c', n) - n
-  reply[1] = counter + 1
-  for k = 2, 2 * n, 2 do
-    local i = grants[k]
-    counter = counter + 1
-    grants[k] = 'X' .. pack('>I7', counter) .. head .. sub(seqs, 6 * i - 5, 6 * i) .. tail .. (others and record_of(i) or record)
-  end
-  call('HSET', H, unpack(grants))
-end
 for _, i in ipairs(rest) do
   local op, short = sub(ops, i, i), nil
   if #ops > 1 then held = nil end
