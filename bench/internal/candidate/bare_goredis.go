@@ -28,29 +28,29 @@ type bareGoRedis struct {
 	remove *redis.Script
 }
 
-func (b *bareGoRedis) take(name, value string) error {
-	ok, err := b.client.SetNX(context.Background(), name, value, bareTTL).Result()
+func (b *bareGoRedis) take(ctx context.Context, name, value string) error {
+	ok, err := b.client.SetNX(ctx, name, value, bareTTL).Result()
 	if err == nil && !ok {
 		err = errTaken
 	}
 	return err
 }
 
-func (b *bareGoRedis) Do(_ context.Context, name string, section func()) error {
+func (b *bareGoRedis) Do(ctx context.Context, name string, section func()) error {
 	value := nextValue()
-	if err := b.take(name, value); err != nil {
+	if err := b.take(ctx, name, value); err != nil {
 		return err
 	}
 	if section != nil {
 		section()
 	}
-	removed, err := b.remove.Run(context.Background(), b.client, []string{name}, value).Int64()
+	removed, err := b.remove.Run(ctx, b.client, []string{name}, value).Int64()
 	if err == nil && removed != 1 {
 		err = errGone
 	}
 	return err
 }
 
-func (b *bareGoRedis) Hold(_ context.Context, name string) error {
-	return b.take(name, nextValue())
+func (b *bareGoRedis) Hold(ctx context.Context, name string) error {
+	return b.take(ctx, name, nextValue())
 }

@@ -31,11 +31,7 @@ type bareRueidis struct {
 	remove *rueidis.Lua
 }
 
-func (b *bareRueidis) take(name, value string) error {
-	return b.takeWithin(context.Background(), name, value)
-}
-
-func (b *bareRueidis) takeWithin(ctx context.Context, name, value string) error {
+func (b *bareRueidis) take(ctx context.Context, name, value string) error {
 	err := b.client.Do(ctx, b.client.B().Set().Key(name).Value(value).Nx().PxMilliseconds(bareTTL.Milliseconds()).Build()).Error()
 	if rueidis.IsRedisNil(err) {
 		return errTaken
@@ -52,18 +48,18 @@ func (b *bareRueidis) give(ctx context.Context, name, value string) error {
 }
 
 // Do implements Locker.
-func (b *bareRueidis) Do(_ context.Context, name string, section func()) error {
+func (b *bareRueidis) Do(ctx context.Context, name string, section func()) error {
 	value := nextValue()
-	if err := b.take(name, value); err != nil {
+	if err := b.take(ctx, name, value); err != nil {
 		return err
 	}
 	if section != nil {
 		section()
 	}
-	return b.give(context.Background(), name, value)
+	return b.give(ctx, name, value)
 }
 
 // Hold implements Locker.
-func (b *bareRueidis) Hold(_ context.Context, name string) error {
-	return b.take(name, nextValue())
+func (b *bareRueidis) Hold(ctx context.Context, name string) error {
+	return b.take(ctx, name, nextValue())
 }

@@ -153,7 +153,7 @@ func (b *bareQuorum) majority(do func(ctx context.Context, node int) error) (set
 // Do implements Locker.
 func (b *bareQuorum) Do(_ context.Context, name string, section func()) error {
 	value := nextValue()
-	settled, err := b.majority(func(ctx context.Context, i int) error { return b.nodes[i].takeWithin(ctx, name, value) })
+	settled, err := b.majority(func(ctx context.Context, i int) error { return b.nodes[i].take(ctx, name, value) })
 	if err != nil {
 		return err
 	}
@@ -170,6 +170,6 @@ func (b *bareQuorum) Do(_ context.Context, name string, section func()) error {
 // Hold implements Locker.
 func (b *bareQuorum) Hold(_ context.Context, name string) error {
 	value := nextValue()
-	_, err := b.majority(func(ctx context.Context, i int) error { return b.nodes[i].takeWithin(ctx, name, value) })
+	_, err := b.majority(func(ctx context.Context, i int) error { return b.nodes[i].take(ctx, name, value) })
 	return err
 }

@@ -35,6 +35,9 @@ type Task struct {
 	Section time.Duration
 	// Turns notes when each turn began and ended.
 	Turns bool
+	// Uncancelled gives the lockers a context that nobody can end. A client library
+	// may do with less then; a program that serves requests has no such context.
+	Uncancelled bool
 	// Tolerant goes on after a failure; without it a goroutine ends with its first.
 	Tolerant bool
 	// At is when to begin, at once if it has passed, and For how long to go on.
@@ -149,6 +152,11 @@ func newLoop(t Task, l candidate.Locker, worker int) *loop {
 
 // run takes turns until it is over.
 func (l *loop) run(ctx context.Context, over *atomic.Bool) {
+	ctx, cancel := context.WithCancel(ctx) // one for each, as requests have
+	defer cancel()
+	if l.task.Uncancelled {
+		ctx = context.WithoutCancel(ctx)
+	}
 	var turn Turn
 	section := func() {
 		turn = Turn{Worker: l.worker, Acquired: time.Now().UnixNano()}
