@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
@@ -144,7 +143,7 @@ var redisHandover = question{part: "processes", metrics: handoverMetrics, ask: f
 		worst = max(worst, stat.Ratio(cell.Values(suite.Handover50), bare))
 		cross = min(cross, cell.Median(suite.Cross))
 		// Not a figure: asking again must not make it better.
-		if n := slices.Max(cell.Values(suite.Overlaps)); n > 0 {
+		if n := stat.Of(cell.Values(suite.Overlaps)).Max; n > 0 {
 			return nil, nil, fmt.Errorf("%s: two held the lock at the same time, %v times", crowd.Case(), n)
 		}
 	}

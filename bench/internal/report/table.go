@@ -56,7 +56,7 @@ func Rows(cells suite.Cells, metrics []string, ratio Ratio) [][]string {
 			s := stat.Of(c.Values(m))
 			row = append(row, Short(s.Median))
 			switch {
-			case i == 0 && spread && len(c.Samples) > 0:
+			case i == 0 && spread && !math.IsNaN(s.Median):
 				row = append(row, Short(s.Min)+".."+Short(s.Max))
 			case i == 0 && spread:
 				row = append(row, "")
