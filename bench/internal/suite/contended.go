@@ -21,14 +21,18 @@ type Crowd struct {
 	Section time.Duration
 }
 
-// Case is how reports call it.
+// Case is how reports call it. Crowds that differ have cases that do: cells are found
+// by them.
 func (c Crowd) Case() string {
 	section := "empty section"
 	if c.Section > 0 {
 		section = "section of " + c.Section.String()
 	}
-	if c.Processes == 1 {
+	switch {
+	case c.Processes == 1:
 		return fmt.Sprintf("%d goroutines, %s", c.Goroutines, section)
+	case c.Goroutines > 1:
+		return fmt.Sprintf("%d processes of %d goroutines, %s", c.Processes, c.Goroutines, section)
 	}
 	return fmt.Sprintf("%d processes, %s", c.Processes, section)
 }
