@@ -53,10 +53,12 @@ func figures(ctx context.Context, e *suite.Env, name string) error {
 	switch name {
 	case suite.Redis.Name:
 		return redisFigures(ctx, e.Lasting(5, 250*time.Millisecond))
+	case "redis-long":
+		return redisLong(ctx, e)
 	case "zk":
 		return zkFigures(ctx, e)
 	}
-	return fmt.Errorf("-figures %s: there are %s and zk", name, suite.Redis.Name)
+	return fmt.Errorf("-figures %s: there are %s, redis-long and zk", name, suite.Redis.Name)
 }
 
 //go:embed floors.txt
