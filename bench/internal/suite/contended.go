@@ -105,6 +105,10 @@ func (f *fleet) stop() {
 	}
 }
 
+// settled is how long a new crowd works at least before it is measured: in less, 64
+// processes have not all had a turn, and what is measured is how they connect.
+const settled = time.Second
+
 // started starts a crowd that has worked a little: the others have, by the time
 // they are measured.
 func (e *Env) started(ctx context.Context, c Crowd) (*worker.Processes, error) {
@@ -112,7 +116,7 @@ func (e *Env) started(ctx context.Context, c Crowd) (*worker.Processes, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := worker.Task{Name: "start/" + c.Candidate.Name, Goroutines: max(1, c.Goroutines), For: e.For / warmUp}
+	t := worker.Task{Name: "start/" + c.Candidate.Name, Goroutines: max(1, c.Goroutines), For: max(settled, e.For/warmUp)}
 	if _, err := processes.Run(ctx, t); err != nil {
 		processes.Stop()
 		return nil, err
