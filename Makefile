@@ -45,6 +45,9 @@ figures: ## measure what the documents claim
 figures-redis: ## measure what is promised of redisstore; needs redis-server
 	go run ./bench -figures redis
 
+figures-redis-long: ## the same among a thousand that wait and with a million leases; minutes
+	go run ./bench -figures redis-long
+
 figures-cli: ## fifty commands cut off from their store: is each dead in time?
 	go test ./cmd/fencelock -run '^TestCutOffs' -count=1 -v -cutoffs=50
 

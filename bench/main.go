@@ -4,6 +4,7 @@
 // side by side in one run, on servers that it starts and stops.
 //
 //	go run ./bench -figures redis                   # what is promised of redisstore, in a minute
+//	go run ./bench -figures redis-long              # among a thousand that wait, and with a million leases
 //	go run ./bench -figures zk                      # the same of zkstore, in two
 //	go run ./bench -quick                           # the same and more, shorter, with floors
 //	go run ./bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
@@ -52,7 +53,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	figuresOf := flag.String("figures", "", "print the figures of a store: redis or zk")
+	figuresOf := flag.String("figures", "", "print the figures of a store: redis, redis-long or zk")
 	quickly := flag.Bool("quick", false, "print the figures that have a floor, and fail if one is below it")
 	p := plan{}
 	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb, memcached")

@@ -12,7 +12,7 @@ var All = []*Candidate{
 	Redisson, RedissonFair,
 	BareQuorum, FencelockQuorum, RedsyncQuorum, RedsyncFailFast,
 	BareEtcd, FencelockEtcd, EtcdRecipe,
-	FencelockZK, ZKLock,
+	FencelockZK, ZKLock, Curator,
 	BareMemcached, FencelockMemcached, MemcachedRecipe,
 	FencelockPostgres, AdvisoryLock, FencelockMariaDB, GetLock,
 }

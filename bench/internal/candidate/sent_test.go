@@ -142,9 +142,7 @@ func TestPlainIsWhatIsSent(t *testing.T) {
 			continue // its engine does not count
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			if c.Command != nil && os.Getenv("BENCH_JAVA") == "" {
-				t.Skip("it needs Maven and downloads its libraries; run it with BENCH_JAVA=1 go test ./bench/internal/candidate")
-			}
+			needsJava(t, c)
 			server, err := start(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -178,6 +176,28 @@ func TestPlainIsWhatIsSent(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// needsJava skips a candidate that is not Go, unless it was asked for.
+func needsJava(t *testing.T, c *candidate.Candidate) {
+	t.Helper()
+	if c.Command != nil && os.Getenv("BENCH_JAVA") == "" {
+		t.Skip("it needs Maven and downloads its libraries; run it with BENCH_JAVA=1 go test ./bench/internal/candidate")
+	}
+}
+
+// TestCurator: two processes of it take turns, and leave no node behind that would
+// make the next wait.
+func TestCurator(t *testing.T) {
+	needsJava(t, candidate.Curator)
+	server, err := engine.StartZooKeeper(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
+	defer server.Stop()
+	for range 2 {
+		useProcesses(t, candidate.Curator, server.Addr())
 	}
 }
 

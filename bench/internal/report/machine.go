@@ -20,9 +20,12 @@ type Machine struct {
 	MemoryGiB int
 	// Load is how many processes wanted a processor when the run began: whatever
 	// else the machine was doing.
-	Load    string
-	System  string
-	Go      string
+	Load   string
+	System string
+	Go     string
+	// Commit is that of fencelock, and whether files had been changed since; empty
+	// if git does not tell.
+	Commit  string `json:",omitempty"`
 	Modules []Module
 }
 
@@ -33,7 +36,7 @@ type Module struct{ Path, Version string }
 func ThisMachine() Machine {
 	m := Machine{
 		Date: time.Now().UTC().Format(time.DateOnly), Processor: runtime.GOARCH, Cores: runtime.NumCPU(),
-		System: runtime.GOOS, Go: runtime.Version(),
+		System: runtime.GOOS, Go: runtime.Version(), Commit: commit("."),
 	}
 	if v := field("/proc/cpuinfo", "model name"); v != "" {
 		m.Processor = v

@@ -93,11 +93,18 @@ func (r *Report) page() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Suite %s\n\n", r.Suite)
 	fmt.Fprintf(&b, "Written by `%s`; do not edit. [How to read it](../README.md), [all samples](results.json).\n\n", r.Command)
-	fmt.Fprintf(&b, "%s on %s. Server and clients share the machine.\n\n", r.Engine, r.Machine)
+	fmt.Fprintf(&b, "%s on %s. Server and clients share the machine.", r.Engine, r.Machine)
+	if r.Machine.Commit != "" {
+		fmt.Fprintf(&b, " What was measured is commit %s.", r.Machine.Commit)
+	}
+	b.WriteString("\n\n")
 	for _, p := range r.Parts {
 		fmt.Fprintf(&b, "## %s\n\n%s\n\n![%s](%s.svg)\n\n", p.Title, p.Text, p.Title, p.Name)
 		for i, row := range Rows(p.Cells, p.part.Metrics, p.ratio()) {
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
+			for _, cell := range row {
+				fmt.Fprintf(&b, "| %s ", markdown.Replace(cell))
+			}
+			b.WriteString("|\n")
 			if i == 0 {
 				fmt.Fprintf(&b, "|%s\n", strings.Repeat(" --- |", len(row)))
 			}

@@ -62,6 +62,38 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestFailedCell: whatever a failure says, the page has one line for it, with as many
+// cells as any other row.
+func TestFailedCell(t *testing.T) {
+	p := measured(false)
+	reason := "mvn: exit status 1\n[ERROR] a|b <c> `d` *e*" + strings.Repeat(" and more", 100)
+	p.Cells = append(p.Cells, &suite.Cell{Case: "1 goroutines", Candidate: "curator", Failed: reason})
+	page := string((&Report{Suite: "zk", Parts: []*Part{p}}).page())
+	_, rest, ok := strings.Cut(page, "| 1 goroutines | curator | ")
+	if !ok {
+		t.Fatalf("no row:\n%s", page)
+	}
+	row, _, _ := strings.Cut(rest, "\n")
+	if want := "|  |  |  | failed: mvn: exit status 1 \\[ERROR] a\\|b &lt;c> \\`d\\` \\*e\\* and more"; !strings.HasPrefix("| "+row, want) {
+		t.Errorf("the row goes on with %q, want %q", row, want)
+	}
+	if !strings.HasSuffix(row, "… |") || len(row) > 200 {
+		t.Errorf("the reason was not shortened: %q", row)
+	}
+}
+
+// TestPageNamesCommit: what was measured can be checked out again.
+func TestPageNamesCommit(t *testing.T) {
+	r := &Report{Suite: "redis", Engine: "Redis 7"}
+	if page := string(r.page()); strings.Contains(page, "commit") {
+		t.Errorf("a commit that is not known is named:\n%s", page)
+	}
+	r.Machine.Commit = "abc with uncommitted changes"
+	if page := string(r.page()); !strings.Contains(page, "What was measured is commit abc with uncommitted changes.") {
+		t.Errorf("the page does not name the commit:\n%s", page)
+	}
+}
+
 func TestShort(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0", 2: "2", 0.456: "0.46", 12.34: "12.3", 123.4: "123", 45678.9: "45679", math.Inf(1): "",

@@ -56,19 +56,35 @@ func Rows(cells suite.Cells, metrics []string, ratio Ratio) [][]string {
 			s := stat.Of(c.Values(m))
 			row = append(row, Short(s.Median))
 			switch {
-			case i == 0 && spread && len(c.Samples) > 0:
+			case i == 0 && spread && !math.IsNaN(s.Median):
 				row = append(row, Short(s.Min)+".."+Short(s.Max))
 			case i == 0 && spread:
 				row = append(row, "")
 			}
 		}
 		if c.Failed != "" {
-			row[len(row)-1] = "failed: " + c.Failed
+			row[len(row)-1] = "failed: " + brief(c.Failed)
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
+
+// reasonLength is how much of a reason a table has room for, in characters. All of it
+// is in the JSON.
+const reasonLength = 120
+
+// brief makes one line of a reason, which may be all that Maven had to say.
+func brief(reason string) string {
+	text := []rune(strings.Join(strings.Fields(reason), " "))
+	if len(text) > reasonLength {
+		return string(text[:reasonLength-1]) + "…"
+	}
+	return string(text)
+}
+
+// markdown keeps a page from reading a cell as anything but text: a bar would end it.
+var markdown = strings.NewReplacer(`\`, `\\`, "|", `\|`, "`", "\\`", "<", "&lt;", "*", `\*`, "_", `\_`, "[", `\[`)
 
 // Short prints a number with about three digits that count.
 func Short(v float64) string {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stat is the arithmetic of the benchmarks: pure functions over numbers.
+// Package stat is the arithmetic of the benchmarks: pure functions over numbers. NaN is
+// a repetition that was not measured: it keeps its place in a list, and counts for
+// nothing.
 package stat
 
 import (
@@ -8,13 +10,24 @@ import (
 	"slices"
 )
 
+// known returns the numbers in order, without what was not measured.
+func known(values []float64) []float64 {
+	return slices.Sorted(func(yield func(float64) bool) {
+		for _, v := range values {
+			if !math.IsNaN(v) && !yield(v) {
+				return
+			}
+		}
+	})
+}
+
 // Median returns the middle value, or the mean of the two in the middle. It is
 // NaN if there is none.
 func Median(values []float64) float64 {
-	if len(values) == 0 {
+	s := known(values)
+	if len(s) == 0 {
 		return math.NaN()
 	}
-	s := slices.Sorted(slices.Values(values))
 	mid := len(s) / 2
 	if len(s)%2 == 1 {
 		return s[mid]
@@ -25,16 +38,17 @@ func Median(values []float64) float64 {
 // Quantile returns the smallest value that at least the share q of all values
 // does not exceed. It is NaN if there is none.
 func Quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
+	s := known(values)
+	if len(s) == 0 {
 		return math.NaN()
 	}
-	s := slices.Sorted(slices.Values(values))
 	at := int(math.Ceil(q*float64(len(s)))) - 1
 	return s[min(max(at, 0), len(s)-1)]
 }
 
 // Ratios divides the measurements of one repetition by each other: the load of the
-// machine changes from one repetition to the next, and less within one.
+// machine changes from one repetition to the next, and less within one. A ratio is
+// NaN where one of the two was not measured.
 func Ratios(a, b []float64) []float64 {
 	ratios := make([]float64, min(len(a), len(b)))
 	for i := range ratios {
@@ -62,8 +76,9 @@ type Spread struct{ Median, Min, Max float64 }
 
 // Of summarises repetitions.
 func Of(values []float64) Spread {
-	if len(values) == 0 {
+	s := known(values)
+	if len(s) == 0 {
 		return Spread{math.NaN(), math.NaN(), math.NaN()}
 	}
-	return Spread{Median(values), slices.Min(values), slices.Max(values)}
+	return Spread{Median(s), s[0], s[len(s)-1]}
 }

@@ -16,6 +16,7 @@ func TestMedian(t *testing.T) {
 		{[]float64{3, 1, 2}, 2},
 		{[]float64{4, 1, 3, 2}, 2.5},
 		{[]float64{1, 1, 1000}, 1},
+		{[]float64{5, math.NaN(), 9, 7}, 7}, // not measured
 	} {
 		before := len(tt.values)
 		first := tt.values[0]
@@ -26,8 +27,10 @@ func TestMedian(t *testing.T) {
 			t.Errorf("Median changed its argument: %v", tt.values)
 		}
 	}
-	if got := Median(nil); !math.IsNaN(got) {
-		t.Errorf("Median(nil) = %v, want NaN", got)
+	for _, none := range [][]float64{nil, {math.NaN()}} {
+		if got := Median(none); !math.IsNaN(got) {
+			t.Errorf("Median(%v) = %v, want NaN", none, got)
+		}
 	}
 }
 
@@ -60,6 +63,10 @@ func TestRatio(t *testing.T) {
 	if got := Ratio(a, b); got != 2 {
 		t.Errorf("Ratio = %v, want 2", got)
 	}
+	missing := math.NaN()
+	if got := Ratio([]float64{missing, 200, 2000}, []float64{10, 100, 1000}); got != 2 {
+		t.Errorf("Ratio with one that was not measured = %v, want 2", got)
+	}
 	if got := Ratios([]float64{1, 2, 3}, []float64{1}); len(got) != 1 || got[0] != 1 {
 		t.Errorf("Ratios of unequal length = %v, want [1]", got)
 	}
@@ -85,6 +92,9 @@ func TestJain(t *testing.T) {
 
 func TestSpread(t *testing.T) {
 	if got, want := Of([]float64{3, 9, 4}), (Spread{4, 3, 9}); got != want {
+		t.Errorf("Of = %v, want %v", got, want)
+	}
+	if got, want := Of([]float64{3, math.NaN(), 4}), (Spread{3.5, 3, 4}); got != want {
 		t.Errorf("Of = %v, want %v", got, want)
 	}
 	if got := Of(nil); !math.IsNaN(got.Median) || !math.IsNaN(got.Min) || !math.IsNaN(got.Max) {

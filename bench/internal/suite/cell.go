@@ -3,6 +3,7 @@
 package suite
 
 import (
+	"math"
 	"slices"
 
 	"github.com/fencelock/fencelock/bench/internal/stat"
@@ -45,18 +46,21 @@ type Cell struct {
 	Failed string `json:",omitempty"`
 }
 
-// Values are the samples of one metric, by repetition.
+// Values are the samples of one metric, by repetition: NaN where it was not measured,
+// so that the same place is the same repetition in every cell.
 func (c *Cell) Values(metric string) []float64 {
-	values := make([]float64, 0, len(c.Samples))
-	for _, s := range c.Samples {
-		if v, ok := s[metric]; ok {
-			values = append(values, v)
+	values := make([]float64, len(c.Samples))
+	for i, s := range c.Samples {
+		v, ok := s[metric]
+		if !ok {
+			v = math.NaN()
 		}
+		values[i] = v
 	}
 	return values
 }
 
-// Median is the median of one metric.
+// Median is the median of one metric, where it was measured.
 func (c *Cell) Median(metric string) float64 { return stat.Median(c.Values(metric)) }
 
 // Cells is what a measurement returns.

@@ -21,13 +21,29 @@ func TestCells(t *testing.T) {
 	if got := cells.Ratio("16 goroutines", "ours", "bare", Rate); !math.IsNaN(got) {
 		t.Errorf("Ratio to what was not measured = %v, want NaN", got)
 	}
-	if got := cells.Of("1 goroutines", "bare").Values(P50); !slices.Equal(got, []float64{1}) {
-		t.Errorf("Values = %v: samples without the metric must be left out", got)
+	if got := cells.Of("1 goroutines", "bare").Values(P50); len(got) != 3 || got[0] != 1 || !math.IsNaN(got[1]) || !math.IsNaN(got[2]) {
+		t.Errorf("Values = %v, want 1 and two places without a value", got)
 	}
 	if got, want := cells.Cases(), []string{"1 goroutines", "16 goroutines"}; !slices.Equal(got, want) {
 		t.Errorf("Cases = %v, want %v", got, want)
 	}
 	if got, want := cells.Candidates(), []string{"bare", "ours"}; !slices.Equal(got, want) {
 		t.Errorf("Candidates = %v, want %v", got, want)
+	}
+}
+
+// TestRatioKeepsRepetitionsTogether: nothing was handed over in the first repetition of
+// one of them. Each of the others is still divided by what was measured beside it, not
+// by what moved up into its place.
+func TestRatioKeepsRepetitionsTogether(t *testing.T) {
+	cells := Cells{
+		{Case: "2 processes", Candidate: "bare", Samples: []Sample{{Handover50: 10}, {Handover50: 100}, {Handover50: 1000}}},
+		{Case: "2 processes", Candidate: "ours", Samples: []Sample{{Cross: 0}, {Handover50: 200}, {Handover50: 2000}}},
+	}
+	if got := cells.Ratio("2 processes", "ours", "bare", Handover50); got != 2 {
+		t.Errorf("Ratio = %v, want 2", got)
+	}
+	if got := cells.Of("2 processes", "ours").Median(Handover50); got != 1100 {
+		t.Errorf("Median = %v, want 1100: of the two that were measured", got)
 	}
 }

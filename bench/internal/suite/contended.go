@@ -21,14 +21,18 @@ type Crowd struct {
 	Section time.Duration
 }
 
-// Case is how reports call it.
+// Case is how reports call it. Crowds that differ have cases that do: cells are found
+// by them.
 func (c Crowd) Case() string {
 	section := "empty section"
 	if c.Section > 0 {
 		section = "section of " + c.Section.String()
 	}
-	if c.Processes == 1 {
+	switch {
+	case c.Processes == 1:
 		return fmt.Sprintf("%d goroutines, %s", c.Goroutines, section)
+	case c.Goroutines > 1:
+		return fmt.Sprintf("%d processes of %d goroutines, %s", c.Processes, c.Goroutines, section)
 	}
 	return fmt.Sprintf("%d processes, %s", c.Processes, section)
 }
@@ -101,6 +105,10 @@ func (f *fleet) stop() {
 	}
 }
 
+// settled is how long a new crowd works at least before it is measured: in less, 64
+// processes have not all had a turn, and what is measured is how they connect.
+const settled = time.Second
+
 // started starts a crowd that has worked a little: the others have, by the time
 // they are measured.
 func (e *Env) started(ctx context.Context, c Crowd) (*worker.Processes, error) {
@@ -108,7 +116,7 @@ func (e *Env) started(ctx context.Context, c Crowd) (*worker.Processes, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := worker.Task{Name: "start/" + c.Candidate.Name, Goroutines: max(1, c.Goroutines), For: e.For / warmUp}
+	t := worker.Task{Name: "start/" + c.Candidate.Name, Goroutines: max(1, c.Goroutines), For: max(settled, e.For/warmUp)}
 	if _, err := processes.Run(ctx, t); err != nil {
 		processes.Stop()
 		return nil, err

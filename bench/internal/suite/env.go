@@ -33,6 +33,10 @@ func (e *Env) Lasting(repetitions int, each time.Duration) *Env {
 	return &other
 }
 
+// AtLeast returns the same place with repetitions that last so long or longer: many
+// workers who are measured for less than a few turns of each look unfair.
+func (e *Env) AtLeast(each time.Duration) *Env { return e.Lasting(e.Repetitions, max(e.For, each)) }
+
 // run is one candidate in one case.
 type run struct {
 	kase, candidate string

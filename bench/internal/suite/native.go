@@ -4,6 +4,7 @@ package suite
 
 import (
 	"context"
+	"slices"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
 	"github.com/fencelock/fencelock/bench/internal/engine"
@@ -13,57 +14,98 @@ import (
 // server. On etcd and memcached there is also what any lock at least does.
 var (
 	Etcd = native("etcd", engine.StartEtcd, "etcd writes to disk before it answers.",
-		candidate.FencelockEtcd, candidate.EtcdRecipe, candidate.BareEtcd)
+		field{ours: candidate.FencelockEtcd, recipe: candidate.EtcdRecipe, bare: candidate.BareEtcd, apart: true})
 	ZooKeeper = native("zk", engine.StartZooKeeper, "Three servers agree and write to disk before they answer.",
-		candidate.FencelockZK, candidate.ZKLock)
+		field{ours: candidate.FencelockZK, recipe: candidate.ZKLock, java: candidate.Curator})
 	Postgres = native("postgres", engine.StartPostgres, "Ours is durable and has a token, for which the server commits twice; the advisory lock is in memory and hangs on a connection.",
-		candidate.FencelockPostgres, candidate.AdvisoryLock)
+		field{ours: candidate.FencelockPostgres, recipe: candidate.AdvisoryLock})
 	MariaDB = native("mariadb", engine.StartMariaDB, "Ours is durable and has a token, for which the server commits twice; GET_LOCK is in memory and hangs on a connection.",
-		candidate.FencelockMariaDB, candidate.GetLock)
+		field{ours: candidate.FencelockMariaDB, recipe: candidate.GetLock})
 	Memcached = native("memcached", engine.StartMemcached, "memcached forgets and has no line: ours reads before it writes and gives back only what is its own, the recipe deletes whatever is there.",
-		candidate.FencelockMemcached, candidate.MemcachedRecipe, candidate.BareMemcached)
+		field{ours: candidate.FencelockMemcached, recipe: candidate.MemcachedRecipe, bare: candidate.BareMemcached})
 )
 
-// native makes the suite of one engine. note is what the reader should know of it.
-func native(name string, start func(context.Context) (engine.Server, error), note string, ours, recipe *candidate.Candidate, bare ...*candidate.Candidate) *Suite {
-	both := []*candidate.Candidate{ours, recipe}
-	all := append(bare, both...)
-	return &Suite{Name: name, Start: start, Parts: []*Part{
-		{
-			Name: "uncontended", Title: "A lock that nobody else wants",
-			Text:    "Goroutines of one process lock and unlock, each a name of its own. The ratio is that of the rates, to " + reference(recipe, bare) + ". " + note,
-			Metrics: []string{Rate, P50, P99, CPU, Allocs},
-			Ratio:   Rate, Bare: reference(recipe, bare), Chart: Chart{Metric: Rate, X: "goroutines"},
-			Run: func(ctx context.Context, e *Env) (Cells, error) { return e.Uncontended(ctx, all, []int{1, 16, 64}) },
-		},
-		{
-			Name: "processes", Title: "Processes that want one lock",
-			Text: "One goroutine in each. Hand-over is the time from one process's call of Unlock to another's return from Lock; the ratio is that of the rates, " +
-				"to " + recipe.Name + ".",
-			Metrics: []string{Handover50, Handover99, Rate, Cross, Jain, Overlaps, CPU},
-			Ratio:   Rate, Bare: recipe.Name, Chart: Chart{Metric: Rate, Bars: true},
-			Run: func(ctx context.Context, e *Env) (Cells, error) {
-				return collect([]int{2, 8}, func(n int) (Cells, error) { return e.crowds(ctx, both, n, []int{1}) })
-			},
-		},
-		{
-			Name: "waiters", Title: "More and more waiting for one lock",
-			Text:    "Each waiter has a client and a session of its own, as a process has; all are in one process. The ratio is that of the rates, to " + recipe.Name + ".",
-			Metrics: []string{Rate, Handover50, Handover99, Jain, Overlaps, CPU},
-			Ratio:   Rate, Bare: recipe.Name, Chart: Chart{Metric: Rate, X: "waiting"},
-			Run: func(ctx context.Context, e *Env) (Cells, error) {
-				return collect([]int{1, 16, 64}, func(n int) (Cells, error) { return e.GrowWaiters(ctx, both, []int{n}) })
-			},
-		},
-	}}
+// field is who runs on one engine.
+type field struct {
+	ours, recipe *candidate.Candidate
+	// bare is what any lock at least does, nil where nothing is less than the recipe.
+	bare *candidate.Candidate
+	// java runs in processes of its own only; nil if there is none.
+	java *candidate.Candidate
+	// apart says that the recipe excludes sessions and not the goroutines that share
+	// one: etcd's lets all of them in at a time. Inside a process there is nothing to
+	// compare with then.
+	apart bool
 }
 
+// here are those that run in the runner's process.
+func (f field) here() []*candidate.Candidate { return present(f.bare, f.ours, f.recipe) }
+
+// crowd are those that wait for each other in processes of their own.
+func (f field) crowd() []*candidate.Candidate { return present(f.ours, f.recipe, f.java) }
+
 // reference is what rates without contention are divided by.
-func reference(recipe *candidate.Candidate, bare []*candidate.Candidate) string {
-	if len(bare) > 0 {
-		return bare[0].Name
+func (f field) reference() string { return present(f.bare, f.recipe)[0].Name }
+
+func present(candidates ...*candidate.Candidate) []*candidate.Candidate {
+	return slices.DeleteFunc(candidates, func(c *candidate.Candidate) bool { return c == nil })
+}
+
+// native makes the suite of one engine. note is what the reader should know of it.
+func native(name string, start func(context.Context) (engine.Server, error), note string, f field) *Suite {
+	parts := []*Part{f.uncontended(note), f.local(), f.processes(), f.waiters()}
+	if f.apart {
+		parts = slices.Delete(parts, 1, 2)
 	}
-	return recipe.Name
+	return &Suite{Name: name, Start: start, Parts: parts}
+}
+
+func (f field) uncontended(note string) *Part {
+	return &Part{
+		Name: "uncontended", Title: "A lock that nobody else wants",
+		Text:    "Goroutines of one process lock and unlock, each a name of its own. The ratio is that of the rates, to " + f.reference() + ". " + note,
+		Metrics: []string{Rate, P50, P99, CPU, Allocs},
+		Ratio:   Rate, Bare: f.reference(), Chart: Chart{Metric: Rate, X: "goroutines"},
+		Run: func(ctx context.Context, e *Env) (Cells, error) {
+			return e.Uncontended(ctx, f.here(), []int{1, 16, 64})
+		},
+	}
+}
+
+func (f field) local() *Part {
+	return &Part{
+		Name: "local", Title: "Goroutines of one process that want one lock",
+		Text:    "Threads where the candidate is Java. The ratio is that of the rates, to " + f.recipe.Name + ". Jain is 1 if all had the same share.",
+		Metrics: []string{Rate, P50, P99, Jain, CPU, Allocs},
+		Ratio:   Rate, Bare: f.recipe.Name, Chart: Chart{Metric: Rate, Bars: true},
+		Run: func(ctx context.Context, e *Env) (Cells, error) { return e.crowds(ctx, f.crowd(), 1, []int{16}) },
+	}
+}
+
+func (f field) processes() *Part {
+	return &Part{
+		Name: "processes", Title: "Processes that want one lock",
+		Text: "One goroutine in each. Hand-over is the time from one process's call of Unlock to another's return from Lock; the ratio is that of the rates, " +
+			"to " + f.recipe.Name + ".",
+		Metrics: []string{Handover50, Handover99, Rate, Cross, Jain, Overlaps, CPU},
+		Ratio:   Rate, Bare: f.recipe.Name, Chart: Chart{Metric: Rate, Bars: true},
+		Run: func(ctx context.Context, e *Env) (Cells, error) {
+			return collect([]int{2, 8}, func(n int) (Cells, error) { return e.crowds(ctx, f.crowd(), n, []int{1}) })
+		},
+	}
+}
+
+func (f field) waiters() *Part {
+	return &Part{
+		Name: "waiters", Title: "More and more waiting for one lock",
+		Text:    "Each waiter has a client and a session of its own, as a process has; all are in one process. The ratio is that of the rates, to " + f.recipe.Name + ".",
+		Metrics: []string{Rate, Handover50, Handover99, Jain, Overlaps, CPU},
+		Ratio:   Rate, Bare: f.recipe.Name, Chart: Chart{Metric: Rate, X: "waiting"},
+		Run: func(ctx context.Context, e *Env) (Cells, error) {
+			both := present(f.ours, f.recipe)
+			return collect([]int{1, 16, 64}, func(n int) (Cells, error) { return e.GrowWaiters(ctx, both, []int{n}) })
+		},
+	}
 }
 
 // collect measures one size after the other.

@@ -59,11 +59,13 @@ var redisProcesses = &Part{
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
 		var all Cells
 		for _, n := range []int{2, 8, 64} {
-			candidates := append([]*candidate.Candidate{candidate.PingPong}, redisWaiting...)
+			here, candidates := e, append([]*candidate.Candidate{candidate.PingPong}, redisWaiting...)
 			if n < manyProcesses { // each of these takes the memory of ten others
 				candidates = append(candidates, redisJava...)
+			} else {
+				here = e.AtLeast(time.Duration(n) * 20 * time.Millisecond)
 			}
-			cells, err := e.crowds(ctx, candidates, n, []int{1})
+			cells, err := here.crowds(ctx, candidates, n, []int{1})
 			if err != nil {
 				return nil, err
 			}
@@ -104,7 +106,7 @@ var redisWaiters = &Part{
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
 		var all Cells
 		for _, n := range []int{1, 2, 16, 200, 1000} {
-			cells, err := e.GrowWaiters(ctx, []*candidate.Candidate{
+			cells, err := e.AtLeast(time.Duration(n)*2*time.Millisecond).GrowWaiters(ctx, []*candidate.Candidate{
 				candidate.FencelockRueidis, candidate.FencelockGoRedis, candidate.RueidislockFast, candidate.RedsyncTuned,
 			}, []int{n})
 			if err != nil {

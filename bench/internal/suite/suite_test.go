@@ -104,3 +104,12 @@ func TestInterleave(t *testing.T) {
 		t.Errorf("nothing done while warming up: %v", err)
 	}
 }
+
+func TestAtLeast(t *testing.T) {
+	e := &Env{Repetitions: 3, For: time.Second}
+	for least, want := range map[time.Duration]time.Duration{0: time.Second, time.Minute: time.Minute} {
+		if got := e.AtLeast(least); got.For != want || got.Repetitions != 3 {
+			t.Errorf("AtLeast(%v) lasts %v, %d times", least, got.For, got.Repetitions)
+		}
+	}
+}

@@ -2,6 +2,7 @@
 
 package bench;
 
+import java.util.concurrent.locks.Lock;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
@@ -14,6 +15,20 @@ final class RedissonLocks {
         Config config = new Config();
         config.useSingleServer().setAddress("redis://" + address);
         RedissonClient client = Redisson.create(config);
-        return fair ? client::getFairLock : client::getLock;
+        return name -> turn(fair ? client.getFairLock(name) : client.getLock(name));
+    }
+
+    private static Locks.Turn turn(Lock lock) {
+        return new Locks.Turn() {
+            @Override
+            public void lock() throws InterruptedException {
+                lock.lockInterruptibly();
+            }
+
+            @Override
+            public void unlock() {
+                lock.unlock();
+            }
+        };
     }
 }

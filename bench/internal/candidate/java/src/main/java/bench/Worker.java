@@ -14,7 +14,6 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.locks.Lock;
 
 /**
  * A worker that is not Go. It speaks what bench/internal/worker speaks: a line of JSON for the
@@ -34,7 +33,7 @@ public final class Worker {
         JsonNode spec = JSON.readTree(in.readLine());
         Locks locks = Locks.open(spec.get("Candidate").asText(), spec.get("Place").get("Addr").asText());
         int process = spec.get("Place").get("Process").asInt();
-        Lock own = locks.lock("warm/" + process);
+        Locks.Turn own = locks.of("warm/" + process);
         for (Instant end = Instant.now().plus(WARM_UP); Instant.now().isBefore(end); ) {
             own.lock();
             own.unlock();
@@ -103,7 +102,7 @@ public final class Worker {
 
     /** One thread that takes turns. */
     private static final class Loop extends Thread {
-        private final Lock lock;
+        private final Locks.Turn lock;
         private final long section;
         private final boolean notes;
         final int worker;
@@ -114,7 +113,7 @@ public final class Worker {
 
         Loop(Locks locks, JsonNode task, int worker) {
             String name = task.get("Name").asText();
-            this.lock = locks.lock(task.get("Own").asBoolean() ? name + "/" + worker : name);
+            this.lock = locks.of(task.get("Own").asBoolean() ? name + "/" + worker : name);
             this.section = task.get("Section").asLong();
             this.notes = task.get("Turns").asBoolean();
             this.worker = worker;
@@ -128,16 +127,16 @@ public final class Worker {
                 }
             } catch (InterruptedException e) {
                 // it is over
-            } catch (RuntimeException e) {
+            } catch (Exception e) {
                 if (!over) {
                     failure = e.toString();
                 }
             }
         }
 
-        private void turn() throws InterruptedException {
+        private void turn() throws Exception {
             long from = System.nanoTime();
-            lock.lockInterruptibly();
+            lock.lock();
             try {
                 long acquired = now();
                 if (section > 0) {
