@@ -21,7 +21,7 @@ const maxSpent = 3
 // what to do: ErrGone, the session has ended; errSpent, withdraw and wish anew;
 // ErrForgotten, the grant is from an earlier incarnation, so attempt again.
 func (d *drive) admit(ctx context.Context, p *pending, out driver.Outcome, gen uint64, sent clock.Instant) (*Lease, error) {
-	now := d.c.clock.Recent()
+	now := d.c.clock.Now()
 	if now >= clock.Instant(p.s.deadline.Load()) {
 		p.s.end(lost(ErrUnrenewed)) // a grant learnt of too late is none
 		return nil, driver.ErrGone
