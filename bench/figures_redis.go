@@ -15,13 +15,13 @@ import (
 
 // redisFigures measures what is promised of redisstore, in a minute.
 func redisFigures(ctx context.Context, e *suite.Env) error {
-	_, err := askRedis(ctx, e, []question{redisUncontended, redisGoRedis, redisWaiters, redisIdle, redisHandover}, nil)
+	_, err := askRedis(ctx, e, []question{redisUncontended, redisUncancelled, redisGoRedis, redisWaiters, redisIdle, redisHandover}, nil)
 	return err
 }
 
 // redisQuick measures that and how it compares with others, in a shorter time.
 func redisQuick(ctx context.Context, e *suite.Env, floors figure.Floors) ([]figure.Figure, error) {
-	return askRedis(ctx, e, []question{redisUncontended, redisGoRedis, redisWaiters, redisIdle, redisHandover, redisPeers, redisLocal, redisFair}, floors)
+	return askRedis(ctx, e, []question{redisUncontended, redisUncancelled, redisGoRedis, redisWaiters, redisIdle, redisHandover, redisPeers, redisLocal, redisFair}, floors)
 }
 
 // heldLeases are held meanwhile.
@@ -46,17 +46,20 @@ func askRedis(ctx context.Context, e *suite.Env, questions []question, floors fi
 // ours is what the figures are about.
 var ours = candidate.FencelockRueidis
 
-// uncontendedGoals are by goroutines.
-var uncontendedGoals = []struct {
+// rateGoal is the ratio of rates to reach with so many goroutines.
+type rateGoal struct {
 	goroutines int
 	goal       float64
-}{{1, 0.8}, {16, 0.9}, {64, 1.5}, {256, 1.5}, {1024, 1.5}}
+}
+
+// uncontendedGoals are those of the bare engine through the same client library.
+var uncontendedGoals = []rateGoal{{1, 0.8}, {16, 0.9}, {64, 1.5}, {256, 1.5}, {1024, 1.5}}
 
 var uncontendedMetrics = []string{suite.Rate, suite.P50, suite.P99, suite.Commands, suite.Usec, suite.CPU, suite.Allocs}
 
 var redisUncontended = question{part: "uncontended", metrics: uncontendedMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	bare := candidate.BareRueidis
-	figures, cells, err := vsBare(ctx, e, ours, bare, "redis-uncontended-vs-bare")
+	figures, cells, err := vsBare(ctx, e, ours, bare, "redis-uncontended-vs-bare", uncontendedGoals)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,13 +72,18 @@ var redisUncontended = question{part: "uncontended", metrics: uncontendedMetrics
 
 // redisGoRedis is the same with the other client library, whose bare calls cost more.
 var redisGoRedis = question{part: "uncontended", metrics: uncontendedMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	return vsBare(ctx, e.Lasting(3, e.For), candidate.FencelockGoRedis, candidate.BareGoRedis, "redis-uncontended-vs-bare-goredis")
+	return vsBare(ctx, e.Lasting(3, e.For), candidate.FencelockGoRedis, candidate.BareGoRedis, "redis-uncontended-vs-bare-goredis", uncontendedGoals)
+}}
+
+// redisUncancelled is with contexts that nobody can end, where bare rueidis is at its best.
+var redisUncancelled = question{part: "uncancelled", metrics: uncontendedMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	return vsBare(ctx, e.Lasting(3, e.For).Uncancelled(), ours, candidate.BareRueidis, "redis-uncancelled-vs-bare", uncontendedGoals[:3])
 }}
 
 // vsBare compares rates with the bare engine through the same client library.
-func vsBare(ctx context.Context, e *suite.Env, ours, bare *candidate.Candidate, name string) ([]figure.Figure, suite.Cells, error) {
+func vsBare(ctx context.Context, e *suite.Env, ours, bare *candidate.Candidate, name string, goals []rateGoal) ([]figure.Figure, suite.Cells, error) {
 	var levels []int
-	for _, g := range uncontendedGoals {
+	for _, g := range goals {
 		levels = append(levels, g.goroutines)
 	}
 	cells, err := e.Uncontended(ctx, []*candidate.Candidate{bare, ours}, levels)
@@ -83,7 +91,7 @@ func vsBare(ctx context.Context, e *suite.Env, ours, bare *candidate.Candidate, 
 		return nil, nil, err
 	}
 	var figures []figure.Figure
-	for _, g := range uncontendedGoals {
+	for _, g := range goals {
 		figures = append(figures, figure.Figure{
 			Name:  fmt.Sprintf("%s-%d", name, g.goroutines),
 			Value: cells.Ratio(suite.Goroutines(g.goroutines), ours.Name, bare.Name, suite.Rate), Goal: figure.AtLeast(g.goal),

@@ -24,6 +24,8 @@ type Env struct {
 	KeepGoing bool
 	// Progress tells people what is going on.
 	Progress func(format string, args ...any)
+
+	uncancelled bool // in Uncontended
 }
 
 // Lasting returns the same place with other repetitions.
@@ -36,6 +38,13 @@ func (e *Env) Lasting(repetitions int, each time.Duration) *Env {
 // AtLeast returns the same place with repetitions that last so long or longer: many
 // workers who are measured for less than a few turns of each look unfair.
 func (e *Env) AtLeast(each time.Duration) *Env { return e.Lasting(e.Repetitions, max(e.For, each)) }
+
+// Uncancelled returns the same place with contexts that nobody can end.
+func (e *Env) Uncancelled() *Env {
+	other := *e
+	other.uncancelled = true
+	return &other
+}
 
 // run is one candidate in one case.
 type run struct {

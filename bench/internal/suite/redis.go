@@ -13,20 +13,34 @@ import (
 // Redis is the suite of redisstore and of the libraries that lock with Redis.
 var Redis = &Suite{
 	Name: "redis", Start: engine.StartRedis,
-	Parts: []*Part{redisUncontended, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames, redisManyNames},
+	Parts: []*Part{redisUncontended, redisUncancelled, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames, redisManyNames},
 }
 
 var redisUncontended = &Part{
 	Name: "uncontended", Title: "A lock that nobody else wants",
-	Text:    "Goroutines of one process lock and unlock, each a name of its own. The ratio is that of the rates, to SET NX PX and compare-and-delete through the same client.",
+	Text: "Goroutines of one process lock and unlock, each a name of its own, each with a context that can be cancelled, as a request has. " +
+		"The ratio is that of the rates, to SET NX PX and compare-and-delete through the same client with the same context.",
 	Metrics: []string{Rate, P50, P99, Commands, Usec, CPU, Allocs},
 	Ratio:   Rate, Chart: Chart{Metric: Rate, X: "goroutines"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
-		return e.Lasting(e.Repetitions, e.For/2).Uncontended(ctx, []*candidate.Candidate{
-			candidate.BareRueidis, candidate.FencelockRueidis, candidate.RedsyncRueidis, candidate.RueidislockDefault, candidate.RueidislockFast,
-			candidate.BareGoRedis, candidate.FencelockGoRedis, candidate.RedsyncGoRedis, candidate.Redislock,
-		}, []int{1, 16, 64, 256, 1024})
+		return e.Lasting(e.Repetitions, e.For/2).Uncontended(ctx, redisAlone, []int{1, 16, 64, 256, 1024})
 	},
+}
+
+var redisUncancelled = &Part{
+	Name: "uncancelled", Title: "The same, with context.Background",
+	Text:    "A context that nobody can end. rueidis then writes and reads in the goroutine of the caller if there is no other, which is faster.",
+	Metrics: []string{Rate, P50, P99, Commands, Usec, CPU, Allocs},
+	Ratio:   Rate, Chart: Chart{Metric: Rate, X: "goroutines"},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		return e.Lasting(e.Repetitions, e.For/2).Uncancelled().Uncontended(ctx, redisAlone, []int{1, 16, 64})
+	},
+}
+
+// redisAlone are the candidates for a lock that nobody else wants.
+var redisAlone = []*candidate.Candidate{
+	candidate.BareRueidis, candidate.FencelockRueidis, candidate.RedsyncRueidis, candidate.RueidislockDefault, candidate.RueidislockFast,
+	candidate.BareGoRedis, candidate.FencelockGoRedis, candidate.RedsyncGoRedis, candidate.Redislock,
 }
 
 // redisWaiting are the candidates that wait.
