@@ -4,7 +4,7 @@ package fencelock
 
 import (
 	"context"
-	"hash/maphash"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +21,8 @@ type bound struct {
 	last    atomic.Pointer[span] // of callers that cannot cancel
 
 	mu    sync.Mutex
-	seats []seat // of those that can and come again and again, by their Done
+	seats map[<-chan struct{}]*seat // of callers that can, by their Done
+	swept time.Time
 }
 
 // span is a context for the calls that begin before a moment. It ends by itself.
@@ -31,22 +32,19 @@ type span struct {
 	before time.Time
 }
 
-// seat is a caller's context that was seen lately.
+// seat is for a caller's context that was seen lately.
 type seat struct {
-	done  <-chan struct{}
 	calls int
-	span  *span
+	span  *span // nil until it has come often enough, and when it is over
 }
 
 const (
-	// seats is how many callers' contexts are known at a time.
-	seats = 256
+	// maxSeats is how many callers' contexts are known at a time.
+	maxSeats = 1024
 	// regular is how many calls make a caller one that comes again and again. A
 	// context of its own for a request that locks once is no dearer than a shared one.
 	regular = 4
 )
-
-var seatOf = maphash.MakeSeed()
 
 // context returns the context of one call for a caller, and what to call when it is
 // over.
@@ -81,33 +79,49 @@ func (b *bound) newSpan(parent context.Context, now time.Time) *span {
 }
 
 // regular returns the span of a caller that comes again and again, nil for others.
-// Nobody is put off a seat that is in use, so there are never more spans than seats,
-// but for those whose timers still run.
 func (b *bound) regular(caller context.Context) *span {
 	done, now := caller.Done(), time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.seats == nil {
-		b.seats = make([]seat, seats)
-	}
-	at := &b.seats[maphash.Comparable(seatOf, done)%seats]
-	used := at.span != nil && now.Before(at.span.before) && at.span.Err() == nil
-	if at.done != done {
-		if !used {
-			*at = seat{done: done, calls: 1}
+	at := b.seats[done]
+	if at == nil {
+		if b.room(now) {
+			b.seats[done] = &seat{calls: 1}
 		}
 		return nil
 	}
 	if at.calls++; at.calls < regular {
 		return nil
 	}
-	if !used {
+	if !at.used(now) {
 		s := b.newSpan(endOf{caller}, now)
 		stop := context.AfterFunc(b.parent, s.cancel)
 		context.AfterFunc(s, func() { stop(); b.vacate(at, s) })
 		at.span = s
 	}
 	return at.span
+}
+
+// used says whether calls share the span that is there.
+func (at *seat) used(now time.Time) bool {
+	return at.span != nil && now.Before(at.span.before) && at.span.Err() == nil
+}
+
+// room says whether there is a seat for one more. Who came once, or has stayed away,
+// makes room for others; nobody looks for such a one more often than spans change.
+func (b *bound) room(now time.Time) bool {
+	if b.seats == nil {
+		b.seats = map[<-chan struct{}]*seat{}
+	}
+	if len(b.seats) < maxSeats {
+		return true
+	}
+	if now.Sub(b.swept) < b.timeout/8 {
+		return false
+	}
+	b.swept = now
+	maps.DeleteFunc(b.seats, func(_ <-chan struct{}, at *seat) bool { return !at.used(now) })
+	return len(b.seats) < maxSeats
 }
 
 // vacate forgets a span that has ended, and with it the caller's context.

@@ -110,24 +110,35 @@ func TestBoundOfARegular(t *testing.T) {
 	})
 }
 
-// TestBoundKeepsSeats: a caller that comes once does not put off one that comes often.
+// TestBoundKeepsSeats: callers that come once neither put off one that comes often nor
+// are kept for ever; there is room again when they have stayed away.
 func TestBoundKeepsSeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bound{parent: context.Background(), timeout: 8 * time.Second}
-		often, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		var first context.Context
-		for range regular {
-			first, _ = b.context(often)
+		comeOften := func() (shared bool) {
+			often, cancel := context.WithCancel(context.Background())
+			t.Cleanup(cancel)
+			var last [2]context.Context
+			for i := range regular + 1 {
+				last[i%2], _ = b.context(often)
+			}
+			return last[0].Done() == last[1].Done()
 		}
-		for range 20 * seats {
+		if !comeOften() {
+			t.Fatal("one that comes often has no seat")
+		}
+		for range 3 * maxSeats {
 			once, done := context.WithCancel(context.Background())
 			_, over := b.context(once)
 			over()
 			done()
 		}
-		if again, _ := b.context(often); again.Done() != first.Done() {
-			t.Error("its context is not shared any more")
+		if len(b.seats) > maxSeats {
+			t.Errorf("%d seats are taken, by callers that came once", len(b.seats))
+		}
+		time.Sleep(b.timeout / 8)
+		if !comeOften() {
+			t.Error("there is no seat for one that comes often after many that came once")
 		}
 	})
 }
