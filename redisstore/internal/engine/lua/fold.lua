@@ -39,7 +39,7 @@ elseif ops == 'W' then
     call('HDEL', H, 'l' .. ARGV[9])
     return 0
   end
-  found = call('HMGET', H, 'm', 's' .. sid)
+  found = call('HMGET', H, 'm', 's' .. sid, 'q' .. ARGV[9])
 elseif #ops == 1 then
   found = call('HMGET', H, 'm', 's' .. sid, 'l' .. ARGV[9])
   held = found[3]
@@ -76,16 +76,8 @@ if #ops == 1 and ops ~= 'W' then
   end
 end
 
-local function seq_of(i) return sub(seqs, 6 * i - 5, 6 * i) end
-
-local others = ARGV[9 + #ops] -- nil if there is one record
-
-local function record_of(i)
-  local k = others and byte(others, i) or 0
-  return k == 0 and record or ARGV[9 + #ops + k]
-end
-
 -- Which of them are simple, and the fields to write for these.
+local others = ARGV[9 + #ops] -- nil if there is one record
 local rest, drops, grants = {}, {}, {}
 local withdrawals = (string.find(ops, '[AT]') or #ops + 1) - 1
 if LIFE == '' or #ops == 1 then
@@ -101,7 +93,7 @@ else
   end
   if marked and withdrawals < #ops then
     local marks = {}
-    for i = withdrawals + 1, #ops do marks[i - withdrawals] = 'b' .. sid .. seq_of(i) end
+    for i = withdrawals + 1, #ops do marks[i - withdrawals] = 'b' .. sid .. sub(seqs, 6 * i - 5, 6 * i) end
     marks = call('HMGET', H, unpack(marks))
     for i = withdrawals + 1, #ops do buried[i] = marks[i - withdrawals] end
   end
@@ -124,131 +116,112 @@ if #grants > 0 then
   reply[1] = counter + 1
   for k = 2, 2 * n, 2 do
     local i = grants[k]
+    local own = others and byte(others, i) or 0
     counter = counter + 1
-    grants[k] = 'X' .. pack('>I7', counter) .. head .. sub(seqs, 6 * i - 5, 6 * i) .. tail .. (others and record_of(i) or record)
+    grants[k] = 'X' .. pack('>I7', counter) .. head .. sub(seqs, 6 * i - 5, 6 * i) .. tail .. (own == 0 and record or ARGV[9 + #ops + own])
   end
   call('HSET', H, unpack(grants))
 end
-if #rest == 0 then return reply end
-
---@include slot
-
--- stands says until when a plain claim counts, if its session, as found, has not
--- ended and the claim is of that session and of this incarnation.
-local function stands(claim, s)
-  if not s or sub(s, 7, 13) ~= sub(claim, 37, 43) or sub(claim, 44, 50) ~= sub(tail, 8, 14) then return false end
-  local till = struct.unpack('>I6', s)
-  return till > now and till
-end
-
--- vote grants a free lock of a name that is voted about. The first vote of all goes the
--- long way, which says in the marker that there are counters of slots.
-local function vote(i)
-  local name = ARGV[8 + i]
-  local own, floor = slot(name), 0
-  if floors ~= '' then floor = struct.unpack('>I7', floors, 7 * i - 6) end
-  local v = call('HMGET', H, 'l' .. name, own, 'c')
-  if v[1] then return nil end
-  local counter = math.max(tonumber(v[2] or '0'), tonumber(v[3])) + 1
-  if floor > counter then counter = floor end
-  local text = string.format('%.0f', counter)
-  call('HSET', H, (v[2] or floor > 0) and own or 'c', text,
-    'l' .. name, 'X' .. pack('>I7I6', counter, now) .. sid .. seq_of(i) .. tail .. record_of(i))
-  return { 'GRANTED', text, '0' }
-end
-
--- join gets in line behind a plain holder.
-local function join(i)
-  local name, id = ARGV[8 + i], sid .. seq_of(i)
-  held = held or call('HGET', H, 'l' .. name)
-  if not held or byte(held) < 88 or byte(held) > 89 or sub(held, 15, 36) == id then return nil end
-  local f = call('HMGET', H, 's' .. sub(held, 15, 30), 'i' .. id, 'q' .. name)
-  local till = not f[2] and stands(held, f[1])
-  if not till then return nil end
-  local first, last, taken, moved = 0, 0, 0, ''
-  if f[3] then
-    first, last, taken = struct.unpack('>I6I6I6', f[3])
-    moved = sub(f[3], 19)
-  end
-  local place, since = pack('>I6', last), pack('>I6', now)
-  call('HSET', H, 'w' .. name .. '\0' .. place, 'X\0\0\0\0\0\0\0' .. since .. id .. tail .. record_of(i), 'i' .. id, place,
-    'q' .. name, pack('>I6I6I6', first, last + 1, taken + 1) .. moved, 'l' .. name, 'Y' .. sub(held, 2))
-  return { 'WAITING', taken, till - now - 1, now - struct.unpack('>I6', held, 9), held }
-end
-
--- tick is as in lib.lua.
-local function tick(name)
-  local own = slot(name)
-  local v = call('HMGET', H, own, 'c')
-  if not v[1] then return call('HINCRBY', H, 'c', 1) end
-  local counter = math.max(tonumber(v[1]), tonumber(v[2])) + 1
-  call('HSET', H, own, string.format('%.0f', counter))
-  return counter
-end
-
--- pass withdraws a plain grant and gives the lock to the first in line, if that is a
--- plain claim of a session that lives.
-local function pass(i)
-  local name = ARGV[8 + i]
-  held = held or call('HGET', H, 'l' .. name)
-  local line = held and byte(held) == 89 and sub(held, 15, 36) == sid .. seq_of(i) and call('HGET', H, 'q' .. name)
-  if not line then return nil end
-  local first, last, taken = struct.unpack('>I6I6I6', line)
-  local places = 'w' .. name .. '\0'
-  local front = places .. sub(line, 1, 6)
-  local claim = call('HGET', H, front)
-  if not claim or byte(claim) ~= 88 then return nil end
-  local whose, id = sub(claim, 15, 30), sub(claim, 15, 36)
-  if not stands(claim, call('HGET', H, 's' .. whose)) then return nil end
-  local counter = voted and tick(name) or call('HINCRBY', H, 'c', 1)
-  local grant = pack('>I7I6', counter, now) .. sub(claim, 15)
-  if taken == 1 then
-    call('HDEL', H, front, 'i' .. id, 'q' .. name)
-    call('HSET', H, 'l' .. name, 'X' .. grant)
-  else
-    call('HDEL', H, front, 'i' .. id)
-    repeat first = first + 1 until first >= last or call('HEXISTS', H, places .. pack('>I6', first)) == 1
-    call('HSET', H, 'l' .. name, 'Y' .. grant, 'q' .. name, pack('>I6I6I6', first, last, taken - 1) .. sub(line, 19))
-    if first >= last then call('HDEL', H, 'q' .. name) end -- as leave of line.lua does
-  end
-  local _, _, publish = struct.unpack('sss', ARGV[1])
-  call(publish, H .. ':p:' .. whose, sub(claim, 31, 36) .. pack('>I7', counter))
-  return { 'OK', 2 }
-end
-
--- slow does it by the scripts that can do everything.
-local function slow(i)
-  local function attempt(ARGV)
---@include lib line attempt
-  end
-
-  local function withdraw(ARGV)
---@include lib line withdraw
-  end
-
-  local settings, incarnation, publish, grace = struct.unpack('ssss', ARGV[1])
-  local seq, name, op = string.format('%.0f', struct.unpack('>I6', seq_of(i))), ARGV[8 + i], sub(ops, i, i)
-  if op == 'W' then
-    return withdraw({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '0' })
-  end
-  local floor = floors == '' and '0' or string.format('%.0f', struct.unpack('>I7', floors, 7 * i - 6))
-  return attempt({ settings, incarnation, H .. ':p:', publish, grace, sid, seq, name, '0', '1', '0', '', record_of(i), '0', '0',
-    op == 'A' and '1' or '0', floor, '0' })
-end
 
 for _, i in ipairs(rest) do
-  local op, short = sub(ops, i, i), nil
+  local op, name, seq, record = sub(ops, i, i), ARGV[8 + i], sub(seqs, 6 * i - 5, 6 * i), record
+  local id, short, counters = sid .. seq, nil, nil
+  if others and byte(others, i) > 0 then record = ARGV[9 + #ops + byte(others, i)] end
   if #ops > 1 then held = nil end
-  if now and op == 'W' then
-    short = pass(i)
-  elseif buried[i] then
-    short = nil
-  elseif voted then
-    short = vote(i)
-  elseif now and op == 'A' and floors == '' then
-    short = join(i)
+  if voted then
+--@include slot
+    counters = call('HMGET', H, slot(name), 'c', 'l' .. name)
+    counters.own = slot(name)
+  end
+
+  repeat -- once; break is the long way
+    if not now or buried[i] then break end
+    if op == 'W' then
+      -- Withdraw a plain grant and pass the lock to the first in line, if that is a plain
+      -- claim of this incarnation, of a session that has not ended.
+      held = held or call('HGET', H, 'l' .. name)
+      if not held or byte(held) ~= 89 or sub(held, 15, 36) ~= id then break end
+      local line = #ops == 1 and found[3] or call('HGET', H, 'q' .. name)
+      if not line then break end
+      local first, last, taken = struct.unpack('>I6I6I6', line)
+      local places = 'w' .. name .. '\0'
+      local front = places .. sub(line, 1, 6)
+      local claim = call('HGET', H, front)
+      if not claim or byte(claim) ~= 88 or sub(claim, 44, 50) ~= sub(tail, 8, 14) then break end
+      local whose, next = sub(claim, 15, 30), sub(claim, 15, 36)
+      local s = call('HGET', H, 's' .. whose)
+      if not s or sub(s, 7, 13) ~= sub(claim, 37, 43) or struct.unpack('>I6', s) <= now then break end
+      local counter
+      if counters and counters[1] then -- as tick of lib.lua does
+        counter = math.max(tonumber(counters[1]), tonumber(counters[2])) + 1
+        call('HSET', H, counters.own, string.format('%.0f', counter))
+      else
+        counter = call('HINCRBY', H, 'c', 1)
+      end
+      local grant = pack('>I7I6', counter, now) .. sub(claim, 15)
+      if taken == 1 then
+        call('HDEL', H, front, 'i' .. next, 'q' .. name)
+        call('HSET', H, 'l' .. name, 'X' .. grant)
+      else
+        call('HDEL', H, front, 'i' .. next)
+        repeat first = first + 1 until first >= last or call('HEXISTS', H, places .. pack('>I6', first)) == 1
+        call('HSET', H, 'l' .. name, 'Y' .. grant, 'q' .. name, pack('>I6I6I6', first, last, taken - 1) .. sub(line, 19))
+        if first >= last then call('HDEL', H, 'q' .. name) end -- as leave of line.lua does
+      end
+      local _, _, publish = struct.unpack('sss', ARGV[1])
+      call(publish, H .. ':p:' .. whose, sub(claim, 31, 36) .. pack('>I7', counter))
+      short = { 'OK', 2 }
+    elseif voted then
+      -- Grant a free lock of a name that is voted about. The first vote of all goes the
+      -- long way, which says in the marker that there are counters of slots.
+      if counters[3] then break end
+      local floor = floors == '' and 0 or struct.unpack('>I7', floors, 7 * i - 6)
+      local counter = math.max(tonumber(counters[1] or '0'), tonumber(counters[2])) + 1
+      if floor > counter then counter = floor end
+      local text = string.format('%.0f', counter)
+      call('HSET', H, (counters[1] or floor > 0) and counters.own or 'c', text,
+        'l' .. name, 'X' .. pack('>I7I6', counter, now) .. id .. tail .. record)
+      short = { 'GRANTED', text, '0' }
+    elseif op == 'A' and floors == '' then
+      -- Get in line behind a plain holder whose claim is of this incarnation and whose
+      -- session has not ended.
+      held = held or call('HGET', H, 'l' .. name)
+      if not held or byte(held) < 88 or byte(held) > 89 or sub(held, 15, 36) == id or sub(held, 44, 50) ~= sub(tail, 8, 14) then break end
+      local f = call('HMGET', H, 's' .. sub(held, 15, 30), 'i' .. id, 'q' .. name)
+      if f[2] or not f[1] or sub(f[1], 7, 13) ~= sub(held, 37, 43) then break end
+      local till = struct.unpack('>I6', f[1])
+      if till <= now then break end
+      local first, last, taken, moved = 0, 0, 0, ''
+      if f[3] then
+        first, last, taken = struct.unpack('>I6I6I6', f[3])
+        moved = sub(f[3], 19)
+      end
+      local place = pack('>I6', last)
+      call('HSET', H, 'w' .. name .. '\0' .. place, 'X\0\0\0\0\0\0\0' .. pack('>I6', now) .. id .. tail .. record, 'i' .. id, place,
+        'q' .. name, pack('>I6I6I6', first, last + 1, taken + 1) .. moved, 'l' .. name, 'Y' .. sub(held, 2))
+      short = { 'WAITING', taken, till - now - 1, now - struct.unpack('>I6', held, 9), held }
+    end
+  until true
+
+  if not short then
+--@include slot
+    local function attempt(ARGV)
+--@include lib line attempt
+    end
+    local function withdraw(ARGV)
+--@include lib line withdraw
+    end
+    local settings, incarnation, publish, grace = struct.unpack('ssss', ARGV[1])
+    local number = string.format('%.0f', struct.unpack('>I6', seq))
+    if op == 'W' then
+      short = withdraw({ settings, incarnation, H .. ':p:', publish, grace, sid, number, name, '0', '0' })
+    else
+      local floor = floors == '' and '0' or string.format('%.0f', struct.unpack('>I7', floors, 7 * i - 6))
+      short = attempt({ settings, incarnation, H .. ':p:', publish, grace, sid, number, name, '0', '1', '0', '', record, '0', '0',
+        op == 'A' and '1' or '0', floor, '0' })
+    end
   end
   reply[#reply + 1] = i
-  reply[#reply + 1] = short or slow(i)
+  reply[#reply + 1] = short
 end
 return reply
