@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/drivertest"
 	"github.com/fencelock/fencelock/redisstore"
 	"github.com/fencelock/fencelock/redisstore/internal/redistest"
@@ -284,7 +285,7 @@ func TestACLDocumented(t *testing.T) {
 	}
 }
 
-func codes(findings []redisstore.Finding) []string {
+func codes(findings []driver.Finding) []string {
 	var all []string
 	for _, f := range findings {
 		all = append(all, f.Code)
