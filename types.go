@@ -42,3 +42,20 @@ type Waiter = driver.Waiter
 
 // Status is a lock as the store sees it.
 type Status = driver.Status
+
+// Finding is one thing that the Check method of a store found about its server: its
+// Severity, a stable Code, the Node, the Reason it matters and what to change, Fix.
+type Finding = driver.Finding
+
+// Severity says how bad a Finding is: Note, Warning or Danger, the worst last.
+type Severity = driver.Severity
+
+// The severities of a Finding.
+const (
+	// Note: good to know, or it could not be checked.
+	Note = driver.Note
+	// Warning: locks work, but less is promised, or less well, than one may think.
+	Warning = driver.Warning
+	// Danger: locks do not work, or two may hold one.
+	Danger = driver.Danger
+)

@@ -15,7 +15,10 @@
 //		})
 //	}
 //
-// RunInBubble does the same inside a testing/synctest bubble, where waiting is
+// RunCases shares some or all of the cases among several servers, or ways to one, and
+// checks them at the same time.
+//
+// RunInBubble does what Run does inside a testing/synctest bubble, where waiting is
 // exact and free; it suits stores that live in memory. Outside of tests, Check
 // runs the cases against a deployed store and returns a Report. It uses fresh
 // names under Harness.Prefix and short sessions, and leaves nothing behind.

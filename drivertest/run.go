@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -37,16 +39,61 @@ func run(t *testing.T, within func(*testing.T, func(*testing.T, *Harness))) {
 			within(t, func(t *testing.T, h *Harness) {
 				r := c.Check(t.Context(), h)
 				report.add(r)
-				for _, f := range r.Failures {
-					t.Error(f)
-				}
-				if r.Skipped != "" {
-					t.Skip(r.Skipped)
-				}
+				r.tell(t)
 			})
 		})
 	}
 	t.Log(report.String())
+}
+
+// RunCases checks some cases with one subtest each, as many at a time as there are
+// functions that make a harness: nearly all the time of a case on a real engine is
+// waiting. A function is called for one case after the other, and the next time when
+// what the case gave to t.Cleanup is done, so that it can stand for a server which some
+// cases stop. It may return the same harness each time.
+//
+// The report has the cases that were run, in the order given: the flag -run may choose
+// among the subtests.
+func RunCases(t *testing.T, cases []Case, newHarness ...func(t *testing.T) *Harness) *Report {
+	t.Helper()
+	results := make([]*Result, len(cases))
+	// The last in the list take longest, so it begins with them.
+	var left atomic.Int64
+	left.Store(int64(len(cases)))
+	var working sync.WaitGroup
+	for _, harness := range newHarness {
+		working.Go(func() {
+			for i := left.Add(-1); i >= 0; i = left.Add(-1) {
+				// Subtests of several goroutines instead of parallel ones: how many
+				// go at a time is a matter of the engines, not of the processors.
+				t.Run(cases[i].Name, func(t *testing.T) {
+					r := cases[i].Check(t.Context(), harness(t))
+					results[i] = &r
+					r.tell(t)
+				})
+			}
+		})
+	}
+	working.Wait()
+	report := &Report{}
+	for _, r := range results {
+		if r != nil {
+			report.add(*r)
+		}
+	}
+	t.Log(report.String())
+	return report
+}
+
+// tell makes a test fail or skip as the case did.
+func (r *Result) tell(t *testing.T) {
+	t.Helper()
+	for _, f := range r.Failures {
+		t.Error(f)
+	}
+	if r.Skipped != "" {
+		t.Skip(r.Skipped)
+	}
 }
 
 // Check runs all cases, one after the other, on one harness. It needs no

@@ -18,7 +18,7 @@ import (
 )
 
 // codesOf are the findings in short.
-func codesOf(found []Finding) string {
+func codesOf(found []driver.Finding) string {
 	var all []string
 	for _, f := range found {
 		all = append(all, f.Severity.String()+" "+f.Code)

@@ -5,6 +5,7 @@ package etcdstore_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,8 +29,8 @@ type rig struct {
 // spaces gives every case a namespace of its own.
 var spaces atomic.Int64
 
-// check runs one case with two clients that share nothing but the cluster.
-func (r *rig) check(t *testing.T, c drivertest.Case) drivertest.Result {
+// harness is for one case: two clients that share nothing but the cluster.
+func (r *rig) harness(t *testing.T) *drivertest.Harness {
 	opts := etcdstore.Options{Namespace: fmt.Sprintf("space/%d", spaces.Add(1))}
 	var clients []*clientv3.Client
 	h := &drivertest.Harness{
@@ -39,6 +40,7 @@ func (r *rig) check(t *testing.T, c drivertest.Case) drivertest.Result {
 				return nil, err
 			}
 			clients = append(clients, client)
+			t.Cleanup(func() { _ = client.Close() })
 			return etcdstore.New(client, &opts)
 		},
 		TTL: r.ttl, Slack: r.slack, Soon: 15 * time.Second,
@@ -56,11 +58,7 @@ func (r *rig) check(t *testing.T, c drivertest.Case) drivertest.Result {
 			return answer(t.Context(), clients)
 		}
 	}
-	result := c.Check(t.Context(), h)
-	for _, client := range clients {
-		_ = client.Close()
-	}
-	return result
+	return h
 }
 
 // answer waits until the clients have found the server again. That the first call
@@ -76,52 +74,6 @@ func answer(ctx context.Context, clients []*clientv3.Client) error {
 		}
 	}
 	return nil
-}
-
-// run is some cases on a rig.
-type run struct {
-	name    string
-	cases   []drivertest.Case
-	results []chan drivertest.Result
-}
-
-// start begins to check the cases, some at a time: nearly all of their time is
-// waiting. The last in the list take longest, so it begins with them.
-func start(t *testing.T, name string, r *rig, cases []drivertest.Case, atATime int) *run {
-	all := &run{name, cases, make([]chan drivertest.Result, len(cases))}
-	for i := range all.results {
-		all.results[i] = make(chan drivertest.Result, 1)
-	}
-	var left atomic.Int64
-	left.Store(int64(len(cases)))
-	var working sync.WaitGroup
-	t.Cleanup(working.Wait) // before the cluster is killed
-	for range atATime {
-		working.Go(func() {
-			for i := left.Add(-1); i >= 0; i = left.Add(-1) {
-				all.results[i] <- r.check(t, cases[i])
-			}
-		})
-	}
-	return all
-}
-
-// report makes a subtest of every case.
-func (r *run) report(t *testing.T) {
-	skipped := 0
-	for i, c := range r.cases {
-		t.Run(c.Name, func(t *testing.T) {
-			result := <-r.results[i]
-			for _, f := range result.Failures {
-				t.Error(f)
-			}
-			if result.Skipped != "" {
-				skipped++
-				t.Skip(result.Skipped)
-			}
-		})
-	}
-	t.Logf("%d cases, %d skipped", len(r.cases), skipped)
 }
 
 // TestConformance checks the store clauses on one server, on a cluster with the
@@ -141,14 +93,17 @@ func TestConformance(t *testing.T) {
 	}
 	one := &rig{cluster: etcdtest.Start(t, 1, etcdtest.Quick...), ttl: ttl, slack: slack}
 	three := &rig{cluster: etcdtest.Start(t, 3), ttl: ttl, slack: slack}
-	for _, r := range []*run{
-		start(t, "one node", one, drivertest.Cases(), 16),
-		start(t, "three nodes", three, drivertest.Cases(), 16),
-	} {
-		t.Run(r.name, r.report)
+	var both sync.WaitGroup
+	for name, r := range map[string]*rig{"one node": one, "three nodes": three} {
+		both.Go(func() {
+			t.Run(name, func(t *testing.T) {
+				drivertest.RunCases(t, drivertest.Cases(), slices.Repeat([]func(*testing.T) *drivertest.Harness{r.harness}, 16)...)
+			})
+		})
 	}
+	both.Wait()
 	// Not beside the others: what is checked is how soon a call gives up, and a fortieth
 	// of the TTL is all the time that a server has for it.
 	silent := &rig{cluster: etcdtest.Start(t, 1), ttl: 20 * time.Second, slack: 5 * time.Second, exclusive: true}
-	t.Run("silence", start(t, "silence", silent, alone, 1).report)
+	t.Run("silence", func(t *testing.T) { drivertest.RunCases(t, alone, silent.harness) })
 }

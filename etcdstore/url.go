@@ -29,7 +29,8 @@ const (
 
 // Open connects to the cluster at a URL and returns a store that owns its client:
 // Store.Close closes it. It asks the cluster once, so that a wrong address or
-// password is told now. Errors never show a password.
+// password is told now. It gives up when ctx ends, or after dial_timeout; later the
+// store has nothing to do with ctx. Errors never show a password.
 //
 //	etcd://[user:password@]host[:port][,host[:port]...][/namespace][?parameters]
 //
@@ -57,10 +58,9 @@ func Open(ctx context.Context, text string, opts *Options) (*Store, error) {
 	if o.Namespace == "" {
 		o.Namespace = t.namespace
 	}
-	t.config.Context = context.WithoutCancel(ctx)
-	client, err := clientv3.New(t.config)
+	client, err := dial(ctx, t)
 	if err != nil {
-		return nil, fmt.Errorf("etcdstore: open %s: %w", strings.Join(t.hosts, ","), err)
+		return nil, err
 	}
 	s, err := New(client, &o)
 	if err == nil {
@@ -72,6 +72,24 @@ func Open(ctx context.Context, text string, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// dial makes the client. If there is a user it logs in, for as long as dial_timeout
+// says, and is told to stop when ctx ends: by itself it would not look at it.
+func dial(ctx context.Context, a *address) (*clientv3.Client, error) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	a.config.Context = life
+	release := context.AfterFunc(ctx, end)
+	client, err := clientv3.New(a.config)
+	if !release() && err == nil { // ctx ended meanwhile, and with it the client's life
+		_ = client.Close()
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		end()
+		return nil, fail(ctx, "open "+strings.Join(a.hosts, ","), err, reading)
+	}
+	return client, nil
 }
 
 // answers asks the cluster whether it is there and lets us in.

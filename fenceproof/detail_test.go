@@ -43,8 +43,7 @@ func TestOtherSettingsOfTheDriver(t *testing.T) {
 	each(t, func(t *testing.T, e *engine) {
 		db := e.prepared(t)
 		defer db.Close()
-		other := &engine{name: e.name, dialect: e.dialect, server: e.server, db: db, connect: e.connect, table: e.table, row: e.row}
-		other.rows.Store(1_000_000)
+		other := &engine{name: e.name, dialect: e.dialect, server: e.server, db: db, connect: e.connect, table: e.table, row: e.row, rows: e.rows}
 		for _, value := range []func(int64, string) *fencetest.Value{other.byTable, other.byRow} {
 			h := other.harness("other settings", value)
 			h.Restart = nil

@@ -33,7 +33,7 @@ type engine struct {
 	connect func(port int, d *fencetest.Dialer) driver.Connector
 	table   *sqlfence.Table
 	row     *sqlfence.Row
-	rows    atomic.Int64
+	rows    *atomic.Int64 // the last row that was made; no two ever have the same key
 }
 
 const valuesTable = "CREATE TABLE guarded (id BIGINT PRIMARY KEY, v VARCHAR(100) NOT NULL, fence BIGINT, holder VARCHAR(100))"
@@ -80,7 +80,7 @@ func begin(name string, d sqlfence.Dialect, start func(settings ...string) (*ser
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{name: name, dialect: d, server: s, connect: connect}
+	e := &engine{name: name, dialect: d, server: s, connect: connect, rows: new(atomic.Int64)}
 	e.db = sql.OpenDB(gated.Wrap(connect(s.Port, &fencetest.Dialer{})))
 	started = append(started, e)
 	if e.table, err = sqlfence.NewTable(d, nil); err != nil {

@@ -12,47 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fencelock/fencelock/driver"
 )
-
-// Severity says how bad a Finding is.
-type Severity uint8
-
-// The severities.
-const (
-	// Note: good to know, or it could not be checked.
-	Note Severity = iota
-	// Warning: locks work, but less well than one may think.
-	Warning
-	// Danger: locks do not work, or two may hold one now.
-	Danger
-)
-
-// String returns the severity in lower case.
-func (s Severity) String() string { return [...]string{"note", "warning", "danger"}[s] }
-
-// Finding is one thing that Store.Check found about the server.
-type Finding struct {
-	// Severity is how bad it is.
-	Severity Severity
-	// Code names the kind of finding for programs. Codes are stable.
-	Code string
-	// Node is the address of the server.
-	Node string
-	// Reason says what is so and why it matters.
-	Reason string
-	// Fix is what to change.
-	Fix string
-}
-
-// String returns the finding as one line.
-func (f Finding) String() string {
-	return fmt.Sprintf("%s: %s: %s (%s); %s", f.Node, f.Severity, f.Reason, f.Code, f.Fix)
-}
 
 // Check asks the server and returns what makes it a worse place for locks, each
 // with the reason and what to change. It writes nothing. That memcached is for
 // efficiency only is the first thing it says, always.
-func (s *Store) Check(ctx context.Context) ([]Finding, error) {
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	type answer struct{ stats, settings map[string]string }
 	got, err := run(ctx, s, "check", func(c *call) (answer, error) {
 		conn, err := s.dial(ctx)
@@ -111,11 +78,12 @@ func ask(w io.Writer, r *bufio.Reader, command string) (map[string]string, error
 }
 
 // judge turns what the server told into findings.
-func judge(addr string, stats, settings map[string]string) []Finding {
-	found := []Finding{{Note, "efficiency-only", addr, "memcached gives no fencing tokens and forgets locks when it restarts", advice}}
-	add := func(s Severity, code, reason, fix string) {
-		found = append(found, Finding{s, code, addr, reason, fix})
+func judge(addr string, stats, settings map[string]string) []driver.Finding {
+	var found []driver.Finding
+	add := func(s driver.Severity, code, reason, fix string) {
+		found = append(found, driver.Finding{Severity: s, Code: code, Node: addr, Reason: reason, Fix: fix})
 	}
+	add(driver.Note, "efficiency-only", "memcached gives no fencing tokens and forgets locks when it restarts", advice)
 	number := func(from map[string]string, name string) (int64, bool) {
 		n, err := strconv.ParseInt(from[name], 10, 64)
 		return n, err == nil
@@ -127,21 +95,21 @@ func judge(addr string, stats, settings map[string]string) []Finding {
 	room := fmt.Sprintf("its limit is %d MB", limit>>20)
 	switch {
 	case !known || !sized:
-		add(Note, "eviction-unchecked", "the server does not tell evictions and limit_maxbytes", "look whether its memory can fill up")
+		add(driver.Note, "eviction-unchecked", "the server does not tell evictions and limit_maxbytes", "look whether its memory can fill up")
 	case !evicts:
-		add(Note, "no-eviction", "the server does not evict; when its memory is full, nothing can be locked", "watch its memory")
+		add(driver.Note, "no-eviction", "the server does not evict; when its memory is full, nothing can be locked", "watch its memory")
 	case evicted > 0:
-		add(Danger, "evicted", fmt.Sprintf("the server has evicted %d items since it started, locks and sessions may be among them: %s", evicted, room),
+		add(driver.Danger, "evicted", fmt.Sprintf("the server has evicted %d items since it started, locks and sessions may be among them: %s", evicted, room),
 			"give locks a memcached of their own, or more memory (-m)")
 	case used > limit/2:
-		add(Warning, "eviction-near", fmt.Sprintf("the server may evict locks when its memory is full, and uses %d MB: %s", used>>20, room),
+		add(driver.Warning, "eviction-near", fmt.Sprintf("the server may evict locks when its memory is full, and uses %d MB: %s", used>>20, room),
 			"give locks a memcached of their own, or more memory (-m)")
 	default:
-		add(Warning, "eviction", "the server may evict locks when its memory is full: "+room,
+		add(driver.Warning, "eviction", "the server may evict locks when its memory is full: "+room,
 			"give locks a memcached of their own, where memory is never short, or run it with -M")
 	}
 	if settings["cas_enabled"] == "no" {
-		add(Danger, "cas", "the server runs without cas, so locks cannot be taken over or given back", "start it without -C")
+		add(driver.Danger, "cas", "the server runs without cas, so locks cannot be taken over or given back", "start it without -C")
 	}
 	return found
 }

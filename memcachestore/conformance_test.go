@@ -4,7 +4,6 @@ package memcachestore_test
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,55 +20,28 @@ import (
 // The harness loses no memory: the store keeps none, and a session that is not
 // there any more has ended, whatever the reason.
 func TestConformance(t *testing.T) {
-	const servers = 16
-	cases := drivertest.Cases()
-	results := make([]chan drivertest.Result, len(cases))
-	for i := range results {
-		results[i] = make(chan drivertest.Result, 1)
-	}
-	var next atomic.Int64
-	var working sync.WaitGroup
-	defer working.Wait()
-	for range servers {
+	var servers []func(*testing.T) *drivertest.Harness
+	for range 16 {
 		server := memcachedtest.Start(t)
-		working.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(cases)); i = next.Add(1) - 1 {
-				results[i] <- check(t, server, cases[i], fmt.Sprint("space", i))
-			}
-		})
+		servers = append(servers, func(t *testing.T) *drivertest.Harness { return harness(t, server) })
 	}
-	var passed, skipped int
-	for i, c := range cases {
-		t.Run(c.Name, func(t *testing.T) {
-			result := <-results[i]
-			for _, f := range result.Failures {
-				t.Error(f)
-			}
-			if result.Skipped != "" {
-				skipped++
-				t.Skip(result.Skipped)
-			}
-			passed++
-		})
-	}
-	t.Logf("%d cases passed, %d skipped", passed, skipped)
-	if passed < 45 {
-		t.Errorf("only %d cases ran, want at least 45: something is skipped that should not be", passed)
+	cases := drivertest.Cases()
+	report := drivertest.RunCases(t, cases, servers...)
+	if passed, _, _ := report.Counts(); len(report.Results) == len(cases) && passed < 45 {
+		t.Errorf("only %d cases passed, want at least 45: something is skipped that should not be", passed)
 	}
 }
 
-func check(t *testing.T, server *memcachedtest.Server, c drivertest.Case, space string) drivertest.Result {
-	var stores []*memcachestore.Store
-	defer func() {
-		for _, s := range stores {
-			s.Close()
-		}
-	}()
-	return c.Check(t.Context(), &drivertest.Harness{
+// spaces gives every case a namespace of its own.
+var spaces atomic.Int64
+
+func harness(t *testing.T, server *memcachedtest.Server) *drivertest.Harness {
+	space := fmt.Sprint("space", spaces.Add(1))
+	return &drivertest.Harness{
 		Open: func() (driver.Store, error) {
 			s, err := memcachestore.New(server.Addr, &memcachestore.Options{Namespace: space})
 			if err == nil {
-				stores = append(stores, s)
+				t.Cleanup(func() { s.Close() })
 			}
 			return s, err
 		},
@@ -78,5 +50,5 @@ func check(t *testing.T, server *memcachedtest.Server, c drivertest.Case, space 
 		// memcached ends an item with a tick of a second, and the store asks for
 		// one second more than the TTL.
 		Slack: 1500 * time.Millisecond,
-	})
+	}
 }

@@ -7,11 +7,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/drivertest"
 	"github.com/fencelock/fencelock/redisstore"
 	"github.com/fencelock/fencelock/redisstore/internal/redistest"
@@ -64,7 +63,7 @@ func TestACLSuffices(t *testing.T) {
 				if findings, err := lib.open(t, to, &opts).Check(t.Context()); err != nil || len(findings) != 0 {
 					t.Errorf("check: got %v, %v", findings, err)
 				}
-				var all []*drivertest.Harness
+				var all []func(*testing.T) *drivertest.Harness
 				for range servers {
 					server, to := startWithUser(t, flavour)
 					rig := &rig{lib: lib, to: to}
@@ -72,34 +71,11 @@ func TestACLSuffices(t *testing.T) {
 					h := rig.harness(opts)
 					h.TTL, h.Slack = 4*time.Second, 1500*time.Millisecond // more than a busy machine stalls
 					rig.let(h, server.Losses())
-					all = append(all, h)
+					all = append(all, on(h))
 				}
-				share(t, cases, all)
+				drivertest.RunCases(t, cases, all...)
 			})
 		}
-	}
-}
-
-// share runs each case on whichever server is free: nearly all of its time is
-// waiting. The last in the list take longest, so it begins with them.
-func share(t *testing.T, cases []drivertest.Case, servers []*drivertest.Harness) {
-	results := make([]chan drivertest.Result, len(cases))
-	for i := range results {
-		results[i] = make(chan drivertest.Result, 1)
-	}
-	var left atomic.Int64
-	left.Store(int64(len(cases)))
-	var working sync.WaitGroup
-	defer working.Wait()
-	for _, h := range servers {
-		working.Go(func() {
-			for i := left.Add(-1); i >= 0; i = left.Add(-1) {
-				results[i] <- cases[i].Check(t.Context(), h)
-			}
-		})
-	}
-	for i, c := range cases {
-		t.Run(c.Name, func(t *testing.T) { report(t, <-results[i]) })
 	}
 }
 
@@ -284,7 +260,7 @@ func TestACLDocumented(t *testing.T) {
 	}
 }
 
-func codes(findings []redisstore.Finding) []string {
+func codes(findings []driver.Finding) []string {
 	var all []string
 	for _, f := range findings {
 		all = append(all, f.Code)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/redisstore"
 	"github.com/fencelock/fencelock/redisstore/internal/redistest"
 )
@@ -48,7 +49,7 @@ func TestCheck(t *testing.T) {
 					t.Errorf("got %v, %v, want %v", findings, err, tt.want)
 				}
 				for _, f := range findings {
-					if f.Node == "" || !strings.HasPrefix(f.String(), f.Node) || f.Severity == redisstore.Note {
+					if f.Node == "" || !strings.HasPrefix(f.String(), f.Node) || f.Severity == driver.Note {
 						t.Errorf("%v: node or severity is wrong", f)
 					}
 				}

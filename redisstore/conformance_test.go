@@ -5,6 +5,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,13 +82,13 @@ func conform(t *testing.T, lib library, grace bool, to login, losses func(namesp
 	rough := rig.harness(redisstore.Options{Namespace: namespace, Grace: grace, Buckets: 1})
 	rough.Elapse = to.clock.elapse
 	rig.let(rough, lose)
-	for _, h := range []*drivertest.Harness{calm, rough} {
-		for _, c := range drivertest.Cases() {
-			if c.Disrupts() == (h == rough) {
-				t.Run(c.Name, func(t *testing.T) { report(t, c.Check(t.Context(), h)) })
-			}
-		}
-	}
+	drivertest.RunCases(t, slices.DeleteFunc(drivertest.Cases(), drivertest.Case.Disrupts), on(calm))
+	drivertest.RunCases(t, slices.DeleteFunc(drivertest.Cases(), func(c drivertest.Case) bool { return !c.Disrupts() }), on(rough))
+}
+
+// on makes one harness serve one case after the other.
+func on(h *drivertest.Harness) func(*testing.T) *drivertest.Harness {
+	return func(*testing.T) *drivertest.Harness { return h }
 }
 
 // begin lets the grace pass that every bucket of a new namespace has: the cases do
@@ -109,17 +110,6 @@ func begin(t *testing.T, s *redisstore.Store, buckets int, c *clock) {
 		grace = max(grace, st.Grace)
 	}
 	c.elapse(grace)
-}
-
-// report makes the test fail or skip as a case did.
-func report(t *testing.T, result drivertest.Result) {
-	t.Helper()
-	for _, f := range result.Failures {
-		t.Error(f)
-	}
-	if result.Skipped != "" {
-		t.Skip(result.Skipped)
-	}
 }
 
 // rig is a way to servers, for one case after the other.

@@ -108,7 +108,7 @@ func withFindings(addr string, count func(code string)) (*redisstore.Store, erro
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	return redisstore.New(client, &redisstore.Options{
 		Namespace: "orders",
-		Warn:      func(f redisstore.Finding) { count(f.Code); slog.Warn("locks", "finding", f.String()) },
+		Warn:      func(f fencelock.Finding) { count(f.Code); slog.Warn("locks", "finding", f.String()) },
 		Accept:    []string{"clock"}, // known, and of no matter here
 	})
 }
@@ -119,7 +119,7 @@ func healthy(ctx context.Context, store *redisstore.Store) error {
 		return err
 	}
 	for _, f := range findings {
-		if f.Severity == redisstore.Danger {
+		if f.Severity == fencelock.Danger {
 			return fmt.Errorf("%v", f)
 		}
 	}

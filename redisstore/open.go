@@ -14,8 +14,9 @@ import (
 
 // Open connects to the server at a URL and returns a store that owns its client:
 // Store.Close closes it. It looks at the servers, as New does later, so that a wrong
-// address or password, or a server that cannot keep locks, is told now. Errors never
-// show a password.
+// address or password, or a server that cannot keep locks, is told now. It gives up
+// when ctx ends; later the store has nothing to do with ctx. Errors never show a
+// password.
 //
 //	redis://[user[:password]@]host[:port][/database][?parameters]
 //	redis-sentinel://[user[:password]@]host[:port][,host[:port]...]/master[/database][?parameters]
@@ -46,7 +47,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	}
 	client := t.client()
 	if err := answers(ctx, client); err != nil {
-		_ = client.Close()
+		abandon(ctx, client)
 		return nil, fmt.Errorf("redisstore: open %s: %w", strings.Join(t.addrs, ","), err)
 	}
 	s, err := newStore(client, opts, client.Close)
@@ -54,10 +55,16 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		err = face.Begin(ctx, s)
 	}
 	if err != nil {
-		_ = client.Close()
+		abandon(ctx, client)
 		return nil, err
 	}
 	return s, nil
+}
+
+// abandon closes a client, and leaves it to close by itself when ctx ends: a client of
+// Sentinel does not close before a dial under way is over.
+func abandon(ctx context.Context, client redis.UniversalClient) {
+	_, _ = adapt.Within(ctx, func() (struct{}, error) { return struct{}{}, client.Close() })
 }
 
 // answers asks the server whether it is there.

@@ -26,18 +26,7 @@ func TestQuorumConformance(t *testing.T) {
 				r.opts = redisstore.Options{Namespace: fmt.Sprint("grace", grace), Grace: grace, MaxTTL: 5 * time.Minute}
 				r.login.clock = clock
 			}
-			h := q.harness(t, clock)
-			skipped := 0
-			for _, c := range drivertest.Cases() {
-				t.Run(c.Name, func(t *testing.T) {
-					result := c.Check(t.Context(), h)
-					if result.Skipped != "" {
-						skipped++
-					}
-					report(t, result)
-				})
-			}
-			t.Logf("%d cases, %d skipped", len(drivertest.Cases()), skipped)
+			drivertest.RunCases(t, drivertest.Cases(), on(q.harness(t, clock)))
 		})
 	}
 }

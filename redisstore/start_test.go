@@ -71,7 +71,7 @@ func TestStart(t *testing.T) {
 				for _, lib := range libraries {
 					t.Run(tt.name+"/"+lib.name, func(t *testing.T) {
 						var told []string
-						opts := &redisstore.Options{Grace: tt.grace, Warn: func(f redisstore.Finding) { told = append(told, f.Code) }}
+						opts := &redisstore.Options{Grace: tt.grace, Warn: func(f driver.Finding) { told = append(told, f.Code) }}
 						if tt.grace {
 							opts.Namespace = "other" // than the one without
 						}
@@ -109,7 +109,7 @@ func TestStartAtAReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(redistest.Start(t).Port))
 	var told []string
-	c := libraries[0].open(t, login{addr: server.Addr}, &redisstore.Options{Warn: func(f redisstore.Finding) { told = append(told, f.Code) }})
+	c := libraries[0].open(t, login{addr: server.Addr}, &redisstore.Options{Warn: func(f driver.Finding) { told = append(told, f.Code) }})
 	if err := openSession(t, c); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("got %v, want one that wraps %q", err, driver.ErrUnavailable)
 	}

@@ -22,7 +22,7 @@ import (
 //     on a cluster.
 //   - Warn: is told what is wrong with the servers, once each; by default log/slog
 //     is.
-//   - Accept: codes of findings (see Finding) that are known and accepted.
+//   - Accept: codes of findings (see fencelock.Finding) that are known and accepted.
 //
 // It is an alias so that users of another client library need not link this one.
 type Options = face.Options
@@ -31,23 +31,6 @@ type Options = face.Options
 // methods of driver.Store it has Check, which tells what is wrong with the servers
 // behind it, ACL, which tells the permissions it needs, and Close.
 type Store = face.Store
-
-// Finding is one thing that Store.Check found about a server: its Severity, a
-// stable Code, the Node, the Reason it matters and the setting to change, Fix.
-type Finding = face.Finding
-
-// Severity says how bad a Finding is.
-type Severity = face.Severity
-
-// The severities.
-const (
-	// Note: good to know, or it could not be checked.
-	Note = face.Note
-	// Warning: locks work, but less is promised than one may think.
-	Warning = face.Warning
-	// Danger: locks do not work, or two may hold one.
-	Danger = face.Danger
-)
 
 // New returns a store that uses the client: a *redis.Client for one server, a
 // *redis.Client from redis.NewFailoverClient for Sentinel, a *redis.ClusterClient

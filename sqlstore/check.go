@@ -8,12 +8,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fencelock/fencelock/driver"
 )
 
 // Check asks the database whether it is fit to keep locks, and returns what is not, with
 // the setting to change; nothing is a good answer. It writes nothing, and needs no more
 // permissions than the store does. The error says that the database could not be asked.
-func (s *Store) Check(ctx context.Context) ([]Finding, error) {
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), deaf: s.hub.isDeaf()}
 	if err := s.prepare(ctx); err != nil {
 		return nil, err

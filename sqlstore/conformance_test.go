@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,11 +40,11 @@ func TestConformance(t *testing.T) {
 			if run.grace {
 				k.opts.Grace, k.opts.MaxTTL = true, 10*time.Second
 			}
-			rigs := make([]*rig, 12)
-			for i := range rigs {
-				rigs[i] = newRig(t, k, server)
+			var rigs []func(*testing.T) *drivertest.Harness
+			for range 12 {
+				rigs = append(rigs, newRig(t, k, server).harness)
 			}
-			conform(t, run.cases, rigs)
+			drivertest.RunCases(t, run.cases, rigs...)
 		})
 	}
 }
@@ -76,8 +74,14 @@ func newRig(t *testing.T, k kind, server *servers.Server) *rig {
 	return r
 }
 
-// harness returns a harness for one case; done closes what it opened.
-func (r *rig) harness() *drivertest.Harness {
+// harness returns a harness for one case.
+func (r *rig) harness(t *testing.T) *drivertest.Harness {
+	t.Cleanup(func() {
+		for _, s := range r.stores {
+			s.Close()
+		}
+		r.stores = nil
+	})
 	return &drivertest.Harness{
 		Open: func() (driver.Store, error) {
 			if len(r.stores) == 0 {
@@ -171,45 +175,4 @@ func (r *rig) rewind() error {
 		}
 	}
 	return r.restart()
-}
-
-func (r *rig) done() {
-	for _, s := range r.stores {
-		s.Close()
-	}
-	r.stores = nil
-}
-
-// conform runs each case on whichever rig is free.
-func conform(t *testing.T, cases []drivertest.Case, rigs []*rig) {
-	results := make([]chan drivertest.Result, len(cases))
-	for i := range results {
-		results[i] = make(chan drivertest.Result, 1)
-	}
-	var left atomic.Int64
-	left.Store(int64(len(cases)))
-	var working sync.WaitGroup
-	defer working.Wait()
-	for _, r := range rigs {
-		working.Go(func() {
-			for i := left.Add(-1); i >= 0; i = left.Add(-1) {
-				results[i] <- cases[i].Check(t.Context(), r.harness())
-				r.done()
-			}
-		})
-	}
-	skipped := 0
-	for i, c := range cases {
-		t.Run(c.Name, func(t *testing.T) {
-			result := <-results[i]
-			for _, f := range result.Failures {
-				t.Error(f)
-			}
-			if result.Skipped != "" {
-				skipped++
-				t.Skip(result.Skipped)
-			}
-		})
-	}
-	t.Logf("%d cases, %d skipped", len(cases), skipped)
 }

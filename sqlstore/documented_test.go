@@ -28,7 +28,7 @@ func openLocks(ctx context.Context, db *sql.DB) (*fencelock.Client, error) {
 		return nil, err
 	}
 	for _, f := range findings {
-		if f.Severity == sqlstore.Danger {
+		if f.Severity == fencelock.Danger {
 			return nil, fmt.Errorf("%v", f)
 		}
 	}

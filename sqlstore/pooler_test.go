@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/servers"
-	"github.com/fencelock/fencelock/sqlstore"
 )
 
 // TestPoolerRestarts: a pooler that is restarted costs time, not locks. One process says
@@ -90,7 +90,7 @@ func spared(t *testing.T, pooler *servers.Server) int {
 	return p.Port
 }
 
-func has(findings []sqlstore.Finding, code string) bool {
+func has(findings []driver.Finding, code string) bool {
 	for _, f := range findings {
 		if f.Code == code {
 			return true

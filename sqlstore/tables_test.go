@@ -136,7 +136,7 @@ func TestCheckFindsASloppyServer(t *testing.T) {
 		findings, err := k.store(t, db, &opts).Check(ctxb)
 		must(t, err)
 		want := map[string]string{"postgres": "fsync", "mariadb": "flush-log"}[k.name]
-		if len(findings) != 1 || findings[0].Code != want || findings[0].Severity != sqlstore.Danger {
+		if len(findings) != 1 || findings[0].Code != want || findings[0].Severity != driver.Danger {
 			t.Errorf("got %v, want the danger %s alone", findings, want)
 		}
 	})

@@ -182,7 +182,7 @@ func TestJudge(t *testing.T) {
 			"table incarnation": "ok", "table session": "ok", "table lock": "ok", "version": "8.4.0", "innodb_flush_log_at_trx_commit": "1",
 			"log_bin": "ON", "sync_binlog": "1", "binlog_format": format,
 		}})
-		if bad := len(found) == 1 && found[0].Code == "binlog-format" && found[0].Severity == Danger; bad != want || len(found) > 1 {
+		if bad := len(found) == 1 && found[0].Code == "binlog-format" && found[0].Severity == driver.Danger; bad != want || len(found) > 1 {
 			t.Errorf("a binary log of format %s: found %v", format, found)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,55 +38,24 @@ func start(t testing.TB, servers int) *zktest.Ensemble {
 //
 // The harness loses no memory: an ensemble is built not to, and a store that has no
 // incarnations has nothing to notice it by.
-func TestConformance(t *testing.T) { conform(t, start(t, 1), drivertest.Cases(), 16) }
+func TestConformance(t *testing.T) { conform(t, start(t, 1), drivertest.Cases()) }
 
-func conform(t *testing.T, e *zktest.Ensemble, cases []drivertest.Case, workers int) {
-	results := make([]chan drivertest.Result, len(cases))
-	for i := range results {
-		results[i] = make(chan drivertest.Result, 1)
-	}
-	// The last first: a fresh server is slow, and the first are about time.
-	var left atomic.Int64
-	left.Store(int64(len(cases)))
-	var working sync.WaitGroup
-	defer working.Wait()
-	for range workers {
-		working.Go(func() {
-			for i := left.Add(-1); i >= 0; i = left.Add(-1) {
-				results[i] <- check(t.Context(), e, cases[i], fmt.Sprintf("/case%d", i))
-			}
-		})
-	}
-	passed, skipped := 0, 0
-	for i, c := range cases {
-		t.Run(c.Name, func(t *testing.T) {
-			result := <-results[i]
-			for _, f := range result.Failures {
-				t.Error(f)
-			}
-			if result.Skipped != "" {
-				skipped++
-				t.Skip(result.Skipped)
-			}
-			passed++
-		})
-	}
-	t.Logf("%d cases passed, %d skipped", passed, skipped)
+func conform(t *testing.T, e *zktest.Ensemble, cases []drivertest.Case) {
+	harness := func(t *testing.T) *drivertest.Harness { return harness(t, e) }
+	drivertest.RunCases(t, cases, slices.Repeat([]func(*testing.T) *drivertest.Harness{harness}, 16)...)
 }
 
-func check(ctx context.Context, e *zktest.Ensemble, c drivertest.Case, root string) drivertest.Result {
-	var stores []*zkstore.Store
-	var valve valve
-	defer func() {
-		for _, s := range stores {
-			s.Close()
-		}
-	}()
-	return c.Check(ctx, &drivertest.Harness{
+// roots gives every case a root of its own.
+var roots atomic.Int64
+
+func harness(t *testing.T, e *zktest.Ensemble) *drivertest.Harness {
+	root := fmt.Sprintf("/case%d", roots.Add(1))
+	valve := &valve{}
+	return &drivertest.Harness{
 		Open: func() (driver.Store, error) {
 			s, err := zkstore.New(e.Addrs(), &zkstore.Options{Root: root, TickTime: zktest.TickTime, MaxTTL: 50 * time.Second, Dial: valve.dial})
 			if err == nil {
-				stores = append(stores, s)
+				t.Cleanup(func() { s.Close() })
 			}
 			return s, err
 		},
@@ -93,7 +63,7 @@ func check(ctx context.Context, e *zktest.Ensemble, c drivertest.Case, root stri
 		TTL:   3 * time.Second, // several servers and all these clients share few processors here
 		Slack: 1200 * time.Millisecond,
 		Soon:  10 * time.Second,
-	})
+	}
 }
 
 // valve holds back everything that its connections send, while it is shut.

@@ -17,5 +17,5 @@ func TestConformanceOnAnEnsemble(t *testing.T) {
 	cases := slices.DeleteFunc(drivertest.Cases(), func(c drivertest.Case) bool {
 		return !strings.Contains("SOTQWX", c.Clause.ID[:1])
 	})
-	conform(t, start(t, 3), cases, 16)
+	conform(t, start(t, 3), cases)
 }

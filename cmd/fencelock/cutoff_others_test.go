@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // TestCutOffsOfOthers does to other tools what TestCutOffs does to run, and prints
@@ -87,8 +89,7 @@ func lockWith(t *testing.T, cmd *exec.Cmd) *rival {
 		t.Fatal(err)
 	}
 	cmd.Args = append(cmd.Args, "sh", "-c", `exec 5>`+fifo+`; echo $$ >`+dir+`/pid; echo >&5; exec sleep 60`)
-	cmd.SysProcAttr = dieWithUs()
-	if err := cmd.Start(); err != nil {
+	if err := servers.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	r := &rival{cmd: cmd, died: make(chan time.Time, 1)}
@@ -127,26 +128,42 @@ func etcdctl(addr string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// startEtcd starts an etcd that ends with the test.
+// startEtcd starts an etcd that ends with the test. Somebody else may take one of its
+// free ports first: then it tries others.
 func startEtcd(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	addr, peer := "127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
-	cmd := exec.Command("etcd", "--data-dir", dir, "--listen-client-urls", "http://"+addr, "--advertise-client-urls", "http://"+addr,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--log-level", "error")
-	cmd.SysProcAttr = dieWithUs()
-	var out bytes.Buffer
-	cmd.Stderr = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	var told bytes.Buffer
+	for range 10 {
+		addr, peer := "127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
+		cmd := exec.Command("etcd", "--data-dir", t.TempDir(), "--listen-client-urls", "http://"+addr, "--advertise-client-urls", "http://"+addr,
+			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--log-level", "error")
+		cmd.Stderr = &told
+		if err := servers.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		over := make(chan struct{})
+		go func() {
+			_ = cmd.Wait()
+			close(over)
+		}()
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			<-over
+		})
+		ended := false
+		until(t, "etcd answers", func() bool {
+			select {
+			case <-over:
+				ended = true
+			default:
+			}
+			text, err := etcdctl(addr, "endpoint", "health").CombinedOutput()
+			return ended || err == nil && strings.Contains(string(text), "is healthy")
+		})
+		if !ended {
+			return addr
+		}
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	until(t, "etcd answers", func() bool {
-		text, err := etcdctl(addr, "endpoint", "health").CombinedOutput()
-		return err == nil && strings.Contains(string(text), "is healthy")
-	})
-	return addr
+	t.Fatalf("etcd does not start:\n%s", told.Bytes())
+	return ""
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -24,14 +25,11 @@ type diagnosis struct {
 	Program    string               `json:"program"`
 	LockMS     float64              `json:"lock_ms"` // to take a lock and give it back
 	Guarantees fencelock.Guarantees `json:"guarantees"`
-	Findings   []finding            `json:"findings"`
+	Findings   []driver.Finding     `json:"findings"`
 	OK         bool                 `json:"ok"`
 
 	unavailable error // the store did not answer
 }
-
-// severities from harmless to bad.
-var severities = []string{"note", "warning", "danger"}
 
 func (a *app) doctorCommand() *cobra.Command {
 	var failOn string
@@ -53,17 +51,16 @@ does not answer.`,
   fencelock doctor --correctness --fail-on warning || exit 1   # before a deployment`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(severities, failOn) {
-				return usage("--fail-on %s: it is one of %s", failOn, strings.Join(severities, ", "))
+			var least driver.Severity
+			if err := least.UnmarshalText([]byte(failOn)); err != nil {
+				return usage("--fail-on %s: it is one of note, warning, danger", failOn)
 			}
 			a.quiet = true // what the store would warn of is in the findings
 			d, err := a.diagnose(cmd.Context(), ttl, correctness)
 			if err != nil {
 				return err
 			}
-			d.OK = !slices.ContainsFunc(d.Findings, func(f finding) bool {
-				return slices.Index(severities, f.Severity) >= slices.Index(severities, failOn)
-			})
+			d.OK = !slices.ContainsFunc(d.Findings, func(f driver.Finding) bool { return f.Severity >= least })
 			if a.format == "json" {
 				err = printJSON(a.out, d)
 			} else {
@@ -90,24 +87,24 @@ does not answer.`,
 func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool) (*diagnosis, error) {
 	conn, err := a.connect(ctx, &fencelock.Options{TTL: ttl})
 	if errors.Is(err, driver.ErrRefused) {
-		return &diagnosis{Program: version(), Findings: []finding{{Severity: "danger", Code: "refused", Reason: err.Error()}}}, nil
+		return &diagnosis{Program: version(), Findings: []driver.Finding{{Severity: driver.Danger, Code: "refused", Reason: err.Error()}}}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer a.close(conn)
-	d := &diagnosis{Engine: conn.Caps().Engine, Program: version(), Guarantees: conn.client.Guarantees(), Findings: []finding{}}
+	d := &diagnosis{Engine: conn.Caps().Engine, Program: version(), Guarantees: conn.client.Guarantees(), Findings: []driver.Finding{}}
 	if conn.check != nil {
 		call, cancel := context.WithTimeout(ctx, 4*a.timeout)
 		found, err := conn.check(call)
 		cancel()
 		d.Findings = append(d.Findings, found...)
 		if err != nil { // a server could not be asked; what the others said stands
-			d.Findings = append(d.Findings, finding{Severity: "warning", Code: "unreachable", Reason: "a server could not be asked: " + err.Error(),
+			d.Findings = append(d.Findings, driver.Finding{Severity: driver.Warning, Code: "unreachable", Reason: "a server could not be asked: " + err.Error(),
 				Fix: "start it; if this machine alone does not reach it, look at the network"})
 		}
 	} else {
-		d.Findings = append(d.Findings, finding{Severity: "note", Code: "unchecked", Reason: "this store cannot look at its server"})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "unchecked", Reason: "this store cannot look at its server"})
 	}
 	if correctness {
 		d.Findings = append(d.Findings, unfit(d.Guarantees, conn.graceFix)...)
@@ -118,29 +115,29 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 	case err == nil:
 	case exitCode(err) == exitUnavailable:
 		d.unavailable = err // the findings may say why
-		d.Findings = append(d.Findings, finding{Severity: "danger", Code: "lock", Reason: strings.ReplaceAll(err.Error(), "fencelock: ", "")})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: strings.ReplaceAll(err.Error(), "fencelock: ", "")})
 	case errors.As(err, &busy) && busy.Grace:
-		d.Findings = append(d.Findings, finding{Severity: "note", Code: "grace",
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "grace",
 			Reason: "the store has a new memory and grants nothing new for " + short(busy.RetryAfter) + "; so locks were not tried"})
 	default:
-		d.Findings = append(d.Findings, finding{Severity: "danger", Code: "lock", Reason: strings.ReplaceAll(err.Error(), "fencelock: ", "")})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: strings.ReplaceAll(err.Error(), "fencelock: ", "")})
 	}
 	d.LockMS = float64(took.Microseconds()) / 1000
 	return d, nil
 }
 
 // unfit says what is missing where doing the work twice would corrupt something.
-func unfit(g fencelock.Guarantees, graceFix string) []finding {
-	var found []finding
+func unfit(g fencelock.Guarantees, graceFix string) []driver.Finding {
+	var found []driver.Finding
 	if g.Fencing != fencelock.Strict {
-		found = append(found, finding{Severity: "danger", Code: "fencing", Reason: "tokens are not strict: they are " + g.Fencing.String(), Fix: "use another store"})
+		found = append(found, driver.Finding{Severity: driver.Danger, Code: "fencing", Reason: "tokens are not strict: they are " + g.Fencing.String(), Fix: "use another store"})
 	}
 	if !g.SurvivesCrash {
 		fix := graceFix
 		if fix == "" {
 			fix = "use another store, or check the token wherever something is written"
 		}
-		found = append(found, finding{Severity: "danger", Code: "forgets",
+		found = append(found, driver.Finding{Severity: driver.Danger, Code: "forgets",
 			Reason: "a crash or failover of the server may forget who holds a lock, and another may get it in time", Fix: fix})
 	}
 	return found
@@ -184,11 +181,9 @@ func writeDiagnosis(w io.Writer, d *diagnosis, width int) error {
 		b.WriteString("  nothing to worry about\n")
 	}
 	findings := slices.Clone(d.Findings)
-	slices.SortStableFunc(findings, func(x, y finding) int {
-		return slices.Index(severities, y.Severity) - slices.Index(severities, x.Severity)
-	})
+	slices.SortStableFunc(findings, func(x, y driver.Finding) int { return cmp.Compare(y.Severity, x.Severity) })
 	for _, f := range findings {
-		fmt.Fprintf(&b, "  %-8s %s", strings.ToUpper(f.Severity), f.Code)
+		fmt.Fprintf(&b, "  %-8s %s", strings.ToUpper(f.Severity.String()), f.Code)
 		if f.Node != "" {
 			fmt.Fprintf(&b, " (%s)", f.Node)
 		}

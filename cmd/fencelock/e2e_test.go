@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/redisstore"
 )
 
@@ -82,7 +83,6 @@ func startRedis(t testing.TB, extra ...string) *server {
 		s := &server{addr: net.JoinHostPort("127.0.0.1", port)}
 		args := []string{"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no"}
 		s.cmd = exec.Command("redis-server", append(args, extra...)...)
-		s.cmd.SysProcAttr = dieWithUs()
 		if s.ready(t) {
 			return s
 		}
@@ -96,7 +96,7 @@ func (s *server) ready(t testing.TB) bool {
 	t.Helper()
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
-		err = s.cmd.Start()
+		err = servers.Start(s.cmd)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -20,13 +20,6 @@ var _ = register(&engine{
 		if err != nil {
 			return nil, err
 		}
-		return &opened{Store: store, close: store.Close, check: func(ctx context.Context) ([]finding, error) {
-			found, err := store.Check(ctx)
-			var all []finding
-			for _, f := range found {
-				all = append(all, finding{Severity: f.Severity.String(), Code: f.Code, Node: f.Node, Reason: f.Reason, Fix: f.Fix})
-			}
-			return all, err
-		}}, nil
+		return &opened{Store: store, close: store.Close, check: store.Check}, nil
 	},
 })

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/memstore"
 )
 
@@ -19,8 +20,8 @@ var _ = register(&engine{
 		return &opened{
 			Store: memstore.New(&memstore.Options{Grace: s.grace, MaxTTL: s.maxTTL}),
 			close: func() error { return nil }, graceFix: addGrace,
-			check: func(context.Context) ([]finding, error) {
-				return []finding{{Severity: "danger", Code: "one-process", Reason: "mem:// is the memory of this process: no other process sees its locks",
+			check: func(context.Context) ([]driver.Finding, error) {
+				return []driver.Finding{{Severity: driver.Danger, Code: "one-process", Reason: "mem:// is the memory of this process: no other process sees its locks",
 					Fix: "use a server, for example redis://localhost:6379"}}, nil
 			},
 		}, nil

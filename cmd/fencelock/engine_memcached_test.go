@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"os/user"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // TestMemcached: memcached is good enough to run one command at a time, and refused
@@ -24,8 +26,7 @@ func TestMemcached(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("memcached", "-l", "127.0.0.1", "-p", port, "-U", "0", "-u", me.Username)
-	cmd.SysProcAttr = dieWithUs()
-	if err := cmd.Start(); err != nil {
+	if err := servers.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/quorum"
 	"github.com/fencelock/fencelock/redisstore"
 	"github.com/redis/go-redis/v9"
@@ -34,8 +35,8 @@ func openQuorum(_ context.Context, url string, s settings) (*opened, error) {
 	o := &opened{graceFix: addGrace}
 	var members []quorum.Node
 	var clients []*redis.Client
-	checks := map[string]func(context.Context) ([]finding, error){}
-	o.check = func(ctx context.Context) ([]finding, error) { return checkMembers(ctx, checks), nil }
+	checks := map[string]func(context.Context) ([]driver.Finding, error){}
+	o.check = func(ctx context.Context) ([]driver.Finding, error) { return checkMembers(ctx, checks), nil }
 	o.close = func() error {
 		var errs []error
 		for _, c := range clients {
@@ -51,7 +52,7 @@ func openQuorum(_ context.Context, url string, s settings) (*opened, error) {
 			return nil, errors.Join(err, o.close())
 		}
 		members = append(members, quorum.Node{Name: n.name, Store: store})
-		checks[n.name] = checkRedis(store)
+		checks[n.name] = store.Check
 	}
 	store, err := quorum.New(members, &quorum.Options{Alarm: func(a quorum.Alarm) { s.warn(fmt.Sprintf("server %s: %s", a.Node, a.Kind)) }})
 	if err != nil {
@@ -63,9 +64,9 @@ func openQuorum(_ context.Context, url string, s settings) (*opened, error) {
 
 // checkMembers asks every server. One that does not answer is a finding: as long as a
 // majority does, locks work.
-func checkMembers(ctx context.Context, checks map[string]func(context.Context) ([]finding, error)) []finding {
+func checkMembers(ctx context.Context, checks map[string]func(context.Context) ([]driver.Finding, error)) []driver.Finding {
 	names := slices.Sorted(maps.Keys(checks))
-	found, errs := make([][]finding, len(names)), make([]error, len(names))
+	found, errs := make([][]driver.Finding, len(names)), make([]error, len(names))
 	var asking sync.WaitGroup
 	for i, name := range names {
 		asking.Go(func() { found[i], errs[i] = checks[name](ctx) })
@@ -81,10 +82,10 @@ func checkMembers(ctx context.Context, checks map[string]func(context.Context) (
 		if errs[i] == nil {
 			continue
 		}
-		f := finding{Severity: "warning", Code: "unreachable", Node: name, Reason: fmt.Sprintf("%d of %d servers do not answer; locks work while a majority does: %v", down, len(names), errs[i]),
+		f := driver.Finding{Severity: driver.Warning, Code: "unreachable", Node: name, Reason: fmt.Sprintf("%d of %d servers do not answer; locks work while a majority does: %v", down, len(names), errs[i]),
 			Fix: "start it"}
 		if 2*down >= len(names) {
-			f.Severity = "danger"
+			f.Severity = driver.Danger
 		}
 		found[i] = append(found[i], f)
 	}

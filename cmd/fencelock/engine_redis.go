@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/redisstore"
 )
 
@@ -23,8 +24,8 @@ redis-cluster://host[:port][,host[:port]...]`,
 func (s settings) redis() *redisstore.Options {
 	return &redisstore.Options{
 		Namespace: s.namespace, Grace: s.grace, MaxTTL: s.maxTTL, Buckets: s.buckets, Accept: s.accept,
-		Warn: func(f redisstore.Finding) {
-			if f.Severity != redisstore.Note {
+		Warn: func(f driver.Finding) {
+			if f.Severity != driver.Note {
 				s.warn(f.String())
 			}
 		},
@@ -36,16 +37,5 @@ func openRedis(ctx context.Context, url string, s settings) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &opened{Store: store, close: store.Close, graceFix: addGrace, check: checkRedis(store)}, nil
-}
-
-func checkRedis(store *redisstore.Store) func(context.Context) ([]finding, error) {
-	return func(ctx context.Context) ([]finding, error) {
-		found, err := store.Check(ctx)
-		var all []finding
-		for _, f := range found {
-			all = append(all, finding{Severity: f.Severity.String(), Code: f.Code, Node: f.Node, Reason: f.Reason, Fix: f.Fix})
-		}
-		return all, err
-	}
+	return &opened{Store: store, close: store.Close, graceFix: addGrace, check: store.Check}, nil
 }

@@ -51,14 +51,7 @@ func openSQL(ctx context.Context, url string, s settings) (*opened, error) {
 			return nil, err
 		}
 	}
-	return &opened{Store: &checkedSQL{Store: store, settings: s}, close: store.Close, graceFix: addGrace, check: func(ctx context.Context) ([]finding, error) {
-		found, err := store.Check(ctx)
-		var all []finding
-		for _, f := range found {
-			all = append(all, finding{Severity: f.Severity.String(), Code: f.Code, Reason: f.Reason, Fix: f.Fix})
-		}
-		return all, err
-	}}, nil
+	return &opened{Store: &checkedSQL{Store: store, settings: s}, close: store.Close, graceFix: addGrace, check: store.Check}, nil
 }
 
 // takeMigrate takes the parameter out of a URL: it is ours, not the driver's.
@@ -94,13 +87,13 @@ func (c *checkedSQL) Open(ctx context.Context, req driver.OpenRequest) (driver.S
 		return nil, driver.Life{}, err
 	}
 	// Without tables nothing works, whatever else there is.
-	if i := slices.IndexFunc(found, func(f sqlstore.Finding) bool { return f.Code == "tables" }); i >= 0 {
+	if i := slices.IndexFunc(found, func(f driver.Finding) bool { return f.Code == "tables" }); i >= 0 {
 		return nil, driver.Life{}, fmt.Errorf("%s; add migrate=true to the store's URL to create it: %w", found[i].Reason, driver.ErrRefused)
 	}
 	for _, f := range found {
 		switch {
-		case f.Severity == sqlstore.Note || slices.Contains(c.settings.accept, f.Code):
-		case f.Severity == sqlstore.Danger:
+		case f.Severity == driver.Note || slices.Contains(c.settings.accept, f.Code):
+		case f.Severity == driver.Danger:
 			return nil, driver.Life{}, fmt.Errorf("%v; or accept it by accept=%s in the store's URL: %w", f, f.Code, driver.ErrRefused)
 		default:
 			c.settings.warn(f.String())

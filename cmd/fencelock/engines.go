@@ -40,22 +40,13 @@ type opened struct {
 	driver.Store
 	close func() error
 	// check asks the engine what makes it unfit; nil if its store cannot tell.
-	check func(ctx context.Context) ([]finding, error)
+	check func(ctx context.Context) ([]driver.Finding, error)
 	// graceFix says how to make it keep locks over a loss of memory, if it can.
 	graceFix string
 }
 
 // addGrace is the graceFix of engines that have grace as a setting.
 const addGrace = "add grace=true to the store's URL, for everybody who shares the namespace"
-
-// finding is one thing that is wrong, or worth knowing, about an engine.
-type finding struct {
-	Severity string `json:"severity"` // note, warning, danger
-	Code     string `json:"code"`
-	Node     string `json:"node,omitempty"`
-	Reason   string `json:"reason"`
-	Fix      string `json:"fix,omitempty"`
-}
 
 // engines are all engines by the first scheme of each.
 var engines = map[string]*engine{}

@@ -17,10 +17,6 @@ type Options = face.Options
 // Store is a store on Redis or Valkey. It is the same type as redisstore.Store.
 type Store = face.Store
 
-// Finding is one thing that Store.Check found; the same type as
-// redisstore.Finding.
-type Finding = face.Finding
-
 // New returns a store that uses the client, whether it is one for a server,
 // Sentinel or a cluster. The client stays the caller's; the store never closes it.
 // A nil opts is fine. New does no I/O; the servers are looked at when the first

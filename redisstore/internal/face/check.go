@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/redisstore/internal/adapt"
 )
 
@@ -44,10 +45,12 @@ type facts struct {
 // writes nothing, and needs no more permissions than the store does. What these
 // permissions hide is a finding, too. The error says that a server could not be
 // asked; the findings then are about the others.
-func (s *Store) Check(ctx context.Context) ([]Finding, error) { return s.check(ctx, askedAtOnce) }
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
+	return s.check(ctx, askedAtOnce)
+}
 
 // check asks all servers at once, each over several connections.
-func (s *Store) check(ctx context.Context, connections int) ([]Finding, error) {
+func (s *Store) check(ctx context.Context, connections int) ([]driver.Finding, error) {
 	nodes, err := adapt.Within(ctx, func() ([]Node, error) { return s.client.Nodes(ctx) })
 	if err != nil {
 		return nil, fmt.Errorf("redisstore: check: which servers there are: %w", err)
@@ -63,7 +66,7 @@ func (s *Store) check(ctx context.Context, connections int) ([]Finding, error) {
 		})
 	}
 	asking.Wait()
-	var findings []Finding
+	var findings []driver.Finding
 	var failed error
 	for i, f := range all {
 		if errs[i] != nil {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fencelock/fencelock/driver"
 )
 
 // oldest is the first version that names the code of an error inside a script. An
@@ -30,16 +32,16 @@ func (v version) less(o version) bool {
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
 
 // judge says what the facts mean. It does no I/O.
-func (s *Store) judge(f facts) []Finding {
-	var all []Finding
-	add := func(severity Severity, code, reason, fix string) {
-		all = append(all, Finding{severity, code, f.addr, reason, fix})
+func (s *Store) judge(f facts) []driver.Finding {
+	var all []driver.Finding
+	add := func(severity driver.Severity, code, reason, fix string) {
+		all = append(all, driver.Finding{Severity: severity, Code: code, Node: f.addr, Reason: reason, Fix: fix})
 	}
 	s.judgePermissions(f, add)
 	if f.info == nil {
-		add(Danger, "info-forbidden", "INFO is forbidden: a restart or a failover could not be noticed, so the store refuses to work",
+		add(driver.Danger, "info-forbidden", "INFO is forbidden: a restart or a failover could not be noticed, so the store refuses to work",
 			"allow it: ACL SETUSER "+s.ACL("USER"))
-		add(Note, "unchecked", "eviction, replicas, version and proxies could not be checked without INFO", "allow INFO and check again")
+		add(driver.Note, "unchecked", "eviction, replicas, version and proxies could not be checked without INFO", "allow INFO and check again")
 	} else {
 		s.judgeServer(f, add)
 		s.judgeMemory(f, add)
@@ -50,21 +52,21 @@ func (s *Store) judge(f facts) []Finding {
 		if f.ahead < 0 {
 			direction = "behind"
 		}
-		add(Warning, "clock", fmt.Sprintf("its clock is %v %s ours; after a loss of memory tokens are seeded from it, and a clock that is set back would make them fall",
+		add(driver.Warning, "clock", fmt.Sprintf("its clock is %v %s ours; after a loss of memory tokens are seeded from it, and a clock that is set back would make them fall",
 			f.ahead.Abs().Round(time.Millisecond), direction), "run a time service (chrony, systemd-timesyncd) on both machines")
 	}
 	return all
 }
 
-type adder func(severity Severity, code, reason, fix string)
+type adder func(severity driver.Severity, code, reason, fix string)
 
 func (s *Store) judgePermissions(f facts, add adder) {
 	switch {
 	case len(f.forbidden) > 0:
-		add(Danger, "commands-forbidden", "the user may not run "+strings.Join(f.forbidden, ", ")+", which the store needs",
+		add(driver.Danger, "commands-forbidden", "the user may not run "+strings.Join(f.forbidden, ", ")+", which the store needs",
 			"ACL SETUSER "+s.ACL("USER"))
 	case f.permitsErr != nil:
-		add(Note, "permissions-unchecked", fmt.Sprintf("the user's permissions could not be checked: %v", f.permitsErr),
+		add(driver.Note, "permissions-unchecked", fmt.Sprintf("the user's permissions could not be checked: %v", f.permitsErr),
 			"compare them with: ACL SETUSER "+s.ACL("USER"))
 	}
 }
@@ -73,18 +75,18 @@ func (s *Store) judgePermissions(f facts, add adder) {
 func (s *Store) judgeServer(f facts, add adder) {
 	text := f.info["redis_version"] // Valkey tells which Redis it is like
 	if v, ok := parseVersion(text); !ok {
-		add(Note, "version-unchecked", "INFO tells no version", fmt.Sprintf("make sure that it is Redis %s or later, or Valkey", oldest))
+		add(driver.Note, "version-unchecked", "INFO tells no version", fmt.Sprintf("make sure that it is Redis %s or later, or Valkey", oldest))
 	} else if v.less(oldest) {
-		add(Danger, "version", fmt.Sprintf("version %s is too old: it hides which error ended a script, so that nobody knows whether it did something", text),
+		add(driver.Danger, "version", fmt.Sprintf("version %s is too old: it hides which error ended a script, so that nobody knows whether it did something", text),
 			fmt.Sprintf("upgrade the server to Redis %s or later, or Valkey", oldest))
 	}
 	if f.info["role"] == "slave" {
-		add(Danger, "replica", "it is a replica of "+f.info["master_host"]+":"+f.info["master_port"]+" and grants nothing",
+		add(driver.Danger, "replica", "it is a replica of "+f.info["master_host"]+":"+f.info["master_port"]+" and grants nothing",
 			"connect to the master, or through Sentinel")
 	}
 	mode := f.info["redis_mode"] + f.info["server_mode"] // Redis has the first, Valkey the second
 	if mode == "cluster" && !s.client.Sharded() {
-		add(Danger, "cluster-client", "it is part of a cluster, and the client is not one for clusters",
+		add(driver.Danger, "cluster-client", "it is part of a cluster, and the client is not one for clusters",
 			"use redis.NewClusterClient, or a redis-cluster:// URL")
 	}
 	s.judgeReplicas(f, mode, add)
@@ -97,10 +99,10 @@ func (s *Store) judgeReplicas(f facts, mode string, add adder) {
 	switch {
 	case n == 0:
 	case !s.opts.Grace:
-		add(Warning, "replicas-without-grace", fmt.Sprintf("it has %d replicas and the namespace no grace: a failover to one that lags makes two holders at a time, told apart by their tokens alone", n),
+		add(driver.Warning, "replicas-without-grace", fmt.Sprintf("it has %d replicas and the namespace no grace: a failover to one that lags makes two holders at a time, told apart by their tokens alone", n),
 			"open a namespace with Options{Grace: true}, or check tokens at the resource")
 	case !bound && mode != "cluster": // a master of a cluster that is cut off from the others stops by itself
-		add(Warning, "min-replicas", fmt.Sprintf("it has %d replicas and writes without them: cut off together with a holder it would keep that lease alive without end, while a replica is promoted and grants the lock again after the grace", n),
+		add(driver.Warning, "min-replicas", fmt.Sprintf("it has %d replicas and writes without them: cut off together with a holder it would keep that lease alive without end, while a replica is promoted and grants the lock again after the grace", n),
 			"CONFIG SET min-replicas-to-write 1, or more, so that a master which is cut off stops; keep min-replicas-max-lag below down-after-milliseconds of the sentinels")
 	}
 }
@@ -108,19 +110,19 @@ func (s *Store) judgeReplicas(f facts, mode string, add adder) {
 // judgeMemory is about keys that vanish.
 func (s *Store) judgeMemory(f facts, add adder) {
 	policy, ok := f.info["maxmemory_policy"]
-	severity := Warning
+	severity := driver.Warning
 	if s.opts.Grace { // who pays for it does not want its locks thrown away
-		severity = Danger
+		severity = driver.Danger
 	}
 	switch {
 	case !ok:
-		add(Note, "eviction-unchecked", "INFO does not tell maxmemory_policy, so whether locks can be evicted could not be checked",
+		add(driver.Note, "eviction-unchecked", "INFO does not tell maxmemory_policy, so whether locks can be evicted could not be checked",
 			"make sure that maxmemory-policy is noeviction")
 	case strings.HasPrefix(policy, "allkeys-") && number(f.info["maxmemory"]) > 0:
 		add(severity, "eviction", "maxmemory-policy "+policy+" evicts any key when memory is short, and with it every lock of the namespace",
 			"CONFIG SET maxmemory-policy noeviction, or keep locks on a server of their own")
 	case strings.HasPrefix(policy, "allkeys-"):
-		add(Warning, "eviction", "maxmemory-policy "+policy+" would evict any key, and with it every lock, as soon as maxmemory is set",
+		add(driver.Warning, "eviction", "maxmemory-policy "+policy+" would evict any key, and with it every lock, as soon as maxmemory is set",
 			"CONFIG SET maxmemory-policy noeviction")
 	}
 }
@@ -130,10 +132,10 @@ func (s *Store) judgeProxy(f facts, add adder) {
 	runs := slices.Compact(slices.Sorted(slices.Values(f.runs)))
 	switch {
 	case len(runs) > 1:
-		add(Danger, "proxy", fmt.Sprintf("%d connections to one address reached %d servers (run_id differs): something in between spreads them, and each server would grant the same lock", len(f.runs), len(runs)),
+		add(driver.Danger, "proxy", fmt.Sprintf("%d connections to one address reached %d servers (run_id differs): something in between spreads them, and each server would grant the same lock", len(f.runs), len(runs)),
 			"connect to the master directly, through Sentinel, or with a cluster client")
 	case len(runs) == 0 || strings.Trim(runs[0], "0") == "":
-		add(Danger, "run-id", "INFO shows no run_id: a restart or a failover could not be noticed",
+		add(driver.Danger, "run-id", "INFO shows no run_id: a restart or a failover could not be noticed",
 			"connect to the server directly, not through what hides it")
 	}
 }

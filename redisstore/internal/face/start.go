@@ -95,7 +95,7 @@ func (s *Store) lookAtServers(l *look) {
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	findings, failed := s.check(ctx, startConnections)
-	if slices.ContainsFunc(findings, func(f Finding) bool { return f.Code == "proxy" }) {
+	if slices.ContainsFunc(findings, func(f driver.Finding) bool { return f.Code == "proxy" }) {
 		// A server that was replaced meanwhile looks the same, once.
 		findings, failed = s.check(ctx, startConnections)
 	}
@@ -120,11 +120,11 @@ func (s *Store) lookAtServers(l *look) {
 // split takes out what was accepted, and says for which of the others no session can
 // be opened. A replica is not among these: it is what a client sees of a failover
 // that is under way, and it says by itself that it grants nothing.
-func (s *Store) split(findings []Finding) (refused, rest []Finding) {
+func (s *Store) split(findings []driver.Finding) (refused, rest []driver.Finding) {
 	for _, f := range findings {
 		switch {
 		case slices.Contains(s.opts.Accept, f.Code):
-		case f.Severity == Danger && f.Code != "replica":
+		case f.Severity == driver.Danger && f.Code != "replica":
 			refused = append(refused, f)
 		default:
 			rest = append(rest, f)
@@ -134,7 +134,7 @@ func (s *Store) split(findings []Finding) (refused, rest []Finding) {
 }
 
 // refusal is the error of a session that cannot be opened.
-func refusal(findings []Finding) error {
+func refusal(findings []driver.Finding) error {
 	var lines, known []string
 	for _, f := range findings {
 		lines = append(lines, f.String())
@@ -147,7 +147,7 @@ func refusal(findings []Finding) error {
 }
 
 // tell tells of a finding, once. There is one check at a time.
-func (s *Store) tell(f Finding) {
+func (s *Store) tell(f driver.Finding) {
 	if s.start.told[f.Node+" "+f.Code] {
 		return
 	}
@@ -157,7 +157,7 @@ func (s *Store) tell(f Finding) {
 		return
 	}
 	level := slog.LevelWarn
-	if f.Severity == Note {
+	if f.Severity == driver.Note {
 		level = slog.LevelInfo
 	}
 	slog.Default().Log(context.Background(), level, "fencelock: "+f.Reason,

@@ -141,7 +141,7 @@ func TestBeginCluster(t *testing.T) {
 // sessions; what was accepted is not.
 func TestBeginTold(t *testing.T) {
 	var told []string
-	opts := &Options{Warn: func(f Finding) { told = append(told, f.Code) }}
+	opts := &Options{Warn: func(f driver.Finding) { told = append(told, f.Code) }}
 	p := &pretended{info: func(asked int) ([]any, error) {
 		text := "run_id:a\r\nredis_version:7.0.0\r\nconnected_slaves:1\r\nmaxmemory_policy:allkeys-lru\r\n"
 		if asked == 1 {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/redisstore/internal/engine"
 )
 
@@ -50,7 +51,7 @@ type Options struct {
 
 	// Warn is told what is wrong with the servers, once each, when the first
 	// session is opened, which waits for it. Default: a line to log/slog.
-	Warn func(Finding)
+	Warn func(driver.Finding)
 	// Accept has the codes of findings that are known and accepted. Nobody is told
 	// of them, and no session is refused for their sake.
 	Accept []string

@@ -80,7 +80,7 @@ var ClusterKey = func() string {
 }()
 
 func openClient(s Spec, grace bool, client redis.UniversalClient) (Locks, error) {
-	store, err := redisstore.New(client, &redisstore.Options{Grace: grace, MaxTTL: s.MaxTTL, Warn: func(redisstore.Finding) {}})
+	store, err := redisstore.New(client, &redisstore.Options{Grace: grace, MaxTTL: s.MaxTTL, Warn: func(driver.Finding) {}})
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/quorum"
 	"github.com/fencelock/fencelock/redisstore"
 	"github.com/redis/go-redis/v9"
@@ -17,7 +18,7 @@ func openQuorum(s Spec) (Locks, error) {
 	var closers []func() error
 	for i, addr := range s.Addrs {
 		client := redis.NewClient(&redis.Options{Addr: addr, Dialer: s.dial, ContextTimeoutEnabled: true, DisableIdentity: true})
-		store, err := redisstore.New(client, &redisstore.Options{Grace: true, MaxTTL: s.MaxTTL, Warn: func(redisstore.Finding) {}})
+		store, err := redisstore.New(client, &redisstore.Options{Grace: true, MaxTTL: s.MaxTTL, Warn: func(driver.Finding) {}})
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package servers
+
+import (
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// TestSilence: at one address connecting works and reading does not end, at the other
+// connecting does not end.
+func TestSilence(t *testing.T) {
+	addr, stop, err := Mute()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if n, err := conn.Read(make([]byte, 1)); !os.IsTimeout(err) {
+		t.Errorf("read %d bytes, %v, where nobody says a word", n, err)
+	}
+
+	addr, stop, err = BlackHole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if conn, err := net.DialTimeout("tcp", addr, 300*time.Millisecond); !os.IsTimeout(err) {
+		t.Errorf("got %v, %v, where connecting never ends", conn, err)
+	}
+}
