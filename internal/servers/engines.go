@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -150,8 +151,9 @@ ignore_startup_parameters = extra_float_digits
 	return b.begin()
 }
 
-// Redis starts Redis without persistence.
-func Redis() (*Server, error) {
+// Redis starts Redis without persistence. Settings are as in its configuration, with =
+// instead of the space: "maxclients=20000".
+func Redis(settings ...string) (*Server, error) {
 	program, err := find("redis-server", "redis-server")
 	if err != nil {
 		return nil, err
@@ -161,6 +163,10 @@ func Redis() (*Server, error) {
 		return nil, err
 	}
 	s.args = []string{program, "--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no"}
+	for _, v := range settings {
+		name, value, _ := strings.Cut(v, "=")
+		s.args = append(s.args, "--"+name, value)
+	}
 	s.ready = "Ready to accept connections"
 	return s.begin()
 }

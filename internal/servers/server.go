@@ -192,6 +192,9 @@ func find(program, install string, folders ...string) (string, error) {
 	return "", fmt.Errorf("%s is %w; on Debian: apt-get install %s", program, ErrMissing, install)
 }
 
+// PID is the number of the process that was started.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Pause stops the server and all its processes as they are, until resume is called. It
 // returns when all stand still.
 func (s *Server) Pause() (resume func()) {

@@ -24,8 +24,25 @@ import (
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
-// TickTime is the tickTime of the servers.
+// TickTime is the tickTime of the servers, unless they are plain.
 const TickTime = 200 * time.Millisecond
+
+// settings are how servers run.
+type settings struct {
+	config string
+	java   []string // arguments
+}
+
+var (
+	// quick servers start fast and notice fast: for tests.
+	quick = settings{
+		config: fmt.Sprintf("tickTime=%d\ninitLimit=50\nsyncLimit=10\nminSessionTimeout=%d\nmaxSessionTimeout=60000\n",
+			TickTime.Milliseconds(), 2*TickTime.Milliseconds()),
+		java: []string{"-Xmx192m", "-XX:TieredStopAtLevel=1"},
+	}
+	// plain ones are as ZooKeeper's own example has them, and as fast as Java makes them.
+	plain = settings{config: "tickTime=2000\ninitLimit=10\nsyncLimit=5\n", java: []string{"-Xmx256m"}}
+)
 
 // jar is where Debian's package zookeeper has it.
 const jar = "/usr/share/java/zookeeper.jar"
@@ -46,6 +63,7 @@ type Server struct {
 	// Addr is host:port for clients.
 	Addr string
 	dir  string
+	java []string
 	cmd  *exec.Cmd
 }
 
@@ -65,12 +83,24 @@ func (e *Ensemble) Addrs() (addrs []string) {
 
 // Start starts n servers and waits until they serve. Stop ends them.
 func Start(ctx context.Context, n int) (*Ensemble, error) {
-	return StartBehind(ctx, n, func(_, port int) (int, error) { return port, nil })
+	return start(ctx, n, quick, direct)
 }
+
+// StartPlain is Start for servers that are measured.
+func StartPlain(ctx context.Context, n int) (*Ensemble, error) { return start(ctx, n, plain, direct) }
+
+// front is the port that stands for a port of server i.
+type front func(i, port int) (int, error)
+
+func direct(_, port int) (int, error) { return port, nil }
 
 // StartBehind is Start for servers that reach each other elsewhere: front is asked for
 // the port that stands for a port of server i, as that of a proxy.
 func StartBehind(ctx context.Context, n int, front func(i, port int) (int, error)) (*Ensemble, error) {
+	return start(ctx, n, quick, front)
+}
+
+func start(ctx context.Context, n int, with settings, at front) (*Ensemble, error) {
 	if why := Missing(); why != "" {
 		return nil, errors.New(why)
 	}
@@ -79,38 +109,39 @@ func StartBehind(ctx context.Context, n int, front func(i, port int) (int, error
 		return nil, err
 	}
 	e := &Ensemble{dir: dir}
-	if err := e.start(ctx, n, front); err != nil {
+	if err := e.start(ctx, n, with, at); err != nil {
 		e.Stop()
 		return nil, err
 	}
 	return e, nil
 }
 
-func (e *Ensemble) start(ctx context.Context, n int, front func(i, port int) (int, error)) error {
+func (e *Ensemble) start(ctx context.Context, n int, with settings, at front) error {
 	ports, err := freePorts(3 * n)
 	if err != nil {
 		return err
 	}
 	seen := slices.Clone(ports)
 	for i := n; i < 3*n; i++ {
-		if seen[i], err = front(i%n, ports[i]); err != nil {
+		if seen[i], err = at(i%n, ports[i]); err != nil {
 			return err
 		}
 	}
 	for i := range n {
 		var members strings.Builder
 		for j := 0; j < n && n > 1; j++ {
-			at := seen
+			there := seen
 			if i == j {
-				at = ports // where it listens
+				there = ports // where it listens
 			}
-			fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", j+1, at[n+j], at[2*n+j])
+			fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", j+1, there[n+j], there[2*n+j])
 		}
-		s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[i])), dir: filepath.Join(e.dir, strconv.Itoa(i+1))}
+		s := &Server{
+			Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[i])), dir: filepath.Join(e.dir, strconv.Itoa(i+1)), java: with.java,
+		}
 		e.Servers = append(e.Servers, s)
-		config := fmt.Sprintf("tickTime=%d\ninitLimit=50\nsyncLimit=10\nminSessionTimeout=%d\nmaxSessionTimeout=60000\ndataDir=%s\n"+
-			"clientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=*\n%s",
-			TickTime.Milliseconds(), 2*TickTime.Milliseconds(), s.dir, ports[i], members.String())
+		config := fmt.Sprintf("%sdataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"+
+			"maxClientCnxns=0\n4lw.commands.whitelist=*\n%s", with.config, s.dir, ports[i], members.String())
 		err := errors.Join(os.MkdirAll(s.dir, 0o755),
 			os.WriteFile(filepath.Join(s.dir, "zoo.cfg"), []byte(config), 0o644),
 			os.WriteFile(filepath.Join(s.dir, "myid"), []byte(strconv.Itoa(i+1)), 0o644))
@@ -136,8 +167,8 @@ func (s *Server) Run() error {
 		return err
 	}
 	defer log.Close()
-	s.cmd = exec.Command("java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", jar,
-		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))
+	s.cmd = exec.Command("java", append(slices.Clone(s.java), "-XX:+UseSerialGC", "-cp", jar,
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	return servers.Start(s.cmd)
 }

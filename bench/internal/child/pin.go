@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package child gives processors to the processes that a benchmark starts. That they
+// do not outlive it is what servers.Start is for.
 package child
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 )
 
@@ -48,7 +52,16 @@ func Server(path string, args ...string) *exec.Cmd {
 	if Pinned() {
 		path, args = "taskset", append([]string{"-c", serverCPU, path}, args...)
 	}
-	cmd := exec.Command(path, args...)
-	EndWithParent(cmd)
-	return cmd
+	return exec.Command(path, args...)
+}
+
+// Move does the same to a server that runs.
+func Move(pid int) error {
+	if !Pinned() {
+		return nil
+	}
+	if out, err := exec.Command("taskset", "-a", "-c", "-p", serverCPU, strconv.Itoa(pid)).CombinedOutput(); err != nil {
+		return fmt.Errorf("taskset: %w: %s", err, out)
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/child"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // Etcd is a running etcd server, with its data on disk as it comes.
@@ -47,7 +48,7 @@ func StartEtcd(ctx context.Context) (Server, error) {
 	e.cmd = child.Server(path, "--data-dir", filepath.Join(e.dir, "data"), "--log-level", "error",
 		"--listen-client-urls", "http://"+e.addr, "--advertise-client-urls", "http://"+e.addr,
 		"--listen-peer-urls", peerURL, "--initial-advertise-peer-urls", peerURL, "--initial-cluster", "default="+peerURL)
-	if err := e.cmd.Start(); err != nil {
+	if err := servers.Start(e.cmd); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(e.dir))
 	}
 	if err := e.ready(ctx); err != nil {

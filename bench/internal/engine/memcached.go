@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/child"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // Memcached is a running memcached, as it comes.
@@ -38,7 +39,7 @@ func StartMemcached(ctx context.Context) (Server, error) {
 		args = append(args, "-u", "nobody") // memcached asks for that
 	}
 	m := &Memcached{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), cmd: child.Server(path, args...)}
-	if err := m.cmd.Start(); err != nil {
+	if err := servers.Start(m.cmd); err != nil {
 		return nil, err
 	}
 	if err := m.ready(ctx); err != nil {

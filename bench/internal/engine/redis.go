@@ -3,79 +3,39 @@
 package engine
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fencelock/fencelock/bench/internal/child"
-	"github.com/redis/go-redis/v9"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // Redis is a running redis-server.
 type Redis struct {
-	addr  string
-	cmd   *exec.Cmd
-	dir   string
+	*servers.Server
 	admin *redis.Client
 }
 
 // StartRedis starts a server without persistence. The caller stops it.
-func StartRedis(ctx context.Context) (Server, error) {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		return nil, errors.New("redis-server is not installed; on Debian: apt-get install redis-server")
-	}
-	port, err := freePort()
+func StartRedis(context.Context) (Server, error) {
+	s, err := servers.Redis("maxclients=20000")
 	if err != nil {
 		return nil, err
 	}
-	r := &Redis{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
-	if r.dir, err = os.MkdirTemp("", "bench"); err != nil {
+	if err := child.Move(s.PID()); err != nil {
+		s.Stop()
 		return nil, err
 	}
-	r.cmd = child.Server(path, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", r.dir,
-		"--save", "", "--appendonly", "no", "--maxclients", "20000")
-	out, err := r.cmd.StdoutPipe()
-	if err == nil {
-		err = r.cmd.Start()
-	}
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(r.dir))
-	}
-	r.admin = redis.NewClient(&redis.Options{Addr: r.addr, PoolSize: 1, ContextTimeoutEnabled: true, DisableIdentity: true})
-	ready := make(chan error, 2)
-	go func() {
-		lines := bufio.NewScanner(out)
-		for lines.Scan() { // to the end: a full pipe would stop the server
-			if strings.Contains(lines.Text(), "Ready to accept connections") {
-				ready <- nil
-			}
-		}
-		ready <- errors.New("it ended before it was ready")
-	}()
-	select {
-	case err = <-ready:
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-time.After(20 * time.Second):
-		err = errors.New("it was not ready within 20 s")
-	}
-	if err != nil {
-		r.Stop()
-		return nil, fmt.Errorf("redis-server on %s: %w", r.addr, err)
-	}
-	return r, nil
+	return &Redis{s, redis.NewClient(&redis.Options{Addr: s.Addr, PoolSize: 1, ContextTimeoutEnabled: true, DisableIdentity: true})}, nil
 }
 
 // Addr implements Server.
-func (r *Redis) Addr() string { return r.addr }
+func (r *Redis) Addr() string { return r.Server.Addr }
 
 // Version implements Server.
 func (r *Redis) Version(ctx context.Context) (string, error) {
@@ -86,9 +46,7 @@ func (r *Redis) Version(ctx context.Context) (string, error) {
 // Stop implements Server.
 func (r *Redis) Stop() {
 	_ = r.admin.Close()
-	_ = r.cmd.Process.Kill()
-	_ = r.cmd.Wait()
-	_ = os.RemoveAll(r.dir)
+	r.Server.Stop()
 }
 
 // ResetStats implements Server.
@@ -123,7 +81,7 @@ func (r *Redis) text(ctx context.Context, section, field string) (string, error)
 			return strings.TrimSpace(v), nil
 		}
 	}
-	return "", fmt.Errorf("INFO %s of %s has no %s", section, r.addr, field)
+	return "", fmt.Errorf("INFO %s of %s has no %s", section, r.Addr(), field)
 }
 
 func freePort() (int, error) {

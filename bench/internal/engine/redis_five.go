@@ -5,7 +5,6 @@ package engine
 import (
 	"context"
 	"strings"
-	"syscall"
 )
 
 // Redises are servers that know nothing of each other, as a quorum wants them.
@@ -29,7 +28,7 @@ func StartFive(ctx context.Context) (Server, error) {
 func (r *Redises) Addr() string {
 	var addrs []string
 	for _, n := range r.nodes {
-		addrs = append(addrs, n.addr)
+		addrs = append(addrs, n.Addr())
 	}
 	return strings.Join(addrs, ",")
 }
@@ -42,10 +41,7 @@ func (r *Redises) Version(ctx context.Context) (string, error) {
 
 // Stall suspends one of them until resume is called: it takes what is sent to it
 // and does not answer.
-func (r *Redises) Stall() (resume func(), err error) {
-	last := r.nodes[len(r.nodes)-1].cmd.Process
-	return func() { _ = last.Signal(syscall.SIGCONT) }, last.Signal(syscall.SIGSTOP)
-}
+func (r *Redises) Stall() (resume func()) { return r.nodes[len(r.nodes)-1].Pause() }
 
 // Kill ends one of them.
 func (r *Redises) Kill() {

@@ -35,7 +35,7 @@ var quorumFaults = &Part{
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
 		return e.Faulty(ctx, quorumCandidates, []Fault{
 			{"all well", func(engine.Server) (func(), error) { return nil, nil }},
-			{"one stalled", func(s engine.Server) (func(), error) { return s.(*engine.Redises).Stall() }},
+			{"one stalled", func(s engine.Server) (func(), error) { return s.(*engine.Redises).Stall(), nil }},
 			{"one dead", func(s engine.Server) (func(), error) { s.(*engine.Redises).Kill(); return nil, nil }},
 		})
 	},

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
-	"github.com/fencelock/fencelock/bench/internal/child"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // Flag is the first argument of a program that is started as a worker.
@@ -112,7 +112,6 @@ func startProcess(ctx context.Context, c *candidate.Candidate, s spec) (*process
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stderr = os.Stderr
-	child.EndWithParent(cmd)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -121,7 +120,7 @@ func startProcess(ctx context.Context, c *candidate.Candidate, s spec) (*process
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := servers.Start(cmd); err != nil {
 		return nil, err
 	}
 	p := &process{cmd: cmd, in: in, enc: json.NewEncoder(in), dec: json.NewDecoder(bufio.NewReader(out))}
