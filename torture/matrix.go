@@ -24,7 +24,7 @@ import (
 type options struct {
 	engine, fault, plan, lock, out, write string
 	seed                                  uint64
-	rounds, least, long                   int
+	rounds, least, long, parallel         int
 	smoke                                 bool
 	budget                                time.Duration
 }
@@ -43,9 +43,13 @@ func torture(ctx context.Context, args []string) error {
 	fs.IntVar(&o.rounds, "rounds", 1, "how often each cell is run, each time with the next seed")
 	fs.BoolVar(&o.smoke, "smoke", false, "the cells of CI only")
 	fs.IntVar(&o.least, "least", 1, "how many cells must have run, not counting those that do not apply")
-	fs.DurationVar(&o.budget, "budget", time.Hour, "cells that would begin later than this are told as not run")
+	fs.IntVar(&o.parallel, "parallel", 1, "how many cells run side by side")
+	fs.DurationVar(&o.budget, "budget", time.Hour, "cells that would begin later than this, second tries too, are told as not run")
 	if err := fs.Parse(args); err != nil {
 		return err
+	}
+	if o.parallel < 1 {
+		return errors.New("-parallel must be at least 1")
 	}
 	cells, err := matrix(o)
 	if err != nil {
@@ -62,7 +66,8 @@ func torture(ctx context.Context, args []string) error {
 			cells[i].Engine.Fair = false
 		}
 	}
-	results := runAll(ctx, cells, o.budget)
+	s := &schedule{cells: cells, parallel: o.parallel, budget: o.budget, run: cell.Run, say: say}
+	results := s.all(ctx)
 	if err := save(o.out, results); err != nil {
 		return err
 	}
@@ -150,36 +155,3 @@ var smoke = func() map[string]bool {
 	}
 	return cells
 }()
-
-// runAll runs the cells one after the other, because they share a machine, and
-// says how far it is. A cell that a busy machine spoilt is tried once more.
-func runAll(ctx context.Context, cells []cell.Cell, budget time.Duration) []cell.Result {
-	var results []cell.Result
-	began := time.Now()
-	for i, c := range cells {
-		if ctx.Err() != nil {
-			break
-		}
-		spent := time.Since(began)
-		if spent > budget {
-			results = append(results, cell.Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Status: cell.NotRun, Reason: "the time of the run was over"})
-			continue
-		}
-		r := cell.Run(ctx, c)
-		if r.Status == cell.NotRun && ctx.Err() == nil {
-			r = cell.Run(ctx, c)
-		}
-		results = append(results, r)
-		left := time.Duration(0)
-		if i+1 < len(cells) {
-			left = time.Since(began) / time.Duration(i+1) * time.Duration(len(cells)-i-1)
-		}
-		fmt.Printf("%3d/%d %5.1fs %-12s %-20s %-16s %s (about %v left)\n", i+1, len(cells), r.Took.Seconds(), r.Engine, r.Fault, r.Status, r.Reason, left.Round(time.Second))
-		for n, v := range r.Violations {
-			if r.Status == cell.Failed && n < 10 {
-				fmt.Printf("        %s\n", v)
-			}
-		}
-	}
-	return results
-}

@@ -67,6 +67,34 @@ func (c Cell) settled() Cell {
 	return c
 }
 
+// Applies tells whether the engine has what the plan breaks. What can only be
+// found out on the machine, such as a library that is missing, does not count.
+func (c Cell) Applies() bool {
+	_, why := c.settled().plan()
+	return why == ""
+}
+
+// plan is the plan to run, or why there is none.
+func (c Cell) plan() (p fault.Plan, why string) {
+	shape := c.Engine.Shape
+	shape.Clients, shape.TTL = c.Clients, c.TTL
+	if p = c.Plan; p == nil {
+		if c.Fault.Needs != nil {
+			why = c.Fault.Needs(shape)
+		}
+		if why != "" {
+			return nil, why
+		}
+		p = c.Fault.Plan(c.Seed, shape)
+	}
+	for _, s := range p {
+		if why := c.Engine.Unfit(s); why != "" {
+			return nil, why
+		}
+	}
+	return p, ""
+}
+
 // Limits are the times allowed in this cell: what the engine needs, and much
 // more for a machine that is busy.
 func (c Cell) Limits() check.Limits {

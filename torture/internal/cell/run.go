@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/torture/internal/client"
 	"github.com/fencelock/fencelock/torture/internal/engine"
 	"github.com/fencelock/fencelock/torture/internal/history"
@@ -77,20 +78,9 @@ func Run(ctx context.Context, c Cell) Result {
 }
 
 func (r *run) all(ctx context.Context) (Result, error) {
-	shape := r.c.Engine.Shape
-	shape.Clients, shape.TTL = r.c.Clients, r.c.TTL
-	if r.c.Plan == nil {
-		if r.c.Fault.Needs != nil {
-			if why := r.c.Fault.Needs(shape); why != "" {
-				return Result{}, server.Unfit(why)
-			}
-		}
-		r.c.Plan = r.c.Fault.Plan(r.c.Seed, shape)
-	}
-	for _, s := range r.c.Plan {
-		if why := r.c.Engine.Unfit(s); why != "" {
-			return Result{}, server.Unfit(why)
-		}
+	var why string
+	if r.c.Plan, why = r.c.plan(); why != "" {
+		return Result{}, server.Unfit(why)
 	}
 	var err error
 	if r.rig, err = r.c.Engine.Start(r.c.TTL, r.c.Plan.Wants()); err != nil {
@@ -139,14 +129,11 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // begin starts the resource and the clients.
 func (r *run) begin() error {
-	// The child inherits the listener's address by name: whoever takes the port
-	// in between makes the cell one that was not run.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := servers.FreePort()
 	if err != nil {
 		return err
 	}
-	r.resAddr = l.Addr().String()
-	_ = l.Close()
+	r.resAddr = fmt.Sprintf("127.0.0.1:%d", port)
 	if r.res, err = start("resource", []string{"resource", r.resAddr, string(r.c.Guard)}, struct{}{}, r.add); err != nil {
 		return err
 	}
