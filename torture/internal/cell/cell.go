@@ -7,8 +7,9 @@
 //	   ▲          ▲          ▲  │        │
 //	   └──────── faults ─────┘  └────────┴──▶ history ─▶ checkers ─▶ verdict
 //
-// A cell ends as soon as every client was granted the lock again after the last
-// fault, or when that took longer than is allowed. A machine that stalled in
+// A cell ends when every client was granted the lock again after the last fault,
+// and once more after what may follow from it was over, or when that took longer
+// than is allowed. A machine that stalled in
 // between says nothing about time: such a cell was not run, unless a fenced
 // effect went wrong, which no stall excuses.
 package cell

@@ -100,8 +100,7 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	if len(r.c.Plan) == 0 {
 		sleep(ctx, 3*r.c.TTL) // there is something to see in a calm cell too
 	}
-	healed := history.Now()
-	stuck := r.await(ctx, healed, r.c.Limits().Starve+time.Second)
+	stuck := r.recover(ctx)
 	late := stall()
 	r.end()
 	if err := ctx.Err(); err != nil {
@@ -118,6 +117,36 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		res.Status, res.Reason = NotRun, "a fault did not happen: "+strings.Join(r.undone, "; ")
 	}
 	return res, nil
+}
+
+// recover waits until every client was granted the lock after the last fault, and
+// then once more after the consequences of all faults are over. Only what comes
+// after that shows whether wake-ups are lost (W), so it lasts for a TTL at least:
+// dozens of hand-overs.
+func (r *run) recover(ctx context.Context) error {
+	most := r.c.Limits().Starve + time.Second
+	healed := history.Now()
+	if err := r.await(ctx, healed, most); err != nil {
+		return err
+	}
+	calm := r.excused()
+	if calm <= healed {
+		return nil // nothing was excused, all of it was judged
+	}
+	sleep(ctx, time.Duration(calm-history.Now())+r.c.TTL)
+	return r.await(ctx, calm, most)
+}
+
+// excused is until when a fault explains a late wake-up.
+func (r *run) excused() (until int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Kind == history.Healed {
+			until = max(until, e.Until)
+		}
+	}
+	return until
 }
 
 func sleep(ctx context.Context, d time.Duration) {
