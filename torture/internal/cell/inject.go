@@ -97,6 +97,8 @@ func network(s fault.Step) proxy.State {
 	case fault.CutReplies, fault.Deafen:
 		return proxy.State{DropReplies: true}
 	case fault.Duplicate:
+		return proxy.State{Again: s.By, DropReplies: true}
+	case fault.Repeat:
 		return proxy.State{Again: s.By}
 	}
 	return proxy.State{Delay: s.By}
