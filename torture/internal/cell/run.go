@@ -41,6 +41,7 @@ type run struct {
 	slots   []*slot
 	undone  []string // faults that could not be carried out, and why
 	done    bool
+	unsaid  error // why the resource did not tell its lists
 }
 
 // slot is one client and those that follow it when it is killed.
@@ -112,6 +113,9 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	// call, shows nothing there.
 	if stuck != nil && (res.Status == Held || res.Status == Allowed) {
 		res.Status, res.Reason = Failed, "L: "+stuck.Error()
+	}
+	if r.unsaid != nil && res.Status != Failed {
+		res.Status, res.Reason = NotRun, "the resource did not tell its lists at the end: "+r.unsaid.Error()
 	}
 	if len(r.undone) > 0 && res.Status != Failed {
 		res.Status, res.Reason = NotRun, "a fault did not happen: "+strings.Join(r.undone, "; ")
@@ -291,7 +295,7 @@ func (r *run) end() {
 	if r.res != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = (&resource.Client{Base: "http://" + r.resAddr}).Finish(ctx)
+		r.unsaid = (&resource.Client{Base: "http://" + r.resAddr}).Finish(ctx)
 		r.res.finish(5 * time.Second)
 	}
 }
