@@ -79,6 +79,7 @@ func torture(ctx context.Context, args []string) error {
 	fmt.Print(report.Text(results))
 	fmt.Printf("report: %s\n", filepath.Join(o.out, "index.html"))
 	ran, failed := report.Tally(results)
+	fmt.Printf("P undecided in %d of %d cells: Porcupine had not enough time\n", report.Undecided(results), ran)
 	fmt.Printf("figure torture-cells-failed %d =0\nfigure torture-cells-run %d >=%d\n", failed, ran, o.least)
 	switch {
 	case ctx.Err() != nil:

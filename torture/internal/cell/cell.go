@@ -140,12 +140,14 @@ type Result struct {
 	Reason     string
 	Counts     map[check.Property]int
 	Violations []check.Violation
-	// Pictures are pages of Porcupine, if it could not explain the history.
-	Pictures map[check.Property][]byte
-	Grants   int
-	Refused  int
-	Took     time.Duration
-	Events   []history.Event
+	// Pictures are pages of Porcupine, if it could not explain the history, with
+	// timed and with untimed leases. Undecided are those for which it had no time.
+	Pictures  map[string][]byte
+	Undecided []string
+	Grants    int
+	Refused   int
+	Took      time.Duration
+	Events    []history.Event
 }
 
 // Column is the engine, and the lock if that is not the engine's.
@@ -160,7 +162,7 @@ func (r Result) Column() string {
 func (r Result) ID() string { return fmt.Sprintf("%s-%s-%d", r.Column(), r.Fault, r.Seed) }
 
 // Picture is the name of the file for a page of Porcupine.
-func (r Result) Picture(p check.Property) string { return r.ID() + "-porcupine-" + string(p) + ".html" }
+func (r Result) Picture(leases string) string { return r.ID() + "-porcupine-" + leases + ".html" }
 
 // Must returns what must hold in a cell.
 func Must(e engine.Engine, k fault.Kind) []check.Property {

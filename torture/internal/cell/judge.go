@@ -32,17 +32,18 @@ func Judge(c Cell, events []history.Event, stall time.Duration) Result {
 			vs[i].Property = check.T
 		}
 	}
-	counts, pictures := check.Count(vs), map[check.Property][]byte{}
-	for _, f := range linear.Check(events) {
+	counts, pictures := check.Count(vs), map[string][]byte{}
+	found, undecided := linear.Check(events)
+	for _, f := range found {
 		if split {
 			f.Property = check.T
 		}
 		vs = append(vs, f.Violation)
-		pictures[f.Property] = f.Picture
+		pictures[f.Leases] = f.Picture                  // in a split both are about T
 		counts[f.Property] = max(counts[f.Property], 1) // what the others counted is the same
 	}
 	r := Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: c.Plan.String(),
-		Events: events, Violations: vs, Counts: counts, Pictures: pictures}
+		Events: events, Violations: vs, Counts: counts, Pictures: pictures, Undecided: undecided}
 	for _, e := range events {
 		switch e.Kind {
 		case history.Grant:

@@ -87,3 +87,13 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+// TestPictures: where both searches are about T, both pictures are kept.
+func TestPictures(t *testing.T) {
+	e, _ := engine.Named("sentinel-grace")
+	k, _ := fault.Named("server-kill")
+	r := Judge(Cell{Engine: e, Fault: k, Seed: 1}.settled(), told(fallen), 0)
+	if len(r.Pictures) != 2 || r.Picture("timed") == r.Picture("untimed") {
+		t.Errorf("got %d pictures, want 2 of different names", len(r.Pictures))
+	}
+}
