@@ -32,10 +32,10 @@ type run struct {
 	rig     *engine.Rig
 	res     *child
 	resAddr string
-	rng     *rand.Rand
 	busy    []sync.Mutex // one for each server, held while it is harmed
 
 	mu      sync.Mutex
+	rng     *rand.Rand // steps run side by side
 	events  []history.Event
 	holding map[string]bool
 	slots   []*slot
@@ -50,6 +50,7 @@ type slot struct {
 	i       int
 	proxies []*proxy.Proxy
 	child   *child
+	who     atomic.Value // name of the child, for those without the mutex
 	lives   int
 	asked   atomic.Bool
 	granted atomic.Int64 // when the lock was granted last
@@ -217,6 +218,7 @@ func (r *run) startClient(s *slot) (err error) {
 		Resource: "http://" + r.resAddr, Names: []string{lock.LockName}, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
 	}
 	s.lives++
+	s.who.Store(who)
 	s.child, err = start(who, []string{"client"}, cfg, func(e history.Event) {
 		switch e.Kind {
 		case history.Ask:
