@@ -24,7 +24,7 @@ import (
 type options struct {
 	engine, fault, plan, lock, out, write string
 	seed                                  uint64
-	rounds, least, long, parallel         int
+	rounds, least, long, locks, parallel  int
 	smoke                                 bool
 	budget                                time.Duration
 }
@@ -37,6 +37,7 @@ func torture(ctx context.Context, args []string) error {
 	fs.StringVar(&o.plan, "plan", "", "run this plan of faults instead of one from a seed")
 	fs.StringVar(&o.lock, "lock", "", "run this lock instead of ours: peer:rueidislock, peer:redsync, zoo:NAME")
 	fs.IntVar(&o.long, "long", 0, "one section in so many is longer than the TTL")
+	fs.IntVar(&o.locks, "locks", 1, "how many locks the clients use")
 	fs.StringVar(&o.out, "out", "", "folder for the report and the histories; a new temporary one by default")
 	fs.StringVar(&o.write, "write", "", "file in which the matrix is kept up to date")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the first round")
@@ -61,7 +62,7 @@ func torture(ctx context.Context, args []string) error {
 		}
 	}
 	for i := range cells {
-		cells[i].Lock, cells[i].Long = o.lock, o.long
+		cells[i].Lock, cells[i].Long, cells[i].Locks = o.lock, o.long, o.locks
 		if o.lock != "" {
 			cells[i].Engine.Fair = false
 		}

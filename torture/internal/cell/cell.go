@@ -36,10 +36,10 @@ type Cell struct {
 	// Lock is used instead of the engine's, if it is set; Guard is the resource's.
 	Lock  string
 	Guard resource.Guard
-	// Clients, TTL and Long have defaults. One section in Long is longer than the
-	// TTL.
-	Clients, Long int
-	TTL           time.Duration
+	// Clients, Locks, TTL and Long have defaults. One section in Long is longer than
+	// the TTL. A client uses any of the locks, one at a time.
+	Clients, Locks, Long int
+	TTL                  time.Duration
 }
 
 // Defaults: few clients and a short TTL, because many cells share one machine.
@@ -52,6 +52,9 @@ const (
 func (c Cell) settled() Cell {
 	if c.Clients == 0 {
 		c.Clients = DefaultClients
+	}
+	if c.Locks == 0 {
+		c.Locks = 1
 	}
 	if c.Long == 0 {
 		c.Long = DefaultLong
@@ -132,9 +135,11 @@ type Result struct {
 	Engine, Fault string
 	Seed          uint64
 	Plan          string
-	// Lock is set if it is not the engine's, Long if it is not the default.
+	// Lock is set if it is not the engine's, Long and Locks if they are not the
+	// default.
 	Lock   string
 	Long   int
+	Locks  int
 	Status Status
 	// Reason is in words.
 	Reason     string

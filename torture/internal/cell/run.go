@@ -73,6 +73,9 @@ func Run(ctx context.Context, c Cell) Result {
 	if c.Lock != c.Engine.Lock {
 		res.Lock = c.Lock
 	}
+	if c.Locks != 1 {
+		res.Locks = c.Locks
+	}
 	if c.Long != DefaultLong {
 		res.Long = c.Long
 	}
@@ -213,9 +216,13 @@ func (r *run) startClient(s *slot) (err error) {
 	for i, p := range s.proxies {
 		via[r.rig.Reach[i]] = p.Addr
 	}
+	names := []string{lock.LockName}
+	for i := 1; i < r.c.Locks; i++ {
+		names = append(names, fmt.Sprintf("l%d", i))
+	}
 	cfg := client.Config{
 		Spec:     lock.Spec{Kind: r.c.Lock, Addrs: r.rig.Addrs, Via: via, Who: who, TTL: r.c.TTL, MaxTTL: r.c.TTL},
-		Resource: "http://" + r.resAddr, Names: []string{lock.LockName}, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
+		Resource: "http://" + r.resAddr, Names: names, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
 	}
 	s.lives++
 	s.who.Store(who)
