@@ -29,8 +29,8 @@ type options struct {
 	budget                                time.Duration
 }
 
-func torture(ctx context.Context, args []string) error {
-	var o options
+// parse reads the flags.
+func parse(args []string) (o options, err error) {
 	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
 	fs.StringVar(&o.engine, "engine", "", "only these engines, with commas between them")
 	fs.StringVar(&o.fault, "fault", "", "only these faults, with commas between them")
@@ -47,10 +47,18 @@ func torture(ctx context.Context, args []string) error {
 	fs.IntVar(&o.parallel, "parallel", 1, "how many cells run side by side")
 	fs.DurationVar(&o.budget, "budget", time.Hour, "cells that would begin later than this, second tries too, are told as not run")
 	if err := fs.Parse(args); err != nil {
-		return err
+		return o, err
 	}
-	if o.parallel < 1 {
-		return errors.New("-parallel must be at least 1")
+	if o.parallel < 1 || o.locks < 1 {
+		return o, errors.New("-parallel and -locks must be at least 1")
+	}
+	return o, nil
+}
+
+func torture(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
 	}
 	cells, err := matrix(o)
 	if err != nil {
