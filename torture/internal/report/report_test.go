@@ -18,7 +18,7 @@ var results = []cell.Result{
 		Violations: []check.Violation{{Check: "D3", Property: check.T, At: 3e9, Text: "b <was> granted"}},
 		Events: []history.Event{
 			{At: 1e9, Kind: history.Ask, Who: "c0", Lock: "l"}, {At: 2e9, Kind: history.Grant, Who: "c0", Lock: "l"},
-			{At: 2e9, Kind: history.Fault, Text: "flush"}, {At: 3e9, Kind: history.Healed, Text: "flush"},
+			{At: 2e9, Kind: history.Fault, Text: "flush"}, {At: 3e9, Kind: history.Healed, Text: "flush", Until: 35e8},
 			{At: 4e9, Kind: history.Release, Who: "c0", Lock: "l"},
 		}},
 	{Engine: "redis", Fault: "failover", Status: cell.NotApplicable, Reason: "nothing to promote"},
@@ -39,7 +39,7 @@ func TestReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`href="#redis-flushall-3"`, `id="redis-flushall-3"`, "b &lt;was&gt; granted", "1 of 3 cells failed",
-		"-engine redis -fault flushall -seed 3", `class="s-hold"`, `class="s-fault"`, "nothing to promote"} {
+		"-engine redis -fault flushall -seed 3", `class="s-hold"`, `class="s-fault"`, `class="s-after"`, "nothing to promote"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page has no %s", want)
 		}
