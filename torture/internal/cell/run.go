@@ -129,8 +129,8 @@ func (r *run) all(ctx context.Context) (Result, error) {
 
 // recover waits until every client was granted the lock after the last fault, and
 // then once more after the consequences of all faults are over. Only what comes
-// after that shows whether wake-ups are lost (W), so it lasts for a TTL at least:
-// dozens of hand-overs.
+// after that shows whether wake-ups are lost (W), so it lasts for a TTL at least,
+// and for a hand-over to each client.
 func (r *run) recover(ctx context.Context) error {
 	most := r.c.Limits().Starve + time.Second
 	healed := history.Now()
