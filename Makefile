@@ -68,11 +68,11 @@ bench-quick: ## compare with the bare engine and others in a minute; fails below
 docs-check: ## every code block compiles, every example runs, every link leads somewhere
 	go run ./internal/docscheck
 
-torture: ## break real servers under real locks, the full matrix, an hour; needs the servers
-	go run ./torture -least 150 -budget 90m -write torture/README.md
+torture: ## break real servers under real locks, the full matrix, 75 minutes at most; needs the servers
+	go run ./torture -parallel 2 -least 150 -budget 75m -write torture/README.md
 
 torture-smoke: ## the cells of it that CI runs
-	go run ./torture -smoke -least 18 -budget 2m50s
+	go run ./torture -smoke -parallel 2 -least 18 -budget 2m50s
 
 torture-zoo: ## broken locks on real servers; each must be caught by its checker
 	go run ./torture zoo -write torture/README.md

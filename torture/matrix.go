@@ -24,27 +24,40 @@ import (
 type options struct {
 	engine, fault, plan, lock, out, write string
 	seed                                  uint64
-	rounds, least, long                   int
+	rounds, least, long, locks, parallel  int
 	smoke                                 bool
 	budget                                time.Duration
 }
 
-func torture(ctx context.Context, args []string) error {
-	var o options
+// parse reads the flags.
+func parse(args []string) (o options, err error) {
 	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
 	fs.StringVar(&o.engine, "engine", "", "only these engines, with commas between them")
 	fs.StringVar(&o.fault, "fault", "", "only these faults, with commas between them")
 	fs.StringVar(&o.plan, "plan", "", "run this plan of faults instead of one from a seed")
 	fs.StringVar(&o.lock, "lock", "", "run this lock instead of ours: peer:rueidislock, peer:redsync, zoo:NAME")
 	fs.IntVar(&o.long, "long", 0, "one section in so many is longer than the TTL")
+	fs.IntVar(&o.locks, "locks", 1, "how many locks the clients use")
 	fs.StringVar(&o.out, "out", "", "folder for the report and the histories; a new temporary one by default")
 	fs.StringVar(&o.write, "write", "", "file in which the matrix is kept up to date")
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the first round")
 	fs.IntVar(&o.rounds, "rounds", 1, "how often each cell is run, each time with the next seed")
 	fs.BoolVar(&o.smoke, "smoke", false, "the cells of CI only")
 	fs.IntVar(&o.least, "least", 1, "how many cells must have run, not counting those that do not apply")
-	fs.DurationVar(&o.budget, "budget", time.Hour, "cells that would begin later than this are told as not run")
+	fs.IntVar(&o.parallel, "parallel", 1, "how many cells run side by side")
+	fs.DurationVar(&o.budget, "budget", time.Hour, "cells that would begin later than this, second tries too, are told as not run")
 	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if o.parallel < 1 || o.locks < 1 {
+		return o, errors.New("-parallel and -locks must be at least 1")
+	}
+	return o, nil
+}
+
+func torture(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil {
 		return err
 	}
 	cells, err := matrix(o)
@@ -57,12 +70,13 @@ func torture(ctx context.Context, args []string) error {
 		}
 	}
 	for i := range cells {
-		cells[i].Lock, cells[i].Long = o.lock, o.long
+		cells[i].Lock, cells[i].Long, cells[i].Locks = o.lock, o.long, o.locks
 		if o.lock != "" {
 			cells[i].Engine.Fair = false
 		}
 	}
-	results := runAll(ctx, cells, o.budget)
+	s := &schedule{cells: cells, parallel: o.parallel, budget: o.budget, run: cell.Run, say: say}
+	results := s.all(ctx)
 	if err := save(o.out, results); err != nil {
 		return err
 	}
@@ -74,6 +88,7 @@ func torture(ctx context.Context, args []string) error {
 	fmt.Print(report.Text(results))
 	fmt.Printf("report: %s\n", filepath.Join(o.out, "index.html"))
 	ran, failed := report.Tally(results)
+	fmt.Printf("P undecided in %d of %d cells: Porcupine had not enough time\n", report.Undecided(results), ran)
 	fmt.Printf("figure torture-cells-failed %d =0\nfigure torture-cells-run %d >=%d\n", failed, ran, o.least)
 	switch {
 	case ctx.Err() != nil:
@@ -150,36 +165,3 @@ var smoke = func() map[string]bool {
 	}
 	return cells
 }()
-
-// runAll runs the cells one after the other, because they share a machine, and
-// says how far it is. A cell that a busy machine spoilt is tried once more.
-func runAll(ctx context.Context, cells []cell.Cell, budget time.Duration) []cell.Result {
-	var results []cell.Result
-	began := time.Now()
-	for i, c := range cells {
-		if ctx.Err() != nil {
-			break
-		}
-		spent := time.Since(began)
-		if spent > budget {
-			results = append(results, cell.Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Status: cell.NotRun, Reason: "the time of the run was over"})
-			continue
-		}
-		r := cell.Run(ctx, c)
-		if r.Status == cell.NotRun && ctx.Err() == nil {
-			r = cell.Run(ctx, c)
-		}
-		results = append(results, r)
-		left := time.Duration(0)
-		if i+1 < len(cells) {
-			left = time.Since(began) / time.Duration(i+1) * time.Duration(len(cells)-i-1)
-		}
-		fmt.Printf("%3d/%d %5.1fs %-12s %-20s %-16s %s (about %v left)\n", i+1, len(cells), r.Took.Seconds(), r.Engine, r.Fault, r.Status, r.Reason, left.Round(time.Second))
-		for n, v := range r.Violations {
-			if r.Status == cell.Failed && n < 10 {
-				fmt.Printf("        %s\n", v)
-			}
-		}
-	}
-	return results
-}

@@ -188,5 +188,9 @@ func table(scores []*score) string {
 		fmt.Fprintf(&b, "| %s | %s | %d | %.1f | %d | %s | %s | %s | %s | %s |\n", name, s.engine, s.cells, s.time.Minutes(), s.grants,
 			n(s.overlaps), n(s.late), n(s.stuck), n(s.plain), guarded)
 	}
+	b.WriteString("\nSettings of the others:\n\n")
+	for _, p := range peer.Peers {
+		fmt.Fprintf(&b, "- %s: %s\n", p.Name, p.Settings)
+	}
 	return b.String()
 }

@@ -20,6 +20,9 @@ func save(dir string, results []cell.Result) error {
 		return err
 	}
 	for _, r := range results {
+		if len(r.Events) == 0 { // it does not apply, or did not begin
+			continue
+		}
 		var b bytes.Buffer
 		rec := history.NewRecorder(&b)
 		for _, e := range r.Events {

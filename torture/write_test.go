@@ -5,7 +5,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/torture/internal/peer"
 )
 
 func TestRewrite(t *testing.T) {
@@ -24,5 +28,15 @@ func TestRewrite(t *testing.T) {
 	}
 	if err := rewrite(path, "y", ""); err == nil {
 		t.Error("a file without a place for it was taken")
+	}
+}
+
+// TestPeersTable: whose settings count is said below the counts.
+func TestPeersTable(t *testing.T) {
+	text := table([]*score{{lock: peer.Prefix + "redsync", engine: "redis", cells: 2, overlaps: 1, time: time.Hour}})
+	for _, want := range []string{"| redsync | redis | 2 | 60.0 | 0 | 1 (1) |", "no token", "- redsync: ", "- rueidislock: "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in the table:\n%s", want, text)
+		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -63,12 +62,11 @@ func newServer(name, as string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
-	s := &Server{name: name, dir: dir, Addr: l.Addr().String(), Port: l.Addr().(*net.TCPAddr).Port, halt: syscall.SIGTERM}
+	s := &Server{name: name, dir: dir, Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, halt: syscall.SIGTERM}
 	if os.Geteuid() != 0 || as == "" {
 		return s, nil
 	}

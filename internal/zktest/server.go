@@ -261,12 +261,11 @@ func (e *Ensemble) Stop() {
 
 func freePorts(n int) (ports []int, err error) {
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, err := servers.FreePort()
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, port)
 	}
 	return ports, nil
 }

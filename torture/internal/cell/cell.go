@@ -7,8 +7,9 @@
 //	   ▲          ▲          ▲  │        │
 //	   └──────── faults ─────┘  └────────┴──▶ history ─▶ checkers ─▶ verdict
 //
-// A cell ends as soon as every client was granted the lock again after the last
-// fault, or when that took longer than is allowed. A machine that stalled in
+// A cell ends when every client was granted the lock again after the last fault,
+// and once more after what may follow from it was over, or when that took longer
+// than is allowed. A machine that stalled in
 // between says nothing about time: such a cell was not run, unless a fenced
 // effect went wrong, which no stall excuses.
 package cell
@@ -35,10 +36,10 @@ type Cell struct {
 	// Lock is used instead of the engine's, if it is set; Guard is the resource's.
 	Lock  string
 	Guard resource.Guard
-	// Clients, TTL and Long have defaults. One section in Long is longer than the
-	// TTL.
-	Clients, Long int
-	TTL           time.Duration
+	// Clients, Locks, TTL and Long have defaults. One section in Long is longer than
+	// the TTL. A client uses any of the locks, one at a time.
+	Clients, Locks, Long int
+	TTL                  time.Duration
 }
 
 // Defaults: few clients and a short TTL, because many cells share one machine.
@@ -51,6 +52,9 @@ const (
 func (c Cell) settled() Cell {
 	if c.Clients == 0 {
 		c.Clients = DefaultClients
+	}
+	if c.Locks == 0 {
+		c.Locks = 1
 	}
 	if c.Long == 0 {
 		c.Long = DefaultLong
@@ -65,6 +69,34 @@ func (c Cell) settled() Cell {
 		c.Guard = resource.Sound
 	}
 	return c
+}
+
+// Applies tells whether the engine has what the plan breaks. What can only be
+// found out on the machine, such as a library that is missing, does not count.
+func (c Cell) Applies() bool {
+	_, why := c.settled().plan()
+	return why == ""
+}
+
+// plan is the plan to run, or why there is none.
+func (c Cell) plan() (p fault.Plan, why string) {
+	shape := c.Engine.Shape
+	shape.Clients, shape.TTL = c.Clients, c.TTL
+	if p = c.Plan; p == nil {
+		if c.Fault.Needs != nil {
+			why = c.Fault.Needs(shape)
+		}
+		if why != "" {
+			return nil, why
+		}
+		p = c.Fault.Plan(c.Seed, shape)
+	}
+	for _, s := range p {
+		if why := c.Engine.Unfit(s); why != "" {
+			return nil, why
+		}
+	}
+	return p, ""
 }
 
 // Limits are the times allowed in this cell: what the engine needs, and much
@@ -103,20 +135,24 @@ type Result struct {
 	Engine, Fault string
 	Seed          uint64
 	Plan          string
-	// Lock is set if it is not the engine's, Long if it is not the default.
+	// Lock is set if it is not the engine's, Long and Locks if they are not the
+	// default.
 	Lock   string
 	Long   int
+	Locks  int
 	Status Status
 	// Reason is in words.
 	Reason     string
 	Counts     map[check.Property]int
 	Violations []check.Violation
-	// Pictures are pages of Porcupine, if it could not explain the history.
-	Pictures map[check.Property][]byte
-	Grants   int
-	Refused  int
-	Took     time.Duration
-	Events   []history.Event
+	// Pictures are pages of Porcupine, if it could not explain the history, with
+	// timed and with untimed leases. Undecided are those for which it had no time.
+	Pictures  map[string][]byte
+	Undecided []string
+	Grants    int
+	Refused   int
+	Took      time.Duration
+	Events    []history.Event
 }
 
 // Column is the engine, and the lock if that is not the engine's.
@@ -131,7 +167,7 @@ func (r Result) Column() string {
 func (r Result) ID() string { return fmt.Sprintf("%s-%s-%d", r.Column(), r.Fault, r.Seed) }
 
 // Picture is the name of the file for a page of Porcupine.
-func (r Result) Picture(p check.Property) string { return r.ID() + "-porcupine-" + string(p) + ".html" }
+func (r Result) Picture(leases string) string { return r.ID() + "-porcupine-" + leases + ".html" }
 
 // Must returns what must hold in a cell.
 func Must(e engine.Engine, k fault.Kind) []check.Property {

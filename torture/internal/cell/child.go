@@ -54,11 +54,12 @@ func start(who string, args []string, first any, add func(history.Event)) (*chil
 	}
 	go func() {
 		defer close(c.over)
-		if err := history.Read(out, add); err != nil {
-			fmt.Fprintf(&c.said, "%v\n", err)
-		}
+		err := history.Read(out, add)
 		_ = out.Close()
 		_ = c.cmd.Wait()
+		if err != nil { // standard error was read to its end
+			fmt.Fprintf(&c.said, "%v\n", err)
+		}
 	}()
 	return c, c.tell(first)
 }

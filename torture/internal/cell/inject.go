@@ -28,6 +28,7 @@ func (r *run) inject(ctx context.Context) {
 		select {
 		case <-time.After(time.Until(began.Add(s.At))):
 		case <-ctx.Done():
+			all.Wait() // nobody harms what the end of the cell takes down
 			return
 		}
 		all.Go(func() { r.step(ctx, s, fmt.Sprintf("%s #%d", s, i)) })
@@ -97,6 +98,8 @@ func network(s fault.Step) proxy.State {
 	case fault.CutReplies, fault.Deafen:
 		return proxy.State{DropReplies: true}
 	case fault.Duplicate:
+		return proxy.State{Again: s.By, DropReplies: true}
+	case fault.Repeat:
 		return proxy.State{Again: s.By}
 	}
 	return proxy.State{Delay: s.By}
@@ -127,13 +130,15 @@ func (r *run) pick(target string) *slot {
 	for ; time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		r.mu.Lock()
 		for _, s := range r.slots {
-			if len(r.holding) > 0 && r.holding[s.child.who] == (target == "holder") {
+			if len(r.holding) > 0 && r.holding[s.who.Load().(string)] == (target == "holder") {
 				r.mu.Unlock()
 				return s
 			}
 		}
 		r.mu.Unlock()
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return r.slots[r.rng.IntN(len(r.slots))]
 }
 

@@ -32,17 +32,18 @@ func Judge(c Cell, events []history.Event, stall time.Duration) Result {
 			vs[i].Property = check.T
 		}
 	}
-	counts, pictures := check.Count(vs), map[check.Property][]byte{}
-	for _, f := range linear.Check(events) {
+	counts, pictures := check.Count(vs), map[string][]byte{}
+	found, undecided := linear.Check(events)
+	for _, f := range found {
 		if split {
 			f.Property = check.T
 		}
 		vs = append(vs, f.Violation)
-		pictures[f.Property] = f.Picture
+		pictures[f.Leases] = f.Picture                  // in a split both are about T
 		counts[f.Property] = max(counts[f.Property], 1) // what the others counted is the same
 	}
 	r := Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: c.Plan.String(),
-		Events: events, Violations: vs, Counts: counts, Pictures: pictures}
+		Events: events, Violations: vs, Counts: counts, Pictures: pictures, Undecided: undecided}
 	for _, e := range events {
 		switch e.Kind {
 		case history.Grant:
@@ -72,10 +73,30 @@ func Judge(c Cell, events []history.Event, stall time.Duration) Result {
 		r.Status, r.Reason = Failed, strings.Join(broken, ", ")
 	case r.Grants == 0:
 		r.Status, r.Reason = NotRun, "nobody was ever granted the lock"
+	case unfinished(events):
+		r.Status, r.Reason = NotRun, "the resource did not tell its lists at the end, so nothing is known about what they kept"
 	case len(allowed) > 0:
 		r.Status, r.Reason = Allowed, "failed: "+strings.Join(allowed, ", ")
 	default:
 		r.Status = Held
 	}
 	return r
+}
+
+// unfinished tells whether a list that was written, or every one, is without its
+// last state: then D5 had nothing to compare the acknowledged values with.
+func unfinished(events []history.Event) bool {
+	type key struct{ register, lock string }
+	final := map[key]bool{}
+	for _, e := range events {
+		if e.Kind == history.Final {
+			final[key{e.Register, e.Lock}] = true
+		}
+	}
+	for _, e := range events {
+		if e.Kind == history.Wrote && !final[key{e.Register, e.Lock}] {
+			return true
+		}
+	}
+	return len(final) == 0
 }

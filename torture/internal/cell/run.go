@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/torture/internal/client"
 	"github.com/fencelock/fencelock/torture/internal/engine"
 	"github.com/fencelock/fencelock/torture/internal/history"
@@ -31,15 +32,16 @@ type run struct {
 	rig     *engine.Rig
 	res     *child
 	resAddr string
-	rng     *rand.Rand
 	busy    []sync.Mutex // one for each server, held while it is harmed
 
 	mu      sync.Mutex
+	rng     *rand.Rand // steps run side by side
 	events  []history.Event
 	holding map[string]bool
 	slots   []*slot
 	undone  []string // faults that could not be carried out, and why
 	done    bool
+	unsaid  error // why the resource did not tell its lists
 }
 
 // slot is one client and those that follow it when it is killed.
@@ -48,6 +50,7 @@ type slot struct {
 	i       int
 	proxies []*proxy.Proxy
 	child   *child
+	who     atomic.Value // name of the child, for those without the mutex
 	lives   int
 	asked   atomic.Bool
 	granted atomic.Int64 // when the lock was granted last
@@ -70,6 +73,9 @@ func Run(ctx context.Context, c Cell) Result {
 	if c.Lock != c.Engine.Lock {
 		res.Lock = c.Lock
 	}
+	if c.Locks != 1 {
+		res.Locks = c.Locks
+	}
 	if c.Long != DefaultLong {
 		res.Long = c.Long
 	}
@@ -77,20 +83,9 @@ func Run(ctx context.Context, c Cell) Result {
 }
 
 func (r *run) all(ctx context.Context) (Result, error) {
-	shape := r.c.Engine.Shape
-	shape.Clients, shape.TTL = r.c.Clients, r.c.TTL
-	if r.c.Plan == nil {
-		if r.c.Fault.Needs != nil {
-			if why := r.c.Fault.Needs(shape); why != "" {
-				return Result{}, server.Unfit(why)
-			}
-		}
-		r.c.Plan = r.c.Fault.Plan(r.c.Seed, shape)
-	}
-	for _, s := range r.c.Plan {
-		if why := r.c.Engine.Unfit(s); why != "" {
-			return Result{}, server.Unfit(why)
-		}
+	var why string
+	if r.c.Plan, why = r.c.plan(); why != "" {
+		return Result{}, server.Unfit(why)
 	}
 	var err error
 	if r.rig, err = r.c.Engine.Start(r.c.TTL, r.c.Plan.Wants()); err != nil {
@@ -110,8 +105,7 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	if len(r.c.Plan) == 0 {
 		sleep(ctx, 3*r.c.TTL) // there is something to see in a calm cell too
 	}
-	healed := history.Now()
-	stuck := r.await(ctx, healed, r.c.Limits().Starve+time.Second)
+	stuck := r.recover(ctx)
 	late := stall()
 	r.end()
 	if err := ctx.Err(); err != nil {
@@ -124,10 +118,43 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	if stuck != nil && (res.Status == Held || res.Status == Allowed) {
 		res.Status, res.Reason = Failed, "L: "+stuck.Error()
 	}
+	if r.unsaid != nil && res.Status != Failed {
+		res.Status, res.Reason = NotRun, "the resource did not tell its lists at the end: "+r.unsaid.Error()
+	}
 	if len(r.undone) > 0 && res.Status != Failed {
 		res.Status, res.Reason = NotRun, "a fault did not happen: "+strings.Join(r.undone, "; ")
 	}
 	return res, nil
+}
+
+// recover waits until every client was granted the lock after the last fault, and
+// then once more after the consequences of all faults are over. Only what comes
+// after that shows whether wake-ups are lost (W), so it lasts for a TTL at least,
+// and for a hand-over to each client.
+func (r *run) recover(ctx context.Context) error {
+	most := r.c.Limits().Starve + time.Second
+	healed := history.Now()
+	if err := r.await(ctx, healed, most); err != nil {
+		return err
+	}
+	calm := r.excused()
+	if calm <= healed {
+		return nil // nothing was excused, all of it was judged
+	}
+	sleep(ctx, time.Duration(calm-history.Now())+r.c.TTL)
+	return r.await(ctx, calm, most)
+}
+
+// excused is until when a fault explains a late wake-up.
+func (r *run) excused() (until int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.events {
+		if e.Kind == history.Healed {
+			until = max(until, e.Until)
+		}
+	}
+	return until
 }
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -139,14 +166,11 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // begin starts the resource and the clients.
 func (r *run) begin() error {
-	// The child inherits the listener's address by name: whoever takes the port
-	// in between makes the cell one that was not run.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := servers.FreePort()
 	if err != nil {
 		return err
 	}
-	r.resAddr = l.Addr().String()
-	_ = l.Close()
+	r.resAddr = fmt.Sprintf("127.0.0.1:%d", port)
 	if r.res, err = start("resource", []string{"resource", r.resAddr, string(r.c.Guard)}, struct{}{}, r.add); err != nil {
 		return err
 	}
@@ -192,11 +216,16 @@ func (r *run) startClient(s *slot) (err error) {
 	for i, p := range s.proxies {
 		via[r.rig.Reach[i]] = p.Addr
 	}
+	names := []string{lock.LockName}
+	for i := 1; i < r.c.Locks; i++ {
+		names = append(names, fmt.Sprintf("l%d", i))
+	}
 	cfg := client.Config{
 		Spec:     lock.Spec{Kind: r.c.Lock, Addrs: r.rig.Addrs, Via: via, Who: who, TTL: r.c.TTL, MaxTTL: r.c.TTL},
-		Resource: "http://" + r.resAddr, Names: []string{lock.LockName}, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
+		Resource: "http://" + r.resAddr, Names: names, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
 	}
 	s.lives++
+	s.who.Store(who)
 	s.child, err = start(who, []string{"client"}, cfg, func(e history.Event) {
 		switch e.Kind {
 		case history.Ask:
@@ -275,7 +304,7 @@ func (r *run) end() {
 	if r.res != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = (&resource.Client{Base: "http://" + r.resAddr}).Finish(ctx)
+		r.unsaid = (&resource.Client{Base: "http://" + r.resAddr}).Finish(ctx)
 		r.res.finish(5 * time.Second)
 	}
 }

@@ -124,6 +124,7 @@ func (h *hold) String() string { return fmt.Sprintf("%s with token %d of %s", h.
 // holds pairs up the events of each client; a client does one thing at a time.
 func holds(events []history.Event) []*hold {
 	var all []*hold
+	fs := faults(events)
 	asked, open := map[string]int64{}, map[string]*hold{}
 	for _, e := range events {
 		h := open[e.Who]
@@ -148,7 +149,11 @@ func holds(events []history.Event) []*hold {
 			}
 		case history.Killed:
 			if h != nil {
-				h.until = e.At
+				// A holder that runs renews until it is killed, and nobody writes down how
+				// far. One that was stopped did not: what it said before is all there is.
+				if !rested(fs, e.Who, h.grant, e.At) {
+					h.until = e.At
+				}
 				h.release = e.At
 				delete(open, e.Who)
 			}
@@ -190,6 +195,16 @@ func faults(events []history.Event) []fault {
 		}
 	}
 	return fs
+}
+
+// rested tells whether a client was stopped, and went on, in an interval.
+func rested(fs []fault, who string, from, to int64) bool {
+	for _, f := range fs {
+		if f.who == who && f.until > from && f.until <= to {
+			return true
+		}
+	}
+	return false
 }
 
 // seconds prints an interval for people.

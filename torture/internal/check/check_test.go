@@ -68,6 +68,10 @@ func TestBadHistories(t *testing.T) {
 			at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).
 			at(1, history.Ask, "b").at(2, history.Grant, "b", token(2, 1000)).
 			at(10, history.Release, "a", token(1, 1000)).at(11, history.Release, "b", token(2, 1000))},
+		{"two holders, until one is killed", "D3 (T): b with token 2 of l0 was granted while a trusted l0 for another 500ms", (&script{}).
+			at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(1, history.Ask, "b").
+			at(1500, history.Grant, "b", token(2, 2500)).at(2000, history.Fault, "a", text("kill a")).at(2000, history.Killed, "a").
+			at(2001, history.Healed, "", text("kill a")).at(2010, history.Release, "b", token(2, 2500))},
 		{"refused in its own time", "D3 (T): a with token 1 of l0 was refused by the guard", (&script{}).
 			at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).
 			at(5, history.Refused, "a", reg(history.Fenced, 1, "x")).at(10, history.Release, "a", token(1, 1000))},
@@ -119,7 +123,11 @@ func TestExcuses(t *testing.T) {
 		at(1200, history.Grant, "b", token(2, 2200)).at(1500, history.Healed, "", text("stop a"), token(0, 3500)).
 		at(1501, history.Grant, "a", token(1, 900)).at(1502, history.Lost, "a", token(1, 900)).
 		at(1503, history.Release, "a", token(1, 900)).at(1510, history.Release, "b", token(2, 2200))
-	for name, s := range map[string]*script{"an acquisition that is over when it returns holds nothing": expired, "a stopped holder cannot be told": stopped, "a server that is down grants nothing": down} {
+	killed := (&script{}).at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(2, history.Ask, "b").
+		at(10, history.Fault, "a", text("stop a")).at(1100, history.Grant, "b", token(2, 2100)).
+		at(1500, history.Healed, "", text("stop a"), token(0, 3500)).at(1500, history.Fault, "a", text("kill a")).
+		at(1501, history.Killed, "a").at(1502, history.Healed, "", text("kill a"), token(0, 3500)).at(1510, history.Release, "b", token(2, 2100))
+	for name, s := range map[string]*script{"a stopped holder that is then killed trusted no longer": killed, "an acquisition that is over when it returns holds nothing": expired, "a stopped holder cannot be told": stopped, "a server that is down grants nothing": down} {
 		if vs := Run(s.events, limits); len(vs) > 0 {
 			t.Errorf("%s, but: %v", name, vs)
 		}

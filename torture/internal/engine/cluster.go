@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/torture/internal/fault"
 	"github.com/fencelock/fencelock/torture/internal/lock"
 	"github.com/fencelock/fencelock/torture/internal/proxy"
@@ -65,7 +66,7 @@ func startCluster(ttl time.Duration, w fault.Wants) (*Rig, error) {
 
 // add starts node i, which others reach by way of a proxy.
 func (c *nodes) add(i int, ttl time.Duration, w fault.Wants) error {
-	bus, err := server.FreePort()
+	bus, err := servers.FreePort()
 	if err != nil {
 		return err
 	}

@@ -94,6 +94,7 @@ var special = map[fault.Verb]string{
 	fault.Fill:         "it has no limit of memory to reach",
 	fault.FillDisk:     "a full disk is tried on Redis only",
 	fault.Duplicate:    "its protocol does not take a request again on another connection",
+	fault.Repeat:       "its protocol does not take a request again on another connection",
 	fault.Failover:     "it cannot be asked to change its leader",
 	fault.Migrate:      "it has no slots",
 	fault.Isolate:      "the suite does not cut the servers of this engine off from each other",
@@ -104,7 +105,7 @@ var special = map[fault.Verb]string{
 }
 
 // ofRedis are the special faults of a Redis server.
-var ofRedis = []fault.Verb{fault.Flush, fault.FlushScripts, fault.CutPush, fault.Wipe, fault.Rollback, fault.Fill, fault.FillDisk, fault.Duplicate, fault.Clock, fault.ClockBack}
+var ofRedis = []fault.Verb{fault.Flush, fault.FlushScripts, fault.CutPush, fault.Wipe, fault.Rollback, fault.Fill, fault.FillDisk, fault.Duplicate, fault.Repeat, fault.Clock, fault.ClockBack}
 
 // ofPeers are the faults of the network between servers.
 var ofPeers = []fault.Verb{fault.Isolate, fault.Mute, fault.Deafen}

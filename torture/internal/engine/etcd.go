@@ -18,7 +18,7 @@ import (
 // etcd is three members. Leases last whole seconds, end up to a second late, and
 // begin anew with a new leader.
 var etcd = Engine{Name: "etcd", Lock: "etcd", TTL: 2 * time.Second, Remembers: true, Fair: true, Quiet: 1, start: startEtcd,
-	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofPeers...),
+	Shape: fault.Shape{Servers: 3, Replicated: true, Votes: true}, Can: append([]fault.Verb{fault.Failover}, ofPeers...),
 	Lacks: map[fault.Verb]string{
 		fault.Wipe:  "etcd does not take a member back that lost its data; it has to be replaced",
 		fault.Clock: "libfaketime does not reach programs in Go", fault.ClockBack: "libfaketime does not reach programs in Go",

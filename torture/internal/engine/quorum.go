@@ -12,7 +12,7 @@ import (
 // quorumFive is five servers that know nothing of each other; three of them
 // decide. A fault of servers is one of a minority.
 var quorumFive = Engine{Name: "quorum-5", Lock: "quorum", Remembers: true, Quiet: 1,
-	Shape: fault.Shape{Servers: 5}, Can: ofRedis, start: startFive}
+	Shape: fault.Shape{Servers: 5, Votes: true}, Can: ofRedis, start: startFive}
 
 func startFive(_ time.Duration, w fault.Wants) (*Rig, error) {
 	r := &Rig{}

@@ -18,7 +18,7 @@ import (
 
 // zookeeper is an ensemble of three.
 var zookeeper = Engine{Name: "zookeeper", Lock: "zookeeper", TTL: 2 * time.Second, Remembers: true, Fair: true, Quiet: 1, start: startZooKeeper,
-	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Wipe}, ofPeers...)}
+	Shape: fault.Shape{Servers: 3, Replicated: true, Votes: true}, Can: append([]fault.Verb{fault.Wipe}, ofPeers...)}
 
 func startZooKeeper(_ time.Duration, _ fault.Wants) (*Rig, error) {
 	if why := zktest.Missing(); why != "" {

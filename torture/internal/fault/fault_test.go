@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-var shape = Shape{Clients: 4, Servers: 3, TTL: time.Second, Replicated: true}
+var shape = Shape{Clients: 4, Servers: 3, TTL: time.Second, Replicated: true, Votes: true}
 
 // TestPlansReplay: the same seed makes the same plan, and a printed plan reads
 // back as itself.
@@ -56,6 +56,22 @@ func TestBadPlans(t *testing.T) {
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestMajority: the servers that are left cannot decide, whatever the seed.
+func TestMajority(t *testing.T) {
+	k, _ := Named("majority-down")
+	for seed := range uint64(50) {
+		for _, n := range []int{3, 5} {
+			down := map[string]bool{}
+			for _, s := range k.Plan(seed, Shape{Clients: 4, Servers: n, TTL: time.Second, Votes: true}) {
+				down[s.Target] = true
+			}
+			if n-len(down) > n/2 {
+				t.Fatalf("seed %d stops %d of %d", seed, len(down), n)
+			}
 		}
 	}
 }

@@ -12,8 +12,9 @@ import (
 type Shape struct {
 	Clients, Servers int
 	TTL              time.Duration
-	// Replicated is set if one server grants and another can take over.
-	Replicated bool
+	// Replicated is set if one server grants and another can take over; Votes if a
+	// majority of the servers decides.
+	Replicated, Votes bool
 }
 
 // Kind is a row of the matrix.
@@ -97,7 +98,9 @@ var Kinds = []Kind{
 		return g.series(3, func() Step { return Step{Verb: Stop, Target: g.holder(), For: g.ttl(10, 50)} })
 	}},
 	{Name: "client-pause-long", make: func(g *gen) Plan {
-		return g.series(2, func() Step { return Step{Verb: Stop, Target: "holder", For: g.ttl(130, 250)} })
+		long := g.series(1, func() Step { return Step{Verb: Stop, Target: "holder", For: g.ttl(130, 250)} })
+		longer := Step{At: g.at(long.Length()), Verb: Stop, Target: "holder", For: g.ttl(250, 500)}
+		return append(long, longer)
 	}},
 	{Name: "client-kill", make: func(g *gen) Plan {
 		return g.series(3, func() Step { return Step{Verb: Kill, Target: g.holder()} })
@@ -125,6 +128,9 @@ var Kinds = []Kind{
 	}},
 	{Name: "server-pause-long", Splits: true, make: func(g *gen) Plan {
 		return g.series(1, func() Step { return Step{Verb: Stop, Target: g.server(), For: g.ttl(150, 250)} })
+	}},
+	{Name: "majority-down", Splits: true, Needs: needsVotes, make: func(g *gen) Plan {
+		return g.majority(Step{At: g.at(0), Verb: Stop, For: g.ttl(150, 300)})
 	}},
 	{Name: "server-kill", Forgets: true, Splits: true, make: func(g *gen) Plan {
 		return g.series(2, func() Step { return Step{Verb: Kill, Target: g.server(), For: g.ttl(5, 100)} })
@@ -193,6 +199,23 @@ var Kinds = []Kind{
 			g.series(1, func() Step { return Step{Verb: Flush, Target: g.granting()} }),
 		)
 	}},
+}
+
+// majority does a step to as many servers as it takes that the others cannot decide.
+func (g *gen) majority(s Step) Plan {
+	var p Plan
+	for _, i := range g.rng.Perm(g.s.Servers)[:g.s.Servers/2+1] {
+		s.Target = fmt.Sprintf("server:%d", i)
+		p = append(p, s)
+	}
+	return p
+}
+
+func needsVotes(s Shape) string {
+	if !s.Votes {
+		return "no majority decides"
+	}
+	return ""
 }
 
 func needsReplica(s Shape) string {

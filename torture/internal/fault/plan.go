@@ -44,8 +44,11 @@ const (
 	CutRequests Verb = "cut-requests"
 	CutReplies  Verb = "cut-replies"
 	Delay       Verb = "delay"
-	// Duplicate sends what a client sends again, By later, on another connection.
+	// Duplicate loses the replies to a client, and sends what it sends again, By
+	// later, on another connection. Repeat sends it again though it was answered,
+	// which no network does and no store lets its library do: it is in no row.
 	Duplicate Verb = "duplicate"
+	Repeat    Verb = "repeat"
 	// Failover asks the engine to promote another server. Migrate moves what the
 	// lock is kept in to another server.
 	Failover Verb = "failover"
@@ -133,7 +136,7 @@ func (p Plan) Wants() Wants {
 }
 
 var verbs = []Verb{Stop, Kill, Wipe, Rollback, Flush, FlushScripts, CutPush, CutAll, Cut, CutRequests, CutReplies, Delay,
-	Duplicate, Failover, Migrate, Isolate, Mute, Deafen, Fill, FillDisk, Clock, ClockBack, Crowd}
+	Duplicate, Repeat, Failover, Migrate, Isolate, Mute, Deafen, Fill, FillDisk, Clock, ClockBack, Crowd}
 
 // Parse reads what String wrote.
 func Parse(text string) (Plan, error) {

@@ -36,9 +36,17 @@ const patience = 5 * time.Second
 // Finding is a history that no order explains.
 type Finding struct {
 	check.Violation
+	// Leases are timed or untimed.
+	Leases string
 	// Picture is a page that shows how far an explanation goes.
 	Picture []byte
 }
+
+// The two ways in which leases end.
+const (
+	untimed = "untimed"
+	timed   = "timed"
+)
 
 type verb string
 
@@ -131,20 +139,28 @@ func byLock(ops []porcupine.Operation) [][]porcupine.Operation {
 	return parts
 }
 
-// Check returns what no order explains, timed and untimed.
-func Check(events []history.Event) []Finding {
-	var found []Finding
+// Check returns what no order explains, timed and untimed, and which of the two
+// were not decided in the time that a search has.
+func Check(events []history.Event) (found []Finding, undecided []string) {
+	return search(events, patience)
+}
+
+func search(events []history.Event, patience time.Duration) (found []Finding, undecided []string) {
 	for _, q := range []struct {
-		timed    bool
+		leases   string
 		property check.Property
 		text     string
 	}{
-		{false, check.F, "no order of the calls explains the tokens and owners, whenever leases ended"},
-		{true, check.T, "no order of the calls explains the grants, if leases last as long as their holders trusted them"},
+		{untimed, check.F, "no order of the calls explains the tokens and owners, whenever leases ended"},
+		{timed, check.T, "no order of the calls explains the grants, if leases last as long as their holders trusted them"},
 	} {
-		ops := operations(events, q.timed)
+		ops := operations(events, q.leases == timed)
 		result, info := porcupine.CheckOperationsVerbose(model, ops, patience)
-		if result != porcupine.Illegal {
+		switch result {
+		case porcupine.Ok:
+			continue
+		case porcupine.Unknown:
+			undecided = append(undecided, q.leases)
 			continue
 		}
 		var b bytes.Buffer
@@ -152,9 +168,9 @@ func Check(events []history.Event) []Finding {
 			b.Reset()
 			fmt.Fprintf(&b, "no picture: %v", err)
 		}
-		found = append(found, Finding{check.Violation{Check: "P", Property: q.property, At: events[len(events)-1].At, Text: q.text}, b.Bytes()})
+		found = append(found, Finding{check.Violation{Check: "P", Property: q.property, At: events[len(events)-1].At, Text: q.text}, q.leases, b.Bytes()})
 	}
-	return found
+	return found, undecided
 }
 
 // forever is the end of a call without one.

@@ -5,6 +5,7 @@ package linear
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock/torture/internal/history"
 )
@@ -55,7 +56,11 @@ func TestCheck(t *testing.T) {
 			ev(7, history.Ask, "b"), ev(8, history.Grant, "b", 0, 110)}, ""},
 	} {
 		got := ""
-		for _, f := range Check(tt.events) {
+		found, undecided := Check(tt.events)
+		if len(undecided) > 0 {
+			t.Errorf("%s: %v was not decided", tt.name, undecided)
+		}
+		for _, f := range found {
 			got += string(f.Property)
 			if !strings.Contains(string(f.Picture), "<html") {
 				t.Errorf("%s: the picture is no page", tt.name)
@@ -64,5 +69,18 @@ func TestCheck(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestUndecided: a search that had no time is told, and is no finding.
+func TestUndecided(t *testing.T) {
+	var events []history.Event
+	for i := range int64(60) { // all at once, and none is given back: many orders to refute
+		who := string(rune('A' + i))
+		events = append(events, ev(1, history.Ask, who), ev(1000+i, history.Grant, who, 0, 5000))
+	}
+	found, undecided := search(events, time.Nanosecond)
+	if got := strings.Join(undecided, " "); len(found) > 0 || !strings.Contains(got, timed) {
+		t.Errorf("got %d findings and %q undecided, want none, and timed", len(found), got)
 	}
 }

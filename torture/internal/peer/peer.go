@@ -38,7 +38,7 @@ type Peer struct {
 
 // Peers are all of them.
 var Peers = []Peer{
-	{"redsync", "v4 on go-redis, ContextTimeoutEnabled; expiry is the TTL, asks again after 20 to 60 ms; renewed by the adapter each third", openRedsync},
+	{"redsync", "on go-redis with ContextTimeoutEnabled; expiry is the TTL, WithFailFast, asks again after 20 to 60 ms (default 50 to 250) and without end; renewed by the adapter each third of the expiry", openRedsync},
 	{"rueidislock", "KeyValidity is the TTL, TryNextAfter 200 ms (default 20), the rest by default", openRueidislock},
 }
 

@@ -32,7 +32,8 @@ type shown struct {
 	// Again is the command that runs it again.
 	Again    string
 	Unfenced int
-	// Short is the verdict in few letters.
+	// Why is the reason in words; Short is the verdict in few letters.
+	Why   string
 	Short string
 	// Objections are the violations but for those of the measure U.
 	Objections []check.Violation
@@ -67,7 +68,7 @@ func HTML(w io.Writer, results []cell.Result, when time.Time) error {
 		}
 	}
 	for _, r := range results {
-		s := &shown{Result: r, Chart: draw(r), Unfenced: r.Counts[check.U], Short: short(r), Again: again(r)}
+		s := &shown{Result: r, Chart: draw(r), Unfenced: r.Counts[check.U], Short: short(r), Why: why(r), Again: again(r)}
 		for _, x := range r.Violations {
 			if x.Property != check.U && (x.Property != check.O || strings.HasPrefix(r.Fault, "calm")) {
 				s.Objections = append(s.Objections, x)
@@ -101,6 +102,9 @@ func again(r cell.Result) string {
 	}
 	if r.Lock != "" {
 		text += " -lock " + r.Lock
+	}
+	if r.Locks != 0 {
+		text += fmt.Sprintf(" -locks %d", r.Locks)
 	}
 	if r.Long != 0 {
 		text += fmt.Sprintf(" -long %d", r.Long)

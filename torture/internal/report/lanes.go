@@ -177,6 +177,9 @@ func (d *drawing) step(e history.Event) {
 			}
 			delete(d.open, key)
 		}
+		if after := min(e.Until, d.to); after > e.At {
+			d.span("faults", e.At, after, "after", "what follows from it may last until here: "+e.Text, e)
+		}
 	}
 }
 

@@ -20,13 +20,26 @@ func short(r cell.Result) string {
 			n = append(n, fmt.Sprintf("%s %d", p, c))
 		}
 	}
+	text := string(r.Status)
 	switch r.Status {
 	case cell.Allowed:
-		return strings.Join(n, ", ")
+		text = strings.Join(n, ", ")
 	case cell.Failed:
-		return "FAILED " + strings.Join(n, ", ")
+		text = strings.TrimSpace("FAILED " + strings.Join(n, ", "))
 	}
-	return string(r.Status)
+	if u := undecided(r); u != "" {
+		text += ", " + u
+	}
+	return text
+}
+
+// undecided says that Porcupine had not enough time for a cell that ran; "" if it
+// had.
+func undecided(r cell.Result) string {
+	if len(r.Undecided) == 0 || r.Status == cell.NotRun {
+		return ""
+	}
+	return "P undecided (" + strings.Join(r.Undecided, ", ") + ")"
 }
 
 // Matrix is the verdicts as a table of Markdown, a row for each fault. Cells of

@@ -18,13 +18,13 @@ var results = []cell.Result{
 		Violations: []check.Violation{{Check: "D3", Property: check.T, At: 3e9, Text: "b <was> granted"}},
 		Events: []history.Event{
 			{At: 1e9, Kind: history.Ask, Who: "c0", Lock: "l"}, {At: 2e9, Kind: history.Grant, Who: "c0", Lock: "l"},
-			{At: 2e9, Kind: history.Fault, Text: "flush"}, {At: 3e9, Kind: history.Healed, Text: "flush"},
+			{At: 2e9, Kind: history.Fault, Text: "flush"}, {At: 3e9, Kind: history.Healed, Text: "flush", Until: 35e8},
 			{At: 4e9, Kind: history.Release, Who: "c0", Lock: "l"},
 		}},
 	{Engine: "redis", Fault: "failover", Status: cell.NotApplicable, Reason: "nothing to promote"},
 	{Engine: "quorum-5", Fault: "calm", Status: cell.Failed},
 	{Engine: "quorum-5", Fault: "delay", Status: cell.NotRun},
-	{Engine: "quorum-5", Fault: "mix", Status: cell.Held},
+	{Engine: "quorum-5", Fault: "mix", Status: cell.Held, Undecided: []string{"timed"}},
 }
 
 func TestTally(t *testing.T) {
@@ -39,7 +39,7 @@ func TestReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`href="#redis-flushall-3"`, `id="redis-flushall-3"`, "b &lt;was&gt; granted", "1 of 3 cells failed",
-		"-engine redis -fault flushall -seed 3", `class="s-hold"`, `class="s-fault"`, "nothing to promote"} {
+		"-engine redis -fault flushall -seed 3", `class="s-hold"`, `class="s-fault"`, `class="s-after"`, "nothing to promote"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page has no %s", want)
 		}
@@ -49,12 +49,15 @@ func TestReports(t *testing.T) {
 			t.Errorf("the page has %s; it must be readable alone", bad)
 		}
 	}
-	want := "| Fault | redis | quorum-5 |\n| --- | --- | --- |\n| flushall | T 1, U 2 | – |\n| failover | n/a | – |\n| calm | – | FAILED  |\n| delay | – | not run |\n| mix | – | held |\n"
+	want := "| Fault | redis | quorum-5 |\n| --- | --- | --- |\n| flushall | T 1, U 2 | – |\n| failover | n/a | – |\n| calm | – | FAILED |\n| delay | – | not run |\n| mix | – | held, P undecided (timed) |\n"
 	if got := Matrix(results); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	if got := Block(results); !strings.HasSuffix(got, "\nWhy n/a:\n\n- nothing to promote: failover on redis\n") {
 		t.Errorf("the reasons are missing:\n%s", got)
+	}
+	if n := Undecided(results); n != 1 || !strings.Contains(b.String(), "P undecided (timed)") || !strings.Contains(Text(results), "P undecided (timed)") {
+		t.Errorf("what Porcupine did not decide is counted as %d, want 1, and said on the page and in the summary", n)
 	}
 	if text := Text(results); !strings.Contains(text, "nothing to promote") || strings.Count(text, "\n") < len(results) {
 		t.Errorf("the summary leaves something out:\n%s", text)

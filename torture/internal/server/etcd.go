@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // EtcdMember is where a member listens, and where the others find it.
@@ -36,7 +38,7 @@ func NewEtcd(n int, front func(i int, addr string) (string, error)) ([]*EtcdMemb
 		}
 		m := &EtcdMember{Process: &Process{Addr: addr, Port: port, dir: dir}, name: fmt.Sprintf("m%d", i)}
 		members = append(members, m)
-		peer, err := FreePort()
+		peer, err := servers.FreePort()
 		if err == nil {
 			m.Listen = fmt.Sprintf("127.0.0.1:%d", peer)
 			m.Seen, err = front(i, m.Listen)

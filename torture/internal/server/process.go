@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -175,19 +174,9 @@ func (p *Process) Stop() {
 	_ = os.RemoveAll(p.dir)
 }
 
-// FreePort returns a loopback port that nobody used a moment ago.
-func FreePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
 // place is a folder and a free address.
 func place(name string) (dir, addr string, port int, err error) {
-	if port, err = FreePort(); err == nil {
+	if port, err = servers.FreePort(); err == nil {
 		dir, err = os.MkdirTemp("", "torture-"+name)
 	}
 	return dir, fmt.Sprintf("127.0.0.1:%d", port), port, err

@@ -68,7 +68,7 @@ func (h *held) extend() {
 		ok, err = true, l.c.Set(ctx, h.name, l.id, l.ttl).Err()
 	case "renew-anybodys", "renewal-outlives-unlock":
 		ok, err = l.c.PExpire(ctx, h.name, l.ttl).Result()
-	case "quorum-of-half":
+	case "quorum-of-half", SoundQuorum:
 		ok, err = l.extendNodes(ctx, h.name, px)
 	default:
 		ok, err = extend.Run(ctx, l.c, []string{h.name}, l.id, px).Bool()

@@ -21,6 +21,25 @@ var (
 		redis.call('set', KEYS[2], string.format('%d', token))
 		redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
 		return token`)
+	// acquireInLine: whoever did not ask for a TTL leaves the line, and whoever is not
+	// in it, because of that, gets to its end.
+	acquireInLine = redis.NewScript(`
+		local me = ARGV[1]
+		redis.call('set', KEYS[3] .. ':' .. me, '', 'PX', ARGV[2])
+		if not redis.call('lpos', KEYS[3], me) then redis.call('rpush', KEYS[3], me) end
+		while true do
+			local head = redis.call('lindex', KEYS[3], 0)
+			if head == me then break end
+			if redis.call('exists', KEYS[3] .. ':' .. head) == 1 then return 0 end
+			redis.call('lpop', KEYS[3])
+		end
+		if redis.call('exists', KEYS[1]) == 1 then return 0 end
+		redis.call('lpop', KEYS[3])
+		local t = redis.call('time')
+		local token = math.max(tonumber(redis.call('get', KEYS[2]) or 0) + 1, t[1] * 1000000 + t[2])
+		redis.call('set', KEYS[2], string.format('%d', token))
+		redis.call('set', KEYS[1], me, 'PX', ARGV[2])
+		return token`)
 	extend = redis.NewScript(`
 		if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
 		return redis.call('pexpire', KEYS[1], ARGV[2])`)
@@ -78,7 +97,9 @@ func (l *locks) try(ctx context.Context, name string) (int64, error) {
 		return l.c.Incr(ctx, keys[1]).Result()
 	case "ttl-in-hundredths":
 		px = max(px/100, 1)
-	case "quorum-of-half":
+	case SoundQueue:
+		return acquireInLine.Run(ctx, l.c, append(keys, name+":queue"), l.id, px).Int64()
+	case "quorum-of-half", SoundQuorum:
 		return l.tryNodes(ctx, name)
 	}
 	tok, err := acquire.Run(ctx, l.c, keys, l.id, px).Int64()
@@ -129,7 +150,7 @@ func (l *locks) release(ctx context.Context, name string) error {
 	switch l.flaw {
 	case "unlock-anybodys":
 		return l.c.Del(ctx, name).Err()
-	case "quorum-of-half":
+	case "quorum-of-half", SoundQuorum:
 		var err error
 		for _, c := range l.nodes {
 			err = release.Run(ctx, c, []string{name}, l.id).Err()
@@ -159,7 +180,16 @@ func (l *locks) leave(name string) {
 	_ = l.c.LRem(ctx, name+":queue", 0, l.id).Err()
 }
 
-// tryNodes counts two of five as enough.
+// enough tells whether so many votes decide: a majority, or with the flaw two of
+// five.
+func (l *locks) enough(votes int) bool {
+	if l.flaw == "quorum-of-half" {
+		return votes >= len(l.nodes)/2
+	}
+	return votes > len(l.nodes)/2
+}
+
+// tryNodes asks all nodes, in any order.
 func (l *locks) tryNodes(ctx context.Context, name string) (int64, error) {
 	votes, most := 0, int64(0)
 	for _, i := range rand.Perm(len(l.nodes)) {
@@ -168,7 +198,7 @@ func (l *locks) tryNodes(ctx context.Context, name string) (int64, error) {
 			votes, most = votes+1, max(most, tok)
 		}
 	}
-	if votes >= len(l.nodes)/2 {
+	if l.enough(votes) {
 		return most, nil
 	}
 	return 0, l.release(ctx, name)
@@ -181,5 +211,5 @@ func (l *locks) extendNodes(ctx context.Context, name string, px int64) (bool, e
 			votes++
 		}
 	}
-	return votes >= len(l.nodes)/2, nil
+	return l.enough(votes), nil
 }

@@ -4,7 +4,8 @@
 // Redis with one flaw each, of those that were found in real libraries or in
 // answers to "how do I lock with Redis". Each must be caught, by the checker
 // that is named beside it; one that is not shows a checker that cannot see. The
-// plain lock without a flaw is in the zoo too, and must not be caught.
+// locks without a flaw are in the zoo too, and must not be caught under any of the
+// faults by which an animal is.
 //
 // Where a flaw has a window of microseconds it is made wider, so that minutes
 // are enough to meet it.
@@ -20,8 +21,8 @@ const Prefix = "zoo:"
 // Animal is one broken lock.
 type Animal struct {
 	Name string
-	// Flaw says what is wrong, for people.
-	Flaw string
+	// Flaw says what is wrong, for people; AsIn where it was found, if it was.
+	Flaw, AsIn string
 	// Fault is the row of the matrix in which it shows, Plan its own plan instead.
 	Fault, Plan string
 	// Caught are the checkers of which one must object.
@@ -30,13 +31,27 @@ type Animal struct {
 	Guard   resource.Guard
 	Engine  string
 	Clients int
+	// Like is the lock without the flaw, Sound if empty.
+	Like string
 }
 
-// Sound is the plain lock without a flaw.
-const Sound = "sound"
+// Sound is the plain lock without a flaw, SoundQueue the same with a line, and
+// SoundQuorum with a majority of five.
+const (
+	Sound       = "sound"
+	SoundQueue  = "sound-queue"
+	SoundQuorum = "sound-quorum"
+)
 
-// Controls are the rows in which the sound lock must hold.
-var Controls = []string{"calm", "client-pause-long", "client-kill", "client-cut"}
+// Control is the animal without its flaw: the sound lock, on the same engine under
+// the same faults.
+func (a Animal) Control() Animal {
+	c := Animal{Name: a.Like, Fault: a.Fault, Plan: a.Plan, Engine: a.Engine, Clients: a.Clients}
+	if c.Name == "" {
+		c.Name = Sound
+	}
+	return c
+}
 
 const (
 	// pauses stops holders for longer than the TTL, again and again.
@@ -55,24 +70,24 @@ const (
 
 // Animals are all of them.
 var Animals = []Animal{
-	{Name: "unlock-anybodys", Flaw: "unlock deletes the key, whoever has it", Plan: pauses, Caught: []string{"D3"}},
-	{Name: "renew-anybodys", Flaw: "renewal prolongs the key, whoever has it", Plan: pauses, Caught: []string{"D3"}},
-	{Name: "renew-resurrects", Flaw: "renewal sets the key again if it is gone", Plan: pauses, Caught: []string{"D3"}},
-	{Name: "renew-ignores-answer", Flaw: "renewal that found the lock gone counts as one", Plan: pauses, Caught: []string{"D3"}},
-	{Name: "renew-trusts-early", Flaw: "the deadline moves when a renewal is sent, not when it succeeded", Plan: cuts, Caught: []string{"D3"}},
-	{Name: "renewal-outlives-unlock", Flaw: "renewal goes on after unlock, and keeps the lock of a dead process", Plan: "1.5s kill holder", Caught: []string{"D6"}},
-	{Name: "no-deadline", Flaw: "a holder that cannot renew trusts its lock for ever", Plan: cuts, Caught: []string{"D3"}},
-	{Name: "never-told", Flaw: "the deadline is right and nobody looks at it", Plan: cuts, Caught: []string{"D7"}},
-	{Name: "deadline-from-reply", Flaw: "the TTL is counted from the reply", Plan: "100ms delay client:0 by 150ms for 6s", Clients: 2, Caught: []string{"D3"}},
+	{Name: "unlock-anybodys", Flaw: "unlock deletes the key, whoever has it", AsIn: "the recipe of SETNX and DEL", Plan: pauses, Caught: []string{"D3"}},
+	{Name: "renew-anybodys", Flaw: "renewal prolongs the key, whoever has it", AsIn: "goRedisson: a renewal only asks whether the key exists", Plan: pauses, Caught: []string{"D3"}},
+	{Name: "renew-resurrects", Flaw: "renewal sets the key again if it is gone", AsIn: "redsync with WithSetNXOnExtend", Plan: pauses, Caught: []string{"D3"}},
+	{Name: "renew-ignores-answer", Flaw: "renewal that found the lock gone counts as one", AsIn: "the lock of Consul's client: nobody reads what the renewal says", Plan: pauses, Caught: []string{"D3"}},
+	{Name: "renew-trusts-early", Flaw: "the deadline moves when a renewal is sent, not when it succeeded", AsIn: "rueidislock: the call that extends may last as long as it would extend", Plan: cuts, Caught: []string{"D3"}},
+	{Name: "renewal-outlives-unlock", Flaw: "renewal goes on after unlock, and keeps the lock of a dead process", AsIn: "go-redislock of jefferyjob: a second lock of one owner leaks a renewal", Plan: "1.5s kill holder", Caught: []string{"D6"}},
+	{Name: "no-deadline", Flaw: "a holder that cannot renew trusts its lock for ever", AsIn: "the lock of Consul's client: a loss goes unnoticed for minutes", Plan: cuts, Caught: []string{"D3"}},
+	{Name: "never-told", Flaw: "the deadline is right and nobody looks at it", AsIn: "dynamolock: the callback is not called if the lease has ended before", Plan: cuts, Caught: []string{"D7"}},
+	{Name: "deadline-from-reply", Flaw: "the TTL is counted from the reply", AsIn: "etcd's session counts from the reply", Plan: "100ms delay client:0 by 150ms for 6s", Clients: 2, Caught: []string{"D3"}},
 	{Name: "error-means-granted", Flaw: "an error of the store counts as a grant", Plan: cuts, Caught: []string{"D3", "D2"}},
-	{Name: "ghost-is-renewed", Flaw: "an acquisition whose answer was lost is renewed for ever", Caught: []string{"D6"},
+	{Name: "ghost-is-renewed", Flaw: "an acquisition whose answer was lost is renewed for ever", AsIn: "etcd's mutex: a lost answer leaves a key under a session that lives", Caught: []string{"D6"},
 		Plan: deafness},
 	{Name: "impatient", Flaw: "who waited long enough removes the lock", Plan: pauses, Caught: []string{"D3"}},
 	{Name: "check-then-set", Flaw: "looks whether it is free, then takes it", Fault: "calm", Caught: []string{"D3"}},
-	{Name: "owner-by-host", Flaw: "owners are told apart by host, so processes of one re-enter each other", Fault: "calm", Caught: []string{"D3"}},
-	{Name: "owner-by-prefix", Flaw: "owners are compared up to the length of the shorter", Fault: "calm", Caught: []string{"D3"}},
-	{Name: "no-expiry", Flaw: "the key has no expiry", Plan: kills, Caught: []string{"D6"}},
-	{Name: "expiry-after-lock", Flaw: "the expiry is set in a second call", Plan: volleys, Caught: []string{"D6"}},
+	{Name: "owner-by-host", Flaw: "owners are told apart by host, so processes of one re-enter each other", AsIn: "etcd's mutex: two of one session both hold", Fault: "calm", Caught: []string{"D3"}},
+	{Name: "owner-by-prefix", Flaw: "owners are compared up to the length of the shorter", AsIn: "bsm/redislock: owners are compared as far as the asker's token goes", Fault: "calm", Caught: []string{"D3"}},
+	{Name: "no-expiry", Flaw: "the key has no expiry", AsIn: "the recipe of SETNX alone", Plan: kills, Caught: []string{"D6"}},
+	{Name: "expiry-after-lock", Flaw: "the expiry is set in a second call", AsIn: "the recipe of SETNX and EXPIRE", Plan: volleys, Caught: []string{"D6"}},
 	{Name: "ttl-in-seconds", Flaw: "milliseconds are sent as seconds", Plan: "300ms stop holder for 1.4s; 400ms kill holder; 1.9s kill holder", Caught: []string{"D6"}},
 	{Name: "ttl-in-hundredths", Flaw: "the TTL at the server is shorter than the one trusted", Fault: "calm", Caught: []string{"D3"}},
 	{Name: "token-constant", Flaw: "every token is the same", Fault: "calm", Caught: []string{"D1"}},
@@ -80,19 +95,19 @@ var Animals = []Animal{
 	{Name: "token-random", Flaw: "the token is the owner's random value", Fault: "calm", Caught: []string{"D2"}},
 	{Name: "token-after-lock", Flaw: "the token is counted in a second call", Plan: anyPauses, Caught: []string{"D3", "D2"}},
 	{Name: "token-counter-only", Flaw: "the counter is lost with the memory", Fault: "flushall", Caught: []string{"D1", "D2"}},
-	{Name: "push-only", Flaw: "waits for a message only, and the message may be lost", Fault: "push-cut", Caught: []string{"D6"}},
-	{Name: "queue-keeps-the-dead", Flaw: "a waiter that died stays at the head of the line", Fault: "waiter-kill", Caught: []string{"D6"}},
-	{Name: "queue-newest-first", Flaw: "the line is a stack", Fault: "calm", Caught: []string{"D8"}},
-	{Name: "quorum-of-half", Flaw: "two of five nodes are enough", Fault: "calm", Engine: "quorum-5", Caught: []string{"D3"}},
+	{Name: "push-only", Flaw: "waits for a message only, and the message may be lost", AsIn: "rueidislock with NOLOOP: no timer beside the message", Fault: "push-cut", Caught: []string{"D6"}},
+	{Name: "queue-keeps-the-dead", Like: SoundQueue, Flaw: "a waiter that died stays at the head of the line", AsIn: "the lock of ZooKeeper's Go client: an error leaves its node in the line", Fault: "waiter-kill", Caught: []string{"D6"}},
+	{Name: "queue-newest-first", Like: SoundQueue, Flaw: "the line is a stack", AsIn: "go-redislock of jefferyjob: within a second, not in the order of asking", Fault: "calm", Caught: []string{"D8"}},
+	{Name: "quorum-of-half", Like: SoundQuorum, Flaw: "two of five nodes are enough", Fault: "calm", Engine: "quorum-5", Caught: []string{"D3"}},
 	{Name: "guard-open", Flaw: "the resource keeps no fence", Plan: pauses, Guard: resource.Open, Caught: []string{"D4"}},
 	{Name: "guard-above", Flaw: "the guard lets a token in once", Fault: "calm", Guard: resource.Above, Caught: []string{"D3"}},
 	{Name: "guard-read-first", Flaw: "reading does not raise the fence", Plan: pauses, Guard: resource.OnlyWrites, Caught: []string{"D5"}},
 }
 
-// Named returns the animal of that name; the sound lock is one.
+// Named returns the animal of that name; the sound locks are animals, too.
 func Named(name string) (Animal, bool) {
-	if name == Sound {
-		return Animal{Name: Sound}, true
+	if name == Sound || name == SoundQueue || name == SoundQuorum {
+		return Animal{Name: name}, true
 	}
 	for _, a := range Animals {
 		if a.Name == name {
