@@ -87,7 +87,7 @@ func (l *locks) try(ctx context.Context, name string) (int64, error) {
 		if err != nil || tok == 0 {
 			return 0, err
 		}
-		time.Sleep(l.ttl / 2) // as above
+		time.Sleep(rand.N(2 * l.ttl)) // as above; and nobody need be stopped
 		return l.c.Incr(ctx, keys[1]).Result()
 	case "token-counter-only":
 		tok, err := l.setNX(ctx, name, l.ttl)
