@@ -46,7 +46,7 @@ var redisThousand = question{part: "waiters", metrics: waitersMetrics, ask: func
 	return figures, all, nil
 }}
 
-// redisMillion holds a million leases for three renewals of a TTL of 15 s.
+// redisMillion holds a million leases for two TTLs of 15 s, about seven keep-alives.
 var redisMillion = question{part: "holding", metrics: holdingMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	const leases = 1_000_000
 	e.Progress("%s: taking them", suite.LocksHeld(leases))

@@ -61,7 +61,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")
 	flag.DurationVar(&p.each, "for", 2*time.Second, "how long each time; some parts take half of it")
-	pin := flag.Bool("pin", false, "give the server one processor and the clients another")
+	pin := flag.Bool("pin", false, "give the server one processor and the clients another; redis, quorum, etcd, memcached only")
 	profile := flag.String("cpuprofile", "", "file for a profile of this process; look at it with go tool pprof")
 	flag.Parse()
 	if *pin && !child.Pinned() {

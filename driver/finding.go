@@ -23,8 +23,14 @@ const (
 
 var severities = []string{"note", "warning", "danger"}
 
-// String returns the severity in lower case.
-func (s Severity) String() string { return severities[s] }
+// String returns the severity in lower case, and the number of one that does not exist,
+// as in severity(7): a message about a mistake must not be the next.
+func (s Severity) String() string {
+	if int(s) >= len(severities) {
+		return fmt.Sprintf("severity(%d)", uint8(s))
+	}
+	return severities[s]
+}
 
 // MarshalText implements encoding.TextMarshaler.
 func (s Severity) MarshalText() ([]byte, error) {

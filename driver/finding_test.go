@@ -39,10 +39,14 @@ func TestFindingAsText(t *testing.T) {
 	}
 }
 
-// TestUnknownSeverities: a severity that does not exist is neither written nor read.
+// TestUnknownSeverities: a severity that does not exist is neither written nor read,
+// and can be shown.
 func TestUnknownSeverities(t *testing.T) {
 	if text, err := (Danger + 1).MarshalText(); err == nil || !strings.Contains(err.Error(), "no severity 3") {
 		t.Errorf("written: %q, %v", text, err)
+	}
+	if got := (Danger + 1).String() + " " + Severity(255).String(); got != "severity(3) severity(255)" {
+		t.Errorf("shown as %s", got)
 	}
 	s := Warning
 	if err := s.UnmarshalText([]byte("fatal")); err == nil || !strings.Contains(err.Error(), "note, warning, danger") || s != Warning {

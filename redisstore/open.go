@@ -4,9 +4,11 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/redisstore/internal/face"
 	"github.com/redis/go-redis/v9"
@@ -46,13 +48,19 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	client := t.client()
+	silent := func(err error) error {
+		return fmt.Errorf("redisstore: open %s: %w", strings.Join(t.addrs, ","), err)
+	}
 	if err := answers(ctx, client); err != nil {
 		abandon(ctx, client)
-		return nil, fmt.Errorf("redisstore: open %s: %w", strings.Join(t.addrs, ","), err)
+		return nil, silent(err)
 	}
 	s, err := newStore(client, opts, client.Close)
 	if err == nil {
 		err = face.Begin(ctx, s)
+		if errors.Is(err, driver.ErrUnavailable) { // a refusal names the server itself
+			err = silent(err)
+		}
 	}
 	if err != nil {
 		abandon(ctx, client)

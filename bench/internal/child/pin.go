@@ -25,6 +25,17 @@ const (
 	clientsCPU = "1"
 )
 
+// Unmoved is the error of a server that is not moved to a processor of its own, nil if
+// this program is not pinned. A server that this program starts inherits the processor of the
+// clients; one that is not moved away would share it with them, the opposite of what
+// -pin is for.
+func Unmoved(server string) error {
+	if !Pinned() {
+		return nil
+	}
+	return fmt.Errorf("-pin: %s is not given a processor of its own and would share that of the clients; run it without -pin", server)
+}
+
 // Pinned says whether Pin was called.
 func Pinned() bool { return os.Getenv(pinned) != "" }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/fencelock/fencelock/bench/internal/child"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -19,6 +20,9 @@ type Database struct {
 
 // StartPostgres starts a server. The caller stops it.
 func StartPostgres(context.Context) (Server, error) {
+	if err := child.Unmoved("PostgreSQL"); err != nil {
+		return nil, err
+	}
 	s, err := servers.Postgres("max_connections=300")
 	if err != nil {
 		return nil, err
@@ -28,6 +32,9 @@ func StartPostgres(context.Context) (Server, error) {
 
 // StartMariaDB starts a server. The caller stops it.
 func StartMariaDB(context.Context) (Server, error) {
+	if err := child.Unmoved("MariaDB"); err != nil {
+		return nil, err
+	}
 	s, err := servers.MariaDB("max-connections=300")
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fencelock/fencelock/bench/internal/child"
 	"github.com/fencelock/fencelock/internal/zktest"
 )
 
@@ -19,6 +20,9 @@ type ZooKeeper struct{ *zktest.Ensemble }
 
 // StartZooKeeper starts an ensemble. The caller stops it.
 func StartZooKeeper(ctx context.Context) (Server, error) {
+	if err := child.Unmoved("ZooKeeper"); err != nil {
+		return nil, err
+	}
 	e, err := zktest.StartPlain(ctx, zookeepers)
 	if err != nil {
 		return nil, err

@@ -50,8 +50,9 @@ func (f Floors) Below(figures []Figure) []Figure {
 }
 
 // Better returns the one of two measurements of a figure that is further from its
-// floor: a busy machine makes figures worse, never better, so the better one tells
-// more about the code.
+// floor. That favours passing, and is meant to: a floor is to catch what is below it
+// each time. It does not make the better one the truer one. A busy machine makes an
+// amount worse, but a ratio better as well, when it slows the other side of it.
 func (f Floors) Better(a, b Figure) Figure {
 	switch floor := f[a.Name]; {
 	case math.IsNaN(a.Value), floor.rel == "<=" && b.Value < a.Value, floor.rel == ">=" && b.Value > a.Value:

@@ -42,8 +42,8 @@ func (c Crowd) Case() string {
 const manyProcesses = 32
 
 // Contended lets the processes of each crowd hand one lock over among themselves.
-// The crowds run one after the other, in turn; those that do not run are
-// connected and silent.
+// The crowds run one after the other, in turn; those that do not run stay connected,
+// and each begins when the server gets no commands of the one before (quiet).
 func (e *Env) Contended(ctx context.Context, crowds []Crowd) (Cells, error) {
 	var f fleet
 	defer f.stop()
@@ -165,6 +165,9 @@ func (e *Env) steady(ctx context.Context, c *candidate.Candidate, workers int, w
 		r   *worker.Result
 		err error
 	}
+	if err := e.quiet(ctx); err != nil { // now: those who are measured are not
+		return nil, err
+	}
 	done := make(chan outcome, 1)
 	go func() {
 		r, err := work()
@@ -172,7 +175,7 @@ func (e *Env) steady(ctx context.Context, c *candidate.Candidate, workers int, w
 	}()
 	var from, to int64
 	time.Sleep(e.For / 4)
-	stats, err := e.counted(ctx, func() error {
+	stats, err := e.counting(ctx, func() error {
 		from = time.Now().UnixNano()
 		time.Sleep(e.For / 2)
 		to = time.Now().UnixNano()

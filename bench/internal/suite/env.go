@@ -55,20 +55,19 @@ type run struct {
 // warmUp is the share of a repetition that the first lasts, which does not count.
 const warmUp = 4
 
-// interleave runs all in turn, as often as env says.
+// interleave runs all in turn, as often as env says, each time in another order.
 func (e *Env) interleave(ctx context.Context, runs []run) (Cells, error) {
 	cells := make(Cells, len(runs))
 	for i, r := range runs {
 		cells[i] = &Cell{Case: r.kase, Candidate: r.candidate}
 	}
 	warm := e.Lasting(e.Repetitions, e.For/warmUp)
-	for repetition := range e.Repetitions + 1 {
+	for repetition, order := range orders(len(runs), e.Repetitions+1) {
 		here := e
 		if repetition == 0 {
 			here = warm
 		}
-		for i := range runs {
-			at := (i + repetition) % len(runs)
+		for _, at := range order {
 			if cells[at].Failed != "" {
 				continue
 			}
@@ -110,14 +109,11 @@ func (e *Env) once(ctx context.Context, r run, cell *Cell, repetition int) error
 	return nil
 }
 
-// counted runs work between two readings of the server's counters and returns
-// what was counted meanwhile, nil if the engine does not count.
+// counted waits until the server is quiet, runs work between two readings of its
+// counters and returns what was counted meanwhile, nil if the engine does not count.
 func (e *Env) counted(ctx context.Context, work func() error) (engine.Stats, error) {
-	if err := e.Server.ResetStats(ctx); err != nil {
+	if err := e.quiet(ctx); err != nil {
 		return nil, err
 	}
-	if err := work(); err != nil {
-		return nil, err
-	}
-	return e.Server.Stats(ctx)
+	return e.counting(ctx, work)
 }

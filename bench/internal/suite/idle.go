@@ -52,7 +52,7 @@ func (e *Env) idle(ctx context.Context, c *candidate.Candidate, waiters int) (Sa
 		go func() { ended <- l.Do(waiting, name, nil) }()
 	}
 	time.Sleep(idleSettle)
-	stats, err := e.counted(ctx, func() error { time.Sleep(IdleFor); return nil })
+	stats, err := e.counting(ctx, func() error { time.Sleep(IdleFor); return nil })
 	early := len(ended)
 	giveUp()
 	for range waiters {

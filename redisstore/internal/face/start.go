@@ -59,7 +59,8 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 }
 
 // Begin checks the servers, unless that was done. The error says why they cannot
-// keep locks, or that ctx ended.
+// keep locks, or, with driver.ErrUnavailable, that ctx ended before they told: nothing
+// was opened then.
 func Begin(ctx context.Context, s *Store) error {
 	if s.start.over.Load() {
 		return nil
@@ -82,7 +83,7 @@ func Begin(ctx context.Context, s *Store) error {
 	case <-l.done:
 		return l.err
 	case <-ctx.Done():
-		return fmt.Errorf("redisstore: open: %w", ctx.Err())
+		return fmt.Errorf("redisstore: %w: no answer in time to whether locks can be kept here: %w", driver.ErrUnavailable, ctx.Err())
 	}
 }
 
