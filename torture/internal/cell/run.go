@@ -112,12 +112,10 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	history.Sort(r.events)
-	res := Judge(r.c, r.events, late)
-	// D6 says what is wrong if the history shows it. A client that crashed, or hangs in a
-	// call, shows nothing there.
-	if stuck != nil && (res.Status == Held || res.Status == Allowed) {
-		res.Status, res.Reason = Failed, "L: "+stuck.Error()
+	if len(r.undone) > 0 {
+		stuck = nil // a client that could not be started again is not served either
 	}
+	res := Judge(r.c, r.events, late, stuck)
 	if r.unsaid != nil && res.Status != Failed {
 		res.Status, res.Reason = NotRun, "the resource did not tell its lists at the end: "+r.unsaid.Error()
 	}

@@ -91,6 +91,14 @@ func TestBadHistories(t *testing.T) {
 			at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(2, history.Ask, "b").
 			at(10, history.Release, "a", token(1, 1000)).at(11, history.Released, "a").
 			at(1500, history.Grant, "b", token(2, 2500))},
+		{"wake-up lost with what carried it", "D6 (W): l0 was released and not granted for 1.48s, while [b] waited", (&script{}).
+			at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(2, history.Ask, "b").at(9, history.Fault, "", text("cut-push")).
+			at(10, history.Release, "a", token(1, 1000)).at(11, history.Released, "a").at(20, history.Healed, "", text("cut-push"), token(0, 20)).
+			at(1500, history.Grant, "b", token(2, 2500))},
+		{"wake-up lost, long after the excuse", "D6 (W): l0 was released and not granted for 1.1s, while [b] waited", (&script{}).
+			at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(2, history.Ask, "b").at(9, history.Fault, "", text("cut b")).
+			at(10, history.Release, "a", token(1, 1000)).at(11, history.Released, "a").at(20, history.Healed, "", text("cut b"), token(0, 2000)).
+			at(3100, history.Grant, "b", token(2, 4000))},
 		{"forgotten", "D6 (L): b waited for l0 for 8.998s, with no fault since", (&script{}).
 			at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 9000)).at(2, history.Ask, "b").at(9000, history.End, "b")},
 		{"never told", "D7 (N): a with token 1 of l0 went on for 500ms after its deadline", (&script{}).
@@ -127,9 +135,40 @@ func TestExcuses(t *testing.T) {
 		at(10, history.Fault, "a", text("stop a")).at(1100, history.Grant, "b", token(2, 2100)).
 		at(1500, history.Healed, "", text("stop a"), token(0, 3500)).at(1500, history.Fault, "a", text("kill a")).
 		at(1501, history.Killed, "a").at(1502, history.Healed, "", text("kill a"), token(0, 3500)).at(1510, history.Release, "b", token(2, 2100))
-	for name, s := range map[string]*script{"a stopped holder that is then killed trusted no longer": killed, "an acquisition that is over when it returns holds nothing": expired, "a stopped holder cannot be told": stopped, "a server that is down grants nothing": down} {
+	woken := (&script{}).at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(2, history.Ask, "b").
+		at(9, history.Fault, "", text("cut b")).at(10, history.Release, "a", token(1, 1000)).at(11, history.Released, "a").
+		at(20, history.Healed, "", text("cut b"), token(0, 2000)).at(2900, history.Grant, "b", token(2, 4000))
+	for name, s := range map[string]*script{"who was cut off is woken after a while": woken, "a stopped holder that is then killed trusted no longer": killed, "an acquisition that is over when it returns holds nothing": expired, "a stopped holder cannot be told": stopped, "a server that is down grants nothing": down} {
 		if vs := Run(s.events, limits); len(vs) > 0 {
 			t.Errorf("%s, but: %v", name, vs)
+		}
+	}
+}
+
+// TestHandovers: what counts is a grant to one who waited when another one gave the
+// lock back, when no fault excuses anything any more.
+func TestHandovers(t *testing.T) {
+	before := func() *script {
+		return (&script{}).at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(2, history.Ask, "b").at(10, history.Release, "a", token(1, 1000))
+	}
+	cut := func(s *script, until int64) *script {
+		return s.at(12, history.Fault, "", text("cut")).at(13, history.Healed, "", text("cut"), token(0, until))
+	}
+	for _, tt := range []struct {
+		name string
+		s    *script
+		want int
+	}{
+		{"handed over", before().at(11, history.Released, "a").at(20, history.Grant, "b", token(2, 1000)), 1},
+		{"granted before the answer to the unlock came", before().at(20, history.Grant, "b", token(2, 1000)).at(21, history.Released, "a"), 1},
+		{"nobody waited", (&script{}).turn(0, "a", 1).turn(20, "b", 2), 0},
+		{"the unlock failed", before().at(11, history.Released, "a", text("gone")).at(20, history.Grant, "b", token(2, 1000)), 0},
+		{"excused", cut(before().at(11, history.Released, "a"), 500).at(20, history.Grant, "b", token(2, 1000)), 0},
+		{"excused no more", cut(before().at(11, history.Released, "a"), 15).at(20, history.Grant, "b", token(2, 1000)), 1},
+		{"the holder died", (&script{}).at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(2, history.Ask, "b").at(3, history.Killed, "a").at(20, history.Grant, "b", token(2, 1000)), 0},
+	} {
+		if got := Handovers(tt.s.events); got != tt.want {
+			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
 		}
 	}
 }
