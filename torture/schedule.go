@@ -91,7 +91,7 @@ func (s *schedule) finish(i int, r cell.Result, first bool) {
 	}
 	s.say(fmt.Sprintf("%3d/%d %5.1fs %-14s %-20s %-16s %s%s (%v gone, about %v left)", s.told, len(s.cells), r.Took.Seconds(), r.Column(), r.Fault,
 		r.Status, r.Reason, more, time.Since(s.began).Round(time.Second), s.left().Round(time.Second)))
-	for n, v := range r.Violations {
+	for n, v := range r.Gravest() {
 		if r.Status == cell.Failed && n < 10 {
 			s.say(fmt.Sprintf("        %s", v))
 		}

@@ -46,7 +46,7 @@ func Judge(c Cell, events []history.Event, stall time.Duration, stuck error) Res
 		counts[f.Property] = max(counts[f.Property], 1) // what the others counted is the same
 	}
 	r := Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: c.Plan.String(),
-		Events: events, Violations: vs, Counts: counts, Pictures: pictures, Undecided: undecided}
+		Events: events, Must: Must(c.Engine, c.Fault), Violations: vs, Counts: counts, Pictures: pictures, Undecided: undecided}
 	for _, e := range events {
 		switch e.Kind {
 		case history.Grant:
@@ -55,12 +55,11 @@ func Judge(c Cell, events []history.Event, stall time.Duration, stuck error) Res
 			r.Refused++
 		}
 	}
-	must := Must(c.Engine, c.Fault)
 	var broken, allowed []string
 	for _, p := range check.Properties {
 		switch n := r.Counts[p]; {
 		case n == 0:
-		case slices.Contains(must, p):
+		case slices.Contains(r.Must, p):
 			broken = append(broken, fmt.Sprintf("%s %d times", p, n))
 		case p == check.T || p == check.N || p == check.U:
 			// Overtaking after a fault is no failure: whoever lost his place asks again.
