@@ -205,7 +205,7 @@ func reachable(addr string) error {
 }
 
 // startClient starts the process of a slot; the caller has its mutex or is alone.
-func (r *run) startClient(s *slot) (err error) {
+func (r *run) startClient(s *slot) error {
 	who := fmt.Sprintf("c%d", s.i)
 	if s.lives > 0 {
 		who = fmt.Sprintf("c%d.%d", s.i, s.lives)
@@ -223,8 +223,7 @@ func (r *run) startClient(s *slot) (err error) {
 		Resource: "http://" + r.resAddr, Names: names, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
 	}
 	s.lives++
-	s.who.Store(who)
-	s.child, err = start(who, []string{"client"}, cfg, func(e history.Event) {
+	next, err := start(who, []string{"client"}, cfg, func(e history.Event) {
 		switch e.Kind {
 		case history.Ask:
 			s.asked.Store(true)
@@ -233,6 +232,11 @@ func (r *run) startClient(s *slot) (err error) {
 		}
 		r.add(e)
 	})
+	if next == nil {
+		return err // the slot keeps the one before, which is over, and is not served
+	}
+	s.child = next
+	s.who.Store(who)
 	return err
 }
 
