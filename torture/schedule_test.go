@@ -100,6 +100,24 @@ func TestBudget(t *testing.T) {
 	})
 }
 
+// TestBudgetOfWhatDoesNotApply: that a cell does not apply is known without time.
+func TestBudgetOfWhatDoesNotApply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := pretend(2, 1, time.Second, func(uint64, int) cell.Status { return cell.Held })
+		s.cells[1].Fault, _ = fault.Named("failover")
+		run := s.run
+		s.run = func(ctx context.Context, c cell.Cell) cell.Result {
+			if c.Applies() {
+				return run(ctx, c)
+			}
+			return cell.Run(ctx, c)
+		}
+		if got, want := seeds(s.all(t.Context())), "2 held, 1 n/a, "; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
 // TestInterrupted: what did not begin is left out; a part is no matrix.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -153,7 +153,7 @@ func Block(results []cell.Result, from Source) string {
 	}
 	ran, failed := Tally(results)
 	var b strings.Builder
-	fmt.Fprintf(&b, "Seed %d, %s, by `%s`: %d cells run, of which %d held, %d failed where that is allowed, and %d **FAILED**. "+
+	fmt.Fprintf(&b, "Seed %d, %s, by `%s`: %d cells run, of which %d held, %d failed where that is allowed, and %d FAILED. "+
 		"Not run: %d; n/a: %d; P undecided: %d.\n\n", from.Seed, from.When.UTC().Format("2006-01-02 15:04 MST"), from.Command, ran, n[cell.Held], n[cell.Allowed], failed,
 		n[cell.NotRun], n[cell.NotApplicable], Undecided(results))
 	b.WriteString(Matrix(results))
