@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/torture/internal/check"
 	"github.com/fencelock/fencelock/torture/internal/client"
 	"github.com/fencelock/fencelock/torture/internal/engine"
 	"github.com/fencelock/fencelock/torture/internal/history"
@@ -128,7 +130,7 @@ func (r *run) all(ctx context.Context) (Result, error) {
 // recover waits until every client was granted the lock after the last fault, and
 // then once more after the consequences of all faults are over. Only what comes
 // after that shows whether wake-ups are lost (W), so it lasts for a TTL at least,
-// and for a hand-over to each client.
+// for a grant to each client, and for a hand-over if there is one in time.
 func (r *run) recover(ctx context.Context) error {
 	most := r.c.Limits().Starve + time.Second
 	healed := history.Now()
@@ -136,11 +138,26 @@ func (r *run) recover(ctx context.Context) error {
 		return err
 	}
 	calm := r.excused()
-	if calm <= healed {
-		return nil // nothing was excused, all of it was judged
+	if calm > healed { // or nothing was excused, all of it was judged
+		sleep(ctx, time.Duration(calm-history.Now())+r.c.TTL)
+		if err := r.await(ctx, calm, most); err != nil {
+			return err
+		}
 	}
-	sleep(ctx, time.Duration(calm-history.Now())+r.c.TTL)
-	return r.await(ctx, calm, most)
+	// With many locks it takes a while until two want the same.
+	for deadline := time.Now().Add(most); !r.handedOver() && ctx.Err() == nil && time.Now().Before(deadline); {
+		sleep(ctx, r.c.TTL/10)
+	}
+	return ctx.Err()
+}
+
+// handedOver tells whether there is something to judge wake-ups by.
+func (r *run) handedOver() bool {
+	r.mu.Lock()
+	events := slices.Clone(r.events)
+	r.mu.Unlock()
+	history.Sort(events)
+	return check.Handovers(events) > 0
 }
 
 // excused is until when a fault explains a late wake-up.
