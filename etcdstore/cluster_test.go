@@ -63,8 +63,9 @@ func handedOver(t *testing.T, cluster *etcdtest.Cluster, happens func(ctx contex
 	if err := held.Err(); err != nil {
 		t.Fatalf("the lease was lost: %v", err)
 	}
-	// If a member takes the answer with it, the client repeats the call by itself: an
-	// unlock may not be confirmed, but nothing is lost.
+	// A member may take the answer with it, and etcd's client does not repeat a write that
+	// it sent: the unlock is then not confirmed, and repeated by the library in the
+	// background. Nothing is lost.
 	if err := held.Unlock(ctx); errors.Is(err, fencelock.ErrLost) {
 		t.Errorf("unlock: %v", err)
 	}

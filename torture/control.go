@@ -71,6 +71,26 @@ func controls(ctx context.Context, animals []zoo.Animal) (map[place]cell.Result,
 	return results, ctx.Err()
 }
 
+// controlOf is the control of an animal with the seed by which that was caught. If that
+// is not the one of all controls it is run now, and once more if a busy machine spoilt
+// it: of another seed come other plans and other clients.
+func controlOf(ctx context.Context, a zoo.Animal, seed uint64, controls map[place]cell.Result) (cell.Result, error) {
+	if seed == firstSeed {
+		return controls[placeOf(a)], nil
+	}
+	c, err := cage(a.Control())
+	if err != nil {
+		return cell.Result{}, err
+	}
+	c.Seed = seed
+	r := cell.Run(ctx, c)
+	if r.Status == cell.NotRun {
+		r = cell.Run(ctx, c)
+	}
+	fmt.Printf("zoo %-24s %s in %s %s seed %d %s\n", a.Control().Name, r.Status, r.Fault, r.Plan, seed, r.Reason)
+	return r, ctx.Err()
+}
+
 // sound tells whether a control held, and whether it was clear of what an animal is
 // to be caught by.
 func sound(control cell.Result, caught []string) error {

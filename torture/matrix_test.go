@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencelock/fencelock/torture/internal/cell"
 	"github.com/fencelock/fencelock/torture/internal/engine"
 	"github.com/fencelock/fencelock/torture/internal/fault"
 )
@@ -39,5 +40,49 @@ func TestSmoke(t *testing.T) {
 	cells, err := matrix(options{smoke: true, rounds: 1})
 	if err != nil || len(cells) != len(smoke) {
 		t.Errorf("-smoke runs %d cells of %d: %v", len(cells), len(smoke), err)
+	}
+}
+
+// TestPartIsNotWritten: a part of the matrix does not replace the whole.
+func TestPartIsNotWritten(t *testing.T) {
+	for _, part := range []string{"-engine=redis", "-fault=mix", "-plan=1s kill holder", "-lock=peer:redsync", "-smoke"} {
+		if _, err := parse([]string{part, "-write", "README.md"}); err == nil || !strings.Contains(err.Error(), "whole matrix") {
+			t.Errorf("%s with -write: %v", part, err)
+		}
+		if _, err := parse([]string{part}); err != nil {
+			t.Errorf("%s: %v", part, err)
+		}
+	}
+	if o, err := parse([]string{"-write", "README.md", "-seed", "7", "-parallel", "2"}); err != nil || o.write == "" {
+		t.Errorf("the whole matrix: %v", err)
+	}
+}
+
+// TestFigures: each figure that is missed fails the run.
+func TestFigures(t *testing.T) {
+	cells := func(n int, status cell.Status, undecided ...string) (results []cell.Result) {
+		for range n {
+			results = append(results, cell.Result{Status: status, Undecided: undecided})
+		}
+		return results
+	}
+	held := cells(18, cell.Held)
+	for _, tt := range []struct {
+		name    string
+		results []cell.Result
+		ok      bool
+	}{
+		{"all held", cells(20, cell.Held), true},
+		{"one failed", append(cells(1, cell.Failed), cells(19, cell.Held)...), false},
+		{"one was not run", append(cells(1, cell.NotRun), cells(19, cell.Held)...), false},
+		{"a tenth is undecided", append(cells(2, cell.Held, "timed"), held...), true},
+		{"more is undecided", append(cells(3, cell.Held, "timed"), held...), false},
+	} {
+		if err := figures(tt.results, 20); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	if err := figures(cells(1, cell.Held, "timed"), 1); err != nil {
+		t.Errorf("a single cell that is undecided: %v", err)
 	}
 }

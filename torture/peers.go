@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -76,12 +77,14 @@ func compare(ctx context.Context, args []string) error {
 	if err := save(*out, wrong); err != nil {
 		return err
 	}
-	if err := rewrite(*write, "peers", table(scores)); err != nil {
-		return err
+	if ctx.Err() == nil { // a part does not replace the whole
+		if err := rewrite(*write, "peers", table(scores)); err != nil {
+			return err
+		}
 	}
 	fmt.Print(table(scores))
 	fmt.Printf("%d plans were left out because the machine stalled in one of their cells.\nwhat went wrong: %s\n", spoilt, filepath.Join(*out, "index.html"))
-	return verdict(scores)
+	return errors.Join(ctx.Err(), verdict(scores))
 }
 
 // round runs all plans of a seed, adds what came of it, and returns what went

@@ -55,6 +55,8 @@ func (s *schedule) all(ctx context.Context) []cell.Result {
 		switch {
 		case r != nil:
 			results = append(results, *r)
+		case ctx.Err() == nil && !s.cells[i].Applies():
+			results = append(results, s.run(ctx, s.cells[i])) // takes no time, and says why
 		case ctx.Err() == nil:
 			c := s.cells[i]
 			results = append(results, cell.Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Status: cell.NotRun, Reason: "the time of the run was over"})
@@ -91,7 +93,7 @@ func (s *schedule) finish(i int, r cell.Result, first bool) {
 	}
 	s.say(fmt.Sprintf("%3d/%d %5.1fs %-14s %-20s %-16s %s%s (%v gone, about %v left)", s.told, len(s.cells), r.Took.Seconds(), r.Column(), r.Fault,
 		r.Status, r.Reason, more, time.Since(s.began).Round(time.Second), s.left().Round(time.Second)))
-	for n, v := range r.Violations {
+	for n, v := range r.Gravest() {
 		if r.Status == cell.Failed && n < 10 {
 			s.say(fmt.Sprintf("        %s", v))
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/torture/internal/cell"
+	"github.com/fencelock/fencelock/torture/internal/check"
 	"github.com/fencelock/fencelock/torture/internal/engine"
 	"github.com/fencelock/fencelock/torture/internal/fault"
 )
@@ -64,8 +65,8 @@ func TestSideBySide(t *testing.T) {
 		if got := time.Since(began); got != 7*time.Second {
 			t.Errorf("it took %v, want 7s", got)
 		}
-		text := strings.Join(*said, "\n")
-		if !strings.Contains(text, "tried again alone at the end (5s gone, about 3s left)") || !strings.Contains(text, "  4/4") {
+		text := strings.Join(*said, "\n") // 2 and 1 end at once: 3s are left, or 4 with half of 1
+		if !strings.Contains(text, "tried again alone at the end (5s gone, about ") || !strings.Contains(text, "  4/4") {
 			t.Errorf("the progress is not right:\n%s", text)
 		}
 	})
@@ -99,6 +100,24 @@ func TestBudget(t *testing.T) {
 	})
 }
 
+// TestBudgetOfWhatDoesNotApply: that a cell does not apply is known without time.
+func TestBudgetOfWhatDoesNotApply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := pretend(2, 1, time.Second, func(uint64, int) cell.Status { return cell.Held })
+		s.cells[1].Fault, _ = fault.Named("failover")
+		run := s.run
+		s.run = func(ctx context.Context, c cell.Cell) cell.Result {
+			if c.Applies() {
+				return run(ctx, c)
+			}
+			return cell.Run(ctx, c)
+		}
+		if got, want := seeds(s.all(t.Context())), "2 held, 1 n/a, "; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
 // TestInterrupted: what did not begin is left out; a part is no matrix.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -109,5 +128,23 @@ func TestInterrupted(t *testing.T) {
 	}
 	if got, want := seeds(s.all(ctx)), "3 not run, "; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestGravestFirst: of a cell that failed what must hold is shown, however much else
+// came before.
+func TestGravestFirst(t *testing.T) {
+	s, said := pretend(1, 1, time.Hour, nil)
+	s.run = func(_ context.Context, c cell.Cell) cell.Result {
+		r := cell.Result{Status: cell.Failed, Must: []check.Property{check.F}}
+		for range 20 {
+			r.Violations = append(r.Violations, check.Violation{Check: "D8", Property: check.O, Text: "overtaken"})
+		}
+		r.Violations = append(r.Violations, check.Violation{Check: "D5", Property: check.F, Text: "gone"})
+		return r
+	}
+	s.all(t.Context())
+	if len(*said) != 11 || !strings.Contains((*said)[1], "D5 (F): gone") {
+		t.Errorf("it says\n%s", strings.Join(*said, "\n"))
 	}
 }

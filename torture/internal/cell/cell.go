@@ -16,6 +16,7 @@ package cell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,7 +143,9 @@ type Result struct {
 	Locks  int
 	Status Status
 	// Reason is in words.
-	Reason     string
+	Reason string
+	// Must is what must hold there. Violations are in the order of time.
+	Must       []check.Property
 	Counts     map[check.Property]int
 	Violations []check.Violation
 	// Pictures are pages of Porcupine, if it could not explain the history, with
@@ -168,6 +171,20 @@ func (r Result) ID() string { return fmt.Sprintf("%s-%s-%d", r.Column(), r.Fault
 
 // Picture is the name of the file for a page of Porcupine.
 func (r Result) Picture(leases string) string { return r.ID() + "-porcupine-" + leases + ".html" }
+
+// Gravest are the violations of what must hold, and then the others, each in the
+// order of time.
+func (r Result) Gravest() []check.Violation {
+	vs := slices.Clone(r.Violations)
+	rank := func(v check.Violation) int {
+		if slices.Contains(r.Must, v.Property) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(vs, func(a, b check.Violation) int { return rank(a) - rank(b) })
+	return vs
+}
 
 // Must returns what must hold in a cell.
 func Must(e engine.Engine, k fault.Kind) []check.Property {

@@ -24,7 +24,10 @@ const stallLimit = 400 * time.Millisecond
 // of time: the one that was replaced gives lower ones, and the guard refuses them.
 // There D2, and Porcupine, which sees the same, are about exclusion in time. What
 // the guard let in, D4 and D5, is about effects in every cell.
-func Judge(c Cell, events []history.Event, stall time.Duration) Result {
+//
+// stuck is what the run saw of a client that is not served. D6 says what is wrong if
+// the history shows it; a client that crashed, or hangs in a call, shows nothing there.
+func Judge(c Cell, events []history.Event, stall time.Duration, stuck error) Result {
 	vs := check.Run(events, c.Limits())
 	split := c.Engine.Replicated && c.Fault.Splits
 	for i, v := range vs {
@@ -43,7 +46,7 @@ func Judge(c Cell, events []history.Event, stall time.Duration) Result {
 		counts[f.Property] = max(counts[f.Property], 1) // what the others counted is the same
 	}
 	r := Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: c.Plan.String(),
-		Events: events, Violations: vs, Counts: counts, Pictures: pictures, Undecided: undecided}
+		Events: events, Must: Must(c.Engine, c.Fault), Violations: vs, Counts: counts, Pictures: pictures, Undecided: undecided}
 	for _, e := range events {
 		switch e.Kind {
 		case history.Grant:
@@ -52,35 +55,56 @@ func Judge(c Cell, events []history.Event, stall time.Duration) Result {
 			r.Refused++
 		}
 	}
-	must := Must(c.Engine, c.Fault)
 	var broken, allowed []string
 	for _, p := range check.Properties {
 		switch n := r.Counts[p]; {
 		case n == 0:
-		case slices.Contains(must, p):
+		case slices.Contains(r.Must, p):
 			broken = append(broken, fmt.Sprintf("%s %d times", p, n))
 		case p == check.T || p == check.N || p == check.U:
 			// Overtaking after a fault is no failure: whoever lost his place asks again.
 			allowed = append(allowed, fmt.Sprintf("%s %d times", p, n))
 		}
 	}
-	switch {
+	switch why := unknown(events); {
 	case r.Counts[check.F] > 0:
 		r.Status, r.Reason = Failed, strings.Join(broken, ", ")
 	case stall > stallLimit:
 		r.Status, r.Reason = NotRun, fmt.Sprintf("the machine stalled for %v, so nothing is known about time", stall.Round(time.Millisecond))
 	case len(broken) > 0:
 		r.Status, r.Reason = Failed, strings.Join(broken, ", ")
-	case r.Grants == 0:
-		r.Status, r.Reason = NotRun, "nobody was ever granted the lock"
-	case unfinished(events):
-		r.Status, r.Reason = NotRun, "the resource did not tell its lists at the end, so nothing is known about what they kept"
+	case stuck != nil:
+		r.Status, r.Reason = Failed, "L: "+stuck.Error()
+	case why != "":
+		r.Status, r.Reason = NotRun, why
 	case len(allowed) > 0:
 		r.Status, r.Reason = Allowed, "failed: "+strings.Join(allowed, ", ")
 	default:
 		r.Status = Held
 	}
 	return r
+}
+
+// unknown says what a history without a violation does not show, because nothing
+// happened that could have gone wrong; "" if it shows all that must hold.
+func unknown(events []history.Event) string {
+	granted, fenced, wrote := false, false, false
+	for _, e := range events {
+		granted = granted || e.Kind == history.Grant
+		fenced = fenced || e.Kind == history.Grant && e.Token != 0 // without a token there is nothing to show to a guard
+		wrote = wrote || e.Kind == history.Wrote && e.Register == history.Fenced
+	}
+	switch {
+	case !granted:
+		return "nobody was ever granted the lock"
+	case unfinished(events):
+		return "the resource did not tell its lists at the end, so nothing is known about what they kept"
+	case fenced && !wrote:
+		return "no fenced write was acknowledged, so nothing is known about fenced effects (F)"
+	case check.Handovers(events) == 0:
+		return "the lock never went from one client to one who waited after the last fault and its consequences, so nothing is known about wake-ups (W)"
+	}
+	return ""
 }
 
 // unfinished tells whether a list that was written, or every one, is without its

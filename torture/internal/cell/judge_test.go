@@ -3,6 +3,7 @@
 package cell
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -32,13 +33,33 @@ var fallen = []history.Event{
 	{At: 5, Kind: history.Ask, Who: "b", Lock: "l"}, {At: 6, Kind: history.Grant, Who: "b", Lock: "l", Token: 1, Until: 1e9},
 }
 
-// told adds the list of the resource at the end; wrote has an acknowledged value
-// that is not in it.
-var (
-	told = func(events []history.Event) []history.Event {
-		return append(slices.Clip(events), history.Event{At: 10, Kind: history.Final, Lock: "l", Register: history.Fenced})
+// sequel is what every run has after that, far from it: a fenced write, a hand-over
+// to one who waited, and the list at the end.
+var sequel = []history.Event{
+	{At: 20e8, Kind: history.Ask, Who: "c", Lock: "l"}, {At: 20e8 + 1, Kind: history.Grant, Who: "c", Lock: "l", Token: 8, Until: 30e8},
+	{At: 20e8 + 2, Kind: history.Wrote, Who: "c", Lock: "l", Register: history.Fenced, Token: 8, Value: "y"},
+	{At: 20e8 + 3, Kind: history.Ask, Who: "d", Lock: "l"}, {At: 20e8 + 4, Kind: history.Release, Who: "c", Lock: "l", Token: 8, Until: 30e8},
+	{At: 20e8 + 5, Kind: history.Released, Who: "c", Lock: "l"}, {At: 20e8 + 6, Kind: history.Grant, Who: "d", Lock: "l", Token: 9, Until: 30e8},
+	{At: 20e8 + 7, Kind: history.Release, Who: "d", Lock: "l", Token: 9, Until: 30e8}, {At: 20e8 + 8, Kind: history.Released, Who: "d", Lock: "l"},
+	{At: 20e8 + 9, Kind: history.Final, Lock: "l", Register: history.Fenced, List: []string{"y"}},
+}
+
+// told adds the sequel, without those of its events that are named by their number.
+func told(events []history.Event, without ...int) []history.Event {
+	all := slices.Clone(events)
+	for i, e := range sequel {
+		if !slices.Contains(without, i) {
+			all = append(all, e)
+		}
 	}
-	wrote = append(slices.Clip(overlap[:2]), history.Event{At: 3, Kind: history.Wrote, Who: "a", Lock: "l", Register: history.Fenced, Token: 1, Value: "x"})
+	return all
+}
+
+// wrote has an acknowledged value that is not in the list at the end; late has a
+// fault whose consequences last until after the hand-over.
+var (
+	wrote = append(slices.Clone(overlap[:2]), history.Event{At: 3, Kind: history.Wrote, Who: "a", Lock: "l", Register: history.Fenced, Token: 1, Value: "x"})
+	late  = []history.Event{{At: 1, Kind: history.Fault, Text: "cut"}, {At: 2, Kind: history.Healed, Text: "cut", Until: 25e8}}
 )
 
 func TestJudge(t *testing.T) {
@@ -62,37 +83,52 @@ func TestJudge(t *testing.T) {
 		fault  string
 		events []history.Event
 		stall  time.Duration
+		stuck  error
 		want   Status
 	}{
-		{"all is well", "redis", "calm", told(overlap[:2]), 0, Held},
-		{"two holders though nothing forgets", "redis", "client-kill", told(overlap), 0, Failed},
-		{"two holders after a loss of memory", "redis", "flushall", told(overlap), 0, Allowed},
-		{"the same with grace", "redis-grace", "flushall", told(overlap), 0, Failed},
-		{"two holders on a machine that stalls", "redis", "client-kill", told(overlap), time.Second, NotRun},
-		{"a token twice is excused by nothing", "redis", "flushall", told(twice), time.Second, Failed},
-		{"a token falls", "redis", "server-kill", told(fallen), 0, Failed},
-		{"a token falls where a server that was replaced comes back", "sentinel-grace", "server-kill", told(fallen), 0, Allowed},
-		{"a token falls where none comes back", "sentinel-grace", "client-kill", told(fallen), 0, Failed},
-		{"a token falls on an engine that votes", "etcd", "leader-cut-off", told(fallen), 0, Failed},
-		{"an acknowledged value is gone", "redis", "calm", told(wrote), 0, Failed},
-		{"nobody knows what the list kept", "redis", "calm", wrote, 0, NotRun},
-		{"the last state of another list", "redis", "calm", append(slices.Clip(wrote), history.Event{At: 10, Kind: history.Final, Lock: "l", Register: history.Unfenced}), 0, NotRun},
-		{"nothing was written, and nobody told", "redis", "calm", overlap[:2], 0, NotRun},
-		{"a violation needs no end", "redis", "client-kill", overlap, 0, Failed},
-		{"no grant at all", "redis", "calm", overlap[:1], 0, NotRun},
+		{"all is well", "redis", "calm", told(nil), 0, nil, Held},
+		{"no token, so nothing to show to a guard", "redis", "calm", tokenless(told(nil, 2)), 0, nil, Held},
+		{"no fenced write was acknowledged", "redis", "calm", told(nil, 2), 0, nil, NotRun},
+		{"nobody waited for a release", "redis", "calm", told(nil, 3, 6, 7, 8), 0, nil, NotRun},
+		{"nobody was woken but while a fault excused it", "redis", "client-cut", told(late), 0, nil, NotRun},
+		{"a client that hangs, in a cell that shows nothing else", "redis", "calm", told(nil, 2), 0, errors.New("not every client"), Failed},
+		{"the same on a machine that stalls", "redis", "calm", told(nil, 2), time.Second, errors.New("not every client"), NotRun},
+		{"two holders though nothing forgets", "redis", "client-kill", told(overlap), 0, nil, Failed},
+		{"two holders after a loss of memory", "redis", "flushall", told(overlap), 0, nil, Allowed},
+		{"the same with grace", "redis-grace", "flushall", told(overlap), 0, nil, Failed},
+		{"two holders on a machine that stalls", "redis", "client-kill", told(overlap), time.Second, nil, NotRun},
+		{"a token twice is excused by nothing", "redis", "flushall", told(twice), time.Second, nil, Failed},
+		{"a token falls", "redis", "server-kill", told(fallen), 0, nil, Failed},
+		{"a token falls where a server that was replaced comes back", "sentinel-grace", "server-kill", told(fallen), 0, nil, Allowed},
+		{"a token falls where none comes back", "sentinel-grace", "client-kill", told(fallen), 0, nil, Failed},
+		{"a token falls on an engine that votes", "etcd", "leader-cut-off", told(fallen), 0, nil, Failed},
+		{"an acknowledged value is gone", "redis", "calm", told(wrote), 0, nil, Failed},
+		{"nobody knows what the list kept", "redis", "calm", wrote, 0, nil, NotRun},
+		{"the last state of another list", "redis", "calm", append(slices.Clip(wrote), history.Event{At: 10, Kind: history.Final, Lock: "l", Register: history.Unfenced}), 0, nil, NotRun},
+		{"nothing was written, and nobody told", "redis", "calm", overlap[:2], 0, nil, NotRun},
+		{"a violation needs no end", "redis", "client-kill", overlap, 0, nil, Failed},
+		{"no grant at all", "redis", "calm", overlap[:1], 0, nil, NotRun},
 	} {
 		c := Cell{Engine: e(tt.engine), Fault: kind(tt.fault)}.settled()
-		if got := Judge(c, tt.events, tt.stall); got.Status != tt.want {
+		if got := Judge(c, tt.events, tt.stall, tt.stuck); got.Status != tt.want {
 			t.Errorf("%s: got %s (%s), want %s", tt.name, got.Status, got.Reason, tt.want)
 		}
 	}
+}
+
+// tokenless takes the tokens out.
+func tokenless(events []history.Event) []history.Event {
+	for i := range events {
+		events[i].Token = 0
+	}
+	return events
 }
 
 // TestPictures: where both searches are about T, both pictures are kept.
 func TestPictures(t *testing.T) {
 	e, _ := engine.Named("sentinel-grace")
 	k, _ := fault.Named("server-kill")
-	r := Judge(Cell{Engine: e, Fault: k, Seed: 1}.settled(), told(fallen), 0)
+	r := Judge(Cell{Engine: e, Fault: k, Seed: 1}.settled(), told(fallen), 0, nil)
 	if len(r.Pictures) != 2 || r.Picture("timed") == r.Picture("untimed") {
 		t.Errorf("got %d pictures, want 2 of different names", len(r.Pictures))
 	}

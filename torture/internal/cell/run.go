@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/torture/internal/check"
 	"github.com/fencelock/fencelock/torture/internal/client"
 	"github.com/fencelock/fencelock/torture/internal/engine"
 	"github.com/fencelock/fencelock/torture/internal/history"
@@ -112,12 +114,10 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	history.Sort(r.events)
-	res := Judge(r.c, r.events, late)
-	// D6 says what is wrong if the history shows it. A client that crashed, or hangs in a
-	// call, shows nothing there.
-	if stuck != nil && (res.Status == Held || res.Status == Allowed) {
-		res.Status, res.Reason = Failed, "L: "+stuck.Error()
+	if len(r.undone) > 0 {
+		stuck = nil // a client that could not be started again is not served either
 	}
+	res := Judge(r.c, r.events, late, stuck)
 	if r.unsaid != nil && res.Status != Failed {
 		res.Status, res.Reason = NotRun, "the resource did not tell its lists at the end: "+r.unsaid.Error()
 	}
@@ -130,7 +130,7 @@ func (r *run) all(ctx context.Context) (Result, error) {
 // recover waits until every client was granted the lock after the last fault, and
 // then once more after the consequences of all faults are over. Only what comes
 // after that shows whether wake-ups are lost (W), so it lasts for a TTL at least,
-// and for a hand-over to each client.
+// for a grant to each client, and for a hand-over if there is one in time.
 func (r *run) recover(ctx context.Context) error {
 	most := r.c.Limits().Starve + time.Second
 	healed := history.Now()
@@ -138,11 +138,26 @@ func (r *run) recover(ctx context.Context) error {
 		return err
 	}
 	calm := r.excused()
-	if calm <= healed {
-		return nil // nothing was excused, all of it was judged
+	if calm > healed { // or nothing was excused, all of it was judged
+		sleep(ctx, time.Duration(calm-history.Now())+r.c.TTL)
+		if err := r.await(ctx, calm, most); err != nil {
+			return err
+		}
 	}
-	sleep(ctx, time.Duration(calm-history.Now())+r.c.TTL)
-	return r.await(ctx, calm, most)
+	// With many locks it takes a while until two want the same.
+	for deadline := time.Now().Add(most); !r.handedOver() && ctx.Err() == nil && time.Now().Before(deadline); {
+		sleep(ctx, r.c.TTL/10)
+	}
+	return ctx.Err()
+}
+
+// handedOver tells whether there is something to judge wake-ups by.
+func (r *run) handedOver() bool {
+	r.mu.Lock()
+	events := slices.Clone(r.events)
+	r.mu.Unlock()
+	history.Sort(events)
+	return check.Handovers(events) > 0
 }
 
 // excused is until when a fault explains a late wake-up.
@@ -207,7 +222,7 @@ func reachable(addr string) error {
 }
 
 // startClient starts the process of a slot; the caller has its mutex or is alone.
-func (r *run) startClient(s *slot) (err error) {
+func (r *run) startClient(s *slot) error {
 	who := fmt.Sprintf("c%d", s.i)
 	if s.lives > 0 {
 		who = fmt.Sprintf("c%d.%d", s.i, s.lives)
@@ -225,8 +240,7 @@ func (r *run) startClient(s *slot) (err error) {
 		Resource: "http://" + r.resAddr, Names: names, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
 	}
 	s.lives++
-	s.who.Store(who)
-	s.child, err = start(who, []string{"client"}, cfg, func(e history.Event) {
+	next, err := start(who, []string{"client"}, cfg, func(e history.Event) {
 		switch e.Kind {
 		case history.Ask:
 			s.asked.Store(true)
@@ -235,6 +249,11 @@ func (r *run) startClient(s *slot) (err error) {
 		}
 		r.add(e)
 	})
+	if next == nil {
+		return err // the slot keeps the one before, which is over, and is not served
+	}
+	s.child = next
+	s.who.Store(who)
 	return err
 }
 

@@ -19,8 +19,8 @@
 //	D8  turns are given in the order of asking                   O
 //
 // D6 is two: not stuck (L) counts from the end of a fault, no lost wake-up (W)
-// from a release that no fault disturbed. U is D5 of the register without a
-// guard: it is measured, never promised.
+// from a release, or from the end of what a fault excuses if that is later. U is
+// D5 of the register without a guard: it is measured, never promised.
 package check
 
 import (

@@ -133,3 +133,57 @@ func TestExcuses(t *testing.T) {
 		}
 	}
 }
+
+// TestWakeUpAfterAFault: W counts from the end of what a fault excuses, which is at
+// once if it excuses nothing.
+func TestWakeUpAfterAFault(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		excused, grant int64
+		want           string
+	}{
+		{"lost with what carried it", 20, 1500, "D6 (W): l0 was released and not granted for 1.48s, while [b] waited"},
+		{"in time", 20, 1000, ""},
+		{"lost, beyond the excuse", 2000, 3100, "D6 (W): l0 was released and not granted for 1.1s, while [b] waited"},
+		{"a while after the excuse", 2000, 2900, ""},
+	} {
+		s := (&script{}).at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(2, history.Ask, "b").at(9, history.Fault, "", text("cut")).
+			at(10, history.Release, "a", token(1, 1000)).at(11, history.Released, "a").at(20, history.Healed, "", text("cut"), token(0, tt.excused)).
+			at(tt.grant, history.Grant, "b", token(2, tt.grant+1000))
+		got := ""
+		for _, v := range Run(s.events, limits) {
+			got += v.String()
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestHandovers: what counts is a grant to one who waited when another one gave the
+// lock back, when no fault excuses anything any more.
+func TestHandovers(t *testing.T) {
+	before := func() *script {
+		return (&script{}).at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(2, history.Ask, "b").at(10, history.Release, "a", token(1, 1000))
+	}
+	cut := func(s *script, until int64) *script {
+		return s.at(12, history.Fault, "", text("cut")).at(13, history.Healed, "", text("cut"), token(0, until))
+	}
+	for _, tt := range []struct {
+		name string
+		s    *script
+		want int
+	}{
+		{"handed over", before().at(11, history.Released, "a").at(20, history.Grant, "b", token(2, 1000)), 1},
+		{"granted before the answer to the unlock came", before().at(20, history.Grant, "b", token(2, 1000)).at(21, history.Released, "a"), 1},
+		{"nobody waited", (&script{}).turn(0, "a", 1).turn(20, "b", 2), 0},
+		{"the unlock failed", before().at(11, history.Released, "a", text("gone")).at(20, history.Grant, "b", token(2, 1000)), 0},
+		{"excused", cut(before().at(11, history.Released, "a"), 500).at(20, history.Grant, "b", token(2, 1000)), 0},
+		{"excused no more", cut(before().at(11, history.Released, "a"), 15).at(20, history.Grant, "b", token(2, 1000)), 1},
+		{"the holder died", (&script{}).at(0, history.Ask, "a").at(1, history.Grant, "a", token(1, 1000)).at(2, history.Ask, "b").at(3, history.Killed, "a").at(20, history.Grant, "b", token(2, 1000)), 0},
+	} {
+		if got := Handovers(tt.s.events); got != tt.want {
+			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}

@@ -11,13 +11,16 @@ import (
 
 // Served is D6, for each lock: while somebody alive waits and nobody holds, the
 // next grant comes within Limits.Stuck of the last release, loss, kill or end of
-// a fault (L), and within Limits.Wake of a release that no fault disturbed (W).
+// a fault (L), and within Limits.Wake of a release, or of the end of what followed
+// from a fault, if that came later (W).
 // Nobody waits longer than Limits.Starve, whoever else is served (L).
 //
 //	release      W: Wake            grant
 //	   ├───────────────────────────────┤
 //	fault begins … healed      L: Stuck        grant
 //	                  ├──────────────────────────┤
+//	                        … excused   W: Wake  grant
+//	                             ├───────────────┤
 func Served(events []history.Event, lim Limits) []Violation {
 	s := &served{lim: lim, faults: faults(events), locks: map[string]*line{}, asks: map[string]history.Event{}}
 	for _, e := range events {
@@ -138,22 +141,64 @@ func (s *served) judge(l *line, at int64) {
 		oldest = min(oldest, since)
 	}
 	from := max(l.idle, oldest)
-	calm := from // the last part of it without a fault
-	disturbed := false
+	calm, plain := from, from // the last part of it without a fault, and without what follows from one
 	for _, f := range s.faults {
 		if f.from < at && f.until > from {
 			calm = max(calm, min(f.until, at))
 		}
-		disturbed = disturbed || f.from < at && f.after > from
+		if f.from < at && f.after > from {
+			plain = max(plain, min(f.after, at))
+		}
 	}
 	switch who := l.names(); {
 	case at-calm > int64(s.lim.Stuck):
 		s.vs = append(s.vs, Violation{"D6", L, at, fmt.Sprintf("%s was free and not granted for %s, while %v waited", l.name, seconds(at-calm), who)})
 		l.idle = 0
-	case l.released != 0 && !disturbed && at-from > int64(s.lim.Wake):
-		s.vs = append(s.vs, Violation{"D6", W, at, fmt.Sprintf("%s was released and not granted for %s, while %v waited", l.name, seconds(at-from), who)})
+	case l.released != 0 && at-plain > int64(s.lim.Wake):
+		s.vs = append(s.vs, Violation{"D6", W, at, fmt.Sprintf("%s was released and not granted for %s, while %v waited", l.name, seconds(at-plain), who)})
 		l.idle = 0
 	}
+}
+
+// Handovers counts what W was judged by: grants to somebody who waited when another
+// one gave the lock back, after the last fault and what followed from it. Where there
+// is none nothing is known about wake-ups.
+func Handovers(events []history.Event) (n int) {
+	var excused int64
+	for _, f := range faults(events) {
+		excused = max(excused, f.after)
+	}
+	type unlock struct {
+		who string
+		at  int64
+	}
+	begun, failed := map[string]int64{}, map[unlock]bool{}
+	for _, e := range events {
+		switch e.Kind {
+		case history.Release:
+			begun[e.Who] = e.At
+		case history.Released:
+			failed[unlock{e.Who, begun[e.Who]}] = e.Text != ""
+		}
+	}
+	asked, free := map[string]int64{}, map[string]history.Event{} // by client; the last Release, by lock
+	for _, e := range events {
+		switch e.Kind {
+		case history.Ask:
+			asked[e.Who] = e.At
+		case history.Release:
+			free[e.Lock] = e
+		case history.Grant:
+			// The answer to an unlock may come after the next one's grant: what counts is
+			// when it was sent.
+			r, ok := free[e.Lock]
+			if ok && e.At > excused && r.Who != e.Who && asked[e.Who] < r.At && !failed[unlock{r.Who, r.At}] {
+				n++
+			}
+			delete(free, e.Lock)
+		}
+	}
+	return n
 }
 
 func (l *line) names() []string {

@@ -218,11 +218,16 @@ func (w *worker) section(ctx context.Context, held lock.Held, e history.Event) {
 	careful := held.Context().Err() == nil && time.Now().Before(held.Deadline())
 	time.Sleep(gap)
 	value := fmt.Sprintf("%s.%d", e.Who, w.turns)
-	if errF == nil {
+	switch {
+	case errF == nil:
 		w.append(ctx, history.Fenced, e, fenced, value)
-	} else if errors.Is(errF, fence.ErrStale) {
-		e.Kind, e.Register, e.Text = history.Refused, history.Fenced, errF.Error()
-		w.rec.Add(e)
+	case e.Token != 0: // a section without a fenced write must not pass for one that had nothing to write
+		x := e
+		x.Kind, x.Register, x.Text = history.Unsure, history.Fenced, "read: "+errF.Error()
+		if errors.Is(errF, fence.ErrStale) {
+			x.Kind = history.Refused
+		}
+		w.rec.Add(x)
 	}
 	if errP == nil && careful {
 		w.append(ctx, history.Unfenced, e, plain, value)

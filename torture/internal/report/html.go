@@ -88,7 +88,7 @@ func HTML(w io.Writer, results []cell.Result, when time.Time) error {
 		v.Unfenced += s.Unfenced
 		v.Refused += r.Refused
 	}
-	v.Absent = absent(results)
+	v.Absent = reasons(results, cell.NotApplicable)
 	return page.Execute(w, v)
 }
 

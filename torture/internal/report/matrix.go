@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fencelock/fencelock/torture/internal/cell"
 	"github.com/fencelock/fencelock/torture/internal/check"
@@ -75,14 +76,14 @@ func Matrix(results []cell.Result) string {
 	return b.String()
 }
 
-// absent are the reasons why cells do not apply, each with its cells.
-func absent(results []cell.Result) []string {
+// reasons are why cells have a status, each with its cells.
+func reasons(results []cell.Result, status cell.Status) []string {
 	type key struct{ reason, fault string }
 	var keys []key
 	columns := map[key][]string{}
 	for _, r := range results {
-		k := key{r.Reason, r.Fault}
-		if r.Status != cell.NotApplicable || slices.Contains(columns[k], r.Column()) {
+		k := key{plain(r.Reason), r.Fault}
+		if r.Status != status || slices.Contains(columns[k], r.Column()) {
 			continue
 		}
 		if columns[k] == nil {
@@ -108,11 +109,63 @@ func absent(results []cell.Result) []string {
 	return lines
 }
 
-// Block is the matrix for a document, with the reasons below it.
-func Block(results []cell.Result) string {
-	text := Matrix(results)
-	if lines := absent(results); len(lines) > 0 {
-		text += "\nWhy n/a:\n\n- " + strings.Join(lines, "\n- ") + "\n"
+// failures are the cells that failed, each with what it broke and the gravest
+// objection.
+func failures(results []cell.Result) (lines []string) {
+	for _, r := range results {
+		if r.Status != cell.Failed {
+			continue
+		}
+		line := fmt.Sprintf("%s on %s, seed %d: %s", r.Fault, r.Column(), r.Seed, plain(r.Reason))
+		if vs := r.Gravest(); len(vs) > 0 {
+			line += ". " + plain(vs[0].String())
+		}
+		lines = append(lines, line)
 	}
-	return text
+	return lines
+}
+
+// plain is a reason for a line of a document: an error may have several, and the
+// whole of what a program said before it ended.
+func plain(reason string) string {
+	const most = 300
+	text := []rune(strings.Join(strings.Fields(reason), " "))
+	if len(text) > most {
+		return string(text[:most]) + " …"
+	}
+	return string(text)
+}
+
+// Source is where a matrix comes from.
+type Source struct {
+	// Command is what was run, Seed the first one.
+	Command string
+	Seed    uint64
+	When    time.Time
+}
+
+// Block is the matrix for a document. It needs no words around it: which run it is
+// and how it ended come first, and the reasons below it.
+func Block(results []cell.Result, from Source) string {
+	n := map[cell.Status]int{}
+	for _, r := range results {
+		n[r.Status]++
+	}
+	ran, failed := Tally(results)
+	var b strings.Builder
+	fmt.Fprintf(&b, "Seed %d, %s, by `%s`: %d cells run, of which %d held, %d failed where that is allowed, and %d FAILED. "+
+		"Not run: %d; n/a: %d; P undecided: %d.\n\n", from.Seed, from.When.UTC().Format("2006-01-02 15:04 MST"), from.Command, ran, n[cell.Held], n[cell.Allowed], failed,
+		n[cell.NotRun], n[cell.NotApplicable], Undecided(results))
+	b.WriteString(Matrix(results))
+	for _, part := range []struct {
+		title string
+		lines []string
+	}{
+		{"What FAILED", failures(results)}, {"Why not run", reasons(results, cell.NotRun)}, {"Why n/a", reasons(results, cell.NotApplicable)},
+	} {
+		if len(part.lines) > 0 {
+			fmt.Fprintf(&b, "\n%s:\n\n- %s\n", part.title, strings.Join(part.lines, "\n- "))
+		}
+	}
+	return b.String()
 }

@@ -22,8 +22,9 @@ var results = []cell.Result{
 			{At: 4e9, Kind: history.Release, Who: "c0", Lock: "l"},
 		}},
 	{Engine: "redis", Fault: "failover", Status: cell.NotApplicable, Reason: "nothing to promote"},
-	{Engine: "quorum-5", Fault: "calm", Status: cell.Failed},
-	{Engine: "quorum-5", Fault: "delay", Status: cell.NotRun},
+	{Engine: "quorum-5", Fault: "calm", Seed: 3, Status: cell.Failed, Reason: "W 1 times", Must: []check.Property{check.W},
+		Violations: []check.Violation{{Check: "D8", Property: check.O, At: 1, Text: "overtaken"}, {Check: "D6", Property: check.W, At: 2, Text: "not woken"}}},
+	{Engine: "quorum-5", Fault: "delay", Status: cell.NotRun, Reason: "it ended:\n  no port"},
 	{Engine: "quorum-5", Fault: "mix", Status: cell.Held, Undecided: []string{"timed"}},
 }
 
@@ -53,13 +54,27 @@ func TestReports(t *testing.T) {
 	if got := Matrix(results); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if got := Block(results); !strings.HasSuffix(got, "\nWhy n/a:\n\n- nothing to promote: failover on redis\n") {
-		t.Errorf("the reasons are missing:\n%s", got)
-	}
 	if n := Undecided(results); n != 1 || !strings.Contains(b.String(), "P undecided (timed)") || !strings.Contains(Text(results), "P undecided (timed)") {
 		t.Errorf("what Porcupine did not decide is counted as %d, want 1, and said on the page and in the summary", n)
 	}
 	if text := Text(results); !strings.Contains(text, "nothing to promote") || strings.Count(text, "\n") < len(results) {
 		t.Errorf("the summary leaves something out:\n%s", text)
+	}
+}
+
+// TestBlock: the block of a document says which run it is, how it ended, and why a
+// cell is not green, whatever stands around it.
+func TestBlock(t *testing.T) {
+	got := Block(results, Source{Command: "go run ./torture -seed 3", Seed: 3, When: time.Unix(0, 0)})
+	want := "Seed 3, 1970-01-01 00:00 UTC, by `go run ./torture -seed 3`: 3 cells run, of which 1 held, 1 failed where that is allowed, and 1 FAILED. " +
+		"Not run: 1; n/a: 1; P undecided: 1.\n\n" + Matrix(results) +
+		"\nWhat FAILED:\n\n- calm on quorum-5, seed 3: W 1 times. D6 (W): not woken\n" +
+		"\nWhy not run:\n\n- it ended: no port: delay on quorum-5\n" +
+		"\nWhy n/a:\n\n- nothing to promote: failover on redis\n"
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if long := plain(strings.Repeat("é", 400)); len([]rune(long)) > 310 {
+		t.Errorf("a reason of 400 characters is shown with %d", len([]rune(long)))
 	}
 }

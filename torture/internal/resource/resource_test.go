@@ -105,3 +105,20 @@ func TestWrongGuards(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyLetIn: a list that nobody was let in to has no last state, which would
+// look like a list that lost nothing.
+func TestNobodyLetIn(t *testing.T) {
+	c, out := serve(t, Sound)
+	if _, err := c.Read(t.Context(), history.Fenced, "l0", 0); err == nil {
+		t.Fatal("a reader without a token was let in")
+	}
+	if err := c.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	if out.b.Len() > 0 {
+		t.Errorf("the resource told %s", out.b.String())
+	}
+}

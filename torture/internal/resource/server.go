@@ -90,7 +90,6 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, kind string) {
 	reg := s.registers[kind+" "+lock]
 	if reg == nil {
 		reg = &register{}
-		s.registers[kind+" "+lock] = reg
 	}
 	var mark fence.Mark
 	if kind == history.Fenced {
@@ -102,6 +101,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, kind string) {
 			return
 		}
 	}
+	s.registers[kind+" "+lock] = reg // a list that nobody was let in to has no last state
 	e := history.Event{Kind: history.Enter, Who: r.URL.Query().Get("who"), Lock: lock, Register: kind, Token: int64(mark.Token)}
 	if r.Method == http.MethodPut {
 		reg.list = in.List

@@ -22,11 +22,11 @@ var (
 		redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
 		return token`)
 	// acquireInLine: whoever did not ask for a TTL leaves the line, and whoever is not
-	// in it, because of that, gets to its end.
+	// in it, because of that, gets to its end (rpush).
 	acquireInLine = redis.NewScript(`
 		local me = ARGV[1]
 		redis.call('set', KEYS[3] .. ':' .. me, '', 'PX', ARGV[2])
-		if not redis.call('lpos', KEYS[3], me) then redis.call('rpush', KEYS[3], me) end
+		if not redis.call('lpos', KEYS[3], me) then redis.call(ARGV[3], KEYS[3], me) end
 		while true do
 			local head = redis.call('lindex', KEYS[3], 0)
 			if head == me then break end
@@ -58,7 +58,7 @@ func (l *locks) try(ctx context.Context, name string) (int64, error) {
 	}
 	keys, px := []string{name, name + ":token"}, l.ttl.Milliseconds()
 	switch l.flaw {
-	case "queue-keeps-the-dead", "queue-newest-first":
+	case "queue-keeps-the-dead":
 		if head, err := l.c.LIndex(ctx, name+":queue", 0).Result(); err != nil || head != l.id {
 			return 0, ignoreNil(err)
 		}
@@ -98,7 +98,9 @@ func (l *locks) try(ctx context.Context, name string) (int64, error) {
 	case "ttl-in-hundredths":
 		px = max(px/100, 1)
 	case SoundQueue:
-		return acquireInLine.Run(ctx, l.c, append(keys, name+":queue"), l.id, px).Int64()
+		return acquireInLine.Run(ctx, l.c, append(keys, name+":queue"), l.id, px, "rpush").Int64()
+	case "queue-newest-first":
+		return acquireInLine.Run(ctx, l.c, append(keys, name+":queue"), l.id, px, "lpush").Int64()
 	case "quorum-of-half", SoundQuorum:
 		return l.tryNodes(ctx, name)
 	}
@@ -112,7 +114,7 @@ func (l *locks) try(ctx context.Context, name string) (int64, error) {
 // dress is what is done with the token of a lock that was granted.
 func (l *locks) dress(ctx context.Context, name string, tok int64) (int64, error) {
 	switch l.flaw {
-	case "queue-keeps-the-dead", "queue-newest-first":
+	case "queue-keeps-the-dead":
 		return tok, l.c.LPop(ctx, name+":queue").Err()
 	case "token-constant":
 		return 1, nil
@@ -166,11 +168,11 @@ func (l *locks) release(ctx context.Context, name string) error {
 
 // enqueue takes a place in the line; leave gives it up.
 func (l *locks) enqueue(ctx context.Context, name string) error {
+	if l.flaw == "queue-newest-first" {
+		return nil // it gets into line when it asks, as the sound one does
+	}
 	ctx, cancel := l.call(ctx)
 	defer cancel()
-	if l.flaw == "queue-newest-first" {
-		return l.c.LPush(ctx, name+":queue", l.id).Err()
-	}
 	return l.c.RPush(ctx, name+":queue", l.id).Err()
 }
 
