@@ -217,6 +217,20 @@ func (r *run) find(target string) (int, error) {
 	return i, nil
 }
 
+// sever ends the connections of all clients to a Redis server, and of other engines
+// all of them. What the servers have among themselves is not touched: a sentinel
+// without its connections has another server take over.
+func (r *run) sever(srv server.Server) {
+	one, ok := srv.(*server.Redis)
+	for _, slot := range r.slots {
+		for i, p := range slot.proxies {
+			if !ok || r.rig.Reach[i] == one.Addr {
+				p.Sever()
+			}
+		}
+	}
+}
+
 // command does to a server what is done by a command, by its clock or its disk.
 func (r *run) command(ctx context.Context, srv server.Server, s fault.Step) error {
 	switch x, ok := srv.(server.Clocked); {
@@ -233,12 +247,8 @@ func (r *run) command(ctx context.Context, srv server.Server, s fault.Step) erro
 		time.Sleep(s.For)
 		return empty()
 	}
-	if _, ok := srv.(*server.Redis); s.Verb == fault.CutAll && !ok {
-		for _, slot := range r.slots {
-			for _, p := range slot.proxies {
-				p.Sever()
-			}
-		}
+	if s.Verb == fault.CutAll {
+		r.sever(srv)
 		return nil
 	}
 	c, ok := srv.(server.Commander)

@@ -26,7 +26,7 @@ const stallLimit = 400 * time.Millisecond
 // the guard let in, D4 and D5, is about effects in every cell.
 func Judge(c Cell, events []history.Event, stall time.Duration) Result {
 	vs := check.Run(events, c.Limits())
-	split := c.Engine.Replicated && c.Fault.Splits
+	split := c.Engine.Split(c.Fault)
 	for i, v := range vs {
 		if v.Check == "D2" && split {
 			vs[i].Property = check.T

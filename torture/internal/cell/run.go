@@ -101,18 +101,26 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	if err := r.await(ctx, 0, patience); err != nil {
 		return Result{}, fmt.Errorf("before any fault: %w", err)
 	}
+	was, err := r.reign()
+	if err != nil {
+		return Result{}, err
+	}
 	r.inject(ctx)
 	if len(r.c.Plan) == 0 {
 		sleep(ctx, 3*r.c.TTL) // there is something to see in a calm cell too
 	}
 	stuck := r.recover(ctx)
 	late := stall()
+	now, err := r.reign()
 	r.end()
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
+	if err != nil {
+		return Result{}, err
+	}
 	history.Sort(r.events)
-	res := Judge(r.c, r.events, late)
+	res := judgeMoved(r.c, r.events, late, was, now)
 	// D6 says what is wrong if the history shows it. A client that crashed, or hangs in a
 	// call, shows nothing there.
 	if stuck != nil && (res.Status == Held || res.Status == Allowed) {

@@ -59,6 +59,10 @@ func startCluster(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	}
 	c.rig.Addrs = c.rig.Reach
 	c.rig.Master = c.master
+	c.rig.Reign = func() (string, error) {
+		m, err := c.master()
+		return fmt.Sprintf("node %d", m), err
+	}
 	c.rig.Failover = c.failover
 	c.rig.Migrate = c.migrate
 	return c.rig, c.join()
