@@ -3,6 +3,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +23,23 @@ type Peers struct {
 	// PID returns the process of a server, 0 if it does not run.
 	PID     func(i int) int
 	proxies [][]*Proxy // for each server
+	// Greeting is set if a server begins a connection by telling the address at which
+	// it listens, as ZooKeeper does: the other one would call back there, past the
+	// proxies, so the address is replaced by that of the proxy.
+	Greeting bool
+}
+
+// greet replaces the address of a server by that of the proxy before it. Both are of
+// one length, or nothing is done: the greeting says how long it is.
+func (ps *Peers) greet(b []byte) []byte {
+	for _, ports := range ps.proxies {
+		for _, p := range ports {
+			if len(p.to) == len(p.Addr) {
+				b = bytes.ReplaceAll(b, []byte(p.to), []byte(p.Addr))
+			}
+		}
+	}
+	return b
 }
 
 // Front adds a proxy before a port of server i and returns its address.
@@ -31,6 +49,9 @@ func (ps *Peers) Front(i int, addr string) (string, error) {
 		return "", err
 	}
 	p.owner = ps.owner
+	if ps.Greeting {
+		p.greet = ps.greet
+	}
 	for len(ps.proxies) <= i {
 		ps.proxies = append(ps.proxies, nil)
 	}

@@ -28,6 +28,8 @@ type Proxy struct {
 
 	// owner tells who a connection is from, if that matters; see Peers.
 	owner func(net.Conn) int
+	// greet changes the first bytes of a connection, if it is set; see Peers.
+	greet func([]byte) []byte
 
 	mu    sync.Mutex
 	state State
@@ -77,12 +79,28 @@ func (p *Proxy) Set(s State) {
 // SetFrom changes the network for the connections of one owner only; the zero
 // State ends that.
 func (p *Proxy) SetFrom(owner int, s State) {
+	p.ask()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.from[owner] = s; s == (State{}) {
 		delete(p.from, owner)
 	}
 	p.sweep()
+}
+
+// ask finds the owners of the links of which nobody could be found when they were
+// made: a server that starts dials the others before anybody knows its process.
+func (p *Proxy) ask() {
+	if p.owner == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if l.from < 0 {
+			l.from = p.owner(l.client)
+		}
+	}
 }
 
 // Sever closes all connections, as a firewall or a restarted load balancer does.
@@ -205,9 +223,12 @@ func (p *Proxy) pump(l *link, to, from net.Conn, drops func(State) bool) {
 	pieces := make(chan piece, 1024)
 	go func() {
 		defer close(pieces)
-		for {
+		for first := p.greet != nil && from == l.client; ; first = false {
 			buf := make([]byte, 16<<10)
 			n, err := from.Read(buf)
+			if first {
+				copy(buf, p.greet(buf[:n]))
+			}
 			if n > 0 {
 				p.mu.Lock()
 				s := p.of(l)
