@@ -155,8 +155,8 @@ func (c *nodes) owner() (slot, master int, err error) {
 		return 0, 0, err
 	}
 	slot = int(v.(int64))
-	for i := range c.all {
-		if c.text(i, "INFO", "replication") == "" || !strings.Contains(c.text(i, "INFO", "replication"), "role:master") {
+	for _, i := range c.wellFirst() {
+		if !strings.Contains(c.text(i, "INFO", "replication"), "role:master") {
 			continue
 		}
 		if v, err := c.do(i, "CLUSTER", "SLOTS"); err == nil {
@@ -170,6 +170,20 @@ func (c *nodes) owner() (slot, master int, err error) {
 		}
 	}
 	return slot, 0, errors.New("no node knows who has the slot of the lock")
+}
+
+// wellFirst are the nodes in the order in which to believe them: one that is cut off
+// from the majority knows it, and may not know who took over.
+func (c *nodes) wellFirst() (all []int) {
+	var unwell []int
+	for i := range c.all {
+		if strings.Contains(c.text(i, "CLUSTER", "INFO"), "cluster_state:ok") {
+			all = append(all, i)
+		} else {
+			unwell = append(unwell, i)
+		}
+	}
+	return append(all, unwell...)
 }
 
 // holderOf reads an answer to CLUSTER SLOTS.

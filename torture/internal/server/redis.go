@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fencelock/fencelock/torture/internal/fault"
 	"github.com/redis/go-redis/v9"
@@ -89,6 +90,26 @@ func (r *Redis) Snapshot() (restore func() error, err error) {
 	return func() error {
 		return errors.Join(r.Wipe(), os.CopyFS(filepath.Join(r.dir, data), os.DirFS(filepath.Join(copied, data))), os.RemoveAll(copied))
 	}, nil
+}
+
+// Now returns the time of day of the server.
+func (r *Redis) Now(ctx context.Context) (time.Time, error) {
+	c := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true})
+	defer c.Close()
+	return c.Time(ctx).Result()
+}
+
+// Refuses tells whether the server has no room for a write, in memory or on its disk. A
+// script that may write is refused then before it begins, whichever slots the server
+// has; this one writes nothing.
+func (r *Redis) Refuses(ctx context.Context) (bool, error) {
+	c := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true, MaxRetries: -1})
+	defer c.Close()
+	err := c.Eval(ctx, "#!lua\nreturn 1", nil).Err()
+	if err == nil {
+		return false, nil
+	}
+	return strings.HasPrefix(err.Error(), "OOM ") || strings.HasPrefix(err.Error(), "MISCONF "), err
 }
 
 // cutPush ends the connections that wait for messages, but for those of sentinels. A
