@@ -20,7 +20,6 @@ import (
 	"github.com/fencelock/fencelock/torture/internal/lock"
 	"github.com/fencelock/fencelock/torture/internal/proxy"
 	"github.com/fencelock/fencelock/torture/internal/resource"
-	"github.com/fencelock/fencelock/torture/internal/server"
 )
 
 // patience is how long the first grant of a cell may take.
@@ -56,6 +55,12 @@ type slot struct {
 	granted atomic.Int64 // when the lock was granted last
 }
 
+// unfit says why a fault does not apply to an engine. What the machine lacks is
+// another error: such a cell was not run.
+type unfit string
+
+func (u unfit) Error() string { return string(u) }
+
 // Run runs a cell. An error of the suite itself makes it a cell that was not run.
 func Run(ctx context.Context, c Cell) Result {
 	c = c.settled()
@@ -64,7 +69,7 @@ func Run(ctx context.Context, c Cell) Result {
 	res, err := r.all(ctx)
 	if err != nil {
 		res = Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: r.c.Plan.String(), Status: NotRun, Reason: err.Error(), Events: r.events}
-		var na server.Unfit
+		var na unfit
 		if errors.As(err, &na) {
 			res.Status = NotApplicable
 		}
@@ -85,7 +90,7 @@ func Run(ctx context.Context, c Cell) Result {
 func (r *run) all(ctx context.Context) (Result, error) {
 	var why string
 	if r.c.Plan, why = r.c.plan(); why != "" {
-		return Result{}, server.Unfit(why)
+		return Result{}, unfit(why)
 	}
 	var err error
 	if r.rig, err = r.c.Engine.Start(r.c.TTL, r.c.Plan.Wants()); err != nil {
