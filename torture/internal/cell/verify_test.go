@@ -30,7 +30,7 @@ func TestReplaced(t *testing.T) {
 		{"killed for a moment", fault.Step{Verb: fault.Kill, Target: "master", For: time.Second}, 0, nil, true},
 		{"any server", fault.Step{Verb: fault.Kill, Target: "server:0", For: 4 * time.Second}, 0, nil, true},
 		{"cut off, and still it leads", fault.Step{Verb: fault.Isolate, Target: "master", For: 4 * time.Second}, 0, nil, false},
-		{"cut off, and none leads yet", fault.Step{Verb: fault.Isolate, Target: "master", For: 4 * time.Second}, 0, none, true},
+		{"cut off, and another leads", fault.Step{Verb: fault.Isolate, Target: "master", For: 4 * time.Second}, 1, nil, true},
 		{"cut off in one direction", fault.Step{Verb: fault.Mute, Target: "master", For: 4 * time.Second}, 0, nil, true},
 		{"asked to, and another leads", fault.Step{Verb: fault.Failover, Target: "master"}, 2, nil, true},
 	} {

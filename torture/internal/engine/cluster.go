@@ -99,6 +99,9 @@ func (c *nodes) add(i int, ttl time.Duration, w fault.Wants) error {
 
 // do sends a command to a node.
 func (c *nodes) do(i int, args ...any) (any, error) {
+	if c.all[i].PID() == 0 {
+		return nil, fmt.Errorf("node %d does not run", i)
+	}
 	client := redis.NewClient(&redis.Options{Addr: c.all[i].Addr, DisableIdentity: true, MaxRetries: -1, ReadTimeout: time.Second})
 	defer client.Close()
 	return client.Do(context.Background(), args...).Result()

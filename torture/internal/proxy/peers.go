@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Peers is the network between the servers of an engine: one proxy before each
@@ -25,7 +26,8 @@ type Peers struct {
 	proxies [][]*Proxy // for each server
 	// Greeting is set if a server begins a connection by telling the address at which
 	// it listens, as ZooKeeper does: the other one would call back there, past the
-	// proxies, so the address is replaced by that of the proxy.
+	// proxies, so the address is replaced by that of the proxy. Such a server gives up
+	// on a leader that it could reach and that hangs up: see Proxy.late.
 	Greeting bool
 }
 
@@ -50,7 +52,7 @@ func (ps *Peers) Front(i int, addr string) (string, error) {
 	}
 	p.owner = ps.owner
 	if ps.Greeting {
-		p.greet = ps.greet
+		p.greet, p.late = ps.greet, time.Second
 	}
 	for len(ps.proxies) <= i {
 		ps.proxies = append(ps.proxies, nil)

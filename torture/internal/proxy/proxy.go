@@ -30,6 +30,10 @@ type Proxy struct {
 	owner func(net.Conn) int
 	// greet changes the first bytes of a connection, if it is set; see Peers.
 	greet func([]byte) []byte
+	// late is for how long a server that does not listen yet is tried again. Who dials
+	// it would be refused and try again; we have taken the connection, and to close it
+	// means something else.
+	late time.Duration
 
 	mu    sync.Mutex
 	state State
@@ -170,6 +174,9 @@ func (p *Proxy) serve(c net.Conn) {
 	to := p.to
 	p.mu.Unlock()
 	s, err := net.DialTimeout("tcp", to, 5*time.Second)
+	for end := time.Now().Add(p.late); err != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		s, err = net.DialTimeout("tcp", to, time.Second)
+	}
 	if err != nil {
 		_ = c.Close()
 		return
