@@ -46,7 +46,7 @@ func (ps *Peers) greet(b []byte) []byte {
 
 // Front adds a proxy before a port of server i and returns its address.
 func (ps *Peers) Front(i int, addr string) (string, error) {
-	p, err := New(addr)
+	p, err := listen(addr)
 	if err != nil {
 		return "", err
 	}
@@ -58,6 +58,7 @@ func (ps *Peers) Front(i int, addr string) (string, error) {
 		ps.proxies = append(ps.proxies, nil)
 	}
 	ps.proxies[i] = append(ps.proxies[i], p)
+	go p.accept()
 	return p.Addr, nil
 }
 

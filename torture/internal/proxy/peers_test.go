@@ -111,6 +111,36 @@ func TestPeersLate(t *testing.T) {
 	}
 }
 
+// TestGreeting: the address of a server that it tells itself is that of its proxy then,
+// in the first bytes only.
+func TestGreeting(t *testing.T) {
+	addr, _ := echo(t)
+	ps := &Peers{PID: func(int) int { return 0 }, Greeting: true}
+	defer ps.Close()
+	front, err := ps.Front(0, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(front) != len(addr) {
+		t.Skipf("%s and %s are not of one length", addr, front)
+	}
+	c, err := net.Dial("tcp", front)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	for _, want := range []string{front, addr} {
+		got := make([]byte, len(addr)+1)
+		if _, err := io.WriteString(c, addr+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != want+"\n" {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+}
+
 // TestAgain: a request comes twice, and its answer once.
 func TestAgain(t *testing.T) {
 	addr, lines := echo(t)

@@ -62,13 +62,20 @@ type link struct {
 
 // New returns a running proxy. Close ends it.
 func New(to string) (*Proxy, error) {
+	p, err := listen(to)
+	if err == nil {
+		go p.accept()
+	}
+	return p, err
+}
+
+// listen returns a proxy that does not accept yet.
+func listen(to string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{Addr: l.Addr().String(), to: to, l: l, links: map[*link]bool{}, from: map[int]State{}}
-	go p.accept()
-	return p, nil
+	return &Proxy{Addr: l.Addr().String(), to: to, l: l, links: map[*link]bool{}, from: map[int]State{}}, nil
 }
 
 // Set changes the network, but for owners that have a state of their own. Links
