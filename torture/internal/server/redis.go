@@ -112,6 +112,22 @@ func (r *Redis) Refuses(ctx context.Context) (bool, error) {
 	return strings.HasPrefix(err.Error(), "OOM ") || strings.HasPrefix(err.Error(), "MISCONF "), err
 }
 
+// FillDisk is that of Process, and fills the last page of the log of commands, which
+// would have room for some more, by a library of functions that is mostly a remark.
+// Unlike a key it belongs to no slot.
+func (r *Redis) FillDisk() (empty func() error, err error) {
+	if empty, err = r.Process.FillDisk(); err != nil {
+		return nil, err
+	}
+	c := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true, MaxRetries: -1})
+	defer c.Close()
+	code := "#!lua name=torture\n--" + strings.Repeat("x", 8<<10) + "\nredis.register_function('torture', function() return 1 end)"
+	if err := c.FunctionLoadReplace(context.Background(), code).Err(); err != nil && !strings.HasPrefix(err.Error(), "MISCONF ") {
+		return nil, errors.Join(err, empty())
+	}
+	return empty, nil
+}
+
 // cutPush ends the connections that wait for messages, but for those of sentinels. A
 // sentinel that has none counts the master as silent: cut a few times in a row it
 // would have another one take over.
