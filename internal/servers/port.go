@@ -3,6 +3,7 @@
 package servers
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -13,20 +14,28 @@ import (
 // listens at port 0, from above them by default.
 const firstPort, lastPort = 20000, 32767
 
+// remembered is how many ports are given before one of them may be given again:
+// about half of them, and so many that their servers are gone by then.
+const remembered = 6000
+
 var given = struct {
 	sync.Mutex
 	ports map[int]bool
+	order [remembered]int // a ring
+	next  int
 }{ports: map[int]bool{}}
 
-// FreePort returns a loopback port at which nobody listens, and never the same one
-// twice in a process. A server keeps its port while it is down. If a neighbour were
-// given it meanwhile, the clients of the one would talk to the server of the other;
-// and a connection from it would keep the server from coming back. Another process
-// can still take it: then the server does not start, and says so.
+// FreePort returns a loopback port at which nobody listens, and none of the last six
+// thousand that it returned in this process. A server keeps its port while it is down.
+// If a neighbour were given it meanwhile, the clients of the one would talk to the
+// server of the other; and a connection from it would keep the server from coming
+// back. Another process can still take it: then the server does not start, and says so.
+// Older ones are given again, or a long run would use up all that there are; nobody
+// has to give them back.
 func FreePort() (int, error) {
 	given.Lock()
 	defer given.Unlock()
-	var last error
+	last := errors.New("all that were tried had been given before")
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
 		if given.ports[port] {
@@ -37,7 +46,10 @@ func FreePort() (int, error) {
 			last = err
 			continue
 		}
+		delete(given.ports, given.order[given.next])
 		given.ports[port] = true
+		given.order[given.next] = port
+		given.next = (given.next + 1) % remembered
 		return port, l.Close()
 	}
 	return 0, fmt.Errorf("no port between %d and %d is free: %w", firstPort, lastPort, last)

@@ -8,18 +8,19 @@ import (
 	"testing"
 )
 
-// TestFreePort: a port is free, is no port of the kernel's, and is given once.
+// TestFreePort: a port is free, is no port of the kernel's, and is not given again for
+// long; and they do not run out.
 func TestFreePort(t *testing.T) {
-	seen := map[int]bool{}
-	for range 500 {
+	seen, after := map[int]int{}, lastPort-firstPort+2
+	for i := range after {
 		port, err := FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seen[port] || port < firstPort || port > lastPort {
+		if last, ok := seen[port]; ok && i-last <= remembered || port < firstPort || port > lastPort {
 			t.Fatalf("got %d, which was given before or is out of range", port)
 		}
-		seen[port] = true
+		seen[port] = i
 	}
 	port, err := FreePort()
 	if err != nil {

@@ -189,7 +189,7 @@ func (r Result) Gravest() []check.Violation {
 // Must returns what must hold in a cell.
 func Must(e engine.Engine, k fault.Kind) []check.Property {
 	must := []check.Property{check.F, check.L, check.W}
-	if e.Keep(k) && !k.Ages && !(k.Splits && e.Replicated) {
+	if e.Keep(k) && !k.Ages && !e.Split(k) {
 		must = append(must, check.T, check.N)
 	}
 	if k.Name == "calm" && e.Fair {

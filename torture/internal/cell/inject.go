@@ -166,18 +166,22 @@ func (r *run) harmServer(ctx context.Context, s fault.Step) error {
 			}
 		}
 		time.Sleep(s.For)
-		return srv.Start()
+		return errors.Join(r.replaced(ctx, s, i), srv.Start())
 	case fault.Rollback:
 		return rollback(srv, s.For)
 	case fault.Failover:
-		return r.rig.Failover(ctx)
+		if err := r.rig.Failover(ctx); err != nil {
+			return err
+		}
+		return r.replaced(ctx, s, i)
 	case fault.Migrate:
 		return r.rig.Migrate(ctx)
 	case fault.Isolate, fault.Mute, fault.Deafen:
 		r.rig.Peers.Set(i, network(s))
 		time.Sleep(s.For)
+		err := r.replaced(ctx, s, i)
 		r.rig.Peers.Set(i, proxy.State{})
-		return nil
+		return err
 	}
 	return r.command(ctx, srv, s)
 }
@@ -217,28 +221,37 @@ func (r *run) find(target string) (int, error) {
 	return i, nil
 }
 
+// sever ends the connections of all clients to a Redis server, and of other engines
+// all of them. What the servers have among themselves is not touched: a sentinel
+// without its connections has another server take over.
+func (r *run) sever(srv server.Server) {
+	one, ok := srv.(*server.Redis)
+	for _, slot := range r.slots {
+		for i, p := range slot.proxies {
+			if !ok || r.rig.Reach[i] == one.Addr {
+				p.Sever()
+			}
+		}
+	}
+}
+
 // command does to a server what is done by a command, by its clock or its disk.
 func (r *run) command(ctx context.Context, srv server.Server, s fault.Step) error {
 	switch x, ok := srv.(server.Clocked); {
 	case ok && s.Verb == fault.Clock:
-		return x.Clock().Move(s.By)
+		return moveClock(ctx, srv, x.Clock(), s.By)
 	case ok && s.Verb == fault.ClockBack:
-		return x.Clock().Move(-s.By)
+		return moveClock(ctx, srv, x.Clock(), -s.By)
 	}
 	if disk, ok := srv.(interface{ FillDisk() (func() error, error) }); ok && s.Verb == fault.FillDisk {
 		empty, err := disk.FillDisk()
 		if err != nil {
 			return err
 		}
-		time.Sleep(s.For)
-		return empty()
+		return errors.Join(refused(ctx, srv, s.For), empty())
 	}
-	if _, ok := srv.(*server.Redis); s.Verb == fault.CutAll && !ok {
-		for _, slot := range r.slots {
-			for _, p := range slot.proxies {
-				p.Sever()
-			}
-		}
+	if s.Verb == fault.CutAll {
+		r.sever(srv)
 		return nil
 	}
 	c, ok := srv.(server.Commander)
@@ -247,8 +260,7 @@ func (r *run) command(ctx context.Context, srv server.Server, s fault.Step) erro
 	}
 	err := c.Do(ctx, s.Verb)
 	if err == nil && s.Verb == fault.Fill {
-		time.Sleep(s.For)
-		return c.Do(ctx, fault.Drain)
+		return errors.Join(refused(ctx, srv, s.For), c.Do(ctx, fault.Drain))
 	}
 	return err
 }

@@ -29,7 +29,7 @@ const stallLimit = 400 * time.Millisecond
 // the history shows it; a client that crashed, or hangs in a call, shows nothing there.
 func Judge(c Cell, events []history.Event, stall time.Duration, stuck error) Result {
 	vs := check.Run(events, c.Limits())
-	split := c.Engine.Replicated && c.Fault.Splits
+	split := c.Engine.Split(c.Fault)
 	for i, v := range vs {
 		if v.Check == "D2" && split {
 			vs[i].Property = check.T

@@ -22,7 +22,6 @@ import (
 	"github.com/fencelock/fencelock/torture/internal/lock"
 	"github.com/fencelock/fencelock/torture/internal/proxy"
 	"github.com/fencelock/fencelock/torture/internal/resource"
-	"github.com/fencelock/fencelock/torture/internal/server"
 )
 
 // patience is how long the first grant of a cell may take.
@@ -58,6 +57,12 @@ type slot struct {
 	granted atomic.Int64 // when the lock was granted last
 }
 
+// unfit says why a fault does not apply to an engine. What the machine lacks is
+// another error: such a cell was not run.
+type unfit string
+
+func (u unfit) Error() string { return string(u) }
+
 // Run runs a cell. An error of the suite itself makes it a cell that was not run.
 func Run(ctx context.Context, c Cell) Result {
 	c = c.settled()
@@ -66,7 +71,7 @@ func Run(ctx context.Context, c Cell) Result {
 	res, err := r.all(ctx)
 	if err != nil {
 		res = Result{Engine: c.Engine.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: r.c.Plan.String(), Status: NotRun, Reason: err.Error(), Events: r.events}
-		var na server.Unfit
+		var na unfit
 		if errors.As(err, &na) {
 			res.Status = NotApplicable
 		}
@@ -87,7 +92,7 @@ func Run(ctx context.Context, c Cell) Result {
 func (r *run) all(ctx context.Context) (Result, error) {
 	var why string
 	if r.c.Plan, why = r.c.plan(); why != "" {
-		return Result{}, server.Unfit(why)
+		return Result{}, unfit(why)
 	}
 	var err error
 	if r.rig, err = r.c.Engine.Start(r.c.TTL, r.c.Plan.Wants()); err != nil {
@@ -103,21 +108,29 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	if err := r.await(ctx, 0, patience); err != nil {
 		return Result{}, fmt.Errorf("before any fault: %w", err)
 	}
+	was, err := r.reign()
+	if err != nil {
+		return Result{}, err
+	}
 	r.inject(ctx)
 	if len(r.c.Plan) == 0 {
 		sleep(ctx, 3*r.c.TTL) // there is something to see in a calm cell too
 	}
 	stuck := r.recover(ctx)
 	late := stall()
+	now, err := r.reign()
 	r.end()
 	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
+	if err != nil {
 		return Result{}, err
 	}
 	history.Sort(r.events)
 	if len(r.undone) > 0 {
 		stuck = nil // a client that could not be started again is not served either
 	}
-	res := Judge(r.c, r.events, late, stuck)
+	res := judgeMoved(r.c, r.events, late, stuck, was, now)
 	if r.unsaid != nil && res.Status != Failed {
 		res.Status, res.Reason = NotRun, "the resource did not tell its lists at the end: "+r.unsaid.Error()
 	}

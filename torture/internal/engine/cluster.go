@@ -59,6 +59,10 @@ func startCluster(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	}
 	c.rig.Addrs = c.rig.Reach
 	c.rig.Master = c.master
+	c.rig.Reign = func() (string, error) {
+		m, err := c.master()
+		return fmt.Sprintf("node %d", m), err
+	}
 	c.rig.Failover = c.failover
 	c.rig.Migrate = c.migrate
 	return c.rig, c.join()
@@ -95,6 +99,9 @@ func (c *nodes) add(i int, ttl time.Duration, w fault.Wants) error {
 
 // do sends a command to a node.
 func (c *nodes) do(i int, args ...any) (any, error) {
+	if c.all[i].PID() == 0 {
+		return nil, fmt.Errorf("node %d does not run", i)
+	}
 	client := redis.NewClient(&redis.Options{Addr: c.all[i].Addr, DisableIdentity: true, MaxRetries: -1, ReadTimeout: time.Second})
 	defer client.Close()
 	return client.Do(context.Background(), args...).Result()
@@ -151,8 +158,8 @@ func (c *nodes) owner() (slot, master int, err error) {
 		return 0, 0, err
 	}
 	slot = int(v.(int64))
-	for i := range c.all {
-		if c.text(i, "INFO", "replication") == "" || !strings.Contains(c.text(i, "INFO", "replication"), "role:master") {
+	for _, i := range c.wellFirst() {
+		if !strings.Contains(c.text(i, "INFO", "replication"), "role:master") {
 			continue
 		}
 		if v, err := c.do(i, "CLUSTER", "SLOTS"); err == nil {
@@ -166,6 +173,20 @@ func (c *nodes) owner() (slot, master int, err error) {
 		}
 	}
 	return slot, 0, errors.New("no node knows who has the slot of the lock")
+}
+
+// wellFirst are the nodes in the order in which to believe them: one that is cut off
+// from the majority knows it, and may not know who took over.
+func (c *nodes) wellFirst() (all []int) {
+	var unwell []int
+	for i := range c.all {
+		if strings.Contains(c.text(i, "CLUSTER", "INFO"), "cluster_state:ok") {
+			all = append(all, i)
+		} else {
+			unwell = append(unwell, i)
+		}
+	}
+	return append(all, unwell...)
 }
 
 // holderOf reads an answer to CLUSTER SLOTS.

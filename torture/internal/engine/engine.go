@@ -32,6 +32,9 @@ type Engine struct {
 	// Replicated is set if another server can take over while the old one still
 	// serves those who have not heard of it.
 	Replicated bool
+	// Splits are faults by which another server takes over on this engine, and on
+	// others not.
+	Splits []string
 	// Fair is set if turns must come in the order of asking while all is calm.
 	Fair bool
 	// Shape is what there is to break; Clients and TTL are filled in by the cell.
@@ -50,6 +53,11 @@ func (e Engine) Keep(k fault.Kind) bool {
 	return !k.Forgets || e.Remembers || slices.Contains(e.Keeps, k.Name)
 }
 
+// Split tells whether a server that was replaced may serve on, or again, in a fault.
+func (e Engine) Split(k fault.Kind) bool {
+	return e.Replicated && (k.Splits || slices.Contains(e.Splits, k.Name))
+}
+
 // Rig is the running servers of one cell.
 type Rig struct {
 	Servers []server.Server
@@ -61,6 +69,9 @@ type Rig struct {
 	// which server is one that stands before the others, 0 for none.
 	Master func() (int, error)
 	Pooler int
+	// Reign names the master and since when it is one, for engines on which two
+	// servers may grant at once: another value means that a server took over.
+	Reign func() (string, error)
 	// Peers is the network between the servers, nil if they have none.
 	Peers *proxy.Peers
 	// Failover makes another server the master, Migrate moves what the lock is

@@ -84,7 +84,6 @@ func startPair(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	}
 	r.stop = append(r.stop, front.Close)
 	r.Addrs = []string{front.Addr}
-	r.Master = func() (int, error) { return 0, nil }
 	// The replica lags by what was written in the last moment before the crash.
 	r.Failover = func(context.Context) error {
 		stream.Close()

@@ -17,12 +17,17 @@ import (
 
 // sentinel is a master with two replicas and three sentinels. What the master
 // acknowledged last may not be on the replica that takes over.
-var sentinel = Engine{Name: "sentinel", Lock: "sentinel", Fair: true, Replicated: true,
+var sentinel = Engine{Name: "sentinel", Lock: "sentinel", Fair: true, Replicated: true, Splits: deadToSentinel,
 	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofRedis...), start: startSentinel}
 
 // sentinelGrace grants nothing for a TTL after another server took over.
-var sentinelGrace = Engine{Name: "sentinel-grace", Lock: "sentinel-grace", Fair: true, Replicated: true, Remembers: true, Quiet: 1,
+var sentinelGrace = Engine{Name: "sentinel-grace", Lock: "sentinel-grace", Fair: true, Replicated: true, Remembers: true, Quiet: 1, Splits: deadToSentinel,
 	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofRedis...), start: startSentinel}
+
+// deadToSentinel are the faults in which a sentinel takes a master for dead that
+// still serves. One whose disk is full answers PING with MISCONF; a sentinel takes
+// only PONG, LOADING and MASTERDOWN for a sign of life.
+var deadToSentinel = []string{"disk-full"}
 
 func startSentinel(ttl time.Duration, w fault.Wants) (*Rig, error) {
 	r := &Rig{}
@@ -50,6 +55,7 @@ func startSentinel(ttl time.Duration, w fault.Wants) (*Rig, error) {
 		r.Addrs, r.Reach = append(r.Addrs, s.Addr), append(r.Reach, s.Addr)
 	}
 	r.Master = func() (int, error) { return r.master(r.Addrs[0]) }
+	r.Reign = func() (string, error) { return r.reign(r.Addrs[0]) }
 	r.Failover = func(ctx context.Context) error {
 		c := redis.NewSentinelClient(&redis.Options{Addr: r.Addrs[0], DisableIdentity: true})
 		defer c.Close()
@@ -89,6 +95,14 @@ func (r *Rig) known(addr string) bool {
 		}
 	}
 	return err == nil && following == 2 && c.CkQuorum(ctx, lock.MasterName).Err() == nil
+}
+
+// reign asks a sentinel for the master and the number of its takeover.
+func (r *Rig) reign(addr string) (string, error) {
+	c := redis.NewSentinelClient(&redis.Options{Addr: addr, DisableIdentity: true})
+	defer c.Close()
+	m, err := c.Master(context.Background(), lock.MasterName).Result()
+	return m["port"] + " since takeover " + m["config-epoch"], err
 }
 
 // master asks a sentinel which server is the master.

@@ -18,12 +18,26 @@ import (
 // database is one server with the tables of a store in it.
 type database struct {
 	*server.Wrapped
-	db *sql.DB
+	db     *sql.DB
+	driver string
+}
+
+// nowIn is how a database is asked for the time of day, in seconds.
+var nowIn = map[string]string{
+	"pgx":   "SELECT extract(epoch FROM clock_timestamp())::float8",
+	"mysql": "SELECT UNIX_TIMESTAMP(SYSDATE(6)) + 0e0",
+}
+
+// Now returns the time of day of the server.
+func (d *database) Now(ctx context.Context) (time.Time, error) {
+	var seconds float64
+	err := d.db.QueryRowContext(ctx, nowIn[d.driver]).Scan(&seconds)
+	return time.UnixMicro(int64(seconds * 1e6)), err
 }
 
 // newDatabase creates the tables. Flush empties them.
 func newDatabase(s *servers.Server, driver, dsn string, opts *sqlstore.Options, w fault.Wants) (*database, error) {
-	d := &database{Wrapped: server.Wrap(s)}
+	d := &database{Wrapped: server.Wrap(s), driver: driver}
 	if w.Clock {
 		if err := d.WithClock(); err != nil {
 			s.Stop()

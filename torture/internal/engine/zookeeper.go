@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/zktest"
@@ -24,11 +25,18 @@ func startZooKeeper(_ time.Duration, _ fault.Wants) (*Rig, error) {
 	if why := zktest.Missing(); why != "" {
 		return nil, errors.New(why)
 	}
-	r := &Rig{Peers: &proxy.Peers{}}
+	r := &Rig{Peers: &proxy.Peers{Greeting: true}}
 	r.stop = append(r.stop, r.Peers.Close)
 	var e *zktest.Ensemble
-	// While they start nobody asks whose a connection is.
-	r.Peers.PID = func(int) int { return 0 }
+	// While they start nobody knows whose a connection is; it is asked again when one
+	// of them is cut off.
+	var known atomic.Pointer[[]*server.ZooKeeper]
+	r.Peers.PID = func(i int) int {
+		if all := known.Load(); all != nil {
+			return (*all)[i].PID()
+		}
+		return 0
+	}
 	e, err := zktest.StartBehind(context.Background(), 3, func(i, port int) (int, error) {
 		addr, err := r.Peers.Front(i, fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
@@ -41,9 +49,12 @@ func startZooKeeper(_ time.Duration, _ fault.Wants) (*Rig, error) {
 		return r, err
 	}
 	r.stop = append(r.stop, e.Stop)
+	var all []*server.ZooKeeper
 	for _, s := range e.Servers {
-		r.Servers = append(r.Servers, &server.ZooKeeper{Server: s})
+		z := server.NewZooKeeper(s)
+		r.Servers, all = append(r.Servers, z), append(all, z)
 	}
+	known.Store(&all)
 	r.Addrs = e.Addrs()
 	r.Master = func() (int, error) {
 		leader := e.Leader()

@@ -163,7 +163,7 @@ var Kinds = []Kind{
 		return g.series(2, func() Step { return Step{Verb: Migrate, Target: "master"} })
 	}},
 	{Name: "leader-cut-off", Forgets: true, Splits: true, Needs: needsReplica, make: func(g *gen) Plan {
-		return Plan{{At: g.at(0), Verb: Isolate, Target: "master", For: g.ttl(250, 350)}}
+		return Plan{{At: g.at(0), Verb: Isolate, Target: "master", For: g.ttl(400, 500)}}
 	}},
 	{Name: "leader-cut-one-way", Forgets: true, Splits: true, Needs: needsReplica, make: func(g *gen) Plan {
 		verb := Mute
@@ -176,7 +176,7 @@ var Kinds = []Kind{
 		return g.series(2, func() Step { return Step{Verb: Kill, Target: "pooler", For: g.ttl(5, 80)} })
 	}},
 	{Name: "memory-full", make: func(g *gen) Plan {
-		return g.series(2, func() Step { return Step{Verb: Fill, Target: g.server(), For: g.ttl(30, 180)} })
+		return g.series(2, func() Step { return Step{Verb: Fill, Target: g.granting(), For: g.ttl(30, 180)} })
 	}},
 	{Name: "disk-full", make: func(g *gen) Plan {
 		return g.series(2, func() Step { return Step{Verb: FillDisk, Target: g.granting(), For: g.ttl(60, 180)} })

@@ -34,8 +34,8 @@ const (
 	// Flush removes all data of a running server, FlushScripts its scripts.
 	Flush        Verb = "flush"
 	FlushScripts Verb = "flush-scripts"
-	// CutPush ends all connections of a server that wait for messages, CutAll
-	// all others too.
+	// CutPush ends all connections of clients to a server that wait for messages,
+	// CutAll all others too.
 	CutPush Verb = "cut-push"
 	CutAll  Verb = "cut-connections"
 	// Cut, CutRequests and CutReplies make the network of a client a black hole;
@@ -46,7 +46,7 @@ const (
 	Delay       Verb = "delay"
 	// Duplicate loses the replies to a client, and sends what it sends again, By
 	// later, on another connection. Repeat sends it again though it was answered,
-	// which no network does and no store lets its library do: it is in no row.
+	// which TCP does not do, though a proxy of the protocol could: it is in no row.
 	Duplicate Verb = "duplicate"
 	Repeat    Verb = "repeat"
 	// Failover asks the engine to promote another server. Migrate moves what the
@@ -134,6 +134,25 @@ func (p Plan) Wants() Wants {
 	}
 	return w
 }
+
+// Moves tells whether a plan gives the servers a reason to change their master. A
+// pause counts if it is as long as those of the rows in which another may take over.
+func (p Plan) Moves(ttl time.Duration) bool {
+	return slices.ContainsFunc(p, func(s Step) bool {
+		switch s.Verb {
+		case Failover, Migrate, Isolate, Mute, Deafen:
+			return true
+		case Kill, Wipe, Rollback:
+			return s.ofServer()
+		case Stop:
+			return s.ofServer() && s.For > ttl*6/10
+		}
+		return false
+	})
+}
+
+// ofServer tells whether a step is about a server that may be the master.
+func (s Step) ofServer() bool { return s.Target == "master" || strings.HasPrefix(s.Target, "server:") }
 
 var verbs = []Verb{Stop, Kill, Wipe, Rollback, Flush, FlushScripts, CutPush, CutAll, Cut, CutRequests, CutReplies, Delay,
 	Duplicate, Repeat, Failover, Migrate, Isolate, Mute, Deafen, Fill, FillDisk, Clock, ClockBack, Crowd}

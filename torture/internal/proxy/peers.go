@@ -3,12 +3,14 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Peers is the network between the servers of an engine: one proxy before each
@@ -22,19 +24,41 @@ type Peers struct {
 	// PID returns the process of a server, 0 if it does not run.
 	PID     func(i int) int
 	proxies [][]*Proxy // for each server
+	// Greeting is set if a server begins a connection by telling the address at which
+	// it listens, as ZooKeeper does: the other one would call back there, past the
+	// proxies, so the address is replaced by that of the proxy. Such a server gives up
+	// on a leader that it could reach and that hangs up: see Proxy.late.
+	Greeting bool
+}
+
+// greet replaces the address of a server by that of the proxy before it. Both are of
+// one length, or nothing is done: the greeting says how long it is.
+func (ps *Peers) greet(b []byte) []byte {
+	for _, ports := range ps.proxies {
+		for _, p := range ports {
+			if len(p.to) == len(p.Addr) {
+				b = bytes.ReplaceAll(b, []byte(p.to), []byte(p.Addr))
+			}
+		}
+	}
+	return b
 }
 
 // Front adds a proxy before a port of server i and returns its address.
 func (ps *Peers) Front(i int, addr string) (string, error) {
-	p, err := New(addr)
+	p, err := listen(addr)
 	if err != nil {
 		return "", err
 	}
 	p.owner = ps.owner
+	if ps.Greeting {
+		p.greet, p.late = ps.greet, time.Second
+	}
 	for len(ps.proxies) <= i {
 		ps.proxies = append(ps.proxies, nil)
 	}
 	ps.proxies[i] = append(ps.proxies[i], p)
+	go p.accept()
 	return p.Addr, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -69,6 +70,74 @@ func TestPeers(t *testing.T) {
 	ps.Set(0, State{DropRequests: true, DropReplies: true})
 	if err := ask(10 * time.Second); err != nil {
 		t.Errorf("a process that is no server is cut off: %v", err)
+	}
+}
+
+// TestPeersLate: a connection that was made before its process was known is cut off too.
+func TestPeersLate(t *testing.T) {
+	addr, lines := echo(t)
+	var pid atomic.Int64
+	ps := &Peers{PID: func(i int) int { return int(pid.Load()) * (1 - i) }}
+	defer ps.Close()
+	if _, err := ps.Front(0, addr); err != nil {
+		t.Fatal(err)
+	}
+	front, err := ps.Front(1, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", front)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	say := func() error {
+		if _, err := io.WriteString(c, "x\n"); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(c, make([]byte, 2))
+		return err
+	}
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	if err := say(); err != nil {
+		t.Fatal(err)
+	}
+	pid.Store(int64(os.Getpid()))
+	ps.Set(0, State{DropRequests: true, DropReplies: true})
+	before := lines.Load()
+	_ = c.SetDeadline(time.Now().Add(200 * time.Millisecond))
+	if err := say(); err == nil || lines.Load() > before {
+		t.Errorf("got %v and %d lines more, want silence", err, lines.Load()-before)
+	}
+}
+
+// TestGreeting: the address of a server that it tells itself is that of its proxy then,
+// in the first bytes only.
+func TestGreeting(t *testing.T) {
+	addr, _ := echo(t)
+	ps := &Peers{PID: func(int) int { return 0 }, Greeting: true}
+	defer ps.Close()
+	front, err := ps.Front(0, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(front) != len(addr) {
+		t.Skipf("%s and %s are not of one length", addr, front)
+	}
+	c, err := net.Dial("tcp", front)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	for _, want := range []string{front, addr} {
+		got := make([]byte, len(addr)+1)
+		if _, err := io.WriteString(c, addr+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != want+"\n" {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
 	}
 }
 

@@ -28,6 +28,12 @@ type Proxy struct {
 
 	// owner tells who a connection is from, if that matters; see Peers.
 	owner func(net.Conn) int
+	// greet changes the first bytes of a connection, if it is set; see Peers.
+	greet func([]byte) []byte
+	// late is for how long a server that does not listen yet is tried again. Who dials
+	// it would be refused and try again; we have taken the connection, and to close it
+	// means something else.
+	late time.Duration
 
 	mu    sync.Mutex
 	state State
@@ -56,13 +62,20 @@ type link struct {
 
 // New returns a running proxy. Close ends it.
 func New(to string) (*Proxy, error) {
+	p, err := listen(to)
+	if err == nil {
+		go p.accept()
+	}
+	return p, err
+}
+
+// listen returns a proxy that does not accept yet.
+func listen(to string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{Addr: l.Addr().String(), to: to, l: l, links: map[*link]bool{}, from: map[int]State{}}
-	go p.accept()
-	return p, nil
+	return &Proxy{Addr: l.Addr().String(), to: to, l: l, links: map[*link]bool{}, from: map[int]State{}}, nil
 }
 
 // Set changes the network, but for owners that have a state of their own. Links
@@ -77,12 +90,28 @@ func (p *Proxy) Set(s State) {
 // SetFrom changes the network for the connections of one owner only; the zero
 // State ends that.
 func (p *Proxy) SetFrom(owner int, s State) {
+	p.ask()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.from[owner] = s; s == (State{}) {
 		delete(p.from, owner)
 	}
 	p.sweep()
+}
+
+// ask finds the owners of the links of which nobody could be found when they were
+// made: a server that starts dials the others before anybody knows its process.
+func (p *Proxy) ask() {
+	if p.owner == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if l.from < 0 {
+			l.from = p.owner(l.client)
+		}
+	}
 }
 
 // Sever closes all connections, as a firewall or a restarted load balancer does.
@@ -152,6 +181,9 @@ func (p *Proxy) serve(c net.Conn) {
 	to := p.to
 	p.mu.Unlock()
 	s, err := net.DialTimeout("tcp", to, 5*time.Second)
+	for end := time.Now().Add(p.late); err != nil && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		s, err = net.DialTimeout("tcp", to, time.Second)
+	}
 	if err != nil {
 		_ = c.Close()
 		return
@@ -205,9 +237,12 @@ func (p *Proxy) pump(l *link, to, from net.Conn, drops func(State) bool) {
 	pieces := make(chan piece, 1024)
 	go func() {
 		defer close(pieces)
-		for {
+		for first := p.greet != nil && from == l.client; ; first = false {
 			buf := make([]byte, 16<<10)
 			n, err := from.Read(buf)
+			if first {
+				copy(buf, p.greet(buf[:n]))
+			}
 			if n > 0 {
 				p.mu.Lock()
 				s := p.of(l)

@@ -13,11 +13,6 @@ import (
 	"time"
 )
 
-// Unfit is the error of a server that cannot be harmed as asked; it says why.
-type Unfit string
-
-func (u Unfit) Error() string { return string(u) }
-
 // Clock is the wall clock of a server, which reads how far it is off from a file
 // whenever it is asked. What counts from the start of the machine is left alone.
 type Clock struct {
@@ -34,7 +29,7 @@ type Clock struct {
 func fakeClock() (*Clock, error) {
 	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
 	if len(found) == 0 {
-		return nil, Unfit("libfaketime is not installed; on Debian: apt-get install libfaketime")
+		return nil, fmt.Errorf("libfaketime is %w; on Debian: apt-get install libfaketime", ErrMissing)
 	}
 	dir, err := clockDir()
 	if err != nil {
@@ -78,7 +73,7 @@ int gettimeofday(struct timeval *tv, void *tz) {
 func ownClock() (*Clock, error) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
-		return nil, Unfit("to set the clock of a Redis with jemalloc takes a C compiler; on Debian: apt-get install gcc libc6-dev")
+		return nil, fmt.Errorf("a C compiler, which it takes to set the clock of a Redis with jemalloc, is %w; on Debian: apt-get install gcc libc6-dev", ErrMissing)
 	}
 	dir, err := clockDir()
 	if err != nil {

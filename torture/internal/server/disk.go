@@ -4,6 +4,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -12,7 +13,7 @@ import (
 // small mounts a small disk in memory as the folder of a server.
 func (p *Process) small() error {
 	if err := syscall.Mount("tmpfs", p.dir, "tmpfs", 0, "size=4m"); err != nil {
-		return Unfit("a small disk cannot be mounted: " + err.Error() + "; run it as root")
+		return fmt.Errorf("a small disk cannot be mounted: %w; run it as root", err)
 	}
 	p.disk = p.dir
 	return nil

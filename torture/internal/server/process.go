@@ -87,6 +87,7 @@ func (p *Process) Start() error {
 		return errors.Join(err, out.Close())
 	}
 	over, ready := make(chan struct{}), make(chan struct{})
+	p.is(cmd, over) // it dials other servers before it is ready, and they ask whose the connection is
 	var said strings.Builder
 	go func() {
 		lines := bufio.NewScanner(out)
@@ -115,16 +116,22 @@ func (p *Process) Start() error {
 	select {
 	case <-ready:
 	case <-over:
+		p.is(nil, nil)
 		return fmt.Errorf("the server on %s ended before it was ready:\n%s", p.Addr, said.String())
 	case <-time.After(patience):
 		_ = cmd.Process.Kill()
 		<-over
+		p.is(nil, nil)
 		return fmt.Errorf("the server on %s was not ready within %v", p.Addr, patience)
 	}
+	return nil
+}
+
+// is notes the process that runs, nil for none.
+func (p *Process) is(cmd *exec.Cmd, over chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cmd, p.over = cmd, over
-	return nil
 }
 
 // Pause implements Server.
@@ -142,7 +149,7 @@ func (p *Process) signal(s syscall.Signal) error {
 	return p.cmd.Process.Signal(s)
 }
 
-// PID returns the number of the process, 0 if it does not run.
+// PID returns the number of the process, ready or not, 0 if it does not run.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

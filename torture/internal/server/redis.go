@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/fencelock/fencelock/torture/internal/fault"
 	"github.com/redis/go-redis/v9"
@@ -90,6 +92,74 @@ func (r *Redis) Snapshot() (restore func() error, err error) {
 	}, nil
 }
 
+// Now returns the time of day of the server.
+func (r *Redis) Now(ctx context.Context) (time.Time, error) {
+	c := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true})
+	defer c.Close()
+	return c.Time(ctx).Result()
+}
+
+// Refuses tells whether the server has no room for a write, in memory or on its disk. A
+// script that may write is refused then before it begins, whichever slots the server
+// has; this one writes nothing.
+func (r *Redis) Refuses(ctx context.Context) (bool, error) {
+	c := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true, MaxRetries: -1})
+	defer c.Close()
+	err := c.Eval(ctx, "#!lua\nreturn 1", nil).Err()
+	if err == nil {
+		return false, nil
+	}
+	return strings.HasPrefix(err.Error(), "OOM ") || strings.HasPrefix(err.Error(), "MISCONF "), err
+}
+
+// FillDisk is that of Process, and fills the last page of the log of commands, which
+// would have room for some more, by a library of functions that is mostly a remark.
+// Unlike a key it belongs to no slot.
+func (r *Redis) FillDisk() (empty func() error, err error) {
+	if empty, err = r.Process.FillDisk(); err != nil {
+		return nil, err
+	}
+	c := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true, MaxRetries: -1})
+	defer c.Close()
+	code := "#!lua name=torture\n--" + strings.Repeat("x", 8<<10) + "\nredis.register_function('torture', function() return 1 end)"
+	if err := c.FunctionLoadReplace(context.Background(), code).Err(); err != nil && !strings.HasPrefix(err.Error(), "MISCONF ") {
+		return nil, errors.Join(err, empty())
+	}
+	return empty, nil
+}
+
+// cutPush ends the connections that wait for messages, but for those of sentinels. A
+// sentinel that has none counts the master as silent: cut a few times in a row it
+// would have another one take over.
+func cutPush(ctx context.Context, c *redis.Client) error {
+	list, err := c.Do(ctx, "CLIENT", "LIST", "TYPE", "pubsub").Text()
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(list) {
+		if id, ok := idOf(line); ok {
+			if err := c.ClientKillByFilter(ctx, "ID", id).Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// idOf reads the number of a connection from a line of CLIENT LIST; not ok for one of
+// a sentinel.
+func idOf(line string) (id string, ok bool) {
+	for _, f := range strings.Fields(line) {
+		if strings.HasPrefix(f, "name=sentinel-") {
+			return "", false
+		}
+		if n, found := strings.CutPrefix(f, "id="); found {
+			id = n
+		}
+	}
+	return id, id != ""
+}
+
 // Do implements Commander.
 func (r *Redis) Do(ctx context.Context, v fault.Verb) error {
 	c := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true})
@@ -100,12 +170,7 @@ func (r *Redis) Do(ctx context.Context, v fault.Verb) error {
 	case fault.FlushScripts:
 		return c.ScriptFlush(ctx).Err()
 	case fault.CutPush:
-		return c.ClientKillByFilter(ctx, "TYPE", "pubsub").Err()
-	case fault.CutAll:
-		if err := c.ClientKillByFilter(ctx, "TYPE", "pubsub").Err(); err != nil {
-			return err
-		}
-		return c.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err()
+		return cutPush(ctx, c)
 	case fault.Fill:
 		return c.ConfigSet(ctx, "maxmemory", "1").Err()
 	case fault.Drain:

@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/internal/zktest"
@@ -69,7 +70,19 @@ func (w *Wrapped) Do(ctx context.Context, v fault.Verb) error {
 type ZooKeeper struct {
 	*zktest.Server
 	resume func()
+	pid    atomic.Int64
 }
+
+// NewZooKeeper wraps a server that runs.
+func NewZooKeeper(s *zktest.Server) *ZooKeeper {
+	z := &ZooKeeper{Server: s}
+	z.pid.Store(int64(s.PID()))
+	return z
+}
+
+// PID returns the number of the process, 0 if it does not run. Others may ask while
+// it is killed or started.
+func (z *ZooKeeper) PID() int { return int(z.pid.Load()) }
 
 // Start implements Server. It returns when the server serves; one that finds no
 // others does not.
@@ -77,6 +90,7 @@ func (z *ZooKeeper) Start() error {
 	if err := z.Server.Run(); err != nil {
 		return err
 	}
+	z.pid.Store(int64(z.Server.PID()))
 	return z.Server.Await(context.Background())
 }
 
@@ -92,5 +106,11 @@ func (z *ZooKeeper) Resume() error {
 	return nil
 }
 
+// Kill implements Server.
+func (z *ZooKeeper) Kill() {
+	z.pid.Store(0)
+	z.Server.Kill()
+}
+
 // Stop implements Server; the folder belongs to the ensemble.
-func (z *ZooKeeper) Stop() { z.Server.Kill() }
+func (z *ZooKeeper) Stop() { z.Kill() }

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cell
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/fencelock/fencelock/torture/internal/engine"
+	"github.com/fencelock/fencelock/torture/internal/fault"
+	"github.com/fencelock/fencelock/torture/internal/history"
+)
+
+// TestUnplannedTakeover: a takeover that no fault explains is about another fault,
+// unless a fenced effect went wrong.
+func TestUnplannedTakeover(t *testing.T) {
+	gone := slices.Concat(fallen, []history.Event{{At: 5, Kind: history.Wrote, Lock: "l", Register: history.Fenced, Token: 8, Value: "lost"}})
+	for _, tt := range []struct {
+		name, engine, fault, now string
+		events                   []history.Event
+		want                     Status
+	}{
+		{"nobody took over", "sentinel-grace", "push-cut", "a", fallen, Failed},
+		{"somebody did, and no fault was the reason", "sentinel-grace", "push-cut", "b", fallen, NotRun},
+		{"and a value was lost", "sentinel-grace", "push-cut", "b", gone, Failed},
+		{"the fault was the reason", "sentinel-grace", "server-kill", "b", fallen, Allowed},
+		{"a full disk is a reason for a sentinel", "sentinel-grace", "disk-full", "b", fallen, Allowed},
+		{"and for a cluster it is none", "cluster-grace", "disk-full", "b", fallen, NotRun},
+		{"it was asked to", "cluster", "slot-migration", "b", fallen, Failed},
+		{"a short pause is no reason", "sentinel", "server-pause-short", "b", fallen, NotRun},
+	} {
+		e, _ := engine.Named(tt.engine)
+		k, _ := fault.Named(tt.fault)
+		c := Cell{Engine: e, Fault: k, Seed: 1}.settled()
+		var why string
+		if c.Plan, why = c.plan(); why != "" {
+			t.Fatalf("%s: %s", tt.name, why)
+		}
+		if got := judgeMoved(c, told(tt.events), 0, nil, "a", tt.now); got.Status != tt.want {
+			t.Errorf("%s: got %s (%s), want %s", tt.name, got.Status, got.Reason, tt.want)
+		}
+	}
+}
