@@ -69,7 +69,7 @@ docs-check: ## every code block compiles, every example runs, every link leads s
 	go run ./internal/docscheck
 
 torture: ## break real servers under real locks, the full matrix, 75 minutes at most; needs the servers
-	go run ./torture -parallel 2 -least 240 -budget 75m -write torture/README.md
+	go run ./torture -parallel 3 -least 290 -budget 75m -write torture/README.md
 
 torture-smoke: ## the cells of it that CI runs
 	go run ./torture -smoke -parallel 2 -least 18 -budget 2m50s

@@ -139,6 +139,7 @@ pool_mode = transaction
 default_pool_size = 10
 max_client_conn = 500
 server_round_robin = 1
+server_login_retry = 0.5
 ignore_startup_parameters = extra_float_digits
 `, s.Port, b.Port)
 	path := filepath.Join(b.dir, "pgbouncer.ini")
