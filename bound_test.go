@@ -72,7 +72,7 @@ func TestBoundIsShared(t *testing.T) {
 
 // TestBoundOfARegular: who comes again and again with one context shares it with
 // himself. Calls end with that context; each has the values of its own caller; and
-// nothing of it is kept when it is over.
+// the context is not kept when it is over.
 func TestBoundOfARegular(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, end := context.WithCancel(context.Background())
@@ -106,6 +106,27 @@ func TestBoundOfARegular(t *testing.T) {
 			if at.span != nil {
 				t.Error("the context of a caller that is over is kept")
 			}
+		}
+	})
+}
+
+// TestBoundOfARegularInAHurry: a caller's own deadline counts if it is sooner.
+func TestBoundOfARegularInAHurry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bound{parent: context.Background(), timeout: 8 * time.Second}
+		caller, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		want, _ := caller.Deadline()
+		var call context.Context
+		for range regular + 1 {
+			call, _ = b.context(caller)
+		}
+		if got, ok := call.Deadline(); !ok || !got.Equal(want) {
+			t.Errorf("the call has until %v, its caller until %v", got, want)
+		}
+		<-call.Done()
+		if !time.Now().Equal(want) || !errors.Is(call.Err(), context.DeadlineExceeded) {
+			t.Errorf("it ended at %v with %v, want %v and the deadline", time.Now(), call.Err(), want)
 		}
 	})
 }

@@ -15,13 +15,13 @@ import (
 
 // redisFigures measures what is promised of redisstore, in a minute.
 func redisFigures(ctx context.Context, e *suite.Env) error {
-	_, err := askRedis(ctx, e, []question{redisUncontended, redisUncancelled, redisGoRedis, redisWaiters, redisIdle, redisHandover}, nil)
+	_, err := askRedis(ctx, e, []question{redisUncontended, redisRequests, redisGoRedis, redisWaiters, redisIdle, redisHandover}, nil)
 	return err
 }
 
 // redisQuick measures that and how it compares with others, in a shorter time.
 func redisQuick(ctx context.Context, e *suite.Env, floors figure.Floors) ([]figure.Figure, error) {
-	return askRedis(ctx, e, []question{redisUncontended, redisUncancelled, redisGoRedis, redisWaiters, redisIdle, redisHandover, redisPeers, redisLocal, redisFair}, floors)
+	return askRedis(ctx, e, []question{redisUncontended, redisRequests, redisGoRedis, redisWaiters, redisIdle, redisHandover, redisPeers, redisLocal, redisFair}, floors)
 }
 
 // heldLeases are held meanwhile.
@@ -75,9 +75,9 @@ var redisGoRedis = question{part: "uncontended", metrics: uncontendedMetrics, as
 	return vsBare(ctx, e.Lasting(3, e.For), candidate.FencelockGoRedis, candidate.BareGoRedis, "redis-uncontended-vs-bare-goredis", uncontendedGoals)
 }}
 
-// redisUncancelled is with contexts that nobody can end, where bare rueidis is at its best.
-var redisUncancelled = question{part: "uncancelled", metrics: uncontendedMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
-	return vsBare(ctx, e.Lasting(3, e.For).Uncancelled(), ours, candidate.BareRueidis, "redis-uncancelled-vs-bare", uncontendedGoals[:3])
+// redisRequests is with a context of its own for every lock.
+var redisRequests = question{part: "requests", metrics: uncontendedMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	return vsBare(ctx, e.Lasting(3, e.For).Requests(), ours, candidate.BareRueidis, "redis-requests-vs-bare", uncontendedGoals[:3])
 }}
 
 // vsBare compares rates with the bare engine through the same client library.

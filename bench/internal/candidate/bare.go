@@ -11,8 +11,8 @@ import (
 
 // The bare pair is what every lock on Redis at least does: SET NX PX to take it,
 // and a script that compares and deletes to give it back. It has no waiting, no
-// renewal, no token and no word when it is lost. Its calls cannot be cancelled: a
-// cancelled one leaves a key behind, and rueidis is faster without.
+// renewal, no token and no word when it is lost. It gives the
+// context it gets to the client library, and what was cut short stays behind.
 
 // bareTTL is long: nothing here renews.
 const bareTTL = time.Hour

@@ -25,7 +25,7 @@ type Env struct {
 	// Progress tells people what is going on.
 	Progress func(format string, args ...any)
 
-	uncancelled bool // in Uncontended
+	requests bool // in Uncontended
 }
 
 // Lasting returns the same place with other repetitions.
@@ -39,10 +39,10 @@ func (e *Env) Lasting(repetitions int, each time.Duration) *Env {
 // workers who are measured for less than a few turns of each look unfair.
 func (e *Env) AtLeast(each time.Duration) *Env { return e.Lasting(e.Repetitions, max(e.For, each)) }
 
-// Uncancelled returns the same place with contexts that nobody can end.
-func (e *Env) Uncancelled() *Env {
+// Requests returns the same place with a context of its own for every lock.
+func (e *Env) Requests() *Env {
 	other := *e
-	other.uncancelled = true
+	other.requests = true
 	return &other
 }
 

@@ -13,13 +13,13 @@ import (
 // Redis is the suite of redisstore and of the libraries that lock with Redis.
 var Redis = &Suite{
 	Name: "redis", Start: engine.StartRedis,
-	Parts: []*Part{redisUncontended, redisUncancelled, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames, redisManyNames},
+	Parts: []*Part{redisUncontended, redisRequests, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames, redisManyNames},
 }
 
 var redisUncontended = &Part{
 	Name: "uncontended", Title: "A lock that nobody else wants",
-	Text: "Goroutines of one process lock and unlock, each a name of its own, each with a context that can be cancelled, as a request has. " +
-		"The ratio is that of the rates, to SET NX PX and compare-and-delete through the same client with the same context.",
+	Text: "Goroutines of one process lock and unlock, each a name of its own, with context.Background. The ratio is that of the rates, " +
+		"to SET NX PX and compare-and-delete through the same client.",
 	Metrics: []string{Rate, P50, P99, Commands, Usec, CPU, Allocs},
 	Ratio:   Rate, Chart: Chart{Metric: Rate, X: "goroutines"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
@@ -27,13 +27,14 @@ var redisUncontended = &Part{
 	},
 }
 
-var redisUncancelled = &Part{
-	Name: "uncancelled", Title: "The same, with context.Background",
-	Text:    "A context that nobody can end. rueidis then writes and reads in the goroutine of the caller if there is no other, which is faster.",
+var redisRequests = &Part{
+	Name: "requests", Title: "The same, with a context for each lock",
+	Text: "As in a server, where each request has a context of its own with a deadline. Everybody gets it, bare too. fencelock bounds each call besides, " +
+		"and can end it at any time, which costs a context or two more.",
 	Metrics: []string{Rate, P50, P99, Commands, Usec, CPU, Allocs},
 	Ratio:   Rate, Chart: Chart{Metric: Rate, X: "goroutines"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
-		return e.Lasting(e.Repetitions, e.For/2).Uncancelled().Uncontended(ctx, redisAlone, []int{1, 16, 64})
+		return e.Lasting(e.Repetitions, e.For/2).Requests().Uncontended(ctx, redisAlone, []int{1, 16, 64})
 	},
 }
 

@@ -17,8 +17,8 @@ import (
 func Goroutines(n int) string { return fmt.Sprintf("%d goroutines", n) }
 
 // Uncontended lets goroutines of one process lock and unlock, each a name of its
-// own: what a lock costs that nobody else wants. Each has a context that can be
-// cancelled, as a request has, unless the place says otherwise.
+// own: what a lock costs that nobody else wants. Nobody can end their contexts, which
+// is the least a library has to do, unless the place says that there are requests.
 func (e *Env) Uncontended(ctx context.Context, candidates []*candidate.Candidate, levels []int) (Cells, error) {
 	lockers, closeLockers, err := e.openOne(ctx, candidates)
 	if err != nil {
@@ -29,7 +29,7 @@ func (e *Env) Uncontended(ctx context.Context, candidates []*candidate.Candidate
 	for _, n := range levels {
 		var runs []run
 		for i, c := range candidates {
-			task := worker.Task{Name: fmt.Sprintf("own/%s/%d", c.Name, n), Own: true, Goroutines: n, Uncancelled: e.uncancelled}
+			task := worker.Task{Name: fmt.Sprintf("own/%s/%d", c.Name, n), Own: true, Goroutines: n, Uncancelled: !e.requests, Requests: e.requests}
 			runs = append(runs, run{Goroutines(n), c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
 				return e.own(ctx, c, lockers[i], task)
 			}})

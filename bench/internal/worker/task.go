@@ -35,9 +35,10 @@ type Task struct {
 	Section time.Duration
 	// Turns notes when each turn began and ended.
 	Turns bool
-	// Uncancelled gives the lockers a context that nobody can end. A client library
-	// may do with less then; a program that serves requests has no such context.
-	Uncancelled bool
+	// Uncancelled gives the lockers a context that nobody can end, and Requests one of
+	// its own with a deadline for every turn. Otherwise each goroutine has one that can
+	// be cancelled, for all of its turns.
+	Uncancelled, Requests bool
 	// Tolerant goes on after a failure; without it a goroutine ends with its first.
 	Tolerant bool
 	// At is when to begin, at once if it has passed, and For how long to go on.
@@ -111,7 +112,9 @@ func Run(ctx context.Context, lockers []candidate.Locker, t Task, first int) *Re
 		loops[i] = newLoop(t, lockers[i%len(lockers)], first+i)
 		wg.Go(func() { loops[i].run(waiting, &over) })
 	}
-	wg.Wait()
+	if !within(t.For+2*stuck, wg.Wait) { // a context that nobody can end ends nothing
+		return &Result{Took: time.Since(began), Err: "a goroutine did not come back from its lock", Failed: 1}
+	}
 	sum := &Result{Took: time.Since(began), Cost: costNow().minus(before)}
 	for _, l := range loops {
 		sum.Ops += l.latencies.seen
@@ -121,6 +124,20 @@ func Run(ctx context.Context, lockers []candidate.Locker, t Task, first int) *Re
 		sum.fail(l.err, l.failed)
 	}
 	return sum
+}
+
+// within tells whether wait returned in time.
+func within(d time.Duration, wait func()) bool {
+	done := make(chan struct{})
+	go func() { wait(); close(done) }()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 func (r *Result) fail(err error, times int) {
@@ -152,7 +169,7 @@ func newLoop(t Task, l candidate.Locker, worker int) *loop {
 
 // run takes turns until it is over.
 func (l *loop) run(ctx context.Context, over *atomic.Bool) {
-	ctx, cancel := context.WithCancel(ctx) // one for each, as requests have
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if l.task.Uncancelled {
 		ctx = context.WithoutCancel(ctx)
@@ -174,7 +191,7 @@ func (l *loop) run(ctx context.Context, over *atomic.Bool) {
 		if l.task.Fresh {
 			name += "/" + strconv.Itoa(l.latencies.seen)
 		}
-		err := l.locker.Do(ctx, name, section)
+		err := l.turn(ctx, name, section)
 		if err != nil {
 			if ctx.Err() == nil || l.task.Own {
 				l.err = err
@@ -191,6 +208,19 @@ func (l *loop) run(ctx context.Context, over *atomic.Bool) {
 			l.turns = append(l.turns, turn)
 		}
 	}
+}
+
+// requestTimeout is the deadline of a request.
+const requestTimeout = 10 * time.Second
+
+// turn takes one.
+func (l *loop) turn(ctx context.Context, name string, section func()) error {
+	if l.task.Requests {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+	}
+	return l.locker.Do(ctx, name, section)
 }
 
 // holders is how many goroutines take the names to hold: enough to keep a
