@@ -23,7 +23,7 @@ func StartPostgres(context.Context) (Server, error) {
 	if err := child.Unmoved("PostgreSQL"); err != nil {
 		return nil, err
 	}
-	s, err := servers.Postgres("max_connections=300")
+	s, err := servers.Postgres("max_connections=2000")
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func StartMariaDB(context.Context) (Server, error) {
 	if err := child.Unmoved("MariaDB"); err != nil {
 		return nil, err
 	}
-	s, err := servers.MariaDB("max-connections=300")
+	s, err := servers.MariaDB("max-connections=2000")
 	if err != nil {
 		return nil, err
 	}
