@@ -95,7 +95,7 @@ func (r *rig) harness(t *testing.T) *drivertest.Harness {
 			}
 			return s, err
 		},
-		TTL:     4 * time.Second,
+		TTL:     5 * time.Second,
 		Slack:   1500 * time.Millisecond, // many cases share few processors here
 		Soon:    10 * time.Second,
 		Forget:  r.forget,
