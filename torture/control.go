@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,15 +18,11 @@ import (
 
 // cage is the cell in which an animal is run.
 func cage(a zoo.Animal) (cell.Cell, error) {
-	c := cell.Cell{Lock: zoo.Prefix + a.Name, Guard: a.Guard, Clients: a.Clients, Long: 4, Seed: 1}
+	c := cell.Cell{Lock: zoo.Prefix + a.Name, Guard: a.Guard, Clients: a.Clients, Long: 4, Seed: firstSeed}
 	if a.Guard != "" {
 		c.Lock = zoo.Prefix + zoo.Sound
 	}
-	name := a.Engine
-	if name == "" {
-		name = "redis"
-	}
-	c.Engine, _ = engine.Named(name)
+	c.Engine, _ = engine.Named(cmp.Or(a.Engine, "redis"))
 	c.Engine.Fair = a.Name == zoo.SoundQueue
 	if a.Plan == "" {
 		c.Fault, _ = fault.Named(a.Fault)

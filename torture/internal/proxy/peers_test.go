@@ -122,7 +122,7 @@ func TestGreeting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(front) != len(addr) {
-		t.Skipf("%s and %s are not of one length", addr, front)
+		t.Skipf("%s and %s are not of one length, which no rewriting in place can do; run it again for other ports", addr, front)
 	}
 	c, err := net.Dial("tcp", front)
 	if err != nil {

@@ -125,13 +125,13 @@ end
 
 for _, i in ipairs(rest) do
   local op, name, seq, record = sub(ops, i, i), ARGV[8 + i], sub(seqs, 6 * i - 5, 6 * i), record
-  local id, short, counters = sid .. seq, nil, nil
+  local id, short, own, counters = sid .. seq, nil, nil, nil
   if others and byte(others, i) > 0 then record = ARGV[9 + #ops + byte(others, i)] end
   if #ops > 1 then held = nil end
   if voted then
 --@include slot
-    counters = call('HMGET', H, slot(name), 'c', 'l' .. name)
-    counters.own = slot(name)
+    own = slot(name)
+    counters = call('HMGET', H, own, 'c', 'l' .. name)
   end
 
   repeat -- once; break is the long way
@@ -154,7 +154,7 @@ for _, i in ipairs(rest) do
       local counter
       if counters and counters[1] then -- as tick of lib.lua does
         counter = math.max(tonumber(counters[1]), tonumber(counters[2])) + 1
-        call('HSET', H, counters.own, string.format('%.0f', counter))
+        call('HSET', H, own, string.format('%.0f', counter))
       else
         counter = call('HINCRBY', H, 'c', 1)
       end
@@ -179,7 +179,7 @@ for _, i in ipairs(rest) do
       local counter = math.max(tonumber(counters[1] or '0'), tonumber(counters[2])) + 1
       if floor > counter then counter = floor end
       local text = string.format('%.0f', counter)
-      call('HSET', H, (counters[1] or floor > 0) and counters.own or 'c', text,
+      call('HSET', H, (counters[1] or floor > 0) and own or 'c', text,
         'l' .. name, 'X' .. pack('>I7I6', counter, now) .. id .. tail .. record)
       short = { 'GRANTED', text, '0' }
     elseif op == 'A' and floors == '' then
