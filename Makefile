@@ -2,6 +2,7 @@
 MODULES   = $(shell go list -m -f '{{.Dir}}')
 PACKAGES  = $(MODULES:%=%/...)
 SEEDS    ?= 2000
+FUZZTIME ?= 10m
 
 .DEFAULT_GOAL := help
 .PHONY: $(shell awk -F: '/^[a-z-]+:/ { print $$1 }' $(MAKEFILE_LIST))
@@ -16,31 +17,53 @@ race: ## the same tests under the race detector; needs a C compiler
 	CGO_ENABLED=1 go test -race $(PACKAGES)
 
 race-redis: ## all of redisstore under the race detector, on every kind and arrangement of servers
-	CGO_ENABLED=1 go test -race -count=1 -p 1 -parallel 6 -timeout 60m -skip '^TestQuorum' ./redisstore/...
+	CGO_ENABLED=1 go test -race -count=1 -p 1 -parallel 6 -timeout 60m -skip '^TestQuorum' ./store/redisstore/...
 
 lint: ## gofmt, go vet, and the repository's tests of itself
 	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "not formatted, run gofmt -w on:"; echo "$$bad"; exit 1; }
 	go vet $(PACKAGES)
-	go test -count=1 ./internal/repotest
+	go test -count=1 ./internal/repo/repotest
 
 sim: ## seeded schedules of faults in simulated time; SEEDS=2000
 	go test ./internal/sim -run TestSchedules -sim.seeds=$(SEEDS) -count=1 -timeout 10m -v
 
-zoo: ## locks broken on purpose; each must be caught by name
-	go run ./internal/zoo
+fuzz: ## run every fuzz target; FUZZTIME=10m each, FUZZ=dir/dir for some packages
+	@for d in $(or $(FUZZ),$(shell git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u)); do \
+		for f in $$(grep -ho '^func Fuzz[A-Za-z]*' $$d/*_test.go | cut -d ' ' -f 2); do \
+			echo "fuzz $$d $$f"; \
+			(cd $$d && go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x -parallel 1 .) || exit 1; \
+		done; \
+	done
+
+mutants: ## mutants of our own source; each must be killed by the check named for it
+	go run ./internal/mutants -all
 
 million: ## a million leases in one process
-	go test -run TestMillionLeases -count=1 -v . -leases=1000000
+	go test -run TestMillionLeases -count=1 -v ./internal/measure -leases=1000000
 
 model: ## search the model of the quorum, with and without each of its rules
-	go run ./quorum/internal/modelcheck
+	go run ./store/quorum/internal/modelcheck
 
 figures-quorum: ## measure the quorum: a million schedules, five servers
-	go run ./quorum/internal/modelcheck -walks 1000000
-	go test ./redisstore -count=1 -run 'TestQuorumRoundTrips|TestQuorumTokensUnderFire|TestQuorumFigures' -quorum.figures -v
+	go run ./store/quorum/internal/modelcheck -walks 1000000
+	go test ./test/e2e/quorum -count=1 -run 'TestQuorumRoundTrips|TestQuorumTokensUnderFire|TestQuorumFigures' -quorum.figures -v
+
+# Every line of it is the output of one command; the last part takes most of the time.
+figures-track: ## what the track record claims: rows, mutants, schedules, cleanup; minutes
+	go test ./internal/repo/repotest -count=1 -v -run '^TestTrackRecord$$'
+	go test ./internal/core -count=1 -v -run '^TestAbandonedClaimsAreFreeWithinATTL$$'
+	go test ./test/e2e/quorum -count=1 -v -run '^TestQuorumHeapOneNodeAway$$'
+	go test ./internal/sim -count=1 -v -timeout 60m -run '^TestSchedules$$' -sim.seeds=$(SEEDS)
+	go run ./internal/mutants -all
+
+figures-house: ## count what shall become fewer: rows at the top, old words, copies of one rule
+	go test ./internal/repo/repotest -count=1 -v -run '^TestHouseFigures$$'
+
+figures-words: ## count words that documents avoid, the README's length, pages that do not begin with a task
+	go test ./internal/repo/repotest -count=1 -v -run '^TestWordFigures$$'
 
 figures: ## measure what the documents claim
-	go run ./internal/figures
+	go run ./bench -figures core
 
 figures-redis: ## measure what is promised of redisstore; needs redis-server
 	go run ./bench -figures redis
@@ -52,39 +75,39 @@ figures-cli: ## fifty commands cut off from their store: is each dead in time?
 	go test ./cmd/fencelock -run '^TestCutOffs' -count=1 -v -cutoffs=50
 
 figures-fence: ## prove the guards on real servers, and refuse wrong ones
-	go run ./internal/fencefigures
+	go run ./bench -figures fence
 
-figures-engines: ## measure the stores beside their engines' own recipes; needs the servers
-	go run ./etcdstore/internal/compare
-	go run ./sqlstore/internal/sqlfigures
+figures-stores: ## measure the stores beside their servers' own locks; needs the servers
+	go run ./bench -figures etcd
+	go run ./bench -figures sql
 	go run ./bench -figures zk
 
 story: ## two workers, one of them stopped while it holds the lock; without a guard, and with one
-	go run ./fenceproof/story
+	go run ./test/e2e/story
 
 bench-quick: ## compare with the bare engine and others in a minute; fails below bench/floors.txt
 	go run ./bench -quick
 
 docs-check: ## every code block compiles, every example runs, every link leads somewhere
-	go run ./internal/docscheck
+	go run ./internal/repo/docscheck
 
 torture: ## break real servers under real locks, the full matrix, 75 minutes at most; needs the servers
-	go run ./torture -parallel 3 -least 290 -budget 75m -write torture/README.md
+	go run ./test/torture -parallel 3 -least 290 -budget 75m -write test/torture/README.md
 
 torture-smoke: ## the cells of it that CI runs
-	go run ./torture -smoke -parallel 2 -least 18 -budget 2m50s
+	go run ./test/torture -smoke -parallel 2 -least 18 -budget 2m50s
 
-torture-zoo: ## broken locks on real servers; each must be caught by its checker
-	go run ./torture zoo -write torture/README.md
+torture-broken: ## broken locks on real servers; each must be caught by its checker
+	go run ./test/torture broken -write test/torture/README.md
 
 torture-peers: ## locks of other libraries under the same faults, counted beside ours
-	go run ./torture peers -rounds 2 -write torture/README.md
+	go run ./test/torture peers -rounds 2 -write test/torture/README.md
 
 rehearse: ## build every module as its users get it; -write tidies go.mod and go.sum
-	go run ./internal/rehearse
+	go run ./internal/repo/rehearse
 
 release-rehearsal: ## a whole release to a proxy in a folder, used as its users do; COLD=-cold compiles anew
-	go run ./internal/rehearse -release $(COLD)
+	go run ./internal/repo/rehearse -release $(COLD)
 
 ci: ## everything, timed, as on a fresh machine
 	.ci/run

@@ -6,37 +6,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/clock"
+	"github.com/fencelock/fencelock/internal/core"
+	"github.com/fencelock/fencelock/internal/testhook"
 )
 
 // Client makes locks on one store. Make one per process and share it: all its
-// leases hang on one session per shard. It is safe for concurrent use.
+// leases are kept by one session per shard. It is safe for concurrent use.
 type Client struct {
+	core   *core.Client
 	store  driver.Store
 	caps   driver.Caps
 	opts   Options
-	clock  *clock.Clock
 	record *driver.Record // what every holder record begins with
-	plain  *wish          // of a Mutex without options, shared by all of them
-
-	waiters sync.Pool // of *waiter
-
-	done chan struct{} // closed by Close
-
-	mu     sync.Mutex
-	closed bool
-	shards map[string]*shard
-	wg     sync.WaitGroup // session loops and settlers
+	plain  *config        // of a Mutex without options, shared by all of them
 }
 
 // New returns a client for the store. A nil opts is fine. It fails if an option
-// is bad or the store cannot give what Options.Require asks for; the error says
+// is bad or the store cannot give what Options.Require asks for; the error names
 // what to change. It does no I/O.
 func New(store driver.Store, opts *Options) (*Client, error) {
 	return newClient(store, opts, clock.New(nil))
+}
+
+func init() {
+	testhook.NewClient = func(store driver.Store, opts any, clk *clock.Clock) (any, error) {
+		return newClient(store, opts.(*Options), clk)
+	}
+	testhook.CoreOf = func(client any) *core.Client { return client.(*Client).core }
 }
 
 func newClient(store driver.Store, opts *Options, clk *clock.Clock) (*Client, error) {
@@ -44,105 +43,77 @@ func newClient(store driver.Store, opts *Options, clk *clock.Clock) (*Client, er
 		return nil, errors.New("fencelock: New needs a store, for example memstore.New(nil)")
 	}
 	caps := store.Caps()
-	settled, err := opts.settled(caps)
+	withDefaults, err := opts.withDefaults(caps)
 	if err != nil {
 		return nil, fmt.Errorf("fencelock: %w", err)
 	}
 	c := &Client{
 		store:  store,
 		caps:   caps,
-		opts:   settled,
-		clock:  clk,
-		record: &driver.Record{Owner: settled.Owner, Labels: settled.Labels},
-		done:   make(chan struct{}),
-		shards: map[string]*shard{},
+		opts:   withDefaults,
+		record: &driver.Record{Owner: withDefaults.Owner, Labels: withDefaults.Labels},
 	}
-	c.plain = &wish{terms: driver.Terms{Weight: 1, Record: c.record}}
-	if err := c.Guarantees().unmet(settled.Require); err != nil {
+	c.core = core.New(c.coreConfig(clk))
+	c.plain = &config{terms: driver.Terms{Weight: 1, Record: c.record}}
+	if err := c.Guarantees().unmet(withDefaults.Require); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// Do runs fn while holding the lock of that name. It waits for the lock as long
-// as ctx allows. fn's context ends, with the reason as its cause, when ctx ends
-// or the lease is lost; fn should then stop. Do unlocks when fn returns or
-// panics. The error joins fn's and the unlock's, so errors.Is(err, ErrLost)
-// tells that the lease did not last to the end of fn.
-func (c *Client) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lease) error, opts ...Option) error {
-	l, err := c.Mutex(name, opts...).Lock(ctx)
-	if err != nil {
-		return err
+// coreConfig is the client as the core sees it.
+func (c *Client) coreConfig(clk *clock.Clock) core.Config {
+	config := core.Config{
+		Store: c.store, Clock: clk,
+		TTL: c.opts.TTL, Drift: c.opts.Drift, Margin: c.opts.Margin, CallTimeout: c.opts.CallTimeout,
+		Patience: c.opts.Patience, LocalHandoff: c.opts.LocalHandoff,
+		NewLease: func() *core.Lease {
+			l := &Lease{c: c}
+			l.core.Public = l
+			return &l.core
+		},
+		Error: c.failed,
+		Busy:  busy,
 	}
-	return l.do(ctx, fn)
+	if hooks := &c.opts.Hooks; hooks.Event != nil || hooks.AcquireWait != nil || c.opts.Logger != nil {
+		config.Observer = (*observer)(c)
+	}
+	return config
 }
 
-// do runs fn under the lease and unlocks it.
-func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, l *Lease) error) (err error) {
-	ctx, stop := l.bind(ctx)
-	defer stop()
-	defer func() {
-		// Also when fn panics: the lock is given back and the panic goes on.
-		if uerr := l.Unlock(ctx); uerr != nil {
-			err = errors.Join(err, uerr)
-		}
-	}()
-	return fn(ctx, l)
+// Do runs fn while holding the lock of that name: Mutex.Do without options.
+func (c *Client) Do(ctx context.Context, name string, fn func(ctx context.Context, l *Lease) error) error {
+	return c.Mutex(name).Do(ctx, fn)
 }
 
 // Close ends the contexts of all leases with ErrClosed as their cause, makes
-// everyone who waits return ErrClosed, and gives all locks back, which ctx
-// bounds. Whatever could not be given back ends with its TTL. The store and
-// the engine's client stay open.
-func (c *Client) Close(ctx context.Context) error {
-	c.mu.Lock()
-	if !c.closed {
-		c.closed = true
-		close(c.done)
-	}
-	shards := make([]*shard, 0, len(c.shards))
-	for _, sh := range c.shards {
-		shards = append(shards, sh)
-	}
-	c.mu.Unlock()
-	for _, sh := range shards {
-		sh.close()
-	}
-	done := make(chan struct{})
-	go func() {
-		c.wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return &Error{Op: "close", Engine: c.caps.Engine, Err: ctxError(ctx),
-			Hint: fmt.Sprintf("locks not given back end by themselves within %v", c.opts.TTL)}
-	}
-}
+// everyone who waits return ErrClosed, and gives all locks back. It tries again
+// if the store does not answer, as long as ctx allows and at most for twice
+// Options.CallTimeout; then it returns an error, and whatever was not given back
+// ends with its TTL. A store that confirmed and is then restored to older data may
+// have the locks again, until the TTL ends. The store and the client of its server
+// stay open.
+func (c *Client) Close(ctx context.Context) error { return c.core.Close(ctx) }
 
-// shard returns what this client knows of the shard that keeps name.
-func (c *Client) shard(name string) *shard {
-	id := c.store.Shard(name)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	sh := c.shards[id]
-	if sh == nil {
-		sh = &shard{c: c, id: id, closed: c.closed, lines: map[string]*line{}}
-		c.shards[id] = sh
-	}
-	return sh
-}
-
-// background starts a goroutine that Close waits for. It returns false if the
-// client is closed.
-func (c *Client) background(fn func()) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return false
-	}
-	c.wg.Go(fn)
-	return true
+// OpenStore opens the store at a URL, for programs that learn from their configuration
+// which store to use. The scheme chooses the store. A program imports the packages of
+// the stores that it may use, each of which registers its schemes:
+//
+//	import _ "github.com/fencelock/fencelock/store/redisstore"    // redis, rediss, valkey, redis-sentinel, redis-cluster, ...
+//	import _ "github.com/fencelock/fencelock/store/redisstore/redisquorum" // quorum, quorums
+//	import _ "github.com/fencelock/fencelock/store/etcdstore"     // etcd, etcds
+//	import _ "github.com/fencelock/fencelock/store/zkstore"       // zk
+//	import _ "github.com/fencelock/fencelock/store/sqlstore"      // postgres, mysql, mariadb
+//	import _ "github.com/fencelock/fencelock/store/memcachestore" // memcached, memcacheds
+//	import _ "github.com/fencelock/fencelock/store/memstore"      // mem, for tests
+//
+// The function Open of each package has the grammar of its URLs, which are those of the
+// command fencelock. The parameters namespace, grace, max_ttl, buckets, accept and
+// migrate mean the same in every store that has them, and are an error in one that has not.
+//
+// Close the store after all clients on it are closed. A store that is a driver.Checker
+// can ask its servers whether they are fit to keep locks. OpenStore gives up when ctx
+// ends; later the store has nothing to do with ctx. No error shows a secret of the URL.
+func OpenStore(ctx context.Context, url string) (driver.OpenedStore, error) {
+	return driver.OpenStore(ctx, url, driver.OpenOptions{})
 }

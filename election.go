@@ -9,22 +9,27 @@ import (
 	"iter"
 	"math/rand/v2"
 	"sync"
+	"time"
 
+	"github.com/fencelock/fencelock/internal/core"
 	"github.com/fencelock/fencelock/internal/timing"
 )
 
-// ErrResigned is the cause of a term's context after Resign.
+// ErrResigned is the cause of a term's context after Resign. lead returns it, or an
+// error that wraps it, to step down and campaign again.
 var ErrResigned = errors.New("fencelock: leader resigned")
 
 // Election makes one of many candidates the leader. The leader's term is a
 // lease of the lock with the election's name; its token is the term's number,
-// and a later term has a greater one.
+// and a later term has a greater one. Unlike other handles it has a state: Resign
+// ends the term of the Run that was called on the same Election.
 type Election struct {
 	c  *Client
 	mu *Mutex
 
-	lock sync.Mutex
-	term *term // of this process, if it leads
+	lock    sync.Mutex
+	running int   // calls of Run
+	term    *term // of this Election, if it leads
 }
 
 // term is one time of leading.
@@ -34,39 +39,57 @@ type term struct {
 }
 
 // Election returns an election of that name. It does no I/O.
-func (c *Client) Election(name string, opts ...Option) *Election {
-	return &Election{c: c, mu: c.Mutex(name, opts...)}
+func (c *Client) Election(name string, opts ...LockOption) *Election {
+	return &Election{c: c, mu: c.Mutex(name, opts...).sole("an election")}
 }
 
 // Run campaigns, and calls lead each time this process becomes the leader. The
 // context of lead ends when the term does: lost, resigned, or with ctx. Run
 // waits for lead to return before it gives the lock back, and campaigns again
-// by itself after a loss, after Resign, and while the store is unavailable. It
-// returns when ctx ends, when lead returns during its term (with its error), or
-// when the client is closed or the store refuses for good.
+// by itself after a loss, after Resign, and while the store is unavailable. From
+// the second term in a row that ended at once, it pauses before it campaigns
+// again, longer each time. It returns when ctx ends, when lead returns during its
+// term (with its error, but see ErrResigned), or when the client is closed or the
+// store refuses for good.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term *Lease) error) error {
-	for failures := 1; ; failures++ {
+	e.countRunning(1)
+	defer e.countRunning(-1)
+	ttl := e.c.opts.TTL
+	failures, short := 0, 0 // in a row: acquisitions that failed, terms that ended at once
+	for {
 		l, err := e.mu.Lock(ctx)
 		switch {
 		case err == nil:
-			failures = 0
+			began := time.Now()
 			if again, err := e.serve(ctx, l, lead); !again {
 				return err
 			}
+			failures = 0
+			short++
+			if time.Since(began) >= ttl/50 {
+				short = 0
+			}
+			if short < 2 {
+				continue
+			}
+			// A leader that resigns each term at once must not make this loop
+			// as fast as the store answers.
+		case ctx.Err() != nil: // the same answer whether it led or campaigned
+			return core.CtxError(ctx)
 		case !errors.Is(err, ErrUnavailable):
 			return err
 		default:
-			ttl := e.c.opts.TTL
-			if !sleep(ctx, timing.Backoff(failures, ttl/50, ttl/3, rand.Float64())) {
-				return ctxError(ctx)
-			}
+			failures++
+		}
+		if !core.Sleep(ctx, timing.Backoff(max(failures, short-1), ttl/50, ttl/3, rand.Float64())) {
+			return core.CtxError(ctx)
 		}
 	}
 }
 
-// serve leads for one term and says whether to campaign again.
+// serve leads for one term and reports whether to campaign again.
 func (e *Election) serve(ctx context.Context, l *Lease, lead func(context.Context, *Lease) error) (again bool, err error) {
-	bound, stop := l.bind(ctx)
+	bound, stop := l.WithContext(ctx)
 	termCtx, cancel := context.WithCancelCause(bound)
 	t := &term{cancel: cancel, over: make(chan struct{})}
 	e.setTerm(t)
@@ -79,13 +102,13 @@ func (e *Election) serve(ctx context.Context, l *Lease, lead func(context.Contex
 		if again && errors.Is(lostIt, ErrLost) {
 			return // that is why we campaign again
 		}
-		err = errors.Join(err, lostIt)
+		err = joined(err, lostIt)
 	}()
 	err = lead(termCtx, l)
 	switch {
 	case ctx.Err() != nil:
-		return false, errors.Join(ctxError(ctx), unlessIs(err, ctx.Err()))
-	case errors.Is(l.Err(), ErrLost), errors.Is(context.Cause(termCtx), ErrResigned):
+		return false, joined(core.CtxError(ctx), unlessIs(err, ctx.Err()))
+	case errors.Is(l.Err(), ErrLost), errors.Is(context.Cause(termCtx), ErrResigned), errors.Is(err, ErrResigned):
 		// The lease is asked too: lead may have seen the loss there before its
 		// context said so. An error that is about neither is lead's own.
 		err = unlessIs(unlessIs(unlessIs(err, context.Canceled), ErrLost), ErrResigned)
@@ -102,13 +125,19 @@ func unlessIs(err, target error) error {
 	return err
 }
 
+func (e *Election) countRunning(n int) {
+	e.lock.Lock()
+	e.running += n
+	e.lock.Unlock()
+}
+
 func (e *Election) setTerm(t *term) {
 	e.lock.Lock()
 	e.term = t
 	e.lock.Unlock()
 }
 
-// endTerm forgets a term unless another has begun.
+// endTerm drops a term unless another has begun.
 func (e *Election) endTerm(t *term) {
 	e.lock.Lock()
 	if e.term == t {
@@ -117,14 +146,18 @@ func (e *Election) endTerm(t *term) {
 	e.lock.Unlock()
 }
 
-// Resign ends the term of this process, if it leads: it ends the context of
+// Resign ends the present term of Run on the same Election: it ends the context of
 // lead, and waits, as long as ctx allows, until lead has returned and the lock
-// was given back. Run then campaigns again, behind those who wait. Inside lead
-// simply return instead: Resign would wait for itself.
+// was given back. Run then campaigns again, behind those who wait. It does nothing
+// while Run campaigns, and is an error if Run was not called or has returned. Inside
+// lead return ErrResigned instead: Resign would wait for itself.
 func (e *Election) Resign(ctx context.Context) error {
 	e.lock.Lock()
-	t := e.term
+	t, running := e.term, e.running
 	e.lock.Unlock()
+	if running == 0 {
+		return fmt.Errorf("fencelock: resign %q: Run was not called on this Election, or has returned; resign on the Election that runs", e.mu.h.name)
+	}
 	if t == nil {
 		return nil
 	}
@@ -133,11 +166,11 @@ func (e *Election) Resign(ctx context.Context) error {
 	case <-t.over:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("fencelock: resign %q: lead has not returned: %w", e.mu.h.name, ctxError(ctx))
+		return fmt.Errorf("fencelock: resign %q: lead has not returned: %w", e.mu.h.name, core.CtxError(ctx))
 	}
 }
 
-// Leader returns who leads now, as the store sees it, or nil if nobody does.
+// Leader returns the leader, as the store sees it, or nil if there is none.
 func (e *Election) Leader(ctx context.Context) (*Holder, error) {
 	st, err := e.c.Inspect(ctx, e.mu.h.name)
 	if err != nil {
@@ -150,12 +183,14 @@ func (e *Election) Leader(ctx context.Context) (*Holder, error) {
 }
 
 // Observe yields the leader each time it has changed, nil for none, until ctx
-// ends. It looks an eighth of a TTL after the last look, so a short term can be
-// missed; the terms it yields never go back. An error of the store is yielded
+// ends. It polls about eight times per TTL, so a short term can be missed; the terms
+// it yields never go back. An error of the store is yielded
 // once, and observing goes on.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[*Holder, error] {
 	return func(yield func(*Holder, error) bool) {
-		last, failing := Token(-1), false
+		// A nil in between must not make an older term new: a replica that lags
+		// behind may show one.
+		last, newest, failing := Token(-1), Token(0), false
 		for {
 			h, err := e.Leader(ctx)
 			if ctx.Err() != nil {
@@ -168,14 +203,14 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[*Holder, error] {
 			switch {
 			case err != nil && !failing && !yield(nil, err):
 				return
-			case err == nil && token != last && (token == 0 || token > last):
+			case err == nil && token != last && (token == 0 || token > newest):
 				if !yield(h, nil) {
 					return
 				}
-				last = token
+				last, newest = token, max(newest, token)
 			}
 			failing = err != nil
-			if !sleep(ctx, timing.Backoff(1, e.c.opts.TTL/8, e.c.opts.TTL/8, rand.Float64())) {
+			if !core.Sleep(ctx, timing.Backoff(1, e.c.opts.TTL/8, e.c.opts.TTL/8, rand.Float64())) {
 				return
 			}
 		}

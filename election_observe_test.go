@@ -9,23 +9,25 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 func TestElectionObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(kindContext(t))
+		ctx, stop := context.WithCancel(locktest.Context(t))
 		store := memstore.New(nil)
-		var diary, seen kindDiary
+		var diary, seen diary
 		// The store does not answer for ten seconds, and forgets nothing.
-		watcher := kindClient(t, kindFaulty(t, store, `on(inspect, during(1m, 70s, refuse))`), nil).Election("leader")
-		observing := kindGo(kindErr(func() error {
+		watcher := locktest.Client(t, locktest.Faulty(t, store, `on(inspect, during(1m, 70s, refuse))`), nil).Election("leader")
+		observing := locktest.Go(locktest.Err(func() error {
 			last := fencelock.Token(0)
 			for h, err := range watcher.Observe(ctx) {
 				switch {
 				case err != nil:
 					seen.add("error")
-					kindIs(t, err, fencelock.ErrUnavailable)
+					locktest.Is(t, err, fencelock.ErrUnavailable)
 				case h == nil:
 					seen.add("nobody")
 				default:
@@ -41,9 +43,9 @@ func TestElectionObserve(t *testing.T) {
 		seen.want(t, "nobody")
 		run := func(who string) (*fencelock.Election, func()) {
 			c, cancel := context.WithCancel(ctx)
-			e := kindClient(t, store, kindOwner(who)).Election("leader", fencelock.Reason("leads"))
-			call := kindGo(kindErr(func() error { return e.Run(c, diary.lead(who)) }))
-			return e, func() { cancel(); _, _ = call.wait() }
+			e := locktest.Client(t, store, locktest.Owner(who)).Election("leader", fencelock.Reason("leads"))
+			call := locktest.Go(locktest.Err(func() error { return e.Run(c, diary.lead(who)) }))
+			return e, func() { cancel(); _, _ = call.Wait() }
 		}
 		a, stopA := run("a")
 		time.Sleep(5 * time.Second)
@@ -69,14 +71,14 @@ func TestElectionObserve(t *testing.T) {
 			t.Errorf("leader %v, %v; want nobody", h, err)
 		}
 		stop()
-		observing.now(t, "its context has ended")
+		observing.Now(t, "its context has ended")
 	})
 }
 
 func TestElectionObserveCanBeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := kindClient(t, memstore.New(nil), nil).Election("leader")
-		for h, err := range e.Observe(kindContext(t)) {
+		e := locktest.Client(t, memstore.New(nil), nil).Election("leader")
+		for h, err := range e.Observe(locktest.Context(t)) {
 			if h != nil || err != nil {
 				t.Errorf("got %v, %v", h, err)
 			}
@@ -89,18 +91,18 @@ func TestElectionWhileTheStoreIsUnavailable(t *testing.T) {
 	for _, fault := range []string{"refuse", "lose(request)"} {
 		t.Run(fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, stop := context.WithCancel(kindContext(t))
-				var diary kindDiary
-				e := kindClient(t, kindFaulty(t, memstore.New(nil), "during(0s, 5m, "+fault+")"), nil).Election("leader")
-				run := kindGo(kindErr(func() error { return e.Run(ctx, diary.lead("a")) }))
+				ctx, stop := context.WithCancel(locktest.Context(t))
+				var diary diary
+				e := locktest.Client(t, locktest.Faulty(t, memstore.New(nil), "during(0s, 5m, "+fault+")"), nil).Election("leader")
+				run := locktest.Go(locktest.Err(func() error { return e.Run(ctx, diary.lead("a")) }))
 				time.Sleep(5 * time.Minute)
-				run.waits(t, "the store is unavailable")
+				run.Waits(t, "the store is unavailable")
 				diary.want(t)
 				time.Sleep(fencelock.DefaultTTL)
 				diary.want(t, "a leads")
 				stop()
-				_, err := run.wait()
-				kindIs(t, err, context.Canceled)
+				_, err := run.Wait()
+				locktest.Is(t, err, context.Canceled)
 			})
 		})
 	}
@@ -109,17 +111,63 @@ func TestElectionWhileTheStoreIsUnavailable(t *testing.T) {
 func TestElectionCandidateThatGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)
-		held := kindGot(t)(kindClient(t, store, nil).Mutex("leader").Lock(kindContext(t)))
-		ctx, cancel := context.WithTimeout(kindContext(t), time.Minute)
+		held := locktest.Got(t)(locktest.Client(t, store, nil).Mutex("leader").Lock(locktest.Context(t)))
+		ctx, cancel := context.WithTimeout(locktest.Context(t), time.Minute)
 		defer cancel()
-		var diary kindDiary
-		err := kindClient(t, store, nil).Election("leader").Run(ctx, diary.lead("a"))
-		kindIs(t, err, context.DeadlineExceeded)
+		var diary diary
+		err := locktest.Client(t, store, nil).Election("leader").Run(ctx, diary.lead("a"))
+		locktest.Is(t, err, context.DeadlineExceeded)
 		diary.want(t)
 		synctest.Wait()
-		if st := kindStatus(t, store, "leader"); st.Waiting != 0 {
+		if st := locktest.Status(t, store, "leader"); st.Waiting != 0 {
 			t.Errorf("%d claims were left in line", st.Waiting)
 		}
-		kindUnlock(t, held)
+		locktest.Unlock(t, held)
+	})
+}
+
+// A replica that lags behind may show an older leader after a moment without one.
+func TestObservedTermsDoNotGoBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctxb := locktest.Context(t)
+		store := memstore.New(nil)
+		// The first leader is gone, so that no process takes its stale grant away.
+		gone, _, err := store.Open(ctxb, driver.OpenRequest{Shard: store.Shard("e"), ID: driver.NewSessionID(), TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim := driver.Claim{Seq: 1, Name: "e", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "a"}}}
+		if _, err := gone.Attempt(ctxb, &claim); err != nil {
+			t.Fatal(err)
+		}
+		lagging := store.Snapshot()
+		if err := gone.Close(ctxb); err != nil {
+			t.Fatal(err)
+		}
+		second := locktest.Got(t)(locktest.Client(t, store, locktest.Owner("b")).Mutex("e").Lock(ctxb))
+		ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+		defer cancel()
+		go func() {
+			time.Sleep(10 * time.Second)
+			_ = second.Unlock(ctxb)
+			time.Sleep(3 * time.Second)
+			store.Restore(lagging)
+		}()
+		last, none := fencelock.Token(0), 0
+		for h, err := range locktest.Client(t, store, nil).Election("e").Observe(ctx) {
+			switch {
+			case err != nil:
+				t.Error(err)
+			case h == nil:
+				none++
+			case h.Token <= last:
+				t.Errorf("term %v after term %v", h.Token, last)
+			default:
+				last = h.Token
+			}
+		}
+		if last != second.Token() || none == 0 {
+			t.Errorf("saw term %v at last and %d times nobody; want %v and some", last, none, second.Token())
+		}
 	})
 }

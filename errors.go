@@ -3,75 +3,81 @@
 package fencelock
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/core"
 )
 
-// The questions a caller has, as errors to ask with errors.Is. The error of
-// the caller's own context is always preserved besides.
+// The reasons of failures, to be compared with errors.Is. If the caller's context
+// ended, the error wraps the context's error too.
 var (
-	// ErrBusy is returned by TryLock when somebody else has the lock. The
-	// error is a *BusyError that names the holder.
-	ErrBusy = errors.New("fencelock: lock is busy")
+	// ErrBusy is returned by TryLock when the lock is held. The error is a
+	// *BusyError that names the holder.
+	ErrBusy = core.ErrBusy
 
-	// ErrLost is the cause of a lease's context and the answer of Unlock when
-	// the lease ended before it was unlocked. It wraps why.
-	ErrLost = errors.New("fencelock: lease lost")
+	// ErrLost is wrapped, with the reason, by the cause of a lease's context and by
+	// the error of Unlock when the lease ended before it was unlocked.
+	ErrLost = core.ErrLost
 
 	// ErrClosed is returned when the client is closed.
-	ErrClosed = errors.New("fencelock: client closed")
+	ErrClosed = core.ErrClosed
 
 	// ErrUnavailable is returned when the store did not answer for as long as
-	// Options.Patience, or, by TryLock and Unlock, did not answer at all.
-	ErrUnavailable = errors.New("fencelock: store unavailable")
+	// Options.Patience or until the caller's context ended, or, by TryLock and
+	// Unlock, did not answer at all.
+	ErrUnavailable = core.ErrUnavailable
 
 	// ErrUnsupported is returned for what this store cannot do.
 	ErrUnsupported = fmt.Errorf("fencelock: not supported by this store: %w", errors.ErrUnsupported)
 
 	// ErrReleased is the cause of a lease's context after Unlock.
-	ErrReleased = errors.New("fencelock: lease released")
+	ErrReleased = core.ErrReleased
 
-	// ErrExpired is why a lease was lost at the end of its FixedLease or
-	// MaxHold.
-	ErrExpired = errors.New("fencelock: lease reached its end")
+	// ErrExpired is why a lease was lost at the end of its MaxHold.
+	ErrExpired = core.ErrExpired
 
 	// ErrUnrenewed is why a lease was lost when the store did not confirm the
 	// session before the trusted deadline.
-	ErrUnrenewed = errors.New("fencelock: session not renewed in time")
+	ErrUnrenewed = core.ErrUnrenewed
 
 	// ErrEnded is why a lease was lost when the store had ended the session: its
-	// clock jumped ahead, or somebody removed it.
-	ErrEnded = errors.New("fencelock: session ended by the store")
+	// clock jumped ahead, or an operator removed the session.
+	ErrEnded = core.ErrEnded
 
 	// ErrBroken is why a lease was lost when an operator broke it.
-	ErrBroken = errors.New("fencelock: lease broken by an operator")
+	ErrBroken = core.ErrBroken
 
-	// ErrForgotten is why a lease was lost when the store lost its memory and
-	// the lease could not be reclaimed.
-	ErrForgotten = errors.New("fencelock: lease forgotten by the store")
+	// ErrReset is why a lease was lost when the store lost its data and the lease
+	// could not be reclaimed.
+	ErrReset = core.ErrReset
 
 	// ErrUpgrade is returned when a write lock is asked for under the context
 	// of a read lock of the same name: two readers doing so would wait for each
-	// other for ever. Unlock the read lock first.
-	ErrUpgrade = errors.New("fencelock: a read lock cannot become a write lock")
+	// other forever. Unlock the read lock first.
+	ErrUpgrade = core.ErrUpgrade
 
 	// ErrNotHeld is returned by Break when no holder has that token.
 	ErrNotHeld = errors.New("fencelock: no holder has this token")
 )
 
-// Error says which operation failed on which lock, why, and, where a human can
-// do something about it, what.
+// Error is a failed operation: which one, on which lock, why, and, as a hint, what to
+// do about it.
 type Error struct {
 	Op     string // "lock", "unlock", …
 	Name   string // of the lock; empty if it is about none
-	Engine string
+	Server string
 	Err    error
 	Hint   string
+	// Waited and Holder are set when the caller's context ended the wait: how long
+	// it was, and the holder in the way, if it is known.
+	Waited time.Duration
+	Holder *Holder
 }
 
 // Error implements error.
@@ -81,7 +87,15 @@ func (e *Error) Error() string {
 	if e.Name != "" {
 		fmt.Fprintf(&b, " %q", e.Name)
 	}
-	fmt.Fprintf(&b, " (%s): %s", e.Engine, strings.ReplaceAll(e.Err.Error(), "fencelock: ", ""))
+	fmt.Fprintf(&b, " (%s): ", e.Server)
+	if e.Waited > 0 {
+		fmt.Fprintf(&b, "waited %v", core.Brief(e.Waited))
+		if h := e.Holder; h != nil {
+			b.WriteString(", " + heldBy(h) + reasonOf(h))
+		}
+		b.WriteString(": ")
+	}
+	b.WriteString(core.Unprefixed(e.Err))
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
@@ -91,14 +105,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// BusyError says who has the lock. errors.Is(err, ErrBusy) holds.
+// BusyError names the holders of a lock. errors.Is(err, ErrBusy) holds.
 type BusyError struct {
 	Name string
-	// Holders are some of those who have it, if the store could tell.
+	// Holders are some of the holders, if the store named them.
 	Holders []Holder
-	// Grace is set if nobody may have it: the store lost its memory and grants
-	// nothing until every earlier holder must have ended, which is after
-	// RetryAfter.
+	// Grace is set in the grace period of a store that lost its data: it grants no
+	// new lock until every earlier lease must have ended, which is after RetryAfter.
 	Grace      bool
 	RetryAfter time.Duration
 }
@@ -106,20 +119,13 @@ type BusyError struct {
 // Error implements error.
 func (e *BusyError) Error() string {
 	if e.Grace {
-		return fmt.Sprintf("fencelock: %q: the store has a new memory and grants nothing for %v", e.Name, e.RetryAfter)
+		return fmt.Sprintf("fencelock: %q: %v", e.Name, core.InGrace(e.RetryAfter))
 	}
 	if len(e.Holders) == 0 {
 		return fmt.Sprintf("fencelock: %q is busy", e.Name)
 	}
-	h := e.Holders[0]
-	state := "held"
-	if h.Kept {
-		state = "kept taken"
-	}
-	msg := fmt.Sprintf("fencelock: %q is %s by %s for %v", e.Name, state, h.Record.Owner, h.Age.Round(time.Millisecond))
-	if h.Record.Reason != "" {
-		msg += fmt.Sprintf(" (%s)", h.Record.Reason)
-	}
+	h := &e.Holders[0]
+	msg := fmt.Sprintf("fencelock: %q is %s for %v%s", e.Name, heldBy(h), h.Age.Round(time.Millisecond), reasonOf(h))
 	if more := len(e.Holders) - 1; more > 0 {
 		msg += fmt.Sprintf(" and %d more", more)
 	}
@@ -129,21 +135,53 @@ func (e *BusyError) Error() string {
 // Is reports whether target is ErrBusy.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
-// lost wraps why a lease was lost.
-func lost(why error) error { return fmt.Errorf("%w: %w", ErrLost, why) }
-
-// ctxError keeps the context's own error and its cause, which may be the loss
-// of an outer lease.
-func ctxError(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == nil || errors.Is(err, cause) {
-		return err
+// heldBy names a holder in an error.
+func heldBy(h *Holder) string {
+	if h.Kept {
+		return "kept taken by " + printable(h.Record.Owner)
 	}
-	return fmt.Errorf("%w: %w", err, cause)
+	return "held by " + printable(h.Record.Owner)
 }
 
-// transient says whether the same call may work a moment later.
-func transient(err error) bool {
-	return errors.Is(err, driver.ErrUnknown) || errors.Is(err, driver.ErrUnavailable) ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+func reasonOf(h *Holder) string {
+	if h.Record.Reason == "" {
+		return ""
+	}
+	return " (" + printable(h.Record.Reason) + ")"
+}
+
+// printable is a text of another process in an error: it must not look like a
+// second line of a log.
+func printable(text string) string {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// failed is an error of the core as one of this package.
+func (c *Client) failed(f core.Failure) error {
+	return &Error{Op: f.Op, Name: f.Name, Server: c.caps.Engine, Err: f.Err, Hint: f.Hint, Waited: f.Waited, Holder: f.Holder}
+}
+
+func busy(b core.Busy) error {
+	e := BusyError(b)
+	return &e
+}
+
+// lockAllError is an error of LockAll: one prefix for all of it.
+type lockAllError struct{ err error }
+
+// Error implements error.
+func (e *lockAllError) Error() string { return "fencelock: lock all: " + core.Unprefixed(e.err) }
+
+// Unwrap returns the error of the lock.
+func (e *lockAllError) Unwrap() error { return e.err }
+
+// joined adds an error unless err is about it already.
+func joined(err, more error) error {
+	if more == nil || errors.Is(err, more) {
+		return err
+	}
+	return errors.Join(err, more)
 }

@@ -6,6 +6,9 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/core"
+	"github.com/fencelock/fencelock/internal/enum"
 )
 
 // Hooks are called on what happens, for traces and metrics. A hook must return
@@ -15,15 +18,15 @@ type Hooks struct {
 	// is the one the acquisition goes on with.
 	AcquireStart func(ctx context.Context, s AcquireStart) context.Context
 	// AcquireWait is called once if the acquisition has to wait, with the
-	// context of AcquireStart. It comes with the LeaseWaiting event, which
-	// cannot tell whose wait it is.
+	// context of AcquireStart. It comes with the LeaseWaiting event, which has no
+	// context.
 	AcquireWait func(ctx context.Context, w AcquireWait)
 	// AcquireEnd is called when it ends, with the context of AcquireStart.
 	AcquireEnd func(ctx context.Context, e AcquireEnd)
 	// Event is called on every transition.
 	Event func(Event)
 	// TraceParent returns the W3C traceparent of a context. It is stored in the
-	// holder record, so that whoever waits can link to whoever blocks.
+	// holder record, so that the trace of a waiter can link to that of the holder.
 	TraceParent func(ctx context.Context) string
 }
 
@@ -31,7 +34,7 @@ type Hooks struct {
 type AcquireStart struct {
 	Name   string
 	Mode   Mode
-	Engine string
+	Server string
 	Try    bool
 }
 
@@ -39,10 +42,12 @@ type AcquireStart struct {
 type AcquireWait struct {
 	// Name is of the lock.
 	Name string
-	// Holder is in the way, nil if nobody could tell, and Place is how many
-	// wait before it in the store's line.
+	// Holder is in the way, nil if it is not known, and Place is how many claims
+	// are before it in the store's queue.
 	Holder *Holder
 	Place  int
+	// Grace is set if the store was reset: for that long it grants no new locks.
+	Grace time.Duration
 }
 
 // AcquireEnd describes an acquisition that ended.
@@ -54,86 +59,132 @@ type AcquireEnd struct {
 	Err    error
 }
 
-// EventKind says what happened.
+// EventKind is the kind of a transition.
 type EventKind uint8
 
 // The transitions of sessions and leases.
 const (
 	// SessionOpened: this process is known to a shard.
-	SessionOpened EventKind = iota
+	SessionOpened = EventKind(core.SessionOpened)
 	// SessionRenewalFailed: a keep-alive failed and is tried again; the session
 	// is still trusted. Many of these mean that losses are near.
-	SessionRenewalFailed
-	// SessionForgotten: the store lost its memory; reclaiming begins.
-	SessionForgotten
+	SessionRenewalFailed = EventKind(core.SessionRenewalFailed)
+	// SessionReset: the store lost its data; reclaiming begins.
+	SessionReset = EventKind(core.SessionReset)
 	// SessionResumed: the session is back and its leases were reclaimed.
-	SessionResumed
+	SessionResumed = EventKind(core.SessionResumed)
 	// SessionLost: the session and all its leases are lost.
-	SessionLost
-	// SessionClosed: the session was let go, idle or with the client.
-	SessionClosed
-	// LeaseWaiting: an acquisition has to wait, in the store's line, where
-	// Holder is in the way, or in the client's own.
-	LeaseWaiting
+	SessionLost = EventKind(core.SessionLost)
+	// SessionClosed: the session was closed, idle or with the client.
+	SessionClosed = EventKind(core.SessionClosed)
+	// LeaseWaiting: an acquisition has to wait, in the store's queue, where
+	// Holder is in the way, or in the client's own queue.
+	LeaseWaiting = EventKind(core.LeaseWaiting)
 	// LeaseGranted: an acquisition succeeded with a round trip.
-	LeaseGranted
-	// LeasePassed: it succeeded without one, by a local hand-over or together
-	// with another reader. Re-entering is no transition and has no event.
-	LeasePassed
+	LeaseGranted = EventKind(core.LeaseGranted)
+	// LeasePassed: it succeeded without one, by a local handoff or together
+	// with another reader. Re-entering is not a transition and has no event.
+	LeasePassed = EventKind(core.LeasePassed)
 	// LeaseReleased: a lease was unlocked.
-	LeaseReleased
-	// LeaseLost: a lease ended before it was unlocked; Err says why.
-	LeaseLost
-	// ClaimSettled: a claim of unknown outcome was cleaned up.
-	ClaimSettled
+	LeaseReleased = EventKind(core.LeaseReleased)
+	// LeaseLost: a lease ended before it was unlocked; Err is the reason.
+	LeaseLost = EventKind(core.LeaseLost)
+	// ClaimWithdrawn: a claim of unknown outcome was cleaned up.
+	ClaimWithdrawn = EventKind(core.ClaimWithdrawn)
+	// SessionOpenFailed: a session cannot be opened, so no acquisition succeeds;
+	// it is tried again while an acquisition waits. It is emitted once until a
+	// session opens.
+	SessionOpenFailed = EventKind(core.SessionOpenFailed)
+	// LeaseSelfBlocked: an acquisition has waited for longer than Options.TTL
+	// behind a lease of the same client. A goroutine that locks again without the
+	// context of its lease waits for itself like this.
+	LeaseSelfBlocked = EventKind(core.LeaseSelfBlocked)
 )
 
 // String returns the kind as words.
 func (k EventKind) String() string {
-	return [...]string{"session opened", "session renewal failed", "session forgotten", "session resumed",
+	return enum.String("event", k, "", "session opened", "session renewal failed", "session reset", "session resumed",
 		"session lost", "session closed", "lease waiting", "lease granted", "lease passed", "lease released",
-		"lease lost", "claim settled"}[k]
+		"lease lost", "claim withdrawn", "session open failed", "lease self-blocked")
 }
 
 // Event is one transition.
 type Event struct {
 	Kind EventKind
-	// Shard is set for all, Session for all but waiting in the client's line.
+	// Shard is always set. Session is set except for a wait in the client's own queue.
 	Shard   string
 	Session SessionID
 	// Name and Token are set for leases and claims.
 	Name  string
 	Token Token
-	// Holder is set for LeaseWaiting if the store could tell, and Place is how
-	// many wait before it in the store's line.
+	// Holder is set for LeaseWaiting, if it is known, and for LeaseSelfBlocked. Place
+	// is how many claims are before it in the store's queue.
 	Holder *Holder
 	Place  int
-	// Took is how long was waited or held, or how much of the trusted time was
-	// left when a renewal failed.
-	Took time.Duration
+	// Grace is set for LeaseWaiting if the store was reset: for that long it
+	// grants no new locks.
+	Grace time.Duration
+	// Waited is how long an acquisition waited: set for LeaseGranted and
+	// LeaseSelfBlocked, and 0 where it is not known.
+	Waited time.Duration
+	// Held is how long the lease was held: set for LeaseReleased and LeaseLost.
+	Held time.Duration
+	// Left is how much of the trusted time was left when a renewal failed.
+	Left time.Duration
 	Err  error
 }
 
 // level is how loud a transition is.
 func (e *Event) level() slog.Level {
 	switch e.Kind {
-	case SessionLost, LeaseLost, SessionForgotten:
+	case SessionLost, LeaseLost, SessionReset, SessionRenewalFailed, SessionOpenFailed, LeaseSelfBlocked:
 		return slog.LevelWarn
-	case SessionOpened, SessionResumed, SessionClosed, SessionRenewalFailed:
+	case SessionOpened, SessionResumed, SessionClosed:
+		return slog.LevelInfo
+	}
+	if e.Grace > 0 { // or the first lock of a new namespace seems to hang
 		return slog.LevelInfo
 	}
 	return slog.LevelDebug
 }
 
-// emit tells hook and log.
-func (c *Client) emit(e Event) {
-	if c.opts.Hooks.Event != nil {
-		c.opts.Hooks.Event(e)
+// message is the text of a transition in the log.
+func (e *Event) message() string {
+	text := "fencelock: " + e.Kind.String()
+	switch {
+	case e.Grace > 0:
+		return text + ": " + core.InGrace(e.Grace).Error()
+	case e.Kind == LeaseSelfBlocked:
+		return text + ": this client holds the lock; a goroutine that holds it must lock again with its lease's context"
 	}
-	if c.opts.Logger == nil || !c.opts.Logger.Enabled(context.Background(), e.level()) {
-		return
+	return text
+}
+
+// observer is a Client as the core sees it: it makes events of what the core reports.
+type observer Client
+
+// Event implements core.Observer: it calls the hook and writes the log.
+func (o *observer) Event(of core.Event) {
+	e := Event{Kind: EventKind(of.Kind), Shard: of.Shard, Session: of.Session, Name: of.Name, Token: of.Token, Holder: of.Holder,
+		Place: of.Place, Grace: of.Grace, Waited: of.Waited, Held: of.Held, Left: of.Left, Err: of.Err}
+	if o.opts.Hooks.Event != nil {
+		o.opts.Hooks.Event(e)
 	}
-	attrs := []slog.Attr{slog.String("engine", c.caps.Engine), slog.String("shard", e.Shard)}
+	if log := o.opts.Logger; log != nil && log.Enabled(context.Background(), e.level()) {
+		log.LogAttrs(context.Background(), e.level(), e.message(), e.attrs(o.caps.Engine)...)
+	}
+}
+
+// Waiting implements core.Observer.
+func (o *observer) Waiting(ctx context.Context, w core.Wait) {
+	if hook := o.opts.Hooks.AcquireWait; hook != nil {
+		hook(ctx, AcquireWait(w))
+	}
+}
+
+// attrs returns the attributes of the event in the log.
+func (e *Event) attrs(server string) []slog.Attr {
+	attrs := []slog.Attr{slog.String("server", server), slog.String("shard", e.Shard)}
 	if e.Name != "" {
 		attrs = append(attrs, slog.String("lock", e.Name))
 	}
@@ -143,16 +194,17 @@ func (c *Client) emit(e Event) {
 	if e.Holder != nil {
 		attrs = append(attrs, slog.String("holder", e.Holder.Record.Owner), slog.String("reason", e.Holder.Record.Reason))
 	}
-	if e.Took > 0 {
-		attrs = append(attrs, slog.Duration("took", e.Took))
+	if e.Waited > 0 {
+		attrs = append(attrs, slog.Duration("waited", e.Waited))
+	}
+	if e.Held > 0 {
+		attrs = append(attrs, slog.Duration("held", e.Held))
+	}
+	if e.Kind == SessionRenewalFailed {
+		attrs = append(attrs, slog.Duration("left", e.Left))
 	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.Any("err", e.Err))
 	}
-	c.opts.Logger.LogAttrs(context.Background(), e.level(), "fencelock: "+e.Kind.String(), attrs...)
-}
-
-// watched says whether anybody listens: building an event costs.
-func (c *Client) watched() bool {
-	return c.opts.Hooks.Event != nil || c.opts.Hooks.AcquireWait != nil || c.opts.Logger != nil
+	return attrs
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // A cron job on three replicas. The occurrence is the scheduled time, not the

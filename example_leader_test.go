@@ -8,7 +8,7 @@ import (
 	"log"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // Every replica runs the same. One leads; when it stops, resigns, loses the

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // Transfers in both directions at once. Locked one by one they could wait for

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/faultstore"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/store/faultstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // account is a resource with a guard: it remembers the newest token it has seen
@@ -75,7 +75,7 @@ func Example_lost() {
 	// Output:
 	// a writes: <nil>
 	// a was told: true
-	// fencelock: lease lost: fencelock: session not renewed in time
+	// fencelock: lease lost: session not renewed in time
 	// b writes: <nil>
 	// a writes late: true 70
 	// <nil>

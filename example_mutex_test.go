@@ -9,7 +9,7 @@ import (
 	"log"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // Lock waits for its turn, TryLock does not. Whoever is in the way is named.

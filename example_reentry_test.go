@@ -8,7 +8,7 @@ import (
 	"log"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // Re-entry goes by context: a function that locks can be called with the lock

@@ -9,7 +9,7 @@ import (
 	"log"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // A writer builds an index, then goes on as a reader: no other writer can come

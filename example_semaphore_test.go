@@ -9,7 +9,7 @@ import (
 	"log"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // At most three exports at a time over all processes, and a big one counts for

@@ -10,57 +10,60 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// Guarantees says what a client on its store promises: as fields for programs,
+// Guarantees is what a client on its store promises: as fields for programs,
 // as words for people (String).
 type Guarantees struct {
-	Engine string
+	Server string
 	// Fencing is the strength of the tokens. Strict: effects guarded by a token
 	// are exclusive, whatever clocks, networks and processes do within the
 	// documented bounds of the store.
 	Fencing Fencing
 	// SurvivesCrash is set if an acknowledged grant survives a crash or a
-	// failover of the engine: because the engine is durable, or because after
-	// a loss of memory nothing new is granted until every earlier session must
-	// have ended (grace).
+	// failover of the server: because the server is durable, or because after
+	// a data loss nothing new is granted until every earlier session must
+	// have ended (grace). By grace only leases that are held survive: what is kept
+	// taken after an unlock, by MinHold or as the mark of Once, needs a durable
+	// server.
 	SurvivesCrash bool
 	// Grace is set if that is by grace: after a loss nothing new is granted for
 	// up to the longest TTL.
 	Grace bool
 	// Fair is set if turns between processes are first come, first served.
 	Fair bool
-	// Push is set if a hand-over between processes is pushed, not polled.
+	// Push is set if a handoff between processes is pushed, not polled.
 	Push bool
-	// TTL is how long the locks of a dead process stay taken; Told is how long
-	// before the store may give a lock away its holder is told, provided its
-	// process runs, clocks drift less than Drift of the TTL and are not stepped.
-	TTL   time.Duration
-	Told  time.Duration
-	Drift float64
-	// Assumes says, where it is not plain, under which conditions tokens are as
-	// strong as Fencing says, and leases survive a crash as SurvivesCrash says.
+	// TTL is how long the locks of a dead process stay taken; Notified is how long
+	// before the store may give a lock away its holder is notified, provided its
+	// process runs, clocks drift less than Drift of the TTL and are not stepped. A
+	// lease with MaxHold has at most a tenth of its length.
+	TTL      time.Duration
+	Notified time.Duration
+	Drift    float64
+	// Assumes has, where they are not obvious, the conditions under which tokens are as
+	// strong as Fencing and leases survive a crash as SurvivesCrash promise.
 	Assumes string
-	// Advice says what to change to use the store for correctness.
+	// Advice is what to change to use the store for correctness.
 	Advice string
 }
 
 // Guarantees returns what this store with these options promises.
 func (c *Client) Guarantees() Guarantees {
 	return Guarantees{
-		Engine:        c.caps.Engine,
+		Server:        c.caps.Engine,
 		Fencing:       c.caps.Fencing,
 		SurvivesCrash: c.caps.Durability == driver.Durable || c.caps.Grace,
 		Grace:         c.caps.Grace,
 		Fair:          c.caps.Queue,
 		Push:          c.caps.Push,
 		TTL:           c.opts.TTL,
-		Told:          c.opts.Margin,
+		Notified:      c.opts.Margin,
 		Drift:         c.opts.Drift,
 		Assumes:       c.caps.Assumes,
 		Advice:        c.caps.Advice,
 	}
 }
 
-// String says it in words.
+// String returns the guarantees in words.
 func (g Guarantees) String() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -68,7 +71,7 @@ func (g Guarantees) String() string {
 	case driver.Strict:
 		line("Fenced effects are exclusive: tokens are unique and rise with every acquisition.")
 	case driver.BestEffort:
-		line("Tokens rise unless the engine loses its memory; see the store's documentation.")
+		line("Tokens rise unless the server loses its data; see the store's documentation.")
 	default:
 		line("There are no tokens worth checking: use it only where doing work twice merely costs.")
 	}
@@ -76,16 +79,18 @@ func (g Guarantees) String() string {
 		line("%s", g.Assumes)
 	}
 	line("Two holders do not overlap in time while clocks drift less than %.3g %% and are not stepped.", g.Drift*100)
-	line("A holder whose process runs is told %v before the store may give its lock away.", g.Told)
+	line("A holder whose process runs is notified %v before the store may give its lock away; with MaxHold a tenth of its length before, if that is less.", g.Notified)
 	line("The locks of a process that dies are free after %v.", g.TTL)
-	line("A lease that an operator breaks is free at once; its holder is told at the next renewal.")
+	line("A lease that an operator breaks is free at once; its holder is notified at the next renewal.")
 	switch {
 	case g.Grace:
-		line("After a crash or failover of the engine holders keep their locks, and nothing new is granted until every earlier one must have ended.")
+		line("After a crash or failover of the server holders keep their locks, and no new lock is granted until every earlier lease must have ended.")
+	case g.SurvivesCrash && g.Assumes != "":
+		line("A grant survives a crash of the server, and a failover as far as the conditions above hold.")
 	case g.SurvivesCrash:
-		line("A grant survives a crash or failover of the engine.")
+		line("A grant survives a crash or failover of the server.")
 	default:
-		line("A crash or failover of the engine may forget a grant; a second holder is then possible in time, and only the token tells them apart.")
+		line("A grant may be lost in a crash or failover of the server; a second holder at the same time is then possible, and only the token distinguishes them.")
 	}
 	if g.Fair {
 		line("Turns between processes are first come, first served.")
@@ -95,7 +100,7 @@ func (g Guarantees) String() string {
 	return b.String()
 }
 
-// unmet says why the need cannot be met, and what to change.
+// unmet returns why the need cannot be met, and what to change.
 func (g Guarantees) unmet(need Need) error {
 	if need != Correctness {
 		return nil
@@ -105,7 +110,7 @@ func (g Guarantees) unmet(need Need) error {
 		why = append(why, fmt.Sprintf("its fencing is %s, not strict", g.Fencing))
 	}
 	if !g.SurvivesCrash {
-		why = append(why, "it may forget a grant in a crash or failover")
+		why = append(why, "it may lose a grant in a crash or failover")
 	}
 	if len(why) == 0 {
 		return nil
@@ -114,6 +119,6 @@ func (g Guarantees) unmet(need Need) error {
 	if advice == "" {
 		advice = "use another store, or Require: Efficiency and guard every effect with the token"
 	}
-	return &Error{Op: "new", Engine: g.Engine, Err: fmt.Errorf("%w: Require is Correctness, but %s",
+	return &Error{Op: "new", Server: g.Server, Err: fmt.Errorf("%w: Require is Correctness, but %s",
 		ErrUnsupported, strings.Join(why, " and ")), Hint: advice}
 }

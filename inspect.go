@@ -5,16 +5,16 @@ package fencelock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/core"
 )
 
 // listPage is how many locks are asked for at a time.
 const listPage = 256
 
-// Inspect tells who holds the lock of that name and who waits for it.
+// Inspect returns the holders and the waiters of the lock of that name.
 func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	if err := checkName(name); err != nil {
 		return Status{}, err
@@ -25,9 +25,9 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	return st, c.asked("inspect", name, err)
 }
 
-// List tells about every lock that is held, kept or waited for and whose name
+// List yields every lock that is held, kept or waited for and whose name
 // starts with prefix. It reads a page at a time; a lock that comes or goes
-// meanwhile may be missing. The sequence ends at the first error.
+// during the listing may be missing. The sequence ends at the first error.
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		if !c.caps.Listing {
@@ -47,20 +47,21 @@ func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[Status, erro
 					return
 				}
 			}
-			if cursor = page.Next; cursor == "" {
+			cursor = page.Next
+			if cursor == "" {
 				return
 			}
 		}
 	}
 }
 
-// Break ends the lease with that token, whoever holds it, and returns a token
-// above it: raise the fence of the protected resource to the returned token and
-// the old holder can do no more harm there. The old holder is told at its next
-// renewal, which may be after the next holder was granted the lock. It returns
-// ErrNotHeld if nobody holds the lock with that token. After a loss of memory wait
-// for the end of grace (Status.Grace): until then the store may show a holder
-// that was one before, and the fence would shut out the true one.
+// Break force-releases the lease with that token and returns a token above it: raise
+// the fence of the protected resource to the returned token, and the old holder can do
+// no more harm there. The old holder is notified at its next renewal, which may be after
+// the next holder was granted the lock. Break returns ErrNotHeld if no holder has that
+// token. After a data loss wait for the end of the grace period (Status.Grace): until
+// then the store may show a holder from before the data loss, and the fence would shut
+// out the true holder.
 func (c *Client) Break(ctx context.Context, name string, token Token) (Token, error) {
 	if err := checkName(name); err != nil {
 		return 0, err
@@ -81,8 +82,8 @@ func (c *Client) asked(op, name string, err error) error {
 		return nil
 	case errors.Is(err, driver.ErrUnsupported):
 		err = ErrUnsupported
-	case transient(err):
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case core.Transient(err):
+		err = core.Unavailable(err)
 	}
-	return &Error{Op: op, Name: name, Engine: c.caps.Engine, Err: err}
+	return &Error{Op: op, Name: name, Server: c.caps.Engine, Err: err}
 }

@@ -5,9 +5,14 @@ package fencelock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"sync"
+
+	"github.com/fencelock/fencelock/internal/core"
 )
+
+// maxUnlocks bounds the unlocks of a set in flight.
+const maxUnlocks = 32
 
 // LeaseSet is several leases acquired together.
 type LeaseSet struct {
@@ -17,44 +22,74 @@ type LeaseSet struct {
 	stops  []func() bool
 }
 
-// LockAll locks all the names, or none: if one cannot be had, those already held
-// are given back. It takes them in the order of their bytes, whatever order they
-// are given in, so that two calls never wait for each other. Names given twice
-// count once. Holding another lease while calling it can still deadlock, as
+// LockAll locks all the names, or none: if one cannot be locked, or one is lost while
+// it waits for another, those already held are given back. It locks them in the order of
+// their bytes, whatever order they are given in, so that two calls never wait for each
+// other. Names given twice count once. Holding another lease while calling it can still deadlock, as
 // with any nested locking.
-func (c *Client) LockAll(ctx context.Context, names []string, opts ...Option) (*LeaseSet, error) {
+func (c *Client) LockAll(ctx context.Context, names []string, opts ...LockOption) (*LeaseSet, error) {
 	return c.lockAll(ctx, names, opts, (*Mutex).Lock)
 }
 
 // TryLockAll locks all the names now, or none; the error is a *BusyError about
 // the first that was busy.
-func (c *Client) TryLockAll(ctx context.Context, names []string, opts ...Option) (*LeaseSet, error) {
+func (c *Client) TryLockAll(ctx context.Context, names []string, opts ...LockOption) (*LeaseSet, error) {
 	return c.lockAll(ctx, names, opts, (*Mutex).TryLock)
 }
 
-func (c *Client) lockAll(ctx context.Context, names []string, opts []Option,
+func (c *Client) lockAll(ctx context.Context, names []string, opts []LockOption,
 	lock func(*Mutex, context.Context) (*Lease, error)) (*LeaseSet, error) {
 	if len(names) == 0 {
 		return nil, errors.New("fencelock: LockAll without a name")
 	}
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	set := &LeaseSet{}
-	for _, name := range sorted {
-		l, err := lock(c.Mutex(name, opts...), ctx)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("fencelock: lock all: %w", err), set.unlock(ctx))
+	// The wait for a name ends with the first lease that is lost.
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	returned := false
+	defer func() {
+		for _, l := range set.leases {
+			if !returned { // a hook or the store panicked
+				l.core.Abandon()
+			}
 		}
-		set.leases = append(set.leases, l)
+	}()
+	for _, name := range sorted {
+		l, err := lock(c.Mutex(name, opts...), waiting)
+		if err == nil {
+			set.leases = append(set.leases, l)
+			defer context.AfterFunc(l.Context(), stop)()
+		}
+		if lostOne := set.lost(); lostOne != nil {
+			err = lostOne
+		}
+		if err != nil {
+			returned = true
+			return nil, set.abandon(ctx, &lockAllError{err})
+		}
 	}
 	set.watch(ctx)
+	returned = true
 	return set, nil
+}
+
+// lost returns the loss of a lease of the set, nil if all are held.
+func (s *LeaseSet) lost() error {
+	for _, l := range s.leases {
+		if err := l.Err(); err != nil {
+			return &Error{Op: "lock", Name: l.Name(), Server: l.c.caps.Engine, Err: err,
+				Hint: "it was lost while the other names were waited for"}
+		}
+	}
+	return nil
 }
 
 // watch makes the context that ends with the first lease.
 func (s *LeaseSet) watch(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	for _, l := range s.leases {
-		ctx = withLease(ctx, l)
+		ctx = core.WithLease(ctx, &l.core)
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	for _, l := range s.leases {
@@ -87,20 +122,81 @@ func (s *LeaseSet) Valid() bool {
 }
 
 // Unlock gives all leases back, on a context that has ended too. It joins the
-// errors of those that were lost or could not be confirmed.
+// errors of those that were lost or could not be confirmed. On a nil set it does
+// nothing.
 func (s *LeaseSet) Unlock(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
 	for _, stop := range s.stops {
 		stop()
 	}
 	s.cancel(ErrReleased)
-	return s.unlock(ctx)
+	return s.unlock(ctx, nil)
 }
 
-// unlock goes backwards: the first name is where others wait.
-func (s *LeaseSet) unlock(ctx context.Context) error {
-	var errs []error
+// unlock gives the leases back, several at once: a store that does not answer
+// must not cost CallTimeout for each. It begins with the last, because others
+// wait for the first. It returns err joined with the errors that are new. A panic
+// of a hook or the store goes on in the caller, after the others are given back:
+// no caller could recover from it on another goroutine.
+func (s *LeaseSet) unlock(ctx context.Context, err error) error {
+	left := make(chan *Lease, len(s.leases))
 	for _, l := range slices.Backward(s.leases) {
-		errs = append(errs, l.Unlock(ctx))
+		left <- l
 	}
-	return errors.Join(errs...)
+	close(left)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var panicked any
+	one := func(l *Lease) {
+		defer func() {
+			if p := recover(); p != nil {
+				mu.Lock()
+				panicked = p
+				mu.Unlock()
+			}
+		}()
+		uerr := l.Unlock(ctx)
+		mu.Lock()
+		err = joined(err, uerr)
+		mu.Unlock()
+	}
+	for range min(len(s.leases), maxUnlocks) {
+		wg.Go(func() {
+			for l := range left {
+				one(l)
+			}
+		})
+	}
+	wg.Wait()
+	if panicked != nil {
+		panic(panicked)
+	}
+	return err
+}
+
+// abandon gives the leases back and returns err when they are, or when ctx has
+// ended: the rest is then done in the background. A panic there is the caller's if
+// it still waits; it never ends the process.
+func (s *LeaseSet) abandon(ctx context.Context, err error) error {
+	done := make(chan func() error, 1)
+	unlock := func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- func() error { panic(p) }
+			}
+		}()
+		err := s.unlock(ctx, err)
+		done <- func() error { return err }
+	}
+	if len(s.leases) == 0 || !s.leases[0].c.core.Background(unlock) {
+		return err // nothing to give back, or Close has
+	}
+	select {
+	case answer := <-done:
+		return answer()
+	case <-ctx.Done():
+		return err
+	}
 }

@@ -14,14 +14,15 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 func TestLockAllIsAllOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := kindContext(t)
+		ctx := locktest.Context(t)
 		store := memstore.New(&memstore.Options{Shards: 4})
-		a, b := kindClient(t, store, nil), kindClient(t, store, kindOwner("b"))
+		a, b := locktest.Client(t, store, nil), locktest.Client(t, store, locktest.Owner("b"))
 		set, err := a.LockAll(ctx, []string{"c", "a", "b", "a"})
 		if err != nil {
 			t.Fatal(err)
@@ -29,7 +30,7 @@ func TestLockAllIsAllOrNone(t *testing.T) {
 		var names []string
 		for _, l := range set.Leases() {
 			names = append(names, l.Name())
-			kindBusy(t)(b.Mutex(l.Name()).TryLock(ctx))
+			locktest.Busy(t)(b.Mutex(l.Name()).TryLock(ctx))
 		}
 		if !slices.Equal(names, []string{"a", "b", "c"}) || set.Lease("b").Name() != "b" || set.Lease("z") != nil || !set.Valid() {
 			t.Errorf("leases of %v, valid %v", names, set.Valid())
@@ -39,35 +40,35 @@ func TestLockAllIsAllOrNone(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		kindIs(t, context.Cause(set.Context()), fencelock.ErrReleased)
+		locktest.Is(t, context.Cause(set.Context()), fencelock.ErrReleased)
 
-		middle := kindGot(t)(b.Mutex("b").Lock(ctx))
+		middle := locktest.Got(t)(b.Mutex("b").Lock(ctx))
 		_, err = a.TryLockAll(ctx, names)
-		busy := kindBusy(t)(nil, err)
+		busy := locktest.Busy(t)(nil, err)
 		if busy.Name != "b" || len(busy.Holders) != 1 || busy.Holders[0].Record.Owner != "b" {
 			t.Errorf("got %v, want b in the way of b", busy)
 		}
-		kindFree(t, store, "a")
-		kindFree(t, store, "c")
+		locktest.Free(t, store, "a")
+		locktest.Free(t, store, "c")
 		short, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		_, err = a.LockAll(short, names)
-		kindIs(t, err, context.DeadlineExceeded)
+		locktest.Is(t, err, context.DeadlineExceeded)
 		synctest.Wait()
-		kindFree(t, store, "a")
-		kindFree(t, store, "c")
-		if st := kindStatus(t, store, "b"); st.Waiting != 0 {
+		locktest.Free(t, store, "a")
+		locktest.Free(t, store, "c")
+		if st := locktest.Status(t, store, "b"); st.Waiting != 0 {
 			t.Errorf("%d claims were left in line", st.Waiting)
 		}
-		kindUnlock(t, middle)
+		locktest.Unlock(t, middle)
 	})
 }
 
 func TestLockAllRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := kindContext(t)
+		ctx := locktest.Context(t)
 		store := memstore.New(nil)
-		c := kindClient(t, store, nil)
+		c := locktest.Client(t, store, nil)
 		if _, err := c.LockAll(ctx, nil); err == nil {
 			t.Error("locked nothing")
 		}
@@ -78,27 +79,27 @@ func TestLockAllRefuses(t *testing.T) {
 		if _, err := c.LockAll(ctx, []string{"a", "b"}, fencelock.MaxHold(-1)); err == nil {
 			t.Error("took a bad option")
 		}
-		kindFree(t, store, "a")
+		locktest.Free(t, store, "a")
 	})
 }
 
-// kindRefusing is a store that refuses one name for good.
-type kindRefusing struct {
+// refusingStore is a store that refuses one name for good.
+type refusingStore struct {
 	driver.Store
 	name string
 }
 
-func (s kindRefusing) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Life, error) {
-	ss, life, err := s.Store.Open(ctx, req)
-	return kindRefusingSession{ss, s.name}, life, err
+func (s refusingStore) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	ss, renewal, err := s.Store.Open(ctx, req)
+	return refusingSession{ss, s.name}, renewal, err
 }
 
-type kindRefusingSession struct {
+type refusingSession struct {
 	driver.Session
 	name string
 }
 
-func (s kindRefusingSession) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+func (s refusingSession) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	if c.Name == s.name {
 		return driver.Outcome{}, driver.ErrRefused
 	}
@@ -107,17 +108,17 @@ func (s kindRefusingSession) Attempt(ctx context.Context, c *driver.Claim) (driv
 
 func TestLockAllGivesBackAfterAFailureInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := kindContext(t)
+		ctx := locktest.Context(t)
 		store := memstore.New(nil)
-		c := kindClient(t, kindRefusing{store, "b"}, nil)
-		for _, lock := range []func(context.Context, []string, ...fencelock.Option) (*fencelock.LeaseSet, error){c.LockAll, c.TryLockAll} {
+		c := locktest.Client(t, refusingStore{store, "b"}, nil)
+		for _, lock := range []func(context.Context, []string, ...fencelock.LockOption) (*fencelock.LeaseSet, error){c.LockAll, c.TryLockAll} {
 			set, err := lock(ctx, []string{"a", "b", "c"})
 			if set != nil {
 				t.Error("got a set although one name was refused")
 			}
-			kindIs(t, err, driver.ErrRefused)
+			locktest.Is(t, err, driver.ErrRefused)
 			for _, name := range []string{"a", "b", "c"} {
-				kindFree(t, store, name)
+				locktest.Free(t, store, name)
 			}
 		}
 	})
@@ -125,7 +126,7 @@ func TestLockAllGivesBackAfterAFailureInTheMiddle(t *testing.T) {
 
 func TestLockAllDoesNotDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := kindContext(t)
+		ctx := locktest.Context(t)
 		store := memstore.New(&memstore.Options{Shards: 2})
 		names := []string{"a", "b", "c", "d", "e"}
 		inside := map[string]*atomic.Int64{}
@@ -134,7 +135,7 @@ func TestLockAllDoesNotDeadlock(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		for p := range 3 {
-			c := kindClient(t, store, nil)
+			c := locktest.Client(t, store, nil)
 			for g := range 3 {
 				rng := rand.New(rand.NewPCG(uint64(p), uint64(g)))
 				all.Go(func() {
@@ -169,9 +170,9 @@ func TestLockAllDoesNotDeadlock(t *testing.T) {
 
 func TestLockAllEndsWithItsFirstLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx := kindContext(t)
+		ctx := locktest.Context(t)
 		store := memstore.New(nil)
-		c := kindClient(t, store, nil)
+		c := locktest.Client(t, store, nil)
 		set, err := c.LockAll(ctx, []string{"a", "b", "c"})
 		if err != nil {
 			t.Fatal(err)
@@ -179,15 +180,15 @@ func TestLockAllEndsWithItsFirstLoss(t *testing.T) {
 		if _, err := c.Break(ctx, "b", set.Lease("b").Token()); err != nil {
 			t.Fatal(err)
 		}
-		kindEnded(t, set.Context())
-		kindIs(t, context.Cause(set.Context()), fencelock.ErrLost, fencelock.ErrBroken)
+		locktest.Ended(t, set.Context())
+		locktest.Is(t, context.Cause(set.Context()), fencelock.ErrLost, fencelock.ErrBroken)
 		if set.Valid() || !set.Lease("a").Valid() || !set.Lease("c").Valid() {
 			t.Error("the set is valid, or more than b was lost")
 		}
-		kindBusy(t)(c.Mutex("a").TryLock(ctx))
-		kindIs(t, set.Unlock(ctx), fencelock.ErrLost, fencelock.ErrBroken)
+		locktest.Busy(t)(c.Mutex("a").TryLock(ctx))
+		locktest.Is(t, set.Unlock(ctx), fencelock.ErrLost, fencelock.ErrBroken)
 		for _, name := range []string{"a", "b", "c"} {
-			kindFree(t, store, name)
+			locktest.Free(t, store, name)
 		}
 	})
 }
@@ -195,9 +196,9 @@ func TestLockAllEndsWithItsFirstLoss(t *testing.T) {
 func TestLockAllReentry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
-		ctx := context.WithValue(kindContext(t), key{}, "kept")
+		ctx := context.WithValue(locktest.Context(t), key{}, "kept")
 		store := memstore.New(nil)
-		c := kindClient(t, store, nil)
+		c := locktest.Client(t, store, nil)
 		set, err := c.LockAll(ctx, []string{"a", "b"})
 		if err != nil {
 			t.Fatal(err)
@@ -205,7 +206,7 @@ func TestLockAllReentry(t *testing.T) {
 		if set.Context().Value(key{}) != "kept" {
 			t.Error("the set's context lost a value of the caller's")
 		}
-		inner := kindGot(t)(c.Mutex("a").TryLock(set.Context()))
+		inner := locktest.Got(t)(c.Mutex("a").TryLock(set.Context()))
 		again, err := c.LockAll(set.Context(), []string{"b", "a"})
 		if err != nil {
 			t.Fatal(err)
@@ -218,17 +219,17 @@ func TestLockAllReentry(t *testing.T) {
 				t.Errorf("%q was re-entered with token %v, want %v", name, again.Lease(name).Token(), set.Lease(name).Token())
 			}
 		}
-		kindUnlock(t, inner)
+		locktest.Unlock(t, inner)
 		if err := set.Unlock(ctx); err != nil {
 			t.Error(err)
 		}
-		if len(kindStatus(t, store, "a").Holders) == 0 {
+		if len(locktest.Status(t, store, "a").Holders) == 0 {
 			t.Error("free although an inner set holds it")
 		}
 		if err := again.Unlock(ctx); err != nil {
 			t.Error(err)
 		}
-		kindFree(t, store, "a")
-		kindFree(t, store, "b")
+		locktest.Free(t, store, "a")
+		locktest.Free(t, store, "b")
 	})
 }

@@ -4,8 +4,11 @@ package fencelock
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/core"
 )
 
 // Mutex is a lock that one holder has at a time. It is a cheap handle without
@@ -14,8 +17,16 @@ type Mutex struct{ h handle }
 
 // Mutex returns a handle for the lock of that name. It does no I/O; a bad name
 // or option is reported by the first acquisition.
-func (c *Client) Mutex(name string, opts ...Option) *Mutex {
+func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 	return &Mutex{c.handle(name, driver.Terms{Mode: driver.Exclusive, Weight: 1}, opts)}
+}
+
+// sole refuses ReentrantAs for a kind that promises one holder at a time.
+func (m *Mutex) sole(kind string) *Mutex {
+	if m.h.err == nil && m.h.config.terms.Reentry != "" {
+		m.h.err = fmt.Errorf("fencelock: %q: ReentrantAs lets several hold the lock with one token; %s must have one: leave it out", m.h.name, kind)
+	}
+	return m
 }
 
 // Lock waits for its turn and returns a lease. ctx bounds the waiting only: the
@@ -30,3 +41,120 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.h.acquire(c
 // TryLock asks once and does not wait for a holder: if there is one, the error is
 // a *BusyError that names it, and errors.Is(err, ErrBusy) holds.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.h.acquire(ctx, true) }
+
+// Do runs fn while holding the lock. It waits for the lock as long as ctx allows.
+// fn's context ends, with the reason as its cause, when ctx ends or the lease is
+// lost; fn should then stop. Do unlocks when fn returns or panics. The error joins
+// fn's and the unlock's, so errors.Is(err, ErrLost) means that the lease did not
+// last to the end of fn.
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, l *Lease) error) error {
+	return m.h.do(ctx, fn)
+}
+
+// handle is what Mutex, RWMutex and Semaphore have in common: a name and what
+// to ask for. It does no I/O.
+type handle struct {
+	c      *Client
+	shard  *core.Shard
+	name   string
+	config *config
+	err    error
+}
+
+// handle makes a handle; want is what the kind of lock asks for.
+func (c *Client) handle(name string, want driver.Terms, opts []LockOption) handle {
+	if err := checkName(name); err != nil {
+		return handle{c: c, name: name, err: err}
+	}
+	if len(opts) == 0 && want == (driver.Terms{Weight: 1}) {
+		return handle{c: c, shard: c.core.Shard(name), name: name, config: c.plain}
+	}
+	rec := *c.record
+	want.Record = &rec
+	w := &config{terms: want}
+	for _, opt := range opts {
+		if opt.apply == nil {
+			continue
+		}
+		if err := opt.apply(w); err != nil {
+			return handle{c: c, name: name, err: fmt.Errorf("fencelock: %q: %w", name, err)}
+		}
+	}
+	return handle{c: c, shard: c.core.Shard(name), name: name, config: w, err: c.supported(name, w)}
+}
+
+// supported returns an error, before any call, for what the store cannot do.
+func (c *Client) supported(name string, w *config) error {
+	missing := ""
+	switch t := &w.terms; {
+	case t.Mode == driver.Shared && !c.caps.Shared:
+		missing = "shared and weighted locks"
+	case t.Reentry != "" && !c.caps.Reentry:
+		missing = "ReentrantAs"
+	case (t.MinHold > 0 || t.MaxHold > 0) && !c.caps.Hold:
+		missing = "MinHold and MaxHold"
+	case t.MaxHold > 0 && t.MinHold > t.MaxHold:
+		return fmt.Errorf("fencelock: %q: MinHold(%v) is longer than the lease may be (%v)", name, t.MinHold, t.MaxHold)
+	default:
+		if err := checkRecord(t.Record); err != nil {
+			return fmt.Errorf("fencelock: %q: %w", name, err)
+		}
+		return nil
+	}
+	return &Error{Op: "lock", Name: name, Server: c.caps.Engine, Err: ErrUnsupported,
+		Hint: "this store has no " + missing}
+}
+
+// terms returns what to send for an acquisition under ctx.
+func (h *handle) terms(ctx context.Context) *driver.Terms {
+	parent := h.c.opts.Hooks.TraceParent
+	if parent == nil {
+		return &h.config.terms
+	}
+	t, rec := h.config.terms, *h.config.terms.Record
+	rec.Trace = parent(ctx)
+	if len(rec.Trace) > maxTrace {
+		rec.Trace = ""
+	}
+	t.Record = &rec
+	return &t
+}
+
+// acquire gets a lease for the handle, waiting for it unless try is set. How it waits is
+// in internal/core/acquisition.go.
+func (h *handle) acquire(ctx context.Context, try bool) (*Lease, error) {
+	if h.err != nil {
+		return nil, h.err
+	}
+	hooks := &h.c.opts.Hooks
+	if hooks.AcquireStart == nil && hooks.AcquireEnd == nil {
+		l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), try)
+		return lease(l), err
+	}
+	start := AcquireStart{Name: h.name, Mode: h.config.terms.Mode, Server: h.c.caps.Engine, Try: try}
+	if hooks.AcquireStart != nil {
+		ctx = hooks.AcquireStart(ctx, start)
+	}
+	began := time.Now()
+	l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), try)
+	returned := false
+	defer func() {
+		if !returned && l != nil {
+			l.Abandon() // the hook panicked: the caller will never have it
+		}
+	}()
+	if hooks.AcquireEnd != nil {
+		hooks.AcquireEnd(ctx, AcquireEnd{AcquireStart: start, Lease: lease(l), Waited: time.Since(began), Err: err})
+	}
+	returned = true
+	return lease(l), err
+}
+
+// do acquires the lock and runs fn under it.
+func (h *handle) do(ctx context.Context, fn func(ctx context.Context, l *Lease) error) error {
+	l, err := h.acquire(ctx, false)
+	if err != nil {
+		return err
+	}
+	return l.do(ctx, fn)
+}

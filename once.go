@@ -9,29 +9,30 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/core"
+	"github.com/fencelock/fencelock/internal/enum"
 )
 
-// OnceOutcome says what became of an occurrence.
+// OnceOutcome is what became of an occurrence.
 type OnceOutcome uint8
 
 const (
-	// NotRun: it was not run here, and the error says why nothing is known of
+	// OnceNotRun: it was not run here, and the error is why nothing is known of
 	// it.
-	NotRun OnceOutcome = iota
-	// Failed: it ran here and returned an error; another may run it.
-	Failed
-	// Ran: it ran here, to the end.
-	Ran
-	// AlreadyRan: it has run before, here or elsewhere.
-	AlreadyRan
-	// RunningElsewhere: somebody runs it now.
-	RunningElsewhere
+	OnceNotRun OnceOutcome = iota
+	// OnceFailed: it ran here and returned an error; another may run it.
+	OnceFailed
+	// OnceRan: it ran here, to the end.
+	OnceRan
+	// OnceAlreadyRan: it has run before, here or elsewhere.
+	OnceAlreadyRan
+	// OnceRunningElsewhere: another call runs it now, here or in another process.
+	OnceRunningElsewhere
 )
 
 // String returns the outcome as words.
 func (o OnceOutcome) String() string {
-	return [...]string{"not run", "failed", "ran", "already ran", "running elsewhere"}[o]
+	return enum.String("once outcome", o, "not run", "failed", "ran", "already ran", "running elsewhere")
 }
 
 // OnceResult is the answer of Once.Do.
@@ -48,21 +49,22 @@ type Once struct {
 	c    *Client
 	name string
 	keep time.Duration
-	opts []Option
+	opts []LockOption
 }
 
 // Once returns a handle. keep is how long the mark of an occurrence stays: longer
 // than any replica can be late. With the option MinHold of the same length an
 // occurrence is not run again either if its process died in the middle or it
 // failed: it then counts as run for that long. It does no I/O.
-func (c *Client) Once(name string, keep time.Duration, opts ...Option) *Once {
+func (c *Client) Once(name string, keep time.Duration, opts ...LockOption) *Once {
 	return &Once{c: c, name: name, keep: keep, opts: opts}
 }
 
 // Do runs fn unless the occurrence has run or is running; it does not wait. If
 // fn fails the occurrence may be run again. It was not necessarily run only
 // once if the error wraps ErrLost: the lease ended before fn did, and another
-// process may have started it. The token fences that case.
+// process may have started it. The token fences that case. With the outcome OnceRan
+// the mark may be missing then, so that it is run again.
 //
 // The occurrence is kept as the lock name@occurrence, with an @ in the name
 // written as %40. Calling it for the same occurrence inside fn does not
@@ -72,29 +74,29 @@ func (o *Once) Do(ctx context.Context, occurrence string, fn func(ctx context.Co
 		return OnceResult{}, fmt.Errorf("fencelock: once %q: keep is %v, it must be positive", o.name, o.keep)
 	}
 	if !o.c.caps.Hold {
-		return OnceResult{}, &Error{Op: "once", Name: o.name, Engine: o.c.caps.Engine, Err: ErrUnsupported,
+		return OnceResult{}, &Error{Op: "once", Name: o.name, Server: o.c.caps.Engine, Err: ErrUnsupported,
 			Hint: "this store cannot keep the mark of an occurrence"}
 	}
 	// Without the leases of ctx: running inside itself would be running twice.
-	bare := context.WithValue(ctx, leaseKey{}, (*leaseNode)(nil))
-	l, err := o.c.Mutex(escape(o.name, "@")+"@"+occurrence, o.opts...).TryLock(bare)
+	bare := core.WithoutLeases(ctx)
+	l, err := o.c.Mutex(escape(o.name, "@")+"@"+occurrence, o.opts...).sole("an occurrence").TryLock(bare)
 	if err != nil {
 		return taken(err)
 	}
 	return o.perform(ctx, l, fn)
 }
 
-// taken says what a busy occurrence means.
+// taken returns the result for a busy occurrence.
 func taken(err error) (OnceResult, error) {
 	var busy *BusyError
 	if !errors.As(err, &busy) || busy.Grace {
 		return OnceResult{}, err
 	}
-	res := OnceResult{Outcome: RunningElsewhere}
+	res := OnceResult{Outcome: OnceRunningElsewhere}
 	if len(busy.Holders) > 0 {
 		res.Holder = &busy.Holders[0]
 		if res.Holder.Kept {
-			res.Outcome = AlreadyRan
+			res.Outcome = OnceAlreadyRan
 		}
 	}
 	return res, nil
@@ -102,31 +104,21 @@ func taken(err error) (OnceResult, error) {
 
 // perform runs fn and leaves the mark if it succeeded.
 func (o *Once) perform(ctx context.Context, l *Lease, fn func(context.Context, *Lease) error) (res OnceResult, err error) {
-	bound, stop := l.bind(ctx)
+	bound, stop := l.WithContext(ctx)
 	defer stop()
 	keep := time.Duration(0)
 	defer func() { // also when fn panics: then the occurrence may run again
-		if uerr := l.unlock(ctx, keep); uerr != nil {
-			err = errors.Join(err, uerr)
-		}
+		err = joined(err, l.core.Unlock(ctx, keep))
 	}()
 	if err := fn(bound, l); err != nil {
-		return OnceResult{Outcome: Failed}, err
+		return OnceResult{Outcome: OnceFailed}, err
 	}
 	keep = o.keep
-	return OnceResult{Outcome: Ran}, nil
+	return OnceResult{Outcome: OnceRan}, nil
 }
 
 // escape makes sure that the separator after a name is the first there is: two
 // different pairs of name and part must not be the same lock.
 func escape(name, separator string) string {
 	return strings.NewReplacer("%", "%25", separator, fmt.Sprintf("%%%X", separator)).Replace(name)
-}
-
-// kept returns the holder of a lock that is only kept, or nil.
-func kept(st driver.Status) *Holder {
-	if len(st.Holders) > 0 && st.Holders[0].Kept {
-		return &st.Holders[0]
-	}
-	return nil
 }

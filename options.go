@@ -9,9 +9,11 @@ import (
 	"maps"
 	"os"
 	"os/user"
+	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/enum"
 	"github.com/fencelock/fencelock/internal/timing"
 )
 
@@ -21,31 +23,28 @@ const (
 	DefaultTTL = 15 * time.Second
 	// DefaultDrift is the share of the TTL by which clocks may disagree.
 	DefaultDrift = 0.01
-	// DefaultLocalHandovers is how often a lease is passed on inside the
-	// process before other processes get their turn: as often as tokens fit
-	// between two of the store. What protects other processes is the time.
-	DefaultLocalHandovers = 255
-	// DefaultLocalHandoverFor is how long in all it is passed on so.
-	DefaultLocalHandoverFor = 100 * time.Millisecond
+	// DefaultLocalHandoff is how long a lock is handed from goroutine to goroutine of
+	// one process before waiters of other processes are served.
+	DefaultLocalHandoff = 100 * time.Millisecond
 )
 
 // minTTL keeps out a number that was meant to be seconds.
 const minTTL = 10 * time.Millisecond
 
-// Need says what the locks of a client are for.
+// Need is what the locks of a client are for.
 type Need uint8
 
 const (
 	// Efficiency: doing the work twice costs time or money, nothing else.
 	Efficiency Need = iota
 	// Correctness: doing it twice corrupts something. New then refuses a store
-	// that cannot give strict fencing tokens or that may forget a grant and
+	// that cannot give strict fencing tokens or that may lose a grant and
 	// give the lock to a second holder in time.
 	Correctness
 )
 
 // String returns the need in lower case.
-func (n Need) String() string { return [...]string{"efficiency", "correctness"}[n] }
+func (n Need) String() string { return enum.String("need", n, "efficiency", "correctness") }
 
 // Options of a Client. The zero value is good for most; nil is the same. Bad
 // values make New fail.
@@ -60,8 +59,8 @@ type Options struct {
 	// disagree on its length; steps of a clock are not covered by any share.
 	// Default DefaultDrift.
 	Drift float64
-	// Margin is taken off the end of the trusted time besides: the time a
-	// holder has to stop after it was told. Default TTL/10.
+	// Margin is also taken off the end of the trusted time: the time a holder has to
+	// stop after it was notified. Default TTL/10.
 	Margin time.Duration
 	// CallTimeout bounds one call to the store, whatever the TTL. Default
 	// TTL/3.
@@ -69,12 +68,11 @@ type Options struct {
 	// Patience is how long an acquisition goes on trying a store that does not
 	// answer before it returns ErrUnavailable. Default TTL.
 	Patience time.Duration
-	// LocalHandovers is how often in a row an unlocked lease may pass to the
-	// next waiter of this client without a round trip, and LocalHandoverFor
-	// how long in all. Defaults DefaultLocalHandovers, at most 255, and
-	// DefaultLocalHandoverFor. Negative values switch it off.
-	LocalHandovers   int
-	LocalHandoverFor time.Duration
+	// LocalHandoff is how long after its grant a lock may be handed to the next
+	// waiter of this client without a round trip, at most 255 times in a row: as
+	// often as tokens fit between two of the store. Default DefaultLocalHandoff; a
+	// negative value switches it off.
+	LocalHandoff time.Duration
 	// Require makes New fail if the store cannot give it. Default Efficiency.
 	Require Need
 	// Owner names this process in holder records. Default user@host:pid.
@@ -88,8 +86,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// settled returns the options with defaults filled in, or what is wrong.
-func (o *Options) settled(caps driver.Caps) (Options, error) {
+// withDefaults returns the options with defaults filled in, or what is wrong.
+func (o *Options) withDefaults(caps driver.Caps) (Options, error) {
 	var s Options
 	if o != nil {
 		s = *o
@@ -105,8 +103,7 @@ func (o *Options) settled(caps driver.Caps) (Options, error) {
 	setDefault(&s.Margin, s.TTL/10)
 	setDefault(&s.CallTimeout, s.TTL/3)
 	setDefault(&s.Patience, s.TTL)
-	setDefault(&s.LocalHandovers, DefaultLocalHandovers)
-	setDefault(&s.LocalHandoverFor, DefaultLocalHandoverFor)
+	setDefault(&s.LocalHandoff, DefaultLocalHandoff)
 	setDefault(&s.Owner, defaultOwner())
 	s.Labels = maps.Clone(s.Labels)
 	return s, s.check(caps)
@@ -140,9 +137,6 @@ func (o *Options) check(caps driver.Caps) error {
 	if o.Patience < 0 {
 		bad("Options.Patience is %v, it must be positive", o.Patience)
 	}
-	if o.LocalHandovers > driver.TokenStep-1 {
-		bad("Options.LocalHandovers is %d, at most %d tokens fit between two of the store", o.LocalHandovers, driver.TokenStep-1)
-	}
 	if o.Require > Correctness {
 		bad("Options.Require is %d, it is Efficiency or Correctness", o.Require)
 	}
@@ -152,7 +146,7 @@ func (o *Options) check(caps driver.Caps) error {
 	return errors.Join(errs...)
 }
 
-// defaultOwner is user@host:pid, as far as the system tells.
+// defaultOwner is user@host:pid, as far as the system has them.
 func defaultOwner() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil && u.Username != "" {
@@ -161,5 +155,5 @@ func defaultOwner() string {
 	if h, err := os.Hostname(); err == nil && h != "" {
 		host = h
 	}
-	return fmt.Sprintf("%s@%s:%d", name, host, os.Getpid())
+	return strings.ToValidUTF8(fmt.Sprintf("%s@%s:%d", name, host, os.Getpid()), "?")
 }

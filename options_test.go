@@ -13,7 +13,8 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 func TestBadOptionsAreErrors(t *testing.T) {
@@ -33,7 +34,6 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		"great margin":       {fencelock.Options{TTL: 10 * time.Second, Margin: 6 * time.Second}, "Options.Margin is 6s: with a TTL of 10s only 3.9s would be trusted, at least half must be"},
 		"call timeout":       {fencelock.Options{CallTimeout: -1}, "Options.CallTimeout is -1ns"},
 		"patience":           {fencelock.Options{Patience: -1}, "Options.Patience is -1ns"},
-		"many hand-overs":    {fencelock.Options{LocalHandovers: 256}, "Options.LocalHandovers is 256, at most 255"},
 		"need":               {fencelock.Options{Require: 7}, "Options.Require is 7"},
 		"long owner":         {fencelock.Options{Owner: long}, "bytes, at most"},
 		"long labels":        {fencelock.Options{Labels: map[string]string{"k": long}}, "bytes, at most"},
@@ -58,8 +58,8 @@ func TestGoodOptions(t *testing.T) {
 	for name, good := range map[string]*fencelock.Options{
 		"none":         nil,
 		"zero":         {},
-		"bounds":       {TTL: time.Minute, Drift: 0.3, Margin: time.Second, LocalHandovers: 255, Owner: "me"},
-		"switched off": {LocalHandovers: -1, LocalHandoverFor: -1},
+		"bounds":       {TTL: time.Minute, Drift: 0.3, Margin: time.Second, LocalHandoff: time.Hour, Owner: "me"},
+		"switched off": {LocalHandoff: -1},
 	} {
 		if _, err := fencelock.New(memstore.New(nil), good); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -80,9 +80,9 @@ func TestGoodOptions(t *testing.T) {
 func TestBadHandleOptionsAreErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)
-		c := kindClient(t, store, nil)
-		for want, opts := range map[string][]fencelock.Option{
-			"FixedLease(0s)":          {fencelock.FixedLease(0)},
+		c := locktest.Client(t, store, nil)
+		for want, opts := range map[string][]fencelock.LockOption{
+			"MaxHold(0s)":             {fencelock.MaxHold(0)},
 			"MaxHold(-1ns)":           {fencelock.MaxHold(-1)},
 			"MinHold(0s)":             {fencelock.MinHold(0)},
 			"ReentrantAs":             {fencelock.ReentrantAs("")},
@@ -90,35 +90,35 @@ func TestBadHandleOptionsAreErrors(t *testing.T) {
 			"bytes, at most":          {fencelock.Reason(strings.Repeat("x", 1100))},
 			"labels take ":            {fencelock.Label("k", strings.Repeat("x", 1100))},
 		} {
-			_, errLock := c.Mutex("x", opts...).Lock(kindContext(t))
-			_, errTry := c.RWMutex("x", opts...).TryRLock(kindContext(t))
-			_, errAll := c.LockAll(kindContext(t), []string{"x"}, opts...)
-			errDo := c.Do(kindContext(t), "x", kindNothing, opts...)
+			_, errLock := c.Mutex("x", opts...).Lock(locktest.Context(t))
+			_, errTry := c.RWMutex("x", opts...).TryRLock(locktest.Context(t))
+			_, errAll := c.LockAll(locktest.Context(t), []string{"x"}, opts...)
+			errDo := c.Mutex("x", opts...).Do(locktest.Context(t), locktest.Nothing)
 			for _, err := range []error{errLock, errTry, errAll, errDo} {
 				if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"x"`) {
 					t.Errorf("got %v, want an error about x with %q", err, want)
 				}
 			}
 		}
-		kindFree(t, store, "x")
+		locktest.Free(t, store, "x")
 	})
 }
 
 func TestNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)
-		c := kindClient(t, store, nil)
+		c := locktest.Client(t, store, nil)
 		for _, good := range []string{"x", "orders/42", "Ünïcödé 世界", "a b", " ", "{tag}:*?[]\\%_'\"", strings.Repeat("x", 512)} {
-			l := kindGot(t)(c.Mutex(good).TryLock(kindContext(t)))
+			l := locktest.Got(t)(c.Mutex(good).TryLock(locktest.Context(t)))
 			if l.Name() != good {
 				t.Errorf("%q became %q", good, l.Name())
 			}
-			kindUnlock(t, l)
+			locktest.Unlock(t, l)
 		}
 		for _, bad := range []string{"", strings.Repeat("x", 513), "a\nb", "\x00", "a\x7f", "\xff", "a\u0085b"} {
-			_, err := c.Mutex(bad).TryLock(kindContext(t))
-			_, inspected := c.Inspect(kindContext(t), bad)
-			_, broken := c.Break(kindContext(t), bad, 1)
+			_, err := c.Mutex(bad).TryLock(locktest.Context(t))
+			_, inspected := c.Inspect(locktest.Context(t), bad)
+			_, broken := c.Break(locktest.Context(t), bad, 1)
 			for _, err := range []error{err, inspected, broken} {
 				if err == nil || !strings.HasPrefix(err.Error(), "fencelock: ") {
 					t.Errorf("%q: got %v, want it refused", bad, err)
@@ -131,9 +131,9 @@ func TestNames(t *testing.T) {
 func TestRequireCorrectnessRefuses(t *testing.T) {
 	need := &fencelock.Options{Require: fencelock.Correctness}
 	_, err := fencelock.New(memstore.New(nil), need)
-	kindIs(t, err, fencelock.ErrUnsupported, errors.ErrUnsupported)
+	locktest.Is(t, err, fencelock.ErrUnsupported, errors.ErrUnsupported)
 	want := "fencelock: new (memory): not supported by this store: unsupported operation: Require is Correctness, " +
-		"but it may forget a grant in a crash or failover; open it with memstore.Options{Grace: true}"
+		"but it may lose a grant in a crash or failover; open it with memstore.Options{Grace: true}"
 	if err.Error() != want {
 		t.Errorf("got  %s\nwant %s", err, want)
 	}
@@ -142,16 +142,16 @@ func TestRequireCorrectnessRefuses(t *testing.T) {
 		t.Errorf("with grace: %v", err)
 	}
 	for name, edit := range map[string]func(*driver.Caps){
-		"its fencing is best effort, not strict":                               func(c *driver.Caps) { c.Fencing, c.Durability = driver.BestEffort, driver.Durable },
-		"its fencing is none, not strict and it may forget a grant in a crash": func(c *driver.Caps) { c.Fencing, c.Advice = driver.NoFencing, "" },
+		"its fencing is best effort, not strict":                             func(c *driver.Caps) { c.Fencing, c.Durability = driver.BestEffort, driver.Durable },
+		"its fencing is none, not strict and it may lose a grant in a crash": func(c *driver.Caps) { c.Fencing, c.Advice = driver.NoFencing, "" },
 	} {
-		_, err := fencelock.New(kindCaps{memstore.New(nil), edit}, need)
+		_, err := fencelock.New(locktest.Caps(memstore.New(nil), edit), need)
 		var e *fencelock.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), name) || e.Hint == "" {
 			t.Errorf("got %v, want %q and what to change", err, name)
 		}
 	}
-	durable := kindCaps{memstore.New(nil), func(c *driver.Caps) { c.Durability = driver.Durable }}
+	durable := locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Durability = driver.Durable })
 	if _, err := fencelock.New(durable, need); err != nil {
 		t.Errorf("a durable store with strict tokens: %v", err)
 	}
@@ -167,23 +167,24 @@ func TestGuaranteesInWords(t *testing.T) {
 	}
 	want := `Fenced effects are exclusive: tokens are unique and rise with every acquisition.
 Two holders do not overlap in time while clocks drift less than 1 % and are not stepped.
-A holder whose process runs is told 1.5s before the store may give its lock away.
+A holder whose process runs is notified 1.5s before the store may give its lock away; with MaxHold a tenth of its length before, if that is less.
 The locks of a process that dies are free after 15s.
-A lease that an operator breaks is free at once; its holder is told at the next renewal.
-A crash or failover of the engine may forget a grant; a second holder is then possible in time, and only the token tells them apart.
+A lease that an operator breaks is free at once; its holder is notified at the next renewal.
+A grant may be lost in a crash or failover of the server; a second holder at the same time is then possible, and only the token distinguishes them.
 Turns between processes are first come, first served.
 `
 	if got := words(memstore.New(nil), nil); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	for line, got := range map[string]string{
-		"After a crash or failover of the engine holders keep their locks, and nothing new is granted until every earlier one must have ended.\n": words(memstore.New(&memstore.Options{Grace: true}), nil),
-		"A grant survives a crash or failover of the engine.\n":                                                                                   words(kindCaps{memstore.New(nil), func(c *driver.Caps) { c.Durability = driver.Durable }}, nil),
-		"Tokens rise unless the engine loses its memory; see the store's documentation.\n":                                                        words(kindCaps{memstore.New(nil), func(c *driver.Caps) { c.Fencing = driver.BestEffort }}, nil),
-		"There are no tokens worth checking: use it only where doing work twice merely costs.\n":                                                  words(kindCaps{memstore.New(nil), func(c *driver.Caps) { c.Fencing = driver.NoFencing }}, nil),
-		"Turns between processes are in no order.\n":                                                                                              words(memstore.New(&memstore.Options{NoQueue: true}), nil),
-		"clocks drift less than 5 % and":                                                                                                          words(memstore.New(nil), &fencelock.Options{Drift: 0.05}),
-		"is told 4s before the store may give its lock away.\nThe locks of a process that dies are free after 40s.":                               words(memstore.New(nil), &fencelock.Options{TTL: 40 * time.Second}),
+		"After a crash or failover of the server holders keep their locks, and no new lock is granted until every earlier lease must have ended.\n":                                 words(memstore.New(&memstore.Options{Grace: true}), nil),
+		"A grant survives a crash of the server, and a failover as far as the conditions above hold.\n":                                                                             words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Durability, c.Assumes = driver.Durable, "It is replicated." }), nil),
+		"A grant survives a crash or failover of the server.\n":                                                                                                                     words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Durability = driver.Durable }), nil),
+		"Tokens rise unless the server loses its data; see the store's documentation.\n":                                                                                            words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Fencing = driver.BestEffort }), nil),
+		"There are no tokens worth checking: use it only where doing work twice merely costs.\n":                                                                                    words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Fencing = driver.NoFencing }), nil),
+		"Turns between processes are in no order.\n":                                                                                                                                words(memstore.New(&memstore.Options{NoQueue: true}), nil),
+		"clocks drift less than 5 % and":                                                                                                                                            words(memstore.New(nil), &fencelock.Options{Drift: 0.05}),
+		"is notified 4s before the store may give its lock away; with MaxHold a tenth of its length before, if that is less.\nThe locks of a process that dies are free after 40s.": words(memstore.New(nil), &fencelock.Options{TTL: 40 * time.Second}),
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("%q is missing in\n%s", line, got)
@@ -191,56 +192,56 @@ Turns between processes are first come, first served.
 	}
 }
 
-func TestUnsupportedIsSaidEarly(t *testing.T) {
+func TestUnsupportedIsReportedEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		poor := kindCaps{memstore.New(nil), func(c *driver.Caps) { c.Shared, c.Reentry, c.Hold, c.Listing = false, false, false, false }}
-		c := kindClient(t, poor, nil)
+		poor := locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Shared, c.Reentry, c.Hold, c.Listing = false, false, false, false })
+		c := locktest.Client(t, poor, nil)
 		var errs []error
 		add := func(_ *fencelock.Lease, err error) { errs = append(errs, err) }
-		add(c.RWMutex("x").RLock(kindContext(t)))
-		add(c.Semaphore("x", 1).TryAcquire(kindContext(t), 1))
-		add(c.Mutex("x", fencelock.ReentrantAs("me")).Lock(kindContext(t)))
-		add(c.Mutex("x", fencelock.FixedLease(time.Second)).Lock(kindContext(t)))
-		for _, err := range c.List(kindContext(t), "") {
+		add(c.RWMutex("x").RLock(locktest.Context(t)))
+		add(c.Semaphore("x", 1).TryAcquire(locktest.Context(t), 1))
+		add(c.Mutex("x", fencelock.ReentrantAs("me")).Lock(locktest.Context(t)))
+		add(c.Mutex("x", fencelock.MaxHold(time.Second)).Lock(locktest.Context(t)))
+		for _, err := range c.List(locktest.Context(t), "") {
 			errs = append(errs, err)
 		}
 		if len(errs) != 5 {
 			t.Errorf("%d answers, want 5", len(errs))
 		}
 		for _, err := range errs {
-			kindIs(t, err, fencelock.ErrUnsupported, errors.ErrUnsupported)
+			locktest.Is(t, err, fencelock.ErrUnsupported, errors.ErrUnsupported)
 		}
-		kindUnlock(t, kindGot(t)(c.RWMutex("x").Lock(kindContext(t))))
+		locktest.Unlock(t, locktest.Got(t)(c.RWMutex("x").Lock(locktest.Context(t))))
 	})
 }
 
-func TestDoGivesBackAndTells(t *testing.T) {
+func TestDoUnlocksAndReportsTheLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)
-		c := kindClient(t, store, nil)
+		c := locktest.Client(t, store, nil)
 		own := errors.New("disk full")
-		kindIs(t, c.Do(kindContext(t), "x", func(context.Context, *fencelock.Lease) error { return own }), own)
-		kindFree(t, store, "x")
-		if what := kindPanics(func() {
-			_ = c.Do(kindContext(t), "x", func(context.Context, *fencelock.Lease) error { panic("fn") })
+		locktest.Is(t, c.Do(locktest.Context(t), "x", func(context.Context, *fencelock.Lease) error { return own }), own)
+		locktest.Free(t, store, "x")
+		if what := locktest.Panics(func() {
+			_ = c.Do(locktest.Context(t), "x", func(context.Context, *fencelock.Lease) error { panic("fn") })
 		}); what != "fn" {
 			t.Errorf("Do panicked with %v, want fn's panic", what)
 		}
-		kindFree(t, store, "x")
-		err := c.Do(kindContext(t), "x", func(ctx context.Context, l *fencelock.Lease) error {
+		locktest.Free(t, store, "x")
+		err := c.Mutex("x", fencelock.MaxHold(time.Second)).Do(locktest.Context(t), func(ctx context.Context, l *fencelock.Lease) error {
 			<-ctx.Done()
-			kindIs(t, context.Cause(ctx), fencelock.ErrLost)
+			locktest.Is(t, context.Cause(ctx), fencelock.ErrLost)
 			return own
-		}, fencelock.MaxHold(time.Second))
-		kindIs(t, err, own, fencelock.ErrLost, fencelock.ErrExpired)
-		ctx, cancel := context.WithTimeout(kindContext(t), time.Second)
+		})
+		locktest.Is(t, err, own, fencelock.ErrLost, fencelock.ErrExpired)
+		ctx, cancel := context.WithTimeout(locktest.Context(t), time.Second)
 		defer cancel()
 		err = c.Do(ctx, "x", func(ctx context.Context, l *fencelock.Lease) error { <-ctx.Done(); return ctx.Err() })
-		kindIs(t, err, context.DeadlineExceeded)
+		locktest.Is(t, err, context.DeadlineExceeded)
 		if errors.Is(err, fencelock.ErrLost) {
 			t.Errorf("got %v; the caller's context has ended, nothing was lost", err)
 		}
-		kindFree(t, store, "x")
+		locktest.Free(t, store, "x")
 	})
 }
 
@@ -260,14 +261,50 @@ func TestTTLWithoutAUnitIsRefused(t *testing.T) {
 // Where it means nothing it is refused: nobody may think that it does.
 func TestReentrantAsIsForExclusiveLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := kindClient(t, memstore.New(nil), nil)
+		c := locktest.Client(t, memstore.New(nil), nil)
 		me := fencelock.ReentrantAs("me")
-		if _, err := c.Semaphore("s", 1, me).Acquire(kindContext(t), 1); err == nil || !strings.Contains(err.Error(), "ReentrantAs") {
+		if _, err := c.Semaphore("s", 1, me).Acquire(locktest.Context(t), 1); err == nil || !strings.Contains(err.Error(), "ReentrantAs") {
 			t.Errorf("semaphore: %v", err)
 		}
-		if _, err := c.RWMutex("r", me).RLock(kindContext(t)); err == nil || !strings.Contains(err.Error(), "ReentrantAs") {
+		if _, err := c.RWMutex("r", me).RLock(locktest.Context(t)); err == nil || !strings.Contains(err.Error(), "ReentrantAs") {
 			t.Errorf("reader: %v", err)
 		}
-		kindUnlock(t, kindGot(t)(c.RWMutex("r", me).Lock(kindContext(t))))
+		locktest.Unlock(t, locktest.Got(t)(c.RWMutex("r", me).Lock(locktest.Context(t))))
 	})
+}
+
+// TestOpenStoreInMemory: the parameters count, each store is its own, and it can be
+// checked and closed.
+func TestOpenStoreInMemory(t *testing.T) {
+	store, err := fencelock.OpenStore(t.Context(), "mem://?grace=true&max_ttl=30s&namespace=x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := store.Caps(); !c.Grace || c.MaxTTL != 30*time.Second {
+		t.Errorf("got %+v", c)
+	}
+	if found, err := store.(driver.Checker).Check(t.Context()); err != nil || len(found) != 1 || found[0].Code != "one-process" {
+		t.Errorf("got %v, %v", found, err)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOpenStoreShowsNoSecret: an error says what is wrong and nothing of the URL.
+func TestOpenStoreShowsNoSecret(t *testing.T) {
+	for url, want := range map[string]string{
+		"mem://u:hunter2@h":      "memstore: the URL is mem://",
+		"mem://?gracee=true":     "did you mean grace?",
+		"mem://?max_ttl=hunter2": "parameter max_ttl",
+		"mem://?buckets=3":       "does nothing",
+		"redis://u:hunter2@h":    `import _ "github.com/fencelock/fencelock/store/redisstore"`,
+		"u:hunter2@h":            "no scheme",
+		"hunter2 ://h":           "does not begin with a known scheme",
+	} {
+		store, err := fencelock.OpenStore(t.Context(), url)
+		if store != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: got %v, %v, want %q and no secret", url, store, err, want)
+		}
+	}
 }

@@ -11,20 +11,21 @@ import (
 
 // Semaphore lets leases through up to a limit of weight. A permit is a lease: if
 // its process dies it comes back by itself, and it cannot be given back twice.
-// Whoever is first in line is served first, however heavy. It is a cheap handle.
+// The first in the queue is served first, however heavy. It is a cheap handle.
 type Semaphore struct {
 	c     *Client
 	name  string
 	limit int64
-	opts  []Option
+	opts  []LockOption
 }
 
 // Semaphore returns a handle for the semaphore of that name. limit is the weight
 // that may be held together, as far as the acquisitions of this handle are
-// concerned, unless a limit was stored with SetLimit: that one holds for all.
+// concerned, unless a limit was stored with SetLimit: that one holds for all. It
+// is at most 2^53-1.
 // So processes of an old and a new version may differ for a while; at most the
 // greater of their limits is held then. It does no I/O.
-func (c *Client) Semaphore(name string, limit int64, opts ...Option) *Semaphore {
+func (c *Client) Semaphore(name string, limit int64, opts ...LockOption) *Semaphore {
 	return &Semaphore{c: c, name: name, limit: limit, opts: opts}
 }
 
@@ -42,7 +43,21 @@ func (s *Semaphore) TryAcquire(ctx context.Context, weight int64) (*Lease, error
 	return h.acquire(ctx, true)
 }
 
+// Do runs fn while holding that weight, as Mutex.Do does.
+func (s *Semaphore) Do(ctx context.Context, weight int64, fn func(ctx context.Context, l *Lease) error) error {
+	h := s.handle(weight)
+	return h.do(ctx, fn)
+}
+
+// maxWeight is the greatest limit: sums of weights stay exact in every store, as
+// 64-bit integers and as the numbers of Lua and JSON.
+const maxWeight = 1<<53 - 1
+
 func (s *Semaphore) handle(weight int64) handle {
+	if s.limit > maxWeight {
+		return handle{c: s.c, name: s.name, err: fmt.Errorf(
+			"fencelock: %q: a semaphore's limit is at most %d, not %d", s.name, int64(maxWeight), s.limit)}
+	}
 	if s.limit < 1 || weight < 1 || weight > s.limit {
 		return handle{c: s.c, name: s.name, err: fmt.Errorf(
 			"fencelock: %q: weight %d of a semaphore with limit %d: it must be between 1 and the limit", s.name, weight, s.limit)}
@@ -60,6 +75,9 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int64) error {
 	}
 	if limit < 0 {
 		return fmt.Errorf("fencelock: %q: a limit of %d is below 0", s.name, limit)
+	}
+	if limit > maxWeight {
+		return fmt.Errorf("fencelock: %q: a semaphore's limit is at most %d, not %d", s.name, int64(maxWeight), limit)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.c.opts.CallTimeout)
 	defer cancel()

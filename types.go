@@ -9,7 +9,7 @@ import "github.com/fencelock/fencelock/driver"
 // token older than the newest it has seen. It fits a signed 64-bit column.
 type Token = driver.Token
 
-// Fencing says how far tokens can be trusted: NoFencing, BestEffort or Strict.
+// Fencing is how far tokens can be trusted: NoFencing, BestEffort or Strict.
 type Fencing = driver.Fencing
 
 // The strengths of fencing; see Guarantees.
@@ -19,7 +19,7 @@ const (
 	Strict     = driver.Strict
 )
 
-// Mode says whether an acquisition is exclusive or shared.
+// Mode reports whether an acquisition is exclusive or shared.
 type Mode = driver.Mode
 
 // The modes of an acquisition.
@@ -31,7 +31,7 @@ const (
 // SessionID names the session of a process on a shard.
 type SessionID = driver.SessionID
 
-// Record is what a holder tells about itself.
+// Record is what a client writes about itself into its claim, for people.
 type Record = driver.Record
 
 // Holder is one holder of a lock as the store sees it.
@@ -47,15 +47,5 @@ type Status = driver.Status
 // Severity, a stable Code, the Node, the Reason it matters and what to change, Fix.
 type Finding = driver.Finding
 
-// Severity says how bad a Finding is: Note, Warning or Danger, the worst last.
+// Severity is how bad a Finding is: driver.Note, driver.Warning or driver.Danger, the worst last.
 type Severity = driver.Severity
-
-// The severities of a Finding.
-const (
-	// Note: good to know, or it could not be checked.
-	Note = driver.Note
-	// Warning: locks work, but less is promised, or less well, than one may think.
-	Warning = driver.Warning
-	// Danger: locks do not work, or two may hold one.
-	Danger = driver.Danger
-)

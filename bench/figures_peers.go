@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
-	"github.com/fencelock/fencelock/bench/internal/figure"
 	"github.com/fencelock/fencelock/bench/internal/suite"
+	"github.com/fencelock/fencelock/internal/figure"
 )
 
-// redisPeers compares with those who are fastest when nobody waits.
+// redisPeers compares with the libraries that are fastest without contention.
 var redisPeers = question{part: "uncontended", metrics: uncontendedMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	peers := []*candidate.Candidate{candidate.RedsyncRueidis, candidate.RedsyncTuned, candidate.RueidislockFast, candidate.Redislock, candidate.RedislockTuned}
 	cells, err := e.Uncontended(ctx, append(peers, ours), []int{64})
@@ -54,7 +54,7 @@ var redisLocal = question{part: "local", metrics: localMetrics, ask: func(ctx co
 	}, cells, nil
 }}
 
-// redisFair looks at how evenly goroutines of a process take turns.
+// redisFair measures how evenly goroutines of a process take turns.
 var redisFair = question{part: "local", metrics: localMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	few, many := suite.Crowd{Candidate: ours, Processes: 1, Goroutines: 16}, suite.Crowd{Candidate: ours, Processes: 1, Goroutines: 256}
 	cells, err := e.Lasting(e.Repetitions, 300*time.Millisecond).Contended(ctx, []suite.Crowd{few, many})

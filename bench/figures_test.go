@@ -7,8 +7,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/fencelock/fencelock/bench/internal/figure"
 	"github.com/fencelock/fencelock/bench/internal/suite"
+	"github.com/fencelock/fencelock/internal/figure"
 )
 
 // TestInsist: a question is asked again while a figure is below its floor, and the

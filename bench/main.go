@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures the bare engine, the lock libraries of others and ours,
-// side by side in one run, on servers that it starts and stops.
+// Command bench measures the bare server, the lock libraries of others and ours,
+// side by side in one run, on servers that it starts and stops. It also prints every
+// figure that the documents promise.
 //
+//	go run ./bench -figures core                    # what the documents claim without a server
+//	go run ./bench -figures fence                   # the guards, proved on real servers
 //	go run ./bench -figures redis                   # what is promised of redisstore, in a minute
 //	go run ./bench -figures redis-long              # among a thousand that wait, and with a million leases
-//	go run ./bench -figures zk                      # the same of zkstore, in two
-//	go run ./bench -quick                           # the same and more, shorter, with floors
+//	go run ./bench -figures etcd                    # etcdstore beside etcd's own lock; zk and sql alike
+//	go run ./bench -quick                           # the figures of redis and more, shorter, with floors
 //	go run ./bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
 //	go run ./bench -suite redis -only holding,idle  # some parts, to the terminal
 //	go run ./bench -suite redis -only uncontended -pin
@@ -15,7 +18,7 @@
 //
 //	internal/candidate   what is compared, one file each
 //	internal/suite       what is measured, one file each
-//	internal/engine      servers: started, asked, stopped
+//	internal/target      servers: started, asked, stopped
 //	internal/worker      the work, in this process or in many
 //	internal/report      table, page, JSON, charts
 //	figures*.go          the numbers that the documents promise
@@ -53,7 +56,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	figuresOf := flag.String("figures", "", "print the figures of a store: redis, redis-long or zk")
+	figuresOf := flag.String("figures", "", "print figures: core, fence, redis, redis-long, etcd, zk or sql")
 	quickly := flag.Bool("quick", false, "print the figures that have a floor, and fail if one is below it")
 	p := plan{}
 	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb, memcached")
@@ -62,7 +65,7 @@ func run(ctx context.Context) error {
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")
 	flag.DurationVar(&p.each, "for", 2*time.Second, "how long each time; some parts take half of it")
 	pin := flag.Bool("pin", false, "give the server one processor and the clients another; redis, quorum, etcd, memcached only")
-	profile := flag.String("cpuprofile", "", "file for a profile of this process; look at it with go tool pprof")
+	profile := flag.String("cpuprofile", "", "write a CPU profile of this process to this file; read it with go tool pprof")
 	flag.Parse()
 	if *pin && !child.Pinned() {
 		return child.Pin()
@@ -85,7 +88,7 @@ func run(ctx context.Context) error {
 		return p.run(ctx, e)
 	}
 	flag.Usage()
-	return errors.New("say what to measure")
+	return errors.New("one of -figures, -quick and -suite is needed")
 }
 
 // profiled begins to write a profile, if a file is given.

@@ -54,11 +54,13 @@ func (p plan) run(ctx context.Context, e *suite.Env) error {
 
 // part runs on a server of its own, so that no part meets what another left.
 func (p plan) part(ctx context.Context, e *suite.Env, r *report.Report, part *suite.Part) (err error) {
-	if e.Server, err = e.Start(ctx); err != nil {
+	e.Server, err = e.Start(ctx)
+	if err != nil {
 		return err
 	}
 	defer e.Server.Stop()
-	if r.Engine, err = e.Server.Version(ctx); err != nil {
+	r.Server, err = e.Server.Version(ctx)
+	if err != nil {
 		return err
 	}
 	cells, err := part.Run(ctx, e)

@@ -2,16 +2,20 @@
 
 package driver
 
-import "time"
+import (
+	"time"
 
-// Fencing says how far tokens can be trusted.
+	"github.com/fencelock/fencelock/internal/enum"
+)
+
+// Fencing is how far tokens can be trusted.
 type Fencing uint8
 
 const (
 	// NoFencing: there are no tokens worth checking.
 	NoFencing Fencing = iota
-	// BestEffort: tokens rise unless the engine loses memory in a way that the
-	// store's documentation names.
+	// BestEffort: tokens rise unless the server loses data in a way that the store's
+	// documentation names.
 	BestEffort
 	// Strict: tokens are unique and rise, whatever happens within the
 	// documented bounds of clocks and durability.
@@ -19,40 +23,40 @@ const (
 )
 
 // String returns the strength in lower case.
-func (f Fencing) String() string { return [...]string{"none", "best effort", "strict"}[f] }
+func (f Fencing) String() string { return enum.String("fencing", f, "none", "best effort", "strict") }
 
-// Durability says what the engine still knows after a crash or a failover.
+// Durability is what the server still has after a crash or a failover.
 type Durability uint8
 
 const (
-	// Volatile: a restart or a failover may forget grants.
+	// Volatile: a restart or a failover may lose grants.
 	Volatile Durability = iota
-	// Durable: an acknowledged grant survives what the engine is built to
+	// Durable: an acknowledged grant survives what the server is built to
 	// survive (a consensus log, a synchronous write-ahead log).
 	Durable
 )
 
 // String returns the durability in lower case.
-func (d Durability) String() string { return [...]string{"volatile", "durable"}[d] }
+func (d Durability) String() string { return enum.String("durability", d, "volatile", "durable") }
 
 // Caps are constant facts about a store. They are data and not optional
 // interfaces because combinators and fault injectors wrap stores, and a
 // wrapper hides optional interfaces but can edit data.
 type Caps struct {
-	// Engine is the engine's name for people: "memory", "redis", "etcd".
+	// Engine is the server's name for people: "memory", "redis", "etcd".
 	Engine string
 	// Fencing is the strength of the tokens.
 	Fencing Fencing
-	// Durability is what survives a crash of the engine.
+	// Durability is what survives a crash of the server.
 	Durability Durability
 	// Grace is set when a new incarnation grants nothing until every earlier
 	// session must have ended, so that holders can reclaim.
 	Grace bool
-	// Queue is set when the store keeps claims in line, first come first
-	// served. Without it Attempt answers Busy and the core looks again.
+	// Queue is set when the store queues claims, first come first served. Without
+	// it Attempt answers Busy and the core polls.
 	Queue bool
 	// Push is set when Await returns by itself soon after a grant. Without it
-	// Await returns at once and the core looks again.
+	// Await returns at once and the core polls.
 	Push bool
 	// Shared is set when shared and weighted claims and stored limits work.
 	Shared bool
@@ -68,11 +72,11 @@ type Caps struct {
 	Floor bool
 	// MinTTL and MaxTTL bound the TTL of a session; 0 is no bound.
 	MinTTL, MaxTTL time.Duration
-	// Assumes says in a sentence or two under which conditions Fencing, Durability
+	// Assumes is, in a sentence or two, under which conditions Fencing, Durability
 	// and Grace are true, where they are not plain: which clocks must agree, and how
 	// well. Guarantees shows it.
 	Assumes string
-	// Advice says what a user must change to use the store for correctness; it
+	// Advice is what a user must change to use the store for correctness; it
 	// is printed when Require: Correctness is refused.
 	Advice string
 }

@@ -4,7 +4,7 @@ package driver
 
 import "time"
 
-// Mode says what else may be granted beside a claim.
+// Mode is what else may be granted beside a claim.
 type Mode uint8
 
 const (
@@ -23,7 +23,7 @@ func (m Mode) String() string {
 }
 
 // Terms is what a claim asks for. It is a value shared by many claims: a
-// driver must not modify it, and it is guaranteed that nobody else does.
+// driver must not modify it, and it is guaranteed that no other code does.
 type Terms struct {
 	// Mode is Exclusive or Shared.
 	Mode Mode
@@ -44,19 +44,19 @@ type Terms struct {
 	// MaxHold, if not 0, is how long after its grant the grant ends, whatever
 	// happens.
 	MaxHold time.Duration
-	// Record tells people who asks. It is guaranteed not to be nil.
+	// Record names the claimant for people. It is guaranteed not to be nil.
 	Record *Record
 }
 
-// Claim is one wish for one lock. Its identity is the session it is used on
-// and Seq; it is guaranteed that a Seq is never used for a second wish and
+// Claim is one request for one lock. Its identity is the session it is used on
+// and Seq; it is guaranteed that a Seq is never used for a second request and
 // that Name and Terms stay the same for one Seq, but for a downgrade: an
 // exclusive claim may be attempted again with Shared terms (clause O6).
 type Claim struct {
 	Seq   uint64
 	Name  string
 	Terms *Terms
-	// Queue asks the store to keep the claim in line if it cannot be granted.
+	// Queue asks the store to queue the claim if it cannot be granted.
 	Queue bool
 	// Floor, if not 0, asks a store with Caps.Floor to vote: to grant with a
 	// token not below it, and to let no later token of the name fall below it
@@ -80,12 +80,12 @@ type Withdrawal struct {
 	Seq  uint64
 	Name string
 	// KeepFor leaves the lock taken for that long although its claim is gone:
-	// nobody holds it, nobody gets it. 0 frees it (but see Terms.MinHold).
+	// no claim holds it, and none is granted it. 0 frees it (but see Terms.MinHold).
 	KeepFor time.Duration
-	// Bury is set when an attempt or a reclaim of this claim may still be on its
+	// Tombstone is set when an attempt or a reclaim of this claim may still be on its
 	// way. The store must then refuse it whenever it arrives (clause X3).
 	// Without it the store owes nothing to a later attempt.
-	Bury bool
+	Tombstone bool
 }
 
 // Record is what a holder wants people to know. Stores keep it with the claim
@@ -96,7 +96,7 @@ type Record struct {
 	// Reason is why, in the caller's words.
 	Reason string `json:"reason,omitempty"`
 	// Trace is the W3C traceparent of the acquisition, so that a waiter's span
-	// can link to whoever blocks it.
+	// can link to the holder that blocks it.
 	Trace string `json:"trace,omitempty"`
 	// Labels are free pairs for people and tools.
 	Labels map[string]string `json:"labels,omitempty"`

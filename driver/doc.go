@@ -4,17 +4,17 @@
 // its locks. Application authors never need it; store authors need nothing
 // else.
 //
-// A store is the driver for an engine. It keeps, per shard, sessions with an
-// end, and per lock name the grants and the line of waiting claims:
+// A store is the driver for a server. It keeps, per shard, sessions with an
+// end, and per lock name the grants and the queue of waiting claims:
 //
 //	process A ──KeepAlive──▶ session a ──┐
 //	                                     ├─▶ "orders/42": granted a:7 token 512
-//	process B ──KeepAlive──▶ session b ──┘                in line b:3, b:9
+//	process B ──KeepAlive──▶ session b ──┘                queued b:3, b:9
 //
 // A grant carries no time to live of its own. It is free when its session has
 // ended, so one call per session and period keeps any number of leases. A
-// release grants to the next live claim in line inside the store, and the
-// store pushes the news to that one process; nobody else wakes.
+// release grants to the next live claim in the queue inside the store, and the
+// store notifies that one process; no other process wakes.
 //
 // # What the contract guarantees to a driver, and what a driver must do
 //
@@ -22,13 +22,19 @@
 // same clauses against any store and names the clause a store violates. The
 // words "guaranteed" and "must" in the comments of this package are meant.
 //
+// # Admission
+//
+// Fits and Joins decide which claims are granted together. They are pure functions,
+// so that every store written in Go decides the same; a store that decides in a script
+// on its server repeats them there.
+//
 // # Three outcomes
 //
 // A call is done, certainly not done, or unknown. A driver returns a plain
-// error (or one wrapping ErrUnavailable, ErrGone, ErrForgotten, ErrRefused)
+// error (or one wrapping ErrUnavailable, ErrGone, ErrReset, ErrRefused)
 // only if the store certainly did nothing. When a reply is missing it must
 // wrap ErrUnknown. The core then asks again with the same claim, because
-// Attempt is idempotent per claim, or withdraws it with Bury set.
+// Attempt is idempotent per claim, or withdraws it with Tombstone set.
 //
 // # Time
 //
@@ -43,12 +49,12 @@
 //   - The reply to Attempt is lost. The claim may be granted, queued or
 //     unknown to the store; the same claim comes again.
 //   - An Attempt is delayed and arrives after the claim was withdrawn. The
-//     session lives on, so nothing would ever clean it up: hence Bury.
+//     session lives on, so nothing would ever clean it up: hence Tombstone.
 //   - A Withdraw is repeated, or arrives after a new claim of the same process
 //     was granted: it must compare the exact claim.
-//   - The holder's process dies: nothing is pushed. The first in line looks
-//     again when LookAfter says so.
-//   - The process at the head of the line died: its claim must be skipped.
-//   - The engine restarts empty, or with the last second missing, or a replica
-//     takes over that lags: another incarnation, ErrForgotten, Reclaim.
+//   - The holder's process dies: nothing is pushed. The first in the queue
+//     polls again after PollAfter.
+//   - The process at the head of the queue died: its claim must be skipped.
+//   - The server restarts empty, or with the last second missing, or a replica
+//     takes over that lags: another incarnation, ErrReset, Reclaim.
 package driver

@@ -5,7 +5,7 @@ package driver
 import "errors"
 
 // The errors with a meaning. A driver wraps them (fmt.Errorf with %w) around
-// what the engine said. Any other error means: the store certainly did
+// what the server answered. Any other error means: the store certainly did
 // nothing, and trying again will not help.
 var (
 	// ErrUnknown is returned when the store may or may not have done it: a
@@ -21,19 +21,19 @@ var (
 	// ended: expired or closed. Its leases are lost.
 	ErrGone = errors.New("session ended")
 
-	// ErrForgotten is returned when the store's memory is of another
-	// incarnation than the one the session was opened in. What the session had
+	// ErrReset is returned when the store has another incarnation than
+	// the one that the session was opened in. What the session had
 	// may be gone; the core opens it again with the same id and reclaims.
-	ErrForgotten = errors.New("store lost its memory")
+	ErrReset = errors.New("store lost its data")
 
 	// ErrNotHeld is returned by Break when no grant has that token.
 	ErrNotHeld = errors.New("not held")
 
-	// ErrUnsupported is returned for what Caps says the store cannot do.
+	// ErrUnsupported is returned for what the store cannot do by its Caps.
 	ErrUnsupported = errors.ErrUnsupported
 
 	// ErrRefused is returned when the request contradicts the settings of the
-	// namespace or the bounds in Caps. It is definite; the text says which
-	// setting differs.
+	// namespace or the bounds in Caps. It is definite; the text names the
+	// setting that differs.
 	ErrRefused = errors.New("refused by the store's settings")
 )

@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/fencelock/fencelock/internal/enum"
 )
 
-// Severity says how bad a Finding is. Severities are in order: the higher, the worse.
+// Severity is how bad a Finding is. Severities are in order: the higher, the worse.
 // In text, JSON for one, they are the words that String returns.
 type Severity uint8
 
 const (
 	// Note: good to know, or it could not be checked.
 	Note Severity = iota
-	// Warning: locks work, but less is promised, or less well, than one may think.
+	// Warning: locks work, but fewer guarantees hold than a user may expect.
 	Warning
 	// Danger: locks do not work, or two may hold one.
 	Danger
@@ -26,16 +28,13 @@ var severities = []string{"note", "warning", "danger"}
 // String returns the severity in lower case, and the number of one that does not exist,
 // as in severity(7): a message about a mistake must not be the next.
 func (s Severity) String() string {
-	if int(s) >= len(severities) {
-		return fmt.Sprintf("severity(%d)", uint8(s))
-	}
-	return severities[s]
+	return enum.String("severity", s, severities[:]...)
 }
 
 // MarshalText implements encoding.TextMarshaler.
 func (s Severity) MarshalText() ([]byte, error) {
 	if int(s) >= len(severities) {
-		return nil, fmt.Errorf("driver: there is no severity %d; the worst is %d, %v", uint8(s), uint8(Danger), Danger)
+		return nil, fmt.Errorf("driver: unknown severity %d; the highest is %d, %v", uint8(s), uint8(Danger), Danger)
 	}
 	return []byte(s.String()), nil
 }
@@ -44,20 +43,19 @@ func (s Severity) MarshalText() ([]byte, error) {
 func (s *Severity) UnmarshalText(text []byte) error {
 	i := slices.Index(severities, string(text))
 	if i < 0 {
-		return fmt.Errorf("driver: %q is no severity; it is one of %s", text, strings.Join(severities, ", "))
+		return fmt.Errorf("driver: %q is not a severity; use one of %s", text, strings.Join(severities, ", "))
 	}
 	*s = Severity(i)
 	return nil
 }
 
-// Finding is one thing that a store found about its engine when it was asked whether
-// that is fit to keep locks. A store that can tell has the method
+// Finding is one thing that a store found about its servers when it was asked whether
+// they are fit to keep locks. A store that can check them has the method
 //
 //	Check(ctx context.Context) ([]Finding, error)
 //
-// which writes nothing, and whose error says that the engine could not be asked. It is
-// no part of Store: what wraps a store (a quorum, shards, an injector of faults) has no
-// one engine to ask.
+// which writes nothing, and whose error means that a server could not be asked. It is
+// not part of Store, see OpenedStore.
 type Finding struct {
 	// Severity is how bad it is.
 	Severity Severity `json:"severity"`
@@ -66,7 +64,7 @@ type Finding struct {
 	Code string `json:"code"`
 	// Node is the address of the server; empty if it is about all, or there is one.
 	Node string `json:"node,omitempty"`
-	// Reason says what is so and why it matters.
+	// Reason is what was found and why it matters.
 	Reason string `json:"reason"`
 	// Fix is what to change; it may be empty.
 	Fix string `json:"fix,omitempty"`

@@ -42,7 +42,7 @@ func TestFindingAsText(t *testing.T) {
 // TestUnknownSeverities: a severity that does not exist is neither written nor read,
 // and can be shown.
 func TestUnknownSeverities(t *testing.T) {
-	if text, err := (Danger + 1).MarshalText(); err == nil || !strings.Contains(err.Error(), "no severity 3") {
+	if text, err := (Danger + 1).MarshalText(); err == nil || !strings.Contains(err.Error(), "unknown severity 3") {
 		t.Errorf("written: %q, %v", text, err)
 	}
 	if got := (Danger + 1).String() + " " + Severity(255).String(); got != "severity(3) severity(255)" {

@@ -17,38 +17,38 @@ type Holder struct {
 	Age time.Duration
 	// EndsIn is when the grant ends if its session is not kept alive again.
 	EndsIn time.Duration
-	// Kept says that nobody holds the lock any more and it is only kept taken
+	// Kept is set if no claim holds the lock any more and it is only kept taken
 	// (Terms.MinHold, Withdrawal.KeepFor).
 	Kept bool
 }
 
-// Waiter is one claim in line.
+// Waiter is one queued claim.
 type Waiter struct {
 	Claim  ClaimID
 	Mode   Mode
 	Weight int64
 	Record Record
-	// Age is the time since it came into line.
+	// Age is the time since it was queued.
 	Age time.Duration
 }
 
-// Status is a lock as the store sees it. A free lock nobody waits for has
+// Status is a lock as the store sees it. A free lock that no claim waits for has
 // neither holders nor waiters.
 type Status struct {
 	Name    string
 	Holders []Holder
-	// Waiters are the first MaxWaitersTold in line; Waiting counts all.
+	// Waiters are the first MaxWaitersReported in the queue; Waiting counts all.
 	Waiters []Waiter
 	Waiting int
 	// Limit is the limit stored with SetLimit, 0 if none.
 	Limit int64
-	// Grace is how long nothing new will be granted, because the store's
-	// memory is new.
+	// Grace is how long nothing new will be granted, because the store
+	// was reset.
 	Grace time.Duration
 }
 
-// MaxWaitersTold bounds Status.Waiters.
-const MaxWaitersTold = 100
+// MaxWaitersReported bounds Status.Waiters.
+const MaxWaitersReported = 100
 
 // ListQuery selects locks that are held, kept or waited for.
 type ListQuery struct {
@@ -62,7 +62,7 @@ type ListQuery struct {
 }
 
 // Page is a part of a listing. A lock that was held during the whole listing
-// is guaranteed to be in exactly one page; one that came or went meanwhile may
+// is guaranteed to be in exactly one page; one that came or went in between may
 // be missing.
 type Page struct {
 	Locks []Status

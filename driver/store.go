@@ -9,40 +9,41 @@ import (
 
 // Store is what a store author implements. All methods must be safe for
 // concurrent use, and every call must return soon after its context ends,
-// whatever the engine does. See the package comment for the contract.
+// whatever the server does. See the package comment for the contract.
 type Store interface {
 	// Caps returns constant facts. It must not do I/O.
 	Caps() Caps
 
 	// Shard returns the shard that keeps name: the same for the same name, in
-	// every process, for the life of the namespace. It must not do I/O.
+	// every process, for as long as the namespace exists. It must not do I/O.
 	Shard(name string) string
 
 	// Open starts a session on a shard, or resumes the one with that id: it is
 	// idempotent per id. Resuming is how a session comes back after
-	// ErrForgotten.
-	Open(ctx context.Context, req OpenRequest) (Session, Life, error)
+	// ErrReset. An Open that arrives after the session has ended starts a
+	// session with that id and without claims.
+	Open(ctx context.Context, req OpenRequest) (Session, Renewal, error)
 
-	// Inspect tells who holds name and who waits.
+	// Inspect returns the holders of name and its waiters.
 	Inspect(ctx context.Context, name string) (Status, error)
 
-	// List tells about many locks, a page at a time.
+	// List returns many locks, page by page.
 	List(ctx context.Context, q ListQuery) (Page, error)
 
-	// Break ends the grant with that token (compared by Base), whoever holds
-	// it, and returns a token above every token given out for the name so far
+	// Break ends the grant with that token (compared by Base), whichever claim
+	// has it, and returns a token above every token given out for the name so far
 	// and below every later one, so that the resource can be fenced with it at
-	// once. The broken claim is told to its session by Life.Broken. It returns
-	// ErrNotHeld if no grant has the token. After a loss of memory what the
+	// once. The broken claim is reported to its session in Renewal.Broken. It returns
+	// ErrNotHeld if no grant has the token. After a data loss what the
 	// store shows as holder may be stale until grace is over.
 	Break(ctx context.Context, name string, token Token) (Token, error)
 
 	// SetLimit stores the limit of a name for all claims with a Limit,
-	// replacing their own; 0 removes it. Raising it grants to those in line.
+	// replacing their own; 0 removes it. Raising it grants to queued claims.
 	SetLimit(ctx context.Context, name string, limit int64) error
 }
 
-// OpenRequest says which session to open.
+// OpenRequest is which session to open.
 type OpenRequest struct {
 	// Shard is guaranteed to be a value that Shard returned.
 	Shard string
@@ -59,32 +60,37 @@ type OpenRequest struct {
 // Names of all claims used with a session are guaranteed to be on its shard.
 type Session interface {
 	// KeepAlive extends the session by its TTL, counted from when the store
-	// handles the call. One call keeps every lease of the session.
-	KeepAlive(ctx context.Context) (Life, error)
+	// handles the call. One call keeps every lease of the session. Only
+	// ErrGone and ErrRefused end the session, and ErrReset makes the core
+	// open it again; after any other error, definite or not, the core tries
+	// again until the leases' time is over.
+	KeepAlive(ctx context.Context) (Renewal, error)
 
 	// Attempt tries to be granted, once, and never waits for a holder. It is
 	// idempotent per claim.
 	Attempt(ctx context.Context, c *Claim) (Outcome, error)
 
-	// Await returns when another look at a queued or busy claim is worth it. It
-	// may return Granted if a push said so, it may return at any time for no
-	// reason, and it returns the context's error when the context ends. It
+	// Await returns when it is worth polling a queued or busy claim again. It may
+	// return Granted after a push, it may return at any time for no reason, and it returns the context's error when the context ends. It
 	// changes nothing in the store.
 	Await(ctx context.Context, c *Claim) (Outcome, error)
 
 	// Withdraw removes exactly this claim, granted or queued, and grants to
-	// the next in line. It is idempotent.
+	// the next in the queue. It is idempotent.
 	Withdraw(ctx context.Context, w Withdrawal) (Removed, error)
 
-	// Reclaim puts back grants that the store may have forgotten, each with its
+	// Reclaim puts back grants that the store may have lost, each with its
 	// token, and answers for each whether it is held now. It comes in batches;
-	// with last set, every grant of the session from before the loss that was
-	// neither reclaimed nor attempted since Open must be dropped: its release
-	// was forgotten, and a session that lives on would keep it for ever.
+	// with last set, every claim of the session from before the loss, granted
+	// or queued, that was neither reclaimed nor attempted since Open must be
+	// dropped: its withdrawal was lost, and a session that lives on would
+	// keep it forever (clauses R6 and R7).
 	Reclaim(ctx context.Context, held []Held, last bool) ([]bool, error)
 
 	// Close ends the session and with it every claim, granted or queued. Calls
 	// that come meanwhile or afterwards must return soon and grant nothing;
-	// ErrGone is the answer of choice.
+	// ErrGone is the answer of choice. It is called again after an error. A
+	// store with another incarnation may answer ErrReset: the core opens
+	// the session again, with the same id, and closes that (clause R8).
 	Close(ctx context.Context) error
 }

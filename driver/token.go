@@ -6,7 +6,7 @@ import "strconv"
 
 // TokenStep is the distance between two tokens of a store. A store hands out
 // multiples of TokenStep; the 255 numbers above each are the core's, which
-// gives a fresh one to every local hand-over of the same claim (clause T3).
+// gives a fresh one to every local handoff of the same claim (clause T3).
 const TokenStep = 256
 
 // Token is a fencing token. Tokens of one lock name are unique per

@@ -9,7 +9,7 @@ import (
 
 // Why a guard refuses, as errors to ask with errors.Is. Any other error of a
 // guard is the resource's own, and after a write it leaves the outcome unknown:
-// enter again with the same token and look.
+// enter again with the same token and read.
 var (
 	// ErrStale: the resource has seen a newer token. Nothing was changed. The
 	// error is a *StaleError. The lease is lost or soon will be: stop, and lock
@@ -24,12 +24,12 @@ var (
 	ErrWrongLock = errors.New("fence: token of another lock")
 )
 
-// StaleError says which token was refused, and because of whom.
+// StaleError names the token that was refused, and the newer one.
 type StaleError struct {
 	// Given is the mark that was refused.
 	Given Mark
 	// Newer is the mark that was there before. Its token is zero if the
-	// resource did not tell, its holder empty if that is not known.
+	// resource did not return it, its holder empty if that is not known.
 	Newer Mark
 }
 

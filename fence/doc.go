@@ -26,7 +26,7 @@
 //     idempotency key such as lock:token:step.
 //
 // Ready-made guards are in package sqlfence (database/sql), httpfence,
-// filefence, redisfence in the module redisstore, and etcdfence. Check is for
+// filefence, redisfence and etcdfence. Check is for
 // your own. Prove it with package fencetest.
 //
 // # The lease travels in the context

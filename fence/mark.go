@@ -17,7 +17,7 @@ type Mark struct {
 	Lock string `json:"lock"`
 	// Token is the token of one acquisition of it; it is positive.
 	Token fencelock.Token `json:"token"`
-	// Holder says to people whose it is. It may be empty, and decides nothing.
+	// Holder names the holder for people. It may be empty, and decides nothing.
 	Holder string `json:"holder,omitempty"`
 }
 
@@ -53,7 +53,7 @@ type markNode struct {
 // returned context comes before the mark.
 func With(ctx context.Context, m Mark) context.Context {
 	outer, _ := ctx.Value(markKey{}).(*markNode)
-	return context.WithValue(ctx, markKey{}, &markNode{m, outer, fencelock.FromContext(ctx, m.Lock), fencelock.FromContext(ctx, "")})
+	return context.WithValue(ctx, markKey{}, &markNode{m, outer, fencelock.FromContext(ctx, m.Lock), fencelock.Innermost(ctx)})
 }
 
 // From returns the innermost mark of a lock that ctx carries, by With or in a
@@ -88,6 +88,9 @@ func Innermost(ctx context.Context) (Mark, error) {
 // find returns the innermost mark of a lock, or of any if the name is empty.
 func find(ctx context.Context, lock string) (Mark, bool) {
 	lease := fencelock.FromContext(ctx, lock)
+	if lock == "" {
+		lease = fencelock.Innermost(ctx)
+	}
 	for n, _ := ctx.Value(markKey{}).(*markNode); n != nil; n = n.outer {
 		before := n.same
 		if lock == "" {

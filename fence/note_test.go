@@ -6,11 +6,12 @@ import (
 	"context"
 	"testing"
 
-	"github.com/fencelock/fencelock/fencetest"
+	"github.com/fencelock/fencelock/fence/fencetest"
 )
 
 // TestNote proves the guard of Note. For a resource with a server there are also
-// Harness.Restart and Value.LoseReply; without them two clauses are skipped.
+// Harness.Restart, Value.LoseReply and Value.Reopen; without them three clauses
+// are skipped.
 func TestNote(t *testing.T) {
 	fencetest.Run(t, &fencetest.Harness{Name: "note",
 		New: func(_ context.Context, lock string) (*fencetest.Value, error) {

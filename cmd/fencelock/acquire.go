@@ -3,44 +3,49 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/closest"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 )
 
 func (a *app) acquireCommand() *cobra.Command {
-	k := &keeper{app: a}
+	k := &agentProcess{app: a}
 	cmd := &cobra.Command{
 		Use:   "acquire LOCK",
 		Short: "Hold a lock over several steps of a script",
 		Long: `Hold a lock over several steps of a script. Prefer run wherever one command can do the
 work: run ends the command when the lock is lost, and acquire cannot end your script.
 
-It waits for the lock, leaves a small process behind that renews it (the keeper), and
+It waits for the lock, leaves a small process behind that renews it (the agent), and
 prints variables for your shell, as ssh-agent does:
 
   FENCELOCK_NAME, FENCELOCK_TOKEN, FENCELOCK_OWNER, FENCELOCK_HANDLE
 
-The lock is given back by fencelock release, after --max unless fencelock renew puts
-that off, or, with --while, when that process has ended. If the machine dies, the
-lock is free after --ttl.
+If it does not get the lock, it prints a line that removes these variables and makes
+eval return its exit code. Write || exit after eval, or set -e before it: a shell goes on
+after a command that fails.
 
-The lock can be lost meanwhile. Then renew and release end with exit code 76, and with
---signal the process of --while is told at once. Give FENCELOCK_TOKEN to what you write
-to and refuse smaller ones there.
+The lock is released by fencelock release, after --max unless fencelock renew extends
+it, or, with --while, when that process has ended. If the machine dies, the lock is
+free after --ttl.
+
+The lock can be lost before that. Then renew and release end with exit code 76, and
+with --signal the process of --while gets that signal at once. Send FENCELOCK_TOKEN
+with every write, and reject smaller tokens where you write to.
 
 The handle works on this machine and for this user only.`,
-		Example: `  eval "$(fencelock acquire deploy --while $$ --signal 15 --reason "release 4.2")"
+		Example: `  eval "$(fencelock acquire deploy --while $$ --signal 15 --reason "release 4.2")" || exit
   ./step-one && fencelock renew && ./step-two
   fencelock release`,
 		Args: exactly(1, "the name of a lock"),
@@ -51,15 +56,16 @@ The handle works on this machine and for this user only.`,
 	return cmd
 }
 
-// start starts a keeper and waits for its answer.
-func (k *keeper) start(name string) error {
+// start starts an agent and waits for its answer.
+func (k *agentProcess) start(name string) error {
 	owner := k.owner
-	if err := k.wish.check(); err != nil {
+	if err := k.lockFlags.check(); err != nil {
 		return err
 	}
 	// Without a name the owner is a process that is there: the one that the lock
-	// is bound to, or the keeper.
-	if k.owner = owner; owner == "" && k.while > 0 {
+	// is bound to, or the agent.
+	k.owner = owner
+	if owner == "" && k.while > 0 {
 		k.owner = defaultOwner(k.while)
 	}
 	if k.max <= 0 || k.while < 0 || k.signal < 0 || k.signal > 0 && k.while == 0 {
@@ -76,54 +82,64 @@ func (k *keeper) start(name string) error {
 	if err != nil {
 		return err
 	}
+	reply, err := k.startAgent(url, name, socket)
+	if err != nil {
+		_ = os.Remove(filepath.Dir(socket)) // unless the agent did
+		return err
+	}
+	signal.Ignore(syscall.SIGPIPE) // to learn that no process reads the handle
+	if err := k.print(reply); err != nil {
+		// Without the handle no process could release the lock before --max is over.
+		_, failed := k.ask(reply.Handle, agent.Request{Op: agent.Release})
+		return withCode(exitInternal, errors.Join(fmt.Errorf("the handle of %s could not be written, so the lock is released: %w", name, err), failed))
+	}
+	return nil
+}
+
+// startAgent starts the agent and waits until it has the lock, or an error.
+func (k *agentProcess) startAgent(url, name, socket string) (reply agent.Reply, err error) {
 	child, err := k.command(url, name, socket)
 	if err != nil {
-		return err
+		return reply, err
 	}
-	life, err := child.StdinPipe() // open until we have an answer, or are dead
+	renewal, err := child.StdinPipe() // open until we have an answer, or are dead
 	if err != nil {
-		return err
+		return reply, err
 	}
-	defer life.Close()
+	defer renewal.Close()
 	out, err := child.StdoutPipe()
 	if err == nil {
+		keepDescriptors() // a pipe or a flock of the script must not live as long as the agent
 		err = child.Start()
 	}
 	if err != nil {
-		return &failure{exitInternal, err}
+		return reply, withCode(exitInternal, err)
 	}
 	asked := make(chan os.Signal, 4)
-	signal.Notify(asked, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(asked, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() {
 		for sig := range asked {
 			_ = child.Process.Signal(sig)
 		}
 	}()
-	var reply keeperReply
-	if err := json.NewDecoder(out).Decode(&reply); err != nil {
-		return &failure{exitInternal, fmt.Errorf("the keeper ended without an answer: %w", child.Wait())}
-	}
-	if reply.Error != "" {
-		return &failure{reply.Code, fmt.Errorf("%s", reply.Error)}
-	}
-	return k.tell(reply)
+	return agent.Read(out)
 }
 
-// command is the keeper, not yet started.
-func (k *keeper) command(url, name, socket string) (*exec.Cmd, error) {
+// command is the agent, not yet started.
+func (k *agentProcess) command(url, name, socket string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	child := exec.Command(self, append([]string{keepArg}, k.arguments(name, socket)...)...)
-	child.Env = append(os.Environ(), "FENCELOCK_STORE="+url) // not where everybody can read it
+	child.Env = append(os.Environ(), "FENCELOCK_STORE="+url) // not where every user can read it
 	child.Stderr = os.Stderr
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // outlives the terminal
 	return child, nil
 }
 
-// arguments are those of the keeper: what was given to us.
-func (k *keeper) arguments(name, socket string) []string {
+// arguments are those of the agent: what was given to us.
+func (k *agentProcess) arguments(name, socket string) []string {
 	args := []string{"--owner", k.owner, "--ttl", k.ttl.String(), "--max", k.max.String(),
 		"--while", fmt.Sprint(k.while), "--signal", fmt.Sprint(k.signal), "--reason", k.reason, "--permits", fmt.Sprint(k.permits),
 		"--timeout", k.timeout.String(), "--namespace", k.ns,
@@ -135,7 +151,7 @@ func (k *keeper) arguments(name, socket string) []string {
 	return append(args, "--", name, socket)
 }
 
-func (k *keeper) tell(r keeperReply) error {
+func (k *agentProcess) print(r agent.Reply) error {
 	if k.format == "json" {
 		return printJSON(k.out, r)
 	}
@@ -151,30 +167,67 @@ func (k *keeper) tell(r keeperReply) error {
 	return nil
 }
 
+// markDescriptors does what keepDescriptors does, one descriptor after the other.
+func markDescriptors() {
+	const most = 1 << 16
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || limit.Cur > most {
+		limit.Cur = most
+	}
+	for fd := range int(limit.Cur) {
+		if fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+}
+
+// failEval makes eval fail where acquire has failed, whatever the reason: eval of nothing
+// succeeds, and the script would work without the lock. The variables of a lock outside
+// are removed, so that renew and release do not mistake it for this one. A misspelled
+// acquire, and one after a wrong flag of the program, must not let the script go on either.
+func failEval(cmd *cobra.Command, args []string, out io.Writer, code int) {
+	switch {
+	case cmd == nil:
+		return
+	case !cmd.HasParent(): // the command was not found: was it to be acquire?
+		if !slices.ContainsFunc(args, func(arg string) bool { return closest.Match(arg, commandNames(cmd)...) == "acquire" }) {
+			return
+		}
+	case cmd.Name() != "acquire" || cmd.Flags().Lookup("output").Value.String() == "json":
+		return
+	}
+	fmt.Fprintf(out, "unset FENCELOCK_NAME FENCELOCK_TOKEN FENCELOCK_OWNER FENCELOCK_HANDLE; (exit %d)\n", code)
+}
+
 // quoted writes a text so that a shell reads it as one word.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// newSocket chooses where a keeper listens: a folder of this user's alone.
+// newSocket makes a directory that only this user can use, and returns where in it the
+// agent listens. It has a new name each time: one with a known name could be taken by
+// another user before. A runtime directory that cannot be used is passed over: after su it
+// is that of the user before.
 func newSocket() (string, error) {
-	dir := os.Getenv("XDG_RUNTIME_DIR")
-	if dir == "" {
-		dir = filepath.Join(os.TempDir(), fmt.Sprintf("fencelock-%d", os.Getuid()))
-	} else {
-		dir = filepath.Join(dir, "fencelock")
+	var failed error
+	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), os.TempDir(), "/tmp"} {
+		if base == "" {
+			continue
+		}
+		base, err := filepath.Abs(base) // the script and the agent may be elsewhere later
+		if err == nil && len(base)+len("/fencelock-0123456789/agent") > maxSocket {
+			err = fmt.Errorf("%s: too long for the path of a socket", base)
+		}
+		dir := ""
+		if err == nil {
+			dir, err = os.MkdirTemp(base, "fencelock-")
+		}
+		if err == nil {
+			return filepath.Join(dir, "agent"), nil
+		}
+		failed = errors.Join(failed, err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	// Somebody else may have made it: whoever can open the socket can give the
-	// lock back.
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		return "", err
-	}
-	if int(st.Uid) != os.Getuid() || st.Mode&0o777 != 0o700 || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return "", fmt.Errorf("%s must be a folder that only you can use; remove it, or set XDG_RUNTIME_DIR", dir)
-	}
-	var id [8]byte
-	rand.Read(id[:])
-	return filepath.Join(dir, hex.EncodeToString(id[:])), nil
+	return "", failed
 }
+
+// maxSocket is how long the path of a socket may be: 104 bytes on macOS and the BSDs,
+// 108 on Linux, with a zero at the end.
+const maxSocket = 103

@@ -7,9 +7,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
 )
 
 // script runs a shell script in which $F is the program.
@@ -45,13 +44,13 @@ func TestAcquireInAScript(t *testing.T) {
 		$F run "it's mine" --try -- echo free
 		$F release || echo "again $?"`).want(0)
 	contains(t, p.out.String(), "it's mine/", "step by step", "free", "again 76")
-	contains(t, p.err.String(), "nobody keeps the lock")
+	contains(t, p.err.String(), "it was released")
 	if st, err := c.Inspect(t.Context(), "it's mine"); err != nil || len(st.Holders) != 0 {
 		t.Errorf("%+v, %v", st, err)
 	}
 }
 
-// TestAcquireEnds: a lock that nobody gives back does not stay.
+// TestAcquireEnds: a lock that is never released does not stay.
 func TestAcquireEnds(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
@@ -109,19 +108,19 @@ func TestAcquireWhileZombie(t *testing.T) {
 	}
 }
 
-// TestAcquireLost: whoever holds a lock over several steps is told that it is gone.
+// TestAcquireLost: a script that holds a lock over several steps is notified that it is gone.
 func TestAcquireLost(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
-	p := script(t, s.url(), `trap 'echo told; $F renew; echo "renew $?"; $F release; echo "release $?"; exit 0' TERM
+	p := script(t, s.url(), `trap 'echo notified; $F renew; echo "renew $?"; $F release; echo "release $?"; exit 0' TERM
 		eval "$($F acquire a --ttl 10s --while $$ --signal 15)"
 		$F break a --token $FENCELOCK_TOKEN --reason test
 		while :; do sleep 0.05; done`).want(0)
-	contains(t, p.out.String(), "told", "renew 76", "release 76")
+	contains(t, p.out.String(), "notified", "renew 76", "release 76")
 	contains(t, p.err.String(), "broken by an operator")
 }
 
-// TestAcquireWaits: busy, in time, and interrupted; nothing is left in line.
+// TestAcquireWaits: busy, in time, and interrupted; no waiter is left.
 func TestAcquireWaits(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
@@ -142,7 +141,7 @@ func TestAcquireWaits(t *testing.T) {
 		if sig == syscall.SIGINT {
 			p.want(130)
 		}
-		until(t, "nobody waits", noneWaits)
+		until(t, "no client waits", noneWaits)
 	}
 	dir := t.TempDir()
 	p := beginWith(t, s.url(), func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+dir) }, "acquire", "a", "-o", "json")
@@ -150,23 +149,11 @@ func TestAcquireWaits(t *testing.T) {
 	if err := l.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var r keeperReply
+	var r agent.Reply
 	if err := json.Unmarshal([]byte(p.want(0).out.String()), &r); err != nil || !strings.HasPrefix(r.Handle, dir) {
 		t.Fatalf("%s: %v", p.out.String(), err)
 	}
 	fencelockCLI(t, s.url(), "release", "--handle", r.Handle).want(0)
-}
-
-// TestSocketFolderOfAnother: whoever could open the socket could give the lock back.
-func TestSocketFolderOfAnother(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("XDG_RUNTIME_DIR", dir)
-	if err := os.Mkdir(filepath.Join(dir, "fencelock"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := newSocket(); err == nil {
-		t.Error("a folder that others can use was taken")
-	}
 }
 
 // ownerPID is the process id in user@host:pid.

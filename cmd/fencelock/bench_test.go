@@ -22,6 +22,6 @@ func TestBench(t *testing.T) {
 			t.Errorf("got %+v", m)
 		}
 	}
-	contains(t, fencelockCLI(t, s.url(), "bench", "--for", "300ms").want(0).out.String(), "PER SECOND", "hand-over")
+	contains(t, fencelockCLI(t, s.url(), "bench", "--for", "300ms").want(0).out.String(), "PER SECOND", "handoff")
 	fencelockCLI(t, s.url(), "bench", "--workers", "0").want(64)
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bind watches a process: gone says whether it has ended, signal sends to it. A process
-// that has ended and that nobody collects is gone, too, and its number may become that of
+// bind watches a process: gone reports whether it has ended, signal sends to it. A process
+// that has ended and that is not collected is gone, too, and its number may become that of
 // another: a descriptor of the process knows both, a number neither.
 func bind(pid int) (gone func() bool, send func(syscall.Signal)) {
 	fd, err := unix.PidfdOpen(pid, 0)

@@ -20,18 +20,18 @@ func (a *app) breakCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break LOCK --token TOKEN --reason WHY",
 		Short: "Take a lock away from its holder",
-		Long: `Take a lock away from the holder that has this token, whoever it is, and print the
-token to fence it with.
+		Long: `Take a lock away from the holder that has this token, and print the token to fence it
+with.
 
-The next in line gets the lock at once. The old holder is told at its next renewal,
-which is later: until then both believe to hold it. So first make sure that the old
-holder is gone, or that what the lock protects checks tokens: raise its fence to the
-printed token, and the old holder can do no more harm there.
+The next waiter gets the lock at once. The old holder is notified at its next renewal,
+which is later: until then both believe that they hold it. So first make sure that the
+old holder is gone, or that what the lock protects checks tokens: raise its fence to the
+printed token, and writes of the old holder are rejected there.
 
-The token makes sure that you break what you looked at, and not a lease that began
-meanwhile: then the exit code is 1 and nothing is done. fencelock inspect LOCK shows it.
+The token makes sure that you break the lease that you inspected, and not one that began
+later: then the exit code is 1 and nothing is done. fencelock inspect LOCK shows it.
 
-The reason is printed with the result, for your records; the store keeps none.`,
+The reason is printed with the result, for your records; the store does not keep it.`,
 		Example: `  fencelock inspect nightly-report
   fencelock break nightly-report --token 459448191422514432 --reason "web-1 is on fire"`,
 		ValidArgsFunction: a.completeLocks,
@@ -50,8 +50,8 @@ The reason is printed with the result, for your records; the store keeps none.`,
 type breakView struct {
 	Time   time.Time       `json:"time"`
 	Lock   string          `json:"lock"`
-	Token  fencelock.Token `json:"token"`
-	Fence  fencelock.Token `json:"fence"`
+	Token  fencelock.Token `json:"token,string"`
+	Fence  fencelock.Token `json:"fence,string"`
 	Holder *holderView     `json:"holder,omitempty"`
 	By     string          `json:"by"`
 	Reason string          `json:"reason"`
@@ -76,11 +76,11 @@ func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token,
 		h := st.Holders[0]
 		return usage("which holder? %s has it for %s: --token %v", h.Record.Owner, short(h.Age), h.Token)
 	case token == 0:
-		return usage("nobody holds %s", name)
+		return usage("%s is not held", name)
 	case reason == "":
-		return usage("why? Give a --reason, for those who find out later")
+		return usage("--reason is missing: give one for your records")
 	case st.Grace > 0:
-		return fmt.Errorf("%s: the store has a new memory, and what it shows as holder may be one from before; wait %s", name, short(st.Grace))
+		return fmt.Errorf("%s: the store was reset, and the holder that it shows may be one from before; wait %s", name, short(st.Grace))
 	}
 	v := breakView{Time: time.Now(), Lock: name, Token: token, By: defaultOwner(os.Getpid()), Reason: reason}
 	if at >= 0 {
@@ -88,7 +88,7 @@ func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token,
 	}
 	v.Fence, err = conn.client.Break(ctx, name, token)
 	if errors.Is(err, fencelock.ErrNotHeld) {
-		return fmt.Errorf("%s: nobody holds it with token %v; nothing was done (it is %s)", name, token, summary(&st))
+		return fmt.Errorf("%s: no holder has token %v; nothing was done (it is %s)", name, token, summary(&st))
 	}
 	if err != nil {
 		return err

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 )
 
 // clean makes a text safe to show. Owners, reasons and labels are written by other
@@ -25,10 +27,27 @@ func clean(s string) string {
 	}, s)
 }
 
-// oneLine is the text of an error in one line: several errors stand in several.
+// unprefixed is the text of an error without the names of packages: the command writes its
+// own prefix.
+func unprefixed(err error) string { return driver.Inner(err).Error() }
+
+// oneLine is the text of an error in one line: several errors stand in several. What the
+// library writes for Go programs is left out or named as the command names it, and a text
+// that a store and the library both put before the reason is not repeated.
 func oneLine(err error) string {
-	return clean(strings.ReplaceAll(strings.ReplaceAll(err.Error(), "fencelock: ", ""), "\n", "; "))
+	s := strings.ReplaceAll(unprefixed(err), "\n", "; ")
+	s = strings.ReplaceAll(goOptions.ReplaceAllString(s, ""), "Options.TTL is ", "--ttl is ")
+	if once, rest, found := strings.Cut(s, unavailable); found {
+		s = once + unavailable + strings.ReplaceAll(rest, unavailable, "")
+	}
+	return clean(s)
 }
+
+var (
+	// goOptions is what a Go program would set, beside the parameter of a URL.
+	goOptions   = regexp.MustCompile(` \(Options[.{][^)]*\)`)
+	unavailable = fencelock.ErrUnavailable.Error()[len("fencelock: "):] + ": "
+)
 
 // shown is a lock with everything cleaned.
 func shown(st fencelock.Status) fencelock.Status {

@@ -6,6 +6,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -35,12 +36,14 @@ func TestViewsAreClean(t *testing.T) {
 	}
 	waiter := s.client(t, &fencelock.Options{Owner: evil + "2"})
 	go func() { _, _ = waiter.Mutex("a", fencelock.Reason(evil)).Lock(t.Context()) }()
-	until(t, "somebody waits", func() bool { st, err := c.Inspect(t.Context(), "a"); return err == nil && st.Waiting == 1 })
+	until(t, "a client waits", func() bool { st, err := c.Inspect(t.Context(), "a"); return err == nil && st.Waiting == 1 })
 	for _, args := range [][]string{{"ls"}, {"ls", "-o", "wide"}, {"inspect", "a"}, {"why"}, {"run", "a", "--try", "--", "true"},
 		{"run", "a", "--wait", "3s", "--", "true"}, {"break", "a", "--reason", "x"}} {
 		p := fencelockCLI(t, s.url(), args...)
 		text := p.out.String() + p.err.String()
-		contains(t, text, "ev\ufffd[2Jil")
+		if !strings.Contains(text, "ev\ufffd[2Jil") && !strings.Contains(text, `"ev\x1b[2Jil\nroot"`) { // errors of the library are quoted
+			t.Errorf("%v does not name the owner: %q", args, text)
+		}
 		if strings.ContainsAny(text, "\x1b\r") || strings.Contains("\n"+text, "\nroot") {
 			t.Errorf("%v: %q", args, text)
 		}
@@ -62,4 +65,30 @@ func TestViewsAreClean(t *testing.T) {
 		screen.press("down")
 		screen.press("enter")
 	}
+}
+
+// TestMessagesAreForTheShell: messages name flags and URL parameters, not what a Go program
+// would write, and repeat no prefix.
+func TestMessagesAreForTheShell(t *testing.T) {
+	for in, want := range map[string]string{
+		"fencelock: Options.TTL is 15s, the redis store takes at most 10s":              "--ttl is 15s, the redis store takes at most 10s",
+		"redisstore: x; add accept=eviction to the URL (Options.Accept): refused":       "x; add accept=eviction to the URL: refused",
+		"add max_ttl=20s to the URL (Options{MaxTTL: 20s}) or use another":              "add max_ttl=20s to the URL or use another",
+		"fencelock: store unavailable: etcdstore: open h:1: store unavailable: refused": "store unavailable: open h:1: refused",
+		"store unavailable: redisstore: open h:1: redisstore: outcome unknown: EOF":     "store unavailable: open h:1: outcome unknown: EOF",
+		"lock \"a (b)\": held by x (nightly)":                                           "lock \"a (b)\": held by x (nightly)",
+	} {
+		if got := oneLine(errors.New(in)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	t.Run("wrong TTL", func(t *testing.T) {
+		t.Parallel()
+		s := startRedis(t)
+		contains(t, fencelockCLI(t, s.url(), "run", "a", "--ttl", "1ms", "--", "true").want(exitUsage).err.String(), "--ttl is 1ms", "at least")
+	})
+	t.Run("closed port, little time", func(t *testing.T) {
+		t.Parallel()
+		contains(t, fencelockCLI(t, "redis://127.0.0.1:1", "run", "a", "--wait", "300ms", "--", "true").want(exitUnavailable).err.String(), "connection refused")
+	})
 }

@@ -5,13 +5,11 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -27,13 +25,11 @@ func TestCutOffsOfOthers(t *testing.T) {
 	t.Run("flock", flockCutOff)
 }
 
-// etcdctlCutOff cuts etcdctl lock off from an etcd that goes on, and looks whether
+// etcdctlCutOff cuts etcdctl lock off from an etcd that goes on, and checks whether
 // its command is alive when another has the lock.
 func etcdctlCutOff(t *testing.T) {
-	for _, tool := range []string{"etcd", "etcdctl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip("etcd is not installed; on Debian: apt-get install etcd-server etcd-client")
-		}
+	if _, err := exec.LookPath("etcdctl"); err != nil {
+		t.Skip("etcdctl is not installed; on Debian: apt-get install etcd-client")
 	}
 	addr := startEtcd(t)
 	link := newProxy(t, addr)
@@ -128,42 +124,8 @@ func etcdctl(addr string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// startEtcd starts an etcd that ends with the test. Somebody else may take one of its
-// free ports first: then it tries others.
+// startEtcd starts an etcd that ends with the test.
 func startEtcd(t *testing.T) string {
 	t.Helper()
-	var told bytes.Buffer
-	for range 10 {
-		addr, peer := "127.0.0.1:"+freePort(t), "http://127.0.0.1:"+freePort(t)
-		cmd := exec.Command("etcd", "--data-dir", t.TempDir(), "--listen-client-urls", "http://"+addr, "--advertise-client-urls", "http://"+addr,
-			"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer, "--log-level", "error")
-		cmd.Stderr = &told
-		if err := servers.Start(cmd); err != nil {
-			t.Fatal(err)
-		}
-		over := make(chan struct{})
-		go func() {
-			_ = cmd.Wait()
-			close(over)
-		}()
-		t.Cleanup(func() {
-			_ = cmd.Process.Kill()
-			<-over
-		})
-		ended := false
-		until(t, "etcd answers", func() bool {
-			select {
-			case <-over:
-				ended = true
-			default:
-			}
-			text, err := etcdctl(addr, "endpoint", "health").CombinedOutput()
-			return ended || err == nil && strings.Contains(string(text), "is healthy")
-		})
-		if !ended {
-			return addr
-		}
-	}
-	t.Fatalf("etcd does not start:\n%s", told.Bytes())
-	return ""
+	return servers.Test(t, func() (*servers.EtcdCluster, error) { return servers.Etcd(1) }).Members[0].Addr
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/figure"
 )
 
 // How the cut-offs are made: half of the servers are stopped (SIGSTOP), half of
@@ -68,8 +69,8 @@ func TestCutOffs(t *testing.T) {
 		slices.Sort(margins)
 		fmt.Printf("cut-offs: %d, ttl %v, from the death of the command to the next holder: least %v, median %v, most %v\n",
 			len(margins), cutoffTTL, margins[0], margins[len(margins)/2], margins[len(margins)-1])
-		fmt.Printf("figure cli-kill-margin-ms-min %.1f >=0\n", float64(margins[0].Microseconds())/1000)
-		fmt.Printf("figure cli-cutoffs %d >=50\n", len(margins))
+		figure.Print("cli-kill-margin-ms-min", float64(margins[0].Microseconds())/1000, figure.AtLeast(0))
+		figure.Print("cli-cutoffs", len(margins), figure.AtLeast(50))
 		if margins[0] < 0 {
 			t.Errorf("a command outlived its lock by %v", -margins[0])
 		}
@@ -174,7 +175,7 @@ func partition(t *testing.T, s *server, i int) cutoff {
 	}()
 	anyMoment()
 	link.cut()
-	defer link.close()
+	defer link.Close()
 	var died, next time.Time
 	for died.IsZero() || next.IsZero() {
 		select {

@@ -36,11 +36,11 @@ func TestStoresAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, help := string(text), storesHelp()
-	for _, e := range engines {
+	for _, e := range storeKinds {
 		for _, scheme := range e.schemes {
 			// valkey stands for redis, an s is TLS.
 			plain := strings.NewReplacer("valkey", "redis", "rediss", "redis", "valkeys", "redis").Replace(scheme)
-			if engineOf(strings.TrimSuffix(plain, "s")) != nil {
+			if storeKindOf(strings.TrimSuffix(plain, "s")) != nil {
 				plain = strings.TrimSuffix(plain, "s")
 			}
 			if !strings.Contains(page, "`"+plain+"://") && !strings.Contains(page, "`"+plain+"`") {
@@ -53,8 +53,36 @@ func TestStoresAreDocumented(t *testing.T) {
 	}
 	for row := range strings.Lines(page) {
 		scheme, _, ok := strings.Cut(strings.TrimPrefix(row, "| `"), "://")
-		if strings.HasPrefix(row, "| `") && ok && !strings.Contains(scheme, "`") && engineOf(scheme) == nil {
+		if strings.HasPrefix(row, "| `") && ok && !strings.Contains(scheme, "`") && storeKindOf(scheme) == nil {
 			t.Errorf("docs/cli.md has %s, and there is none", scheme)
+		}
+	}
+}
+
+// TestExamplesOfEvalEndTheScript: a script made from an example must not work without the
+// lock when acquire fails.
+func TestExamplesOfEvalEndTheScript(t *testing.T) {
+	help, err := os.ReadFile("acquire.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{"acquire --help": string(help)}
+	for _, page := range []string{"cli.md", "migrations/flock.md"} {
+		text, err := os.ReadFile(filepath.Join("../../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[page] = strings.ReplaceAll(string(text), `\|`, "|")
+	}
+	const start = `eval "$(fencelock acquire `
+	for where, text := range texts {
+		if !strings.Contains(text, start) {
+			t.Errorf("%s has no example", where)
+		}
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, start) && !strings.Contains(line, `)" || exit`) {
+				t.Errorf("%s: no || exit in: %s", where, line)
+			}
 		}
 	}
 }

@@ -21,13 +21,14 @@ import (
 
 // diagnosis is what doctor found.
 type diagnosis struct {
-	Engine     string               `json:"engine"`
-	Program    string               `json:"program"`
-	LockMS     float64              `json:"lock_ms"` // to take a lock and give it back
-	Guarantees fencelock.Guarantees `json:"guarantees"`
-	Findings   []driver.Finding     `json:"findings"`
-	OK         bool                 `json:"ok"`
+	Server     string           `json:"server"`
+	Program    string           `json:"program"`
+	LockMS     float64          `json:"lock_ms"` // to take a lock and give it back
+	Guarantees *guaranteesView  `json:"guarantees,omitempty"`
+	Findings   []driver.Finding `json:"findings"`
+	OK         bool             `json:"ok"`
 
+	promises    fencelock.Guarantees
 	unavailable error // the store did not answer
 }
 
@@ -37,13 +38,13 @@ func (a *app) doctorCommand() *cobra.Command {
 	var ttl time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this store promises, what is unsafe about it, and what to change",
-		Long: `Say what this store with these settings promises, and look for what makes it unsafe:
+		Short: "Report what this store promises, what is unsafe about it, and what to change",
+		Long: `Report what this store with these settings promises, and check what makes it unsafe:
 settings of the server, its version, its clock, missing permissions. Each finding has
 a severity, the reason, and the setting to change.
 
-It takes one lock of its own and gives it back, to see that locks work; it changes
-nothing else.
+It acquires and releases a lock that no other client uses, to see that locks work; it
+changes nothing else.
 
 The exit code is 0 if all is well, 1 if a finding is as bad as --fail-on, 69 if the store
 does not answer.`,
@@ -70,15 +71,15 @@ does not answer.`,
 			case err != nil:
 				return err
 			case d.unavailable != nil:
-				return quiet(exitUnavailable)
+				return exitSilently(exitUnavailable)
 			case !d.OK:
-				return quiet(exitFailed)
+				return exitSilently(exitFailed)
 			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&failOn, "fail-on", "danger", "how bad a finding must be for exit code 1: note, warning, danger")
-	cmd.Flags().BoolVar(&correctness, "correctness", false, "doing the work twice would corrupt something: look for that, too")
+	cmd.Flags().BoolVar(&correctness, "correctness", false, "doing the work twice would corrupt something: check the store for that, too")
 	cmd.Flags().DurationVar(&ttl, "ttl", fencelock.DefaultTTL, "the TTL that will be used")
 	a.formatFlag(cmd, "table", "json")
 	return cmd
@@ -93,21 +94,22 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 		return nil, err
 	}
 	defer a.close(conn)
-	d := &diagnosis{Engine: conn.Caps().Engine, Program: version(), Guarantees: conn.client.Guarantees(), Findings: []driver.Finding{}}
-	if conn.check != nil {
+	d := &diagnosis{Server: conn.Caps().Engine, Program: version(), Findings: []driver.Finding{},
+		Guarantees: guaranteesOf(conn.client.Guarantees()), promises: conn.client.Guarantees()}
+	if store, ok := conn.OpenedStore.(driver.Checker); ok {
 		call, cancel := context.WithTimeout(ctx, 4*a.timeout)
-		found, err := conn.check(call)
+		found, err := store.Check(call)
 		cancel()
 		d.Findings = append(d.Findings, found...)
-		if err != nil { // a server could not be asked; what the others said stands
-			d.Findings = append(d.Findings, driver.Finding{Severity: driver.Warning, Code: "unreachable", Reason: "a server could not be asked: " + err.Error(),
-				Fix: "start it; if this machine alone does not reach it, look at the network"})
+		if err != nil { // a server did not answer; the findings of the others stand
+			d.Findings = append(d.Findings, driver.Finding{Severity: driver.Warning, Code: "unreachable", Reason: "a server could not be checked: " + err.Error(),
+				Fix: "start it; if only this machine does not reach it, check the network"})
 		}
 	} else {
-		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "unchecked", Reason: "this store cannot look at its server"})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "unchecked", Reason: "this store cannot check its server"})
 	}
 	if correctness {
-		d.Findings = append(d.Findings, unfit(d.Guarantees, conn.graceFix)...)
+		d.Findings = append(d.Findings, unfit(d.promises, conn.graceFix)...)
 	}
 	took, err := a.tryLock(ctx, conn.client)
 	var busy *fencelock.BusyError
@@ -115,12 +117,12 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 	case err == nil:
 	case exitCode(err) == exitUnavailable:
 		d.unavailable = err // the findings may say why
-		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: strings.ReplaceAll(err.Error(), "fencelock: ", "")})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: unprefixed(err)})
 	case errors.As(err, &busy) && busy.Grace:
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "grace",
-			Reason: "the store has a new memory and grants nothing new for " + short(busy.RetryAfter) + "; so locks were not tried"})
+			Reason: graceLine(busy.RetryAfter) + ", so locks were not tried"})
 	default:
-		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: strings.ReplaceAll(err.Error(), "fencelock: ", "")})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: unprefixed(err)})
 	}
 	d.LockMS = float64(took.Microseconds()) / 1000
 	return d, nil
@@ -137,13 +139,13 @@ func unfit(g fencelock.Guarantees, graceFix string) []driver.Finding {
 		if fix == "" {
 			fix = "use another store, or check the token wherever something is written"
 		}
-		found = append(found, driver.Finding{Severity: driver.Danger, Code: "forgets",
-			Reason: "a crash or failover of the server may forget who holds a lock, and another may get it in time", Fix: fix})
+		found = append(found, driver.Finding{Severity: driver.Danger, Code: "data-loss",
+			Reason: "a crash or failover of the server may lose the holder of a lock, and another client may acquire the lock while it is held", Fix: fix})
 	}
 	return found
 }
 
-// tryLock takes a lock that is nobody else's, twice: the first opens the session.
+// tryLock acquires a lock that no other client uses, twice: the first opens the session.
 func (a *app) tryLock(ctx context.Context, c *fencelock.Client) (time.Duration, error) {
 	var id [8]byte
 	rand.Read(id[:])
@@ -170,9 +172,9 @@ func writeDiagnosis(w io.Writer, d *diagnosis, width int) error {
 	if d.LockMS > 0 {
 		fmt.Fprintf(&b, "a lock was taken and given back in %.1f ms\n", d.LockMS)
 	}
-	if d.Engine != "" {
-		fmt.Fprintf(&b, "\nWhat is promised on %s\n", d.Engine)
-		for line := range strings.Lines(d.Guarantees.String()) {
+	if d.Server != "" {
+		fmt.Fprintf(&b, "\nWhat is promised on %s\n", d.Server)
+		for line := range strings.Lines(d.promises.String()) {
 			b.WriteString(wrap("  - ", strings.TrimSpace(line), 4, width))
 		}
 	}

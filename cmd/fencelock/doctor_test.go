@@ -6,10 +6,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/fencelock/fencelock"
 )
 
 func TestDoctor(t *testing.T) {
@@ -18,17 +17,20 @@ func TestDoctor(t *testing.T) {
 	contains(t, fencelockCLI(t, s.url(), "doctor").want(0).out.String(),
 		"taken and given back", "What is promised on redis", "nothing to worry about")
 	p := fencelockCLI(t, s.url(), "doctor", "--correctness").want(1)
-	contains(t, p.out.String(), "DANGER   forgets", "grace=true")
+	contains(t, p.out.String(), "DANGER   data-loss", "grace=true")
 	p = fencelockCLI(t, s.url()+"?grace=true&namespace=g", "doctor", "--correctness", "-o", "json").want(0)
 	var d diagnosis
 	if err := json.Unmarshal([]byte(p.out.String()), &d); err != nil {
 		t.Fatal(err)
 	}
-	if !d.OK || d.Engine != "redis" || d.Guarantees.Fencing != fencelock.Strict || len(d.Findings) != 1 || d.Findings[0].Code != "grace" {
+	if !d.OK || d.Server != "redis" || d.Guarantees.Fencing != "strict" || d.Guarantees.TTLMS != 15000 || len(d.Findings) != 1 || d.Findings[0].Code != "grace" {
 		t.Errorf("a new namespace with grace: %+v", d)
 	}
-	// Settings other than those of the namespace are refused, not let in.
-	contains(t, fencelockCLI(t, s.url()+"?max_ttl=30s", "doctor").want(1).out.String(), "DANGER   lock", "maxttl")
+	// Settings other than those of a namespace in use are refused, not let in.
+	if _, err := s.client(t, nil).Mutex("a").Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, fencelockCLI(t, s.url()+"?max_ttl=30s", "doctor").want(1).out.String(), "DANGER   lock", "add max_ttl=1m0s to the URL")
 	contains(t, fencelockCLI(t, "mem://", "doctor").want(1).out.String(), "one-process", "redis://")
 	fencelockCLI(t, s.url(), "doctor", "--fail-on", "nonsense").want(64)
 	fencelockCLI(t, "redis://127.0.0.1:1", "doctor").want(69)
@@ -63,10 +65,67 @@ func TestDoctorOfAQuorum(t *testing.T) {
 	a, b, c := startRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"), startRedis(t), startRedis(t)
 	url := "quorum://" + strings.Join([]string{a.addr, b.addr, c.addr}, ",")
 	contains(t, fencelockCLI(t, url, "doctor").want(0).out.String(), "WARNING  eviction ("+a.addr+")", "taken and given back")
-	_ = b.cmd.Process.Kill()
+	b.Kill()
 	p := fencelockCLI(t, url, "doctor", "--timeout", "2s").want(0)
 	contains(t, p.out.String(), "eviction ("+a.addr+")", "WARNING  unreachable ("+b.addr+")", "1 of 3", "taken and given back")
-	_ = c.cmd.Process.Kill()
+	c.Kill()
 	p = fencelockCLI(t, url, "doctor", "--timeout", "2s").want(69)
 	contains(t, p.out.String(), "eviction ("+a.addr+")", "DANGER   unreachable ("+b.addr+")", "2 of 3", "DANGER   lock")
+}
+
+// TestDoctorPinsNoSettings: after doctor has checked an empty server its own advice can
+// be followed.
+func TestDoctorPinsNoSettings(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	contains(t, fencelockCLI(t, s.url(), "doctor", "--correctness").want(exitFailed).out.String(), "add grace=true")
+	fencelockCLI(t, s.url()+"?grace=true&max_ttl=1s", "run", "a", "--ttl", "1s", "--", "true").want(0)
+}
+
+// TestReadingNeedsNoSettings: an operator who knows the host and the namespace sees and
+// breaks the locks of an application, whatever its settings, and run names the
+// parameters that are missing.
+func TestReadingNeedsNoSettings(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	app := s.url() + "?namespace=svc&max_ttl=10s"
+	job := begin(t, app, "run", "job", "--ttl", "10s", "--", "sleep", "60")
+	operator := s.url() + "?namespace=svc"
+	until(t, "ls shows the job", func() bool {
+		return strings.Contains(fencelockCLI(t, operator, "ls", "-o", "name").want(0).out.String(), "job")
+	})
+	contains(t, fencelockCLI(t, operator, "inspect", "job").want(0).out.String(), "held by 1")
+	fencelockCLI(t, operator, "why", "job").want(0)
+	contains(t, fencelockCLI(t, operator, "run", "other", "--try", "--", "true").want(exitUsage).err.String(), "max_ttl=10s")
+	var v lockView
+	if err := json.Unmarshal([]byte(fencelockCLI(t, operator, "inspect", "job", "-o", "json").want(0).out.String()), &v); err != nil || len(v.Holders) != 1 {
+		t.Fatalf("%v, %+v", err, v)
+	}
+	fencelockCLI(t, operator, "break", "job", "--token", fmt.Sprint(v.Holders[0].Token), "--reason", "test").want(0)
+	job.want(exitLost)
+}
+
+// TestReadingIsNotRefusedForFindings: a server on which locks are unsafe is when an operator
+// needs to see them. What is no store of locks is refused.
+func TestReadingIsNotRefusedForFindings(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	unsafe := s.url() + "?grace=true&max_ttl=1s"
+	job := begin(t, unsafe+"&accept=eviction", "run", "job", "--ttl", "1s", "--", "sleep", "60")
+	until(t, "the job runs", func() bool {
+		return strings.Contains(fencelockCLI(t, unsafe, "inspect", "job").want(0).out.String(), "held by 1")
+	})
+	contains(t, fencelockCLI(t, unsafe, "ls", "-o", "name").want(0).out.String(), "job")
+	p := fencelockCLI(t, unsafe, "inspect", "job", "-o", "json").want(0)
+	contains(t, p.err.String(), "allkeys-lru", "accept=eviction")
+	fencelockCLI(t, unsafe, "why", "job").want(0)
+	contains(t, fencelockCLI(t, unsafe, "run", "other", "--try", "--", "true").want(exitUsage).err.String(), "accept=eviction")
+	fencelockCLI(t, unsafe, "acquire", "other", "--try").want(exitUsage)
+	fencelockCLI(t, unsafe, "doctor").want(exitFailed)
+	var v lockView
+	if err := json.Unmarshal([]byte(p.out.String()), &v); err != nil || len(v.Holders) != 1 {
+		t.Fatalf("%v, %+v", err, v)
+	}
+	fencelockCLI(t, unsafe, "break", "job", "--token", fmt.Sprint(v.Holders[0].Token), "--reason", "test").want(0)
+	job.want(exitLost)
 }

@@ -5,15 +5,14 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/servers"
-	"github.com/fencelock/fencelock/redisstore"
+	"github.com/fencelock/fencelock/store/redisstore"
 )
 
 // patience is how long anything may take before a test gives up: far more than
@@ -35,12 +34,25 @@ const patience = 60 * time.Second
 // themselves; a few go with the other tests.
 var cutoffs = flag.Int("cutoffs", 4, "how many commands TestCutOffs cuts off from their store")
 
-// binary builds the program once.
+// binaryVariable names a program that is built already.
+const binaryVariable = "FENCELOCK_TEST_BINARY"
+
+// built is the folder of the program, "" if no test needed it.
+var built string
+
+// binary builds the program once, in a folder that every user can pass.
 var binary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv(binaryVariable); path != "" {
+		return path, nil
+	}
 	dir, err := os.MkdirTemp("", "fencelock-cli")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	path := filepath.Join(dir, "fencelock")
 	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
 	if err != nil {
@@ -53,81 +65,46 @@ var binary = sync.OnceValues(func() (string, error) {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	silenceDrivers()
+	catchIgnoredHangup()
 	if err := flag.Set("test.parallel", strconv.Itoa(max(8, *cutoffs))); err != nil {
 		panic(err)
 	}
 	code := m.Run()
-	if path, err := binary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	if built != "" {
+		_ = os.RemoveAll(built)
 	}
 	os.Exit(code)
 }
 
-// server is a redis-server of a test.
+// catchIgnoredHangup makes the processes of the tests begin with the default action of
+// HUP. Tests that run under nohup ignore HUP, and a process inherits that; it does not
+// inherit a handler.
+func catchIgnoredHangup() {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+}
+
+// server is a Redis server of a test.
 type server struct {
-	addr string
-	cmd  *exec.Cmd
+	*servers.RedisServer
+	addr   string
+	resume func() // after pause
 }
 
 func (s *server) url() string { return "redis://" + s.addr }
 
-// startRedis starts a server that ends with the test. extra are options of
-// redis-server. Somebody else may take the free port first: then it tries another.
+// startRedis starts a server that ends with the test. extra are arguments of its command
+// line.
 func startRedis(t testing.TB, extra ...string) *server {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not installed; on Debian: apt-get install redis-server, then go test ./cmd/fencelock")
-	}
-	for range 10 {
-		port := freePort(t)
-		s := &server{addr: net.JoinHostPort("127.0.0.1", port)}
-		args := []string{"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "", "--appendonly", "no"}
-		s.cmd = exec.Command("redis-server", append(args, extra...)...)
-		if s.ready(t) {
-			return s
-		}
-	}
-	t.Fatal("redis-server does not start")
-	return nil
+	s := servers.Test(t, func() (*servers.RedisServer, error) { return servers.Redis.Start(extra...) })
+	return &server{RedisServer: s, addr: s.Addr, resume: func() {}}
 }
 
-// ready starts the server and says whether it serves.
-func (s *server) ready(t testing.TB) bool {
-	t.Helper()
-	out, err := s.cmd.StdoutPipe()
-	if err == nil {
-		err = servers.Start(s.cmd)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-	})
-	ready := make(chan bool, 2)
-	go func() {
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			if strings.Contains(lines.Text(), "Ready to accept connections") {
-				ready <- true
-			}
-		}
-		ready <- false
-	}()
-	select {
-	case ok := <-ready:
-		return ok
-	case <-time.After(patience):
-		t.Fatal("redis-server is not ready")
-		return false
-	}
-}
+func (s *server) pause() { s.resume = s.Pause() }
 
-func (s *server) pause()  { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
-func (s *server) resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
-
-// client is a client of the library on the server, for looking at it from outside.
+// client is a client of the library on the server, for inspecting it from outside.
 func (s *server) client(t testing.TB, opts *fencelock.Options) *fencelock.Client {
 	t.Helper()
 	store, err := redisstore.Open(t.Context(), s.url(), nil)
@@ -148,12 +125,11 @@ func (s *server) client(t testing.TB, opts *fencelock.Options) *fencelock.Client
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := servers.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return strconv.Itoa(port)
 }
 
 // process is the program under test, running.
@@ -181,7 +157,7 @@ func beginWith(t testing.TB, store string, change func(*exec.Cmd), args ...strin
 	p := &process{t: t, cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Env = append(cleanEnvironment(), "FENCELOCK_STORE="+store, "XDG_RUNTIME_DIR="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
-	p.cmd.WaitDelay = time.Second // whoever inherits stdout must not hold up a test
+	p.cmd.WaitDelay = time.Second // a process that inherits stdout must not hold up a test
 	if change != nil {
 		change(p.cmd)
 	}
@@ -261,7 +237,7 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// alive says whether a process runs: a zombie does not.
+// alive reports whether a process runs: a zombie does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

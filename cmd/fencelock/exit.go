@@ -9,7 +9,9 @@ import (
 	"syscall"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
 	"github.com/fencelock/fencelock/driver"
+	"golang.org/x/sys/unix"
 )
 
 // The exit codes. run gives the command's own code, or 128 and the signal that
@@ -19,58 +21,72 @@ const (
 	exitFailed      = 1   // a check said no: doctor, verify, why; anything else that went wrong, but for run
 	exitUsage       = 64  // the command line or the configuration is wrong
 	exitUnavailable = 69  // the store did not answer
-	exitNotAcquired = 75  // somebody else has the lock
+	exitNotAcquired = 75  // another client has the lock
 	exitLost        = 76  // the lock was lost while it was held
 	exitInternal    = 125 // run itself failed
 	exitNotRunnable = 126 // the command cannot be executed
 	exitNotFound    = 127 // the command was not found
 )
 
-// failure is an error with the exit code it leads to.
-type failure struct {
+// exitError is an error with the exit code it leads to.
+type exitError struct {
 	code int
-	err  error
+	// err is printed; nil means that nothing is.
+	err error
+	// sig is the signal that ended the waiting for a lock.
+	sig syscall.Signal
+	// raise is the signal by which the program ends itself. A shell that runs a loop goes
+	// on after a command that merely returns 130, and ends after one that died of ctrl-C,
+	// as the loop's user wanted.
+	raise syscall.Signal
 }
 
-func (f *failure) Error() string { return f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// withCode is an error that leads to an exit code.
+func withCode(code int, err error) error { return &exitError{code: code, err: err} }
 
 // usage is a wrong command line.
-func usage(format string, args ...any) error {
-	return &failure{exitUsage, fmt.Errorf(format, args...)}
-}
+func usage(format string, args ...any) error { return withCode(exitUsage, fmt.Errorf(format, args...)) }
+
+// exitSilently is an exit code that needs no words on stderr.
+func exitSilently(code int) error { return &exitError{code: code} }
 
 // interrupted is the end of waiting by a signal.
-type interrupted struct{ sig syscall.Signal }
+func interrupted(sig syscall.Signal) error {
+	return &exitError{code: 128 + int(sig), err: errors.New("interrupted by " + unix.SignalName(sig)), sig: sig}
+}
 
-func (i interrupted) Error() string { return fmt.Sprintf("interrupted by %v", i.sig) }
+// isSilent reports whether an error is an exit code without words.
+func isSilent(err error) bool {
+	var e *exitError
+	return errors.As(err, &e) && e.err == nil
+}
 
-// quiet is an exit code that needs no words on stderr.
-type quiet int
-
-func (q quiet) Error() string { return fmt.Sprintf("exit code %d", int(q)) }
-
-// diedOf is beside another error and says that we end by a signal ourselves. A shell
-// that runs a loop goes on after a command that merely says 130, and ends after one that
-// died of ctrl-C as the loop's user wanted.
-type diedOf struct{ sig syscall.Signal }
-
-func (d diedOf) Error() string { return fmt.Sprintf("died of %v", d.sig) }
-
-// exitCode tells which code an error leads to.
+// exitCode returns which code an error leads to.
 func exitCode(err error) int {
-	var f *failure
-	var i interrupted
-	var q quiet
+	var e *exitError
+	var answered *agent.ReplyError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &q):
-		return int(q)
-	case errors.As(err, &f):
-		return f.code
-	case errors.As(err, &i):
-		return 128 + int(i.sig)
+	case errors.As(err, &e):
+		return e.code
+	case errors.As(err, &answered):
+		return answered.Code
+	case errors.Is(err, agent.ErrReleased):
+		return exitLost // another may have held it since
+	case errors.Is(err, agent.ErrUnknown):
+		return exitUsage
+	case errors.Is(err, agent.ErrNoAnswer):
+		return exitInternal
 	case errors.Is(err, fencelock.ErrLost):
 		return exitLost
 	case errors.Is(err, fencelock.ErrBusy), errors.Is(err, errWaited):

@@ -18,14 +18,14 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/etcdstore"
-	"github.com/fencelock/fencelock/memcachestore"
-	"github.com/fencelock/fencelock/memstore"
-	"github.com/fencelock/fencelock/quorum"
-	"github.com/fencelock/fencelock/redisstore"
-	"github.com/fencelock/fencelock/shard"
-	"github.com/fencelock/fencelock/sqlstore"
-	"github.com/fencelock/fencelock/zkstore"
+	"github.com/fencelock/fencelock/store/etcdstore"
+	"github.com/fencelock/fencelock/store/memcachestore"
+	"github.com/fencelock/fencelock/store/memstore"
+	"github.com/fencelock/fencelock/store/quorum"
+	"github.com/fencelock/fencelock/store/redisstore"
+	"github.com/fencelock/fencelock/store/shard"
+	"github.com/fencelock/fencelock/store/sqlstore"
+	"github.com/fencelock/fencelock/store/zkstore"
 )
 
 var update = flag.Bool("update", false, "TestGuaranteesTable writes the table into docs/guarantees.md instead of comparing it")
@@ -87,12 +87,12 @@ func TestGuaranteesTable(t *testing.T) {
 // guaranteesTable is, in Markdown, what the stores promise, what they can do, and
 // what they assume.
 func guaranteesTable(t *testing.T, stores []described) string {
-	promises := mdTable{head: []string{"Store", "Tokens", "After a crash of the engine", "`Require: Correctness`", "Turns in order", "A waiter is told", "TTL"}}
-	abilities := mdTable{head: []string{"Store", "`RWMutex`, `Semaphore`", "`ReentrantAs`", "`MinHold`, `MaxHold`, `FixedLease`, `Once`", "`List`", "Node of a quorum"}}
+	promises := mdTable{head: []string{"Store", "Tokens", "After a crash of the server", "`Require: Correctness`", "Turns in order", "A waiter is notified", "TTL"}}
+	abilities := mdTable{head: []string{"Store", "`RWMutex`, `Semaphore`", "`ReentrantAs`", "`MinHold`, `MaxHold`, `Once`", "`List`", "Node of a quorum"}}
 	var assumed strings.Builder
 	for _, d := range stores {
 		c := d.store.Caps()
-		promises.add(d.name, c.Fencing.String(), afterCrash(c), fitness(t, d.store), yes(c.Queue), map[bool]string{true: "by the store", false: "no, it looks"}[c.Push], bounds(c))
+		promises.add(d.name, c.Fencing.String(), afterCrash(c), fitness(t, d.store), yes(c.Queue), map[bool]string{true: "by the store", false: "no, it polls"}[c.Push], bounds(c))
 		abilities.add(d.name, yes(c.Shared), yes(c.Reentry), yes(c.Hold), yes(c.Listing), yes(c.Floor))
 		if c.Assumes != "" {
 			fmt.Fprintf(&assumed, "- %s: %s\n", d.name, strings.ReplaceAll(c.Assumes, "\n", " "))
@@ -124,7 +124,7 @@ func afterCrash(c driver.Caps) string {
 	case c.Durability == driver.Durable:
 		return "a grant survives"
 	}
-	return "a grant may be forgotten"
+	return "a grant may be lost"
 }
 
 // fitness asks New, which is what a user's program asks.
@@ -177,7 +177,7 @@ func opensLazily(t *testing.T) func(driver.Store, error) driver.Store {
 	}
 }
 
-// redisAt makes a store on a client that never connects: nobody calls it.
+// redisAt makes a store on a client that never connects: it is never called.
 func redisAt(t *testing.T, port int, opts *redisstore.Options) driver.Store {
 	client := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", port), ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
@@ -221,6 +221,6 @@ func shardAt(t *testing.T) driver.Store {
 	for i := range 2 {
 		members = append(members, shard.Member{Name: fmt.Sprint(i), Store: redisAt(t, i+1, &redisstore.Options{Grace: true})})
 	}
-	s, err := shard.New(members)
+	s, err := shard.New(members, nil)
 	return opensLazily(t)(s, err)
 }

@@ -18,10 +18,10 @@ func (a *app) inspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect LOCK",
 		Short: "Show one lock: who holds it, since when, why, and who waits",
-		Long: `Show one lock: who holds it, since when and why, its fencing token, and the line of
-those who wait, in the order in which they will get it.
+		Long: `Show one lock: who holds it, since when and why, its fencing token, and the queue
+of waiters, in the order in which they will get it.
 
-The exit code is 0 also if the lock is free.`,
+The exit code is 0 even if the lock is free.`,
 		Example: `  fencelock inspect nightly-report
   fencelock inspect nightly-report -o json | jq -r '.holders[].token'`,
 		ValidArgsFunction: a.completeLocks,
@@ -57,14 +57,14 @@ func writeInspection(w io.Writer, st fencelock.Status, width int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", st.Name, summary(&st))
 	if st.Grace > 0 {
-		fmt.Fprintf(&b, "the store has a new memory and grants nothing for %s\n", short(st.Grace))
+		fmt.Fprintln(&b, graceLine(st.Grace))
 	}
 	for i := range st.Holders {
 		b.WriteByte('\n')
 		writeHolder(&b, &st.Holders[i])
 	}
 	if st.Waiting > 0 {
-		fmt.Fprintf(&b, "\nin line:\n")
+		fmt.Fprintf(&b, "\nqueue:\n")
 		t := &table{width: width}
 		if width == 0 {
 			t.width = -100000
@@ -91,7 +91,7 @@ func summary(st *fencelock.Status) string {
 	case "waited":
 		parts = append(parts, "not held")
 	case "kept":
-		parts = append(parts, "kept taken, nobody holds it")
+		parts = append(parts, "reserved, not held")
 	default:
 		parts = append(parts, fmt.Sprintf("held by %d", len(st.Holders)))
 	}
@@ -122,7 +122,7 @@ func writeHolder(b *strings.Builder, h *fencelock.Holder) {
 	line("mode", kindOf(h.Mode, h.Weight))
 	line("for", short(h.Age))
 	if h.Kept {
-		line("kept for", short(h.EndsIn)+" more")
+		line("reserved", short(h.EndsIn)+" more")
 	} else {
 		line("ends in", short(h.EndsIn)+" unless renewed")
 	}

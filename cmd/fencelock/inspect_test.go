@@ -45,6 +45,6 @@ func TestInspectionOfKeptAndShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	contains(t, b.String(), "kept taken, nobody holds it, 200 waiting, stored limit 5", "grants nothing for 1m00s", "kept for 1h00m more",
+	contains(t, b.String(), "reserved, not held, 200 waiting, stored limit 5", "no new locks for 1m00s (grace period)", "reserved 1h00m more",
 		"shared, weight 3", "00-ab", "and 199 more")
 }

@@ -28,13 +28,13 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:     "ls [PREFIX]",
 		Aliases: []string{"list"},
 		Short:   "List locks that are held or waited for",
-		Long: `List the locks that are held, kept taken or waited for, those whose name starts with
-PREFIX if one is given. A free lock is nowhere: there is nothing to list.
+		Long: `List the locks that are held, reserved or waited for, those whose name starts with
+PREFIX if one is given. Free locks are not listed: the store does not keep them.
 
 AGE is how long the holder has had it. ENDS IN is when it ends unless it is renewed;
 a holder that lives renews it long before.
 
-It reads a page at a time and blocks nobody: on Redis it never uses KEYS.`,
+It reads page by page and blocks no client: on Redis it never uses KEYS.`,
 		Example: `  fencelock ls
   fencelock ls orders/ --waited
   fencelock ls --older-than 1h -o json | jq '.[].lock'`,
@@ -53,7 +53,7 @@ It reads a page at a time and blocks nobody: on Redis it never uses KEYS.`,
 	}
 	cmd.Flags().StringVar(&s.owner, "owner", "", "only those held or waited for by an owner with this in the name")
 	cmd.Flags().DurationVar(&s.olderThan, "older-than", 0, "only those held for longer than this")
-	cmd.Flags().BoolVar(&s.waited, "waited", false, "only those that somebody waits for")
+	cmd.Flags().BoolVar(&s.waited, "waited", false, "only those with waiters")
 	a.formatFlag(cmd, "table", "wide", "json", "name")
 	return cmd
 }
@@ -108,7 +108,7 @@ func listRow(st *fencelock.Status, wide bool) []string {
 		age, ends, reason = short(oldest(st)), short(h.EndsIn), h.Record.Reason
 		mode, token, session = h.Mode.String(), h.Token.String(), h.Claim.Session.String()[:8]
 		if h.Kept && !wide {
-			reason = strings.TrimSpace("kept taken, nobody works; " + reason)
+			reason = keptReason(reason)
 		}
 	}
 	waiting := strconv.Itoa(st.Waiting)
@@ -119,6 +119,15 @@ func listRow(st *fencelock.Status, wide bool) []string {
 		return []string{st.Name, stateOf(st), mode, holdersInShort(st), age, ends, waiting, token, session, reason}
 	}
 	return []string{st.Name, holdersInShort(st), age, ends, waiting, reason}
+}
+
+// keptReason is the reason column of a lock that stays taken without a holder.
+func keptReason(reason string) string {
+	const kept = "reserved, not held"
+	if reason == "" {
+		return kept
+	}
+	return kept + "; " + reason
 }
 
 // listing reads the locks that are wanted, by name.
@@ -161,7 +170,7 @@ func (a *app) completeLocks(cmd *cobra.Command, args []string, prefix string) ([
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	a.quiet, a.timeout = true, time.Second // whoever pressed tab does not wait for long
+	a.quiet, a.timeout = true, time.Second // a user who pressed tab does not wait for long
 	locks, err := a.listing(cmd.Context(), selection{prefix: prefix})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

@@ -67,7 +67,7 @@ func TestLs(t *testing.T) {
 	fencelockCLI(t, s.url(), "ls", "a", "b").want(64)
 }
 
-// TestLsThousand: a thousand locks are listed while one looks, and not with KEYS.
+// TestLsThousand: a thousand locks are listed while another client reads, and not with KEYS.
 func TestLsThousand(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
@@ -96,5 +96,13 @@ func TestLsThousand(t *testing.T) {
 	}
 	if !strings.Contains(string(stats), "cmdstat_hscan") || strings.Contains(string(stats), "cmdstat_keys") {
 		t.Errorf("HSCAN and never KEYS is wanted:\n%s", stats)
+	}
+}
+
+func TestKeptReason(t *testing.T) {
+	for reason, want := range map[string]string{"": "reserved, not held", "nightly": "reserved, not held; nightly"} {
+		if got := keptReason(reason); got != want {
+			t.Errorf("%q: got %q, want %q", reason, got, want)
+		}
 	}
 }

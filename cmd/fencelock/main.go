@@ -5,12 +5,12 @@ package main
 import (
 	"os"
 
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/warden"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/supervisor"
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == warden.Arg {
-		os.Exit(warden.Main(os.Args[2:]))
+	if len(os.Args) > 1 && os.Args[1] == supervisor.Arg {
+		os.Exit(supervisor.Main(os.Args[2:]))
 	}
 	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
 }

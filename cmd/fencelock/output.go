@@ -91,7 +91,8 @@ func cut(s string, width int) string {
 	var b strings.Builder
 	used := 0
 	for _, r := range s {
-		if used += lipgloss.Width(string(r)); used > width-1 {
+		used += lipgloss.Width(string(r))
+		if used > width-1 {
 			break
 		}
 		b.WriteRune(r)
@@ -139,7 +140,7 @@ func terminalWidth(w io.Writer) int {
 func (a *app) newTable(headings ...string) *table {
 	t := &table{width: terminalWidth(a.out)}
 	if t.width == 0 {
-		t.width = -100000 // nobody cuts what goes to a file
+		t.width = -100000 // what goes to a file is not cut
 	}
 	t.add(headings...)
 	return t

@@ -29,7 +29,7 @@ func TestWrap(t *testing.T) {
 // TestDoctorFits: on a terminal of eighty columns nothing is broken in the middle of a
 // word.
 func TestDoctorFits(t *testing.T) {
-	d := &diagnosis{Engine: "redis", Program: version(), Guarantees: fencelock.Guarantees{}, Findings: []driver.Finding{
+	d := &diagnosis{Server: "redis", Program: version(), Findings: []driver.Finding{
 		{Severity: driver.Warning, Code: "eviction", Node: "127.0.0.1:6379", Reason: strings.Repeat("the reason is long ", 20), Fix: strings.Repeat("and so is the fix ", 9)}}}
 	var b bytes.Buffer
 	if err := writeDiagnosis(&b, d, 80); err != nil {

@@ -91,7 +91,28 @@ func TestRunInATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.want(5)
-	until(t, "the command was told", func() bool { return strings.Contains(shown.String(), "interrupted") })
+	until(t, "the command got the signal", func() bool { return strings.Contains(shown.String(), "interrupted") })
+}
+
+// TestRunResumesALateStop: a process of the command that ctrl-Z reaches only after the
+// command was continued does not stay stopped while the lock is held.
+func TestRunResumesALateStop(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	dir := t.TempDir()
+	// The command gets a CONT with the terminal, too: only one after ctrl-Z counts.
+	p, user, shown := inTerminal(t, s.url(), "run", "a", "--", "sh", "-c", "cd "+dir+"\n"+
+		`sh -c 'while [ ! -e late ]; do sleep 0.05; done' & child=$!
+trap '[ -e pressed ] && { trap - CONT; kill -TSTP $child; touch late; }' CONT
+echo ready; while [ ! -e late ]; do sleep 0.05; done; wait $child`)
+	until(t, "the command runs", func() bool { return strings.Contains(shown.String(), "ready") })
+	if err := os.WriteFile(dir+"/pressed", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := user.WriteString("\x1a"); err != nil { // ctrl-Z
+		t.Fatal(err)
+	}
+	p.want(0)
 }
 
 // TestRunDiesOfCtrlC: a command that dies of ctrl-C takes the program with it by the
@@ -111,7 +132,7 @@ func TestRunDiesOfCtrlC(t *testing.T) {
 	fencelockCLI(t, s.url(), "run", "a", "--try", "--", "true").want(0)
 }
 
-// TestRunInAPipe: whoever reads what the command writes keeps the terminal.
+// TestRunInAPipe: the reader of what the command writes keeps the terminal.
 func TestRunInAPipe(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)

@@ -2,19 +2,22 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
+	"github.com/spf13/cobra"
+)
 
 func (a *app) releaseCommand() *cobra.Command {
 	var handle string
 	cmd := &cobra.Command{
 		Use:   "release",
-		Short: "Give the lock of acquire back",
-		Long: `Give the lock that fencelock acquire got back. The exit code is 76 if it had been lost
-before: then somebody else may have held it while you worked.`,
+		Short: "Release the lock of acquire",
+		Long: `Release the lock that fencelock acquire got. The exit code is 76 if it had been lost
+before: then another process may have held it while you worked.`,
 		Example: `  fencelock release`,
 		Args:    exactly(0, "no arguments; the handle is in FENCELOCK_HANDLE"),
 		RunE: func(*cobra.Command, []string) error {
-			reply, err := a.ask(handle, keeperRequest{Op: "release"})
+			reply, err := a.ask(handle, agent.Request{Op: agent.Release})
 			if err != nil {
 				return err
 			}

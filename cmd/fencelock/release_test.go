@@ -8,15 +8,17 @@ import (
 	"encoding/json"
 	"syscall"
 	"testing"
+
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
 )
 
-// TestRelease: by the command, and by TERM to the keeper; a semaphore's permit too.
+// TestRelease: by the command, and by TERM to the agent; a semaphore's permit too.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	c := s.client(t, nil)
 	p := script(t, s.url(), `eval "$($F acquire a --permits 3)"; $F release -o json`).want(0)
-	var r keeperReply
+	var r agent.Reply
 	if err := json.Unmarshal([]byte(p.out.String()), &r); err != nil || r.Lock != "a" || r.Token <= 0 || r.Error != "" {
 		t.Errorf("%s: %v", p.out.String(), err)
 	}

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
 	"github.com/spf13/cobra"
 )
 
@@ -23,8 +25,8 @@ func (a *app) renewCommand() *cobra.Command {
 		Long: `Ask whether the lock that fencelock acquire got is still held, and, with --for, hold it
 for that long from now on.
 
-The keeper renews the lock in the store by itself; this is about --max. The exit code is
-76 if the lock was lost or its time was over.`,
+The agent of acquire renews the lock in the store by itself; this is about --max. The
+exit code is 76 if the lock was lost, was released or its time was over.`,
 		Example: `  fencelock renew || exit 1
   fencelock renew --for 30m`,
 		Args: exactly(0, "no arguments; the handle is in FENCELOCK_HANDLE"),
@@ -32,7 +34,7 @@ The keeper renews the lock in the store by itself; this is about --max. The exit
 			if more < 0 {
 				return usage("--for takes a positive time")
 			}
-			reply, err := a.ask(handle, keeperRequest{Op: "renew", ForMS: more.Milliseconds()})
+			reply, err := a.ask(handle, agent.Request{Op: agent.Renew, ForMS: more.Milliseconds()})
 			if err != nil {
 				return err
 			}
@@ -49,32 +51,28 @@ The keeper renews the lock in the store by itself; this is about --max. The exit
 	return cmd
 }
 
-// ask asks the keeper behind a handle.
-func (a *app) ask(handle string, req keeperRequest) (keeperReply, error) {
+// ask asks the agent behind a handle.
+func (a *app) ask(handle string, req agent.Request) (agent.Reply, error) {
 	if handle == "" {
 		handle = os.Getenv("FENCELOCK_HANDLE")
 	}
 	if handle == "" {
-		return keeperReply{}, usage("which lock? Set FENCELOCK_HANDLE to what fencelock acquire printed, or give --handle")
+		return agent.Reply{}, usage("which lock? Set FENCELOCK_HANDLE to what fencelock acquire printed, or give --handle")
 	}
 	conn, err := net.DialTimeout("unix", handle, a.timeout)
-	if err != nil {
-		// The keeper has ended: its time was over, or somebody killed it. Either way
-		// nobody renews the lock.
-		return keeperReply{}, fmt.Errorf("nobody keeps the lock any more (%w): %w", err, fencelock.ErrLost)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		// The agent removes its socket when it ends. The exit code is that of a loss even
+		// so: if --max was over, another process may have held the lock.
+		return agent.Reply{}, agent.ErrReleased
+	case err != nil:
+		return agent.Reply{}, fmt.Errorf("the agent that held the lock does not run any more, so the lock is not renewed (%w): %w", err, fencelock.ErrLost)
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * a.timeout))
-	var reply keeperReply
 	err = json.NewEncoder(conn).Encode(req)
-	if err == nil {
-		err = json.NewDecoder(conn).Decode(&reply)
-	}
 	if err != nil {
-		return keeperReply{}, &failure{exitInternal, fmt.Errorf("the keeper does not answer: %w", err)}
+		return agent.Reply{}, fmt.Errorf("%w: %w", agent.ErrNoAnswer, err)
 	}
-	if reply.Error != "" {
-		return reply, &failure{reply.Code, errors.New(reply.Error)}
-	}
-	return reply, nil
+	return agent.Read(conn)
 }

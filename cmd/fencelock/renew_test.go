@@ -20,6 +20,6 @@ func TestRenew(t *testing.T) {
 	contains(t, p.out.String(), `"kept_ms": 11`, "held by 1")
 	contains(t, p.err.String(), "a is held, token", "for 19m59s more")
 	contains(t, fencelockCLI(t, s.url(), "renew").want(64).err.String(), "FENCELOCK_HANDLE")
-	contains(t, fencelockCLI(t, s.url(), "renew", "--handle", "/nowhere").want(76).err.String(), "nobody keeps the lock")
+	contains(t, fencelockCLI(t, s.url(), "renew", "--handle", "/nowhere").want(76).err.String(), "not held any more")
 	fencelockCLI(t, s.url(), "renew", "--for", "-1s").want(64)
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/closest"
 	"github.com/spf13/cobra"
 )
 
@@ -23,6 +24,7 @@ type app struct {
 	format   string
 	timeout  time.Duration
 	quiet    bool
+	warned   bool // of a configuration file that other users can read
 }
 
 // execute runs a command line and returns the exit code.
@@ -37,18 +39,17 @@ func execute(args []string, out, errOut io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	var d diedOf
-	if errors.As(err, &d) {
-		signal.Reset(d.sig)
-		_ = syscall.Kill(os.Getpid(), d.sig)
+	failEval(cmd, args, out, exitCode(err))
+	var e *exitError
+	if errors.As(err, &e) && e.raise != 0 {
+		signal.Reset(e.raise)
+		_ = syscall.Kill(os.Getpid(), e.raise)
 		<-time.After(time.Second) // it is on its way
 	}
-	var q quiet
-	if !errors.As(err, &q) {
+	if !isSilent(err) {
 		fmt.Fprintln(errOut, "fencelock:", oneLine(err))
 	}
-	var f *failure
-	if errors.As(err, &f) && f.code == exitUsage && cmd != nil {
+	if e != nil && e.code == exitUsage && cmd != nil {
 		fmt.Fprintf(errOut, "see %s --help\n", cmd.CommandPath())
 	}
 	return exitCode(err)
@@ -62,8 +63,8 @@ func (a *app) root() *cobra.Command {
 		Long: `fencelock takes locks that several machines share, kept in a server you already
 run, and shows who holds them.
 
-  fencelock run nightly-report -- ./report.sh     run it, but only one at a time
-  fencelock run deploy --try -- make deploy       or say who is at it, and fail
+  fencelock run nightly-report -- ./report.sh     run it, never twice at once
+  fencelock run deploy --try -- make deploy       or print who holds it, and fail
   fencelock ls                                    who holds what
   fencelock why nightly-report                    who blocks whom
 
@@ -71,9 +72,9 @@ The store is a URL, in FENCELOCK_STORE, in the configuration file or after --sto
 
   export FENCELOCK_STORE=redis://localhost:6379`,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("there is no command %q; fencelock --help lists them", args[0])
+				return usage("unknown command %q%s; fencelock --help lists all", args[0], closest.Hint(args[0], commandNames(cmd)...))
 			}
 			return nil
 		},
@@ -83,19 +84,19 @@ The store is a URL, in FENCELOCK_STORE, in the configuration file or after --sto
 	f.StringVar(&a.storeURL, "store", "", "URL of the store (default $FENCELOCK_STORE; \"fencelock help stores\")")
 	f.StringVar(&a.ns, "namespace", "", "namespace in the store, instead of the URL's")
 	f.DurationVar(&a.timeout, "timeout", 5*time.Second, "how long one answer may take; at most a third of --ttl")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing on stderr but errors")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing on stderr but errors")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
-	root.AddGroup(&cobra.Group{ID: "hold", Title: "Hold a lock:"}, &cobra.Group{ID: "look", Title: "Look at locks:"},
-		&cobra.Group{ID: "check", Title: "Look at the store:"}, &cobra.Group{ID: "more", Title: "More:"})
-	cobra.EnableCommandSorting = false // they stand in the order in which one needs them
+	root.AddGroup(&cobra.Group{ID: "hold", Title: "Hold a lock:"}, &cobra.Group{ID: "inspect", Title: "Inspect locks:"},
+		&cobra.Group{ID: "check", Title: "Check the store:"}, &cobra.Group{ID: "more", Title: "More:"})
+	cobra.EnableCommandSorting = false // they stand in the order in which users need them
 	for _, group := range []struct {
 		id   string
 		cmds []*cobra.Command
 	}{
 		{"hold", []*cobra.Command{a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand()}},
-		{"look", []*cobra.Command{a.lsCommand(), a.inspectCommand(), a.whyCommand(), a.watchCommand(), a.topCommand(), a.breakCommand()}},
+		{"inspect", []*cobra.Command{a.lsCommand(), a.inspectCommand(), a.whyCommand(), a.watchCommand(), a.topCommand(), a.breakCommand()}},
 		{"check", []*cobra.Command{a.doctorCommand(), a.verifyCommand(), a.benchCommand()}},
 		{"more", []*cobra.Command{a.manCommand(root), a.versionCommand(), storesTopic(), exitCodesTopic()}},
 		{"", []*cobra.Command{a.keepCommand()}},
@@ -108,16 +109,26 @@ The store is a URL, in FENCELOCK_STORE, in the configuration file or after --sto
 	return root
 }
 
+// commandNames are the commands that a user may have meant.
+func commandNames(root *cobra.Command) (names []string) {
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			names = append(append(names, c.Name()), c.Aliases...)
+		}
+	}
+	return names
+}
+
 // untilSignal is a context that ends with an interrupted error as its cause when
 // the program is asked to end.
 func untilSignal(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(caught, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() {
 		select {
 		case sig := <-caught:
-			cancel(interrupted{sig.(syscall.Signal)})
+			cancel(interrupted(sig.(syscall.Signal)))
 		case <-ctx.Done():
 		}
 	}()
@@ -127,7 +138,7 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 // note writes a line for people.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.err, "fencelock: %s\n", clean(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(a.err, "fencelock: %s\n", oneLine(fmt.Errorf(format, args...)))
 	}
 }
 

@@ -8,26 +8,26 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plan"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/warden"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/supervisor"
 	"github.com/spf13/cobra"
 )
 
 // runner is one "fencelock run".
 type runner struct {
 	*app
-	wish
+	lockFlags
 	times         plan.Times
 	oncePer       time.Duration
 	retryFailed   bool
 	failIfSkipped bool
 	conflictCode  int
+	dropStore     bool
 	statusFD      int
 	statusFile    string
 
@@ -43,27 +43,28 @@ func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run LOCK [flags] -- COMMAND [ARG...]",
 		Short: "Run a command while holding a lock",
-		Long: `Run a command while holding a lock, and end it before anybody else can hold it.
+		Long: `Run a command while holding a lock, and end it before another process can hold the lock.
 
-It waits for the lock and says on stderr who holds it. Then it runs the command and
+It waits for the lock and prints on stderr who holds it. Then it runs the command and
 renews the lock for as long as the command runs. When the command has ended, what
-it left behind in its process group is ended too, the lock is given back, and
+it left behind in its process group is ended too, the lock is released, and
 fencelock ends with the command's exit code.
 
 If the lock cannot be renewed, because the store does not answer, the command gets
 TERM and, after --stop-time, KILL: both before the store can give the lock to
 another. If the lock is gone already, because an operator broke it or the store
-lost its memory, it gets KILL at once. Then the exit code is 76.
+lost its data, it gets KILL at once. Then the exit code is 76.
 
 Signals are passed on to the whole process group. If fencelock itself is killed, the
-command is killed too. On Linux that reaches everything the command started.
+command is killed too. On Linux that reaches everything the command started, but for
+processes of another user: write sudo fencelock run ..., not run ... -- sudo.
 
 The command finds in its environment:
 
   FENCELOCK_NAME    the lock
-  FENCELOCK_TOKEN   the fencing token: give it to what you write to, and refuse
+  FENCELOCK_TOKEN   the fencing token: send it with every write, and reject
                     smaller ones there. Only that helps against a machine that
-                    stands still at the wrong moment and writes late. It is not
+                    is suspended at the wrong moment and writes late. It is not
                     set if the store has none.
   FENCELOCK_OWNER   who holds it, as others see it`,
 		Example: `  fencelock run nightly-report -- ./report.sh
@@ -75,16 +76,17 @@ The command finds in its environment:
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.main(cmd, args) },
 	}
 	f := cmd.Flags()
-	r.wish.flags(f)
+	r.lockFlags.flags(f)
 	f.DurationVar(&r.times.TTL, "ttl", fencelock.DefaultTTL, "how long the lock outlives a machine that dies")
 	f.DurationVar(&r.times.Stop, "stop-time", 0, "time between TERM and KILL (default a fifth of --ttl)")
 	f.DurationVar(&r.times.Margin, "margin", 0, "time between KILL and the moment another can hold it (default a tenth of --ttl)")
-	f.DurationVar(&r.oncePer, "once-per", 0, "run once in each such stretch of time, whoever comes first; skip otherwise")
+	f.DurationVar(&r.oncePer, "once-per", 0, "run once in each such period, by the first process that comes; skip otherwise")
 	f.BoolVar(&r.retryFailed, "retry-failed", false, "with --once-per: a run that failed does not count")
 	f.BoolVar(&r.failIfSkipped, "fail-if-skipped", false, "with --once-per: exit code 75 instead of 0 if it has run already")
 	f.IntVarP(&r.conflictCode, "conflict-exit-code", "E", exitNotAcquired, "exit code if the lock was not acquired")
+	f.BoolVar(&r.dropStore, "drop-store", false, "do not pass FENCELOCK_STORE on to the command: it may have a password in it")
 	f.IntVar(&r.statusFD, "status-fd", 0, "write what happened to this descriptor, as one line of JSON")
-	f.StringVar(&r.statusFile, "status-file", "", "or to this file")
+	f.StringVar(&r.statusFile, "status-file", "", "or to this file, which is replaced at the end and removed before")
 	return cmd
 }
 
@@ -99,22 +101,21 @@ func (r *runner) main(cmd *cobra.Command, args []string) error {
 	}
 	r.began = time.Now()
 	r.status = status{Lock: r.name}
-	err = r.settle(r.hold())
+	err = r.withExitCode(r.hold())
 	return errors.Join(err, report(r.status))
 }
 
-// settle gives an error the exit code that run has for it.
-func (r *runner) settle(err error) error {
-	var q quiet
+// withExitCode gives an error the exit code that run has for it.
+func (r *runner) withExitCode(err error) error {
 	switch {
 	case errors.Is(err, errSkipped) && r.failIfSkipped:
-		err = quiet(r.conflictCode)
+		err = exitSilently(r.conflictCode)
 	case errors.Is(err, errSkipped):
 		err = nil
-	case r.status.Outcome == "busy" || r.status.Outcome == "timeout":
-		err = &failure{r.conflictCode, err}
-	case exitCode(err) == exitFailed && !errors.As(err, &q):
-		err = &failure{exitInternal, err} // 1 is the command's own
+	case r.status.Outcome == outcomeBusy || r.status.Outcome == outcomeTimeout:
+		err = withCode(r.conflictCode, err)
+	case exitCode(err) == exitFailed && !isSilent(err):
+		err = withCode(exitInternal, err) // 1 is the command's own
 	}
 	r.status.ExitCode = exitCode(err)
 	return err
@@ -136,21 +137,23 @@ func (r *runner) parse(cmd *cobra.Command, args []string) error {
 	}
 	r.name, r.argv = args[0], args[1:]
 	var err error
-	if r.times, err = plan.Settle(r.times); err != nil {
+	r.times, err = r.times.WithDefaults()
+	if err != nil {
 		return usage("%w", err)
 	}
-	if err = r.wish.check(); err == nil {
+	err = r.lockFlags.check()
+	if err == nil {
 		err = r.checkLock()
 	}
 	return err
 }
 
-// checkLock says whether there can be such a lock, or such occurrences.
+// checkLock reports whether there can be such a lock, or such occurrences.
 func (r *runner) checkLock() error {
 	if r.oncePer == 0 {
-		return r.wish.checkLock(r.name)
+		return r.lockFlags.checkLock(r.name)
 	}
-	return rehearse(r.wish.client(), func(ctx context.Context, c *fencelock.Client) error {
+	return validateOffline(r.lockFlags.client(), func(ctx context.Context, c *fencelock.Client) error {
 		_, err := r.occurrences(c).Do(ctx, occurrence(time.Now(), r.oncePer), func(context.Context, *fencelock.Lease) error { return nil })
 		return err
 	})
@@ -159,7 +162,7 @@ func (r *runner) checkLock() error {
 // hold waits for the lock, runs the command, and gives the lock back.
 func (r *runner) hold() error {
 	r.signals = make(chan os.Signal, 16)
-	for _, sig := range append(warden.Forwarded, syscall.SIGCONT) {
+	for _, sig := range append(supervisor.Forwarded, syscall.SIGCONT) {
 		if !signal.Ignored(sig) { // nohup stays nohup
 			signal.Notify(r.signals, sig)
 		}
@@ -168,10 +171,10 @@ func (r *runner) hold() error {
 	ctx, acquired := r.waiting()
 	defer acquired()
 	notes := newWaitNotes(r.app, r.name)
-	opts := r.wish.client()
+	opts := r.lockFlags.client()
 	opts.TTL, opts.Margin, opts.Drift = r.times.TTL, r.times.Margin, r.times.Drift
 	opts.Hooks.Event = notes.event
-	conn, err := r.wish.connect(ctx, r.app, opts)
+	conn, err := r.lockFlags.connect(ctx, r.app, opts)
 	if err != nil {
 		return r.refused(err)
 	}
@@ -182,11 +185,11 @@ func (r *runner) hold() error {
 	if r.oncePer > 0 {
 		return r.once(ctx, conn.client, acquired)
 	}
-	l, err := r.wish.acquire(ctx, conn.client, r.name, notes.seen.Load)
+	l, err := r.lockFlags.acquire(ctx, conn.client, r.name, notes.seen.Load)
 	notes.done()
 	if sig := acquired(); sig != 0 && err == nil {
-		// It came together with the lock: whoever sent it wants nothing to begin.
-		err = errors.Join(interrupted{sig}, l.Unlock(context.Background()))
+		// It came together with the lock: its sender wants nothing to begin.
+		err = errors.Join(interrupted(sig), l.Unlock(context.Background()))
 	}
 	if err != nil {
 		return r.refused(err)
@@ -210,7 +213,7 @@ func (r *runner) waiting() (ctx context.Context, acquired func() syscall.Signal)
 			case sig := <-r.signals:
 				switch s := sig.(syscall.Signal); s {
 				case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
-					cancel(interrupted{s})
+					cancel(interrupted(s))
 					first = s
 				}
 			case <-stop:
@@ -226,26 +229,26 @@ func (r *runner) waiting() (ctx context.Context, acquired func() syscall.Signal)
 
 // refused notes why there is no lock.
 func (r *runner) refused(err error) error {
-	var i interrupted
+	var e *exitError
 	var busy *fencelock.BusyError
 	switch {
-	case errors.As(err, &i):
-		r.status.Outcome = "interrupted"
-		return i
+	case errors.As(err, &e) && e.sig != 0:
+		r.status.Outcome = outcomeInterrupted
+		return e
 	case errors.Is(err, fencelock.ErrBusy):
-		r.status.Outcome = "busy"
+		r.status.Outcome = outcomeBusy
 		if errors.As(err, &busy) && len(busy.Holders) > 0 {
 			r.status.Holder = holderOf(&busy.Holders[0])
 		}
 	case errors.Is(err, errWaited):
-		r.status.Outcome = "timeout"
+		r.status.Outcome = outcomeTimeout
 	case exitCode(err) == exitUnavailable:
-		r.status.Outcome = "unavailable"
+		r.status.Outcome = outcomeUnavailable
 	default:
-		r.status.Outcome = "error"
+		r.status.Outcome = outcomeError
 	}
 	r.status.WaitedMS = time.Since(r.began).Milliseconds()
-	r.status.Reason = strings.ReplaceAll(err.Error(), "fencelock: ", "")
+	r.status.Reason = unprefixed(err)
 	return err
 }
 
@@ -253,7 +256,7 @@ func (r *runner) refused(err error) error {
 func (r *runner) granted(l *fencelock.Lease) {
 	r.status.WaitedMS = time.Since(r.began).Milliseconds()
 	r.status.Token = l.Token()
-	r.status.Owner = r.wish.owner
+	r.status.Owner = r.lockFlags.owner
 	r.began = time.Now()
 }
 
@@ -265,8 +268,8 @@ func (r *runner) released(ran, err error) error {
 	r.status.HeldMS = time.Since(r.began).Milliseconds()
 	switch {
 	case err == nil || errors.Is(ran, fencelock.ErrLost):
-	case errors.Is(err, fencelock.ErrBroken), errors.Is(err, fencelock.ErrForgotten), errors.Is(err, fencelock.ErrEnded):
-		r.status.Outcome, r.status.Reason = "lost", strings.ReplaceAll(err.Error(), "fencelock: ", "")
+	case errors.Is(err, fencelock.ErrBroken), errors.Is(err, fencelock.ErrReset), errors.Is(err, fencelock.ErrEnded):
+		r.status.Outcome, r.status.Reason = outcomeLost, unprefixed(err)
 		return fmt.Errorf("the lock was gone before the command had ended: %w", err)
 	case errors.Is(err, fencelock.ErrLost): // its time ran out after the command had ended
 	default:
@@ -292,12 +295,12 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 	})
 	r.status.Occurrence = occurrence
 	switch res.Outcome {
-	case fencelock.NotRun:
+	case fencelock.OnceNotRun:
 		return r.refused(err)
-	case fencelock.Ran, fencelock.Failed:
+	case fencelock.OnceRan, fencelock.OnceFailed:
 		return r.released(ran, besides(err, ran))
 	}
-	r.status.Outcome, r.status.Holder = "skipped", holderOf(res.Holder)
+	r.status.Outcome, r.status.Holder = outcomeSkipped, holderOf(res.Holder)
 	who := ""
 	if res.Holder != nil {
 		who = " by " + res.Holder.Record.Owner
@@ -310,7 +313,7 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 func (r *runner) occurrences(c *fencelock.Client) *fencelock.Once {
 	// The mark outlives the stretch by another: no replica is that late.
 	keep := 2 * r.oncePer
-	opts := r.wish.options()
+	opts := r.lockFlags.options()
 	if !r.retryFailed {
 		opts = append(opts, fencelock.MinHold(keep))
 	}

@@ -14,15 +14,15 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plan"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/warden"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/supervisor"
 )
 
 // leftoverAfter is how long after the command its process group may take to be
-// empty before it is told to end.
+// empty before it gets TERM.
 const leftoverAfter = 50 * time.Millisecond
 
 // supervise runs the command under the lease and returns when all of it is dead.
-// The error is nil or quiet if the command ended by itself.
+// The error is nil or a silent exit code if the command ended by itself.
 func (r *runner) supervise(l *fencelock.Lease) error {
 	held := l.Context()
 	until := l.Deadline()
@@ -31,17 +31,20 @@ func (r *runner) supervise(l *fencelock.Lease) error {
 		return r.lost(context.Cause(held), nil)
 	}
 	if !plan.Enough(left, r.times.Stop) {
-		r.status.Outcome, r.status.Reason = "unavailable", "too little time was left to start the command"
-		return &failure{exitUnavailable, fmt.Errorf("only %v of the lock is left, and --stop-time is %v: the store answers too slowly, or grants less than --ttl; the command was not started",
-			left.Round(time.Millisecond), r.times.Stop)}
+		r.status.Outcome, r.status.Reason = outcomeUnavailable, "too little time was left to start the command"
+		return withCode(exitUnavailable, fmt.Errorf("only %v of the lock is left, and --stop-time is %v: the store answers too slowly, or grants less than --ttl; the command was not started",
+			left.Round(time.Millisecond), r.times.Stop))
 	}
-	child, err := warden.Start(r.argv, r.environment(l), warden.At(until))
+	if supervisor.Blind() {
+		r.note("/proc does not show the processes of this container: a process that leaves the command's process group is not ended when the lock is lost")
+	}
+	child, err := supervisor.Start(r.argv, r.environment(l), supervisor.At(until))
 	switch {
-	case errors.Is(err, warden.ErrTooLate):
+	case errors.Is(err, supervisor.ErrTooLate):
 		return r.lost(fmt.Errorf("%w: %w", fencelock.ErrLost, fencelock.ErrUnrenewed), nil)
-	case errors.Is(err, warden.ErrNotFound):
+	case errors.Is(err, supervisor.ErrNotFound):
 		return r.broke(exitNotFound, err)
-	case errors.Is(err, warden.ErrNotExecutable):
+	case errors.Is(err, supervisor.ErrNotExecutable):
 		return r.broke(exitNotRunnable, err)
 	case err != nil:
 		return r.broke(exitInternal, err)
@@ -51,9 +54,8 @@ func (r *runner) supervise(l *fencelock.Lease) error {
 	err = s.run(held)
 	if s.takeBack != nil {
 		s.takeBack()
-		var q quiet
-		if sig := syscall.Signal(s.exit.Signal); sig == syscall.SIGINT && errors.As(err, &q) {
-			err = errors.Join(diedOf{sig}, err)
+		if sig := syscall.Signal(s.exit.Signal); sig == syscall.SIGINT && isSilent(err) {
+			err = &exitError{code: exitCode(err), raise: sig}
 		}
 	}
 	return err
@@ -63,21 +65,22 @@ func (r *runner) supervise(l *fencelock.Lease) error {
 type supervision struct {
 	*runner
 	lease  *fencelock.Lease
-	child  *warden.Child
-	until  time.Time // what the warden was told last
+	child  *supervisor.Child
+	until  time.Time // what the supervisor was sent last
 	termed bool      // the lock is about to be lost, and the command knows
 	warned bool      // the command got such a TERM once
-	swept  bool      // what the command left in its group was told to end
-	exit   *warden.Exit
+	swept  bool      // what the command left in its group got TERM
+	exit   *supervisor.Exit
 	cause  error // why the lock is lost
 
 	takeBack func() // takes the terminal back from the command; nil if it has none
+	lending  lending
 }
 
 func (s *supervision) run(held context.Context) error {
 	lost := held.Done()
-	look := time.NewTimer(0)
-	defer look.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	var leftover <-chan time.Time
 	ended := s.child.Exited()
 	for {
@@ -95,18 +98,24 @@ func (s *supervision) run(held context.Context) error {
 			leftover = s.endLeftover()
 		case sig := <-s.signals:
 			s.forward(sig.(syscall.Signal))
+		case <-s.child.StopChanged():
+			s.terminal()
+		case <-s.lending.next:
+			s.terminal()
+		case u := <-s.child.Unreached():
+			s.unreached(u)
 		case <-lost:
 			lost, s.cause = nil, context.Cause(held)
-			s.child.Kill(s.times.Margin / 4) // first: whoever reads stderr may be slow
-			s.note("lost %s: %v; killing the command", s.name, strings.ReplaceAll(s.cause.Error(), "fencelock: ", ""))
-		case <-look.C:
-			look.Reset(s.look())
+			s.child.Kill(s.times.Margin / 4) // first: the reader of stderr may be slow
+			s.note("lost %s: %v; killing the command", s.name, unprefixed(s.cause))
+		case <-timer.C:
+			timer.Reset(s.check())
 		}
 	}
 }
 
-// look compares the deadline of the lease with the clock.
-func (s *supervision) look() time.Duration {
+// check compares the deadline of the lease with the clock.
+func (s *supervision) check() time.Duration {
 	if s.cause != nil {
 		return time.Second
 	}
@@ -114,7 +123,7 @@ func (s *supervision) look() time.Duration {
 	left := time.Until(deadline)
 	if d := deadline.Sub(s.until); d > time.Millisecond || d < -time.Millisecond {
 		s.until = deadline
-		s.child.Until(warden.At(deadline))
+		s.child.Until(supervisor.At(deadline))
 	}
 	if s.termed && left > s.times.Stop {
 		// It may go on, or be on its way out; the next outage is a new one.
@@ -133,6 +142,9 @@ func (s *supervision) look() time.Duration {
 
 // endLeftover ends what the command has left in its group: first TERM, then KILL.
 func (s *supervision) endLeftover() <-chan time.Time {
+	if s.cause != nil || s.warned || s.child.Overdue() {
+		return nil // all of it is being killed; that it takes a moment is not worth a word
+	}
 	if s.swept {
 		s.child.Signal(syscall.SIGKILL)
 		return nil
@@ -153,10 +165,36 @@ func (s *supervision) forward(sig syscall.Signal) {
 		}
 	}
 	s.child.Signal(sig)
+	switch sig {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+		s.child.Signal(syscall.SIGCONT) // a stopped process does not see what asks it to end
+	}
+}
+
+// unreached reports processes of another user, which a signal did not reach. No signal of
+// ours can end them.
+func (s *supervision) unreached(u supervisor.Unreached) {
+	for _, p := range u.Processes {
+		v := survivorOf(p)
+		switch {
+		case u.Killing && s.cause == nil && !s.child.Overdue():
+			s.note("%v belongs to another user and cannot be killed; the lock is held until it ends", v)
+		case u.Killing:
+			s.note("%v belongs to another user and cannot be killed; it goes on without the lock", v)
+		default:
+			s.note("%v belongs to another user and does not get the signal", v)
+		}
+		if u.Killing {
+			s.status.Survivors = append(s.status.Survivors, v)
+		}
+	}
 }
 
 // over says how it ended.
 func (s *supervision) over() error {
+	for len(s.child.Unreached()) > 0 {
+		s.unreached(<-s.child.Unreached())
+	}
 	s.status.Child = &childStatus{Code: s.exit.Status(), Signal: s.exit.Signal}
 	switch {
 	case s.cause != nil:
@@ -165,36 +203,39 @@ func (s *supervision) over() error {
 		return s.lost(fmt.Errorf("%w: %w", fencelock.ErrLost, fencelock.ErrUnrenewed), s.exit)
 	case s.warned && s.status.Recovered:
 		// The lock was held to the end. But whether the command did all of its work or
-		// stopped halfway when it was told to only the command knows, and 0 would be a
+		// stopped halfway after TERM only the command knows, and 0 would be a
 		// promise.
-		s.status.Outcome, s.status.Reason = "lost", "the command got TERM because the lock was about to be lost; it was renewed after that"
-		return &failure{exitLost, fmt.Errorf("%s: the command got TERM because the lock was about to be lost, and ended with %d; the lock was renewed after that and was held to the end",
-			s.name, s.exit.Status())}
+		s.status.Outcome, s.status.Reason = outcomeLost, "the command got TERM because the lock was about to be lost; it was renewed after that"
+		return withCode(exitLost, fmt.Errorf("%s: the command got TERM because the lock was about to be lost, and ended with %d; the lock was renewed after that and was held to the end",
+			s.name, s.exit.Status()))
 	case s.warned:
-		s.status.Outcome, s.status.Reason = "lost", "about to be lost: the store did not confirm a renewal"
-		return &failure{exitLost, fmt.Errorf("%s: the command was ended because the lock was about to be lost: %w", s.name, fencelock.ErrLost)}
+		s.status.Outcome, s.status.Reason = outcomeLost, "about to be lost: the store did not confirm a renewal"
+		return withCode(exitLost, fmt.Errorf("%s: the command was ended because the lock was about to be lost: %w", s.name, fencelock.ErrLost))
 	}
-	s.status.Outcome = "ran"
+	s.status.Outcome = outcomeRan
 	if code := s.exit.Status(); code != 0 {
-		return quiet(code)
+		return exitSilently(code)
 	}
 	return nil
 }
 
 // lost is the end of a command whose lock was lost.
-func (r *runner) lost(cause error, exit *warden.Exit) error {
-	r.status.Outcome, r.status.Reason = "lost", strings.ReplaceAll(cause.Error(), "fencelock: ", "")
+func (r *runner) lost(cause error, exit *supervisor.Exit) error {
+	r.status.Outcome, r.status.Reason = outcomeLost, unprefixed(cause)
 	what := "the command was not started"
-	if exit != nil {
+	switch {
+	case exit != nil && len(r.status.Survivors) > 0:
+		what = fmt.Sprintf("the command went on without the lock: %v belongs to another user and could not be killed", r.status.Survivors[0])
+	case exit != nil:
 		what = "the command was ended"
 	}
-	return &failure{exitLost, fmt.Errorf("%s: %s: %w", r.name, what, cause)}
+	return withCode(exitLost, fmt.Errorf("%s: %s: %w", r.name, what, cause))
 }
 
 // broke is a command that could not be run.
 func (r *runner) broke(code int, err error) error {
-	r.status.Outcome, r.status.Reason = "error", err.Error()
-	return &failure{code, err}
+	r.status.Outcome, r.status.Reason = outcomeError, err.Error()
+	return withCode(code, err)
 }
 
 // environment is ours with the lease in it. It comes last, so that a lock inside a
@@ -203,11 +244,14 @@ func (r *runner) environment(l *fencelock.Lease) []string {
 	var env []string
 	for _, pair := range os.Environ() {
 		key, _, _ := strings.Cut(pair, "=")
-		if key != "FENCELOCK_NAME" && key != "FENCELOCK_TOKEN" && key != "FENCELOCK_OWNER" {
+		switch {
+		case key == "FENCELOCK_NAME", key == "FENCELOCK_TOKEN", key == "FENCELOCK_OWNER":
+		case key == "FENCELOCK_STORE" && r.dropStore:
+		default:
 			env = append(env, pair)
 		}
 	}
-	env = append(env, "FENCELOCK_NAME="+l.Name(), "FENCELOCK_OWNER="+r.wish.owner)
+	env = append(env, "FENCELOCK_NAME="+l.Name(), "FENCELOCK_OWNER="+r.lockFlags.owner)
 	if l.Token() != 0 { // of a store without tokens: one that fences nothing is none
 		env = append(env, "FENCELOCK_TOKEN="+strconv.FormatInt(int64(l.Token()), 10))
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -71,11 +70,7 @@ func TestRunForwardsSignals(t *testing.T) {
 		echo $$ >` + dir + `/self; while :; do sleep 0.05; done`
 	p := begin(t, s.url(), "run", "a", "--", "sh", "-c", script)
 	self, child := pidIn(t, dir+"/self"), pidIn(t, dir+"/child")
-	signals := map[syscall.Signal]string{syscall.SIGUSR1: "usr1", syscall.SIGHUP: "hup"}
-	if signal.Ignored(syscall.SIGHUP) {
-		delete(signals, syscall.SIGHUP) // under nohup no shell can trap it
-	}
-	for sig, name := range signals {
+	for sig, name := range map[syscall.Signal]string{syscall.SIGUSR1: "usr1", syscall.SIGHUP: "hup"} {
 		_ = p.cmd.Process.Signal(sig)
 		until(t, name, func() bool {
 			out := "\n" + p.out.String()
@@ -88,12 +83,38 @@ func TestRunForwardsSignals(t *testing.T) {
 	wantDead(t, map[string]int{"self": self, "child": child})
 }
 
-// TestRunKilledHard: whoever of the two processes above the command is killed,
+// TestRunUnderNohup: a command under nohup is not ended by HUP, and neither is the
+// process above it.
+func TestRunUnderNohup(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	dir := t.TempDir()
+	p := beginWith(t, s.url(), func(c *exec.Cmd) {
+		c.Args = []string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, c.Path, "run", "a", "--",
+			"sh", "-c", `trap 'echo usr1' USR1; echo $$ >` + dir + `/self; while :; do sleep 0.05; done`}
+		c.Path = "/bin/sh"
+	})
+	pidIn(t, dir+"/self")
+	_ = p.cmd.Process.Signal(syscall.SIGHUP)
+	_ = p.cmd.Process.Signal(syscall.SIGUSR1)
+	until(t, "usr1", func() bool {
+		select {
+		case <-p.done:
+			t.Fatalf("ended with %d by HUP", p.code)
+		default:
+		}
+		return strings.Contains(p.out.String(), "usr1")
+	})
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	p.want(128 + int(syscall.SIGTERM))
+}
+
+// TestRunKilledHard: whichever of the two processes above the command is killed,
 // nothing of the command survives.
 func TestRunKilledHard(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
-	for _, who := range []string{"holder", "holder's group", "warden", "holder and warden"} {
+	for _, who := range []string{"holder", "holder's group", "supervisor", "holder and supervisor"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -101,22 +122,22 @@ func TestRunKilledHard(t *testing.T) {
 				append([]string{"run", who, "--"}, family(dir, true)...)...)
 			found := pids(t, dir)
 			holder := p.cmd.Process.Pid
-			warden := parent(t, found["self"])
-			if parent(t, warden) != holder {
-				t.Fatalf("the warden %d is no child of %d", warden, holder)
+			supervisor := parent(t, found["self"])
+			if parent(t, supervisor) != holder {
+				t.Fatalf("the supervisor %d is no child of %d", supervisor, holder)
 			}
 			switch who {
 			case "holder":
 				_ = syscall.Kill(holder, syscall.SIGKILL)
 			case "holder's group":
 				_ = syscall.Kill(-holder, syscall.SIGKILL)
-			case "warden":
-				_ = syscall.Kill(warden, syscall.SIGKILL)
+			case "supervisor":
+				_ = syscall.Kill(supervisor, syscall.SIGKILL)
 				p.want(137)
-			case "holder and warden":
+			case "holder and supervisor":
 				// The documented limit: the command itself dies, what it started
 				// may not.
-				_, _ = syscall.Kill(warden, syscall.SIGKILL), syscall.Kill(holder, syscall.SIGKILL)
+				_, _ = syscall.Kill(supervisor, syscall.SIGKILL), syscall.Kill(holder, syscall.SIGKILL)
 				wantDead(t, map[string]int{"self": found["self"]})
 				for _, pid := range found {
 					_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -153,9 +174,9 @@ func TestRunStopped(t *testing.T) {
 	}
 }
 
-// TestRunWardenStopped: a warden that stands still does not keep the command alive
+// TestRunSupervisorStopped: a supervisor that stands still does not keep the command alive
 // either. The store does not answer, so that nothing but the clock ends the lock.
-func TestRunWardenStopped(t *testing.T) {
+func TestRunSupervisorStopped(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	c := s.client(t, nil)
@@ -250,7 +271,7 @@ func TestRunTermBeforeKill(t *testing.T) {
 }
 
 // TestRunRecovers: a command that did not listen to TERM goes on when the store answers
-// again in time; that is told, because nobody else can tell that it did not stop halfway.
+// again in time; that is reported, because only the command knows that it did not stop halfway.
 func TestRunRecovers(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
@@ -304,15 +325,15 @@ func TestRunAsInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	script := `setsid sh -c 'sleep 0.1 & exit 0'; echo $PPID >` + dir + `/warden; echo $$ >` + dir + `/self
-		trap 'echo told; exit 9' TERM; while :; do sleep 0.05; done`
+	script := `setsid sh -c 'sleep 0.1 & exit 0'; echo $PPID >` + dir + `/supervisor; echo $$ >` + dir + `/self
+		trap 'echo notified; exit 9' TERM; while :; do sleep 0.05; done`
 	p := beginWith(t, s.url(), func(c *exec.Cmd) {
 		c.Path, _ = exec.LookPath("unshare")
 		c.Args = append([]string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", path}, c.Args[1:]...)
 	}, "run", "a", "--", "sh", "-c", script)
 	pidIn(t, dir+"/self")
-	if inside := pidIn(t, dir+"/warden"); inside < 2 || inside > 20 {
-		t.Errorf("the warden is process %d of its namespace", inside)
+	if inside := pidIn(t, dir+"/supervisor"); inside < 2 || inside > 20 {
+		t.Errorf("the supervisor is process %d of its namespace", inside)
 	}
 	// unshare ignores signals; the program is its child.
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.cmd.Process.Pid, p.cmd.Process.Pid))
@@ -333,7 +354,7 @@ func TestRunAsInit(t *testing.T) {
 	})
 	_ = syscall.Kill(pid, syscall.SIGTERM)
 	p.want(9)
-	contains(t, p.out.String(), "told")
+	contains(t, p.out.String(), "notified")
 }
 
 // TestRunNestedLocks: what the inner of two locks runs dies with the outer one.

@@ -20,7 +20,7 @@ func TestRunSetUserID(t *testing.T) {
 	s := startRedis(t)
 	c := s.client(t, nil)
 	program := setUserID(t)
-	for _, what := range []string{"holder killed", "warden killed", "lock broken"} {
+	for _, what := range []string{"holder killed", "supervisor killed", "lock broken"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -33,7 +33,7 @@ func TestRunSetUserID(t *testing.T) {
 			switch what {
 			case "holder killed":
 				_ = p.cmd.Process.Kill()
-			case "warden killed":
+			case "supervisor killed":
 				_ = syscall.Kill(parent(t, self), syscall.SIGKILL)
 				// It may die before it has said that the command runs.
 				if code := p.end(); code != 137 && code != exitInternal {
@@ -54,23 +54,16 @@ func TestRunSetUserID(t *testing.T) {
 	}
 }
 
-// setUserID makes a "sleep" that runs as another user than whoever starts it.
+// setUserID makes a "sleep" that runs as another user than its starter.
 func setUserID(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("sleep")
 	if err != nil {
 		t.Skip(err)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	program := filepath.Join(t.TempDir(), "sleep")
-	const nobody = 65534
-	err = os.WriteFile(program, text, 0o755)
-	if err == nil {
-		err = os.Chown(program, nobody, nobody)
-	}
+	copyProgram(t, path, program)
+	err = os.Chown(program, otherUser, otherUser)
 	if err == nil {
 		err = os.Chmod(program, 0o755|os.ModeSetuid)
 	}

@@ -8,9 +8,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/driver"
 )
 
-// TestNoMessageShowsAPassword: whatever is wrong with a URL, no error of any engine
+// TestNoMessageShowsAPassword: whatever is wrong with a URL, no error of any store
 // repeats the secret in it. Nobody listens at the addresses that are right.
 func TestNoMessageShowsAPassword(t *testing.T) {
 	const secret = "s3cret"
@@ -35,7 +37,7 @@ func TestNoMessageShowsAPassword(t *testing.T) {
 		"127.0.0.1:1/db?namespace=a/b&timeout=s3cret",
 		"127.0.0.1:1/db?tls=s3cret&sslmode=s3cret&db=s3cret&max_ttl=s3cret",
 	}
-	for _, e := range engines {
+	for _, e := range storeKinds {
 		for _, scheme := range e.schemes {
 			t.Run(scheme, func(t *testing.T) {
 				t.Parallel()
@@ -44,9 +46,9 @@ func TestNoMessageShowsAPassword(t *testing.T) {
 					wg.Go(func() { // some take their time to give up
 						ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 						defer cancel()
-						store, err := openStore(ctx, scheme+"://"+form, "", func(string) {})
+						store, err := openStore(ctx, scheme+"://"+form, "", driver.OpenOptions{Warn: func(driver.Finding) {}})
 						if err == nil {
-							err = store.close()
+							err = store.Close()
 						}
 						if err != nil && strings.Contains(err.Error(), secret) {
 							t.Errorf("%q: %v", form, err)

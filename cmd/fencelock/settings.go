@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ func (a *app) urlOfStore() (string, error) {
 		}
 		file, chosen = filepath.Join(dir, "fencelock", "config"), false
 	}
-	url, err := readConfig(file)
+	url, err := a.readConfig(file)
 	if errors.Is(err, fs.ErrNotExist) && !chosen {
 		return "", nil
 	}
@@ -42,10 +43,10 @@ func (a *app) urlOfStore() (string, error) {
 
 // readConfig reads lines "key = value"; # begins a comment. The only key is
 // store: everything else is a parameter of its URL.
-func readConfig(file string) (string, error) {
+func (a *app) readConfig(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", &failure{exitUsage, err}
+		return "", withCode(exitUsage, err)
 	}
 	defer f.Close()
 	store := ""
@@ -61,8 +62,15 @@ func readConfig(file string) (string, error) {
 		}
 		store = strings.TrimSpace(value)
 	}
+	if info, err := f.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 && hasPassword.MatchString(store) && !a.warned {
+		a.warned = true
+		a.note("%s has a password in it, and other users may read it; chmod 600 it", file)
+	}
 	return store, lines.Err()
 }
+
+// hasPassword matches a URL with a password.
+var hasPassword = regexp.MustCompile(`^[^/]*://[^/?#@]*:[^/?#@]+@`)
 
 // connection is an open store with a client on it.
 type connection struct {
@@ -70,23 +78,24 @@ type connection struct {
 	client *fencelock.Client
 }
 
-// connect opens the store that the user chose.
+// connect opens the store that the user chose. Without options no lock is to be taken.
 func (a *app) connect(ctx context.Context, opts *fencelock.Options) (*connection, error) {
 	url, err := a.urlOfStore()
 	if err != nil {
 		return nil, err
 	}
-	store, err := a.open(ctx, url, a.ns)
+	open := a.open
+	if opts == nil {
+		open, opts = a.openToRead, &fencelock.Options{}
+	}
+	store, err := open(ctx, url, a.ns)
 	if err != nil {
 		return nil, err
 	}
-	if opts == nil {
-		opts = &fencelock.Options{}
-	}
 	opts.CallTimeout = a.callTimeout(opts.TTL)
-	client, err := fencelock.New(store.Store, opts)
+	client, err := fencelock.New(store, opts)
 	if err != nil {
-		return nil, errors.Join(&failure{exitUsage, err}, store.close())
+		return nil, errors.Join(withCode(exitUsage, err), store.Close())
 	}
 	return &connection{opened: store, client: client}, nil
 }
@@ -100,24 +109,40 @@ func (a *app) callTimeout(ttl time.Duration) time.Duration {
 	return a.timeout
 }
 
-// open opens a store within the time that one answer may take.
+// openToRead opens a store in which locks are seen and broken, but none is taken: what
+// makes locks unsafe is a warning then.
+func (a *app) openToRead(ctx context.Context, url, namespace string) (*opened, error) {
+	return a.dial(ctx, url, namespace, func(reason error) { a.note("%v", reason) })
+}
+
+// open opens a store in which locks can be taken.
 func (a *app) open(ctx context.Context, url, namespace string) (*opened, error) {
+	return a.dial(ctx, url, namespace, nil)
+}
+
+// dial opens a store within the time that one answer may take. With refused it also
+// opens one in which no lock can be taken.
+func (a *app) dial(ctx context.Context, url, namespace string, refused func(error)) (*opened, error) {
 	if a.timeout <= 0 {
 		return nil, usage("--timeout %v: it takes a positive time", a.timeout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	store, err := openStore(ctx, url, namespace, func(text string) { a.note("%s", text) })
-	var f *failure
+	store, err := openStore(ctx, url, namespace, driver.OpenOptions{Refused: refused, Warn: func(f driver.Finding) {
+		if text, show := warning(f); show {
+			a.note("%s", text)
+		}
+	}})
+	var e *exitError
 	switch {
-	case err == nil || errors.As(err, &f):
+	case err == nil || errors.As(err, &e) && e.sig == 0:
 		return store, err
 	case context.Cause(ctx) != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return nil, context.Cause(ctx)
 	case errors.Is(err, driver.ErrUnavailable), errors.Is(err, driver.ErrUnknown), ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: %w", fencelock.ErrUnavailable, err)
 	}
-	return nil, &failure{exitUsage, err} // a wrong URL or password
+	return nil, withCode(exitUsage, err) // a wrong URL or password
 }
 
 // close gives everything back, within the time that one answer may take.
@@ -129,7 +154,7 @@ func (a *app) closeWithin(c *connection, d time.Duration) {
 	if err := c.client.Close(ctx); err != nil {
 		a.note("%v", err)
 	}
-	if err := c.opened.close(); err != nil {
+	if err := c.opened.Close(); err != nil {
 		a.note("closing the store: %v", err)
 	}
 }

@@ -7,9 +7,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/driver"
 )
 
 func TestStoreFromFlagEnvironmentAndFile(t *testing.T) {
@@ -59,29 +62,52 @@ func TestStoreFromFlagEnvironmentAndFile(t *testing.T) {
 	}
 }
 
-func TestSplitSettings(t *testing.T) {
-	rest, s, err := splitSettings("redis://u:p@h/1?namespace=a%2Fb&pool_size=3&grace=true&max_ttl=90s&buckets=4&client_name=x&accept=clock,proxy")
-	if err != nil || rest != "redis://u:p@h/1?pool_size=3&client_name=x" || s.namespace != "a/b" || !s.grace ||
-		s.maxTTL != 90*time.Second || s.buckets != 4 || len(s.accept) != 2 {
-		t.Errorf("got %q, %+v, %v", rest, s, err)
-	}
-	for _, bad := range []string{"grace=perhaps", "max_ttl=90", "buckets=x", "namespace=%zz"} {
-		if _, _, err := splitSettings("redis://h?" + bad); exitCode(err) != exitUsage {
-			t.Errorf("%s: %v", bad, err)
+// TestNamespaceFlagGoesIntoTheURL: it replaces the one that is there.
+func TestNamespaceFlagGoesIntoTheURL(t *testing.T) {
+	for raw, want := range map[string]string{
+		"redis://u:p@h/1": "redis://u:p@h/1?namespace=a%2Fb",
+		"redis://h?pool_size=3&namespace=x&grace=true": "redis://h?pool_size=3&grace=true&namespace=a%2Fb",
+		"postgres://h/d?sslmode=disable&namespace=x&":  "postgres://h/d?sslmode=disable&namespace=a%2Fb",
+	} {
+		if got := withNamespace(raw, "a/b"); got != want {
+			t.Errorf("%s became %s, want %s", raw, got, want)
+		}
+		if got := withNamespace(raw, ""); got != raw {
+			t.Errorf("%s became %s without a flag", raw, got)
 		}
 	}
 }
 
-// TestEnginesRefuseWhatTheyIgnore: a parameter that does nothing is a mistake of whoever
-// wrote it.
-func TestEnginesRefuseWhatTheyIgnore(t *testing.T) {
+// TestHelpHasTheRegisteredSchemes: what help lists can be opened, and all that can be
+// opened is listed.
+func TestHelpHasTheRegisteredSchemes(t *testing.T) {
+	var listed []string
+	for _, e := range storeKinds {
+		listed = append(listed, e.schemes...)
+	}
+	slices.Sort(listed)
+	if got := driver.Schemes(); !slices.Equal(got, listed) {
+		t.Errorf("registered are %v, listed are %v", got, listed)
+	}
+}
+
+// TestStoresRejectWhatTheyIgnore: a parameter that does nothing is a mistake in the URL.
+func TestStoresRejectWhatTheyIgnore(t *testing.T) {
 	for _, url := range []string{
 		"etcd://h?grace=true", "etcd://h?buckets=4", "etcd://h?accept=clock", "zk://h?grace=true", "zk://h?accept=clock",
 		"memcached://h?accept=clock", "memcached://h?max_ttl=1m", "mem://?accept=clock", "mem://?buckets=3",
-		"postgres://h/d?buckets=4", "mysql://h/d?buckets=4",
+		"postgres://h/d?buckets=4", "mysql://h/d?buckets=4", "redis://h?migrate=true", "quorum://a,b,c?migrate=true",
 	} {
-		if _, err := openStore(t.Context(), url, "", nil); exitCode(err) != exitUsage {
+		_, err := (&app{timeout: time.Second}).open(t.Context(), url, "")
+		if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "does nothing") {
 			t.Errorf("%s: %v", url, err)
+		}
+	}
+	for _, bad := range []string{"grace=perhaps", "max_ttl=90", "buckets=x", "namespace=%zz", "namspace=x"} {
+		for _, url := range []string{"redis://h?", "quorum://a,b,c?"} {
+			if _, err := (&app{timeout: time.Second}).open(t.Context(), url+bad, ""); exitCode(err) != exitUsage {
+				t.Errorf("%s: %v", url+bad, err)
+			}
 		}
 	}
 }
@@ -129,20 +155,40 @@ func TestTimeoutCounts(t *testing.T) {
 	}
 }
 
-func TestQuorumNodes(t *testing.T) {
-	nodes, err := quorumNodes("quorums://ann:s%40x@a,b:7000,[::1]:7001/2")
-	if err != nil || len(nodes) != 3 {
-		t.Fatalf("%v, %v", nodes, err)
-	}
-	for i, want := range []string{"a:6379", "b:7000", "[::1]:7001"} {
-		o := nodes[i].options
-		if nodes[i].name != want || o.Addr != want || o.Username != "ann" || o.Password != "s@x" || o.DB != 2 || o.TLSConfig == nil {
-			t.Errorf("%d: %s: %+v", i, nodes[i].name, o)
+// TestConfigurationThatOthersCanRead: a file with a password in it is for its user only.
+func TestConfigurationThatOthersCanRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	t.Setenv("FENCELOCK_STORE", "")
+	t.Setenv("FENCELOCK_CONFIG", file)
+	for _, c := range []struct {
+		url  string
+		mode os.FileMode
+		warn bool
+	}{
+		{"redis://:secret@host", 0o644, true},
+		{"redis://ann:secret@a:1,b:2/0", 0o640, true},
+		{"redis://ann:secret@host", 0o600, false},
+		{"redis://ann@host:6379/0?x=a:b@c", 0o644, false},
+		{"redis://host", 0o644, false},
+	} {
+		if err := os.WriteFile(file, []byte("store = "+c.url+"\n"), 0o600); err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, bad := range []string{"quorum://:secret@a,b/x", "quorum://a?pool_size=3"} {
-		if _, err := quorumNodes(bad); exitCode(err) != exitUsage || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", bad, err)
+		if err := os.Chmod(file, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		a := &app{err: &b}
+		for range 2 { // a store that is away is opened again
+			if got, err := a.urlOfStore(); err != nil || got != c.url {
+				t.Errorf("got %q, %v", got, err)
+			}
+		}
+		if n := strings.Count(b.String(), "chmod 600"); n != map[bool]int{true: 1}[c.warn] {
+			t.Errorf("%s with mode %o: %q", c.url, c.mode, b.String())
+		}
+		if strings.Contains(b.String(), "secret") {
+			t.Errorf("the password is shown: %s", b.String())
 		}
 	}
 }

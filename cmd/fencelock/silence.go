@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// silent is where the drivers of the engines write. They log on stderr by themselves,
+// silent is where the drivers of the servers write. They log on stderr by themselves,
 // whatever -q says and over the screen of top; all that matters in it comes back as an
 // error, which says it once and without an address book.
 type silent struct{}

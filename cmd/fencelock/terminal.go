@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/warden"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/supervisor"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,7 +18,7 @@ import (
 //
 // Stdout must be a terminal, too: in "fencelock run a -- cmd | less" it is less that needs
 // it, and less is of our group.
-func giveTerminal(child *warden.Child) (takeBack func()) {
+func giveTerminal(child *supervisor.Child) (takeBack func()) {
 	const tty = 0
 	owner, err := unix.IoctlGetInt(tty, unix.TIOCGPGRP)
 	if _, other := unix.IoctlGetInt(1, unix.TIOCGPGRP); err != nil || other != nil || owner != unix.Getpgrp() {

@@ -24,13 +24,13 @@ func (a *app) topCommand() *cobra.Command {
   a   the oldest first
   e   those that end next unless they are renewed: their holders may be in trouble
   ↑ ↓ choose a lock, enter shows it, esc goes back
-  p   stop looking, and go on
+  p   pause, and resume
   q   quit
 
-Yellow: somebody waits. Red: the holder has not renewed for half of its TTL, though one
-that lives does so after a third.
+Yellow: clients wait for the lock. Red: the holder has not renewed for half of its TTL,
+though one that lives does so after a third.
 
-It looks at the store once every --every, over any connection: an ssh session is fine.`,
+It polls the store once every --every.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage("one PREFIX at most")
@@ -48,7 +48,7 @@ It looks at the store once every --every, over any connection: an ssh session is
 			return a.top(cmd.Context(), s, every)
 		},
 	}
-	cmd.Flags().DurationVar(&every, "every", time.Second, "how often to look")
+	cmd.Flags().DurationVar(&every, "every", time.Second, "how often to poll the store")
 	return cmd
 }
 
@@ -61,13 +61,13 @@ func (a *app) top(ctx context.Context, s selection, every time.Duration) error {
 		return err
 	}
 	defer a.close(conn)
-	m := &topModel{ctx: ctx, client: conn.client, wanted: s, every: every, topScreen: topScreen{engine: conn.Caps().Engine, every: every}}
+	m := &topModel{ctx: ctx, client: conn.client, wanted: s, every: every, topScreen: topScreen{server: conn.Caps().Engine, every: every}}
 	_, err = tea.NewProgram(m, tea.WithContext(ctx)).Run()
 	switch {
 	case errors.Is(err, tea.ErrInterrupted):
-		return quiet(130)
+		return exitSilently(130)
 	case err != nil:
-		return &failure{exitInternal, err}
+		return withCode(exitInternal, err)
 	}
 	return nil
 }
@@ -81,9 +81,9 @@ type topModel struct {
 	every  time.Duration
 }
 
-// looked is the answer of the store, tick the time to ask again.
+// listed is the answer of the store, tick the time to poll again.
 type (
-	looked struct {
+	listed struct {
 		locks []fencelock.Status
 		err   error
 		at    time.Time
@@ -92,13 +92,13 @@ type (
 )
 
 // Init implements tea.Model.
-func (m *topModel) Init() tea.Cmd { return m.look }
+func (m *topModel) Init() tea.Cmd { return m.poll }
 
-// look asks the store. Only one question is under way: a slow store is not asked
-// faster than it answers.
-func (m *topModel) look() tea.Msg {
+// poll reads the locks. Only one call is in flight: a slow store is not polled faster
+// than it answers.
+func (m *topModel) poll() tea.Msg {
 	locks, err := m.wanted.read(m.ctx, m.client)
-	return looked{locks, err, time.Now()}
+	return listed{locks, err, time.Now()}
 }
 
 // Update implements tea.Model.
@@ -106,14 +106,14 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
-	case looked:
+	case listed:
 		m.took(msg.locks, msg.err, msg.at)
 		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return tick{} })
 	case tick:
 		if m.paused {
 			return m, tea.Tick(m.every, func(time.Time) tea.Msg { return tick{} })
 		}
-		return m, m.look
+		return m, m.poll
 	case tea.KeyPressMsg:
 		if m.press(msg.String()) {
 			return m, tea.Quit

@@ -16,13 +16,13 @@ import (
 
 // topScreen is what top shows. It knows neither terminal nor store.
 type topScreen struct {
-	engine        string
+	server        string
 	every         time.Duration
 	width, height int
 	order         string // "contended", "oldest", "ending"
 	locks         []fencelock.Status
 	err           error
-	at            time.Time // of the last look that succeeded
+	at            time.Time // of the last poll that succeeded
 	chosen        string    // name of the lock under the cursor
 	detail        bool
 	paused        bool
@@ -38,7 +38,7 @@ var (
 	cursor = lipgloss.NewStyle().Reverse(true)
 )
 
-// took takes a look at the store. After an error the last picture stays, marked.
+// took takes what a poll returned. After an error the last picture stays, marked.
 func (s *topScreen) took(locks []fencelock.Status, err error, at time.Time) {
 	s.err = err
 	if err != nil {
@@ -55,13 +55,13 @@ func (s *topScreen) took(locks []fencelock.Status, err error, at time.Time) {
 	s.most = most
 }
 
-// troubled says whether a holder has not renewed for half of its TTL: one that
+// troubled reports whether a holder has not renewed for half of its TTL: one that
 // lives does so after a third.
 func (s *topScreen) troubled(st *fencelock.Status) bool {
 	return slices.ContainsFunc(st.Holders, func(h fencelock.Holder) bool { return !h.Kept && h.EndsIn < s.most[h.Claim]/2 })
 }
 
-// press takes a key and says whether it is the end.
+// press takes a key and reports whether it is the end.
 func (s *topScreen) press(key string) (quit bool) {
 	switch key {
 	case "q", "ctrl+c":
@@ -119,7 +119,7 @@ func endsNext(st *fencelock.Status) time.Duration {
 	return next
 }
 
-// waited is how long the first in line has waited.
+// waited is how long the first waiter has waited.
 func waited(st *fencelock.Status) time.Duration {
 	var age time.Duration
 	for i := range st.Waiters {
@@ -158,7 +158,7 @@ func (s *topScreen) render() string {
 }
 
 func (s *topScreen) header() string {
-	held, inLine, contended, troubled := 0, 0, 0, 0
+	held, waiting, contended, troubled := 0, 0, 0, 0
 	for i := range s.locks {
 		if s.troubled(&s.locks[i]) {
 			troubled++
@@ -169,9 +169,9 @@ func (s *topScreen) header() string {
 		if s.locks[i].Waiting > 0 {
 			contended++
 		}
-		inLine += s.locks[i].Waiting
+		waiting += s.locks[i].Waiting
 	}
-	text := fmt.Sprintf("%s  %d held, %d contended, %d in line", s.engine, held, contended, inLine)
+	text := fmt.Sprintf("%s  %d held, %d contended, %d waiting", s.server, held, contended, waiting)
 	if troubled > 0 {
 		text += fmt.Sprintf(", %d not renewed", troubled)
 	}
@@ -187,7 +187,7 @@ func (s *topScreen) subheader() string {
 	case s.paused:
 		return notice.Render("paused; this is from " + s.at.Format(time.TimeOnly))
 	case s.at.IsZero():
-		return dim.Render("looking ...")
+		return dim.Render("reading the store ...")
 	}
 	return dim.Render(fmt.Sprintf("%s, every %v, %s first", s.at.Format(time.TimeOnly), s.every, cmp.Or(s.order, "contended")))
 }

@@ -36,7 +36,8 @@ func TestTopOrders(t *testing.T) {
 	s.took([]fencelock.Status{lockAt("old", time.Hour, 12*time.Second, 0), lockAt("busy", time.Minute, 13*time.Second, 3),
 		lockAt("ending", time.Second, time.Second, 0)}, nil, time.Now())
 	for key, want := range map[string]string{"c": "busy old ending", "a": "old busy ending", "e": "ending old busy"} {
-		if s.press(key); names(s) != want {
+		s.press(key)
+		if names(s) != want {
 			t.Errorf("%s: got %s, want %s", key, names(s), want)
 		}
 	}
@@ -55,7 +56,7 @@ func TestTopFits(t *testing.T) {
 		locks = append(locks, st)
 	}
 	for _, size := range [][2]int{{40, 8}, {60, 12}, {80, 24}, {120, 50}} {
-		s := &topScreen{engine: "redis", every: time.Second, width: size[0], height: size[1]}
+		s := &topScreen{server: "redis", every: time.Second, width: size[0], height: size[1]}
 		for _, step := range []func(){
 			func() {},
 			func() { s.took(locks, nil, time.Now()) },
@@ -108,9 +109,9 @@ func TestTopFollowsTheCursor(t *testing.T) {
 	}
 }
 
-// TestTopSaysWhatIsCut: a lock with a line that is longer than the terminal does not look
+// TestTopReportsWhatIsCut: a lock with a line that is longer than the terminal does not look
 // like one with a short line.
-func TestTopSaysWhatIsCut(t *testing.T) {
+func TestTopReportsWhatIsCut(t *testing.T) {
 	s := &topScreen{width: 100, height: 20}
 	s.took([]fencelock.Status{lockAt("a", time.Minute, 10*time.Second, 30)}, nil, time.Now())
 	s.press("down")
@@ -124,7 +125,7 @@ func TestTopSaysWhatIsCut(t *testing.T) {
 // TTL, and one whose TTL is short is not.
 func TestTopSeesTrouble(t *testing.T) {
 	s := &topScreen{width: 100, height: 20}
-	look := func(ends time.Duration) bool {
+	troubled := func(ends time.Duration) bool {
 		st := lockAt("a", time.Minute, ends, 0)
 		s.took([]fencelock.Status{st}, nil, time.Now())
 		return s.troubled(&st)
@@ -133,7 +134,7 @@ func TestTopSeesTrouble(t *testing.T) {
 		ends time.Duration
 		want bool
 	}{{2 * time.Second, false}, {3 * time.Second, false}, {1600 * time.Millisecond, false}, {1400 * time.Millisecond, true}, {3 * time.Second, false}} {
-		if got := look(step.ends); got != step.want {
+		if got := troubled(step.ends); got != step.want {
 			t.Errorf("ends in %v: troubled is %v", step.ends, got)
 		}
 	}

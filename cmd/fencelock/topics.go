@@ -12,15 +12,15 @@ func storesTopic() *cobra.Command {
 // exitCodesTopic is "fencelock help exit-codes".
 func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: `fencelock run ends with the exit code of its command, or 128+N if signal N ended
-the command. What happened instead has codes of its own:
+the command. What happened instead has its own codes:
 
     0  it worked; with --once-per also: it had run already
     1  doctor, verify or why found something; in other commands than run also what
-       has no code of its own
+       has no other code
    64  the command line or the configuration is wrong, or the store cannot do what
        is asked; nothing was done
    69  the store did not answer
-   75  not acquired: somebody else has the lock (choose another with -E)
+   75  not acquired: another client has the lock (choose another code with -E)
    76  lost: the lock was lost, or about to be, and the command was ended; or the
        lock was broken by an operator while the command ran
   125  fencelock itself failed
@@ -29,5 +29,5 @@ the command. What happened instead has codes of its own:
 128+N  ended by signal N: the command, or fencelock while it waited
 
 A command may itself use one of these codes. Where that matters use --status-fd or
---status-file, which say in JSON what happened.`}
+--status-file, which report in JSON what happened.`}
 }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
+//go:build linux
 
 package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 func TestVerify(t *testing.T) {
@@ -23,5 +27,17 @@ func TestVerify(t *testing.T) {
 	fencelockCLI(t, "redis://127.0.0.1:1", "verify").want(69)
 	if out := fencelockCLI(t, s.url(), "ls", "-o", "name").want(0).out.String(); out != "" {
 		t.Errorf("it used the namespace of the application: %s", out)
+	}
+}
+
+// TestVerifyNeedsUsableStore: a database without tables is a missing migration, said
+// once, and not a violated contract.
+func TestVerifyNeedsUsableStore(t *testing.T) {
+	t.Parallel()
+	url := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", startSQL(t, servers.Postgres))
+	p := fencelockCLI(t, url, "verify", "--only", "S1").want(exitUsage)
+	contains(t, p.err.String(), "migrate=true")
+	if out := p.out.String(); strings.Contains(out, "failed") {
+		t.Errorf("a missing table counts as a violated clause: %s", out)
 	}
 }

@@ -13,10 +13,10 @@ import (
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which release this is",
-		Long: `Say which release this is, which Go it was built with, and for which system.
+		Short: "Print the release",
+		Long: `Print the release, the version of Go that it was built with, and the system it is for.
 
-A program that was built from a checkout, and not from a release, says "unreleased".`,
+A program that was built from a checkout, and not from a release, prints "unreleased".`,
 		Example: `  fencelock version`,
 		Args:    exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {

@@ -10,7 +10,8 @@ import (
 )
 
 // The views are what -o json prints. Fields are only added. Durations are in
-// milliseconds by the store's clock.
+// milliseconds by the store's clock. Tokens are strings, because they exceed 2^53, and
+// most readers of JSON round such numbers.
 
 // lockView is a lock.
 type lockView struct {
@@ -27,7 +28,7 @@ type lockView struct {
 type holderView struct {
 	Owner    string            `json:"owner"`
 	Reason   string            `json:"reason,omitempty"`
-	Token    fencelock.Token   `json:"token"`
+	Token    fencelock.Token   `json:"token,omitempty,string"`
 	Mode     string            `json:"mode"`
 	Weight   int64             `json:"weight,omitempty"`
 	AgeMS    int64             `json:"age_ms"`
@@ -38,7 +39,7 @@ type holderView struct {
 	Session  string            `json:"session,omitempty"`
 }
 
-// waiterView is a claim in line.
+// waiterView is a claim in the queue.
 type waiterView struct {
 	Owner   string            `json:"owner"`
 	Reason  string            `json:"reason,omitempty"`
@@ -73,6 +74,25 @@ func holderOf(h *fencelock.Holder) *holderView {
 	}
 }
 
+// guaranteesView is what the store promises.
+type guaranteesView struct {
+	Fencing       string  `json:"fencing"`
+	SurvivesCrash bool    `json:"survives_crash"`
+	Grace         bool    `json:"grace"`
+	Fair          bool    `json:"fair"`
+	Push          bool    `json:"push"`
+	TTLMS         int64   `json:"ttl_ms"`
+	NoticeMS      int64   `json:"notice_ms"` // a holder is notified so long before another can acquire
+	Drift         float64 `json:"drift"`
+	Assumes       string  `json:"assumes,omitempty"`
+	Advice        string  `json:"advice,omitempty"`
+}
+
+func guaranteesOf(g fencelock.Guarantees) *guaranteesView {
+	return &guaranteesView{Fencing: g.Fencing.String(), SurvivesCrash: g.SurvivesCrash, Grace: g.Grace, Fair: g.Fair, Push: g.Push,
+		TTLMS: g.TTL.Milliseconds(), NoticeMS: g.Notified.Milliseconds(), Drift: g.Drift, Assumes: g.Assumes, Advice: g.Advice}
+}
+
 // stateOf is the state of a lock in one word.
 func stateOf(st *fencelock.Status) string {
 	switch {
@@ -105,6 +125,11 @@ func holdersInShort(st *fencelock.Status) string {
 	default:
 		return fmt.Sprintf("%s +%d", st.Holders[0].Record.Owner, n-1)
 	}
+}
+
+// graceLine explains why a lock that is not held is not granted.
+func graceLine(left time.Duration) string {
+	return "the store was reset; no new locks for " + short(left) + " (grace period)"
 }
 
 // short writes a duration for people: the two largest units that matter.

@@ -13,7 +13,7 @@ import (
 	"github.com/fencelock/fencelock"
 )
 
-// waitNotes tells people on stderr whom they wait for: at once, and again from
+// waitNotes prints on stderr whom the user waits for: at once, and again from
 // time to time, because the holder changes.
 type waitNotes struct {
 	a       *app
@@ -24,7 +24,7 @@ type waitNotes struct {
 	seen    atomic.Bool // the store said that the lock is taken
 }
 
-// noteEvery is how often a long wait is told again.
+// noteEvery is how often a long wait is reported again.
 const noteEvery = 30 * time.Second
 
 func newWaitNotes(a *app, name string) *waitNotes {
@@ -52,7 +52,7 @@ func (n *waitNotes) follow(c *fencelock.Client) (end func()) {
 		for {
 			select {
 			case e := <-n.waiting:
-				n.a.note("%s", waitingLine(n.name, e.Holder, e.Place))
+				n.a.note("%s", waitingLine(n.name, e.Holder, e.Place, e.Grace))
 				if os.Getenv("FENCELOCK_NAME") == n.name {
 					n.a.note("this process already runs under a lock called %s; if it is the same store, it waits for itself", n.name)
 				}
@@ -68,7 +68,7 @@ func (n *waitNotes) follow(c *fencelock.Client) (end func()) {
 	return func() { n.done(); <-over }
 }
 
-// again looks who holds it now.
+// again reads who holds it now.
 func (n *waitNotes) again(c *fencelock.Client, waited time.Duration) {
 	st, err := c.Inspect(context.Background(), n.name)
 	if err != nil {
@@ -79,18 +79,22 @@ func (n *waitNotes) again(c *fencelock.Client, waited time.Duration) {
 	if len(st.Holders) > 0 {
 		h = &st.Holders[0]
 	}
-	n.a.note("%s; waiting since %s", waitingLine(n.name, h, -1), short(waited))
+	n.a.note("%s; waiting since %s", waitingLine(n.name, h, -1, st.Grace), short(waited))
 }
 
 func (n *waitNotes) done() { n.once.Do(func() { close(n.stop) }) }
 
-// waitingLine says who is in the way. A place below 0 is not told.
-func waitingLine(name string, h *fencelock.Holder, place int) string {
+// waitingLine names what is in the way: a holder, or a grace period. A place below 0 is
+// not shown.
+func waitingLine(name string, h *fencelock.Holder, place int, grace time.Duration) string {
 	line := "waiting for " + name
+	if grace > 0 {
+		return line + ": " + graceLine(grace)
+	}
 	if h != nil {
 		verb := "held"
 		if h.Kept {
-			verb = "kept taken"
+			verb = "reserved"
 		}
 		line += fmt.Sprintf(": %s by %s for %s", verb, h.Record.Owner, short(h.Age))
 		if h.Record.Reason != "" {

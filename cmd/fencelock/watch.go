@@ -21,14 +21,14 @@ func (a *app) watchCommand() *cobra.Command {
 		Long: `Print what happens to the locks whose name starts with PREFIX, or to all, as one JSON
 object a line. It begins with what there is, marked "initial".
 
-  held, ended       somebody got the lock, had it no longer
-  kept              nobody holds it any more, and it is kept taken
-  waiting, left     somebody came into line, left it without the lock
+  held, ended       a client acquired the lock, holds it no longer
+  kept              the holder is gone, and the lock stays reserved
+  waiting, left     a client joined the queue, left it without the lock
   unreachable, reachable
                     the store did not answer, answers again
 
-It looks at the store again and again (--every): what comes and goes between two looks
-is not seen. It ends with ctrl-C, or after --for.`,
+It polls the store (--every): what comes and goes between two polls is not seen.
+It ends with ctrl-C, or after --for.`,
 		Example: `  fencelock watch
   fencelock watch orders/ --every 200ms | jq -c 'select(.event == "ended")'`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -48,7 +48,7 @@ is not seen. It ends with ctrl-C, or after --for.`,
 			return a.watch(cmd.Context(), s, every, limit)
 		},
 	}
-	cmd.Flags().DurationVar(&every, "every", time.Second, "how often to look")
+	cmd.Flags().DurationVar(&every, "every", time.Second, "how often to poll the store")
 	cmd.Flags().DurationVar(&limit, "for", 0, "end after this time (default: never)")
 	return cmd
 }
@@ -81,8 +81,8 @@ func (a *app) watch(parent context.Context, s selection, every, limit time.Durat
 	for {
 		locks, err := s.read(ctx, conn.client)
 		if ctx.Err() == nil {
-			if err := w.look(locks, err); err != nil {
-				return err // nobody reads any more
+			if err := w.report(locks, err); err != nil {
+				return err // stdout was closed
 			}
 		}
 		select {
@@ -96,15 +96,15 @@ func (a *app) watch(parent context.Context, s selection, every, limit time.Durat
 // errOver is why --for ends a command: that is no error.
 var errOver = errors.New("time is over")
 
-// ended is the exit of a command that runs until it is told to end.
+// ended is the exit of a command that runs until a signal or --for ends it.
 func ended(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errOver) {
 		return nil
 	}
-	return quiet(exitCode(context.Cause(ctx)))
+	return exitSilently(exitCode(context.Cause(ctx)))
 }
 
-// watcher remembers the last look.
+// watcher keeps the result of the last poll.
 type watcher struct {
 	enc     *json.Encoder
 	before  []fencelock.Status
@@ -112,7 +112,7 @@ type watcher struct {
 	lost    bool
 }
 
-func (w *watcher) look(locks []fencelock.Status, err error) error {
+func (w *watcher) report(locks []fencelock.Status, err error) error {
 	now := time.Now()
 	switch {
 	case err != nil && w.lost:

@@ -65,7 +65,7 @@ func TestWatchUnreachable(t *testing.T) {
 	link := newProxy(t, s.addr)
 	holdAll(t, s.client(t, nil), "a")
 	w := begin(t, "redis://"+link.addr, "watch", "--every", "20ms", "--timeout", "4s")
-	until(t, "it has looked", func() bool { return strings.Contains(w.out.String(), `"lock":"a"`) })
+	until(t, "it has polled", func() bool { return strings.Contains(w.out.String(), `"lock":"a"`) })
 	link.cut()
 	until(t, "unreachable", func() bool { return strings.Contains(w.out.String(), `"event":"unreachable"`) })
 	link.heal()

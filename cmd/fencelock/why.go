@@ -16,15 +16,15 @@ import (
 func (a *app) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why [LOCK]",
-		Short: "Say who blocks whom, and whether they wait in a circle",
-		Long: `Say why a lock is not free: who holds it, what that holder itself waits for, who holds
-that, and so on to the end. Without a LOCK, for all locks that somebody waits for.
+		Short: "Explain who blocks whom, and whether it is a deadlock",
+		Long: `Explain why a lock is not free: who holds it, what that holder itself waits for, who
+holds that, and so on to the end. Without a LOCK, for all locks with waiters.
 
-Processes that wait for each other in a circle are named, and the exit code is 1: they
-will wait for ever, unless one of them gives up. A program with several threads may
-wait for one lock and go on with another, so look before you break something.
+Processes that wait for each other in a circle (a deadlock) are named, and the exit code
+is 1: they wait forever, unless one of them gives up. A program with several threads may
+wait for one lock and go on with another, so check before you break a lock.
 
-Processes are told apart by their owner, user@host:pid unless somebody chose another.`,
+Processes are identified by their owner, user@host:pid unless --owner sets another.`,
 		Example: `  fencelock why nightly-report
   fencelock why -o dot | dot -Tsvg >locks.svg`,
 		ValidArgsFunction: a.completeLocks,
@@ -52,13 +52,13 @@ func (a *app) why(ctx context.Context, args []string) error {
 	}
 	circles, err := a.explainAll(locks, args)
 	if err == nil && circles {
-		err = quiet(exitFailed)
+		err = exitSilently(exitFailed)
 	}
 	return err
 }
 
 // explainAll prints who blocks whom, for the named locks or all that are waited for, and
-// says whether there are circles.
+// reports whether there are circles.
 func (a *app) explainAll(locks []fencelock.Status, wanted []string) (circles bool, err error) {
 	if a.format == "table" {
 		allShown(locks)
@@ -93,7 +93,7 @@ func parties(locks []fencelock.Status) []graph.Lock {
 	for _, st := range locks {
 		l := graph.Lock{Name: st.Name}
 		for _, h := range st.Holders {
-			if !h.Kept { // nobody is behind it
+			if !h.Kept { // no process is behind it
 				l.Holders = append(l.Holders, graph.Party{Owner: h.Record.Owner, Under: h.Record.Labels[underLabel]})
 			}
 		}
@@ -108,10 +108,10 @@ func parties(locks []fencelock.Status) []graph.Lock {
 // maxWaitersShown keeps the words to a screen; inspect shows all.
 const maxWaitersShown = 5
 
-// explain says it in words.
+// explain prints it in words.
 func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names []string, cycles [][]graph.Step) {
 	if len(names) == 0 {
-		fmt.Fprintln(a.out, "nobody waits for anything")
+		fmt.Fprintln(a.out, "no client waits for a lock")
 	}
 	for i, name := range names {
 		if i > 0 {
@@ -123,6 +123,9 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 			continue
 		}
 		fmt.Fprintf(a.out, "%s: %s\n", name, summary(st))
+		if st.Grace > 0 {
+			fmt.Fprintln(a.out, "  "+graceLine(st.Grace))
+		}
 		g.Walk(name, func(depth int, s graph.Step, waits []string, seen graph.Seen) {
 			a.explainStep(byName[s.Lock], depth, s, waits, seen)
 		})
@@ -131,13 +134,13 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 			if outer := w.Record.Labels[underLabel]; outer != "" {
 				under = ", for " + outer + ", under whose lock it runs"
 			}
-			fmt.Fprintf(a.out, "  %d in line: %s for %s%s\n", i+1, w.Record.Owner, short(w.Age), under)
+			fmt.Fprintf(a.out, "  %d in queue: %s for %s%s\n", i+1, w.Record.Owner, short(w.Age), under)
 		}
 		if more := st.Waiting - maxWaitersShown; more > 0 {
-			fmt.Fprintf(a.out, "  and %d more in line\n", more)
+			fmt.Fprintf(a.out, "  and %d more in queue\n", more)
 		}
 		if k := keptBy(st); k != nil {
-			fmt.Fprintf(a.out, "  nobody works under it; it is kept taken for %s more, last by %s\n", short(k.EndsIn), k.Record.Owner)
+			fmt.Fprintf(a.out, "  not held; reserved for %s more, last by %s\n", short(k.EndsIn), k.Record.Owner)
 		}
 	}
 	for _, c := range cycles {
@@ -151,8 +154,12 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 
 func (a *app) explainStep(st *fencelock.Status, depth int, s graph.Step, waits []string, seen graph.Seen) {
 	indent := strings.Repeat("  ", depth+1)
-	if how := map[graph.Seen]string{graph.Circle: "and so on in a circle", graph.Again: "see above"}[seen]; how != "" {
-		fmt.Fprintf(a.out, "%s%s: held by %s, %s\n", indent, s.Lock, s.Holder, how)
+	switch seen {
+	case graph.Circle:
+		fmt.Fprintf(a.out, "%s%s: held by %s, and so on in a circle\n", indent, s.Lock, s.Holder)
+		return
+	case graph.Again:
+		fmt.Fprintf(a.out, "%s%s: held by %s, see above\n", indent, s.Lock, s.Holder)
 		return
 	}
 	line := indent

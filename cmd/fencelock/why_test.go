@@ -18,7 +18,7 @@ import (
 func TestWhy(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
-	contains(t, fencelockCLI(t, s.url(), "why").want(0).out.String(), "nobody waits")
+	contains(t, fencelockCLI(t, s.url(), "why").want(0).out.String(), "no client waits")
 	contains(t, fencelockCLI(t, s.url(), "why", "a").want(0).out.String(), "a is free")
 	path, err := binary()
 	if err != nil {
@@ -56,4 +56,17 @@ func TestWhy(t *testing.T) {
 			t.Errorf("graphviz does not read it: %v\n%s", err, dot)
 		}
 	}
+}
+
+// TestWhyNamesTheGracePeriod: a lock that is not held and not granted has a reason, and why
+// gives it.
+func TestWhyNamesTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	url := s.url() + "?grace=true&max_ttl=1m" // a new namespace begins with a grace period
+	waiter := begin(t, url, "run", "a", "--", "true")
+	until(t, "it waits, and for what", func() bool {
+		return strings.Contains(waiter.err.String(), "waiting for a: the store was reset; no new locks for")
+	})
+	contains(t, fencelockCLI(t, url, "why", "a").want(0).out.String(), "not held, 1 waiting", "no new locks for", "grace period")
 }

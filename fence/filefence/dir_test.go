@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/fence/fencetest"
 	"github.com/fencelock/fencelock/fence/filefence"
-	"github.com/fencelock/fencelock/fencetest"
 )
 
 // versions is a folder whose versions hold one file.
@@ -100,25 +100,34 @@ func (v *versions) value() *fencetest.Value {
 }
 
 // harness makes folders of their own. After a restart other processes make the
-// calls, one each, and have nothing but the files.
+// calls on the values from before it, one each, and have nothing but the files.
 func harness(t *testing.T, name string, change func(v *versions, value *fencetest.Value)) *fencetest.Harness {
-	var restarted atomic.Bool
+	var restarts atomic.Int32
 	return &fencetest.Harness{Name: name,
 		New: func(_ context.Context, lock string) (*fencetest.Value, error) {
 			v := newVersions(t, lock)
 			value := v.value()
 			value.LoseReply = v.LoseReply(lock)
 			change(v, value)
-			enter, write := value.Enter, value.Write
+			value.Reopen = func(context.Context) (*fencetest.Value, error) {
+				w, err := openVersions(v.path, lock)
+				if err != nil {
+					return nil, err
+				}
+				value := w.value()
+				change(w, value)
+				return value, nil
+			}
+			enter, write, before := value.Enter, value.Write, restarts.Load()
 			call := request{Path: v.path, Lock: lock, Forgetful: name == forgetfulName}
 			value.Enter = func(ctx context.Context) (string, error) {
-				if restarted.Load() {
+				if restarts.Load() != before {
 					return call.elsewhere(ctx)
 				}
 				return enter(ctx)
 			}
 			value.Write = func(ctx context.Context, text string) error {
-				if !restarted.Load() {
+				if restarts.Load() == before {
 					return write(ctx, text)
 				}
 				call := call
@@ -128,7 +137,7 @@ func harness(t *testing.T, name string, change func(v *versions, value *fencetes
 			}
 			return value, nil
 		},
-		Restart: func(context.Context) error { restarted.Store(true); return nil },
+		Restart: func(context.Context) error { restarts.Add(1); return nil },
 	}
 }
 
@@ -254,5 +263,19 @@ func TestBadFoldersAreErrors(t *testing.T) {
 	// An empty file is no pointer, and must not count as "nobody was here".
 	if _, err := p.Enter(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})); err == nil {
 		t.Error("a broken pointer was taken for a fresh one")
+	}
+}
+
+// TestOnlyTheOwnerCanTakeTheFileLock: flock asks for no more than an open file, so
+// a file that others may read lets them block all writers.
+func TestOnlyTheOwnerCanTakeTheFileLock(t *testing.T) {
+	v := newVersions(t, "a")
+	if err := v.Write(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512}), "x"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{"current": 0o644, "current.lock": 0o600} {
+		if info, err := os.Stat(filepath.Join(v.path, name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want %v", name, info.Mode(), err, want)
+		}
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package filefence guards files. A file system cannot compare a token when it
-// writes, so nobody writes to what others read: each holder writes a version of
+// writes, so no process writes to what others read: each holder writes a version of
 // its own, in a folder named by its token, and then a pointer is switched to it
 // by a conditional write that can compare.
 //
@@ -22,6 +22,6 @@
 //     version stays, because the pointer may lead there.
 //   - A holder dies while it writes: its version stays behind and nothing leads
 //     there. Versions are never removed by this package; remove those with a
-//     token below the current one's when nobody reads them any more.
+//     token below the current one's when no process reads them any more.
 //   - Readers that follow the pointer see one version or another, whole.
 package filefence

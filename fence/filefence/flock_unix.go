@@ -11,7 +11,7 @@ import (
 
 const haveFlock = true
 
-// tryFlock takes the lock of the kernel if nobody has it.
+// tryFlock takes the lock of the kernel if it is free.
 func tryFlock(f *os.File) (taken bool, err error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == syscall.EWOULDBLOCK || err == syscall.EINTR {

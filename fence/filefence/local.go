@@ -21,9 +21,9 @@ import (
 // of this host: over a network flock is a lease too, and can be lost.
 type Local struct{ path, lock string }
 
-// look is how long Local waits between two looks at a file lock that is taken.
+// pollEvery is how long Local waits between two tries for a file lock that is taken.
 // The kernel's own waiting cannot be ended by a context.
-const look = 5 * time.Millisecond
+const pollEvery = 5 * time.Millisecond
 
 // NewLocal returns a pointer that is kept in the file at path, with the lock of
 // the kernel in path.lock beside it; both are made when they are first needed.
@@ -136,11 +136,12 @@ func (l *Local) write(p pointed) error {
 // hold takes the lock of the kernel. It is on a file of its own, because the
 // pointer's file is replaced by each write.
 func (l *Local) hold(ctx context.Context) (unlock func(), err error) {
-	f, err := os.OpenFile(l.path+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	// A user that can open it, even to read, can take the lock and block all writers.
+	f, err := os.OpenFile(l.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("filefence: %w", err)
 	}
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		taken, err := tryFlock(f)

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/fence"
-	"github.com/fencelock/fencelock/fencetest"
+	"github.com/fencelock/fencelock/fence/fencetest"
 )
 
 const forgetfulName = "fence in the memory of a process"
@@ -62,11 +62,12 @@ var wrongGuards = []struct {
 		}
 	}},
 	{forgetfulName, "G9/restart", forgetful},
+	{forgetfulName, "G10/two-processes", forgetful},
 }
 
 func TestWrongGuardsAreRefused(t *testing.T) {
 	for _, w := range wrongGuards {
-		t.Run(w.name, func(t *testing.T) { fencetest.Refuses(t, harness(t, w.name, w.change), w.caught) })
+		t.Run(w.name+" "+w.caught, func(t *testing.T) { fencetest.Refuses(t, harness(t, w.name, w.change), w.caught) })
 	}
 }
 

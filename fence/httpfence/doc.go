@@ -10,7 +10,7 @@
 //
 // # A middleware alone is no guard
 //
-// Handler looks at the token and then lets the request go on. Between the two, a
+// Handler checks the token and then lets the request go on. Between the two, a
 // newer holder can come and go, in this process or beside another replica that
 // has seen other tokens, and after a restart it remembers nothing. It is check
 // and then act, the very thing that fencing must not be. It spares the storage
@@ -21,9 +21,11 @@
 //
 // # The header is believed
 //
-// Whoever may call the service may send any token, and a token that is too high
-// shuts everybody else out until the fence is set back by hand. Let only those
-// call who may hold the lock.
+// A client that may call the service may send any token, and a token that is too high
+// shuts all other clients out until the fence is set back by hand. Let only those
+// call who may hold the lock. Authenticate before Handler: it raises what it
+// remembers when it sees a token, so a handler behind it that rejects a stranger
+// rejects it too late, and the true holder gets 412 until the process restarts.
 //
 // # Answers
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/fencelock/fencelock/fence"
 )
 
-// refusalHeader tells a refusal by a guard from the same status with another
+// refusalHeader distinguishes a refusal by a guard from the same status with another
 // meaning.
 const refusalHeader = "Fencing-Refusal"
 
@@ -21,12 +21,12 @@ const DefaultRemember = 10_000
 // Options are the options of a Handler; nil and zero mean the defaults.
 type Options struct {
 	// Remember is how many locks the handler remembers the newest token of.
-	// Default DefaultRemember. Forgetting one lets late requests through to the
+	// Default DefaultRemember. Dropping one lets late requests through to the
 	// guard of the storage, no more.
 	Remember int
 }
 
-// Handler returns a middleware. lock says which lock a request must hold, from
+// Handler returns a middleware. lock returns which lock a request must hold, from
 // its path for example. A request with a token of that lock goes on to next, with
 // the mark in its context; others are refused, see the package comment. It does
 // not guard: next must hand the context on to a guard at the storage.
@@ -40,7 +40,7 @@ func Handler(lock func(*http.Request) string, next http.Handler, opts *Options) 
 	if opts.Remember < 0 {
 		return nil, fmt.Errorf("httpfence: Options.Remember is %d; it counts locks", opts.Remember)
 	}
-	seen := &memory{newest: map[string]fence.Mark{}, most: opts.Remember}
+	seen := &newest{marks: map[string]fence.Mark{}, most: opts.Remember}
 	if seen.most == 0 {
 		seen.most = DefaultRemember
 	}
@@ -55,7 +55,7 @@ func Handler(lock func(*http.Request) string, next http.Handler, opts *Options) 
 }
 
 // admit reads the header and refuses what is plainly wrong or late.
-func admit(seen *memory, lock string, headers []string) (fence.Mark, error) {
+func admit(seen *newest, lock string, headers []string) (fence.Mark, error) {
 	if len(headers) != 1 {
 		return fence.Mark{}, fmt.Errorf("%w: %d headers %s, want one for lock %q", fence.ErrNoToken, len(headers), Header, lock)
 	}
@@ -66,30 +66,32 @@ func admit(seen *memory, lock string, headers []string) (fence.Mark, error) {
 	if m.Lock != lock {
 		return m, fmt.Errorf("%w: the resource belongs to lock %q, and this is %v", fence.ErrWrongLock, lock, m)
 	}
-	return m, seen.look(m)
+	return m, seen.admit(m)
 }
 
-// memory is the newest mark seen of some locks.
-type memory struct {
-	mu     sync.Mutex
-	newest map[string]fence.Mark
-	most   int
+// newest is the newest mark seen of some locks.
+type newest struct {
+	mu    sync.Mutex
+	marks map[string]fence.Mark
+	most  int
 }
 
-func (s *memory) look(m fence.Mark) error {
+// admit refuses a mark that is older than the newest, and notes a newer one.
+
+func (s *newest) admit(m fence.Mark) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept, known := s.newest[m.Lock]
+	kept, known := s.marks[m.Lock]
 	if err := fence.Check(kept, m); err != nil {
 		return err
 	}
-	if !known && len(s.newest) >= s.most {
-		for any := range s.newest {
-			delete(s.newest, any)
+	if !known && len(s.marks) >= s.most {
+		for any := range s.marks {
+			delete(s.marks, any)
 			break
 		}
 	}
-	s.newest[m.Lock] = m
+	s.marks[m.Lock] = m
 	return nil
 }
 

@@ -4,10 +4,14 @@ package httpfence_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,9 +20,9 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/fence/fencetest"
 	"github.com/fencelock/fencelock/fence/filefence"
 	"github.com/fencelock/fencelock/fence/httpfence"
-	"github.com/fencelock/fencelock/fencetest"
 )
 
 // storage is what a service keeps a value in.
@@ -112,7 +116,7 @@ func (s *service) call(ctx context.Context, client *http.Client, method, lock, b
 	id := strconv.FormatInt(s.requests.Add(1), 10)
 	s.contexts.Store(id, ctx)
 	defer s.contexts.Delete(id)
-	r, err := http.NewRequestWithContext(ctx, method, s.URL+"/"+lock, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, s.URL+"/"+url.PathEscape(lock), strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}
@@ -130,31 +134,43 @@ func (s *service) call(ctx context.Context, client *http.Client, method, lock, b
 	return string(text), err
 }
 
-func (s *service) harness(name string, store func(lock string) (storage, error)) *fencetest.Harness {
-	client := &http.Client{Transport: &httpfence.Transport{Base: http.DefaultTransport.(*http.Transport).Clone()}}
-	return &fencetest.Harness{Name: name, Restart: s.restart,
+// value is the value of a lock behind this service.
+func (s *service) value(lock string, store func(lock string) (storage, error)) (*fencetest.Value, error) {
+	st, err := store(lock)
+	if err != nil {
+		return nil, err
+	}
+	s.values.Store(lock, st)
+	client := &http.Client{Transport: &httpfence.Transport{}}
+	return &fencetest.Value{
+		Enter: func(ctx context.Context) (string, error) { return s.call(ctx, client, http.MethodGet, lock, "") },
+		Write: func(ctx context.Context, value string) error {
+			_, err := s.call(ctx, client, http.MethodPut, lock, value)
+			return err
+		},
+		Read: st.Get,
+		LoseReply: func(ctx context.Context, value string) error {
+			var d fencetest.Dialer
+			base := &http.Transport{DialContext: d.DialContext}
+			defer base.CloseIdleConnections()
+			d.LoseNextReply(ctx)
+			_, err := s.call(ctx, &http.Client{Transport: &httpfence.Transport{Base: base}}, http.MethodPut, lock, value)
+			return err
+		},
+	}, nil
+}
+
+// harness has two replicas of a service over the same storage.
+func harness(t *testing.T, name string, store func(lock string) (storage, error)) *fencetest.Harness {
+	s, replica := newService(t), newService(t)
+	return &fencetest.Harness{Name: name,
+		Restart: func(ctx context.Context) error { return errors.Join(s.restart(ctx), replica.restart(ctx)) },
 		New: func(_ context.Context, lock string) (*fencetest.Value, error) {
-			st, err := store(lock)
-			if err != nil {
-				return nil, err
+			v, err := s.value(lock, store)
+			if err == nil {
+				v.Reopen = func(context.Context) (*fencetest.Value, error) { return replica.value(lock, store) }
 			}
-			s.values.Store(lock, st)
-			return &fencetest.Value{
-				Enter: func(ctx context.Context) (string, error) { return s.call(ctx, client, http.MethodGet, lock, "") },
-				Write: func(ctx context.Context, value string) error {
-					_, err := s.call(ctx, client, http.MethodPut, lock, value)
-					return err
-				},
-				Read: st.Get,
-				LoseReply: func(ctx context.Context, value string) error {
-					var d fencetest.Dialer
-					base := &http.Transport{DialContext: d.DialContext}
-					defer base.CloseIdleConnections()
-					d.LoseNextReply(ctx)
-					_, err := s.call(ctx, &http.Client{Transport: &httpfence.Transport{Base: base}}, http.MethodPut, lock, value)
-					return err
-				},
-			}, nil
+			return v, err
 		}}
 }
 
@@ -162,20 +178,24 @@ func (s *service) harness(name string, store func(lock string) (storage, error))
 func inFiles(t *testing.T) func(lock string) (storage, error) {
 	dir := t.TempDir()
 	return func(lock string) (storage, error) {
-		return filefence.NewLocal(filepath.Join(dir, filepath.Base(lock)), lock)
+		return filefence.NewLocal(filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256([]byte(lock)))), lock)
 	}
 }
 
 func TestServiceWithAGuard(t *testing.T) {
-	fencetest.Run(t, newService(t).harness("http, with guarded storage", inFiles(t)))
+	fencetest.Run(t, harness(t, "http, with guarded storage", inFiles(t)))
 }
 
 // TestMiddlewareAloneIsRefused: what the package comment says about it.
 func TestMiddlewareAloneIsRefused(t *testing.T) {
-	alone := func(string) (storage, error) { return &unguarded{}, nil }
-	for _, name := range []string{"G4/write-in-steps", "G9/restart"} {
+	var values sync.Map
+	alone := func(lock string) (storage, error) {
+		st, _ := values.LoadOrStore(lock, &unguarded{})
+		return st.(storage), nil
+	}
+	for _, name := range []string{"G4/write-in-steps", "G9/restart", "G10/two-processes"} {
 		t.Run(name, func(t *testing.T) {
-			fencetest.Refuses(t, newService(t).harness("http middleware alone", alone), name)
+			fencetest.Refuses(t, harness(t, "http middleware alone", alone), name)
 		})
 	}
 }

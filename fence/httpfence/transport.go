@@ -5,6 +5,7 @@ package httpfence
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/fencelock/fencelock/fence"
@@ -12,7 +13,9 @@ import (
 
 // Transport sends the token with every request whose context carries one. The
 // zero value sends fence.Innermost, whatever its lock: that of the lease that was
-// taken last, or of the request that is being served.
+// taken last, or of the request that is being served. Name and token of a lock,
+// and its holder, are of use to a stranger, who can replay them: after a redirect
+// to another host they are not sent along, and Hosts restricts them further.
 type Transport struct {
 	// Base does the work; http.DefaultTransport if nil.
 	Base http.RoundTripper
@@ -20,6 +23,11 @@ type Transport struct {
 	// and has none is not sent. If nil, or if it returns an empty name,
 	// fence.Innermost goes along, if there is any.
 	Lock func(*http.Request) string
+	// Hosts are the hosts that get the token, also after a redirect: "shelf.example"
+	// with any port, or "shelf.example:8443" with that one. A request to another
+	// host is sent without the token, or not at all if it needs one. If empty, all
+	// hosts that the program calls get it, and no host that it is redirected to.
+	Hosts []string
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -32,7 +40,17 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if lock != "" {
 		m, err = fence.From(r.Context(), lock)
 	}
+	trusted := t.trusts(r)
+	if err == nil && !trusted && lock != "" {
+		err = fmt.Errorf("httpfence: %s is not sent to %s; a host that may have it after a redirect must be in Transport.Hosts", m, r.URL.Host)
+	}
 	switch {
+	case err == nil && !trusted:
+		// A client may copy the header from one request to the next.
+		if r.Header.Get(Header) != "" {
+			r = r.Clone(r.Context())
+			r.Header.Del(Header)
+		}
 	case err == nil:
 		r = r.Clone(r.Context()) // a transport must not change the request
 		r.Header.Set(Header, Format(m))
@@ -48,6 +66,24 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		base = http.DefaultTransport
 	}
 	return base.RoundTrip(r)
+}
+
+// trusts reports whether the host of a request may have the token.
+func (t *Transport) trusts(r *http.Request) bool {
+	if len(t.Hosts) > 0 {
+		return slices.ContainsFunc(t.Hosts, func(h string) bool {
+			return strings.EqualFold(h, r.URL.Host) || strings.EqualFold(h, r.URL.Hostname())
+		})
+	}
+	// net/http leaves the response that led here in a request that it makes for a
+	// redirect. A chain that comes back was led by a stranger, too.
+	for at := r; at.Response != nil && at.Response.Request != nil; at = at.Response.Request {
+		before := at.Response.Request.URL
+		if before.Scheme != r.URL.Scheme || !strings.EqualFold(before.Host, r.URL.Host) {
+			return false
+		}
+	}
+	return true
 }
 
 // sendOnce keeps net/http from sending a request again after a lost reply, as it

@@ -5,8 +5,11 @@ package sqlfence
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/fencelock/fencelock/fence"
@@ -44,7 +47,7 @@ func (d Dialect) arg(n int) string {
 	return "?"
 }
 
-// admitted says whether the statement found the fence at or below the token.
+// admitted reports whether the statement found the fence at or below the token.
 //
 // PostgreSQL counts the rows that the condition let through. MySQL counts, by a
 // setting of the driver, those that were changed, and a retry changes nothing;
@@ -61,12 +64,13 @@ func (d Dialect) admitted(res sql.Result, m fence.Mark) (bool, error) {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// checkNames refuses what cannot stand in a statement as it is.
+// checkNames refuses what cannot stand in a statement as it is. It names all of them.
 func checkNames(names map[string]string) error {
-	for option, name := range names {
-		if !identifier.MatchString(name) {
-			return fmt.Errorf("sqlfence: %s %q is no plain SQL name; letters, digits and _ only", option, name)
+	var errs []error
+	for _, option := range slices.Sorted(maps.Keys(names)) {
+		if name := names[option]; !identifier.MatchString(name) {
+			errs = append(errs, fmt.Errorf("sqlfence: %s %q is no plain SQL name; letters, digits and _ only", option, name))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

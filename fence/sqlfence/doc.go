@@ -5,7 +5,8 @@
 //
 //   - Table keeps one row per lock in a table of fences and guards a whole
 //     transaction, whatever it touches. Its statement must be the first.
-//   - Row keeps the token in a column of the guarded row itself.
+//   - Row keeps the token in a column of the guarded row itself. Row.Check finds
+//     a column that does not keep every token.
 //
 // Table.Do is the everyday call. It takes the token from the context of the
 // lease, raises the fence, runs the function in that transaction and commits:
@@ -30,7 +31,7 @@
 //
 // # What was tried
 //
-// Module fenceproof proves both guards on PostgreSQL with the driver pgx, and on
+// Package test/e2e proves both guards on PostgreSQL with the driver pgx, and on
 // MariaDB with go-sql-driver/mysql; with prepared statements all but the restart.
 // MySQL itself and other drivers have not been tried. A driver must answer
 // Result.RowsAffected with PostgreSQL and Result.LastInsertId with MySQL; one that

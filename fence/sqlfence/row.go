@@ -11,14 +11,16 @@ import (
 	"github.com/fencelock/fencelock/fence"
 )
 
-// RowOptions say where the guarded rows and their fences are.
+// RowOptions define where the guarded rows and their fences are.
 type RowOptions struct {
 	// Table of the rows, with its schema if need be. Required.
 	Table string
-	// Key is the column that names a row. Required; it should be unique.
+	// Key is the column that names a row. Required; it must be unique, see
+	// Row.Check.
 	Key string
 	// Fence is the column that keeps the token: a 64-bit integer, 0 or NULL in
-	// a row that nobody has entered. Default "fence".
+	// a row that no holder has entered. Default "fence". A smaller or a floating
+	// point type may admit older tokens without an error, see Row.Check.
 	Fence string
 	// Holder is a column that keeps the holder's name, for people. Default:
 	// none, and then a refusal does not name the newer holder.
@@ -26,7 +28,7 @@ type RowOptions struct {
 }
 
 // Row guards rows by a column of their own. It keeps the token there and not the
-// lock's name, so everybody must name the same lock for a row. It is safe for
+// lock's name, so every process must name the same lock for a row. It is safe for
 // concurrent use and needs no closing.
 type Row struct {
 	dialect Dialect
@@ -90,12 +92,15 @@ func (r *Row) update(ctx context.Context, db Querier, lock string, key any, set 
 	}
 	ok, err := r.dialect.admitted(res, m)
 	if err != nil {
-		return fmt.Errorf("sqlfence: the driver does not say whether the fence was raised: %w", err)
+		return fmt.Errorf("sqlfence: the driver does not report how many rows changed, so it is unknown whether the fence was raised: %w", err)
 	}
-	if ok {
-		return nil
+	if !ok {
+		return r.why(ctx, db, key, m)
 	}
-	return r.why(ctx, db, key, m)
+	if n, err := res.RowsAffected(); err == nil && n > 1 {
+		return fmt.Errorf("sqlfence: %d rows of %s have %s = %v and were changed; RowOptions.Key must be unique", n, r.o.Table, r.o.Key, key)
+	}
+	return nil
 }
 
 // statement returns the guarded update. The caller's assignments come first, so
@@ -122,8 +127,8 @@ func (r *Row) statement(set string, args []any, key any, m fence.Mark) (string, 
 	return q + " WHERE " + r.o.Key + " = " + next(key) + " AND COALESCE(" + f + ", 0) <= " + next(token), full
 }
 
-// why tells a missing row from a newer holder, after the statement found nothing
-// to change. This look decides nothing: it is only for the error.
+// why distinguishes a missing row from a newer holder, after the statement found nothing
+// to change. This read decides nothing: it is only for the error.
 func (r *Row) why(ctx context.Context, db Querier, key any, m fence.Mark) error {
 	holder := "''"
 	if r.o.Holder != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/fencelock/fencelock/fence"
 )
 
-// What the statements do on real servers is proved in module fenceproof; here is
+// What the statements do on real servers is proved in test/e2e; here is
 // what can be seen without one.
 
 func TestRowStatement(t *testing.T) {

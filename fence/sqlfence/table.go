@@ -121,14 +121,14 @@ func (g *Table) Raise(ctx context.Context, tx Querier, lock string) error {
 	}
 	ok, err := g.dialect.admitted(res, m)
 	if err != nil {
-		return fmt.Errorf("sqlfence: the driver does not say whether the fence was raised: %w", err)
+		return fmt.Errorf("sqlfence: the driver does not report how many rows changed, so it is unknown whether the fence was raised: %w", err)
 	}
 	if ok {
 		return nil
 	}
 	kept := fence.Mark{Lock: lock}
 	if err := tx.QueryRowContext(ctx, g.newest, lock).Scan(&kept.Token, &kept.Holder); err != nil {
-		return &fence.StaleError{Given: m} // refused, and nobody says for whom
+		return &fence.StaleError{Given: m} // refused, and the newer mark is unknown
 	}
 	return refusal(kept, m)
 }

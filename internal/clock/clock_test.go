@@ -18,7 +18,7 @@ func TestNowCountsSuspend(t *testing.T) {
 		}
 		slept += time.Minute
 		if got := c.Sent(); got != Instant(time.Second) {
-			t.Fatalf("Sent saw a suspend that nobody noticed: %v", time.Duration(got))
+			t.Fatalf("Sent saw a suspend that was not noticed: %v", time.Duration(got))
 		}
 		want := Instant(time.Minute + time.Second)
 		if got := c.Now(); got != want {
@@ -30,11 +30,42 @@ func TestNowCountsSuspend(t *testing.T) {
 	})
 }
 
-func TestRecentSeesASuspendSoon(t *testing.T) {
+// A suspend moves the wall clock in the same step: Recent sees it in the first
+// moment after the resume, however lately it asked.
+func TestRecentSeesASuspendAtOnce(t *testing.T) {
+	for name, ahead := range map[string]bool{"by the wall clock": true, "without one": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var slept time.Duration
+				c := New(func() time.Duration { return slept })
+				if ahead {
+					c.ahead = func(time.Time) time.Duration { return slept }
+				}
+				c.Now()
+				slept = time.Minute
+				if got := c.Recent(); got < Instant(time.Minute) {
+					t.Fatalf("right after the resume Recent is %v, without the suspend", time.Duration(got))
+				}
+			})
+		})
+	}
+}
+
+// What the wall clock does not show is seen soon, and asking is rare.
+func TestRecentAsksRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slept time.Duration
-		c := New(func() time.Duration { return slept })
+		asked := 0
+		c := New(func() time.Duration { asked++; return slept })
+		c.ahead = func(time.Time) time.Duration { return 0 }
 		c.Now()
+		asked = 0
+		for range 100 {
+			c.Recent()
+		}
+		if asked != 0 {
+			t.Errorf("asked the operating system %d times", asked)
+		}
 		slept = time.Minute
 		time.Sleep(recentFor)
 		if got := c.Recent(); got < Instant(time.Minute) {
@@ -88,5 +119,32 @@ func BenchmarkSent(b *testing.B) {
 	c := New(nil)
 	for b.Loop() {
 		c.Sent()
+	}
+}
+
+func TestFakeClockStandsStillWhileSuspended(t *testing.T) {
+	awake, suspended := time.Hour, 5*time.Second
+	c := NewFake(func() time.Duration { return awake }, func() time.Duration { return suspended })
+	start := c.Now()
+	if d := c.Now().Sub(start); d != 0 {
+		t.Errorf("%v passed while nothing did", d)
+	}
+	suspended += time.Minute
+	if d := c.Sent().Sub(start); d != 0 {
+		t.Errorf("Sent noticed %v of a suspend that no Now has seen", d)
+	}
+	if d := c.Now().Sub(start); d != time.Minute {
+		t.Errorf("%v passed during a suspend of 1m", d)
+	}
+	awake += time.Second
+	if d := c.Sent().Sub(start); d != time.Minute+time.Second {
+		t.Errorf("%v passed, want 1m1s", d)
+	}
+}
+
+func BenchmarkRecent(b *testing.B) {
+	c := New(nil)
+	for b.Loop() {
+		c.Recent()
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package measure measures what the documents claim about the cost of holding
-// and of handing over. Its callers are a test, which asserts what does not
-// depend on the machine, and the figures program, which asserts the rest.
+// and of handoff, and counts what a session does. Its callers are tests, which assert
+// what does not depend on the machine, and bench -figures, which asserts the rest.
 package measure
 
 import (
@@ -16,13 +16,13 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// leaseTTL is short, so that a few renewal periods pass while we look.
+// leaseTTL is short, so that a few renewal periods pass during a measurement.
 const leaseTTL = 3 * time.Second
 
-// rounds is how many renewals of each session are looked at.
+// rounds is how many renewals of each session are counted.
 const rounds = 3
 
 // Held is the cost of holding many leases in one client.
@@ -61,7 +61,8 @@ func Leases(ctx context.Context, n, shards int) (Held, error) {
 		return Held{}, err
 	}
 	h := Held{Leases: n, Shards: shards}
-	st := &counter{Store: memstore.New(&memstore.Options{Shards: shards}), calls: map[string][]call{}}
+	st := NewCounter(memstore.New(&memstore.Options{Shards: shards}))
+	st.abandon = true
 	leases := make([]*fencelock.Lease, n)
 	goroutines, heap := runtime.NumGoroutine(), heapNow()
 	c, err := fencelock.New(st, &fencelock.Options{TTL: leaseTTL})
@@ -73,7 +74,7 @@ func Leases(ctx context.Context, n, shards int) (Held, error) {
 	}
 	h.Bytes = (float64(heapNow()-heap) - alone) / float64(n)
 	h.Goroutines = runtime.NumGoroutine() - goroutines
-	h.KeepAlives, err = st.renewals(ctx, shards)
+	h.KeepAlives, err = st.callsPerPeriod(ctx, shards)
 	if !leases[0].Valid() {
 		err = errors.Join(err, fmt.Errorf("measure: the leases were lost: %w", leases[0].Err()))
 	}

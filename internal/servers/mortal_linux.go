@@ -4,5 +4,5 @@ package servers
 
 import "syscall"
 
-// mortal makes a command end with the thread that starts it.
-func mortal() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+// Mortal returns the attributes of a command that ends with the thread that starts it.
+func Mortal() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

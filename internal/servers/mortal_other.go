@@ -6,5 +6,5 @@ package servers
 
 import "syscall"
 
-// mortal: here a command outlives a parent that is killed.
-func mortal() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
+// Mortal returns no attributes: here a command outlives a parent that is killed.
+func Mortal() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

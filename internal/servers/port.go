@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// The ports of servers. The kernel takes those for connections, and for whoever
-// listens at port 0, from above them by default.
+// The ports of servers. The kernel takes those for connections, and for programs that
+// listen at port 0, from above them by default.
 const firstPort, lastPort = 20000, 32767
 
 // remembered is how many ports are given before one of them may be given again:
@@ -25,12 +25,12 @@ var given = struct {
 	next  int
 }{ports: map[int]bool{}}
 
-// FreePort returns a loopback port at which nobody listens, and none of the last six
+// FreePort returns a loopback port at which no program listens, and none of the last six
 // thousand that it returned in this process. A server keeps its port while it is down.
 // If a neighbour were given it meanwhile, the clients of the one would talk to the
 // server of the other; and a connection from it would keep the server from coming
 // back. Another process can still take it: then the server does not start, and says so.
-// Older ones are given again, or a long run would use up all that there are; nobody
+// Older ones are given again, or a long run would use up all that there are; no test
 // has to give them back.
 func FreePort() (int, error) {
 	given.Lock()

@@ -8,114 +8,131 @@ import (
 	"bytes"
 	"net"
 	"sync"
+	"time"
 )
 
-// Proxy stands between a client and a server, and can be cut or stalled.
+// Proxy is a network between clients and one server that can be made bad: delayed,
+// stalled, cut, or cut in one direction. It listens on a loopback port.
+//
+//	client ──▶ proxy ──requests──▶ server
+//	             ◀────replies─────
+//
+// A State that drops bytes keeps connections open, as a black hole does: neither side is
+// notified. When that ends the connections that lost bytes are closed, because what
+// follows on them would be garbage. Connections made in the meantime are accepted and
+// stay silent.
 type Proxy struct {
-	// Addr is host and port, Port the port alone.
+	// Addr is where clients connect to, Port its port alone.
 	Addr string
 	Port int
 
-	listener net.Listener
-	target   string
-	gate     sync.RWMutex // locked: nothing goes through
+	to string
+	l  net.Listener
 
-	mu     sync.Mutex // guards what follows, and target
-	conns  map[net.Conn]bool
+	// owner returns which server a connection is from, if that matters; see Peers.
+	owner func(net.Conn) int
+	// greet changes the first bytes of a connection, if it is set; see Peers.
+	greet func([]byte) []byte
+	// late is for how long a server that does not listen yet is tried again. A client
+	// that dials it would be refused and try again; we have taken the connection, and to
+	// close it means something else.
+	late time.Duration
+	// gate is locked while the proxy is stalled.
+	gate sync.RWMutex
+
+	mu     sync.Mutex
+	state  State
+	from   map[int]State // for connections of these owners instead
+	links  map[*link]bool
 	filter func(conn int, toServer bool, data []byte) bool
 	count  int
+	done   bool
+	over   chan struct{} // closed when done
 }
 
-// NewProxy starts a proxy in front of an address.
-func NewProxy(target string) (*Proxy, error) {
+// State is how bad the network is. The zero value is a good one.
+type State struct {
+	// Delay is added in each direction.
+	Delay time.Duration
+	// DropRequests and DropReplies make the directions black holes.
+	DropRequests, DropReplies bool
+	// Again sends each request a second time, so much later, on a connection of its
+	// own whose replies are not read: as if a library had tried again and the first
+	// try was under way for long.
+	Again time.Duration
+}
+
+type link struct {
+	client, server net.Conn
+	number         int
+	from           int  // its owner, if the proxy has a question for that
+	spoiled        bool // bytes were dropped; guarded by Proxy.mu
+}
+
+// NewProxy starts a proxy in front of an address. Close ends it.
+func NewProxy(to string) (*Proxy, error) {
+	p, err := listen(to)
+	if err == nil {
+		go p.accept()
+	}
+	return p, err
+}
+
+// listen returns a proxy that does not accept yet.
+func listen(to string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{Addr: l.Addr().String(), Port: l.Addr().(*net.TCPAddr).Port, listener: l, target: target, conns: map[net.Conn]bool{}}
-	go p.accept()
-	return p, nil
+	return &Proxy{Addr: l.Addr().String(), Port: l.Addr().(*net.TCPAddr).Port, to: to, l: l, links: map[*link]bool{}, from: map[int]State{}, over: make(chan struct{})}, nil
 }
 
-func (p *Proxy) accept() {
-	for {
-		in, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		target := p.target
-		p.mu.Unlock()
-		out, err := net.Dial("tcp", target)
-		if err != nil {
-			_ = in.Close()
-			continue
-		}
-		p.mu.Lock()
-		p.conns[in], p.conns[out] = true, true
-		p.count++
-		n := p.count
-		p.mu.Unlock()
-		go p.copy(out, in, n, true)
-		go p.copy(in, out, n, false)
+// Set changes the network, but for owners that have a state of their own. Links
+// that lost bytes are closed once nothing is dropped any more.
+func (p *Proxy) Set(s State) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state = s
+	p.sweep()
+}
+
+// SetFrom changes the network for the connections of one owner only; the zero
+// State ends that.
+func (p *Proxy) SetFrom(owner int, s State) {
+	p.ask()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.from[owner] = s
+	if s == (State{}) {
+		delete(p.from, owner)
 	}
+	p.sweep()
 }
 
-func (p *Proxy) copy(to, from net.Conn, conn int, toServer bool) {
-	defer func() {
-		_ = to.Close()
-		_ = from.Close()
-		p.mu.Lock()
-		delete(p.conns, from)
-		p.mu.Unlock()
-	}()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		p.gate.RLock()
-		p.mu.Lock()
-		filter := p.filter
-		p.mu.Unlock()
-		pass := filter == nil || filter(conn, toServer, buf[:n])
-		if pass {
-			_, err = to.Write(buf[:n])
-		}
-		p.gate.RUnlock()
-		if err != nil || !pass {
-			return
+// ask finds the owners of the links of which none could be found when they were
+// made: a server that starts dials the others before its process is known.
+func (p *Proxy) ask() {
+	if p.owner == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if l.from < 0 {
+			l.from = p.owner(l.client)
 		}
 	}
 }
 
-// Stall lets nothing through, in either direction, until heal is called.
+// Stall lets nothing through, in either direction, and loses nothing, until heal is
+// called.
 func (p *Proxy) Stall() (heal func()) {
 	p.gate.Lock()
 	return p.gate.Unlock
 }
 
-// Retarget sends new connections to another address and closes the present ones, as an
-// address does that moves to another machine.
-func (p *Proxy) Retarget(target string) {
-	p.mu.Lock()
-	p.target = target
-	p.mu.Unlock()
-	p.Cut()
-}
-
-// Cut closes all connections. New ones are fine.
-func (p *Proxy) Cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		_ = c.Close()
-	}
-}
-
-// Filter looks at whatever goes through, by number of the connection; if it answers false
-// the data are dropped and the connection is closed. nil removes it.
+// Filter is called with all data, by number of the connection; if it returns false the
+// data are dropped and the connection is closed. nil removes it.
 func (p *Proxy) Filter(f func(conn int, toServer bool, data []byte) bool) {
 	p.mu.Lock()
 	p.filter = f
@@ -135,8 +152,192 @@ func (p *Proxy) DropCancels() {
 	})
 }
 
+// Cut closes all connections, as a firewall or a restarted load balancer does. New ones
+// are fine.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.close()
+	}
+}
+
+// Retarget sends new connections to another server and closes the present ones, as
+// an address does that moves to another machine.
+func (p *Proxy) Retarget(to string) {
+	p.mu.Lock()
+	p.to = to
+	p.mu.Unlock()
+	p.Cut()
+}
+
+// sweep closes the links that lost bytes and lose none now; the caller has the
+// mutex.
+func (p *Proxy) sweep() {
+	for l := range p.links {
+		if s := p.of(l); l.spoiled && !s.DropReplies && !s.DropRequests {
+			l.close()
+		}
+	}
+}
+
+// of is the state for a link; the caller has the mutex.
+func (p *Proxy) of(l *link) State {
+	if s, ok := p.from[l.from]; ok {
+		return s
+	}
+	return p.state
+}
+
 // Close ends the proxy and its connections.
 func (p *Proxy) Close() {
-	_ = p.listener.Close()
-	p.Cut()
+	_ = p.l.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.done {
+		p.done = true
+		close(p.over)
+	}
+	for l := range p.links {
+		l.close()
+	}
+}
+
+func (l *link) close() {
+	_ = l.client.Close()
+	_ = l.server.Close()
+}
+
+func (p *Proxy) accept() {
+	for {
+		c, err := p.l.Accept()
+		if err != nil {
+			return
+		}
+		go p.serve(c)
+	}
+}
+
+func (p *Proxy) serve(c net.Conn) {
+	p.mu.Lock()
+	to := p.to
+	p.mu.Unlock()
+	s, err := net.DialTimeout("tcp", to, 5*time.Second)
+	for end := time.Now().Add(p.late); err != nil && time.Now().Before(end); p.rest(10 * time.Millisecond) {
+		s, err = net.DialTimeout("tcp", to, time.Second)
+	}
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	l := &link{client: c, server: s, from: -1}
+	if p.owner != nil {
+		l.from = p.owner(c)
+	}
+	p.mu.Lock()
+	p.links[l] = true
+	p.count++
+	l.number = p.count
+	if p.done {
+		l.close()
+	}
+	p.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { p.pump(l, l.server, l.client, func(s State) bool { return s.DropRequests }) })
+	both.Go(func() { p.pump(l, l.client, l.server, func(s State) bool { return s.DropReplies }) })
+	both.Wait()
+	p.mu.Lock()
+	delete(p.links, l)
+	p.mu.Unlock()
+}
+
+// again sends a request on a connection of its own. What is read at once is one
+// request, or several whole ones, because clients write them so.
+func (p *Proxy) again(request []byte, after time.Duration) {
+	p.rest(after)
+	p.mu.Lock()
+	to, done := p.to, p.done
+	p.mu.Unlock()
+	c, err := net.DialTimeout("tcp", to, time.Second)
+	if err != nil || done {
+		return
+	}
+	defer c.Close()
+	if _, err := c.Write(request); err == nil {
+		_ = c.SetReadDeadline(time.Now().Add(time.Second))
+		_, _ = c.Read(make([]byte, 16<<10)) // it was executed, or never will be
+	}
+}
+
+// piece is some bytes and when they may go on.
+type piece struct {
+	bytes []byte
+	due   time.Time
+}
+
+// pump copies one direction. Reading and writing are apart, so that a delay does
+// not make the connection slower than it makes it late.
+func (p *Proxy) pump(l *link, to, from net.Conn, drops func(State) bool) {
+	pieces := make(chan piece, 1024)
+	go func() {
+		defer close(pieces)
+		for first := p.greet != nil && from == l.client; ; first = false {
+			buf := make([]byte, 16<<10)
+			n, err := from.Read(buf)
+			if first {
+				copy(buf, p.greet(buf[:n]))
+			}
+			if n > 0 {
+				p.mu.Lock()
+				s := p.of(l)
+				if drops(s) {
+					l.spoiled = true
+				}
+				spoiled := l.spoiled && drops(s)
+				p.mu.Unlock()
+				if s.Again > 0 && from == l.client {
+					go p.again(buf[:n], s.Again)
+				}
+				if !spoiled {
+					pieces <- piece{buf[:n], time.Now().Add(s.Delay)}
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for x := range pieces {
+		if d := time.Until(x.due); d > 0 {
+			p.rest(d)
+		}
+		if !p.pass(l, to, x.bytes) {
+			break
+		}
+	}
+	l.close()
+	for range pieces { // so that the reader is not stuck
+	}
+}
+
+// rest waits, but not longer than the proxy lasts.
+func (p *Proxy) rest(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-p.over:
+	}
+}
+
+// pass writes to one side of a link, and reports whether the link is still good.
+func (p *Proxy) pass(l *link, to net.Conn, data []byte) bool {
+	p.gate.RLock()
+	defer p.gate.RUnlock()
+	p.mu.Lock()
+	filter := p.filter
+	p.mu.Unlock()
+	if filter != nil && !filter(l.number, to == l.server, data) {
+		return false
+	}
+	_, err := to.Write(data)
+	return err == nil
 }

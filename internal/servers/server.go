@@ -2,9 +2,26 @@
 
 //go:build unix
 
-// Package servers starts real servers for tests and measurements, on free loopback
-// ports, and stops them: PostgreSQL, MariaDB, pgbouncer and Redis, one function each in
-// engines.go. Engines that need more have a package of their own, such as zktest.
+// Package servers is the one way to start, stop, pause, kill and cut off the servers of
+// tests and measurements. They listen on free loopback ports.
+//
+//	Server               Start it with                       In
+//	PostgreSQL           Postgres, Server.Replica            sql.go
+//	pgbouncer            Server.Pgbouncer                    sql.go
+//	MariaDB              MariaDB                             sql.go
+//	MySQL                MySQL                               sql.go
+//	Redis, Valkey        Redis.Start, Valkey.Start           redis.go
+//	  with TLS only      Redis.StartTLS                      redis_tls.go
+//	  with a clock       Redis.StartClocked                  redis.go
+//	  Sentinel           Redis.StartSentinels                redis_sentinel.go
+//	  Cluster            Redis.StartCluster                  redis_cluster.go
+//	etcd                 Etcd                                etcd.go
+//	ZooKeeper            ZooKeeper                           zookeeper.go
+//	memcached            Memcached                           memcached.go
+//
+// Each of them is a Server: it can be killed, started again, paused, wiped, and given a
+// Clock that can be set. NewProxy puts a network before a server that can be cut.
+// Test starts a server that ends with a test.
 //
 // A server does not outlive the process that started it, on Linux not even if that
 // process is killed. If the programs are not installed the error is ErrMissing and says
@@ -16,12 +33,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -30,29 +50,29 @@ import (
 // error says how to install them.
 var ErrMissing = errors.New("not installed")
 
-// patience is how long a server may take to start or to stop: far more than it
-// needs, because test machines are slow and shared.
-const patience = 60 * time.Second
-
-// Server is one running server.
+// Server is one server, running or not. Its methods may be called from any goroutine,
+// those that start and end it from one at once.
 type Server struct {
 	// Addr is host and port.
 	Addr string
 	// Port is the port alone.
 	Port int
-	// Env is the environment of the server when it is started the next time, nil for
-	// ours.
-	Env []string
 
-	name  string
-	dir   string
-	bin   string   // where its other programs are
-	args  []string // program and arguments
-	ready string   // what it prints when it is ready
-	halt  syscall.Signal
-	cred  *syscall.Credential
-	cmd   *exec.Cmd
-	over  chan struct{} // closed when cmd has ended
+	name    string
+	dir     string
+	bin     string         // where its other programs are
+	args    []string       // program and arguments
+	ready   string         // what it prints when it is ready; empty if answers reports that
+	answers func() bool    // reports whether it is ready
+	halt    syscall.Signal // ends it without letting it tidy up
+	cred    *syscall.Credential
+	clock   *Clock // nil for the clock of the machine
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd     // nil if it does not run
+	up   chan struct{} // closed when cmd has printed that it is ready
+	over chan struct{} // closed when cmd has ended
+	log  []string      // what it printed last
 }
 
 // newServer makes the folder of a server. If we are root it belongs to the user
@@ -66,7 +86,7 @@ func newServer(name, as string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{name: name, dir: dir, Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, halt: syscall.SIGTERM}
+	s := &Server{name: name, dir: dir, Addr: loopback(port), Port: port, halt: syscall.SIGKILL}
 	if os.Geteuid() != 0 || as == "" {
 		return s, nil
 	}
@@ -80,11 +100,14 @@ func newServer(name, as string) (*Server, error) {
 	return s, os.Chown(dir, uid, gid)
 }
 
+// loopback is an address with a port of this machine.
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
 // command is a command that runs as the server's user and does not outlive us.
 func (s *Server) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = s.dir
-	cmd.SysProcAttr = mortal()
+	cmd.SysProcAttr = Mortal()
 	cmd.SysProcAttr.Credential = s.cred
 	return cmd
 }
@@ -97,34 +120,70 @@ func (s *Server) once(program string, args ...string) error {
 	return nil
 }
 
-// start starts the server and waits until it is ready.
-func (s *Server) start() error {
-	s.cmd = s.command(s.args[0], s.args[1:]...)
-	s.cmd.Env = s.Env
+// begin starts the server for the first time.
+func (s *Server) begin() (*Server, error) {
+	if err := s.Start(); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// started starts a server that prepare returns. Another process may take its port
+// first: then the next one has another port.
+func started[S interface {
+	Start() error
+	Stop()
+}](prepare func() (S, error)) (none S, err error) {
+	for range 3 {
+		s, failed := prepare()
+		if failed != nil {
+			return none, failed
+		}
+		err = s.Start()
+		if err == nil {
+			return s, nil
+		}
+		s.Stop()
+	}
+	return none, err
+}
+
+// Start starts a server that does not run, on its port, with the data that it has, and
+// waits until it is ready.
+func (s *Server) Start() error {
+	if err := s.launch(); err != nil {
+		return err
+	}
+	return s.await()
+}
+
+// launch starts the server and does not wait for it.
+func (s *Server) launch() error {
+	cmd := s.command(s.args[0], s.args[1:]...)
+	cmd.Env = s.clock.env()
 	out, in, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	s.cmd.Stdout, s.cmd.Stderr = in, in
-	err = Start(s.cmd)
+	cmd.Stdout, cmd.Stderr = in, in
+	err = Start(cmd)
 	_ = in.Close()
 	if err != nil {
 		_ = out.Close()
 		return err
 	}
-	ready, over, cmd := make(chan struct{}), make(chan struct{}), s.cmd
-	s.over = over
-	var log []string
+	up, over := make(chan struct{}), make(chan struct{})
+	s.mu.Lock() // a server that starts dials others, which need to know its process
+	s.cmd, s.up, s.over, s.log = cmd, up, over, nil
+	s.mu.Unlock()
 	go func() {
-		lines := bufio.NewScanner(out)
-		seen := false
-		for lines.Scan() {
-			if !seen {
-				log = append(log, lines.Text())
-			}
+		seen := s.ready == ""
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			s.note(lines.Text())
 			if !seen && strings.Contains(lines.Text(), s.ready) {
 				seen = true
-				close(ready)
+				close(up)
 			}
 		}
 		_, _ = io.Copy(io.Discard, out)
@@ -132,71 +191,122 @@ func (s *Server) start() error {
 		_ = cmd.Wait()
 		close(over)
 	}()
-	select {
-	case <-ready:
-		return nil
-	case <-over:
-		return fmt.Errorf("%s ended before it was ready:\n%s", s.name, strings.Join(log, "\n"))
-	case <-time.After(patience):
-		s.kill(syscall.SIGKILL)
-		return fmt.Errorf("%s was not ready within %v", s.name, patience)
+	return nil
+}
+
+// noted is how many lines of a server's output are kept.
+const noted = 200
+
+// note keeps a line of the server's output.
+func (s *Server) note(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, line)
+	if len(s.log) > 2*noted {
+		s.log = append([]string(nil), s.log[len(s.log)-noted:]...)
 	}
 }
 
-func (s *Server) kill(sig syscall.Signal) {
-	if s.cmd == nil {
+// Log returns what the server printed last.
+func (s *Server) Log() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.log, "\n")
+}
+
+// await waits until a server that was launched is ready, and ends one that is not.
+func (s *Server) await() error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	s.mu.Lock()
+	up, over := s.up, s.over
+	s.mu.Unlock()
+	for late := time.Now().Add(patience); time.Now().Before(late); {
+		select {
+		case <-up:
+			return nil
+		case <-over:
+			s.Kill()
+			return fmt.Errorf("%s on %s ended before it was ready:\n%s", s.name, s.Addr, s.Log())
+		case <-tick.C:
+			if s.answers != nil && s.answers() {
+				return nil
+			}
+		}
+	}
+	s.Kill()
+	return fmt.Errorf("%s on %s was not ready within %v:\n%s", s.name, s.Addr, patience, s.Log())
+}
+
+// Kill ends the server without letting it tidy up, as a crash does, and returns when it
+// has ended. Start starts it again.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	cmd, over := s.cmd, s.over
+	s.cmd = nil
+	s.mu.Unlock()
+	if cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Signal(sig)
+	_ = cmd.Process.Signal(s.halt)
 	select {
-	case <-s.over:
+	case <-over:
 	case <-time.After(patience):
-		_ = s.cmd.Process.Kill()
+		_ = cmd.Process.Kill()
 	}
-	s.cmd = nil
 }
 
-// Restart stops the server without letting it tidy up, and starts it again on
-// the same port: what it had not made durable is lost.
+// Restart kills the server and starts it again: what it had not made durable is lost.
 func (s *Server) Restart() error {
-	s.kill(s.halt)
-	return s.start()
+	s.Kill()
+	return s.Start()
 }
 
-// Kill stops the server without letting it tidy up. Again starts it again.
-func (s *Server) Kill() { s.kill(s.halt) }
-
-// Again starts a server that was killed, on the same port, with what it had made
-// durable.
-func (s *Server) Again() error { return s.start() }
-
-// Stop stops the server and removes its data.
+// Stop ends the server and removes its data.
 func (s *Server) Stop() {
-	s.kill(s.halt)
+	s.Kill()
+	s.clock.remove()
 	_ = os.RemoveAll(s.dir)
 }
 
-// find looks for a program in the path and in folders where distributions hide
-// it.
-func find(program, install string, folders ...string) (string, error) {
-	if p, err := exec.LookPath(program); err == nil {
-		return p, nil
-	}
-	for _, f := range folders {
-		if found, _ := filepath.Glob(filepath.Join(f, program)); len(found) > 0 {
-			return found[len(found)-1], nil
+// Dir is the folder of the server, in which it has its data.
+func (s *Server) Dir() string { return s.dir }
+
+// Wipe empties the folder of a server that does not run, but for the named entries.
+func (s *Server) Wipe(keep ...string) error {
+	entries, err := os.ReadDir(s.dir)
+	for _, e := range entries {
+		if !slices.Contains(keep, e.Name()) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, e.Name())))
 		}
 	}
-	return "", fmt.Errorf("%s is %w; on Debian: apt-get install %s", program, ErrMissing, install)
+	return err
 }
 
-// PID is the number of the process that was started.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
+// UseClock gives a server a clock when it is started the next time. Stop removes it.
+func (s *Server) UseClock(c *Clock) { s.clock = c }
+
+// Clock is the clock that the server was given, nil for that of the machine.
+func (s *Server) Clock() *Clock { return s.clock }
+
+// PID is the number of the process that was started, ready or not, 0 if none runs.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return 0
+	}
+	return s.cmd.Process.Pid
+}
 
 // Pause stops the server and all its processes as they are, until resume is called. It
 // returns when all stand still.
 func (s *Server) Pause() (resume func()) {
-	all := append([]int{s.cmd.Process.Pid}, children(s.cmd.Process.Pid)...)
+	pid := s.PID()
+	if pid == 0 {
+		return func() {}
+	}
+	all := append([]int{pid}, children(pid)...)
 	for _, pid := range all {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
 	}
@@ -208,6 +318,26 @@ func (s *Server) Pause() (resume func()) {
 			_ = syscall.Kill(pid, syscall.SIGCONT)
 		}
 	}
+}
+
+// Version returns what the program of the server prints as its version.
+func (s *Server) Version() (string, error) {
+	out, err := s.command(s.args[0], "--version").Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+// find searches a program in the path and in folders where distributions hide
+// it.
+func find(program, install string, folders ...string) (string, error) {
+	if p, err := exec.LookPath(program); err == nil {
+		return p, nil
+	}
+	for _, f := range folders {
+		if found, _ := filepath.Glob(filepath.Join(f, program)); len(found) > 0 {
+			return found[len(found)-1], nil
+		}
+	}
+	return "", fmt.Errorf("%s is %w; on Debian: apt-get install %s", program, ErrMissing, install)
 }
 
 // children returns the processes that a process has started.

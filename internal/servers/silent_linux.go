@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Mute listens at an address where connecting works and nobody ever says a word, as at
+// Mute listens at an address where connecting works and no byte is ever sent, as at
 // a server that was stopped.
 func Mute() (addr string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
-	// The kernel connects; that nobody accepts is all the silence it takes.
+	// The kernel connects; a listener that never accepts stays silent.
 	return l.Addr().String(), func() { _ = l.Close() }, nil
 }
 
@@ -41,7 +41,8 @@ func BlackHole() (addr string, stop func(), err error) {
 			stop()
 		}
 	}()
-	if err = errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+	err = errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0))
+	if err != nil {
 		return "", nil, err
 	}
 	name, err := syscall.Getsockname(fd)

@@ -24,7 +24,7 @@ func TestSilence(t *testing.T) {
 	defer conn.Close()
 	_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	if n, err := conn.Read(make([]byte, 1)); !os.IsTimeout(err) {
-		t.Errorf("read %d bytes, %v, where nobody says a word", n, err)
+		t.Errorf("read %d bytes, %v, where nothing is sent", n, err)
 	}
 
 	addr, stop, err = BlackHole()

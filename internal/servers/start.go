@@ -23,7 +23,7 @@ func Start(cmd *exec.Cmd) error {
 		}()
 	})
 	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = mortal()
+		cmd.SysProcAttr = Mortal()
 	}
 	result := make(chan error)
 	thread <- func() { result <- cmd.Start() }

@@ -14,19 +14,20 @@ import (
 
 // AwaitStopped waits until a process that was sent SIGSTOP stands still. The signal
 // stops its threads one after the other, and the last may answer meanwhile. Only Linux
-// tells; elsewhere it returns at once.
+// reports it; elsewhere it returns at once.
 func AwaitStopped(pid int) {
 	for deadline := time.Now().Add(patience); !stopped(pid) && time.Now().Before(deadline); {
 		<-time.After(time.Millisecond)
 	}
 }
 
-// stopped says whether no thread of a process runs.
+// stopped reports whether no thread of a process runs: each is stopped, or dead. A child
+// of a server that ended by itself stays a zombie while its parent is stopped.
 func stopped(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, file := range threads {
 		text, _ := os.ReadFile(file)
-		if _, state, ok := strings.Cut(string(text), ") "); ok && !strings.HasPrefix(state, "T") {
+		if _, state, ok := strings.Cut(string(text), ") "); ok && !strings.ContainsAny(state[:1], "TZX") {
 			return false
 		}
 	}

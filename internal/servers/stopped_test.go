@@ -5,9 +5,11 @@
 package servers
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -16,7 +18,7 @@ import (
 // does.
 func TestAwaitStopped(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells whether a thread stands still; run it there: go test ./internal/servers")
+		t.Skip("only Linux reports whether a thread stands still; run it there: go test ./internal/servers")
 	}
 	if stopped(os.Getpid()) {
 		t.Error("we stand still")
@@ -32,7 +34,30 @@ func TestAwaitStopped(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if AwaitStopped(cmd.Process.Pid); !stopped(cmd.Process.Pid) {
+	AwaitStopped(cmd.Process.Pid)
+	if !stopped(cmd.Process.Pid) {
 		t.Error("it does not stand still")
+	}
+}
+
+// TestAwaitStoppedDoesNotWaitForTheDead: Redis forks to save. A fork that ended is a zombie
+// until its parent, which is stopped, goes on.
+func TestAwaitStoppedDoesNotWaitForTheDead(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux reports whether a thread stands still; run it there: go test ./internal/servers")
+	}
+	cmd := exec.Command("true")
+	if err := Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	if err := Await("a zombie", func() bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		return err == nil && strings.Contains(string(text), ") Z ")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !stopped(cmd.Process.Pid) {
+		t.Error("a process that is dead does not stand still")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock"
@@ -19,7 +20,7 @@ func (k *worker) downgrade(o op, id int, l *fencelock.Lease) bool {
 	e := Event{Kind: Downgrading, Client: k.p.index, Worker: k.index, Acq: id}
 	k.w.rec.add(e)
 	k.w.cover.add("op: downgrade")
-	var opts []fencelock.Option
+	var opts []fencelock.LockOption
 	if k.r.IntN(2) == 0 {
 		opts = o.options()
 	}
@@ -40,7 +41,7 @@ func (k *worker) downgrade(o op, id int, l *fencelock.Lease) bool {
 	return true
 }
 
-// sleepUnless waits until done, and says whether that came before the time.
+// sleepUnless waits until done, and reports whether that came before the time.
 func sleepUnless(done <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -88,6 +89,7 @@ func (k *worker) all(patience, hold time.Duration) {
 		k.w.returned(me, i, id, set.Lease(ops[n].name.Name), nil)
 	}
 	k.work(ops[0], ids[0], set.Lease(ops[0].name.Name), k.bounded(hold))
+	k.p.machine.wait()
 	if k.p.dead.Load() {
 		return
 	}
@@ -111,17 +113,30 @@ func (w *world) unlockAll(client, worker int, ids []int, ops []op, set *fenceloc
 // markKeep is how long the mark of an occurrence is kept.
 func markKeep(t time.Duration) time.Duration { return 3 * t }
 
+// jobPrefix is what the locks of occurrences begin with.
+const jobPrefix = "job@"
+
+// job returns the name of the occurrence of now.
+func (k *worker) job() string { return fmt.Sprint(jobPrefix, int64(k.w.rec.now()/k.w.s.T)) }
+
+// isJob reports whether a name is that of an occurrence. Marks are kept in the
+// store there that belong to no acquisition.
+func isJob(name string) bool { return strings.HasPrefix(name, jobPrefix) }
+
 // occurrence runs what is to be run once in a while, wherever.
 func (k *worker) occurrence() {
 	t := k.w.s.T
-	tick := fmt.Sprint(k.w.rec.now() / t)
-	e := Event{Client: k.p.index, Worker: k.index, Name: "job@" + tick}
+	name := k.job()
+	tick := strings.TrimPrefix(name, jobPrefix)
+	e := Event{Client: k.p.index, Worker: k.index, Name: name, Since: k.w.rec.place()}
 	took := share(k.r, t, 0, 0.3)
 	fails := k.r.IntN(5) == 0
 	res, err := k.p.client.Once("job", markKeep(t)).Do(k.p.alive, tick, func(ctx context.Context, l *fencelock.Lease) error {
 		e.Kind, e.Token = Began, l.Token()
 		k.w.rec.add(e)
-		if !sleep(ctx, took) || fails {
+		slept := sleep(ctx, took)
+		k.p.machine.wait()
+		if !slept || fails {
 			return driver.ErrUnavailable // of whatever it wanted to do
 		}
 		e.Kind = Ended

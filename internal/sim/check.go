@@ -7,28 +7,31 @@ import "fmt"
 // Checker judges a history. It is a function of the history alone.
 type Checker struct {
 	Name string
-	// Says is what must hold, in one sentence.
-	Says  string
-	check func(*view, complain)
+	// Property is what must hold, in one sentence.
+	Property string
+	check    func(*view, complain)
 }
 
-// complain tells of a violation. The acquisitions are those involved.
+// complain reports a violation. The acquisitions are those involved.
 type complain func(involved []*acq, format string, args ...any)
 
 // Checkers are all there are, in the order in which they are asked: those that
 // explain most come first.
 var Checkers = []Checker{
 	{"leak", "a closed client leaves no goroutine and no lease behind", checkLeak},
-	{"spin", "nobody calls the store without a pause", checkSpin},
+	{"spin", "no client calls the store without a pause", checkSpin},
 	{"tokens", "tokens are unique and rise in real time", checkTokens},
 	{"fence", "writes under tokens do not interleave, and a holder in time is not refused", checkFence},
-	{"overlap", "a holder is told before another gets the lock", checkOverlap},
+	{"overlap", "a holder is notified before another gets the lock", checkOverlap},
 	{"once", "an occurrence that has run is not run again", checkOnce},
+	{"notice", "a client ends a session at once that the store has ended or refuses to renew", checkNotice},
+	{"election", "terms never go back, and an election ends for a reason", checkElection},
 	{"survive", "a client that nothing was in the way of loses nothing", checkSurvive},
-	{"answers", "an error says what was so", checkAnswers},
+	{"answers", "an error states what was the case", checkAnswers},
 	{"stuck", "when the faults are over every lock is had within the bound", checkStuck},
-	{"wakeup", "no lock is free while somebody waits for it", checkWakeup},
+	{"wakeup", "no lock is free while a client waits for it", checkWakeup},
 	{"fifo", "turns are in the order of arrival", checkFIFO},
+	{"left", "the store keeps nothing that no live client owns", checkLeft},
 }
 
 // Violation is what a checker found.
@@ -44,11 +47,12 @@ const maxPerChecker = 3
 
 // Check asks all checkers.
 func Check(h *History) (found []Violation) {
-	v := look(h)
+	v := newView(h)
 	for _, c := range Checkers {
 		n := 0
 		c.check(v, func(involved []*acq, format string, args ...any) {
-			if n++; n <= maxPerChecker {
+			n++
+			if n <= maxPerChecker {
 				found = append(found, Violation{c.Name, fmt.Sprintf(format, args...), v.events(involved)})
 			}
 		})

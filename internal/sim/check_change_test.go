@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -29,7 +30,7 @@ var errBroken = errors.Join(fencelock.ErrLost, fencelock.ErrBroken)
 
 // overBy ends an acquisition that was lost.
 func (s *script) overBy(acq int, err error) *script {
-	return s.told(acq, err).add(Event{Kind: Unlocking, Client: client(acq), Acq: acq}).
+	return s.notified(acq, err).add(Event{Kind: Unlocking, Client: client(acq), Acq: acq}).
 		add(Event{Kind: Unlocked, Client: client(acq), Acq: acq, Err: err})
 }
 
@@ -43,12 +44,13 @@ func TestCheckDowngrade(t *testing.T) {
 		{"a reader before it", newScript().call(1).got(1, 5).call(2, reader).got(2, 6).down(1, nil).unlock(1).unlock(2), []string{"overlap"}},
 		{"a writer beside it", newScript().call(1).got(1, 5).call(2).down(1, nil).got(2, 6).unlock(1).unlock(2), []string{"overlap"}},
 		{"fails for nothing", newScript().call(1).got(1, 5).down(1, refused).unlock(1), []string{"survive"}},
-		{"fails in a restart", newScript().call(1).got(1, 5).store(Restarted, 0).down(1, refused).unlock(1), nil},
+		{"fails in a restart", newScript().call(1).got(1, 5).store(Restarted, 0).down(1, refused).unlock(1), []string{"survive"}},
+		{"gives up in a restart", newScript().call(1).got(1, 5).store(Restarted, 0).down(1, context.DeadlineExceeded).unlock(1), nil},
 		{"lets a reader in", busyReader(newScript(), 1), nil},
 		{"keeps a reader out", busyReader(newScript(), 2), []string{"wakeup"}},
 		{"reads what it wrote", newScript().call(1).got(1, 5).access(Wrote, 1, 5, 0, true).down(1, nil).
 			access(Read, 1, 5, 1, true).unlock(1), nil},
-		{"somebody else wrote", newScript().call(1).got(1, 5).access(Wrote, 1, 5, 0, true).down(1, nil).
+		{"another client wrote", newScript().call(1).got(1, 5).access(Wrote, 1, 5, 0, true).down(1, nil).
 			access(Read, 1, 5, 2, true).unlock(1), []string{"fence"}},
 	})
 }
@@ -63,13 +65,22 @@ func TestCheckBreak(t *testing.T) {
 		{"the same token again", newScript().call(1).call(2).got(1, 5).breaks(5).got(2, 5).overBy(1, errBroken).unlock(2), []string{"tokens"}},
 		{"a token below the broken one's", newScript().call(1).got(1, 5).breaks(5).call(2).got(2, 4).overBy(1, errBroken).unlock(2),
 			[]string{"tokens"}},
-		{"broken by nobody", newScript().call(1).got(1, 5).at(1).overBy(1, errBroken), []string{"survive"}},
+		{"broken without an operator", newScript().call(1).got(1, 5).at(1).overBy(1, errBroken), []string{"survive"}},
 		{"another is broken", newScript().call(1).got(1, 5).breaks(4).at(1).overBy(1, errBroken), []string{"survive"}},
 		{"a broken one is refused", both(newScript()).access(Wrote, 1, 5, 0, false).overBy(1, errBroken).unlock(2), nil},
 		{"the next is refused", both(newScript()).access(Wrote, 2, 7, 0, false).overBy(1, errBroken).unlock(2), []string{"fence"}},
 		{"a broken one is let in after the next", both(newScript()).access(Wrote, 2, 7, 0, true).access(Wrote, 1, 5, 1, true).
 			overBy(1, errBroken).unlock(2), []string{"fence"}},
 	})
+}
+
+// attemptedLate has a claim that was attempted after its call, and after the limit was
+// lowered to 1.
+func attemptedLate() *script {
+	s := newScript().call(1, permits(1, 2)).call(2, permits(1, 2)).got(1, 5).limit(1).got(2, 6).unlock(1).unlock(2)
+	s.h.Claims = []Claim{{Name: "x", Before: 1, After: 2, Place: 1, Token: 5 * driver.TokenStep},
+		{Client: 1, Name: "x", Before: 3, After: 4, Place: 4, Token: 6 * driver.TokenStep}}
+	return s
 }
 
 func TestCheckLimit(t *testing.T) {
@@ -79,7 +90,20 @@ func TestCheckLimit(t *testing.T) {
 	wait := func(n int64, until float64) *script {
 		return newScript().limit(n).call(1, permits(2, 3)).got(1, 5).call(2, permits(2, 3)).at(until).got(2, 6).unlock(1).unlock(2)
 	}
+	// #1 leaves its claim to #4 of the same client when it gives up. The limit is lowered
+	// from 2 to 1 in between. attempted is the place where the claim was attempted.
+	inherited := func(attempted int) *script {
+		hurry := func(e *Event) { e.D = 0 }
+		s := newScript().call(1, permits(1, 2), hurry).call(2, permits(1, 2)).got(2, 5).limit(1).call(4, permits(1, 2)).
+			failed(1, context.DeadlineExceeded).got(4, 6).unlock(4).unlock(2)
+		s.h.Claims = []Claim{{Client: 1, Name: "x", Before: 1, After: 2, Place: 2, Token: 5 * driver.TokenStep},
+			{Name: "x", Before: 3, After: 4, Place: attempted, Token: 6 * driver.TokenStep}}
+		return s
+	}
 	judge(t, []judgement{
+		{"lowered after the claim was attempted", inherited(3), nil},
+		{"lowered before the claim was attempted", inherited(4), []string{"overlap"}},
+		{"lowered after the call and before the claim was attempted", attemptedLate(), []string{"overlap"}},
 		{"raised", both(newScript(), 4), nil},
 		{"not raised enough", both(newScript(), 3), []string{"overlap"}},
 		{"raised and removed", both(newScript().limit(4), 0), []string{"overlap"}},
@@ -90,7 +114,7 @@ func TestCheckLimit(t *testing.T) {
 			[]string{"overlap"}},
 		{"lowered when both were there", newScript().call(1, permits(2, 3)).got(1, 5).call(2, permits(1, 3)).got(2, 6).limit(1).
 			unlock(1).unlock(2), nil},
-		{"room, and nobody let in", wait(4, 1), []string{"wakeup"}},
+		{"room, and no waiter let in", wait(4, 1), []string{"wakeup"}},
 		{"no room", newScript().limit(3).call(1, permits(2, 4)).got(1, 5).call(2, permits(2, 4)).at(1).unlock(1).got(2, 6).unlock(2), nil},
 	})
 }
@@ -110,6 +134,10 @@ func TestCheckReentry(t *testing.T) {
 		{"two ids with one token", two("me", "you", 5, 5), []string{"tokens", "overlap"}},
 		{"no id", two("", "", 5, 6), []string{"overlap"}},
 		{"one id with a lower token", two("me", "me", 5, 4), []string{"tokens"}},
+		{"one id with a lower token, of an older memory", newScript().call(1).got(1, 5).unlock(1).store(Restored, 0).
+			call(2, as("me")).got(2, 4).unlock(2), nil},
+		{"one id with a lower token, of an older memory with grace", newScript().having(grace).call(1).got(1, 5).unlock(1).
+			store(Restored, 0).at(9).call(2, as("me")).got(2, 4).unlock(2), []string{"tokens"}},
 		{"past the line", claims(true), nil},
 		{"past the line without an id", claims(false), []string{"fifo"}},
 	})
@@ -124,29 +152,5 @@ func TestCheckAll(t *testing.T) {
 		{"waits for another name", later(withOthers), nil},
 		{"waits for this name", later(), []string{"wakeup"}},
 		{"in the way before it returns", newScript().call(2, withOthers).call(3).at(3).got(2, 6).unlock(2).got(3, 7).unlock(3), nil},
-	})
-}
-
-func TestCheckOnce(t *testing.T) {
-	run := func(s *script, acq int, begin, end float64, err error) *script {
-		e := Event{Kind: Began, Client: client(acq), Name: "job@1"}
-		s.at(begin).add(e)
-		if err == nil {
-			e.Kind = Ended
-			s.at(end).add(e)
-		}
-		e.Kind, e.OK, e.Err = Marked, err == nil, err
-		return s.at(end).add(e)
-	}
-	failed := errors.New("failed")
-	judge(t, []judgement{
-		{"one after the other", run(run(newScript(), 1, 0, 1, nil), 2, 2, 3, nil), []string{"once"}},
-		{"when the mark is gone", run(run(newScript(), 1, 0, 1, nil), 2, 4, 5, nil), nil},
-		{"after a failure", run(run(newScript(), 1, 0, 1, failed), 2, 2, 3, nil), nil},
-		{"after a loss of memory", run(run(newScript(), 1, 0, 1, nil).store(Forgot, 0), 2, 2, 3, nil), nil},
-		{"after a loss of memory with grace", run(run(newScript().having(func(s *Schedule) { s.Store.Grace = true }), 1, 0, 1, nil).
-			store(Forgot, 0), 2, 2, 3, nil), nil},
-		{"after a restart", run(run(newScript(), 1, 0, 1, nil).store(Restarted, 0), 2, 2, 3, nil), []string{"once"}},
-		{"after a jump of the clock", run(run(newScript(), 1, 0, 1, nil).store(Stepped, 5), 2, 2, 3, nil), nil},
 	})
 }

@@ -55,11 +55,14 @@ func checkFence(v *view, bad complain) {
 }
 
 // refused complains if the resource refused a holder that was one in time: then
-// somebody else has used a higher token under its nose. Whoever was broken is
-// refused rightly, and so may readers be beside one, and whoever has not reclaimed
-// yet when a holder is broken that the store took for one: the fence is above them.
+// another client has used a higher token. A holder that was broken is refused
+// rightly, and so may readers be beside one, and a client that has not reclaimed yet
+// when a holder is broken that the store took for one: the fence is above them.
 func (v *view) refused(x access, bad complain) {
-	if v.brokenBefore(x.a.call.Name, x.here) && (x.a.broken.n < x.here.n || x.a.shared(x.here) || v.amnesia) {
+	if v.brokenBefore(x.a.call.Name, x.here) && (x.a.broken.n < x.here.n || x.a.shared(x.here) || v.dataLost) {
+		return
+	}
+	if _, dazed := v.dazed(x.a.call.Client, x.here.at); dazed {
 		return
 	}
 	if v.sane() && v.tokensSane && x.a.holds(x.here) {

@@ -7,8 +7,10 @@ import "github.com/fencelock/fencelock/driver"
 // checkFIFO: with a store that keeps a line, tokens, which are the order of
 // grants, are in the order in which claims first got to the store; and within a
 // client waiters of a name are served in the order of asking. Claims that lived
-// through a loss of memory are left out: the line was built anew; so are those
-// that may join a grant of their own id.
+// through a data loss are left out: the queue was built again; so are those
+// that may join a grant of their own id, and those whose grant was reclaimed after
+// their session had ended in the store: the first attempt after that is not an arrival.
+// A claim is granted once: it has one token until its session ends in the store.
 func checkFIFO(v *view, bad complain) {
 	if v.tokensSane {
 		if !v.h.Schedule.Store.NoQueue {
@@ -21,8 +23,11 @@ func checkFIFO(v *view, bad complain) {
 func checkArrivals(v *view, bad complain) {
 	lines := map[string][]Claim{}
 	for _, c := range v.h.Claims {
-		if c.Token != 0 && !c.Restless && !c.Reentry {
+		if c.Token != 0 && !c.Restless && !c.Reclaimed && !c.Reentry {
 			lines[c.Name] = append(lines[c.Name], c)
+		}
+		if c.Again != 0 && !c.Restless {
+			bad(v.holdersOf(c.Name, c.Token, c.Again), "%s: a claim of c%d was granted twice (tokens %d, %d)", c.Name, c.Client, c.Token, c.Again)
 		}
 	}
 	for name, line := range lines {
@@ -59,10 +64,10 @@ func (v *view) holdersOf(name string, tokens ...driver.Token) (of []*acq) {
 	return of
 }
 
-// inLine says whether the place in the client's line is that of the call.
+// inLine reports whether the place in the client's line is that of the call.
 func (a *acq) inLine() bool { return !a.call.Try && !a.call.All && a.call.Reentry == "" }
 
-// checkLocalLine compares those of one client only that waited: whoever asked
+// checkLocalLine compares those of one client only that waited: calls
 // at the same instant may be in either order.
 func checkLocalLine(v *view, bad complain) {
 	for name, acqs := range v.names {

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// checkOverlap: at the moment a lease is had, nobody else who has one that does
+// checkOverlap: at the moment a lease is had, no other client that has one that does
 // not go with it may still believe so. A holder believes it until it unlocks,
 // or its context ends, or its process dies. It holds unless the store's clock
-// jumped ahead or the store forgot grants without grace; and not for a lease that
-// an operator broke: its holder is told with the next renewal only.
+// jumped ahead or the store lost grants without grace; and not for a lease that
+// an operator broke: its holder is notified with the next renewal only.
 func checkOverlap(v *view, bad complain) {
 	if !v.sane() {
 		return
@@ -26,7 +26,7 @@ func checkOverlap(v *view, bad complain) {
 			weight := a.call.Weight
 			for _, h := range holding {
 				weight += h.call.Weight
-				if !mayOverlap(h, a) {
+				if !v.mayOverlap(h, a) {
 					bad([]*acq{h, a}, "#%d got %s at %v while #%d still held it (tokens %d, %d)",
 						a.call.Acq, a.call.Name, a.returned.at, h.call.Acq, a.token, h.token)
 				}
@@ -40,21 +40,27 @@ func checkOverlap(v *view, bad complain) {
 	}
 }
 
-// mayOverlap says whether h may hold when a is had.
-func mayOverlap(h, a *acq) bool {
-	return h.shared(a.returned) && a.shared(a.returned) || related(h, a) ||
-		min(h.broken.n, a.broken.n) < a.returned.n
+// mayOverlap reports whether h may hold when a is held. If the machine of h is
+// suspended, h must know soon after it goes on.
+func (v *view) mayOverlap(h, a *acq) bool {
+	if h.shared(a.returned) && a.shared(a.returned) || related(h, a) || min(h.broken.n, a.broken.n) < a.returned.n {
+		return true
+	}
+	until, dazed := v.dazed(h.call.Client, a.returned.at)
+	later := stamp{v.placeOf(until) + 1, until}
+	return dazed && !(h.holds(later) && a.holds(later))
 }
 
-// fits says whether the weight of all is within a limit that may have held when
-// the last of them, by its token, was granted: after it was called. A claim
-// heavier than the limit takes all of it. Broken ones do not count.
+// fits reports whether the weight of all is within a limit that may have held when
+// the last of them, by its token, was granted: after its claim was attempted. A claim
+// heavier than the limit takes all of it. Broken ones do not count, nor those whose
+// machine is suspended.
 func (v *view) fits(holding []*acq, a *acq) bool {
 	last := slices.MaxFunc(holding, func(a, b *acq) int { return cmp.Compare(a.token, b.token) })
-	for _, limit := range v.limits(a.call, last.called, a.returned) {
+	for _, limit := range v.limits(a.call, v.attempted(last), a.returned) {
 		weight := int64(0)
 		for _, h := range holding {
-			if h.broken.n > a.returned.n {
+			if _, dazed := v.dazed(h.call.Client, a.returned.at); h.broken.n > a.returned.n && !(dazed && h != a) {
 				weight += min(h.call.Weight, limit)
 			}
 		}
@@ -65,8 +71,20 @@ func (v *view) fits(holding []*acq, a *acq) bool {
 	return false
 }
 
+// attempted returns the place where the claim of a was attempted first. It may be before
+// the call of a: a waiter that gives up leaves its claim, which the store may have granted,
+// to the next waiter of its client.
+func (v *view) attempted(a *acq) stamp {
+	for _, c := range v.h.Claims {
+		if base := a.token.Base(); c.Name == a.call.Name && (c.Token == base || c.Again == base) {
+			return stamp{n: c.Place}
+		}
+	}
+	return a.called
+}
+
 // limits returns the limits that may have held for a call from one place to
-// another. A loss of memory may bring any earlier one back.
+// another. A data loss may bring any earlier one back.
 func (v *view) limits(call Event, from, to stamp) []int64 {
 	all := []int64{call.Limit}
 	for _, x := range v.acts[call.Name] {

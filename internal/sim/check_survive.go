@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 
 	"github.com/fencelock/fencelock"
@@ -33,20 +34,21 @@ func checkSurvive(v *view, bad complain) {
 	}
 }
 
-// displaced says whether a may have been lost by what an operator did: to it, or
-// to another before a loss of memory. The store may then have forgotten that a
+// displaced reports whether a may have been lost by what an operator did: to it, or
+// to another before a data loss. The store may then have lost that a
 // lease was broken, and give that one back instead.
 func (v *view) displaced(a *acq) bool {
-	return a.broken != unmet || v.amnesia && v.brokenBefore(a.call.Name, unmet)
+	return a.broken != unmet || v.dataLost && v.brokenBefore(a.call.Name, unmet)
 }
 
-// mayStay says whether a downgrade may fail: the lease ended or was unlocked
-// meanwhile, or the store was losing its memory just then.
+// mayStay reports whether a downgrade may fail: the lease ended or was unlocked
+// meanwhile, or its context ended while the store was losing its memory.
 func (a *acq) mayStay(v *view) bool {
-	return a.unlock.n < a.downed.n || a.lost.at <= a.downed.at || v.losing(a.downing, a.downed)
+	return a.unlock.n < a.downed.n || a.lost.at <= a.downed.at ||
+		v.losing(a.downing, a.downed) && (errors.Is(a.downErr, context.DeadlineExceeded) || errors.Is(a.downErr, context.Canceled))
 }
 
-// excused says whether an unlock may fail: the lease had come to its fixed end,
+// excused reports whether an unlock may fail: the lease had come to its fixed end,
 // its client was closed, or the store was losing its memory just then.
 func excused(a *acq, v *view) bool {
 	if errors.Is(a.unlError, fencelock.ErrExpired) || errors.Is(a.unlError, fencelock.ErrClosed) {
@@ -55,7 +57,7 @@ func excused(a *acq, v *view) bool {
 	return v.losing(a.unlock, a.unlocked)
 }
 
-// losing says whether the store was losing its memory in a time.
+// losing reports whether the store was losing its memory in a time.
 func (v *view) losing(from, to stamp) bool {
 	for _, loss := range v.losses {
 		if loss.at <= to.at && from.at <= loss.at+v.h.Schedule.T {

@@ -2,15 +2,22 @@
 
 package sim
 
-import "github.com/fencelock/fencelock/driver"
+import (
+	"slices"
+
+	"github.com/fencelock/fencelock/driver"
+)
 
 // checkTokens: no two acquisitions have the same token, and one that was called
 // after another had returned has the higher one, unless both are shared. Of
 // those, one may be given a grant that its client got before it asked, and the
 // order means nothing, because no exclusive one can be between them. Re-entries
-// have their lease's. Where two may hold at a time, because the store forgot a
+// have their lease's. Where two may hold at once, because the store lost a
 // grant, its clock jumped or an operator broke it, a holder that does not know may
-// still hand its lease over inside its client; the token, lower then, tells.
+// still hand its lease over inside its client, and a re-entry may join a grant that
+// older data brought back; the token, lower then, shows it. An acquisition may also
+// find a grant of its client that a restore without a grace period brought back, if the
+// higher token had been returned before the restore.
 func checkTokens(v *view, bad complain) {
 	if !v.tokensSane {
 		return
@@ -61,9 +68,21 @@ func checkTokens(v *view, bad complain) {
 	}
 }
 
-// mayFall says whether a, called after o had returned, may have a token that is
+// mayFall reports whether a, called after o had returned, may have a token that is
 // not above that one.
 func (v *view) mayFall(a, o *acq) bool {
-	passed := a.token != a.token.Base()
-	return passed && (!v.sane() || a.broken.n < a.returned.n) || a.token == o.token && related(a, o)
+	passed := a.token != a.token.Base() || a.call.Reentry != ""
+	return passed && (!v.sane() || a.broken.n < a.returned.n) || a.token == o.token && related(a, o) || v.broughtBack(a, o)
+}
+
+// broughtBack reports whether a has a grant that its client was given before the
+// grant of o, and that is in the older data to which the store was restored without
+// a grace period, after o had returned. The claim of that grant was attempted before
+// the restore for an earlier waiter of the client or for a itself; the next attempt
+// finds the grant.
+func (v *view) broughtBack(a, o *acq) bool {
+	return !v.h.Schedule.Store.Grace && a.token < o.token && slices.ContainsFunc(v.dataLosses, func(loss act) bool {
+		return o.returned.n < loss.n && loss.n < a.returned.n &&
+			slices.Contains(loss.Back, leaseID{a.call.Client, a.call.Name, a.token})
+	})
 }

@@ -12,18 +12,21 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// checkWakeup: for no longer than a hand-over takes is a lock free while a
-// living waiter waits for it. It looks at the times in which nothing happens to
+// checkWakeup: for no longer than a handoff takes is a lock free while a
+// living waiter waits for it. It checks the times in which nothing happens to
 // a name, and asks who has it and who waits then.
 func checkWakeup(v *view, bad complain) {
 	for name, acqs := range v.names {
+		if isJob(name) {
+			continue
+		}
 		marks := v.marks(name, acqs)
-		if v.h.Schedule.Weather == Amnesia {
+		if v.h.Schedule.Weather == DataLoss {
 			v.starved(name, acqs, marks, bad)
 		}
 		for i := 1; i < len(marks); i++ {
 			from, to := marks[i-1], marks[i]
-			if bound := v.handover(name, from); to.at-from.at > bound {
+			if bound := v.handoff(name, from); to.at-from.at > bound {
 				if w := v.idle(acqs, from, to, bound); w != nil {
 					bad([]*acq{w}, "%s was free from %v to %v, longer than %v, while #%d waited", name, from.at, to.at, bound, w.call.Acq)
 				}
@@ -32,8 +35,8 @@ func checkWakeup(v *view, bad complain) {
 	}
 }
 
-// starved looks, where the store loses its memory and all else is fine, for
-// somebody who waits longer than any loss can explain while nobody has the lock,
+// starved finds, where the store loses its data and all else is fine, a client
+// that waits longer than any loss can explain while no client has the lock,
 // whatever else happens to the name meanwhile.
 func (v *view) starved(name string, acqs []*acq, marks []stamp, bad complain) {
 	bound := 5 * v.h.Schedule.T
@@ -58,7 +61,7 @@ func (v *view) starved(name string, acqs []*acq, marks []stamp, bad complain) {
 func (v *view) marks(name string, acqs []*acq) []stamp {
 	var marks []stamp
 	for _, a := range acqs {
-		for _, s := range []stamp{a.called, a.returned, a.told, a.unlock, a.unlocked, a.dead} {
+		for _, s := range []stamp{a.called, a.returned, a.notified, a.unlock, a.unlocked, a.dead} {
 			if s != unmet {
 				marks = append(marks, s)
 			}
@@ -86,8 +89,8 @@ func (v *view) placeOf(at time.Duration) int {
 	return n - 1
 }
 
-// handover is how long a hand-over may take at a place in the history.
-func (v *view) handover(name string, from stamp) time.Duration {
+// handoff is how long a handoff may take at a place in the history.
+func (v *view) handoff(name string, from stamp) time.Duration {
 	s := v.h.Schedule
 	pushed := time.Millisecond
 	for _, x := range v.acts[name] {
@@ -104,12 +107,12 @@ func (v *view) handover(name string, from stamp) time.Duration {
 	case s.Weather == Calm || from.n >= v.clear.n:
 		return pushed
 	case s.Weather == Deaf:
-		return s.T*12/10 + pushed // the look that everybody takes besides
+		return s.T*12/10 + pushed // the poll that every waiter makes
 	}
 	return never // the network is in the way
 }
 
-// idle returns somebody who waits from one place to the other although the lock
+// idle returns a client that waits from one place to the other although the lock
 // would fit all who want it.
 func (v *view) idle(acqs []*acq, from, to stamp, bound time.Duration) (waiter *acq) {
 	var weight, limit int64
@@ -144,7 +147,7 @@ func (v *view) idle(acqs []*acq, from, to stamp, bound time.Duration) (waiter *a
 
 // keptUntil is how long a MinHold may be in the way: also if the acquisition
 // gave up, because the store may have granted it just before; and with the time
-// of a look, because nothing is pushed when it ends. It is 0 if there is none.
+// of a poll, because nothing is pushed when it ends. It is 0 if there is none.
 func (v *view) keptUntil(a *acq) time.Duration {
 	if a.call.Keep == 0 || a.returned == unmet {
 		return 0
@@ -153,11 +156,11 @@ func (v *view) keptUntil(a *acq) time.Duration {
 }
 
 // withdrawn is when a lease that reached its fixed end is over in the store too:
-// its holder is told a margin before, a tenth of a lease that is at most 1.2 T, and
+// its holder is notified a margin before, a tenth of a lease that is at most 1.2 T, and
 // a hundredth of it for the drift.
 func (v *view) withdrawn(a *acq) time.Duration { return a.lost.at + v.h.Schedule.T*14/100 }
 
-// has says whether the store may have a granted to somebody at a place where
+// has reports whether the store may have a granted to a client at a place where
 // faults are over: from its return until its unlock was confirmed, or for a TTL
 // if it never was.
 func (v *view) has(a *acq, s stamp) bool {

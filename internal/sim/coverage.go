@@ -13,7 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/faultstore"
+	"github.com/fencelock/fencelock/store/faultstore"
 )
 
 // Coverage counts what really happened in runs. A simulator that never does a
@@ -49,14 +49,20 @@ func (c *Coverage) Merge(o *Coverage) {
 func (c *Coverage) event(e fencelock.Event) {
 	what := "event: " + e.Kind.String()
 	if e.Kind == fencelock.LeaseLost {
-		for _, why := range []error{fencelock.ErrUnrenewed, fencelock.ErrForgotten, fencelock.ErrExpired, fencelock.ErrClosed, fencelock.ErrEnded, fencelock.ErrBroken} {
+		for _, why := range lostFor {
 			if errors.Is(e.Err, why) {
-				what = "lost: " + strings.TrimPrefix(why.Error(), "fencelock: ")
+				what = lost(why)
 			}
 		}
 	}
 	c.add(what)
 }
+
+// lostFor are the reasons for which a lease can be lost.
+var lostFor = []error{fencelock.ErrUnrenewed, fencelock.ErrReset, fencelock.ErrExpired, fencelock.ErrClosed, fencelock.ErrEnded, fencelock.ErrBroken}
+
+// lost is what is counted for a lease that was lost for a reason.
+func lost(why error) string { return "lost: " + strings.TrimPrefix(why.Error(), "fencelock: ") }
 
 // answer counts what became of an acquisition.
 func (c *Coverage) answer(o op, err error) {
@@ -74,7 +80,7 @@ func (c *Coverage) answer(o op, err error) {
 	for _, opt := range []struct {
 		set  bool
 		what string
-	}{{o.keep > 0, "op: with MinHold"}, {o.fixed > 0, "op: with FixedLease"}, {o.as != "", "op: with ReentrantAs"}} {
+	}{{o.keep > 0, "op: with MinHold"}, {o.fixed > 0, "op: with MaxHold"}, {o.as != "", "op: with ReentrantAs"}} {
 		if opt.set {
 			c.add(opt.what)
 		}
@@ -118,13 +124,22 @@ func (c *Coverage) count(w *world) {
 	c.add("weather: " + w.s.Weather.String())
 	c.joined(w.rec.h)
 	for _, p := range w.procs {
+		struck := 0
 		for kind, n := range p.net.Injected() {
 			c.addN("fault: "+string(kind), n)
+			struck += n
+		}
+		if p.plan.Cut != "" && struck > 0 {
+			c.add("outage: " + p.plan.Cut)
 		}
 	}
 	for _, e := range w.rec.h.Events {
 		switch e.Kind {
-		case Killed, Closing, Forgot, Restored, Restarted, Stepped:
+		case Marked:
+			if !e.OK {
+				c.add("once: unconfirmed mark")
+			}
+		case Killed, Closing, LostData, Restored, Restarted, Stepped:
 			c.add("happened: " + e.Kind.String())
 		case Downgraded:
 			if e.OK {
@@ -145,23 +160,29 @@ func (c *Coverage) count(w *world) {
 // wanted is what every longer run must have seen at least once.
 func wanted() []string {
 	want := []string{
-		"event: session opened", "event: session renewal failed", "event: session forgotten", "event: session resumed",
-		"event: session lost", "event: session closed", "event: lease waiting", "event: lease granted",
-		"event: lease passed", "event: lease released", "event: claim settled",
-		"lost: session not renewed in time", "lost: lease forgotten by the store", "lost: lease reached its end",
-		"lost: session ended by the store", "lost: client closed", "lost: lease broken by an operator",
 		"op: lock", "op: try lock", "op: read lock", "op: try read lock", "op: semaphore", "op: try semaphore",
-		"op: with MinHold", "op: with FixedLease", "op: with ReentrantAs", "op: lock all", "op: downgrade",
+		"op: with MinHold", "op: with MaxHold", "op: with ReentrantAs", "op: lock all", "op: downgrade",
 		"reentered", "jolted", "unlocked during a downgrade", "joined", "downgraded", "not downgraded",
 		"operator: broke", "operator: limited",
 		"once: ran", "once: already ran", "once: running elsewhere", "once: failed", "answer: granted all",
 		"answer: granted", "answer: busy", "answer: unavailable", "answer: closed", "answer: gave up",
-		"happened: killed", "happened: closing", "happened: forgot", "happened: restored", "happened: restarted",
+		"happened: killed", "happened: closing", "happened: lost data", "happened: restored", "happened: restarted",
 		"happened: stepped", "fence: accepted", "fence: refused", "unfenced overlaps",
-		"weather: calm", "weather: deaf", "weather: amnesia", "weather: storm", "weather: haze",
+		"weather: calm", "weather: deaf", "weather: data loss", "weather: storm", "weather: haze",
+		"weather: outage", "outage: open", "outage: reclaim", "outage: withdraw", "suspended", "tens of leases",
+		"election: led", "election: lost", "election: resigned", "election: observed", "once: unconfirmed mark",
+		"renewal: definite error", "session: gone", "left: a session", "left: tombstones",
+	}
+	for _, k := range []fencelock.EventKind{fencelock.SessionOpened, fencelock.SessionRenewalFailed, fencelock.SessionReset, fencelock.SessionResumed,
+		fencelock.SessionLost, fencelock.SessionClosed, fencelock.LeaseWaiting, fencelock.LeaseGranted, fencelock.LeasePassed, fencelock.LeaseReleased,
+		fencelock.ClaimWithdrawn} {
+		want = append(want, "event: "+k.String())
+	}
+	for _, why := range lostFor {
+		want = append(want, lost(why))
 	}
 	for _, k := range []faultstore.Kind{faultstore.LostRequest, faultstore.LostReply, faultstore.Delayed,
-		faultstore.Duplicated, faultstore.Refused, faultstore.ForgotAll, faultstore.ForgotSome, faultstore.Stepped,
+		faultstore.Duplicated, faultstore.Refused, faultstore.Failed, faultstore.LostAll, faultstore.LostSome, faultstore.Stepped,
 		faultstore.Paused, faultstore.CutOff, faultstore.Late} {
 		want = append(want, "fault: "+string(k))
 	}

@@ -25,7 +25,7 @@ func (s *Schedule) fault(r *rand.Rand) string {
 }
 
 // betrayal returns slow replies that the client gets used to, and then silence:
-// whoever counts its time from the reply is told too late.
+// a client that counts its time from the reply is notified too late.
 func (s *Schedule) betrayal(r *rand.Rand) string {
 	from := share(r, s.End, 0.1, 0.6).Round(time.Millisecond)
 	return fmt.Sprintf("any(on(%s, delay(1ms, %s)), during(%s, %s, lose(request)))", pick(r, "keepalive", "keepalive", "open"),
@@ -109,9 +109,9 @@ func (s *Schedule) blow(r *rand.Rand) string {
 	case 3, 4, 5:
 		return fmt.Sprintf("pause(%s)", share(r, s.T, 0.1, 1.8).Round(time.Millisecond))
 	case 6:
-		return "forget(all)"
+		return "reset(all)"
 	case 7:
-		return "forget(some)"
+		return "reset(some)"
 	}
 	return fmt.Sprintf("step(+%s)", share(r, s.T, 0.2, 1).Round(time.Millisecond))
 }

@@ -26,6 +26,7 @@ type Fleet struct {
 	Stop        string // at the first violation of this checker; "any": of whichever
 	Verbose     bool   // print every event of the violating run, or of the last
 	Print       func(string)
+	Progress    time.Duration // how often to print how far it is; 0: never
 
 	Coverage Coverage
 
@@ -44,6 +45,9 @@ func (f *Fleet) Run(t *testing.T) (ran, violated int) {
 	done := make(chan struct{})
 	defer close(done)
 	go f.watch(done)
+	if f.Progress > 0 {
+		go f.progress(done)
+	}
 	t.Run("fleet", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
@@ -56,11 +60,27 @@ func (f *Fleet) Run(t *testing.T) (ran, violated int) {
 	return f.ran, f.found
 }
 
+// progress prints now and then how far the fleet is.
+func (f *Fleet) progress(done chan struct{}) {
+	began := time.Now()
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(f.Progress):
+		}
+		f.mu.Lock()
+		f.Print(fmt.Sprintf("sim: seeds %d-%d, %d of %d schedules, %d violations, %.0f schedules/s\n", f.From, f.From+f.Seeds-1,
+			f.ran, f.Seeds, f.found, float64(f.ran)/time.Since(began).Seconds()))
+		f.mu.Unlock()
+	}
+}
+
 // tooLong is more real time than any schedule takes.
 const tooLong = 40 * time.Second
 
 // watch ends the process when a schedule does not end. Fake time stands still
-// while somebody spins or waits for a mutex, so nothing in the bubble can tell.
+// while a goroutine spins or waits for a mutex, so nothing in the bubble can detect it.
 func (f *Fleet) watch(done chan struct{}) {
 	for {
 		select {
@@ -70,7 +90,7 @@ func (f *Fleet) watch(done chan struct{}) {
 		}
 		f.running.Range(func(seed, began any) bool {
 			if time.Since(began.(time.Time)) > tooLong {
-				v := Violation{Checker: "hang", What: "the schedule does not end; somebody spins or waits for a mutex\n" + bubbled(seed.(uint64))}
+				v := Violation{Checker: "hang", What: "the schedule does not end; a goroutine spins or waits for a mutex\n" + bubbled(seed.(uint64))}
 				f.Print(v.Report(Make(seed.(uint64))))
 				os.Exit(1)
 			}
@@ -141,7 +161,8 @@ func bubble(t *testing.T, s *Schedule, cover *Coverage) (h *History, err error) 
 	h = &History{Schedule: s}
 	stuck := inBubble(t, s.Seed, func() {
 		ran, e := Run(s, cover)
-		if err = e; e == nil {
+		err = e
+		if e == nil {
 			*h = *ran
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// leftOver is a goroutine that nobody ends, by a name to find it by.
+// leftOver is a goroutine that never ends, by a name to find it by.
 func leftOver(never chan struct{}) { <-never }
 
 func TestLeftOverGoroutineIsFound(t *testing.T) {
@@ -30,7 +30,7 @@ func TestSpinIsFound(t *testing.T) {
 				t.Error("refused too early")
 			}
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if p.beat() != nil || p.spun() {
 			t.Error("refused after a pause")
 		}
@@ -41,7 +41,7 @@ func TestSpinIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !p.spun() {
-		t.Error("somebody spun and was not found")
+		t.Error("a client spun and was not found")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/testhook"
 )
 
 // Kind says what an event is.
@@ -18,36 +19,48 @@ type Kind uint8
 // Returned and Unlocked after it, so the place in the history is the order in
 // real time even where the fake clock stands still.
 const (
-	Called      Kind = iota // a worker asks for a lock
-	Returned                // the answer: OK with a token, or Err
-	Told                    // the lease's context ended; Err is the cause
-	Unlocking               // the worker gives the lease back
-	Unlocked                // the answer: OK, or Err
-	Reentered               // a lock under the lease's context: OK with a token, or Err
-	Read                    // the resource was read with the token: OK, N values seen
-	Wrote                   // the resource was written with the token: OK, as value N
-	Downgrading             // the worker makes its lease a reader's
-	Downgraded              // the answer: OK, or Err
-	Broke                   // an operator breaks the grant of Name with Token
-	Limited                 // an operator stores a limit for Name: Limit, 0 for none
-	Began                   // a worker runs the occurrence Name
-	Ended                   // the occurrence has run here
-	Marked                  // the answer of Once.Do: OK, or Err
-	Killed                  // the client's process died
-	Closing                 // the client is closed
-	Closed                  // the answer: OK, or Err
-	Forgot                  // the store lost its whole memory
-	Restored                // the store woke up with an older memory
-	Restarted               // the store restarted and forgot nothing
-	Stepped                 // the store's clock jumped by D
-	Cleared                 // the last fault is over and so are its consequences
+	Called        Kind = iota // a worker asks for a lock
+	Returned                  // the answer: OK with a token, or Err
+	Notified                  // the lease's context ended; Err is the cause
+	Unlocking                 // the worker gives the lease back
+	Unlocked                  // the answer: OK, or Err
+	Reentered                 // a lock under the lease's context: OK with a token, or Err
+	Read                      // the resource was read with the token: OK, N values seen
+	Wrote                     // the resource was written with the token: OK, as value N
+	Downgrading               // the worker makes its lease a reader's
+	Downgraded                // the answer: OK, or Err
+	Broke                     // an operator breaks the grant of Name with Token
+	Limited                   // an operator stores a limit for Name: Limit, 0 for none
+	Began                     // a worker runs the occurrence Name
+	Ended                     // the occurrence has run here
+	Marked                    // the answer of Once.Do: OK, or Err
+	Campaigned                // an election was run: OK if it ended for a reason; Err is its answer
+	Resigned                  // the answer of Resign: OK, or Err
+	Observed                  // who leads, by the store: Token, 0 for none; Keep if it is only kept
+	SessionLost               // a client lost a session
+	SessionClosed             // a client let a session go
+	Rejected                  // the store's answer Err ends the session, or refuses its renewal
+	LeaseLost                 // a client lost its lease of Name with Token
+	HandedOff                 // a client gave a grant of Name to a waiter of its own, with Token
+	SessionEnded              // a client knows from the store that its session has ended
+	Remained                  // the store has a claim of a session when Close returns
+	Suspended                 // the client's machine is suspended for D
+	Resumed                   // and goes on
+	Killed                    // the client's process died
+	Closing                   // the client is closed
+	Closed                    // the answer: OK, or Err
+	LostData                  // the store lost all its data
+	Restored                  // the store came back with older data
+	Restarted                 // the store restarted and kept its data
+	Stepped                   // the store's clock jumped by D
+	Cleared                   // the last fault is over and so are its consequences
 )
 
 // String returns the kind in lower case.
 func (k Kind) String() string {
-	return [...]string{"called", "returned", "told", "unlocking", "unlocked", "reentered", "read", "wrote",
-		"downgrading", "downgraded", "broke", "limited", "began", "ended", "marked",
-		"killed", "closing", "closed", "forgot", "restored", "restarted", "stepped", "cleared"}[k]
+	return [...]string{"called", "returned", "notified", "unlocking", "unlocked", "reentered", "read", "wrote",
+		"downgrading", "downgraded", "broke", "limited", "began", "ended", "marked", "campaigned", "resigned", "observed", "session lost", "session closed", "rejected", "lease lost", "handed off", "session ended", "remained", "suspended", "resumed",
+		"killed", "closing", "closed", "lost data", "restored", "restarted", "stepped", "cleared"}[k]
 }
 
 // Event is one line of a history. Its order is its place there.
@@ -70,6 +83,15 @@ type Event struct {
 	All  bool
 	D    time.Duration // Called: the patience, Stepped: the step
 	Keep time.Duration // Called: MinHold
+	// Since is a place in the history: for Began the one where Once.Do was
+	// called, for Restored the one where the older data was copied, for
+	// SessionEnded the one where the store ended the session, for Remained the one
+	// where the store removed the claim for a client that was answered, or 0.
+	Since int
+	// Back are, for Restored, the grants that the older data has.
+	Back []leaseID
+	// Session is the one that an event is about.
+	Session driver.SessionID
 	// Of what came back.
 	Token driver.Token
 	OK    bool
@@ -110,6 +132,9 @@ func (e Event) String() string {
 	if e.D != 0 {
 		fmt.Fprintf(&b, " %v", e.D)
 	}
+	if e.Session != (driver.SessionID{}) {
+		fmt.Fprintf(&b, " session %.8s", e.Session)
+	}
 	if e.Token != 0 {
 		fmt.Fprintf(&b, " token %d+%d", e.Token/driver.TokenStep, e.Token%driver.TokenStep)
 	}
@@ -122,18 +147,23 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// Claim is what the tap saw of one claim in the store: when it first arrived
-// there and which token it got.
+// Claim is what the tap saw of one claim of one instance of its session in the
+// store: when it first arrived there and which token it got.
 type Claim struct {
 	Client        int
 	Name          string
 	Queue         bool
 	Reentry       bool // it may join a grant, past the line
 	Before, After int  // the tap's count before and after its first attempt
+	Place         int  // in the history, when its first attempt got to the store
 	Token         driver.Token
-	// Restless is set if the claim lived through a loss of memory: the line was
-	// built anew then.
+	Again         driver.Token // another one that it got later; 0: none
+	// Restless is set if the claim lived through a data loss: the queue was
+	// built again then.
 	Restless bool
+	// Reclaimed is set if an earlier instance of the session granted the token, and
+	// Reclaim put the grant back into this one.
+	Reclaimed bool
 }
 
 // History is all that is known of a schedule that was run. Checkers are
@@ -146,9 +176,20 @@ type History struct {
 	Struck []int
 	// Spun says per client whether it called the store without end.
 	Spun []bool
+	// Left is what the store keeps when all workers have ended.
+	Left []Left
+	// Rest is what the store keeps when all clients are closed; empty: nothing.
+	Rest string
 	// Stuck is what went wrong with the run itself, such as a goroutine that
 	// was left over.
 	Stuck error
+}
+
+// Left is one session that the store keeps when all workers have ended.
+type Left struct {
+	Client int
+	Alive  bool // the client's process lives
+	testhook.Session
 }
 
 // recorder writes a history while it happens.
@@ -171,6 +212,13 @@ func (r *recorder) add(e Event) {
 	defer r.mu.Unlock()
 	e.At = r.now()
 	r.h.Events = append(r.h.Events, e)
+}
+
+// place returns how many events there are.
+func (r *recorder) place() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.h.Events)
 }
 
 // call appends a Called event and returns the number of its acquisition.

@@ -11,7 +11,7 @@ import (
 )
 
 // work is what a worker does under its lease: it reads and writes the resource,
-// with its token and without, and stops when it is told to, unless it is rude.
+// with its token and without, and stops when its context ends, unless it is rude.
 func (k *worker) work(o op, id int, l *fencelock.Lease, hold time.Duration) {
 	until := l.Context()
 	if k.rude {
@@ -44,14 +44,14 @@ func (k *worker) work(o op, id int, l *fencelock.Lease, hold time.Duration) {
 
 // part is one part of the work.
 func (k *worker) part(ctx context.Context, o op, id int, l *fencelock.Lease, d time.Duration) bool {
-	if o.name.Kind == SemaphoreName || o.as != "" { // it is not alone
+	if o.name.Kind == SemaphoreName || o.as != "" || isJob(o.name.Name) { // it is not alone
 		return sleep(ctx, d)
 	}
 	return k.step(ctx, o, id, l, d)
 }
 
 // step reads, waits and writes; a reader reads again instead. Between the two
-// nobody else may have written, or the second is refused.
+// no other client may have written, or the second is refused.
 func (k *worker) step(ctx context.Context, o op, id int, l *fencelock.Lease, pause time.Duration) bool {
 	res, token := k.w.resources[o.name.Name], l.Token()
 	e := Event{Client: k.p.index, Worker: k.index, Acq: id, Token: token}
@@ -63,6 +63,7 @@ func (k *worker) step(ctx context.Context, o op, id int, l *fencelock.Lease, pau
 	}
 	bare := res.get()
 	slept := pause == 0 || sleep(ctx, pause)
+	k.p.machine.wait()
 	if k.p.dead.Load() || (!slept && !k.rude) {
 		return false
 	}
@@ -84,7 +85,8 @@ func (k *worker) step(ctx context.Context, o op, id int, l *fencelock.Lease, pau
 func (k *worker) reenter(o op, id int, l *fencelock.Lease) {
 	e := Event{Kind: Reentered, Client: k.p.index, Worker: k.index, Acq: id}
 	in, err := k.p.client.Mutex(o.name.Name).Lock(l.Context())
-	if e.Err = err; err == nil {
+	e.Err = err
+	if err == nil {
 		e.OK, e.Token = true, in.Token()
 		e.Err = in.Unlock(context.Background())
 	}

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// bench is where those who wait for a lock sit, so that somebody can make them
+// bench is where those who wait for a lock sit, so that a fault can make them
 // give up at the worst moment: just before the turn comes to them. Timers alone
-// hardly ever do that, because whoever wakes first runs first.
+// hardly ever do that, because the goroutine that wakes first runs first.
 type bench struct {
 	mu      sync.Mutex
 	waiting []*seat
@@ -37,7 +37,7 @@ func (b *bench) rise(s *seat) {
 }
 
 // jolt makes the first who waits for the name give up, of the same client if
-// there is one, and says whether there was anybody.
+// there is one, and reports whether there was one.
 func (b *bench) jolt(name string, client int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

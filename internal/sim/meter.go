@@ -4,6 +4,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,15 +12,15 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// meter sits between a client and its network and notices a client that calls
-// without a pause.
+// meter sits between a client and its network. It notices a client that calls
+// without a pause, and holds up calls and replies while the machine is suspended.
 type meter struct {
 	driver.Store
-	pulse *pulse
+	p *process
 }
 
 // pulse counts the calls of a client at one instant of the fake clock, which
-// stands still as long as somebody is busy: whoever calls without a pause would
+// stands still as long as a goroutine is busy: a client that calls without a pause would
 // keep it standing for ever.
 type pulse struct {
 	mu    sync.Mutex
@@ -38,14 +39,15 @@ func (p *pulse) beat() error {
 	if now := time.Now(); !now.Equal(p.at) {
 		p.at, p.calls = now, 0
 	}
-	if p.calls++; p.calls > maxPulse {
+	p.calls++
+	if p.calls > maxPulse {
 		p.spins = true
 		return fmt.Errorf("sim: %d calls at one instant: %w", p.calls, driver.ErrRefused)
 	}
 	return nil
 }
 
-// spun says whether the client ever called without end.
+// spun reports whether the client ever called without end.
 func (p *pulse) spun() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,50 +55,107 @@ func (p *pulse) spun() bool {
 }
 
 // Open implements driver.Store.
-func (m *meter) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Life, error) {
-	if err := m.pulse.beat(); err != nil {
-		return nil, driver.Life{}, err
+func (m *meter) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	if err := m.p.leaves(); err != nil {
+		return nil, driver.Renewal{}, err
 	}
-	s, life, err := m.Store.Open(ctx, req)
+	defer m.p.machine.wait()
+	s, renewal, err := m.Store.Open(ctx, req)
 	if err != nil {
-		return nil, life, err
+		return nil, renewal, err
 	}
-	return &metered{s, m.pulse}, life, nil
+	return &metered{s, m.p, req.ID}, renewal, nil
+}
+
+// leaves lets a call leave the process: not while its machine is suspended.
+func (p *process) leaves() error {
+	p.machine.wait()
+	return p.pulse.beat()
 }
 
 type metered struct {
 	driver.Session
-	pulse *pulse
+	p  *process
+	id driver.SessionID
+}
+
+// arrives lets a reply get to the process, and writes down one after which the
+// session must not go on.
+func (m *metered) arrives(err error, renewal bool) {
+	m.p.machine.wait()
+	definite := err != nil && renewal
+	for _, known := range []error{driver.ErrGone, driver.ErrUnknown, driver.ErrUnavailable, driver.ErrReset, context.Canceled, context.DeadlineExceeded} {
+		definite = definite && !errors.Is(err, known)
+	}
+	if definite { // it decides nothing, unless the store refuses the session
+		m.p.w.cover.add("renewal: definite error")
+	}
+	if errors.Is(err, driver.ErrGone) || renewal && errors.Is(err, driver.ErrRefused) {
+		m.p.w.cover.add("session: gone")
+		m.p.w.rec.add(Event{Kind: Rejected, Client: m.p.index, Session: m.id, Err: err})
+	}
 }
 
 // Attempt implements driver.Session.
 func (m *metered) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	if err := m.pulse.beat(); err != nil {
+	if err := m.p.leaves(); err != nil {
 		return driver.Outcome{}, err
 	}
-	return m.Session.Attempt(ctx, c)
+	out, err := m.Session.Attempt(ctx, c)
+	m.arrives(err, false)
+	return out, err
 }
 
 // Await implements driver.Session.
 func (m *metered) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	if err := m.pulse.beat(); err != nil {
+	if err := m.p.leaves(); err != nil {
 		return driver.Outcome{}, err
 	}
-	return m.Session.Await(ctx, c)
+	out, err := m.Session.Await(ctx, c)
+	m.arrives(err, false)
+	return out, err
 }
 
 // Withdraw implements driver.Session.
 func (m *metered) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	if err := m.pulse.beat(); err != nil {
+	if err := m.p.leaves(); err != nil {
 		return driver.WasAbsent, err
 	}
-	return m.Session.Withdraw(ctx, w)
+	found, err := m.Session.Withdraw(ctx, w)
+	m.arrives(err, false)
+	if err == nil {
+		m.p.w.line.answers(driver.ClaimID{Session: m.id, Seq: w.Seq})
+	}
+	return found, err
 }
 
 // KeepAlive implements driver.Session.
-func (m *metered) KeepAlive(ctx context.Context) (driver.Life, error) {
-	if err := m.pulse.beat(); err != nil {
-		return driver.Life{}, err
+func (m *metered) KeepAlive(ctx context.Context) (driver.Renewal, error) {
+	if err := m.p.leaves(); err != nil {
+		return driver.Renewal{}, err
 	}
-	return m.Session.KeepAlive(ctx)
+	renewal, err := m.Session.KeepAlive(ctx)
+	m.arrives(err, true)
+	return renewal, err
+}
+
+// Reclaim implements driver.Session.
+func (m *metered) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	if err := m.p.leaves(); err != nil {
+		return nil, err
+	}
+	kept, err := m.Session.Reclaim(ctx, held, last)
+	m.arrives(err, true)
+	return kept, err
+}
+
+// Close implements driver.Session.
+func (m *metered) Close(ctx context.Context) error {
+	m.p.machine.wait()
+	err := m.Session.Close(ctx)
+	m.p.machine.wait()
+	if err == nil {
+		m.p.w.rec.add(Event{Kind: SessionEnded, Client: m.p.index, Session: m.id, Since: m.p.w.line.endedAt(m.id)})
+	}
+	return err
 }

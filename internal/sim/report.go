@@ -14,7 +14,7 @@ func (v Violation) Report(s *Schedule) string {
 	fmt.Fprintf(&b, "VIOLATION checker=%s seed=%d\n", v.Checker, s.Seed)
 	for _, c := range Checkers {
 		if c.Name == v.Checker {
-			fmt.Fprintf(&b, "  must hold: %s\n", c.Says)
+			fmt.Fprintf(&b, "  must hold: %s\n", c.Property)
 		}
 	}
 	fmt.Fprintf(&b, "  found: %s\n", v.What)

@@ -54,7 +54,7 @@ func (r *resource) admit(t driver.Token, mode driver.Mode) bool {
 	return true
 }
 
-// raise keeps everybody out who has a token below the fence.
+// raise rejects every client with a token below the fence.
 func (r *resource) raise(fence driver.Token) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

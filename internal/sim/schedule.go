@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // Weather says what kinds of trouble a schedule has.
@@ -19,16 +19,21 @@ const (
 	Calm Weather = iota
 	// Deaf: pushes get lost, nothing else.
 	Deaf
-	// Amnesia: the store loses its memory, the network is fine.
-	Amnesia
+	// DataLoss: the store loses its data, the network is fine.
+	DataLoss
 	// Storm: anything.
 	Storm
 	// Haze: replies are late, and the store loses its memory.
 	Haze
+	// Outage: the store begins a new incarnation, and then one kind of operation
+	// fails for a whole TTL.
+	Outage
 )
 
 // String returns the weather in lower case.
-func (w Weather) String() string { return [...]string{"calm", "deaf", "amnesia", "storm", "haze"}[w] }
+func (w Weather) String() string {
+	return [...]string{"calm", "deaf", "data loss", "storm", "haze", "outage"}[w]
+}
 
 // NameKind says what kind of lock a name is.
 type NameKind uint8
@@ -49,19 +54,20 @@ type Name struct {
 
 // ClientPlan is one process of a schedule.
 type ClientPlan struct {
-	TTL              time.Duration
-	LocalHandovers   int
-	LocalHandoverFor time.Duration
-	Workers          int
-	Fault            string        // in the language of faultstore
-	Kill             time.Duration // when the process dies; 0: never
-	Close            time.Duration // when it is closed in good order; 0: at the end
+	TTL          time.Duration
+	LocalHandoff time.Duration
+	Workers      int
+	Fault        string        // in the language of faultstore
+	Kill         time.Duration // when the process dies; 0: never
+	Close        time.Duration // when it is closed in good order; 0: at the end
+	Suspends     []Span        // when its machine is suspended
+	Cut          string        // the operation that fails in an outage, if any
 }
 
 // StoreEvent is something that happens to the store at a given time.
 type StoreEvent struct {
 	At   time.Duration
-	Kind Kind // Forgot, Restored, Restarted or Stepped
+	Kind Kind // LostData, Restored, Restarted or Stepped
 	Step time.Duration
 }
 
@@ -86,13 +92,21 @@ type Schedule struct {
 	// Restless keeps the clients busy between End and Clear; the sessions of
 	// others end there, and what they left in the store with them.
 	Restless bool
+	// Election adds a candidate to each client.
+	Election bool
+	// Jobs makes many of the acquisitions occurrences of a job.
+	Jobs bool
+	// Hoard, if not 0, is how many names some workers lock together.
+	Hoard int
+	// Short makes many leases end by themselves.
+	Short bool
 }
 
 // Make returns the schedule of a seed.
 func Make(seed uint64) *Schedule {
 	r := rand.New(rand.NewPCG(seed, 0x5eed))
 	s := &Schedule{Seed: seed, T: time.Duration(1000+r.IntN(4000)) * time.Millisecond, Rate: 1, TailOps: 1 + r.IntN(3)}
-	s.Weather = pick(r, Calm, Calm, Deaf, Amnesia, Amnesia, Storm, Storm, Storm, Storm, Haze)
+	s.Weather = pick(r, Calm, Calm, Deaf, DataLoss, DataLoss, Storm, Storm, Storm, Storm, Haze)
 	s.End = time.Duration(float64(s.T) * (3 + 3.5*r.Float64()))
 	s.Zeal = pick(r, 0.5, 1, 1, 2, 4)
 	s.Store = memstore.Options{Shards: 1 + r.IntN(3), MaxTTL: s.T, Grace: r.IntN(2) == 0}
@@ -121,6 +135,7 @@ func Make(seed uint64) *Schedule {
 	}
 	s.Restless = r.IntN(2) == 0
 	s.acts(r)
+	s.extend()
 	return s
 }
 
@@ -137,8 +152,7 @@ func (s *Schedule) client(r *rand.Rand) ClientPlan {
 	if r.IntN(3) == 0 {
 		c.TTL = share(r, s.T, 0.5, 1)
 	}
-	c.LocalHandovers = pick(r, 0, 0, -1, 1, 3)
-	c.LocalHandoverFor = pick(r, 0, 0, -1, s.T/10)
+	c.LocalHandoff = pick(r, pick(r, 0, 0, -1, s.T/10), 0, -1, s.T/100, s.T/30)
 	switch s.Weather {
 	case Deaf:
 		c.Fault = fmt.Sprintf("on(await, prob(%.2f, %d, lose(reply)))", 0.3+0.7*r.Float64(), r.IntN(1000))
@@ -164,12 +178,12 @@ func (s *Schedule) client(r *rand.Rand) ClientPlan {
 func (s *Schedule) storeEvents(r *rand.Rand) {
 	count := 0
 	switch s.Weather {
-	case Amnesia, Haze:
+	case DataLoss, Haze:
 		count = 1 + r.IntN(3)
 	case Storm:
 		count = max(0, r.IntN(5)-2)
 	}
-	kinds := []Kind{Forgot, Restored, Restored, Restarted}
+	kinds := []Kind{LostData, Restored, Restored, Restarted}
 	if s.Weather == Storm && r.IntN(4) == 0 {
 		kinds = []Kind{Stepped, Stepped, Restarted}
 	}
@@ -203,6 +217,9 @@ func (s *Schedule) Bound() time.Duration {
 	ops := 0
 	for _, c := range s.Clients {
 		ops += c.Workers * s.TailOps
+		if s.Election {
+			ops++
+		}
 	}
 	return 2*s.T + time.Duration(ops)*(tailHold(s.T)+s.T/16)
 }
@@ -241,8 +258,8 @@ func (s *Schedule) String() string {
 		fmt.Fprintf(&b, "  %s: %s\n", n.Name, [...]string{"mutex", "rwmutex", fmt.Sprintf("semaphore of %d", n.Limit)}[n.Kind])
 	}
 	for i, c := range s.Clients {
-		fmt.Fprintf(&b, "  c%d: ttl %v, %d workers, hand-overs %d for %v, kill %v, close %v, fault %s\n",
-			i, c.TTL, c.Workers, c.LocalHandovers, c.LocalHandoverFor, c.Kill, c.Close, c.Fault)
+		fmt.Fprintf(&b, "  c%d: ttl %v, %d workers, local handoff %v, kill %v, close %v, fault %s\n",
+			i, c.TTL, c.Workers, c.LocalHandoff, c.Kill, c.Close, c.Fault)
 	}
 	for _, e := range s.Events {
 		fmt.Fprintf(&b, "  store %s at %v %v\n", e.Kind, e.At, e.Step)
@@ -250,5 +267,6 @@ func (s *Schedule) String() string {
 	for _, a := range s.Acts {
 		fmt.Fprintf(&b, "  operator: %s %s %d at %v\n", a.Name, a.Kind, a.Limit, a.At)
 	}
+	b.WriteString(s.extras())
 	return b.String()
 }

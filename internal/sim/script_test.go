@@ -10,7 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // script writes a history by hand. Times are in seconds, the TTL is one, and
@@ -60,14 +60,14 @@ func (s *script) failed(acq int, err error) *script {
 	return s.add(Event{Kind: Returned, Client: client(acq), Acq: acq, Err: err})
 }
 
-func (s *script) told(acq int, err error) *script {
-	return s.add(Event{Kind: Told, Client: client(acq), Acq: acq, Err: err})
+func (s *script) notified(acq int, err error) *script {
+	return s.add(Event{Kind: Notified, Client: client(acq), Acq: acq, Err: err})
 }
 
 // unlock gives back without trouble.
 func (s *script) unlock(acq int) *script {
 	s.add(Event{Kind: Unlocking, Client: client(acq), Acq: acq})
-	s.told(acq, fencelock.ErrReleased)
+	s.notified(acq, fencelock.ErrReleased)
 	return s.add(Event{Kind: Unlocked, Client: client(acq), Acq: acq, OK: true})
 }
 
@@ -108,7 +108,8 @@ func judge(t *testing.T, cases []judgement) {
 			for _, v := range Check(c.s.h) {
 				got = append(got, v.Checker)
 			}
-			if got = slices.Compact(got); !slices.Equal(got, c.want) {
+			got = slices.Compact(got)
+			if !slices.Equal(got, c.want) {
 				t.Errorf("complaints by %v, want %v\n%s", got, c.want, c.s.h.Lines())
 				for _, v := range Check(c.s.h) {
 					t.Log(v.Checker, v.What)

@@ -32,7 +32,7 @@ type acq struct {
 	err      error
 	ok       bool
 	token    driver.Token
-	told     stamp // unmet if its context never ended
+	notified stamp // unmet if its context never ended
 	lost     stamp // the same, unmet also if that was by its unlock
 	cause    error
 	unlock   stamp // called
@@ -44,6 +44,7 @@ type acq struct {
 	downed   stamp // and returned
 	downErr  error
 	broken   stamp // an operator broke its grant
+	resigned stamp // Resign returned
 }
 
 // view is a history as the checkers like to see it.
@@ -56,37 +57,61 @@ type view struct {
 	clear  stamp
 	// clockSane: the store's clock did not jump ahead.
 	clockSane bool
-	// tokensSane: the clock did not go back before a loss of memory, after which
+	// tokensSane: the clock did not go back before a data loss, after which
 	// it seeds the tokens.
 	tokensSane bool
 	wentBack   bool
-	// forgetful: the store lost grants without a grace that protects them.
-	forgetful bool
-	// amnesia: the store forgot something, with grace or without.
-	amnesia bool
+	// lostGrants: the store lost grants without a grace that protects them.
+	lostGrants bool
+	// dataLost: the store lost something, with grace or without.
+	dataLost bool
 	// losses are the places where a new incarnation began.
 	losses []stamp
+	// dataLosses are those of them that lost data.
+	dataLosses []act
+	// sessionsLost are the places where a client lost a session.
+	sessionsLost map[int][]stamp
+	// sessionsOver are the places where a client ended a session.
+	sessionsOver map[driver.SessionID]stamp
+	// leasesLost are the places where a client lost a lease, by name and token.
+	leasesLost map[leaseID]stamp
+	// handoffs are the places where a client gave a grant to a waiter of its own,
+	// by name and the waiter's token.
+	handoffs map[leaseID]stamp
+	// suspends are the times in which a client's machine stood still.
+	suspends map[int][]pause
 	// acts are what an operator did, by name.
 	acts map[string][]act
 }
 
-// act is something that an operator did.
+// leaseID names a lease.
+type leaseID struct {
+	client int
+	name   string
+	token  driver.Token
+}
+
+// pause is a suspend of a machine.
+type pause struct{ from, to stamp }
+
+// act is something that was done to the store.
 type act struct {
 	Event
 	stamp
 }
 
-// look puts the events of a history together.
-func look(h *History) *view {
+// newView puts the events of a history together.
+func newView(h *History) *view {
 	v := &view{h: h, names: map[string][]*acq{}, killed: map[int]stamp{}, closed: map[int]stamp{}, acts: map[string][]act{},
+		sessionsLost: map[int][]stamp{}, sessionsOver: map[driver.SessionID]stamp{}, leasesLost: map[leaseID]stamp{}, handoffs: map[leaseID]stamp{}, suspends: map[int][]pause{},
 		clear: unmet, clockSane: true, tokensSane: true}
 	byID := map[int]*acq{}
 	for n, e := range h.Events {
 		at := stamp{n, e.At}
 		switch a := byID[e.Acq]; {
 		case e.Kind == Called:
-			a = &acq{call: e, called: at, returned: unmet, told: unmet, lost: unmet, unlock: unmet, unlocked: unmet,
-				dead: unmet, downing: unmet, downed: unmet, broken: unmet}
+			a = &acq{call: e, called: at, returned: unmet, notified: unmet, lost: unmet, unlock: unmet, unlocked: unmet,
+				dead: unmet, downing: unmet, downed: unmet, broken: unmet, resigned: unmet}
 			byID[e.Acq] = a
 			v.acqs = append(v.acqs, a)
 			v.names[e.Name] = append(v.names[e.Name], a)
@@ -113,8 +138,8 @@ func (a *acq) take(e Event, at stamp) {
 	switch e.Kind {
 	case Returned:
 		a.returned, a.ok, a.token, a.err = at, e.OK, e.Token, e.Err
-	case Told:
-		a.told, a.cause = at, e.Err
+	case Notified:
+		a.notified, a.cause = at, e.Err
 		if !errors.Is(e.Err, fencelock.ErrReleased) {
 			a.lost = at
 		}
@@ -124,6 +149,10 @@ func (a *acq) take(e Event, at stamp) {
 		a.unlocked, a.freed, a.unlError = at, e.OK, e.Err
 	case Downgrading:
 		a.downing = at
+	case Resigned:
+		if e.OK {
+			a.resigned = at
+		}
 	case Downgraded:
 		a.downed, a.downErr = at, e.Err
 	}
@@ -140,51 +169,95 @@ func (v *view) take(e Event, at stamp) {
 	case Stepped:
 		v.clockSane = v.clockSane && e.D < 0
 		v.wentBack = v.wentBack || e.D < 0
-	case Forgot, Restored:
+	case LostData, Restored:
 		v.tokensSane = v.tokensSane && !v.wentBack
-		v.forgetful = v.forgetful || !v.h.Schedule.Store.Grace
-		v.amnesia = true
+		v.lostGrants = v.lostGrants || !v.h.Schedule.Store.Grace
+		v.dataLost = true
 		v.losses = append(v.losses, at)
+		v.dataLosses = append(v.dataLosses, act{e, at})
 	case Restarted:
 		v.losses = append(v.losses, at)
 	case Cleared:
 		v.clear = at
+	case SessionLost:
+		v.sessionsLost[e.Client] = append(v.sessionsLost[e.Client], at)
+		v.sessionsOver[e.Session] = at
+	case SessionClosed:
+		v.sessionsOver[e.Session] = at
+	case LeaseLost:
+		v.leasesLost[leaseID{e.Client, e.Name, e.Token}] = at
+	case HandedOff:
+		v.handoffs[leaseID{e.Client, e.Name, e.Token}] = at
+	case Suspended:
+		v.suspends[e.Client] = append(v.suspends[e.Client], pause{at, unmet})
+	case Resumed:
+		v.suspends[e.Client][len(v.suspends[e.Client])-1].to = at
 	case Broke, Limited:
 		v.acts[e.Name] = append(v.acts[e.Name], act{e, at})
 	}
 }
 
-// sane says whether two holders must not overlap in time in this history.
-func (v *view) sane() bool { return v.clockSane && !v.forgetful }
+// sane reports whether two holders must not overlap in time in this history.
+func (v *view) sane() bool { return v.clockSane && !v.lostGrants }
 
-// untouched says whether nothing but the store itself was ever in the way of
-// the client: no fault struck it and it was not killed.
+// untouched reports whether nothing but the store itself was ever in the way of
+// the client: no fault struck it, and it was neither killed nor suspended.
 func (v *view) untouched(client int) bool {
 	_, dead := v.killed[client]
-	return !dead && (client >= len(v.h.Struck) || v.h.Struck[client] == 0)
+	return !dead && len(v.suspends[client]) == 0 && (client >= len(v.h.Struck) || v.h.Struck[client] == 0)
 }
 
-// holds says whether a, by its own knowledge, is a holder at the place s:
-// it got its lease before, and neither gave it back nor was told of its end.
+// suspendTick is how long after a resume a holder may not know that its lease has
+// ended: the client compares its clock that often.
+const suspendTick = 500 * time.Millisecond
+
+// dazed returns until when the client may not know that a lease has ended,
+// because its machine is suspended at that time or was just before. A suspend that
+// begins before the client compared its clock after the last one goes on from there.
+func (v *view) dazed(client int, at time.Duration) (until time.Duration, is bool) {
+	for _, p := range v.suspends[client] {
+		end := unmet.at
+		if p.to != unmet {
+			end = p.to.at + suspendTick + time.Millisecond
+		}
+		if is && p.from.at <= until || p.from.at <= at && at <= end {
+			until, is = end, true
+		}
+	}
+	return until, is
+}
+
+// holds reports whether a, by its own knowledge, is a holder at the place s:
+// it got its lease before, and neither gave it back nor was notified of its end.
 // The end of a context is written down by a goroutine of its own, so for that
 // the time counts and not the order.
 func (a *acq) holds(s stamp) bool {
 	return a.ok && a.returned.n < s.n && s.n < a.unlock.n && s.n < a.dead.n && s.at < a.lost.at
 }
 
-// shared says whether a is a reader at the place s. While a downgrade is under
+// shared reports whether a is a reader at the place s. While a downgrade is under
 // way it must take itself for one, and others may.
 func (a *acq) shared(s stamp) bool { return a.call.Mode == driver.Shared || a.downing.n <= s.n }
 
-// related says whether two acquisitions are of one id, and so may hold together.
+// related reports whether two acquisitions are of one id, and so may hold together.
 func related(a, b *acq) bool { return a.call.Reentry != "" && a.call.Reentry == b.call.Reentry }
 
-// brokenBefore says whether an operator broke any grant of the name before s.
+// brokenBefore reports whether an operator broke any grant of the name before s.
 func (v *view) brokenBefore(name string, s stamp) bool {
 	return slices.ContainsFunc(v.acts[name], func(x act) bool { return x.Kind == Broke && x.n < s.n })
 }
 
-// waits says whether a waits for its turn at the place s. One of a LockAll may
+// anyBrokenBefore reports whether the operator broke a grant of any name before s.
+func (v *view) anyBrokenBefore(s stamp) bool {
+	for name := range v.acts {
+		if v.brokenBefore(name, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// waits reports whether a waits for its turn at the place s. One of a LockAll may
 // still wait for another name.
 func (a *acq) waits(s stamp) bool {
 	return !a.call.Try && !a.call.All && a.called.n <= s.n && s.n < a.returned.n && s.n < a.dead.n

@@ -18,7 +18,7 @@ type worker struct {
 	w     *world
 	index int
 	r     *rand.Rand
-	rude  bool // works on after it was told that its lease has ended
+	rude  bool // works on after it was notified that its lease has ended
 }
 
 func newWorker(p *process, i int) *worker {
@@ -33,7 +33,7 @@ type op struct {
 	weight int64
 	try    bool
 	keep   time.Duration // MinHold
-	fixed  time.Duration // FixedLease
+	fixed  time.Duration // MaxHold
 	as     string        // ReentrantAs
 }
 
@@ -50,12 +50,12 @@ func (o op) event(client, worker int, patience time.Duration) Event {
 		Try: o.try, D: patience, Keep: o.keep, Reentry: o.as}
 }
 
-func (o op) options() (opts []fencelock.Option) {
+func (o op) options() (opts []fencelock.LockOption) {
 	if o.keep > 0 {
 		opts = append(opts, fencelock.MinHold(o.keep))
 	}
 	if o.fixed > 0 {
-		opts = append(opts, fencelock.FixedLease(o.fixed))
+		opts = append(opts, fencelock.MaxHold(o.fixed))
 	}
 	if o.as != "" {
 		opts = append(opts, fencelock.ReentrantAs(o.as))
@@ -95,6 +95,10 @@ func (k *worker) choose(tail bool) op {
 	if tail {
 		return o
 	}
+	if k.w.s.Short && k.r.IntN(4) == 0 {
+		o.fixed, o.try = share(k.r, t, 0.02, 0.3), k.r.IntN(3) == 0
+		return o
+	}
 	o.try = k.r.IntN(5) == 0
 	switch k.r.IntN(25) {
 	case 0:
@@ -115,8 +119,20 @@ func (k *worker) run() {
 	s := k.w.s
 	think := time.Duration(float64(s.T) / s.Zeal / 4)
 	for k.w.rec.now() < s.End {
-		if !sleep(k.p.alive, k.grid(share(k.r, think, 0, 2))) {
+		if !k.p.sleep(k.grid(share(k.r, think, 0, 2))) {
 			return
+		}
+		if s.Jobs && k.r.IntN(3) == 0 {
+			if k.r.IntN(4) == 0 {
+				k.once(op{name: Name{Name: k.job()}, weight: 1}, k.patience(), 0) // it must wait for the mark to end
+			} else {
+				k.occurrence()
+			}
+			continue
+		}
+		if s.Hoard > 0 && k.index == 0 && k.r.IntN(4) == 0 {
+			k.hoard()
+			continue
 		}
 		switch k.r.IntN(25) {
 		case 0:
@@ -128,19 +144,19 @@ func (k *worker) run() {
 		}
 	}
 	for s.Restless && k.index == 0 && k.w.rec.now() < s.Clear()-s.T {
-		if !sleep(k.p.alive, share(k.r, s.T, 0.2, 0.5)) {
+		if !k.p.sleep(share(k.r, s.T, 0.2, 0.5)) {
 			return
 		}
 		o := k.choose(true)
 		o.try = true
 		k.once(o, s.T, 0)
 	}
-	if !sleep(k.p.alive, s.Clear()+share(k.r, s.T, 0.01, 0.1)-k.w.rec.now()) {
+	if !k.p.sleep(s.Clear() + share(k.r, s.T, 0.01, 0.1) - k.w.rec.now()) {
 		return
 	}
 	for range s.TailOps {
 		k.once(k.choose(true), s.Bound(), share(k.r, tailHold(s.T), 0, 1))
-		if !sleep(k.p.alive, share(k.r, s.T, 0, 0.05)) {
+		if !k.p.sleep(share(k.r, s.T, 0, 0.05)) {
 			return
 		}
 	}
@@ -174,6 +190,8 @@ func (k *worker) holdTime() time.Duration {
 		long = 5 // so that there is something to lose
 	}
 	switch {
+	case k.w.s.Weather == Outage && k.r.IntN(3) == 0:
+		return share(k.r, t, 0.5, 3)
 	case k.r.IntN(long) == 0:
 		return share(k.r, t, 0.5, 2)
 	case k.r.IntN(2) == 0:
@@ -200,6 +218,7 @@ func (k *worker) once(o op, patience, hold time.Duration) {
 		return
 	}
 	k.work(o, id, l, k.bounded(hold))
+	k.p.machine.wait()
 	if k.p.dead.Load() {
 		return // a dead process unlocks nothing
 	}
@@ -228,7 +247,7 @@ func (w *world) returned(client, worker, id int, l *fencelock.Lease, err error) 
 	w.rec.add(e)
 	ctx := l.Context()
 	context.AfterFunc(ctx, func() {
-		w.rec.add(Event{Kind: Told, Client: client, Worker: worker, Acq: id, Err: context.Cause(ctx)})
+		w.rec.add(Event{Kind: Notified, Client: client, Worker: worker, Acq: id, Err: context.Cause(ctx)})
 	})
 }
 

@@ -6,14 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/faultstore"
-	"github.com/fencelock/fencelock/memstore"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/testhook"
+	"github.com/fencelock/fencelock/store/faultstore"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // world is a schedule while it runs: one store, many processes. It lives inside
@@ -32,20 +35,23 @@ type world struct {
 
 	mu       sync.Mutex
 	snapshot *memstore.Snapshot
+	copied   int // the place in the history where it was taken
 }
 
 // process is one client with its own network to the store.
 type process struct {
-	w      *world
-	index  int
-	plan   ClientPlan
-	net    *faultstore.Store
-	pulse  pulse
-	client *fencelock.Client
-	alive  context.Context // ends when the process dies or is closed
-	stop   context.CancelFunc
-	dead   atomic.Bool
-	aside  sync.WaitGroup // what workers do beside their work
+	w       *world
+	index   int
+	plan    ClientPlan
+	net     *faultstore.Store
+	pulse   pulse
+	machine *machine
+	client  *fencelock.Client
+	alive   context.Context // ends when the process dies or is closed
+	stop    context.CancelFunc
+	dead    atomic.Bool
+	lost    sync.Map       // the sessions that the client lost
+	aside   sync.WaitGroup // what workers do beside their work
 }
 
 // forEver is longer than any schedule.
@@ -55,7 +61,8 @@ const forEver = 1000 * time.Hour
 // synctest bubble. The error is about the schedule itself: a fault expression
 // that is none.
 func Run(s *Schedule, cover *Coverage) (*History, error) {
-	w := &world{s: s, rec: newRecorder(s), line: newArrivals(), cover: cover, resources: map[string]*resource{}}
+	rec := newRecorder(s)
+	w := &world{s: s, rec: rec, line: newArrivals(rec.place), cover: cover, resources: map[string]*resource{}}
 	opts := s.Store
 	start := time.Now()
 	opts.Now = func() time.Time { return start.Add(time.Duration(float64(time.Since(start)) * s.Rate)) }
@@ -63,6 +70,7 @@ func Run(s *Schedule, cover *Coverage) (*History, error) {
 	for _, n := range s.Names {
 		w.resources[n.Name] = &resource{}
 	}
+	w.resources[leaderName] = &resource{}
 	for i := range s.Clients {
 		p, err := w.process(i)
 		if err != nil {
@@ -71,8 +79,11 @@ func Run(s *Schedule, cover *Coverage) (*History, error) {
 		w.procs = append(w.procs, p)
 	}
 	w.live()
+	synctest.Wait() // what is withdrawn in the background is gone then
+	w.quiet()
 	w.finish()
-	synctest.Wait() // whoever still has to write something down
+	synctest.Wait() // for goroutines that still have to write something down
+	w.empty()
 	w.rec.h.Claims = w.line.list()
 	cover.count(w)
 	return w.rec.h, nil
@@ -80,7 +91,7 @@ func Run(s *Schedule, cover *Coverage) (*History, error) {
 
 // process makes one client. The faults end with the storm; only death lasts.
 func (w *world) process(i int) (*process, error) {
-	p := &process{w: w, index: i, plan: w.s.Clients[i]}
+	p := &process{w: w, index: i, plan: w.s.Clients[i], machine: newMachine()}
 	p.alive, p.stop = context.WithCancel(context.Background())
 	expr, err := faultstore.Parse(p.plan.Fault)
 	if err != nil {
@@ -90,23 +101,27 @@ func (w *world) process(i int) (*process, error) {
 	if p.plan.Kill > 0 {
 		fault = faultstore.Any(fault, faultstore.During(p.plan.Kill, forEver, faultstore.Cut(forEver)))
 	}
-	p.net, err = faultstore.Wrap(&tap{Store: w.store, client: i, line: w.line}, fault, &faultstore.Options{
-		Forget: w.forget, Step: w.step, Pauser: &w.pauser,
+	p.net, err = faultstore.Wrap(&tap{Store: w.store, client: i, line: w.line, closing: w.closing}, fault, &faultstore.Options{
+		Reset: w.reset, Step: w.step, Pauser: &w.pauser,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.client, err = fencelock.New(&meter{p.net, &p.pulse}, &fencelock.Options{
-		TTL: p.plan.TTL, LocalHandovers: p.plan.LocalHandovers, LocalHandoverFor: p.plan.LocalHandoverFor,
-		Owner: fmt.Sprintf("c%d", i), Hooks: fencelock.Hooks{Event: w.cover.event},
-	})
-	return p, err
+	client, err := testhook.NewClient(&meter{p.net, p}, &fencelock.Options{
+		TTL: p.plan.TTL, LocalHandoff: p.plan.LocalHandoff,
+		Owner: fmt.Sprintf("c%d", i), Hooks: w.hooks(p),
+	}, p.machine.clock())
+	if err != nil {
+		return nil, err
+	}
+	p.client = client.(*fencelock.Client)
+	return p, nil
 }
 
-// forget and step are what faults do to the store.
-func (w *world) forget(all bool) {
+// reset and step are what faults do to the store.
+func (w *world) reset(all bool) {
 	if all {
-		w.happen(StoreEvent{Kind: Forgot})
+		w.happen(StoreEvent{Kind: LostData})
 	} else {
 		w.happen(StoreEvent{Kind: Restored})
 	}
@@ -119,11 +134,15 @@ func (w *world) step(d time.Duration) { w.happen(StoreEvent{Kind: Stepped, Step:
 func (w *world) happen(e StoreEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.rec.add(Event{Kind: e.Kind, D: e.Step})
+	var back []leaseID
+	if e.Kind == Restored {
+		back = w.copiedGrantsLocked()
+	}
+	w.rec.add(Event{Kind: e.Kind, D: e.Step, Since: w.copied, Back: back})
 	w.line.reborn()
 	switch e.Kind {
-	case Forgot:
-		w.store.Forget()
+	case LostData:
+		w.store.Reset()
 	case Restored:
 		w.store.Restore(w.snapshot)
 	case Restarted:
@@ -131,6 +150,22 @@ func (w *world) happen(e StoreEvent) {
 	case Stepped:
 		w.store.StepClock(e.Step)
 	}
+}
+
+// copiedGrantsLocked returns the grants that the older data has. w.mu must be held.
+func (w *world) copiedGrantsLocked() (grants []leaseID) {
+	for _, g := range testhook.MemstoreGrants(w.snapshot) {
+		grants = append(grants, leaseID{w.line.owner(g.Session), g.Name, g.Token})
+	}
+	return grants
+}
+
+// closing makes a call that ends a session or a claim and returns its place in the history.
+// Nothing happens to the store in between.
+func (w *world) closing(call func() error) (place int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rec.place(), call()
 }
 
 // live runs the workers and what happens to store and processes meanwhile.
@@ -152,6 +187,21 @@ func (w *world) live() {
 		if p.plan.Close > 0 {
 			w.at(&events, ctx, p.plan.Close, func() { p.close(p.plan.TTL); p.stop() })
 		}
+		for _, x := range p.plan.Suspends {
+			w.at(&events, ctx, x.At, func() { p.suspend(x.For) })
+		}
+		if w.s.Election {
+			c := newCandidate(p)
+			observes := c.r.IntN(2) == 0 // drawn before run: from then on the generator is its own
+			workers.Go(c.run)
+			if observes {
+				w.at(&events, p.alive, 0, func() {
+					seen, cancel := context.WithTimeout(p.alive, w.s.Clear())
+					defer cancel()
+					c.observe(seen)
+				})
+			}
+		}
 		for i := range p.plan.Workers {
 			workers.Go(newWorker(p, i).run)
 		}
@@ -160,6 +210,7 @@ func (w *world) live() {
 	for _, p := range w.procs {
 		p.aside.Wait()
 	}
+	time.Sleep(w.s.Clear() + w.s.T/8 - w.rec.now()) // all processes may have died early
 	cancel()
 	events.Wait()
 }
@@ -176,9 +227,10 @@ func (w *world) at(wg *sync.WaitGroup, ctx context.Context, when time.Duration, 
 // snapshots takes a copy of the store's memory now and then, for Restored.
 func (w *world) snapshots(ctx context.Context) {
 	for sleep(ctx, w.s.T/3) && w.rec.now() < w.s.End {
+		copied := w.rec.place()
 		snap := w.store.Snapshot()
 		w.mu.Lock()
-		w.snapshot = snap
+		w.snapshot, w.copied = snap, copied
 		w.mu.Unlock()
 	}
 }
@@ -192,14 +244,29 @@ func (p *process) kill() {
 
 // close closes the client in good order.
 func (p *process) close(patience time.Duration) {
+	p.machine.wait()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	p.w.rec.add(Event{Kind: Closing, Client: p.index})
 	err := p.client.Close(ctx)
-	p.w.rec.add(Event{Kind: Closed, Client: p.index, OK: err == nil, Err: err})
+	p.w.rec.add(Event{Kind: Closed, Client: p.index, OK: err == nil, Err: err, N: p.claims()})
 }
 
-// finish looks whether all is free, and leaves nothing behind.
+// claims writes down and counts what the store has of the client's sessions that were not lost.
+func (p *process) claims() (n int) {
+	for _, s := range testhook.MemstoreRemains(p.w.store).Sessions {
+		if _, lost := p.lost.Load(s.ID); p.w.line.owner(s.ID) == p.index && !lost {
+			for _, seq := range s.Claims {
+				p.w.rec.add(Event{Kind: Remained, Client: p.index, Session: s.ID, N: 1,
+					Since: p.w.line.withdrawnAt(driver.ClaimID{Session: s.ID, Seq: seq})})
+			}
+			n += len(s.Claims)
+		}
+	}
+	return n
+}
+
+// finish checks that all is free, and leaves nothing behind.
 func (w *world) finish() {
 	w.fresh()
 	var wg sync.WaitGroup
@@ -222,15 +289,21 @@ func (w *world) finish() {
 	}
 }
 
-// fresh lets a new process try every lock: nobody has any now.
+// fresh lets a new process try every lock: no client holds one now.
 func (w *world) fresh() {
 	client, err := fencelock.New(w.store, &fencelock.Options{TTL: w.s.T, Owner: "fresh"})
 	if err != nil {
 		w.rec.h.Stuck = errors.Join(errors.New("no fresh client"), err)
 		return
 	}
-	me := len(w.procs)
-	for _, n := range w.s.Names {
+	me, names := len(w.procs), slices.Clone(w.s.Names)
+	if w.s.Election {
+		names = append(names, Name{Name: leaderName})
+	}
+	for i := range w.s.Hoard {
+		names = append(names, hoardName(i))
+	}
+	for _, n := range names {
 		o := op{name: n, mode: exclusiveOf(n), weight: max(1, n.Limit), try: true}
 		id := w.rec.call(o.event(me, 0, 0))
 		l, err := o.acquire(context.Background(), client)
@@ -239,11 +312,11 @@ func (w *world) fresh() {
 			w.unlock(me, 0, id, l)
 		}
 	}
-	// Its own goroutines must end, too; the bubble tells if they do not.
+	// Its own goroutines must end, too; the bubble reports it if they do not.
 	_ = client.Close(context.Background())
 }
 
-// sleep waits, and says whether ctx let it.
+// sleep waits, and reports whether ctx let it.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if ctx.Err() != nil {
 		return false

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package timing decides when: until when a session is trusted, when to renew,
-// how long one call may take, when to look again, how long to back off. Every
-// function is a function of its arguments; whoever acts on it is elsewhere.
+// how long one call may take, when to poll, how long to back off. Every
+// function is a function of its arguments; the code that acts on it is elsewhere.
 //
 //	sent                renew            trusted until      store's end
 //	 │                    │                    │                 │
@@ -38,7 +38,7 @@ func TryTimeout(trust, left time.Duration) time.Duration {
 
 // Backoff returns how long to wait after n failures in a row (n ≥ 1): up to
 // base × 2^(n-1), at most limit, evenly spread by r in [0,1) over its upper half
-// so that a herd disperses and nobody spins.
+// so that a herd disperses and no client spins.
 func Backoff(n int, base, limit time.Duration, r float64) time.Duration {
 	d := min(base, limit)
 	for ; n > 1 && d < limit; n-- {
@@ -47,10 +47,10 @@ func Backoff(n int, base, limit time.Duration, r float64) time.Duration {
 	return d/2 + time.Duration(float64(d/2)*r)
 }
 
-// Look returns when a waiter looks again although nobody called: at the time
+// HintedPoll returns when a waiter polls although it was not notified: at the time
 // the store hinted, at least least, at most ttl, and up to a tenth later by r in
 // [0,1). No hint is a ttl.
-func Look(hint, least, ttl time.Duration, r float64) time.Duration {
+func HintedPoll(hint, least, ttl time.Duration, r float64) time.Duration {
 	if hint <= 0 {
 		hint = ttl
 	}
@@ -58,7 +58,7 @@ func Look(hint, least, ttl time.Duration, r float64) time.Duration {
 	return d + time.Duration(float64(d)*r/10)
 }
 
-// Poll returns the pause before look number n (n ≥ 1) at a store that pushes
+// Poll returns the pause before poll number n (n ≥ 1) at a store that pushes
 // nothing: it starts at 1/512 of the ttl, grows by half each time up to 1/32 of it,
 // and is spread by r in [0,1) over its upper half.
 func Poll(n int, ttl time.Duration, r float64) time.Duration {

@@ -39,8 +39,8 @@ func eval(t *testing.T, f []string) time.Duration {
 		return TryTimeout(d(1), d(2))
 	case "backoff":
 		return Backoff(int(n(1)), d(2), d(3), n(4))
-	case "look":
-		return Look(d(1), d(2), d(3), n(4))
+	case "hinted":
+		return HintedPoll(d(1), d(2), d(3), n(4))
 	case "poll":
 		return Poll(int(n(1)), d(2), n(3))
 	}
@@ -89,7 +89,7 @@ func TestBounds(t *testing.T) {
 		}
 		n := 1 + rng.IntN(100)
 		for what, d := range map[string]time.Duration{
-			"Backoff": Backoff(n, ttl/100, ttl, r), "Look": Look(margin, ttl/64, ttl, r) / 2, "Poll": Poll(n, ttl, r),
+			"Backoff": Backoff(n, ttl/100, ttl, r), "Look": HintedPoll(margin, ttl/64, ttl, r) / 2, "Poll": Poll(n, ttl, r),
 		} {
 			if d < 0 || d > ttl {
 				t.Fatalf("%s(n=%d, ttl=%v, r=%v) = %v, not within 0 and the TTL", what, n, ttl, r, d)

@@ -14,5 +14,5 @@ var All = []*Candidate{
 	BareEtcd, FencelockEtcd, EtcdRecipe,
 	FencelockZK, ZKLock, Curator,
 	BareMemcached, FencelockMemcached, MemcachedRecipe,
-	FencelockPostgres, AdvisoryLock, FencelockMariaDB, GetLock,
+	PostgresCommits, FencelockPostgres, AdvisoryLock, MariaDBCommits, FencelockMariaDB, GetLock,
 }

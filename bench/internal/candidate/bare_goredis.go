@@ -10,7 +10,7 @@ import (
 
 // BareGoRedis is the bare pair through go-redis.
 var BareGoRedis = &Candidate{
-	Name: "bare-goredis", Engine: "redis", Settings: bareSettings, Plain: []string{"set"},
+	Name: "bare-goredis", Server: "redis", Settings: bareSettings, Plain: []string{"set"},
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		client := newGoRedis(at.Addr)
 		users := &shared{users: n, close: func() { _ = client.Close() }}

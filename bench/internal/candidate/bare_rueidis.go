@@ -10,7 +10,7 @@ import (
 
 // BareRueidis is the bare pair through rueidis.
 var BareRueidis = &Candidate{
-	Name: "bare-rueidis", Engine: "redis", Settings: bareSettings, Plain: []string{"set"},
+	Name: "bare-rueidis", Server: "redis", Settings: bareSettings, Plain: []string{"set"},
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		client, err := newRueidis(at.Addr, n)
 		if err != nil {

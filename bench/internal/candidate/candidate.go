@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package candidate has everything that is compared, one file each: what the
-// engine can do without a lock library, the libraries of others, and ours.
+// server can do without a lock library, the libraries of others, and ours.
 //
 // To add one, write a file with a Candidate and put it into the list in all.go.
 package candidate
@@ -16,22 +16,22 @@ import (
 type Candidate struct {
 	// Name is what reports call it, such as "fencelock-rueidis".
 	Name string
-	// Engine is what it runs on: "redis", "quorum" for several of those, "etcd",
+	// Server is what it runs on: "redis", "quorum" for several of those, "etcd",
 	// "zk", "postgres", "mariadb", "memcached", or nothing.
-	Engine string
-	// Bare is the candidate that does what the engine does without a library,
+	Server string
+	// Bare is the candidate that does what the server does without a library,
 	// through the same client; empty if it is one itself.
 	Bare string
 	// Settings says in words what was set, and what is the library's default.
 	Settings string
 	// Plain are the commands it sends outside of scripts, in lower case. The
-	// counts of the server need them: see engine.Stats.Sent.
+	// counts of the server need them: see target.Stats.Sent.
 	Plain []string
 	// Uncounted are commands it sends and its scripts call too: the server cannot
-	// tell them apart, so they are left out, to its favour.
+	// distinguish them, so they are left out, in its favor.
 	Uncounted []string
-	// Waits says whether Do waits for a name that another holds. Without it the
-	// candidate is only good for names nobody else wants.
+	// Waits reports whether Do waits for a name that another holds. Without it the
+	// candidate is only good for uncontended names.
 	Waits bool
 	// Open connects n lockers that know nothing of each other, as n processes
 	// do. They share connections only where the library lets processes' worth of
@@ -44,7 +44,7 @@ type Candidate struct {
 
 // Place is where a candidate works.
 type Place struct {
-	// Addr is the address of the engine.
+	// Addr is the address of the server.
 	Addr string
 	// Process counts the processes of one run from 0, Processes is how many.
 	Process, Processes int

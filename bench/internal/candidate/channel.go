@@ -8,9 +8,9 @@ import (
 )
 
 // Channel is a channel of one process for each name, which hands over in the order
-// of asking: what waiting inside a process costs at the least, for somebody who has
-// many names. Whoever has one channel and no names pays less. It excludes nobody in
-// another process.
+// of asking: what waiting inside a process costs at the least, for a program with
+// many names. A program with one channel and no names pays less. It excludes no other
+// process.
 var Channel = &Candidate{
 	Name: "channel", Settings: "a Go channel with room for one, in one process; each turn also pays for finding it by name, in a map under an RWMutex", Waits: true,
 	Open: func(_ context.Context, _ Place, n int) ([]Locker, error) {
@@ -37,7 +37,8 @@ func (c *channels) of(name string) chan struct{} {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ch = c.byName[name]; ch == nil {
+	ch = c.byName[name]
+	if ch == nil {
 		ch = make(chan struct{}, 1)
 		c.byName[name] = ch
 	}

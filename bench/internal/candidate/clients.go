@@ -34,7 +34,8 @@ type shared struct {
 func (s *shared) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.users--; s.users == 0 {
+	s.users--
+	if s.users == 0 {
 		s.close()
 	}
 }

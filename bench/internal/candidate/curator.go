@@ -5,6 +5,6 @@ package candidate
 // Curator is Java's best known client of ZooKeeper. Its lock has no tokens, and tells
 // of a loss only those who listen to the connection.
 var Curator = &Candidate{
-	Name: "curator", Engine: "zk", Settings: "Curator 5.9.0, InterProcessMutex, session timeout 15 s, ExponentialBackoffRetry(1 s, 3)", Waits: true,
+	Name: "curator", Server: "zk", Settings: "Curator 5.9.0, InterProcessMutex, session timeout 15 s, ExponentialBackoffRetry(1 s, 3)", Waits: true,
 	Open: notHere, Command: javaWorker,
 }

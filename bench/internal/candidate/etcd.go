@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 
-	"github.com/fencelock/fencelock/etcdstore"
+	"github.com/fencelock/fencelock/store/etcdstore"
 )
 
 func newEtcd(addr string) (*clientv3.Client, error) {
@@ -20,13 +20,13 @@ func newEtcd(addr string) (*clientv3.Client, error) {
 // BareEtcd is what every lock on etcd at least does: a transaction that writes a
 // key if it is not there, and one that deletes it if it is the one that was written.
 var BareEtcd = &Candidate{
-	Name: "bare-etcd", Engine: "etcd", Settings: "a transaction to write a key, one to delete it; no waiting, no lease",
+	Name: "bare-etcd", Server: "etcd", Settings: "a transaction to write a key, one to delete it; no waiting, no lease",
 	Open: openEtcd(func(client *clientv3.Client) (Locker, error) { return &bareEtcd{client}, nil }),
 }
 
 // EtcdRecipe is the lock that comes with etcd's client.
 var EtcdRecipe = &Candidate{
-	Name: "etcd-concurrency", Engine: "etcd", Bare: "bare-etcd", Settings: "concurrency.Mutex on a session with a TTL of 15 s", Waits: true,
+	Name: "etcd-concurrency", Server: "etcd", Bare: "bare-etcd", Settings: "concurrency.Mutex on a session with a TTL of 15 s", Waits: true,
 	Open: openEtcd(func(client *clientv3.Client) (Locker, error) {
 		session, err := concurrency.NewSession(client, concurrency.WithTTL(15))
 		return &etcdRecipe{client, session}, err
@@ -35,7 +35,7 @@ var EtcdRecipe = &Candidate{
 
 // FencelockEtcd is fencelock on etcdstore.
 var FencelockEtcd = &Candidate{
-	Name: "fencelock-etcd", Engine: "etcd", Bare: "bare-etcd", Settings: "defaults: TTL 15 s", Waits: true,
+	Name: "fencelock-etcd", Server: "etcd", Bare: "bare-etcd", Settings: "defaults: TTL 15 s", Waits: true,
 	Open: openEtcd(func(client *clientv3.Client) (Locker, error) {
 		store, err := etcdstore.New(client, nil)
 		if err != nil {

@@ -5,12 +5,12 @@ package candidate
 import (
 	"context"
 
-	"github.com/fencelock/fencelock/redisstore"
+	"github.com/fencelock/fencelock/store/redisstore"
 )
 
 // FencelockGoRedis is fencelock on redisstore, with go-redis.
 var FencelockGoRedis = &Candidate{
-	Name: "fencelock-goredis", Engine: "redis", Bare: "bare-goredis", Settings: "defaults: TTL 15 s, one bucket, no grace", Plain: []string{"subscribe"}, Waits: true,
+	Name: "fencelock-goredis", Server: "redis", Bare: "bare-goredis", Settings: "defaults: TTL 15 s, one bucket, no grace", Plain: []string{"subscribe"}, Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		client := newGoRedis(at.Addr)
 		store, err := redisstore.New(client, nil)

@@ -5,12 +5,12 @@ package candidate
 import (
 	"context"
 
-	"github.com/fencelock/fencelock/redisstore/rueidisstore"
+	"github.com/fencelock/fencelock/store/redisstore/rueidisstore"
 )
 
 // FencelockRueidis is fencelock on rueidisstore.
 var FencelockRueidis = &Candidate{
-	Name: "fencelock-rueidis", Engine: "redis", Bare: "bare-rueidis", Settings: "defaults: TTL 15 s, one bucket, no grace", Plain: []string{"subscribe"}, Waits: true,
+	Name: "fencelock-rueidis", Server: "redis", Bare: "bare-rueidis", Settings: "defaults: TTL 15 s, one bucket, no grace", Plain: []string{"subscribe"}, Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		client, err := newRueidis(at.Addr, n)
 		if err != nil {

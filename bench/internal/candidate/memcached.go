@@ -10,26 +10,26 @@ import (
 
 	"github.com/bradfitz/gomemcache/memcache"
 
-	"github.com/fencelock/fencelock/memcachestore"
+	"github.com/fencelock/fencelock/store/memcachestore"
 )
 
 // BareMemcached is what every lock on memcached at least does: an add and a delete.
 var BareMemcached = &Candidate{
-	Name: "bare-memcached", Engine: "memcached", Settings: "add and delete; no waiting, nothing is compared",
+	Name: "bare-memcached", Server: "memcached", Settings: "add and delete; no waiting, nothing is compared",
 	Open: openMemcached(0),
 }
 
 // MemcachedRecipe is the lock that memcached's users write: the bare pair, in a loop. It
-// renews nothing, tells nobody of a loss, and deletes whatever is there.
+// renews nothing, reports no loss, and deletes any key.
 var MemcachedRecipe = &Candidate{
-	Name: "memcached-add", Engine: "memcached", Bare: "bare-memcached", Waits: true,
+	Name: "memcached-add", Server: "memcached", Bare: "bare-memcached", Waits: true,
 	Settings: "add with a time to live of 15 s, again every 10 ms while it is taken, and delete",
 	Open:     openMemcached(10 * time.Millisecond),
 }
 
 // FencelockMemcached is fencelock on memcachestore.
 var FencelockMemcached = &Candidate{
-	Name: "fencelock-memcached", Engine: "memcached", Bare: "bare-memcached", Settings: "defaults: TTL 15 s", Waits: true,
+	Name: "fencelock-memcached", Server: "memcached", Bare: "bare-memcached", Settings: "defaults: TTL 15 s", Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		var lockers []Locker
 		for range n { // each with connections of its own, as a process has
@@ -49,7 +49,7 @@ var FencelockMemcached = &Candidate{
 	},
 }
 
-// openMemcached opens lockers that look again after a while, or never if it is 0.
+// openMemcached opens lockers that poll after a while, or never if it is 0.
 func openMemcached(again time.Duration) func(context.Context, Place, int) ([]Locker, error) {
 	return func(_ context.Context, at Place, n int) ([]Locker, error) {
 		lockers := make([]Locker, n)

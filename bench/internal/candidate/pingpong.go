@@ -12,9 +12,9 @@ import (
 )
 
 // PingPong passes a message around a ring of processes with PUBLISH: what the
-// engine needs at the least to wake another process. It locks nothing.
+// server needs at the least to wake another process. It locks nothing.
 var PingPong = &Candidate{
-	Name: "ping-pong", Engine: "redis", Settings: "PUBLISH to the next process, which is subscribed; rueidis",
+	Name: "ping-pong", Server: "redis", Settings: "PUBLISH to the next process, which is subscribed; rueidis",
 	Plain: []string{"publish", "subscribe"}, Waits: true,
 	Open: func(ctx context.Context, at Place, n int) ([]Locker, error) {
 		if n != 1 {
@@ -40,7 +40,7 @@ func openPingPong(ctx context.Context, at Place) ([]Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Room for messages of an earlier run that nobody waited for.
+	// Room for messages of an earlier run that no waiter received.
 	p := &pingPong{client: client, at: at, heard: make(chan string, 64), mailbox: mailbox((at.Process + 1) % at.Processes)}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.cancel = cancel

@@ -14,13 +14,13 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidiscompat"
 
-	"github.com/fencelock/fencelock/quorum"
-	"github.com/fencelock/fencelock/redisstore/rueidisstore"
+	"github.com/fencelock/fencelock/store/quorum"
+	"github.com/fencelock/fencelock/store/redisstore/rueidisstore"
 )
 
 // FencelockQuorum is fencelock on a quorum of Redis servers.
 var FencelockQuorum = &Candidate{
-	Name: "fencelock-quorum", Engine: "quorum", Bare: "bare-quorum", Settings: "quorum.New over rueidisstore, defaults; no grace", Waits: true,
+	Name: "fencelock-quorum", Server: "quorum", Bare: "bare-quorum", Settings: "quorum.New over rueidisstore, defaults; no grace", Waits: true,
 	Plain: []string{"subscribe"},
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		clients, closeAll, err := newRueidises(at.Addr, n)
@@ -47,13 +47,13 @@ var FencelockQuorum = &Candidate{
 
 // RedsyncQuorum is redsync on several servers as it comes.
 var RedsyncQuorum = &Candidate{
-	Name: "redsync-quorum", Engine: "quorum", Bare: "bare-quorum", Settings: "Redlock over rueidis, defaults", Waits: true, Plain: []string{"set"},
+	Name: "redsync-quorum", Server: "quorum", Bare: "bare-quorum", Settings: "Redlock over rueidis, defaults", Waits: true, Plain: []string{"set"},
 	Open: openRedsyncQuorum(),
 }
 
 // RedsyncFailFast does not wait for servers that do not matter any more.
 var RedsyncFailFast = &Candidate{
-	Name: "redsync-quorum-failfast", Engine: "quorum", Bare: "bare-quorum", Settings: "Redlock over rueidis, WithFailFast(true)", Waits: true, Plain: []string{"set"},
+	Name: "redsync-quorum-failfast", Server: "quorum", Bare: "bare-quorum", Settings: "Redlock over rueidis, WithFailFast(true)", Waits: true, Plain: []string{"set"},
 	Open: openRedsyncQuorum(redsync.WithFailFast(true)),
 }
 
@@ -97,7 +97,7 @@ func newRueidises(addrs string, lockers int) (clients []rueidis.Client, closeAll
 // BareQuorum is the bare pair on all servers at a time, done when a majority has
 // answered. It gives no two the lock, and no token.
 var BareQuorum = &Candidate{
-	Name: "bare-quorum", Engine: "quorum", Settings: "the bare pair on all at a time, waits for a majority", Plain: []string{"set"},
+	Name: "bare-quorum", Server: "quorum", Settings: "the bare pair on all at a time, waits for a majority", Plain: []string{"set"},
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		clients, closeAll, err := newRueidises(at.Addr, n)
 		if err != nil {
@@ -126,11 +126,11 @@ const bareTimeout = time.Second
 
 // majority does something on all servers and returns when most have done it, or
 // cannot any more. The returned channels are closed when each has.
-func (b *bareQuorum) majority(do func(ctx context.Context, node int) error) (settled []chan struct{}, err error) {
+func (b *bareQuorum) majority(do func(ctx context.Context, node int) error) (answered []chan struct{}, err error) {
 	answers := make(chan error, len(b.nodes))
 	for i := range b.nodes {
 		done := make(chan struct{})
-		settled = append(settled, done)
+		answered = append(answered, done)
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), bareTimeout)
 			defer cancel()
@@ -144,16 +144,16 @@ func (b *bareQuorum) majority(do func(ctx context.Context, node int) error) (set
 		if err := <-answers; err == nil {
 			good++
 		} else if bad++; bad >= most {
-			return settled, err
+			return answered, err
 		}
 	}
-	return settled, nil
+	return answered, nil
 }
 
 // Do implements Locker.
 func (b *bareQuorum) Do(_ context.Context, name string, section func()) error {
 	value := nextValue()
-	settled, err := b.majority(func(ctx context.Context, i int) error { return b.nodes[i].take(ctx, name, value) })
+	answered, err := b.majority(func(ctx context.Context, i int) error { return b.nodes[i].take(ctx, name, value) })
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (b *bareQuorum) Do(_ context.Context, name string, section func()) error {
 		section()
 	}
 	_, err = b.majority(func(ctx context.Context, i int) error {
-		<-settled[i] // or the key could be deleted before it is written
+		<-answered[i] // or the key could be deleted before it is written
 		return b.nodes[i].give(ctx, name, value)
 	})
 	return err

@@ -17,7 +17,7 @@ var Redislock = newRedislock("redislock", "go-redis, TTL 8 s, ExponentialBackoff
 		return redislock.ExponentialBackoff(16*time.Millisecond, 512*time.Millisecond)
 	})
 
-// RedislockTuned looks again sooner, which suits a lock that is held for a
+// RedislockTuned polls more often, which suits a lock that is held for a
 // millisecond by a few. Every waiter costs the server more for it.
 var RedislockTuned = newRedislock("redislock-tuned", "go-redis, TTL 8 s, LinearBackoff(1 ms)",
 	func() redislock.RetryStrategy { return redislock.LinearBackoff(time.Millisecond) })
@@ -27,7 +27,7 @@ const redislockTTL = 8 * time.Second
 
 func newRedislock(name, settings string, retry func() redislock.RetryStrategy) *Candidate {
 	return &Candidate{
-		Name: name, Engine: "redis", Bare: "bare-goredis", Settings: settings, Waits: true,
+		Name: name, Server: "redis", Bare: "bare-goredis", Settings: settings, Waits: true,
 		Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 			client := newGoRedis(at.Addr)
 			users := &shared{users: n, close: func() { _ = client.Close() }}

@@ -10,7 +10,7 @@ var RedissonFair = newRedisson("redisson-fair", "Redisson 4.7, getFairLock, defa
 
 func newRedisson(name, settings string) *Candidate {
 	return &Candidate{
-		Name: name, Engine: "redis", Settings: settings, Plain: []string{"subscribe", "unsubscribe"}, Uncounted: []string{"del"}, Waits: true,
+		Name: name, Server: "redis", Settings: settings, Plain: []string{"subscribe", "unsubscribe"}, Uncounted: []string{"del"}, Waits: true,
 		Open: notHere, Command: javaWorker,
 	}
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/redis/rueidis/rueidiscompat"
 )
 
-const redsyncSettings = "defaults: expiry 8 s, looks again after 50 to 250 ms; asked again when it gives up after 32 looks"
+const redsyncSettings = "defaults: expiry 8 s, polls after 50 to 250 ms; called again when it gives up after 32 polls"
 
 // RedsyncRueidis is redsync with rueidis as it comes.
 var RedsyncRueidis = &Candidate{
-	Name: "redsync-rueidis", Engine: "redis", Bare: "bare-rueidis", Settings: redsyncSettings, Plain: []string{"set"}, Waits: true,
+	Name: "redsync-rueidis", Server: "redis", Bare: "bare-rueidis", Settings: redsyncSettings, Plain: []string{"set"}, Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) { return openRedsyncRueidis(at.Addr, n) },
 }
 
-// RedsyncTuned looks again sooner, which suits a lock that is held for a
+// RedsyncTuned polls more often, which suits a lock that is held for a
 // millisecond by a few. Every waiter costs the server more for it.
 var RedsyncTuned = &Candidate{
-	Name: "redsync-tuned", Engine: "redis", Bare: "bare-rueidis", Settings: "rueidis; looks again after 1 to 3 ms, for ever", Plain: []string{"set"}, Waits: true,
+	Name: "redsync-tuned", Server: "redis", Bare: "bare-rueidis", Settings: "rueidis; polls after 1 to 3 ms, forever", Plain: []string{"set"}, Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		return openRedsyncRueidis(at.Addr, n, redsync.WithTries(1<<30), redsync.WithRetryDelayFunc(func(int) time.Duration {
 			return time.Millisecond + rand.N(2*time.Millisecond)
@@ -36,7 +36,7 @@ var RedsyncTuned = &Candidate{
 
 // RedsyncGoRedis is redsync with go-redis as it comes.
 var RedsyncGoRedis = &Candidate{
-	Name: "redsync-goredis", Engine: "redis", Bare: "bare-goredis", Settings: redsyncSettings, Plain: []string{"set"}, Waits: true,
+	Name: "redsync-goredis", Server: "redis", Bare: "bare-goredis", Settings: redsyncSettings, Plain: []string{"set"}, Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		client := newGoRedis(at.Addr)
 		return openRedsync(goredis.NewPool(client), n, func() { _ = client.Close() }), nil

@@ -23,7 +23,7 @@ var RueidislockFast = newRueidislock("rueidislock-fast",
 func newRueidislock(name, settings string, option rueidislock.LockerOption) *Candidate {
 	option.KeyValidity, option.TryNextAfter = 8*time.Second, time.Second
 	return &Candidate{
-		Name: name, Engine: "redis", Bare: "bare-rueidis", Settings: settings, Waits: true,
+		Name: name, Server: "redis", Bare: "bare-rueidis", Settings: settings, Waits: true,
 		Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 			lockers := make([]Locker, 0, n)
 			for range n { // each has its own connection: pushes come on it

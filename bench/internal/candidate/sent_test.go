@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,12 +17,13 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
-	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/target"
 	"github.com/fencelock/fencelock/bench/internal/worker"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // setUp are the commands that connecting takes, or opening a session, and pings:
-// nobody counts them.
+// they are not counted.
 var setUp = []string{"hello", "client", "info", "time", "ping", "script", "command", "select"}
 
 // most is how often a candidate may send one of them; it locks twice as often.
@@ -113,15 +113,15 @@ func (m *monitor) await(names []string) {
 	}
 }
 
-// settle waits until the monitor has seen everything that was done so far.
-func (m *monitor) settle(t *testing.T, addr string) {
+// sync waits until the monitor has seen everything that was done so far.
+func (m *monitor) sync(t *testing.T, addr string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprint(conn, "ECHO settled\r\n")
+	fmt.Fprint(conn, "ECHO synced\r\n")
 	select {
 	case <-m.end:
 	case <-time.After(patience):
@@ -133,13 +133,13 @@ func (m *monitor) settle(t *testing.T, addr string) {
 // the server sees, and no script calls the same commands. If it were otherwise,
 // the commands per acquisition in every report would be wrong.
 func TestPlainIsWhatIsSent(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not installed; on Debian: apt-get install redis-server")
+	if err := servers.Redis.Need(); err != nil {
+		t.Skip(err)
 	}
 	for _, c := range candidate.All {
-		start := map[string]func(context.Context) (engine.Server, error){"redis": engine.StartRedis, "quorum": engine.StartFive}[c.Engine]
+		start := map[string]func(context.Context) (target.Server, error){"redis": target.StartRedis, "quorum": target.StartFive}[c.Server]
 		if start == nil {
-			continue // its engine does not count
+			continue // its server does not count
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			needsJava(t, c)
@@ -151,7 +151,7 @@ func TestPlainIsWhatIsSent(t *testing.T) {
 			first, _, _ := strings.Cut(server.Addr(), ",") // of several they all see the same
 			m := startMonitor(t, first)
 			use(t, c, server.Addr(), m)
-			m.settle(t, first)
+			m.sync(t, first)
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			for name := range m.sent {
@@ -191,7 +191,7 @@ func needsJava(t *testing.T, c *candidate.Candidate) {
 // make the next wait.
 func TestCurator(t *testing.T) {
 	needsJava(t, candidate.Curator)
-	server, err := engine.StartZooKeeper(t.Context())
+	server, err := target.StartZooKeeper(t.Context())
 	if err != nil {
 		t.Skip(err)
 	}

@@ -11,13 +11,13 @@ import (
 	_ "github.com/go-sql-driver/mysql" // the driver of MariaDB
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of PostgreSQL
 
-	"github.com/fencelock/fencelock/sqlstore"
+	"github.com/fencelock/fencelock/store/sqlstore"
 )
 
 // FencelockPostgres and FencelockMariaDB are fencelock on sqlstore.
 var (
-	FencelockPostgres = &Candidate{Name: "fencelock-postgres", Engine: "postgres", Bare: "pg-advisory-lock", Settings: sqlSettings, Waits: true, Open: openSQLStores}
-	FencelockMariaDB  = &Candidate{Name: "fencelock-mariadb", Engine: "mariadb", Bare: "mariadb-get-lock", Settings: sqlSettings, Waits: true, Open: openSQLStores}
+	FencelockPostgres = &Candidate{Name: "fencelock-postgres", Server: "postgres", Bare: "pg-advisory-lock", Settings: sqlSettings, Waits: true, Open: openSQLStores}
+	FencelockMariaDB  = &Candidate{Name: "fencelock-mariadb", Server: "mariadb", Bare: "mariadb-get-lock", Settings: sqlSettings, Waits: true, Open: openSQLStores}
 )
 
 const sqlSettings = "defaults: TTL 15 s"
@@ -26,11 +26,11 @@ const sqlSettings = "defaults: TTL 15 s"
 // hang on a connection and have no token. Statements are prepared: their best case.
 var (
 	AdvisoryLock = &Candidate{
-		Name: "pg-advisory-lock", Engine: "postgres", Settings: "pg_advisory_lock through pgx, prepared", Waits: true,
+		Name: "pg-advisory-lock", Server: "postgres", Settings: "pg_advisory_lock through pgx, prepared", Waits: true,
 		Open: openNativeSQL("SELECT pg_advisory_lock(hashtextextended($1, 0))", "SELECT pg_advisory_unlock(hashtextextended($1, 0))"),
 	}
 	GetLock = &Candidate{
-		Name: "mariadb-get-lock", Engine: "mariadb", Settings: "GET_LOCK, prepared", Waits: true,
+		Name: "mariadb-get-lock", Server: "mariadb", Settings: "GET_LOCK, prepared", Waits: true,
 		Open: openNativeSQL("SELECT GET_LOCK(?, 60)", "SELECT RELEASE_LOCK(?)"),
 	}
 )
@@ -72,7 +72,7 @@ func openNativeSQL(lock, unlock string) func(context.Context, Place, int) ([]Loc
 	}
 }
 
-// openSQL makes a handle of the URL that engine.Database has.
+// openSQL makes a handle of the URL that target.Database has.
 func openSQL(addr string) (*sql.DB, error) {
 	u, err := url.Parse(addr)
 	if err != nil {
@@ -108,7 +108,8 @@ func (s *nativeSQL) conn(ctx context.Context) (*nativeConn, error) {
 		return nil, err
 	}
 	c := &nativeConn{conn: conn}
-	if c.lock, err = conn.PrepareContext(ctx, s.lock); err == nil {
+	c.lock, err = conn.PrepareContext(ctx, s.lock)
+	if err == nil {
 		c.unlock, err = conn.PrepareContext(ctx, s.unlock)
 	}
 	return c, err

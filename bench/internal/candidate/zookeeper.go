@@ -10,12 +10,12 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/fencelock/fencelock/zkstore"
+	"github.com/fencelock/fencelock/store/zkstore"
 )
 
 // FencelockZK is fencelock on zkstore.
 var FencelockZK = &Candidate{
-	Name: "fencelock-zk", Engine: "zk", Bare: "zk-lock", Settings: "defaults: TTL 15 s", Waits: true,
+	Name: "fencelock-zk", Server: "zk", Bare: "zk-lock", Settings: "defaults: TTL 15 s", Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		store, err := zkstore.New(strings.Split(at.Addr, ","), nil)
 		if err != nil {
@@ -28,7 +28,7 @@ var FencelockZK = &Candidate{
 // ZKLock is the lock recipe of go-zookeeper. It has no tokens, tells nobody that a
 // lock was lost, and leaves a node for each name behind.
 var ZKLock = &Candidate{
-	Name: "zk-lock", Engine: "zk", Settings: "zk.Lock of go-zookeeper, session timeout 15 s", Waits: true,
+	Name: "zk-lock", Server: "zk", Settings: "zk.Lock of go-zookeeper, session timeout 15 s", Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		lockers := make([]Locker, n)
 		for i := range lockers {
@@ -44,8 +44,8 @@ var ZKLock = &Candidate{
 
 type zkLocker struct{ conn *zk.Conn }
 
-// lock takes the lock. The recipe knows no contexts: one that ends while somebody
-// waits leaves the waiter in line, as it does to everybody who uses it.
+// lock takes the lock. The recipe knows no contexts: one that ends while a client
+// waits leaves the waiter in the queue, as it does to every program that uses it.
 func (z *zkLocker) lock(ctx context.Context, name string) (*zk.Lock, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func Unmoved(server string) error {
 	return fmt.Errorf("-pin: %s is not given a processor of its own and would share that of the clients; run it without -pin", server)
 }
 
-// Pinned says whether Pin was called.
+// Pinned reports whether Pin was called.
 func Pinned() bool { return os.Getenv(pinned) != "" }
 
 // Pin starts this program again on a processor of its own. It returns only if it
@@ -57,16 +57,7 @@ func Pin() error {
 	return syscall.Exec(taskset, args, append(os.Environ(), pinned+"=1"))
 }
 
-// Server makes a command that runs a server, on the server's processor if this
-// program is pinned.
-func Server(path string, args ...string) *exec.Cmd {
-	if Pinned() {
-		path, args = "taskset", append([]string{"-c", serverCPU, path}, args...)
-	}
-	return exec.Command(path, args...)
-}
-
-// Move does the same to a server that runs.
+// Move gives a server that runs the server's processor if this program is pinned.
 func Move(pid int) error {
 	if !Pinned() {
 		return nil

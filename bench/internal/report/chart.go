@@ -46,7 +46,7 @@ var colours = map[string]color.RGBA{
 	"redislock-tuned":   {0xc0, 0x6a, 0xa8, 0xff},
 	"redisson":          {0xb0, 0x8d, 0x00, 0xff},
 	"redisson-fair":     {0x9c, 0x6b, 0x4a, 0xff},
-	// On other engines there are few of them, and ours is blue.
+	// On other servers there are few of them, and ours is blue.
 	"redsync-quorum":          {0x4f, 0x9d, 0x3a, 0xff},
 	"redsync-quorum-failfast": {0x2e, 0x8b, 0x6f, 0xff},
 	"etcd-concurrency":        {0xd9, 0x6b, 0x20, 0xff},
@@ -58,7 +58,7 @@ var colours = map[string]color.RGBA{
 }
 
 // colourOf is blue for ours, grey for what is bare, and one of its own for each other
-// candidate; TestColours looks whether it has one.
+// candidate; TestColours checks that it has one.
 func colourOf(name string) color.RGBA {
 	if c, ok := colours[name]; ok {
 		return c
@@ -69,7 +69,7 @@ func colourOf(name string) color.RGBA {
 	return ink
 }
 
-// bare says whether a candidate is what others are compared with.
+// bare reports whether a candidate is what others are compared with.
 func bare(name string) bool {
 	c, err := candidate.Named(name)
 	return err == nil && !c.Waits

@@ -24,7 +24,7 @@ type Machine struct {
 	System string
 	Go     string
 	// Commit is that of fencelock, and whether files had been changed since; empty
-	// if git does not tell.
+	// if git does not know it.
 	Commit  string `json:",omitempty"`
 	Modules []Module
 }
@@ -32,7 +32,7 @@ type Machine struct {
 // Module is one that was linked in.
 type Module struct{ Path, Version string }
 
-// ThisMachine looks at the machine as far as it tells.
+// ThisMachine reads what the system reports about the machine.
 func ThisMachine() Machine {
 	m := Machine{
 		Date: time.Now().UTC().Format(time.DateOnly), Processor: runtime.GOARCH, Cores: runtime.NumCPU(),

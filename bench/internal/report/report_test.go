@@ -84,7 +84,7 @@ func TestFailedCell(t *testing.T) {
 
 // TestPageNamesCommit: what was measured can be checked out again.
 func TestPageNamesCommit(t *testing.T) {
-	r := &Report{Suite: "redis", Engine: "Redis 7"}
+	r := &Report{Suite: "redis", Server: "Redis 7"}
 	if page := string(r.page()); strings.Contains(page, "commit") {
 		t.Errorf("a commit that is not known is named:\n%s", page)
 	}
@@ -112,7 +112,7 @@ func TestShort(t *testing.T) {
 func TestWrite(t *testing.T) {
 	for _, bars := range []bool{false, true} {
 		dir := t.TempDir()
-		r := &Report{Suite: "redis", Engine: "Redis 7", Command: "go run ./bench", Machine: ThisMachine(), Parts: []*Part{measured(bars)}}
+		r := &Report{Suite: "redis", Server: "Redis 7", Command: "go run ./bench", Machine: ThisMachine(), Parts: []*Part{measured(bars)}}
 		if err := r.Write(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -177,17 +177,17 @@ func TestLeading(t *testing.T) {
 	}
 }
 
-// TestColours: no two candidates on one engine look the same, but for what is bare.
+// TestColours: no two candidates on one server look the same, but for what is bare.
 func TestColours(t *testing.T) {
 	seen := map[string]string{}
 	for _, c := range candidate.All {
 		if bare(c.Name) || c == candidate.PingPong || c == candidate.Channel {
 			continue // what others are compared with
 		}
-		look := c.Engine + fmt.Sprint(colourOf(c.Name))
-		if other := seen[look]; other != "" || colourOf(c.Name) == ink {
+		appearance := c.Server + fmt.Sprint(colourOf(c.Name))
+		if other := seen[appearance]; other != "" || colourOf(c.Name) == ink {
 			t.Errorf("%s looks like %q; give it a colour", c.Name, other)
 		}
-		seen[look] = c.Name
+		seen[appearance] = c.Name
 	}
 }

@@ -61,7 +61,7 @@ func Ratios(a, b []float64) []float64 {
 func Ratio(a, b []float64) float64 { return Median(Ratios(a, b)) }
 
 // Jain is Jain's index of fairness: 1 if all have the same share, 1/n if one of n
-// has everything. It is NaN if nobody has anything.
+// has everything. It is NaN if all shares are 0.
 func Jain(shares []float64) float64 {
 	var sum, squares float64
 	for _, x := range shares {

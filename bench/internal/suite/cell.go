@@ -14,8 +14,8 @@ const (
 	Rate        = "op/s" // an op is a lock and an unlock
 	P50         = "p50 µs"
 	P99         = "p99 µs"
-	Handover50  = "hand-over p50 µs" // from Unlock's call to another's return from Lock
-	Handover99  = "hand-over p99 µs"
+	Handoff50   = "handoff p50 µs" // from Unlock's call to another's return from Lock
+	Handoff99   = "handoff p99 µs"
 	Cross       = "cross share" // of acquisitions that came from another worker
 	Jain        = "Jain"
 	Overlaps    = "overlaps" // two held it at a time

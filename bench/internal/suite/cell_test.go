@@ -32,18 +32,18 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// TestRatioKeepsRepetitionsTogether: nothing was handed over in the first repetition of
+// TestRatioKeepsRepetitionsTogether: no lock was handed off in the first repetition of
 // one of them. Each of the others is still divided by what was measured beside it, not
 // by what moved up into its place.
 func TestRatioKeepsRepetitionsTogether(t *testing.T) {
 	cells := Cells{
-		{Case: "2 processes", Candidate: "bare", Samples: []Sample{{Handover50: 10}, {Handover50: 100}, {Handover50: 1000}}},
-		{Case: "2 processes", Candidate: "ours", Samples: []Sample{{Cross: 0}, {Handover50: 200}, {Handover50: 2000}}},
+		{Case: "2 processes", Candidate: "bare", Samples: []Sample{{Handoff50: 10}, {Handoff50: 100}, {Handoff50: 1000}}},
+		{Case: "2 processes", Candidate: "ours", Samples: []Sample{{Cross: 0}, {Handoff50: 200}, {Handoff50: 2000}}},
 	}
-	if got := cells.Ratio("2 processes", "ours", "bare", Handover50); got != 2 {
+	if got := cells.Ratio("2 processes", "ours", "bare", Handoff50); got != 2 {
 		t.Errorf("Ratio = %v, want 2", got)
 	}
-	if got := cells.Of("2 processes", "ours").Median(Handover50); got != 1100 {
+	if got := cells.Of("2 processes", "ours").Median(Handoff50); got != 1100 {
 		t.Errorf("Median = %v, want 1100: of the two that were measured", got)
 	}
 }

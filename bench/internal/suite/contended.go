@@ -105,9 +105,9 @@ func (f *fleet) stop() {
 	}
 }
 
-// settled is how long a new crowd works at least before it is measured: in less, 64
+// rampUp is how long a new crowd works at least before it is measured: in less, 64
 // processes have not all had a turn, and what is measured is how they connect.
-const settled = time.Second
+const rampUp = time.Second
 
 // started starts a crowd that has worked a little: the others have, by the time
 // they are measured.
@@ -116,7 +116,7 @@ func (e *Env) started(ctx context.Context, c Crowd) (*worker.Processes, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := worker.Task{Name: "start/" + c.Candidate.Name, Goroutines: max(1, c.Goroutines), For: max(settled, e.For/warmUp)}
+	t := worker.Task{Name: "start/" + c.Candidate.Name, Goroutines: max(1, c.Goroutines), For: max(rampUp, e.For/warmUp)}
 	if _, err := processes.Run(ctx, t); err != nil {
 		processes.Stop()
 		return nil, err
@@ -126,7 +126,7 @@ func (e *Env) started(ctx context.Context, c Crowd) (*worker.Processes, error) {
 
 func (e *Env) contended(ctx context.Context, c Crowd, processes *worker.Processes, repetition int) (Sample, error) {
 	t := worker.Task{
-		// A name for each run: nobody meets the leftovers of another. redsync, for
+		// A name for each run: no run meets the leftovers of another. redsync, for
 		// one, leaves a key behind when it is cancelled at the wrong moment.
 		Name:       fmt.Sprintf("turn/%s/%s/%d", c.Candidate.Name, c.Case(), repetition),
 		Goroutines: max(1, c.Goroutines), Section: c.Section, For: e.For,
@@ -138,12 +138,13 @@ func (e *Env) contended(ctx context.Context, c Crowd, processes *worker.Processe
 	return e.steady(ctx, c.Candidate, c.Processes*t.Goroutines, func() (*worker.Result, error) { return processes.Run(ctx, t) })
 }
 
-// local measures hand-over inside one process. Turns are not noted one by one: a
+// local measures handoff inside one process. Turns are not noted one by one: a
 // good candidate has a million of them in a second.
 func (e *Env) local(ctx context.Context, c Crowd, processes *worker.Processes, t worker.Task) (Sample, error) {
 	var r *worker.Result
 	stats, err := e.counted(ctx, func() (err error) {
-		if r, err = processes.Run(ctx, t); err != nil {
+		r, err = processes.Run(ctx, t)
+		if err != nil {
 			return err
 		}
 		return failure(r)
@@ -194,14 +195,14 @@ func (e *Env) steady(ctx context.Context, c *candidate.Candidate, workers int, w
 	h := worker.Between(out.r.Turns, workers, from, to)
 	turns := len(h.Cross) + len(h.Same) + h.Overlaps
 	if turns == 0 {
-		return nil, errNobody
+		return nil, errNotAcquired
 	}
 	s := perOp(out.r)
 	s.count(stats, c, turns)
 	s[Rate] = float64(turns) / time.Duration(to-from).Seconds()
 	s[Cross], s[Jain], s[Overlaps] = h.CrossShare(), h.Jain(), float64(h.Overlaps)
 	if len(h.Cross) > 0 {
-		s[Handover50], s[Handover99] = stat.Quantile(h.Cross, 0.5), stat.Quantile(h.Cross, 0.99)
+		s[Handoff50], s[Handoff99] = stat.Quantile(h.Cross, 0.5), stat.Quantile(h.Cross, 0.99)
 	}
 	return s, nil
 }

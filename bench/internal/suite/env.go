@@ -8,21 +8,21 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/target"
 )
 
 // Env is where a measurement runs.
 type Env struct {
-	Server engine.Server
-	// Start starts another server of the same engine.
-	Start func(ctx context.Context) (engine.Server, error)
+	Server target.Server
+	// Start starts another server of the same server.
+	Start func(ctx context.Context) (target.Server, error)
 	// Repetitions is how many count; a short one comes first, to warm up.
 	Repetitions int
 	// For is how long each lasts.
 	For time.Duration
 	// KeepGoing notes what fails in its cell and goes on with the rest.
 	KeepGoing bool
-	// Progress tells people what is going on.
+	// Progress reports what is going on.
 	Progress func(format string, args ...any)
 
 	requests bool // in Uncontended
@@ -79,7 +79,7 @@ func (e *Env) interleave(ctx context.Context, runs []run) (Cells, error) {
 	return cells, nil
 }
 
-// tries is how often a sample is taken before it is believed that nobody can get
+// tries is how often a sample is taken before it is believed that no client can get
 // the lock: the machine may have been busy otherwise.
 const tries = 3
 
@@ -87,15 +87,15 @@ const tries = 3
 func (e *Env) once(ctx context.Context, r run, cell *Cell, repetition int) error {
 	e.Progress("%s, %s: %d of %d", r.kase, r.candidate, repetition, e.Repetitions)
 	s, err := r.sample(ctx, e, repetition)
-	for try := 1; try < tries && repetition > 0 && errors.Is(err, errNobody); try++ {
+	for try := 1; try < tries && repetition > 0 && errors.Is(err, errNotAcquired); try++ {
 		longer := e.Lasting(e.Repetitions, e.For<<try)
-		e.Progress("%s, %s: nobody got it; again for %v", r.kase, r.candidate, longer.For)
+		e.Progress("%s, %s: no client acquired the lock; trying again for %v", r.kase, r.candidate, longer.For)
 		s, err = r.sample(ctx, longer, repetition+try*(e.Repetitions+1)) // another number, another name
 	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case repetition == 0 && errors.Is(err, errNobody):
+	case repetition == 0 && errors.Is(err, errNotAcquired):
 		return nil // still busy connecting
 	case err != nil && e.KeepGoing:
 		e.Progress("%s, %s: failed: %v", r.kase, r.candidate, err)
@@ -110,8 +110,8 @@ func (e *Env) once(ctx context.Context, r run, cell *Cell, repetition int) error
 }
 
 // counted waits until the server is quiet, runs work between two readings of its
-// counters and returns what was counted meanwhile, nil if the engine does not count.
-func (e *Env) counted(ctx context.Context, work func() error) (engine.Stats, error) {
+// counters and returns what was counted meanwhile, nil if the server does not count.
+func (e *Env) counted(ctx context.Context, work func() error) (target.Stats, error) {
 	if err := e.quiet(ctx); err != nil {
 		return nil, err
 	}

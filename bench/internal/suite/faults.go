@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
-	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/target"
 	"github.com/fencelock/fencelock/bench/internal/worker"
 )
 
@@ -17,7 +17,7 @@ type Fault struct {
 	// Case is how reports call it.
 	Case string
 	// Inject makes it happen; undo may be nil.
-	Inject func(engine.Server) (undo func(), err error)
+	Inject func(target.Server) (undo func(), err error)
 }
 
 // faultGoroutines is how many lock and unlock, each a name of its own.

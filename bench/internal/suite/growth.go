@@ -40,7 +40,7 @@ func (e *Env) GrowWaiters(ctx context.Context, candidates []*candidate.Candidate
 	return e.interleave(ctx, runs)
 }
 
-// primeFor bounds prime: some candidates hand over a few times in a second only.
+// primeFor bounds prime: some candidates pass the lock on a few times in a second only.
 const primeFor = 5 * time.Second
 
 // prime lets each locker have one lock once, and most wait for it, so that neither

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
-	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/target"
 	"github.com/fencelock/fencelock/bench/internal/worker"
 )
 
@@ -17,7 +17,7 @@ import (
 // nearly silent, and takes a few TTLs to judge.
 type Holding struct {
 	c         *candidate.Candidate
-	server    engine.Server
+	server    target.Server
 	processes *worker.Processes
 	n         int
 	fill      *worker.Result
@@ -64,26 +64,33 @@ func (e *Env) Hold(ctx context.Context, c *candidate.Candidate, n int) (*Holding
 }
 
 func (h *Holding) begin(ctx context.Context) (err error) {
-	if h.processes, err = worker.Start(ctx, h.c, h.server.Addr(), 1); err != nil {
+	h.processes, err = worker.Start(ctx, h.c, h.server.Addr(), 1)
+	if err != nil {
 		return err
 	}
 	// One first, so that connections and sessions are not counted with the locks.
-	if _, err = h.processes.Run(ctx, worker.Task{Name: "first", Hold: 1}); err != nil {
+	_, err = h.processes.Run(ctx, worker.Task{Name: "first", Hold: 1})
+	if err != nil {
 		return err
 	}
-	if h.memory, err = h.server.Memory(ctx); err != nil {
+	h.memory, err = h.server.Memory(ctx)
+	if err != nil {
 		return err
 	}
-	if h.fill, err = h.processes.Run(ctx, worker.Task{Name: holdName, Hold: h.n}); err != nil {
+	h.fill, err = h.processes.Run(ctx, worker.Task{Name: holdName, Hold: h.n})
+	if err != nil {
 		return err
 	}
-	if err = failure(h.fill); err != nil {
+	err = failure(h.fill)
+	if err != nil {
 		return err
 	}
-	if h.held, err = h.server.Memory(ctx); err != nil {
+	h.held, err = h.server.Memory(ctx)
+	if err != nil {
 		return err
 	}
-	if h.cpu, err = h.server.CPU(ctx); err != nil {
+	h.cpu, err = h.server.CPU(ctx)
+	if err != nil {
 		return err
 	}
 	h.began = time.Now()

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// IdleFor is how long those who wait are watched, and idleSettle how long
+	// IdleFor is how long those who wait are watched, and idleAfter how long
 	// they have before it to come and queue.
-	IdleFor    = 2 * time.Second
-	idleSettle = time.Second
+	IdleFor   = 2 * time.Second
+	idleAfter = time.Second
 )
 
 // Idle lets so many lockers wait for a lock that is held, and returns how many
@@ -51,7 +51,7 @@ func (e *Env) idle(ctx context.Context, c *candidate.Candidate, waiters int) (Sa
 	for _, l := range lockers[1:] {
 		go func() { ended <- l.Do(waiting, name, nil) }()
 	}
-	time.Sleep(idleSettle)
+	time.Sleep(idleAfter)
 	stats, err := e.counting(ctx, func() error { time.Sleep(IdleFor); return nil })
 	early := len(ended)
 	giveUp()

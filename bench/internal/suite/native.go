@@ -7,25 +7,25 @@ import (
 	"slices"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
-	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/target"
 )
 
-// The suites of engines with a lock of their own: ours beside it, each on the same
+// The suites of servers with a lock of their own: ours beside it, each on the same
 // server. On etcd and memcached there is also what any lock at least does.
 var (
-	Etcd = native("etcd", engine.StartEtcd, "etcd writes to disk before it answers.",
+	Etcd = native("etcd", target.StartEtcd, "etcd writes to disk before it answers.",
 		field{ours: candidate.FencelockEtcd, recipe: candidate.EtcdRecipe, bare: candidate.BareEtcd, apart: true})
-	ZooKeeper = native("zk", engine.StartZooKeeper, "Three servers agree and write to disk before they answer.",
+	ZooKeeper = native("zk", target.StartZooKeeper, "Three servers agree and write to disk before they answer.",
 		field{ours: candidate.FencelockZK, recipe: candidate.ZKLock, java: candidate.Curator})
-	Postgres = native("postgres", engine.StartPostgres, "Ours is durable and has a token, for which the server commits twice; the advisory lock is in memory and hangs on a connection.",
+	Postgres = native("postgres", target.StartPostgres, "Ours is durable and has a token, for which the server commits twice; the advisory lock is in memory and hangs on a connection.",
 		field{ours: candidate.FencelockPostgres, recipe: candidate.AdvisoryLock})
-	MariaDB = native("mariadb", engine.StartMariaDB, "Ours is durable and has a token, for which the server commits twice; GET_LOCK is in memory and hangs on a connection.",
+	MariaDB = native("mariadb", target.StartMariaDB, "Ours is durable and has a token, for which the server commits twice; GET_LOCK is in memory and hangs on a connection.",
 		field{ours: candidate.FencelockMariaDB, recipe: candidate.GetLock})
-	Memcached = native("memcached", engine.StartMemcached, "memcached forgets and has no line: ours reads before it writes and gives back only what is its own, the recipe deletes whatever is there.",
+	Memcached = native("memcached", target.StartMemcached, "memcached may evict data and has no queue: ours reads before it writes and releases only its own lock, the recipe deletes any key.",
 		field{ours: candidate.FencelockMemcached, recipe: candidate.MemcachedRecipe, bare: candidate.BareMemcached})
 )
 
-// field is who runs on one engine.
+// field is who runs on one server.
 type field struct {
 	ours, recipe *candidate.Candidate
 	// bare is what any lock at least does, nil where nothing is less than the recipe.
@@ -51,8 +51,8 @@ func present(candidates ...*candidate.Candidate) []*candidate.Candidate {
 	return slices.DeleteFunc(candidates, func(c *candidate.Candidate) bool { return c == nil })
 }
 
-// native makes the suite of one engine. note is what the reader should know of it.
-func native(name string, start func(context.Context) (engine.Server, error), note string, f field) *Suite {
+// native makes the suite of one server. note is what the reader should know of it.
+func native(name string, start func(context.Context) (target.Server, error), note string, f field) *Suite {
 	parts := []*Part{f.uncontended(note), f.local(), f.processes(), f.waiters()}
 	if f.apart {
 		parts = slices.Delete(parts, 1, 2)
@@ -62,7 +62,7 @@ func native(name string, start func(context.Context) (engine.Server, error), not
 
 func (f field) uncontended(note string) *Part {
 	return &Part{
-		Name: "uncontended", Title: "A lock that nobody else wants",
+		Name: "uncontended", Title: "Uncontended lock",
 		Text:    "Goroutines of one process lock and unlock, each a name of its own. The ratio is that of the rates, to " + f.reference() + ". " + note,
 		Metrics: []string{Rate, P50, P99, CPU, Allocs},
 		Ratio:   Rate, Bare: f.reference(), Chart: Chart{Metric: Rate, X: "goroutines"},
@@ -85,9 +85,9 @@ func (f field) local() *Part {
 func (f field) processes() *Part {
 	return &Part{
 		Name: "processes", Title: "Processes that want one lock",
-		Text: "One goroutine in each. Hand-over is the time from one process's call of Unlock to another's return from Lock; the ratio is that of the rates, " +
+		Text: "One goroutine in each. Handoff is the time from one process's call of Unlock to another's return from Lock; the ratio is that of the rates, " +
 			"to " + f.recipe.Name + ".",
-		Metrics: []string{Handover50, Handover99, Rate, Cross, Jain, Overlaps, CPU},
+		Metrics: []string{Handoff50, Handoff99, Rate, Cross, Jain, Overlaps, CPU},
 		Ratio:   Rate, Bare: f.recipe.Name, Chart: Chart{Metric: Rate, Bars: true},
 		Run: func(ctx context.Context, e *Env) (Cells, error) {
 			return collect([]int{2, 8}, func(n int) (Cells, error) { return e.crowds(ctx, f.crowd(), n, []int{1}) })
@@ -99,7 +99,7 @@ func (f field) waiters() *Part {
 	return &Part{
 		Name: "waiters", Title: "More and more waiting for one lock",
 		Text:    "Each waiter has a client and a session of its own, as a process has; all are in one process. The ratio is that of the rates, to " + f.recipe.Name + ".",
-		Metrics: []string{Rate, Handover50, Handover99, Jain, Overlaps, CPU},
+		Metrics: []string{Rate, Handoff50, Handoff99, Jain, Overlaps, CPU},
 		Ratio:   Rate, Bare: f.recipe.Name, Chart: Chart{Metric: Rate, X: "waiting"},
 		Run: func(ctx context.Context, e *Env) (Cells, error) {
 			both := present(f.ours, f.recipe)

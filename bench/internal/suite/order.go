@@ -9,7 +9,7 @@ import "math/rand/v2"
 const orderSeed = 1
 
 // orders returns the order of n in each repetition. They are shuffled, and again until
-// nobody directly follows whom it followed in the repetition before: what one leaves
+// no candidate directly follows the one it followed in the repetition before: what one leaves
 // behind, a warm cache or a busy server, is then not always the share of the same.
 // Letting each repetition begin one further, as one would first think of, keeps all
 // neighbours but one. The loop ends: the reverse of an order will always do.

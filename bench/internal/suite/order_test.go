@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestOrders: everybody is in every order once, nobody follows the same twice in a row,
+// TestOrders: every candidate is in every order once, none follows the same twice in a row,
 // and the orders are those of the last run.
 func TestOrders(t *testing.T) {
 	for n := range 25 {
@@ -20,7 +20,7 @@ func TestOrders(t *testing.T) {
 		for _, order := range all {
 			for at, who := range slices.Sorted(slices.Values(order)) {
 				if at != who || len(order) != n {
-					t.Errorf("%d: order %v lacks somebody", n, order)
+					t.Errorf("%d: order %v lacks a candidate", n, order)
 				}
 			}
 			follows := map[int]int{}

@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/target"
 )
 
 // A server is quiet if it was asked nothing for quietGap. Nobody waits for it longer
@@ -19,7 +19,7 @@ const (
 // quiet waits until the server gets no commands: those of a crowd that has just run
 // would be charged to the next. Redisson's go on for seconds, and a Go channel, which
 // asks no server, was said to send some. What asks less often than every quietGap is
-// not noticed. An engine that does not count is not waited for.
+// not noticed. A server that does not count is not waited for.
 //
 //	A runs ──┐ leftovers of A ┄┄┄┄┐
 //	         └ read ≠ read ≠ read = read ── reset ── B runs ── read
@@ -52,8 +52,8 @@ func (e *Env) quiet(ctx context.Context) error {
 }
 
 // asked is how many commands there were, without those that ask whether a connection
-// is well, which nobody is charged with, and without our own reading.
-func asked(s engine.Stats) (n int) {
+// is well, which no candidate is charged with, and without our own reading.
+func asked(s target.Stats) (n int) {
 	for name, c := range s {
 		if name != "ping" && name != "info" {
 			n += c.Calls
@@ -63,9 +63,9 @@ func asked(s engine.Stats) (n int) {
 }
 
 // counting runs work between two readings of the server's counters and returns
-// what was counted meanwhile, nil if the engine does not count. It is for those who
+// what was counted meanwhile, nil if the server does not count. It is for those who
 // begin to count in the middle of their work; they call quiet before they begin it.
-func (e *Env) counting(ctx context.Context, work func() error) (engine.Stats, error) {
+func (e *Env) counting(ctx context.Context, work func() error) (target.Stats, error) {
 	if err := e.Server.ResetStats(ctx); err != nil {
 		return nil, err
 	}

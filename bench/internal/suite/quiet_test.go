@@ -10,12 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/target"
 )
 
-// talked is a server that somebody asks every 100 ms until a time, and pings always.
+// talked is a server that a client calls every 100 ms until a time, and pings always.
 type talked struct {
-	engine.Server
+	target.Server
 	counts      bool
 	since       time.Time
 	until       time.Time
@@ -28,13 +28,13 @@ func (s *talked) ResetStats(context.Context) error {
 	return nil
 }
 
-func (s *talked) Stats(context.Context) (engine.Stats, error) {
+func (s *talked) Stats(context.Context) (target.Stats, error) {
 	s.read++
 	if !s.counts {
 		return nil, nil
 	}
 	busy := min(time.Since(s.since), max(0, s.until.Sub(s.since)))
-	return engine.Stats{
+	return target.Stats{
 		"evalsha": {Calls: int(busy / (100 * time.Millisecond))},
 		"ping":    {Calls: int(time.Since(s.since) / time.Millisecond)},
 		"info":    {Calls: s.read},
@@ -42,14 +42,14 @@ func (s *talked) Stats(context.Context) (engine.Stats, error) {
 }
 
 // TestCountedAfterTheOthers: what others still send is not counted, those who never
-// end are told of, and an engine that does not count is not waited for.
+// end are reported, and a server that does not count is not waited for.
 func TestCountedAfterTheOthers(t *testing.T) {
 	for _, tt := range []struct {
-		name         string
-		counts       bool
-		talk         time.Duration
-		least, most  time.Duration
-		calls, tells int
+		name           string
+		counts         bool
+		talk           time.Duration
+		least, most    time.Duration
+		calls, reports int
 	}{
 		{"silent", true, 0, quietGap, quietGap, 0, 0},
 		{"leftovers", true, 3 * time.Second, 3 * time.Second, 4 * time.Second, 0, 0},
@@ -60,8 +60,8 @@ func TestCountedAfterTheOthers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				s := &talked{counts: tt.counts, since: began, until: began.Add(tt.talk)}
-				var told []string
-				e := &Env{Server: s, Progress: func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }}
+				var reported []string
+				e := &Env{Server: s, Progress: func(format string, args ...any) { reported = append(reported, fmt.Sprintf(format, args...)) }}
 				var waited time.Duration
 				stats, err := e.counted(t.Context(), func() error {
 					waited = time.Since(began)
@@ -74,15 +74,15 @@ func TestCountedAfterTheOthers(t *testing.T) {
 				if got := stats["evalsha"].Calls; got != tt.calls {
 					t.Errorf("%d commands are charged, want %d", got, tt.calls)
 				}
-				if len(told) != tt.tells || tt.tells > 0 && !strings.Contains(told[0], "those that do not run") {
-					t.Errorf("told %q", told)
+				if len(reported) != tt.reports || tt.reports > 0 && !strings.Contains(reported[0], "those that do not run") {
+					t.Errorf("reported %q", reported)
 				}
 			})
 		})
 	}
 }
 
-// TestQuietEndsWithItsContext: nobody waits for a busy server once the run is over.
+// TestQuietEndsWithItsContext: the benchmark does not wait for a busy server once the run is over.
 func TestQuietEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

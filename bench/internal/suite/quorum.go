@@ -6,18 +6,18 @@ import (
 	"context"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
-	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/target"
 )
 
 // Quorum is the suite of five Redis servers of which a majority decides.
-var Quorum = &Suite{Name: "quorum", Start: engine.StartFive, Parts: []*Part{quorumUncontended, quorumFaults}}
+var Quorum = &Suite{Name: "quorum", Start: target.StartFive, Parts: []*Part{quorumUncontended, quorumFaults}}
 
 var quorumCandidates = []*candidate.Candidate{
 	candidate.BareQuorum, candidate.FencelockQuorum, candidate.RedsyncQuorum, candidate.RedsyncFailFast,
 }
 
 var quorumUncontended = &Part{
-	Name: "uncontended", Title: "A lock that nobody else wants, on five servers",
+	Name: "uncontended", Title: "Uncontended lock, on five servers",
 	Text: "Goroutines of one process lock and unlock, each a name of its own. The ratio is that of the rates, to SET NX PX and compare-and-delete on all " +
 		"five at a time, done when three have answered. Commands and server µs are the sum of four of the five.",
 	Metrics: []string{Rate, P50, P99, Commands, Usec, CPU, Allocs},
@@ -34,9 +34,9 @@ var quorumFaults = &Part{
 	Chart:   Chart{Metric: P99, Bars: true},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
 		return e.Faulty(ctx, quorumCandidates, []Fault{
-			{"all well", func(engine.Server) (func(), error) { return nil, nil }},
-			{"one stalled", func(s engine.Server) (func(), error) { return s.(*engine.Redises).Stall(), nil }},
-			{"one dead", func(s engine.Server) (func(), error) { s.(*engine.Redises).Kill(); return nil, nil }},
+			{"all well", func(target.Server) (func(), error) { return nil, nil }},
+			{"one stalled", func(s target.Server) (func(), error) { return s.(*target.Redises).Stall(), nil }},
+			{"one dead", func(s target.Server) (func(), error) { s.(*target.Redises).Kill(); return nil, nil }},
 		})
 	},
 }

@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
-	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/target"
 )
 
 // Redis is the suite of redisstore and of the libraries that lock with Redis.
 var Redis = &Suite{
-	Name: "redis", Start: engine.StartRedis,
+	Name: "redis", Start: target.StartRedis,
 	Parts: []*Part{redisUncontended, redisRequests, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames, redisManyNames},
 }
 
 var redisUncontended = &Part{
-	Name: "uncontended", Title: "A lock that nobody else wants",
+	Name: "uncontended", Title: "Uncontended lock",
 	Text: "Goroutines of one process lock and unlock, each a name of its own, with context.Background. The ratio is that of the rates, " +
 		"to SET NX PX and compare-and-delete through the same client.",
 	Metrics: []string{Rate, P50, P99, Commands, Usec, CPU, Allocs},
@@ -29,7 +29,7 @@ var redisUncontended = &Part{
 
 var redisRequests = &Part{
 	Name: "requests", Title: "The same, with a context for each lock",
-	Text: "As in a server, where each request has a context of its own with a deadline. Everybody gets it, bare too. fencelock bounds each call besides, " +
+	Text: "As in a server, where each request has its own context with a deadline. Every candidate gets one, bare too. fencelock also bounds each call, " +
 		"and can end it at any time, which costs a context or two more.",
 	Metrics: []string{Rate, P50, P99, Commands, Usec, CPU, Allocs},
 	Ratio:   Rate, Chart: Chart{Metric: Rate, X: "goroutines"},
@@ -38,7 +38,7 @@ var redisRequests = &Part{
 	},
 }
 
-// redisAlone are the candidates for a lock that nobody else wants.
+// redisAlone are the candidates for an uncontended lock.
 var redisAlone = []*candidate.Candidate{
 	candidate.BareRueidis, candidate.FencelockRueidis, candidate.RedsyncRueidis, candidate.RueidislockDefault, candidate.RueidislockFast,
 	candidate.BareGoRedis, candidate.FencelockGoRedis, candidate.RedsyncGoRedis, candidate.Redislock,
@@ -55,7 +55,7 @@ var redisJava = []*candidate.Candidate{candidate.Redisson, candidate.RedissonFai
 
 var redisLocal = &Part{
 	Name: "local", Title: "Goroutines of one process that want one lock",
-	Text:    "The ratio is that of the rates, to a Go channel used as a lock, which excludes nobody in another process. Jain is 1 if all goroutines had the same share.",
+	Text:    "The ratio is that of the rates, to a Go channel used as a lock, which excludes no other process. Jain is 1 if all goroutines had the same share.",
 	Metrics: []string{Rate, P50, P99, Jain, Commands, CPU, Allocs},
 	Ratio:   Rate, Bare: candidate.Channel.Name, Chart: Chart{Metric: Rate, Bars: true},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
@@ -66,11 +66,11 @@ var redisLocal = &Part{
 
 var redisProcesses = &Part{
 	Name: "processes", Title: "Processes that want one lock",
-	Text: "One goroutine in each. Hand-over is the time from one process's call of Unlock to another's return from Lock; the ratio is that of the medians, " +
+	Text: "One goroutine in each. Handoff is the time from one process's call of Unlock to another's return from Lock; the ratio is that of the medians, " +
 		"to a message that goes around the same processes with PUBLISH. Cross share is the share of acquisitions that came from another process: " +
 		"a library that takes its own lock again is fast and hands nothing over.",
-	Metrics: []string{Handover50, Handover99, Rate, Cross, Jain, Overlaps, Commands, Usec, CPU},
-	Ratio:   Handover50, Bare: candidate.PingPong.Name, Chart: Chart{Metric: Handover50, Bars: true},
+	Metrics: []string{Handoff50, Handoff99, Rate, Cross, Jain, Overlaps, Commands, Usec, CPU},
+	Ratio:   Handoff50, Bare: candidate.PingPong.Name, Chart: Chart{Metric: Handoff50, Bars: true},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
 		var all Cells
 		for _, n := range []int{2, 8, 64} {

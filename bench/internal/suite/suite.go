@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package suite has what is measured. A suite is what is run on one engine, one
+// Package suite has what is measured. A suite is what is run on one server, one
 // file each; its parts are made of a few kinds of measurement, one file each too:
 //
 //	redis.go, quorum.go, native.go
@@ -22,14 +22,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fencelock/fencelock/bench/internal/engine"
+	"github.com/fencelock/fencelock/bench/internal/target"
 )
 
-// Suite is what is run on one engine.
+// Suite is what is run on one server.
 type Suite struct {
 	Name string
-	// Start starts the engine.
-	Start func(ctx context.Context) (engine.Server, error)
+	// Start starts the server.
+	Start func(ctx context.Context) (target.Server, error)
 	Parts []*Part
 }
 

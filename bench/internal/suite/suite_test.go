@@ -84,22 +84,22 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-// TestNobodyGotIt: who gets no lock is tried again for longer, and not blamed for it
+// TestLockNotAcquired: who gets no lock is tried again for longer, and not blamed for it
 // while warming up.
-func TestNobodyGotIt(t *testing.T) {
+func TestLockNotAcquired(t *testing.T) {
 	e := &Env{Repetitions: 2, For: 4 * time.Second, KeepGoing: true, Progress: func(string, ...any) {}}
 	slow := run{"case", "slow", func(_ context.Context, _ *Env, repetition int) (Sample, error) {
 		if repetition == 0 {
-			return nil, errNobody
+			return nil, errNotAcquired
 		}
 		return Sample{}, nil
 	}}
-	never := run{"case", "never", func(context.Context, *Env, int) (Sample, error) { return nil, errNobody }}
+	never := run{"case", "never", func(context.Context, *Env, int) (Sample, error) { return nil, errNotAcquired }}
 	var lasted []time.Duration
 	stalled := run{"case", "stalled", func(_ context.Context, e *Env, repetition int) (Sample, error) {
 		lasted = append(lasted, e.For)
 		if repetition == 1 { // the next try has another number
-			return nil, errNobody
+			return nil, errNotAcquired
 		}
 		return Sample{}, nil
 	}}

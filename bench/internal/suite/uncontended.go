@@ -8,8 +8,8 @@ import (
 	"fmt"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
-	"github.com/fencelock/fencelock/bench/internal/engine"
 	"github.com/fencelock/fencelock/bench/internal/stat"
+	"github.com/fencelock/fencelock/bench/internal/target"
 	"github.com/fencelock/fencelock/bench/internal/worker"
 )
 
@@ -17,7 +17,7 @@ import (
 func Goroutines(n int) string { return fmt.Sprintf("%d goroutines", n) }
 
 // Uncontended lets goroutines of one process lock and unlock, each a name of its
-// own: what a lock costs that nobody else wants. Nobody can end their contexts, which
+// own: what an uncontended lock costs. Nothing can end their contexts, which
 // is the least a library has to do, unless the place says that there are requests.
 func (e *Env) Uncontended(ctx context.Context, candidates []*candidate.Candidate, levels []int) (Cells, error) {
 	lockers, closeLockers, err := e.openOne(ctx, candidates)
@@ -56,7 +56,7 @@ func (e *Env) openOne(ctx context.Context, candidates []*candidate.Candidate) (l
 	return lockers, func() { closeAll(lockers) }, nil
 }
 
-// own does a task in which nobody waits for anybody.
+// own does a task without contention.
 func (e *Env) own(ctx context.Context, c *candidate.Candidate, l candidate.Locker, t worker.Task) (Sample, error) {
 	t.For = e.For
 	var r *worker.Result
@@ -92,7 +92,7 @@ func perOp(r *worker.Result) Sample {
 }
 
 // count adds what the server counted for so many operations.
-func (s Sample) count(stats engine.Stats, c *candidate.Candidate, ops int) {
+func (s Sample) count(stats target.Stats, c *candidate.Candidate, ops int) {
 	if stats == nil {
 		return
 	}
@@ -100,8 +100,8 @@ func (s Sample) count(stats engine.Stats, c *candidate.Candidate, ops int) {
 	s[Commands], s[Usec] = float64(sent.Calls)/float64(ops), sent.Usec/float64(ops)
 }
 
-// errNobody: the time was too short, or nobody ever gets the lock.
-var errNobody = errors.New("nobody got the lock in time")
+// errNotAcquired: the time was too short, or the lock cannot be acquired at all.
+var errNotAcquired = errors.New("no client acquired the lock in time")
 
 // failure is the error of a task.
 func failure(r *worker.Result) error {
@@ -109,7 +109,7 @@ func failure(r *worker.Result) error {
 		return fmt.Errorf("%d failures, one of them: %s", r.Failed, r.Err)
 	}
 	if r.Ops == 0 {
-		return errNobody
+		return errNotAcquired
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func TestProcesses(t *testing.T) {
 	}
 	defer p.Stop()
 	each, overlaps := make([]float64, 4), 0
-	for range attempts { // on a busy machine somebody may come too late at first
+	for range attempts { // on a busy machine a worker may come too late at first
 		r, err := p.Run(t.Context(), Task{Name: "x", Goroutines: 2, Section: time.Millisecond, Turns: true, For: 100 * time.Millisecond})
 		if err != nil || r.Err != "" {
 			t.Fatal(err, r.Err)
@@ -64,7 +64,7 @@ const attempts = 50
 
 // TestWorkerFails: a worker that cannot do its work says so.
 func TestWorkerFails(t *testing.T) {
-	if p, err := Start(t.Context(), &candidate.Candidate{Name: "nobody"}, "", 1); err == nil {
+	if p, err := Start(t.Context(), &candidate.Candidate{Name: "unknown"}, "", 1); err == nil {
 		p.Stop()
 		t.Error("a candidate that does not exist was started")
 	}
@@ -85,7 +85,7 @@ func TestRun(t *testing.T) {
 	if r := Run(t.Context(), lockers, Task{Name: "held", Hold: 100}, 0); r.Err != "" || r.Ops != 100 {
 		t.Errorf("hold: %d, %q", r.Ops, r.Err)
 	}
-	// They are held: whoever wants one waits in vain and is no failure.
+	// They are held: a client that wants one waits unsuccessfully, which is not a failure.
 	if r := Run(t.Context(), lockers, Task{Name: "held/99", Goroutines: 1, For: 10 * time.Millisecond}, 0); r.Ops != 0 || r.Err != "" {
 		t.Errorf("a held lock was taken %d times, error %q", r.Ops, r.Err)
 	}
@@ -98,5 +98,5 @@ func TestRun(t *testing.T) {
 			return
 		}
 	}
-	t.Error("fresh names: nobody locked twice")
+	t.Error("fresh names: no worker locked twice")
 }

@@ -6,7 +6,7 @@
 //	runner ──▶ Start(n) ──▶ bench (worker 0) ── one JSON line each ──▶ tasks in,
 //	                   ╰──▶ bench (worker 1)                           results out
 //
-// Hand-over between processes is measured with real processes: goroutines that
+// Handoff between processes is measured with real processes: goroutines that
 // play processes would be woken by one scheduler, without the kernel.
 package worker
 
@@ -35,7 +35,7 @@ type Task struct {
 	Section time.Duration
 	// Turns notes when each turn began and ended.
 	Turns bool
-	// Uncancelled gives the lockers a context that nobody can end, and Requests one of
+	// Uncancelled gives the lockers a context that never ends, and Requests one of
 	// its own with a deadline for every turn. Otherwise each goroutine has one that can
 	// be cancelled, for all of its turns.
 	Uncancelled, Requests bool
@@ -100,7 +100,7 @@ func Run(ctx context.Context, lockers []candidate.Locker, t Task, first int) *Re
 			cancel()
 		}
 	}
-	if t.Own { // nobody waits for a name of his own: let him finish, unless he cannot
+	if t.Own { // no worker waits for its own name: let it finish, unless it cannot
 		defer time.AfterFunc(t.For+stuck, cancel).Stop()
 	}
 	n := max(1, t.Goroutines) * len(lockers)
@@ -112,7 +112,7 @@ func Run(ctx context.Context, lockers []candidate.Locker, t Task, first int) *Re
 		loops[i] = newLoop(t, lockers[i%len(lockers)], first+i)
 		wg.Go(func() { loops[i].run(waiting, &over) })
 	}
-	if !within(t.For+2*stuck, wg.Wait) { // a context that nobody can end ends nothing
+	if !within(t.For+2*stuck, wg.Wait) { // a context that never ends ends nothing
 		return &Result{Took: time.Since(began), Err: "a goroutine did not come back from its lock", Failed: 1}
 	}
 	sum := &Result{Took: time.Since(began), Cost: costNow().minus(before)}
@@ -126,7 +126,7 @@ func Run(ctx context.Context, lockers []candidate.Locker, t Task, first int) *Re
 	return sum
 }
 
-// within tells whether wait returned in time.
+// within reports whether wait returned in time.
 func within(d time.Duration, wait func()) bool {
 	done := make(chan struct{})
 	go func() { wait(); close(done) }()

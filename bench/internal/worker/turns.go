@@ -8,8 +8,8 @@ import (
 	"github.com/fencelock/fencelock/bench/internal/stat"
 )
 
-// Handovers is what the turns of all workers say together.
-type Handovers struct {
+// Handoffs is what the turns of all workers say together.
+type Handoffs struct {
 	// Cross are the times from one worker's call of Unlock to another's return
 	// from Lock, in µs.
 	Cross []float64
@@ -23,18 +23,18 @@ type Handovers struct {
 }
 
 // CrossShare is the share of turns that came from another worker.
-func (h *Handovers) CrossShare() float64 {
+func (h *Handoffs) CrossShare() float64 {
 	return float64(len(h.Cross)) / float64(len(h.Cross)+len(h.Same))
 }
 
 // Jain is how evenly the turns were shared.
-func (h *Handovers) Jain() float64 { return stat.Jain(h.Each) }
+func (h *Handoffs) Jain() float64 { return stat.Jain(h.Each) }
 
-// Between looks at the turns that began within [from, to), in ns. Those at the
-// edges of a run are not like the others: not everybody waits yet, or any more.
-func Between(turns []Turn, workers int, from, to int64) *Handovers {
+// Between returns the turns that began within [from, to), in ns. Those at the
+// edges of a run are not like the others: not every worker waits yet, or any more.
+func Between(turns []Turn, workers int, from, to int64) *Handoffs {
 	slices.SortFunc(turns, func(a, b Turn) int { return int(a.Acquired - b.Acquired) })
-	h := &Handovers{Each: make([]float64, workers)}
+	h := &Handoffs{Each: make([]float64, workers)}
 	for i, t := range turns {
 		if t.Acquired < from || t.Acquired >= to {
 			continue

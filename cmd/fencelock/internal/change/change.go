@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package change tells what happened between two looks at the locks of a store.
+// Package change reports what happened between two polls of the locks of a store.
 // What came and went in between is not seen.
 package change
 
@@ -16,16 +16,16 @@ type Kind string
 
 // The kinds.
 const (
-	// Held: somebody has the lock who had it not before.
+	// Held: a client has the lock that had it not before.
 	Held Kind = "held"
 	// Ended: a holder has it no longer. Whether it was given back, lost or broken
 	// cannot be seen from outside.
 	Ended Kind = "ended"
-	// Kept: nobody holds the lock any more, and it is kept taken.
+	// Kept: the holder is gone, and the lock stays reserved.
 	Kept Kind = "kept"
-	// Waiting: somebody came into line.
+	// Waiting: a client joined the queue.
 	Waiting Kind = "waiting"
-	// Left: somebody left the line without the lock.
+	// Left: a client left the queue without the lock.
 	Left Kind = "left"
 )
 
@@ -35,11 +35,11 @@ type Event struct {
 	Lock   string          `json:"lock,omitempty"`
 	Owner  string          `json:"owner,omitempty"`
 	Reason string          `json:"reason,omitempty"`
-	Token  fencelock.Token `json:"token,omitempty"`
+	Token  fencelock.Token `json:"token,omitempty,string"`
 	// ForMS is how long it was held or waited for, by the store's clock, at the
-	// last look.
+	// last poll.
 	ForMS int64 `json:"for_ms"`
-	// Waiting is how many are in line now.
+	// Waiting is how many wait now.
 	Waiting int `json:"waiting"`
 }
 
@@ -103,7 +103,7 @@ func ofLock(name string, a, b *fencelock.Status) []Event {
 		w := &a.Waiters[i]
 		gone := !slices.ContainsFunc(b.Waiters, func(o fencelock.Waiter) bool { return o.Claim == w.Claim })
 		granted := slices.ContainsFunc(b.Holders, func(o fencelock.Holder) bool { return o.Claim == w.Claim })
-		// Beyond what the store tells of a long line nothing is known.
+		// Beyond what the store reports of a long queue nothing is known.
 		if gone && !granted && len(b.Waiters) == b.Waiting {
 			ended = append(ended, waiting(Left, name, w, b.Waiting))
 		}

@@ -60,7 +60,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestLongLine: of a line longer than the store tells, comings and goings are not
+// TestLongLine: of a queue longer than the store reports, comings and goings are not
 // guessed.
 func TestLongLine(t *testing.T) {
 	before, after := lock("a", "p", "q r"), lock("a", "p", "q s")

@@ -4,7 +4,7 @@
 //
 //	lock A ── held by ──▶ process P ── waits for ──▶ lock B ── held by ──▶ ...
 //
-// A process is known by its owner, user@host:pid unless somebody chose another;
+// A process is known by its owner, user@host:pid unless --owner sets another;
 // two processes that chose the same look like one. A process under whose lock
 // another one runs waits for what that one waits for.
 //
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// Lock is a lock with the owners of its holders and of those in line.
+// Lock is a lock with the owners of its holders and of its waiters.
 type Lock struct {
 	Name    string
 	Holders []Party
@@ -55,7 +55,7 @@ func New(locks []Lock) *Graph {
 	}
 	for _, l := range g.locks {
 		for _, p := range l.Waiters {
-			// Bounded: somebody may have written a circle into the labels.
+			// Bounded: labels may contain a circle.
 			for owner, n := p.Owner, 0; owner != "" && n < 100; owner, n = under[owner], n+1 {
 				g.waits[owner] = append(g.waits[owner], l.Name)
 			}
@@ -96,7 +96,7 @@ func (g *Graph) holders(name string) []string {
 	return owners
 }
 
-// Seen says whether a walk has met a lock before.
+// Seen is whether a walk has met a lock before.
 type Seen int
 
 // The ways to meet a lock.
@@ -107,9 +107,9 @@ const (
 )
 
 // Walk visits what blocks a lock: every holder, what it waits for, who holds that,
-// and so on. visit is told the depth, the holder, what that holder waits for, and
+// and so on. visit gets the depth, the holder, what that holder waits for, and
 // whether the lock was met before; then it goes no further there. Each lock is followed
-// once: there can be more ways through a tangle than anybody has time for.
+// once: there can be more ways through a tangle than a user has time for.
 func (g *Graph) Walk(name string, visit func(depth int, s Step, waits []string, seen Seen)) {
 	followed := map[string]bool{}
 	var path []string
@@ -138,13 +138,13 @@ func (g *Graph) Walk(name string, visit func(depth int, s Step, waits []string, 
 	walk(name)
 }
 
-// maxCycles bounds Cycles: whoever has more has seen enough.
+// maxCycles bounds Cycles: a user with more has seen enough.
 const maxCycles = 20
 
 // Cycles returns circles of locks, each held by a process that waits for the next: for
 // every wait that is part of a circle the shortest one, each once. Each begins with the
 // lock that comes first by name. Not all circles there are: a tangle of a few locks has
-// more than anybody can read, and a wait that is in none of these is in none at all.
+// more than a user can read, and a wait that is in none of these is in none at all.
 func (g *Graph) Cycles() [][]Step {
 	var found [][]Step
 	seen := map[string]bool{}

@@ -26,7 +26,8 @@ func parse(text string) []Lock {
 func people(list string) []Party {
 	var all []Party
 	for who := range strings.SplitSeq(list, ",") {
-		if who = strings.TrimSpace(who); who != "" {
+		who = strings.TrimSpace(who)
+		if who != "" {
 			owner, under, _ := strings.Cut(who, "/")
 			all = append(all, Party{owner, under})
 		}

@@ -33,10 +33,10 @@ type Times struct {
 	Stop time.Duration
 }
 
-// Settle fills in defaults and refuses times that cannot work: a renewal comes
+// WithDefaults fills in defaults and rejects times that cannot work: a renewal comes
 // after a third of the trusted time, one more third must be left to try again
 // when a renewal is lost, and the stop time must fit into the last.
-func Settle(t Times) (Times, error) {
+func (t Times) WithDefaults() (Times, error) {
 	if t.TTL <= 0 || t.Margin < 0 || t.Stop < 0 {
 		return t, fmt.Errorf("--ttl %v, --margin %v, --stop-time %v: times must be positive", t.TTL, t.Margin, t.Stop)
 	}
@@ -77,8 +77,8 @@ const (
 	Kill
 )
 
-// Next says what to do when so much is left until the deadline, and when to look
-// again: the deadline moves with every renewal, also after TERM.
+// Next returns what to do when so much is left until the deadline, and when to check
+// again: the deadline moves with every renewal, even after TERM.
 func Next(left, stop time.Duration, termed bool) (Action, time.Duration) {
 	switch {
 	case left <= 0:
@@ -91,7 +91,7 @@ func Next(left, stop time.Duration, termed bool) (Action, time.Duration) {
 	return Wait, min(left, stop/4)
 }
 
-// Enough says whether a command may still be started: it must not be stopped
+// Enough reports whether a command may still be started: it must not be stopped
 // right away. A lease that is renewed as it should has two thirds of the trusted
 // time left at any moment, and the stop time is at most one.
 func Enough(left, stop time.Duration) bool { return left > stop+stop/4 }

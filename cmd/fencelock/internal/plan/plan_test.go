@@ -10,8 +10,8 @@ import (
 
 const second = time.Second
 
-func TestSettle(t *testing.T) {
-	got, err := Settle(Times{TTL: 15 * second, Drift: 0.01})
+func TestWithDefaults(t *testing.T) {
+	got, err := Times{TTL: 15 * second, Drift: 0.01}.WithDefaults()
 	if err != nil || got.Margin != 1500*time.Millisecond || got.Stop != 3*second {
 		t.Errorf("defaults: %+v, %v", got, err)
 	}
@@ -28,20 +28,22 @@ func TestSettle(t *testing.T) {
 		{Times{TTL: -1}, "positive"},
 		{Times{Stop: 1}, "positive"},
 	} {
-		if tt.want = strings.ReplaceAll(tt.want, "101s", "1m41s"); tt.want == "" {
-			if _, err := Settle(tt.t); err != nil {
+		tt.want = strings.ReplaceAll(tt.want, "101s", "1m41s")
+		if tt.want == "" {
+			if _, err := tt.t.WithDefaults(); err != nil {
 				t.Errorf("%+v: %v", tt.t, err)
 			}
 			continue
 		}
-		if _, err := Settle(tt.t); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := tt.t.WithDefaults(); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v, want %q", tt.t, err, tt.want)
 		}
 	}
 	// What the error proposes works.
 	for stop := second; stop < 100*second; stop += 7 * second {
 		bad := Times{TTL: 2 * second, Drift: 0.01, Stop: stop, Margin: 200 * time.Millisecond}
-		if _, err := Settle(Times{TTL: bad.needed(), Drift: 0.01, Stop: stop}); err != nil {
+		proposal := Times{TTL: bad.needed(), Drift: 0.01, Stop: stop}
+		if _, err := proposal.WithDefaults(); err != nil {
 			t.Errorf("--stop-time %v: the proposal %v does not work: %v", stop, bad.needed(), err)
 		}
 	}
@@ -57,7 +59,7 @@ func TestNext(t *testing.T) {
 		switch action {
 		case Term:
 			if termed || left > stop || last <= stop {
-				t.Fatalf("TERM with %v left, the look before with %v", left, last)
+				t.Fatalf("TERM with %v left, the check before with %v", left, last)
 			}
 			termed = true
 			continue

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/fencelock/fencelock/bench/internal/candidate"
+	"github.com/fencelock/fencelock/bench/internal/suite"
+	"github.com/fencelock/fencelock/internal/figure"
+)
+
+// redisLong measures what is promised of redisstore among a thousand that wait and
+// with a million leases: minutes, and a gigabyte.
+func redisLong(ctx context.Context, e *suite.Env) error {
+	return askOn(ctx, e, suite.Redis.Start, []question{redisThousand, redisMillion})
+}
+
+// redisThousand is with both client libraries: what is sent is counted, and each sends
+// for itself.
+var redisThousand = question{part: "waiters", metrics: waitersMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	const few, many = 2, 1000
+	var figures []figure.Figure
+	var all suite.Cells
+	for _, client := range []struct {
+		c    *candidate.Candidate
+		name string
+	}{{candidate.FencelockRueidis, ""}, {candidate.FencelockGoRedis, "-goredis"}} {
+		// Long enough for several turns of each.
+		cells, err := e.Lasting(3, 2*time.Second).GrowWaiters(ctx, []*candidate.Candidate{client.c}, []int{few, many})
+		if err != nil {
+			return nil, nil, err
+		}
+		figures = append(figures,
+			figure.Figure{Name: "redis-commands-handoff-1000" + client.name, Value: cells.Of(suite.Waiting(many), client.c.Name).Median(suite.Commands), Goal: figure.AtMost(3)},
+			figure.Figure{Name: "redis-handoff-growth-1000" + client.name, Value: growth(cells, client.c, few, many)})
+		all = append(all, cells...)
+	}
+	return figures, all, nil
+}}
+
+// redisMillion holds a million leases for two TTLs of 15 s, about seven keep-alives.
+var redisMillion = question{part: "holding", metrics: holdingMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	const leases = 1_000_000
+	e.Progress("%s: taking them", suite.LocksHeld(leases))
+	holding, err := e.Hold(ctx, ours, leases)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer holding.Stop()
+	held, err := holding.Finish(ctx, 31*time.Second)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []figure.Figure{
+		{Name: "redis-keepalives-per-second-1m", Value: held.Median(suite.PerSecond), Goal: figure.AtMost(1)},
+		{Name: "redis-server-core-percent-1m", Value: held.Median(suite.ServerCore), Goal: figure.AtMost(1)},
+		{Name: "redis-bytes-per-lease-1m", Value: held.Median(suite.ServerBytes), Goal: figure.AtMost(200)},
+	}, suite.Cells{held}, nil
+}}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Count is what a server counted for one command.
+type Count struct {
+	Calls int
+	// Usec is the time spent executing it. For a script it includes the commands
+	// the script calls. Reading the request and writing the reply are no part of it.
+	Usec float64
+}
+
+// Stats is what a server counted, by command in lower case.
+type Stats map[string]Count
+
+// ParseStats reads the answer to INFO commandstats.
+func ParseStats(text string) (Stats, error) {
+	stats := Stats{}
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "cmdstat_")
+		if !ok {
+			continue
+		}
+		name, fields, _ := strings.Cut(rest, ":")
+		var c Count
+		for _, field := range strings.Split(fields, ",") {
+			key, value, _ := strings.Cut(field, "=")
+			n, err := strconv.ParseFloat(value, 64)
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("commandstats: %q: %w", strings.TrimSpace(line), err)
+			case key == "calls":
+				c.Calls = int(n)
+			case key == "usec":
+				c.Usec = n
+			}
+		}
+		stats[strings.ToLower(name)] = c
+	}
+	return stats, nil
+}
+
+// scripts are the commands that run a script. What a script calls is counted as
+// a command of its own as well, beside the script that called it.
+var scripts = []string{"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"}
+
+// Sent adds up what clients sent: the scripts, and those commands that the caller
+// says were sent outside of scripts.
+//
+// The server does not distinguish a command that a client sent from the same command
+// called by a script: two EVALSHA with a GET and a DEL in each are counted as six.
+// Only the two crossed the network, and their time includes that of the rest. So
+// each candidate names what it sends besides scripts (candidate.Candidate.Plain),
+// and a test compares the list with what MONITOR shows.
+//
+// PING is never in that list: rueidis sends one a second on each connection that is
+// silent, for every user. Pings returns how many there were.
+func (s Stats) Sent(plain []string) Count {
+	var sum Count
+	for name, c := range s {
+		if slices.Contains(scripts, name) || slices.Contains(plain, name) {
+			sum.Calls += c.Calls
+			sum.Usec += c.Usec
+		}
+	}
+	return sum
+}
+
+// Pings is how often a client library asked whether its connection is well.
+func (s Stats) Pings() int { return s["ping"].Calls }

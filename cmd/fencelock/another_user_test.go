@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// otherUser is the user nobody, of processes that must not be root's.
+const otherUser = 65534
+
+// becomeRoot makes the test binary a program that becomes root as sudo does, and runs
+// what stands after it.
+const becomeRoot = "__become_root"
+
+func init() {
+	if len(os.Args) > 2 && os.Args[1] == becomeRoot {
+		err := syscall.Setresuid(0, 0, 0) // the real user, too: then no other user may signal it
+		if err == nil {
+			err = syscall.Exec(os.Args[2], os.Args[2:], os.Environ())
+		}
+		os.Stderr.WriteString("become root: " + err.Error() + "\n")
+		os.Exit(126)
+	}
+}
+
+// asOtherUser makes a command run as another user, who can use its folders.
+func asOtherUser(t testing.TB, c *exec.Cmd) {
+	t.Helper()
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
+	c.Env = append(c.Env, "HOME=/", "XDG_RUNTIME_DIR="+sharedDir(t, 0o700), "XDG_CONFIG_HOME=/nonexistent")
+}
+
+// sharedDir is a folder of otherUser's, below one that every user can pass.
+func sharedDir(t testing.TB, mode os.FileMode) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can start processes of another user; as root: go test ./cmd/fencelock")
+	}
+	dir, err := os.MkdirTemp("", "fl-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chown(dir, otherUser, otherUser); err != nil {
+		t.Skipf("this namespace has no other users: %v", err)
+	}
+	if err := os.Chmod(dir, mode); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// copyProgram copies a program. The copy is not written by this process: a command that a
+// parallel test starts meanwhile inherits the open file for a moment, and to execute a
+// file that is open for writing fails (ETXTBSY).
+func copyProgram(t testing.TB, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v: %s", err, out)
+	}
+}
+
+// sudo is a program that every user can run and that becomes root.
+func sudo(t testing.TB) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(sharedDir(t, 0o755), "sudo")
+	copyProgram(t, self, program)
+	err = os.Chmod(program, 0o755|os.ModeSetuid)
+	var fs syscall.Statfs_t
+	if err != nil || syscall.Statfs(program, &fs) != nil || fs.Flags&syscall.MS_NOSUID != 0 {
+		t.Skipf("no set-user-ID programs here (%v); mount %s without nosuid", err, filepath.Dir(program))
+	}
+	return program
+}
+
+// TestRunBecomesAnotherUser: a command that becomes another user cannot be killed by us.
+// It outlives the lock, and that is reported, with the process, and in the status.
+func TestRunBecomesAnotherUser(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	c := s.client(t, nil)
+	program := sudo(t)
+	for what, below := range map[string]string{"itself": "exec ", "its child": ""} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			dir := sharedDir(t, 0o755)
+			p := beginWith(t, s.url(), func(c *exec.Cmd) { asOtherUser(t, c) }, "run", what, "--ttl", "10s", "--status-file", dir+"/status", "--",
+				"sh", "-c", below+program+" "+becomeRoot+` /bin/sh -c 'echo $$ >`+dir+`/self; while [ ! -e `+dir+`/end ]; do sleep 0.05; done'; true`)
+			self := pidIn(t, dir+"/self")
+			st, err := c.Inspect(t.Context(), what)
+			if err == nil && len(st.Holders) == 1 {
+				_, err = c.Break(t.Context(), what, st.Holders[0].Token)
+			}
+			if err != nil {
+				t.Fatalf("%+v, %v", st, err)
+			}
+			until(t, "the survivor is reported", func() bool {
+				return strings.Contains(p.err.String(), "user root) belongs to another user and cannot be killed; it goes on without the lock")
+			})
+			if !alive(self) {
+				t.Error("it was killed: the test shows nothing")
+			}
+			if err := os.WriteFile(dir+"/end", nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			p.want(exitLost)
+			contains(t, p.err.String(), "the command went on without the lock")
+			for _, text := range []string{"the command was ended", "left processes in its group"} {
+				if strings.Contains(p.err.String(), text) {
+					t.Errorf("it says %q: %s", text, p.err.String())
+				}
+			}
+			got := readStatus(t, dir+"/status")
+			if got.Outcome != "lost" || len(got.Survivors) == 0 || got.Survivors[0].User != "root" {
+				t.Errorf("got %+v", got)
+			}
+			found := false
+			for _, v := range got.Survivors {
+				found = found || v.PID == self && v.Command == "sh"
+			}
+			if !found {
+				t.Errorf("%d is not among %+v", self, got.Survivors)
+			}
+		})
+	}
+}
+
+// TestRunCannotSignalAnotherUser: a signal that does not reach all of the command is
+// reported, and the lock is held until all of it has ended.
+func TestRunCannotSignalAnotherUser(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	program := sudo(t)
+	dir := sharedDir(t, 0o755)
+	p := beginWith(t, s.url(), func(c *exec.Cmd) { asOtherUser(t, c) }, "run", "a", "--stop-time", "1s", "--",
+		"sh", "-c", program+" "+becomeRoot+` /bin/sh -c 'echo $$ >`+dir+`/self; while [ ! -e `+dir+`/end ]; do sleep 0.05; done'; true`)
+	pidIn(t, dir+"/self")
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	until(t, "both are reported", func() bool {
+		return strings.Contains(p.err.String(), "does not get the signal") && strings.Contains(p.err.String(), "the lock is held until it ends")
+	})
+	contains(t, fencelockCLI(t, s.url(), "inspect", "a").want(0).out.String(), "held by 1")
+	if err := os.WriteFile(dir+"/end", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.want(128 + int(syscall.SIGTERM))
+}
+
+// TestRunSupervisorDiesAboveAnotherUser: without the supervisor the holder reports what it
+// cannot kill, and keeps the lock until that has ended.
+func TestRunSupervisorDiesAboveAnotherUser(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	program := sudo(t)
+	dir := sharedDir(t, 0o755)
+	p := beginWith(t, s.url(), func(c *exec.Cmd) { asOtherUser(t, c) }, "run", "a", "--status-file", dir+"/status", "--",
+		"sh", "-c", "exec "+program+" "+becomeRoot+` /bin/sh -c 'echo $$ >`+dir+`/self; while [ ! -e `+dir+`/end ]; do sleep 0.05; done'`)
+	self := pidIn(t, dir+"/self")
+	_ = syscall.Kill(parent(t, self), syscall.SIGKILL)
+	until(t, "it is reported", func() bool {
+		return strings.Contains(p.err.String(), "cannot be killed; the lock is held until it ends")
+	})
+	contains(t, fencelockCLI(t, s.url(), "inspect", "a").want(0).out.String(), "held by 1")
+	if err := os.WriteFile(dir+"/end", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.want(137)
+	if got := readStatus(t, dir+"/status"); len(got.Survivors) == 0 || got.Survivors[0].PID != self {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestCommandsOfAnotherUser runs tests of the command as a user that is not root: some
+// of what they show is true of root only by accident.
+func TestCommandsOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := sharedDir(t, 0o755)
+	for from, to := range map[string]string{path: "fencelock", os.Args[0]: "tests"} {
+		copyProgram(t, from, filepath.Join(dir, to))
+	}
+	if err := os.Mkdir(filepath.Join(dir, "t"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "t"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	const which = "^(TestRunKilledHard|TestRunStopped|TestRunBroken|TestRunForwardsSignals|TestRunLeftover|TestRunInATerminal|TestRunInAPipeAsks|" +
+		"TestAcquireInAScript|TestAcquireLost|TestFailedAcquireInsideALock|TestRelease|TestSocketDirectory|TestAgent.*)$"
+	tests := exec.Command(filepath.Join(dir, "tests"), "-test.run", which, "-test.v")
+	tests.Env = append(cleanEnvironment(), "TMPDIR="+filepath.Join(dir, "t"), binaryVariable+"="+filepath.Join(dir, "fencelock"), "HOME=/")
+	tests.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
+	out, err := tests.CombinedOutput()
+	if err != nil || strings.Count(string(out), "\n--- PASS: ") < 10 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

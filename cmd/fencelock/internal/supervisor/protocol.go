@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package supervisor
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+)
+
+// Arg is the first argument that makes the program a supervisor; see Main.
+const Arg = "__warden"
+
+// order is what the holder sends the supervisor, as a line of JSON.
+type order struct {
+	// Until replaces the instant at which everything is killed.
+	Until Instant `json:"until,omitempty"`
+	// Signal is sent to the process group.
+	Signal int `json:"signal,omitempty"`
+	// Kill kills everything now.
+	Kill bool `json:"kill,omitempty"`
+	// All makes the end of the command the end of everything, also of what has
+	// left its group.
+	All bool `json:"all,omitempty"`
+	// Foreground says that the command has the terminal: then it is not left
+	// stopped by ctrl-Z, which would let the lock expire under it.
+	Foreground bool `json:"foreground,omitempty"`
+}
+
+// report is what the supervisor sends the holder.
+type report struct {
+	// Started is the process id of the command, and of its group.
+	Started int `json:"started,omitempty"`
+	// NotFound, TooLate and Failed say why it was not started.
+	NotFound bool   `json:"not_found,omitempty"`
+	TooLate  bool   `json:"too_late,omitempty"`
+	Failed   string `json:"failed,omitempty"`
+	// Exited says how the command itself ended.
+	Exited *Exit `json:"exited,omitempty"`
+	// Overdue says that Until has passed and everything is being killed.
+	Overdue bool `json:"overdue,omitempty"`
+	// Empty says that nothing of the command is left.
+	Empty bool `json:"empty,omitempty"`
+	// Stopped is the signal by which the terminal stopped the command: it wants to
+	// read from the terminal or to set it, and is in the background. SIGCONT says that
+	// it goes on.
+	Stopped int `json:"stopped,omitempty"`
+	// Unreached are processes of another user, which a signal did not reach; Killing
+	// says that it was KILL, so that they outlive the lock.
+	Unreached []Process `json:"unreached,omitempty"`
+	Killing   bool      `json:"killing,omitempty"`
+}
+
+// Process is a process that belongs to another user.
+type Process struct {
+	PID int `json:"pid"`
+	// UID is the user, -1 if the system does not show it.
+	UID  int    `json:"uid"`
+	Name string `json:"name,omitempty"`
+}
+
+// Exit is how the command ended: by itself with a code, or by a signal.
+type Exit struct {
+	Code   int `json:"code"`
+	Signal int `json:"signal,omitempty"`
+}
+
+// Status is the exit code as a shell shows it: 128 and the signal.
+func (e Exit) Status() int {
+	if e.Signal != 0 {
+		return 128 + e.Signal
+	}
+	return e.Code
+}
+
+func send(w io.Writer, v any) error {
+	line, err := json.Marshal(v)
+	if err == nil {
+		_, err = w.Write(append(line, '\n')) // below PIPE_BUF: in one piece
+	}
+	return err
+}
+
+// maxLine is longer than any line that is sent.
+const maxLine = 64 * 1024
+
+// receive calls fn for each line until the pipe is closed. A line that is too long is the
+// end, too: nothing that we start sends one.
+func receive[T any](r io.Reader, fn func(T)) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		var v T
+		if json.Unmarshal(lines.Bytes(), &v) == nil {
+			fn(v)
+		}
+	}
+}

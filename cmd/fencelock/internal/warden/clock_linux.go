@@ -1,7 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-package warden
-
-import "golang.org/x/sys/unix"
-
-const clockID = unix.CLOCK_BOOTTIME

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/fencelock/fencelock/internal/servers"
+)
+
+// startSQL starts a database for the length of a test and returns where it listens.
+func startSQL(t *testing.T, start func(settings ...string) (*servers.Server, error), settings ...string) string {
+	t.Helper()
+	s, err := start(settings...)
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s.Addr
+}
+
+// TestDatabaseIsChecked: tables that are missing and a database that may lose data are reported
+// with what to do, and nothing is run.
+func TestDatabaseIsChecked(t *testing.T) {
+	t.Parallel()
+	url := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", startSQL(t, servers.Postgres, "fsync=off"))
+	contains(t, fencelockCLI(t, url, "run", "a", "--", "echo", "ran").want(exitUsage).err.String(), "migrate=true")
+	p := fencelockCLI(t, url+"&migrate=true", "run", "a", "--", "echo", "ran").want(exitUsage)
+	contains(t, p.err.String(), "fsync is off", "accept=fsync")
+	if out := p.out.String(); out != "" {
+		t.Errorf("it ran: %q", out)
+	}
+	contains(t, fencelockCLI(t, url+"&accept=fsync", "run", "a", "--", "echo", "ran").want(0).out.String(), "ran")
+	contains(t, fencelockCLI(t, url, "doctor").want(exitFailed).out.String(), "fsync is off")
+}
+
+// TestMissingPermissionsAreNotOffered: a role without permissions is shown the statements
+// that grant them, and not to accept what accepting does not change.
+func TestMissingPermissionsAreNotOffered(t *testing.T) {
+	t.Parallel()
+	addr := startSQL(t, servers.Postgres)
+	admin := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable&migrate=true", addr)
+	fencelockCLI(t, admin, "run", "a", "--", "true").want(0)
+	db, err := sql.Open("pgx", admin[:strings.Index(admin, "&")])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE ROLE app LOGIN; GRANT SELECT ON fencelock_incarnation, fencelock_session, fencelock_lock TO app"); err != nil {
+		t.Fatal(err)
+	}
+	text := fencelockCLI(t, fmt.Sprintf("postgres://app@%s/postgres?sslmode=disable", addr), "run", "a", "--", "true").want(exitUsage).err.String()
+	contains(t, text, "GRANT SELECT, INSERT, UPDATE, DELETE ON fencelock_lock")
+	if strings.Contains(text, "accept=") {
+		t.Errorf("it offers to accept what accepting does not change: %s", text)
+	}
+}
+
+// TestStores: run, ls and doctor work on every store that does not live in one
+// process.
+func TestStores(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T) string{
+		"redis": func(t *testing.T) string { return startRedis(t).url() },
+		"etcd": func(t *testing.T) string {
+			return "etcd://" + startEtcd(t)
+		},
+		"quorum": func(t *testing.T) string {
+			a, b, c := startRedis(t), startRedis(t), startRedis(t)
+			return "quorum://" + strings.Join([]string{a.addr, b.addr, c.addr}, ",")
+		},
+		"postgres": func(t *testing.T) string {
+			return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable&migrate=true", startSQL(t, servers.Postgres))
+		},
+		"mysql": func(t *testing.T) string {
+			return fmt.Sprintf("mysql://root@%s/test?migrate=true", startSQL(t, servers.MariaDB))
+		},
+		"zk": func(t *testing.T) string {
+			e := servers.Test(t, func() (*servers.Ensemble, error) { return servers.ZooKeeper(1) })
+			return "zk://" + e.Servers[0].Addr
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := start(t)
+			path, err := binary()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := fencelockCLI(t, url, "run", "a", "--reason", "why not", "--", "sh", "-c", path+" ls; "+path+" run a --try -- true; exit 3").want(3)
+			contains(t, p.out.String(), "why not")
+			contains(t, p.err.String(), "is held by")
+			out := fencelockCLI(t, url, "doctor").want(0).out.String()
+			contains(t, out, "taken and given back", "What is promised")
+			if name == "zk" {
+				contains(t, out, "standalone")
+			}
+		})
+	}
+}
+
+// TestDoctorOfEtcd: the members are asked.
+func TestDoctorOfEtcd(t *testing.T) {
+	t.Parallel()
+	addr, closed := startEtcd(t), net.JoinHostPort("127.0.0.1", freePort(t))
+	contains(t, fencelockCLI(t, "etcd://"+addr, "doctor").want(0).out.String(), "What is promised on etcd", "nothing to worry about")
+	contains(t, fencelockCLI(t, "etcd://"+addr+","+closed, "doctor").want(0).out.String(), "WARNING  unreachable ("+closed+")", "taken and given back")
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeurl
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// Option reads a parameter that is also a field of the store's Options, into that field. A
+// value that differs from the one that the field has is an error, see the package comment.
+func Option[V any](field string, to *V, read func(to *V) func(string) error) func(string) error {
+	return func(value string) error {
+		var v V
+		if err := read(&v)(value); err != nil {
+			return err
+		}
+		return set(field, to, v)
+	}
+}
+
+// Part sets a field of the store's Options to what another part of the URL has, as its path
+// or its user. As with Option, a value that differs from that of the field is an error.
+func Part[V any](pkg, part, field string, to *V, v V) error {
+	if set(field, to, v) != nil {
+		return fmt.Errorf("%s: the %s in the URL and Options.%s differ; leave one of them out", pkg, part, field)
+	}
+	return nil
+}
+
+// differs is the error of a setting that the caller has set to another value.
+type differs struct{ field string }
+
+// Error implements error.
+func (d *differs) Error() string { return "differs from Options." + d.field }
+
+// set sets a field that is not set, or has the same value.
+func set[V any](field string, to *V, v V) error {
+	if !reflect.ValueOf(to).Elem().IsZero() && !reflect.DeepEqual(*to, v) {
+		return &differs{field}
+	}
+	*to = v
+	return nil
+}
+
+// unread is the error of a parameter whose value was not accepted. It does not show the value.
+func unread(pkg, name string, err error) error {
+	var d *differs
+	if errors.As(err, &d) {
+		return fmt.Errorf("%s: the parameter %s in the URL and Options.%s differ; leave one of them out", pkg, name, d.field)
+	}
+	return fmt.Errorf("%s: parameter %s in the URL: write 500ms or 2s for a time, digits for a number, true or false", pkg, name)
+}

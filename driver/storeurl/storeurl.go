@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package storeurl reads the parameters of the URLs of stores. It is for authors of
+// stores: a parameter that every store may have (see Common) is written and refused in
+// the same way everywhere, and no error shows a secret.
+//
+//	o := *opts // the caller's
+//	err := storeurl.Parameters{
+//		"namespace":    storeurl.Option("Namespace", &o.Namespace, storeurl.Text),
+//		"max_ttl":      storeurl.Option("MaxTTL", &o.MaxTTL, storeurl.Duration),
+//		"dial_timeout": storeurl.Duration(&dialTimeout),
+//	}.Read("yourstore", query)
+//
+// # A setting in the URL and in Options
+//
+// Neither wins. A setting that a caller has in Options and in the URL must have the same
+// value in both; if the values differ, Open returns an error that names both places. An
+// ignored setting would be found later, when the store of a namespace rejects the client or,
+// worse, when two processes use different locks. A field of Options with its zero value is
+// not set, so grace=true in the URL may stand beside Options{Grace: false}. Option
+// and Part implement the rule.
+package storeurl
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Common are the parameters that mean the same in every store that has them.
+//
+//	namespace  locks of different namespaces share nothing
+//	grace      after a loss of data grant nothing until every earlier session must have ended
+//	max_ttl    the longest TTL of a session
+//	buckets    over how many slots of a cluster names are spread
+//	accept     codes of findings that are known and accepted, with commas between
+//	migrate    create the tables if they are missing
+var Common = []string{"namespace", "grace", "max_ttl", "buckets", "accept", "migrate"}
+
+// Parameters are the parameters that a store knows, by name, each with a function that
+// reads a value. What the function returns as an error is not shown: it may quote the value.
+type Parameters map[string]func(value string) error
+
+// Text reads a text.
+func Text(to *string) func(string) error {
+	return func(v string) error { *to = v; return nil }
+}
+
+// Duration reads a time as time.ParseDuration does.
+func Duration(to *time.Duration) func(string) error {
+	return func(v string) (err error) { *to, err = time.ParseDuration(v); return err }
+}
+
+// Number reads a number.
+func Number(to *int) func(string) error {
+	return func(v string) (err error) { *to, err = strconv.Atoi(v); return err }
+}
+
+// Bool reads true or false.
+func Bool(to *bool) func(string) error {
+	return func(v string) (err error) { *to, err = strconv.ParseBool(v); return err }
+}
+
+// List reads words with commas between.
+func List(to *[]string) func(string) error {
+	return func(v string) error { *to = strings.Split(v, ","); return nil }
+}
+
+// Read reads a query, which is the part of a URL after the question mark. A parameter
+// that is not known is an error, with the one that was probably meant. Errors begin with
+// the name of the store's package.
+func (p Parameters) Read(pkg, query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New(pkg + ": the part of the URL after ? is not name=value&name=value")
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		read := p[name]
+		if read == nil {
+			return p.unknown(pkg, name)
+		}
+		if err := read(values.Get(name)); err != nil {
+			return unread(pkg, name, err)
+		}
+	}
+	return nil
+}
+
+// Split reads the known parameters and the Common ones, and returns the URL without them,
+// for a library that has parameters of its own.
+func (p Parameters) Split(pkg, text string) (rest string, err error) {
+	base, query, _ := strings.Cut(text, "?")
+	var ours, theirs []string
+	for pair := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		switch {
+		case p[name] != nil || slices.Contains(Common, name):
+			ours = append(ours, pair)
+		case pair != "":
+			theirs = append(theirs, pair)
+		}
+	}
+	if err := p.Read(pkg, strings.Join(ours, "&")); err != nil {
+		return "", err
+	}
+	if len(theirs) == 0 {
+		return base, nil
+	}
+	return base + "?" + strings.Join(theirs, "&"), nil
+}
+
+// unknown names the parameter that was probably meant.
+func (p Parameters) unknown(pkg, name string) error {
+	known := strings.Join(slices.Sorted(maps.Keys(p)), ", ")
+	if slices.Contains(Common, name) {
+		return fmt.Errorf("%s: the parameter %s in the URL does nothing in this store; there are %s", pkg, name, known)
+	}
+	if !named(name) {
+		return fmt.Errorf("%s: the URL has a parameter that is unknown; there are %s", pkg, known)
+	}
+	if meant := p.Meant(name); meant != "" {
+		return fmt.Errorf("%s: the URL has the unknown parameter %q; did you mean %s?", pkg, name, meant)
+	}
+	return fmt.Errorf("%s: the URL has the unknown parameter %q; there are %s", pkg, name, known)
+}
+
+// Meant returns the known parameter that a name is nearly, or "".
+func (p Parameters) Meant(name string) string {
+	if !named(name) || len(p) == 0 {
+		return ""
+	}
+	best := slices.MinFunc(slices.Sorted(maps.Keys(p)), func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
+	if distance(name, best) > 2 {
+		return ""
+	}
+	return best
+}
+
+// named reports whether a text looks like the name of a parameter, so that an error may
+// show it. Other texts may be a part of a password.
+func named(text string) bool {
+	return len(text) <= 24 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz_") == ""
+}
+
+// Misplaced reports whether a URL has an @ after the host. The password then holds a
+// character that ends it, and what looks like a path or a parameter may be a part of it.
+func Misplaced(text string) bool {
+	_, rest, _ := strings.Cut(text, "://")
+	i := strings.IndexAny(rest, "/?#")
+	return i >= 0 && strings.Contains(rest[i:], "@")
+}
+
+// distance is how many letters differ between two words: replaced, left out or added.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			other := before
+			if a[i] != b[j] {
+				other++
+			}
+			before = row[j+1]
+			row[j+1] = min(other, before+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

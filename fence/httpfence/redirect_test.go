@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpfence_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/fence/httpfence"
+)
+
+// recorder is a host that remembers the headers it got, by path, and redirects
+// where the query says.
+func recorder(t *testing.T) (host *httptest.Server, got func(path string) string) {
+	t.Helper()
+	seen := map[string]string{}
+	host = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen[r.URL.Path] = strings.Join(r.Header.Values(httpfence.Header), "|")
+		if to := r.URL.Query().Get("to"); to != "" {
+			http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+		}
+	}))
+	t.Cleanup(host.Close)
+	return host, func(path string) string { return seen[path] }
+}
+
+func to(base, path, next string) string { return base + path + "?to=" + url.QueryEscape(next) }
+
+// TestTokenDoesNotFollowARedirectToAnotherHost: a stranger could replay it.
+func TestTokenDoesNotFollowARedirectToAnotherHost(t *testing.T) {
+	ours, gotOurs := recorder(t)
+	stranger, gotStranger := recorder(t)
+	const mark = "a;768;ann"
+	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 768, Holder: "ann"})
+	send := func(tr *httpfence.Transport, address string, header bool) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header { // net/http copies it to the request of a redirect
+			r.Header.Set(httpfence.Header, mark)
+		}
+		resp, err := (&http.Client{Transport: tr}).Do(r)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return err
+	}
+	for _, header := range []bool{false, true} {
+		if err := send(&httpfence.Transport{}, to(ours.URL, "/1", to(ours.URL, "/2", to(stranger.URL, "/3", ours.URL+"/4"))), header); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]string{"/1": mark, "/2": mark, "/4": ""} { // led to 4 by the stranger
+			if got := gotOurs(path); got != want {
+				t.Errorf("our host got %q at %s, want %q", got, path, want)
+			}
+		}
+		if got := gotStranger("/3"); got != "" {
+			t.Errorf("a stranger got %q after a redirect", got)
+		}
+	}
+	lockA := func(*http.Request) string { return "a" }
+	if err := send(&httpfence.Transport{Lock: lockA}, to(ours.URL, "/5", stranger.URL+"/6"), false); err == nil || !strings.Contains(err.Error(), "Transport.Hosts") {
+		t.Errorf("a request that needs the token, redirected: got %v", err)
+	}
+	u, err := url.Parse(stranger.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := &httpfence.Transport{Lock: lockA, Hosts: []string{strings.TrimPrefix(ours.URL, "http://"), u.Hostname()}}
+	if err := send(listed, to(ours.URL, "/7", stranger.URL+"/8"), false); err != nil || gotStranger("/8") != mark {
+		t.Errorf("a host in the list: got %v, it got %q", err, gotStranger("/8"))
+	}
+	other := &httpfence.Transport{Hosts: []string{"elsewhere.example", u.Hostname() + ":1"}}
+	if err := send(other, ours.URL+"/9", false); err != nil || gotOurs("/9") != "" {
+		t.Errorf("a host that is not in the list: got %v, it got %q", err, gotOurs("/9"))
+	}
+	other.Lock = lockA
+	if err := send(other, ours.URL+"/10", false); err == nil {
+		t.Error("a request that needs the token was sent to a host that is not in the list")
+	}
+}

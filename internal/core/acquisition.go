@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/clock"
+	"github.com/fencelock/fencelock/internal/timing"
+)
+
+// Acquire gets a lease of the lock of that name, on the shard that keeps it. It waits
+// unless try is set.
+func (sh *Shard) Acquire(ctx context.Context, name string, terms *driver.Terms, try bool) (*Lease, error) {
+	c := sh.c
+	if ctx.Err() != nil {
+		return nil, c.fail(Failure{Op: "lock", Name: name, Err: CtxError(ctx)})
+	}
+	if l, err := reenter(ctx, c, name, terms); l != nil || err != nil {
+		return l, err
+	}
+	a := &acquisition{c: c, sh: sh, name: name, terms: terms, try: try}
+	if c.watched() || ctx.Done() != nil {
+		a.began = c.clock.Sent()
+	}
+	sh.mu.Lock()
+	if sh.closed {
+		sh.mu.Unlock()
+		return nil, ErrClosed
+	}
+	q := sh.queueLocked(name)
+	if try {
+		busy := q.busyForLocked(terms)
+		sh.tidyLocked(q)
+		sh.mu.Unlock()
+		if busy != nil {
+			return nil, a.busy(ctx, busy)
+		}
+		return a.tryNow(ctx)
+	}
+	if terms.Reentry != "" {
+		// It may join a grant that is here already, so it must not wait for it:
+		// it acquires with its own queue.
+		sh.tidyLocked(q)
+		q = &queue{name: name}
+	}
+	if q.idle() {
+		q.state = queueAcquiring
+		sh.mu.Unlock()
+		a.q = q
+		return a.run(ctx)
+	}
+	w := c.newWaiter(terms)
+	q.push(w)
+	var holder *driver.Holder
+	if c.watched() {
+		holder = q.holderLocked()
+	}
+	sh.mu.Unlock()
+	a.q = q
+	return a.waitLocal(ctx, w, holder)
+}
+
+// acquisition is one call of Lock or TryLock.
+//
+//	Lock ─▶ the queue is idle ─▶ run ─▶ round ─▶ acquireOn ─▶ attempt ─▶ admit ─▶ lease
+//	  │                           ▲      ▲          │           ▲  │
+//	  │                           │      │          │           └──┘ await, if not granted
+//	  │                           │      └──────────┘ retryOrFail, after an error
+//	  └─▶ waitLocal ─ it is next ─┘
+//	          └─ a lease was handed to it ──────────────────────────────────────▶ lease
+//
+//	TryLock ──▶ the client knows that it is busy ──▶ busy
+//	  └───────▶ tryNow ──▶ tryAttempt ──▶ attempt ──▶ admit ──▶ lease
+type acquisition struct {
+	c     *Client
+	sh    *Shard
+	q     *queue // nil for a try
+	name  string
+	terms *driver.Terms
+	try   bool
+	// began is when the wait began, for events and errors.
+	began clock.Instant
+	// waitReported is set when LeaseWaiting was emitted.
+	waitReported bool
+	// failures counts failures in a row; failingSince is when the first of them was.
+	failures     int
+	failingSince clock.Instant
+	// polls counts waits in a row that ended without a grant.
+	polls int
+	// lateGrants counts grants that came too late for their fixed end.
+	lateGrants int
+	// admitted is set when the claim became a grant: there is nothing to give up any more.
+	admitted bool
+	// together are the readers that share the grant and do not have it yet.
+	together []reader
+}
+
+// waitLocal waits for its turn in the client's own queue.
+func (a *acquisition) waitLocal(ctx context.Context, w *waiter, holder *driver.Holder) (*Lease, error) {
+	waited := false
+	defer func() {
+		if !waited {
+			a.leaveQueue(w) // a hook panicked
+		}
+	}()
+	a.emitWaiting(ctx, nil, Wait{Name: a.name, Holder: holder})
+	t, ok := a.nextTurn(ctx, w)
+	waited = true
+	a.c.recycle(w)
+	switch {
+	case !ok:
+		return nil, a.expired(ctx)
+	case t.err != nil:
+		return nil, t.err
+	case t.lease != nil:
+		t.lease.base = ctx
+		return t.lease, nil
+	}
+	return a.run(ctx)
+}
+
+// nextTurn returns the waiter's turn, or false if ctx ended first.
+func (a *acquisition) nextTurn(ctx context.Context, w *waiter) (turn, bool) {
+	done := ctx.Done()
+	if done == nil && !a.c.watched() {
+		return <-w.ready, true // cheaper than a select
+	}
+	var check <-chan time.Time
+	if a.c.watched() {
+		ticker := time.NewTicker(a.c.opts.TTL)
+		defer ticker.Stop()
+		check = ticker.C
+	}
+	for {
+		select {
+		case t := <-w.ready:
+			return t, true
+		case <-check:
+			if a.selfBlocked(w) {
+				check = nil
+			}
+		case <-done:
+			a.leaveQueue(w)
+			return turn{}, false
+		}
+	}
+}
+
+// leaveQueue takes a waiter that gives up out of the queue.
+func (a *acquisition) leaveQueue(w *waiter) {
+	a.sh.mu.Lock()
+	dropped := a.q.drop(w)
+	a.sh.mu.Unlock()
+	if !dropped {
+		// The turn came at the same moment: hand it on, or those behind would wait
+		// forever.
+		a.passOn(<-w.ready)
+	}
+}
+
+// passOn hands an unwanted turn to the next waiter.
+func (a *acquisition) passOn(t turn) {
+	if t.lease != nil {
+		// No caller had the lease, so none gets the result. The cleanup repeats
+		// what the store does not confirm.
+		a.c.Background(func() { _ = t.lease.Unlock(context.Background(), 0) })
+	} else if t.err == nil {
+		a.giveUp()
+	}
+}
+
+// run makes the calls until the claim is granted, ctx ends or the store
+// refuses for good.
+func (a *acquisition) run(ctx context.Context) (l *Lease, err error) {
+	defer func() {
+		if l == nil && !a.admitted { // also when a hook or the store panics
+			a.giveUp()
+		}
+	}()
+	for l == nil && err == nil {
+		l, err = a.round(ctx)
+	}
+	return l, err
+}
+
+// round attempts and waits on one session, and pauses after a failure that is
+// worth another round. The session is in use until after the pause: its claim may
+// still be in the store's queue, and Close must not take the session for idle.
+func (a *acquisition) round(ctx context.Context) (*Lease, error) {
+	s, err := a.sh.enter(ctx)
+	if err == nil {
+		defer s.leave()
+		var l *Lease
+		l, err = a.acquireOn(ctx, s)
+		if l != nil {
+			return l, nil
+		}
+		s.endIfGone(err)
+	}
+	return nil, a.retryOrFail(ctx, err)
+}
+
+// acquireOn attempts and waits on one session until there is a lease or an error.
+func (a *acquisition) acquireOn(ctx context.Context, s *session) (*Lease, error) {
+	p := a.claimOn(s)
+	for {
+		ans, err := p.attempt(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if ans.mustWait() {
+			a.noteAnswer(ans.Outcome)
+		}
+		if ans.State != driver.Absent {
+			a.failures = 0
+		}
+		for ans.mustWait() {
+			a.emitWaiting(ctx, s, waitOf(a.name, ans.Outcome))
+			a.polls++
+			pushed, err := p.await(ctx, &ans, a.polls)
+			if err != nil {
+				return nil, err
+			}
+			if pushed.State != driver.Granted {
+				break // attempt again
+			}
+			a.polls = 0
+			if a.terms.MaxHold > 0 {
+				break // attempt again, to learn how much is left
+			}
+			ans.Outcome, ans.sent = pushed, a.c.clock.Sent()
+		}
+		switch ans.State {
+		case driver.Granted:
+			l, err := a.admit(ctx, p, &ans)
+			if l != nil || errors.Is(err, driver.ErrGone) {
+				return l, err
+			}
+			if errors.Is(err, errTooLate) {
+				a.disown(p).withdraw()
+				a.lateGrants++
+				if a.lateGrants == maxLateGrants {
+					return nil, errTooLate
+				}
+				p = a.claimOn(s)
+			}
+		case driver.Absent: // granted and ended before the client knew: ask again
+			a.disown(p).withdraw()
+			return nil, fmt.Errorf("the claim was removed: %w", driver.ErrUnavailable)
+		}
+	}
+}
+
+// disown takes the claim from its queue.
+func (a *acquisition) disown(p *sentClaim) *sentClaim {
+	a.sh.mu.Lock()
+	defer a.sh.mu.Unlock()
+	a.q.sent = nil
+	return p
+}
+
+// claimOn returns the queue's claim on this session, a new one if there is none.
+func (a *acquisition) claimOn(s *session) *sentClaim {
+	a.sh.mu.Lock()
+	defer a.sh.mu.Unlock()
+	if a.q != nil && a.q.sent != nil && a.q.sent.s == s {
+		return a.q.sent
+	}
+	p := &sentClaim{s: s, claim: driver.Claim{Seq: s.seq.Add(1), Name: a.name, Terms: a.terms, Queue: !a.try}}
+	if a.q != nil {
+		a.q.sent = p
+	}
+	return p
+}
+
+// retryOrFail decides whether to go on after an error: nil means try again.
+func (a *acquisition) retryOrFail(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return a.expired(ctx)
+	case errors.Is(err, ErrClosed), a.closed():
+		return ErrClosed
+	case errors.Is(err, driver.ErrGone) && a.failures == 0:
+		a.failures, a.failingSince = 1, a.c.clock.Sent()
+		return nil // with a new session; but if that ends too, not at once
+	case errors.Is(err, driver.ErrGone):
+	case errors.Is(err, driver.ErrReset):
+		a.wakeSession()
+	case !Transient(err):
+		return a.c.fail(Failure{Op: "lock", Name: a.name, Err: err})
+	}
+	if a.failures == 0 {
+		a.failingSince = a.c.clock.Sent()
+	}
+	a.failures++
+	a.noteFailure(err)
+	if waited := a.c.clock.Sent().Sub(a.failingSince); waited >= a.c.opts.Patience {
+		return a.c.fail(Failure{Op: "lock", Name: a.name, Err: Unavailable(err),
+			Hint: "it has not answered for " + waited.Round(time.Millisecond).String() + " (Options.Patience)"})
+	}
+	if !Sleep(ctx, timing.Backoff(a.failures, a.c.opts.TTL/500, a.c.opts.TTL/15, rand.Float64())) {
+		return a.expired(ctx)
+	}
+	return nil
+}
+
+// closed reports whether the client was closed: Close cuts calls short, and what they
+// then return is not the answer.
+func (a *acquisition) closed() bool {
+	a.sh.mu.Lock()
+	defer a.sh.mu.Unlock()
+	return a.sh.closed
+}
+
+// wakeSession makes the session find out that the store lost its data.
+func (a *acquisition) wakeSession() {
+	a.sh.mu.Lock()
+	s := a.sh.session
+	a.sh.mu.Unlock()
+	if s != nil {
+		s.renewNow()
+	}
+}
+
+// giveUp stops acquiring without a lease.
+func (a *acquisition) giveUp() {
+	a.sh.mu.Lock()
+	stale := a.sh.handOffLocked(a.q)
+	a.sh.mu.Unlock()
+	stale.withdraw()
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/store/memstore"
+)
+
+// Work that goes on under the context of a lease must be told to stop before
+// the next holder is let in, also inside one process.
+func TestOldContextEndsBeforeTheLeaseIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := locktest.Context(t)
+		var held context.Context
+		var early error
+		c := locktest.Client(t, memstore.New(nil), &fencelock.Options{Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
+			if e.Kind == fencelock.LeasePassed && held.Err() == nil {
+				early = errors.New("passed on while the context of the lease before still lived")
+			}
+		}}})
+		l := locktest.Got(t)(c.Mutex("x").Lock(ctx))
+		held = l.Context()
+		next := locktest.Go(func() (*fencelock.Lease, error) { return c.Mutex("x").Lock(ctx) })
+		locktest.Unlock(t, l)
+		locktest.Unlock(t, next.Now(t, "passed on"))
+		if early != nil {
+			t.Error(early)
+		}
+	})
+}
+
+// watchedStore is a store that calls before with the name of each withdrawal.
+type watchedStore struct {
+	driver.Store
+	before func(name string)
+}
+
+func (s watchedStore) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	ss, renewal, err := s.Store.Open(ctx, req)
+	return watchedSession{ss, s.before}, renewal, err
+}
+
+type watchedSession struct {
+	driver.Session
+	before func(name string)
+}
+
+func (s watchedSession) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	s.before(w.Name)
+	return s.Session.Withdraw(ctx, w)
+}
+
+// A lease that comes to its own end is given back to the store at once; the
+// store may then grant it to another, so its holder must have been told (K29).
+func TestHolderIsNotifiedBeforeItsSessionIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const leases = 300
+		var mu sync.Mutex
+		held := map[string]context.Context{}
+		early := 0
+		store := watchedStore{memstore.New(nil), func(name string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if held[name].Err() == nil {
+				early++
+			}
+		}}
+		c := locktest.Client(t, store, nil)
+		for i := range leases {
+			name := fmt.Sprint("x", i)
+			l := locktest.Got(t)(c.Mutex(name, fencelock.MaxHold(time.Second)).Lock(locktest.Context(t)))
+			mu.Lock()
+			held[name] = l.Context()
+			mu.Unlock()
+		}
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if early > 0 {
+			t.Errorf("%d of %d leases were given back before their holder was told", early, leases)
+		}
+	})
+}
+
+// A hook that takes its time, such as a log whose pipe is full, must not keep
+// other holders from being told.
+func TestSlowHookDoesNotDelayTheNotice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		slow := fencelock.Hooks{Event: func(e fencelock.Event) {
+			if e.Kind == fencelock.LeaseLost || e.Kind == fencelock.SessionLost {
+				time.Sleep(5 * time.Second)
+			}
+		}}
+		c := newClient(t, bent(t, m, `during(1s, 10m, on(keepalive, lose(request)))`), &fencelock.Options{Hooks: slow})
+		other := newClient(t, m, nil)
+		began := time.Now()
+		held := map[string]context.Context{}
+		next := map[string]*acquisition{}
+		for _, name := range []string{"a", "b", "c"} {
+			held[name] = lock(t, c, name).Context()
+			next[name] = start(ctxb, other.Mutex(name))
+		}
+		time.Sleep(time.Until(began.Add(trust)))
+		for name, ctx := range held {
+			if !isDone(ctx) {
+				t.Errorf("the holder of %q was not told at the deadline", name)
+			}
+		}
+		for name, w := range next {
+			w.wait(t, ttl)
+			wantIs(t, "cause of "+name, context.Cause(held[name]), fencelock.ErrUnrenewed)
+		}
+		time.Sleep(time.Minute) // the hooks have returned
+	})
+}
+
+// Leases that an operator broke end with one renewal: all are told before the
+// first hook is called.
+func TestSlowHookDoesNotDelayTheNoticeOfABreak(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newClient(t, newStore(), &fencelock.Options{Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
+			if e.Kind == fencelock.LeaseLost {
+				time.Sleep(5 * time.Second)
+			}
+		}}})
+		var held []context.Context
+		for _, name := range []string{"a", "b", "c"} {
+			l := lock(t, c, name)
+			held = append(held, l.Context())
+			if _, err := c.Break(ctxb, name, l.Token()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, notified := context.WithCancel(ctxb)
+		defer notified()
+		for _, ctx := range held {
+			context.AfterFunc(ctx, notified)
+		}
+		ended(t, first)
+		for i, ctx := range held {
+			if !isDone(ctx) {
+				t.Errorf("holder %d is not told when another is", i)
+			}
+		}
+		time.Sleep(time.Minute) // the hooks have returned
+	})
+}
+
+func TestHooksDoNotBlockTheClient(t *testing.T) {
+	for _, kind := range []fencelock.EventKind{fencelock.SessionOpened, fencelock.LeaseGranted} {
+		t.Run(kind.String(), func(t *testing.T) {
+			block := make(chan struct{})
+			blocked := make(chan struct{}, 1)
+			c := newClient(t, newStore(), &fencelock.Options{Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
+				if e.Kind == kind && (e.Name == "" || e.Name == "x") {
+					blocked <- struct{}{}
+					<-block
+				}
+			}}})
+			first := make(chan error)
+			go func() {
+				_, err := c.Mutex("x").Lock(ctxb)
+				first <- err
+			}()
+			<-blocked
+			second := make(chan error)
+			go func() {
+				_, err := c.Mutex("y").Lock(ctxb)
+				second <- err
+			}()
+			select {
+			case err := <-second:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(2 * time.Second):
+				t.Error("another lock hangs: the hook is called under a mutex")
+				defer func() { <-second }()
+			}
+			close(block)
+			if err := <-first; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A keep-alive answers between the end of a session and the end of its context. The
+// cause is that of the end, and not that the keep-alive came too late.
+func TestLateKeepAliveDoesNotChangeTheCauseOfTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, answer := tap(newStore()), make(chan struct{})
+		st.onAlive = func(context.Context, aliveFunc) (driver.Renewal, error) {
+			<-answer
+			return driver.Renewal{TTL: ttl}, nil
+		}
+		st.onWithdraw = func(context.Context, driver.Withdrawal, withdrawFunc) (driver.Removed, error) {
+			<-answer
+			synctest.Wait()
+			return 0, driver.ErrGone // Close was first
+		}
+		c := newClient(t, st, nil)
+		l := lock(t, c, "x")
+		coreLease(l).BeforeHoldersAreNotified(func() {
+			close(answer)
+			time.Sleep(time.Second)
+		})
+		time.Sleep(renewal)
+		synctest.Wait()
+		unlocked := make(chan error, 1)
+		go func() { unlocked <- l.Unlock(ctxb) }()
+		synctest.Wait()
+		if err := c.Close(ctxb); err != nil {
+			t.Error(err)
+		}
+		if err := <-unlocked; err != nil {
+			t.Errorf("Close has given the lock back, and Unlock returns: %v", err)
+		}
+	})
+}

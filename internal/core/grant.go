@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/clock"
+)
+
+// grant is a claim that the store granted to this client. Leases stand on it:
+// one, or several that re-entered or read together. Guarded by the
+// shard's mutex.
+type grant struct {
+	s      *session
+	claim  driver.Claim
+	token  driver.Token // the store's; leases add an index
+	q      *queue       // the queue whose exclusive grant it is, or nil
+	leases *Lease
+	state  grantState
+	// prev and next link the grants of the session.
+	prev, next *grant
+	granted    clock.Instant
+	fixedEnd   clock.Instant // the end by MaxHold, or zero
+	nextCheck  clock.Instant // when the watch must check the fixed end
+	keepFor    time.Duration // the longest time that a lease on it asked for when unlocked
+	heapIndex  int32         // index in the session's deadlines
+	attempts   int32         // downgrades in flight
+	index      uint8         // of the next token: how many leases have one
+	handoffs   uint8         // local handoffs so far
+	// unsure is set when an attempt may still be on its way: its withdrawal leaves a
+	// tombstone.
+	unsure bool
+	// downgradeUnconfirmed is set from a downgrade here until the store confirms it.
+	downgradeUnconfirmed bool
+	// notReclaimed is set when the store was reset and did not give the grant back.
+	notReclaimed bool
+	// withdrawalQueued is set while its withdrawal is in the cleanup's queue, and not
+	// in flight.
+	withdrawalQueued bool
+}
+
+// grantState is how far a grant is between the store's grant and its end.
+//
+//	held ──▶ expired ──▶ leaving ──▶ ended
+//	  └────────────────────▲
+//
+// A grant that is being given back is state too: a store that was reset in between
+// must be asked for it again, or the mark it was to leave is lost.
+type grantState uint8
+
+const (
+	// grantHeld: in the session's list.
+	grantHeld grantState = iota
+	// grantExpired: in the list, past its fixed end; its holders were notified, and it
+	// is withdrawn a margin later.
+	grantExpired
+	// grantLeaving: given back, but the store has not acknowledged it.
+	grantLeaving
+	// grantEnded: the store acknowledged it.
+	grantEnded
+)
+
+// attached reports whether the grant is in its session's list.
+func (st grantState) attached() bool { return st <= grantExpired }
+
+// withdrawalLocked returns how the grant is given back. sh.mu must be held.
+func (g *grant) withdrawalLocked() driver.Withdrawal {
+	return driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name, KeepFor: g.keepFor, Tombstone: g.unsure || g.attempts > 0}
+}
+
+// endedLocked takes the store's acknowledgement of the withdrawal. sh.mu must be held.
+func (g *grant) endedLocked() {
+	g.state = grantEnded
+	delete(g.s.leaving, g)
+}
+
+// attachLocked puts the grant into its session. sh.mu must be held.
+func (g *grant) attachLocked() {
+	g.next = g.s.grants
+	if g.next != nil {
+		g.next.prev = g
+	}
+	g.s.grants = g
+	if g.fixedEnd != 0 {
+		g.nextCheck = g.fixedEnd
+		heap.Push(&g.s.deadlines, g)
+		g.s.timer.Reset(g.s.untilCheckLocked(g.s.c.clock.Now()))
+	}
+}
+
+// detachLocked takes it out and reports whether it was in. sh.mu must be held.
+func (g *grant) detachLocked() bool {
+	if !g.state.attached() || !g.s.state.live() {
+		return false
+	}
+	g.state = grantLeaving
+	if g.keepFor > 0 {
+		if g.s.leaving == nil {
+			g.s.leaving = map[*grant]struct{}{}
+		}
+		g.s.leaving[g] = struct{}{}
+	}
+	if g.prev == nil {
+		g.s.grants = g.next
+	} else {
+		g.prev.next = g.next
+	}
+	if g.next != nil {
+		g.next.prev = g.prev
+	}
+	g.prev, g.next = nil, nil // a lease that is kept must not keep the others
+	if g.fixedEnd != 0 && int(g.heapIndex) < len(g.s.deadlines) && g.s.deadlines[g.heapIndex] == g {
+		heap.Remove(&g.s.deadlines, int(g.heapIndex))
+	}
+	g.s.idleSince = g.s.c.clock.Sent()
+	return true
+}
+
+// nextTokenLocked returns the token of the next lease on the grant. sh.mu must be held.
+func (g *grant) nextTokenLocked() driver.Token {
+	t := g.token + driver.Token(g.index)
+	g.index++
+	if g.s.c.caps.Fencing == driver.NoFencing {
+		return 0 // an index alone would look like a token to a guard
+	}
+	return t
+}
+
+// notify ends the context of every lease with the cause, and returns them after
+// those notified before: events come when all are notified. A lease whose beginning
+// has not been announced is left out: its announcer adds the loss.
+func (g *grant) notify(cause error, notified []*Lease) []*Lease {
+	watched := g.s.c.watched()
+	g.s.sh.mu.Lock()
+	leases := g.leases
+	g.leases = nil
+	for l := leases; l != nil; l = l.next {
+		l.state.set(leaseLost)
+		l.cause = cause
+		if watched && l.announced {
+			notified = append(notified, l)
+		}
+	}
+	g.s.sh.mu.Unlock()
+	for l := leases; l != nil; {
+		next := l.next
+		l.prev, l.next = nil, nil
+		l.cancelContext(cause)
+		l = next
+	}
+	return notified
+}
+
+// freeQueue lets the next waiter acquire after the grant has ended without an unlock.
+func (g *grant) freeQueue() {
+	sh := g.s.sh
+	sh.mu.Lock()
+	var stale *sentClaim
+	if q := g.q; q != nil && q.exclusive == g {
+		stale = sh.handOffLocked(q)
+	}
+	sh.mu.Unlock()
+	stale.withdraw()
+}
+
+// loseAll ends grants whose session lives on: at their fixed end, broken, or not
+// reclaimed. The holders of notify are notified first, then the grants of remove are
+// withdrawn, which may let another client in, and events come last.
+func loseAll(notify, remove []*grant, cause error) {
+	var leases []*Lease
+	for _, g := range notify {
+		leases = g.notify(cause, leases)
+	}
+	for _, g := range remove {
+		g.s.sh.mu.Lock()
+		ok := g.detachLocked()
+		if ok {
+			g.queueWithdrawalLocked()
+		}
+		g.s.sh.mu.Unlock()
+		if ok {
+			g.freeQueue()
+		}
+	}
+	for _, l := range leases {
+		l.emit(LeaseLost, cause)
+	}
+}
+
+// margin is what a lease with a MaxHold has between the notice and its end: as much
+// as any, but at most a tenth of its length.
+func (g *grant) margin(most time.Duration) time.Duration { return min(most, g.claim.Terms.MaxHold/10) }

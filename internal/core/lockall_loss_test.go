@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+)
+
+// lockingAll is a LockAll under way in its own goroutine.
+type lockingAll struct {
+	done chan struct{}
+	set  *fencelock.LeaseSet
+	err  error
+}
+
+func startAll(ctx context.Context, c *fencelock.Client, names []string, opts ...fencelock.LockOption) *lockingAll {
+	a := &lockingAll{done: make(chan struct{})}
+	go func() {
+		a.set, a.err = c.LockAll(ctx, names, opts...)
+		close(a.done)
+	}()
+	synctest.Wait()
+	return a
+}
+
+// wait returns when the call has ended, or fails the test.
+func (a *lockingAll) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case <-a.done:
+	case <-time.After(10 * time.Minute):
+		t.Fatal("LockAll waits on")
+	}
+}
+
+// A lease that is lost while LockAll waits for another name ends the wait: the
+// set would not be held.
+func TestLockAllEndsWhenALeaseIsLostDuringTheWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault string
+		opts  []fencelock.LockOption
+		why   error
+		text  string
+	}{
+		"outage": {`during(1s, 25s, lose(request))`, nil, fencelock.ErrUnrenewed, `session not renewed in time`},
+		"own end": {`none`, []fencelock.LockOption{fencelock.MaxHold(10 * time.Second)}, fencelock.ErrExpired,
+			`lease reached its end`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store := newStore()
+				a := newClient(t, bent(t, store, c.fault), &fencelock.Options{Patience: time.Hour})
+				b := newClient(t, store, nil)
+				other := lock(t, b, "b")
+				all := startAll(t.Context(), a, []string{"a", "b"}, c.opts...)
+				all.wait(t)
+				wantIs(t, "LockAll", all.err, fencelock.ErrLost, c.why)
+				wantText(t, all.err, `fencelock: lock all: lock "a" (memory): lease lost: `+c.text+
+					`; it was lost while the other names were waited for`)
+				if all.set != nil {
+					t.Error("got a set beside the error")
+				}
+				unlock(t, other)
+				unlock(t, lock(t, b, "a"))
+				unlock(t, lock(t, b, "b"))
+			})
+		})
+	}
+}
+
+// The grant of the last name may come from a store that does not look at its context,
+// after another was lost.
+func TestLockAllWithASlowGrantDoesNotReturnALostSet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		tp := tap(store)
+		tp.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+			if c.Name == "b" {
+				time.Sleep(2 * renewal)
+			}
+			return next(context.WithoutCancel(ctx), c)
+		}
+		all := startAll(t.Context(), newClient(t, tp, nil), []string{"a", "b"})
+		if _, err := store.Break(ctxb, "a", status(t, store, "a").Holders[0].Token); err != nil {
+			t.Fatal(err)
+		}
+		all.wait(t)
+		wantIs(t, "LockAll", all.err, fencelock.ErrLost, fencelock.ErrBroken)
+		wantClaims(t, store, "b", 0, 0)
+	})
+}
+
+// The last name may be granted at the very moment another is lost.
+func TestLockAllDoesNotReturnALostSet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		a, b := newClient(t, store, nil), newClient(t, store, nil)
+		const end = 10 * time.Second
+		for before := range 20 {
+			other := lock(t, b, "b")
+			all := startAll(t.Context(), a, []string{"a", "b"}, fencelock.MaxHold(end))
+			time.Sleep(end - end/100 - end/10 - 10*time.Microsecond + time.Duration(before)*time.Microsecond)
+			unlock(t, other)
+			all.wait(t)
+			if all.err != nil {
+				wantIs(t, "LockAll", all.err, fencelock.ErrLost)
+				continue
+			}
+			if !all.set.Valid() && all.set.Context().Err() == nil {
+				t.Error("the set is not held and its context has not ended")
+			}
+			_ = all.set.Unlock(ctxb)
+		}
+	})
+}
+
+func TestLockAllReturnsWhenItsContextEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		lock(t, newClient(t, store, nil), "z")
+		c := newClient(t, bent(t, store, `during(1s, 1m, on(withdraw, lose(request)))`), nil)
+		names := []string{"z"}
+		for i := range 50 {
+			names = append(names, fmt.Sprint("a", i))
+		}
+		began := time.Now()
+		err := within(2*time.Second, func(ctx context.Context) error { _, err := c.LockAll(ctx, names); return err })
+		wantIs(t, "LockAll", err, context.DeadlineExceeded)
+		wantNear(t, "LockAll returned", time.Now(), began.Add(2*time.Second))
+		time.Sleep(time.Minute + callTimeout)
+		for _, name := range names[1:] {
+			wantClaims(t, store, name, 0, 0)
+		}
+	})
+}
+
+// A store that does not answer costs the unlock of a set one timeout, not one
+// for each lease.
+func TestUnlockOfASetWaitsOnceForASilentStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newClient(t, bent(t, newStore(), `during(1s, 1m, on(withdraw, lose(request)))`), nil)
+		set, err := c.LockAll(ctxb, []string{"a", "b", "c", "d"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		wantIs(t, "Unlock", set.Unlock(ctxb), fencelock.ErrUnavailable)
+		wantNear(t, "Unlock returned", time.Now(), began.Add(callTimeout))
+	})
+}

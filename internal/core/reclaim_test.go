@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/faultstore"
+	"github.com/fencelock/fencelock/store/memstore"
+)
+
+// A reply that is lost while the leases are reclaimed leaves time for another
+// try, whatever Options.CallTimeout is.
+func TestLostRepliesOfAResumeLoseNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault   string
+		timeout time.Duration
+	}{
+		"reclaim, long call timeout": {`on(reclaim, nth(1, lose(reply)))`, 20 * time.Second},
+		"open, long call timeout":    {`on(open, nth(2, lose(reply)))`, 20 * time.Second},
+		"both, defaults":             {`any(on(open, nth(2, lose(reply))), on(reclaim, nth(1, lose(reply))))`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store := memstore.New(&memstore.Options{Grace: true})
+				client := newClient(t, bent(t, store, c.fault), &fencelock.Options{CallTimeout: c.timeout})
+				l := lock(t, client, "x")
+				time.Sleep(time.Second)
+				store.Restart()
+				time.Sleep(2 * ttl)
+				if err := l.Err(); err != nil {
+					t.Errorf("the lease is lost: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestOneDataLossIsOneEvent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := memstore.New(&memstore.Options{Grace: true})
+		var n atomic.Int32
+		hooks := fencelock.Hooks{Event: func(e fencelock.Event) {
+			if e.Kind == fencelock.SessionReset {
+				n.Add(1)
+			}
+		}}
+		c := newClient(t, bent(t, store, `on(open, during(2s, 9s, refuse))`), &fencelock.Options{Hooks: hooks})
+		l := lock(t, c, "x")
+		for losses := range int32(2) {
+			time.Sleep(2 * time.Second)
+			store.Restart()
+			time.Sleep(20 * time.Second)
+			if n.Load() != losses+1 {
+				t.Errorf("%d data losses, %d events", losses+1, n.Load())
+			}
+		}
+		unlock(t, l)
+	})
+}
+
+// Timers stand still while the machine is suspended, so the renewal that was due
+// then is made as soon as the suspend is noticed.
+func TestRenewalThatASuspendDelayedIsMadeAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var slept atomic.Int64
+		suspended := func() time.Duration { return time.Duration(slept.Load()) }
+		store := memstore.New(&memstore.Options{Now: func() time.Time { return time.Now().Add(suspended()) }})
+		c, err := newSuspendable(store, nil, suspended)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeLater(t, c)
+		l := lock(t, c, "x")
+		time.Sleep(200 * time.Millisecond)
+		slept.Store(int64(9500 * time.Millisecond))
+		time.Sleep(10 * time.Second)
+		if err := l.Err(); err != nil {
+			t.Errorf("the store answers and seconds of trusted time were left after the suspend, but: %v", err)
+		}
+	})
+}
+
+// The store grants a queued claim after a restart and before the session of the
+// claim is opened again. The waiter finds the grant on the new connection, but its
+// attempt was made on the old one. The end of the reclaim must not drop the grant
+// under a holder.
+func TestGrantPushedAfterARestartIsNotDroppedByTheReclaim(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		st := tap(m)
+		c, other := newClient(t, st, nil), newClient(t, m, nil)
+		holder, first := lock(t, c, "keeps its session alive"), lock(t, other, "x")
+		st.onAttempt = func(ctx context.Context, claim *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+			out, err := next(ctx, claim)
+			if len(st.sent(faultstore.Attempt)) == 2 {
+				m.Restart()
+				if _, err := m.Break(ctxb, "x", first.Token()); err != nil {
+					t.Error(err)
+				}
+				for len(st.sent(faultstore.Reclaim)) == 0 { // a slow reply
+					time.Sleep(100 * time.Millisecond)
+				}
+			}
+			return out, err
+		}
+		st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+			time.Sleep(2 * time.Second) // a slow request
+			return next(ctx, held, last)
+		}
+		l := lock(t, c, "x")
+		if n := len(st.sent(faultstore.Reclaim)); n != 1 {
+			t.Fatalf("%d reclaims when the lease was returned; want one in flight", n)
+		}
+		time.Sleep(3 * time.Second)
+		wantClaims(t, m, "x", 1, 0)
+		wantHolds(t, m, l)
+		wantHolds(t, m, holder)
+	})
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/clock"
+	"github.com/fencelock/fencelock/internal/timing"
+)
+
+// release is what is left to do after the last lease on a grant was unlocked:
+// either hand the grant to a local waiter or give it back to the store.
+type release struct {
+	g     *grant
+	by    *Lease  // whose unlock it is; nil for a handoff
+	next  *waiter // gets lease in a handoff
+	lease *Lease
+	q     *queue // nil, or the queue to hand off once the store has answered
+	what  driver.Withdrawal
+}
+
+// releaseLocked decides what becomes of the grant: nothing if it has ended already.
+// sh.mu must be held.
+func (g *grant) releaseLocked(by *Lease, now clock.Instant) release {
+	if !g.state.attached() || !g.s.state.live() {
+		return release{}
+	}
+	q := g.q
+	if g.keepFor == 0 && q != nil && g.mayHandOffLocked(q, now) {
+		g.handoffs++
+		return release{g: g, next: q.pop(), lease: g.newLeaseLocked(context.Background(), g.nextTokenLocked(), now)}
+	}
+	g.detachLocked()
+	g.s.users++
+	by.state.set(leaseReleasing)
+	r := release{g: g, by: by, what: g.withdrawalLocked()}
+	if q != nil && q.exclusive == g {
+		q.state, q.exclusive = queueReturning, nil
+		r.q = q
+	}
+	return r
+}
+
+// maxHandoffs is how many tokens fit between two of the store.
+const maxHandoffs = driver.TokenStep - 1
+
+// mayHandOffLocked reports whether the grant may go to the next local waiter, without a
+// round trip and with a fresh token: a bounded number of times and for a bounded
+// time, so that waiters of other processes are served. sh.mu must be held.
+func (g *grant) mayHandOffLocked(q *queue, now clock.Instant) bool {
+	t, opts := g.claim.Terms, &g.s.c.opts
+	return q.exclusive == g && q.first != nil && sameTerms(t, q.first.terms) &&
+		int(g.handoffs) < maxHandoffs && now.Sub(g.granted) < opts.LocalHandoff &&
+		t.MinHold == 0 && t.MaxHold == 0 && t.Reentry == ""
+}
+
+// finish hands the grant off or gives it back. A zero r is fine.
+func (r *release) finish(ctx context.Context) error {
+	switch {
+	case r.g == nil:
+		return nil
+	case r.next != nil:
+		// The event comes first: the next holder may be done with the lease
+		// before this goroutine runs again.
+		r.lease.announce(LeasePassed, 0)
+		r.next.ready <- turn{lease: r.lease}
+		return nil
+	}
+	err := r.g.giveBack(r.by.bounding(ctx), r.what)
+	r.over(err)
+	return err
+}
+
+// over takes the answer to the withdrawal: the session has a user less, callers
+// that unlock the lease again get the answer, and the queue goes on.
+func (r *release) over(err error) {
+	s, sh := r.g.s, r.g.s.sh
+	sh.mu.Lock()
+	s.leftLocked()
+	r.by.answeredLocked(err)
+	var stale *sentClaim
+	if r.q != nil {
+		stale = sh.handOffLocked(r.q)
+	}
+	sh.mu.Unlock()
+	stale.withdraw()
+}
+
+// abandon is for a panic of a hook or of the store in between: the goroutine
+// will not come back, and the grant must not stay.
+func (r *release) abandon() {
+	switch {
+	case r.g == nil:
+	case r.next != nil:
+		r.next.ready <- turn{lease: r.lease}
+	default:
+		r.g.s.sh.mu.Lock()
+		r.g.queueWithdrawalLocked()
+		r.g.s.sh.mu.Unlock()
+		r.over(r.g.s.c.fail(r.g.unconfirmed(context.Background(), errPanicked)))
+	}
+}
+
+// errPanicked is why an unlock was not confirmed.
+var errPanicked = errors.New("a hook or the store panicked")
+
+// giveBack withdraws a grant on behalf of Unlock.
+func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
+	s := g.s
+	found, err := g.withdraw(ctx, w)
+	switch {
+	case err == nil && found == driver.WasBroken:
+		g.acknowledged()
+		return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: lost(ErrBroken)})
+	case err == nil && found == driver.WasAbsent && w.KeepFor > 0 && !g.marked(ctx):
+		g.acknowledged()
+		return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: lost(ErrReset)})
+	case err == nil:
+		// Absent is fine: the claim was trusted to this moment, so the
+		// withdrawal was only executed twice, as client libraries do that send
+		// again. It hides no break: a broken claim is found broken each time.
+		g.acknowledged()
+		return nil
+	case errors.Is(err, driver.ErrGone) && errors.Is(context.Cause(s.ctx), ErrClosed):
+		if w.KeepFor > 0 { // Close has given it back, and no mark stays
+			return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: lost(ErrClosed)})
+		}
+		return nil // Close has given it back
+	case errors.Is(err, driver.ErrGone):
+		s.endIfGone(err)
+		return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: lost(ErrEnded)})
+	}
+	s.sh.mu.Lock()
+	g.queueWithdrawalLocked()
+	ended := s.cause // nil while it is repeated
+	s.sh.mu.Unlock()
+	switch {
+	case ended == nil:
+		return s.c.fail(g.unconfirmed(ctx, err))
+	case w.KeepFor == 0:
+		f := g.unconfirmed(ctx, err)
+		f.Hint = "its session has ended, and the lock with it"
+		return s.c.fail(f)
+	case !errors.Is(ended, ErrLost):
+		ended = lost(ended)
+	}
+	// Nothing repeats it, so the mark may never be left.
+	return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: chain(ended, Unavailable(err))})
+}
+
+// marked reports whether the mark of a claim that is absent is in the store. If
+// the store was reset and did not give the claim back, either an earlier try left
+// the mark, or the data is gone.
+func (g *grant) marked(ctx context.Context) bool {
+	s := g.s
+	s.sh.mu.Lock()
+	notReclaimed := g.notReclaimed
+	s.sh.mu.Unlock()
+	if !notReclaimed {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.c.opts.CallTimeout)
+	defer cancel()
+	st, err := s.c.store.Inspect(ctx, g.claim.Name)
+	return err == nil && slices.ContainsFunc(st.Holders, func(h driver.Holder) bool { return h.Kept && h.Token.Base() == g.token.Base() })
+}
+
+// withdraw makes the call. If a mark is to be left and the store was reset, it
+// goes on while the session reclaims, as long as a call may take: the caller then
+// knows that the mark is there.
+func (g *grant) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	s := g.s
+	end := s.c.clock.Sent().Add(s.c.opts.CallTimeout)
+	for failures := 1; ; failures++ {
+		found, err := s.callWithdraw(ctx, w)
+		if errors.Is(err, driver.ErrReset) {
+			s.renewNow()
+		} else if err != errNotReclaimed {
+			return found, err
+		}
+		pause := timing.Backoff(failures, s.trusted()/100, s.trusted()/12, rand.Float64())
+		if w.KeepFor == 0 || s.c.clock.Sent().Add(pause) >= end || !Sleep(s.ctx, pause) || ctx.Err() != nil {
+			return found, err
+		}
+	}
+}
+
+// waitOver returns why a caller waits no longer, or nil. A connection that was given the
+// context's deadline may time out before the context's own timer fires.
+func waitOver(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(end) {
+		return context.DeadlineExceeded
+	}
+	return CtxError(ctx)
+}
+
+// unconfirmed is what Unlock returns when the store did not answer, or not before ctx
+// ended.
+func (g *grant) unconfirmed(ctx context.Context, err error) Failure {
+	if over := waitOver(ctx); over != nil {
+		err = fmt.Errorf("%w, but not confirmed yet: %w", ErrReleased, over)
+	} else {
+		err = fmt.Errorf("%w, but not confirmed: %w: %w", ErrReleased, ErrUnavailable, err)
+	}
+	return Failure{Op: "unlock", Name: g.claim.Name, Err: err,
+		Hint: "it is repeated in the background and ends with the session at the latest"}
+}
+
+// acknowledged ends the grant.
+func (g *grant) acknowledged() {
+	g.s.sh.mu.Lock()
+	g.endedLocked()
+	g.s.sh.mu.Unlock()
+}

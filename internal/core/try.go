@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// busyForLocked returns an error if a try is answered without a call to the store: the
+// lock is in this client, or other goroutines of this client wait for it and a try must
+// not overtake them. Only an exclusive try can know: shared ones may well fit. sh.mu
+// must be held.
+func (q *queue) busyForLocked(t *driver.Terms) *Busy {
+	switch {
+	case t.Reentry != "":
+		return nil
+	case q.exclusive != nil:
+		return &Busy{Name: q.name, Holders: []driver.Holder{*q.holderLocked()}}
+	case t.Mode == driver.Exclusive && !q.idle():
+		return &Busy{Name: q.name}
+	}
+	return nil
+}
+
+// holderLocked returns this client as the holder of the lock, nil if it is not. sh.mu
+// must be held.
+func (q *queue) holderLocked() *driver.Holder {
+	g := q.exclusive
+	if g == nil {
+		return nil
+	}
+	t := g.claim.Terms
+	rec := *t.Record
+	rec.Labels = maps.Clone(rec.Labels) // the caller may change what it got
+	return &driver.Holder{
+		Claim: driver.ClaimID{Session: g.s.id, Seq: g.claim.Seq}, Token: g.token, Mode: t.Mode, Weight: t.Weight,
+		Reentry: t.Reentry, Record: rec, Age: g.s.c.clock.Sent().Sub(g.granted),
+	}
+}
+
+func firstHolder(holders []driver.Holder) *driver.Holder {
+	if len(holders) == 0 {
+		return nil
+	}
+	return &holders[0]
+}
+
+// busy is the error of a try that the client itself answers, with the holders that the
+// store knows if the client does not.
+func (a *acquisition) busy(ctx context.Context, b *Busy) error {
+	if len(b.Holders) == 0 {
+		ctx, cancel := context.WithTimeout(ctx, a.c.opts.CallTimeout)
+		defer cancel()
+		if st, err := a.c.store.Inspect(ctx, a.name); err == nil {
+			b.Holders = st.Holders[:min(len(st.Holders), driver.MaxHoldersReported)]
+		}
+	}
+	return a.c.opts.Busy(*b)
+}
+
+// tryNow makes one attempt that never waits for a holder. It is in no queue:
+// a try must neither overtake a waiter nor wait.
+func (a *acquisition) tryNow(ctx context.Context) (*Lease, error) {
+	for again := true; ; again = false {
+		l, err := a.tryAttempt(ctx)
+		// A session that ended, or a store that lost its data, does not answer
+		// the question; ask once more with a new session.
+		if again && (errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrReset)) {
+			a.wakeSession()
+			continue
+		}
+		return l, a.tryError(ctx, err)
+	}
+}
+
+func (a *acquisition) tryAttempt(ctx context.Context) (*Lease, error) {
+	s, err := a.sh.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	p := a.claimOn(s)
+	busy := false
+	defer func() {
+		if !busy && !a.admitted { // also when the store panics
+			p.withdraw()
+		}
+	}()
+	ans, err := p.attempt(ctx)
+	if err != nil {
+		s.endIfGone(err)
+		return nil, err
+	}
+	if ans.State == driver.Granted {
+		return a.admit(ctx, p, &ans)
+	}
+	busy = true
+	return nil, a.c.opts.Busy(Busy{Name: a.name, Holders: ans.Holders, Grace: ans.Grace, RetryAfter: ans.PollAfter})
+}
+
+// tryError returns the error of a try as one of the API.
+func (a *acquisition) tryError(ctx context.Context, err error) error {
+	switch {
+	case err == nil, errors.Is(err, ErrBusy), errors.Is(err, ErrClosed):
+		return err
+	case ctx.Err() != nil: // a try waits for the store only
+		err = Unavailable(CtxError(ctx))
+	case a.closed():
+		return ErrClosed
+	case Transient(err), errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrReset), errors.Is(err, errTooLate):
+		err = Unavailable(err)
+	}
+	return a.c.fail(Failure{Op: "try lock", Name: a.name, Err: err})
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package measure_test
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/internal/measure"
+)
+
+var flagLeases = flag.Int("leases", 100_000, "how many leases TestMillionLeases holds")
+
+// In real time: what it measures is memory and goroutines.
+func TestMillionLeases(t *testing.T) {
+	const shards = 4
+	n := *flagLeases
+	if testing.Short() {
+		n = min(n, 50_000)
+	}
+	h, err := measure.Leases(t.Context(), n, shards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("million: %v\n", h)
+	if h.Bytes > 600 {
+		t.Errorf("%.0f bytes per lease; want at most 600", h.Bytes)
+	}
+	if h.Goroutines > shards+2 {
+		t.Errorf("%d more goroutines; want one per session, which are %d", h.Goroutines, shards)
+	}
+	// A machine that is busy renews late, which makes it fewer.
+	if h.KeepAlives > 1 || h.KeepAlives == 0 {
+		t.Errorf("%.2f calls per renewal period and shard; want 1", h.KeepAlives)
+	}
+}
+
+// It reports and does not judge: that depends on the machine and its load.
+func TestLocalHandoffRate(t *testing.T) {
+	h, err := measure.Handoff(t.Context(), 64, 1, 20*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(h)
+	if !(h.Ratio > 0) {
+		t.Errorf("ratio %v", h.Ratio)
+	}
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// equivalent is a mutant that no test can kill, because nothing that is promised
+// changes with it. It is compiled with the others, so that its text stays true.
+type equivalent struct {
+	mutant
+	reason string
+}
+
+var equivalents = []equivalent{
+	{reason: "no claim is pending while an exclusive grant is in the client, so there is nothing to withdraw", mutant: mutant{
+		name: "vacate-keeps-stale-claim", file: "internal/core/grant.go",
+		old: `	sh.mu.Unlock()
+	stale.withdraw()
+`,
+		new: `	sh.mu.Unlock()
+	_ = stale
+`,
+	}},
+	{reason: "readers that share a grant were granted at one instant, so MaxHold ends for all of them at once", mutant: mutant{
+		name: "read-together-maxhold", file: "internal/core/admit.go",
+		old: " || t.MaxHold > 0 || t.MinHold",
+		new: " || t.MinHold",
+	}},
+	{reason: "readers that share a grant were granted at one instant, so MinHold ends for all of them at once", mutant: mutant{
+		name: "read-together-minhold", file: "internal/core/admit.go",
+		old: " || t.MinHold > 0 {",
+		new: " {",
+	}},
+	{reason: "after a pushed grant the acquisition ends; the count only spaces the polls of a store that pushes nothing", mutant: mutant{
+		name: "polls-not-reset", file: "internal/core/acquisition.go",
+		old: "		a.polls = 0\n",
+		new: "",
+	}},
+	{reason: "Client.background starts nothing after Close, so a shard that does not know of it opens no session either", mutant: mutant{
+		name: "new-shard-not-closed", file: "internal/core/client.go",
+		old: "closed: c.closed, queues",
+		new: "queues",
+	}},
+	{reason: "weights are at least 1, so a holder as heavy as the limit leaves no room, however heavy it is", mutant: mutant{
+		name: "ms-weights-of-holders-not-cut", file: "driver/admission.go",
+		old: "		used += min(g.Weight, limit)\n",
+		new: "		used += g.Weight\n",
+	}},
+}
+
+func equivalentMutants() (list []mutant) {
+	for _, e := range equivalents {
+		list = append(list, e.mutant)
+	}
+	return list
+}

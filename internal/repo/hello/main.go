@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command hello is the first program of the README with its locks in the memory of the
+// process: it needs no server.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/store/memstore"
+)
+
+func main() {
+	ctx := context.Background()
+	store := memstore.New(nil)
+	locks, err := fencelock.New(store, nil) // one client per process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locks.Close(ctx)
+	err = locks.Do(ctx, "orders/42", func(ctx context.Context, l *fencelock.Lease) error {
+		// ctx is canceled if the lock is lost. Let the database check the token:
+		// UPDATE orders SET …, fence = $token WHERE id = 42 AND fence <= $token
+		fmt.Println("holding", l.Name(), "with token", l.Token())
+		return nil
+	})
+	if err != nil { // errors.Is(err, fencelock.ErrLost): another process may hold the lock by now
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repotest
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const dependabot = ".github/dependabot.yml"
+
+// checkDependabot: every module that requires something is kept up to date, and no
+// other folder is listed. The root module requires nothing.
+func checkDependabot(t tree) []complaint {
+	var want []string
+	for _, dir := range usedModules(t.lines("go.work")) {
+		if slices.Contains(directives(t.lines(path.Join(dir, "go.mod"))), "require") {
+			want = append(want, "/"+dir)
+		}
+	}
+	var cs []complaint
+	for i, l := range t.lines(dependabot) {
+		dir, ok := strings.CutPrefix(strings.TrimSpace(l), "- /")
+		if !ok {
+			continue
+		}
+		n := len(want)
+		want = slices.DeleteFunc(want, func(w string) bool { return w == "/"+dir })
+		if len(want) == n {
+			cs = append(cs, complaint{dependabot, i + 1, "/" + dir + " is not a module of go.work that requires something, or is listed twice; remove it"})
+		}
+	}
+	for _, w := range want {
+		cs = append(cs, complaint{dependabot, 1, w + " is not listed, so nothing raises its requirements; add it"})
+	}
+	return cs
+}
+
+var (
+	usesAction = regexp.MustCompile(`^\s*-?\s*uses:\s*(\S+)`)
+	pinned     = regexp.MustCompile(`@(v[0-9]+|[0-9a-f]{40})$`)
+	grants     = regexp.MustCompile(`^\s*[a-z-]*:?\s*(write|write-all)\b`)
+	goImage    = regexp.MustCompile(`golang:([0-9]+\.[0-9]+)`)
+)
+
+// checkWorkflows: actions are pinned by a major tag or a commit, a workflow may only
+// read, and a container has the Go release of go.work.
+func checkWorkflows(t tree) []complaint {
+	var cs []complaint
+	release := ""
+	for _, l := range t.lines("go.work") {
+		if v, ok := strings.CutPrefix(l, "go "); ok {
+			release = strings.Join(strings.SplitN(v, ".", 3)[:2], ".")
+		}
+	}
+	for _, p := range t.paths(".yml") {
+		if !strings.HasPrefix(p, ".github/workflows/") {
+			continue
+		}
+		if !slices.Contains(t.lines(p), "permissions:") {
+			cs = append(cs, complaint{p, 1, "no permissions at the top, so the default of the hosting applies; add contents: read"})
+		}
+		for i, l := range t.lines(p) {
+			if m := usesAction.FindStringSubmatch(l); m != nil && !pinned.MatchString(m[1]) {
+				cs = append(cs, complaint{p, i + 1, m[1] + " can change at any time; pin it by a major tag or a commit"})
+			}
+			if grants.MatchString(l) || strings.Contains(l, "write-all") {
+				cs = append(cs, complaint{p, i + 1, "a workflow only reads; remove the permission to write"})
+			}
+			if m := goImage.FindStringSubmatch(l); m != nil && m[1] != release {
+				cs = append(cs, complaint{p, i + 1, "Go " + m[1] + " is not the release of go.work, " + release})
+			}
+		}
+	}
+	return cs
+}
+
+func TestDependabot(t *testing.T) { checkRepo(t, checkDependabot) }
+func TestWorkflows(t *testing.T)  { checkRepo(t, checkWorkflows) }
+
+func TestDependabotComplains(t *testing.T) {
+	files := treeOf(
+		"go.work", "go 1.26.0\nuse (\n\t.\n\t./a\n\t./b\n\t./c\n)\n",
+		"go.mod", "module example.com/m\n",
+		"a/go.mod", "module example.com/m/a\nrequire example.com/x v1.0.0\n",
+		"b/go.mod", "module example.com/m/b\nrequire (\n\texample.com/x v1.0.0\n)\n",
+		"c/go.mod", "module example.com/m/c\n",
+		dependabot, "updates:\n  - package-ecosystem: gomod\n    directories:\n      - /a\n      - /a\n      - /c\n",
+	)
+	wantComplaints(t, checkDependabot, files,
+		dependabot+":5: /a is not a module", dependabot+":6: /c is not a module", dependabot+":1: /b is not listed")
+}
+
+func TestWorkflowsComplain(t *testing.T) {
+	const dir = ".github/workflows/"
+	wantComplaints(t, checkWorkflows, treeOf(
+		"go.work", "go 1.26.0\n",
+		dir+"a.yml", "permissions:\n  contents: read\njobs:\n  a:\n    container: golang:1.25-bookworm\n    steps:\n      - uses: actions/checkout@v6\n      - uses: actions/x@main\n"+
+			"      - uses: actions/y@0123456789012345678901234567890123456789 # v1\n",
+		dir+"b.yml", "name: b\njobs:\n  b:\n    permissions:\n      contents: write\n",
+	),
+		dir+"a.yml:5: Go 1.25 is not the release", dir+"a.yml:8: actions/x@main can change",
+		dir+"b.yml:1: no permissions", dir+"b.yml:5: a workflow only reads")
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package repotest
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	testCommand = regexp.MustCompile(`go test\b[^;&]*`)
+	testPackage = regexp.MustCompile(`\s\./?([\w/.]*)`)
+	testWanted  = regexp.MustCompile(`-run[ =]'?([^ ']+)`)
+	testPrefix  = regexp.MustCompile(`Test\w+`)
+)
+
+// checkMakefile: a target that runs tests by name runs some. Go passes when no test has
+// the name, so a test that moves to another package would silently not run any more.
+func checkMakefile(t tree) (cs []complaint) {
+	for i, l := range t.lines("Makefile") {
+		for _, command := range testCommand.FindAllString(l, -1) {
+			wanted, pkg := testWanted.FindStringSubmatch(command), testPackage.FindStringSubmatch(command)
+			if wanted == nil || pkg == nil || strings.Contains(pkg[1], "...") {
+				continue
+			}
+			for _, name := range testPrefix.FindAllString(wanted[1], -1) {
+				if !t.hasTest(path.Clean(pkg[1]), name) {
+					cs = append(cs, complaint{"Makefile", i + 1, sprint("no test in %s begins with %s; name the package that has it", path.Clean(pkg[1]), name)})
+				}
+			}
+		}
+	}
+	return cs
+}
+
+// hasTest reports whether a test of that folder begins with the name.
+func (t tree) hasTest(dir, name string) bool {
+	for _, p := range t.paths("_test.go") {
+		for _, l := range t.lines(p) {
+			if path.Dir(p) == dir && strings.HasPrefix(l, "func "+name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestMakefile(t *testing.T) { checkRepo(t, checkMakefile) }
+
+func TestMakefileComplains(t *testing.T) {
+	wantComplaints(t, checkMakefile, treeOf(
+		"Makefile", "a:\n\tgo test . -run '^TestOne$$'\n\tgo test ./s -count=1 -run 'TestTwo|TestThree' -v\n\tgo test -run TestOne ./...\n",
+		"s/a_test.go", "package s\n\nfunc TestTwo(t *testing.T) {}\n",
+	),
+		"Makefile:2: no test in . begins with TestOne",
+		"Makefile:3: no test in s begins with TestThree",
+	)
+}

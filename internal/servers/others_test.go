@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package servers
+
+import (
+	"testing"
+)
+
+// TestEtcd: a member counts, a cluster is killed and started again with its data, and
+// continues from a snapshot.
+func TestEtcd(t *testing.T) {
+	c := Test(t, func() (*EtcdCluster, error) { return Etcd(1, QuickEtcd...) })
+	m := c.Members[0]
+	const applied = "etcd_server_proposals_applied_total"
+	before, err := m.Metric(t.Context(), applied)
+	if err != nil || before == 0 {
+		t.Fatalf("%s is %v, %v", applied, before, err)
+	}
+	if missing, err := m.Metric(t.Context(), "none"); missing != 0 || err != nil {
+		t.Errorf("a counter that does not exist is %v, %v", missing, err)
+	}
+	c.Kill()
+	if m.healthy() {
+		t.Error("a killed member is healthy")
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := c.Snapshot()
+	if err != nil {
+		t.Skip(err) // etcdctl is not installed
+	}
+	if err := c.Restore(snapshot); err != nil || !m.healthy() {
+		t.Errorf("after a restore: %v", err)
+	}
+}
+
+// TestMemcached: it answers, and counts again from zero after a restart.
+func TestMemcached(t *testing.T) {
+	s := Test(t, func() (*MemcachedServer, error) { return Memcached("-m", "8") })
+	if v, err := s.Version(); err != nil || v == "" {
+		t.Fatalf("version %q, %v", v, err)
+	}
+	bytes, err := s.Stats()
+	if err != nil || bytes["limit_maxbytes"] != 8<<20 {
+		t.Errorf("limit_maxbytes is %d, %v", bytes["limit_maxbytes"], err)
+	}
+	if err := s.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.Stats(); err != nil || again["pid"] == bytes["pid"] {
+		t.Errorf("the process is the same after a restart, %v", err)
+	}
+}
+
+// TestZooKeeper: a server serves, and again after it was killed and wiped.
+func TestZooKeeper(t *testing.T) {
+	e := Test(t, func() (*Ensemble, error) { return ZooKeeper(1) })
+	s := e.Servers[0]
+	if mode := s.Mode(); mode != "standalone" || e.Leader() != nil {
+		t.Errorf("mode %q, leader %v", mode, e.Leader())
+	}
+	s.Kill()
+	if mode := s.Mode(); mode != "" {
+		t.Errorf("mode %q of a killed server", mode)
+	}
+	if err := s.Wipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package servers
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Peers is the network between the servers of a deployment: one proxy before each
+// port on which a server listens to the others. All servers get the same
+// addresses, so a proxy has to find out whose a connection is: it asks the
+// kernel which process has the other end.
+//
+//	server 0 ─┐                        ┌─▶ server 1
+//	server 2 ─┴─▶ proxy of server 1 ───┘
+type Peers struct {
+	// PID returns the process of a server, 0 if it does not run.
+	PID     func(i int) int
+	proxies [][]*Proxy // for each server
+	// Greeting is set if a server begins a connection by telling the address at which
+	// it listens, as ZooKeeper does: the other one would call back there, past the
+	// proxies, so the address is replaced by that of the proxy. Such a server gives up
+	// on a leader that it could reach and that hangs up: see Proxy.late.
+	Greeting bool
+}
+
+// greet replaces the address of a server by that of the proxy before it. Both are of
+// one length, or nothing is done: the greeting says how long it is.
+func (ps *Peers) greet(b []byte) []byte {
+	for _, ports := range ps.proxies {
+		for _, p := range ports {
+			if len(p.to) == len(p.Addr) {
+				b = bytes.ReplaceAll(b, []byte(p.to), []byte(p.Addr))
+			}
+		}
+	}
+	return b
+}
+
+// Front adds a proxy before a port of server i and returns its address.
+func (ps *Peers) Front(i int, addr string) (string, error) {
+	p, err := listen(addr)
+	if err != nil {
+		return "", err
+	}
+	p.owner = ps.owner
+	if ps.Greeting {
+		p.greet, p.late = ps.greet, time.Second
+	}
+	for len(ps.proxies) <= i {
+		ps.proxies = append(ps.proxies, nil)
+	}
+	ps.proxies[i] = append(ps.proxies[i], p)
+	go p.accept()
+	return p.Addr, nil
+}
+
+// Set makes the network between server i and all others bad. Of the state,
+// DropRequests means what i sends, DropReplies what is sent to it.
+func (ps *Peers) Set(i int, s State) {
+	back := s
+	back.DropRequests, back.DropReplies = s.DropReplies, s.DropRequests
+	for to, ports := range ps.proxies {
+		for _, p := range ports {
+			if to == i {
+				p.Set(back)
+			} else {
+				p.SetFrom(i, s)
+			}
+		}
+	}
+}
+
+// Close ends all proxies.
+func (ps *Peers) Close() {
+	for _, ports := range ps.proxies {
+		for _, p := range ports {
+			p.Close()
+		}
+	}
+}
+
+// owner returns which server a connection to a proxy comes from, -1 if from none.
+func (ps *Peers) owner(c net.Conn) int {
+	port := c.RemoteAddr().(*net.TCPAddr).Port
+	inode, err := inodeOf(port, c.LocalAddr().(*net.TCPAddr).Port)
+	if err != nil {
+		return -1
+	}
+	for i := range ps.proxies {
+		if pid := ps.PID(i); pid != 0 && has(pid, inode) {
+			return i
+		}
+	}
+	return -1
+}
+
+// tables lets one connection at a time search the kernel's tables. A server that loses
+// its peers dials them again and again; hundreds of searches at once took gigabytes and
+// were slower than the dials that they were for.
+var tables sync.Mutex
+
+// inodeOf finds the socket with these ports in the kernel's tables. Java listens
+// and dials by version 6 of the protocol.
+func inodeOf(local, remote int) (string, error) {
+	tables.Lock()
+	defer tables.Unlock()
+	from, to := fmt.Appendf(nil, ":%04X ", local), fmt.Appendf(nil, ":%04X ", remote)
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		if inode := search(table, from, to); inode != "" {
+			return inode, nil
+		}
+	}
+	return "", errors.New("the connection is over")
+}
+
+// search reads a table line by line: it is as long as the machine has connections.
+func search(table string, from, to []byte) string {
+	file, err := os.Open(table)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		line := lines.Bytes()
+		if i := bytes.Index(line, from); i < 0 || !bytes.Contains(line[i:], to) {
+			continue
+		}
+		f := strings.Fields(string(line))
+		if len(f) > 9 && strings.HasSuffix(f[1]+" ", string(from)) && strings.HasSuffix(f[2]+" ", string(to)) && f[9] != "0" {
+			return f[9]
+		}
+	}
+	return ""
+}
+
+// has reports whether a process has a socket.
+func has(pid int, inode string) bool {
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && to == "socket:["+inode+"]" {
+			return true
+		}
+	}
+	return false
+}

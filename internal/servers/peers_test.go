@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package servers
+
+import (
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestPeers: this process is server 0, and talks to server 1. Cut off from it, in
+// one direction or both, it is; another one, which does not exist, is not.
+func TestPeers(t *testing.T) {
+	addr, lines := echo(t)
+	ps := &Peers{PID: func(i int) int {
+		if i == 0 {
+			return os.Getpid()
+		}
+		return 0
+	}}
+	defer ps.Close()
+	if _, err := ps.Front(0, addr); err != nil {
+		t.Fatal(err)
+	}
+	front, err := ps.Front(1, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(patience time.Duration) error {
+		c, err := net.Dial("tcp", front)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		if _, err := io.WriteString(c, "x\n"); err != nil {
+			return err
+		}
+		_, err = io.ReadFull(c, make([]byte, 2))
+		return err
+	}
+	for _, tt := range []struct {
+		name          string
+		server        int
+		s             State
+		answer, heard bool
+	}{
+		{"a good network", 0, State{}, true, true},
+		{"cut off", 0, State{DropRequests: true, DropReplies: true}, false, false},
+		{"mute", 0, State{DropRequests: true}, false, false},
+		{"deaf", 0, State{DropReplies: true}, false, true},
+		{"the other one is mute", 1, State{DropRequests: true}, false, true},
+		{"the other one is deaf", 1, State{DropReplies: true}, false, false},
+	} {
+		ps.Set(tt.server, tt.s)
+		before := lines.Load()
+		patience := 10 * time.Second
+		if !tt.answer {
+			patience = 200 * time.Millisecond
+		}
+		if err := ask(patience); (err == nil) != tt.answer || (lines.Load() > before) != tt.heard {
+			t.Errorf("%s: answered %v (want %v), heard %v (want %v)", tt.name, err == nil, tt.answer, lines.Load() > before, tt.heard)
+		}
+		ps.Set(tt.server, State{})
+	}
+	ps.PID = func(int) int { return 0 }
+	ps.Set(0, State{DropRequests: true, DropReplies: true})
+	if err := ask(10 * time.Second); err != nil {
+		t.Errorf("a process that is no server is cut off: %v", err)
+	}
+}
+
+// TestPeersLate: a connection that was made before its process was known is cut off too.
+func TestPeersLate(t *testing.T) {
+	addr, lines := echo(t)
+	var pid atomic.Int64
+	ps := &Peers{PID: func(i int) int { return int(pid.Load()) * (1 - i) }}
+	defer ps.Close()
+	if _, err := ps.Front(0, addr); err != nil {
+		t.Fatal(err)
+	}
+	front, err := ps.Front(1, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", front)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ping := func() error {
+		if _, err := io.WriteString(c, "x\n"); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(c, make([]byte, 2))
+		return err
+	}
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	if err := ping(); err != nil {
+		t.Fatal(err)
+	}
+	pid.Store(int64(os.Getpid()))
+	ps.Set(0, State{DropRequests: true, DropReplies: true})
+	before := lines.Load()
+	_ = c.SetDeadline(time.Now().Add(200 * time.Millisecond))
+	if err := ping(); err == nil || lines.Load() > before {
+		t.Errorf("got %v and %d lines more, want silence", err, lines.Load()-before)
+	}
+}
+
+// TestGreeting: the address of a server that it reports itself is that of its proxy then,
+// in the first bytes only.
+func TestGreeting(t *testing.T) {
+	addr, _ := echo(t)
+	ps := &Peers{PID: func(int) int { return 0 }, Greeting: true}
+	defer ps.Close()
+	front, err := ps.Front(0, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(front) != len(addr) {
+		t.Skipf("%s and %s are not of one length, which no rewriting in place can do; run it again for other ports", addr, front)
+	}
+	c, err := net.Dial("tcp", front)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	for _, want := range []string{front, addr} {
+		got := make([]byte, len(addr)+1)
+		if _, err := io.WriteString(c, addr+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != want+"\n" {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+}
+
+// TestAgain: a request comes twice, and its answer once.
+func TestAgain(t *testing.T) {
+	addr, lines := echo(t)
+	p, err := NewProxy(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	p.Set(State{Again: time.Millisecond})
+	c, err := net.Dial("tcp", p.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "x\n"); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); lines.Load() < 2; {
+		if time.Now().After(end) {
+			t.Fatalf("the request came %d times", lines.Load())
+		}
+		<-time.After(time.Millisecond)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	if got, _ := io.ReadAll(c); string(got) != "x\n" {
+		t.Errorf("got %q, want one answer", got)
+	}
+}
+
+// TestOwnerIsFoundWithoutReadingTheWholeTable: with many connections on the machine the
+// table is megabytes long, and it is searched for every connection.
+func TestOwnerIsFoundWithoutReadingTheWholeTable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var last net.Conn
+	for range 400 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		last = c
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	inode, err := inodeOf(last.LocalAddr().(*net.TCPAddr).Port, l.Addr().(*net.TCPAddr).Port)
+	runtime.ReadMemStats(&after)
+	if err != nil || !has(os.Getpid(), inode) {
+		t.Fatalf("inode %q, %v", inode, err)
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got > 32<<10 {
+		t.Errorf("the search allocated %d bytes, want a few: the table must be read line by line", got)
+	}
+}

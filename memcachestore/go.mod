@@ -1,5 +1,0 @@
-module github.com/fencelock/fencelock/memcachestore
-
-go 1.26.0
-
-require github.com/bradfitz/gomemcache v0.0.0-20260422231931-4d751bb6e37c

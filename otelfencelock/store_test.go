@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package otelfencelock
+
+import (
+	"testing"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/store/memstore"
+)
+
+// TestConformance: a store that is measured behaves as before.
+func TestConformance(t *testing.T) {
+	drivertest.RunInBubble(t, func(t *testing.T) *drivertest.Harness {
+		m, err := newMeters(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())), "memory")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mem := memstore.New(&memstore.Options{Grace: true})
+		return &drivertest.Harness{
+			Open:    func() (driver.Store, error) { return &meteredStore{Store: mem, m: m}, nil },
+			Reset:   func() error { mem.Reset(); return nil },
+			Restart: func() error { mem.Restart(); return nil },
+			Slack:   time.Millisecond,
+		}
+	})
+}

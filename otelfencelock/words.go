@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package otelfencelock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+)
+
+// named is an error and its word in attributes. Words are few and never change
+// with the text of an error.
+type named struct {
+	err  error
+	word string
+}
+
+// lossReasons are why a lease can be lost. A renewal that the store refuses for
+// good has no error of its own.
+var lossReasons = []named{
+	{fencelock.ErrUnrenewed, "unrenewed"},
+	{fencelock.ErrEnded, "ended"},
+	{fencelock.ErrReset, "reset"},
+	{fencelock.ErrBroken, "broken"},
+	{fencelock.ErrExpired, "expired"},
+	{fencelock.ErrLost, "refused"},
+}
+
+// outcomes are how an acquisition can end. A store that did not answer comes
+// first, even if the caller's context ended before Options.Patience: "timeout"
+// is a wait for a holder, and a busy lock must not look like an outage.
+var outcomes = []named{
+	{fencelock.ErrUnavailable, "unavailable"},
+	{context.DeadlineExceeded, "timeout"},
+	{context.Canceled, "cancelled"},
+	{fencelock.ErrBusy, "busy"},
+	{fencelock.ErrLost, "lost"},
+	{fencelock.ErrClosed, "closed"},
+}
+
+// callErrors are what a store can answer. An unknown outcome often wraps the
+// context's error, and is what matters of the two.
+var callErrors = []named{
+	{driver.ErrUnknown, "unknown"},
+	{driver.ErrUnavailable, "unavailable"},
+	{driver.ErrGone, "gone"},
+	{driver.ErrReset, "reset"},
+	{driver.ErrNotHeld, "not_held"},
+	{driver.ErrUnsupported, "unsupported"},
+	{driver.ErrRefused, "refused"},
+	{context.DeadlineExceeded, "timeout"},
+	{context.Canceled, "cancelled"},
+}
+
+// otherError is the word for a definite error that is none of callErrors.
+const otherError = "other"
+
+// sessionEvents are the transitions of sessions.
+var sessionEvents = map[fencelock.EventKind]string{
+	fencelock.SessionOpened:        "opened",
+	fencelock.SessionOpenFailed:    "open_failed",
+	fencelock.SessionRenewalFailed: "renewal_failed",
+	fencelock.SessionReset:         "reset",
+	fencelock.SessionResumed:       "resumed",
+	fencelock.SessionLost:          "lost",
+	fencelock.SessionClosed:        "closed",
+}
+
+// word returns the first word that fits.
+func word(err error, words []named, otherwise string) string {
+	for _, n := range words {
+		if errors.Is(err, n.err) {
+			return n.word
+		}
+	}
+	return otherwise
+}
+
+func lossReason(err error) string { return word(err, lossReasons, "refused") }
+
+func outcome(err error) string {
+	if err == nil {
+		return "acquired"
+	}
+	return word(err, outcomes, "error")
+}
+
+func callError(err error) string {
+	if err == nil {
+		return ""
+	}
+	return word(err, callErrors, otherError)
+}

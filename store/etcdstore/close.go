@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/fencelock/fencelock/driver"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// batch is how many keys one transaction reads.
+const batch = 100
+
+// Close implements driver.Session. It revokes the lease, with which every key of
+// the session goes, and then grants to the waiters.
+func (se *session) Close(ctx context.Context) error {
+	if err := before(ctx); err != nil {
+		return fail(ctx, "close", err, writing)
+	}
+	se.mu.Lock()
+	if !se.closed {
+		se.closed = true
+		close(se.ended)
+		se.beats.stop()
+		if se.pushes != nil {
+			se.pushes.cancel()
+		}
+	}
+	se.mu.Unlock()
+	names, err := se.names(ctx)
+	if err == nil {
+		_, err = se.s.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: se.lease})
+	}
+	if err != nil {
+		if leaseMissing(err) {
+			return nil
+		}
+		return fail(ctx, "close", err, writing)
+	}
+	// The session has ended. Waiters poll if this fails.
+	_ = se.s.grantWaiters(ctx, names)
+	return nil
+}
+
+// names returns the locks that the session holds or waits for.
+func (se *session) names(ctx context.Context) ([]string, error) {
+	keys, err := se.attached(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, key := range keys {
+		if p, err := se.s.keys.Parse(key); err == nil {
+			if name, err := p.Plain(); err == nil {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// attached returns the keys on the session's lease.
+func (se *session) attached(ctx context.Context) ([]string, error) {
+	resp, err := se.s.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: se.lease, Keys: true})
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, len(resp.Keys))
+	for i, k := range resp.Keys {
+		keys[i] = string(k)
+	}
+	return keys, nil
+}
+
+// grantWaiters grants the locks to their waiters.
+func (s *Store) grantWaiters(ctx context.Context, names []string) error {
+	var failed error
+	for part := range slices.Chunk(names, batch) {
+		ops := make([]clientv3.Op, len(part))
+		for i, name := range part {
+			ops[i] = clientv3.OpGet(s.keys.Queue(name), clientv3.WithPrefix(), clientv3.WithCountOnly())
+		}
+		resp, err := s.commit(ctx, nil, nil, ops, nil)
+		if err != nil {
+			return err
+		}
+		for i, name := range part {
+			if resp.Responses[i].GetResponseRange().Count > 0 {
+				failed = errors.Join(failed, s.grantNext(ctx, name))
+			}
+		}
+	}
+	return failed
+}
+
+// Reclaim implements driver.Session. etcd does not lose data, so there is no grace and
+// nothing is put back: a grant is held if it is there. After a restore from a
+// snapshot there may be grants too many, which the last call drops.
+func (se *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	kept, err := se.reclaim(ctx, held, last)
+	if err != nil {
+		return nil, fail(ctx, "reclaim", err, writing)
+	}
+	return kept, nil
+}
+
+func (se *session) reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	if err := se.enter(ctx); err != nil {
+		return nil, err
+	}
+	kept := make([]bool, 0, len(held))
+	for part := range slices.Chunk(held, batch) {
+		ops := []clientv3.Op{clientv3.OpGet(se.s.keys.Session(se.id), clientv3.WithCountOnly())}
+		for _, h := range part {
+			se.touch(se.target(h.Claim.Name, h.Claim.Seq), false)
+			ops = append(ops, clientv3.OpGet(se.s.keys.HeldOf(h.Claim.Name, se.id), clientv3.WithPrefix()))
+		}
+		resp, err := se.s.commit(ctx, se, nil, ops, nil)
+		if err != nil {
+			return nil, err
+		}
+		if resp.Responses[0].GetResponseRange().Count == 0 {
+			return nil, driver.ErrGone
+		}
+		for i, h := range part {
+			ok := false
+			for _, kv := range resp.Responses[i+1].GetResponseRange().Kvs {
+				e, end, err := se.s.entry(kv)
+				if err != nil {
+					return nil, err
+				}
+				ok = ok || end == "" && e.ID.Seq == h.Claim.Seq && e.Token() == h.Token.Base()
+			}
+			kept = append(kept, ok)
+		}
+	}
+	if last && se.resumed {
+		return kept, se.drop(ctx)
+	}
+	return kept, nil
+}
+
+// drop withdraws what a resumed session has from before and was not asked about
+// since: its release is what the cluster does not know.
+func (se *session) drop(ctx context.Context) error {
+	keys, err := se.attached(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		p, err := se.s.keys.Parse(key)
+		if err != nil || p.Session != se.id {
+			continue // not a key of a lock
+		}
+		name, err := p.Plain()
+		if err == nil {
+			err = se.dropKey(ctx, key, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (se *session) dropKey(ctx context.Context, key, name string) error {
+	resp, err := se.s.commit(ctx, se, nil, []clientv3.Op{clientv3.OpGet(key)}, nil)
+	if err != nil {
+		return err
+	}
+	for _, kv := range resp.Responses[0].GetResponseRange().Kvs {
+		e, _, bad := se.s.entry(kv)
+		err = bad
+		if err == nil && !se.knows(e.ID.Seq) {
+			_, err = se.withdraw(ctx, driver.Withdrawal{Name: name, Seq: e.ID.Seq})
+		}
+	}
+	return err
+}
+
+func (se *session) knows(seq uint64) bool {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	return se.touched[seq]
+}

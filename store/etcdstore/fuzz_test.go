@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdstore
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// FuzzURL: whatever a URL looks like, reading it does not panic, and no error shows what
+// comes before its last @: that may be a password.
+func FuzzURL(f *testing.F) {
+	const secret = "hunter2"
+	f.Fuzz(func(t *testing.T, before, after, tail string) {
+		if strings.Contains(before+after+tail, "tls_") { // these name files to read
+			return
+		}
+		for _, scheme := range []string{"etcd", "etcds"} {
+			text := scheme + "://u:" + before + secret + after + "@h" + tail
+			err := func() error { _, err := parseURL(text, nil); return err }()
+			if err != nil && !strings.Contains(tail, secret) && strings.Contains(err.Error(), secret) {
+				t.Errorf("%q: the error shows the password: %v", text, err)
+			}
+		}
+	})
+}
+
+// FuzzEntries: keys and values of a lock that were edited by hand are errors or are used
+// without a panic. Each line is a key and a value.
+func FuzzEntries(f *testing.F) {
+	f.Fuzz(func(t *testing.T, text string) {
+		s := &Store{keys: lock.NewSpace("n")}
+		snap := &lock.Snapshot{Rev: 10}
+		for pair := range strings.SplitSeq(text, "\n") {
+			key, value, _ := strings.Cut(pair, " ")
+			e, end, err := s.entry(&mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), CreateRevision: 3, ModRevision: 4, Lease: 5})
+			if err != nil {
+				continue
+			}
+			e.Value.Age(time.Now())
+			p, err := s.keys.Parse(key)
+			if err != nil {
+				t.Fatalf("%q is an entry and not a key: %v", key, err)
+			}
+			if p.Queued {
+				snap.Queue = append(snap.Queue, e)
+				snap.Count++
+			} else {
+				snap.AddHeld(e, end)
+			}
+		}
+		snap.Plan()
+		for _, g := range snap.Valid() {
+			g.Keys()
+			g.Entry().Token()
+		}
+	})
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcdtest connects to the etcd servers of package servers.
+package etcdtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/fencelock/fencelock/internal/servers"
+)
+
+// Cluster is a number of etcd servers that form a cluster.
+type Cluster struct{ *servers.EtcdCluster }
+
+// Start starts a cluster that ends with the test. args are further arguments of the
+// servers.
+func Start(t testing.TB, members int, args ...string) *Cluster {
+	t.Helper()
+	return servers.Test(t, func() (*Cluster, error) { return Launch(members, args...) })
+}
+
+// Launch starts a cluster. The caller stops it.
+func Launch(members int, args ...string) (*Cluster, error) {
+	c, err := servers.Etcd(members, args...)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{c}, nil
+}
+
+// Client returns a client for all members; close it.
+func (c *Cluster) Client() (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: c.Addrs(), Logger: zap.NewNop(),
+		DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: 2 * time.Second})
+}
+
+// Connect returns a client that is closed with the test.
+func (c *Cluster) Connect(t testing.TB) *clientv3.Client {
+	t.Helper()
+	client, err := c.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Leader returns the member that leads.
+func (c *Cluster) Leader(ctx context.Context) (*servers.EtcdMember, error) {
+	client, err := c.Client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	for _, m := range c.Members {
+		st, err := client.Status(ctx, m.Addr)
+		if err == nil && st.Leader == st.Header.MemberId {
+			return m, nil
+		}
+	}
+	return nil, errors.New("etcdtest: no member reports that it leads")
+}

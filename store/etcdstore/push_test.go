@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// TestPushOvertakesTheAnswer: the holder left between the moment the claim came
+// into line and the answer that says so. Whoever waits then must not wait for a
+// push that has come already.
+func TestPushOvertakesTheAnswer(t *testing.T) {
+	se := newSession(&Store{keys: lock.NewSpace("ns")}, driver.NewSessionID())
+	target := se.target("x", 7)
+	if se.touch(target, true) {
+		t.Fatal("a claim that was never sent is known")
+	}
+	p := push{Grants: []wake{{Seq: 7}}}
+	se.pushed(&mvccpb.KeyValue{Key: []byte(se.s.keys.Wake(se.id)), Value: []byte(p.encode()), ModRevision: 12})
+	se.note(target, 11, 11)
+	out, err := se.Await(t.Context(), &driver.Claim{Seq: 7, Name: "x"})
+	if err != nil || out.State != driver.Granted || out.Token != lock.Token(12, 0) {
+		t.Errorf("got %v with token %v, %v; want granted with %v", out.State, out.Token, err, lock.Token(12, 0))
+	}
+}
+
+// TestForeignPush: a push that this library did not write is not believed and does no harm.
+func TestForeignPush(t *testing.T) {
+	se := newSession(&Store{keys: lock.NewSpace("ns")}, driver.NewSessionID())
+	target := se.target("x", 7)
+	se.touch(target, true)
+	w := se.note(target, 11, 11)
+	se.pushed(&mvccpb.KeyValue{Value: []byte("hello"), ModRevision: 12})
+	if _, ok := w.notified(); ok {
+		t.Error("a text that is no push granted a lock")
+	}
+	foreign := push{Grants: []wake{{Seq: 7, Next: []*lock.Entry{{Key: "hello"}}}}}
+	se.pushed(&mvccpb.KeyValue{Value: []byte(foreign.encode()), ModRevision: 13})
+	if w.push == nil || w.push.Next != nil {
+		t.Errorf("got %+v, want a grant without the key that is none of a lock", w.push)
+	}
+}
+
+func TestLeaseOfASession(t *testing.T) {
+	for range 1000 {
+		if n := leaseOf(driver.NewSessionID()); n <= 0 {
+			t.Fatalf("lease %d", n)
+		}
+	}
+	if leaseOf(driver.SessionID{}) == 0 {
+		t.Error("lease 0 lets etcd choose")
+	}
+}
+
+func TestSecondsAreRoundedUp(t *testing.T) {
+	for d, want := range map[time.Duration]int64{1: 1, time.Second: 1, time.Second + 1: 2, 90 * time.Second: 90} {
+		if got := seconds(d); got != want {
+			t.Errorf("%v is %d s, want %d", d, got, want)
+		}
+	}
+}

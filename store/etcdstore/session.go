@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// session is one process's liveness: a lease, and a key on it that other
+// transactions can compare.
+type session struct {
+	s       *Store
+	id      driver.SessionID
+	lease   int64
+	ttl     time.Duration
+	cluster uint64
+	opened  int64 // revision
+	resumed bool
+
+	mu      sync.Mutex
+	closed  bool
+	ended   chan struct{} // closed with it
+	waits   map[uint64]*waiting
+	grants  map[uint64]place // of claims that were granted at once
+	busy    map[string]int   // names that claims waited for lately
+	pushes  *pushes
+	opening chan struct{} // full while a watch is opened
+	beats   *heartbeat
+	touched map[uint64]bool // claims attempted since a resumed session was opened
+}
+
+// leaseOf makes the number of the lease from that of the session, so that an Open
+// whose reply was lost finds its lease again.
+func leaseOf(id driver.SessionID) int64 {
+	n := int64(binary.BigEndian.Uint64(id[:8]) &^ (1 << 63))
+	return max(n, 1) // 0 would let etcd choose
+}
+
+func newSession(s *Store, id driver.SessionID) *session {
+	return &session{s: s, id: id, lease: leaseOf(id), beats: newHeartbeat(s.leases), ended: make(chan struct{}), opening: make(chan struct{}, 1),
+		waits: map[uint64]*waiting{}, grants: map[uint64]place{}, busy: map[string]int{}}
+}
+
+// Open implements driver.Store.
+func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	if req.TTL < minTTL || req.TTL > s.maxTTL {
+		return nil, driver.Renewal{}, fmt.Errorf("etcdstore: TTL %v is not within %v and %v (Options.MaxTTL): %w",
+			req.TTL, minTTL, s.maxTTL, driver.ErrRefused)
+	}
+	se := newSession(s, req.ID)
+	renewal, err := se.open(ctx, req)
+	if err != nil {
+		se.beats.stop()
+		return nil, driver.Renewal{}, fail(ctx, "open", err, writing)
+	}
+	return se, renewal, nil
+}
+
+func (se *session) open(ctx context.Context, req driver.OpenRequest) (driver.Renewal, error) {
+	if err := before(ctx); err != nil {
+		return driver.Renewal{}, err
+	}
+	s := se.s
+	ttl, err := s.grantLease(ctx, se.lease, seconds(req.TTL))
+	if leaseThere(err) {
+		se.resumed = true
+		ttl, _, err = se.beats.renew(ctx, se.lease)
+	}
+	if err != nil {
+		return driver.Renewal{}, err
+	}
+	se.ttl = ttl
+	key := s.keys.Session(req.ID)
+	resp, err := s.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+		Then(clientv3.OpPut(key, strconv.FormatInt(int64(ttl/time.Second), 10), clientv3.WithLease(clientv3.LeaseID(se.lease)))).
+		Commit()
+	if err != nil {
+		return driver.Renewal{}, err
+	}
+	if err := s.remember(resp.Header); err != nil {
+		return driver.Renewal{}, err
+	}
+	se.cluster, se.opened = resp.Header.ClusterId, resp.Header.Revision
+	if se.resumed {
+		se.touched = map[uint64]bool{}
+	}
+	broken, err := se.broken(ctx)
+	return driver.Renewal{TTL: ttl, Broken: broken}, err
+}
+
+// remember takes the answer to an Open. The cluster may be another than before:
+// that is what a session is opened again for. But if its revision is lower, its
+// tokens would repeat.
+func (s *Store) remember(h *pb.ResponseHeader) error {
+	high := s.revisions.high()
+	if s.revisions.see(h, high) != nil {
+		return fmt.Errorf("the cluster is at revision %d and was at %d, so it would give out tokens a second time; restore with "+
+			"etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted, or start this process again if no resource remembers a token: %w",
+			h.Revision, high, driver.ErrRefused)
+	}
+	return nil
+}
+
+func (s *Store) grantLease(ctx context.Context, id, ttl int64) (time.Duration, error) {
+	resp, err := s.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: id, TTL: ttl})
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(resp.TTL) * time.Second, nil
+}
+
+// maxElections is how often a keep-alive is repeated because the leader changed.
+const maxElections = 3
+
+// KeepAlive implements driver.Session.
+func (se *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
+	renewal, err := se.keepAlive(ctx)
+	if err != nil {
+		return driver.Renewal{}, fail(ctx, "keep alive", err, reading)
+	}
+	return renewal, nil
+}
+
+// keepAlive renews the lease, and then reads through a quorum. A leader that was
+// deposed and does not know it still answers keep-alives from its memory; the
+// renewal counts only if the term is the same when a quorum confirms it.
+func (se *session) keepAlive(ctx context.Context) (driver.Renewal, error) {
+	if err := se.enter(ctx); err != nil {
+		return driver.Renewal{}, err
+	}
+	for range maxElections {
+		ttl, term, err := se.beats.renew(ctx, se.lease)
+		if err != nil {
+			return driver.Renewal{}, se.goneOrReset(ctx, err)
+		}
+		broken, now, err := se.confirm(ctx)
+		if err != nil {
+			return driver.Renewal{}, err
+		}
+		if now == term {
+			return driver.Renewal{TTL: ttl, Broken: broken}, nil
+		}
+	}
+	return driver.Renewal{}, fmt.Errorf("the leader changed %d times: %w", maxElections, driver.ErrUnavailable)
+}
+
+// withdrawn is the value of the key of a broken claim that was withdrawn.
+const withdrawn = "withdrawn"
+
+// confirm reads the session's key and its broken claims through a quorum.
+func (se *session) confirm(ctx context.Context) (broken []uint64, term uint64, err error) {
+	prefix := se.s.keys.AllBroken(se.id)
+	resp, err := se.s.commit(ctx, se, nil, []clientv3.Op{
+		clientv3.OpGet(se.s.keys.Session(se.id), clientv3.WithCountOnly()),
+		clientv3.OpGet(prefix, clientv3.WithPrefix()),
+	}, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	if resp.Responses[0].GetResponseRange().Count == 0 {
+		return nil, 0, driver.ErrGone
+	}
+	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
+		if string(kv.Value) == withdrawn {
+			continue
+		}
+		seq, err := strconv.ParseUint(strings.TrimPrefix(string(kv.Key), prefix), 10, 64)
+		if err != nil {
+			return nil, 0, fmt.Errorf("%q names no claim", kv.Key)
+		}
+		broken = append(broken, seq)
+	}
+	return broken, resp.Header.RaftTerm, nil
+}
+
+func (se *session) broken(ctx context.Context) ([]uint64, error) {
+	broken, _, err := se.confirm(ctx)
+	return broken, err
+}
+
+// enter begins a call.
+func (se *session) enter(ctx context.Context) error {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	if se.closed {
+		return driver.ErrGone
+	}
+	return before(ctx)
+}
+
+// goneOrReset finds out whether a session is gone because the cluster is another one.
+func (se *session) goneOrReset(ctx context.Context, err error) error {
+	if !errors.Is(err, driver.ErrGone) {
+		return err
+	}
+	if _, _, other := se.confirm(ctx); errors.Is(other, driver.ErrReset) {
+		return other
+	}
+	return err
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdstore
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// step is one transaction on a lock: changes of its own, and what follows from
+// them for queued claims. It rests on a view, and compares all that it rests on.
+type step struct {
+	// after is the lock after the step's own changes.
+	after *lock.Snapshot
+	ifs   []clientv3.Cmp
+	ops   []clientv3.Op
+	// first is the index of the first token: 1 if the step takes one itself.
+	first int
+	// enqueue goes with the answer if the step fails: a claim that cannot be
+	// granted is queued in the same round trip.
+	enqueue *clientv3.Op
+	// lean: it rests on a guess that is nearly always right, and does not ask for
+	// what is true instead. Requests travel through the log of every member, so
+	// what is not asked for is not paid for.
+	lean  bool
+	plan  *lock.Plan // of after; made if it is nil
+	holds map[driver.ClaimID]holdKeys
+	keeps bool // its own changes use the lease of a hold
+}
+
+// leased reports whether the lease of a hold plays a part.
+func (st *step) leased() bool { return st.keeps || len(st.holds) > 0 }
+
+// operation is a decision that is repeated until it rests on the truth. It
+// returns nil if there is nothing to do.
+type operation func(v *view) (*step, error)
+
+// done is what became of an operation.
+type done struct {
+	*view         // what the last decision rested on
+	step    *step // nil if nothing had to be done
+	rev     int64 // of the step
+	granted map[driver.ClaimID]granted
+}
+
+// granted is what a step granted to a claim.
+type granted struct {
+	token driver.Token
+	slot  int
+}
+
+// run does an operation, beginning with a guess if there is one.
+//
+// Two operations on one lock may both decide on the same view; the second
+// transaction then fails in one of its comparisons and answers with what is true
+// now. Arrivals at the end of the queue never make a step fail that grants to its
+// front, so the number of round trips does not grow with the number of waiters.
+func (s *Store) run(ctx context.Context, t target, guess *view, decide operation) (*done, error) {
+	v, limit := guess, int64(front)
+	for {
+		if v == nil {
+			var err error
+			if v, err = s.read(ctx, t, limit); err != nil {
+				return nil, err
+			}
+		}
+		st, err := decide(v)
+		if err != nil {
+			return nil, err
+		}
+		if st == nil {
+			return &done{view: v}, nil
+		}
+		if st.plan == nil {
+			st.plan = st.after.Plan()
+		}
+		if st.plan.Again {
+			limit = lock.MaxPromote
+		}
+		if len(st.ops) == 0 && st.plan.Idle() {
+			return &done{view: v}, nil
+		}
+		d, next, err := s.try(ctx, t, v, st, limit)
+		if leaseMissing(err) {
+			// Perhaps the lease of a hold ran out while we tried.
+			if v, err = s.read(ctx, t, limit); err == nil && (t.se != nil && !v.session || !st.leased()) {
+				err = driver.ErrGone
+			}
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			if st.plan.Again {
+				// The operation is done. What is left is for waiters, who poll if
+				// this fails.
+				_ = s.grantNext(ctx, t.name)
+			}
+			return d, nil
+		}
+		v = next
+	}
+}
+
+// grantNext grants to the waiters that fit.
+func (s *Store) grantNext(ctx context.Context, name string) error {
+	_, err := s.run(ctx, target{name: name}, nil, func(v *view) (*step, error) {
+		return &step{after: v.Snapshot}, nil
+	})
+	return err
+}
+
+// try sends a step. It returns what became of it, or what is true instead.
+func (s *Store) try(ctx context.Context, t target, v *view, st *step, limit int64) (*done, *view, error) {
+	if err := s.holdsFor(ctx, st); err != nil {
+		return nil, nil, err
+	}
+	ifs := append(slices.Clone(st.ifs), s.rests(t, v, st)...)
+	ops, grants := s.changes(t, v, st)
+	var otherwise []clientv3.Op
+	if !st.lean {
+		otherwise = s.reads(t, limit)
+		if st.enqueue != nil {
+			otherwise = append([]clientv3.Op{*st.enqueue}, otherwise...)
+		}
+	}
+	resp, err := s.commit(ctx, t.se, ifs, append(slices.Clone(st.ops), ops...), otherwise)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !resp.Succeeded && st.lean {
+		return nil, nil, nil
+	}
+	if !resp.Succeeded {
+		answers := resp.Responses
+		if st.enqueue != nil {
+			answers = answers[1:]
+		}
+		next, err := s.seen(t, resp.Header.Revision, answers)
+		return nil, next, err
+	}
+	d := &done{view: v, step: st, rev: resp.Header.Revision, granted: map[driver.ClaimID]granted{}}
+	for id, g := range grants {
+		token := g.join
+		if token == 0 {
+			token = lock.Token(d.rev, g.index)
+		}
+		d.granted[id] = granted{token, g.slot}
+	}
+	return d, nil, nil
+}
+
+// unchanged compares a key with how it was seen. A guess knows only that it is
+// there.
+func unchanged(e *lock.Entry) clientv3.Cmp {
+	if e.Mod == 0 {
+		return clientv3.Compare(clientv3.CreateRevision(e.Key), ">", 0)
+	}
+	return clientv3.Compare(clientv3.ModRevision(e.Key), "=", e.Mod)
+}
+
+// nothingSince compares that no key with the prefix was created after a revision.
+// For revision 0 that is: there is none.
+func nothingSince(prefix string, revision int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(prefix).WithRange(lock.End(prefix)), "<", revision+1)
+}
+
+func absent(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), "=", 0) }
+
+func there(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), ">", 0) }
+
+// rests compares all that the plan of a step rests on.
+func (s *Store) rests(t target, v *view, st *step) []clientv3.Cmp {
+	var ifs []clientv3.Cmp
+	same := func(e *lock.Entry) {
+		if e.Create > 0 {
+			ifs = append(ifs, unchanged(e))
+		}
+	}
+	p := st.plan
+	switch {
+	case len(p.Promote) > 0 && p.Tail: // no claim was granted or queued since
+		ifs = append(ifs, nothingSince(s.keys.Lock(t.name), v.Rev))
+	case len(p.Promote) > 0:
+		ifs = append(ifs, nothingSince(s.keys.Held(t.name), v.Rev))
+	case p.Tail:
+		ifs = append(ifs, nothingSince(s.keys.Queue(t.name), v.Rev))
+	}
+	for _, pr := range p.Promote {
+		same(pr.Entry)
+		if pr.Join != 0 { // what it joins is still there
+			for _, g := range st.after.Held {
+				if g.Main != nil && g.Main.Token() == pr.Join {
+					same(g.Main)
+					break
+				}
+			}
+		}
+	}
+	if p.Block != nil {
+		same(p.Block)
+	}
+	for _, w := range p.Witness {
+		same(w)
+	}
+	for _, g := range p.Drop {
+		same(g.Entry())
+	}
+	if p.Limit {
+		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(s.keys.Limit(t.name)), "=", v.LimitMod))
+	}
+	return ifs
+}
+
+// grant is how a claim is granted by a step.
+type grant struct {
+	index int
+	join  driver.Token
+	slot  int
+}
+
+// changes are the operations that carry out the plan of a step.
+func (s *Store) changes(t target, v *view, st *step) (ops []clientv3.Op, granted map[driver.ClaimID]grant) {
+	granted = map[driver.ClaimID]grant{}
+	for _, g := range st.plan.Drop {
+		for _, key := range g.Keys() {
+			ops = append(ops, clientv3.OpDelete(key))
+		}
+		if g.Main != nil { // its MaxHold is over: attempted again it is not granted again
+			ops = append(ops, clientv3.OpPut(s.keys.Gone(g.ID), spentText, clientv3.WithLease(clientv3.LeaseID(g.Main.Lease))))
+		}
+	}
+	slots := map[driver.SessionID][]int{}
+	pushes := map[int64]*push{} // by lease, which is by session
+	for _, pr := range st.plan.Promote {
+		session := pr.ID.Session
+		g := grant{index: st.first + pr.Index, join: pr.Join, slot: v.FreeSlot(session, slots[session])}
+		slots[session] = append(slots[session], g.slot)
+		granted[pr.ID] = g
+		ops = append(ops, s.promote(t, st, pr, g)...)
+		if pr.Create == 0 {
+			continue // the caller learns it from the answer
+		}
+		ops = append(ops, clientv3.OpDelete(pr.Key))
+		if pushes[pr.Lease] == nil {
+			pushes[pr.Lease] = &push{to: session}
+		}
+		pushes[pr.Lease].Grants = append(pushes[pr.Lease].Grants, st.wake(pr, g))
+	}
+	for lease, p := range pushes {
+		ops = append(ops, clientv3.OpPut(s.keys.Wake(p.to), p.encode(), clientv3.WithLease(clientv3.LeaseID(lease))))
+	}
+	return ops, granted
+}
+
+// promote writes the grant of a claim, and what limits it in time.
+func (s *Store) promote(t target, st *step, pr lock.Promotion, g grant) []clientv3.Op {
+	value := pr.Value
+	value.Index, value.Token = g.index, pr.Join
+	if pr.Create > 0 {
+		value.Since = time.Now().UnixMilli()
+	}
+	held := s.keys.HeldOf(t.name, pr.ID.Session) + strconv.Itoa(g.slot)
+	ops := []clientv3.Op{clientv3.OpPut(held, value.Encode(), clientv3.WithLease(clientv3.LeaseID(pr.Lease)))}
+	h := st.holds[pr.ID]
+	for end, id := range map[string]int64{lock.EndMax: h.max, lock.EndMin: h.min} {
+		if id != 0 {
+			kept := value
+			kept.TTL = h.seconds[end]
+			ops = append(ops, clientv3.OpPut(held+end, kept.Encode(), clientv3.WithLease(clientv3.LeaseID(id))))
+		}
+	}
+	return ops
+}

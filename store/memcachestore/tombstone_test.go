@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memcachestore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+)
+
+// TestLateWriteAfterATombstoneIsRefused holds an attempt between its read and its
+// write, tombstones its claim, and lets the write go on: whatever the lock item was,
+// the write must not be stored.
+func TestLateWriteAfterATombstoneIsRefused(t *testing.T) {
+	server := servers.Test(t, func() (*servers.MemcachedServer, error) { return servers.Memcached() })
+	store, err := New(server.Addr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	open := func() *session {
+		s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.(*session)
+	}
+	claim := func(seq uint64, name string) *driver.Claim {
+		return &driver.Claim{Seq: seq, Name: name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
+	}
+	hold := func(s *session, name string) {
+		if out, err := s.Attempt(t.Context(), claim(1, name)); err != nil || out.State != driver.Granted {
+			t.Fatalf("%q: %v, %v", name, out.State, err)
+		}
+	}
+	states := map[string]func(name string){
+		"never locked": func(string) {},
+		"given back": func(name string) {
+			s := open()
+			hold(s, name)
+			if _, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"left by a dead session": func(name string) {
+			s := open()
+			hold(s, name)
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"held by another": func(name string) { hold(open(), name) },
+	}
+	for name, prepare := range states {
+		prepare(name)
+		s := open()
+		c := &call{ctx: t.Context(), client: store.client, op: "attempt"}
+		_, lock, err := s.readLock(c, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 7, Name: name, Tombstone: true}); err != nil {
+			t.Fatal(err)
+		}
+		mine := lockItem{Name: name, Session: s.id, Generation: s.generation, Claim: 7}
+		if stored, err := c.write(store.keys.lock(name), lock.raw, &mine, 0); stored || err != nil {
+			t.Errorf("%s: the late write was stored: %v, %v", name, stored, err)
+		}
+		if out, err := s.Attempt(t.Context(), claim(7, name)); err != nil || out.State != driver.Absent {
+			t.Errorf("%s: a late attempt is %v, %v; want absent", name, out.State, err)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/faultstore"
+)
+
+// TestLateNewsOfABreakIsOld: a node's answer that tells of a broken claim arrives after
+// the claim was withdrawn, and after a later answer of the same node. The withdrawal told
+// the core; to tell it again would break whoever has the number then.
+//
+//	c  ──keep-alive 1──▶ "1 is broken" ─────────────────────────────────▶ (late)
+//	         withdraw 1 ──▶ found broken
+//	c             ──keep-alive 2──▶ nothing broken           the answer of 1 ┘
+//	a, b          ──keep-alive 2────────────────────────────────────────────▶ enough
+func TestLateNewsOfABreakIsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, nil)
+		second := faultstore.On(faultstore.KeepAlive, faultstore.Nth(2, faultstore.Delay(0, 60*time.Millisecond)))
+		s := r.store(map[int]faultstore.Fault{
+			0: second, 1: second,
+			2: faultstore.On(faultstore.KeepAlive, faultstore.Nth(1, faultstore.Delay(0, 30*time.Millisecond))),
+		})
+		defer s.Close()
+		ctx := t.Context()
+		ses, _, err := s.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ses.Attempt(ctx, &driver.Claim{Name: "a", Seq: 1, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+		if err != nil || got.State != driver.Granted {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		if _, err := s.Break(ctx, "a", got.Token); err != nil {
+			t.Fatal(err)
+		}
+		renewal, err := ses.KeepAlive(ctx)
+		if err != nil || len(renewal.Broken) != 1 {
+			t.Fatalf("the first keep-alive told %+v, %v", renewal, err)
+		}
+		if found, err := ses.Withdraw(ctx, driver.Withdrawal{Name: "a", Seq: 1}); err != nil || found != driver.WasBroken {
+			t.Fatalf("the withdrawal found %v, %v", found, err)
+		}
+		if renewal, err = ses.KeepAlive(ctx); err != nil || len(renewal.Broken) != 0 {
+			t.Errorf("the second keep-alive told %+v, %v", renewal, err)
+		}
+		if err := ses.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTheProbeOfABreakLeaves: the lock is free on b, so what raises the counter there is
+// granted, and the reply is lost. It does not stay in the way.
+func TestTheProbeOfABreakLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		held := r.lock("holder", r.process(map[int]faultstore.Fault{1: away(0, time.Hour)}, nil), "x")
+		s := r.store(map[int]faultstore.Fault{1: faultstore.On(faultstore.Attempt, faultstore.LoseReply())})
+		fence, err := s.Break(t.Context(), "x", held.Token())
+		r.log("broken with fence %v, %v: %s", fence, err, r.holders("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		_ = s.Close()
+		if n := r.taken("x"); n != 0 {
+			t.Errorf("a second after the break x is on %d nodes: %s", n, r.holders("x"))
+		}
+	})
+}

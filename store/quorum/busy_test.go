@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/store/faultstore"
+)
+
+// TestBusyWithANodeDown: one of three nodes is down, and another answers late. Who asks for
+// a lock that is held, or while the nodes rest, is told that, and not that too few nodes
+// answered.
+func TestBusyWithANodeDown(t *testing.T) {
+	faults := func() map[int]faultstore.Fault {
+		return map[int]faultstore.Fault{1: faultstore.On(faultstore.Attempt, faultstore.Delay(20*time.Millisecond, 0)), 2: faultstore.Refuse()}
+	}
+	for _, resting := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, 3, grace())
+			r.lock("holder", r.process(nil, nil), "x")
+			c := r.process(faults(), nil)
+			if resting {
+				for _, s := range r.stores {
+					s.Reset()
+				}
+			}
+			for range 3 {
+				var busy *fencelock.BusyError
+				if _, err := c.Mutex("x").TryLock(t.Context()); !errors.As(err, &busy) || busy.Grace != resting {
+					t.Errorf("resting %t: got %v, want it busy", resting, err)
+				}
+			}
+		})
+	}
+}

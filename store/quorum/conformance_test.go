@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/store/memstore"
+	"github.com/fencelock/fencelock/store/quorum"
+)
+
+// TestConformance holds a quorum of five memory stores to the store clauses.
+func TestConformance(t *testing.T) {
+	for name, opts := range map[string]memstore.Options{
+		"plain":   {},
+		"grace":   {Grace: true},
+		"shards":  {Shards: 7, MinTTL: time.Second},
+		"no push": {NoPush: true},
+		"no line": {NoQueue: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.RunInBubble(t, func(t *testing.T) *drivertest.Harness { return harness(t, &opts) })
+		})
+	}
+}
+
+func harness(t *testing.T, opts *memstore.Options) *drivertest.Harness {
+	var stores []*memstore.Store
+	var nodes []quorum.Node
+	for i := range 5 {
+		s := memstore.New(opts)
+		stores = append(stores, s)
+		nodes = append(nodes, quorum.Node{Name: fmt.Sprint("n", i), Store: s})
+	}
+	all := func(f func(*memstore.Store)) func() error {
+		return func() error {
+			for _, s := range stores {
+				f(s)
+			}
+			return nil
+		}
+	}
+	return &drivertest.Harness{
+		Open: func() (driver.Store, error) {
+			q, err := quorum.New(nodes, &quorum.Options{Alarm: func(a quorum.Alarm) { t.Logf("%+v", a) }})
+			if err == nil {
+				t.Cleanup(func() { _ = q.Close() })
+			}
+			return q, err
+		},
+		Reset:   all((*memstore.Store).Reset),
+		Restart: all((*memstore.Store).Restart),
+		Checkpoint: func() func() error {
+			var snaps []*memstore.Snapshot
+			for _, s := range stores {
+				snaps = append(snaps, s.Snapshot())
+			}
+			return func() error {
+				for i, s := range stores {
+					s.Restore(snaps[i])
+				}
+				return nil
+			}
+		},
+		Slack: time.Millisecond,
+	}
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/quorum/internal/vote"
+)
+
+// reading is how far a listing has come. Its text is the cursor.
+type reading struct {
+	node    int      // the one that is read
+	skipped vote.Set // those that could not be read to their end
+	read    int      // how many were
+	cursor  string   // the node's own
+}
+
+func (r reading) String() string {
+	return fmt.Sprintf("%d %d %d %s", r.node, r.skipped, r.read, r.cursor)
+}
+
+// parseReading reads a cursor back.
+func parseReading(cursor string) (r reading, err error) {
+	if cursor == "" {
+		return reading{}, nil
+	}
+	part := strings.SplitN(cursor, " ", 4)
+	if len(part) == 4 {
+		r.cursor = part[3]
+		_, err = fmt.Sscan(strings.Join(part[:3], " "), &r.node, &r.skipped, &r.read)
+	}
+	if len(part) < 4 || err != nil || r.node < 0 {
+		return r, fmt.Errorf("quorum: list: %q is no cursor of a list: %w", cursor, driver.ErrRefused)
+	}
+	return r, nil
+}
+
+// next moves on to the next node.
+func (r *reading) next() { r.node, r.cursor = r.node+1, "" }
+
+// List implements driver.Store. A lock that is held is on a majority, so it is on one
+// of any nodes that are as many as the largest minority and one more: so many are read
+// to their end, one after the other, and a node that fails is replaced by another. A
+// lock is shown with the first of them that has it. If a node fails in the middle,
+// what was shown of it may be shown again.
+func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Page{}, errNotStarted("list", err)
+	}
+	at, err := parseReading(q.Cursor)
+	if err != nil {
+		return driver.Page{}, err
+	}
+	if q.Cursor == "" {
+		s.quiet(ctx)
+	}
+	enough := len(s.nodes) - s.majority() + 1
+	var failed errs
+	for ; at.node < len(s.nodes); at.next() {
+		part, err := s.list1(ctx, at.node, driver.ListQuery{Prefix: q.Prefix, Cursor: at.cursor, Max: q.Max})
+		if ctx.Err() != nil {
+			return driver.Page{}, errCanceled("list", ctx.Err())
+		}
+		if err != nil {
+			failed.add(s.nodes[at.node].Name, err)
+			at.skipped = at.skipped.With(at.node)
+			if len(s.nodes)-at.skipped.Len() < enough {
+				break
+			}
+			continue
+		}
+		page, err := s.shown(ctx, at, part.Locks)
+		if err != nil {
+			return driver.Page{}, err
+		}
+		if at.cursor = part.Next; at.cursor == "" {
+			at.read++
+			at.next()
+		}
+		if at.read < enough {
+			page.Next = at.String()
+		}
+		return page, nil
+	}
+	return driver.Page{}, failed.err("list")
+}
+
+// quiet waits a little for attempts of this process that have won and are still on
+// their way to some nodes: a node that they reach only after it was listed would
+// hide them.
+func (s *Store) quiet(ctx context.Context) {
+	wait, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	for {
+		changed := s.underWay()
+		if changed == nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-wait.Done():
+			return
+		}
+	}
+}
+
+// underWay returns a channel that is closed when something changes about a claim
+// that is still on its way, nil if there is none.
+func (s *Store) underWay() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range s.sessions {
+		b.mu.Lock()
+		for _, w := range b.requests {
+			for n := range w.slots {
+				if w.won && w.slots[n].Busy() {
+					defer b.mu.Unlock()
+					return w.changeLocked()
+				}
+			}
+		}
+		b.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *Store) list1(ctx context.Context, n int, q driver.ListQuery) (driver.Page, error) {
+	bound, cancel := context.WithTimeout(ctx, s.opts.NodeTimeout)
+	defer cancel()
+	page, err := s.nodes[n].Store.List(bound, q)
+	s.health.answered(n, err)
+	return page, err
+}
+
+// shown are the locks of a node's page that are held or waited for on a majority,
+// and on no node that was read before this one.
+func (s *Store) shown(ctx context.Context, at reading, locks []driver.Status) (page driver.Page, err error) {
+	for _, one := range locks {
+		if strings.HasPrefix(one.Name, reserved) {
+			continue
+		}
+		st, some, err := s.inspect(ctx, one.Name)
+		if err != nil {
+			return driver.Page{}, err
+		}
+		before := some &^ at.skipped & (1<<at.node - 1)
+		if before == 0 && (len(st.Holders) > 0 || st.Waiting > 0) {
+			page.Locks = append(page.Locks, st)
+		}
+	}
+	return page, nil
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/faultstore"
+)
+
+// TestListWithoutANode: every held lock is listed once while a majority answers,
+// whichever node does not, and nobody waits for it at every lock.
+func TestListWithoutANode(t *testing.T) {
+	gone := away(0, time.Hour)
+	unlisted := faultstore.On(faultstore.List, faultstore.LoseRequest())
+	for name, faults := range map[string]map[int]faultstore.Fault{
+		"all well":              nil,
+		"a away":                {0: gone},
+		"b away":                {1: gone},
+		"c away":                {2: gone},
+		"a and e away":          {0: gone, 4: gone},
+		"a inspects, no list":   {0: unlisted},
+		"a and b: no list":      {0: unlisted, 1: unlisted},
+		"c lists, then no more": {2: faultstore.On(faultstore.List, faultstore.After(1, faultstore.LoseRequest()))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 5, grace())
+				holder := r.process(nil, nil)
+				for i := range 40 {
+					r.lock("holder", holder, fmt.Sprint("x", i))
+				}
+				time.Sleep(time.Second)
+				s := r.store(faults)
+				defer s.Close()
+				began := time.Now()
+				seen := list(t, s, 7)
+				if took := time.Since(began); took > 2*time.Second {
+					t.Errorf("it took %v; a node may take 200 ms", took)
+				}
+				for i := range 40 {
+					if n := seen[fmt.Sprint("x", i)]; n != 1 {
+						t.Errorf("x%d is listed %d times", i, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// list counts how often each lock is listed.
+func list(t *testing.T, s driver.Store, most int) map[string]int {
+	t.Helper()
+	seen := map[string]int{}
+	for cursor := ""; ; {
+		page, err := s.List(t.Context(), driver.ListQuery{Cursor: cursor, Max: most})
+		if err != nil {
+			t.Fatalf("after %d locks: %v", len(seen), err)
+		}
+		for _, st := range page.Locks {
+			seen[st.Name]++
+		}
+		if cursor = page.Next; cursor == "" {
+			return seen
+		}
+	}
+}
+
+// TestListInTheMiddle: a node fails between two of its pages. What it had shown may be
+// shown again; nothing is missing.
+func TestListInTheMiddle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		holder := r.process(nil, nil)
+		for i := range 10 {
+			r.lock("holder", holder, fmt.Sprint("x", i))
+		}
+		time.Sleep(time.Second)
+		s := r.store(map[int]faultstore.Fault{0: faultstore.On(faultstore.List, faultstore.After(1, faultstore.LoseRequest()))})
+		defer s.Close()
+		if seen := list(t, s, 4); len(seen) != 10 {
+			t.Errorf("%d of 10 locks are listed: %v", len(seen), seen)
+		}
+	})
+}
+
+// TestListNeedsAMajority: with too few nodes there is an error, not a part of the
+// list; and a cursor of something else is refused.
+func TestListNeedsAMajority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		r.lock("holder", r.process(nil, nil), "x")
+		s := r.store(map[int]faultstore.Fault{0: away(0, time.Hour), 1: away(0, time.Hour)})
+		defer s.Close()
+		if page, err := s.List(t.Context(), driver.ListQuery{}); err == nil {
+			t.Errorf("one of three nodes answers and the list is %+v", page)
+		}
+		for _, cursor := range []string{"1", "a b c d", "-1 0 0 "} {
+			if _, err := s.List(t.Context(), driver.ListQuery{Cursor: cursor}); !errors.Is(err, driver.ErrRefused) {
+				t.Errorf("cursor %q: got %v, want refused", cursor, err)
+			}
+		}
+	})
+}

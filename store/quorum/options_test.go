@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/memstore"
+	"github.com/fencelock/fencelock/store/quorum"
+)
+
+// mute is a store that cannot vote.
+type mute struct{ *memstore.Store }
+
+func (m mute) Caps() driver.Caps {
+	c := m.Store.Caps()
+	c.Floor = false
+	return c
+}
+
+func TestBadNodesAreErrors(t *testing.T) {
+	node := func(name string) quorum.Node { return quorum.Node{Name: name, Store: memstore.New(nil)} }
+	for _, c := range []struct {
+		nodes []quorum.Node
+		opts  *quorum.Options
+		want  string
+	}{
+		{nil, nil, "use at least 3"},
+		{[]quorum.Node{node("a"), node("b")}, nil, "use at least 3"},
+		{[]quorum.Node{node("a"), node("b"), node("a")}, nil, "twice"},
+		{[]quorum.Node{node("a"), node("b"), node("")}, nil, "needs a name"},
+		{[]quorum.Node{node("a"), node("b"), {Name: "c"}}, nil, "no store"},
+		{[]quorum.Node{node("a"), node("b"), {Name: "c", Store: mute{memstore.New(nil)}}}, nil, "cannot vote"},
+		{[]quorum.Node{node("a"), node("b"), {Name: "c", Store: memstore.New(&memstore.Options{Shards: 3})}}, nil, "different shards"},
+		{[]quorum.Node{node("a"), node("b"), node("c")}, &quorum.Options{NodeTimeout: -1}, "NodeTimeout"},
+	} {
+		if _, err := quorum.New(c.nodes, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want an error about %q", err, c.want)
+		}
+	}
+}
+
+// TestOtherListIsRefused: two of the three nodes of a client are in use with another
+// list. It is refused whichever node it meets first; and when nobody uses the old list
+// any more it may come.
+func TestOtherListIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 4, nil)
+		first := r.store(nil)
+		open := func(s *quorum.Store) (driver.Session, error) {
+			d, _, err := s.Open(context.Background(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Second})
+			return d, err
+		}
+		held, err := open(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := quorum.New(r.nodes(nil)[1:], &quorum.Options{Alarm: r.alarm})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer second.Close()
+		defer first.Close()
+		if _, err := open(second); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "nodes a,b,c,d") {
+			t.Errorf("got %v, want it refused with the other list", err)
+		}
+		if !r.alarmed(quorum.OtherList) {
+			t.Error("no alarm")
+		}
+		if err := held.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_ = first.Close()
+		d, err := open(second)
+		if err != nil {
+			t.Fatalf("the old list is not used any more: %v", err)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestReservedNames: the quorum's own names are nobody else's.
+func TestReservedNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, nil)
+		c := r.process(nil, nil)
+		if _, err := c.Mutex(".quorum/nodes/0").TryLock(t.Context()); err == nil {
+			t.Error("somebody else got the marker")
+		}
+		r.lock("somebody", c, "x")
+		for st, err := range c.List(t.Context(), "") {
+			if err != nil || st.Name != "x" {
+				t.Errorf("the list shows %q, %v", st.Name, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/quorum/internal/vote"
+)
+
+// reclaimed is what a node answered about a batch.
+type reclaimed struct {
+	answer
+	renewal int
+	asked   []driver.Held // entries without a claim were not asked for
+	kept    []bool
+}
+
+// isOf reports whether the answer is about the claim as it is on the node now: one that was
+// withdrawn since is another try.
+func (r *reclaimed) isOf(w *request, i int) bool {
+	return !w.gone && r.asked[i].Claim.Seq == nodeSeq(w.seq, w.slots[r.n].Try)
+}
+
+// Reclaim implements driver.Session: every node is asked, and a claim is held if
+// enough of them have it.
+func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	if err := s.enter(ctx, "reclaim"); err != nil {
+		return nil, err
+	}
+	b := s.b
+	requests := b.rememberedLocked(held)
+	answers := make(chan reclaimed, len(b.links))
+	for _, l := range b.links {
+		batch := l.batchLocked(requests)
+		b.s.background.run(func() { answers <- l.reclaim(requests, batch, last) })
+	}
+	b.mu.Unlock()
+	sent := time.Now()
+	var failed errs
+	var patience <-chan time.Time
+	got := map[int]reclaimed{}
+	for left := len(b.links); left > 0; {
+		select {
+		case a := <-answers:
+			left--
+			if failed.add(b.links[a.n].name, a.err); a.err == nil {
+				got[a.n] = a
+			}
+		case <-patience:
+			left = 0
+		case <-ctx.Done():
+			return nil, errCanceled("reclaim", ctx.Err())
+		}
+		if len(got) >= b.s.majority() && patience == nil {
+			patience = time.After(spent(sent, openPatience))
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := s.lostLocked(); err != nil {
+		return nil, fmt.Errorf("quorum: reclaim: %w", err)
+	}
+	if len(got) < b.s.majority() {
+		return nil, failed.err("reclaim")
+	}
+	kept := make([]bool, len(held))
+	for i, w := range requests {
+		kept[i] = w != nil && w.reclaimLocked(i, got)
+	}
+	if last {
+		b.dropUnknownLocked()
+	}
+	return kept, nil
+}
+
+// rememberedLocked returns the requests of a batch, nil for those that must not come back.
+// b.mu must be held.
+func (b *quorumSession) rememberedLocked(held []driver.Held) []*request {
+	requests := make([]*request, len(held))
+	for i, h := range held {
+		w := b.requests[h.Claim.Seq]
+		if _, tombstoned := b.tombstoned[h.Claim.Seq]; tombstoned || w != nil && w.gone {
+			continue
+		}
+		if w == nil {
+			w = b.newRequest(h.Claim.Seq)
+		}
+		w.setLocked(&h.Claim)
+		w.claim.Queue = false
+		// Until the nodes have answered it stays where it is.
+		w.known, w.unconfirmed = true, !w.won
+		w.token = h.Token.Base()
+		requests[i] = w
+	}
+	return requests
+}
+
+// batchLocked begins a reclaim: it is what the node is asked for, each with the token it granted
+// with. l.b.mu must be held.
+func (l *nodeSession) batchLocked(requests []*request) []driver.Held {
+	batch := make([]driver.Held, len(requests))
+	for i, w := range requests {
+		if w == nil {
+			continue
+		}
+		s := &w.slots[l.n]
+		batch[i] = driver.Held{Claim: w.claim, Token: s.Reclaimed(w.token)}
+		batch[i].Claim.Seq = nodeSeq(w.seq, s.Try)
+		s.Slot = s.Reclaim()
+	}
+	return batch
+}
+
+// reclaim asks the node for a batch of claims.
+func (l *nodeSession) reclaim(requests []*request, batch []driver.Held, last bool) reclaimed {
+	b := l.b
+	b.mu.Lock()
+	drv, renewal := l.drv, l.renewal
+	b.mu.Unlock()
+	r := reclaimed{answer{l.n, errClosed}, renewal, batch, make([]bool, len(batch))}
+	if drv != nil {
+		l.reclaimNow(&r, drv, last)
+	}
+	unknown := errors.Is(r.err, driver.ErrUnknown) || errors.Is(r.err, context.DeadlineExceeded) || errors.Is(r.err, context.Canceled)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, w := range requests {
+		if w != nil {
+			s := &w.slots[l.n]
+			s.Slot = s.ReclaimEnded(tryOf(batch[i].Claim.Seq), unknown)
+		}
+	}
+	return r
+}
+
+// reclaimNow makes the call.
+func (l *nodeSession) reclaimNow(r *reclaimed, drv driver.Session, last bool) {
+	var asked []driver.Held
+	var index []int
+	for i, h := range r.asked {
+		if h.Token > 0 {
+			asked, index = append(asked, h), append(index, i)
+		}
+	}
+	var kept []bool
+	r.err = l.call(drv, r.renewal, func(ctx context.Context) (err error) {
+		kept, err = drv.Reclaim(ctx, asked, last)
+		return err
+	})
+	if r.err == nil {
+		for k, i := range index {
+			r.kept[i] = kept[k]
+		}
+	}
+}
+
+// reclaimLocked counts what the nodes answered about the i-th of a batch. A node that was not kept alive
+// since the session was opened again has the claim, but may end it before the lease ends.
+// w.b.mu must be held.
+func (w *request) reclaimLocked(i int, got map[int]reclaimed) bool {
+	var nodes, later vote.Set
+	if w.gone {
+		return false // it was withdrawn while the nodes were asked
+	}
+	for n, a := range got {
+		l := w.b.links[n]
+		if l.renewal != a.renewal || l.drv == nil || !a.isOf(w, i) {
+			continue
+		}
+		s := &w.slots[n]
+		var share vote.Share
+		s.Slot, share = s.OnReclaimed(a.kept[i], w.token, w.won && w.counted.Has(n))
+		switch {
+		case l.kept < w.b.base:
+		case share == vote.FullShare:
+			nodes = nodes.With(n)
+		case share == vote.LaterShare:
+			later = later.With(n)
+		}
+	}
+	if w.won { // those that did not answer may still have it
+		nodes |= w.counted
+		for n := range got {
+			if !got[n].kept[i] {
+				nodes = nodes.Without(n)
+			}
+		}
+	}
+	if nodes.Len() >= w.need {
+		w.unconfirmed = false
+		w.countLocked(true, nodes|later)
+		return true
+	}
+	// Nothing is given back here: the holder must be notified first. The core does, and
+	// then withdraws.
+	w.countLocked(false, 0)
+	w.unconfirmed = true
+	return false
+}
+
+// dropUnknownLocked removes the claims that were not asked for since the session was
+// opened again: their release was lost. b.mu must be held.
+func (b *quorumSession) dropUnknownLocked() {
+	for _, w := range b.requests {
+		if !w.known && !w.gone {
+			w.departLocked(driver.Withdrawal{Seq: w.seq, Name: w.claim.Name})
+		}
+	}
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/faultstore"
+	"github.com/fencelock/fencelock/store/quorum"
+)
+
+// lateReclaim delays the reclaims of one name until let is closed.
+type lateReclaim struct {
+	driver.Store
+	name string
+	sent chan struct{} // has one entry for each of them
+	let  chan struct{}
+}
+
+type lateReclaimSession struct {
+	driver.Session
+	l *lateReclaim
+}
+
+func (l *lateReclaim) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	d, renewal, err := l.Store.Open(ctx, req)
+	return lateReclaimSession{d, l}, renewal, err
+}
+
+func (s lateReclaimSession) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	for _, h := range held {
+		if h.Claim.Name == s.l.name {
+			s.l.sent <- struct{}{}
+			<-s.l.let
+		}
+	}
+	return s.Session.Reclaim(ctx, held, last)
+}
+
+// TestUnlockOvertakesAReclaim: a node loses its data, and a lock is unlocked while the call
+// that puts it back there is in flight. The call arrives after the withdrawal, and the node
+// has nothing of the lock then. reset is how many nodes lose their data: of two, the session
+// is reopened as a whole.
+func TestUnlockOvertakesAReclaim(t *testing.T) {
+	for name, reset := range map[string][]int{"one node": {2}, "all nodes": {0, 1, 2}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { overtakes(t, reset) })
+		})
+	}
+}
+
+func overtakes(t *testing.T, reset []int) {
+	r := newRig(t, 3, grace())
+	nodes := r.nodes(nil)
+	late := &lateReclaim{nodes[2].Store, "x", make(chan struct{}, 10), make(chan struct{})}
+	nodes[2].Store = late
+	s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: 8 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := r.lock("c", r.client(s), "x")
+	time.Sleep(time.Second)
+	for _, n := range reset {
+		r.stores[n].Reset()
+	}
+	<-late.sent
+	time.Sleep(time.Second) // the other nodes answer
+	if !held.Valid() {
+		t.Fatal("the lease is lost, want it reclaimed by the other nodes")
+	}
+	if err := held.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(late.let)
+	time.Sleep(5 * time.Second)
+	if n := r.taken("x"); n != 0 {
+		t.Errorf("x was unlocked and is on %d nodes: %s", n, r.holders("x"))
+	}
+	if claims, owed := s.Kept(); claims != 0 || owed != 0 {
+		t.Errorf("%d claims are kept and %d owed, want none", claims, owed)
+	}
+}
+
+// TestReclaimCountsNodesKeptSinceTheReopening: a and b lose their data. When the session is
+// reopened, c does not answer the keep-alive, and b does not answer the reclaim. c has the
+// claim, but its session there ends before the lease does, so it does not count.
+func TestReclaimCountsNodesKeptSinceTheReopening(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		s := r.store(map[int]faultstore.Fault{
+			1: faultstore.On(faultstore.Reclaim, faultstore.Name("x", faultstore.LoseRequest())),
+			2: faultstore.On(faultstore.KeepAlive, faultstore.During(5*time.Second, time.Hour, faultstore.LoseRequest())),
+		})
+		t.Cleanup(func() { _ = s.Close() })
+		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
+		d, _, err := s.Open(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := d.Attempt(t.Context(), claim(1))
+		if err != nil || out.State != driver.Granted {
+			t.Fatalf("got %+v, %v", out, err)
+		}
+		time.Sleep(3 * time.Second)
+		if _, err := d.KeepAlive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		r.stores[0].Reset()
+		r.stores[1].Reset()
+		time.Sleep(2 * time.Second)
+		if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
+			t.Fatalf("got %v, want a reset", err)
+		}
+		reopened := time.Now()
+		if d, _, err = s.Open(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := d.Reclaim(t.Context(), []driver.Held{{Claim: *claim(1), Token: out.Token}}, true)
+		r.log("reclaim: %v, %v; %s", kept, err, r.holders("x"))
+		if err == nil && !kept[0] {
+			return
+		}
+		time.Sleep(time.Until(reopened.Add(9 * time.Second)))
+		other := r.process(nil, nil)
+		if l, err := other.Mutex("x").TryLock(t.Context()); err == nil {
+			t.Errorf("another process got %v while the lease was believed for another second", l.Token())
+		} else {
+			t.Errorf("the claim was reclaimed with a node that was not kept alive: %v", err)
+		}
+	})
+}
+
+// TestReclaimNeedsNodesThatHadTheClaim: x is on a and b. a and c lose their data, and a does
+// not answer the reclaim. c takes the claim, but never had it: another process may have been
+// granted there before the data loss, and may win with that vote.
+func TestReclaimNeedsNodesThatHadTheClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		s := r.store(map[int]faultstore.Fault{
+			0: faultstore.On(faultstore.Reclaim, faultstore.Name("x", faultstore.LoseRequest())),
+			2: faultstore.On(faultstore.Attempt, faultstore.Name("x", faultstore.Refuse())),
+		})
+		t.Cleanup(func() { _ = s.Close() })
+		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
+		d, _, err := s.Open(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := d.Attempt(t.Context(), claim(1))
+		if err != nil || out.State != driver.Granted {
+			t.Fatalf("got %+v, %v", out, err)
+		}
+		r.stores[0].Reset()
+		r.stores[2].Reset()
+		if _, err := d.KeepAlive(t.Context()); !errors.Is(err, driver.ErrReset) {
+			t.Fatalf("got %v, want a reset", err)
+		}
+		if d, _, err = s.Open(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := d.Reclaim(t.Context(), []driver.Held{{Claim: *claim(1), Token: out.Token}}, true)
+		if err != nil || kept[0] {
+			t.Errorf("reclaimed %v, %v, by one of the nodes that had it; %s", kept, err, r.holders("x"))
+		}
+	})
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/quorum/internal/vote"
+)
+
+// Store is a quorum of stores. Make one with New.
+type Store struct {
+	nodes  []Node
+	opts   Options
+	caps   driver.Caps
+	list   string // a hash of the names: what all clients must agree on
+	listed string // the names, for people
+	// latest is the highest token seen, in steps: what is asked for next is above
+	// it, so that nodes that heard of different grants still answer alike.
+	latest     atomic.Int64
+	health     *health
+	background background
+	last       atomic.Pointer[span] // of the contexts of calls, the latest
+
+	mu       sync.Mutex
+	sessions map[sessionKey]*quorumSession // the sessions of this process
+}
+
+var _ driver.Store = (*Store)(nil)
+
+// New returns a store over the nodes. It does no I/O. A nil opts is fine.
+//
+// It works as long as a majority of the nodes does. Every client of the nodes must
+// be given the same ones, under the same names; their order does not matter.
+func New(nodes []Node, opts *Options) (*Store, error) {
+	o, err := opts.complete()
+	if err == nil {
+		err = check(nodes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{nodes: slices.Clone(nodes), opts: o, sessions: map[sessionKey]*quorumSession{}}
+	slices.SortFunc(s.nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	var names []string
+	for _, n := range s.nodes {
+		names = append(names, n.Name)
+	}
+	s.listed = strings.Join(names, ",")
+	sum := sha256.Sum256([]byte(s.listed))
+	s.list = hex.EncodeToString(sum[:8])
+	s.caps = combined(s.nodes)
+	s.health = newHealth(s)
+	return s, nil
+}
+
+// combined is what all nodes can do together.
+func combined(nodes []Node) driver.Caps {
+	c := nodes[0].Store.Caps()
+	server := c.Engine
+	for _, n := range nodes[1:] {
+		d := n.Store.Caps()
+		if d.Engine != c.Engine {
+			server = "stores"
+		}
+		c.Fencing = min(c.Fencing, d.Fencing)
+		c.Durability = min(c.Durability, d.Durability)
+		c.Grace = c.Grace && d.Grace
+		c.Push = c.Push && d.Push
+		c.Shared = c.Shared && d.Shared
+		c.Hold = c.Hold && d.Hold
+		c.Listing = c.Listing && d.Listing
+		c.MinTTL = max(c.MinTTL, d.MinTTL)
+		if d.MaxTTL > 0 && (c.MaxTTL == 0 || d.MaxTTL < c.MaxTTL) {
+			c.MaxTTL = d.MaxTTL
+		}
+	}
+	c.Engine = fmt.Sprintf("quorum of %d × %s", len(nodes), server)
+	// Claims are queued on every node, but not in one order: two that come at
+	// the same moment may come in different orders on different nodes, and the one
+	// that gives way goes to the end.
+	c.Queue = false
+	c.Floor = false // a quorum hands out tokens its nodes agreed on; it cannot be given one
+	c.Assumes = assumes(c)
+	c.Advice = ""
+	if !c.Grace && c.Durability != driver.Durable {
+		c.Advice = "open every node with Grace, so that one that lost its data grants nothing until every earlier session must have ended"
+	}
+	return c
+}
+
+// assumes returns which clocks must agree, and for what. One node that loses its data is enough
+// to need them: it may be the only one that two claims share.
+func assumes(c driver.Caps) string {
+	text := "Token order needs no clock while no node loses its data."
+	if c.Grace {
+		return text + fmt.Sprintf(" When nodes lose it, one or any number of them, token order needs the clocks of the nodes"+
+			" within %v of each other, steps included; this is measured, and a node further than %v from the median does not count.",
+			c.MaxTTL, c.MaxTTL/2)
+	}
+	return text + " When a node loses it, token order is not promised: it has no grace."
+}
+
+// Caps implements driver.Store.
+func (s *Store) Caps() driver.Caps { return s.caps }
+
+// Shard implements driver.Store.
+func (s *Store) Shard(name string) string { return s.nodes[0].Store.Shard(name) }
+
+// majority is how many nodes decide.
+func (s *Store) majority() int { return vote.Majority(len(s.nodes)) }
+
+// next returns a token above every one seen so far, for nodes to agree on.
+func (s *Store) next() driver.Token { return driver.Token(s.latest.Add(1) * driver.TokenStep) }
+
+// sawToken notes a token that a node gave or reported.
+func (s *Store) sawToken(t driver.Token) {
+	steps := int64(t) / driver.TokenStep
+	for {
+		old := s.latest.Load()
+		if steps <= old || s.latest.CompareAndSwap(old, steps) {
+			return
+		}
+	}
+}
+
+// reserved starts the names that the quorum uses on the nodes for itself.
+const reserved = ".quorum/"
+
+// allowed refuses names that are the quorum's own.
+func allowed(name string) error {
+	if strings.HasPrefix(name, reserved) {
+		return fmt.Errorf("quorum: names that start with %q are its own: %w", reserved, driver.ErrRefused)
+	}
+	return nil
+}
+
+// errNotStarted wraps the error of a context that was over before anything was done.
+func errNotStarted(op string, err error) error { return fmt.Errorf("quorum: %s: %w", op, err) }
+
+// errCanceled wraps the error of a context that ended in the middle.
+func errCanceled(op string, err error) error {
+	return fmt.Errorf("quorum: %s: %w: %w", op, driver.ErrUnknown, err)
+}
+
+// spent is how long a call has waited for nodes, and with it how much longer it is
+// worth waiting for the rest: as long again, and at least a little.
+func spent(began time.Time, least time.Duration) time.Duration {
+	return max(time.Since(began), least)
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
+	"github.com/redis/go-redis/v9"
+)
+
+// goRedis is the store's view of a go-redis client.
+type goRedis struct {
+	client  redis.UniversalClient
+	cluster bool
+	master  string // the name by which sentinels know the server; empty if unknown
+}
+
+var _ checkedstore.Client = (*goRedis)(nil)
+
+// Sharded implements luastore.Client.
+func (g *goRedis) Sharded() bool { return g.cluster }
+
+// once is a command that go-redis must not send again by itself. A repetition
+// hides what became of the first: if that was done and its reply lost, the error
+// of the second (LOADING, no connection) looks as if nothing had been done.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements redis.Cmder.
+func (once) NoRetry() bool { return true }
+
+// Conn implements luastore.Client: go-redis gives every call its own connection.
+func (g *goRedis) Conn(string) luastore.Conn { return g }
+
+// Close implements luastore.Conn: there is nothing to give up.
+func (g *goRedis) Close() {}
+
+// Eval implements luastore.Conn. go-redis ends a read at the deadline of its context if
+// ContextTimeoutEnabled is set, and never on a cancellation, so every call
+// whose context can end runs in a goroutine of its own.
+func (g *goRedis) Eval(ctx context.Context, s *luastore.Script, keys, args []string) ([]any, error) {
+	return adapt.Within(ctx, func() ([]any, error) {
+		reply, err := g.eval(ctx, "evalsha", s.SHA, keys, args)
+		if adapt.MissingScript(err) && s.Text == "" {
+			return nil, luastore.ErrNoScript
+		}
+		if adapt.MissingScript(err) {
+			reply, err = g.eval(ctx, "eval", s.Text, keys, args)
+		}
+		return reply, g.judge(ctx, err)
+	})
+}
+
+func (g *goRedis) eval(ctx context.Context, command, script string, keys, args []string) ([]any, error) {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	words = append(words, command, script, len(keys))
+	for _, k := range keys {
+		words = append(words, k)
+	}
+	for _, a := range args {
+		words = append(words, a)
+	}
+	cmd := once{redis.NewCmd(ctx, words...)}
+	cmd.SetFirstKeyPos(3)
+	_ = g.client.Process(ctx, cmd) // the command keeps the error
+	v, err := cmd.Result()
+	if l, ok := v.([]any); ok || err != nil {
+		return l, err
+	}
+	return []any{v}, nil // a list of one
+}
+
+// Fields implements luastore.Client.
+func (g *goRedis) Fields(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
+	type part struct {
+		names []string
+		next  uint64
+	}
+	p, err := adapt.Within(ctx, func() (part, error) {
+		pairs, next, err := g.client.HScan(ctx, key, cursor, pattern, 1000).Result()
+		p := part{next: next}
+		for i := 0; i < len(pairs); i += 2 {
+			p.names = append(p.names, pairs[i])
+		}
+		return p, g.judge(ctx, err)
+	})
+	return p.names, p.next, err
+}
+
+// Prove implements luastore.Client. A Conn of go-redis keeps one connection and never
+// replaces it by another, unless the server asks it to (maintenance notifications). That is
+// turned off first; a server that answers with an error never asks.
+func (g *goRedis) Prove(ctx context.Context, key, runID string, texts []string) error {
+	node, err := g.holder(ctx, key)
+	if err != nil {
+		return err
+	}
+	conn := node.Conn()
+	defer conn.Close()
+	var answer redis.Error
+	if err := conn.ClientMaintNotifications(ctx, false, "").Err(); err != nil && !errors.As(err, &answer) {
+		return err
+	}
+	info, err := conn.Info(ctx, "server").Result()
+	if err != nil {
+		return err
+	}
+	if err := luastore.SameRun(info, runID); err != nil {
+		return err
+	}
+	for _, text := range texts {
+		if err := conn.ScriptLoad(ctx, text).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keeper returns a client of the one server that keeps a key.
+func (g *goRedis) holder(ctx context.Context, key string) (*redis.Client, error) {
+	switch c := g.client.(type) {
+	case *redis.Client:
+		return c, nil
+	case *redis.ClusterClient:
+		return c.MasterForKey(ctx, key)
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// Listen implements luastore.Client. go-redis subscribes again by itself after its
+// connection broke, and says so. It does not when a slot moves to another node of
+// a cluster: the server then ends the subscription, and this begins a new one.
+func (g *goRedis) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
+	go func() {
+		for ctx.Err() == nil {
+			g.listen(ctx, channel, ready, message)
+			adapt.Pause(ctx)
+		}
+	}()
+}
+
+func (g *goRedis) listen(ctx context.Context, channel string, ready func(), message func(string)) {
+	subscribe := g.client.Subscribe
+	if g.cluster {
+		subscribe = g.client.SSubscribe
+	}
+	sub := subscribe(ctx, channel)
+	end := sync.OnceFunc(func() { _ = sub.Close() })
+	defer end()
+	defer context.AfterFunc(ctx, end)()
+	quiet := 0
+	for {
+		m, err := sub.ReceiveTimeout(ctx, 3*time.Second)
+		var wait net.Error
+		if errors.As(err, &wait) && wait.Timeout() && quiet < 2 {
+			quiet++ // the answer to the ping, or the connection is dead
+			err = sub.Ping(ctx)
+			m = nil
+		}
+		if err != nil {
+			// MOVED is one of these: go-redis would wait for ever on the old node.
+			g.reload(ctx)
+			return
+		}
+		switch m := m.(type) {
+		case *redis.Subscription:
+			if m.Kind != "subscribe" && m.Kind != "ssubscribe" {
+				g.reload(ctx)
+				return
+			}
+			ready()
+		case *redis.Message:
+			message(m.Payload)
+		case *redis.Pong:
+			quiet = 0
+		}
+	}
+}
+
+// reload makes a cluster client learn who serves what: it asks by itself only
+// when a node that lives sends it elsewhere.
+func (g *goRedis) reload(ctx context.Context) {
+	if c, ok := g.client.(*redis.ClusterClient); ok {
+		c.ReloadState(ctx)
+	}
+}
+
+// judge returns what an error of a call means. A node that did not answer, or not for long,
+// may have been replaced by another.
+func (g *goRedis) judge(ctx context.Context, err error) error {
+	err = classify(ctx, err)
+	if errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrUnknown) {
+		g.reload(ctx)
+	}
+	return err
+}
+
+// classify returns what an error of go-redis means for what was asked.
+func classify(ctx context.Context, err error) error {
+	var answer redis.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, redis.ErrClosed):
+		return fmt.Errorf("redisstore: the client was closed; keep it open until fencelock.Client.Close returned: %w", driver.Inner(err))
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		return adapt.Unavailable(err)
+	case errors.As(err, &answer):
+		return adapt.Answered(err)
+	}
+	return adapt.Failed(ctx, err)
+}

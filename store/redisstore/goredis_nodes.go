@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"sync"
+
+	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
+	"github.com/redis/go-redis/v9"
+)
+
+// Nodes implements checkedstore.Client.
+func (g *goRedis) Nodes(ctx context.Context) ([]checkedstore.Node, error) {
+	switch c := g.client.(type) {
+	case *redis.Client:
+		n := goRedisNode(c)
+		if n.Addr == "FailoverClient" { // go-redis gives it no address
+			n.Addr = "the master that Sentinel names"
+			if g.master != "" {
+				n.Addr = "master " + g.master
+			}
+		}
+		return []checkedstore.Node{n}, nil
+	case *redis.ClusterClient:
+		var mu sync.Mutex
+		var nodes []checkedstore.Node
+		err := c.ForEachMaster(ctx, func(_ context.Context, n *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			nodes = append(nodes, goRedisNode(n))
+			return nil
+		})
+		return nodes, classify(ctx, err)
+	}
+	// The caller's own kind of client: it cannot be asked for its connections.
+	return []checkedstore.Node{{Addr: "the server", Ask: func(ctx context.Context, _ int, args ...string) ([]any, error) {
+		reply, err := g.client.Do(ctx, words(args)...).Result()
+		return []any{reply}, classify(ctx, err)
+	}}}, nil
+}
+
+func goRedisNode(c *redis.Client) checkedstore.Node {
+	return checkedstore.Node{Addr: c.Options().Addr, Ask: func(ctx context.Context, n int, args ...string) ([]any, error) {
+		if size := c.Options().PoolSize; size > 0 {
+			n = max(1, min(n, size/2)) // the caller's own calls go on meanwhile
+		}
+		var replies []any
+		for range n {
+			conn := c.Conn() // held until the end, so that each is another one
+			defer conn.Close()
+			reply, err := conn.Do(ctx, words(args)...).Result()
+			if err != nil {
+				return nil, classify(ctx, err)
+			}
+			replies = append(replies, reply)
+		}
+		return replies, nil
+	}}
+}
+
+func words(args []string) []any {
+	all := make([]any, len(args))
+	for i, a := range args {
+		all[i] = a
+	}
+	return all
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/store/redisstore"
+	"github.com/redis/go-redis/v9"
+)
+
+// TestGuaranteesNameWhatIsAssumed: strict tokens depend on the clocks of servers, grace on
+// masters that do not go on alone, and the guarantees name them in words.
+func TestGuaranteesNameWhatIsAssumed(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody asks it
+	defer client.Close()
+	for _, tt := range []struct {
+		name string
+		opts redisstore.Options
+		want []string
+	}{
+		{"without grace", redisstore.Options{}, []string{
+			"the clock of the server is then not behind that of the one before by more than the time it took.",
+			"only the token distinguishes them",
+		}},
+		{"with grace", redisstore.Options{Grace: true, MaxTTL: 40 * time.Second}, []string{
+			"the clock of the server is then not behind that of the one before by more than 40s (MaxTTL).",
+			"if the old master is down, or refuses to write (min-replicas-to-write; in a cluster by itself) before 40s less the TTL have passed.",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			store, err := redisstore.New(client, &tt.opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			locks, err := fencelock.New(store, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := locks.Guarantees().String()
+			for _, want := range tt.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("the guarantees do not say %q:\n%s", want, text)
+				}
+			}
+		})
+	}
+}

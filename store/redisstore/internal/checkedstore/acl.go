@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package checkedstore
+
+import (
+	"strings"
+)
+
+// need is a command that the store uses, with arguments as it uses them.
+type need struct {
+	rule string // as in an ACL: "hget", "script|load"
+	args []string
+}
+
+// keyCommands are used by scripts, and HSCAN directly, on keys of the namespace.
+// A test compares them with the scripts.
+var keyCommands = []string{"hdel", "hexists", "hget", "hincrby", "hmget", "hscan", "hset"}
+
+// needs returns every command that the store uses. Clusters push over sharded
+// channels.
+func (s *Store) needs() []need {
+	key := s.opts.Namespace + ":{" + s.opts.Namespace + ":x}"
+	channel := key + ":p:x"
+	all := []need{
+		{"eval", []string{"EVAL", "return 1", "1", key}},
+		{"evalsha", []string{"EVALSHA", "x", "1", key}},
+		{"script|load", []string{"SCRIPT", "LOAD", "return 1"}},
+	}
+	for _, c := range keyCommands {
+		all = append(all, need{c, []string{strings.ToUpper(c), key, "0", "0"}})
+	}
+	all = append(all, need{"info", []string{"INFO"}}, need{"time", []string{"TIME"}}, need{"ping", []string{"PING"}})
+	prefix := ""
+	if s.client.Sharded() {
+		prefix = "s"
+		// A cluster client asks where the slots are, rueidis in two ways by the
+		// server's version. go-redis asks what commands there are, and without an
+		// answer it asks again with every call.
+		all = append(all,
+			need{"cluster|slots", []string{"CLUSTER", "SLOTS"}}, need{"cluster|shards", []string{"CLUSTER", "SHARDS"}},
+			need{"command", []string{"COMMAND"}})
+	}
+	for _, c := range []string{"publish", "subscribe", "unsubscribe"} {
+		args := []string{strings.ToUpper(prefix + c), channel}
+		if c == "publish" {
+			args = append(args, "x")
+		}
+		all = append(all, need{prefix + c, args})
+	}
+	return all
+}
+
+// ACL returns the line that lets a user of the server do what this store needs and
+// nothing else: add a password (">secret") and give it to ACL SETUSER or to the
+// server's configuration after "user".
+//
+// The user can read and write the keys of the namespace with the listed commands,
+// scripts or not: a client with its password can break its locks.
+func (s *Store) ACL(user string) string {
+	var b strings.Builder
+	// The brace keeps out namespaces that begin with this one and a colon.
+	keys := glob(s.opts.Namespace) + ":{" + glob(s.opts.Namespace) + ":*"
+	b.WriteString(user + " on resetkeys resetchannels ~" + keys + " &" + keys + " -@all")
+	for _, n := range s.needs() {
+		b.WriteString(" +" + n.rule)
+	}
+	return b.String()
+}
+
+// glob makes a prefix literal in a pattern.
+func glob(prefix string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(prefix)
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package checkedstore
+
+import (
+	"context"
+	_ "embed" // the script
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+)
+
+//go:embed lua/permits.lua
+var permits string
+
+// askedAtOnce is over how many connections Check reads run ids. A proxy in
+// front of two servers shows both with a probability of 1 - 2^-(n-1).
+const askedAtOnce = 6
+
+// facts is what a server said, for judge.
+type facts struct {
+	addr string
+	// info is INFO; nil if it was refused, see infoErr.
+	info    map[string]string
+	infoErr error
+	// runs are the run ids seen, over several connections.
+	runs []string
+	// ahead is how far the server's clock is ahead of ours, give or take half of
+	// trip. It is not known if timeErr is set.
+	ahead, trip time.Duration
+	timeErr     error
+	// forbidden are the ACL rules the user lacks. It is not known if
+	// permitsErr is set.
+	forbidden  []string
+	permitsErr error
+	// unscripted are the commands that failed inside a script although the user may
+	// run them, with the reason.
+	unscripted []string
+}
+
+// Check asks the servers behind the store whether they are fit to keep locks, and
+// returns what is not, with the setting to change; nothing is a good answer. It
+// writes nothing, and needs no more permissions than the store does. What these
+// permissions hide is a finding, too. The error means that a server could not be
+// asked; the findings then are about the others.
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
+	return s.check(ctx, askedAtOnce)
+}
+
+// check asks all servers at once, each over several connections.
+func (s *Store) check(ctx context.Context, connections int) ([]driver.Finding, error) {
+	nodes, err := adapt.Within(ctx, func() ([]Node, error) { return s.client.Nodes(ctx) })
+	if err != nil {
+		return nil, fmt.Errorf("redisstore: check: which servers there are: %w", driver.Inner(err))
+	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("redisstore: check: the client knows no server that keeps locks")
+	}
+	all, errs := make([]facts, len(nodes)), make([]error, len(nodes))
+	var asking sync.WaitGroup
+	for i, node := range nodes {
+		asking.Go(func() {
+			all[i], errs[i] = adapt.Within(ctx, func() (facts, error) { return s.ask(ctx, node, connections) })
+		})
+	}
+	asking.Wait()
+	var findings []driver.Finding
+	var failed error
+	for i, f := range all {
+		if errs[i] != nil {
+			failed = fmt.Errorf("redisstore: check: %s: %w", nodes[i].Addr, driver.Inner(errs[i]))
+			continue
+		}
+		findings = append(findings, s.judge(f)...)
+	}
+	return findings, failed
+}
+
+// ask collects the facts about a server.
+func (s *Store) ask(ctx context.Context, node Node, connections int) (facts, error) {
+	f := facts{addr: node.Addr}
+	replies, err := node.Ask(ctx, connections, "INFO")
+	switch {
+	case err == nil:
+		for _, r := range replies {
+			text, _ := r.(string)
+			f.info = fields(text)
+			f.runs = append(f.runs, f.info["run_id"])
+		}
+	case adapt.Forbidden(err):
+		f.infoErr = err
+	default:
+		return f, err
+	}
+	sent := time.Now()
+	replies, f.timeErr = node.Ask(ctx, 1, "TIME")
+	f.trip = time.Since(sent)
+	if f.timeErr == nil {
+		f.ahead, f.timeErr = ahead(replies, sent.Add(f.trip/2))
+	}
+	f.forbidden, f.unscripted, f.permitsErr = s.lacking(ctx, node)
+	return f, nil
+}
+
+// ahead reads the answer to TIME, given when it was made by our clock.
+func ahead(replies []any, at time.Time) (time.Duration, error) {
+	var pair []any
+	if len(replies) == 1 {
+		pair, _ = replies[0].([]any)
+	}
+	if len(pair) != 2 {
+		return 0, fmt.Errorf("redisstore: TIME answered %v", replies)
+	}
+	sec, err1 := strconv.ParseInt(fmt.Sprint(pair[0]), 10, 64)
+	usec, err2 := strconv.ParseInt(fmt.Sprint(pair[1]), 10, 64)
+	if err1 != nil || err2 != nil {
+		return 0, fmt.Errorf("redisstore: TIME answered %v", pair)
+	}
+	return time.Unix(sec, usec*1000).Sub(at), nil
+}
+
+// lacking asks which of the needed commands are forbidden, and which of them scripts may
+// not call.
+func (s *Store) lacking(ctx context.Context, node Node) (rules, unscripted []string, err error) {
+	needs := s.needs()
+	args := []string{"EVAL", permits, "0"}
+	for _, n := range needs {
+		args = append(append(args, n.args...), "")
+	}
+	replies, err := node.Ask(ctx, 1, args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	reply, _ := replies[0].([]any)
+	if len(reply) == 0 || reply[0] != "OK" {
+		return nil, nil, fmt.Errorf("the server is older than 7.0 and cannot report permissions")
+	}
+	for _, n := range reply[1:] {
+		switch n := n.(type) {
+		case int64:
+			if n >= 1 && int(n) <= len(needs) {
+				rules = append(rules, needs[n-1].rule)
+			}
+		case string:
+			unscripted = append(unscripted, n)
+		}
+	}
+	return rules, unscripted, nil
+}
+
+// fields reads the lines "name:value" of INFO.
+func fields(text string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			m[name] = value
+		}
+	}
+	return m
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package checkedstore is the store that redisstore and rueidisstore share: a
+// luastore.Store that checks its servers before it opens the first session. It links no
+// client library, so that a program links only the one it uses.
+package checkedstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
+)
+
+// Client is a client library as the store and its check need it.
+type Client interface {
+	luastore.Client
+	// Nodes returns the servers that keep locks: one, or the masters of a
+	// cluster.
+	Nodes(ctx context.Context) ([]Node, error)
+}
+
+// Node is one server, asked directly.
+type Node struct {
+	Addr string
+	// Ask sends the same command over several connections that are open at the
+	// same time, so that a proxy cannot hide that there are several servers. It
+	// may use fewer where the client's pool is small.
+	Ask func(ctx context.Context, connections int, args ...string) ([]any, error)
+}
+
+// Options are the options of redisstore and rueidisstore, where the fields are
+// documented: each declares its own type, with the same fields, so that go doc shows them.
+type Options struct {
+	Namespace string
+	MaxTTL    time.Duration
+	Grace     bool
+	Buckets   int
+
+	Warn   func(driver.Finding)
+	Accept []string
+}
+
+func (o Options) settings() *luastore.Options {
+	return &luastore.Options{Namespace: o.Namespace, MaxTTL: o.MaxTTL, Grace: o.Grace, Buckets: o.Buckets}
+}
+
+// Store is the store that redisstore.Store and rueidisstore.Store forward to.
+type Store struct {
+	*luastore.Store
+	client Client
+	opts   Options
+	close  func() error
+	start  start
+}
+
+// New returns a store over a client. closeClient is nil if the client stays the
+// caller's. It does no I/O.
+func New(client Client, opts *Options, closeClient func() error) (*Store, error) {
+	s := &Store{client: client, close: closeClient}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Namespace == "" {
+		s.opts.Namespace = luastore.DefaultNamespace
+	}
+	for _, code := range s.opts.Accept {
+		if !slices.Contains(codes, code) {
+			return nil, fmt.Errorf("redisstore: Options.Accept has %q, which no finding is called; there are %s", code, strings.Join(codes, ", "))
+		}
+	}
+	s.start.reported = map[string]bool{}
+	var err error
+	settings := s.opts.settings()
+	settings.Explain = s.explain
+	s.Store, err = luastore.New(client, settings)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// explain adds the permissions that the user of the connection lacks.
+func (s *Store) explain(err error) error {
+	if !adapt.Forbidden(err) {
+		return err
+	}
+	return fmt.Errorf("%w; give it what it needs: ACL SETUSER %s", err, s.ACL("USER"))
+}
+
+// Close closes the client if Open made it. A client that was given to New stays
+// open: it is its owner's to close. Close the fencelock.Client first.
+func (s *Store) Close() error {
+	if s.close == nil {
+		return nil
+	}
+	return s.close()
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package luastore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// replyOf makes a reply of bytes: numbers, texts, empty values and lists of these.
+func replyOf(b *bytes.Reader, depth int) (list []any) {
+	for b.Len() > 0 {
+		kind, _ := b.ReadByte()
+		switch {
+		case kind < 16:
+			text := make([]byte, int(kind)*5)
+			n, _ := b.Read(text)
+			list = append(list, string(text[:n]))
+		case kind < 32:
+			var n int64
+			_ = binary.Read(b, binary.BigEndian, &n)
+			list = append(list, n)
+		case kind < 40:
+			list = append(list, nil)
+		case kind < 48 && depth < 4:
+			list = append(list, replyOf(b, depth+1))
+		case kind < 56 && depth > 0:
+			return list
+		default:
+			words := []string{"GRANTED", "QUEUED", "BUSY", "ABSENT", "WAITING", "OK", "GONE", "FORGOTTEN", "NOTHELD", "REFUSED", "VACANT"}
+			list = append(list, words[int(kind)%len(words)])
+		}
+	}
+	return list
+}
+
+// FuzzReplies: whatever a script answers, or something that stands between, reading it does
+// not panic, and no claim is taken for granted without the word.
+func FuzzReplies(f *testing.F) {
+	for _, seed := range []string{"", "\x00", "8", "9\x20\x20", "<\x10\x00\x00\x00\x00\x00\x00\x00\x01", "=((0000", "A", "A\x01five5", "\x28\x28\x28\x28\x28"} {
+		f.Add([]byte(seed), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, operations uint8) {
+		reply := replyOf(bytes.NewReader(raw), 0)
+		if verdict(reply) == nil {
+			if out, err := outcome(reply); err == nil && out.State == driver.Granted && reply[0] != "GRANTED" {
+				t.Errorf("%q is taken for granted", reply)
+			}
+			_, _ = removed(reply)
+			_, _ = statuses(reply, []string{"a", "b"})
+		}
+		r := reader{reply}
+		_ = r.broken()
+		_ = r.session()
+		s := &session{store: &Store{}}
+		s.pushes.init(s)
+		s.ctx, s.cancel = t.Context(), func() {}
+		batch := make([]*operation, operations%8)
+		for i := range batch {
+			batch[i] = &operation{op: "AWT"[i%3], seq: uint64(i)}
+		}
+		_ = (&batcher{s: s}).read(batch, reply)
+	})
+}
+
+// FuzzNumbers: a list of numbers in MessagePack is read as it was written, and anything
+// else does not panic.
+func FuzzNumbers(f *testing.F) {
+	f.Add([]byte{0x93, 1, 0xcc, 200, 0xcd, 1, 2}, uint64(1), uint64(1<<33))
+	f.Add([]byte{0xdd, 0xff, 0xff, 0xff, 0xff}, uint64(127), uint64(128))
+	f.Add([]byte{0xdc, 0, 1, 0xcf, 1}, uint64(0), uint64(1<<63))
+	f.Fuzz(func(t *testing.T, raw []byte, a, b uint64) {
+		if got := unpackNumbers(raw); len(got) > len(raw) {
+			t.Errorf("%d bytes are read as %d numbers", len(raw), len(got))
+		}
+		written := []byte{0x92}
+		for _, v := range []uint64{a, b} {
+			if v < 128 {
+				written = append(written, byte(v))
+				continue
+			}
+			written = binary.BigEndian.AppendUint64(append(written, 0xcf), v)
+		}
+		if got := unpackNumbers(written); !slices.Equal(got, []uint64{a, b}) {
+			t.Errorf("%d and %d are read as %v", a, b, got)
+		}
+	})
+}
+
+// FuzzFields: what is in a field or in a message does not panic a reader, and settings are
+// read only if they are written the same.
+func FuzzFields(f *testing.F) {
+	f.Add("v1 buckets=1 maxttl=1m0s grace=false")
+	f.Add("v1 buckets=32 maxttl=1.5s grace=true")
+	f.Add("v2 anything")
+	f.Add("X" + bytesOf(1, 7) + bytesOf(2, 6) + "0123456789abcdef" + bytesOf(3, 6) + bytesOf(4, 7) + bytesOf(5, 7) + `{"o":"me"}`)
+	f.Add(bytesOf(1, 6) + bytesOf(2, 7))
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, ok := parseSettings(text); ok && (s.String() != text || s.buckets < 1) {
+			t.Errorf("%q is read as %v", text, s)
+		}
+		_ = (&settingsError{theirs: text}).Error()
+		var h driver.Holder
+		expand(&h, text)
+		_ = record(text)
+		p := pushes{waiting: map[uint64]*waiting{}, early: map[uint64]driver.Token{}, gapsAtPoll: map[uint64]int64{}}
+		p.message(text)
+		if len(text) != 13 && len(p.early) > 0 {
+			t.Errorf("%q is taken for a push", text)
+		}
+	})
+}

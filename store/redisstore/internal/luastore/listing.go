@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package luastore
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// listings are the names that listings under way have not shown yet, so that a bucket is
+// scanned once for a listing and not for each page. They are spared work, not state:
+// a cursor of which nothing is kept, because it is old or another process's, makes the
+// bucket be scanned again.
+//
+// The rejected way was the cursor of HSCAN: a field is seen twice when the hash shrinks
+// meanwhile, and a listing shows every lock once (I3).
+type listings struct {
+	mu   sync.Mutex
+	kept []*listing // the latest last
+}
+
+// listing is what is left of one.
+type listing struct {
+	prefix, cursor string
+	names          []string
+	end            *time.Timer
+}
+
+const (
+	// maxListings is how many are kept.
+	maxListings = 4
+	// listingKept is how long one is kept: who asks for page after page is back long
+	// before.
+	listingKept = time.Minute
+)
+
+// put keeps the names that come after a cursor.
+func (l *listings) put(prefix, cursor string, names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.kept) == maxListings {
+		l.kept[0].end.Stop()
+		l.kept = slices.Delete(l.kept, 0, 1)
+	}
+	one := &listing{prefix: prefix, cursor: cursor, names: names}
+	one.end = time.AfterFunc(listingKept, func() { l.drop(one) })
+	l.kept = append(l.kept, one)
+}
+
+// take returns the names that come after a cursor, if they were kept, and keeps them no
+// longer.
+func (l *listings) take(prefix, cursor string) ([]string, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, one := range l.kept {
+		if one.prefix == prefix && one.cursor == cursor {
+			one.end.Stop()
+			l.kept = slices.Delete(l.kept, i, i+1)
+			return one.names, true
+		}
+	}
+	return nil, false
+}
+
+func (l *listings) drop(one *listing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = slices.DeleteFunc(l.kept, func(o *listing) bool { return o == one })
+}

@@ -1,0 +1,12 @@
+-- Keeps a session alive (S2, S4, R1), and sweeps.
+-- ARGV[6] session id, [7] how many fields to sweep
+-- Replies: OK, broken claims, clock in µs, 1 if there is more to sweep | GONE
+-- | RESET
+--@include sweep
+if was_reset() then return { 'RESET' } end
+local sid = ARGV[6]
+local s = session(sid)
+if not s then return { 'GONE' } end
+s[1] = after(s[4])
+put_session(sid, s)
+return { 'OK', broken_of(sid), num(micros), sweep(ARGV[7]) }

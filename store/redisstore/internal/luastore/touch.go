@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package luastore
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// touchBound is how long one call may take: a bucket that does not answer is left alone.
+const touchBound = 2 * time.Second
+
+// agreeBound is the same for the call that a session waits for before it is opened.
+const agreeBound = touchBound / 4
+
+// toucher begins the grace of all buckets together. A bucket begins a new incarnation, and
+// with it its grace, with the next call. If that were the first attempt for a lock in
+// it, every bucket would cost its own MaxTTL, hours after the namespace was new or a
+// server failed over. So a session that finds an incarnation its process has not seen
+// makes it call the other buckets, which may have lost their data too.
+//
+// It is best effort: a bucket that cannot be reached begins with its next call.
+type toucher struct {
+	mu    sync.Mutex
+	busy  bool
+	seen  map[string]string // incarnations, by shard
+	found map[string]string // those that sessions found meanwhile
+}
+
+// touch notes which incarnation a session was opened in.
+func (s *Store) touch(shard, incarnation string) {
+	if s.opts.Buckets == 1 || !s.opts.Grace {
+		return
+	}
+	t := &s.toucher
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.busy:
+		t.found[shard] = incarnation
+	case t.seen[shard] != incarnation:
+		t.busy, t.found = true, map[string]string{}
+		go s.touchAll()
+	}
+}
+
+// agree makes sure that the first bucket has a marker with our settings, before a session
+// sets up any other bucket. Buckets that have no marker yet would otherwise let in a process
+// with another number of them, which keeps the same name in another bucket: two holders.
+// Operators' calls find the marker, too (settings.go).
+//
+// A first bucket that cannot be reached stops no other bucket; the next session tries again.
+func (s *Store) agree(ctx context.Context, shard string) error {
+	if s.opts.Buckets == 1 || shard == firstShard || s.agreed.Load() {
+		return nil
+	}
+	bound, cancel := context.WithTimeout(ctx, agreeBound)
+	defer cancel()
+	_, err := s.call(bound, touchScript, firstShard, "0")
+	if errors.Is(err, driver.ErrRefused) || ctx.Err() != nil {
+		return err
+	}
+	s.agreed.Store(err == nil)
+	return nil
+}
+
+// touchAll goes round the buckets until nothing new was found on the way. It has no
+// session's context: the one that found something may be over, and the next relies on it.
+func (s *Store) touchAll() {
+	t := &s.toucher
+	for again := true; again; {
+		seen := map[string]string{}
+		for b := range s.opts.Buckets {
+			ctx, cancel := context.WithTimeout(context.Background(), touchBound)
+			shard := strconv.Itoa(b)
+			if reply, err := s.call(ctx, touchScript, shard, "0"); err == nil && len(reply) == 2 {
+				seen[shard], _ = reply[1].(string)
+			}
+			cancel()
+		}
+		t.mu.Lock()
+		again = false
+		for shard, incarnation := range t.found {
+			again = again || seen[shard] != incarnation
+		}
+		t.seen, t.busy = seen, again
+		clear(t.found)
+		t.mu.Unlock()
+	}
+}

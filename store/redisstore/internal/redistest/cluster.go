@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redistest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/internal/servers"
+)
+
+// node is a server of a cluster.
+type node = servers.RedisServer
+
+// Cluster is a running cluster of three masters with a replica each.
+type Cluster struct {
+	*servers.RedisCluster
+	t testing.TB
+}
+
+// StartCluster starts a cluster that ends with the test. A node that has been silent for
+// as long as down is taken for down.
+func (f Flavor) StartCluster(t testing.TB, down time.Duration) *Cluster {
+	t.Helper()
+	return &Cluster{t: t, RedisCluster: servers.Test(t, func() (*servers.RedisCluster, error) { return servers.Flavor(f).StartCluster(down) })}
+}
+
+// Find returns the slot and the master of the keys that match a pattern.
+func (c *Cluster) Find(pattern string) (slot int, owner *node) {
+	c.t.Helper()
+	slot, owner, err := c.RedisCluster.Find(pattern)
+	must(c.t, err)
+	return slot, owner
+}
+
+// do sends a command to a node, which has to succeed.
+func (c *Cluster) do(n *node, args ...any) { c.t.Helper(); must(c.t, n.Do(args...).Err()) }
+
+// PauseReplication makes the replica of a master miss everything from now on; it
+// still takes over.
+func (c *Cluster) PauseReplication(master *node) {
+	c.t.Helper()
+	must(c.t, master.CutReplicas())
+}
+
+// Kill ends a master at once, as a crash does, and returns when its replica has taken
+// over.
+func (c *Cluster) Kill(master *node) {
+	c.t.Helper()
+	replica, err := c.ReplicaOf(master)
+	must(c.t, err)
+	master.Kill()
+	must(c.t, c.AwaitMaster(replica))
+}
+
+// Failover makes the replica of a master take over while the master works.
+func (c *Cluster) Failover(master *node) {
+	c.t.Helper()
+	_, err := c.RedisCluster.Failover(master)
+	must(c.t, err)
+}
+
+// Stages of a move, in which clients are sent on or told to try again.
+const (
+	// Begun: nothing has moved, and what is not there is answered with ASK.
+	Begun = "begun"
+	// Moved: everything has moved, and the slot is still the old master's.
+	Moved = "moved"
+)
+
+// MoveSlot moves a slot from its master to another and calls at, if not nil, at
+// each stage.
+func (c *Cluster) MoveSlot(slot int, from *node, at func(stage string)) (to *node) {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		if n != from && n.PID() != 0 && n.Info("replication", "role") == "master" {
+			to = n
+		}
+	}
+	if at == nil {
+		at = func(string) {}
+	}
+	c.do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.ID(from))
+	c.do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.ID(to))
+	at(Begun)
+	for {
+		keys, err := from.Do("CLUSTER", "GETKEYSINSLOT", slot, 1000).Slice()
+		must(c.t, err)
+		if len(keys) == 0 {
+			break
+		}
+		c.do(from, append([]any{"MIGRATE", "127.0.0.1", to.Port, "", 0, 5000, "KEYS"}, keys...)...)
+	}
+	at(Moved)
+	c.do(to, "CLUSTER", "SETSLOT", slot, "NODE", c.ID(to))
+	for _, n := range c.Nodes {
+		if n != to && n.PID() != 0 && n.Info("replication", "role") == "master" {
+			c.do(n, "CLUSTER", "SETSLOT", slot, "NODE", c.ID(to))
+		}
+	}
+	return to
+}

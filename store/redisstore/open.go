@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Open connects to the server at a URL and returns a store that owns its client:
+// Store.Close closes it. It looks at the servers, as New does later, so that a wrong
+// address or password, or a server that cannot keep locks, is told now. It gives up
+// when ctx ends; later the store has nothing to do with ctx. Errors never show a
+// password.
+//
+//	redis://[user[:password]@]host[:port][/database][?parameters]
+//	redis-sentinel://[user[:password]@]host[:port][,host[:port]...]/master[/database][?parameters]
+//	redis-cluster://[user[:password]@]host[:port][,host[:port]...][?parameters]
+//
+// With rediss, rediss-sentinel and rediss-cluster everything goes over TLS;
+// valkey, valkeys-cluster and so on mean the same. Ports are 6379, and 26379 for
+// Sentinel, if none is given. User and password are those of the server, escaped
+// with % as everywhere in URLs; a password alone is written :password@. The
+// parameters:
+//
+//	client_name        what CLIENT LIST shows
+//	dial_timeout       how long connecting may take, 5s
+//	read_timeout       how long an answer may take if the call sets no bound, 3s
+//	pool_size          how many connections at most, 10 per CPU
+//	sentinel_user      user and password of the sentinels,
+//	sentinel_password  if they have their own
+//	tls_ca             file with the certificates to trust, instead of the system's
+//	tls_cert, tls_key  files of the client's certificate
+//	tls_server_name    name to expect in the server's certificate, instead of the host
+//	namespace, grace, max_ttl, buckets
+//	                   settings of the namespace, as in Options: grace=true, max_ttl=30s
+//	accept             codes of findings to accept, with commas between
+//
+// A setting that is in opts, too, must have the same value there.
+//
+// A URL with a password does not belong in a command line, where every user of the
+// machine can read it: take it from the environment or a file.
+func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
+	t, err := parseURL(url, opts)
+	if err != nil {
+		return nil, err
+	}
+	client := t.client()
+	silent := func(err error) error {
+		return fmt.Errorf("redisstore: open %s: %w", strings.Join(t.addrs, ","), driver.Inner(t.hint(ctx, err)))
+	}
+	if err := answers(ctx, client); err != nil {
+		abandon(ctx, client)
+		return nil, silent(err)
+	}
+	s, err := t.store(client)
+	if err == nil {
+		err = checkedstore.Begin(ctx, s.store)
+		if errors.Is(err, driver.ErrUnavailable) { // a refusal names the server itself
+			err = silent(err)
+		}
+	}
+	if err != nil {
+		abandon(ctx, client)
+		return nil, err
+	}
+	return s, nil
+}
+
+// FromURL is Open without any call to the servers: it is New with a client that it makes
+// from the URL and that Store.Close closes. What is wrong with the servers is found when
+// the first lock is asked for. Use it for the nodes of a quorum, of which a minority may
+// be down when a process starts.
+func FromURL(url string, opts *Options) (*Store, error) {
+	t, err := parseURL(url, opts)
+	if err != nil {
+		return nil, err
+	}
+	client := t.client()
+	s, err := t.store(client)
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// store makes the store of a client that it owns.
+func (t *target) store(client redis.UniversalClient) (*Store, error) {
+	return newStore(client, &t.options, client.Close, t.master)
+}
+
+// abandon closes a client, and leaves it to close by itself when ctx ends: a client of
+// Sentinel does not close before a dial under way is over.
+func abandon(ctx context.Context, client redis.UniversalClient) {
+	_, _ = adapt.Within(ctx, func() (struct{}, error) { return struct{}{}, client.Close() })
+}
+
+// answers asks the server whether it is there.
+func answers(ctx context.Context, client redis.UniversalClient) error {
+	_, err := adapt.Within(ctx, func() (string, error) {
+		pong, err := client.Ping(ctx).Result()
+		return pong, classify(ctx, err)
+	})
+	return err
+}
+
+// client makes the client for a target. It does no I/O.
+func (t *target) client() redis.UniversalClient {
+	switch t.kind {
+	case "sentinel":
+		return redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: t.master, SentinelAddrs: t.addrs, Username: t.user, Password: t.pass, DB: t.db,
+			SentinelUsername: t.sentinel.user, SentinelPassword: t.sentinel.pass,
+			ClientName: t.clientName, TLSConfig: t.tls, DialTimeout: t.dial, ReadTimeout: t.read,
+			PoolSize: t.poolSize, ContextTimeoutEnabled: true,
+		})
+	case "cluster":
+		return redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: t.addrs, Username: t.user, Password: t.pass,
+			ClientName: t.clientName, TLSConfig: t.tls, DialTimeout: t.dial, ReadTimeout: t.read,
+			PoolSize: t.poolSize, ContextTimeoutEnabled: true, MaintNotificationsConfig: noHandoff(),
+		})
+	}
+	return redis.NewClient(&redis.Options{
+		Addr: t.addrs[0], Username: t.user, Password: t.pass, DB: t.db,
+		ClientName: t.clientName, TLSConfig: t.tls, DialTimeout: t.dial, ReadTimeout: t.read,
+		PoolSize: t.poolSize, ContextTimeoutEnabled: true, MaintNotificationsConfig: noHandoff(),
+	})
+}
+
+// noHandoff turns off that a server moves a connection to another server: the proof of a
+// server's run id needs connections that end with the server (goRedis.Prove).
+func noHandoff() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}

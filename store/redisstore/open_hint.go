@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/redis/go-redis/v9"
+)
+
+// hint adds what is probably wrong with the URL to the error of a server that could not
+// be opened.
+func (t *target) hint(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		if refused := t.refuses(); refused != nil {
+			return fmt.Errorf("%w: %w", driver.ErrUnavailable, refused)
+		}
+	}
+	var record tls.RecordHeaderError
+	cut := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	switch {
+	case t.kind == "sentinel" && strings.Contains(err.Error(), "redis: nil"):
+		return fmt.Errorf("%w: %s", driver.ErrUnavailable, t.masters(ctx))
+	case adapt.NoConnection(err):
+		return err
+	case t.tls == nil && cut:
+		return fmt.Errorf("%w; if the server uses TLS, write rediss:// with two s", err)
+	case t.tls != nil && (cut || errors.As(err, &record) || errors.Is(err, context.DeadlineExceeded)):
+		return fmt.Errorf("%w; if the server does not use TLS, write redis:// with one s", err)
+	}
+	return err
+}
+
+// refuses returns the error of a port at which no server listens. The client goes on
+// dialing such a port until the time is over, and then reports only that.
+func (t *target) refuses() error {
+	conn, err := net.DialTimeout("tcp", t.addrs[0], 100*time.Millisecond)
+	if err == nil {
+		_ = conn.Close()
+		return nil
+	}
+	if len(t.addrs) > 1 || !errors.Is(err, syscall.ECONNREFUSED) {
+		return nil
+	}
+	return err
+}
+
+// masters tells that no sentinel knows the master, and which masters they know.
+func (t *target) masters(ctx context.Context) string {
+	text := fmt.Sprintf("the sentinels know no master %q", t.master)
+	var names []string
+	for _, addr := range t.addrs {
+		found, err := adapt.Within(ctx, func() ([]any, error) {
+			c := redis.NewSentinelClient(&redis.Options{Addr: addr, Username: t.sentinel.user, Password: t.sentinel.pass,
+				TLSConfig: t.tls, DialTimeout: t.dial, ReadTimeout: t.read, ContextTimeoutEnabled: true})
+			defer c.Close()
+			return c.Masters(ctx).Result()
+		})
+		if err != nil {
+			continue
+		}
+		for _, m := range found {
+			if fields, ok := m.(map[any]any); ok {
+				names = append(names, fmt.Sprint(fields["name"]))
+			} else if pairs, ok := m.([]any); ok && len(pairs) > 1 && pairs[0] == "name" {
+				names = append(names, fmt.Sprint(pairs[1]))
+			}
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) > 0 {
+		text += "; they know " + strings.Join(names, ", ")
+	}
+	return text
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/redis/go-redis/v9"
+)
+
+// pretenceKey holds, on the server, the clock and the run id that scripts see.
+const pretenceKey = "pretence"
+
+// pretence stands between a store and a real server. In the text of every
+// script it replaces the two things a test cannot choose, the server's clock and
+// its run id, by fields of a key, and lets lines of a few claims be moved together as
+// long ones are. The scripts of the library need no switch for it, and everything else
+// in them runs as it is.
+type pretence struct {
+	plain *redis.Client // without the pretence
+	now   time.Time
+	run   int // number of the server's run, the run id that scripts see
+
+	// proven lets the store load scripts that carry a run id: they then take the
+	// fast path.
+	proven bool
+
+	mu   sync.Mutex
+	sha  map[string]changed // of the store's text
+	used int                // calls of scripts that carry a run id
+	gate *gate              // that calls wait at, if there is one
+	most int                // operations in a batch, the most since the gate was made
+}
+
+// changed is a script as the server has it.
+type changed struct {
+	sha   string
+	runID string // the one it was loaded under and for, or empty
+}
+
+// newPretence returns a client whose scripts see the pretended clock.
+func newPretence(t testing.TB, addr string) (*pretence, *redis.Client) {
+	opts := &redis.Options{Addr: addr, ContextTimeoutEnabled: true}
+	p := &pretence{plain: redis.NewClient(opts), sha: map[string]changed{}}
+	p.begin()
+	client := redis.NewClient(opts)
+	client.AddHook(p)
+	t.Cleanup(func() { _, _ = client.Close(), p.plain.Close() })
+	return p, client
+}
+
+// begin starts over: a run that is repeated must see the same numbers.
+func (p *pretence) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now, p.run = time.Unix(1800000000, 0), 0
+}
+
+func (p *pretence) runID() string { return "run" + strconv.Itoa(p.run) }
+
+// write writes the clock and the run id to the server.
+func (p *pretence) write(ctx context.Context) error {
+	us := p.now.UnixMicro()
+	return p.plain.HSet(ctx, pretenceKey, "s", us/1e6, "us", us%1e6, "run", p.runID()).Err()
+}
+
+// restart gives the server another run id: the scripts of the last are gone.
+func (p *pretence) restart(ctx context.Context) error {
+	p.mu.Lock()
+	p.run++
+	p.mu.Unlock()
+	return p.write(ctx)
+}
+
+// pretend changes the text of a script.
+func (p *pretence) pretend(text string) string {
+	const key = "'" + pretenceKey + "'"
+	return strings.NewReplacer(
+		"redis.call('TIME')", "redis.call('HMGET', "+key+", 's', 'us')",
+		"local STEP, SPARE = 100, 64", "local STEP, SPARE = 2, 0", // no test waits for a long queue
+		"redis.call('INFO', 'server')", "('run_id:' .. redis.call('HGET', "+key+", 'run') .. '\\r\\nuptime_in_seconds:1\\r\\n')",
+	).Replace(text)
+}
+
+var ofRun = regexp.MustCompile(`(?m)^local RUN_ID = '(\w*)'`)
+
+// change makes a command about a script one about the changed script. It reports
+// whether the command is answered already.
+func (p *pretence) change(cmd redis.Cmder) bool {
+	args := cmd.Args()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := 1
+	switch cmd.Name() {
+	case "info": // of Prove
+		if text, ok := cmd.(*redis.StringCmd); ok && p.proven {
+			text.SetVal("redis_version:7.0.15\r\nrun_id:" + p.runID() + "\r\n")
+			return true
+		}
+		return false
+	case "evalsha", "evalsha_ro":
+		ours, ok := p.sha[args[1].(string)]
+		if !ok || ours.runID != "" && (ours.runID != p.runID() || !p.proven) {
+			ours.sha = strings.Repeat("0", 40) // the real one may be cached: its text must come
+		} else if ours.runID != "" {
+			p.used++
+		}
+		args[1] = ours.sha
+		return false
+	case "script":
+		at = 2 // SCRIPT LOAD text
+	case "eval", "eval_ro":
+	default:
+		return false
+	}
+	if len(args) > at {
+		theirs := args[at].(string)
+		ours := p.pretend(theirs)
+		runID := "" // a script that is not the store's has no such line
+		if m := ofRun.FindStringSubmatch(theirs); m != nil {
+			runID = m[1]
+		}
+		p.sha[digest(theirs)] = changed{digest(ours), runID}
+		args[at] = ours
+	}
+	return false
+}
+
+func digest(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// DialHook implements redis.Hook.
+func (p *pretence) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook implements redis.Hook.
+func (p *pretence) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.pass(cmd)
+		if p.change(cmd) {
+			return nil
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (p *pretence) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			p.change(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// memory is a copy of all keys, as a replica or a disk has it.
+type memory map[string]string
+
+func (p *pretence) dump(ctx context.Context) (memory, error) {
+	keys, err := p.plain.Keys(ctx, "*").Result()
+	m := memory{}
+	for _, key := range keys {
+		if err == nil && key != pretenceKey {
+			m[key], err = p.plain.Dump(ctx, key).Result()
+		}
+	}
+	return m, err
+}
+
+// become replaces the memory of the server; nil is an empty one.
+func (p *pretence) become(ctx context.Context, m memory) error {
+	if err := p.plain.FlushAll(ctx).Err(); err != nil {
+		return err
+	}
+	for key, value := range m {
+		if err := p.plain.Restore(ctx, key, 0, value).Err(); err != nil {
+			return err
+		}
+	}
+	return p.write(ctx)
+}
+
+// TestPretenceIsSeen: if the scripts asked for the time in another way, the
+// property below would test nothing that has to do with time.
+func TestPretenceIsSeen(t *testing.T) {
+	p, store := pretended(t)
+	w := newWorld(t, p, store, nil)
+	w.open(0, time.Second)
+	w.elapse(time.Second - 2*tick)
+	w.keepAlive(0)
+	w.elapse(2 * time.Second)
+	if _, err := w.procs[0].real.KeepAlive(t.Context()); err == nil {
+		t.Error("a session with a TTL of 1 s lives after 2 s: the scripts do not see the pretended clock")
+	}
+}
+
+// TestShortLinesAreMoved: the same for lines that are moved together.
+func TestShortLinesAreMoved(t *testing.T) {
+	p, store := pretended(t)
+	w := newWorld(t, p, store, nil)
+	w.open(0, time.Second)
+	for seq := uint64(1); seq <= 4; seq++ {
+		w.attempt(0, &driver.Claim{Seq: seq, Name: "a", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	}
+	w.withdraw(0, driver.Withdrawal{Seq: 3, Name: "a"})
+	w.withdraw(0, driver.Withdrawal{Seq: 4, Name: "a"})
+	line, err := p.plain.HGet(w.ctx, "fencelock:{fencelock:0}", "qa").Bytes()
+	w.must(err)
+	if len(line) != 30 || number(line[18:24]) != 1 || number(line[24:]) != 2 {
+		t.Errorf("the line is %v, want it on the way to one place: the scripts do not see the pretended STEP and SPARE", line)
+	}
+}
+
+// TestProofIsSeen: the same for the fast path of the scripts.
+func TestProofIsSeen(t *testing.T) {
+	p, store := pretended(t)
+	p.proven = true
+	w := newWorld(t, p, store, nil)
+	w.open(0, time.Second) // waits for it
+	w.elapse(tick)
+	before := p.shortCalls()
+	w.must(p.restart(w.ctx))
+	if _, err := w.procs[0].real.KeepAlive(w.ctx); !errors.Is(err, driver.ErrReset) || p.shortCalls() != before {
+		t.Errorf("after a restart: %v, %d calls of scripts of the run before", err, p.shortCalls()-before)
+	}
+}
+
+func (p *pretence) shortCalls() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rueidisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
+)
+
+// ownConn is a connection that one caller at a time has to itself, while calls come
+// thick and fast. On such a connection rueidis writes and reads in the goroutine of the
+// caller; on one that is shared it hands every call to a writer and every reply to a
+// reader, and each handoff wakes a thread. And it can be closed when a caller's
+// context ends, which is the only way to end a read.
+//
+// It is not read between calls, so a broken connection is noticed by a call, whose
+// outcome is then unknown. Therefore calls after a pause, in which a server may have come back,
+// go by the shared one, which knows.
+//
+// It is a connection of the client's blocking pool, which may be small. Until there is
+// one, and while a subscription wants it, calls go by the shared one too.
+type ownConn struct {
+	a *adapter
+
+	mu     sync.Mutex // held during a call, and to take the connection away
+	used   time.Time  // when the last call began
+	calls  int        // calls in a row without a pause
+	coming <-chan dedicated
+	dedicated
+}
+
+const (
+	// pause is short against the restart of a server.
+	pause = 10 * time.Millisecond
+	// enough calls without one are worth a connection.
+	enough = 16
+)
+
+// Conn implements luastore.Client. A cluster's calls follow MOVED from node to node,
+// which a connection cannot.
+func (a *adapter) Conn(string) luastore.Conn {
+	if a.cluster {
+		return a
+	}
+	return &ownConn{a: a}
+}
+
+// Eval implements luastore.Conn.
+func (l *ownConn) Eval(ctx context.Context, s *luastore.Script, keys, args []string) ([]any, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.readyLocked() {
+		return l.a.Eval(ctx, s, keys, args)
+	}
+	stop := context.AfterFunc(ctx, l.conn.Close)
+	reply, err := eval(context.WithoutCancel(ctx), l.conn, s, keys, args)
+	if !stop() {
+		l.dropLocked()
+		if err != nil {
+			return nil, fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, ctx.Err())
+		}
+	}
+	if err != nil && !errors.Is(err, luastore.ErrNoScript) {
+		// After any error the next call starts on a new connection: the server may be a replica by
+		// now, and only a new connection finds the master.
+		l.dropLocked()
+		return nil, classify(ctx, err)
+	}
+	return reply, err
+}
+
+// readyLocked reports whether there is a connection and calls come thick and fast. l.mu
+// must be held.
+func (l *ownConn) readyLocked() bool {
+	now := time.Now()
+	if now.Sub(l.used) > pause {
+		l.calls = 0
+	}
+	l.used = now
+	if l.a.pool.wanted.Load() > 0 {
+		l.dropLocked()
+		return false
+	}
+	l.calls++
+	if l.calls < enough {
+		return false
+	}
+	if l.conn != nil {
+		return true
+	}
+	if l.coming == nil {
+		l.a.pool.enter(l)
+		l.coming = dedicate(l.a.client)
+	}
+	select {
+	case l.dedicated = <-l.coming:
+		l.coming = nil
+		return true
+	default:
+		return false
+	}
+}
+
+// Close implements luastore.Conn.
+func (l *ownConn) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dropLocked()
+}
+
+// dropLocked gives up the connection, or the one to come. It closes it, because replies
+// may still be unread. l.mu must be held.
+func (l *ownConn) dropLocked() {
+	switch {
+	case l.conn != nil:
+		l.conn.Close()
+		l.release()
+	case l.coming != nil:
+		go func(coming <-chan dedicated) { (<-coming).release() }(l.coming)
+	default:
+		return
+	}
+	l.dedicated, l.coming = dedicated{}, nil
+	l.a.pool.leave(l)
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rueidisstore
+
+import (
+	"context"
+	"strings"
+
+	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
+	"github.com/redis/rueidis"
+)
+
+// Listen implements luastore.Client. It uses a connection of its own and not
+// Client.Receive: that one shares a connection with other calls, subscribes again
+// without being asked, and leaves the subscription behind when it returns.
+func (a *adapter) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
+	go func() {
+		for ctx.Err() == nil {
+			a.listen(ctx, channel, ready, message)
+			adapt.Pause(ctx)
+		}
+	}()
+}
+
+// listen subscribes once and returns when the connection breaks, the server ends
+// the subscription (a slot that moves to another node), or ctx ends.
+func (a *adapter) listen(ctx context.Context, channel string, ready func(), message func(string)) {
+	d, err := a.forSubscription(ctx)
+	if err != nil {
+		return // ctx has ended
+	}
+	conn := d.conn
+	// Close, not release: what comes back to the pool must not be subscribed.
+	defer d.release()
+	defer conn.Close()
+	ended, end := context.WithCancel(ctx)
+	defer end()
+	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) { message(m.Message) },
+		OnSubscription: func(s rueidis.PubSubSubscription) {
+			if strings.HasSuffix(s.Kind, "unsubscribe") {
+				end()
+			} else {
+				ready()
+			}
+		},
+	})
+	cmd := conn.B().Subscribe().Channel(channel).Build()
+	if a.cluster {
+		cmd = conn.B().Ssubscribe().Channel(channel).Build()
+	}
+	if err := conn.Do(ended, cmd).Error(); err != nil {
+		return
+	}
+	select {
+	case <-broken:
+	case <-ended.Done():
+	}
+}
+
+// Prove implements luastore.Client. A dedicated client is bound to one connection from
+// its first command on, which on a cluster must name the key.
+func (a *adapter) Prove(ctx context.Context, key, runID string, texts []string) error {
+	d, err := dedicateWithin(ctx, a.client)
+	if err != nil {
+		return err
+	}
+	defer d.release()
+	conn := d.conn
+	if a.cluster {
+		if err := conn.Do(ctx, conn.B().Hget().Key(key).Field("m").Build()).Error(); err != nil && !rueidis.IsRedisNil(err) {
+			return err
+		}
+	}
+	info, err := conn.Do(ctx, conn.B().Info().Section("server").Build()).ToString()
+	if err != nil {
+		return err
+	}
+	if err := luastore.SameRun(info, runID); err != nil {
+		return err
+	}
+	for _, text := range texts {
+		if err := conn.Do(ctx, conn.B().ScriptLoad().Script(text).Build()).Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rueidisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
+	"github.com/redis/rueidis"
+)
+
+// TestSmallPool: with a blocking pool of one or two connections nothing waits for a
+// third. Calls do without one of their own, and a subscription gets one from them.
+func TestSmallPool(t *testing.T) {
+	for size := 1; size <= 2; size++ {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			server := redistest.Start(t)
+			store := smallPool(t, server.Addr, size)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			if _, err := store.Check(ctx); err != nil {
+				t.Fatalf("check: %v", err)
+			}
+			waiter, holder := locks(t, store), locks(t, store)
+			for range 20 * enough { // the connections of calls take what there is
+				l, err := waiter.Mutex("fast").Lock(ctx)
+				if err == nil {
+					err = l.Unlock(ctx)
+				}
+				if err != nil {
+					t.Fatalf("lock and unlock: %v", err)
+				}
+			}
+			held, err := holder.Mutex("x").Lock(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(chan error, 1)
+			go func() {
+				_, err := waiter.Mutex("x").Lock(ctx)
+				got <- err
+			}()
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for subscribed := 0; subscribed == 0; <-tick.C {
+				channels, err := server.Do("PUBSUB", "CHANNELS").StringSlice()
+				if subscribed = len(channels); err != nil || ctx.Err() != nil {
+					t.Fatalf("nobody listens: %v, %v", err, ctx.Err())
+				}
+			}
+			if err := held.Unlock(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-got; err != nil {
+				t.Fatalf("handed off: %v", err)
+			}
+			short, end := context.WithTimeout(ctx, time.Second)
+			defer end()
+			if _, err := store.Check(short); size == 1 && !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("check while somebody listens on the only connection: %v", err)
+			}
+		})
+	}
+}
+
+// smallPool returns a store on a client with so many connections for blocking calls.
+func smallPool(t *testing.T, addr string, size int) *Store {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true, BlockingPoolSize: size,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	store, err := New(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func locks(t *testing.T, s *Store) *fencelock.Client {
+	t.Helper()
+	c, err := fencelock.New(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = c.Close(ctx)
+	})
+	return c
+}

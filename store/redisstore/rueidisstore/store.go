@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rueidisstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
+	"github.com/redis/rueidis"
+)
+
+// Options are the settings of a namespace, and of this process; nil stands for the
+// defaults. All clients of a namespace must use the same Namespace, MaxTTL, Grace and
+// Buckets: the store keeps them, and refuses a client with others. Warn and Accept are
+// settings of this process alone. The fields are those of redisstore.Options.
+type Options struct {
+	// Namespace is the prefix of all keys and channels. Default "fencelock".
+	Namespace string
+	// MaxTTL is the longest TTL of a session, and how long the grace period lasts.
+	// Default one minute.
+	MaxTTL time.Duration
+	// Grace makes a server that lost its data grant nothing until every earlier
+	// session must have ended, so that holders keep their leases. Default false.
+	Grace bool
+	// Buckets is the number of hash slots that names are spread over. Default 1, on
+	// a cluster 32.
+	Buckets int
+
+	// Warn is called with what is wrong with the servers, once for each finding, when
+	// the first session is opened, which waits for it. Default: a line to log/slog.
+	Warn func(driver.Finding)
+	// Accept has the codes of findings that are known and accepted. They are not
+	// reported to Warn, and no session is refused because of them.
+	Accept []string
+}
+
+// Store is a store on Redis or Valkey, on a rueidis client. Make one with New.
+type Store struct {
+	store *checkedstore.Store
+}
+
+var _ driver.Store = (*Store)(nil)
+
+// New returns a store that uses the client, whether it is one for a server,
+// Sentinel or a cluster. The client stays the caller's; the store never closes it.
+// A nil opts is fine. New does no I/O; the servers are looked at when the first
+// session is opened, as redisstore.New explains.
+//
+// While a process waits for a lock the store holds one connection of the client's
+// blocking pool for each session that waits. It takes up to two more for calls that
+// come thick and fast, if the pool has them.
+func New(client rueidis.Client, opts *Options) (*Store, error) {
+	if client == nil {
+		return nil, errors.New("rueidisstore: New needs a client, for example from rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})")
+	}
+	store, err := checkedstore.New(&adapter{client: client, cluster: client.Mode() == rueidis.ClientModeCluster}, (*checkedstore.Options)(opts), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{store}, nil
+}
+
+// Caps implements driver.Store.
+func (s *Store) Caps() driver.Caps { return s.store.Caps() }
+
+// Shard implements driver.Store: names are spread over Options.Buckets hash slots.
+func (s *Store) Shard(name string) string { return s.store.Shard(name) }
+
+// Open implements driver.Store. It checks the servers first, until they were once found
+// fit to keep locks. At a server that is not it opens no session and returns
+// driver.ErrRefused with the reason and the setting to change; after that was changed
+// the next Open succeeds.
+func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	return s.store.Open(ctx, req)
+}
+
+// Inspect implements driver.Store.
+func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
+	return s.store.Inspect(ctx, name)
+}
+
+// List implements driver.Store.
+func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
+	return s.store.List(ctx, q)
+}
+
+// Break implements driver.Store.
+func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
+	return s.store.Break(ctx, name, token)
+}
+
+// SetLimit implements driver.Store.
+func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
+	return s.store.SetLimit(ctx, name, limit)
+}
+
+// Check asks the servers behind the store whether they are fit to keep locks, and
+// returns what is not, each with the setting to change. An empty result is a good one.
+// Check writes nothing and needs no more permissions than the store does; what these
+// permissions hide is a finding, too. The error means that a server could not be asked;
+// the findings then are about the others.
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
+
+// ACL returns the line that lets a user of the server do what this store needs and
+// nothing else: add a password (">secret") and give it to ACL SETUSER or to the
+// server's configuration after "user".
+//
+// The user can read and write the keys of the namespace with the listed commands, with
+// or without scripts: a client that has the password can break the locks.
+func (s *Store) ACL(user string) string { return s.store.ACL(user) }
+
+// Close does nothing: the client is the caller's to close, after the fencelock.Client.
+// It is there so that every store can be closed in the same way.
+func (s *Store) Close() error { return s.store.Close() }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
+	"github.com/redis/go-redis/v9"
+)
+
+// TestDeadProcessIsSwept: what a process that died has left goes away although nobody
+// asks for its locks, and what belongs to a process that lives stays.
+func TestDeadProcessIsSwept(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer client.Close()
+	store, err := redisstore.New(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	open := func(ttl time.Duration) driver.Session {
+		s, _, err := store.Open(ctx, driver.OpenRequest{Shard: store.Shard(""), ID: driver.NewSessionID(), TTL: ttl})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	attempt := func(s driver.Session, seq int, name string, terms driver.Terms) {
+		terms.Record = &driver.Record{}
+		if _, err := s.Attempt(ctx, &driver.Claim{Seq: uint64(seq), Name: name, Terms: &terms, Queue: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep := func(s driver.Session) {
+		if _, err := s.KeepAlive(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	living, dying := open(time.Minute), open(5*time.Second)
+	const many = 500
+	exclusive, shared := driver.Terms{Weight: 1}, driver.Terms{Mode: driver.Shared, Weight: 1}
+	for i := range many {
+		attempt(dying, 3*i, fmt.Sprint("held", i), exclusive)
+		attempt(dying, 3*i+1, fmt.Sprint("read", i), shared)
+		attempt(dying, 3*i+2, "wanted", exclusive)
+		attempt(living, 2*i, fmt.Sprint("lives", i), exclusive)
+		keep(dying) // until all is there, however slow the machine
+	}
+	attempt(living, 2*many, "held0", exclusive) // waits for the one that dies
+	if _, err := dying.Withdraw(ctx, driver.Withdrawal{Seq: 3, Name: "held1", Tombstone: true}); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody keeps the session of the dying one alive. What is left: m, c, a session; its
+	// locks, with the one it waited for.
+	awaitFields(t, client, 3+many+1, func() { keep(living) })
+	if st, err := store.Inspect(ctx, "held0"); err != nil || len(st.Holders) != 1 || st.Holders[0].Claim.Seq != 2*many {
+		t.Errorf("held0 went to %+v, %v; want the one that waited for it", st.Holders, err)
+	}
+}
+
+// awaitFields waits until that many fields are left, but for one that says that there
+// was grace, and calls meanwhile.
+func awaitFields(t *testing.T, client *redis.Client, left int, meanwhile func()) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		meanwhile()
+		fields, err := client.HKeys(t.Context(), "fencelock:{fencelock:0}").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(fields); n == left || n == left+1 && slices.Contains(fields, "g") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d fields are left, want %d", len(fields), left)
+		}
+	}
+}

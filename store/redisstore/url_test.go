@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+)
+
+func TestParseURL(t *testing.T) {
+	for _, tt := range []struct{ url, want string }{
+		{"redis://h", "h:6379"},
+		{"valkey://h:1/2", "h:1 db=2"},
+		{"redis://u:p@h:1", "h:1 u:p"},
+		{"redis://:p%40%2F%3A%25@h", "h:6379 :p@/:%"},
+		{"redis://u:a@b@h", "h:6379 u:a@b"},
+		{"redis://[::1]:7", "[::1]:7"},
+		{"redis://[::1]", "[::1]:6379"},
+		{"redis://h?dial_timeout=2s&read_timeout=1s&pool_size=7&client_name=c", "h:6379 dial=2s read=1s pool=7 name=c"},
+		{"rediss://h", "h:6379 tls()"},
+		{"valkeys://h?tls_server_name=n", "h:6379 tls(n)"},
+		{"redis-sentinel://a,b:2,c/mymaster/1", "sentinel a:26379,b:2,c:26379 master=mymaster db=1"},
+		{"redis-sentinel://u:p@a/m?sentinel_user=su&sentinel_password=sp", "sentinel a:26379 u:p master=m su:sp"},
+		{"rediss-sentinel://a/m", "sentinel a:26379 master=m tls()"},
+		{"redis-cluster://u:p@a:1,b:2", "cluster a:1,b:2 u:p"},
+		{"rediss-cluster://a", "cluster a:6379 tls()"},
+		{"redis-cluster://a/0", "cluster a:6379"},
+	} {
+		got, err := parseURL(tt.url, nil)
+		if err != nil {
+			t.Errorf("%s: %v", tt.url, err)
+		} else if text := got.String(); text != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.url, text, tt.want)
+		}
+	}
+}
+
+// String tells what is set, for tests: it shows secrets.
+func (t *target) String() string {
+	words := []string{strings.Join(t.addrs, ",")}
+	add := func(set bool, format string, args ...any) {
+		if set {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
+	if t.kind != "" {
+		words = append([]string{t.kind}, words...)
+	}
+	add(t.user+t.pass != "", "%s:%s", t.user, t.pass)
+	add(t.master != "", "master=%s", t.master)
+	add(t.db != 0, "db=%d", t.db)
+	add(t.sentinel.user+t.sentinel.pass != "", "%s:%s", t.sentinel.user, t.sentinel.pass)
+	add(t.dial != 0, "dial=%v", t.dial)
+	add(t.read != 0, "read=%v", t.read)
+	add(t.poolSize != 0, "pool=%d", t.poolSize)
+	add(t.clientName != "", "name=%s", t.clientName)
+	if t.tls != nil {
+		add(true, "tls(%s)", t.tls.ServerName)
+	}
+	return strings.Join(words, " ")
+}
+
+// TestURLErrors: they say what to write, and never show a secret.
+func TestURLErrors(t *testing.T) {
+	const secret = "hunter2"
+	for _, tt := range []struct{ url, want string }{
+		{"", "must begin with"},
+		{"localhost:6379", "must begin with"},
+		{"http://u:hunter2@h", "must begin with"},
+		{"u:hunter2@h", "must begin with"},
+		{"redis://", "a host is missing"},
+		{"redis://u:hunter2@", "a host is missing"},
+		{"redis://u:hunter2%zz@h", "write %25"},
+		{"redis://u:hunter2/@h", "write %2F"},
+		{"redis://u:hunter2?@h", "write %2F and %3F"},
+		{"redis://locks:se@cret?hunter2@127.0.0.1:1/0", "write %2F and %3F"},
+		{"redis://locks:p@ss/hunter2@127.0.0.1:1", "write %2F and %3F"},
+		{"redis://locks:hunter2?x=y@127.0.0.1:1", "write %2F and %3F"},
+		{"redis://locks:a@b?hunter2=@127.0.0.1:1", "write %2F and %3F"},
+		{"redis-sentinel://locks:a@hunter2/x@127.0.0.1:1/m", "write %2F and %3F"},
+		{"redis://locks:a@b?hunter2", "a parameter that is unknown"},
+		{"redis-sentinel://127.0.0.1:1/m?sentinel_pasword=hunter2", "did you mean sentinel_password?"},
+		{"redis://h?namspace=x", `the unknown parameter "namspace"; did you mean namespace?`},
+		{"redis://h?grace=hunter2", "true or false"},
+		{"redis://u:hunter2@h:port", "a port"},
+		{"redis://u:hunter2@h:70000", "a port"},
+		{"redis://u:hunter2@::1", "brackets"},
+		{"redis://u:hunter2@a,b", "takes one host"},
+		{"redis://u:hunter2@h/db", "number of a database"},
+		{"redis-sentinel://u:hunter2@h", "names the master"},
+		{"redis-cluster://u:hunter2@h/1", "database 0 only"},
+		{"redis://h?sentinel_password=hunter2;x=%", "name=value"},
+		{"redis://h?password=hunter2", `the unknown parameter "password"; there are accept, buckets`},
+		{"redis://h?dial_timeout=hunter2", "dial_timeout"},
+		{"redis://h?tls_ca=f", "rediss with two s"},
+		{"rediss://h?tls_ca=no-such-file", "tls_ca"},
+		{"rediss://h?tls_ca=url.go", "no certificate"},
+		{"rediss://h?tls_cert=f", "go together"},
+		{"rediss://h?tls_cert=no-such-file&tls_key=no-such-file", "tls_cert and tls_key"},
+	} {
+		_, err := parseURL(tt.url, nil)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want one that says %q", tt.url, err, tt.want)
+		} else if strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: the error shows the secret: %v", tt.url, err)
+		}
+	}
+}
+
+// TestURLSettings: a URL may have the settings of the namespace.
+func TestURLSettings(t *testing.T) {
+	s, err := FromURL("redis://h?namespace=orders&grace=true&max_ttl=10s&accept=clock,proxy", &Options{MaxTTL: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if c := s.Caps(); !c.Grace || c.MaxTTL != 10*time.Second || !strings.Contains(s.ACL("u"), "~orders:{orders:*") {
+		t.Errorf("got %+v and %s", c, s.ACL("u"))
+	}
+}
+
+// TestOptionsAndURLMustNotDiffer: a setting in both places must have one value.
+func TestOptionsAndURLMustNotDiffer(t *testing.T) {
+	opts := &Options{Namespace: "b", MaxTTL: time.Second, Buckets: 1, Grace: true, Accept: []string{"clock"}}
+	for url, want := range map[string]string{
+		"redis://h?namespace=a":  "Options.Namespace",
+		"redis://h?max_ttl=2s":   "Options.MaxTTL",
+		"redis://h?buckets=2":    "Options.Buckets",
+		"redis://h?grace=false":  "Options.Grace",
+		"redis://h?accept=proxy": "Options.Accept",
+	} {
+		if _, err := FromURL(url, opts); err == nil || !strings.Contains(err.Error(), "in the URL and "+want+" differ") {
+			t.Errorf("%s: got %v, want an error that names %s", url, err, want)
+		}
+	}
+	if _, err := parseURL("redis://h?namespace=b&max_ttl=1s&buckets=1&grace=true&accept=clock", opts); err != nil {
+		t.Errorf("the same in both: %v", err)
+	}
+}
+
+// TestOpenErrors: a server that is not there is told at once, without the
+// password.
+func TestOpenErrors(t *testing.T) {
+	for _, url := range []string{
+		"redis://u:hunter2@127.0.0.1:1", "redis-sentinel://u:hunter2@127.0.0.1:1/m?sentinel_password=hunter2",
+		"redis-cluster://u:hunter2@127.0.0.1:1",
+	} {
+		t.Run(url[:strings.Index(url, ":")], func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			s, err := Open(ctx, url, nil)
+			if err == nil {
+				_ = s.Close()
+				t.Errorf("%s: nobody is there, and it opened", url)
+			} else if strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "127.0.0.1:1") {
+				t.Errorf("%s: got %v, want the address and no secret", url, err)
+			}
+		})
+	}
+}
+
+// TestOpenStore: every scheme is registered and read as Open does. No server listens.
+func TestOpenStore(t *testing.T) {
+	for scheme := range kinds {
+		path := map[string]string{"sentinel": "/m"}[kinds[scheme].kind]
+		for _, name := range []string{scheme, strings.Replace(scheme, "redis", "valkey", 1)} {
+			for query, want := range map[string]string{"namspace=x": "did you mean namespace?", "migrate=true": "does nothing", "max_ttl=hunter2": "max_ttl"} {
+				store, err := fencelock.OpenStore(t.Context(), name+"://u:hunter2@127.0.0.1:1"+path+"?"+query)
+				if store != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("%s, %s: got %v, %v, want %q and no secret", name, query, store, err, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+)
+
+// change reads a lock, lets decide change it, and writes it back. If another process has
+// written it meanwhile, it begins anew: one of those who write at a time always
+// succeeds, and no row is locked while decide runs.
+//
+//	read row, sessions ──▶ decide (pure) ──▶ UPDATE ... WHERE version = the one read
+//	        ▲                                      │ no row: another was faster
+//	        └──────────────────────────────────────┘
+//
+// A transaction that locks the row from the read to the write was rejected: a process
+// that is stopped in between would stop all others that want the lock. who is the
+// session that asks, or nil.
+func (s *Store) change(ctx context.Context, name string, who *session, decide func(*loaded) error) error {
+	if err := s.check(name); err != nil {
+		return err
+	}
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	for {
+		var sid string
+		if who != nil {
+			sid = who.sid
+		}
+		l, err := s.load(ctx, sid, name)
+		if err != nil {
+			return err
+		}
+		if who != nil {
+			if err := who.verdict(l); err != nil {
+				return err
+			}
+		}
+		before := clone(l.Lock)
+		if err := decide(l); err != nil {
+			return err
+		}
+		if same(before, l.Lock) {
+			return nil
+		}
+		if !l.exists {
+			if _, err := s.changed(ctx, "make", s.name(name)); err != nil {
+				return err
+			}
+			continue // with a row to write to
+		}
+		if ok, err := s.write(ctx, name, who, l); err != nil || ok {
+			return err
+		}
+	}
+}
+
+func clone(l *book.Lock) *book.Lock {
+	c := *l
+	c.Grants = append([]book.Claim(nil), l.Grants...)
+	c.Queue = append([]book.Claim(nil), l.Queue...)
+	c.Marks = append([]book.Mark(nil), l.Marks...)
+	return &c
+}
+
+func same(a, b *book.Lock) bool {
+	return a.Counter == b.Counter && a.Limit == b.Limit && a.Reclaimed == b.Reclaimed &&
+		alike(a.Grants, b.Grants) && alike(a.Queue, b.Queue) && alike(a.Marks, b.Marks)
+}
+
+func alike[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || reflect.DeepEqual(a, b))
+}
+
+// write writes a lock back; false if another process has written it since.
+func (s *Store) write(ctx context.Context, name string, who *session, l *loaded) (bool, error) {
+	r, err := l.Encode()
+	if err != nil {
+		return false, fmt.Errorf("sqlstore: %q: %w", name, err)
+	}
+	text := func(v string) sql.NullString { return sql.NullString{String: v, Valid: v != ""} }
+	held := func(v int64) sql.NullInt64 { return sql.NullInt64{Int64: v, Valid: r.Holder != ""} }
+	args := []any{
+		r.Counter, sql.NullInt64{Int64: r.Limit, Valid: r.Limit != 0}, r.Reclaimed,
+		text(r.Holder), held(r.Seq), held(r.Generation), held(r.Inc), held(r.Since), text(r.Record),
+		text(r.Grants), text(r.Queue), text(r.Marks), s.name(name), l.version, l.Inc,
+	}
+	statement := "write"
+	if who != nil {
+		statement = "writeFor"
+		args = append(args, who.sid, who.generation)
+	}
+	if len(l.Pushes) > 0 && s.dialect == PostgreSQL && !l.rules.poll {
+		statement += "Notify"
+		args = append(args, s.notifications(l.Pushes))
+	}
+	n, err := s.changed(ctx, statement, args...)
+	return n > 0, err
+}
+
+// notifications are channels and payloads, in JSON.
+func (s *Store) notifications(pushes []book.Push) string {
+	var list [][2]string
+	for _, p := range pushes {
+		list = append(list, [2]string{channelPrefix(s.opts.Prefix) + p.Session, strconv.FormatUint(p.Seq, 10) + " " + strconv.FormatInt(p.Counter, 10)})
+	}
+	text, _ := json.Marshal(list) // strings always have a JSON form
+	return string(text)
+}
+
+// Inspect implements driver.Store. As List and Break it takes the settings from the tables
+// and sets up nothing.
+func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
+	var st driver.Status
+	err := s.change(ctx, name, nil, func(l *loaded) error {
+		l.Refresh()
+		st = l.Status(name)
+		return nil
+	})
+	if errors.Is(err, errVacant) {
+		return driver.Status{Name: name}, nil
+	}
+	return st, err
+}
+
+// SetLimit implements driver.Store.
+func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
+	if limit < 0 {
+		return fmt.Errorf("sqlstore: limit %d is below 0: %w", limit, driver.ErrRefused)
+	}
+	set := func() error {
+		return s.change(ctx, name, nil, func(l *loaded) error {
+			l.Limit = limit
+			l.Refresh()
+			return nil
+		})
+	}
+	err := set()
+	if errors.Is(err, errVacant) { // the limit must be kept, so the tables are set up
+		if _, err = s.incarnation(ctx, true); err == nil {
+			err = set()
+		}
+	}
+	return err
+}
+
+// Break implements driver.Store. The sessions are notified first that a claim of theirs
+// may be broken: they look it up in the lock's row, so a hint that comes to nothing
+// does no harm, and no transaction has to join two tables.
+func (s *Store) Break(ctx context.Context, name string, token driver.Token) (fence driver.Token, err error) {
+	err = s.change(ctx, name, nil, func(l *loaded) error {
+		l.Refresh()
+		for _, c := range l.Holding(token) {
+			if err := s.hint(ctx, c.Session, c.Generation, name, l.version); err != nil {
+				return err
+			}
+		}
+		var found bool
+		if fence, found = l.Break(token); !found {
+			return fmt.Errorf("sqlstore: %q with token %v: %w", name, token, driver.ErrNotHeld)
+		}
+		return nil
+	})
+	if errors.Is(err, errVacant) {
+		err = fmt.Errorf("sqlstore: %q with token %v: %w", name, token, driver.ErrNotHeld)
+	}
+	return fence, err
+}

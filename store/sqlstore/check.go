@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// Check asks the database whether it is fit to keep locks, and returns what is not, with
+// the setting to change; nothing is a good answer. It writes nothing, and needs no more
+// permissions than the store does. The error means that the database could not be asked.
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
+	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), deaf: s.hub.isDeaf(),
+		prefix: s.opts.Prefix, grants: strings.ReplaceAll(strings.TrimSpace(s.Grants("ROLE")), "\n", " ")}
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	sent := time.Now()
+	var now int64
+	err := s.run(ctx, "check", func() error {
+		return s.db.QueryRowContext(ctx, "SELECT "+clocks[s.dialect], s.args(nil)...).Scan(&now)
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.trip = time.Since(sent)
+	f.ahead = time.UnixMicro(now).Sub(sent.Add(f.trip / 2))
+	texts := mysqlFacts
+	if s.dialect == PostgreSQL {
+		texts = postgresFacts
+	}
+	for _, text := range texts {
+		text = strings.NewReplacer("{p}", s.opts.Prefix, "{schema}", s.schemaName(), "{tables}", s.tableNames(), "{bare}", channelPrefix(s.opts.Prefix)).Replace(text)
+		err := s.rows(ctx, "check", text, nil, func() {}, func(r *sql.Rows) error {
+			var name, value sql.NullString
+			err := r.Scan(&name, &value)
+			f.values[strings.ToLower(name.String)] = value.String
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if f.values["table incarnation"] == "ok" {
+		var text string
+		if err := s.row(ctx, "settings", nil, []any{&text}); err == nil {
+			if rules, ok := parseSettings(text); ok {
+				f.grace = rules.grace
+			}
+		}
+	}
+	return judge(f), nil
+}
+
+// postgresFacts return names and values.
+var postgresFacts = []string{
+	`SELECT name, setting FROM pg_settings WHERE name IN ('server_version_num', 'fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names')`,
+	`SELECT 'recovery', pg_is_in_recovery()::text`,
+	`SELECT 'replicas', count(*)::text FROM pg_stat_replication`,
+	`SELECT 'table ' || t, CASE WHEN to_regclass('{p}' || t) IS NULL THEN 'missing'
+	   WHEN (SELECT relpersistence FROM pg_class WHERE oid = to_regclass('{p}' || t)) <> 'p' THEN 'unlogged'
+	   WHEN NOT has_table_privilege('{p}' || t, 'SELECT') OR NOT has_table_privilege('{p}' || t, 'INSERT') OR NOT has_table_privilege('{p}' || t, 'UPDATE')
+	     OR t <> 'incarnation' AND NOT has_table_privilege('{p}' || t, 'DELETE') THEN 'forbidden' ELSE 'ok' END
+	 FROM unnest(ARRAY['incarnation', 'session', 'lock']) t`,
+}
+
+var mysqlFacts = []string{
+	`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', 'log_bin', 'binlog_format', 'sync_binlog', 'read_only', 'wsrep_on', 'group_replication_single_primary_mode')`,
+	`SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')`,
+	`SELECT CONCAT('table ', SUBSTRING(TABLE_NAME, CHAR_LENGTH('{bare}') + 1)), REPLACE(ENGINE, 'InnoDB', 'ok')
+	 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME IN ({tables})`,
+}
+
+// schemaName is where MySQL has the tables, as an expression.
+func (s *Store) schemaName() string {
+	if schema, _, ok := strings.Cut(s.opts.Prefix, "."); ok {
+		return "'" + schema + "'"
+	}
+	return "DATABASE()"
+}
+
+func (s *Store) tableNames() string {
+	p := channelPrefix(s.opts.Prefix)
+	return "'" + p + "incarnation', '" + p + "session', '" + p + "lock'"
+}
+
+// facts is what the database answered, for judge.
+type facts struct {
+	dialect             Dialect
+	grace, pooled, deaf bool
+	values              map[string]string
+	prefix, grants      string // of the tables, and what a role needs on them
+	// ahead is how far the server's clock is ahead of ours, give or take half of trip.
+	ahead, trip time.Duration
+}
+
+func (f *facts) number(name string) int {
+	n, _ := strconv.Atoi(f.values[name])
+	return n
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/sqlstore"
+)
+
+// aYear in microseconds, as the tables have times.
+const aYear = "31536000000000"
+
+// TestClockSetBack: what was written while the server's clock was ahead by a year does not
+// last for a year after the clock was corrected: neither the session of a process that died,
+// nor grace, nor a hold. A session that lives keeps what its process trusts in.
+func TestClockSetBack(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		k.opts.Grace, k.opts.MaxTTL = true, 2*time.Second
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		dead, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Second})
+		must(t, err)
+		must(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET grace_end = 0"))
+		_, err = dead.Attempt(ctxb, plain(1, "x"))
+		must(t, err)
+		held := plain(2, "held")
+		held.Terms.MinHold = time.Second
+		_, err = dead.Attempt(ctxb, held)
+		must(t, err)
+		idle, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Second})
+		must(t, err)
+
+		must(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + "+aYear))
+		must(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET grace_end = incarnation + "+aYear))
+		move := "grants = JSON_SET(grants, '$[0].minend', CAST(JSON_EXTRACT(grants, '$[0].minend') AS SIGNED) + " + aYear + ")"
+		if k.dialect == sqlstore.PostgreSQL {
+			move = "grants = jsonb_set(grants, '{0,minend}', to_jsonb((grants->0->>'minend')::bigint + " + aYear + "))"
+		}
+		must(t, exec(db, "UPDATE "+opts.Prefix+"lock SET "+move+" WHERE name = 'held'"))
+
+		if _, err := idle.KeepAlive(ctxb); err != nil {
+			t.Errorf("the session that lives: %v", err)
+		}
+		c := client(t, s, 2*time.Second)
+		for _, name := range []string{"x", "held"} {
+			must(t, lock(t, c, name).Unlock(ctxb))
+		}
+		must(t, sqlstore.Sweep(ctxb, s))
+		var ahead int
+		tomorrow := time.Now().Add(24 * time.Hour).UnixMicro()
+		must(t, db.QueryRow(fmt.Sprintf("SELECT count(*) FROM %ssession WHERE ends > %d", opts.Prefix, tomorrow)).Scan(&ahead))
+		if ahead != 0 {
+			t.Errorf("%d sessions still end next year", ahead)
+		}
+	})
+}

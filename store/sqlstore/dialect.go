@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	_ "embed" // the statements
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Dialect is which SQL a database speaks.
+type Dialect uint8
+
+const (
+	// Auto asks the driver: pgx and lib/pq speak PostgreSQL, go-sql-driver MySQL.
+	Auto Dialect = iota
+	// PostgreSQL, version 13 or later.
+	PostgreSQL
+	// MySQL is MySQL 8.0.21 or later, and MariaDB 10.6 or later.
+	MySQL
+)
+
+// String returns the name in lower case.
+func (d Dialect) String() string {
+	names := [...]string{"auto", "postgres", "mysql"}
+	if int(d) < len(names) {
+		return names[d]
+	}
+	return fmt.Sprintf("dialect(%d)", uint8(d))
+}
+
+//go:embed statements/both.sql
+var bothText string
+
+//go:embed statements/postgres.sql
+var postgresText string
+
+//go:embed statements/mysql.sql
+var mysqlText string
+
+// pgIdentity is who a PostgreSQL server is: the cluster that initdb made, and the
+// timeline, which changes when a replica is promoted or a backup is recovered. On a
+// replica it is an error, and nothing can be granted there anyway.
+const pgIdentity = `((SELECT system_identifier FROM pg_control_system())::text || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8))`
+
+// clocks is {now}. The functions do not depend on the session's time zone.
+var clocks = map[Dialect]string{
+	PostgreSQL: `(extract(epoch from clock_timestamp()) * 1000000)::bigint`,
+	MySQL:      `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
+}
+
+// texts are the statements of a store.
+type texts map[string]string
+
+// newTexts reads the statements of a dialect. ident is the expression for who
+// the server is, listen is whether a process may listen for notifications.
+func newTexts(d Dialect, prefix, ident string, listen bool) texts {
+	notify := "1"
+	if listen {
+		notify = "CASE WHEN u.holder IS NOT NULL THEN pg_notify('" + channelPrefix(prefix) + "' || u.holder, u.seq || ' ' || u.counter)::text END"
+	}
+	free := "{p}lock.holder IS NULL AND {p}lock.grants IS NULL AND {p}lock.queue IS NULL AND {p}lock.marks IS NULL"
+	json := "?"
+	if d == PostgreSQL {
+		json = "CAST(? AS text)::jsonb"
+	}
+	t := texts{}
+	own := mysqlText
+	if d == PostgreSQL {
+		own = postgresText
+	}
+	fill := strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{j}", json, "{notify}", notify)
+	for _, text := range []string{bothText, own} {
+		for name, body := range sections(text) {
+			body = fill.Replace(strings.ReplaceAll(body, "{free}", free))
+			if d == PostgreSQL {
+				body = numbered(body)
+			}
+			t[name] = "/* fencelock " + name + " */ " + body
+		}
+	}
+	if d == PostgreSQL {
+		for _, name := range []string{"write", "writeFor"} {
+			body, n := t[name], strings.Count(t[name], "$")
+			t[name+"Notify"] = fmt.Sprintf("WITH w AS (%s RETURNING 1) SELECT pg_notify(x->>0, x->>1) FROM w, jsonb_array_elements(CAST($%d AS text)::jsonb) x", body, n+1)
+		}
+	}
+	return t
+}
+
+var (
+	heading = regexp.MustCompile(`(?m)^-- name: (\w+)$`)
+	comment = regexp.MustCompile(`(?m)^--.*\n`)
+	space   = regexp.MustCompile(`\s+`)
+)
+
+// sections splits a file of statements at its headings and leaves comments out.
+func sections(text string) map[string]string {
+	found := map[string]string{}
+	marks := heading.FindAllStringSubmatchIndex(text, -1)
+	for i, m := range marks {
+		end := len(text)
+		if i+1 < len(marks) {
+			end = marks[i+1][0]
+		}
+		body := comment.ReplaceAllString(strings.TrimPrefix(text[m[1]:end], "\n"), "")
+		found[text[m[2]:m[3]]] = strings.TrimSpace(space.ReplaceAllString(body, " "))
+	}
+	return found
+}
+
+// numbered writes parameters as PostgreSQL wants them.
+func numbered(text string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		if r == '?' {
+			n++
+			b.WriteString("$" + strconv.Itoa(n))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// channelPrefix begins the names of channels. A schema's name has no place there.
+func channelPrefix(prefix string) string {
+	return prefix[strings.LastIndex(prefix, ".")+1:]
+}
+
+// list returns n parameters, beginning with number from.
+func (d Dialect) list(from, n int) string { return strings.Join(d.parameters(from, n), ", ") }
+
+// parameters are n parameters, beginning with number from.
+func (d Dialect) parameters(from, n int) []string {
+	p := make([]string, n)
+	for i := range p {
+		p[i] = "?"
+		if d == PostgreSQL {
+			p[i] = "$" + strconv.Itoa(from+i)
+		}
+	}
+	return p
+}

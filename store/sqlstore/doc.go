@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sqlstore keeps locks in tables of PostgreSQL (13 or later), MariaDB (10.6) or
+// MySQL (8.0.21), beside the data they are about.
+//
+// With a database handle of one's own, which stays one's own:
+//
+//	db, err := sql.Open("pgx", "postgres://app@db.example.com/app")
+//	err = sqlstore.Migrate(ctx, db, nil) // or apply sqlstore.Schema by other means
+//	store, err := sqlstore.New(db, nil)
+//	locks, err := fencelock.New(store, nil)
+//
+// Without one, by URL; the store then owns its handle:
+//
+//	store, err := sqlstore.Open(ctx, "mysql://app:secret@db.example.com/app", nil)
+//	defer store.Close()
+//
+// # How it is built
+//
+// There are leases in tables, and no session locks (advisory locks, GET_LOCK): those hang
+// on a connection, which a pooler gives to another client, and have no token.
+//
+//	incarnation (1 row)      session (1 row a process)    lock (1 row a name)
+//	┌──────────────────┐     ┌───────────────────────┐    ┌───────────────────────────────┐
+//	│ server, settings │     │ id, generation, ends  │◀───│ holder, token counter, record │
+//	│ floor of tokens  │     └───────────────────────┘    │ queue: who waits, in order    │
+//	└──────────────────┘       KeepAlive: ends = now+TTL  └───────────────────────────────┘
+//
+// Every statement commits by itself, and writes one row; only closing a session and
+// reclaiming after a failover write many. Nothing is held between two statements, so a
+// process that stops anywhere stops no other, and every statement may go to another
+// connection. All times are by the server's clock.
+//
+//	lock a free name                 1 statement
+//	unlock                           1 statement, which also grants to the first in the queue
+//	wait for a held name             3 statements, then a notification or polls
+//	keep any number of leases alive  1 statement each third of the TTL
+//
+// These are for the plain case, an exclusive lock without holds. Whatever else there is
+// (readers, weights, limits, re-entry, holds, a session that ended) is decided by
+// internal/book, in Go and once for all dialects: read the row, decide, write it back if
+// its version is still the one that was read.
+//
+// # Waking
+//
+// On PostgreSQL with pgx the process that is granted a lock is notified by NOTIFY, in the
+// commit that grants it, and listens on one connection for all its locks. Everywhere else,
+// through a transaction pooler too, it polls the row. The store finds
+// out which by sending itself a message.
+//
+// # Failure cases
+//
+//   - The answer to a statement is lost, the commit included: the outcome is unknown, and
+//     the same claim finds what became of it.
+//   - A process dies: its session ends, and the next caller takes what it had. Before
+//     that the row of the session is deleted, so that a clock which is set back cannot
+//     revive it.
+//   - The server crashes and restarts: what was acknowledged is there, if it waits for its
+//     disk (Store.Check reports it). A position in the queue may be lost, and is taken again.
+//   - A replica takes over: its identity (system identifier and timeline; server id, uuid
+//     and host name) is not that of the incarnation row, so a new incarnation begins.
+//     Tokens go on from the clock, sessions are opened again, grants that survived are
+//     confirmed. If the replica lagged, a grant may be missing: with Options.Grace nothing
+//     new is granted until its holder has put it back, without it a second holder is
+//     possible, with a higher token.
+//   - The tables are emptied: the same.
+//   - A backup is restored in place, on the same server and timeline: nothing shows it.
+//     Delete the row of the incarnation table afterwards.
+//   - Two statements meet (deadlock, serialization failure): the one that was refused is
+//     repeated inside the call.
+//
+// docs/sql.md of the repository has permissions, settings, costs, and what it looks like
+// from the server's own tools.
+package sqlstore

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// code returns what the server said: an SQLSTATE, or a number of MySQL. It is empty
+// if the error is not an answer of the server.
+func code(err error) string {
+	var state interface{ SQLState() string } // pgx, lib/pq
+	if errors.As(err, &state) {
+		return state.SQLState()
+	}
+	var my *mysql.MySQLError
+	if errors.As(err, &my) {
+		return fmt.Sprint(my.Number)
+	}
+	return ""
+}
+
+// again are the codes after which the same statement may succeed at once: it was
+// chosen to break a deadlock, or met another at a strict isolation level.
+var again = []string{"40001", "40P01", "55P03", "1213", "1205", "1020"}
+
+// strangers are the codes of a prepared statement that another connection has, or
+// has not: a pooler gave us that one.
+var strangers = []string{"26000", "42P05"}
+
+// absent are the codes of a missing table.
+var absent = []string{"42P01", "3F000", "1146", "1049", "1051"}
+
+// forbidden are the codes of a missing permission.
+var forbidden = []string{"42501", "1142", "1143", "1044", "1370"}
+
+// down are the codes of a server that answers and works later: too many connections,
+// starting, in recovery, read-only. Cancelled by a time limit (57014, 57P05, 1969, 3024)
+// is among them: a slow minute of the server must not end a session with all its leases.
+// PostgreSQL does not answer so once the commit is under way: a wait for a synchronous
+// replica that is cancelled ends with a warning, and the commit stands.
+var down = []string{"53", "57P03", "57014", "57P05", "55000", "25006", "1040", "1203", "1290", "1836", "1792", "1053", "1047", "1969", "3024"}
+
+// unsure are the codes after which a commit may have happened: the connection was
+// ended by an operator, also while it waited for a synchronous replica, or the commit
+// itself failed (1180, 3100: an error during commit, a hook of replication).
+var unsure = []string{"57P01", "57P02", "08", "1317", "1927", "1180", "3100"}
+
+func among(codes []string, c string) bool {
+	return slices.ContainsFunc(codes, func(p string) bool { return c == p || len(p) == 2 && strings.HasPrefix(c, p) })
+}
+
+// classify returns what an error of a statement means. Every statement commits by itself,
+// so an answer of the server that is an error means that nothing was done; a missing
+// answer means that it may have been, the commit included.
+func (s *Store) classify(ctx context.Context, op string, err error) error {
+	c := code(err)
+	wrap := func(meaning error, hint string) error {
+		if hint != "" {
+			hint = "; " + hint
+		}
+		return fmt.Errorf("sqlstore: %s: %w: %w%s", op, meaning, err, hint)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("sqlstore: %s: %w: %w", op, driver.ErrUnknown, ctx.Err())
+	case among(unsure, c):
+		return wrap(driver.ErrUnknown, "")
+	case among(down, c), among(again, c):
+		return wrap(driver.ErrUnavailable, "")
+	case among(absent, c):
+		return fmt.Errorf("sqlstore: %w (%w); add migrate=true to the URL, call Migrate, or apply what Schema returns", ErrNoTables, err)
+	case among(forbidden, c):
+		return fmt.Errorf("sqlstore: %s: %w; the role needs: %s", op, err, strings.ReplaceAll(strings.TrimSpace(s.Grants("ROLE")), "\n", " "))
+	case c != "":
+		return fmt.Errorf("sqlstore: %s: %w", op, err)
+	case s.neverSent(err):
+		return wrap(driver.ErrUnavailable, "")
+	}
+	return wrap(driver.ErrUnknown, "")
+}
+
+// neverSent reports whether a statement certainly did not reach the server. What pgx says of its
+// own errors is that. ErrBadConn and a failed dial are believed of pgx and go-sql-driver
+// only: lib/pq answers ErrBadConn when a connection breaks after the statement was sent,
+// and what a driver that wraps another does is not known.
+func (s *Store) neverSent(err error) bool {
+	var connect *pgconn.ConnectError
+	var op *net.OpError
+	return errors.As(err, &connect) || pgconn.SafeToRetry(err) ||
+		s.known && (errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &op) && op.Op == "dial")
+}

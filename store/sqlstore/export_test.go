@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Sweep removes all that can be removed, without waiting for it to be old.
+func Sweep(ctx context.Context, s *Store) error {
+	if err := s.sweepSessions(ctx); err != nil {
+		return err
+	}
+	cursor := ""
+	_, _, err := s.sweepLocks(ctx, &cursor, 0)
+	return err
+}
+
+// RetryListening makes a store that heard nothing try again soon.
+func RetryListening(s *Store, after time.Duration) { s.hub.retry = after }
+
+// BehindPooler reports what the hub of a store that hears nothing would find out about a
+// connection.
+func BehindPooler(ctx context.Context, s *Store) (found bool, err error) {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	err = conn.Raw(func(c any) error {
+		found = s.hub.behindPooler(c.(*stdlib.Conn).Conn().PgConn())
+		return nil
+	})
+	return found, err
+}
+
+// EndSessionsTooEarly reads a lock, and ends its sessions as if the clock had been ahead by so
+// much when it was read, and was set back then. It reports whether what was read may be used.
+func EndSessionsTooEarly(ctx context.Context, s *Store, name string, ahead time.Duration) (bool, error) {
+	l, err := s.loadShort(ctx, "", name)
+	if err != nil {
+		return false, err
+	}
+	l.Now += ahead.Microseconds()
+	return s.endSessions(ctx, l.Book)
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/sqlstore"
+)
+
+// pair is how servers of a kind are made to follow each other, asynchronously.
+type pair struct {
+	kind    kind
+	primary func() (*servers.Server, error)
+	// follow starts a replica of the server, by way of a port.
+	follow  func(t *testing.T, primary *servers.Server, port int) *servers.Server
+	promote func(t *testing.T, replica *servers.Server)
+}
+
+var pairs = []pair{
+	{
+		kind:    onPostgres,
+		primary: func() (*servers.Server, error) { return servers.Postgres("wal_level=replica", "max_wal_senders=4") },
+		follow: func(t *testing.T, primary *servers.Server, port int) *servers.Server {
+			replica, err := primary.Replica(port)
+			must(t, err)
+			return replica
+		},
+		promote: func(t *testing.T, replica *servers.Server) { must(t, replica.Promote()) },
+	},
+	{
+		// The binary log has the format that MariaDB comes with, MIXED.
+		kind:    onMariaDB,
+		primary: func() (*servers.Server, error) { return servers.MariaDB("server-id=1", "log-bin=bin") },
+		follow: func(t *testing.T, _ *servers.Server, port int) *servers.Server {
+			replica := need(t, func() (*servers.Server, error) { return servers.MariaDB("server-id=2", "log-bin=bin") })
+			db := onMariaDB.connect(t, replica.Port)
+			must(t, exec(db, fmt.Sprintf("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %d, MASTER_USER = 'root', MASTER_USE_GTID = slave_pos", port)))
+			must(t, exec(db, "START SLAVE"))
+			return replica
+		},
+		promote: func(t *testing.T, replica *servers.Server) {
+			db := onMariaDB.connect(t, replica.Port)
+			must(t, exec(db, "STOP SLAVE"))
+			must(t, exec(db, "RESET SLAVE ALL"))
+		},
+	},
+}
+
+// arrived waits until a replica has a row.
+func (p pair) arrived(t *testing.T, replica *servers.Server, rows string) {
+	t.Helper()
+	db := p.kind.connect(t, replica.Port)
+	for end := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
+		n := 0
+		err := db.QueryRow("SELECT count(*) FROM " + rows).Scan(&n)
+		if n > 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the replica does not follow: no rows of %s, %v", rows, err)
+		}
+	}
+}
+
+// TestFailoverToALaggingReplica: a replica that never saw the grant takes over. Without
+// grace a second holder is possible at once, with a higher token; with it the first puts
+// its lease back and keeps it.
+func TestFailoverToALaggingReplica(t *testing.T) {
+	for _, p := range pairs {
+		for _, grace := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/grace=%t", p.kind.name, grace), func(t *testing.T) {
+				t.Parallel()
+				primary := need(t, p.primary)
+				t.Cleanup(primary.Stop)
+				k := p.kind
+				k.opts = sqlstore.Options{Grace: grace, MaxTTL: 12 * time.Second}
+				b := k.behind(t, primary)
+				must(t, visit(b))
+				must(t, exec(k.connect(t, primary.Port), "UPDATE "+b.opts.Prefix+"incarnation SET grace_end = 0"))
+				stream, err := servers.NewProxy(primary.Addr)
+				must(t, err)
+				t.Cleanup(stream.Close)
+				replica := p.follow(t, primary, stream.Port)
+				t.Cleanup(replica.Stop)
+				p.arrived(t, replica, b.opts.Prefix+"incarnation WHERE grace_end = 0")
+				stream.Close() // it lags from here on
+				p.lagging(t, b, primary, replica, grace)
+			})
+		}
+	}
+}
+
+func (p pair) lagging(t *testing.T, b *through, primary, replica *servers.Server, grace bool) {
+	c := client(t, b, 11*time.Second)
+	l := lock(t, c, "x")
+	primary.Kill()
+	p.promote(t, replica)
+	b.proxy.Retarget(replica.Addr)
+	if !grace {
+		next := lock(t, client(t, b, 11*time.Second), "x")
+		if next.Token() <= l.Token() {
+			t.Errorf("token %v after %v: the promoted replica repeats tokens", next.Token(), l.Token())
+		}
+		return
+	}
+	for end := time.Now().Add(time.Minute); ; {
+		st, err := inspectSoon(t, b, "x")
+		must(t, err)
+		if len(st.Holders) == 1 && st.Holders[0].Token == driver.Token(l.Token()) {
+			break
+		}
+		if err := l.Err(); err != nil || time.Now().After(end) {
+			t.Fatalf("the lease was not put back: %v, holders %v", err, st.Holders)
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	must(t, l.Unlock(ctxb))
+	if next := lock(t, c, "x"); next.Token() <= l.Token() {
+		t.Errorf("token %v after %v", next.Token(), l.Token())
+	}
+}
+
+// TestFailoverToAReplicaThatHasEverything: the lease goes on, and nobody else gets it.
+// Correctness may be required of a server with such a replica.
+func TestFailoverToAReplicaThatHasEverything(t *testing.T) {
+	for _, p := range pairs {
+		t.Run(p.kind.name, func(t *testing.T) {
+			t.Parallel()
+			primary := need(t, p.primary)
+			t.Cleanup(primary.Stop)
+			b := p.kind.behind(t, primary)
+			replica := p.follow(t, primary, primary.Port)
+			t.Cleanup(replica.Stop)
+			p.upToDate(t, b, primary, replica)
+		})
+	}
+}
+
+func (p pair) upToDate(t *testing.T, b *through, primary, replica *servers.Server) {
+	c, err := fencelock.New(b, &fencelock.Options{TTL: 20 * time.Second, Patience: time.Minute, Require: fencelock.Correctness})
+	must(t, err)
+	t.Cleanup(func() { c.Close(ctxb) })
+	l := lock(t, c, "x")
+	p.arrived(t, replica, b.opts.Prefix+"lock")
+	primary.Kill()
+	p.promote(t, replica)
+	b.proxy.Retarget(replica.Addr)
+	st, err := inspectSoon(t, b, "x")
+	if err != nil || len(st.Holders) != 1 || st.Holders[0].Token != driver.Token(l.Token()) {
+		t.Fatalf("after the failover the holders are %v, %v", st.Holders, err)
+	}
+	lock(t, c, "y") // by then it has found the new life, and opened its session again
+	if _, err := client(t, b, 20*time.Second).Mutex("x").TryLock(ctxb); !errors.Is(err, fencelock.ErrBusy) {
+		t.Errorf("trying a held lock: %v, want ErrBusy", err)
+	}
+	if err := l.Err(); err != nil {
+		t.Fatalf("the lease was lost: %v", err)
+	}
+	must(t, l.Unlock(ctxb))
+	if next := lock(t, c, "x"); next.Token() <= l.Token() {
+		t.Errorf("token %v after %v", next.Token(), l.Token())
+	}
+}

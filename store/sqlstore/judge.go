@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// clockBound is how far the clocks may be apart. While a server keeps the tables nothing
+// depends on it. At a failover two things do: tokens are seeded from the clock of the server
+// that takes over, and without grace sessions end early by as much as it is ahead.
+const clockBound = 2 * time.Second
+
+type adder func(severity driver.Severity, code, reason, fix string)
+
+// judge returns what the facts mean. It does no I/O.
+func judge(f facts) []driver.Finding {
+	var all []driver.Finding
+	add := func(severity driver.Severity, code, reason, fix string) {
+		all = append(all, driver.Finding{Severity: severity, Code: code, Reason: reason, Fix: fix})
+	}
+	if f.dialect == PostgreSQL {
+		judgePostgres(&f, add)
+	} else {
+		judgeMySQL(&f, add)
+	}
+	judgeTables(&f, add)
+	if off := f.ahead.Abs() - f.trip/2; off > clockBound {
+		add(driver.Warning, "clock", fmt.Sprintf("the server's clock is %v away from ours; if servers differ so at a failover, tokens fall (the new one is behind), or sessions end early (it is ahead, and there is no grace)",
+			f.ahead.Abs().Round(time.Millisecond)), "run a time service (chrony, systemd-timesyncd) on all machines")
+	}
+	return all
+}
+
+func judgePostgres(f *facts, add adder) {
+	if v := f.number("server_version_num"); v < 130000 {
+		add(driver.Danger, "version", fmt.Sprintf("server version %d is older than 13", v), "upgrade the server")
+	}
+	if f.values["recovery"] == "true" {
+		add(driver.Danger, "replica", "it is a replica and grants nothing", "connect to the primary: target_session_attrs=read-write with all hosts in the URL")
+	}
+	if f.values["fsync"] == "off" {
+		add(driver.Danger, "fsync", "fsync is off: a crash of the machine may lose grants, and nothing would notice", "fsync = on in postgresql.conf")
+	}
+	switch f.values["synchronous_commit"] {
+	case "off":
+		add(driver.Danger, "synchronous-commit", "synchronous_commit is off for this role: a crash may lose the last grants, and nothing would notice", "ALTER ROLE ... SET synchronous_commit = on")
+	case "local":
+		if f.values["synchronous_standby_names"] != "" {
+			add(driver.Warning, "synchronous-commit", "synchronous_commit is local: a failover may lose grants that were acknowledged, although there is a synchronous standby", "ALTER ROLE ... SET synchronous_commit = on")
+		}
+	}
+	if f.values["full_page_writes"] == "off" {
+		add(driver.Warning, "full-page-writes", "full_page_writes is off: a crash may damage the tables, unless the disk writes whole pages at once", "full_page_writes = on in postgresql.conf")
+	}
+	if n := f.number("replicas"); n > 0 && f.values["synchronous_standby_names"] == "" && !f.grace {
+		add(driver.Warning, "replicas-without-grace", fmt.Sprintf("it has %d asynchronous replicas, and the tables have no grace: a failover to a replica that lags can make two holders at once, and only their tokens differ", n),
+			"set synchronous_standby_names, or Options{Grace: true}, or check tokens at the resource")
+	}
+	if f.deaf && !f.pooled {
+		add(driver.Note, "deaf", fmt.Sprintf("a notification did not arrive within %v: waiters poll, and it is tried again every %v", helloWait, deafFor),
+			"check for a pooler in transaction mode, and set Options.Pooler if there is one")
+	}
+	if f.pooled {
+		add(driver.Note, "pooler", "a pooler gives statements to other connections: waiters poll", "give the store a direct connection for quicker handoffs, or leave it")
+	}
+}
+
+func judgeMySQL(f *facts, add adder) {
+	version := f.values["version"]
+	var major, minor, patch int
+	fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
+	old := major*10000+minor*100+patch < 80021
+	if strings.Contains(version, "MariaDB") {
+		old = major*100+minor < 1006
+	}
+	if old {
+		add(driver.Danger, "version", "version "+version+" is older than MySQL 8.0.21 or MariaDB 10.6", "upgrade the server")
+	}
+	if v := f.values["innodb_flush_log_at_trx_commit"]; v != "1" {
+		add(driver.Danger, "flush-log", "innodb_flush_log_at_trx_commit is "+v+": a crash may lose the last grants, and nothing would notice", "innodb_flush_log_at_trx_commit = 1")
+	}
+	if f.values["log_bin"] == "ON" && f.values["sync_binlog"] != "1" {
+		add(driver.Warning, "sync-binlog", "sync_binlog is "+f.values["sync_binlog"]+": after a crash replicas may not have the last grants", "sync_binlog = 1")
+	}
+	if f.values["log_bin"] == "ON" && f.values["binlog_format"] == "STATEMENT" {
+		// A replica would run our statements itself. Each compares the identity of the
+		// server that runs it, so none would change a row there.
+		add(driver.Danger, "binlog-format", "binlog_format is STATEMENT: replicas do not get the grants, and a failover loses all locks", "binlog_format = ROW, or MIXED")
+	}
+	if f.values["log_bin"] == "ON" && !f.grace {
+		add(driver.Note, "replicas-without-grace", "it writes a binary log: if a replica that lags takes over there may be two holders at once, and only their tokens differ",
+			"use semi-synchronous replication, or Options{Grace: true}, or check tokens at the resource")
+	}
+	if v := f.values["read_only"]; v != "OFF" && v != "0" && v != "" {
+		add(driver.Danger, "replica", "it is read-only and grants nothing", "connect to the primary")
+	}
+	if f.values["wsrep_on"] == "ON" {
+		add(driver.Danger, "multi-primary", "it is part of a Galera cluster: two nodes may grant the same lock before one of them is refused, and each has the identity of another server",
+			"use a single primary, or another database")
+	}
+	if f.values["group_replication_single_primary_mode"] == "OFF" {
+		add(driver.Danger, "multi-primary", "group_replication_single_primary_mode is OFF: two members may grant the same lock before one of them is refused, and each has the identity of another server",
+			"group_replication_single_primary_mode = ON, or use another database")
+	}
+	judgeIsolation(f, add)
+}
+
+// judgeIsolation checks the isolation of this connection. MariaDB has its variable under
+// the old name until 11.1, MySQL has only the new one.
+func judgeIsolation(f *facts, add adder) {
+	name := "transaction_isolation"
+	level, known := f.values[name]
+	if !known {
+		name = "tx_isolation"
+		level, known = f.values[name]
+	}
+	if known && level != "READ-COMMITTED" {
+		add(driver.Warning, "isolation", name+" is "+level+": a statement that waits for a row holds what it has read, so one row that another transaction keeps locked can end every lease",
+			"add "+name+"=%27READ-COMMITTED%27&innodb_lock_wait_timeout=1 to the data source name, or set it in the server")
+	}
+}
+
+func judgeTables(f *facts, add adder) {
+	tables := []string{"incarnation", "session", "lock"}
+	missing := slices.DeleteFunc(slices.Clone(tables), func(table string) bool {
+		state, known := f.values["table "+table]
+		return known && state != "missing"
+	})
+	if len(missing) > 0 {
+		add(driver.Danger, "tables", fmt.Sprintf("the tables %s with the prefix %s are missing, or this role may not see them", strings.Join(missing, ", "), f.prefix),
+			"add migrate=true to the URL or call sqlstore.Migrate to create them, or apply what sqlstore.Schema returns")
+	}
+	var forbidden []string
+	for _, table := range tables {
+		switch state := f.values["table "+table]; state {
+		case "unlogged":
+			add(driver.Danger, "unlogged", "the table "+table+" is not logged: a crash empties it", "ALTER TABLE ... SET LOGGED")
+		case "forbidden":
+			forbidden = append(forbidden, table)
+		case "", "missing", "ok":
+		default:
+			add(driver.Danger, "table-engine", "the table "+table+" is stored by "+state+", which has no transactions", "ALTER TABLE ... ENGINE = InnoDB")
+		}
+	}
+	if len(forbidden) > 0 {
+		add(driver.Danger, "permissions", "this role lacks permissions on the tables "+strings.Join(forbidden, ", ")+": nothing can be locked", "the owner of the tables runs: "+f.grants)
+	}
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+)
+
+// incarnation is the row of the server that keeps the tables, and of its incarnation.
+type incarnation struct {
+	now, inc        int64
+	same            int // 1 if this server is the one it belongs to
+	graceEnd, floor int64
+	settings        string
+	rules           settings // what settings say
+}
+
+func (m *incarnation) fields() []any {
+	return []any{&m.now, &m.inc, &m.same, &m.graceEnd, &m.floor, &m.settings}
+}
+
+// maxRounds is how often a new incarnation is begun unsuccessfully. A round fails only if
+// the tables change hands in between, so it is far more than a failover needs.
+const maxRounds = 50
+
+// errSplit is returned when what is written is not what is read.
+var errSplit = fmt.Errorf("sqlstore: a new incarnation was written %d times and is not there when it is read: "+
+	"reads and writes reach different servers, as behind a proxy that splits them; connect to the primary alone: %w", maxRounds, driver.ErrUnavailable)
+
+// incarnation returns the present incarnation. If another server has the tables it begins a new
+// incarnation. setUp is for sessions: if the tables are new, it begins the first one, with
+// the settings of this process, and it refuses other settings than the table has. Readers
+// take the settings from the table and set up nothing: errVacant is returned then.
+func (s *Store) incarnation(ctx context.Context, setUp bool) (incarnation, error) {
+	for range maxRounds {
+		var m incarnation
+		err := s.row(ctx, "incarnation", nil, m.fields())
+		if errors.Is(err, sql.ErrNoRows) && !setUp {
+			return m, errVacant
+		}
+		ours := s.opts.settings()
+		var known bool
+		if err == nil {
+			if m.rules, known = parseSettings(m.settings); !known {
+				return m, otherVersion(s.opts.Prefix, m.settings)
+			}
+		}
+		var n int64
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			_, err = s.changed(ctx, "createIncarnation", ours.graceFor(), ours.String())
+		case err != nil:
+		case m.same != 1:
+			_, err = s.changed(ctx, "renewIncarnation", m.rules.graceFor(), m.inc)
+		case !setUp || m.rules == ours:
+			return m, nil
+		default:
+			if n, err = s.changed(ctx, "changeSettings", ours.String(), m.inc, m.settings); err == nil && n == 0 {
+				err = refusal(s.opts.Prefix, m.rules, ours)
+			}
+		}
+		if err != nil {
+			return m, err
+		}
+	}
+	return incarnation{}, errSplit
+}
+
+// loaded is a lock as it was read.
+type loaded struct {
+	*book.Book
+	exists  bool
+	version int64
+	mine    *mySession      // nil: it has no row
+	known   map[string]bool // sessions that were read with it
+	rules   settings        // of the table
+}
+
+// mySession is the row of the session that asks.
+type mySession struct {
+	generation, ends, inc, done int64
+	broken                      string
+}
+
+// rowFields are the columns of a lock in the order of the statements.
+type rowFields struct {
+	version, counter, lim, reclaimed, seq, generation, inc, since sql.NullInt64
+	holder, record, grants, queue, marks                          sql.NullString
+}
+
+func (f *rowFields) fields() []any {
+	return []any{&f.version, &f.counter, &f.lim, &f.reclaimed, &f.holder, &f.seq, &f.generation, &f.inc, &f.since,
+		&f.record, &f.grants, &f.queue, &f.marks}
+}
+
+func (f *rowFields) row() *book.Row {
+	return &book.Row{Version: f.version.Int64, Counter: f.counter.Int64, Limit: f.lim.Int64, Reclaimed: f.reclaimed.Int64,
+		Holder: f.holder.String, Seq: f.seq.Int64, Generation: f.generation.Int64, Inc: f.inc.Int64, Since: f.since.Int64,
+		Record: f.record.String, Grants: f.grants.String, Queue: f.queue.String, Marks: f.marks.String}
+}
+
+// load reads a lock, the sessions it names, and the session that asks (or "").
+func (s *Store) load(ctx context.Context, session, name string) (*loaded, error) {
+	for {
+		l, err := s.loadShort(ctx, session, name)
+		if err != nil {
+			return nil, err
+		}
+		others := slices.DeleteFunc(l.Lock.Sessions(), func(id string) bool { return l.known[id] })
+		if err := s.sessions(ctx, others, l.Sessions); err != nil {
+			return nil, err
+		}
+		if again, err := s.correct(ctx, l); err != nil {
+			return nil, err
+		} else if again {
+			continue
+		}
+		if sure, err := s.endSessions(ctx, l.Book); err != nil || sure {
+			return l, err
+		}
+	}
+}
+
+// loadShort reads a lock, its plain holder's session and the one that asks.
+func (s *Store) loadShort(ctx context.Context, session, name string) (*loaded, error) {
+	for range maxRounds {
+		l, err := s.loadOnce(ctx, session, name)
+		if err != nil || l != nil {
+			return l, err
+		}
+		// Another server, or the tables were emptied. A call with a session
+		// learns it from the incarnation.
+		if _, err := s.incarnation(ctx, session != ""); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errSplit
+}
+
+// loadOnce returns nil if the incarnation is not this server's.
+func (s *Store) loadOnce(ctx context.Context, session, name string) (*loaded, error) {
+	var m incarnation
+	var f rowFields
+	var mine, held struct{ generation, ends, inc, done sql.NullInt64 }
+	var broken sql.NullString
+	to := append(m.fields(), &mine.generation, &mine.ends, &mine.inc, &mine.done, &broken, &held.generation, &held.ends, &held.done)
+	err := s.row(ctx, "load", []any{session, s.name(name)}, append(to, f.fields()...))
+	if errors.Is(err, sql.ErrNoRows) || err == nil && m.same != 1 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rules, known := parseSettings(m.settings)
+	if !known {
+		return nil, otherVersion(s.opts.Prefix, m.settings)
+	}
+	lock, err := book.Decode(f.row())
+	if err != nil {
+		return nil, fmt.Errorf("sqlstore: %q: %w", name, err)
+	}
+	l := &loaded{rules: rules, exists: f.version.Valid, version: f.version.Int64, Book: &book.Book{
+		Lock: lock, Now: m.now, Inc: m.inc, GraceEnd: m.graceEnd, Floor: m.floor, Sessions: map[string]book.Session{},
+	}}
+	if mine.generation.Valid {
+		l.mine = &mySession{mine.generation.Int64, mine.ends.Int64, mine.inc.Int64, mine.done.Int64, broken.String}
+		l.Sessions[session] = book.Session{Generation: mine.generation.Int64, Ends: mine.ends.Int64, Done: mine.done.Int64}
+	}
+	if held.generation.Valid {
+		l.Sessions[f.holder.String] = book.Session{Generation: held.generation.Int64, Ends: held.ends.Int64, Done: held.done.Int64}
+	}
+	l.known = map[string]bool{session: true, f.holder.String: true}
+	return l, nil
+}
+
+// manyAtOnce bounds the parameters of one statement.
+const manyAtOnce = 200
+
+// sessions reads the rows of sessions. They are read after the lock, which does no
+// harm: one that has ended never comes back with the same generation.
+func (s *Store) sessions(ctx context.Context, ids []string, into map[string]book.Session) error {
+	for part := range slices.Chunk(ids, manyAtOnce) {
+		args := make([]any, len(part))
+		for i, id := range part {
+			args[i] = id
+		}
+		text := "/* fencelock sessions */ SELECT id, generation, ends, done FROM " + s.opts.Prefix + "session WHERE id IN (" + s.dialect.list(1, len(part)) + ")"
+		err := s.rows(ctx, "sessions", text, args, func() {}, func(r *sql.Rows) error {
+			var id string
+			var v book.Session
+			if err := r.Scan(&id, &v.Generation, &v.Ends, &v.Done); err != nil {
+				return err
+			}
+			into[id] = v
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endSessions ends for good the sessions of a book whose time has come, before their
+// locks are granted to others. It is false if one of them turns out not to have ended: the clock was set
+// back after the book was read. The book must be read again then, or the locks
+// of a session that goes on would be granted.
+func (s *Store) endSessions(ctx context.Context, b *book.Book) (sure bool, err error) {
+	for _, id := range b.Ended() {
+		generation := b.Sessions[id].Generation
+		n, err := s.changed(ctx, "endSession", id, generation)
+		if err != nil {
+			return false, err
+		}
+		delete(b.Sessions, id)
+		if n > 0 {
+			continue
+		}
+		// It was removed already, or kept alive at the last moment.
+		if err := s.sessions(ctx, []string{id}, b.Sessions); err != nil {
+			return false, err
+		}
+		if now, there := b.Sessions[id]; there && now.Generation == generation && now.Ends <= b.Now {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// name is a lock's name as a parameter.
+func (s *Store) name(name string) any {
+	if s.dialect == MySQL {
+		return []byte(name) // the column has bytes: no collation makes two names one
+	}
+	return name
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Open connects to the database at a URL and returns a store that owns its handle:
+// Store.Close closes it. It asks the server once, so that a wrong address or password is
+// told now. Errors never show a password. It creates no tables unless the URL has
+// migrate=true; Migrate does.
+//
+//	postgres://[user[:password]@]host[:port][,host[:port]...][/database][?parameters]
+//	mysql://[user[:password]@]host[:port]/database[?parameters]
+//
+// The parameters of all databases follow. A setting that is in opts, too, must have the
+// same value there.
+//
+//	namespace     Options.Prefix without the last underscore; a hyphen becomes an underscore
+//	grace         Options.Grace, true or false
+//	max_ttl       Options.MaxTTL, as 30s
+//	accept        Options.Accept, with commas between
+//	migrate       true creates the tables if they are missing
+//
+// Of PostgreSQL the others are those of libpq: sslmode, sslrootcert, sslcert, sslkey,
+// connect_timeout, target_session_attrs, application_name and so on. Of MySQL and
+// MariaDB there are
+//
+//	tls           true, or preferred for a server that may have none
+//	tls_ca        file with the certificates to trust, instead of the system's
+//	dial_timeout  how long connecting may take, 5s
+//
+// Its connections to MySQL and MariaDB use READ COMMITTED and wait a second at most for a
+// locked row; a handle that is given to New needs the same, see docs/sql.md.
+//
+// When the first session is opened, which is when the first lock is acquired, the store
+// checks the database as Store.Check does. A finding of the severity Danger makes that
+// fail with the reason and the setting to change (driver.ErrRefused), unless its code is
+// accepted. The others go to Options.Warn.
+//
+// Characters with a meaning in URLs are escaped: %40 for @, %2F for /, %25 for %. A URL
+// with a password does not belong in a command line, where every user of the machine can
+// read it: take it from the environment or a file.
+func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
+	rest, o, migrate, err := readURL(url, opts)
+	if err != nil {
+		return nil, err
+	}
+	db, err := connect(rest)
+	if err != nil {
+		return nil, err
+	}
+	s, err := New(db, &o)
+	if err == nil {
+		err = s.run(ctx, "open", func() error { return db.PingContext(ctx) })
+	}
+	if err != nil && code(err) == "42704" { // of a parameter that PostgreSQL does not know
+		err = fmt.Errorf("%w%s", err, meantIn(rest))
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	s.closeDB = true
+	if migrate {
+		if err := s.Migrate(ctx); err != nil {
+			_ = s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// connect makes the handle for a URL. It does no I/O.
+func connect(rawURL string) (*sql.DB, error) {
+	if storeurl.Misplaced(rawURL) {
+		return nil, errMisplaced
+	}
+	scheme, _, _ := strings.Cut(rawURL, "://")
+	switch scheme {
+	case "postgres", "postgresql":
+		c, err := pgx.ParseConfig(rawURL)
+		if err != nil {
+			return nil, errors.New("sqlstore: the postgres URL cannot be read (it is not shown, it may hold a password); write postgres://user:password@host:5432/database?sslmode=verify-full and escape special characters with %")
+		}
+		return stdlib.OpenDB(*c), nil
+	case "mysql", "mariadb":
+		c, err := mysqlConfig(rawURL)
+		if err != nil {
+			return nil, err
+		}
+		connector, err := mysql.NewConnector(c)
+		if err != nil {
+			return nil, fmt.Errorf("sqlstore: mysql URL: %w", err)
+		}
+		return sql.OpenDB(readCommitted{connector}), nil
+	}
+	return nil, errors.New("sqlstore: the URL must begin with postgres:// or mysql:// (it is not shown, it may hold a password)")
+}
+
+// readCommitted is a connector whose connections lock no rows that a statement only reads, and
+// wait for a locked row for a second at most. go-sql-driver takes settings as name=value, and
+// the isolation has a name that MySQL and MariaDB agree on only as a statement.
+type readCommitted struct{ sqldriver.Connector }
+
+// Connect implements database/sql/driver.Connector.
+func (c readCommitted) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1"} {
+		if _, err = conn.(sqldriver.ExecerContext).ExecContext(ctx, text, nil); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+	}
+	return conn, nil
+}
+
+// mysqlConfig reads a mysql:// URL.
+func mysqlConfig(rawURL string) (*mysql.Config, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil { // its text quotes the URL
+		return nil, errors.New("sqlstore: the mysql URL cannot be read (it is not shown, it may hold a password); write mysql://user:password@host:3306/database and escape special characters with %")
+	}
+	c := mysql.NewConfig()
+	c.Net, c.DBName, c.Timeout = "tcp", strings.Trim(u.Path, "/"), 5*time.Second
+	c.User = u.User.Username()
+	c.Passwd, _ = u.User.Password()
+	port := u.Port()
+	if port == "" {
+		port = "3306"
+	}
+	if u.Hostname() == "" || c.DBName == "" {
+		return nil, errors.New("sqlstore: a mysql URL names a host and a database, as in mysql://locks@db.example.com:3306/app")
+	}
+	c.Addr = net.JoinHostPort(u.Hostname(), port)
+	var mode, ca string
+	known := ours(&Options{}, new(bool)) // they were taken out before
+	known["tls"], known["tls_ca"], known["dial_timeout"] = storeurl.Text(&mode), storeurl.Text(&ca), storeurl.Duration(&c.Timeout)
+	if err := known.Read("sqlstore", u.RawQuery); err != nil {
+		return nil, err
+	}
+	if mode != "" && mode != "true" && mode != "preferred" {
+		return nil, errors.New("sqlstore: parameter tls of the URL is true or preferred")
+	}
+	c.TLSConfig = mode
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("sqlstore: tls_ca: %w", err)
+		}
+		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool(), ServerName: u.Hostname()}
+		if !c.TLS.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("sqlstore: tls_ca: %s holds no certificate in PEM form", ca)
+		}
+	}
+	return c, nil
+}

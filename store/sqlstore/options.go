@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// DefaultMaxTTL is the longest session allowed by default.
+const DefaultMaxTTL = time.Minute
+
+// DefaultPrefix begins the names of the tables by default.
+const DefaultPrefix = "fencelock_"
+
+// Options are the settings of a store; nil stands for the defaults. MaxTTL, Grace and
+// Poll are kept in the tables: a process with others is refused.
+type Options struct {
+	// Prefix begins the names of the three tables; DefaultPrefix if empty. With a
+	// schema before a dot, "locks.fencelock_", they are looked for there and not on
+	// the search path. It has at most 30 letters, digits and underscores.
+	Prefix string
+	// Dialect is which SQL the database speaks. By default it follows from the driver.
+	Dialect Dialect
+	// MaxTTL is the longest TTL of a session, and how long grace lasts;
+	// DefaultMaxTTL if 0.
+	MaxTTL time.Duration
+	// Grace: a server that took over, and may not know the last grants of the one
+	// before, grants nothing until every earlier session must have ended, so that
+	// holders keep their leases. It is not needed where a replica takes over only
+	// with all that was acknowledged.
+	Grace bool
+	// Poll turns LISTEN and NOTIFY of PostgreSQL off: waiters poll again and
+	// again, with growing pauses, as they do on MySQL. NOTIFY makes handoffs of all
+	// locks of a database commit one after the other; where there are thousands a
+	// second this is the better choice.
+	Poll bool
+	// Pooler is set if a pooler gives each statement to another connection, as
+	// pgbouncer does in transaction mode: this process then prepares no statements
+	// and polls. Without it the store finds out by itself, after some errors that
+	// no client sees and a LISTEN that stays behind in the pooler.
+	Pooler bool
+
+	// Accept has the codes of findings that are known and accepted: a store that Open
+	// made refuses no session because of them, and does not report them to Warn. A
+	// store that New made checks nothing by itself.
+	Accept []string
+	// Warn is called with what Open's store finds wrong with the database, once, when
+	// the first session is opened, which waits for it. Default: a line to log/slog.
+	Warn func(driver.Finding)
+}
+
+var prefixes = regexp.MustCompile(`^([a-z][a-z0-9_]{0,29}\.)?[a-z][a-z0-9_]{0,29}$`)
+
+// filled returns the options with defaults, or what is wrong with them.
+func (o *Options) filled() (Options, error) {
+	var f Options
+	if o != nil {
+		f = *o
+	}
+	if f.Prefix == "" {
+		f.Prefix = DefaultPrefix
+	}
+	if f.MaxTTL == 0 {
+		f.MaxTTL = DefaultMaxTTL
+	}
+	if !prefixes.MatchString(f.Prefix) {
+		return f, fmt.Errorf("sqlstore: Options.Prefix %q: use up to 30 small letters, digits and underscores, as in %q or %q", f.Prefix, DefaultPrefix, "schema."+DefaultPrefix)
+	}
+	if f.MaxTTL < time.Second || f.MaxTTL > 24*time.Hour {
+		return f, fmt.Errorf("sqlstore: Options.MaxTTL is %v: choose between 1s and 24h", f.MaxTTL)
+	}
+	if f.Dialect > MySQL {
+		return f, fmt.Errorf("sqlstore: Options.Dialect %d: there are Auto, PostgreSQL and MySQL", f.Dialect)
+	}
+	return f, nil
+}

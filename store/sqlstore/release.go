@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// Withdraw implements driver.Session. Giving a plain grant back, and granting to a plain
+// claim that is first in the queue, is one statement.
+func (ss *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	found, err := ss.withdraw(ctx, w)
+	if err == nil {
+		ss.drop(w.Seq)
+		ss.store.sweeper.count()
+	}
+	return found, err
+}
+
+func (ss *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	if !w.Tombstone && w.KeepFor == 0 && ss.store.check(w.Name) == nil {
+		done, err := ss.release(ctx, w)
+		if err != nil {
+			return driver.WasAbsent, err
+		}
+		if done {
+			return driver.WasGranted, nil
+		}
+	}
+	found := driver.WasAbsent
+	err := ss.store.change(ctx, w.Name, ss, func(l *loaded) error {
+		found = l.Withdraw(ss.sid, ss.generation, w)
+		return nil
+	})
+	return found, err
+}
+
+// release is the fast path; false if the lock is not of the plain kind.
+func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, error) {
+	s := ss.store
+	if s.dialect == MySQL {
+		n, err := s.changed(ctx, "release", s.name(w.Name), ss.sid, int64(w.Seq), ss.sid, ss.generation, ss.inc, ss.inc)
+		return n > 0, err
+	}
+	var notified sql.NullString
+	err := s.row(ctx, "release", []any{w.Name, ss.sid, int64(w.Seq), ss.generation, ss.inc}, []any{&notified})
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Close implements driver.Session: it ends the session in one statement, and then frees
+// what it had, so that waiters need not find out by polling.
+func (ss *session) Close(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("sqlstore: close: %w", err)
+	}
+	_, err := ss.store.changed(ctx, "closeSession", ss.sid, ss.generation, ss.inc)
+	if err != nil {
+		return err
+	}
+	_ = ss.over(driver.ErrGone)
+	ss.store.hub.leave(ss)
+	ss.mu.Lock()
+	var names []string
+	for _, name := range ss.claims {
+		names = append(names, name)
+	}
+	clear(ss.claims)
+	ss.mu.Unlock()
+	slices.Sort(names)
+	return ss.vacate(ctx, slices.Compact(names))
+}
+
+// vacate frees locks whose session is gone. Those without waiters are freed many at
+// once, the others one by one, because each is granted to a waiter.
+func (ss *session) vacate(ctx context.Context, names []string) error {
+	s := ss.store
+	for part := range slices.Chunk(names, manyAtOnce) {
+		args := []any{ss.sid}
+		for _, name := range part {
+			args = append(args, s.name(name))
+		}
+		where, first := "holder = ?", 1
+		if s.dialect == PostgreSQL {
+			where, first = "holder = $1", 2
+		}
+		where += " AND name IN (" + s.dialect.list(first, len(part)) + ")"
+		free := "/* fencelock vacate */ UPDATE " + s.opts.Prefix + "lock SET version = version + 1, holder = NULL, seq = NULL, generation = NULL, inc = NULL, since = NULL, record = NULL WHERE " + where + " AND queue IS NULL"
+		err := s.run(ctx, "close", func() error {
+			_, err := s.db.ExecContext(ctx, free, s.args(args)...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		var left []string
+		rest := "/* fencelock vacate */ SELECT name FROM " + s.opts.Prefix + "lock WHERE (grants IS NOT NULL OR queue IS NOT NULL OR marks IS NOT NULL) AND name IN (" + s.dialect.list(1, len(part)) + ") ORDER BY name"
+		err = s.rows(ctx, "close", rest, args[1:], func() { left = nil }, func(r *sql.Rows) error {
+			var name []byte
+			err := r.Scan(&name)
+			left = append(left, string(name))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, name := range left {
+			if _, err := s.Inspect(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/measure"
+	"github.com/fencelock/fencelock/internal/servers"
+)
+
+// process returns a client with its own connections, and what counts its keep-alives.
+func (k kind) process(t *testing.T, server *servers.Server, prefix string, ttl time.Duration) (*fencelock.Client, *measure.Counter) {
+	t.Helper()
+	opts := k.opts
+	opts.Prefix = prefix
+	counter := measure.NewCounter(k.store(t, k.connect(t, server.Port), &opts))
+	return client(t, counter, ttl), counter
+}
+
+// lockRow locks a row of the table of locks in a transaction that stays open, as an
+// operator's SELECT FOR UPDATE does. If the row does not exist, MariaDB and MySQL lock the
+// gap where it would be.
+func lockRow(t *testing.T, db *sql.DB, prefix, name string) {
+	t.Helper()
+	tx, err := db.Begin()
+	must(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	rows, err := tx.Query("SELECT name FROM " + prefix + "lock WHERE name = '" + name + "' FOR UPDATE")
+	must(t, err)
+	must(t, rows.Close())
+}
+
+// keepsThrough fails the test if the lease is lost before some keep-alives succeeded.
+func keepsThrough(t *testing.T, l *fencelock.Lease, counter *measure.Counter, times int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(l.Context(), time.Minute)
+	defer cancel()
+	if err := counter.Await(ctx, times); err != nil {
+		t.Fatalf("%v (%v)", err, context.Cause(ctx))
+	}
+}
+
+// TestRowLockedByOthers: a process that waits for a row which a foreign transaction has
+// locked keeps its other leases: the statement that waits holds nothing that its keep-alive
+// needs. The same for a name that has no row yet.
+func TestRowLockedByOthers(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		const ttl = 3 * time.Second
+		admin := k.connect(t, server.Port)
+		prefix := k.space(t, admin).Prefix
+		c, counter := k.process(t, server, prefix, ttl)
+		must(t, lock(t, c, "x").Unlock(ctxb)) // the row exists
+		y := lock(t, c, "y")
+		lockRow(t, admin, prefix, "x")
+		lockRow(t, admin, prefix, "absent")
+		ctx, cancel := context.WithCancel(ctxb)
+		defer cancel()
+		for _, name := range []string{"x", "absent"} {
+			go func() { _, _ = c.Mutex(name).Lock(ctx) }()
+		}
+		keepsThrough(t, y, counter, 8)
+	})
+}
+
+// TestRowLockedByOthersAndSweep: a process that waits for a locked row, beside one that
+// sweeps, stops no other process: that one keeps its leases and gets other locks.
+func TestRowLockedByOthersAndSweep(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		const ttl = 6 * time.Second // the loop below keeps a core busy
+		admin := k.connect(t, server.Port)
+		prefix := k.space(t, admin).Prefix
+		first, _ := k.process(t, server, prefix, ttl)
+		second, counter := k.process(t, server, prefix, ttl)
+		must(t, lock(t, first, "x").Unlock(ctxb))
+		must(t, lock(t, first, "z").Unlock(ctxb))
+		y := lock(t, second, "y")
+		lockRow(t, admin, prefix, "x")
+		ctx, cancel := context.WithCancel(ctxb)
+		defer cancel()
+		waiting := make(chan struct{})
+		go func() {
+			close(waiting)
+			_, _ = first.Mutex("x").Lock(ctx)
+		}()
+		<-waiting
+		go func() { // what a sweep of any process does, once a minute
+			for ctx.Err() == nil {
+				_, _ = admin.ExecContext(ctx, "UPDATE "+prefix+"incarnation SET floor = floor + 1 WHERE id = 1")
+			}
+		}()
+		keepsThrough(t, y, counter, 4)
+		must(t, lock(t, second, "z").Unlock(ctxb))
+		must(t, lock(t, second, "new").Unlock(ctxb))
+		keepsThrough(t, y, counter, 4)
+	})
+}

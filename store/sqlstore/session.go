@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+)
+
+// session is one process's liveness: a row, and what this process must remember.
+type session struct {
+	store      *Store
+	sid        string // its id in hexadecimal digits
+	generation int64
+	inc        int64 // the incarnation it was opened in
+	ttl        time.Duration
+
+	mu     sync.Mutex
+	claims map[uint64]string // those that may be in the store, for Close
+	waits  map[uint64]*waiting
+}
+
+// Open implements driver.Store.
+func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	if req.Shard != "0" {
+		return nil, driver.Renewal{}, fmt.Errorf("sqlstore: no shard %q: %w", req.Shard, driver.ErrRefused)
+	}
+	if req.TTL < minTTL || req.TTL > s.opts.MaxTTL {
+		return nil, driver.Renewal{}, fmt.Errorf("sqlstore: TTL %v is not within %v and %v (Options.MaxTTL): %w", req.TTL, minTTL, s.opts.MaxTTL, driver.ErrRefused)
+	}
+	if err := s.fit(ctx); err != nil {
+		return nil, driver.Renewal{}, err
+	}
+	if err := s.prepare(ctx); err != nil {
+		return nil, driver.Renewal{}, err
+	}
+	ss := &session{store: s, sid: req.ID.String(), ttl: req.TTL, claims: map[uint64]string{}, waits: map[uint64]*waiting{}}
+	for {
+		m, err := s.incarnation(ctx, true)
+		if err != nil {
+			return nil, driver.Renewal{}, err
+		}
+		fresh := rand.Int64N(1<<62) + 1
+		ss.inc = m.inc
+		ss.generation, err = s.open(ctx, ss.sid, fresh, req.TTL, m.inc)
+		if err != nil {
+			return nil, driver.Renewal{}, err
+		}
+		if ss.generation == 0 {
+			continue // the incarnation changed in between
+		}
+		renewal := driver.Renewal{TTL: ss.ttl}
+		if ss.generation != fresh { // resumed: something of it may be broken
+			if renewal.Broken, err = ss.brokenNow(ctx); err != nil {
+				return nil, driver.Renewal{}, err
+			}
+		}
+		s.sweeper.maybe()
+		return ss, renewal, nil
+	}
+}
+
+// open writes the row of a session and returns its generation; 0 if the incarnation is another.
+func (s *Store) open(ctx context.Context, sid string, generation int64, ttl time.Duration, inc int64) (int64, error) {
+	us := ttl.Microseconds()
+	if s.dialect == MySQL {
+		res, err := s.exec(ctx, "open", sid, generation, us, us, inc)
+		if err != nil {
+			return 0, err
+		}
+		return res.LastInsertId()
+	}
+	var got int64
+	err := s.row(ctx, "open", []any{sid, generation, us, inc}, []any{&got})
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return got, err
+}
+
+// verdict returns an error unless the session may go on, by what was read.
+func (ss *session) verdict(l *loaded) error {
+	switch {
+	case l.Inc != ss.inc:
+		return ss.over(driver.ErrReset)
+	case l.mine == nil || l.mine.generation != ss.generation || l.mine.ends <= l.Now:
+		return ss.over(driver.ErrGone)
+	}
+	return nil
+}
+
+// over ends every wait: waiters must come back with the next session.
+func (ss *session) over(why error) error {
+	err := fmt.Errorf("sqlstore: session %s: %w", ss.sid, why)
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for _, w := range ss.waits {
+		w.end(err)
+	}
+	return err
+}
+
+// KeepAlive implements driver.Session: one statement on one row.
+func (ss *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
+	n, err := ss.store.changed(ctx, "keepAlive", ss.sid, ss.generation, ss.inc)
+	if err != nil {
+		return driver.Renewal{}, err
+	}
+	if n > 0 {
+		return driver.Renewal{TTL: ss.ttl}, nil
+	}
+	broken, err := ss.brokenNow(ctx)
+	return driver.Renewal{TTL: ss.ttl, Broken: broken}, err
+}
+
+// brokenNow keeps the session alive by the slow path: it reads why the fast one did not,
+// and which of its claims an operator has broken.
+func (ss *session) brokenNow(ctx context.Context) ([]uint64, error) {
+	for {
+		l, err := ss.store.load(ctx, ss.sid, "")
+		if err != nil {
+			return nil, err
+		}
+		if err := ss.verdict(l); err != nil {
+			return nil, err
+		}
+		var broken []uint64
+		rest := hints{}
+		for name, version := range readHints(l.mine.broken) {
+			lock, err := ss.store.load(ctx, ss.sid, name)
+			if err != nil {
+				return nil, err
+			}
+			seqs := lock.BrokenOf(ss.sid)
+			if len(seqs) > 0 || lock.pending(version) {
+				rest[name] = version
+			}
+			broken = append(broken, seqs...)
+		}
+		slices.Sort(broken)
+		if l.mine.broken == "" {
+			n, err := ss.store.changed(ctx, "keepAlive", ss.sid, ss.generation, ss.inc)
+			if err != nil || n > 0 {
+				return nil, err
+			}
+			continue
+		}
+		left := sql.NullString{String: rest.text(), Valid: len(rest) > 0}
+		n, err := ss.store.changed(ctx, "keepAliveBroken", left, ss.sid, ss.generation, ss.inc, l.mine.broken)
+		if err != nil || n > 0 {
+			return broken, err
+		}
+	}
+}
+
+// Attempt implements driver.Session. A plain claim for a free lock is one statement.
+func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	if err := ss.store.check(c.Name); err != nil {
+		return driver.Outcome{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return driver.Outcome{}, fmt.Errorf("sqlstore: attempt: %w", err)
+	}
+	claim, err := book.NewClaim(ss.sid, ss.generation, c)
+	if err != nil {
+		return driver.Outcome{}, fmt.Errorf("sqlstore: %q: %w", c.Name, err)
+	}
+	ss.note(c.Seq, c.Name)
+	var w *waiting
+	if c.Queue {
+		w = ss.expect(c.Seq)
+	}
+	if claim.Plain == 1 && !w.seenQueued(ss) {
+		counter, err := ss.fast(ctx, &claim, c.Name)
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		if counter > 0 {
+			ss.stopWaiting(c.Seq)
+			return driver.Outcome{State: driver.Granted, Token: driver.Token(counter * driver.TokenStep)}, nil
+		}
+		if w != nil {
+			if out, ok, err := ss.enqueue(ctx, &claim, c.Name, w); ok || err != nil {
+				return out, err
+			}
+		}
+	}
+	return ss.attempt(ctx, c, claim, w)
+}
+
+// enqueue queues a plain claim behind a plain holder, in one statement, and
+// reads where it stands; false if the lock is of another kind.
+func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *waiting) (driver.Outcome, bool, error) {
+	s := ss.store
+	c.Inc = ss.inc
+	entry, err := json.Marshal(c)
+	if err != nil {
+		return driver.Outcome{}, false, err
+	}
+	probe := fmt.Sprintf(`{"s": %q, "n": %d}`, c.Session, c.Seq)
+	args := []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, string(entry), "[" + probe + "]"}
+	if s.dialect == MySQL {
+		args = []any{string(entry), s.name(name), ss.sid, int64(c.Seq), probe, probe, ss.sid, ss.generation, ss.inc, ss.inc, ss.inc}
+	}
+	if n, err := s.changed(ctx, "enqueue", args...); err != nil || n == 0 {
+		return driver.Outcome{}, false, err
+	}
+	l, err := s.loadShort(ctx, ss.sid, name)
+	if err != nil {
+		return driver.Outcome{}, false, err
+	}
+	out, ok := l.Waiting(c.Session, c.Seq)
+	if ok {
+		ss.queued(w, out.Place, l.Counter)
+	}
+	return out, ok, nil
+}
+
+// attempt goes the longer way.
+func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Claim, w *waiting) (driver.Outcome, error) {
+	var out driver.Outcome
+	var counter int64
+	err := ss.store.change(ctx, c.Name, ss, func(l *loaded) error {
+		out = l.Attempt(claim, c.Queue)
+		counter = l.Counter
+		return nil
+	})
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	switch {
+	case out.State == driver.Queued && w != nil:
+		ss.queued(w, out.Place, counter)
+	case out.State == driver.Granted:
+		ss.stopWaiting(c.Seq)
+	case out.State != driver.Queued:
+		ss.drop(c.Seq)
+	}
+	return out, nil
+}
+
+// fast returns the counter of a claim that was granted in one statement, or 0.
+func (ss *session) fast(ctx context.Context, c *book.Claim, name string) (int64, error) {
+	s := ss.store
+	if s.dialect == MySQL {
+		return ss.fastMySQL(ctx, c, name)
+	}
+	var counter int64
+	err := s.row(ctx, "attempt", []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, c.Record}, []any{&counter})
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return counter, err
+}
+
+// notFree is what the statement take returns for a lock that has its row and is not free.
+const notFree = 1
+
+// fastMySQL needs a second statement for a lock that has no row. INSERT ON DUPLICATE KEY
+// UPDATE alone would do, but it locks the incarnation before it waits for the lock's row:
+// one row that a foreign transaction has locked, and a sweep, would stop every process.
+func (ss *session) fastMySQL(ctx context.Context, c *book.Claim, name string) (int64, error) {
+	s := ss.store
+	res, err := s.exec(ctx, "take", int64(c.Seq), ss.generation, ss.inc, c.Record, ss.sid, s.name(name), ss.sid, ss.generation, ss.inc)
+	if err != nil {
+		return 0, err
+	}
+	counter, err := res.LastInsertId()
+	if err != nil || counter > notFree {
+		return counter, err
+	}
+	if counter == notFree {
+		return 0, nil
+	}
+	res, err = s.exec(ctx, "attempt", s.name(name), ss.sid, int64(c.Seq), ss.generation, c.Record, ss.inc, ss.sid, ss.generation)
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+func (ss *session) note(seq uint64, name string) {
+	ss.mu.Lock()
+	ss.claims[seq] = name
+	ss.mu.Unlock()
+}
+
+func (ss *session) drop(seq uint64) {
+	ss.stopWaiting(seq)
+	ss.mu.Lock()
+	delete(ss.claims, seq)
+	ss.mu.Unlock()
+}

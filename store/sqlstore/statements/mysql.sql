@@ -1,0 +1,97 @@
+-- Statements for MySQL and MariaDB. There is no RETURNING; LAST_INSERT_ID(x) brings one
+-- number back with the answer. Assignments are made from left to right, and each sees
+-- those before it: what others read comes last.
+
+-- name: createIncarnation
+INSERT IGNORE INTO {p}incarnation (id, identity, incarnation, grace_end, floor, settings)
+VALUES (1, {ident}, {now}, {now} + ?, {now}, ?)
+
+-- name: open
+-- A session that has ended gets a new generation; one that lives goes on.
+INSERT INTO {p}session (id, generation, ttl, ends, inc, done)
+SELECT ?, LAST_INSERT_ID(?), ?, {now} + ?, m.incarnation, m.incarnation FROM {p}incarnation m
+WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident}
+ON DUPLICATE KEY UPDATE
+  generation = LAST_INSERT_ID(IF({p}session.ends > {now}, {p}session.generation, VALUES(generation))),
+  done = IF({p}session.ends > {now}, {p}session.done, VALUES(done)),
+  broken = IF({p}session.ends > {now}, {p}session.broken, NULL),
+  ttl = VALUES(ttl), inc = VALUES(inc), ends = GREATEST({p}session.ends, VALUES(ends))
+
+-- name: take
+-- A plain claim for a lock that has its row. The lock's row is locked before anything else:
+-- a statement that waits for it holds nothing that other statements need. Under READ
+-- COMMITTED the subqueries lock no rows. The number that comes back is the counter; 1 if
+-- the lock is not free; 0 if it has no row or the session has ended.
+UPDATE {p}lock SET
+  counter = IF({free}, LAST_INSERT_ID(GREATEST(counter, (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1)) + 1), counter + 0 * LAST_INSERT_ID(1)),
+  version = IF({free}, version + 1, version), seq = IF({free}, ?, seq), generation = IF({free}, ?, generation), inc = IF({free}, ?, inc),
+  since = IF({free}, {now}, since), record = IF({free}, ?, record), touched = IF({free}, {now}, touched), holder = IF({free}, ?, holder)
+WHERE name = ? AND EXISTS (SELECT 1 FROM {p}incarnation m JOIN {p}session s ON s.id = ? AND s.generation = ? AND s.inc = m.incarnation AND s.ends > {now}
+    WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident} AND m.grace_end <= {now} AND {p}lock.version >= 0)
+
+-- name: attempt
+-- A plain claim for a lock that has no row: the row is made, or updated if another process
+-- made it since. The floor is read under a lock, so that a sweep which raises it and then
+-- removes the row of this very name cannot come in between. The session is not: its
+-- keep-alive must not wait for a statement that waits. The number that comes back is the
+-- counter, or 0.
+INSERT INTO {p}lock (name, version, counter, holder, seq, generation, inc, since, record, touched)
+SELECT ?, {now}, LAST_INSERT_ID(m.floor + 1), ?, ?, ?, m.incarnation, {now}, ?, {now} FROM {p}incarnation m
+WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident} AND m.grace_end <= {now}
+  AND EXISTS (SELECT 1 FROM {p}session s WHERE s.id = ? AND s.generation = ? AND s.inc = m.incarnation AND s.ends > {now})
+LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE
+  counter = IF({free}, LAST_INSERT_ID(GREATEST({p}lock.counter, VALUES(counter) - 1) + 1), {p}lock.counter + 0 * LAST_INSERT_ID(0)),
+  version = IF({free}, {p}lock.version + 1, {p}lock.version),
+  seq = IF({free}, VALUES(seq), {p}lock.seq),
+  generation = IF({free}, VALUES(generation), {p}lock.generation),
+  inc = IF({free}, VALUES(inc), {p}lock.inc),
+  since = IF({free}, VALUES(since), {p}lock.since),
+  record = IF({free}, VALUES(record), {p}lock.record),
+  touched = IF({free}, VALUES(touched), {p}lock.touched),
+  holder = IF({free}, VALUES(holder), {p}lock.holder)
+
+-- name: release
+-- A plain grant goes, and if the first in the queue is a plain claim of a session that
+-- lives, it has the lock in the same step. All other cases take the
+-- slow path.
+UPDATE {p}lock SET version = version + 1, touched = {now},
+  counter = IF(queue IS NULL, counter, GREATEST(counter, (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1)) + 1),
+  holder = JSON_UNQUOTE(JSON_EXTRACT(queue, '$[0].s')),
+  seq = CAST(JSON_EXTRACT(queue, '$[0].n') AS SIGNED), generation = CAST(JSON_EXTRACT(queue, '$[0].g') AS SIGNED),
+  inc = CAST(JSON_EXTRACT(queue, '$[0].i') AS SIGNED), since = IF(queue IS NULL, NULL, {now}),
+  record = JSON_UNQUOTE(JSON_EXTRACT(queue, '$[0].r')),
+  queue = IF(JSON_LENGTH(queue) > 1, JSON_REMOVE(queue, '$[0]'), NULL)
+WHERE name = ? AND holder = ? AND seq = ?
+  AND EXISTS (SELECT 1 FROM {p}incarnation m JOIN {p}session s ON s.id = ? AND s.generation = ? AND s.inc = m.incarnation AND s.ends > {now}
+    WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident} AND (queue IS NULL OR m.grace_end <= {now}))
+  AND (queue IS NULL OR CAST(JSON_EXTRACT(queue, '$[0].x') AS SIGNED) = 1 AND CAST(JSON_EXTRACT(queue, '$[0].i') AS SIGNED) = ? AND EXISTS (
+    SELECT 1 FROM {p}session n WHERE n.id = CONVERT(JSON_UNQUOTE(JSON_EXTRACT(queue, '$[0].s')) USING ascii) COLLATE ascii_bin
+      AND n.generation = CAST(JSON_EXTRACT(queue, '$[0].g') AS SIGNED) AND n.ends > {now}))
+
+-- name: make
+-- Versions begin at the clock: a process that read a row which was swept since must not
+-- find its version in the row that was made again.
+INSERT IGNORE INTO {p}lock (name, version, counter, touched)
+SELECT ?, {now}, m.floor, {now} FROM {p}incarnation m WHERE m.id = 1 LOCK IN SHARE MODE
+
+-- name: hint
+UPDATE {p}session SET broken = CONCAT(COALESCE(broken, ''), ?) WHERE id = ? AND generation = ?
+
+-- name: sweep
+-- Removes a free lock. The floor was raised before; a row with a higher counter stays.
+DELETE FROM {p}lock WHERE name = ? AND holder IS NULL AND grants IS NULL AND queue IS NULL AND marks IS NULL AND lim IS NULL
+  AND counter <= (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1 AND m.grace_end <= {now})
+
+-- name: enqueue
+-- Queues a plain claim behind a plain holder that lives. No claim can be granted then, so
+-- nothing has to be decided; and many claims that come at once do not hinder each other.
+-- A claim that is known already, queued or marked, takes the slow path.
+UPDATE {p}lock SET version = version + 1, touched = {now},
+  queue = JSON_MERGE_PRESERVE(COALESCE(queue, '[]'), JSON_SET(?, '$.t', {now}))
+WHERE name = ? AND holder IS NOT NULL AND grants IS NULL AND (holder <> ? OR seq <> ?)
+  AND (queue IS NULL OR NOT JSON_CONTAINS(queue, ?)) AND (marks IS NULL OR NOT JSON_CONTAINS(marks, ?))
+  AND EXISTS (SELECT 1 FROM {p}incarnation m JOIN {p}session s ON s.id = ? AND s.generation = ? AND s.inc = m.incarnation AND s.ends > {now}
+    WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident})
+  AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = {p}lock.holder AND h.generation = {p}lock.generation AND h.ends > {now}
+    AND ({p}lock.inc = ? OR h.done <> ?))

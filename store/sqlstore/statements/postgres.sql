@@ -1,0 +1,91 @@
+-- Statements for PostgreSQL.
+
+-- name: createIncarnation
+INSERT INTO {p}incarnation (id, identity, incarnation, grace_end, floor, settings)
+VALUES (1, {ident}, {now}, {now} + $1::bigint, {now}, $2) ON CONFLICT (id) DO NOTHING
+
+-- name: open
+-- A session that has ended gets a new generation; one that lives goes on.
+INSERT INTO {p}session AS s (id, generation, ttl, ends, inc, done)
+SELECT $1, $2::bigint, $3::bigint, {now} + $3::bigint, m.incarnation, m.incarnation FROM {p}incarnation m
+WHERE m.id = 1 AND m.incarnation = $4 AND m.identity = {ident}
+ON CONFLICT (id) DO UPDATE SET
+  generation = CASE WHEN s.ends > {now} THEN s.generation ELSE EXCLUDED.generation END,
+  done = CASE WHEN s.ends > {now} THEN s.done ELSE EXCLUDED.done END,
+  broken = CASE WHEN s.ends > {now} THEN s.broken END,
+  ttl = EXCLUDED.ttl, ends = GREATEST(s.ends, EXCLUDED.ends), inc = EXCLUDED.inc
+RETURNING s.generation
+
+-- name: attempt
+-- A plain claim for a lock that is free: the row is updated, or made. In the second
+-- case the floor is read under a lock, so that a sweep which raises it and then removes
+-- the row of this very name cannot come in between.
+WITH m AS MATERIALIZED (
+  SELECT m.floor FROM {p}incarnation m, {p}session s
+  WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident} AND m.grace_end <= {now}
+    AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now}
+), u AS (
+  UPDATE {p}lock AS l SET version = l.version + 1, counter = GREATEST(l.counter, m.floor) + 1,
+    holder = $2, seq = $3::bigint, generation = $4, inc = $5, since = {now}, record = $6, touched = {now}
+  FROM m WHERE l.name = $1 AND l.holder IS NULL AND l.grants IS NULL AND l.queue IS NULL AND l.marks IS NULL
+  RETURNING l.counter
+), i AS (
+  INSERT INTO {p}lock (name, version, counter, holder, seq, generation, inc, since, record, touched)
+  SELECT $1, {now}, f.floor + 1, $2, $3::bigint, $4, $5, {now}, $6, {now}
+  FROM (SELECT m2.floor FROM {p}incarnation m2 WHERE m2.id = 1 AND EXISTS (SELECT 1 FROM m)
+          AND NOT EXISTS (SELECT 1 FROM {p}lock o WHERE o.name = $1) FOR SHARE) f
+  ON CONFLICT (name) DO NOTHING
+  RETURNING counter
+)
+SELECT counter FROM u UNION ALL SELECT counter FROM i
+
+-- name: release
+-- A plain grant goes, and if the first in the queue is a plain claim of a session that
+-- lives, it has the lock in the same step and is notified. All other cases take
+-- the slow path. {notify} is pg_notify, or nothing if no process listens.
+WITH m AS MATERIALIZED (
+  SELECT m.floor, m.grace_end FROM {p}incarnation m, {p}session s
+  WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
+    AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now}
+), u AS (
+  UPDATE {p}lock AS l SET version = l.version + 1, touched = {now},
+    counter = CASE WHEN l.queue IS NULL THEN l.counter ELSE GREATEST(l.counter, m.floor) + 1 END,
+    holder = l.queue->0->>'s', seq = (l.queue->0->>'n')::bigint, generation = (l.queue->0->>'g')::bigint,
+    inc = (l.queue->0->>'i')::bigint, since = CASE WHEN l.queue IS NOT NULL THEN {now} END, record = l.queue->0->>'r',
+    queue = CASE WHEN jsonb_array_length(l.queue) > 1 THEN l.queue - 0 END
+  FROM m WHERE l.name = $1 AND l.holder = $2 AND l.seq = $3 AND (l.queue IS NULL OR
+    m.grace_end <= {now} AND l.queue->0->>'x' = '1' AND (l.queue->0->>'i')::bigint = $5 AND EXISTS (
+      SELECT 1 FROM {p}session n WHERE n.id = l.queue->0->>'s' AND n.generation = (l.queue->0->>'g')::bigint AND n.ends > {now}))
+  RETURNING l.holder, l.seq, l.counter
+)
+SELECT {notify} FROM u
+
+-- name: make
+-- Versions begin at the clock: a process that read a row which was swept since must not
+-- find its version in the row that was made again.
+INSERT INTO {p}lock (name, version, counter, touched)
+SELECT $1, {now}, f.floor, {now} FROM (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1 FOR SHARE) f
+ON CONFLICT (name) DO NOTHING
+
+-- name: hint
+UPDATE {p}session SET broken = COALESCE(broken, '') || $1::text WHERE id = $2 AND generation = $3
+
+-- name: sweep
+-- Removes a free lock. The floor was raised before; a row with a higher counter stays.
+DELETE FROM {p}lock l WHERE l.name = $1 AND l.holder IS NULL AND l.grants IS NULL AND l.queue IS NULL AND l.marks IS NULL AND l.lim IS NULL
+  AND l.counter <= (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1 AND m.grace_end <= {now})
+
+-- name: enqueue
+-- Queues a plain claim behind a plain holder that lives. No claim can be granted then, so
+-- nothing has to be decided; and many claims that come at once do not hinder each other.
+-- A claim that is known already, queued or marked, takes the slow path.
+-- It need not be durable: a crash that loses it costs a position in the queue, at the
+-- next poll. So the row is not held while the disk writes.
+UPDATE {p}lock AS l SET version = l.version + 1, touched = {now},
+  queue = COALESCE(l.queue, '[]'::jsonb) || jsonb_set(CAST($6 AS text)::jsonb, '{t}', to_jsonb({now}))
+WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
+  AND l.name = $1 AND l.holder IS NOT NULL AND l.grants IS NULL AND (l.holder <> $2 OR l.seq <> $3)
+  AND (l.queue IS NULL OR NOT l.queue @> CAST($7 AS text)::jsonb) AND (l.marks IS NULL OR NOT l.marks @> CAST($7 AS text)::jsonb)
+  AND EXISTS (SELECT 1 FROM {p}incarnation m, {p}session s WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
+    AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now})
+  AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = l.holder AND h.generation = l.generation AND h.ends > {now} AND (l.inc = $5 OR h.done <> $5))

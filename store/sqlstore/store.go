@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// minTTL is the shortest session: a keep-alive is a commit, and a pause of the disk
+// must not end it.
+const minTTL = 100 * time.Millisecond
+
+// Store is a store on an SQL database. Make one with New or Open.
+type Store struct {
+	db      *sql.DB
+	opts    Options
+	dialect Dialect
+	pgx     bool
+	known   bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
+	pooled  atomic.Bool // statements go to any connection: prepare none
+	closeDB bool        // Open made the handle
+	fitted  atomic.Bool // the database was found fit to keep locks
+	hub     hub
+	sweeper sweeper
+
+	mu         sync.Mutex
+	ready      bool // texts are there
+	texts      texts
+	statements map[string]*sql.Stmt
+}
+
+var _ driver.Store = (*Store)(nil)
+
+// New returns a store that uses the database, which stays the caller's; Store.Close
+// lets go of what the store has there. A nil opts is fine. New does no I/O.
+//
+// The database handle must have room for more than one connection: one is used for
+// listening, while something waits.
+func New(db *sql.DB, opts *Options) (*Store, error) {
+	if db == nil {
+		return nil, errors.New("sqlstore: New needs a database, for example sql.Open(\"pgx\", url)")
+	}
+	o, err := opts.filled()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db, opts: o, dialect: o.Dialect, statements: map[string]*sql.Stmt{}}
+	switch d := db.Driver().(type) {
+	case *stdlib.Driver:
+		s.pgx, s.known = true, true
+		err = s.speaks(PostgreSQL)
+	case *mysql.MySQLDriver:
+		s.known = true
+		err = s.speaks(MySQL)
+	default:
+		if kind := fmt.Sprintf("%T", d); s.dialect == Auto && strings.HasPrefix(kind, "*pq.") {
+			s.dialect = PostgreSQL
+		}
+	}
+	if err == nil && s.dialect == Auto {
+		err = fmt.Errorf("sqlstore: what the driver %T speaks is not known; set Options.Dialect", db.Driver())
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.pooled.Store(o.Pooler)
+	s.hub.init(s)
+	s.sweeper.init(s)
+	if s.dialect == PostgreSQL {
+		s.texts, s.ready = newTexts(s.dialect, o.Prefix, pgIdentity, s.notifies()), true
+	}
+	return s, nil
+}
+
+// speaks compares what the driver speaks with the options.
+func (s *Store) speaks(d Dialect) error {
+	if s.dialect != Auto && s.dialect != d {
+		return fmt.Errorf("sqlstore: Options.Dialect is %v, and the driver %T speaks %v", s.dialect, s.db.Driver(), d)
+	}
+	s.dialect = d
+	return nil
+}
+
+// notifies reports whether the server notifies a waiter that is granted a lock.
+// All processes agree on it: one that listens relies on the others.
+func (s *Store) notifies() bool { return s.dialect == PostgreSQL && !s.opts.Poll }
+
+// listens reports whether this process tries to listen.
+func (s *Store) listens() bool { return s.notifies() && s.pgx && !s.opts.Pooler }
+
+// prepare makes the statements. MySQL and MariaDB call their identity by different
+// names, and have not all of them.
+func (s *Store) prepare(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("sqlstore: %w", err)
+	}
+	s.mu.Lock()
+	ready := s.ready
+	s.mu.Unlock()
+	if ready {
+		return nil
+	}
+	ident := "CONCAT(@@server_id, '/', @@hostname"
+	err := s.rows(ctx, "identity", "SHOW VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid')", nil, func() {}, func(r *sql.Rows) error {
+		var name, value string
+		if err := r.Scan(&name, &value); err != nil {
+			return err
+		}
+		ident += ", '/', @@" + name
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ready {
+		s.texts, s.ready = newTexts(MySQL, s.opts.Prefix, "CONVERT("+ident+") USING utf8mb4) COLLATE utf8mb4_bin", false), true
+	}
+	return nil
+}
+
+// Caps implements driver.Store.
+func (s *Store) Caps() driver.Caps {
+	return driver.Caps{
+		Engine: s.dialect.String(), Fencing: driver.Strict, Durability: driver.Durable, Grace: s.opts.Grace,
+		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true,
+		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL, Assumes: s.assumes(),
+	}
+}
+
+// assumes returns what failovers must be like. The store cannot see for sure how its
+// database is replicated.
+func (s *Store) assumes() string {
+	const clocks = "Tokens rise through a failover if the clock of the server that takes over is not behind by more than that took."
+	if s.opts.Grace {
+		return clocks
+	}
+	return "A grant survives a failover if the server that takes over has every commit that was acknowledged: with synchronous replication, or Options.Grace.\n" +
+		"Without Options.Grace two holders may overlap in time after a failover by as much as the clock of the server that takes over is ahead of the one before: it ends sessions early by that.\n" + clocks
+}
+
+// Shard implements driver.Store: a database is one shard.
+func (s *Store) Shard(string) string { return "0" }
+
+// Close lets go of what the store has in the database handle: prepared statements and
+// the connection that listens. A store that Open made closes its handle too. Sessions
+// are not closed; that is their owner's.
+func (s *Store) Close() error {
+	s.hub.close()
+	s.sweeper.close()
+	s.mu.Lock()
+	all := s.statements
+	s.statements = map[string]*sql.Stmt{}
+	s.mu.Unlock()
+	for _, st := range all {
+		_ = st.Close()
+	}
+	if s.closeDB {
+		return s.db.Close()
+	}
+	return nil
+}
+
+// check refuses names that a column cannot have.
+func (s *Store) check(name string) error {
+	if strings.ContainsRune(name, 0) && s.dialect == PostgreSQL {
+		return fmt.Errorf("sqlstore: the name %q holds a zero byte, which PostgreSQL cannot store: %w", name, driver.ErrRefused)
+	}
+	return nil
+}

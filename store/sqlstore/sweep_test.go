@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/sqlstore"
+)
+
+// TestSweep: free locks and dead sessions leave no rows, what is held stays, and a lock
+// whose row was removed goes on with higher tokens.
+func TestSweep(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		c := client(t, s, 30*time.Second)
+		held := lock(t, c, "held")
+		tokens := map[string]fencelock.Token{}
+		for i := range 20 {
+			name := fmt.Sprint("free/", i)
+			must(t, c.Do(ctxb, name, func(_ context.Context, l *fencelock.Lease) error {
+				tokens[name] = l.Token()
+				return nil
+			}))
+		}
+		// A process that died: its session has ended, its lock is nobody's.
+		must(t, exec(db, "INSERT INTO "+opts.Prefix+"session (id, generation, ttl, ends, inc, done) VALUES ('00000000000000000000000000000001', 7, 1, 1, 1, 1)"))
+		must(t, exec(db, "UPDATE "+opts.Prefix+"lock SET holder = '00000000000000000000000000000001', seq = 1, generation = 7, inc = 1, since = 1, record = '{}', touched = 1 WHERE name = 'free/3'"))
+		for range 2 { // the second finds what the first has freed
+			must(t, sqlstore.Sweep(ctxb, s))
+		}
+		if n := count(t, db, opts.Prefix+"lock"); n != 1 {
+			t.Errorf("%d rows of locks are left, want that of the one that is held", n)
+		}
+		if n := count(t, db, opts.Prefix+"session"); n != 1 {
+			t.Errorf("%d rows of sessions are left, want ours", n)
+		}
+		if err := held.Err(); err != nil {
+			t.Error(err)
+		}
+		for name, old := range tokens {
+			if l := lock(t, c, name); l.Token() <= old {
+				t.Errorf("%s has token %v after %v", name, l.Token(), old)
+			}
+		}
+	})
+}
+
+// TestVersionsRiseThroughASweep: whoever read a row that was removed since must not
+// write to the one that was made anew, as if nothing had changed.
+func TestVersionsRiseThroughASweep(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		c := client(t, s, 30*time.Second)
+		var last int64
+		for _, limit := range []int64{0, 0, 2} { // the last is made the longer way
+			if limit > 0 {
+				l, err := c.Semaphore("x", limit).Acquire(ctxb, 1)
+				must(t, err)
+				defer l.Unlock(ctxb)
+			} else {
+				must(t, c.Do(ctxb, "x", func(context.Context, *fencelock.Lease) error { return nil }))
+			}
+			var version int64
+			must(t, db.QueryRow("SELECT version FROM "+opts.Prefix+"lock WHERE name = 'x'").Scan(&version))
+			if version <= last {
+				t.Errorf("version %d after %d", version, last)
+			}
+			last = version
+			must(t, sqlstore.Sweep(ctxb, s))
+			if n := count(t, db, opts.Prefix+"lock"); limit == 0 && n != 0 {
+				t.Fatalf("%d rows are left, want none", n)
+			}
+		}
+	})
+}
+
+func count(t *testing.T, db *sql.DB, table string) (n int) {
+	must(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&n))
+	return n
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/sqlstore"
+)
+
+// TestMigrateTogether: all processes may do it at start, at the same time.
+func TestMigrateTogether(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		opts := sqlstore.Options{Prefix: fmt.Sprintf("t%d_", spaces.Add(1))}
+		var wg sync.WaitGroup
+		for range 8 {
+			db := k.connect(t, server.Port)
+			wg.Go(func() {
+				if err := sqlstore.Migrate(ctxb, db, &opts); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// TestMissingTables: one error, and one finding, say what to do.
+func TestMissingTables(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		s := k.store(t, k.connect(t, server.Port), &sqlstore.Options{Prefix: "nowhere_"})
+		_, err := s.Inspect(ctxb, "x")
+		if !errors.Is(err, sqlstore.ErrNoTables) || !strings.Contains(err.Error(), "migrate=true") || strings.Contains(err.Error(), "memory") {
+			t.Errorf("got %v, want an error that names the parameter migrate", err)
+		}
+		findings, err := s.Check(ctxb)
+		must(t, err)
+		n := 0
+		for _, f := range findings {
+			if f.Code == "tables" && strings.Contains(f.Fix, "migrate=true") && strings.Contains(f.Reason, "incarnation, session, lock") {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("Check found %v, want the tables missing, once", findings)
+		}
+	})
+}
+
+// TestGrantsAreEnough: a role with what Grants prints, and nothing else, can keep locks,
+// in a schema (a database of MariaDB) that is not its own.
+func TestGrantsAreEnough(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		admin := k.connect(t, server.Port)
+		unique := fmt.Sprintf("t%d", spaces.Add(1))
+		opts := sqlstore.Options{Prefix: unique + ".locks_"}
+		must(t, exec(admin, "CREATE SCHEMA "+unique))
+		must(t, sqlstore.Migrate(ctxb, admin, &opts))
+		role, create, source := unique+"_role", "CREATE ROLE %s LOGIN", strings.Replace(k.source(server.Port), "postgres@", unique+"_role@", 1)
+		if k.dialect == sqlstore.MySQL {
+			role, create = "'"+role+"'@'127.0.0.1'", "CREATE USER %s"
+			source = strings.Replace(source, "root@", unique+"_role@", 1)
+		}
+		must(t, exec(admin, fmt.Sprintf(create, role)))
+		db, err := sql.Open(k.driver, source)
+		must(t, err)
+		t.Cleanup(func() { db.Close() })
+		s := k.store(t, db, &opts)
+		if _, err := s.Inspect(ctxb, "x"); err == nil || !strings.Contains(err.Error(), "GRANT SELECT") {
+			t.Errorf("without permissions: %v, want an error with the statements that grant them", err)
+		}
+		for statement := range strings.SplitSeq(strings.TrimSpace(s.Grants(role)), ";") {
+			if statement != "" {
+				must(t, exec(admin, statement))
+			}
+		}
+		use(t, s)
+		findings, err := s.Check(ctxb)
+		must(t, err)
+		if has(findings, "permissions") || has(findings, "tables") {
+			t.Errorf("Check found %v", findings)
+		}
+	})
+}
+
+// use does a bit of everything.
+func use(t *testing.T, s *sqlstore.Store) {
+	c := client(t, s, 10*time.Second)
+	l := lock(t, c, "x")
+	sem, err := c.Semaphore("s", 2).Acquire(ctxb, 1)
+	must(t, err)
+	n := 0
+	for _, err := range c.List(ctxb, "") {
+		must(t, err)
+		n++
+	}
+	if n != 2 {
+		t.Errorf("%d locks are listed, want 2", n)
+	}
+	must(t, sem.Unlock(ctxb))
+	must(t, l.Unlock(ctxb))
+	must(t, sqlstore.Sweep(ctxb, s))
+}
+
+func exec(db *sql.DB, text string) error {
+	_, err := db.Exec(text)
+	return err
+}
+
+// TestCheckFindsASloppyServer: the servers of these tests do not wait for the disk.
+func TestCheckFindsASloppyServer(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		findings, err := k.store(t, db, &opts).Check(ctxb)
+		must(t, err)
+		want := map[string]string{"postgres": "fsync", "mariadb": "flush-log"}[k.name]
+		if len(findings) != 1 || findings[0].Code != want || findings[0].Severity != driver.Danger {
+			t.Errorf("got %v, want the danger %s alone", findings, want)
+		}
+	})
+}
+
+// TestCheckFindsRepeatableRead: a handle whose statements lock what they read is found; one
+// that Open made is not.
+func TestCheckFindsRepeatableRead(t *testing.T) {
+	for _, k := range []kind{onMariaDB, onMySQL} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			server := need(t, k.start)
+			k.source = plainSource
+			db := k.connect(t, server.Port)
+			opts := k.space(t, db)
+			findings, err := k.store(t, db, &opts).Check(ctxb)
+			must(t, err)
+			if !has(findings, "isolation") {
+				t.Errorf("got %v, want the isolation", findings)
+			}
+			s, err := sqlstore.Open(ctxb, "mysql://root@"+server.Addr+"/test", &opts)
+			must(t, err)
+			t.Cleanup(func() { s.Close() })
+			if findings, err = s.Check(ctxb); err != nil || has(findings, "isolation") {
+				t.Errorf("after Open: %v, %v, want nothing about the isolation", findings, err)
+			}
+		})
+	}
+}
+
+// TestRecordSurvivesTheHandoff: the fast path moves it from the queue by SQL.
+func TestRecordSurvivesTheHandoff(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		record := driver.Record{Owner: "ann@host:1", Reason: "tab\t \"quotes\" it's \\ back 100% <b> zero\x00 日本 🔒\n", Labels: map[string]string{"": "x", "k": "[0].s"}}
+		var sessions []driver.Session
+		for range 2 {
+			ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
+			must(t, err)
+			sessions = append(sessions, ss)
+			_, err = ss.Attempt(ctxb, &driver.Claim{Seq: 1, Name: "x", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &record}})
+			must(t, err)
+		}
+		_, err := sessions[0].Withdraw(ctxb, driver.Withdrawal{Seq: 1, Name: "x"})
+		must(t, err)
+		st, err := s.Inspect(ctxb, "x")
+		must(t, err)
+		if len(st.Holders) != 1 || !reflect.DeepEqual(st.Holders[0].Record, record) {
+			t.Errorf("got holders %+v, want one with the record\n%+v", st.Holders, record)
+		}
+	})
+}
+
+// TestClockSetBackBesideARead: a session that had ended when a lock was read, and has not
+// when it is to be removed, keeps its locks.
+func TestClockSetBackBesideARead(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		lock(t, client(t, s, 30*time.Second), "x")
+		for ahead, want := range map[time.Duration]bool{0: true, time.Hour: false} {
+			if sure, err := sqlstore.EndSessionsTooEarly(ctxb, s, "x", ahead); err != nil || sure != want {
+				t.Errorf("with a clock set back by %v: what was read may be used is %t, %v; want %t", ahead, sure, err, want)
+			}
+		}
+	})
+}
+
+// TestSplitReads: behind a proxy that sends reads to a replica, what is written is not what
+// is read. The error says so, and comes before the context ends.
+func TestSplitReads(t *testing.T) {
+	t.Parallel()
+	db := onPostgres.connect(t, need(t, postgres).Port)
+	opts := onPostgres.space(t, db)
+	s := onPostgres.store(t, db, &opts)
+	must(t, visit(s))
+	// It reads the tables of another server, and nothing that is written shows there.
+	must(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET identity = 'another server'"))
+	must(t, exec(db, "CREATE RULE "+opts.Prefix+"split AS ON UPDATE TO "+opts.Prefix+"incarnation DO INSTEAD NOTHING"))
+	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+	defer cancel()
+	_, err := s.Inspect(ctx, "x")
+	if !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), "connect to the primary alone") {
+		t.Errorf("got %v, want an error that names the cause", err)
+	}
+}
+
+// TestUnknownParameter: a parameter that the driver or the server does not know, and that is
+// nearly one of the command's, is named.
+func TestUnknownParameter(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		url := "mysql://root@" + server.Addr + "/test?namspace=x"
+		if k.dialect == sqlstore.PostgreSQL {
+			url = pgSource(server.Port) + "&namspace=x"
+		}
+		_, err := sqlstore.Open(ctxb, url, nil)
+		if err == nil || !strings.Contains(err.Error(), "did you mean namespace?") {
+			t.Errorf("got %v, want a hint", err)
+		}
+	})
+}
+
+// TestOpenedStoreChecksTheDatabase: a store that Open made refuses sessions until the
+// tables are there, and on a database that may lose grants, as those of these tests do.
+// Parameters of the URL create the tables and accept the database.
+func TestOpenedStoreChecksTheDatabase(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		url := "mysql://root@" + server.Addr + "/test?"
+		if k.dialect == sqlstore.PostgreSQL {
+			url = pgSource(server.Port) + "&"
+		}
+		url += fmt.Sprintf("namespace=by-url%d&max_ttl=20s", spaces.Add(1))
+		session := func(url string) error {
+			s, err := fencelock.OpenStore(ctxb, url)
+			must(t, err)
+			defer s.Close()
+			if ttl := s.Caps().MaxTTL; ttl != 20*time.Second {
+				t.Errorf("MaxTTL is %v", ttl)
+			}
+			ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
+			if err == nil {
+				err = ss.Close(ctxb)
+			}
+			return err
+		}
+		if err := session(url); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "migrate=true") {
+			t.Errorf("got %v without tables, want a refusal that says how to create them", err)
+		}
+		if err := session(url + "&migrate=true"); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "accept=") {
+			t.Errorf("got %v from a database that may lose grants, want a refusal that says how to accept it", err)
+		}
+		must(t, session(url+"&accept=fsync,flush-log,sync-binlog"))
+	})
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// TestURLs: what Open documents is understood, and no error shows a password.
+func TestURLs(t *testing.T) {
+	for _, url := range []string{
+		"postgres://u:p%40ss@h1:5432,h2:5433/db?sslmode=disable&target_session_attrs=read-write", "postgresql://h/db",
+		"mysql://u:p%2Fss@h:3307/db?tls=true&dial_timeout=2s", "mariadb://h/db", "mysql://[::1]/db",
+	} {
+		db, err := connect(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		db.Close()
+	}
+	c, err := mysqlConfig("mysql://u:p%2Fss@h/db")
+	if err != nil || c.Passwd != "p/ss" || c.Addr != "h:3306" || c.User != "u" || c.DBName != "db" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	for _, url := range []string{
+		"", "u:secret@h", "redis://u:secret@h", "postgres://u:secret@h:port/db", "mysql://u:secret@h", "mysql://u:secret@/db",
+		"mysql://u:secret%zz@h/db", "mysql://u:se@cr?secret@h/db", "postgres://u:12?secret@h/db", "mysql://u:secret@h/db?tls=maybe", "mysql://u:secret@h/db?dial_timeout=2", "mysql://u:secret@h/db?x=secret",
+		"mysql://u:secret@h/db?tls_ca=/nowhere", "postgres://u:secret%zz@h/db",
+	} {
+		_, err := connect(url)
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: got %v, want an error without the password", url, err)
+		}
+	}
+}
+
+// TestOptions: a bad value is an error that says what to write.
+func TestOptions(t *testing.T) {
+	for _, o := range []Options{{Prefix: "A_"}, {Prefix: "x;"}, {Prefix: "a.b.c_"}, {Prefix: strings.Repeat("x", 31)}, {MaxTTL: time.Millisecond}, {MaxTTL: -1}, {Dialect: 9}} {
+		if _, err := o.filled(); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+	if o, err := (*Options)(nil).filled(); err != nil || o.Prefix != DefaultPrefix || o.MaxTTL != DefaultMaxTTL {
+		t.Errorf("nil became %+v, %v", o, err)
+	}
+	db, err := connect("mysql://h/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := New(db, &Options{Dialect: PostgreSQL}); err == nil {
+		t.Error("another dialect than the driver's was accepted")
+	}
+	if _, err := New(nil, nil); err == nil {
+		t.Error("no database was accepted")
+	}
+}
+
+// TestClassify: an answer of the server means that nothing was done, no answer that
+// nobody knows.
+func TestClassify(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	live := context.Background()
+	cases := []struct {
+		ctx  context.Context
+		err  error
+		want error // nil: none of the three
+	}{
+		{live, &pgconn.PgError{Code: "57P01"}, driver.ErrUnknown},
+		{live, &pgconn.PgError{Code: "08006"}, driver.ErrUnknown},
+		{live, &pgconn.PgError{Code: "53300"}, driver.ErrUnavailable},
+		{live, &pgconn.PgError{Code: "25006"}, driver.ErrUnavailable},
+		{live, &pgconn.PgError{Code: "57014"}, driver.ErrUnavailable},
+		{live, &pgconn.PgError{Code: "57P05"}, driver.ErrUnavailable},
+		{live, &pgconn.PgError{Code: "08004"}, driver.ErrUnknown},
+		{live, &mysql.MySQLError{Number: 1969}, driver.ErrUnavailable},
+		{live, &mysql.MySQLError{Number: 3024}, driver.ErrUnavailable},
+		{live, &mysql.MySQLError{Number: 1180}, driver.ErrUnknown},
+		{live, &mysql.MySQLError{Number: 3100}, driver.ErrUnknown},
+		{live, &pgconn.PgError{Code: "42P01"}, nil},
+		{live, &mysql.MySQLError{Number: 1040}, driver.ErrUnavailable},
+		{live, &mysql.MySQLError{Number: 1290}, driver.ErrUnavailable},
+		{live, &mysql.MySQLError{Number: 1064}, nil},
+		{live, mysql.ErrInvalidConn, driver.ErrUnknown},
+		{live, errors.New("unexpected EOF"), driver.ErrUnknown},
+		{live, &net.OpError{Op: "dial", Err: errors.New("refused")}, driver.ErrUnavailable},
+		{live, &net.OpError{Op: "read", Err: errors.New("reset")}, driver.ErrUnknown},
+		{live, sqldriver.ErrBadConn, driver.ErrUnavailable},
+		{ended, &net.OpError{Op: "read", Err: errors.New("timeout")}, driver.ErrUnknown},
+	}
+	for _, c := range cases {
+		err := (&Store{known: true}).classify(c.ctx, "test", c.err)
+		for _, kind := range []error{driver.ErrUnknown, driver.ErrUnavailable} {
+			if errors.Is(err, kind) != (kind == c.want) {
+				t.Errorf("%v became %v, want %v", c.err, err, c.want)
+			}
+		}
+		if c.ctx == ended && !errors.Is(err, context.Canceled) {
+			t.Errorf("%v does not wrap the context's error", err)
+		}
+	}
+}
+
+// TestClassifyUnknownDriver: what another driver says of a connection that broke is not
+// believed; lib/pq says so after the statement was sent.
+func TestClassifyUnknownDriver(t *testing.T) {
+	for _, cause := range []error{sqldriver.ErrBadConn, &net.OpError{Op: "dial", Err: errors.New("refused")}} {
+		if err := (&Store{}).classify(context.Background(), "test", cause); !errors.Is(err, driver.ErrUnknown) {
+			t.Errorf("%v became %v, want ErrUnknown", cause, err)
+		}
+	}
+	for _, url := range []string{"postgres://h/db", "mysql://h/db"} {
+		db, err := connect(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if s, err := New(db, nil); err != nil || !s.known {
+			t.Errorf("%s: our own driver is not trusted, %v", url, err)
+		}
+	}
+	db := sql.OpenDB(stranger{})
+	defer db.Close()
+	if s, err := New(db, &Options{Dialect: PostgreSQL}); err != nil || s.known {
+		t.Errorf("a driver that nobody knows is trusted, %v", err)
+	}
+}
+
+// stranger is a driver that nobody knows.
+type stranger struct{}
+
+func (stranger) Connect(context.Context) (sqldriver.Conn, error) { return nil, sqldriver.ErrBadConn }
+func (s stranger) Driver() sqldriver.Driver                      { return s }
+func (stranger) Open(string) (sqldriver.Conn, error)             { return nil, sqldriver.ErrBadConn }
+
+// TestJudge: each bad fact is found by its code, and good ones are silent.
+func TestJudge(t *testing.T) {
+	good := map[Dialect]map[string]string{
+		PostgreSQL: {"server_version_num": "150018", "fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "recovery": "false", "replicas": "0"},
+		MySQL:      {"version": "10.11.6-MariaDB", "innodb_flush_log_at_trx_commit": "1", "log_bin": "OFF", "read_only": "OFF", "wsrep_on": "OFF"},
+	}
+	cases := []struct {
+		d                 Dialect
+		name, value, code string
+	}{
+		{PostgreSQL, "", "", ""}, {MySQL, "", "", ""},
+		{PostgreSQL, "server_version_num", "120005", "version"}, {PostgreSQL, "fsync", "off", "fsync"},
+		{PostgreSQL, "synchronous_commit", "off", "synchronous-commit"}, {PostgreSQL, "full_page_writes", "off", "full-page-writes"},
+		{PostgreSQL, "recovery", "true", "replica"}, {PostgreSQL, "replicas", "1", "replicas-without-grace"},
+		{PostgreSQL, "table lock", "missing", "tables"}, {PostgreSQL, "table lock", "unlogged", "unlogged"}, {PostgreSQL, "table session", "forbidden", "permissions"},
+		{MySQL, "version", "10.5.9-MariaDB", "version"}, {MySQL, "version", "8.0.20", "version"}, {MySQL, "version", "8.4.0", ""},
+		{MySQL, "innodb_flush_log_at_trx_commit", "2", "flush-log"}, {MySQL, "read_only", "ON", "replica"},
+		{MySQL, "wsrep_on", "ON", "multi-primary"}, {MySQL, "table lock", "MyISAM", "table-engine"},
+		{MySQL, "group_replication_single_primary_mode", "OFF", "multi-primary"}, {MySQL, "group_replication_single_primary_mode", "ON", ""},
+		{MySQL, "transaction_isolation", "REPEATABLE-READ", "isolation"}, {MySQL, "tx_isolation", "SERIALIZABLE", "isolation"}, {MySQL, "tx_isolation", "READ-COMMITTED", ""},
+	}
+	for _, c := range cases {
+		f := facts{dialect: c.d, values: map[string]string{"table incarnation": "ok", "table session": "ok", "table lock": "ok"}}
+		for name, value := range good[c.d] {
+			f.values[name] = value
+		}
+		f.values[c.name] = c.value
+		found := judge(f)
+		if c.code == "" && len(found) != 0 || c.code != "" && (len(found) != 1 || found[0].Code != c.code || found[0].Fix == "") {
+			t.Errorf("%v with %s=%s: found %v, want %q", c.d, c.name, c.value, found, c.code)
+		}
+	}
+	for format, want := range map[string]bool{"STATEMENT": true, "MIXED": false, "ROW": false} {
+		found := judge(facts{dialect: MySQL, grace: true, values: map[string]string{
+			"table incarnation": "ok", "table session": "ok", "table lock": "ok", "version": "8.4.0", "innodb_flush_log_at_trx_commit": "1",
+			"log_bin": "ON", "sync_binlog": "1", "binlog_format": format,
+		}})
+		if bad := len(found) == 1 && found[0].Code == "binlog-format" && found[0].Severity == driver.Danger; bad != want || len(found) > 1 {
+			t.Errorf("a binary log of format %s: found %v", format, found)
+		}
+	}
+	if found := judge(facts{dialect: MySQL, ahead: time.Hour, values: map[string]string{}}); found[len(found)-1].Code != "clock" {
+		t.Errorf("a clock an hour off: found %v", found)
+	}
+}
+
+// TestPollPause: pauses grow, are bounded, and are longer further back.
+func TestPollPause(t *testing.T) {
+	for place := range 30 {
+		var last time.Duration
+		for polls := range 120 {
+			d := pollPause(polls, place, 0)
+			if d < last || d < shortestPause/2 || d > longestPause {
+				t.Fatalf("poll %d at place %d pauses %v after %v", polls, place, d, last)
+			}
+			last = d
+		}
+	}
+	if pollPause(0, 5, 0) <= pollPause(0, 0, 0.99) {
+		t.Error("those further back poll as often as the first")
+	}
+}
+
+// TestOpenStore: the schemes are registered, the parameters of all stores are read, and the
+// driver sees the others only. No server listens.
+func TestOpenStore(t *testing.T) {
+	rest, o, migrate, err := readURL("postgres://u:p@h/d?sslmode=disable&namespace=my-app&grace=true&max_ttl=30s&accept=fsync,clock&migrate=true", &Options{Prefix: "my_app_"})
+	if err != nil || rest != "postgres://u:p@h/d?sslmode=disable" || !migrate || o.Prefix != "my_app_" || !o.Grace || o.MaxTTL != 30*time.Second || len(o.Accept) != 2 {
+		t.Errorf("got %q, %+v, %t, %v", rest, o, migrate, err)
+	}
+	for _, scheme := range []string{"postgres", "postgresql", "mysql", "mariadb"} {
+		for query, want := range map[string]string{"buckets=4": "does nothing", "grace=hunter2": "parameter grace", "namespace=A": "Options.Prefix", "namespace=x": "127.0.0.1"} {
+			store, err := fencelock.OpenStore(t.Context(), scheme+"://u:hunter2@127.0.0.1:1/d?"+query)
+			if store != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s, %s: got %v, %v, want %q and no secret", scheme, query, store, err, want)
+			}
+		}
+	}
+}
+
+// TestOptionsAndURLMustNotDiffer: a setting in both places must have one value.
+func TestOptionsAndURLMustNotDiffer(t *testing.T) {
+	opts := &Options{Prefix: "mine_", MaxTTL: time.Second, Grace: true, Accept: []string{"fsync"}}
+	for url, want := range map[string]string{
+		"postgres://h/d?namespace=x": "Options.Prefix",
+		"mysql://h/d?max_ttl=2s":     "Options.MaxTTL",
+		"mysql://h/d?grace=false":    "Options.Grace",
+		"mysql://h/d?accept=clock":   "Options.Accept",
+	} {
+		if _, err := func() (any, error) { _, o, _, err := readURL(url, opts); return o, err }(); err == nil || !strings.Contains(err.Error(), "in the URL and "+want+" differ") {
+			t.Errorf("%s: got %v, want an error that names %s", url, err, want)
+		}
+	}
+	if _, _, _, err := readURL("postgres://h/d?namespace=mine&max_ttl=1s&grace=true&accept=fsync", opts); err != nil {
+		t.Errorf("the same in both: %v", err)
+	}
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// claimData is what the node of a claim holds: what people and tools want to know,
+// nothing that decides about grants.
+type claimData struct {
+	Record  *driver.Record `json:"record,omitempty"`
+	Reentry string         `json:"reentry,omitempty"`
+	TTL     int64          `json:"ttl"` // of its session, in milliseconds
+}
+
+// Attempt implements driver.Session.
+func (l *link) Attempt(ctx context.Context, cl *driver.Claim) (driver.Outcome, error) {
+	if cl.Terms.MinHold > 0 || cl.Terms.MaxHold > 0 {
+		return unsupported[driver.Outcome](ctx, "MinHold and MaxHold")
+	}
+	a := &attempt{link: l, claim: cl, me: describe(l.id, cl)}
+	return run(l.again(ctx, "attempt"), a.make)
+}
+
+func (l *link) call(ctx context.Context, op string) *call {
+	return &call{ctx: ctx, conn: l.conn, link: l, op: op}
+}
+
+// again returns a call that may be made again.
+func (l *link) again(ctx context.Context, op string) *call {
+	c := l.call(ctx, op)
+	c.again = true
+	return c
+}
+
+// attempt is one attempt of one claim.
+type attempt struct {
+	*link
+	claim *driver.Claim
+	me    node
+}
+
+func (a *attempt) make(c *call) (driver.Outcome, error) {
+	known, _ := a.known()
+	e, noted := a.entry(a.claim.Seq)
+	switch {
+	case known.refuses(a.claim.Seq):
+		return driver.Outcome{State: driver.Absent}, nil
+	case noted:
+		return a.anew(c, e)
+	case !a.claim.Queue || a.me.reentry != "":
+		if out, done, err := a.readFirst(c); done || err != nil {
+			return out, err
+		}
+	}
+	e, ln, refused, err := a.create(c)
+	switch {
+	case err != nil:
+		return driver.Outcome{}, err
+	case refused:
+		return driver.Outcome{State: driver.Absent}, nil
+	}
+	return a.answer(c, e, ln)
+}
+
+// readFirst reads before it writes: a claim that would not wait need not be queued,
+// and one that can join a grant must not.
+func (a *attempt) readFirst(c *call) (out driver.Outcome, done bool, err error) {
+	if err := c.catchUp(a.store); err != nil {
+		return out, false, err
+	}
+	ln, err := a.readLock(c, a.claim.Name)
+	if err != nil {
+		return out, false, err
+	}
+	all := slices.Concat(ln.granted, ln.waiting)
+	if n, ok := find(all, a.id, a.claim.Seq); ok { // made before, its answer was lost
+		out, err = a.answer(c, entry{node: n}, ln)
+		return out, true, err
+	}
+	if host, ok := ln.joinable(a.me); ok {
+		return a.join(c, host, nil)
+	}
+	if a.claim.Queue || len(ln.waiting) == 0 && ln.fits(a.me) {
+		return out, false, nil
+	}
+	out, err = a.notGranted(c, ln, driver.Busy, 0)
+	return out, true, err
+}
+
+// anew is an attempt of a claim whose node this process knows.
+func (a *attempt) anew(c *call, e entry) (driver.Outcome, error) {
+	if err := c.catchUp(a.store); err != nil {
+		return driver.Outcome{}, err
+	}
+	ln, err := a.readLock(c, a.claim.Name)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	return a.answer(c, e, ln)
+}
+
+// create queues the claim. The node is made together with a check of the
+// session's, so it is not made for a session that has ended or a claim that was
+// tombstoned. refused is set if the claim was tombstoned or broken.
+//
+// The lock's own node is written to in the same transaction, with nothing: the answer
+// to that has the transaction's number, which is the czxid of the new node, and how
+// many children there are now. Alone it is granted, and nothing needs to be read.
+func (a *attempt) create(c *call) (e entry, ln lockState, refused bool, err error) {
+	parent := a.store.paths.lock(a.claim.Name)
+	for {
+		_, version := a.known()
+		answers, at, refusal, err := c.multi(
+			&zk.CheckVersionRequest{Path: a.path, Version: version},
+			&zk.CreateRequest{Path: parent + "/" + a.me.prefix(), Data: a.data(), Acl: a.store.acl, Flags: zk.FlagEphemeralSequential},
+			&zk.SetDataRequest{Path: parent, Version: -1})
+		switch {
+		case err != nil:
+			return e, ln, false, err
+		case at < 0:
+			e, ln, err = a.created(c, answers[1].String[len(parent)+1:], answers[2].Stat)
+			return e, ln, false, err
+		case at > 0: // the lock's own node is missing
+			if err := c.makeLock(a.store, a.claim.Name); err != nil {
+				return e, ln, false, err
+			}
+		case errors.Is(refusal, zk.ErrNoNode):
+			a.end()
+			return e, ln, false, c.gone()
+		default: // the session's node has changed
+			known, err := a.refresh(c)
+			if err != nil {
+				return e, ln, false, err
+			}
+			if known.refuses(a.claim.Seq) {
+				return e, ln, true, nil
+			}
+		}
+	}
+}
+
+// data is what the claim's node holds.
+func (a *attempt) data() []byte {
+	return encode(&claimData{Record: a.claim.Terms.Record, Reentry: a.claim.Terms.Reentry, TTL: a.lives().Milliseconds()})
+}
+
+// created reads the queue after a node was made. If the claim had a node already,
+// because the answer to an earlier attempt was lost, that one counts and this one
+// goes.
+func (a *attempt) created(c *call, name string, parent *zk.Stat) (e entry, ln lockState, err error) {
+	var ok bool
+	if e.node, ok = parse(name); !ok || parent == nil {
+		return e, ln, c.failed(errors.New("the ensemble named the node " + name))
+	}
+	if e.token, err = tokenOf(parent.Mzxid); err != nil {
+		return e, ln, err
+	}
+	if parent.NumChildren == 1 {
+		return e, evaluate([]node{e.node}, limit{}), nil
+	}
+	ln, extra, err := a.readAllClaims(c, a.claim.Name)
+	if err != nil {
+		return e, ln, err
+	}
+	for _, x := range extra {
+		if x.is(a.id, a.claim.Seq) {
+			if _, err := c.remove(a.store.paths.lock(a.claim.Name) + "/" + x.name); err != nil {
+				return e, ln, err
+			}
+		}
+	}
+	first, ok := find(slices.Concat(ln.granted, ln.waiting), a.id, a.claim.Seq)
+	if ok && first.name != name {
+		e = entry{node: first}
+	}
+	return e, ln, nil // without a node it was withdrawn since; answer finds out
+}
+
+// answer returns where the claim stands.
+func (a *attempt) answer(c *call, e entry, ln lockState) (driver.Outcome, error) {
+	if n, ok := ln.holds(a.id, a.claim.Seq); ok {
+		e.node = n
+		ok, err := a.tokenise(c, a.claim.Name, &e)
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		if ok && n.mode == driver.Exclusive && a.claim.Terms.Mode == driver.Shared {
+			if err := a.downgrade(c, &e); err != nil {
+				return driver.Outcome{}, err
+			}
+		}
+		if ok {
+			e.granted = true
+			a.note(a.claim.Seq, e)
+			return driver.Outcome{State: driver.Granted, Token: e.token}, nil
+		}
+	}
+	place := ln.waits(a.id, a.claim.Seq)
+	if place < 0 {
+		// Broken, or withdrawn through another value of the session. Whatever it
+		// was, the claim is spent.
+		a.dropClaim(a.claim.Seq)
+		_, err := a.refresh(c)
+		return driver.Outcome{State: driver.Absent}, err
+	}
+	if host, ok := ln.joinable(a.me); ok {
+		old := ln.waiting[place]
+		if out, done, err := a.join(c, host, &old); done || err != nil {
+			return out, err
+		}
+	}
+	if a.claim.Queue {
+		e.node = ln.waiting[place]
+		e.blocker = ""
+		if n, ok := ln.blocker(place); ok {
+			e.blocker = n.name
+		}
+		a.note(a.claim.Seq, e)
+		return a.notGranted(c, ln, driver.Queued, place)
+	}
+	a.dropClaim(a.claim.Seq)
+	if _, err := c.remove(a.store.paths.lock(a.claim.Name) + "/" + ln.waiting[place].name); err != nil {
+		return driver.Outcome{}, err
+	}
+	return a.notGranted(c, ln, driver.Busy, 0)
+}
+
+// join gives the claim the place and the token of the grant it re-enters, while that
+// is there. Done is false if it has gone.
+func (a *attempt) join(c *call, host node, old *node) (out driver.Outcome, done bool, err error) {
+	parent := a.store.paths.lock(a.claim.Name)
+	token, err := c.token(parent, host)
+	if err != nil || token == 0 {
+		return out, false, err
+	}
+	n := a.me
+	n.place, n.token = host.place, token
+	n.name = n.placed()
+	_, version := a.known()
+	ops := []any{
+		&zk.CheckVersionRequest{Path: a.path, Version: version},
+		&zk.CheckVersionRequest{Path: parent + "/" + host.name, Version: -1},
+		&zk.CreateRequest{Path: parent + "/" + n.name, Acl: a.store.acl, Flags: zk.FlagEphemeral,
+			Data: a.data()},
+	}
+	if old != nil {
+		ops = append(ops, &zk.DeleteRequest{Path: parent + "/" + old.name, Version: -1})
+	}
+	_, at, refusal, err := c.multi(ops...)
+	switch {
+	case err != nil:
+		return out, false, err
+	case at == 0 && errors.Is(refusal, zk.ErrNoNode):
+		a.end()
+		return out, false, c.gone()
+	case at == 0:
+		known, err := a.refresh(c)
+		if err != nil {
+			return out, false, err
+		}
+		if known.refuses(a.claim.Seq) {
+			return driver.Outcome{State: driver.Absent}, true, nil
+		}
+		return out, false, nil
+	case at == 1, at > 2:
+		return out, false, nil
+	}
+	// Made, or made before.
+	a.note(a.claim.Seq, entry{node: n, token: token, granted: true})
+	return driver.Outcome{State: driver.Granted, Token: token}, true, nil
+}
+
+// downgrade replaces the claim's node by a shared one in its place, with its token.
+// Waiters notice that a node goes.
+func (a *attempt) downgrade(c *call, e *entry) error {
+	parent := a.store.paths.lock(a.claim.Name)
+	n := a.me
+	n.place, n.token = e.node.place, e.token
+	n.name = n.placed()
+	_, at, refusal, err := c.multi(
+		&zk.DeleteRequest{Path: parent + "/" + e.node.name, Version: -1},
+		&zk.CreateRequest{Path: parent + "/" + n.name, Acl: a.store.acl, Flags: zk.FlagEphemeral,
+			Data: a.data()})
+	if err != nil {
+		return err
+	}
+	if at >= 0 {
+		return c.failed(refusal) // something changed meanwhile: ask again
+	}
+	e.node = n
+	return nil
+}
+
+// notGranted answers a claim that is not granted, with the holders in its way.
+func (a *attempt) notGranted(c *call, ln lockState, state driver.State, place int) (driver.Outcome, error) {
+	out := driver.Outcome{State: state, Place: place, PollAfter: a.lives()}
+	for _, n := range ln.granted[:min(len(ln.granted), driver.MaxHoldersReported)] {
+		h, ok, err := c.holder(a.store.paths.lock(a.claim.Name), n)
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		if ok {
+			out.Holders = append(out.Holders, h)
+		}
+	}
+	for i, h := range out.Holders { // the end of one of several may make room
+		if i == 0 || h.EndsIn < out.PollAfter {
+			out.PollAfter = h.EndsIn
+		}
+	}
+	out.PollAfter += time.Duration(min(place, 8)) * pollStep
+	return out, nil
+}
+
+// pollStep spreads the polls of queued claims: the further back, the later.
+const pollStep = 250 * time.Millisecond
+
+// tokenise finds out the token of a claim's node. It returns false if the node has
+// gone.
+func (l *link) tokenise(c *call, name string, e *entry) (bool, error) {
+	if e.token != 0 {
+		return true, nil
+	}
+	var err error
+	e.token, err = c.token(l.store.paths.lock(name), e.node)
+	return e.token != 0, err
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/zkstore"
+)
+
+// TestCutOffWithItsServer: a holder and the follower that it is connected to are lost
+// together, right after a keep-alive. The leader has not heard of that one from the
+// follower, and counts from the one before. Nobody may get the lock within the TTL that
+// the holder was told.
+func TestCutOffWithItsServer(t *testing.T) {
+	e := start(t, 3)
+	var follower *servers.EnsembleServer
+	var rest []string
+	for _, s := range e.Servers {
+		if follower == nil && s.Mode() == "follower" {
+			follower = s
+		} else {
+			rest = append(rest, s.Addr)
+		}
+	}
+	store, err := zkstore.New([]string{follower.Addr}, &zkstore.Options{TickTime: servers.TickTime})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	ses, renewal, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 2500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := ses.Attempt(t.Context(), &driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	if err != nil || out.State != driver.Granted {
+		t.Fatalf("got %v, %v; want the free lock", out.State, err)
+	}
+	next := newProcess(t, rest, 2*time.Second).waiting(t, "x")
+	tick := time.NewTicker(renewal.TTL / 3) // as the core does
+	defer tick.Stop()
+	var sent time.Time
+	for range 3 {
+		<-tick.C
+		sent = time.Now()
+		if renewal, err = ses.KeepAlive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer follower.Pause()()
+	if <-next == nil {
+		t.Fatal("nobody got the lock of a holder that was cut off")
+	}
+	if after := time.Since(sent); after < renewal.TTL {
+		t.Errorf("another got the lock %v after a keep-alive that told a TTL of %v", after, renewal.TTL)
+	}
+	// Otherwise a TTL of nothing would pass.
+	if want := 2500 * time.Millisecond / 2; renewal.TTL < want {
+		t.Errorf("the TTL told is %v, want at least %v", renewal.TTL, want)
+	}
+}

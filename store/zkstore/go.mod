@@ -1,0 +1,5 @@
+module github.com/fencelock/fencelock/store/zkstore
+
+go 1.26.0
+
+require github.com/go-zookeeper/zk v1.0.4

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkstore
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// readLock reads a lock: the queued claims, and the stored limit if there is one.
+func (c *call) readLock(s *Store, name string) (ln lockState, extra []node, stat *zk.Stat, err error) {
+	path := s.paths.lock(name)
+	children, stat, err := c.children(path)
+	if err != nil {
+		return lockState{}, nil, nil, err
+	}
+	claims, extra := arrange(children)
+	var lim limit
+	if slices.Contains(children, pinName) {
+		data, st, err := c.get(path + "/" + pinName)
+		if err != nil {
+			return lockState{}, nil, nil, err
+		}
+		if st != nil {
+			if err := json.Unmarshal(data, &lim); err != nil {
+				return lockState{}, nil, nil, fmt.Errorf("zkstore: %s: %s/%s holds no limit of this layout: %w", c.op, path, pinName, err)
+			}
+		}
+	}
+	ln = evaluate(claims, lim)
+	ln.pinned = slices.Contains(children, pinName)
+	return ln, extra, stat, nil
+}
+
+func (l *link) readLock(c *call, name string) (lockState, error) {
+	ln, _, _, err := c.readLock(l.store, name)
+	return ln, err
+}
+
+func (l *link) readAllClaims(c *call, name string) (lockState, []node, error) {
+	ln, extra, _, err := c.readLock(l.store, name)
+	return ln, extra, err
+}
+
+// stat returns what ZooKeeper has of a node, nil if it is not there.
+func (c *call) stat(path string) (*zk.Stat, error) {
+	if err := c.over(); err != nil {
+		return nil, err
+	}
+	there, stat, err := c.conn.Exists(path)
+	switch {
+	case err != nil && !errors.Is(err, zk.ErrNoNode):
+		return nil, c.failed(err)
+	case !there:
+		return nil, nil
+	}
+	return stat, nil
+}
+
+// token returns the token of a claim, 0 if it has gone.
+func (c *call) token(parent string, n node) (driver.Token, error) {
+	if n.token != 0 {
+		return n.token, nil
+	}
+	stat, err := c.stat(parent + "/" + n.name)
+	if err != nil || stat == nil {
+		return 0, err
+	}
+	return tokenOf(stat.Czxid)
+}
+
+// holder shows a granted claim. ok is false if it has gone. ZooKeeper notes neither
+// when a claim was granted nor when a session will end, and its time is that of the
+// leader: Age counts from queueing, by two clocks, and EndsIn is the most it
+// can be.
+func (c *call) holder(parent string, n node) (h driver.Holder, ok bool, err error) {
+	data, stat, err := c.get(parent + "/" + n.name)
+	if err != nil || stat == nil {
+		return h, false, err
+	}
+	d := parseClaim(data)
+	token := n.token
+	if token == 0 {
+		if token, err = tokenOf(stat.Czxid); err != nil {
+			return h, false, err
+		}
+	}
+	h = driver.Holder{
+		Claim: n.claimID(), Token: token, Mode: n.mode, Weight: n.weight, Reentry: d.Reentry,
+		Age: age(stat), EndsIn: time.Duration(d.TTL) * time.Millisecond,
+	}
+	if d.Record != nil {
+		h.Record = *d.Record
+	}
+	return h, true, nil
+}
+
+// waiter shows a queued claim.
+func (c *call) waiter(parent string, n node) (w driver.Waiter, ok bool, err error) {
+	data, stat, err := c.get(parent + "/" + n.name)
+	if err != nil || stat == nil {
+		return w, false, err
+	}
+	w = driver.Waiter{Claim: n.claimID(), Mode: n.mode, Weight: n.weight, Age: age(stat)}
+	if d := parseClaim(data); d.Record != nil {
+		w.Record = *d.Record
+	}
+	return w, true, nil
+}
+
+func age(stat *zk.Stat) time.Duration { return max(0, time.Since(time.UnixMilli(stat.Ctime))) }
+
+func (n node) claimID() driver.ClaimID {
+	id := driver.ClaimID{Seq: n.seq}
+	if raw, err := hex.DecodeString(n.session); err == nil {
+		copy(id.Session[:], raw)
+	}
+	return id
+}
+
+// parseClaim reads what a claim's node holds. What cannot be read is not shown.
+func parseClaim(data []byte) (d claimData) {
+	_ = json.Unmarshal(data, &d)
+	return d
+}

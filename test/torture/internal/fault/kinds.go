@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Shape is what there is to break.
+type Shape struct {
+	Clients, Servers int
+	TTL              time.Duration
+	// Replicated is set if one server grants and another can take over; Votes if a
+	// majority of the servers decides.
+	Replicated, Votes bool
+}
+
+// Kind is a row of the matrix.
+type Kind struct {
+	Name string
+	// LosesData is set if a deployment may lose what it acknowledged, unless the
+	// deployment is marked SurvivesDataLoss.
+	LosesData bool
+	// Splits is set if a server that was replaced may serve on, or again.
+	Splits bool
+	// Ages is set if the fault makes leases end before their time, by the clock of
+	// the server: exclusion in time is not promised then.
+	Ages bool
+	// Needs says why the fault does not apply to a shape; nil and "" mean that it
+	// does.
+	Needs func(Shape) string
+	make  func(g *generation) Plan
+}
+
+// Plan makes the plan of a seed.
+func (k Kind) Plan(seed uint64, s Shape) Plan {
+	g := &generation{rng: rand.New(rand.NewPCG(seed, 2)), s: s}
+	return Join(k.make(g))
+}
+
+// gen is chance and what there is to break.
+type generation struct {
+	rng *rand.Rand
+	s   Shape
+}
+
+// ttl returns between lo and hi hundredths of the TTL.
+func (g *generation) ttl(lo, hi int64) time.Duration {
+	return g.s.TTL * time.Duration(lo+g.rng.Int64N(hi-lo+1)) / 100
+}
+
+// at returns when a step begins: soon after the one before is over.
+func (g *generation) at(after time.Duration) time.Duration { return after + g.ttl(20, 60) }
+
+func (g *generation) client() string { return fmt.Sprintf("client:%d", g.rng.IntN(g.s.Clients)) }
+
+// server is any server; where one of them grants it is that one mostly.
+func (g *generation) server() string {
+	if g.s.Replicated && g.rng.IntN(4) > 0 {
+		return "master"
+	}
+	return fmt.Sprintf("server:%d", g.rng.IntN(g.s.Servers))
+}
+
+// granting is the server that grants, or one of those that vote.
+func (g *generation) granting() string {
+	if g.s.Replicated {
+		return "master"
+	}
+	return g.server()
+}
+
+// holder is the holder mostly, and any client otherwise.
+func (g *generation) holder() string {
+	if g.rng.IntN(4) == 0 {
+		return g.client()
+	}
+	return "holder"
+}
+
+// series makes n steps, each after the one before is over.
+func (g *generation) series(n int, step func() Step) Plan {
+	var p Plan
+	for range n {
+		s := step()
+		s.At = g.at(p.Length())
+		p = append(p, s)
+	}
+	return p
+}
+
+// Kinds are the rows, in the order of the fault matrix.
+var Kinds = []Kind{
+	{Name: "calm", make: func(g *generation) Plan { return nil }},
+	{Name: "client-pause-short", make: func(g *generation) Plan {
+		return g.series(3, func() Step { return Step{Verb: Stop, Target: g.holder(), For: g.ttl(10, 50)} })
+	}},
+	{Name: "client-pause-long", make: func(g *generation) Plan {
+		long := g.series(1, func() Step { return Step{Verb: Stop, Target: "holder", For: g.ttl(130, 250)} })
+		longer := Step{At: g.at(long.Length()), Verb: Stop, Target: "holder", For: g.ttl(250, 500)}
+		return append(long, longer)
+	}},
+	{Name: "client-kill", make: func(g *generation) Plan {
+		return g.series(3, func() Step { return Step{Verb: Kill, Target: g.holder()} })
+	}},
+	{Name: "waiter-kill", make: func(g *generation) Plan {
+		return g.series(3, func() Step { return Step{Verb: Kill, Target: "waiter"} })
+	}},
+	{Name: "client-cut", make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Cut, Target: g.holder(), For: g.ttl(50, 250)} })
+	}},
+	{Name: "replies-lost", make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: CutReplies, Target: g.holder(), For: g.ttl(20, 150)} })
+	}},
+	{Name: "requests-lost", make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: CutRequests, Target: g.holder(), For: g.ttl(20, 150)} })
+	}},
+	{Name: "delay", make: func(g *generation) Plan {
+		return g.series(3, func() Step { return Step{Verb: Delay, Target: g.client(), By: g.ttl(2, 15), For: g.ttl(50, 150)} })
+	}},
+	{Name: "duplicates", make: func(g *generation) Plan {
+		return g.series(3, func() Step { return Step{Verb: Duplicate, Target: g.client(), By: g.ttl(5, 60), For: g.ttl(60, 150)} })
+	}},
+	{Name: "server-pause-short", make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Stop, Target: g.server(), For: g.ttl(10, 60)} })
+	}},
+	{Name: "server-pause-long", Splits: true, make: func(g *generation) Plan {
+		return g.series(1, func() Step { return Step{Verb: Stop, Target: g.server(), For: g.ttl(150, 250)} })
+	}},
+	{Name: "majority-down", Splits: true, Needs: needsVotes, make: func(g *generation) Plan {
+		return g.majority(Step{At: g.at(0), Verb: Stop, For: g.ttl(150, 300)})
+	}},
+	{Name: "server-kill", LosesData: true, Splits: true, make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Kill, Target: g.server(), For: g.ttl(5, 100)} })
+	}},
+	{Name: "server-wipe", LosesData: true, Splits: true, make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Wipe, Target: g.server(), For: g.ttl(5, 50)} })
+	}},
+	{Name: "server-rollback", LosesData: true, Splits: true, make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Rollback, Target: g.granting(), For: g.ttl(30, 150)} })
+	}},
+	{Name: "flushall", LosesData: true, make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Flush, Target: g.granting()} })
+	}},
+	{Name: "script-flush", make: func(g *generation) Plan {
+		return g.series(4, func() Step { return Step{Verb: FlushScripts, Target: g.server()} })
+	}},
+	{Name: "push-cut", make: func(g *generation) Plan {
+		return g.series(5, func() Step { return Step{Verb: CutPush, Target: g.server()} })
+	}},
+	{Name: "connections-cut", make: func(g *generation) Plan {
+		return g.series(4, func() Step { return Step{Verb: CutAll, Target: g.server()} })
+	}},
+	{Name: "leader-kill", LosesData: true, Splits: true, Needs: needsReplica, make: func(g *generation) Plan {
+		return Plan{{At: g.at(0), Verb: Kill, Target: "master", For: g.ttl(400, 500)}}
+	}},
+	{Name: "failover", LosesData: true, Splits: true, Needs: needsReplica, make: func(g *generation) Plan {
+		return Plan{{At: g.at(0), Verb: Failover, Target: "master"}}
+	}},
+	{Name: "slot-migration", Needs: needsReplica, make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Migrate, Target: "master"} })
+	}},
+	{Name: "leader-cut-off", LosesData: true, Splits: true, Needs: needsReplica, make: func(g *generation) Plan {
+		return Plan{{At: g.at(0), Verb: Isolate, Target: "master", For: g.ttl(400, 500)}}
+	}},
+	{Name: "leader-cut-one-way", LosesData: true, Splits: true, Needs: needsReplica, make: func(g *generation) Plan {
+		verb := Mute
+		if g.rng.IntN(2) == 0 {
+			verb = Deafen
+		}
+		return Plan{{At: g.at(0), Verb: verb, Target: "master", For: g.ttl(250, 350)}}
+	}},
+	{Name: "pooler-restart", make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Kill, Target: "pooler", For: g.ttl(5, 80)} })
+	}},
+	{Name: "memory-full", make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Fill, Target: g.granting(), For: g.ttl(30, 180)} })
+	}},
+	{Name: "disk-full", make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: FillDisk, Target: g.granting(), For: g.ttl(60, 180)} })
+	}},
+	{Name: "clock-ahead", Ages: true, make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Clock, Target: g.granting(), By: g.ttl(300, 3000)} })
+	}},
+	// It stays back: to set it right again would be a step ahead.
+	{Name: "clock-back", make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: ClockBack, Target: g.granting(), By: g.ttl(100, 200)} })
+	}},
+	{Name: "pool-exhausted", make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Crowd, Target: g.client(), For: g.ttl(80, 150)} })
+	}},
+	{Name: "mix", LosesData: true, make: func(g *generation) Plan {
+		return Join(
+			g.series(2, func() Step { return Step{Verb: Stop, Target: g.holder(), For: g.ttl(20, 200)} }),
+			g.series(2, func() Step { return Step{Verb: Kill, Target: g.client()} }),
+			g.series(2, func() Step { return Step{Verb: Cut, Target: g.client(), For: g.ttl(20, 120)} }),
+			g.series(1, func() Step { return Step{Verb: Flush, Target: g.granting()} }),
+		)
+	}},
+}
+
+// majority does a step to as many servers as it takes that the others cannot decide.
+func (g *generation) majority(s Step) Plan {
+	var p Plan
+	for _, i := range g.rng.Perm(g.s.Servers)[:g.s.Servers/2+1] {
+		s.Target = fmt.Sprintf("server:%d", i)
+		p = append(p, s)
+	}
+	return p
+}
+
+func needsVotes(s Shape) string {
+	if !s.Votes {
+		return "no majority decides"
+	}
+	return ""
+}
+
+func needsReplica(s Shape) string {
+	if !s.Replicated {
+		return "this deployment has no replica to promote"
+	}
+	return ""
+}
+
+// Named returns the kind of that name.
+func Named(name string) (Kind, bool) {
+	for _, k := range Kinds {
+		if k.Name == name {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lock
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore"
+	"github.com/redis/go-redis/v9"
+)
+
+// ours is a client of fencelock.
+type ours struct {
+	c       *fencelock.Client
+	closers []func() error
+}
+
+type oursHeld struct{ *fencelock.Lease }
+
+func (h oursHeld) Token() int64 { return int64(h.Lease.Token()) }
+
+func (o *ours) Lock(ctx context.Context, name string) (Held, error) {
+	l, err := o.c.Mutex(name).Lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return oursHeld{l}, nil
+}
+
+func (o *ours) Close(ctx context.Context) error {
+	err := o.c.Close(ctx)
+	for _, c := range o.closers {
+		_ = c()
+	}
+	return err
+}
+
+// newOurs makes a client on a store; it closes what the closers close.
+func newOurs(s Spec, store driver.Store, need fencelock.Need, closers ...func() error) (Locks, error) {
+	c, err := fencelock.New(store, &fencelock.Options{TTL: s.TTL, Owner: s.Who, Require: need})
+	if err != nil {
+		return nil, err
+	}
+	return &ours{c, closers}, nil
+}
+
+// MasterName is what sentinels call the master.
+const MasterName = "locks"
+
+// openRedis uses one server. With grace it asks for correctness.
+func openRedis(s Spec, grace bool) (Locks, error) {
+	return openClient(s, grace, redis.NewClient(&redis.Options{Addr: s.Addrs[0], Dialer: s.dial, ContextTimeoutEnabled: true, DisableIdentity: true}))
+}
+
+// openSentinel uses the master that the sentinels name.
+func openSentinel(s Spec, grace bool) (Locks, error) {
+	return openClient(s, grace, redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs, Dialer: s.dial,
+		ContextTimeoutEnabled: true, DisableIdentity: true}))
+}
+
+// openCluster uses a cluster.
+func openCluster(s Spec, grace bool) (Locks, error) {
+	return openClient(s, grace, redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addrs, Dialer: s.dial,
+		ContextTimeoutEnabled: true, DisableIdentity: true}))
+}
+
+// LockName is the lock that all clients use, ClusterKey the key of a cluster in
+// which it is kept: that of its bucket, as docs/redis-layout.md has it.
+const LockName = "l0"
+
+// ClusterKey: see LockName.
+var ClusterKey = func() string {
+	h := fnv.New32a()
+	h.Write([]byte(LockName))
+	return fmt.Sprintf("fencelock:{fencelock:%d}", h.Sum32()%32)
+}()
+
+func openClient(s Spec, grace bool, client redis.UniversalClient) (Locks, error) {
+	store, err := redisstore.New(client, &redisstore.Options{Grace: grace, MaxTTL: s.MaxTTL, Warn: func(driver.Finding) {}})
+	if err != nil {
+		return nil, err
+	}
+	need := fencelock.Efficiency
+	if grace {
+		need = fencelock.Correctness
+	}
+	return newOurs(s, store, need, client.Close)
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/fencelock/fencelock/test/torture/internal/fault"
+	"github.com/redis/go-redis/v9"
+)
+
+// TestCutPush: connections of clients that wait for messages end, those of sentinels
+// stay.
+func TestCutPush(t *testing.T) {
+	s, err := StartRedis(fault.Wants{})
+	if errors.Is(err, ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Stop()
+	ctx := context.Background()
+	await := func(name string) *redis.PubSub {
+		c := redis.NewClient(&redis.Options{Addr: s.Addr, ClientName: name, DisableIdentity: true, MaxRetries: -1})
+		t.Cleanup(func() { _ = c.Close() })
+		sub := c.Subscribe(ctx, "ch")
+		if _, err := sub.Receive(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return sub
+	}
+	client, sentinel := await("fencelock"), await("sentinel-0123abcd-pubsub")
+	if err := s.Do(ctx, fault.CutPush); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := client.Receive(ctx); err == nil {
+		t.Errorf("the client got %v, want the end of its connection", got)
+	}
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, DisableIdentity: true})
+	defer c.Close()
+	if err := c.Publish(ctx, "ch", "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := sentinel.Receive(ctx); err != nil {
+		t.Errorf("the connection of the sentinel ended: %v, %v", got, err)
+	}
+}

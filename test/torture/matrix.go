@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/test/torture/internal/cell"
+	"github.com/fencelock/fencelock/test/torture/internal/deployment"
+	"github.com/fencelock/fencelock/test/torture/internal/fault"
+	"github.com/fencelock/fencelock/test/torture/internal/report"
+)
+
+// options are the flags.
+type options struct {
+	server, fault, plan, lock, out, write string
+	seed                                  uint64
+	rounds, least, long, locks, parallel  int
+	smoke                                 bool
+	budget                                time.Duration
+}
+
+// parse reads the flags.
+func parse(args []string) (o options, err error) {
+	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
+	fs.StringVar(&o.server, "server", "", "run only these deployments of servers, separated by commas: redis, redis-grace, etcd, ...")
+	fs.StringVar(&o.fault, "fault", "", "run only these faults, separated by commas")
+	fs.StringVar(&o.plan, "plan", "", "run this plan of faults instead of one from a seed")
+	fs.StringVar(&o.lock, "lock", "", "run this lock instead of ours: peer:rueidislock, peer:redsync, broken:NAME")
+	fs.IntVar(&o.long, "long", 0, "one section in so many is longer than the TTL")
+	fs.IntVar(&o.locks, "locks", 1, "how many locks the clients use")
+	fs.StringVar(&o.out, "out", "", "folder for the report and the histories; a new temporary one by default")
+	fs.StringVar(&o.write, "write", "", "file in which the matrix is kept up to date")
+	fs.Uint64Var(&o.seed, "seed", 1, "seed of the first round")
+	fs.IntVar(&o.rounds, "rounds", 1, "how often each cell is run, each time with the next seed")
+	fs.BoolVar(&o.smoke, "smoke", false, "the cells of CI only")
+	fs.IntVar(&o.least, "least", 1, "how many cells must have run, not counting those that do not apply")
+	fs.IntVar(&o.parallel, "parallel", 1, "how many cells run side by side")
+	fs.DurationVar(&o.budget, "budget", time.Hour, "cells that would start later than this, second tries included, are reported as not run")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if o.parallel < 1 || o.locks < 1 {
+		return o, errors.New("-parallel and -locks must be at least 1")
+	}
+	if o.write != "" && (o.server != "" || o.fault != "" || o.plan != "" || o.lock != "" || o.smoke) {
+		return o, errors.New("-write is for the whole matrix: leave out -server, -fault, -plan, -lock and -smoke, or a part would replace the cells of all")
+	}
+	return o, nil
+}
+
+func torture(ctx context.Context, args []string) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	cells, err := matrix(o)
+	if err != nil {
+		return err
+	}
+	if o.out == "" {
+		o.out, err = os.MkdirTemp("", "torture-report")
+		if err != nil {
+			return err
+		}
+	}
+	for i := range cells {
+		cells[i].Lock, cells[i].Long, cells[i].Locks = o.lock, o.long, o.locks
+		if o.lock != "" {
+			cells[i].Deployment.Fair = false
+		}
+	}
+	began := time.Now()
+	s := &schedule{cells: cells, parallel: o.parallel, budget: o.budget, run: cell.Run, print: printLine}
+	results := s.all(ctx)
+	if err := save(o.out, results); err != nil {
+		return err
+	}
+	if ctx.Err() == nil { // half a matrix does not replace a whole one
+		from := report.Source{Command: strings.TrimSpace("go run ./test/torture " + strings.Join(args, " ")), Seed: o.seed, When: began}
+		if err := rewrite(o.write, "matrix", report.Block(results, from)); err != nil {
+			return err
+		}
+	}
+	fmt.Print(report.Text(results))
+	fmt.Printf("report: %s\n", filepath.Join(o.out, "index.html"))
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return figures(results, o.least)
+}
+
+// figures prints what is wanted of a run, and is an error if it was missed.
+func figures(results []cell.Result, least int) error {
+	ran, failed := report.Tally(results)
+	undecided, most := report.Undecided(results), mostUndecided(ran)
+	figure.Print("torture-cells-failed", failed, figure.Exactly(0))
+	figure.Print("torture-cells-run", ran, figure.AtLeast(float64(least)))
+	figure.Print("torture-undecided", undecided, figure.AtMost(float64(most)))
+	switch {
+	case failed > 0:
+		return fmt.Errorf("%d cells failed", failed)
+	case ran < least:
+		return fmt.Errorf("only %d cells could be run, %d are wanted; on a busy machine try again later", ran, least)
+	case undecided > most:
+		return fmt.Errorf("Porcupine had not enough time for %d of %d cells; on a busy machine try again later", undecided, ran)
+	}
+	return nil
+}
+
+// mostUndecided is for how many of so many cells Porcupine may have had no time: a
+// tenth, and one in a run of a few. A second opinion that is never given is none.
+func mostUndecided(ran int) int { return max(1, ran/10) }
+
+// matrix returns the cells that the flags ask for.
+func matrix(o options) ([]cell.Cell, error) {
+	var cells []cell.Cell
+	if o.plan != "" {
+		plan, err := fault.Parse(o.plan)
+		if err != nil {
+			return nil, err
+		}
+		e, ok := deployment.Named(o.server)
+		if !ok {
+			return nil, errors.New("-plan needs a -server")
+		}
+		return []cell.Cell{{Deployment: e, Fault: fault.Kind{Name: "plan", LosesData: true}, Plan: plan, Seed: o.seed}}, nil
+	}
+	for round := range o.rounds {
+		for _, e := range deployment.All {
+			for _, k := range fault.Kinds {
+				if !among(o.server, e.Name) || !among(o.fault, k.Name) {
+					continue
+				}
+				if o.smoke && !smoke[e.Name+" "+k.Name] {
+					continue
+				}
+				cells = append(cells, cell.Cell{Deployment: e, Fault: k, Seed: o.seed + uint64(round)})
+			}
+		}
+	}
+	if o.smoke { // those that are of one deployment each come first, if there is no time for all
+		slices.SortStableFunc(cells, func(a, b cell.Cell) int { return cmp.Compare(plainRedis(a), plainRedis(b)) })
+	}
+	if len(cells) == 0 {
+		return nil, fmt.Errorf("no cell matches -server %q -fault %q", o.server, o.fault)
+	}
+	return cells, nil
+}
+
+// plainRedis is 1 for a cell of a single Redis server, of which there are many.
+func plainRedis(c cell.Cell) int {
+	if c.Deployment.Name == "redis" {
+		return 1
+	}
+	return 0
+}
+
+// among reports whether a list has a name; an empty one has all.
+func among(list, name string) bool {
+	return list == "" || slices.Contains(strings.Split(list, ","), name)
+}
+
+// smoke are the cells of CI: most faults once, and every deployment once, where it
+// differs from the others.
+var smoke = func() map[string]bool {
+	cells := map[string]bool{
+		"redis-grace server-wipe": true, "quorum-5 server-wipe": true, "sentinel-grace failover": true,
+		"cluster slot-migration": true, "cluster-grace leader-cut-off": true, "etcd leader-cut-off": true,
+		"zookeeper connections-cut": true, "postgres server-kill": true, "pgbouncer pooler-restart": true,
+		"postgres-pair failover": true, "mariadb client-cut": true,
+	}
+	for _, f := range []string{"calm", "client-pause-long", "client-kill", "waiter-kill", "client-cut", "replies-lost", "duplicates", "server-pause-long",
+		"server-kill", "flushall", "script-flush", "push-cut", "connections-cut", "memory-full", "disk-full", "pool-exhausted", "mix"} {
+		cells["redis "+f] = true
+	}
+	return cells
+}()

@@ -1,5 +1,0 @@
-module github.com/fencelock/fencelock/zkstore
-
-go 1.26.0
-
-require github.com/go-zookeeper/zk v1.0.4
