@@ -142,7 +142,8 @@ func TestKeepAliveOutlivesItsStream(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	cluster := etcdtest.Start(t, 1)
-	s := session(t, ctx, cluster.Connect(t))
+	client := cluster.Connect(t)
+	s := session(t, ctx, client)
 	keepAlive := func() {
 		t.Helper()
 		if _, err := s.KeepAlive(ctx); err != nil {
@@ -163,12 +164,32 @@ func TestKeepAliveOutlivesItsStream(t *testing.T) {
 	if err := cluster.Start(); err != nil {
 		t.Fatal(err)
 	}
+	connected(t, ctx, client)
 	keepAlive()
 	if err := s.Close(ctx); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.KeepAlive(ctx); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("a keep-alive after Close: %v, want ErrGone", err)
+	}
+}
+
+// connected waits until a client has found its server again. Until then all its calls fail
+// at once, whatever stream they are on: it pauses after a connection that was refused.
+func connected(t *testing.T, ctx context.Context, client *clientv3.Client) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := client.Get(ctx, "any")
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("the client does not find its server again: %v", err)
+		}
 	}
 }
 

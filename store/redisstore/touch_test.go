@@ -3,7 +3,10 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,4 +53,78 @@ func TestGraceBeginsEverywhere(t *testing.T) {
 	}
 	open()
 	waitFor(t, "the grace has begun in all buckets", begun)
+}
+
+// TestGraceBeginsBehindARound: data that is lost while a process goes round the buckets is
+// lost behind it, too. The loss shows in the bucket that the round comes to next, where the
+// round and the session that finds the loss see the same incarnation, which is new to both.
+func TestGraceBeginsBehindARound(t *testing.T) {
+	t.Parallel()
+	const buckets = 8
+	server := redistest.Start(t)
+	plain := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
+	defer plain.Close()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
+	defer client.Close()
+	second, last := newTurnstile("orders:{orders:1}"), newTurnstile("orders:{orders:7}")
+	client.AddHook(second)
+	client.AddHook(last)
+	store, err := redisstore.New(client, &redisstore.Options{Namespace: "orders", Grace: true, Buckets: buckets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	open := func() {
+		t.Helper()
+		req := driver.OpenRequest{Shard: "7", ID: driver.NewSessionID(), TTL: 30 * time.Second}
+		if _, _, err := store.Open(ctx, req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second.armed.Store(true) // only the round calls it
+	open()
+	<-second.reached
+	last.armed.Store(true)
+	close(second.pass)
+	<-last.reached
+	if err := plain.FlushAll(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	open()
+	close(last.pass)
+	waitFor(t, "the grace has begun in all buckets", func() bool {
+		keys, err := plain.Keys(ctx, "orders:*").Result()
+		return err == nil && len(keys) == buckets
+	})
+}
+
+// turnstile keeps the first command for a key that comes after it was armed.
+type turnstile struct {
+	key     string
+	armed   atomic.Bool
+	reached chan struct{}
+	pass    chan struct{}
+}
+
+func newTurnstile(key string) *turnstile {
+	return &turnstile{key: key, reached: make(chan struct{}), pass: make(chan struct{})}
+}
+
+// ProcessHook implements redis.Hook.
+func (h *turnstile) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if slices.Contains(cmd.Args(), any(h.key)) && h.armed.CompareAndSwap(true, false) {
+			close(h.reached)
+			<-h.pass
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// DialHook implements redis.Hook.
+func (h *turnstile) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook implements redis.Hook. The store sends no scripts this way.
+func (h *turnstile) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

@@ -69,27 +69,43 @@ func (s *Store) agree(ctx context.Context, shard string) error {
 	return nil
 }
 
-// touchAll goes round the buckets until nothing new was found on the way. It has no
+// touchAll goes round the buckets until a round found what the round before it had found, and
+// no session found anything else meanwhile. A round that finds something new is not enough:
+// data that is lost while it is under way is lost behind it, too, and the bucket that it
+// comes to next looks the same to it and to the session that finds the loss. It has no
 // session's context: the one that found something may be over, and the next relies on it.
 func (s *Store) touchAll() {
 	t := &s.toucher
 	for again := true; again; {
-		seen := map[string]string{}
-		for b := range s.opts.Buckets {
-			ctx, cancel := context.WithTimeout(context.Background(), touchBound)
-			shard := strconv.Itoa(b)
-			if reply, err := s.call(ctx, touchScript, shard, "0"); err == nil && len(reply) == 2 {
-				seen[shard], _ = reply[1].(string)
-			}
-			cancel()
-		}
+		seen := s.touchOnce()
 		t.mu.Lock()
-		again = false
-		for shard, incarnation := range t.found {
-			again = again || seen[shard] != incarnation
-		}
+		again = !agrees(seen, t.seen) || !agrees(t.found, seen)
 		t.seen, t.busy = seen, again
 		clear(t.found)
 		t.mu.Unlock()
 	}
+}
+
+// touchOnce calls every bucket and returns the incarnations of those that answered.
+func (s *Store) touchOnce() map[string]string {
+	seen := map[string]string{}
+	for b := range s.opts.Buckets {
+		ctx, cancel := context.WithTimeout(context.Background(), touchBound)
+		shard := strconv.Itoa(b)
+		if reply, err := s.call(ctx, touchScript, shard, "0"); err == nil && len(reply) == 2 {
+			seen[shard], _ = reply[1].(string)
+		}
+		cancel()
+	}
+	return seen
+}
+
+// agrees reports whether every incarnation of found is known.
+func agrees(found, known map[string]string) bool {
+	for shard, incarnation := range found {
+		if known[shard] != incarnation {
+			return false
+		}
+	}
+	return true
 }

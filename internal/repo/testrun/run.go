@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// most is how many tests may fail before a second try is pointless: a slow machine fails
+// one, a bug fails many.
+const most = 3
+
+// An event is one line of go test -json.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+}
+
+// A tester runs go test with arguments and passes its events on. It returns an error if go
+// test did.
+type tester func(args []string, each func(event)) error
+
+// goTest is the tester of the go command.
+func goTest(args []string, each func(event)) error {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	lines := bufio.NewReader(out)
+	for {
+		line, readErr := lines.ReadBytes('\n')
+		var e event
+		if len(line) > 0 && json.Unmarshal(line, &e) == nil {
+			each(e)
+		}
+		if readErr != nil {
+			return cmd.Wait()
+		}
+	}
+}
+
+// A failure is a test that failed, with those of its subtests that did.
+type failure struct {
+	pkg, test string
+	subtests  []string // full names
+}
+
+// pattern returns what -run must be so that only the failed subtests run again, or the
+// test if it has none: a conformance suite takes minutes, its failed case a second.
+func (f failure) pattern() string {
+	levels := [][]string{{f.test}}
+	for _, name := range f.subtests {
+		for depth, part := range strings.Split(name, "/") {
+			if depth == len(levels) {
+				levels = append(levels, nil)
+			}
+			if part = regexp.QuoteMeta(part); !slices.Contains(levels[depth], part) {
+				levels[depth] = append(levels[depth], part)
+			}
+		}
+	}
+	var parts []string
+	for _, names := range levels {
+		parts = append(parts, "^("+strings.Join(names, "|")+")$")
+	}
+	return strings.Join(parts, "/")
+}
+
+// A result is what a run of go test showed.
+type result struct {
+	failed []failure
+	broken []string // what a second try cannot excuse
+	passed map[string]bool
+	err    error
+}
+
+// excuses reports whether a run was of all that had failed, and passed: a name that is
+// made up for each run would otherwise select nothing.
+func (r result) excuses(f failure) bool {
+	for _, name := range append(f.subtests, f.test) {
+		if !r.passed[name] {
+			return false
+		}
+	}
+	return r.err == nil
+}
+
+// fatal are lines of output that no slow machine explains.
+var fatal = []string{"panic: ", "WARNING: DATA RACE", "fatal error: "}
+
+// watch runs tests and prints what go test without -json would: packages in short, and the
+// output of what failed.
+func watch(w io.Writer, test tester, args []string) result {
+	r := result{passed: map[string]bool{}}
+	type id struct{ pkg, test string }
+	output, subtests := map[id][]string{}, map[id][]string{}
+	r.err = test(args, func(e event) {
+		top, _, _ := strings.Cut(e.Test, "/")
+		key := id{e.Package, top}
+		switch e.Action {
+		case "output", "build-output":
+			if e.Test == "" && !strings.HasPrefix(e.Output, "=== ") && e.Output != "PASS\n" {
+				fmt.Fprint(w, e.Output)
+			}
+			output[key] = append(output[key], e.Output)
+			for _, f := range fatal {
+				if strings.HasPrefix(e.Output, f) {
+					r.broken = append(r.broken, e.Package+": "+strings.TrimSpace(e.Output))
+				}
+			}
+		case "pass", "skip":
+			r.passed[e.Test] = e.Action == "pass"
+			if e.Test == top {
+				delete(output, key)
+			}
+		case "build-fail":
+			r.broken = append(r.broken, "a package does not build")
+		case "fail":
+			switch {
+			case e.Test == "":
+				if !slices.ContainsFunc(r.failed, func(f failure) bool { return f.pkg == e.Package }) {
+					r.broken = append(r.broken, e.Package+" failed outside of its tests")
+				}
+			case e.Test == top:
+				r.failed = append(r.failed, failure{e.Package, top, subtests[key]})
+				fmt.Fprint(w, strings.Join(output[key], ""))
+			default:
+				subtests[key] = append(subtests[key], e.Test)
+			}
+		}
+	})
+	return r
+}
+
+// run runs tests, and those that failed once more.
+func run(w io.Writer, test tester, args []string) error {
+	first := watch(w, test, args)
+	switch {
+	case first.err == nil:
+		return nil
+	case len(first.broken) > 0:
+		return errors.New(strings.Join(first.broken, "; "))
+	case len(first.failed) == 0:
+		return first.err
+	case len(first.failed) > most:
+		return fmt.Errorf("%d tests failed", len(first.failed))
+	}
+	var again []string
+	for _, f := range first.failed {
+		fmt.Fprintf(w, "== %s of %s once more, alone\n", f.test, f.pkg)
+		if second := watch(w, test, alone(args, f)); !second.excuses(f) {
+			again = append(again, f.test)
+			continue
+		}
+		fmt.Fprintf(w, "unsteady: %s of %s failed, and passed alone\n", f.test, f.pkg)
+	}
+	if len(again) > 0 {
+		return fmt.Errorf("failed twice: %s", strings.Join(again, ", "))
+	}
+	return nil
+}
+
+// alone returns the arguments for one test of one package: the flags stay, and the packages,
+// -run, -skip and -p go.
+func alone(args []string, f failure) []string {
+	var kept []string
+	for i := 0; i < len(args); i++ {
+		name, _, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		switch {
+		case !strings.HasPrefix(args[i], "-"):
+		case name == "run" || name == "skip" || name == "p" || name == "count":
+			if !joined {
+				i++
+			}
+		case name == "timeout" && !joined:
+			kept = append(kept, args[i], args[i+1])
+			i++
+		default:
+			kept = append(kept, args[i])
+		}
+	}
+	return append(kept, "-count=1", "-run="+f.pattern(), f.pkg)
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// script is a tester whose n-th run gives the n-th list of events, and fails if one of them
+// is a failure.
+type script struct {
+	runs [][]event
+	args [][]string
+}
+
+func (s *script) test(args []string, each func(event)) error {
+	s.args = append(s.args, args)
+	events := s.runs[0]
+	s.runs = s.runs[1:]
+	var err error
+	for _, e := range events {
+		each(e)
+		if strings.HasSuffix(e.Action, "fail") {
+			err = errors.New("exit status 1")
+		}
+	}
+	return err
+}
+
+// one are the events of a package with one test.
+func one(action, output string) []event {
+	events := []event{
+		{"output", "p", "TestA", "--- " + action + "\n"}, {"output", "p", "TestA", output + "\n"}, {action, "p", "TestA", ""}, {action, "p", "", ""},
+	}
+	return events
+}
+
+func TestRun(t *testing.T) {
+	many := []event{}
+	for _, name := range []string{"A", "B", "C", "D"} {
+		many = append(many, event{"fail", "p", "Test" + name, ""})
+	}
+	for _, c := range []struct {
+		name       string
+		runs       [][]event
+		err, print string
+	}{
+		{"all pass", [][]event{one("pass", "fine")}, "", ""},
+		{"a test passes on its second try", [][]event{one("fail", "too late"), one("pass", "fine")}, "", "unsteady: TestA of p failed, and passed alone"},
+		{"a test fails twice", [][]event{one("fail", "too late"), one("fail", "too late")}, "failed twice: TestA", "too late"},
+		{"a second try that runs nothing", [][]event{one("fail", "too late"), {{"pass", "p", "", ""}}}, "failed twice: TestA", ""},
+		{"a data race", [][]event{one("fail", "WARNING: DATA RACE")}, "DATA RACE", ""},
+		{"a panic", [][]event{one("fail", "panic: test timed out after 10m0s")}, "timed out", ""},
+		{"a package that does not build", [][]event{{{"build-fail", "", "", ""}, {"fail", "p", "", ""}}}, "does not build", ""},
+		{"a package that ends early", [][]event{{{"fail", "p", "", ""}}}, "outside of its tests", ""},
+		{"more failures than a slow machine explains", [][]event{many}, "4 tests failed", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &script{runs: c.runs}
+			var out strings.Builder
+			err := run(&out, s.test, []string{"-race", "./..."})
+			if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+			if !strings.Contains(out.String(), c.print) {
+				t.Errorf("printed %q, want %q in it", out.String(), c.print)
+			}
+			if len(s.runs) > 0 {
+				t.Errorf("%d runs were not made", len(s.runs))
+			}
+		})
+	}
+}
+
+func TestAlone(t *testing.T) {
+	got := alone([]string{"-p", "1", "-race", "-skip", "^TestX$", "-run=TestY", "-timeout", "5m", "-count=2", "./a/...", "./b"},
+		failure{"example.com/a", "TestA", []string{"TestA/one/case+1", "TestA/one", "TestA/two"}})
+	want := []string{"-race", "-timeout", "5m", "-count=1", `-run=^(TestA)$/^(one|two)$/^(case\+1)$`, "example.com/a"}
+	if !slices.Equal(got, want) {
+		t.Errorf("arguments %q, want %q", got, want)
+	}
+}
