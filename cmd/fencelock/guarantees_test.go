@@ -87,7 +87,7 @@ func TestGuaranteesTable(t *testing.T) {
 // guaranteesTable is, in Markdown, what the stores promise, what they can do, and
 // what they assume.
 func guaranteesTable(t *testing.T, stores []described) string {
-	promises := mdTable{head: []string{"Store", "Tokens", "After a crash of the server", "`Require: Correctness`", "Turns in order", "A waiter is notified", "TTL"}}
+	promises := mdTable{head: []string{"Store", "Tokens", "After a crash of the server", "`Require: Correctness`", "Waiters in order", "A waiter is notified", "TTL"}}
 	abilities := mdTable{head: []string{"Store", "`RWMutex`, `Semaphore`", "`ReentrantAs`", "`MinHold`, `MaxHold`, `Once`", "`List`", "Node of a quorum"}}
 	var assumed strings.Builder
 	for _, d := range stores {
@@ -98,9 +98,9 @@ func guaranteesTable(t *testing.T, stores []described) string {
 			fmt.Fprintf(&assumed, "- %s: %s\n", d.name, strings.ReplaceAll(c.Assumes, "\n", " "))
 		}
 	}
-	text := promises.String() + "\nAnd what works on each, besides `Mutex`, `LockAll` and `Election`:\n\n" + abilities.String()
+	text := promises.String() + "\n`Mutex`, `LockAll` and `Election` work on every store. The rest depends on the store:\n\n" + abilities.String()
 	if assumed.Len() > 0 {
-		text += "\nWhat their tokens assume, where it is not plain:\n\n" + assumed.String()
+		text += "\nSome of these promises have conditions:\n\n" + assumed.String()
 	}
 	return text
 }

@@ -102,7 +102,7 @@ func (s *Store) Caps() driver.Caps {
 		Engine: "etcd", Fencing: driver.Strict, Durability: driver.Durable,
 		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true,
 		MinTTL: minTTL, MaxTTL: s.maxTTL,
-		Assumes: "Tokens rise through a restore from a snapshot if it raises the revision (--bump-revision).",
+		Assumes: "Tokens keep increasing through a restore from a snapshot if the restore raises the revision (--bump-revision).",
 	}
 }
 

@@ -102,11 +102,11 @@ func combined(nodes []Node) driver.Caps {
 func assumes(c driver.Caps) string {
 	text := "Token order needs no clock while no node loses its data."
 	if c.Grace {
-		return text + fmt.Sprintf(" When nodes lose it, one or any number of them, token order needs the clocks of the nodes"+
-			" within %v of each other, steps included; this is measured, and a node further than %v from the median does not count.",
+		return text + fmt.Sprintf(" When any number of nodes lose their data, token order needs the clocks of the nodes"+
+			" within %v of each other, steps included. The client measures them: a node that is more than %v from the median does not count.",
 			c.MaxTTL, c.MaxTTL/2)
 	}
-	return text + " When a node loses it, token order is not promised: it has no grace."
+	return text + " When a node loses its data, token order is not promised, because the node has no grace."
 }
 
 // Caps implements driver.Store.

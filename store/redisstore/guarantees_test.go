@@ -23,12 +23,12 @@ func TestGuaranteesNameWhatIsAssumed(t *testing.T) {
 		want []string
 	}{
 		{"without grace", redisstore.Options{}, []string{
-			"the clock of the server is then not behind that of the one before by more than the time it took.",
+			"the clock of the new server is not behind the old server's by more than the restart or failover takes.",
 			"only the token distinguishes them",
 		}},
 		{"with grace", redisstore.Options{Grace: true, MaxTTL: 40 * time.Second}, []string{
-			"the clock of the server is then not behind that of the one before by more than 40s (MaxTTL).",
-			"if the old master is down, or refuses to write (min-replicas-to-write; in a cluster by itself) before 40s less the TTL have passed.",
+			"the clock of the new server is not behind the old server's by more than 40s (MaxTTL).",
+			"if the old master is down or stops accepting writes (min-replicas-to-write; in a cluster by itself) within 40s minus the TTL.",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -143,12 +143,12 @@ func (s *Store) Caps() driver.Caps {
 // assumes returns what failovers must be like. The store cannot see for sure how its
 // database is replicated.
 func (s *Store) assumes() string {
-	const clocks = "Tokens rise through a failover if the clock of the server that takes over is not behind by more than that took."
+	const clocks = "Tokens keep increasing through a failover if the clock of the new server is not behind the old server's by more than the failover takes."
 	if s.opts.Grace {
 		return clocks
 	}
-	return "A grant survives a failover if the server that takes over has every commit that was acknowledged: with synchronous replication, or Options.Grace.\n" +
-		"Without Options.Grace two holders may overlap in time after a failover by as much as the clock of the server that takes over is ahead of the one before: it ends sessions early by that.\n" + clocks
+	return "A grant survives a failover if the new server has every acknowledged commit: use synchronous replication, or Options.Grace.\n" +
+		"Without Options.Grace, if the clock of the new server is ahead of the old server's, sessions end early by the difference, and two holders may overlap in time for that long.\n" + clocks
 }
 
 // Shard implements driver.Store: a database is one shard.

@@ -131,7 +131,7 @@ func (s *Store) Caps() driver.Caps {
 		Engine: "zookeeper", Fencing: driver.Strict, Durability: driver.Durable,
 		Queue: true, Push: true, Shared: true, Reentry: true, Listing: true,
 		MinTTL: s.opts.MinTTL, MaxTTL: s.opts.MaxTTL,
-		Assumes: "Tokens rise as long as the ensemble keeps its data; one that is built anew, or restored from a backup, begins lower.",
+		Assumes: "Tokens keep increasing as long as the ensemble keeps its data. An ensemble that was rebuilt, or restored from a backup, starts with lower tokens.",
 	}
 }
 

@@ -102,12 +102,12 @@ func (s *Store) Caps() driver.Caps {
 // a holder keeps its session alive for as long as it may write, while the one that was
 // promoted waits for one MaxTTL.
 func (s *Store) assumes() string {
-	const text = "Tokens rise through a data loss or a failover if the clock of the server is then not behind that of the one before by more than "
+	const text = "Tokens keep increasing through a data loss or a failover if the clock of the new server is not behind the old server's by more than "
 	if !s.opts.Grace {
-		return text + "the time it took."
+		return text + "the restart or failover takes."
 	}
-	return text + fmt.Sprintf("%v (MaxTTL).\nTwo holders do not overlap in time after a failover if the old master is down, or refuses to write"+
-		" (min-replicas-to-write; in a cluster by itself) before %v less the TTL have passed.", s.opts.MaxTTL, s.opts.MaxTTL)
+	return text + fmt.Sprintf("%v (MaxTTL).\nTwo holders do not overlap in time after a failover if the old master is down or stops accepting writes"+
+		" (min-replicas-to-write; in a cluster by itself) within %v minus the TTL.", s.opts.MaxTTL, s.opts.MaxTTL)
 }
 
 // Shard implements driver.Store: a shard is a bucket.
