@@ -72,9 +72,10 @@ func jumpRepaired(t *testing.T) {
 	}
 }
 
-// jumpBare: the first client has b and c only. After c's jump the second wins through
-// a and c while the first still believes to hold. This cannot be prevented without
-// clocks; the second has the higher token, and the first is told by its next renewal.
+// jumpBare: the first client has b and c only. After c's jump the second client wins
+// through a and c while the first still believes that it holds the lock. This cannot be
+// prevented without clocks. The second client has the higher token, and the first is
+// notified by its next renewal.
 func jumpBare(t *testing.T) {
 	r := newRig(t, 3, grace())
 	r.log("a is away for the first client, b for the second")

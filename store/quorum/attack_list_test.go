@@ -15,7 +15,7 @@ import (
 	"github.com/fencelock/fencelock/store/quorum"
 )
 
-// processOf is a client of some of the nodes: with a list of its own.
+// processOf returns a client whose list has only these nodes.
 func (r *rig) processOf(nodes []quorum.Node) *fencelock.Client {
 	r.t.Helper()
 	s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: 200 * time.Millisecond})

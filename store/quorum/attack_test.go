@@ -59,8 +59,8 @@ func TestAttackEmptyRestart(t *testing.T) {
 	})
 }
 
-// TestAttackAllRestartEmpty: every node forgets at once. The holder keeps its lease
-// by grace, nobody else gets in, and tokens rise.
+// TestAttackAllRestartEmpty: every node loses its data at once. Grace lets the holder
+// keep its lease, no other client acquires the lock, and tokens rise.
 func TestAttackAllRestartEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 5, grace())
@@ -108,9 +108,8 @@ func TestAttackStalledMinority(t *testing.T) {
 	})
 }
 
-// TestAttackRevival is S4 of other libraries: a lock that ended on the nodes, was
-// held by somebody else and was given back must not come alive again by a renewal
-// of the first holder.
+// TestAttackRevival is S4 of other libraries: a lease that ended on the nodes must not be
+// revived by a renewal of its holder after another client held and released the lock.
 func TestAttackRevival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())
@@ -141,15 +140,15 @@ func TestAttackRevival(t *testing.T) {
 	})
 }
 
-// TestAttackThreeWaySplit: three clients that each get one of three nodes must not
-// do so for ever.
+// TestAttackThreeWaySplit: three clients that each win one of three nodes must not
+// repeat that forever.
 func TestAttackThreeWaySplit(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, 3, grace())
 			holder := r.process(nil, nil)
 			held := r.lock("holder", holder, "x")
-			// Each is quickest to another node, so the lines have three orders.
+			// Each client reaches a different node first, so the queues have three orders.
 			done := make(chan fencelock.Token, 3)
 			for i := range 3 {
 				faults := map[int]faultstore.Fault{}

@@ -131,8 +131,8 @@ func (s *Store) raiseAt(ctx context.Context, n int, id driver.SessionID, name st
 	if err != nil {
 		return 0, err
 	}
-	// On a node where the lock is free the probe has it now. It must go also if the answer
-	// did not come in time, so it does not go with the same context.
+	// On a node where the lock is free the probe now holds it. The probe must release it even
+	// if the answer did not arrive in time, so Close gets its own context.
 	defer func() { _ = drv.Close(s.bound()) }()
 	c := driver.Claim{Seq: 1, Name: name, Floor: floor,
 		Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "quorum", Reason: "break"}}}

@@ -11,9 +11,10 @@ import (
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
-// TestLateNewsOfABreakIsOld: a node's answer that tells of a broken claim arrives after
-// the claim was withdrawn, and after a later answer of the same node. The withdrawal told
-// the core; to tell it again would break whoever has the number then.
+// TestLateNewsOfABreakIsOld: a node's answer that reports a broken claim arrives after the
+// claim was withdrawn, and after a later answer of the same node. The withdrawal already
+// reported the break to the core. A second report would break the claim that has the
+// number by then.
 //
 //	c  ──keep-alive 1──▶ "1 is broken" ─────────────────────────────────▶ (late)
 //	         withdraw 1 ──▶ found broken
@@ -42,13 +43,13 @@ func TestLateNewsOfABreakIsOld(t *testing.T) {
 		}
 		renewal, err := ses.KeepAlive(ctx)
 		if err != nil || len(renewal.Broken) != 1 {
-			t.Fatalf("the first keep-alive told %+v, %v", renewal, err)
+			t.Fatalf("the first keep-alive reported %+v, %v", renewal, err)
 		}
 		if found, err := ses.Withdraw(ctx, driver.Withdrawal{Name: "a", Seq: 1}); err != nil || found != driver.WasBroken {
 			t.Fatalf("the withdrawal found %v, %v", found, err)
 		}
 		if renewal, err = ses.KeepAlive(ctx); err != nil || len(renewal.Broken) != 0 {
-			t.Errorf("the second keep-alive told %+v, %v", renewal, err)
+			t.Errorf("the second keep-alive reported %+v, %v", renewal, err)
 		}
 		if err := ses.Close(ctx); err != nil {
 			t.Error(err)
@@ -56,8 +57,8 @@ func TestLateNewsOfABreakIsOld(t *testing.T) {
 	})
 }
 
-// TestTheProbeOfABreakLeaves: the lock is free on b, so what raises the counter there is
-// granted, and the reply is lost. It does not stay in the way.
+// TestTheProbeOfABreakLeaves: the lock is free on b, so the probe that raises the counter
+// there is granted, and the reply is lost. The probe's grant must not stay behind.
 func TestTheProbeOfABreakLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())

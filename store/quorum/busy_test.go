@@ -12,9 +12,9 @@ import (
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
-// TestBusyWithANodeDown: one of three nodes is down, and another answers late. Who asks for
-// a lock that is held, or while the nodes rest, is told that, and not that too few nodes
-// answered.
+// TestBusyWithANodeDown: one of three nodes is down, and another answers late. A caller that
+// tries a held lock, or any lock during the grace period, gets that reason and not the error
+// that too few nodes answered.
 func TestBusyWithANodeDown(t *testing.T) {
 	faults := func() map[int]faultstore.Fault {
 		return map[int]faultstore.Fault{1: faultstore.On(faultstore.Attempt, faultstore.Delay(20*time.Millisecond, 0)), 2: faultstore.Refuse()}

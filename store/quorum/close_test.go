@@ -99,8 +99,8 @@ func TestFailedOpensAreDropped(t *testing.T) {
 	})
 }
 
-// TestWaitLeavesNoGoroutine: a bubble must not end while a goroutine waits in it. Those
-// that made calls end with Wait, also if a session is left open.
+// TestWaitLeavesNoGoroutine: a bubble must not end while a goroutine waits in it. The
+// goroutines that made calls end with Wait, even if a session is left open.
 func TestWaitLeavesNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newRig(t, 3, nil).store(nil)

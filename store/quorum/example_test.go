@@ -37,9 +37,9 @@ func Example() {
 	}
 	stores[1].Reset()
 	_, err = client.Mutex("orders/42").TryLock(ctx)
-	fmt.Println("held:", lease.Valid(), "- somebody else:", err != nil)
+	fmt.Println("held:", lease.Valid(), "- a second TryLock fails:", err != nil)
 	fmt.Println("unlock:", lease.Unlock(ctx))
 	// Output:
-	// held: true - somebody else: true
+	// held: true - a second TryLock fails: true
 	// unlock: <nil>
 }

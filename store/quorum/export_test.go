@@ -17,7 +17,7 @@ func (s *Store) Waiting() int {
 }
 
 // Kept returns how many claims the store keeps in memory, held ones included, and how
-// many of them some node has to be told about.
+// many pairs of claim and node may still need a withdrawal.
 func (s *Store) Kept() (claims, owed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

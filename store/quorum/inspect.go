@@ -12,9 +12,9 @@ import (
 	"github.com/fencelock/fencelock/store/quorum/internal/vote"
 )
 
-// every makes a call on all nodes at once, on contexts of their own, and returns
-// the answers by node: those of a majority, and of the others that come as long
-// again after them. No call waits for a node that did not answer when asked last.
+// every makes a call on all nodes at once, each with its own context, and returns the
+// answers by node. Once least nodes have answered it waits as long again for the others,
+// but not for a node that did not answer its last call.
 func every[T any](ctx context.Context, s *Store, op string, least int, f func(ctx context.Context, n int) (T, error)) (map[int]T, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errNotStarted(op, err)

@@ -108,8 +108,8 @@ func (s *Store) quiet(ctx context.Context) {
 	}
 }
 
-// underWay returns a channel that is closed when something changes about a claim
-// that is still on its way, nil if there is none.
+// underWay returns a channel that is closed when a claim that has won and still has a call
+// in flight changes, or nil if there is no such claim.
 func (s *Store) underWay() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

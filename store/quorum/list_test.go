@@ -14,7 +14,7 @@ import (
 )
 
 // TestListWithoutANode: every held lock is listed once while a majority answers,
-// whichever node does not, and nobody waits for it at every lock.
+// whichever node does not, and the listing does not wait for that node at every lock.
 func TestListWithoutANode(t *testing.T) {
 	gone := away(0, time.Hour)
 	unlisted := faultstore.On(faultstore.List, faultstore.LoseRequest())

@@ -47,8 +47,8 @@ func TestBadNodesAreErrors(t *testing.T) {
 }
 
 // TestOtherListIsRefused: two of the three nodes of a client are in use with another
-// list. It is refused whichever node it meets first; and when nobody uses the old list
-// any more it may come.
+// list. The client is rejected whichever node it reaches first, and accepted once no
+// client uses the old list any more.
 func TestOtherListIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 4, nil)
@@ -87,15 +87,15 @@ func TestOtherListIsRefused(t *testing.T) {
 	})
 }
 
-// TestReservedNames: the quorum's own names are nobody else's.
+// TestReservedNames: clients can neither lock nor list the names that the quorum reserves.
 func TestReservedNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, nil)
 		c := r.process(nil, nil)
 		if _, err := c.Mutex(".quorum/nodes/0").TryLock(t.Context()); err == nil {
-			t.Error("somebody else got the marker")
+			t.Error("a client acquired the marker")
 		}
-		r.lock("somebody", c, "x")
+		r.lock("client", c, "x")
 		for st, err := range c.List(t.Context(), "") {
 			if err != nil || st.Name != "x" {
 				t.Errorf("the list shows %q, %v", st.Name, err)

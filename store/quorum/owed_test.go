@@ -17,7 +17,7 @@ import (
 	"github.com/fencelock/fencelock/store/quorum"
 )
 
-// busily locks and unlocks many names of its own, from several goroutines.
+// busily locks and unlocks many names from several goroutines, each with its own names.
 func busily(t *testing.T, c *fencelock.Client, workers, rounds int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -68,8 +68,8 @@ func TestNodeAwayIsOwedNothing(t *testing.T) {
 	}
 }
 
-// TestSilentNodeIsNotCrowded: a node that stops answering is asked for few claims before
-// NodeTimeout tells that it is away, however fast the others are.
+// TestSilentNodeIsNotCrowded: a node that stops answering gets few claims before
+// NodeTimeout marks it as away, however fast the other nodes are.
 func TestSilentNodeIsNotCrowded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())
@@ -176,7 +176,7 @@ func TestReclaimedOnAnotherNodeIsWithdrawn(t *testing.T) {
 	})
 }
 
-// heldUp holds up the attempts for one name until it is told to let them go.
+// heldUp delays the attempts for one name until let is closed.
 type heldUp struct {
 	driver.Store
 	name string

@@ -138,9 +138,8 @@ func (l *nodeSession) sweptOneLocked(s *slot, err error) {
 	}
 }
 
-// join puts the claims that have won on this node if it lacks them, so that the
-// next node may fail. Those with an end of their own are left alone: on a node
-// that joins late they would end late.
+// join puts claims that have won on this node if it lacks them, so that another node may
+// fail. It skips claims with a MaxHold: on a node that joins late they would end late.
 func (l *nodeSession) join() {
 	b := l.b
 	b.mu.Lock()

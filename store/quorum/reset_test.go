@@ -10,9 +10,9 @@ import (
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
-// TestPutBackIsRepeated: a node loses the last second, in which a lock was given back,
-// and the message that tells it what it should have is lost too. It is sent again:
-// otherwise the session would keep the lock there for ever.
+// TestPutBackIsRepeated: a node loses its last second of data, in which a lock was
+// released, and the message that would restore the correct state is lost too. The message
+// is sent again: otherwise the session would keep the lock there forever.
 func TestPutBackIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())

@@ -97,7 +97,7 @@ func (r *rig) store(faults map[int]faultstore.Fault) *quorum.Store {
 	return s
 }
 
-// process is a client of its own.
+// process returns a client with its own store.
 func (r *rig) process(faults map[int]faultstore.Fault, opts *fencelock.Options) *fencelock.Client {
 	r.t.Helper()
 	if opts == nil {
@@ -127,7 +127,7 @@ func (r *rig) with(s *quorum.Store, opts *fencelock.Options) *fencelock.Client {
 	return c
 }
 
-// lock takes the lock and tells.
+// lock acquires a lock and logs it.
 func (r *rig) lock(who string, c *fencelock.Client, name string) *fencelock.Lease {
 	r.t.Helper()
 	l, err := c.Mutex(name).Lock(r.t.Context())

@@ -26,10 +26,10 @@ type held struct {
 	got        time.Duration
 }
 
-// TestSchedules lets processes with bad connections of their own compete for one
-// lock while nodes stall, lose messages and forget. Clocks are good, so leases must
-// not overlap; tokens must be unique and rise; and when the faults are over the lock
-// must be there for whoever asks.
+// TestSchedules lets processes, each with its own bad connections, compete for one lock
+// while nodes stall, lose messages and lose their data. Clocks are good, so leases must not
+// overlap; tokens must be unique and rise; and when the faults are over any client must be
+// able to acquire the lock.
 func TestSchedules(t *testing.T) {
 	granted := 0
 	for seed := range uint64(*seeds) {

@@ -102,7 +102,8 @@ func (b *quorumSession) abandon() {
 	}
 }
 
-// quorumSession returns the session over all nodes, made if there is none.
+// quorumSession returns the session over all nodes, and creates it if it does not exist or
+// has ended.
 func (s *Store) quorumSession(req driver.OpenRequest) *quorumSession {
 	key := sessionKey{req.Shard, req.ID}
 	s.mu.Lock()

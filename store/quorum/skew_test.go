@@ -16,7 +16,7 @@ import (
 func tokenTime(t driver.Token) time.Time { return time.UnixMicro(int64(t) / driver.TokenStep) }
 
 // TestAWrongClockRaisesNoTokens: the node that answers first has a clock that is a
-// year ahead. Its tokens do not become everybody's.
+// year ahead. The token of a lock must not follow that clock.
 func TestAWrongClockRaisesNoTokens(t *testing.T) {
 	for range 20 { // nodes answer in any order
 		synctest.Test(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAWrongClockRaisesNoTokens(t *testing.T) {
 }
 
 // TestTokensOfMarkersAreTaken: nodes whose counters differ agree at the first attempt,
-// because their markers told how far they are.
+// because the tokens of their markers show how far each counter is.
 func TestTokensOfMarkersAreTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())
@@ -59,10 +59,10 @@ func second() faultstore.Fault {
 	return faultstore.On(faultstore.Attempt, faultstore.Name("x", faultstore.After(1, faultstore.Refuse())))
 }
 
-// TestOrderAfterALossNeedsClocks: a claim wins on a and b, b forgets, the next wins on
-// b and c. Two of three nodes remember everything, and still the order of the tokens
-// needs clocks: b is the only node that both share. What is promised holds, and what is
-// not promised fails; otherwise the documents would promise too little.
+// TestOrderAfterALossNeedsClocks: a claim wins on a and b, b loses its data, and the next
+// claim wins on b and c. Two of three nodes keep all their data, and still the order of the
+// tokens needs clocks: b is the only node that both claims share. What is promised holds,
+// and what is not promised fails; otherwise the documents would promise too little.
 func TestOrderAfterALossNeedsClocks(t *testing.T) {
 	for _, c := range []struct {
 		ahead time.Duration // a's clock; the nodes' grace is 10 s

@@ -33,7 +33,7 @@ func (r *rig) open(faults map[int]faultstore.Fault) driver.Session {
 
 // claim is an exclusive claim for x.
 func claim(seq uint64) *driver.Claim {
-	return &driver.Claim{Seq: seq, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "somebody"}}}
+	return &driver.Claim{Seq: seq, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "client"}}}
 }
 
 // TestKeptByAMajority: a lock that is given back and left taken for a time is
@@ -91,12 +91,12 @@ func keptByAMajority(t *testing.T, b faultstore.Fault, want error) {
 	}
 	other := r.process(nil, nil)
 	if l, err := other.Mutex("x").TryLock(t.Context()); !errors.Is(err, fencelock.ErrBusy) {
-		t.Errorf("somebody else got it: %v, %v", l, err)
+		t.Errorf("another client acquired it: %v, %v", l, err)
 	}
 }
 
-// TestKeptByTooFew: of the nodes that granted too few can keep the lock, and whoever
-// wants it kept is told.
+// TestKeptByTooFew: too few of the nodes that granted the lock can keep it, and the
+// withdrawal with KeepFor returns an error.
 func TestKeptByTooFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, grace())
@@ -161,9 +161,9 @@ func outlives(t *testing.T, limited bool) {
 	attempt()
 }
 
-// TestAWaiterRemembersItsTries: nodes without a line; the reply of a to the first
-// attempt is lost, so the claim is tombstoned there. The next attempts are under another
-// number, or a would refuse the waiter for ever.
+// TestAWaiterRemembersItsTries: the nodes have no queue, and a's reply to the first attempt
+// is lost, so the claim is tombstoned there. The next attempts use another number: otherwise
+// a would reject the waiter forever.
 func TestAWaiterRemembersItsTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 3, &memstore.Options{Grace: true, MaxTTL: 10 * time.Second, NoPush: true, NoQueue: true})

@@ -88,7 +88,7 @@ type node struct {
 	tomb  bool // it rejects what comes of the first acquisition
 }
 
-// attempt is one acquisition, with an id of its own.
+// attempt is one acquisition, with its own id.
 type attempt struct {
 	phase  int8
 	token  int8

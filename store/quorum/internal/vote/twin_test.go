@@ -42,8 +42,8 @@ func dumb(need int, votes []Vote) Kind {
 	return Split
 }
 
-// complete calls f with every way in which the open votes may come out. A token
-// that nobody has yet cannot help, so those there are will do.
+// complete calls f with every possible outcome of the open votes. A token that no vote has
+// yet cannot help, so the tokens of the other votes, and one new token, are enough.
 func complete(votes []Vote, f func([]Vote)) {
 	for i, v := range votes {
 		if v.State != Open {
