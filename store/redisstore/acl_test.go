@@ -144,7 +144,7 @@ func TestACLAllowsNoOtherCommand(t *testing.T) {
 				}
 				for _, c := range commands(t, server) {
 					container, _, _ := strings.Cut(c.name, "|")
-					// Whoever is not logged in may do what has this flag: AUTH, HELLO, QUIT.
+					// Commands with this flag need no login: AUTH, HELLO, QUIT.
 					wanted := c.open || slices.Contains(rules, c.name) || slices.Contains(rules, container)
 					allowed := allows(t, server, c, "fencelock:{fencelock:x}")
 					if allowed != wanted {
@@ -170,9 +170,9 @@ func TestACLAllowsNoOtherCommand(t *testing.T) {
 // command is a command of a server.
 type command struct {
 	name  string // with its container, if it is a subcommand: "script|load"
-	words int    // it has at least
+	words int    // at least, the name included
 	keyed bool   // its first argument is a key or a channel that it must be allowed to use
-	open  bool   // to everybody
+	open  bool   // needs no login
 }
 
 // commands are all that a server has.
@@ -190,7 +190,7 @@ func commands(t *testing.T, server *redistest.Server) (all []command) {
 			c := command{name: f[0].(string), words: int(f[1].(int64)), open: slices.Contains(flags, any("no_auth"))}
 			c.words = max(c.words, -c.words)
 			c.keyed = (f[3].(int64) == 1 || slices.Contains(flags, any("pubsub"))) &&
-				!strings.HasSuffix(c.name, "unsubscribe") // nobody needs to be allowed to leave
+				!strings.HasSuffix(c.name, "unsubscribe") // unsubscribing needs no permission
 			below := f[9].([]any)
 			if len(below) == 0 || c.words == 1 { // COMMAND can be called without a subcommand
 				all = append(all, c)
@@ -202,8 +202,8 @@ func commands(t *testing.T, server *redistest.Server) (all []command) {
 	return all
 }
 
-// allows reports whether the user may run a command with as many arguments as it needs, all the
-// same.
+// allows reports whether the user may run a command. The argument is repeated as often as
+// the command needs.
 func allows(t *testing.T, server *redistest.Server, c command, argument string) bool {
 	t.Helper()
 	args := []any{"ACL", "DRYRUN", "locks"}
@@ -220,7 +220,7 @@ func allows(t *testing.T, server *redistest.Server, c command, argument string) 
 	return !strings.Contains(reply, "no permissions")
 }
 
-// TestACLMissing: what a user lacks is told, by the call and by Check.
+// TestACLMissing: the call and Check report the permission that a user lacks.
 func TestACLMissing(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ rule, code string }{

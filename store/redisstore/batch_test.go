@@ -98,9 +98,9 @@ func (q *queued) Done() <-chan struct{} {
 	return q.Context.Done()
 }
 
-// send does operations of one process at once, and returns how many left together at
-// most. Two calls under way hold them up until all are there; these withdraw claims
-// that nobody made.
+// send does operations of one process at once, and returns the size of the largest batch.
+// Two calls in flight, which withdraw claims that were never made, delay the operations
+// until all of them are queued.
 func (w *world) send(p *proc, ops []*operation) int {
 	gate := w.p.shut()
 	var plugs sync.WaitGroup

@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestCancelledCall: whoever cancels a call is not made to wait for a server that does
-// not answer, whatever the client does with deadlines. A read of these clients never
-// ends by itself, so that nothing else can end the call.
+// TestCancelledCall: a caller that cancels a call does not wait for a server that does not
+// answer, whatever the client does with deadlines. A read of these clients never ends by
+// itself, so that nothing else can end the call.
 func TestCancelledCall(t *testing.T) {
 	t.Parallel()
 	for _, deadlines := range []bool{false, true} {
@@ -52,7 +52,7 @@ func TestCancelledCall(t *testing.T) {
 	}
 }
 
-// deaf is a server that reads and never answers. The channel tells of each connection.
+// deaf starts a server that reads and never answers. It sends to asked for each connection.
 func deaf(t *testing.T) (addr string, asked <-chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -72,7 +72,7 @@ func TestCheckWritesNothing(t *testing.T) {
 	}
 }
 
-// TestCheckUnreachable: nobody there is an error and no finding.
+// TestCheckUnreachable: an unreachable server is an error, not a finding.
 func TestCheckUnreachable(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -15,13 +15,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// clock makes the scripts of the clients that have it see a clock ahead of the
-// server's, so that a test need not wait until a TTL has passed, and a machine that
-// stalls for a second spoils nothing. It changes the one call of the scripts that
-// asks for the time, and nothing else in them. How far it is ahead travels in the
-// name of a second key in the slot of the first, which nobody reads.
+// clock makes the scripts of its clients see a time ahead of the server's, so that a test
+// need not wait until a TTL has passed, and does not fail on a machine that stalls for a
+// second. It changes only the one call in the scripts that reads the time. How far the clock
+// is ahead is sent in the name of a second key, which is in the slot of the first and is
+// never read.
 //
-// It keeps nothing on the server, unlike pretence: servers forget, and are many.
+// Unlike pretence, clock keeps nothing on the server: there are several servers, and they
+// lose their data.
 type clock struct {
 	ahead atomic.Int64 // µs
 
@@ -31,8 +32,8 @@ type clock struct {
 
 func newClock() *clock { return &clock{sha: map[string]string{}} }
 
-// moment is how long elapse really takes: long enough for a push to arrive that
-// nobody waits for.
+// moment is how long elapse really takes: long enough for a push to arrive that the test
+// does not wait for.
 const moment = 5 * time.Millisecond
 
 // elapse lets the scripts see that d has passed.
@@ -55,8 +56,8 @@ func (c *clock) shift(text string) string {
 	return ours
 }
 
-// change makes a command about a script one about the changed script, and says
-// whether it was one. keys is the place of the first key.
+// change makes a command that runs or loads a script use the changed script, and reports
+// whether the command was one. keys is the index of the first key.
 func (c *clock) change(words []string) (changed []string, is bool) {
 	const keys = 3
 	if len(words) == 3 && strings.EqualFold(words[0]+words[1], "scriptload") {

@@ -15,19 +15,20 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// line is the value of q<name>: the first place, the one after the last, how many are taken.
-func (l *layout) line() (first, last, taken int64) {
+// queue returns the value of q<name>: the first place, the place after the last, and how
+// many are taken.
+func (l *layout) queue() (first, last, taken int64) {
 	l.t.Helper()
 	raw, err := l.plain.HGet(l.ctx, l.bucket, "qx").Bytes()
 	l.must(err)
 	return number(raw[:6]), number(raw[6:12]), number(raw[12:18])
 }
 
-// fieldsRead counts the look-ups of fields that scripts made meanwhile.
-func (l *layout) fieldsRead(meanwhile func()) (calls int) {
+// fieldsRead counts the field lookups that scripts make while f runs.
+func (l *layout) fieldsRead(f func()) (calls int) {
 	l.t.Helper()
 	l.must(l.plain.ConfigResetStat(l.ctx).Err())
-	meanwhile()
+	f()
 	text, err := l.plain.Info(l.ctx, "commandstats").Result()
 	l.must(err)
 	for _, m := range regexp.MustCompile(`cmdstat_h\w+:calls=(\d+)`).FindAllStringSubmatch(text, -1) {
@@ -37,9 +38,9 @@ func (l *layout) fieldsRead(meanwhile func()) (calls int) {
 	return calls
 }
 
-// TestLineIsMovedTogether: one claim waits for long, and hundreds come and go behind it. No
+// TestQueueIsCompacted: one claim waits for long, and hundreds come and go behind it. No
 // call walks over the places that they have given up.
-func TestLineIsMovedTogether(t *testing.T) {
+func TestQueueIsCompacted(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
@@ -60,8 +61,8 @@ func TestLineIsMovedTogether(t *testing.T) {
 				worst = max(worst, l.fieldsReadBy(seq%100 == 0, func() { l.withdraw("eve", seq, false) }))
 			}
 			l.attempt("eve", many, driver.Terms{}, driver.Queued)
-			if first, last, taken := l.line(); last-first > 2*taken+64 || taken != 2 {
-				t.Errorf("the line goes from place %d to %d with %d taken, want the places given up to be gone", first, last, taken)
+			if first, last, taken := l.queue(); last-first > 2*taken+64 || taken != 2 {
+				t.Errorf("the queue goes from place %d to %d with %d taken, want the places given up to be gone", first, last, taken)
 			}
 			const few = 40
 			if n := l.fieldsRead(func() {
@@ -71,17 +72,17 @@ func TestLineIsMovedTogether(t *testing.T) {
 					t.Errorf("Inspect shows %d waiting, %+v", st.Waiting, st.Waiters)
 				}
 			}); n > few {
-				t.Errorf("Inspect made %d look-ups, want at most %d", n, few)
+				t.Errorf("Inspect made %d lookups, want at most %d", n, few)
 			}
 			if n := l.fieldsRead(func() { l.attempt("new", 1, driver.Terms{}, driver.Queued) }); n > few {
-				t.Errorf("getting in line made %d look-ups, want at most %d", n, few)
+				t.Errorf("queueing made %d lookups, want at most %d", n, few)
 			}
 			// The loop over places given up is one of these, at most 2*3+64.
 			if n := l.fieldsRead(func() { l.withdraw("ann", 1, false) }); n > few+70 {
-				t.Errorf("a handoff made %d look-ups, want at most %d", n, few+70)
+				t.Errorf("a handoff made %d lookups, want at most %d", n, few+70)
 			}
 			if worst > few {
-				t.Errorf("a withdrawal made %d look-ups, want at most %d", worst, few)
+				t.Errorf("a withdrawal made %d lookups, want at most %d", worst, few)
 			}
 			l.attempt("bob", 1, driver.Terms{}, driver.Granted)
 			l.withdraw("bob", 1, false)
@@ -90,19 +91,20 @@ func TestLineIsMovedTogether(t *testing.T) {
 	}
 }
 
-// fieldsReadBy counts if asked to: to count costs two round trips.
-func (l *layout) fieldsReadBy(asked bool, meanwhile func()) int {
+// fieldsReadBy runs f and counts only if asked to: counting costs two round trips.
+func (l *layout) fieldsReadBy(asked bool, f func()) int {
 	l.t.Helper()
 	if !asked {
-		meanwhile()
+		f()
 		return 0
 	}
-	return l.fieldsRead(meanwhile)
+	return l.fieldsRead(f)
 }
 
-// TestLineKeepsItsOrder: hundreds of claims get in line, most of them leave it again, from
-// anywhere, and the rest is granted in the order in which it came, whatever was moved.
-func TestLineKeepsItsOrder(t *testing.T) {
+// TestQueueKeepsItsOrder: hundreds of claims are queued, most of them are withdrawn again,
+// from any place, and the rest are granted in the order in which they came, whichever claims
+// were moved.
+func TestQueueKeepsItsOrder(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -112,30 +114,30 @@ func TestLineKeepsItsOrder(t *testing.T) {
 	l.open("bob")
 	l.attempt("ann", 1, driver.Terms{}, driver.Granted)
 	const many = 600
-	var line []uint64
+	var queue []uint64
 	for seq := uint64(1); seq <= many; seq++ {
 		terms := driver.Terms{}
 		if dice.IntN(3) == 0 {
 			terms.MaxHold = time.Minute // has no short form
 		}
 		l.attempt("bob", seq, terms, driver.Queued)
-		line = append(line, seq)
+		queue = append(queue, seq)
 	}
 	// A round begins when more places than that are given up, and takes a few withdrawals.
 	room := func(taken int64) int64 { return 2*taken + 64 + 20 }
 	moved := false
-	for len(line) > 40 {
-		i := dice.IntN(len(line))
-		l.withdraw("bob", line[i], false)
-		line = slices.Delete(line, i, i+1)
-		first, last, taken := l.line()
+	for len(queue) > 40 {
+		i := dice.IntN(len(queue))
+		l.withdraw("bob", queue[i], false)
+		queue = slices.Delete(queue, i, i+1)
+		first, last, taken := l.queue()
 		moved = moved || last < many
-		if last-first > room(taken) || taken != int64(len(line)) {
-			t.Fatalf("the line goes from place %d to %d with %d taken, and %d wait", first, last, taken, len(line))
+		if last-first > room(taken) || taken != int64(len(queue)) {
+			t.Fatalf("the queue goes from place %d to %d with %d taken, and %d wait", first, last, taken, len(queue))
 		}
 	}
 	if !moved {
-		t.Error("the line was never moved together")
+		t.Error("the queue was never compacted")
 	}
 	st, err := l.store.Inspect(l.ctx, "x")
 	l.must(err)
@@ -143,22 +145,22 @@ func TestLineKeepsItsOrder(t *testing.T) {
 	for _, w := range st.Waiters {
 		shown = append(shown, w.Claim.Seq)
 	}
-	if !slices.Equal(shown, line) {
-		t.Fatalf("Inspect shows %v, want %v", shown, line)
+	if !slices.Equal(shown, queue) {
+		t.Fatalf("Inspect shows %v, want %v", shown, queue)
 	}
 	l.withdraw("ann", 1, false)
-	for _, seq := range line {
+	for _, seq := range queue {
 		l.attempt("bob", seq, driver.Terms{}, driver.Granted)
 		l.withdraw("bob", seq, false)
 	}
-	l.want("everybody's turn", "m", "c", "sann", "sbob")
+	l.want("all were granted", "m", "c", "sann", "sbob")
 }
 
-// TestLineWrittenByHand: a number of taken places that is wrong keeps nobody from being
-// served, and above all does not keep the server busy for ever.
-func TestLineWrittenByHand(t *testing.T) {
+// TestQueueWrittenByHand: with a wrong number of taken places every claim is still granted,
+// and above all the server does not loop forever.
+func TestQueueWrittenByHand(t *testing.T) {
 	t.Parallel()
-	for _, reentry := range []string{"", "r"} { // the short way and the long one
+	for _, reentry := range []string{"", "r"} { // the fast path and the slow path
 		t.Run(fmt.Sprintf("re-entry %q", reentry), func(t *testing.T) {
 			t.Parallel()
 			l := newLayout(t)
@@ -177,7 +179,7 @@ func TestLineWrittenByHand(t *testing.T) {
 			l.withdraw("bob", 1, false)
 			l.attempt("eve", 1, driver.Terms{}, driver.Granted)
 			l.withdraw("eve", 1, false)
-			l.want("everybody's turn", "m", "c", "sann", "sbob", "seve")
+			l.want("all were granted", "m", "c", "sann", "sbob", "seve")
 		})
 	}
 }

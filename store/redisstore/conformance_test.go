@@ -43,8 +43,8 @@ func TestConformance(t *testing.T) {
 var places = []struct {
 	name    string
 	buckets int
-	// start returns how to get there, and how a namespace with one bucket there
-	// loses its memory.
+	// start returns how to connect, and a function for how a namespace with one bucket
+	// loses its data there.
 	start func(*testing.T, redistest.Flavor) (login, func(namespace string) (redistest.Losses, error))
 }{
 	{"one", 1, func(t *testing.T, f redistest.Flavor) (login, func(string) (redistest.Losses, error)) {

@@ -14,7 +14,7 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
-// One server loses its memory, all of it or the last of it.
+// TestLossesKeepTheLease: one server loses all of its data, or only the latest.
 func TestLossesKeepTheLease(t *testing.T) {
 	disk := []string{"--appendonly", "yes", "--appendfsync", "always"}
 	paired(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
@@ -42,7 +42,7 @@ func TestLossesKeepTheLease(t *testing.T) {
 	})
 }
 
-// A server forgets scripts whenever it likes; nobody notices.
+// TestScriptFlush: a server may drop its cached scripts at any time, and no client notices.
 func TestScriptFlush(t *testing.T) {
 	paired(t, scriptFlush)
 }
@@ -83,8 +83,8 @@ func scriptFlush(t *testing.T, flavour redistest.Flavor, lib library) {
 	}
 }
 
-// A replica takes over while the old master still serves those who do not know.
-// The stale side never has the higher token, whatever it grants and when.
+// TestSplitBrain: a replica takes over while the old master still serves clients that do not
+// know. The stale side never has the higher token, whatever it grants and when.
 func TestSplitBrain(t *testing.T) {
 	everywhere(t, splitBrain)
 }
@@ -114,10 +114,11 @@ func splitBrain(t *testing.T, flavour redistest.Flavor, lib library) {
 	}
 }
 
-// The same with grace. The holder is cut off with the old master. If that needs its
-// replica, it can no longer keep the lease alive, and the holder is told before the
-// other side grants. If it does not, grace alone helps nobody: both hold, and the tokens
-// tell them apart, as docs/redis.md says.
+// TestSplitBrainWithGrace is TestSplitBrain with grace. The holder is cut off together with
+// the old master. If the master needs its replica to write, it can no longer keep the lease
+// alive, and the holder is notified before the other side grants. Otherwise grace alone does
+// not help: both clients hold the lock, and only the tokens distinguish them, as docs/redis.md
+// says.
 func TestSplitBrainWithGrace(t *testing.T) {
 	for _, needs := range []string{"1", "0"} {
 		t.Run("min-replicas-to-write="+needs, func(t *testing.T) {

@@ -29,11 +29,11 @@ type loss struct {
 func (c loss) survives(t *testing.T) {
 	l := newTimeline(t)
 	opts := redisstore.Options{Namespace: "grace", Grace: true, MaxTTL: c.ttl, Buckets: 1}
-	come := func(name string) *party { // with connections of its own
+	come := func(name string) *party { // with its own connections
 		return join(t, l, name, c.lib.open(t, c.to, &opts), fencelock.Options{TTL: c.ttl, Require: fencelock.Correctness})
 	}
 	holder, other := come("holder"), come("other")
-	remembered := holder.lock("remembered") // a new namespace has a grace of its own
+	remembered := holder.lock("remembered") // after the grace period of the new namespace
 	lose := c.prepare(l)
 	gone := holder.lock("gone")
 	released := other.lock("free")

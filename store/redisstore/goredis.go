@@ -44,8 +44,8 @@ func (g *goRedis) Conn(string) luastore.Conn { return g }
 func (g *goRedis) Close() {}
 
 // Eval implements luastore.Conn. go-redis ends a read at the deadline of its context if
-// ContextTimeoutEnabled is set, and never on a cancellation, so every call
-// whose context can end runs in a goroutine of its own.
+// ContextTimeoutEnabled is set, and never on a cancellation, so every call whose context
+// can end runs in a separate goroutine.
 func (g *goRedis) Eval(ctx context.Context, s *luastore.Script, keys, args []string) ([]any, error) {
 	return adapt.Within(ctx, func() ([]any, error) {
 		reply, err := g.eval(ctx, "evalsha", s.SHA, keys, args)
@@ -124,7 +124,7 @@ func (g *goRedis) Prove(ctx context.Context, key, runID string, texts []string) 
 	return nil
 }
 
-// keeper returns a client of the one server that keeps a key.
+// holder returns a client of the one server that has a key.
 func (g *goRedis) holder(ctx context.Context, key string) (*redis.Client, error) {
 	switch c := g.client.(type) {
 	case *redis.Client:
@@ -166,7 +166,7 @@ func (g *goRedis) listen(ctx context.Context, channel string, ready func(), mess
 			m = nil
 		}
 		if err != nil {
-			// MOVED is one of these: go-redis would wait for ever on the old node.
+			// MOVED is one of these errors: go-redis would wait forever on the old node.
 			g.reload(ctx)
 			return
 		}

@@ -43,7 +43,7 @@ func (g *goRedis) Nodes(ctx context.Context) ([]checkedstore.Node, error) {
 func goRedisNode(c *redis.Client) checkedstore.Node {
 	return checkedstore.Node{Addr: c.Options().Addr, Ask: func(ctx context.Context, n int, args ...string) ([]any, error) {
 		if size := c.Options().PoolSize; size > 0 {
-			n = max(1, min(n, size/2)) // the caller's own calls go on meanwhile
+			n = max(1, min(n, size/2)) // leaves connections for the caller's own calls
 		}
 		var replies []any
 		for range n {

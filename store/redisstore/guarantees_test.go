@@ -15,7 +15,7 @@ import (
 // TestGuaranteesNameWhatIsAssumed: strict tokens depend on the clocks of servers, grace on
 // masters that do not go on alone, and the guarantees name them in words.
 func TestGuaranteesNameWhatIsAssumed(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody asks it
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // no server is needed
 	defer client.Close()
 	for _, tt := range []struct {
 		name string

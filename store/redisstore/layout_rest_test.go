@@ -99,11 +99,11 @@ func TestLayoutOfGrace(t *testing.T) {
 	waiting := w.procs[0].seq + 1
 	w.attempt(0, claim(waiting, "b"))
 	if got := value("lb"); got != "\x90" {
-		t.Errorf("lb is %q while somebody waits in a grace, want an empty array", got)
+		t.Errorf("lb is %q while a claim waits in a grace, want an empty array", got)
 	}
 	w.withdraw(0, driver.Withdrawal{Seq: waiting, Name: "b"})
 	if n := p.plain.HExists(w.ctx, bucket, "lb").Val(); n {
-		t.Error("lb is there although nobody waits")
+		t.Error("lb is there although no claim waits")
 	}
 	lost := w.procs[0].lost
 	if len(lost) != 1 {

@@ -10,8 +10,8 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// TestLayoutKeepsWhatIsNew: a later version may add elements to a claim, and this one
-// writes them back, granted or in line, although the claim is plain otherwise.
+// TestLayoutKeepsWhatIsNew: a later version may add elements to a claim, and this version
+// writes them back, whether the claim is granted or queued, although it is plain otherwise.
 func TestLayoutKeepsWhatIsNew(t *testing.T) {
 	l := newLayout(t)
 	for _, who := range []string{"ann", "bob", "eve"} {
@@ -23,14 +23,14 @@ func TestLayoutKeepsWhatIsNew(t *testing.T) {
 	l.later("wx\x00"+string(make([]byte, 6)), false)
 
 	l.attempt("eve", 1, driver.Terms{}, driver.Queued) // the grant is written again
-	l.wantLater("somebody gets in line", "lx")
+	l.wantLater("a claim is queued", "lx")
 	l.withdraw("eve", 1, false)
-	l.wantLater("somebody leaves the line", "lx")
+	l.wantLater("a queued claim is withdrawn", "lx")
 	l.withdraw("ann", 1, false)
 	l.attempt("bob", 1, driver.Terms{}, driver.Granted)
 	l.wantLater("a handoff", "lx")
 	l.attempt("eve", 2, driver.Terms{}, driver.Queued)
-	l.wantLater("somebody gets in line behind it", "lx")
+	l.wantLater("a claim is queued behind it", "lx")
 }
 
 // later makes the claim of a field one that a later version wrote: plain, with an element
@@ -44,7 +44,7 @@ func (l *layout) later(field string, grants bool) {
 		return 1`, []string{l.bucket}, field, grants).Err())
 }
 
-// wantLater fails unless the claim of a field still has it.
+// wantLater fails unless the claim of a field still has the element that later added.
 func (l *layout) wantLater(after, field string) {
 	l.t.Helper()
 	raw, err := l.plain.HGet(l.ctx, l.bucket, field).Result()

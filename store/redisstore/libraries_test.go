@@ -28,7 +28,7 @@ type login struct {
 // library is a client library the store works with.
 type library struct {
 	name string
-	// dial returns a store on a client of its own.
+	// dial returns a store with its own client.
 	dial func(l login, opts *redisstore.Options) (*client, error)
 }
 

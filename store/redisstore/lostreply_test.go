@@ -14,9 +14,9 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
-// TestLostReply: the server does what it was asked, its reply is lost, and then
-// nobody is there. A client library that sends again by itself would report the
-// second failure, by which nothing was done; but the lock is taken.
+// TestLostReply: the server executes a command, its reply is lost, and then the server is
+// gone. A client library that retries by itself would report the failure of the second try,
+// which did nothing, although the first try took the lock.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
 	for _, lib := range libraries {

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// silence is a logger for go-redis, which tells of every connection that breaks:
-// here nearly all of them do.
+// silence discards the log of go-redis, which reports every broken connection: in these
+// tests nearly all connections break.
 type silence struct{}
 
 // Printf implements the logger of go-redis.

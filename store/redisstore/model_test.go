@@ -36,11 +36,11 @@ type world struct {
 	procs []*proc
 	pairs map[string][]pair // tokens seen for a name, model and real
 	steps []string          // what was done so far, for people
-	// quick leaves an elapse unseen, so that ends are found by whatever comes
-	// next. The model grants to the next in line when a session ends and Redis
-	// with the next call, so ages may differ then.
+	// quick makes an elapse read nothing, so that the ends of sessions are found by the next
+	// call. The model grants to the next queued claim when a session ends, and Redis with the
+	// next call, so ages may differ then.
 	quick bool
-	// saved is a copy of both memories, if the test took one.
+	// saved is a copy of the data of both sides, if the test took one.
 	saved *saved
 }
 

@@ -16,9 +16,9 @@ import (
 )
 
 // Open connects to the server at a URL and returns a store that owns its client:
-// Store.Close closes it. It looks at the servers, as New does later, so that a wrong
-// address or password, or a server that cannot keep locks, is told now. It gives up
-// when ctx ends; later the store has nothing to do with ctx. Errors never show a
+// Store.Close closes it. Open checks the servers, as a store from New does later, and
+// returns an error for a wrong address or password, or for a server that cannot keep locks.
+// It gives up when ctx ends; the store does not use ctx after that. Errors never show a
 // password.
 //
 //	redis://[user[:password]@]host[:port][/database][?parameters]

@@ -56,7 +56,7 @@ func (t *target) refuses() error {
 	return err
 }
 
-// masters tells that no sentinel knows the master, and which masters they know.
+// masters returns the message that no sentinel knows the master, and which masters they know.
 func (t *target) masters(ctx context.Context) string {
 	text := fmt.Sprintf("the sentinels know no master %q", t.master)
 	var names []string

@@ -74,7 +74,7 @@ func TestSentinelNodeHasAName(t *testing.T) {
 }
 
 // TestNothingListens: at a port where nothing listens the outcome is not unknown, and the
-// reason is told, also to a process in a hurry.
+// error has the reason, even for a caller with a short deadline.
 func TestNothingListens(t *testing.T) {
 	t.Parallel()
 	gone := redistest.Redis.Start(t)
@@ -92,7 +92,7 @@ func TestNothingListens(t *testing.T) {
 	if err := open(time.Minute); !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got %v, want the reason", err)
 	}
-	// What was found out is told to the next, who does not wait that long.
+	// The store reports the reason that it found to the next caller, which waits less long.
 	if err := open(10 * time.Millisecond); !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("in a hurry: got %v, want the reason", err)
 	}

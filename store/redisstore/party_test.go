@@ -19,8 +19,7 @@ import (
 // shared.
 const slack = 10 * time.Second
 
-// party is a process of its own: a client with its own connections, and what
-// happened to it.
+// party is a process: a client with its own connections, and what happened to it.
 type party struct {
 	*fencelock.Client
 	t    *testing.T
@@ -59,7 +58,7 @@ func (l *timeline) note(format string, args ...any) {
 	fmt.Fprintf(&l.text, "%8.3f s  %s\n", time.Since(l.since).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// told are the events worth a line.
+// notified are the events that a timeline shows.
 var notified = map[fencelock.EventKind]bool{
 	fencelock.SessionRenewalFailed: true, fencelock.SessionReset: true, fencelock.SessionResumed: true,
 	fencelock.SessionLost: true, fencelock.LeaseWaiting: true, fencelock.LeaseGranted: true,
@@ -134,13 +133,13 @@ func (p *party) never(kind fencelock.EventKind) {
 	}
 }
 
-// lock locks, and fails the test if that takes for ever.
+// lock acquires a lock, and fails the test if that takes more than a minute.
 func (p *party) lock(name string) *fencelock.Lease {
 	p.t.Helper()
 	return p.start(name).wait(p.t, time.Minute)
 }
 
-// pending is an acquisition that somebody waits for.
+// pending is an acquisition under way.
 type pending struct {
 	done  chan struct{}
 	lease *fencelock.Lease

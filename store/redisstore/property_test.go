@@ -45,7 +45,7 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, grace bool) {
 	p.mu.Unlock()
 	store := newStore(t, client, grace)
 	w := newWorld(t, p, store, &memstore.Options{Grace: grace})
-	if grace { // a server that nobody used begins with a grace, the model does not
+	if grace { // an unused server begins with a grace period, the model does not
 		w.must(store.SetLimit(w.ctx, w.names[0], 0)) // sets the namespace up
 		p.now = p.now.Add(maxTTL + tick).Truncate(tick)
 		w.must(p.write(w.ctx))
@@ -90,8 +90,8 @@ func (m *machine) check(t *rapid.T) {
 	m.exclusion()
 }
 
-// exclusion holds whatever the model says: nobody holds beside an exclusive
-// grant but those of its own re-entry (O1).
+// exclusion holds whatever the model does: beside an exclusive grant there are only grants
+// of the same re-entry (O1).
 func (m *machine) exclusion() {
 	for _, name := range m.w.names {
 		var all []*driver.Terms
@@ -286,8 +286,8 @@ func (m *machine) failover(t *rapid.T) {
 	}
 }
 
-// outlast keeps everybody alive until a grace is over, and looks at nothing: what
-// waited through the grace must still come before what comes after it.
+// outlast keeps all sessions alive until a grace period is over, and reads nothing: claims
+// that waited through the grace period must still come before claims that come after it.
 func (m *machine) outlast(t *rapid.T) {
 	m.process(t) // or skip
 	for range 4 {

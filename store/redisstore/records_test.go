@@ -17,11 +17,11 @@ import (
 )
 
 // TestBatchesWhateverTheRecord: calls that are made at the same time are batched into one,
-// also if each of them says another reason, or is part of another trace; and each
-// lock is held with the record of its own.
+// even if each of them has a different reason or is part of a different trace. Each lock
+// keeps its own record.
 func TestBatchesWhateverTheRecord(t *testing.T) {
 	t.Parallel()
-	// Every acquisition is in a trace of its own, as with otelfencelock.
+	// Every acquisition has its own trace, as with otelfencelock.
 	var calls atomic.Int64
 	trace := func(ctx context.Context) string { return fmt.Sprintf("%v-%d", ctx.Value(goroutine{}), calls.Add(1)) }
 	cases := map[string]struct {
@@ -72,7 +72,7 @@ func TestBatchesWhateverTheRecord(t *testing.T) {
 // goroutine is the key of a goroutine's number in its context.
 type goroutine struct{}
 
-// lockAtOnce takes and frees locks, each goroutine one of its own.
+// lockAtOnce acquires and releases locks in several goroutines, one lock per goroutine.
 func lockAtOnce(t *testing.T, client *fencelock.Client, goroutines, rounds int, opts func(int) []fencelock.LockOption) {
 	t.Helper()
 	var all sync.WaitGroup

@@ -62,7 +62,7 @@ var refusals = []struct {
 		})
 		return server
 	}},
-	// Somebody wrote the key: the script breaks off in the middle.
+	// Another program wrote the key: the script fails in the middle.
 	{"WRONGTYPE", driver.ErrUnknown, func(t *testing.T, flavour redistest.Flavor) *redistest.Server {
 		server := flavour.Start(t)
 		if err := server.Do("SET", "fencelock:{fencelock:0}", "x").Err(); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
-// TestRefusedServerIsOpenedToRead: only for a caller that asks for it, which is told why.
-// No session is opened there.
+// TestRefusedServerIsOpenedToRead: a server that is refused can be opened to read, but only
+// by a caller that asks for it and receives the reason. No session can be opened there.
 func TestRefusedServerIsOpenedToRead(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")

@@ -112,8 +112,8 @@ func TestOtherSettingsCannotEndAGrace(t *testing.T) {
 	wantRefused(t, "a process without grace, during the grace", err, "grace=true")
 }
 
-// TestOperatorsNeedNoSettings: whoever inspects, lists and breaks need not know the
-// settings of a namespace, and sets up none.
+// TestOperatorsNeedNoSettings: an operator who inspects, lists and breaks locks need not know
+// the settings of a namespace, and does not set one up.
 func TestOperatorsNeedNoSettings(t *testing.T) {
 	t.Parallel()
 	for _, lib := range libraries {

@@ -76,11 +76,11 @@ func TestStart(t *testing.T) {
 							opts.Namespace = "other" // than the one without
 						}
 						c := lib.open(t, tt.to, opts)
-						for range 2 { // the second tells nothing new
+						for range 2 { // the second time reports nothing new
 							wantStart(t, openSession(t, c), tt.refused, tt.fix)
 						}
 						if slices.Sort(notified); !slices.Equal(notified, tt.notified) {
-							t.Errorf("told %v, want %v", notified, tt.notified)
+							t.Errorf("warned of %v, want %v", notified, tt.notified)
 						}
 					})
 				}
@@ -103,8 +103,8 @@ func wantStart(t *testing.T, err error, code, fix string) {
 	}
 }
 
-// TestStartAtAReplica: what a failover that is under way looks like is told and not
-// refused, and passes.
+// TestStartAtAReplica: a replica may be a failover under way, so the store warns and is
+// unavailable instead of refusing it, and works once the server is a master.
 func TestStartAtAReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(redistest.Start(t).Port))
@@ -114,7 +114,7 @@ func TestStartAtAReplica(t *testing.T) {
 		t.Errorf("got %v, want one that wraps %q", err, driver.ErrUnavailable)
 	}
 	if !slices.Contains(notified, "replica") {
-		t.Errorf("told %v", notified)
+		t.Errorf("warned of %v, want replica", notified)
 	}
 	if err := server.Do("REPLICAOF", "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
@@ -163,8 +163,8 @@ func TestStartRefusedAsUsersSeeIt(t *testing.T) {
 	_ = s.Close()
 }
 
-// TestStartLogs: nobody has to set Options.Warn to be warned. It must not run beside
-// others: there is one default logger.
+// TestStartLogs: without Options.Warn the store logs its warnings. The test must not run in
+// parallel with others: there is one default logger.
 func TestStartLogs(t *testing.T) {
 	var log bytes.Buffer
 	before := slog.Default()

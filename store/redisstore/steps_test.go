@@ -42,13 +42,13 @@ func (w *world) open(i int, ttl time.Duration) {
 	}
 }
 
-// proof waits until the process's calls take the short way, if they ever will: a run
-// must repeat to be shrunk, and must not miss the short way because it was quick.
+// proof waits until the process's calls take the fast path, if they ever will: a run must
+// be repeatable to be shrunk, and must not miss the fast path because it ran too quickly.
 func (w *world) proof(p *proc) {
 	w.t.Helper()
 	late := time.Now().Add(time.Minute)
 	for before := w.p.shortCalls(); w.p.proven && w.p.shortCalls() == before; {
-		p.seq++ // a claim that nobody made
+		p.seq++ // a claim that was never made
 		_, err := p.real.Withdraw(w.ctx, driver.Withdrawal{Seq: p.seq, Name: w.names[0]})
 		if w.must(err); time.Now().After(late) {
 			w.t.Fatalf("no script that carries a run id was called")
@@ -56,16 +56,16 @@ func (w *world) proof(p *proc) {
 	}
 }
 
-// aged says that Redis may still show the claims in line although they can no
-// longer be granted.
+// aged notes that Redis may still show the queued claims although they can no longer be
+// granted.
 func (p *proc) aged() {
 	for _, c := range p.claims {
 		p.stale[c.Seq] = true
 	}
 }
 
-// asked says that the process has a new answer about a claim: what it held before
-// a loss, and what may still stand in line, counts no more.
+// asked notes that the process has a new answer about a claim: whether it held the claim
+// before a data loss, and whether it may still be queued, no longer counts.
 func (p *proc) asked(seq uint64) {
 	delete(p.stale, seq)
 	p.lost = slices.DeleteFunc(p.lost, func(h held) bool { return h.claim.Seq == seq })
@@ -180,7 +180,7 @@ func (w *world) withdrawn(p *proc, d driver.Withdrawal, what string, m driver.Re
 	w.t.Helper()
 	w.step("%s: %v %v", what, m, err1)
 	if errors.Is(err1, driver.ErrGone) && err2 == nil && r == driver.WasGranted {
-		return // its session had ended, and its grant was still there: nobody else had it
+		return // its session had ended, and its grant was still there: no other claim had the lock
 	}
 	if w.same(what, err1, err2) {
 		w.equal(what, m, r)
@@ -214,15 +214,15 @@ func (w *world) close(i int) {
 	w.step("%s", what)
 	w.same(what, p.model.Close(w.ctx), p.real.Close(w.ctx))
 	p.real, p.model, p.claims, p.lost = nil, nil, nil, nil
-	w.saved = nil // nobody could resume a session that is in it
+	w.saved = nil // no process could resume a session that is in it
 }
 
-// elapse lets time pass on both sides. Unless the world is quick it looks at
-// each end of a session on the way, so that both grant to the next at that time.
+// elapse lets time pass on both sides. Unless the world is quick it compares both sides at
+// each end of a session on the way, so that both grant to the next claim at that time.
 func (w *world) elapse(d time.Duration) {
 	w.t.Helper()
 	w.step("%v pass", d)
-	w.saved = nil // a memory that old would have ended sessions in it
+	w.saved = nil // a copy that old would have sessions in it that have ended
 	target := w.p.now.Truncate(tick).Add(d)
 	var stops []time.Time
 	for _, p := range w.procs {
@@ -240,23 +240,22 @@ func (w *world) elapse(d time.Duration) {
 	}
 }
 
-// save copies both memories. It looks first: the model ends sessions as soon as
-// their time has come, the scripts when somebody looks, and a copy would keep that
-// difference over the loss.
+// save copies the data of both sides. It compares them first: the model ends sessions as
+// soon as their time has come, the scripts with the next call, and a copy would keep that
+// difference over the data loss.
 func (w *world) save() {
 	w.compareAll()
-	w.step("copy the memory")
+	w.step("copy the data")
 	m, err := w.p.dump(w.ctx)
 	w.must(err)
 	w.saved = &saved{m, w.model.Snapshot()}
 }
 
-// lose begins a new incarnation on both sides, with the memory it had, an older
-// one or none. Every session learns of it, by an attempt or when it is kept alive,
-// and resumes.
+// lose begins a new incarnation on both sides, with the data it had, with older data or
+// with none. Every session learns of it, by an attempt or a keep-alive, and resumes.
 func (w *world) lose(how string, byAttempt bool) {
 	w.t.Helper()
-	w.step("the server loses its memory: %s", how)
+	w.step("the server loses its data: %s", how)
 	w.compareAll()
 	w.p.now = w.p.now.Add(lossTakes)
 	if how != "flush" {
@@ -294,9 +293,9 @@ func (w *world) lose(how string, byAttempt bool) {
 	}
 }
 
-// begin opens a session of its own on Redis and closes it: there an incarnation begins
-// with the first session, and reading does not begin one. The model begins its own at the
-// loss.
+// begin opens a separate session on Redis and closes it: there an incarnation begins with
+// the first session, and reading does not begin one. The model begins its incarnation at the
+// data loss.
 func (w *world) begin() {
 	w.t.Helper()
 	s, _, err := w.real.Open(w.ctx, driver.OpenRequest{Shard: w.real.Shard(w.names[0]), ID: driver.SessionID{1}, TTL: time.Second})
@@ -306,7 +305,7 @@ func (w *world) begin() {
 	w.must(err)
 }
 
-// reclaim puts grants back that were held when the memory was lost.
+// reclaim puts grants back that were held when the data was lost.
 func (w *world) reclaim(i int, chosen []held, last bool) {
 	w.t.Helper()
 	p := w.procs[i]

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestDeadProcessIsSwept: what a process that died has left goes away although nobody
-// asks for its locks, and what belongs to a process that lives stays.
+// TestDeadProcessIsSwept: what a process that died has left behind is removed although no
+// other process requests its locks, and what belongs to a process that lives stays.
 func TestDeadProcessIsSwept(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
@@ -57,20 +57,20 @@ func TestDeadProcessIsSwept(t *testing.T) {
 	if _, err := dying.Withdraw(ctx, driver.Withdrawal{Seq: 3, Name: "held1", Tombstone: true}); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody keeps the session of the dying one alive. What is left: m, c, a session; its
-	// locks, with the one it waited for.
+	// The session of the dying process gets no keep-alive. What is left: m, c and the living
+	// session, with its locks and the lock that it waited for.
 	awaitFields(t, client, 3+many+1, func() { keep(living) })
 	if st, err := store.Inspect(ctx, "held0"); err != nil || len(st.Holders) != 1 || st.Holders[0].Claim.Seq != 2*many {
 		t.Errorf("held0 went to %+v, %v; want the one that waited for it", st.Holders, err)
 	}
 }
 
-// awaitFields waits until that many fields are left, but for one that says that there
-// was grace, and calls meanwhile.
-func awaitFields(t *testing.T, client *redis.Client, left int, meanwhile func()) {
+// awaitFields calls f until that many fields are left, not counting g, which shows how far
+// sweeping has come.
+func awaitFields(t *testing.T, client *redis.Client, left int, f func()) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
-		meanwhile()
+		f()
 		fields, err := client.HKeys(t.Context(), "fencelock:{fencelock:0}").Result()
 		if err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
-// TestTombstoneCostsLittle: a claim that was tombstoned costs the others of its session one
-// command, not the short way.
+// TestTombstoneCostsLittle: a tombstoned claim costs the other claims of its session one
+// command. They still take the fast path.
 func TestTombstoneCostsLittle(t *testing.T) {
 	t.Parallel()
 	p, store := pretended(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestSentinelClients: every library, and a URL, finds the master, as a user that may
-// do no more than it needs to. rueidis asks the master for its role besides.
+// TestSentinelClients: every library, and a URL, finds the master, as a user with only the
+// permissions that are needed. rueidis also asks the master for its role.
 func TestSentinelClients(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range redistest.Flavors {

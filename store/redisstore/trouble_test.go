@@ -19,7 +19,7 @@ import (
 )
 
 // TestPasswordRotationKeepsLeases: the password of the server is replaced, and the client
-// learns the new one a moment later. Keep-alives are refused meanwhile, and no lease is lost.
+// learns the new one a moment later. Until then keep-alives are rejected, and no lease is lost.
 func TestPasswordRotationKeepsLeases(t *testing.T) {
 	t.Parallel()
 	server := redistest.Redis.Start(t, "--requirepass", "old")
@@ -125,12 +125,12 @@ func TestFullMemoryKeepsLeases(t *testing.T) {
 	})
 }
 
-// TestDeadLineIsWalkedInParts: thousands of claims of a process that died stand in line
-// before one that lives. No call removes all of them, and the one that lives gets the lock
-// without asking.
+// TestDeadLineIsWalkedInParts: thousands of claims of a process that died are queued before
+// a claim that lives. No call removes all of them, and the claim that lives is granted without
+// another attempt.
 func TestDeadLineIsWalkedInParts(t *testing.T) {
 	t.Parallel()
-	const dead, most = 4000, 2 * 256 // a call looks at the line twice
+	const dead, most = 4000, 2 * 256 // a call walks the queue twice
 	l := newLayout(t)
 	for _, who := range []string{"ann", "dead", "bob"} {
 		l.open(who)

@@ -40,7 +40,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// String tells what is set, for tests: it shows secrets.
+// String returns what is set, for tests: it shows secrets.
 func (t *target) String() string {
 	words := []string{strings.Join(t.addrs, ",")}
 	add := func(set bool, format string, args ...any) {
@@ -143,8 +143,7 @@ func TestOptionsAndURLMustNotDiffer(t *testing.T) {
 	}
 }
 
-// TestOpenErrors: a server that is not there is told at once, without the
-// password.
+// TestOpenErrors: Open reports an unreachable server at once, without the password.
 func TestOpenErrors(t *testing.T) {
 	for _, url := range []string{
 		"redis://u:hunter2@127.0.0.1:1", "redis-sentinel://u:hunter2@127.0.0.1:1/m?sentinel_password=hunter2",

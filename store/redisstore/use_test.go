@@ -11,8 +11,8 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// use locks, waits in line and is handed the lock, through two processes' worth of
-// clients: every kind of command and message a store needs for that.
+// use acquires a lock, queues for it and passes it on, through the clients of two processes:
+// every kind of command and message that a store needs for that.
 func use(t *testing.T, a, b driver.Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -33,7 +33,7 @@ func use(t *testing.T, a, b driver.Store) {
 		}
 		got <- err
 	}()
-	waitFor(t, "somebody waits", func() bool {
+	waitFor(t, "a client waits", func() bool {
 		st, err := a.Inspect(ctx, "used")
 		if err != nil {
 			t.Fatalf("inspect: %v", err)

@@ -53,12 +53,12 @@ func eval(ctx context.Context, client rueidis.CoreClient, s *luastore.Script, ke
 	return list(client.Do(ctx, b.Eval().Script(s.Text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
 }
 
-// sending returns the context to send a script with. rueidis must not see the
-// deadline: when it passes while a call has the connection to itself, rueidis closes
-// the connection, and every call that came meanwhile fails with a deadline that is
-// not its own. On a cluster it must see the end, because it follows MOVED for as
-// long as that lets it; elsewhere not even that, because a call that can be cancelled
-// takes the slower way through its queue.
+// sending returns the context to send a script with. rueidis must not see the deadline:
+// when it passes while a call has the connection to itself, rueidis closes the connection,
+// and every call that came in the meantime fails with the deadline of another call. On a
+// cluster rueidis must see the end of the context, because it follows MOVED until then.
+// Elsewhere it must not see even that, because a call that can be canceled takes the slow
+// path through the queue of rueidis.
 func (a *adapter) sending(ctx context.Context) context.Context {
 	if a.cluster {
 		return noDeadline{ctx}
@@ -102,8 +102,8 @@ func (a *adapter) Fields(ctx context.Context, key string, cursor uint64, pattern
 	return names, entry.Cursor, nil
 }
 
-// classify returns what an error of rueidis means for what was asked. ErrClosing is
-// not told apart: it ends calls that were under way, too.
+// classify returns what an error of rueidis means for what was asked. ErrClosing is not
+// special: it also ends calls that were in flight.
 func classify(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

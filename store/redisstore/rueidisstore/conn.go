@@ -13,18 +13,18 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
 )
 
-// ownConn is a connection that one caller at a time has to itself, while calls come
-// thick and fast. On such a connection rueidis writes and reads in the goroutine of the
-// caller; on one that is shared it hands every call to a writer and every reply to a
-// reader, and each handoff wakes a thread. And it can be closed when a caller's
-// context ends, which is the only way to end a read.
+// ownConn is a connection that serves one caller at a time, under load. On such a connection
+// rueidis writes and reads in the goroutine of the caller; on a shared connection it passes
+// every call to a writer and every reply to a reader, and each pass wakes a thread. An
+// ownConn can also be closed when a caller's context ends, which is the only way to end a
+// read.
 //
-// It is not read between calls, so a broken connection is noticed by a call, whose
-// outcome is then unknown. Therefore calls after a pause, in which a server may have come back,
-// go by the shared one, which knows.
+// An ownConn is not read between calls, so a call notices a broken connection, and its
+// outcome is then unknown. Therefore calls after a pause, in which a server may have come
+// back, use the shared connection, which notices that by itself.
 //
-// It is a connection of the client's blocking pool, which may be small. Until there is
-// one, and while a subscription wants it, calls go by the shared one too.
+// The connection comes from the client's blocking pool, which may be small. Until there is
+// one, and while a subscription needs it, calls use the shared connection too.
 type ownConn struct {
 	a *adapter
 
@@ -75,8 +75,8 @@ func (l *ownConn) Eval(ctx context.Context, s *luastore.Script, keys, args []str
 	return reply, err
 }
 
-// readyLocked reports whether there is a connection and calls come thick and fast. l.mu
-// must be held.
+// readyLocked counts a call, and reports whether there is a connection and enough calls came
+// without a pause. l.mu must be held.
 func (l *ownConn) readyLocked() bool {
 	now := time.Now()
 	if now.Sub(l.used) > pause {

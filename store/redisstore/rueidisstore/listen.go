@@ -11,9 +11,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Listen implements luastore.Client. It uses a connection of its own and not
-// Client.Receive: that one shares a connection with other calls, subscribes again
-// without being asked, and leaves the subscription behind when it returns.
+// Listen implements luastore.Client. It uses a dedicated connection and not Client.Receive,
+// which shares a connection with other calls, subscribes again without being asked, and
+// leaves the subscription behind when it returns.
 func (a *adapter) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
 	go func() {
 		for ctx.Err() == nil {

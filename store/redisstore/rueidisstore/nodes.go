@@ -26,7 +26,7 @@ func (a *adapter) Nodes(ctx context.Context) ([]checkedstore.Node, error) {
 		n := node(addr, client)
 		replies, err := n.Ask(ctx, 1, "INFO", "replication")
 		if err != nil {
-			nodes = append(nodes, n) // Check will tell what is wrong with it
+			nodes = append(nodes, n) // Check will report what is wrong with it
 			continue
 		}
 		if text, _ := replies[0].(string); !strings.Contains(text, "role:slave") {

@@ -15,8 +15,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// TestSmallPool: with a blocking pool of one or two connections nothing waits for a
-// third. Calls do without one of their own, and a subscription gets one from them.
+// TestSmallPool: with a blocking pool of one or two connections nothing waits for a third.
+// Calls do without a dedicated connection, and a subscription takes theirs.
 func TestSmallPool(t *testing.T) {
 	for size := 1; size <= 2; size++ {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestSmallPool(t *testing.T) {
 			short, end := context.WithTimeout(ctx, time.Second)
 			defer end()
 			if _, err := store.Check(short); size == 1 && !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("check while somebody listens on the only connection: %v", err)
+				t.Errorf("check while a subscription uses the only connection: %v", err)
 			}
 		})
 	}

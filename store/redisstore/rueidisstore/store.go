@@ -46,12 +46,12 @@ var _ driver.Store = (*Store)(nil)
 
 // New returns a store that uses the client, whether it is one for a server,
 // Sentinel or a cluster. The client stays the caller's; the store never closes it.
-// A nil opts is fine. New does no I/O; the servers are looked at when the first
-// session is opened, as redisstore.New explains.
+// A nil opts is fine. New does no I/O; the servers are checked when the first session is
+// opened, as redisstore.New explains.
 //
 // While a process waits for a lock the store holds one connection of the client's
-// blocking pool for each session that waits. It takes up to two more for calls that
-// come thick and fast, if the pool has them.
+// blocking pool for each session that waits. Under load it takes up to two more for calls,
+// if the pool has them.
 func New(client rueidis.Client, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("rueidisstore: New needs a client, for example from rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})")

@@ -135,7 +135,7 @@ func (s *Store) judgeMemory(f facts, add adder) {
 			"make sure that maxmemory-policy is noeviction")
 	case strings.HasPrefix(policy, "allkeys-") && number(f.info["maxmemory"]) > 0:
 		add(severity, "eviction", "maxmemory-policy "+policy+" evicts any key when memory is short, and with it every lock of the namespace",
-			"CONFIG SET maxmemory-policy noeviction, or keep locks on a server of their own")
+			"CONFIG SET maxmemory-policy noeviction, or keep locks on a dedicated server")
 	case strings.HasPrefix(policy, "allkeys-"):
 		add(driver.Warning, "eviction", "maxmemory-policy "+policy+" would evict any key, and with it every lock, as soon as maxmemory is set",
 			"CONFIG SET maxmemory-policy noeviction")

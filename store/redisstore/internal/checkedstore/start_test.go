@@ -24,7 +24,7 @@ type pretended struct {
 	silent  atomic.Bool
 	asked   atomic.Int32
 	info    func(asked int) ([]any, error)
-	eval    []any // what the script of Check answers besides OK
+	eval    []any // what the script of Check answers after OK
 }
 
 func (p *pretended) Sharded() bool { return p.sharded }

@@ -33,8 +33,8 @@ func without(t *testing.T, path string, words ...string) string {
 	return strings.Join(kept, "\n")
 }
 
-// TestOnlyTheStoreDiffers: the program without a server differs from this one in the line
-// that makes the store, and in the check of its error.
+// TestOnlyTheStoreDiffers: apart from the line that makes the store, and the check of its
+// error, this program is the same as the one without a server.
 func TestOnlyTheStoreDiffers(t *testing.T) {
 	memory := without(t, "../../../../internal/repo/hello/main.go", "memstore")
 	redis := without(t, "main.go", "redisstore")

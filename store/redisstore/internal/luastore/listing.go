@@ -9,18 +9,17 @@ import (
 )
 
 // listings are the names that listings under way have not shown yet, so that a bucket is
-// scanned once for a listing and not for each page. They are spared work, not state:
-// a cursor of which nothing is kept, because it is old or another process's, makes the
-// bucket be scanned again.
+// scanned once for a listing and not for each page. They are a cache: if nothing is kept for
+// a cursor, because it is old or from another process, the bucket is scanned again.
 //
-// The rejected way was the cursor of HSCAN: a field is seen twice when the hash shrinks
-// meanwhile, and a listing shows every lock once (I3).
+// The cursor of HSCAN would not do: it returns a field twice when the hash shrinks during the
+// scan, and a listing shows every lock once (I3).
 type listings struct {
 	mu   sync.Mutex
 	kept []*listing // the latest last
 }
 
-// listing is what is left of one.
+// listing is what is left of a listing.
 type listing struct {
 	prefix, cursor string
 	names          []string

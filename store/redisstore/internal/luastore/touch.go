@@ -29,7 +29,7 @@ type toucher struct {
 	mu    sync.Mutex
 	busy  bool
 	seen  map[string]string // incarnations, by shard
-	found map[string]string // those that sessions found meanwhile
+	found map[string]string // those that sessions found while busy
 }
 
 // touch notes which incarnation a session was opened in.

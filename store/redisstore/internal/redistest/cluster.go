@@ -60,7 +60,7 @@ func (c *Cluster) Failover(master *node) {
 	must(c.t, err)
 }
 
-// Stages of a move, in which clients are sent on or told to try again.
+// Stages of a move, in which servers redirect clients or make them try again.
 const (
 	// Begun: nothing has moved, and what is not there is answered with ASK.
 	Begun = "begun"

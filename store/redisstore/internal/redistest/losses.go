@@ -39,8 +39,8 @@ func (s *Server) Losses() Losses {
 	}
 }
 
-// Losses of the master, which comes back before a sentinel replaces it: start the
-// set with Never. What replaces a master is a test of its own; it takes seconds.
+// Losses of the master, which comes back before a sentinel replaces it: start the set with
+// Never. Separate tests replace the master, which takes seconds.
 func (s *Sentinels) Losses() Losses { return s.Master().Losses() }
 
 // Losses of the slot that a key is in: its master is replaced by its replica,
