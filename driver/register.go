@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/fencelock/fencelock/driver/storeurl"
 )
 
 // OpenedStore is a store that was opened by a URL. It is a Store that has its own
@@ -106,6 +108,11 @@ var schemeForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`)
 func unknownScheme(scheme string) error {
 	if path := imports[strings.Replace(scheme, "valkey", "redis", 1)]; path != "" {
 		return fmt.Errorf("fencelock: the store of %s:// is not linked into this program; add import _ %q", scheme, path)
+	}
+	if schemeForm.MatchString(scheme) {
+		if meant := storeurl.Closest(scheme, slices.Concat(Schemes(), slices.Sorted(maps.Keys(imports)))...); meant != "" {
+			return fmt.Errorf("fencelock: unknown scheme %s:// in the store's URL; did you mean %s://?", scheme, meant)
+		}
 	}
 	known := "no store is linked into this program; add import _ " + `"` + imports["redis"] + `", for example`
 	if schemes := Schemes(); len(schemes) > 0 {

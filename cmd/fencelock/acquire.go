@@ -15,7 +15,7 @@ import (
 	"syscall"
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/closest"
+	"github.com/fencelock/fencelock/driver/storeurl"
 	"github.com/spf13/cobra"
 )
 
@@ -68,8 +68,15 @@ func (k *agentProcess) start(name string) error {
 	if owner == "" && k.while > 0 {
 		k.owner = defaultOwner(k.while)
 	}
-	if k.max <= 0 || k.while < 0 || k.signal < 0 || k.signal > 0 && k.while == 0 {
-		return usage("--max takes a positive time, and --signal goes with --while")
+	switch {
+	case k.max <= 0:
+		return usage("--max %v: it takes a positive time, such as 1h", k.max)
+	case k.while < 0:
+		return usage("--while %d: it takes the number of a process, such as $$", k.while)
+	case k.signal < 0:
+		return usage("--signal %d: it takes the number of a signal, such as 15", k.signal)
+	case k.signal > 0 && k.while == 0:
+		return usage("--signal needs --while: it names the process that gets the signal")
 	}
 	if k.while > 0 && syscall.Kill(k.while, 0) == syscall.ESRCH {
 		return usage("--while %d: there is no such process", k.while)
@@ -141,10 +148,13 @@ func (k *agentProcess) command(url, name, socket string) (*exec.Cmd, error) {
 // arguments are those of the agent: what was given to us.
 func (k *agentProcess) arguments(name, socket string) []string {
 	args := []string{"--owner", k.owner, "--ttl", k.ttl.String(), "--max", k.max.String(),
-		"--while", fmt.Sprint(k.while), "--signal", fmt.Sprint(k.signal), "--reason", k.reason, "--permits", fmt.Sprint(k.permits),
+		"--while", fmt.Sprint(k.while), "--signal", fmt.Sprint(k.signal), "--reason", k.reason,
 		"--timeout", k.timeout.String(), "--namespace", k.ns,
 		fmt.Sprintf("--try=%v", k.try), fmt.Sprintf("--shared=%v", k.shared),
 		fmt.Sprintf("--correctness=%v", k.correct), fmt.Sprintf("--quiet=%v", k.quiet)}
+	if k.permits > 0 {
+		args = append(args, "--permits", fmt.Sprint(k.permits))
+	}
 	if k.wait > 0 {
 		args = append(args, "--wait", k.wait.String())
 	}
@@ -190,7 +200,7 @@ func failEval(cmd *cobra.Command, args []string, out io.Writer, code int) {
 	case cmd == nil:
 		return
 	case !cmd.HasParent(): // the command was not found: was it to be acquire?
-		if !slices.ContainsFunc(args, func(arg string) bool { return closest.Match(arg, commandNames(cmd)...) == "acquire" }) {
+		if !slices.ContainsFunc(args, func(arg string) bool { return storeurl.Closest(arg, commandNames(cmd)...) == "acquire" }) {
 			return
 		}
 	case cmd.Name() != "acquire" || cmd.Flags().Lookup("output").Value.String() == "json":

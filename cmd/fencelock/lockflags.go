@@ -45,11 +45,15 @@ func (w *lockFlags) flags(f *pflag.FlagSet) {
 
 func (w *lockFlags) check() error {
 	// 0 would be "as long as it takes", which a user who writes 0 does not mean.
-	if w.try && w.wait > 0 || w.given.Changed("wait") && w.wait <= 0 {
-		return usage("--try does not wait; --wait takes a positive time")
-	}
-	if w.shared && w.permits > 0 || w.permits < 0 {
-		return usage("--permits takes a positive number and does not go with --shared")
+	switch {
+	case w.given.Changed("wait") && w.wait <= 0:
+		return usage("--wait %v: it takes a positive time, such as 30s; --try does not wait", w.wait)
+	case w.try && w.wait > 0:
+		return usage("--try and --wait contradict each other: --try does not wait")
+	case w.given.Changed("permits") && w.permits <= 0:
+		return usage("--permits %d: it takes a positive number", w.permits)
+	case w.shared && w.permits > 0:
+		return usage("--shared and --permits contradict each other: choose one kind of lock")
 	}
 	if w.owner == "" {
 		w.owner = defaultOwner(os.Getpid())

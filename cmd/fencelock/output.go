@@ -23,7 +23,7 @@ func (a *app) formatFlag(cmd *cobra.Command, formats ...string) {
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(formats, format) {
-			return usage("-o %s: it is one of %s", format, strings.Join(formats, ", "))
+			return usage("-o %s%s: it is one of %s", format, didYouMean(format, formats...), strings.Join(formats, ", "))
 		}
 		a.format = format
 		if before != nil {

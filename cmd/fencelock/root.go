@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/closest"
 	"github.com/spf13/cobra"
 )
 
@@ -74,7 +73,7 @@ The store is a URL, in FENCELOCK_STORE, in the configuration file or after --sto
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("unknown command %q%s; fencelock --help lists all", args[0], closest.Hint(args[0], commandNames(cmd)...))
+				return usage("unknown command %q%s; fencelock --help lists all", args[0], didYouMean(args[0], commandNames(cmd)...))
 			}
 			return nil
 		},
@@ -85,7 +84,7 @@ The store is a URL, in FENCELOCK_STORE, in the configuration file or after --sto
 	f.StringVar(&a.ns, "namespace", "", "namespace in the store, instead of the URL's")
 	f.DurationVar(&a.timeout, "timeout", 5*time.Second, "how long one answer may take; at most a third of --ttl")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing on stderr but errors")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
+	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	root.AddGroup(&cobra.Group{ID: "hold", Title: "Hold a lock:"}, &cobra.Group{ID: "inspect", Title: "Inspect locks:"},
@@ -106,6 +105,7 @@ The store is a URL, in FENCELOCK_STORE, in the configuration file or after --sto
 			root.AddCommand(cmd)
 		}
 	}
+	helpForMisspelledTopics(root)
 	return root
 }
 
@@ -144,9 +144,9 @@ func (a *app) note(format string, args ...any) {
 
 // exactly is the number of arguments a command wants, with words for the error.
 func exactly(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage("it takes %s, and %d arguments were given", what, len(args))
+			return usage("%s takes %s; %d arguments were given", cmd.Name(), what, len(args))
 		}
 		return nil
 	}

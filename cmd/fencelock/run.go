@@ -125,15 +125,17 @@ func (r *runner) parse(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
 	case dash < 0:
-		return usage("the command stands after --, as in: fencelock run LOCK -- COMMAND")
+		return usage("write the command after --, as in: fencelock run LOCK -- COMMAND")
 	case dash != 1:
-		return usage("one lock stands before --, and %d were given", dash)
+		return usage("write one lock before --, as in: fencelock run LOCK -- COMMAND; %d were given", dash)
 	case len(args) < 2:
-		return usage("a command stands after --")
-	case r.oncePer < 0 || r.oncePer > 0 && (r.permits > 0 || r.shared || r.wait > 0):
-		return usage("--once-per takes a positive time and does not go with --permits, --shared or --wait")
+		return usage("no command after --; write fencelock run LOCK -- COMMAND")
+	case cmd.Flags().Changed("once-per") && r.oncePer <= 0:
+		return usage("--once-per %v: it takes a positive time, such as 24h", r.oncePer)
+	case r.oncePer > 0 && (r.permits > 0 || r.shared || r.wait > 0):
+		return usage("--once-per does not go with --permits, --shared or --wait")
 	case (r.retryFailed || r.failIfSkipped) && r.oncePer == 0:
-		return usage("--retry-failed and --fail-if-skipped go with --once-per")
+		return usage("--retry-failed and --fail-if-skipped need --once-per")
 	}
 	r.name, r.argv = args[0], args[1:]
 	var err error

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/closest"
 	"github.com/fencelock/fencelock/driver"
 	_ "github.com/fencelock/fencelock/store/etcdstore" // each registers its schemes
 	_ "github.com/fencelock/fencelock/store/memcachestore"
@@ -102,7 +101,7 @@ func openStore(ctx context.Context, raw, namespace string, opts driver.OpenOptio
 		if !schemeForm.MatchString(scheme) {
 			return nil, usage("the store's URL does not begin with a known scheme; fencelock help stores lists them")
 		}
-		hint := cmp.Or(closest.Hint(scheme+"://", schemes()...), " (redis://localhost:6379 is one)")
+		hint := cmp.Or(didYouMean(scheme+"://", schemes()...), " (redis://localhost:6379 is one)")
 		return nil, usage("unknown scheme %s:// in the store's URL%s; fencelock help stores lists them", scheme, hint)
 	}
 	store, err := driver.OpenStore(ctx, withNamespace(raw, namespace), opts)

@@ -52,15 +52,48 @@ func TestStoreThatStaysAway(t *testing.T) {
 // that was probably meant, and a URL whose scheme could be a secret is not shown.
 func TestUnknownWordsHaveASuggestion(t *testing.T) {
 	for _, tt := range []struct{ url, command, want string }{
+		{"mem://", "help stroes", `no help on "stroes" (did you mean "stores"?)`},
+		{"mem://", "ls --older 1h", `unknown flag --older (did you mean "--older-than"?)`},
+		{"mem://", "run a --resaon x -- true", `unknown flag --resaon (did you mean "--reason"?)`},
+		{"mem://", "--storee x ls", `unknown flag --storee (did you mean "--store"?)`},
+		{"mem://", "ls -o jsn", `-o jsn (did you mean "json"?)`},
+		{"mem://?max_tll=1m", "ls", "did you mean max_ttl?"},
 		{"mem://", "lss", `unknown command "lss" (did you mean "ls"?)`},
 		{"reddis://h", "ls", `unknown scheme reddis:// in the store's URL (did you mean "redis://"?)`},
 		{"localhost:6379", "ls", "has no scheme; write it as redis://"},
 		{"user:Secret9@h?x=://", "ls", "does not begin with a known scheme"},
 	} {
-		p := fencelockCLI(t, tt.url, tt.command).want(exitUsage)
+		p := fencelockCLI(t, tt.url, strings.Fields(tt.command)...).want(exitUsage)
 		contains(t, p.err.String(), tt.want)
 		if strings.Contains(p.err.String(), "Secret9") {
 			t.Errorf("%s shows a secret: %s", tt.url, p.err.String())
+		}
+	}
+}
+
+// TestWrongValuesNameTheFlag: the error says what the flag takes, without words of Go.
+func TestWrongValuesNameTheFlag(t *testing.T) {
+	for command, want := range map[string]string{
+		"run a --ttl 5 -- true":                "--ttl 5: it takes a time with its unit, such as 500ms, 30s or 1h30m",
+		"break a --token abc --reason x":       "--token abc: it takes a whole number",
+		"run a --try=maybe -- true":            "--try maybe: it takes true or false",
+		"run a --permits 0 -- true":            "--permits 0: it takes a positive number",
+		"run a --permits 2 --shared -- true":   "--shared and --permits contradict each other",
+		"run a --try --wait 1s -- true":        "--try and --wait contradict each other",
+		"run a --once-per 0s -- true":          "--once-per 0s: it takes a positive time",
+		"run a --once-per 1h --shared -- true": "--once-per does not go with",
+		"run a --retry-failed -- true":         "need --once-per",
+		"acquire a --max 0s":                   "--max 0s: it takes a positive time",
+		"acquire a --signal 15":                "--signal needs --while",
+		"acquire a --signal -1 --while 1":      "--signal -1: it takes the number of a signal",
+		"acquire a --while -1":                 "--while -1: it takes the number of a process",
+		"inspect":                              "inspect takes the name of a lock; 0 arguments were given",
+		"run a true":                           "write the command after --",
+	} {
+		p := fencelockCLI(t, "mem://", strings.Fields(command)...).want(exitUsage)
+		contains(t, p.err.String(), want)
+		if strings.Contains(p.err.String(), "strconv") || strings.Contains(p.err.String(), "time:") {
+			t.Errorf("%s: %s", command, p.err.String())
 		}
 	}
 }

@@ -35,6 +35,13 @@ type differs struct{ field string }
 // Error implements error.
 func (d *differs) Error() string { return "differs from Options." + d.field }
 
+// badValue is the error of a value that is not of the parameter's kind. It does not quote
+// the value, which may be a secret that was put in the wrong place.
+type badValue struct{ takes string }
+
+// Error implements error.
+func (b *badValue) Error() string { return "takes " + b.takes }
+
 // set sets a field that is not set, or has the same value.
 func set[V any](field string, to *V, v V) error {
 	if !reflect.ValueOf(to).Elem().IsZero() && !reflect.DeepEqual(*to, v) {
@@ -50,5 +57,9 @@ func unread(pkg, name string, err error) error {
 	if errors.As(err, &d) {
 		return fmt.Errorf("%s: the parameter %s in the URL and Options.%s differ; leave one of them out", pkg, name, d.field)
 	}
-	return fmt.Errorf("%s: parameter %s in the URL: write 500ms or 2s for a time, digits for a number, true or false", pkg, name)
+	var bad *badValue
+	if errors.As(err, &bad) {
+		return fmt.Errorf("%s: the parameter %s in the URL takes %s", pkg, name, bad.takes)
+	}
+	return fmt.Errorf("%s: the parameter %s in the URL has a value that it does not take", pkg, name)
 }

@@ -22,7 +22,6 @@
 package storeurl
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -54,17 +53,32 @@ func Text(to *string) func(string) error {
 
 // Duration reads a time as time.ParseDuration does.
 func Duration(to *time.Duration) func(string) error {
-	return func(v string) (err error) { *to, err = time.ParseDuration(v); return err }
+	return func(v string) (err error) {
+		if *to, err = time.ParseDuration(v); err != nil {
+			return &badValue{"a time with its unit, such as 500ms or 30s"}
+		}
+		return nil
+	}
 }
 
 // Number reads a number.
 func Number(to *int) func(string) error {
-	return func(v string) (err error) { *to, err = strconv.Atoi(v); return err }
+	return func(v string) (err error) {
+		if *to, err = strconv.Atoi(v); err != nil {
+			return &badValue{"a whole number"}
+		}
+		return nil
+	}
 }
 
 // Bool reads true or false.
 func Bool(to *bool) func(string) error {
-	return func(v string) (err error) { *to, err = strconv.ParseBool(v); return err }
+	return func(v string) (err error) {
+		if *to, err = strconv.ParseBool(v); err != nil {
+			return &badValue{"true or false"}
+		}
+		return nil
+	}
 }
 
 // List reads words with commas between.
@@ -130,16 +144,12 @@ func (p Parameters) unknown(pkg, name string) error {
 	return fmt.Errorf("%s: the URL has the unknown parameter %q; there are %s", pkg, name, known)
 }
 
-// Meant returns the known parameter that a name is nearly, or "".
+// Meant returns the known parameter that a misspelled name probably stands for, or "".
 func (p Parameters) Meant(name string) string {
-	if !named(name) || len(p) == 0 {
+	if !named(name) {
 		return ""
 	}
-	best := slices.MinFunc(slices.Sorted(maps.Keys(p)), func(a, b string) int { return cmp.Compare(distance(name, a), distance(name, b)) })
-	if distance(name, best) > 2 {
-		return ""
-	}
-	return best
+	return Closest(name, slices.Sorted(maps.Keys(p))...)
 }
 
 // named reports whether a text looks like the name of a parameter, so that an error may
@@ -154,25 +164,4 @@ func Misplaced(text string) bool {
 	_, rest, _ := strings.Cut(text, "://")
 	i := strings.IndexAny(rest, "/?#")
 	return i >= 0 && strings.Contains(rest[i:], "@")
-}
-
-// distance is how many letters differ between two words: replaced, left out or added.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			other := before
-			if a[i] != b[j] {
-				other++
-			}
-			before = row[j+1]
-			row[j+1] = min(other, before+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

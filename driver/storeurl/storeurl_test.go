@@ -60,9 +60,9 @@ func TestWrongParameterIsNamed(t *testing.T) {
 		"password=hunter2":    `x: the URL has the unknown parameter "password"; there are accept, buckets, grace, max_ttl, namespace`,
 		"hunter2":             "x: the URL has a parameter that is unknown; there are accept, buckets, grace, max_ttl, namespace",
 		"migrate=hunter2":     "x: the parameter migrate in the URL does nothing in this store; there are accept, buckets, grace, max_ttl, namespace",
-		"max_ttl=hunter2":     "x: parameter max_ttl in the URL: write 500ms or 2s for a time, digits for a number, true or false",
-		"grace=hunter2":       "x: parameter grace in the URL: write 500ms or 2s for a time, digits for a number, true or false",
-		"buckets=hunter2":     "x: parameter buckets in the URL: write 500ms or 2s for a time, digits for a number, true or false",
+		"max_ttl=hunter2":     "x: the parameter max_ttl in the URL takes a time with its unit, such as 500ms or 30s",
+		"grace=hunter2":       "x: the parameter grace in the URL takes true or false",
+		"buckets=hunter2":     "x: the parameter buckets in the URL takes a whole number",
 		"namespace=hunter2%z": "x: the part of the URL after ? is not name=value&name=value",
 	} {
 		if err := new(settings).parameters().Read("x", query); err == nil || err.Error() != want {

@@ -238,7 +238,7 @@ func (a *address) setParameters(query, namespace string, secure bool) error {
 		}
 	}
 	if a.config.DialTimeout <= 0 {
-		return errors.New("etcdstore: parameter dial_timeout in the URL: write 500ms or 2s")
+		return errors.New("etcdstore: the parameter dial_timeout in the URL takes a positive time, such as 500ms or 2s")
 	}
 	if !secure {
 		if ca+cert+key+server != "" {

@@ -31,7 +31,7 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		"after the host":    func() (*zkstore.Store, error) { return zkstore.Open(t.Context(), "zk://u:se/secret@b", nil) },
 		"a host is missing": func() (*zkstore.Store, error) { return zkstore.Open(t.Context(), "zk://a:secret@", nil) },
 		"unknown parameter": func() (*zkstore.Store, error) { return zkstore.Open(t.Context(), "zk://a?ttl=1s", nil) },
-		"write 500ms or 2s": func() (*zkstore.Store, error) { return zkstore.Open(t.Context(), "zk://a?tick_time=2", nil) },
+		"tick_time in the URL takes a time with its unit": func() (*zkstore.Store, error) { return zkstore.Open(t.Context(), "zk://a?tick_time=2", nil) },
 	} {
 		_, err := f()
 		if err == nil || !strings.Contains(err.Error(), want) {

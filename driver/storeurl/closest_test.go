@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storeurl_test
+
+import (
+	"testing"
+
+	"github.com/fencelock/fencelock/driver/storeurl"
+)
+
+func TestClosest(t *testing.T) {
+	known := []string{"namespace", "grace", "max_ttl", "ls", "inspect", "redis"}
+	for word, want := range map[string]string{
+		"namspace": "namespace", "namesapce": "namespace", "reddis": "redis", "lss": "ls", "maxttl": "max_ttl", "mxttl": "max_ttl", "ttl": "max_ttl", "name": "namespace", "ce": "",
+		"pool_size": "", "": "", "x": "", "redis": "redis", "inspekt": "inspect",
+	} {
+		if got := storeurl.Closest(word, known...); got != want {
+			t.Errorf("%q: got %q, want %q", word, got, want)
+		}
+	}
+}
