@@ -13,6 +13,7 @@
 //	go run ./bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
 //	go run ./bench -suite redis -only holding,idle  # some parts, to the terminal
 //	go run ./bench -suite redis -only uncontended -pin
+//	go run ./bench -redraw                          # the charts again, from stored results
 //
 // Where to look:
 //
@@ -32,6 +33,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/pprof"
 	"time"
 
@@ -64,6 +66,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")
 	flag.DurationVar(&p.each, "for", 2*time.Second, "how long each time; some parts take half of it")
+	again := flag.Bool("redraw", false, "draw the charts of docs/benchmarks again from the stored results.json; measures nothing")
 	pin := flag.Bool("pin", false, "give the server one processor and the clients another; redis, quorum, etcd, memcached only")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of this process to this file; read it with go tool pprof")
 	flag.Parse()
@@ -84,11 +87,13 @@ func run(ctx context.Context) error {
 		return figures(ctx, e, *figuresOf)
 	case *quickly:
 		return quick(ctx, e)
+	case *again:
+		return redraw(filepath.Join("docs", "benchmarks"))
 	case p.suite != "":
 		return p.run(ctx, e)
 	}
 	flag.Usage()
-	return errors.New("one of -figures, -quick and -suite is needed")
+	return errors.New("one of -figures, -quick, -suite and -redraw is needed")
 }
 
 // profiled begins to write a profile, if a file is given.

@@ -72,3 +72,13 @@ func (p plan) part(ctx context.Context, e *suite.Env, r *report.Report, part *su
 	r.Parts = append(r.Parts, done)
 	return nil
 }
+
+// redraw draws the charts of all suites again, from stored results.
+func redraw(dir string) error {
+	for _, s := range suite.All {
+		if err := report.Redraw(dir, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

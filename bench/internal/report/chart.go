@@ -5,6 +5,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"image/color"
 	"math"
 	"strconv"
@@ -19,11 +20,12 @@ import (
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
 	"github.com/fencelock/fencelock/bench/internal/stat"
+	"github.com/fencelock/fencelock/bench/internal/suite"
 )
 
-// Charts have no background and colours of a middle brightness, so that they can
-// be read on a light page and on a dark one. A style that asks the browser for its
-// scheme would be wrong where a site has a scheme of its own.
+// Lines and bars have colours of a middle brightness, which can be read on a light
+// background and on a dark one. Text needs more contrast and follows the browser's
+// scheme. So does the background, because a site may use the other scheme.
 var (
 	ink   = color.RGBA{0x6e, 0x77, 0x81, 0xff}
 	faint = color.NRGBA{0x6e, 0x77, 0x81, 0x50}
@@ -78,11 +80,12 @@ func bare(name string) bool {
 const (
 	chartWidth  = 22 * vg.Centimeter
 	chartHeight = 11 * vg.Centimeter
+	chartMargin = vg.Length(10) // points
 )
 
 // chart draws the part.
 func (p *Part) chart() ([]byte, error) {
-	c := newPlot(p.Title, p.part.Chart.Metric)
+	c := newPlot(p.caption()+" (log scale)", p.part.Chart.Metric)
 	var err error
 	if p.part.Chart.Bars {
 		err = p.bars(c)
@@ -92,13 +95,58 @@ func (p *Part) chart() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	wholeSteps(&c.Y)
 	canvas := vgsvg.New(chartWidth, chartHeight)
-	c.Draw(draw.New(canvas))
+	c.Draw(draw.Crop(draw.New(canvas), chartMargin, -chartMargin, chartMargin, -chartMargin))
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return nil, err
 	}
-	return withFonts(b.Bytes()), nil
+	return withHead(withFonts(b.Bytes()), p.caption(), p.description()), nil
+}
+
+// readings describe the metrics that are drawn, and which direction is better.
+var readings = map[string]string{
+	suite.Rate:      "acquisitions per second, higher is better",
+	suite.P99:       "p99 latency in µs, lower is better",
+	suite.Handoff50: "median handoff in µs, lower is better",
+	suite.Commands:  "server commands per acquisition, lower is better",
+	suite.Sent:      "server commands in two seconds, lower is better",
+	suite.PerSecond: "server commands per second, lower is better",
+	suite.Usec:      "server time per acquisition in µs, lower is better",
+}
+
+// caption is the alternative text of the chart, and the beginning of its title.
+func (p *Part) caption() string { return p.Title + ": " + readings[p.part.Chart.Metric] }
+
+// description describes the chart to a screen reader.
+func (p *Part) description() string {
+	shape := "A line"
+	if p.part.Chart.Bars {
+		shape = "A bar"
+	}
+	return fmt.Sprintf("%s for each candidate (%s) in each case (%s), on a logarithmic scale. The page has a table with the numbers.",
+		shape, strings.Join(p.Cells.Candidates(), ", "), strings.Join(p.Cells.Cases(), "; "))
+}
+
+// chartStyle overrides the colour of text, which the canvas writes into each element.
+const chartStyle = `<style>
+text { fill: #1f2328 !important; }
+.card { fill: #ffffff; stroke: #d0d7de; }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 !important; }
+.card { fill: #0d1117; stroke: #30363d; }
+}
+</style>
+`
+
+// withHead adds what the canvas cannot write: title and description, the style, and
+// the background.
+func withHead(svg []byte, title, description string) []byte {
+	head := fmt.Sprintf("<title id=\"title\">%s</title>\n<desc id=\"desc\">%s</desc>\n%s<rect x=\"0.5\" y=\"0.5\" width=\"%.2f\" height=\"%.2f\" rx=\"7\" class=\"card\"/>\n<g ",
+		html.EscapeString(title), html.EscapeString(description), chartStyle, chartWidth.Points()-1, chartHeight.Points()-1)
+	svg = bytes.Replace(svg, []byte("<svg "), []byte(`<svg role="img" aria-labelledby="title desc" `), 1)
+	return bytes.Replace(svg, []byte("<g "), []byte(head), 1)
 }
 
 // withFonts names the fonts that browsers have, after the one it was drawn for.
@@ -121,11 +169,12 @@ func newPlot(title, y string) *plot.Plot {
 	p.Legend.Padding, p.Legend.ThumbnailWidth = vg.Points(3), vg.Points(16)
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
 		a.Color, a.Label.TextStyle.Color, a.Tick.Color, a.Tick.Label.Color = ink, ink, ink, ink
-		a.Label.TextStyle.Font, a.Tick.Label.Font = face(11), face(10)
+		a.Label.TextStyle.Font, a.Tick.Label.Font = face(11), face(9.5)
 	}
 	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, powers{}
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = faint, nil
+	grid.Horizontal.Width = vg.Points(0.5)
 	p.Add(grid)
 	p.Legend.Top, p.Legend.XOffs = true, 0
 	return p
@@ -158,7 +207,7 @@ func (p *Part) lines(c *plot.Plot) error {
 		c.Add(line, dots)
 		c.Legend.Add(name, line, dots)
 	}
-	besideLegend(c, &c.X)
+	besideLegend(c, p.Cells.Candidates())
 	return nil
 }
 
@@ -174,10 +223,12 @@ func (p *Part) bars(c *plot.Plot) error {
 	}
 	floor := math.Pow(10, math.Floor(math.Log10(lowest)))
 	for i, name := range names {
-		values := make(plotter.Values, len(cases))
+		values, zero := make(plotter.Values, len(cases)), make([]bool, len(cases))
 		for k, kase := range cases {
-			values[k] = floor // what is missing or 0 has no bar
-			if y := p.Cells.Of(kase, name).Median(p.part.Chart.Metric); y > 0 {
+			values[k] = floor // what is missing has no bar, and 0 is written as a number
+			y := p.Cells.Of(kase, name).Median(p.part.Chart.Metric)
+			zero[k] = y == 0
+			if y > 0 {
 				values[k] = y
 			}
 		}
@@ -187,7 +238,7 @@ func (p *Part) bars(c *plot.Plot) error {
 		}
 		b.Color, b.LineStyle.Width = colourOf(name), 0
 		b.Offset = width * (vg.Length(i) - vg.Length(len(names)-1)/2)
-		c.Add(logBars{b, floor})
+		c.Add(logBars{b, floor, zero})
 		c.Legend.Add(name, b)
 	}
 	for k := range cases {
@@ -195,18 +246,43 @@ func (p *Part) bars(c *plot.Plot) error {
 	}
 	c.NominalX(cases...)
 	c.Y.Min = floor
-	besideLegend(c, &c.X)
+	besideLegend(c, names)
 	return nil
 }
 
 // besideLegend makes room for the legend to the right of the data.
-func besideLegend(c *plot.Plot, x *plot.Axis) {
+func besideLegend(c *plot.Plot, names []string) {
 	c.Legend.Left = false
-	if _, log := x.Scale.(plot.LogScale); log {
-		x.Max *= math.Pow(x.Max/x.Min, 0.3)
-	} else {
-		x.Max += (x.Max - x.Min + 1) * 0.28
+	var legend vg.Length
+	for _, n := range names {
+		legend = max(legend, c.Legend.TextStyle.Width(n))
 	}
+	legend += c.Legend.ThumbnailWidth + 2*chartMargin
+	const axis = 60 // points for the labels of the other axis
+	share := float64(legend / (chartWidth - axis - 2*chartMargin - legend))
+	if x := &c.X; x.Scale == (plot.LogScale{}) {
+		x.Max *= math.Pow(x.Max/x.Min, share)
+	} else {
+		x.Max += (x.Max - x.Min) * share
+	}
+}
+
+// wholeSteps widens an axis to 1, 2 or 5 times a power of ten at both ends, so that small
+// differences do not fill the chart and no bar ends at its edge.
+func wholeSteps(a *plot.Axis) {
+	low, high := math.Inf(-1), math.Inf(1)
+	for e := math.Floor(math.Log10(a.Min)); e <= math.Ceil(math.Log10(a.Max)); e++ {
+		for _, step := range []float64{1, 2, 5} {
+			v := step * math.Pow(10, e)
+			if v <= a.Min {
+				low = max(low, v)
+			}
+			if v >= a.Max {
+				high = min(high, v)
+			}
+		}
+	}
+	a.Min, a.Max = low, high
 }
 
 // numbers are those the cases begin with.
@@ -246,7 +322,7 @@ type powers struct{}
 // Ticks implements plot.Ticker.
 func (powers) Ticks(low, high float64) (ticks []plot.Tick) {
 	steps := []float64{1}
-	if high/low < 1000 {
+	if high/low <= 1000 {
 		steps = []float64{1, 2, 5}
 	}
 	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
@@ -275,6 +351,7 @@ func compact(v float64) string {
 type logBars struct {
 	*plotter.BarChart
 	floor float64
+	zero  []bool
 }
 
 // Plot implements plot.Plotter.
@@ -283,6 +360,12 @@ func (b logBars) Plot(c draw.Canvas, p *plot.Plot) {
 	for i, v := range b.Values {
 		left := x(float64(i)) + b.Offset - b.Width/2
 		bottom, top := y(b.floor), y(v)
+		if b.zero[i] {
+			style := p.X.Tick.Label
+			style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
+			c.FillText(style, vg.Point{X: left + b.Width/2, Y: bottom + 2}, "0")
+			continue
+		}
 		c.FillPolygon(b.Color, c.ClipPolygonY([]vg.Point{{X: left, Y: bottom}, {X: left, Y: top}, {X: left + b.Width, Y: top}, {X: left + b.Width, Y: bottom}}))
 	}
 }

@@ -63,12 +63,30 @@ func (p *Part) Print(out io.Writer) {
 	_ = w.Flush()
 }
 
-// Write writes the page, the numbers and the charts into dir/SUITE.
-func (r *Report) Write(dir string) error {
-	dir = filepath.Join(dir, r.Suite)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// Redraw draws the charts in dir/SUITE again from the numbers there. The page stays: it
+// states versions and settings of the run, which may differ from today's.
+func Redraw(dir string, s *suite.Suite) error {
+	dir = filepath.Join(dir, s.Name)
+	numbers, err := os.ReadFile(filepath.Join(dir, "results.json"))
+	if err != nil {
 		return err
 	}
+	var r Report
+	if err := json.Unmarshal(numbers, &r); err != nil {
+		return fmt.Errorf("results of %s: %w", s.Name, err)
+	}
+	for _, p := range r.Parts {
+		parts, err := s.Only([]string{p.Name})
+		if err != nil {
+			return err
+		}
+		p.part = parts[0]
+	}
+	return r.draw(dir)
+}
+
+// draw writes the charts into dir.
+func (r *Report) draw(dir string) error {
 	for _, p := range r.Parts {
 		image, err := p.chart()
 		if err != nil {
@@ -77,6 +95,18 @@ func (r *Report) Write(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, p.Name+".svg"), image, 0o644); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// Write writes the page, the numbers and the charts into dir/SUITE.
+func (r *Report) Write(dir string) error {
+	dir = filepath.Join(dir, r.Suite)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := r.draw(dir); err != nil {
+		return err
 	}
 	numbers, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
@@ -99,7 +129,7 @@ func (r *Report) page() []byte {
 	}
 	b.WriteString("\n\n")
 	for _, p := range r.Parts {
-		fmt.Fprintf(&b, "## %s\n\n%s\n\n![%s](%s.svg)\n\n", p.Title, p.Text, p.Title, p.Name)
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n![%s](%s.svg)\n\n", p.Title, p.Text, p.caption(), p.Name)
 		for i, row := range Rows(p.Cells, p.part.Metrics, p.ratio()) {
 			for _, cell := range row {
 				fmt.Fprintf(&b, "| %s ", markdown.Replace(cell))

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/plot"
+
 	"github.com/fencelock/fencelock/bench/internal/candidate"
 	"github.com/fencelock/fencelock/bench/internal/suite"
 )
@@ -108,7 +110,7 @@ func TestShort(t *testing.T) {
 }
 
 // TestWrite: the page leads to files that are there, the numbers can be read back,
-// and the charts are images without a background.
+// and the charts fit a light and a dark page. Drawn again from the numbers, they are the same.
 func TestWrite(t *testing.T) {
 	for _, bars := range []bool{false, true} {
 		dir := t.TempDir()
@@ -120,7 +122,7 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"![Nobody waits](uncontended.svg)", "| 1 goroutines | fencelock-rueidis | 0.50 |", "Redis 7 on ", candidate.FencelockRueidis.Settings} {
+		for _, want := range []string{"![Nobody waits: acquisitions per second, higher is better](uncontended.svg)", "| 1 goroutines | fencelock-rueidis | 0.50 |", "Redis 7 on ", candidate.FencelockRueidis.Settings} {
 			if !strings.Contains(string(page), want) {
 				t.Errorf("the page has no %q:\n%s", want, page)
 			}
@@ -136,7 +138,21 @@ func TestWrite(t *testing.T) {
 		if got := back.Parts[0].Cells.Of("1 goroutines", "fencelock-rueidis").Values(suite.Rate); !slices.Equal(got, []float64{50, 60, 99}) {
 			t.Errorf("samples read back: %v", got)
 		}
-		checkChart(t, filepath.Join(dir, "redis", "uncontended.svg"))
+		chart := filepath.Join(dir, "redis", "uncontended.svg")
+		checkChart(t, chart)
+		before, err := os.ReadFile(chart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(chart); err != nil {
+			t.Fatal(err)
+		}
+		if err := Redraw(dir, &suite.Suite{Name: "redis", Parts: []*suite.Part{r.Parts[0].part}}); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := os.ReadFile(chart); err != nil || string(after) != string(before) {
+			t.Errorf("the chart drawn again differs, or there is none: %v", err)
+		}
 	}
 }
 
@@ -146,7 +162,9 @@ func checkChart(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"fencelock-rueidis", "Nobody waits", "#6E7781"} {
+	for _, want := range []string{
+		"fencelock-rueidis", "Nobody waits", "#6E7781", `role="img"`, "<desc id=\"desc\">", "prefers-color-scheme: dark",
+	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the chart has no %q", want)
 		}
@@ -174,6 +192,41 @@ func TestLeading(t *testing.T) {
 	}
 	if got := compact(1e6) + " " + compact(1024) + " " + compact(16) + " " + compact(0.1); got != "1M 1024 16 0.1" {
 		t.Errorf("compact: %s", got)
+	}
+}
+
+// TestReadings: every metric that is drawn is described.
+func TestReadings(t *testing.T) {
+	for _, s := range suite.All {
+		for _, p := range s.Parts {
+			if readings[p.Chart.Metric] == "" {
+				t.Errorf("%s %s draws %q, which readings does not describe", s.Name, p.Name, p.Chart.Metric)
+			}
+		}
+	}
+}
+
+// TestZeroIsWritten: a bar of 0 has no height on a logarithmic axis, so it is a number; a
+// bar that is missing is not.
+func TestZeroIsWritten(t *testing.T) {
+	svg, err := measured(true).chart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(svg), ">0</text>"); n != 1 {
+		t.Errorf("0 is written %d times, want once: redsync-rueidis has 0 in one case and is missing in the other", n)
+	}
+}
+
+// TestWholeSteps: an axis ends at 1, 2 or 5 times a power of ten.
+func TestWholeSteps(t *testing.T) {
+	for _, tt := range []struct{ min, max, low, high float64 }{
+		{9.3, 14.2, 5, 20}, {2, 1034, 2, 2000}, {100, 44171, 100, 50000}, {0.25, 0.25, 0.2, 0.5},
+	} {
+		a := plot.Axis{Min: tt.min, Max: tt.max}
+		if wholeSteps(&a); a.Min != tt.low || a.Max != tt.high {
+			t.Errorf("%v to %v: %v to %v, want %v to %v", tt.min, tt.max, a.Min, a.Max, tt.low, tt.high)
+		}
 	}
 }
 

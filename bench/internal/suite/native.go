@@ -74,7 +74,7 @@ func (f field) uncontended(note string) *Part {
 
 func (f field) local() *Part {
 	return &Part{
-		Name: "local", Title: "Goroutines of one process that want one lock",
+		Name: "local", Title: "Contended lock, one process",
 		Text:    "Threads where the candidate is Java. The ratio is that of the rates, to " + f.recipe.Name + ". Jain is 1 if all had the same share.",
 		Metrics: []string{Rate, P50, P99, Jain, CPU, Allocs},
 		Ratio:   Rate, Bare: f.recipe.Name, Chart: Chart{Metric: Rate, Bars: true},
@@ -84,7 +84,7 @@ func (f field) local() *Part {
 
 func (f field) processes() *Part {
 	return &Part{
-		Name: "processes", Title: "Processes that want one lock",
+		Name: "processes", Title: "Contended lock, several processes",
 		Text: "One goroutine in each. Handoff is the time from one process's call of Unlock to another's return from Lock; the ratio is that of the rates, " +
 			"to " + f.recipe.Name + ".",
 		Metrics: []string{Handoff50, Handoff99, Rate, Cross, Jain, Overlaps, CPU},
@@ -97,10 +97,10 @@ func (f field) processes() *Part {
 
 func (f field) waiters() *Part {
 	return &Part{
-		Name: "waiters", Title: "More and more waiting for one lock",
+		Name: "waiters", Title: "Growing number of waiters",
 		Text:    "Each waiter has a client and a session of its own, as a process has; all are in one process. The ratio is that of the rates, to " + f.recipe.Name + ".",
 		Metrics: []string{Rate, Handoff50, Handoff99, Jain, Overlaps, CPU},
-		Ratio:   Rate, Bare: f.recipe.Name, Chart: Chart{Metric: Rate, X: "waiting"},
+		Ratio:   Rate, Bare: f.recipe.Name, Chart: Chart{Metric: Rate, X: "waiters"},
 		Run: func(ctx context.Context, e *Env) (Cells, error) {
 			both := present(f.ours, f.recipe)
 			return collect([]int{1, 16, 64}, func(n int) (Cells, error) { return e.GrowWaiters(ctx, both, []int{n}) })

@@ -54,7 +54,7 @@ var redisWaiting = []*candidate.Candidate{
 var redisJava = []*candidate.Candidate{candidate.Redisson, candidate.RedissonFair}
 
 var redisLocal = &Part{
-	Name: "local", Title: "Goroutines of one process that want one lock",
+	Name: "local", Title: "Contended lock, one process",
 	Text:    "The ratio is that of the rates, to a Go channel used as a lock, which excludes no other process. Jain is 1 if all goroutines had the same share.",
 	Metrics: []string{Rate, P50, P99, Jain, Commands, CPU, Allocs},
 	Ratio:   Rate, Bare: candidate.Channel.Name, Chart: Chart{Metric: Rate, Bars: true},
@@ -65,7 +65,7 @@ var redisLocal = &Part{
 }
 
 var redisProcesses = &Part{
-	Name: "processes", Title: "Processes that want one lock",
+	Name: "processes", Title: "Contended lock, several processes",
 	Text: "One goroutine in each. Handoff is the time from one process's call of Unlock to another's return from Lock; the ratio is that of the medians, " +
 		"to a message that goes around the same processes with PUBLISH. Cross share is the share of acquisitions that came from another process: " +
 		"a library that takes its own lock again is fast and hands nothing over.",
@@ -113,11 +113,11 @@ func (e *Env) crowds(ctx context.Context, candidates []*candidate.Candidate, pro
 }
 
 var redisWaiters = &Part{
-	Name: "waiters", Title: "More and more waiting for one lock",
+	Name: "waiters", Title: "Growing number of waiters",
 	Text: "Each waiter has a session or a connection of its own, as a process has; all are in one process, so that a thousand fit on the machine. " +
 		"What counts is what the server does for one acquisition.",
 	Metrics: []string{Commands, Usec, Rate, Jain, CPU},
-	Chart:   Chart{Metric: Commands, X: "waiting"},
+	Chart:   Chart{Metric: Commands, X: "waiters"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
 		var all Cells
 		for _, n := range []int{1, 2, 16, 200, 1000} {
@@ -134,7 +134,7 @@ var redisWaiters = &Part{
 }
 
 var redisIdle = &Part{
-	Name: "idle", Title: "Thirty that wait for a lock that is held",
+	Name: "idle", Title: "Thirty waiters for a held lock",
 	Text:    "Commands in two seconds. Pings are those of the client library on connections that are silent.",
 	Metrics: []string{Sent, Pings},
 	Chart:   Chart{Metric: Sent, Bars: true},
@@ -179,7 +179,7 @@ const namesText = "Sixteen goroutines lock and unlock names that were never used
 var namesMetrics = []string{Usec, Rate, P50, P99, LeftBytes}
 
 var redisNames = &Part{
-	Name: "names", Title: "More and more names",
+	Name: "names", Title: "Growing number of names",
 	Text: namesText, Metrics: namesMetrics, Chart: Chart{Metric: Usec, X: "names held"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
 		return e.GrowNames(ctx, candidate.FencelockRueidis, []int{1, 10_000, 1_000_000})
