@@ -86,13 +86,13 @@ func (c *Client) Do(ctx context.Context, name string, fn func(ctx context.Contex
 	return c.Mutex(name).Do(ctx, fn)
 }
 
-// Close ends the contexts of all leases with ErrClosed as their cause, makes
-// everyone who waits return ErrClosed, and gives all locks back. It tries again
+// Close cancels the contexts of all leases with ErrClosed as their cause, makes
+// every waiting call return ErrClosed, and releases all locks. It tries again
 // if the store does not answer, as long as ctx allows and at most for twice
-// Options.CallTimeout; then it returns an error, and whatever was not given back
-// ends with its TTL. A store that confirmed and is then restored to older data may
-// have the locks again, until the TTL ends. The store and the client of its server
-// stay open.
+// Options.CallTimeout; then it returns an error, and the locks that were not
+// released end with the TTL. A store that confirmed the release and is then restored
+// to older data may have the locks again, until the TTL ends. The store and the client
+// of its server stay open.
 func (c *Client) Close(ctx context.Context) error { return c.core.Close(ctx) }
 
 // OpenStore opens the store at a URL, for programs that learn from their configuration

@@ -93,7 +93,7 @@ func (e *Election) serve(ctx context.Context, l *Lease, lead func(context.Contex
 	termCtx, cancel := context.WithCancelCause(bound)
 	t := &term{cancel: cancel, over: make(chan struct{})}
 	e.setTerm(t)
-	defer func() { // also when lead panics
+	defer func() { // even when lead panics
 		e.endTerm(t)
 		lostIt := l.Unlock(ctx)
 		cancel(ErrReleased)
@@ -170,7 +170,7 @@ func (e *Election) Resign(ctx context.Context) error {
 	}
 }
 
-// Leader returns the leader, as the store sees it, or nil if there is none.
+// Leader returns the leader, as the store sees it, or nil if there is no leader.
 func (e *Election) Leader(ctx context.Context) (*Holder, error) {
 	st, err := e.c.Inspect(ctx, e.mu.h.name)
 	if err != nil {

@@ -19,7 +19,7 @@ func TestElectionObserve(t *testing.T) {
 		ctx, stop := context.WithCancel(locktest.Context(t))
 		store := memstore.New(nil)
 		var diary, seen diary
-		// The store does not answer for ten seconds, and forgets nothing.
+		// The store refuses Inspect for ten seconds and loses no data.
 		watcher := locktest.Client(t, locktest.Faulty(t, store, `on(inspect, during(1m, 70s, refuse))`), nil).Election("leader")
 		observing := locktest.Go(locktest.Err(func() error {
 			last := fencelock.Token(0)

@@ -48,7 +48,7 @@ func (d *diary) want(t *testing.T, want ...string) {
 	}
 }
 
-// lead leads until it is told to stop.
+// lead leads until the context of its term is canceled.
 func (d *diary) lead(who string) func(context.Context, *fencelock.Lease) error {
 	return func(ctx context.Context, term *fencelock.Lease) error {
 		d.mu.Lock()
@@ -261,7 +261,7 @@ func TestElectionEndsWithLead(t *testing.T) {
 			}
 			locktest.Free(t, store, "leader")
 		}
-		// An error of lead's own counts also when it was told to stop.
+		// lead's own error is returned even when its context was canceled.
 		run := locktest.Go(locktest.Err(func() error {
 			return e.Run(locktest.Context(t), func(ctx context.Context, _ *fencelock.Lease) error { <-ctx.Done(); return own })
 		}))

@@ -40,8 +40,8 @@ func TestHooksSeeEveryTransition(t *testing.T) {
 
 		next = locktest.Go(func() (*fencelock.Lease, error) { return c.Mutex("x").Lock(ctx) })
 		events.Want(t, "lease waiting x held by other")
-		locktest.Unlock(t, remote.Now(t, "its turn"))
-		l = next.Now(t, "its turn")
+		locktest.Unlock(t, remote.Now(t, "first in the queue"))
+		l = next.Now(t, "first in the queue")
 		events.Want(t, "lease granted x 768")
 		time.Sleep(10 * time.Minute) // many renewals, no event
 		events.Want(t)
@@ -51,7 +51,7 @@ func TestHooksSeeEveryTransition(t *testing.T) {
 		}
 		locktest.Ended(t, l.Context())
 		synctest.Wait()
-		events.Want(t, "lease lost x 768", "claim withdrawn x") // in this order: told first
+		events.Want(t, "lease lost x 768", "claim withdrawn x") // in this order: the holder is notified first
 		time.Sleep(time.Minute)
 		events.Want(t, "session closed")
 	})
@@ -89,15 +89,15 @@ func TestEventsReportDurations(t *testing.T) {
 		waiting := locktest.Go(func() (*fencelock.Lease, error) { return c.Mutex("x").Lock(ctx) })
 		time.Sleep(2 * time.Second)
 		locktest.Unlock(t, o)
-		locktest.Unlock(t, waiting.Now(t, "its turn"))
+		locktest.Unlock(t, waiting.Now(t, "first in the queue"))
 		if d := took(fencelock.LeaseGranted); d != 2*time.Second {
 			t.Errorf("waited %v, want 2s", d)
 		}
 	})
 }
 
-// Whoever counts leases by events must come to zero: every lease begins with
-// one event and ends with one, but for those that re-entered, which have none.
+// A program that counts leases by events must come back to zero: every lease begins
+// with one event and ends with one, except leases that re-entered, which have none.
 func TestEveryLeaseHasABeginningAndAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := locktest.Context(t)
@@ -183,7 +183,7 @@ func TestAcquireHooksComeInPairs(t *testing.T) {
 	})
 }
 
-// Whoever traces must know whose wait it is: an event has no context.
+// A tracer must know which acquisition waits: an event has no context.
 func TestAcquireWaitHasTheContextOfItsAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
@@ -202,13 +202,13 @@ func TestAcquireWaitHasTheContextOfItsAcquisition(t *testing.T) {
 		locktest.Unlock(t, locktest.Got(t)(c.Mutex("free").Lock(locktest.Context(t))))
 		locktest.Busy(t)(c.Mutex("x").TryLock(locktest.Context(t)))
 		first := locktest.Go(func() (*fencelock.Lease, error) { return c.Mutex("x").Lock(locktest.Context(t)) })
-		time.Sleep(time.Minute) // many looks, told once
+		time.Sleep(time.Minute) // many polls, reported once
 		locktest.Unlock(t, other)
-		l := first.Now(t, "its turn")
+		l := first.Now(t, "first in the queue")
 		second := locktest.Go(func() (*fencelock.Lease, error) { return c.Mutex("x").Lock(locktest.Context(t)) })
 		synctest.Wait()
 		locktest.Unlock(t, l)
-		locktest.Unlock(t, second.Now(t, "its turn"))
+		locktest.Unlock(t, second.Now(t, "first in the queue"))
 		want := []string{"wants x: x is held by other, 0 before", "wants x: x is held by c, 0 before"}
 		if !slices.Equal(waits, want) {
 			t.Errorf("got\n  %s\nwant\n  %s", strings.Join(waits, "\n  "), strings.Join(want, "\n  "))
@@ -229,7 +229,7 @@ func TestLogHasTransitionsOnly(t *testing.T) {
 		waiting := locktest.Go(func() (*fencelock.Lease, error) { return c.Mutex("x").Lock(ctx) })
 		time.Sleep(2 * time.Second)
 		locktest.Unlock(t, other)
-		l := waiting.Now(t, "its turn")
+		l := waiting.Now(t, "first in the queue")
 		time.Sleep(2 * time.Hour) // a thousand renewals
 		locktest.Unlock(t, l)
 		l = locktest.Got(t)(c.Mutex("x", fencelock.MaxHold(time.Minute)).Lock(ctx))

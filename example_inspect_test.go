@@ -39,19 +39,19 @@ func ExampleClient_Break() {
 		fmt.Printf("%s: %s (%s), token %v, %d waiting\n",
 			st.Name, holder.Record.Owner, holder.Record.Reason, holder.Token, st.Waiting)
 
-		// By token: if it has changed hands meanwhile, nobody is hit.
+		// By token: if the lock has changed hands since, its new holder keeps it.
 		fence, err := operator.Break(ctx, st.Name, holder.Token)
 		if err != nil {
 			log.Fatal(err)
 		}
 		// Raise the fence of the resource to this token: then the old holder
-		// can do no more harm, whether it has been told yet or not.
+		// can do no more harm, whether it has been notified yet or not.
 		fmt.Println("fence above the old token:", fence > stuck.Token())
 	}
 	err = stuck.Unlock(ctx)
-	fmt.Println("the old holder is told:", errors.Is(err, fencelock.ErrLost), errors.Is(err, fencelock.ErrBroken))
+	fmt.Println("the old holder is notified:", errors.Is(err, fencelock.ErrLost), errors.Is(err, fencelock.ErrBroken))
 	// Output:
 	// import/eu: import@host-a:17 (nightly import), token 256, 0 waiting
 	// fence above the old token: true
-	// the old holder is told: true true
+	// the old holder is notified: true true
 }

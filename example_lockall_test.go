@@ -13,7 +13,7 @@ import (
 )
 
 // Transfers in both directions at once. Locked one by one they could wait for
-// each other for ever; LockAll takes the names in one order.
+// each other forever; LockAll takes the names in one order.
 func ExampleClient_LockAll() {
 	ctx := context.Background()
 	c, err := fencelock.New(memstore.New(nil), nil)

@@ -29,9 +29,9 @@ func (a *account) set(balance int, token fencelock.Token) error {
 	return nil
 }
 
-// A holder is cut off from the store. Its context ends, with the reason, before
-// anybody else gets the lock; and should it write all the same, the token stops
-// it at the resource.
+// A holder is cut off from the store. Its context is canceled, with the reason, before
+// another client gets the lock. If the holder writes anyway, the resource rejects its
+// token.
 func Example_lost() {
 	ctx := context.Background()
 	store := memstore.New(nil)
@@ -62,7 +62,7 @@ func Example_lost() {
 
 	<-old.Context().Done() // a real program passes this context to its calls
 	cause := context.Cause(old.Context())
-	fmt.Println("a was told:", errors.Is(cause, fencelock.ErrLost))
+	fmt.Println("a was notified:", errors.Is(cause, fencelock.ErrLost))
 	fmt.Println(cause)
 
 	lease, err := b.Mutex("account/7").Lock(ctx)
@@ -74,7 +74,7 @@ func Example_lost() {
 	fmt.Println(lease.Unlock(ctx))
 	// Output:
 	// a writes: <nil>
-	// a was told: true
+	// a was notified: true
 	// fencelock: lease lost: session not renewed in time
 	// b writes: <nil>
 	// a writes late: true 70

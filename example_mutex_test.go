@@ -12,7 +12,7 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// Lock waits for its turn, TryLock does not. Whoever is in the way is named.
+// Lock waits for the lock, TryLock does not: its error names the holder.
 func ExampleMutex() {
 	ctx := context.Background()
 	store := memstore.New(nil)

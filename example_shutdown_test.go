@@ -13,8 +13,8 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// Shutting down: Close tells those who hold and those who wait, and gives the
-// locks back, so that the next process need not wait for the TTL.
+// Shutting down: Close notifies holders and waiters and releases the locks, so that
+// the next process need not wait for the TTL.
 func ExampleClient_Close() {
 	ctx := context.Background()
 	store := memstore.New(nil)
@@ -37,7 +37,7 @@ func ExampleClient_Close() {
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	fmt.Println("closed:", c.Close(bounded))
-	fmt.Println("the work was told:", errors.Is(<-worked, fencelock.ErrClosed))
+	fmt.Println("the worker was notified:", errors.Is(<-worked, fencelock.ErrClosed))
 
 	next, err := fencelock.New(store, nil)
 	if err != nil {
@@ -51,6 +51,6 @@ func ExampleClient_Close() {
 	fmt.Println(lease.Unlock(ctx))
 	// Output:
 	// closed: <nil>
-	// the work was told: true
+	// the worker was notified: true
 	// <nil>
 }

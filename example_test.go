@@ -27,7 +27,7 @@ func Example() {
 		return nil
 	})
 	if err != nil {
-		log.Fatal(err) // errors.Is(err, fencelock.ErrLost): somebody else may have worked on it
+		log.Fatal(err) // errors.Is(err, fencelock.ErrLost): another process may have worked on it
 	}
 	// Output: holding orders/42 with token 256
 }

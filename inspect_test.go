@@ -47,7 +47,7 @@ func TestInspectAndList(t *testing.T) {
 			t.Errorf("a free lock: %+v, %v", free, err)
 		}
 		locktest.Unlock(t, l)
-		locktest.Unlock(t, waiting.Now(t, "its turn"))
+		locktest.Unlock(t, waiting.Now(t, "first in the queue"))
 		listed(t, store, viewer)
 	})
 }

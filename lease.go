@@ -105,7 +105,7 @@ func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, l *Lease) e
 	bound, stop := l.WithContext(ctx)
 	defer stop()
 	defer func() {
-		// Also when fn panics: the lock is given back and the panic goes on.
+		// Even when fn panics, the lock is released, and the panic goes on.
 		err = joined(err, l.Unlock(ctx))
 	}()
 	return fn(bound, l)

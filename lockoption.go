@@ -57,8 +57,8 @@ func MinHold(d time.Duration) LockOption {
 
 // ReentrantAs makes acquisitions with the same id re-entrant wherever they are
 // made, in other processes too: they share the lock and its token, and it is
-// free when the last has unlocked. It is for work that moves between processes
-// under an id of its own. Inside one process re-entry by context is simpler. It is
+// free when the last has unlocked. ReentrantAs is for work that has its own id and moves
+// between processes. Inside one process re-entry by context is simpler. ReentrantAs is
 // for exclusive locks; Once and Election refuse it. The id is bounded as names are.
 func ReentrantAs(id string) LockOption {
 	return LockOption{func(w *config) error {

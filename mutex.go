@@ -29,13 +29,13 @@ func (m *Mutex) sole(kind string) *Mutex {
 	return m
 }
 
-// Lock waits for its turn and returns a lease. ctx bounds the waiting only: the
-// lease does not end with it. Turns are given in the order of asking, within
-// the client and, if Guarantees says so, between processes. If Lock fails,
-// nothing is left behind that outlives the session.
+// Lock waits until it is granted the lock and returns a lease. ctx bounds the waiting
+// only: the lease does not end with ctx. Waiters are served in the order in which they
+// called Lock, within the client and, if Guarantees says so, between processes. If Lock
+// fails, it leaves nothing behind that outlives the session.
 //
-// Under the context of a lease of the same name it re-enters: the same token,
-// no round trip, and the lock is free when both are unlocked.
+// Under the context of a lease of the same name Lock re-enters: the same token,
+// no round trip, and the lock is free when both leases are unlocked.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.h.acquire(ctx, false) }
 
 // TryLock asks once and does not wait for a holder: if there is one, the error is

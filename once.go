@@ -107,7 +107,7 @@ func (o *Once) perform(ctx context.Context, l *Lease, fn func(context.Context, *
 	bound, stop := l.WithContext(ctx)
 	defer stop()
 	keep := time.Duration(0)
-	defer func() { // also when fn panics: then the occurrence may run again
+	defer func() { // even when fn panics: then the occurrence may run again
 		err = joined(err, l.core.Unlock(ctx, keep))
 	}()
 	if err := fn(bound, l); err != nil {

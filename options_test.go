@@ -258,7 +258,7 @@ func TestTTLWithoutAUnitIsRefused(t *testing.T) {
 	}
 }
 
-// Where it means nothing it is refused: nobody may think that it does.
+// ReentrantAs is refused where it has no effect, so that no caller relies on it there.
 func TestReentrantAsIsForExclusiveLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := locktest.Client(t, memstore.New(nil), nil)

@@ -20,8 +20,8 @@ func TestDowngradeLetsNoWriterIn(t *testing.T) {
 		a, b, c := locktest.Client(t, store, nil).RWMutex("x"), locktest.Client(t, store, nil).RWMutex("x"), locktest.Client(t, store, nil).RWMutex("x")
 		l := locktest.Got(t)(a.Lock(ctx))
 		token := l.Token()
-		// In line: a reader elsewhere, a reader here (it waits in this client),
-		// a writer elsewhere, a reader behind it.
+		// The queue: a reader elsewhere, a reader here (it waits in this client),
+		// a writer elsewhere, a reader behind that writer.
 		readers := []*locktest.Call[*fencelock.Lease]{
 			locktest.Go(func() (*fencelock.Lease, error) { return c.RLock(ctx) }),
 			locktest.Go(func() (*fencelock.Lease, error) { return a.RLock(ctx) }),
@@ -128,7 +128,7 @@ func TestDowngradeOfALostLease(t *testing.T) {
 		if _, err := c.Break(ctx, "x", l.Token()); err != nil {
 			t.Fatal(err)
 		}
-		// The holder has not been told yet: the store must say so.
+		// The holder has not been notified yet: the answer must come from the store.
 		locktest.Is(t, c.RWMutex("x").Downgrade(ctx, l), fencelock.ErrLost, fencelock.ErrBroken)
 		synctest.Wait()
 		locktest.Free(t, store, "x")

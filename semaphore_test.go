@@ -121,8 +121,8 @@ func TestSemaphoreHeavyHeadIsNotStarved(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			began := time.Now()
 			l := locktest.Got(t)(heavy.Acquire(ctx, 4))
-			// At most those before it in line: two processes with one claim in
-			// line each, after the four that are in.
+			// It waits at most for the claims before it: two processes with one
+			// queued claim each, after the four that are granted.
 			if waited := time.Since(began); waited > 2*time.Second {
 				t.Errorf("waited %v among permits held for a second", waited)
 			}
@@ -217,8 +217,8 @@ func TestSemaphoreIsNotOverReleased(t *testing.T) {
 	})
 }
 
-// An engine's client library that sends a request again on a broken connection
-// gets the answer to the second one: nothing there. That is no loss.
+// A server's client library that sends a request again on a broken connection gets
+// the answer to the second request: the claim is not there. That is not a loss.
 func TestUnlockSentTwiceIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)
@@ -232,7 +232,7 @@ func TestPermitsOfADeadProcessComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := locktest.Context(t)
 		store := memstore.New(nil)
-		// From its first renewal on nobody hears of the process again.
+		// The process is cut off from its first renewal on.
 		dead := locktest.Client(t, locktest.Faulty(t, store, `on(keepalive, nth(1, cut(1h)))`), nil).Semaphore("x", 3)
 		l := locktest.Got(t)(dead.Acquire(ctx, 2))
 		alive := locktest.Client(t, store, nil).Semaphore("x", 3)

@@ -18,7 +18,7 @@ type Grant struct {
 }
 
 // Fits reports whether a claim with the terms t can be granted beside grants. stored
-// is the limit of the name that was stored with SetLimit, 0 if there is none.
+// is the limit that SetLimit stored for the name, or 0.
 //
 // Fits knows nothing of the queue. A new claim that fits must wait anyway while others
 // wait before it, unless it joins a grant (see Joins); otherwise neither an exclusive

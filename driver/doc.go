@@ -11,8 +11,8 @@
 //	                                     ├─▶ "orders/42": granted a:7 token 512
 //	process B ──KeepAlive──▶ session b ──┘                queued b:3, b:9
 //
-// A grant carries no time to live of its own. It is free when its session has
-// ended, so one call per session and period keeps any number of leases. A
+// A grant has no separate time to live. It ends when its session has ended, so
+// one call per session and period keeps any number of leases. A
 // release grants to the next live claim in the queue inside the store, and the
 // store notifies that one process; no other process wakes.
 //

@@ -57,8 +57,8 @@ func TestUnknownSchemeNamesTheImport(t *testing.T) {
 	}
 }
 
-// TestImportsRegisterTheirSchemes: what the error tells to import is there and registers
-// the scheme.
+// TestImportsRegisterTheirSchemes: the package that the error names to import exists and
+// registers the scheme.
 func TestImportsRegisterTheirSchemes(t *testing.T) {
 	for scheme, path := range imports {
 		files, err := filepath.Glob(filepath.Join("..", strings.TrimPrefix(path, "github.com/fencelock/fencelock/"), "*.go"))

@@ -88,9 +88,9 @@ type Session interface {
 	Reclaim(ctx context.Context, held []Held, last bool) ([]bool, error)
 
 	// Close ends the session and with it every claim, granted or queued. Calls
-	// that come meanwhile or afterwards must return soon and grant nothing;
-	// ErrGone is the answer of choice. It is called again after an error. A
+	// that come during Close or after it must return soon and grant nothing;
+	// ErrGone is the answer of choice. Close is called again after an error. A
 	// store with another incarnation may answer ErrReset: the core opens
-	// the session again, with the same id, and closes that (clause R8).
+	// the session again, with the same id, and closes it (clause R8).
 	Close(ctx context.Context) error
 }

@@ -149,13 +149,12 @@ func t7LiftsOnce(t *scene) {
 }
 
 func t7BesideNewer(t *scene) {
-	// A token is given out once, also if a lift asks for the one a newer grant
-	// has.
+	// A token is given out once, even if a lift asks for the token of a newer grant.
 	name := t.name("lock")
 	a := t.open(name).grant(name, shared)
 	b := t.open(name).grant(name, shared)
 	if got := a.again(above(b, 0), lift); got <= b.token {
-		t.fatalf("a grant was lifted to %v beside one with %v, want a token of its own above it", got, b.token)
+		t.fatalf("a grant was lifted to %v beside one with %v, want a different token above it", got, b.token)
 	}
 }
 

@@ -46,8 +46,8 @@ type Harness struct {
 	Sever func() (heal func())
 
 	// Prefix starts the names of all locks the cases use; by default
-	// "drivertest/". The cases add a part of their own that is never used
-	// twice. It may be at most 64 bytes long.
+	// "drivertest/". The cases append a part that is never used twice.
+	// Prefix may be at most 64 bytes long.
 	Prefix string
 
 	// TTL is asked for by sessions that shall end during a case, 2 s by

@@ -42,7 +42,7 @@ func TestCheckOnOneHarness(t *testing.T) {
 	})
 }
 
-// Without a bubble and with a store that has a clock of its own.
+// Without a bubble and with a store that has its own clock.
 func TestCheckWithElapse(t *testing.T) {
 	mem := memstore.New(&memstore.Options{Grace: true})
 	h := &drivertest.Harness{

@@ -39,7 +39,7 @@ func (t *scene) allNames() []string {
 	return append(names, t.name(long), t.name(long+"x"), t.name(long+"y"))
 }
 
-// grantAll has every name locked by a session of its own.
+// grantAll locks each name with a separate session.
 func (t *scene) grantAll(names []string) []*request {
 	var held []*request
 	for _, name := range names {

@@ -12,16 +12,16 @@ import (
 	"testing/synctest"
 )
 
-// Run checks a store with one subtest per case, each on a harness of its own.
+// Run checks a store with one subtest per case, each on its own harness.
 // newHarness may use t.Cleanup to close what it opened.
 func Run(t *testing.T, newHarness func(t *testing.T) *Harness) {
 	t.Helper()
 	run(t, func(t *testing.T, f func(*testing.T, *Harness)) { f(t, newHarness(t)) })
 }
 
-// RunInBubble is Run with each case, newHarness included, inside a
-// testing/synctest bubble of its own. Leave Harness.Elapse nil there unless the
-// store has a clock of its own.
+// RunInBubble is Run with each case, newHarness included, inside its own
+// testing/synctest bubble. Leave Harness.Elapse nil there unless the store has
+// its own clock.
 func RunInBubble(t *testing.T, newHarness func(t *testing.T) *Harness) {
 	t.Helper()
 	run(t, func(t *testing.T, f func(*testing.T, *Harness)) {

@@ -16,14 +16,14 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// stepped is a harness on a store of its own whose clock is moved on.
+// stepped returns a harness on a new store whose clock it steps.
 func stepped() *drivertest.Harness {
 	mem := memstore.New(nil)
 	return &drivertest.Harness{Open: func() (driver.Store, error) { return mem, nil }, Elapse: mem.StepClock}
 }
 
-// TestRunCases: every case is run once, on a harness that no other case uses
-// meanwhile, and two are under way at a time.
+// TestRunCases: every case runs once, on a harness that no other case uses at the
+// same time, and two cases run at once.
 func TestRunCases(t *testing.T) {
 	var both sync.WaitGroup // the first case of each waits for the other's
 	both.Add(2)
@@ -58,8 +58,9 @@ func TestRunCases(t *testing.T) {
 	}
 }
 
-// TestRunCasesFails: in a process of its own, a store that forgets to withdraw fails the
-// subtest of the clause, what it lacks is skipped, and -run chooses.
+// TestRunCasesFails: in a separate process, a store that does not withdraw fails the
+// subtest of the clause, cases that need a missing part of the harness are skipped, and -run
+// selects cases.
 func TestRunCasesFails(t *testing.T) {
 	const flag = "DRIVERTEST_FORGETFUL"
 	if os.Getenv(flag) != "" {
@@ -73,7 +74,7 @@ func TestRunCasesFails(t *testing.T) {
 	cmd.Env = append(os.Environ(), flag+"=1")
 	text, err := cmd.CombinedOutput()
 	if err == nil {
-		t.Error("a store that forgets passed")
+		t.Error("a store that does not withdraw passed")
 	}
 	for _, want := range []string{"--- FAIL: TestRunCasesFails/Q5/inside_the_store", "violated: Withdraw grants to the next in the queue", "--- SKIP: TestRunCasesFails/R1/", "--- PASS: TestRunCasesFails/S3/expires", "skipped R1/"} {
 		if !strings.Contains(string(text), want) {

@@ -14,7 +14,7 @@ var unknownCases = []spec{
 	{"X1", "found again", nil, x1FoundAgain},
 	{"X1", "found again queued", all(queue), x1FoundAgainQueued},
 	{"X1", "close can be repeated", nil, x1CloseAgain},
-	{"X1", "cancelled meanwhile", nil, x1CancelledMeanwhile},
+	{"X1", "canceled during the call", nil, x1CanceledDuringTheCall},
 	{"X2", "granted", nil, x2Granted},
 	{"X2", "queued", all(queue), x2Queued},
 	{"X3", "absent", nil, x3Absent},
@@ -143,7 +143,7 @@ func x1CloseAgain(t *scene) {
 	t.open(name).grant(name)
 }
 
-func x1CancelledMeanwhile(t *scene) {
+func x1CanceledDuringTheCall(t *scene) {
 	name := t.name("lock")
 	a := t.open(name)
 	for range 30 {
@@ -153,7 +153,7 @@ func x1CancelledMeanwhile(t *scene) {
 		out, err := w.s.d.Attempt(ctx, &w.claim)
 		cancel()
 		if err != nil {
-			t.wantErr("Attempt cancelled meanwhile", err, context.Canceled)
+			t.wantErr("Attempt canceled during the call", err, context.Canceled)
 		}
 		if out.State == driver.Granted {
 			if again := w.granted(); again.Token != out.Token {

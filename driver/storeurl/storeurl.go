@@ -107,7 +107,7 @@ func (p Parameters) Read(pkg, query string) error {
 }
 
 // Split reads the known parameters and the Common ones, and returns the URL without them,
-// for a library that has parameters of its own.
+// for a library that has its own parameters.
 func (p Parameters) Split(pkg, text string) (rest string, err error) {
 	base, query, _ := strings.Cut(text, "?")
 	var ours, theirs []string
