@@ -37,7 +37,7 @@ func TestDowngradeLetsNoWriterIn(t *testing.T) {
 		first := readers[0].Now(t, "a reader at the front")
 		writer.Waits(t, "a reader holds since the downgrade")
 		last.Waits(t, "it came after the writer")
-		readers[1].Waits(t, "its claim came into the store's line after the writer's")
+		readers[1].Waits(t, "its claim came into the store's queue after the writer's")
 		locktest.Busy(t)(b.TryLock(ctx))
 		locktest.Unlock(t, first)
 		writer.Waits(t, "the downgraded lease still reads")

@@ -101,7 +101,8 @@ type acquisition struct {
 	together []reader
 }
 
-// waitLocal waits for its turn in the client's own queue.
+// waitLocal waits in the client's queue until it is given a lease or has to call the
+// store itself.
 func (a *acquisition) waitLocal(ctx context.Context, w *waiter, holder *driver.Holder) (*Lease, error) {
 	waited := false
 	defer func() {
@@ -179,7 +180,7 @@ func (a *acquisition) passOn(t turn) {
 // refuses for good.
 func (a *acquisition) run(ctx context.Context) (l *Lease, err error) {
 	defer func() {
-		if l == nil && !a.admitted { // also when a hook or the store panics
+		if l == nil && !a.admitted { // even when a hook or the store panics
 			a.giveUp()
 		}
 	}()
@@ -265,7 +266,7 @@ func (a *acquisition) disown(p *sentClaim) *sentClaim {
 	return p
 }
 
-// claimOn returns the queue's claim on this session, a new one if there is none.
+// claimOn returns the queue's claim on this session, or a new one.
 func (a *acquisition) claimOn(s *session) *sentClaim {
 	a.sh.mu.Lock()
 	defer a.sh.mu.Unlock()

@@ -58,7 +58,7 @@ func (p *sentClaim) attempt(ctx context.Context) (a answer, err error) {
 	defer over()
 	a.sent = s.c.clock.Sent()
 	unsure := p.unsure
-	p.attempted, p.unsure = true, true // also if the store panics
+	p.attempted, p.unsure = true, true // even if the store panics
 	a.Outcome, err = drv.Attempt(call, &p.claim)
 	p.unsure = unsure || err != nil && Transient(err)
 	return a, err

@@ -113,8 +113,8 @@ func TestCloseTriesAgain(t *testing.T) {
 	}
 }
 
-// The store was reset and the session has not noticed yet: what survived is given
-// back all the same.
+// The store was reset and the session has not noticed yet: the locks that survived are
+// released anyway.
 func TestCloseAfterAResetGivesLocksBack(t *testing.T) {
 	for name, r := range resets {
 		for how, fault := range map[string]string{

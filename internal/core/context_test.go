@@ -51,20 +51,20 @@ func TestContextBoundsTheWaitingOnly(t *testing.T) {
 	}
 }
 
-// errWhy is a cause of the caller's own.
+// errWhy is the cause that the caller gives.
 var errWhy = errors.New("the caller's reason")
 
 // waits are the states in which the end of the context can find an acquisition.
 var waits = map[string]struct {
 	fault string
-	taken bool // by somebody else
-	local bool // somebody of the same client waits before it
+	taken bool // by another client
+	local bool // another waiter of the same client is before it
 }{
-	"in the store's line": {`none`, true, false},
-	"in the local line":   {`none`, true, true},
-	"opening":             {`on(open, lose(request))`, false, false},
-	"attempting":          {`on(attempt, lose(reply))`, false, false},
-	"backing off":         {`on(attempt, refuse)`, false, false},
+	"in the store's queue": {`none`, true, false},
+	"in the local queue":   {`none`, true, true},
+	"opening":              {`on(open, lose(request))`, false, false},
+	"attempting":           {`on(attempt, lose(reply))`, false, false},
+	"backing off":          {`on(attempt, refuse)`, false, false},
 }
 
 func TestContextErrorIsPreserved(t *testing.T) {
@@ -210,7 +210,7 @@ func TestTryLockNamesTheHolder(t *testing.T) {
 				t.Errorf("%s: the holder is %+v", name, h)
 			}
 		}
-		// Nor does it wait for or overtake somebody who waits.
+		// Nor does it wait for or overtake a waiter.
 		w := start(ctxb, b.Mutex("x"))
 		_, err := b.Mutex("x").TryLock(ctxb)
 		wantIs(t, "behind a waiter", err, fencelock.ErrBusy)

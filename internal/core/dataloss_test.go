@@ -16,12 +16,13 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// graceful returns a store that gives holders time after a loss of memory.
+// graceful returns a store that has a grace period after a data loss.
 func graceful() *memstore.Store {
 	return memstore.New(&memstore.Options{Grace: true, MaxTTL: 2 * ttl})
 }
 
-// losses are ways to lose memory; before runs before the leases are taken.
+// losses are ways to lose data. Each is called before the leases are taken and returns
+// the function that loses the data.
 var losses = map[string]func(m *memstore.Store) (lose func()){
 	"everything": func(m *memstore.Store) func() { return m.Reset },
 	"nothing":    func(m *memstore.Store) func() { return m.Restart },
@@ -55,7 +56,7 @@ func TestLeasesSurviveADataLossInGrace(t *testing.T) {
 					}
 				}
 				if w.over() {
-					t.Fatalf("somebody else got in: %v", w.err)
+					t.Fatalf("another client got the lock: %v", w.err)
 				}
 				unlock(t, leases[8])
 				if l := w.wait(t, 0); l.Token() <= leases[8].Token() {
@@ -85,8 +86,8 @@ func TestRememberedLeasesSurviveARestart(t *testing.T) {
 	})
 }
 
-// A lock that was unlocked after the memory the store woke up with would stay
-// taken for ever: its session lives.
+// A store that is restored to data from before an unlock has the lock again. Without a
+// repeated unlock the lock would stay taken forever, because its session lives.
 func TestUnlockThatTheStoreLostIsRepeated(t *testing.T) {
 	for name, m := range map[string]*memstore.Store{"grace": graceful(), "no grace": newStore()} {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +175,7 @@ func TestLeaseThatTheStoreLostIsLost(t *testing.T) {
 		m.Restore(survivor)
 		began := time.Now()
 		if notified := ended(t, held).Sub(began); notified > renewal {
-			t.Errorf("told after %v; want it with the next renewal", notified)
+			t.Errorf("notified after %v; want it with the next renewal", notified)
 		}
 		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrReset)
 		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost, fencelock.ErrReset)
@@ -243,7 +244,7 @@ func TestBrokenLeaseIsLostAndFenced(t *testing.T) {
 			t.Errorf("tokens %v, fence %v, next %v; want them to rise", l.Token(), fence, next.Token())
 		}
 		if notified := ended(t, held).Sub(began); notified > renewal {
-			t.Errorf("told after %v; want it with the next renewal", notified)
+			t.Errorf("notified after %v; want it with the next renewal", notified)
 		}
 		wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrBroken)
 		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrBroken)
@@ -256,9 +257,9 @@ func TestBrokenLeaseIsLostAndFenced(t *testing.T) {
 	})
 }
 
-// The reply to an attempt got lost with the memory of the store, which remembers
-// the grant; the attempt is made again while the other leases are reclaimed. The
-// end of the reclaim must not take it for one whose release was forgotten.
+// The reply to an attempt is lost in a restart of the store, which keeps the grant; the
+// attempt is made again while the other leases are reclaimed. The end of the reclaim
+// must not take the grant for one whose release the store lost.
 func TestGrantFoundAgainIsNotDroppedByTheReclaim(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := graceful()
@@ -285,7 +286,7 @@ func TestGrantFoundAgainIsNotDroppedByTheReclaim(t *testing.T) {
 		wantClaims(t, m, "x", 1, 0)
 		time.Sleep(4 * ttl) // grace is over
 		if _, err := other.Mutex("x").TryLock(ctxb); !errors.Is(err, fencelock.ErrBusy) {
-			t.Errorf("somebody else asked and got: %v", err)
+			t.Errorf("TryLock of another client: %v; want ErrBusy", err)
 		}
 		wantHolds(t, m, l)
 		wantHolds(t, m, holder)
@@ -293,7 +294,7 @@ func TestGrantFoundAgainIsNotDroppedByTheReclaim(t *testing.T) {
 }
 
 // A reclaim that arrives when its lease is unlocked, and the unlock had to be
-// repeated, must not be granted: nobody would ever give it back.
+// repeated, must not be granted: no client would ever release it.
 func TestLateReclaimIsNotGranted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := graceful()
@@ -308,8 +309,9 @@ func TestLateReclaimIsNotGranted(t *testing.T) {
 	})
 }
 
-// The limit that permits were granted by may be forgotten with them, or be that
-// of another version of the program. They are valid all the same.
+// The store may lose the limit that permits were granted by together with the permits,
+// or the limit may be that of another version of the program. The permits are valid
+// anyway.
 func TestPermitsSurviveADataLossWhateverTheirLimit(t *testing.T) {
 	permit := func(t *testing.T, c *fencelock.Client, limit, weight int64) *fencelock.Lease {
 		t.Helper()

@@ -159,7 +159,7 @@ func TestDowngradedLeaseKeepsItsEnd(t *testing.T) {
 		if err := c.RWMutex("x").Downgrade(ctxb, l); err != nil {
 			t.Fatal(err)
 		}
-		wantNear(t, "told", ended(t, l.Context()), began.Add(fixedFor(5*time.Second)))
+		wantNear(t, "notified", ended(t, l.Context()), began.Add(fixedFor(5*time.Second)))
 		wantIs(t, "cause", context.Cause(l.Context()), fencelock.ErrExpired)
 		time.Sleep(time.Second)
 		wantClaims(t, m, "x", 0, 0)

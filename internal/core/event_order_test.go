@@ -17,8 +17,8 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// Work that goes on under the context of a lease must be told to stop before
-// the next holder is let in, also inside one process.
+// The context of a lease must be canceled before the next holder gets the lock, even
+// inside one process.
 func TestOldContextEndsBeforeTheLeaseIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := locktest.Context(t)
@@ -61,8 +61,8 @@ func (s watchedSession) Withdraw(ctx context.Context, w driver.Withdrawal) (driv
 	return s.Session.Withdraw(ctx, w)
 }
 
-// A lease that comes to its own end is given back to the store at once; the
-// store may then grant it to another, so its holder must have been told (K29).
+// A lease that comes to its fixed end is released at once; the store may then grant the
+// lock to another client, so the holder must have been notified before (K29).
 func TestHolderIsNotifiedBeforeItsSessionIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const leases = 300
@@ -88,13 +88,13 @@ func TestHolderIsNotifiedBeforeItsSessionIsClosed(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if early > 0 {
-			t.Errorf("%d of %d leases were given back before their holder was told", early, leases)
+			t.Errorf("%d of %d leases were released before their holder was notified", early, leases)
 		}
 	})
 }
 
-// A hook that takes its time, such as a log whose pipe is full, must not keep
-// other holders from being told.
+// A slow hook, such as a log whose pipe is full, must not delay the notice to other
+// holders.
 func TestSlowHookDoesNotDelayTheNotice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
@@ -115,7 +115,7 @@ func TestSlowHookDoesNotDelayTheNotice(t *testing.T) {
 		time.Sleep(time.Until(began.Add(trust)))
 		for name, ctx := range held {
 			if !isDone(ctx) {
-				t.Errorf("the holder of %q was not told at the deadline", name)
+				t.Errorf("the holder of %q was not notified at the deadline", name)
 			}
 		}
 		for name, w := range next {
@@ -126,8 +126,8 @@ func TestSlowHookDoesNotDelayTheNotice(t *testing.T) {
 	})
 }
 
-// Leases that an operator broke end with one renewal: all are told before the
-// first hook is called.
+// Leases that an operator broke end with one renewal: all their holders are notified
+// before the first hook is called.
 func TestSlowHookDoesNotDelayTheNoticeOfABreak(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newClient(t, newStore(), &fencelock.Options{Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
@@ -151,7 +151,7 @@ func TestSlowHookDoesNotDelayTheNoticeOfABreak(t *testing.T) {
 		ended(t, first)
 		for i, ctx := range held {
 			if !isDone(ctx) {
-				t.Errorf("holder %d is not told when another is", i)
+				t.Errorf("holder %d is not notified when another is", i)
 			}
 		}
 		time.Sleep(time.Minute) // the hooks have returned

@@ -229,7 +229,7 @@ func TestNoHandoffAfterTheDeadline(t *testing.T) {
 		c := n.client(t, m)
 		l := lock(t, c, "x")
 		w := start(ctxb, c.Mutex("x"))
-		n.suspend(time.Hour) // nobody has noticed yet
+		n.suspend(time.Hour) // the client has not noticed yet
 		m.StepClock(time.Hour)
 		time.Sleep(2 * time.Millisecond)
 		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost)
@@ -245,9 +245,9 @@ func TestTryLockDoesNotOvertakeTheLocalLine(t *testing.T) {
 		c := newClient(t, newStore(), &fencelock.Options{LocalHandoff: -1})
 		l := lock(t, c, "x")
 		w := start(ctxb, c.Mutex("x"))
-		unlock(t, l) // back to the store; the one who waits is told to ask
+		unlock(t, l) // back to the store, which the waiter is now to call
 		if _, err := c.Mutex("x").TryLock(ctxb); err == nil {
-			t.Error("a try got the lock before the one who waited for it")
+			t.Error("TryLock got the lock before the waiter")
 		}
 		unlock(t, w.wait(t, 0))
 	})
@@ -272,7 +272,8 @@ func TestTurnsBetweenProcessesAreInOrder(t *testing.T) {
 	})
 }
 
-// The push tells the one process whose turn it is; nobody else asks the store.
+// The push wakes the one process that was granted the lock; no other process calls the
+// store.
 func TestHandoffBetweenProcessesIsTwoCallsAndAPush(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := memstore.New(nil)
@@ -295,8 +296,8 @@ func TestHandoffBetweenProcessesIsTwoCallsAndAPush(t *testing.T) {
 	})
 }
 
-// Right after a suspend, however lately the clock was read: an unlock is told that
-// the lease is lost, and the lease is not handed off.
+// Right after a suspend, however recently the clock was read: Unlock reports that the
+// lease is lost, and the lease is not handed off.
 func TestUnlockRightAfterASuspend(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var n napper

@@ -115,7 +115,7 @@ func unlock(t *testing.T, l *fencelock.Lease) {
 	}
 }
 
-// acquisition is a Lock under way in a goroutine of its own.
+// acquisition is a Lock in flight, in its own goroutine.
 type acquisition struct {
 	done  chan struct{}
 	lease *fencelock.Lease
@@ -146,7 +146,7 @@ func (a *acquisition) over() bool {
 	}
 }
 
-// wait returns the lease, or fails the test if there is none within the time.
+// wait returns the lease, or fails the test if it takes longer than within.
 func (a *acquisition) wait(t *testing.T, within time.Duration) *fencelock.Lease {
 	t.Helper()
 	if !a.over() {

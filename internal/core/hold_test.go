@@ -13,8 +13,8 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// fixedFor is how long after its grant the holder of a lease for d is told:
-// before the store ends it, by the drift and a margin.
+// fixedFor is how long after its grant the holder of a lease for d is notified: the
+// drift and a margin before the store ends the lease.
 func fixedFor(d time.Duration) time.Duration { return d*99/100 - min(ttl/10, d/10) }
 
 func TestMaxHoldEnds(t *testing.T) {
@@ -32,7 +32,7 @@ func TestMaxHoldEnds(t *testing.T) {
 				w := start(ctxb, b.Mutex("x"))
 				next := w.wait(t, 2*d)
 				if held.Err() == nil || l.Valid() {
-					t.Fatal("the next holds while the first was not told")
+					t.Fatal("the next client holds the lock and the first was not notified")
 				}
 				if waited := w.at.Sub(began); waited < d*98/100 || waited > d*11/10+ttl/10+time.Second {
 					t.Errorf("the next got it after %v; the lease was for %v", waited, d)
@@ -72,8 +72,8 @@ func TestMaxHoldEnds(t *testing.T) {
 	})
 }
 
-// A grant that is learnt of only when its fixed time is over is none.
-func TestMaxHoldThatComesTooLateIsAskedForAnew(t *testing.T) {
+// A grant that the client learns of when its fixed time is over does not count.
+func TestMaxHoldThatComesTooLateIsAskedForAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
 		c := newClient(t, bent(t, m, `on(attempt, nth(1, delay(0s, 2s)))`), nil)
@@ -179,8 +179,8 @@ func TestMinHoldOutlivesTheUnlock(t *testing.T) {
 	})
 }
 
-// The holder has the margin, or a tenth of a short lease, to stop in before
-// somebody else can hold the lock.
+// The holder has the margin, or a tenth of a short lease, to stop before another client
+// can hold the lock.
 func TestHolderOfAMaxHoldIsNotifiedAMarginBefore(t *testing.T) {
 	for _, d := range []time.Duration{time.Second, time.Minute} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestHolderOfAMaxHoldIsNotifiedAMarginBefore(t *testing.T) {
 				notified := ended(t, held)
 				w.wait(t, d)
 				if margin := w.at.Sub(notified); margin < min(ttl/10, d/10)-time.Millisecond {
-					t.Errorf("told %v before the next got it; want %v", margin, min(ttl/10, d/10))
+					t.Errorf("notified %v before the next client got the lock; want %v", margin, min(ttl/10, d/10))
 				}
 			})
 		})

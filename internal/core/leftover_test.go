@@ -33,7 +33,7 @@ func TestLateAttemptOfALostLeaseIsNotGranted(t *testing.T) {
 }
 
 // TestSpentClaimsAreWithdrawn: a claim whose fixed lease was over before the answer came
-// is withdrawn, so that the store can forget it.
+// is withdrawn, so that the store can drop it.
 func TestSpentClaimsAreWithdrawn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tp := tap(newStore())
@@ -49,7 +49,7 @@ func TestSpentClaimsAreWithdrawn(t *testing.T) {
 }
 
 // TestClaimThatWasOverIsWithdrawn: the reply to an attempt was lost and its fixed lease
-// is over. The claim is withdrawn, so that the store can forget it, and another is made.
+// is over. The claim is withdrawn, so that the store can drop it, and another is made.
 func TestClaimThatWasOverIsWithdrawn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tp := tap(newStore())
@@ -126,8 +126,8 @@ func TestOneClaimWhileAnUnlockIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestRecordNamesTheHolder: a claim is passed on locally only if its record still
-// tells the truth.
+// TestRecordNamesTheHolder: a claim is handed off locally only if its record is right
+// for the next holder.
 func TestRecordNamesTheHolder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()

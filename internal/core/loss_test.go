@@ -44,7 +44,7 @@ func TestSuspendCountsAsTime(t *testing.T) {
 			}
 			woke := time.Now()
 			if notified := ended(t, held).Sub(woke); notified > suspendTick {
-				t.Errorf("told %v after the resume", notified)
+				t.Errorf("notified %v after the resume", notified)
 			}
 			wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrUnrenewed)
 			wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrLost)
@@ -58,7 +58,7 @@ func TestSuspendCountsAsTime(t *testing.T) {
 			n.suspend(5 * time.Second)
 			woke := time.Now()
 			if notified := ended(t, held).Sub(woke); notified > suspendTick {
-				t.Errorf("told %v after the resume", notified)
+				t.Errorf("notified %v after the resume", notified)
 			}
 			wantIs(t, "cause", context.Cause(held), fencelock.ErrExpired)
 		})
@@ -72,7 +72,7 @@ func TestSuspendCountsAsTime(t *testing.T) {
 				out, err := next(ctx, c)
 				if first == 0 {
 					first = out.Token
-					n.suspend(time.Hour) // the answer lies in the socket meanwhile
+					n.suspend(time.Hour) // with the answer in the socket
 				}
 				return out, err
 			}
@@ -204,8 +204,8 @@ func TestValidComparesTheClockAtTheCall(t *testing.T) {
 	})
 }
 
-// TestLostSessionIsNotGivenBackBeforeItsMargin: renewals are lost, but the store
-// hears the farewell of the session well.
+// TestLostSessionIsNotGivenBackBeforeItsMargin: renewals are lost, but the Close of the
+// session gets to the store.
 func TestLostSessionIsNotGivenBackBeforeItsMargin(t *testing.T) {
 	const margin = ttl / 10
 	bubble(t, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestLostSessionIsNotGivenBackBeforeItsMargin(t *testing.T) {
 		notified := ended(t, held)
 		next.wait(t, ttl)
 		if left := next.at.Sub(notified); left < margin {
-			t.Errorf("another held the lock %v after the holder was told, the margin is %v", left, margin)
+			t.Errorf("another held the lock %v after the holder was notified, the margin is %v", left, margin)
 		}
 	})
 	t.Run("close", func(t *testing.T) {

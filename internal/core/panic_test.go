@@ -109,7 +109,7 @@ func recovered(c *fencelock.Client, get func(*fencelock.Client) (*fencelock.Leas
 }
 
 // A panic on the goroutine of a caller leaves the name as if the caller had given
-// up: nothing is held, nobody hangs.
+// up: nothing is held, and no caller hangs.
 func TestPanicLeavesNothingBehind(t *testing.T) {
 	for what, bend := range panicking {
 		for how, get := range callers {

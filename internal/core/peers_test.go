@@ -5,13 +5,13 @@ package core_test
 // Flaws of other lock libraries that were reproduced against real servers, and
 // rules learnt from them: which test here shows that we do not have them.
 //
-//	rueidislock R1      holder not told under a black hole   TestHolderIsNotifiedAtTheDeadlineWhateverIsInFlight
+//	rueidislock R1      holder not notified, black hole      TestHolderIsNotifiedAtTheDeadlineWhateverIsInFlight
 //	rueidislock R2      one slow reply and it hangs          TestOneSlowReplyStrandsNoWaiter
-//	rueidislock R3      a waiter that gives up eats a wake   TestWaiterThatGivesUpPassesItsTurnOn
+//	rueidislock R3      giving up consumes a wake-up         TestWaiterThatGivesUpPassesTheLockOn
 //	rueidislock R4      errors of the store are swallowed    TestDefiniteErrorEndsTheWait
 //	rueidislock R5      the client's wall clock is the TTL   TestStoreClockMayBeAnyTime
 //	rueidislock R6      releasing blocks for a TTL           TestUnlockIsBounded
-//	rueidislock R7      no push means for ever               TestLostPushCostsOnePoll
+//	rueidislock R7      no push: the waiter waits forever    TestLostPushCostsOnePoll
 //	redsync S1          one slow call loses the lock         TestFailedRenewalIsTriedAgain
 //	redsync S2          orphan when the context ends         TestGivingUpWithALostReplyLeavesNothingBehind
 //	redsync S3          the store's client ignores contexts  TestHolderIsNotifiedAtTheDeadlineWhateverIsInFlight
@@ -31,7 +31,7 @@ package core_test
 //	etcd E6             a stale unlock frees a newer lease   TestStaleUnlockTouchesNoOtherHolder
 //	pglock P1           a release is noticed a lease later   TestTurnsBetweenProcessesAreInOrder
 //	pglock P2           renewal ends with the acquisition    TestContextBoundsTheWaitingOnly
-//	pglock P3           told after the lease has ended       TestHolderIsNotifiedBeforeAnotherHolds
+//	pglock P3           notified after the lease has ended   TestHolderIsNotifiedBeforeAnotherHolds
 //	pglock P4           one error ends the renewal           TestFailedRenewalIsTriedAgain
 //	dynamolock D1       waiting holds up the renewal         TestWaitersDoNotHoldUpRenewals
 //	dynamolock D1       Close waits for waiters              TestCloseNotifiesHoldersAndWaiters
@@ -46,9 +46,9 @@ package core_test
 //	gocron G1           unlock with the job's ended context  TestUnlockOnACancelledContext
 //	gocron G2           a late replica runs the job again    TestMinHoldOutlivesTheUnlock
 //	client-go           IsLeader of a lost lease             TestValidComparesTheClockAtTheCall
-//	Redisson A1         renewed for ever without a holder    TestIdleSessionIsLetGo
+//	Redisson A1         renewed forever without a holder     TestIdleSessionIsLetGo
 //	Redisson A16        options leak into the next lock      TestHandlesHaveNoState
-//	Redisson B23        a short wait poisons the others      TestWaiterThatGivesUpPassesItsTurnOn
+//	Redisson B23        a short wait poisons the others      TestWaiterThatGivesUpPassesTheLockOn
 //	Redisson C27        a repeated acquire counts twice      TestLostReplyIsAskedAgain
 //	Redisson C29        a repeated unlock says not held      TestUnconfirmedUnlockIsRepeated
 //	Redisson E43        no waiter wakes when a holder dies   TestHolderIsNotifiedBeforeAnotherHolds
@@ -57,9 +57,9 @@ package core_test
 //	Curator H61         state is dropped before the release  TestUnconfirmedUnlockIsRepeated
 //	rule 1              deadline from the send               TestDeadlineCountsFromTheSend
 //	rule 2              renewals bounded and repeated        TestOneLostReplyOfARenewalLosesNothing
-//	rule 3              clean-up on a context of its own     TestGivingUpWithALostReplyLeavesNothingBehind
+//	rule 3              clean-up on a separate context       TestGivingUpWithALostReplyLeavesNothingBehind
 //	rule 4              durations, not instants              TestStoreClockMayBeAnyTime
-//	rule 5              a look besides the push              TestLostPushCostsOnePoll
+//	rule 5              polling as well as the push          TestLostPushCostsOnePoll
 //	rule 6              ownership checked after waiting      TestGrantThatCrossedALossIsAskedForAgain
 //	rule 7              exact names and ids                  TestHierarchicalNamesAreDifferentLocks
 //	rule 8              a lease is never used again          TestCauseNamesTheReason
@@ -207,7 +207,7 @@ func TestCandidateWithoutItsSessionDoesNotLead(t *testing.T) {
 		}
 		candidates := []*acquisition{phantom, start(ctxb, d.Mutex("leader"))}
 		unlock(t, l)
-		for range 2 { // whoever is first, the other is not in yet
+		for range 2 { // one leads, the other still waits
 			time.Sleep(10 * ttl)
 			first := candidates[0]
 			if !first.over() {

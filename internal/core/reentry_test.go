@@ -185,7 +185,7 @@ func TestReentryByOwner(t *testing.T) {
 		if again.Token() != l.Token() || there.Token() != l.Token() {
 			t.Errorf("tokens %v, %v and %v; want one", l.Token(), again.Token(), there.Token())
 		}
-		// Waiting for oneself would never end: not even behind somebody else.
+		// An acquisition never waits for its own id, not even behind another waiter.
 		w := start(ctxb, c.Mutex("x"))
 		behind := lock(t, c, "x", order)
 		tried, err := b.Mutex("x", order).TryLock(ctxb)

@@ -149,7 +149,7 @@ func (s *session) renewedLocked(sent clock.Instant, renewal driver.Renewal) erro
 		return fmt.Errorf("the store allows a TTL of %v, too short for Options.Drift and Margin: %w", renewal.TTL, driver.ErrRefused)
 	}
 	s.trust.Store(int64(trust))
-	s.deadline.Store(int64(sent.Add(trust))) // also if the store has shortened the TTL
+	s.deadline.Store(int64(sent.Add(trust))) // even if the store has shortened the TTL
 	if s.timer != nil {
 		s.timer.Reset(s.untilCheckLocked(s.c.clock.Now()))
 	}

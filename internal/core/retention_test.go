@@ -28,7 +28,7 @@ func TestEndedLeaseKeepsNoOthersInMemory(t *testing.T) {
 		"unlocked": func(t *testing.T, c *fencelock.Client) *fencelock.Lease {
 			first := lock(t, c, "first")
 			before := first
-			for i := range n { // hand over hand, so that each is linked to the next
+			for i := range n { // hand-over-hand, so that each lease is linked to the next
 				l := lock(t, c, fmt.Sprint("n", i))
 				unlock(t, before)
 				before = l

@@ -88,7 +88,7 @@ func TestIdleSessionIsLetGo(t *testing.T) {
 	})
 }
 
-// A session is in use while somebody waits on it, too.
+// A session is also in use while a caller waits on it.
 func TestSessionOfAWaiterIsNotIdle(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
@@ -111,8 +111,8 @@ func TestCloseNotifiesHoldersAndWaiters(t *testing.T) {
 		mine, theirs := lock(t, c, "mine"), lock(t, other, "theirs")
 		held := mine.Context()
 		waiters := map[string]*acquisition{
-			"in the local line":              start(ctxb, c.Mutex("mine")),
-			"in the store's line":            start(ctxb, c.Mutex("theirs")),
+			"in the local queue":             start(ctxb, c.Mutex("mine")),
+			"in the store's queue":           start(ctxb, c.Mutex("theirs")),
 			"behind the one who asks for it": start(ctxb, c.Mutex("theirs")),
 			"re-entrant":                     start(ctxb, c.Mutex("theirs", fencelock.ReentrantAs("me"))),
 		}
@@ -121,13 +121,13 @@ func TestCloseNotifiesHoldersAndWaiters(t *testing.T) {
 			t.Fatal(err)
 		}
 		if held.Err() == nil || mine.Valid() {
-			t.Error("the holder was not told when Close returned")
+			t.Error("the holder was not notified when Close returned")
 		}
 		wantIs(t, "cause", context.Cause(held), fencelock.ErrClosed)
 		wantIs(t, "Unlock", mine.Unlock(ctxb), fencelock.ErrClosed)
 		for name, w := range waiters {
 			if !w.over() {
-				t.Fatalf("a waiter %s was not told", name)
+				t.Fatalf("a waiter %s was not notified", name)
 			}
 			wantIs(t, name, w.err, fencelock.ErrClosed)
 		}
@@ -237,7 +237,7 @@ func gone(store driver.Store) *tapStore {
 	st := tap(store)
 	st.onAttempt = func(context.Context, *driver.Claim, attemptFunc) (driver.Outcome, error) {
 		if len(st.sent(faultstore.Attempt)) > 1000 {
-			return driver.Outcome{}, errNoAuth // or fake time would stand still for ever
+			return driver.Outcome{}, errNoAuth // or fake time would stand still forever
 		}
 		return driver.Outcome{}, driver.ErrGone
 	}

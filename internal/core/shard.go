@@ -23,7 +23,7 @@ type Shard struct {
 	queues  map[string]*queue
 }
 
-// queueLocked returns the queue of that name, made if there is none. sh.mu must be held.
+// queueLocked returns the queue of that name and makes it if needed. sh.mu must be held.
 func (sh *Shard) queueLocked(name string) *queue {
 	q := sh.queues[name]
 	if q == nil {
@@ -42,7 +42,7 @@ func (sh *Shard) tidyLocked(q *queue) {
 }
 
 // enter returns the shard's live session with one more user, which must leave
-// it. It opens a session if there is none.
+// it. If the shard has no live session, enter opens one.
 func (sh *Shard) enter(ctx context.Context) (*session, error) {
 	for {
 		sh.mu.Lock()

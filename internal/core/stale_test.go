@@ -62,7 +62,7 @@ func TestStaleUnlockTouchesNoOtherHolder(t *testing.T) {
 					if released != (err == nil) || released == errors.Is(err, fencelock.ErrLost) {
 						t.Errorf("Unlock: %v, of a lease that is over: %v", err, stale.Err())
 					}
-					time.Sleep(time.Minute) // also when the lost one is connected again
+					time.Sleep(time.Minute) // by then a client that was cut off is connected again
 				}
 				wantHolds(t, m, next)
 			})

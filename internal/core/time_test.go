@@ -43,8 +43,8 @@ func TestDeadlineCountsFromTheSend(t *testing.T) {
 	})
 }
 
-// hangs are stores that stop answering and ignore their context besides. Each
-// takes a lease, gets its store stuck and goes on.
+// hangs are stores that stop answering and also ignore their context. The test takes a
+// lease, lets hang get the store stuck and goes on with then.
 var hangs = []struct {
 	name string
 	hang func(st *tapStore, m *memstore.Store, s stuck)
@@ -185,7 +185,7 @@ func TestLateRenewalDoesNotReviveALease(t *testing.T) {
 			}
 			time.Sleep(suspendTick)
 			if !isDone(held) {
-				t.Error("the holder was not told")
+				t.Error("the holder was not notified")
 			}
 		})
 	})
@@ -262,10 +262,10 @@ func TestShorterTTLMovesTheDeadlineBack(t *testing.T) {
 		w := start(ctxb, other.Mutex("x"))
 		notified := ended(t, held)
 		sent := st.sent(faultstore.KeepAlive)[0].at
-		wantNear(t, "told", notified, sent.Add(short*99/100-ttl/10))
+		wantNear(t, "notified", notified, sent.Add(short*99/100-ttl/10))
 		unlock(t, w.wait(t, short))
 		if w.at.Before(notified) {
-			t.Errorf("somebody else had it %v before the holder was told", notified.Sub(w.at))
+			t.Errorf("another client had the lock %v before the holder was notified", notified.Sub(w.at))
 		}
 	})
 }

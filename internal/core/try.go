@@ -86,7 +86,7 @@ func (a *acquisition) tryAttempt(ctx context.Context) (*Lease, error) {
 	p := a.claimOn(s)
 	busy := false
 	defer func() {
-		if !busy && !a.admitted { // also when the store panics
+		if !busy && !a.admitted { // even when the store panics
 			p.withdraw()
 		}
 	}()

@@ -33,8 +33,8 @@ func TestUnlockOnACancelledContext(t *testing.T) {
 	})
 }
 
-// TestUnlockWaitsAsLongAsItsContextAllows (K9): the caller gets its goroutine back when
-// its context ends, and the lock is given back all the same.
+// TestUnlockWaitsAsLongAsItsContextAllows (K9): Unlock returns when its context ends,
+// and the lock is released anyway.
 func TestUnlockWaitsAsLongAsItsContextAllows(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
@@ -285,14 +285,15 @@ func TestUnconfirmedUnlockIsRepeated(t *testing.T) {
 				if time.Sleep(10 * ttl); n < 2 || len(st.sent(faultstore.Withdraw)) != n {
 					t.Errorf("%d withdrawals, and later %d", n, len(st.sent(faultstore.Withdraw)))
 				}
-				wantClaims(t, m, "x", 1, 0) // it touched nobody else's
+				wantClaims(t, m, "x", 1, 0) // no other claim was touched
 				unlock(t, next)
 			})
 		})
 	}
 }
 
-// An engine that is out of memory refuses for certain, but not for ever.
+// An out-of-memory error of the server is definite but may pass: the withdrawal is
+// repeated.
 func TestWithdrawalIsRepeatedAfterADefiniteError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
@@ -310,7 +311,7 @@ func TestWithdrawalIsRepeatedAfterADefiniteError(t *testing.T) {
 		wantIs(t, "Unlock", blocker.Unlock(ctxb), full)
 		wantIs(t, "Unlock", l.Unlock(ctxb), full)
 		time.Sleep(ttl)
-		wantClaims(t, m, "x", 0, 0) // although the one before it is refused for ever
+		wantClaims(t, m, "x", 0, 0) // although the withdrawal before it is refused forever
 		before := len(st.sent(faultstore.Withdraw))
 		time.Sleep(10 * ttl)
 		if n := len(st.sent(faultstore.Withdraw)) - before; n < 10 || n > 1000 {

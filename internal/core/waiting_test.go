@@ -15,8 +15,8 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// A waiter's context ends in the same instant in which its turn comes.
-func TestWaiterThatGivesUpPassesItsTurnOn(t *testing.T) {
+// A waiter's context ends at the instant at which the lock is passed to the waiter.
+func TestWaiterThatGivesUpPassesTheLockOn(t *testing.T) {
 	opts := map[string]*fencelock.Options{
 		"given a lease":          {LocalHandoff: time.Hour},
 		"given the task to call": {LocalHandoff: -1},
@@ -36,7 +36,7 @@ func TestWaiterThatGivesUpPassesItsTurnOn(t *testing.T) {
 						t.Fatal("waits on after its context ended")
 					}
 					if givesUp.err == nil {
-						unlock(t, givesUp.lease) // its turn came first
+						unlock(t, givesUp.lease) // the lock came first
 					}
 					unlock(t, next.wait(t, 0))
 				}
@@ -47,7 +47,7 @@ func TestWaiterThatGivesUpPassesItsTurnOn(t *testing.T) {
 			})
 		})
 	}
-	t.Run("in the store's line", func(t *testing.T) {
+	t.Run("in the store's queue", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			m := newStore()
 			st := tap(m)
@@ -114,10 +114,10 @@ func TestWaiterSurvivesItsSession(t *testing.T) {
 			unlock(t, w.wait(t, 0))
 		})
 	})
-	t.Run("told by a keep-alive", func(t *testing.T) {
+	t.Run("notified by a keep-alive", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			m := newStore()
-			st := tap(bent(t, m, `on(await, nth(1, lose(reply)))`)) // nobody else tells the waiter
+			st := tap(bent(t, m, `on(await, nth(1, lose(reply)))`)) // so only the keep-alive notifies the waiter
 			notified := make(chan struct{})
 			st.onAlive = func(ctx context.Context, next aliveFunc) (driver.Renewal, error) {
 				if len(st.sent(faultstore.KeepAlive)) > 1 {
@@ -174,7 +174,7 @@ func TestSessionThatTheStoreEndedIsReplaced(t *testing.T) {
 					t.Fatalf("with a session the store has ended: %v", err)
 				}
 				if how != "unlock" && !isDone(notified) {
-					t.Error("the holder was not told, though the store has said so")
+					t.Error("the holder was not notified, though the store has answered that the session ended")
 				}
 				if n := st.total(); n > 10 {
 					t.Errorf("%d calls", n)
@@ -219,8 +219,8 @@ func TestPolledStoreIsServed(t *testing.T) {
 	}
 }
 
-// The waiter must not find out by its next look: the lock may be free and the
-// claim that stands in line for it be dead.
+// The waiter must not find out by its next poll: the lock may be free and the waiter's
+// queued claim dead.
 func TestWaiterGetsANewSessionAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		mem := newStore()

@@ -34,7 +34,7 @@ var changeMutants = []mutant{
 	},
 	{
 		name: "deadline-only-moves-on", catcher: test("TestShorterTTLMovesTheDeadlineBack"), file: "internal/core/renewal.go",
-		old: "	s.deadline.Store(int64(sent.Add(trust))) // also if the store has shortened the TTL\n",
+		old: "	s.deadline.Store(int64(sent.Add(trust))) // even if the store has shortened the TTL\n",
 		new: `	if end := int64(sent.Add(trust)); end > s.deadline.Load() || !mutated("deadline-only-moves-on") {
 		s.deadline.Store(end)
 	}

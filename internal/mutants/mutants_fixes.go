@@ -71,7 +71,7 @@ var fixMutants = []mutant{
 	},
 	{
 		name: "panic-leaves-the-queue-driven", catcher: test("TestPanicLeavesNothingBehind"), file: "internal/core/acquisition.go",
-		old: "		if l == nil && !a.admitted { // also when a hook or the store panics\n",
+		old: "		if l == nil && !a.admitted { // even when a hook or the store panics\n",
 		new: "		if l == nil && !a.admitted && recover() == nil {\n",
 	},
 	{

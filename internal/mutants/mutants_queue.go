@@ -5,7 +5,7 @@ package main
 // queueMutants break waiting, handoff, re-entry and clean-up in the core.
 var queueMutants = []mutant{
 	{
-		name: "wake-consumed-by-a-cancelled-waiter", catcher: test("TestWaiterThatGivesUpPassesItsTurnOn"), file: "internal/core/acquisition.go",
+		name: "wake-consumed-by-a-cancelled-waiter", catcher: test("TestWaiterThatGivesUpPassesTheLockOn"), file: "internal/core/acquisition.go",
 		old: "		a.passOn(<-w.ready)\n",
 		new: `		t := <-w.ready
 		if !mutated("wake-consumed-by-a-cancelled-waiter") {

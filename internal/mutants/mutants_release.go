@@ -153,7 +153,7 @@ var releaseMutants = []mutant{
 		new: "}",
 	},
 	{
-		name: "spent-ok", catcher: test("TestMaxHoldThatComesTooLateIsAskedForAnew"), file: "internal/core/admit.go",
+		name: "spent-ok", catcher: test("TestMaxHoldThatComesTooLateIsAskedForAgain"), file: "internal/core/admit.go",
 		old: "now >= g.fixedEnd {",
 		new: "now > g.fixedEnd.Add(1<<62) {",
 	},

@@ -59,7 +59,7 @@ var waitMutants = []mutant{
 		new: " {",
 	},
 	{
-		name: "passon-lease-dropped", catcher: test("TestWaiterThatGivesUpPassesItsTurnOn"), file: "internal/core/acquisition.go",
+		name: "passon-lease-dropped", catcher: test("TestWaiterThatGivesUpPassesTheLockOn"), file: "internal/core/acquisition.go",
 		old: "		a.c.Background(func() { _ = t.lease.Unlock(context.Background(), 0) })\n",
 		new: "",
 	},
@@ -81,7 +81,7 @@ var waitMutants = []mutant{
 		new: "next == nil",
 	},
 	{
-		name: "baton-drops-always", catcher: test("TestWaiterThatGivesUpPassesItsTurnOn"), file: "internal/core/queue.go",
+		name: "baton-drops-always", catcher: test("TestWaiterThatGivesUpPassesTheLockOn"), file: "internal/core/queue.go",
 		old: "p != nil && (next == nil || !sameTerms(p.claim.Terms, next.terms))",
 		new: "p != nil",
 	},
