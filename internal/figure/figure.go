@@ -5,8 +5,8 @@
 //
 //	figure NAME VALUE GOAL
 //
-// A goal is such as <=2, >=0.9 or =0, or - where there is none. A value that could not
-// be measured is "missing".
+// A goal is such as <=2, >=0.9 or =0; a number without a goal has -. A value that could
+// not be measured is "missing".
 package figure
 
 import (
@@ -59,8 +59,7 @@ func Find(output string) []Figure {
 	return found
 }
 
-// Number rounds to two digits after the point, and leaves them out if there are
-// none.
+// Number rounds to two digits after the point and leaves out zeros at the end.
 func Number(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "missing"

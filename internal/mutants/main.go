@@ -51,7 +51,7 @@ func main() {
 
 // mutants returns all that a check must kill.
 func mutants() []mutant {
-	return slices.Concat(storeMutants, floorMutants, memoryMutants, coreMutants, queueMutants, changeMutants, ownMutants,
+	return slices.Concat(storeMutants, floorMutants, dataLossMutants, coreMutants, queueMutants, changeMutants, ownMutants,
 		sessionMutants, releaseMutants, waitMutants, kindMutants, memstoreMutants, otherMutants, fixMutants, quorumMutants)
 }
 

@@ -88,7 +88,7 @@ var changeMutants = []mutant{
 `,
 	},
 	{
-		// Whoever is paused in the gap acts on what was so before.
+		// A goroutine that is paused between check and act acts on an outdated answer.
 		name: "idle-session-checked-then-ended", catcher: test("TestSessionIsNotLetGoUnderALock"), file: "internal/core/session.go",
 		old: "func (s *session) retire() bool {\n",
 		new: `func (s *session) retire() bool {

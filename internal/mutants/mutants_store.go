@@ -171,8 +171,8 @@ var floorMutants = []mutant{
 	},
 }
 
-// memoryMutants break what the reference store does after a loss of memory.
-var memoryMutants = []mutant{
+// dataLossMutants break what the reference store does after a data loss.
+var dataLossMutants = []mutant{
 	{
 		name: "tokens-start-over", file: "store/memstore/memory.go", catcher: clause("T5"), sim: "tokens",
 		old: "	sh.counter = max(old.counter+1, sh.seed(start.UnixMicro()))",

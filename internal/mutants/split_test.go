@@ -12,7 +12,7 @@ import (
 )
 
 // TestMutantsFitTheSource: each mutant changes a text that is in the source once, inside
-// one function, and has a name of its own. A change of the code must move its mutants.
+// one function, and has a unique name. A change of the code must move its mutants.
 func TestMutantsFitTheSource(t *testing.T) {
 	b := binaries{root: "../..", dir: t.TempDir()}
 	all := slices.Concat(mutants(), equivalentMutants())

@@ -28,8 +28,8 @@ type Peers struct {
 	// PID returns the process of a server, 0 if it does not run.
 	PID     func(i int) int
 	proxies [][]*Proxy // for each server
-	// Greeting is set if a server begins a connection by telling the address at which
-	// it listens, as ZooKeeper does: the other one would call back there, past the
+	// Greeting is set if a server begins a connection with the address at which it
+	// listens, as ZooKeeper does: the other server would call back there, past the
 	// proxies, so the address is replaced by that of the proxy. Such a server gives up
 	// on a leader that it could reach and that hangs up: see Proxy.late.
 	Greeting bool

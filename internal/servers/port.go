@@ -27,11 +27,11 @@ var given = struct {
 
 // FreePort returns a loopback port at which no program listens, and none of the last six
 // thousand that it returned in this process. A server keeps its port while it is down.
-// If a neighbour were given it meanwhile, the clients of the one would talk to the
-// server of the other; and a connection from it would keep the server from coming
-// back. Another process can still take it: then the server does not start, and says so.
-// Older ones are given again, or a long run would use up all that there are; no test
-// has to give them back.
+// If another test were given the port in that time, the clients of one test would talk
+// to the server of the other, and a connection from the port would keep the server from
+// coming back. Another process can still take the port: then the server does not start,
+// and says so. Older ports are given again, or a long run would use up all ports; no
+// test has to give them back.
 func FreePort() (int, error) {
 	given.Lock()
 	defer given.Unlock()

@@ -56,9 +56,9 @@ type State struct {
 	Delay time.Duration
 	// DropRequests and DropReplies make the directions black holes.
 	DropRequests, DropReplies bool
-	// Again sends each request a second time, so much later, on a connection of its
-	// own whose replies are not read: as if a library had tried again and the first
-	// try was under way for long.
+	// Again sends each request a second time, so much later, on a separate connection
+	// whose replies are discarded: as if a library had tried again and the first try
+	// was under way for long.
 	Again time.Duration
 }
 
@@ -87,7 +87,7 @@ func listen(to string) (*Proxy, error) {
 	return &Proxy{Addr: l.Addr().String(), Port: l.Addr().(*net.TCPAddr).Port, to: to, l: l, links: map[*link]bool{}, from: map[int]State{}, over: make(chan struct{})}, nil
 }
 
-// Set changes the network, but for owners that have a state of their own. Links
+// Set changes the network, except for owners that have their own state. Links
 // that lost bytes are closed once nothing is dropped any more.
 func (p *Proxy) Set(s State) {
 	p.mu.Lock()
@@ -251,8 +251,8 @@ func (p *Proxy) serve(c net.Conn) {
 	p.mu.Unlock()
 }
 
-// again sends a request on a connection of its own. What is read at once is one
-// request, or several whole ones, because clients write them so.
+// again sends a request on a separate connection. What is read at once is one request,
+// or several whole requests, because clients write them so.
 func (p *Proxy) again(request []byte, after time.Duration) {
 	p.rest(after)
 	p.mu.Lock()

@@ -94,7 +94,7 @@ func readReply(r *bufio.Reader) (any, error) {
 // Err is the error of the server or of the connection.
 func (r Reply) Err() error { return r.err }
 
-// Val is the answer, nil if there is none.
+// Val is the answer, or nil.
 func (r Reply) Val() any { return r.value }
 
 // Text is an answer that is a string.

@@ -67,7 +67,7 @@ func (s *Server) Replica(port int) (*Server, error) {
 	return r.begin()
 }
 
-// Promote makes a replica a server of its own, on a new timeline.
+// Promote makes a replica a primary, on a new timeline.
 func (s *Server) Promote() error {
 	return s.once(filepath.Join(s.bin, "pg_ctl"), "-D", s.data(), "-w", "promote")
 }
@@ -87,8 +87,8 @@ func MariaDB(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A folder of its own: servers that were made at the same time have lost temporary
-	// tables from one that they shared.
+	// A separate folder: servers that were made at the same time have lost temporary
+	// tables from a folder that they shared.
 	tmp := "--tmpdir=" + s.dir
 	if err := s.once(install, "--no-defaults", "--datadir="+s.data(), tmp, "--auth-root-authentication-method=normal"); err != nil {
 		s.Stop()

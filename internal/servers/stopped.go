@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// AwaitStopped waits until a process that was sent SIGSTOP stands still. The signal
-// stops its threads one after the other, and the last may answer meanwhile. Only Linux
-// reports it; elsewhere it returns at once.
+// AwaitStopped waits until a process that was sent SIGSTOP has stopped. The signal
+// stops its threads one after the other, and until then the last thread may still
+// answer. Only Linux reports this; elsewhere AwaitStopped returns at once.
 func AwaitStopped(pid int) {
 	for deadline := time.Now().Add(patience); !stopped(pid) && time.Now().Before(deadline); {
 		<-time.After(time.Millisecond)

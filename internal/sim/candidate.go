@@ -59,7 +59,7 @@ func (w *world) hooks(p *process) fencelock.Hooks {
 	return h
 }
 
-// event writes down what a client lost or handed to a waiter of its own.
+// event records what a client lost or handed off to one of its waiters.
 func (p *process) event(e fencelock.Event) {
 	p.w.cover.event(e)
 	switch e.Kind {

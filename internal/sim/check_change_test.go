@@ -84,7 +84,7 @@ func attemptedLate() *script {
 }
 
 func TestCheckLimit(t *testing.T) {
-	both := func(s *script, n int64) *script { // of weight 2, with a limit of 3 of their own
+	both := func(s *script, n int64) *script { // of weight 2, with their own limit of 3
 		return s.call(1, permits(2, 3)).got(1, 5).limit(n).call(2, permits(2, 3)).got(2, 6).unlock(1).unlock(2)
 	}
 	wait := func(n int64, until float64) *script {

@@ -4,19 +4,21 @@ package sim
 
 import "github.com/fencelock/fencelock/driver"
 
-// checkFIFO: with a store that keeps a line, tokens, which are the order of
-// grants, are in the order in which claims first got to the store; and within a
-// client waiters of a name are served in the order of asking. Claims that lived
-// through a data loss are left out: the queue was built again; so are those
-// that may join a grant of their own id, and those whose grant was reclaimed after
-// their session had ended in the store: the first attempt after that is not an arrival.
-// A claim is granted once: it has one token until its session ends in the store.
+// checkFIFO: with a store that keeps a queue, tokens, which are the order of grants,
+// are in the order in which claims first got to the store; and within a client waiters
+// of a name are served in the order of their calls. A claim is granted once: it has one
+// token until its session ends in the store. Left out are claims that
+//
+//   - lived through a data loss: the queue was built again;
+//   - may join a grant with the same id;
+//   - were reclaimed after their session had ended in the store: the first attempt after
+//     that is not an arrival.
 func checkFIFO(v *view, bad complain) {
 	if v.tokensSane {
 		if !v.h.Schedule.Store.NoQueue {
 			checkArrivals(v, bad)
 		}
-		checkLocalLine(v, bad)
+		checkLocalQueue(v, bad)
 	}
 }
 
@@ -64,22 +66,23 @@ func (v *view) holdersOf(name string, tokens ...driver.Token) (of []*acq) {
 	return of
 }
 
-// inLine reports whether the place in the client's line is that of the call.
-func (a *acq) inLine() bool { return !a.call.Try && !a.call.All && a.call.Reentry == "" }
+// queuesAtCall reports whether the acquisition takes its position in the client's queue
+// when it is called.
+func (a *acq) queuesAtCall() bool { return !a.call.Try && !a.call.All && a.call.Reentry == "" }
 
-// checkLocalLine compares those of one client only that waited: calls
-// at the same instant may be in either order.
-func checkLocalLine(v *view, bad complain) {
+// checkLocalQueue compares only acquisitions of one client that waited: calls at the
+// same instant may be in either order.
+func checkLocalQueue(v *view, bad complain) {
 	for name, acqs := range v.names {
 		for i, a := range acqs {
-			if !a.ok || !a.inLine() {
+			if !a.ok || !a.queuesAtCall() {
 				continue
 			}
 			for _, b := range acqs[i+1:] {
 				if b.called.n > a.returned.n {
 					break
 				}
-				if b.ok && b.inLine() && b.call.Client == a.call.Client && a.called.at < b.called.at && b.token < a.token {
+				if b.ok && b.queuesAtCall() && b.call.Client == a.call.Client && a.called.at < b.called.at && b.token < a.token {
 					bad([]*acq{a, b}, "%s: #%d asked before #%d of the same client and was served after it (tokens %d, %d)",
 						name, a.call.Acq, b.call.Acq, a.token, b.token)
 				}

@@ -61,7 +61,7 @@ func TestCheckStuck(t *testing.T) {
 			add(Event{Kind: Notified, Client: 3, Acq: 9, Err: fencelock.ErrReleased})
 	}
 	quiet := func() *script { return newScript().having(storm).store(Cleared, 0) }
-	lost := func(s *script) *script { s.h.Struck[0] = 1; return s } // else another checker complains besides
+	lost := func(s *script) *script { s.h.Struck[0] = 1; return s } // else another checker complains too
 	busy := &fencelock.BusyError{Name: "x"}
 	taken := func() *script { return quiet().call(2).got(2, 5) } // and never unlocked
 	judge(t, []judgement{

@@ -25,7 +25,7 @@ type run struct {
 // data, if its clock jumped over the end of the mark, or if two may hold a lock
 // because the store lost grants without a grace period: the grant of the run
 // itself, or the grant of another run that was granted before it and began after
-// it. Nor is the lock of the occurrence had by another way meanwhile.
+// it. Nor is the lock of the occurrence acquired in another way in that time.
 func checkOnce(v *view, bad complain) {
 	if !v.clockSane {
 		return

@@ -9,9 +9,9 @@ import (
 	"github.com/fencelock/fencelock"
 )
 
-// checkSurvive: a client that no fault struck loses no lease but at the end it
-// was fixed to or by an operator, even if the store restarts, or loses its memory
-// and has grace. And what it unlocks or downgrades is confirmed.
+// checkSurvive: a client that no fault struck loses a lease only at its fixed end or to
+// an operator, even if the store restarts, or loses its data and has a grace period.
+// And what the client unlocks or downgrades is confirmed.
 func checkSurvive(v *view, bad complain) {
 	if !v.sane() || v.wentBack {
 		return
@@ -41,15 +41,16 @@ func (v *view) displaced(a *acq) bool {
 	return a.broken != unmet || v.dataLost && v.brokenBefore(a.call.Name, unmet)
 }
 
-// mayStay reports whether a downgrade may fail: the lease ended or was unlocked
-// meanwhile, or its context ended while the store was losing its memory.
+// mayStay reports whether a downgrade may fail: the lease ended or was unlocked before
+// the downgrade returned, or the context of the downgrade ended while the store was
+// losing its data.
 func (a *acq) mayStay(v *view) bool {
 	return a.unlock.n < a.downed.n || a.lost.at <= a.downed.at ||
 		v.losing(a.downing, a.downed) && (errors.Is(a.downErr, context.DeadlineExceeded) || errors.Is(a.downErr, context.Canceled))
 }
 
 // excused reports whether an unlock may fail: the lease had come to its fixed end,
-// its client was closed, or the store was losing its memory just then.
+// its client was closed, or the store was losing its data just then.
 func excused(a *acq, v *view) bool {
 	if errors.Is(a.unlError, fencelock.ErrExpired) || errors.Is(a.unlError, fencelock.ErrClosed) {
 		return true
@@ -57,7 +58,7 @@ func excused(a *acq, v *view) bool {
 	return v.losing(a.unlock, a.unlocked)
 }
 
-// losing reports whether the store was losing its memory in a time.
+// losing reports whether the store was losing its data between from and to.
 func (v *view) losing(from, to stamp) bool {
 	for _, loss := range v.losses {
 		if loss.at <= to.at && from.at <= loss.at+v.h.Schedule.T {

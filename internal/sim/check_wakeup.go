@@ -37,7 +37,7 @@ func checkWakeup(v *view, bad complain) {
 
 // starved finds, where the store loses its data and all else is fine, a client
 // that waits longer than any loss can explain while no client has the lock,
-// whatever else happens to the name meanwhile.
+// whatever else happens to the name in that time.
 func (v *view) starved(name string, acqs []*acq, marks []stamp, bad complain) {
 	bound := 5 * v.h.Schedule.T
 	for _, w := range acqs {
@@ -95,8 +95,8 @@ func (v *view) handoff(name string, from stamp) time.Duration {
 	pushed := time.Millisecond
 	for _, x := range v.acts[name] {
 		if x.Kind == Broke && x.n <= from.n && from.at <= x.at+s.T {
-			// Whoever was granted it and broken before it knew asks again after a
-			// pause, and a push that was on its way is for nothing.
+			// A client whose grant was broken before it knew of the grant attempts
+			// again after a pause, and a push on its way has no effect.
 			pushed = s.T * 12 / 10
 		}
 	}
@@ -145,9 +145,9 @@ func (v *view) idle(acqs []*acq, from, to stamp, bound time.Duration) (waiter *a
 	return waiter
 }
 
-// keptUntil is how long a MinHold may be in the way: also if the acquisition
-// gave up, because the store may have granted it just before; and with the time
-// of a poll, because nothing is pushed when it ends. It is 0 if there is none.
+// keptUntil is how long the MinHold of an acquisition may keep the lock taken, or 0. An
+// acquisition that gave up counts too, because the store may have granted it just
+// before. The time of a poll is added, because nothing is pushed when a MinHold ends.
 func (v *view) keptUntil(a *acq) time.Duration {
 	if a.call.Keep == 0 || a.returned == unmet {
 		return 0

@@ -55,15 +55,15 @@
 // or one for each, separated by bars; make them smaller until the violation goes
 // away.
 //
-// A long run is cut into pieces. Each is a run of its own with a line of its own,
-// and the seeds of a piece are the same wherever it runs:
+// A long run is split into pieces. Each piece is a separate run that prints its own
+// line, and the seeds of a piece are the same wherever it runs:
 //
 //	go test -c -o sim.test ./internal/sim
 //	./sim.test -test.run TestSchedules -test.timeout 0 -sim.from=100001 -sim.seeds=100000
 //
 // # What a seed does not decide
 //
-// All decisions of workers come from generators of their own, and faults are
+// Each worker takes all its decisions from its own generator, and faults are
 // chosen by hashes, but three things are left to the runtime: the order of
 // goroutines that run at the same instant, the order of ready cases in a
 // select, and the jitter that the client adds to its pauses. So -sim.seed runs
@@ -86,5 +86,5 @@
 // lost or fine; they are never wrong. Clocks of clients do not drift or jump
 // against each other, only the store's does against theirs. A suspend stops the
 // clock, the calls and the workers of a process, not its timers: those that fire
-// meanwhile find that no time has passed.
+// during the suspend find that no time has passed.
 package sim

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// extend adds to a share of the schedules what is too dear, or too special, for
-// all of them. It has a generator of its own: what Make decided stays.
+// extend adds to a share of the schedules what is too costly, or too special, for
+// all of them. It has its own generator: what Make decided stays.
 func (s *Schedule) extend() {
 	r := rand.New(rand.NewPCG(s.Seed, 0xadded))
 	if r.IntN(7) == 0 {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Fleet runs many schedules at a time, each in a bubble of its own.
+// Fleet runs many schedules at once, each in its own bubble.
 type Fleet struct {
 	From, Seeds uint64
 	Fault       string // replaces the schedules' own if not empty
@@ -99,7 +99,8 @@ func (f *Fleet) watch(done chan struct{}) {
 	}
 }
 
-// one takes the next seed and runs it. It returns false when there is none.
+// one takes the next seed and runs it. It returns false when there is nothing left to
+// run.
 func (f *Fleet) one(t *testing.T) bool {
 	n := f.next.Add(1) - 1
 	f.mu.Lock()
@@ -172,7 +173,7 @@ func bubble(t *testing.T, s *Schedule, cover *Coverage) (h *History, err error) 
 	return h, err
 }
 
-// inBubble runs f in a bubble of its own. The label names the seed in the
+// inBubble runs f in its own bubble. The label names the seed in the
 // traceback of a panic. A deadlock, or a goroutine that is left over, makes the
 // bubble panic; that is the error.
 func inBubble(t *testing.T, seed uint64, f func()) (err error) {

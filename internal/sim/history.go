@@ -41,7 +41,7 @@ const (
 	SessionClosed             // a client let a session go
 	Rejected                  // the store's answer Err ends the session, or refuses its renewal
 	LeaseLost                 // a client lost its lease of Name with Token
-	HandedOff                 // a client gave a grant of Name to a waiter of its own, with Token
+	HandedOff                 // a client gave a grant of Name to one of its waiters, with Token
 	SessionEnded              // a client knows from the store that its session has ended
 	Remained                  // the store has a claim of a session when Close returns
 	Suspended                 // the client's machine is suspended for D

@@ -21,7 +21,7 @@ type meter struct {
 
 // pulse counts the calls of a client at one instant of the fake clock, which
 // stands still as long as a goroutine is busy: a client that calls without a pause would
-// keep it standing for ever.
+// stop the clock forever.
 type pulse struct {
 	mu    sync.Mutex
 	at    time.Time

@@ -23,7 +23,7 @@ const (
 	DataLoss
 	// Storm: anything.
 	Storm
-	// Haze: replies are late, and the store loses its memory.
+	// Haze: replies are late, and the store loses its data.
 	Haze
 	// Outage: the store begins a new incarnation, and then one kind of operation
 	// fails for a whole TTL.

@@ -14,7 +14,7 @@ type Span struct{ At, For time.Duration }
 
 // machine is what a process runs on, and what can be suspended. While it is, its
 // clock stands still, no call leaves it, no reply gets to it, and its workers
-// do nothing. Timers cannot be stopped in a bubble: those that fire meanwhile
+// do nothing. Timers cannot be stopped in a bubble: those that fire during the suspend
 // find that no time has passed.
 type machine struct {
 	start time.Time

@@ -33,7 +33,7 @@ type acq struct {
 	ok       bool
 	token    driver.Token
 	notified stamp // unmet if its context never ended
-	lost     stamp // the same, unmet also if that was by its unlock
+	lost     stamp // the same, but also unmet if its unlock ended it
 	cause    error
 	unlock   stamp // called
 	unlocked stamp // returned
@@ -75,7 +75,7 @@ type view struct {
 	sessionsOver map[driver.SessionID]stamp
 	// leasesLost are the places where a client lost a lease, by name and token.
 	leasesLost map[leaseID]stamp
-	// handoffs are the places where a client gave a grant to a waiter of its own,
+	// handoffs are the places where a client gave a grant to one of its waiters,
 	// by name and the waiter's token.
 	handoffs map[leaseID]stamp
 	// suspends are the times in which a client's machine stood still.
@@ -229,8 +229,8 @@ func (v *view) dazed(client int, at time.Duration) (until time.Duration, is bool
 
 // holds reports whether a, by its own knowledge, is a holder at the place s:
 // it got its lease before, and neither gave it back nor was notified of its end.
-// The end of a context is written down by a goroutine of its own, so for that
-// the time counts and not the order.
+// The end of a context is recorded by a separate goroutine, so for that end the time
+// counts and not the order.
 func (a *acq) holds(s stamp) bool {
 	return a.ok && a.returned.n < s.n && s.n < a.unlock.n && s.n < a.dead.n && s.at < a.lost.at
 }
@@ -257,8 +257,8 @@ func (v *view) anyBrokenBefore(s stamp) bool {
 	return false
 }
 
-// waits reports whether a waits for its turn at the place s. One of a LockAll may
-// still wait for another name.
+// waits reports whether a waits for the lock at the place s. An acquisition of a LockAll
+// does not count: it may still wait for another name.
 func (a *acq) waits(s stamp) bool {
 	return !a.call.Try && !a.call.All && a.called.n <= s.n && s.n < a.returned.n && s.n < a.dead.n
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// worker is one goroutine of a process. All its decisions come from a generator
-// of its own.
+// worker is one goroutine of a process. All its decisions come from its own generator.
 type worker struct {
 	p     *process
 	w     *world

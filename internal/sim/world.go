@@ -54,12 +54,12 @@ type process struct {
 	aside   sync.WaitGroup // what workers do beside their work
 }
 
-// forEver is longer than any schedule.
-const forEver = 1000 * time.Hour
+// forever is longer than any schedule.
+const forever = 1000 * time.Hour
 
 // Run runs a schedule and returns what happened. It must be called inside a
-// synctest bubble. The error is about the schedule itself: a fault expression
-// that is none.
+// synctest bubble. The error is about the schedule itself: an invalid fault
+// expression.
 func Run(s *Schedule, cover *Coverage) (*History, error) {
 	rec := newRecorder(s)
 	w := &world{s: s, rec: rec, line: newArrivals(rec.place), cover: cover, resources: map[string]*resource{}}
@@ -99,7 +99,7 @@ func (w *world) process(i int) (*process, error) {
 	}
 	fault := faultstore.During(0, w.s.End, expr)
 	if p.plan.Kill > 0 {
-		fault = faultstore.Any(fault, faultstore.During(p.plan.Kill, forEver, faultstore.Cut(forEver)))
+		fault = faultstore.Any(fault, faultstore.During(p.plan.Kill, forever, faultstore.Cut(forever)))
 	}
 	p.net, err = faultstore.Wrap(&tap{Store: w.store, client: i, line: w.line, closing: w.closing}, fault, &faultstore.Options{
 		Reset: w.reset, Step: w.step, Pauser: &w.pauser,
@@ -168,7 +168,7 @@ func (w *world) closing(call func() error) (place int, err error) {
 	return w.rec.place(), call()
 }
 
-// live runs the workers and what happens to store and processes meanwhile.
+// live runs the workers and, at the same time, the events of the store and the processes.
 func (w *world) live() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var events, workers sync.WaitGroup
@@ -235,7 +235,7 @@ func (w *world) snapshots(ctx context.Context) {
 	}
 }
 
-// kill lets the process die: its network has just been cut for ever.
+// kill lets the process die: its network has just been cut forever.
 func (p *process) kill() {
 	p.dead.Store(true)
 	p.w.rec.add(Event{Kind: Killed, Client: p.index})

@@ -14,10 +14,10 @@
 //	go install cmd@version, twice ──▶ runs, knows its version, the same bytes
 //	the program ──▶ internal/sbom ──▶ the modules that are linked into it
 //
-// Inside go.work a missing require or a forgotten version is not seen; a user
-// would find it first. Here it fails. It also compares go.mod and go.sum of each
-// module with what "go mod tidy" makes of them, because that command cannot be
-// run in the tree (docs/decisions/0010).
+// Inside go.work a missing require or an outdated version is not noticed; a user would
+// find it first. Here it fails. The command also compares go.mod and go.sum of each
+// module with what "go mod tidy" makes of them, because "go mod tidy" cannot be run in
+// the tree (docs/decisions/0010).
 //
 //	go run ./internal/repo/rehearse          # check
 //	go run ./internal/repo/rehearse -write   # and tidy go.mod and go.sum in the tree
@@ -40,7 +40,7 @@ const version = "v0.0.0-rehearsal"
 func main() {
 	write := flag.Bool("write", false, "write the tidied go.mod and go.sum back")
 	release := flag.Bool("release", false, "go on as the first users of a release do")
-	cold := flag.Bool("cold", false, "as -release, and compile everything anew where that matters")
+	cold := flag.Bool("cold", false, "as -release, and compile everything again where that matters")
 	flag.Parse()
 	if err := run(*write, *release || *cold, *cold); err != nil {
 		fmt.Fprintln(os.Stderr, "rehearse:", err)

@@ -88,7 +88,7 @@ func (s *stage) publish(m *module) error {
 }
 
 // copyTo copies the files of a module and returns their names within it. A module
-// without a licence of its own gets the root's, as the go command does it.
+// without a license file gets the root's, as the go command does it.
 func (s *stage) copyTo(dir string, m *module) ([]string, error) {
 	var names []string
 	licensed := false
@@ -254,7 +254,7 @@ func sumsOf(rehearsed, tree []byte, ours []string) []byte {
 		}
 	}
 	path := func(line string) string { p, _, _ := strings.Cut(line, " "); return p }
-	// By path only: versions of one path are in an order of their own.
+	// By path only: the versions of one path keep their order.
 	slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(path(a), path(b)) })
 	return []byte(strings.Join(lines, ""))
 }

@@ -34,7 +34,7 @@ var (
 )
 
 // readQuickstart finds the first program of the README, and after it the first
-// commands that begin a module and the first text in a block of its own.
+// commands that begin a module and the first block of text.
 func readQuickstart(readme string) (q quickstart, err error) {
 	at := goBlock.FindStringSubmatchIndex(readme)
 	if at == nil {

@@ -56,7 +56,8 @@ func (s *stage) release(mods []*module) error {
 	return err
 }
 
-// fresh is the environment with a module cache of its own, and a build cache if cold.
+// fresh is the environment with a separate module cache, and a separate build cache if
+// cold.
 func (s *stage) fresh(name string) []string {
 	env := append(slices.Clone(s.env), "GOMODCACHE="+filepath.Join(s.dir, name+"-modules"))
 	if s.cold {

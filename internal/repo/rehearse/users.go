@@ -13,12 +13,12 @@ import (
 // user is a program of a user.
 type user struct {
 	imports []string
-	// links are the modules that may be compiled into the program besides ours;
+	// links are the modules other than ours that may be compiled into the program;
 	// one more is a decision, not an accident.
 	links []string
 	// alone: nothing but the modules of the imports may be downloaded.
 	alone bool
-	// most is how many modules may be in the graph besides ours; 0 means unchecked.
+	// most is how many modules other than ours may be in the graph; 0 means unchecked.
 	most int
 }
 
@@ -93,7 +93,7 @@ func (s *stage) use(u user) error {
 	downloads, links := others(string(graph), u), others(string(linked), u)
 	fmt.Printf("rehearse: a user of %s: %d more modules in the graph, linked: %v\n", strings.Join(u.imports, ", "), len(downloads), links)
 	if u.most > 0 {
-		fmt.Printf("ok rehearse: the graph of a user of %s has besides ours: %s\n", u.imports[1], strings.Join(downloads, " "))
+		fmt.Printf("ok rehearse: modules other than ours in the graph of a user of %s: %s\n", u.imports[1], strings.Join(downloads, " "))
 	}
 	if u.most > 0 && len(downloads) > u.most {
 		return fmt.Errorf("%d modules are in the graph, at most %d may be; if one more is needed, add it to graphs in internal/repo/rehearse/users.go", len(downloads), u.most)

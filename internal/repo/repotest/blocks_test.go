@@ -60,8 +60,8 @@ func pages(t tree) []string {
 	return ps
 }
 
-// counts says how much there is to check. A check whose pattern finds nothing would
-// pass for ever.
+// counts returns how much there is to check. A check whose pattern finds nothing would
+// pass forever.
 func counts(t tree) map[string]int {
 	n := map[string]int{"pages": len(pages(t))}
 	for _, p := range pages(t) {

@@ -55,7 +55,7 @@ type sentence struct {
 }
 
 var (
-	// blockStart begins a thing of its own: a list item, a table row, a heading.
+	// blockStart begins a new block: a list item, a table row, a heading.
 	blockStart = regexp.MustCompile(`^\s*([-*+|#>]|\d+\.\s)`)
 	// sentenceEnd ends a sentence within a line.
 	sentenceEnd = regexp.MustCompile(`[.!?:;]["')*]*\s+`)

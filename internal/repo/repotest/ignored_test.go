@@ -30,7 +30,7 @@ func sources(top string) (paths []string, err error) {
 	return paths, err
 }
 
-// ignored returns those of the paths that the patterns of git hide, also if they
+// ignored returns those of the paths that the patterns of git hide, even if they
 // were added by force. A pattern that is too broad hides the next file as well.
 func ignored(top string, paths []string) ([]string, error) {
 	cmd := exec.Command("git", "check-ignore", "--no-index", "-z", "--stdin")

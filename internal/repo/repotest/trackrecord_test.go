@@ -12,7 +12,7 @@ import (
 
 const trackRecord = "docs/track-record.md"
 
-// excuse begins a last column that names no test: the row says why there is none, or
+// excuse begins a last column that names no test: the row says why it has no test, or
 // that the mutant behaves as the source does.
 var excuse = regexp.MustCompile(`^(none|equivalent): \S`)
 
@@ -49,7 +49,7 @@ func findings(lines []string) (rows []finding) {
 func (f finding) test() string { return f.cells[len(f.cells)-1] }
 
 // checkTrackRecord: every finding is a whole row, is there once, and names the test that
-// keeps it from coming back, or why there is none. That the test exists is checked with
+// keeps it from coming back, or why it has no test. That the test exists is checked with
 // all names of tests in documents (checkTestNames).
 func checkTrackRecord(t tree) []complaint {
 	var cs []complaint
