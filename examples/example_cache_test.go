@@ -16,7 +16,7 @@ import (
 
 // A cache is what the processes share: Redis or memcached, say.
 type cache interface {
-	// get returns a value, and whether it is fresh; "" is none.
+	// get returns a value, "" if the key has none, and whether the value is fresh.
 	get(ctx context.Context, key string) (value string, fresh bool)
 	set(ctx context.Context, key, value string)
 }
@@ -26,7 +26,7 @@ type cache interface {
 // cannot be had in time, the value is loaded without it, because a slow answer is
 // worse than one load more.
 //
-// Goroutines of one process stand in one line, so the store sees one claim for each
+// Goroutines of one process share one queue, so the store sees one claim for each
 // process. Hold the lock of a key, and not one for the whole cache.
 func cached(ctx context.Context, locks *fencelock.Client, c cache, key string, load func(ctx context.Context) (string, error)) (string, error) {
 	value, fresh := c.get(ctx, key)

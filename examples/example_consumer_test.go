@@ -12,11 +12,11 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// An answer is what a consumer tells its queue.
+// An answer is what a consumer returns to its queue.
 type answer string
 
 const (
-	ack   answer = "ack"   // done, forget it
+	ack   answer = "ack"   // done, do not deliver it again
 	later answer = "later" // deliver it again
 )
 
@@ -25,13 +25,13 @@ const redelivery = 24 * time.Hour
 
 // consume handles a message that may be delivered several times, to several consumers
 // at once. A lock alone keeps them from working at the same time, and the second
-// would begin when the first is done; Once leaves the mark that it is done.
+// would begin when the first is done; Once leaves a mark that the work is done.
 //
-// What it cannot do: if the process dies after the effect and before the mark, the
-// message is handled again. So it is if the store loses its memory: marks are not put
-// back, with grace or without. So make the effect bear that, by the id of the message as
-// its key. If the effect is a write to one database, a unique key on the id in the
-// same transaction does all of it, and no lock is needed.
+// A message can still be handled twice in two cases: the process dies after the effect
+// and before the mark, or the store loses its data, because marks are not restored,
+// with a grace period or without. So make the effect idempotent, with the id of the
+// message as its key. If the effect is a write to one database, a unique key on the id
+// in the same transaction is enough, and no lock is needed.
 func consume(ctx context.Context, locks *fencelock.Client, id string, handle func(ctx context.Context) error) (answer, error) {
 	res, err := locks.Once("orders-consumer", redelivery).Do(ctx, id, func(ctx context.Context, _ *fencelock.Lease) error {
 		return handle(ctx) // ctx ends if the lease is lost: another may have begun
@@ -68,7 +68,7 @@ func Example_consumer() {
 
 	a, err = consume(ctx, one, "m-3", func(ctx context.Context) error {
 		a, err := consume(ctx, two, "m-3", charge)
-		show("m-3, delivered meanwhile", a, err)
+		show("m-3, delivered at the same time", a, err)
 		return charge(ctx)
 	})
 	show("m-3", a, err)
@@ -79,7 +79,7 @@ func Example_consumer() {
 	// m-2 -> later card service is down
 	//   charged
 	// m-2, delivered again -> ack <nil>
-	// m-3, delivered meanwhile -> later <nil>
+	// m-3, delivered at the same time -> later <nil>
 	//   charged
 	// m-3 -> ack <nil>
 }

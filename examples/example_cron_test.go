@@ -19,7 +19,7 @@ type schedule struct {
 }
 
 // newSchedule keeps the mark of an occurrence for a whole period more: a replica
-// that is later than that has missed its turn anyway.
+// that is later than that has missed the occurrence anyway.
 func newSchedule(locks *fencelock.Client, name string, every time.Duration) *schedule {
 	return &schedule{every, locks.Once(name, 2*every)}
 }

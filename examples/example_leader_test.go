@@ -12,16 +12,16 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// lead does batches as long as this process leads. Two contexts tell it to stop,
-// and they mean different things:
+// lead does batches as long as this process leads. Two contexts stop it, and they mean
+// different things:
 //
 //   - ctx ends when the term should end: a deployment, Resign, or a loss. No further
 //     batch is begun.
-//   - term.Context ends when the lease is lost, and not before. Then another may
-//     lead already, so the batch stops in the middle.
+//   - term.Context ends when the lease is lost, and not before. Then another process
+//     may lead already, so the batch stops in the middle.
 //
-// Run gives the lock back when the function returns, so the next leader begins after
-// the last batch, and at once: it does not wait for a TTL.
+// Run releases the lock when the function returns, so the next leader begins right
+// after the last batch: it does not wait for a TTL.
 func lead(ctx context.Context, e *fencelock.Election, batch func(ctx context.Context, term fencelock.Token) error) error {
 	return e.Run(ctx, func(ctx context.Context, term *fencelock.Lease) error {
 		for ctx.Err() == nil {
@@ -35,7 +35,7 @@ func lead(ctx context.Context, e *fencelock.Election, batch func(ctx context.Con
 	})
 }
 
-// A leader is asked to hand over in the middle of a batch.
+// A leader is asked to resign in the middle of a batch.
 func Example_leader() {
 	store := memstore.New(nil) // in a program: redisstore.Open(ctx, url, nil)
 	ctx, stop := context.WithCancel(context.Background())
@@ -44,9 +44,9 @@ func Example_leader() {
 	first := <-a.began
 	b := newReplica(store, "replica-b")
 	go b.run(ctx)
-	fmt.Println(<-b.inLine, "is in line")
+	fmt.Println(<-b.queued, "is queued")
 
-	// The machine of a is to be drained.
+	// The node of a is to be drained.
 	resigned := make(chan error)
 	go func() { resigned <- a.election.Resign(ctx) }()
 	select {
@@ -55,7 +55,7 @@ func Example_leader() {
 	case a.finish <- struct{}{}:
 		fmt.Println("a ends its batch")
 	}
-	// a may have begun one more batch before it was told; it ends that one too.
+	// a may have begun one more batch before ctx ended; it ends that one too.
 	for over := false; !over; {
 		select {
 		case err := <-resigned:
@@ -72,7 +72,7 @@ func Example_leader() {
 	b.finish <- struct{}{}
 	fmt.Println(<-a.ended, "/", <-b.ended)
 	// Output:
-	// replica-b is in line
+	// replica-b is queued
 	// a ends its batch
 	// a has handed off: <nil>
 	// b leads, in a later term: true
@@ -83,16 +83,16 @@ func Example_leader() {
 type replica struct {
 	locks    *fencelock.Client
 	election *fencelock.Election
-	inLine   chan string          // its name, when it has to wait
+	queued   chan string          // its name, when it has to wait
 	began    chan fencelock.Token // a batch, with its term
 	finish   chan struct{}        // and its end
 	ended    chan error           // what lead returned
 }
 
 func newReplica(store driver.Store, name string) *replica {
-	r := &replica{inLine: make(chan string, 2), began: make(chan fencelock.Token), finish: make(chan struct{}), ended: make(chan error, 1)}
+	r := &replica{queued: make(chan string, 2), began: make(chan fencelock.Token), finish: make(chan struct{}), ended: make(chan error, 1)}
 	locks, err := fencelock.New(store, &fencelock.Options{Owner: name, Hooks: fencelock.Hooks{
-		AcquireWait: func(context.Context, fencelock.AcquireWait) { r.inLine <- name },
+		AcquireWait: func(context.Context, fencelock.AcquireWait) { r.queued <- name },
 	}})
 	if err != nil {
 		log.Fatal(err)

@@ -26,7 +26,7 @@ const paymentCalls = 3
 // or a slow call would be counted as over while it is under way.
 func call(ctx context.Context, locks *fencelock.Client, weight int64, request func(ctx context.Context) error) error {
 	permits := locks.Semaphore("payment-api", paymentCalls, fencelock.MaxHold(time.Minute))
-	permit, err := permits.Acquire(ctx, weight) // in line, first come first served
+	permit, err := permits.Acquire(ctx, weight) // queued, first come first served
 	if err != nil {
 		return err
 	}

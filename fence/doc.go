@@ -12,7 +12,7 @@
 //	      ┊                      110       ◀──────── write 110
 //	 write 150 ────────────────▶ refused: 512 < 768
 //
-// The guard is a few lines, and three of them are easily got wrong:
+// The guard is a few lines, and three of them are easy to get wrong:
 //
 //   - The check and the write are one step at the resource. Reading the newest
 //     token, comparing here and writing then is the same race again.
@@ -21,7 +21,7 @@
 //     shows the older token and lets it in, and the update is lost.
 //   - Accept the same token again, because a holder writes more than once and
 //     tries again after a lost reply. So tokens put holders in order, not the
-//     writes of one holder: a retry of its own that arrives late is let in.
+//     writes of one holder: a holder's own retry that arrives late is admitted.
 //     Where that matters, make the write conditional on its step, or keep an
 //     idempotency key such as lock:token:step.
 //

@@ -13,8 +13,8 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// Note is a resource with a guard of its own: the newest mark it has seen, kept
-// beside the text, under the mutex of the text.
+// Note is a resource with its own guard: the newest mark that it has seen is kept
+// beside the text, under the same mutex.
 type Note struct {
 	lock string // whose tokens it takes
 

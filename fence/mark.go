@@ -75,8 +75,9 @@ func From(ctx context.Context, lock string) (Mark, error) {
 }
 
 // Innermost returns the innermost mark that ctx carries, by With or in a lease,
-// whatever its lock. It is for those who hand a mark on, as a transport does. A
-// guard must ask From. It returns an error that wraps ErrNoToken if there is none.
+// whatever its lock. It is for code that passes a mark on, such as a transport; a
+// guard must use From. It returns an error that wraps ErrNoToken if ctx carries no
+// mark, or one without a token.
 func Innermost(ctx context.Context) (Mark, error) {
 	m, found := find(ctx, "")
 	if !found {
@@ -110,10 +111,10 @@ func find(ctx context.Context, lock string) (Mark, bool) {
 	return Mark{}, false
 }
 
-// valid refuses what is no token: a store without fencing gives zero.
+// valid rejects a mark without a token: a store without fencing returns zero.
 func valid(m Mark) error {
 	if m.Token <= 0 {
-		return fmt.Errorf("%w: %d is none, for lock %q; the store may not give any, see Client.Guarantees", ErrNoToken, m.Token, m.Lock)
+		return fmt.Errorf("%w: %d is not a token, for lock %q; the store may not give any, see Client.Guarantees", ErrNoToken, m.Token, m.Lock)
 	}
 	return nil
 }

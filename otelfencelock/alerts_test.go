@@ -125,7 +125,7 @@ func (refusing) Open(context.Context, driver.OpenRequest) (driver.Session, drive
 	return nil, driver.Renewal{}, fmt.Errorf("the namespace was set up with maxttl=1m: %w", driver.ErrRefused)
 }
 
-// series are samples by name and labels, as promtool writes them; "_" is none.
+// series are samples by name and labels, as promtool writes them; "_" is a missing sample.
 type series map[string][]string
 
 // play lives through a scenario and scrapes it.

@@ -23,7 +23,7 @@ import (
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
-// process stands for a process of its own: a client, and where its telemetry
+// process stands for a separate process: a client, and where its telemetry
 // goes.
 type process struct {
 	*fencelock.Client

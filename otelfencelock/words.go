@@ -18,7 +18,7 @@ type named struct {
 }
 
 // lossReasons are why a lease can be lost. A renewal that the store refuses for
-// good has no error of its own.
+// good has no dedicated error.
 var lossReasons = []named{
 	{fencelock.ErrUnrenewed, "unrenewed"},
 	{fencelock.ErrEnded, "ended"},
@@ -54,7 +54,7 @@ var callErrors = []named{
 	{context.Canceled, "cancelled"},
 }
 
-// otherError is the word for a definite error that is none of callErrors.
+// otherError is the word for a definite error that is not in callErrors.
 const otherError = "other"
 
 // sessionEvents are the transitions of sessions.

@@ -166,7 +166,8 @@ func (k *agentProcess) print(r agent.Reply) error {
 		return printJSON(k.out, r)
 	}
 	for _, pair := range [][2]string{{"NAME", r.Lock}, {"TOKEN", r.Token.String()}, {"OWNER", r.Owner}, {"HANDLE", r.Handle}} {
-		if pair[0] == "TOKEN" && r.Token == 0 { // one that fences nothing is none; nor is that of a lock outside
+		// The store gives no tokens. A token in the environment belongs to an outer lock.
+		if pair[0] == "TOKEN" && r.Token == 0 {
 			fmt.Fprintln(k.out, "unset FENCELOCK_TOKEN")
 			continue
 		}

@@ -62,7 +62,7 @@ func TestFailedAcquireEndsTheScript(t *testing.T) {
 					}
 					contains(t, p.err.String(), "fencelock: ")
 				}
-				// Without either the variables tell, and so do renew and release.
+				// A script that checks neither finds no variables, and renew fails.
 				p = scriptIn(t, shell, c.store, `FENCELOCK_NAME=outer FENCELOCK_TOKEN=1 FENCELOCK_OWNER=ann FENCELOCK_HANDLE=/x
 					export FENCELOCK_NAME FENCELOCK_TOKEN FENCELOCK_OWNER FENCELOCK_HANDLE
 					`+acquire+`; echo "eval $?"; env | grep -E 'FENCELOCK_(NAME|TOKEN|OWNER|HANDLE)='; $F renew; echo "renew $?"`).want(0)

@@ -73,8 +73,8 @@ func TestAcquireEnds(t *testing.T) {
 	fencelockCLI(t, s.url(), "acquire", "x", "--signal", "15").want(64)
 }
 
-// TestAcquireWhileZombie: a process that has ended is gone, also if its parent does not
-// care.
+// TestAcquireWhileZombie: a process that has ended is gone, even if its parent does not
+// wait for it.
 func TestAcquireWhileZombie(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// otherUser is the user nobody, of processes that must not be root's.
+// otherUser is the unprivileged user 65534, for processes that must not be root's.
 const otherUser = 65534
 
 // becomeRoot makes the test binary a program that becomes root as sudo does, and runs
@@ -58,9 +58,9 @@ func sharedDir(t testing.TB, mode os.FileMode) string {
 	return dir
 }
 
-// copyProgram copies a program. The copy is not written by this process: a command that a
-// parallel test starts meanwhile inherits the open file for a moment, and to execute a
-// file that is open for writing fails (ETXTBSY).
+// copyProgram copies a program. This process does not write the copy itself: a command that
+// a parallel test starts during the write inherits the open file for a moment, and executing
+// a file that is open for writing fails (ETXTBSY).
 func copyProgram(t testing.TB, from, to string) {
 	t.Helper()
 	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {

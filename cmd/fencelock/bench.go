@@ -23,13 +23,13 @@ func (a *app) benchCommand() *cobra.Command {
 		Short: "Put a short load on the store and measure it",
 		Long: `Put a short load on the store, from this machine, and print what it could do:
 
-  own locks    each worker takes and gives back a lock of its own, all at once
-  one lock     two clients, as if they were two machines, take turns at one lock:
-               how long from giving it back to the other having it
+  own locks    all workers at once acquire and release, each its own lock
+  one lock     two clients, as if on two machines, acquire one lock alternately:
+               how long from the release to the other client's acquisition
 
-It is a load on a server that others may use. It has a namespace of its own
-(` + benchNamespace + `, or --namespace). The numbers are those of this machine, this
-network and this moment; they compare nothing with anything.`,
+Other programs may use the same server and notice the load. The locks are in a
+separate namespace (` + benchNamespace + `, or --namespace). The numbers are valid for this
+machine, this network and this moment; do not compare them with others.`,
 		Example: `  fencelock bench --for 5s --workers 64`,
 		Args:    exactly(0, "no arguments"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return b.main(cmd.Context()) },

@@ -12,9 +12,9 @@ import (
 )
 
 // clean makes a text safe to show. Owners, reasons and labels are written by other
-// programs: an escape sequence in one would move the cursor, a line break make a row
-// of its own, and a mark of writing direction turn round what stands beside it. -o json
-// needs none of this, because JSON has its own way to write them.
+// programs: an escape sequence in one would move the cursor, a line break would begin
+// another row, and a mark of writing direction would reverse the text beside it. -o json
+// does not need this, because JSON escapes such characters.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

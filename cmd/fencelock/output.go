@@ -44,7 +44,7 @@ func printJSON(w io.Writer, v any) error {
 // table writes rows in columns. On a terminal the last column is cut to fit.
 type table struct {
 	rows [][]string
-	// width is that of the terminal, 0 if there is none.
+	// width is that of the terminal, or far below zero without a terminal.
 	width int
 }
 
@@ -81,8 +81,9 @@ func (t *table) write(w io.Writer) error {
 	return nil
 }
 
-// cut shortens a text to a width, counted in columns: a Chinese letter takes two; a width that is not positive is none, but a
-// column that begins beyond the edge still shows a few letters.
+// cut shortens a text to a width in columns; a Chinese character takes two. Text that
+// begins beyond the edge of the terminal, where the width is not positive, still shows a
+// few characters. A width far below zero means that there is no terminal and nothing to cut.
 func cut(s string, width int) string {
 	if width < -1000 || lipgloss.Width(s) <= max(width, 8) {
 		return s
@@ -123,7 +124,7 @@ func wrap(first, text string, indent, width int) string {
 	return b.String()
 }
 
-// terminalWidth is the width of the terminal that stdout is, 0 if it is none.
+// terminalWidth is the width of the terminal that w writes to, 0 if w is not a terminal.
 func terminalWidth(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {

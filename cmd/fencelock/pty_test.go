@@ -40,7 +40,7 @@ func openTerminal(t testing.TB, columns, rows uint16) (user, program *os.File) {
 	return user, program
 }
 
-// inTerminal runs the program in a terminal of its own and collects what it shows.
+// inTerminal runs the program in a new terminal and collects what it shows.
 func inTerminal(t testing.TB, store string, args ...string) (p *process, user *os.File, shown *lockedBuffer) {
 	t.Helper()
 	user, program := openTerminal(t, 100, 24)

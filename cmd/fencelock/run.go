@@ -300,7 +300,7 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 	case fencelock.OnceNotRun:
 		return r.refused(err)
 	case fencelock.OnceRan, fencelock.OnceFailed:
-		return r.released(ran, besides(err, ran))
+		return r.released(ran, without(err, ran))
 	}
 	r.status.Outcome, r.status.Holder = outcomeSkipped, holderOf(res.Holder)
 	who := ""
@@ -329,8 +329,8 @@ func occurrence(now time.Time, per time.Duration) string {
 	return now.Add(-time.Duration(now.UnixNano() % int64(per))).UTC().Format(time.RFC3339)
 }
 
-// besides is what an error joins besides another.
-func besides(err, other error) error {
+// without returns err without the error other, which err may be or may join.
+func without(err, other error) error {
 	if err == other {
 		return nil
 	}

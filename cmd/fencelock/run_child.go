@@ -156,7 +156,7 @@ func (s *supervision) endLeftover() <-chan time.Time {
 	return time.After(s.times.Stop)
 }
 
-// forward passes a signal on. CONT besides means that we may have come to the
+// forward passes a signal on to the command. After CONT this process may be in the
 // foreground of the terminal again.
 func (s *supervision) forward(sig syscall.Signal) {
 	if sig == syscall.SIGCONT {
@@ -252,7 +252,7 @@ func (r *runner) environment(l *fencelock.Lease) []string {
 		}
 	}
 	env = append(env, "FENCELOCK_NAME="+l.Name(), "FENCELOCK_OWNER="+r.lockFlags.owner)
-	if l.Token() != 0 { // of a store without tokens: one that fences nothing is none
+	if l.Token() != 0 { // a store without tokens returns 0
 		env = append(env, "FENCELOCK_TOKEN="+strconv.FormatInt(int64(l.Token()), 10))
 	}
 	return env

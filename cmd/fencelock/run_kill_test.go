@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// family is a command with a child in its group and one in a session of its own,
-// all deaf to TERM if asked to. Each writes its process id.
+// family is a command with a child in its group and one in a new session. If deaf is
+// set, all ignore TERM. Each writes its process id.
 func family(dir string, deaf bool) []string {
 	trap := ""
 	if deaf {
@@ -239,7 +239,7 @@ func TestRunBrokenAndFailed(t *testing.T) {
 	for _, code := range []string{"0", "7"} {
 		for _, more := range [][]string{{"--ttl", "30s"}, {"--ttl", "30s", "--once-per", "10000h"}} {
 			args := append([]string{"run", "a" + code, "--status-file", file}, more...)
-			// An occurrence is a lock of its own: its name is asked for.
+			// Every occurrence is a separate lock; ls finds its name.
 			p := fencelockCLI(t, s.url(), append(args, "--", "sh", "-c",
 				path+` break "$(`+path+` ls a`+code+` -o name)" --token $FENCELOCK_TOKEN --reason test >/dev/null; exit `+code)...).want(exitLost)
 			contains(t, p.err.String(), "broken by an operator")
@@ -344,7 +344,7 @@ func TestRunAsInit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Somebody comes in from outside and leaves an orphan, as "docker exec" may.
+	// A process enters from outside and leaves an orphan, as "docker exec" may.
 	if out, err := exec.Command("nsenter", "--target", strconv.Itoa(pid), "--pid", "--mount", "sh", "-c", "sleep 0.2 & exit 0").CombinedOutput(); err != nil {
 		t.Errorf("nsenter: %v, %s", err, out)
 	}

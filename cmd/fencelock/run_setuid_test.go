@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestRunSetUserID: a set-user-ID program is not reached by the kernel's signal that
-// its parent died, and dies all the same.
+// TestRunSetUserID: a set-user-ID program does not get the kernel's signal for the death
+// of its parent, and is killed anyway.
 func TestRunSetUserID(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)

@@ -211,8 +211,8 @@ func TestRunInterruptedWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestRunWaitsItsTurn: the next gets the lock when the command has ended.
-func TestRunWaitsItsTurn(t *testing.T) {
+// TestRunWaits: the next process gets the lock when the command has ended.
+func TestRunWaits(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	log := filepath.Join(t.TempDir(), "log")
@@ -336,7 +336,7 @@ func TestBesides(t *testing.T) {
 	for _, tt := range []struct{ err, other, want error }{
 		{nil, nil, nil}, {a, a, nil}, {b, nil, b}, {errors.Join(nil, b), nil, errors.Join(b)}, {errors.Join(a, b), a, errors.Join(b)},
 	} {
-		if got := besides(tt.err, tt.other); fmt.Sprint(got) != fmt.Sprint(tt.want) {
+		if got := without(tt.err, tt.other); fmt.Sprint(got) != fmt.Sprint(tt.want) {
 			t.Errorf("%v besides %v: got %v, want %v", tt.err, tt.other, got, tt.want)
 		}
 	}

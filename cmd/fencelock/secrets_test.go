@@ -13,7 +13,7 @@ import (
 )
 
 // TestNoMessageShowsAPassword: whatever is wrong with a URL, no error of any store
-// repeats the secret in it. Nobody listens at the addresses that are right.
+// repeats the secret in it. No server listens at the addresses that are valid.
 func TestNoMessageShowsAPassword(t *testing.T) {
 	const secret = "s3cret"
 	forms := []string{

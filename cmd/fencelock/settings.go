@@ -30,7 +30,7 @@ func (a *app) urlOfStore() (string, error) {
 	if file == "" {
 		dir, err := os.UserConfigDir()
 		if err != nil {
-			return "", nil // there is none
+			return "", nil // no such directory, so no file
 		}
 		file, chosen = filepath.Join(dir, "fencelock", "config"), false
 	}

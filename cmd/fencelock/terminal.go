@@ -24,7 +24,7 @@ func giveTerminal(child *supervisor.Child) (takeBack func()) {
 	if _, other := unix.IoctlGetInt(1, unix.TIOCGPGRP); err != nil || other != nil || owner != unix.Getpgrp() {
 		return nil
 	}
-	// Whoever is in the background is stopped for setting the foreground.
+	// The kernel stops a background process that sets the foreground, by SIGTTOU.
 	signal.Ignore(syscall.SIGTTOU)
 	if unix.IoctlSetPointerInt(tty, unix.TIOCSPGRP, child.PID) != nil {
 		return nil

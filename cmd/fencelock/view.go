@@ -106,7 +106,7 @@ func stateOf(st *fencelock.Status) string {
 	return "free"
 }
 
-// oldest is the age of the first holder, 0 if there is none.
+// oldest is the age of the first holder, 0 without a holder.
 func oldest(st *fencelock.Status) time.Duration {
 	var age time.Duration
 	for i := range st.Holders {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package etcdfence guards keys in etcd by the token of a lock. The fence is a
-// key of its own, and one transaction of etcd compares it, raises it and does the
+// separate key, and one etcd transaction compares it, raises it and does the
 // work:
 //
 //	if   the fence is not there, or its token is not above mine
@@ -15,8 +15,8 @@
 //	res, err := guard.Do(ctx, clientv3.OpGet("orders/42"))       // raises the fence, then reads
 //	_, err = guard.Do(ctx, clientv3.OpPut("orders/42", "new"))   // errors.Is(err, fence.ErrStale): too late
 //
-// The lock may live elsewhere, in another cluster or another engine: the guard
-// needs its token only.
+// The lock may be in another cluster or on another kind of server: the guard
+// needs only its token.
 //
 // # Failure cases
 //

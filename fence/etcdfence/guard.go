@@ -92,8 +92,8 @@ func (g *Guard) Do(ctx context.Context, ops ...clientv3.Op) ([]*pb.ResponseOp, e
 	return done[1:], nil
 }
 
-// failure tells what etcd did not take at all from what it may have done. It
-// looks at the form of a transaction before it does anything with it.
+// failure distinguishes a transaction that etcd rejected from one that may have
+// been applied. etcd validates a transaction before it applies any of it.
 func failure(err error) error {
 	var answer rpctypes.EtcdError
 	if errors.As(err, &answer) && answer.Code() == codes.InvalidArgument {

@@ -33,7 +33,7 @@ func (s steps) Put(ctx context.Context, key, value string, opts ...clientv3.OpOp
 	return s.KV.Put(ctx, key, value, opts...)
 }
 
-// Txn is a step: whoever builds a transaction commits it at once.
+// Txn is a step: every caller commits its transaction as soon as it has built it.
 func (s steps) Txn(ctx context.Context) clientv3.Txn {
 	fencetest.Step(ctx)
 	return s.KV.Txn(ctx)

@@ -38,9 +38,9 @@ func (s *server) restart(context.Context) error {
 	return s.Start()
 }
 
-// connect returns a client. If lose is set when an answer comes, the answer is
-// lost. That is done above the connection: gRPC sends and receives on it by
-// itself, so nobody can tell there which bytes are an answer.
+// connect returns a client. If lose is set when an answer arrives, the answer is
+// dropped. An interceptor does that and not the connection: gRPC also sends and
+// receives frames of its protocol, so bytes on the connection need not be an answer.
 func (s *server) connect(lose *atomic.Bool) *clientv3.Client {
 	s.t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: s.Addrs(), DialTimeout: patience, Logger: zap.NewNop(),

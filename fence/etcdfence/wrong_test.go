@@ -57,8 +57,8 @@ var wrongGuards = []struct {
 	}},
 }
 
-// byTxn is a guard with a rule of its own: refused if what is kept is above the
-// limit.
+// byTxn is a guard with another rule: it refuses a token if the value that it keeps
+// is above the limit.
 func byTxn(kv clientv3.KV, lock string, v *fencetest.Value, rule func(fence.Mark) (limit, keep string)) {
 	admit := func(ctx context.Context, ops ...clientv3.Op) error {
 		m, err := fence.From(ctx, lock)

@@ -11,9 +11,9 @@ import (
 
 // Dialer makes connections that can lose a reply: the request arrives and is
 // worked on, and the connection breaks when the answer comes. Give DialContext
-// to the client of the resource. The zero value is ready. It suits clients that
-// read only when they wait for an answer; others, such as gRPC, need a hook of
-// their own.
+// to the client of the resource. The zero value is ready to use. It suits clients
+// that read only when they wait for an answer; others, such as gRPC, need their
+// own hook.
 type Dialer struct {
 	net   net.Dialer
 	armed atomic.Pointer[func()]

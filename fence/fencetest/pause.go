@@ -38,9 +38,9 @@ func (t *scene) stopAt(f func(at int) (over bool)) {
 	}
 }
 
-// meanwhile waits until c is stopped, starts the other call, and lets c go on
-// when that is done or seems to be blocked by c.
-func (t *scene) meanwhile(c *call, begin func() *call) (other *call, over bool) {
+// whileStopped waits until c is stopped, starts the other call, and lets c go on
+// when that call is done or seems to be blocked by c.
+func (t *scene) whileStopped(c *call, begin func() *call) (other *call, over bool) {
 	select {
 	case <-c.gate.stopped:
 	case <-c.done:
@@ -72,7 +72,7 @@ func (t *scene) writeSteps(other func(*Value) *Value) {
 		w := other(v)
 		t.enter(v, t.old)
 		late := t.startWrite(v, t.old, "old", at)
-		entry, over := t.meanwhile(late, func() *call { return t.startEnter(w, t.new, 0) })
+		entry, over := t.whileStopped(late, func() *call { return t.startEnter(w, t.new, 0) })
 		t.admitted(entry)
 		t.judge(late, entry, at)
 		t.write(w, t.new, "new")
@@ -89,7 +89,7 @@ func (t *scene) writeAfter(at int, other func(*Value) *Value) (over bool) {
 	t.enter(v, t.old)
 	late := t.startWrite(v, t.old, "old", at)
 	var seen *call
-	last, over := t.meanwhile(late, func() *call {
+	last, over := t.whileStopped(late, func() *call {
 		seen = t.startEnter(w, t.new, 0)
 		select {
 		case <-seen.done:
@@ -129,7 +129,7 @@ func (t *scene) entrySteps(other func(*Value) *Value) {
 		w := other(v)
 		t.enter(v, t.old)
 		entry := t.startEnter(w, t.new, at)
-		late, over := t.meanwhile(entry, func() *call { return t.startWrite(v, t.old, "old", 0) })
+		late, over := t.whileStopped(entry, func() *call { return t.startWrite(v, t.old, "old", 0) })
 		t.admitted(entry)
 		t.judge(late, entry, at)
 		t.write(w, t.new, "new")
@@ -145,7 +145,7 @@ func lateEntryInSteps(t *scene) {
 	t.stopAt(func(at int) bool {
 		v := t.value()
 		late := t.startEnter(v, t.old, at)
-		entry, over := t.meanwhile(late, func() *call { return t.startEnter(v, t.new, 0) })
+		entry, over := t.whileStopped(late, func() *call { return t.startEnter(v, t.new, 0) })
 		t.admitted(entry)
 		t.refused(t.startWrite(v, t.old, "old", 0).wait(), fence.ErrStale)
 		t.reads(v, "")

@@ -59,7 +59,7 @@ func (r *Report) Counts() (passed, failed, skipped int) {
 	return passed, failed, skipped
 }
 
-// Err joins all failures, each a *Failure. It is nil if there are none.
+// Err joins all failures, each a *Failure. It is nil if no case failed.
 func (r *Report) Err() error {
 	var errs []error
 	for _, res := range r.Results {

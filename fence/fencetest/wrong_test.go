@@ -121,7 +121,7 @@ func TestWrongGuardsAreRefused(t *testing.T) {
 }
 
 // TestSlowWrongGuardsAreRefused: the other holder needs a second, as it may on a
-// busy machine. A stopped holder that went on before that would meet nobody.
+// busy machine. If the stopped holder went on earlier, the two would not overlap.
 func TestSlowWrongGuardsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fencetest.Refuses(t, harness("check, then write, slowly", func(m *memory, v *fencetest.Value) {
@@ -223,7 +223,7 @@ func oneWritePerToken(m *memory, v *fencetest.Value) {
 	}
 }
 
-// entryLowers is the fence by equality: whoever enters last may write.
+// entryLowers is a fence by equality: the holder that entered last may write.
 func entryLowers(m *memory, v *fencetest.Value) {
 	v.Enter = func(ctx context.Context) (string, error) {
 		given, err := fence.From(ctx, m.lock)

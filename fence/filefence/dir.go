@@ -53,14 +53,14 @@ func New(path, lock string, p Pointer) (*Dir, error) {
 }
 
 // Enter raises the fence to the token that ctx carries and returns the folder of
-// the current version, empty if there is none yet. No older holder changes it
+// the current version, or "" before the first one. No older holder changes it
 // afterwards.
 func (d *Dir) Enter(ctx context.Context) (current string, err error) {
 	return d.folder(d.pointer.Enter(ctx))
 }
 
-// Current returns the folder of the current version, empty if there is none. It
-// needs no token.
+// Current returns the folder of the current version, or "" before the first one.
+// It needs no token.
 func (d *Dir) Current(ctx context.Context) (string, error) {
 	return d.folder(d.pointer.Get(ctx))
 }

@@ -99,8 +99,8 @@ func (v *versions) value() *fencetest.Value {
 	return &fencetest.Value{Enter: v.Enter, Write: v.Write, Read: v.Read}
 }
 
-// harness makes folders of their own. After a restart other processes make the
-// calls on the values from before it, one each, and have nothing but the files.
+// harness gives each value its own folders. After a restart every call on an older
+// value is made by another process, which has nothing but the files.
 func harness(t *testing.T, name string, change func(v *versions, value *fencetest.Value)) *fencetest.Harness {
 	var restarts atomic.Int32
 	return &fencetest.Harness{Name: name,
@@ -220,7 +220,7 @@ func TestRefusedAndFailedVersionsAreRemoved(t *testing.T) {
 	}
 }
 
-// TestWaitingEndsWithTheContext: somebody else keeps the lock of the kernel.
+// TestWaitingEndsWithTheContext: another process holds the file lock.
 func TestWaitingEndsWithTheContext(t *testing.T) {
 	v := newVersions(t, "a")
 	release, err := filefence.Hold(t.Context(), filepath.Join(v.path, "current"))
@@ -260,7 +260,7 @@ func TestBadFoldersAreErrors(t *testing.T) {
 			t.Errorf("%s: no error", path)
 		}
 	}
-	// An empty file is no pointer, and must not count as "nobody was here".
+	// An empty file is not a pointer, and must not count as one that no holder has written.
 	if _, err := p.Enter(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})); err == nil {
 		t.Error("a broken pointer was taken for a fresh one")
 	}

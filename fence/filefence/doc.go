@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package filefence guards files. A file system cannot compare a token when it
-// writes, so no process writes to what others read: each holder writes a version of
-// its own, in a folder named by its token, and then a pointer is switched to it
+// writes, so no process writes to what others read: each holder writes its own
+// version, in a folder named by its token, and then a pointer is switched to it
 // by a conditional write that can compare.
 //
 //	reports/

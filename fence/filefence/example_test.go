@@ -27,7 +27,7 @@ func openReports(path string) (*filefence.Dir, error) {
 	return filefence.New(path, "reports", pointer)
 }
 
-// publish writes a version that nobody sees, and then switches to it.
+// publish writes a version that no reader sees yet, and then switches to it.
 func publish(ctx context.Context, locks *fencelock.Client, reports *filefence.Dir, text string) error {
 	return locks.Do(ctx, "reports", func(ctx context.Context, _ *fencelock.Lease) error {
 		previous, err := reports.Enter(ctx) // a folder, or empty at first

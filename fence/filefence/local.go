@@ -133,8 +133,8 @@ func (l *Local) write(p pointed) error {
 	return nil
 }
 
-// hold takes the lock of the kernel. It is on a file of its own, because the
-// pointer's file is replaced by each write.
+// hold takes the kernel's file lock. The lock is on a separate file, because each
+// write replaces the pointer's file.
 func (l *Local) hold(ctx context.Context) (unlock func(), err error) {
 	// A user that can open it, even to read, can take the lock and block all writers.
 	f, err := os.OpenFile(l.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)

@@ -71,7 +71,7 @@ func (r request) serve(ctx context.Context) (a answer) {
 	return a
 }
 
-// elsewhere makes the call in a process of its own, with the token of ctx.
+// elsewhere makes the call in a separate process, with the token of ctx.
 func (r request) elsewhere(ctx context.Context) (string, error) {
 	self, err := os.Executable()
 	if err != nil {

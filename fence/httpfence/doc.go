@@ -39,10 +39,10 @@
 //
 // # Requests that are sent again
 //
-// A request that is sent again behind the caller's back can be refused although
-// the first one was admitted: its answer got lost, and a newer holder came in
-// between. Transport keeps net/http from doing so with an Idempotency-Key; the
-// service gets the key all the same. With GET, HEAD, OPTIONS and TRACE net/http
-// does it: enter and read by them, and do not write. And tell a proxy on the way
-// not to send writes again (proxy_next_upstream of nginx, retries of Envoy).
+// A request that is sent again without the caller's knowledge can be refused although
+// the first one was admitted: its answer got lost, and a newer holder entered in
+// between. Transport keeps net/http from resending a request with an
+// Idempotency-Key; the service still gets the key. net/http does resend GET, HEAD,
+// OPTIONS and TRACE: use them to enter and to read, not to write. Configure proxies
+// on the way not to resend writes (proxy_next_upstream of nginx, retries of Envoy).
 package httpfence

@@ -136,7 +136,8 @@ func TestHandlerAnswers(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: it forgets another lock, never the rule.
+// TestMemoryIsBounded: to remember one more lock the middleware evicts another, and it
+// always rejects a stale token of the lock that it saw last.
 func TestMemoryIsBounded(t *testing.T) {
 	passed := 0
 	h, err := httpfence.Handler(func(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, "/") },

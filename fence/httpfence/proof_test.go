@@ -53,8 +53,8 @@ func (s *unguarded) Get(context.Context) (string, error) {
 	return s.value, nil
 }
 
-// stepHeader tells the service under which context of a case a request was made,
-// so that it can be stopped inside the service too.
+// stepHeader identifies to the service the context under which a case made a request,
+// so that the request can be stopped inside the service too.
 const stepHeader = "X-Step"
 
 // service is a real HTTP server with the values of all cases, by name of lock.
@@ -78,7 +78,7 @@ func newService(t *testing.T) *service {
 
 func lockOf(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, "/") }
 
-// restart makes the middleware anew: it forgets what it has seen.
+// restart replaces the middleware by one that has seen no marks.
 func (s *service) restart(context.Context) error {
 	h, err := httpfence.Handler(lockOf, http.HandlerFunc(s.serve), nil)
 	if err != nil {

@@ -86,11 +86,11 @@ func (t *Transport) trusts(r *http.Request) bool {
 	return true
 }
 
-// sendOnce keeps net/http from sending a request again after a lost reply, as it
-// does with an idempotency key: the second could meet the fence of a holder that
-// came in between, and what the first did would be reported as refused. It looks
-// for the key under its canonical name only, and to the service any case is the
-// same. Without a body there is no other way to tell it.
+// sendOnce keeps net/http from resending a request after a lost reply, as it does
+// with an idempotency key: the second request could meet the fence of a holder that
+// entered in between, and what the first did would be reported as refused. net/http
+// looks for the key under its canonical name only, and a service ignores the case of
+// names. For a request without a body there is no other way to prevent it.
 func sendOnce(h http.Header) {
 	for _, key := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := h[key]; ok {
@@ -101,8 +101,8 @@ func sendOnce(h http.Header) {
 }
 
 // Error returns the refusal that a response stands for: an error that wraps
-// fence.ErrStale, fence.ErrNoToken or fence.ErrWrongLock, or nil if it is none.
-// The body is left alone.
+// fence.ErrStale, fence.ErrNoToken or fence.ErrWrongLock, or nil if the response
+// is not a refusal. It does not read the body.
 func Error(resp *http.Response) error {
 	var given fence.Mark
 	if resp.Request != nil {

@@ -33,8 +33,8 @@
 //     twice: let it set values, not add to them.
 //   - A script that fails half-way leaves what it did, as always in Redis.
 //   - A failover that loses writes loses those of the fence and of the data
-//     together, because they are in one slot: what an admitted holder was told
-//     is done may be gone, but the fence is never older than the data.
+//     together, because they are in one slot: a write that was acknowledged to an
+//     admitted holder may be gone, but the fence is never older than the data.
 //   - A server that evicts keys (maxmemory-policy allkeys-*) may evict the fence
 //     and keep the data, and then every token is admitted. Use noeviction, or a
 //     volatile-* policy: the fence never has a time to live. For the same reason

@@ -33,7 +33,7 @@ func pay(ctx context.Context, locks *fencelock.Client, client redis.UniversalCli
 		if err != nil {
 			return err
 		}
-		text, _ := old.(string) // nil if there is none yet
+		text, _ := old.(string) // nil before the first write
 		total, _ := strconv.Atoi(text)
 		_, err = guard.Run(ctx, writeTotal, []string{order}, total+cents)
 		return err

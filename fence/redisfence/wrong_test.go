@@ -67,7 +67,7 @@ var wrongGuards = []struct {
 	}},
 }
 
-// byScript is a guard with a condition of its own on which to refuse.
+// byScript is a guard that refuses on another condition.
 func byScript(client *redis.Client, lock string, v *fencetest.Value, refuse string) {
 	script := redis.NewScript(`local mine, kept = ARGV[1], redis.call('GET', KEYS[2])
 		if kept and (` + refuse + `) then return 0 end

@@ -35,7 +35,7 @@ func (r *Row) Check(ctx context.Context, db Querier) error {
 		return fmt.Errorf("sqlfence: read the indexes of %s: %w", r.o.Table, err)
 	}
 	if !unique {
-		return fmt.Errorf("sqlfence: the column %s.%s has no unique index of its own; RowOptions.Key must be unique", r.o.Table, r.o.Key)
+		return fmt.Errorf("sqlfence: the column %s.%s has no unique index on it alone; RowOptions.Key must be unique", r.o.Table, r.o.Key)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (r *Row) kind(ctx context.Context, db Querier) (kind string, err error) {
 	return kind, err
 }
 
-// uniqueQuery asks whether one column has a unique index of its own, for all rows.
+// uniqueQuery reads whether a unique index covers one column alone, for all rows.
 func (r *Row) uniqueQuery() string {
 	if r.dialect == PostgreSQL {
 		return "SELECT EXISTS (SELECT 1 FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]" +

@@ -33,13 +33,13 @@ type Querier interface {
 
 func (d Dialect) check() error {
 	if d != PostgreSQL && d != MySQL {
-		return fmt.Errorf("sqlfence: dialect %d is none; use PostgreSQL or MySQL", d)
+		return fmt.Errorf("sqlfence: unknown dialect %d; use PostgreSQL or MySQL", d)
 	}
 	return nil
 }
 
-// arg is the n-th argument of a statement, from 1. With MySQL it must stand at
-// its place, so every use of a value is an argument of its own there.
+// arg is the n-th argument of a statement, from 1. MySQL's arguments are
+// positional, so every use of a value is a separate argument there.
 func (d Dialect) arg(n int) string {
 	if d == PostgreSQL {
 		return "$" + strconv.Itoa(n)

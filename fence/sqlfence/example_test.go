@@ -46,7 +46,7 @@ func ExampleTable_Do() {
 	// Output: written: true
 }
 
-// A row that keeps the newest token in a column of its own needs no table of fences.
+// A row that keeps the newest token in one of its columns needs no table of fences.
 func ExampleRow_Update() {
 	ctx := context.Background()
 	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))

@@ -27,9 +27,9 @@ type RowOptions struct {
 	Holder string
 }
 
-// Row guards rows by a column of their own. It keeps the token there and not the
-// lock's name, so every process must name the same lock for a row. It is safe for
-// concurrent use and needs no closing.
+// Row guards rows by a column that holds the newest token. The column does not hold
+// the lock's name, so every process must name the same lock for a row. A Row is safe
+// for concurrent use and need not be closed.
 type Row struct {
 	dialect Dialect
 	o       RowOptions

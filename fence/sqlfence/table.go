@@ -86,7 +86,7 @@ func (g *Table) Do(ctx context.Context, db *sql.DB, lock string, f func(ctx cont
 	if err != nil {
 		return fmt.Errorf("sqlfence: begin: %w", err)
 	}
-	defer tx.Rollback() // answers ErrTxDone after the commit; also when f panics
+	defer tx.Rollback() // returns ErrTxDone after the commit; runs even when f panics
 	if err := g.Raise(ctx, tx, lock); err != nil {
 		return err
 	}

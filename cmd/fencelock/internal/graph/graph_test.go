@@ -85,7 +85,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestManyCycles: a tangle of many does not take for ever.
+// TestManyCycles: the search ends soon even in a graph with many cycles.
 func TestManyCycles(t *testing.T) {
 	var locks []Lock
 	for i := range 12 {

@@ -103,7 +103,7 @@ func (c *Child) launch(argv, env []string, ordersR, reportsW *os.File, until Ins
 	if err != nil {
 		return err
 	}
-	// High numbers: the command may use 3 and 4 for something of its own.
+	// High numbers: the command may use 3 and 4 itself.
 	in, err := inherited(ordersR)
 	if err != nil {
 		return err

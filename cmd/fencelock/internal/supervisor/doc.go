@@ -29,7 +29,7 @@
 //     dies; children of the command may survive. Elsewhere all may survive.
 //
 // What is "everything": the process group of the command and, on Linux, every
-// descendant, also one that made a group or a session of its own. Elsewhere a
+// descendant, even one that started a new group or session. Elsewhere a
 // process that leaves the group escapes. A process that waits in the kernel for
 // a broken disk or file server dies only when the kernel lets it. A
 // set-user-ID program is not reached by PDEATHSIG. A process that has become

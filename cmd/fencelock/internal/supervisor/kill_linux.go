@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// executable is this program, also if its file was replaced meanwhile.
+// executable is this program, even if its file has been replaced since it started.
 func executable() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Stat(self); err != nil {
@@ -198,7 +198,7 @@ func reapAll() bool {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 		if err != nil && !errors.Is(err, syscall.EINTR) {
-			return false // there are none
+			return false // no children
 		}
 		if err == nil && pid == 0 {
 			return true
