@@ -80,7 +80,7 @@ var wrongGuards = []struct {
 	{"refusal writes all the same", "G2/delayed-writer", refusalWrites},
 	{"no row changed is success", "G2/delayed-writer", refusalIsSuccess},
 	{"refusal is some error", "G2/delayed-writer", refusalIsSomeError},
-	{"fence that nobody has set up", "G1/first", stale(func(kept, _ fence.Mark) bool { return kept.Token == 0 })},
+	{"fence that was not set up", "G1/first", stale(func(kept, _ fence.Mark) bool { return kept.Token == 0 })},
 	{"first token only", "G1/newer", stale(func(kept, given fence.Mark) bool { return kept.Token != 0 && given.Token != kept.Token })},
 	{"tokens as text", "G6/numbers", stale(func(kept, given fence.Mark) bool {
 		return given.Token.String() < kept.Token.String() && kept.Token != 0

@@ -241,7 +241,7 @@ func TestALostReplyIsNotMadeARefusal(t *testing.T) {
 		d.LoseNextReply(old)
 		resp, err := client.Do(r)
 		if err == nil {
-			t.Errorf("%q: nobody can know what became of the write, and it is reported as %s, %v", body, resp.Status, httpfence.Error(resp))
+			t.Errorf("%q: the outcome of the write is unknown, and it is reported as %s, %v", body, resp.Status, httpfence.Error(resp))
 			_ = resp.Body.Close()
 		}
 		if key := s.key.Load(); key != "a:512:1" {

@@ -219,7 +219,7 @@ func TestRefusalNamesTheHolder(t *testing.T) {
 	}
 	// A policy that evicts what expires must leave it alone.
 	if ttl, err := client.TTL(t.Context(), "{orders}:42:fence").Result(); ttl != -1 || err != nil {
-		t.Errorf("the fence lives for %v, %v, want for ever", ttl, err)
+		t.Errorf("the fence lives for %v, %v, want forever", ttl, err)
 	}
 }
 

@@ -120,7 +120,7 @@ func (w *waiting) wait(ctx context.Context, p *pushes) (driver.Outcome, error) {
 func (w *waiting) watchAhead(ctx context.Context) error {
 	s := w.se.s
 	for {
-		create := w.created() // an attempt may note it again meanwhile
+		create := w.created() // read again each time: an attempt may change it
 		resp, err := s.commit(ctx, w.se, nil, []clientv3.Op{
 			clientv3.OpGet(s.keys.Queue(w.name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(create),
 				clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(2)),

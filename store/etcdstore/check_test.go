@@ -106,6 +106,6 @@ func TestCheck(t *testing.T) {
 	want("danger alarm, warning unreachable")
 	cluster.Kill()
 	if found, err := s.Check(t.Context()); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("nobody is there: %v, %v", found, err)
+		t.Errorf("no server is there: %v, %v", found, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 )
 
-// process returns a fencelock client with a connection of its own.
+// process returns a fencelock client with its own connection.
 func process(t *testing.T, cluster *etcdtest.Cluster, ttl time.Duration) *fencelock.Client {
 	t.Helper()
 	store, err := etcdstore.New(cluster.Connect(t), nil)

@@ -27,7 +27,7 @@ type rig struct {
 	exclusive bool
 }
 
-// spaces gives every case a namespace of its own.
+// spaces gives every case its own namespace.
 var spaces atomic.Int64
 
 // harness is for one case: two clients that share nothing but the cluster.
@@ -77,11 +77,10 @@ func answer(ctx context.Context, clients []*clientv3.Client) error {
 	return nil
 }
 
-// TestConformance checks the store clauses on one server, on a cluster with the
-// settings that etcd has by default, and what can only be checked by doing things to
-// the server: that it does not answer, or comes back from a snapshot under another
-// cluster id. There is no Forget and no Checkpoint: a cluster with a lower revision
-// is refused, see TestLowerRevisionIsRefused.
+// TestConformance checks the store clauses on one server and on a cluster with etcd's
+// default settings. It also checks clauses for a server that does not answer, or comes
+// back from a snapshot under another cluster id. The harness has no Reset and no
+// Checkpoint: a cluster with a lower revision is refused, see TestLowerRevisionIsRefused.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	const ttl, slack = 6 * time.Second, 2500 * time.Millisecond

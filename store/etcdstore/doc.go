@@ -60,8 +60,8 @@
 //     queue, and grants to the first in the queue. Elections make leases last longer, never shorter.
 //   - A push is lost, or its watch: the claim polls after the holder's TTL.
 //   - A push overtakes the answer to the attempt: the claim is known before it is sent.
-//   - Two leave at the same time: each compares what keeps the next one out, so the
-//     second sees that he is the last.
+//   - Two holders release at the same time: each compares what keeps the next claim
+//     out, so the second sees that it is the last.
 //   - A deposed leader still answers keep-alives from its memory. A renewal counts
 //     only when a quorum has confirmed the leader's term after it.
 //   - The client's own keep-alive is not used: it counts from the reply, and checks
@@ -73,6 +73,6 @@
 //
 // etcd has no clock that a transaction can read. Sessions end by leases, in whole
 // seconds and up to a second late; so do MinHold, MaxHold and KeepFor, each by a key
-// on a lease of its own, and never earlier than asked for. The ages that Inspect
+// on a separate lease, and never earlier than requested. The ages that Inspect
 // shows are by the clocks of the processes that wrote them, and for people only.
 package etcdstore

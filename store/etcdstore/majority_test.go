@@ -24,8 +24,8 @@ func TestAllMembersRestart(t *testing.T) {
 	})
 }
 
-// TestNoMajority: without a majority nothing is granted, and a holder is told. When it
-// is back the lock can be had, with a higher token.
+// TestNoMajority: without a majority nothing is granted, and a holder is notified. When
+// the majority is back the lock can be acquired, with a higher token.
 func TestNoMajority(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -46,7 +46,7 @@ func TestNoMajority(t *testing.T) {
 	select {
 	case <-held.Context().Done():
 	case <-ctx.Done():
-		t.Fatal("the holder was not told")
+		t.Fatal("the holder was not notified")
 	}
 	if !errors.Is(held.Err(), fencelock.ErrLost) {
 		t.Errorf("the lease ended by %v, want ErrLost", held.Err())

@@ -129,7 +129,7 @@ type pushes struct {
 	cancel context.CancelFunc
 }
 
-// errWatch is returned when a watch ended for a reason of its own.
+// errWatch is returned when a watch ends that its caller did not cancel.
 var errWatch = errors.New("the watch ended")
 
 // listen returns the session's watch, opened if there was none.
@@ -202,7 +202,7 @@ func (se *session) pushed(kv *mvccpb.KeyValue) {
 		push := &p.Grants[i]
 		w := se.waits[push.Seq]
 		if w == nil {
-			continue // withdrawn meanwhile
+			continue // withdrawn in the meantime
 		}
 		push.parse(se.s.keys)
 		w.push, w.rev = push, kv.ModRevision

@@ -11,9 +11,9 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// TestPushOvertakesTheAnswer: the holder left between the moment the claim came
-// into line and the answer that says so. Whoever waits then must not wait for a
-// push that has come already.
+// TestPushOvertakesTheAnswer: the holder releases after the claim is queued and before
+// the answer that reports it arrives. The waiter must not wait for a push that has
+// already arrived.
 func TestPushOvertakesTheAnswer(t *testing.T) {
 	se := newSession(&Store{keys: lock.NewSpace("ns")}, driver.NewSessionID())
 	target := se.target("x", 7)

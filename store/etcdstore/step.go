@@ -13,8 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// step is one transaction on a lock: changes of its own, and what follows from
-// them for queued claims. It rests on a view, and compares all that it rests on.
+// step is one transaction on a lock: its own changes, and what follows from them for
+// queued claims. It is decided from a view, and compares all that the decision needs.
 type step struct {
 	// after is the lock after the step's own changes.
 	after *lock.Snapshot
@@ -169,7 +169,7 @@ func unchanged(e *lock.Entry) clientv3.Cmp {
 }
 
 // nothingSince compares that no key with the prefix was created after a revision.
-// For revision 0 that is: there is none.
+// For revision 0 it compares that no such key exists.
 func nothingSince(prefix string, revision int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(prefix).WithRange(lock.End(prefix)), "<", revision+1)
 }

@@ -47,7 +47,7 @@ func TestTheLongestCutCounts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, expr, nil)
 				for range 7 {
-					r.attempt("a", time.Second) //nolint:errcheck // the log tells
+					r.attempt("a", time.Second) //nolint:errcheck // the log is checked below
 				}
 				r.wantExecuted("attempt a@5s", "attempt a@5s")
 				r.wantInjected(CutOff, 5)
@@ -91,7 +91,7 @@ func TestALateReclaimUsesTheArgumentsOfTheCall(t *testing.T) {
 	})
 }
 
-// reclaimer tells what Reclaim got.
+// reclaimer sends the name that Reclaim got.
 type reclaimer struct {
 	driver.Session
 	got chan string

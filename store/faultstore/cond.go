@@ -18,7 +18,7 @@ type cond interface {
 	valid() error
 	// narrow returns which of the operations can pass.
 	narrow(ops []Op) []Op
-	// fresh returns the condition with counters of its own.
+	// fresh returns the condition with new counters.
 	fresh() func(*call) bool
 }
 

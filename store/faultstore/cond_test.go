@@ -86,8 +86,8 @@ func TestOneFaultBendsManyStoresEachWithItsOwnCount(t *testing.T) {
 	})
 }
 
-// choices attempts each of some names several times, every name in a goroutine
-// of its own, and returns which attempts of each were refused.
+// choices attempts each of several names several times, every name in a separate
+// goroutine, and returns which attempts of each were refused.
 func choices(t *testing.T, expr string, shuffle *rand.Rand) map[string]string {
 	r := newRig(t, expr, nil)
 	const names, times = 8, 40

@@ -3,7 +3,7 @@
 // Package faultstore bends the calls to a store: it loses requests and
 // replies, delays, repeats and refuses them, cuts the connection, and lets the
 // store pause, lose its data and step its clock. Tests use it to show that a lock
-// stays a lock when the network and the engine misbehave.
+// stays a lock when the network and the server misbehave.
 //
 // A fault is a value that prints as one line, and that line can be parsed
 // back. A test that fails prints the line; the line replays the test:
@@ -31,7 +31,7 @@
 //	lose(reply)           The call is executed. The caller gets
 //	                      driver.ErrUnknown when its context ends.
 //	delay(before, after)  The call waits before it is executed, and the reply
-//	                      before it is handed over. If the caller's context
+//	                      before it is delivered. If the caller's context
 //	                      ends first, the caller gets driver.ErrUnknown, and a
 //	                      call not yet executed goes on without it and lands
 //	                      late (see Store.Wait).
@@ -48,12 +48,13 @@
 //	                      a lagging replica takes over.
 //	step(+5s)             Options.Step(5s) is called, then the call executed.
 //	pause(d)              The store stands still for d: this call and all that
-//	                      arrive meanwhile wait, then are executed, late if
+//	                      arrive during d wait, then are executed, late if
 //	                      their callers have gone. See Pauser.
 //	cut(d)                The connection of this wrapper is cut for d: this call
-//	                      and all sent meanwhile are lost as by lose(request),
-//	                      replies and pushes that arrive meanwhile as by
-//	                      lose(reply). What already travels to the store lands.
+//	                      and all sent during d are lost as by lose(request),
+//	                      replies and pushes that arrive during d as by
+//	                      lose(reply). A call that is already on its way to the
+//	                      store is executed.
 //
 // # Which calls they strike
 //
@@ -111,10 +112,10 @@
 // Await changes nothing in the store, so nothing about it is ever unknown:
 // where another call would return driver.ErrUnknown, Await returns its
 // context's error, as the contract asks. on(await, lose(reply)) is a lost push:
-// the wrapped Await runs, whatever it says is dropped, and the caller learns
+// the wrapped Await runs, its result is dropped, and the caller learns
 // nothing until its context ends. An Await does not land late. A push that
-// arrives during a pause is handed over at its end. dup awaits again after the
-// first push, so it strikes only an Await that was pushed to.
+// arrives during a pause is delivered at its end. dup awaits again after the
+// first push, so it strikes only an Await that got a push.
 //
 // # Caveats
 //

@@ -20,7 +20,7 @@ func LoseRequest() Fault { return effect{kind: LostRequest} }
 func LoseReply() Fault { return effect{kind: LostReply} }
 
 // Delay returns delay(before, after): the call waits before it is executed and
-// its reply before it is handed over.
+// its reply before it is delivered.
 func Delay(before, after time.Duration) Fault {
 	return effect{kind: Delayed, d: before, after: after}
 }
@@ -75,7 +75,7 @@ func (e effect) String() string {
 func (e effect) valid() error {
 	switch {
 	case e.kind == Stepped && e.d == 0:
-		return errors.New("a step of 0s is none")
+		return errors.New("a step of 0s changes nothing")
 	case e.kind == Delayed && (e.d < 0 || e.after < 0 || e.d+e.after == 0):
 		return fmt.Errorf("want two times from 0s on that are not both 0s, not %s and %s", e.d, e.after)
 	case (e.kind == Paused || e.kind == CutOff) && e.d <= 0:

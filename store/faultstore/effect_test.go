@@ -29,7 +29,7 @@ func TestALostReplyIsExecutedAndUnknownAtTheEnd(t *testing.T) {
 		o, took, err := r.attempt("a", 2*time.Second)
 		wantUnknownAfter(t, err, took, 2*time.Second)
 		if o.State != driver.Absent || o.Token != 0 {
-			t.Errorf("a lost reply told %+v", o)
+			t.Errorf("a lost reply returned %+v", o)
 		}
 		r.wantExecuted("attempt a@0s")
 		r.wantInjected(LostReply, 1)

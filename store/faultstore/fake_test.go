@@ -78,7 +78,7 @@ func (n *fakeSession) KeepAlive(context.Context) (driver.Renewal, error) {
 	return driver.Renewal{TTL: time.Second}, nil
 }
 
-// Attempt is granted with a token that tells which execution replied.
+// Attempt is granted with a token that identifies the execution that replied.
 func (n *fakeSession) Attempt(_ context.Context, c *driver.Claim) (driver.Outcome, error) {
 	i := n.f.did(Attempt, c.Name)
 	return driver.Outcome{State: driver.Granted, Token: driver.Token(i) * driver.TokenStep}, nil

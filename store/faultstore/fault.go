@@ -22,7 +22,7 @@ type Fault interface {
 	// check looks at the whole tree: arguments, hooks, and whether every
 	// effect can strike at all.
 	check(in scope) error
-	// compile returns a fresh matcher, with counters of its own.
+	// compile returns a fresh matcher, with new counters.
 	compile() matcher
 }
 

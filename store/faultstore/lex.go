@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// tokenKind tells tokens apart.
+// tokenKind distinguishes tokens.
 type tokenKind uint8
 
 const (

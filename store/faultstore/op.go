@@ -36,10 +36,10 @@ type call struct {
 	op Op
 	// names are the locks the call is about: none, one, or many for Reclaim.
 	names []string
-	// about tells apart the calls of one operation that prob counts
+	// about distinguishes the calls of one operation that prob counts
 	// separately: by lock, and by shard where the call is about a session,
 	// because session ids are random and would make another choice in every
-	// run. A Reclaim goes by shard too, as the core may batch in any order.
+	// run. A Reclaim is counted by shard too, as the core may batch in any order.
 	about string
 	// index is the number of calls of the same op and about before this one.
 	index int

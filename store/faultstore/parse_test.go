@@ -127,7 +127,7 @@ func TestParseErrorsNameThePositionAndWhatIsAllowed(t *testing.T) {
 		"delay(250, 0s)":                "character 7, `250`: want a duration like 250ms",
 		"delay(1s)":                     "character 9, `)`: want ,",
 		"for(0s, dup)":                  "character 1, `for`: want a time above 0s, not 0s",
-		"step(0s)":                      "character 1, `step`: a step of 0s is none",
+		"step(0s)":                      "character 1, `step`: a step of 0s changes nothing",
 		"cut(-1s)":                      "character 1, `cut`: want a time above 0s, not -1s",
 		"dup, dup":                      "character 4, `,`: want the end; to combine faults write any(f, g)",
 		"dup()":                         "character 4, `(`: want the end",

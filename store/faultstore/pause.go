@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Pauser holds up calls while a store stands still. Every wrapper has one of
-// its own unless Options.Pauser gives it a shared one: wrappers of one store,
+// Pauser delays calls while a store stands still. Every wrapper has its own
+// Pauser unless Options.Pauser gives it a shared one: wrappers of one store,
 // one for each simulated process, share a Pauser so that they see the store
-// pause together. The zero value is ready and not paused.
+// pause together. The zero value is ready to use and not paused.
 type Pauser struct {
 	mu    sync.Mutex
 	until time.Time
@@ -35,8 +35,8 @@ func (p *Pauser) end() (time.Time, bool) {
 	return p.until, time.Now().Before(p.until)
 }
 
-// wait returns when the store goes on, or with the context's error. It says
-// whether there was anything to wait for.
+// wait returns when the store goes on, or with the context's error. held reports
+// whether the store was paused.
 func (p *Pauser) wait(ctx context.Context) (held bool, err error) {
 	for {
 		until, paused := p.end()

@@ -12,16 +12,16 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// Options are what a Store needs besides the fault. The zero value, or nil,
-// will do for faults that need no hook.
+// Options are what a Store needs in addition to the fault. The zero value, or nil,
+// is enough for faults that need no hook.
 type Options struct {
 	// Reset makes the server lose its data: all of it, or what a lagging
 	// replica would not know. reset(all) and reset(some) need it.
 	Reset func(all bool)
-	// Step makes the engine's clock jump. step needs it.
+	// Step makes the server's clock jump. step needs it.
 	Step func(d time.Duration)
-	// Pauser is shared by wrappers that shall pause together. Nil gives the
-	// wrapper one of its own.
+	// Pauser is shared by wrappers that are to pause together. Nil gives the
+	// wrapper its own Pauser.
 	Pauser *Pauser
 	// LateLimit bounds how long a call goes on after its caller has gone: what
 	// has not landed by then never does. The default is one minute; keep it

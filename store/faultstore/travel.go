@@ -82,8 +82,8 @@ func (s *Store) standStill(ctx context.Context, p *plan) error {
 	return err
 }
 
-// goOn lets a call land whose caller has gone. The context keeps its values
-// and loses its end; a bound of its own keeps a test from hanging.
+// goOn executes a call whose caller has gone. The context keeps its values but not
+// its deadline; Options.LateLimit keeps a test from hanging.
 func goOn[T any](
 	ctx context.Context, s *Store, c *call, p *plan, at time.Time, exec func(context.Context) (T, error),
 ) {

@@ -100,13 +100,13 @@ func judge(addr string, stats, settings map[string]string) []driver.Finding {
 		add(driver.Note, "no-eviction", "the server does not evict; when its memory is full, nothing can be locked", "watch its memory")
 	case evicted > 0:
 		add(driver.Danger, "evicted", fmt.Sprintf("the server has evicted %d items since it started, locks and sessions may be among them: %s", evicted, room),
-			"give locks a memcached of their own, or more memory (-m)")
+			"use a dedicated memcached for locks, or give it more memory (-m)")
 	case used > limit/2:
 		add(driver.Warning, "eviction-near", fmt.Sprintf("the server may evict locks when its memory is full, and uses %d MB: %s", used>>20, room),
-			"give locks a memcached of their own, or more memory (-m)")
+			"use a dedicated memcached for locks, or give it more memory (-m)")
 	default:
 		add(driver.Warning, "eviction", "the server may evict locks when its memory is full: "+room,
-			"give locks a memcached of their own, where memory is never short, or run it with -M")
+			"use a dedicated memcached for locks, where memory is never short, or run it with -M")
 	}
 	if settings["cas_enabled"] == "no" {
 		add(driver.Danger, "cas", "the server runs without cas, so locks cannot be taken over or given back", "start it without -C")

@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// spaces gives every case a namespace of its own.
+// spaces gives every case its own namespace.
 var spaces atomic.Int64
 
 func harness(t *testing.T, server *servers.MemcachedServer) *drivertest.Harness {

@@ -25,11 +25,11 @@
 //	                   ▲  ends by itself unless touched (gat): one heartbeat for all locks
 //	lock item      "fencelock:l:<hash of name>"  which generation of which session, which claim
 //
-// A lock item names the generation of the session it hangs on and has no time to live
-// of its own. It counts for nothing when that generation is over: a caller that finds it so
-// takes it over. memcached changes one item at a time, so everything else is
-// decided by the order of writes to the lock item, and every write to it is
-// conditional: add where there was none, cas where there was one.
+// A lock item names the generation of the session that holds the lock, and does not
+// expire. When that generation is over the lock is free, and the next caller takes the
+// item over. memcached changes one item at once, so everything else is decided by the
+// order of writes to the lock item, and every write to it is conditional: add if there
+// was no item, cas if there was one.
 //
 //	lock     get session and lock ── none ──▶ add      ── stored ──▶ granted
 //	                              ── theirs, ended    ──▶ cas ──▶ granted
@@ -43,7 +43,7 @@
 //   - The session ends between the read and the add. The lock then hangs on a
 //     generation that is over, and is free to the next.
 //   - A session that ended is opened again under its id. It is another generation, with
-//     a number drawn anew, so nothing of the earlier one comes back.
+//     a new random number, so nothing of the earlier one comes back.
 //   - A withdrawn claim's add is still under way (Tombstone). The claim is noted in the
 //     session item, which every attempt reads first; and the lock item is written
 //     to, so that an add or cas that was decided before cannot be stored any more.

@@ -68,7 +68,7 @@ func (c *call) over() error {
 
 // item is an item of memcached, read into a value.
 type item[V any] struct {
-	raw *memcache.Item // nil: there is none
+	raw *memcache.Item // nil if the item is missing
 	v   V
 }
 
@@ -84,8 +84,8 @@ func (c *call) read(keys ...string) (map[string]*memcache.Item, error) {
 	return items, nil
 }
 
-// parse reads an item. One that is not ours is an error: overwriting what another program
-// else keeps under the key would be worse.
+// parse reads an item. An item that another program wrote is an error: it must not be
+// overwritten.
 func parse[V any](raw *memcache.Item) (item[V], error) {
 	it := item[V]{raw: raw}
 	if raw == nil {
@@ -121,8 +121,8 @@ func (c *call) write(key string, was *memcache.Item, v any, exp int32) (bool, er
 	return false, c.failed(err)
 }
 
-// touch gets an item and gives it a new time to live. It returns nil if there is
-// none.
+// touch gets an item and gives it a new time to live. It returns nil if the item is
+// missing.
 func (c *call) touch(key string, exp int32) (*memcache.Item, error) {
 	if err := c.over(); err != nil {
 		return nil, err

@@ -120,8 +120,8 @@ func TestOpenByURL(t *testing.T) {
 	}
 }
 
-// TestRestartIsALoss: a server that restarts has forgotten everything, and the
-// holder is told.
+// TestRestartIsALoss: a server that restarts has lost all its data, and the holder is
+// notified.
 func TestRestartIsALoss(t *testing.T) {
 	server := startMemcached(t)
 	locks, err := fencelock.New(storeOn(t, server, nil), &fencelock.Options{TTL: 2 * time.Second})
@@ -142,7 +142,7 @@ func TestRestartIsALoss(t *testing.T) {
 			t.Errorf("got %v, want ErrLost", err)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("the holder was not told")
+		t.Error("the holder was not notified")
 	}
 }
 
@@ -176,7 +176,7 @@ func TestOneHeartbeatCarriesEveryLease(t *testing.T) {
 	}
 }
 
-// TestForeignItemIsLeftAlone: what somebody else keeps under our key is not
+// TestForeignItemIsLeftAlone: an item that another program keeps under our key is not
 // overwritten.
 func TestForeignItemIsLeftAlone(t *testing.T) {
 	server := startMemcached(t)

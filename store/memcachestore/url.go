@@ -26,13 +26,13 @@ func opener(ctx context.Context, url string, _ driver.OpenOptions) (driver.Opene
 	return s, nil
 }
 
-// Open connects to the server at a URL and returns a store on it. It asks the
-// server once, so that a wrong address is told now.
+// Open connects to the server at a URL and returns a store on it. It sends
+// one request, so that a wrong address is reported at once.
 //
 //	memcached://host[:port][?parameters]
 //	memcacheds://host[:port][?parameters]    over TLS
 //
-// The port is 11211 if none is given. A setting that is in opts, too, must have the same
+// The port is 11211 if none is given. A setting that is also in opts must have the same
 // value there. The parameters:
 //
 //	namespace   Options.Namespace

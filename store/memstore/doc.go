@@ -10,7 +10,7 @@
 //	store := memstore.New(nil)
 //	client, err := fencelock.New(store, nil)
 //
-// Every client made from the same *Store stands for one process of its own.
+// Every client made from the same *Store stands for a separate process.
 //
 // # How it is built
 //
@@ -32,7 +32,7 @@
 //
 // # Time
 //
-// A store has a clock of its own, so that a test can let the clocks of several
+// A store has its own clock, so that a test can let the clocks of several
 // stores differ: Options.Now and StepClock. Inside a testing/synctest bubble
 // time.Now is fake already.
 package memstore

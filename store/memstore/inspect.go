@@ -111,8 +111,8 @@ func (l *lock) status(now time.Time) driver.Status {
 	return st
 }
 
-// List implements driver.Store. The cursor is the shard and the last name
-// shown, so a lock that comes or goes meanwhile moves nothing else.
+// List implements driver.Store. The cursor is the shard and the last name shown, so a
+// lock that is added or removed between two pages does not shift the others.
 func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Page{}, ended("list", err)

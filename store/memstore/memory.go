@@ -189,9 +189,9 @@ func (sh *shard) makeRoom(lk *lock, h driver.Held, now time.Time) bool {
 		case !g.suspect:
 			sure.grants = append(sure.grants, g)
 		case together(g.claim.Terms, h.Claim.Terms):
-			// It may have been released after the memory we woke up with, so
-			// its weight does not count: nothing new is granted meanwhile, and
-			// its session confirms it or drops it.
+			// The restored data may be older than its release, so its weight
+			// does not count: nothing new is granted during the grace period,
+			// in which its session confirms it or drops it.
 		case g.token < h.Token.Base():
 			// It was released before ours was granted.
 			g.minEnd = time.Time{}

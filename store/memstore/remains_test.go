@@ -109,8 +109,8 @@ func TestWithdrawalOfAnEndedGrantLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestUnusedKeptLockIsDropped: the mark of every occurrence of a job
-// is a lock of its own name.
+// TestUnusedKeptLockIsDropped: the mark of every occurrence of a job is a lock with
+// another name.
 func TestUnusedKeptLockIsDropped(t *testing.T) {
 	s := New(nil)
 	n, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})

@@ -143,7 +143,7 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 		return driver.WasAbsent, err
 	}
 	defer s.sh.mu.Unlock()
-	s.sh.refresh(w.Name, now) // first: a grant that ends just now leaves a mark of its own
+	s.sh.refresh(w.Name, now) // first: a grant that ends just now leaves its own mark
 	defer s.sh.tidy(w.Name)
 	broken := l.foundBroken(w.Seq)
 	delete(l.spent, w.Seq)

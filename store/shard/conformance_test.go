@@ -13,9 +13,9 @@ import (
 	"github.com/fencelock/fencelock/store/shard"
 )
 
-// TestConformance holds a store of several to the store clauses. All members lose
-// their memory together there; that one alone does is a part of it, because a case
-// looks at the names of one shard.
+// TestConformance checks the store clauses on a store of several members. All members
+// lose their data together. That covers the loss of one member's data, because a case
+// checks the names of one shard.
 func TestConformance(t *testing.T) {
 	kinds := map[string]*memstore.Options{
 		"plain":         nil,

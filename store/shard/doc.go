@@ -27,7 +27,7 @@
 // stay the same when the member moves to another address, and must never be given
 // to another member.
 //
-// The store has no state and no goroutine of its own. Sessions, waiting and tokens
+// The store itself has no state and no goroutine. Sessions, waiting and tokens
 // are those of the members; a process has one session, and one heartbeat, on each
 // shard of each member that it uses.
 //

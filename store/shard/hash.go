@@ -23,7 +23,7 @@ func score(member, name uint64) uint64 { return mix(member ^ name) }
 
 // mix is the finaliser of MurmurHash3 with 64 bits: each bit of the input changes
 // about half of the output, so that the order of the scores of two members is as
-// good as drawn anew for every name.
+// good as random for every name.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

@@ -19,7 +19,7 @@ const maxName = 64
 type Member struct {
 	// Name is the member's identity: which names it keeps depends on it, and on
 	// nothing else. It is 1 to 64 letters, digits, dots, hyphens and underscores.
-	// It must be the same in every process and stay the same for ever.
+	// It must be the same in every process and never change.
 	Name string
 	// Store keeps the names of this member. It must not be shared with another
 	// member.
@@ -42,7 +42,7 @@ type Store struct {
 
 var _ driver.Store = (*Store)(nil)
 
-// Options are the settings of a store; nil stands for the defaults. There are none yet.
+// Options are the settings of a store; nil stands for the defaults. No setting exists yet.
 type Options struct{}
 
 // New returns a store that spreads names over the members by their names. The

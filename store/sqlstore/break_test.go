@@ -53,11 +53,11 @@ func TestBreakBesideAKeepAlive(t *testing.T) {
 		if between == 0 {
 			t.Fatal("no keep-alive came in between")
 		}
-		for range 2 { // it is told until the claim is withdrawn
+		for range 2 { // it is reported until the claim is withdrawn
 			renewal, err := ss.KeepAlive(ctxb)
 			must(t, err)
 			if !slices.Equal(renewal.Broken, []uint64{1}) {
-				t.Fatalf("the holder was told that %v are broken, want claim 1", renewal.Broken)
+				t.Fatalf("the renewal reports %v as broken, want claim 1", renewal.Broken)
 			}
 		}
 		found, err := ss.Withdraw(ctxb, driver.Withdrawal{Seq: 1, Name: word})
@@ -68,7 +68,7 @@ func TestBreakBesideAKeepAlive(t *testing.T) {
 		renewal, err := ss.KeepAlive(ctxb)
 		must(t, err)
 		if len(renewal.Broken) != 0 {
-			t.Errorf("after the withdrawal it was told that %v are broken", renewal.Broken)
+			t.Errorf("after the withdrawal the renewal reports %v as broken", renewal.Broken)
 		}
 	})
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // change reads a lock, lets decide change it, and writes it back. If another process has
-// written it meanwhile, it begins anew: one of those who write at a time always
-// succeeds, and no row is locked while decide runs.
+// written the row in between, change starts again: of several concurrent writers one
+// always succeeds, and no row is locked while decide runs.
 //
 //	read row, sessions ──▶ decide (pure) ──▶ UPDATE ... WHERE version = the one read
 //	        ▲                                      │ no row: another was faster
@@ -25,7 +25,7 @@ import (
 //
 // A transaction that locks the row from the read to the write was rejected: a process
 // that is stopped in between would stop all others that want the lock. who is the
-// session that asks, or nil.
+// session of the caller, or nil.
 func (s *Store) change(ctx context.Context, name string, who *session, decide func(*loaded) error) error {
 	if err := s.check(name); err != nil {
 		return err

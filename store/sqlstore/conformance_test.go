@@ -17,8 +17,8 @@ import (
 )
 
 // TestConformance checks the store clauses on real servers. Nearly all of its time is
-// waiting, so several cases run at a time, each in tables of its own and through a proxy of
-// its own. With grace it checks what grace is about: nothing else checks it.
+// waiting, so several cases run at once, each in its own tables and through its own proxy.
+// With a grace period it runs only the cases that depend on it.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	graceful := slices.DeleteFunc(drivertest.Cases(), func(c drivertest.Case) bool {
@@ -118,7 +118,7 @@ func (r *rig) harness(t *testing.T) *drivertest.Harness {
 
 var tables = []string{"incarnation", "session", "lock"}
 
-// begin empties the tables. The grace of a new memory is not what most cases are about.
+// begin empties the tables. Most cases are not about the grace period after a reset.
 func (r *rig) begin() error {
 	if err := r.reset(); err != nil {
 		return err

@@ -51,9 +51,9 @@ var forbidden = []string{"42501", "1142", "1143", "1044", "1370"}
 // replica that is cancelled ends with a warning, and the commit stands.
 var down = []string{"53", "57P03", "57014", "57P05", "55000", "25006", "1040", "1203", "1290", "1836", "1792", "1053", "1047", "1969", "3024"}
 
-// unsure are the codes after which a commit may have happened: the connection was
-// ended by an operator, also while it waited for a synchronous replica, or the commit
-// itself failed (1180, 3100: an error during commit, a hook of replication).
+// unsure are the codes after which a commit may have happened: an operator ended the
+// connection, perhaps while it waited for a synchronous replica, or the commit itself
+// failed (1180, 3100: an error during commit, a hook of replication).
 var unsure = []string{"57P01", "57P02", "08", "1317", "1927", "1180", "3100"}
 
 func among(codes []string, c string) bool {
@@ -90,10 +90,10 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 	return wrap(driver.ErrUnknown, "")
 }
 
-// neverSent reports whether a statement certainly did not reach the server. What pgx says of its
-// own errors is that. ErrBadConn and a failed dial are believed of pgx and go-sql-driver
-// only: lib/pq answers ErrBadConn when a connection breaks after the statement was sent,
-// and what a driver that wraps another does is not known.
+// neverSent reports whether a statement certainly did not reach the server. pgx reports that
+// for its errors. ErrBadConn and a failed dial are trusted only from pgx and go-sql-driver:
+// lib/pq returns ErrBadConn even when a connection breaks after the statement was sent, and
+// it is unknown what a driver that wraps another one does.
 func (s *Store) neverSent(err error) bool {
 	var connect *pgconn.ConnectError
 	var op *net.OpError

@@ -127,8 +127,8 @@ func (p pair) lagging(t *testing.T, b *through, primary, replica *servers.Server
 	}
 }
 
-// TestFailoverToAReplicaThatHasEverything: the lease goes on, and nobody else gets it.
-// Correctness may be required of a server with such a replica.
+// TestFailoverToAReplicaThatHasEverything: the lease goes on, and no other client gets the
+// lock. Correctness may be required of a server with such a replica.
 func TestFailoverToAReplicaThatHasEverything(t *testing.T) {
 	for _, p := range pairs {
 		t.Run(p.kind.name, func(t *testing.T) {

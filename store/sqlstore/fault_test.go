@@ -26,7 +26,7 @@ type through struct {
 	opts  sqlstore.Options
 }
 
-// behind returns a store on tables of its own, through a proxy.
+// behind returns a store on new tables, through a proxy.
 func (k kind) behind(t *testing.T, server *servers.Server) *through {
 	t.Helper()
 	p, err := servers.NewProxy(server.Addr)
@@ -36,7 +36,7 @@ func (k kind) behind(t *testing.T, server *servers.Server) *through {
 	return &through{k.store(t, k.connect(t, p.Port), &opts), p, opts}
 }
 
-// client returns a client of its own on a store.
+// client returns a new client on a store.
 func client(t *testing.T, s driver.Store, ttl time.Duration) *fencelock.Client {
 	t.Helper()
 	c, err := fencelock.New(s, &fencelock.Options{TTL: ttl, Patience: time.Minute})
@@ -74,7 +74,7 @@ func everywhere(t *testing.T, f func(t *testing.T, k kind, server *servers.Serve
 	}
 }
 
-// alone runs a test on servers of its own, which it may stop.
+// alone runs a test on dedicated servers, which it may stop.
 func alone(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
 	for _, k := range []kind{onPostgres, onMariaDB} {
 		t.Run(k.name, func(t *testing.T) {
@@ -90,8 +90,8 @@ func alone(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
 	}
 }
 
-// TestServerPausedBeyondTheTTL: the holder is told in time, and after the pause the lock
-// goes on with a higher token.
+// TestServerPausedBeyondTheTTL: the holder is notified in time, and after the pause the
+// lock can be acquired, with a higher token.
 func TestServerPausedBeyondTheTTL(t *testing.T) {
 	alone(t, func(t *testing.T, k kind, server *servers.Server) {
 		const ttl = 3 * time.Second
@@ -102,7 +102,7 @@ func TestServerPausedBeyondTheTTL(t *testing.T) {
 		select {
 		case <-l.Context().Done():
 		case <-time.After(time.Minute):
-			t.Error("the holder was not told")
+			t.Error("the holder was not notified")
 		}
 		if cause := context.Cause(l.Context()); !errors.Is(cause, fencelock.ErrLost) {
 			t.Errorf("the cause is %v, want ErrLost", cause)
@@ -154,8 +154,8 @@ func inspectSoon(t *testing.T, s driver.Store, name string) (st driver.Status, e
 	return st, err
 }
 
-// TestConnectionsAreCut: whatever becomes of the connections, nobody overlaps, tokens
-// rise, and nothing is left behind.
+// TestConnectionsAreCut: whatever happens to the connections, holders do not overlap,
+// tokens rise, and nothing is left behind.
 func TestConnectionsAreCut(t *testing.T) {
 	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		const workers, turns = 6, 25

@@ -92,7 +92,7 @@ func TestKeepAliveWithoutPermission(t *testing.T) {
 		admin := k.connect(t, server.Port)
 		unique := fmt.Sprintf("t%d", spaces.Add(1))
 		opts, role := sqlstore.Options{Prefix: unique + ".locks_"}, unique+"_role"
-		must(t, exec(admin, "CREATE SCHEMA "+unique)) // in MariaDB's own everybody may do everything
+		must(t, exec(admin, "CREATE SCHEMA "+unique)) // in MariaDB's schema test every user has all rights
 		must(t, sqlstore.Migrate(ctxb, admin, &opts))
 		from := k.source
 		k.source = func(port int) string {

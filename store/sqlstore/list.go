@@ -12,8 +12,9 @@ import (
 	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
 )
 
-// List implements driver.Store. The cursor is the last name that was read: a page
-// is a range of the primary key, and what comes or goes meanwhile moves nothing else.
+// List implements driver.Store. The cursor is the last name that was read: a page is a
+// range of the primary key, so a lock that is added or removed between two pages does not
+// shift the others.
 func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
 	if err := s.check(q.Prefix); err != nil {
 		return driver.Page{}, err

@@ -49,7 +49,7 @@ type member struct {
 	live   bool   // and heard
 }
 
-// helloWait is how long a notification of our own may take to arrive.
+// helloWait is how long a notification to ourselves may take to arrive.
 const helloWait = 2 * time.Second
 
 // deafFor is how long a store polls after a greeting that was not heard. It may have been
@@ -119,8 +119,8 @@ func (h *hub) changedLocked() {
 	h.change = make(chan struct{})
 }
 
-// errDeaf means that notifications do not arrive on this connection, errNever that there
-// is none on which they could.
+// errDeaf means that notifications do not arrive on this connection, errNever that they
+// cannot arrive on any connection.
 var (
 	errDeaf  = errors.New("notifications do not arrive")
 	errNever = errors.New("no connection can listen")
@@ -159,7 +159,7 @@ func (h *hub) run() {
 // connection listens on one connection until it breaks.
 func (h *hub) connection() error {
 	if h.s.db.Stats().MaxOpenConnections == 1 {
-		return errNever // there is none to spare
+		return errNever // no connection to spare
 	}
 	conn, err := h.s.db.Conn(h.ctx)
 	if err != nil {

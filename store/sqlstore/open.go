@@ -23,14 +23,14 @@ import (
 )
 
 // Open connects to the database at a URL and returns a store that owns its handle:
-// Store.Close closes it. It asks the server once, so that a wrong address or password is
-// told now. Errors never show a password. It creates no tables unless the URL has
+// Store.Close closes it. Open sends one request, so that a wrong address or password is
+// reported at once. Errors never show a password. Open creates no tables unless the URL has
 // migrate=true; Migrate does.
 //
 //	postgres://[user[:password]@]host[:port][,host[:port]...][/database][?parameters]
 //	mysql://[user[:password]@]host[:port]/database[?parameters]
 //
-// The parameters of all databases follow. A setting that is in opts, too, must have the
+// The parameters of all databases follow. A setting that is also in opts must have the
 // same value there.
 //
 //	namespace     Options.Prefix without the last underscore; a hyphen becomes an underscore

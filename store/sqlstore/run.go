@@ -14,9 +14,9 @@ import (
 )
 
 // maxAgain bounds how often a statement is repeated that the server refused because of
-// others. Nearly all of ours hold one row, and those that hold many (vacate, confirm) only
-// rows of their own session, so it seldom happens; the bound is for databases where others
-// lock our tables.
+// a conflict. Nearly all statements lock one row, and those that lock many (vacate, confirm)
+// lock rows of one session, so conflicts are rare; the bound is for databases where other
+// programs lock our tables.
 const maxAgain = 50
 
 // run does one statement until the server does not refuse it because of others. Each
@@ -119,7 +119,7 @@ func (s *Store) changed(ctx context.Context, name string, args ...any) (int64, e
 	return res.RowsAffected()
 }
 
-// row reads one row; sql.ErrNoRows if there is none.
+// row reads one row. It returns sql.ErrNoRows without a row.
 func (s *Store) row(ctx context.Context, name string, args, to []any) error {
 	return s.run(ctx, name, func() error {
 		st, err := s.prepared(ctx, name)

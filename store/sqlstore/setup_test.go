@@ -129,10 +129,10 @@ func (k kind) connect(t testing.TB, port int) *sql.DB {
 	return db
 }
 
-// spaces makes every test work in tables of its own.
+// spaces gives every test its own tables.
 var spaces atomic.Int64
 
-// space returns options with a prefix of its own, whose tables are there.
+// space creates tables under a new prefix and returns options with that prefix.
 func (k kind) space(t testing.TB, db *sql.DB) sqlstore.Options {
 	t.Helper()
 	opts := k.opts
@@ -143,7 +143,7 @@ func (k kind) space(t testing.TB, db *sql.DB) sqlstore.Options {
 	return opts
 }
 
-// store returns a store on tables of its own.
+// store returns a store that is closed when the test ends.
 func (k kind) store(t testing.TB, db *sql.DB, opts *sqlstore.Options) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.New(db, opts)

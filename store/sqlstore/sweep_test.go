@@ -31,7 +31,7 @@ func TestSweep(t *testing.T) {
 				return nil
 			}))
 		}
-		// A process that died: its session has ended, its lock is nobody's.
+		// A process that died: its session has ended, and its lock is free.
 		must(t, exec(db, "INSERT INTO "+opts.Prefix+"session (id, generation, ttl, ends, inc, done) VALUES ('00000000000000000000000000000001', 7, 1, 1, 1, 1)"))
 		must(t, exec(db, "UPDATE "+opts.Prefix+"lock SET holder = '00000000000000000000000000000001', seq = 1, generation = 7, inc = 1, since = 1, record = '{}', touched = 1 WHERE name = 'free/3'"))
 		for range 2 { // the second finds what the first has freed
@@ -54,8 +54,8 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestVersionsRiseThroughASweep: whoever read a row that was removed since must not
-// write to the one that was made anew, as if nothing had changed.
+// TestVersionsRiseThroughASweep: a process that read a row which was then removed must not
+// write to the row that was created again, as if nothing had changed.
 func TestVersionsRiseThroughASweep(t *testing.T) {
 	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		db := k.connect(t, server.Port)

@@ -70,8 +70,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestClassify: an answer of the server means that nothing was done, no answer that
-// nobody knows.
+// TestClassify: an error from the server means that nothing was done, no answer that the
+// outcome is unknown.
 func TestClassify(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -137,11 +137,11 @@ func TestClassifyUnknownDriver(t *testing.T) {
 	db := sql.OpenDB(stranger{})
 	defer db.Close()
 	if s, err := New(db, &Options{Dialect: PostgreSQL}); err != nil || s.known {
-		t.Errorf("a driver that nobody knows is trusted, %v", err)
+		t.Errorf("an unknown driver is trusted, %v", err)
 	}
 }
 
-// stranger is a driver that nobody knows.
+// stranger is a driver that the store does not know.
 type stranger struct{}
 
 func (stranger) Connect(context.Context) (sqldriver.Conn, error) { return nil, sqldriver.ErrBadConn }

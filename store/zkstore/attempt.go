@@ -55,7 +55,7 @@ func (a *attempt) make(c *call) (driver.Outcome, error) {
 	case known.refuses(a.claim.Seq):
 		return driver.Outcome{State: driver.Absent}, nil
 	case noted:
-		return a.anew(c, e)
+		return a.retry(c, e)
 	case !a.claim.Queue || a.me.reentry != "":
 		if out, done, err := a.readFirst(c); done || err != nil {
 			return out, err
@@ -96,8 +96,8 @@ func (a *attempt) readFirst(c *call) (out driver.Outcome, done bool, err error) 
 	return out, true, err
 }
 
-// anew is an attempt of a claim whose node this process knows.
-func (a *attempt) anew(c *call, e entry) (driver.Outcome, error) {
+// retry is an attempt of a claim whose node this process knows.
+func (a *attempt) retry(c *call, e entry) (driver.Outcome, error) {
 	if err := c.catchUp(a.store); err != nil {
 		return driver.Outcome{}, err
 	}
@@ -294,7 +294,7 @@ func (a *attempt) downgrade(c *call, e *entry) error {
 		return err
 	}
 	if at >= 0 {
-		return c.failed(refusal) // something changed meanwhile: ask again
+		return c.failed(refusal) // the lock changed in between: read it again
 	}
 	e.node = n
 	return nil

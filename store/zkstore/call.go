@@ -149,7 +149,7 @@ func (c *call) multi(ops ...any) (answers []zk.MultiResponse, at int, refusal er
 	}
 	answers, err = c.conn.Multi(ops...)
 	for i, a := range answers {
-		// The others of a refused list carry a code of their own.
+		// The other operations of a refused list have another code.
 		if errors.Is(a.Error, zk.ErrNoNode) || errors.Is(a.Error, zk.ErrNodeExists) || errors.Is(a.Error, zk.ErrBadVersion) {
 			return answers, i, a.Error, nil
 		}

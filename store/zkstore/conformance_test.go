@@ -24,12 +24,12 @@ func start(t testing.TB, n int) *servers.Ensemble {
 	return servers.Test(t, func() (*servers.Ensemble, error) { return servers.ZooKeeper(n) })
 }
 
-// TestConformance checks the store clauses on one real server. Nearly all of it is
-// waiting, so many cases run at once, each below a root of its own. The server is
-// never stopped: a case that wants silence gets it from its own connections.
+// TestConformance checks the store clauses on one real server. Nearly all of its time is
+// waiting, so many cases run at once, each below its own root. The server is never
+// stopped: a case that needs a server which does not answer blocks its own connections.
 //
-// The harness loses no memory: an ensemble is built not to, and a store that has no
-// incarnations has nothing to notice it by.
+// The harness has no Reset: an ensemble keeps its data, and a store without incarnations
+// could not detect the loss.
 func TestConformance(t *testing.T) { conform(t, start(t, 1), drivertest.Cases()) }
 
 func conform(t *testing.T, e *servers.Ensemble, cases []drivertest.Case) {
@@ -37,7 +37,7 @@ func conform(t *testing.T, e *servers.Ensemble, cases []drivertest.Case) {
 	drivertest.RunCases(t, cases, slices.Repeat([]func(*testing.T) *drivertest.Harness{harness}, 16)...)
 }
 
-// roots gives every case a root of its own.
+// roots gives every case its own root.
 var roots atomic.Int64
 
 func harness(t *testing.T, e *servers.Ensemble) *drivertest.Harness {

@@ -11,10 +11,10 @@ import (
 	"github.com/fencelock/fencelock/store/zkstore"
 )
 
-// TestCutOffWithItsServer: a holder and the follower that it is connected to are lost
-// together, right after a keep-alive. The leader has not heard of that one from the
-// follower, and counts from the one before. Nobody may get the lock within the TTL that
-// the holder was told.
+// TestCutOffWithItsServer: a holder and the follower that it is connected to are cut off
+// together, right after a keep-alive. The leader has not heard of that keep-alive from the
+// follower, and counts from the one before. No other client may get the lock within the
+// TTL that the keep-alive returned.
 func TestCutOffWithItsServer(t *testing.T) {
 	e := start(t, 3)
 	var follower *servers.EnsembleServer
@@ -52,13 +52,13 @@ func TestCutOffWithItsServer(t *testing.T) {
 	}
 	defer follower.Pause()()
 	if <-next == nil {
-		t.Fatal("nobody got the lock of a holder that was cut off")
+		t.Fatal("no other client got the lock of a holder that was cut off")
 	}
 	if after := time.Since(sent); after < renewal.TTL {
-		t.Errorf("another got the lock %v after a keep-alive that told a TTL of %v", after, renewal.TTL)
+		t.Errorf("another got the lock %v after a keep-alive that returned a TTL of %v", after, renewal.TTL)
 	}
 	// Otherwise a TTL of nothing would pass.
 	if want := 2500 * time.Millisecond / 2; renewal.TTL < want {
-		t.Errorf("the TTL told is %v, want at least %v", renewal.TTL, want)
+		t.Errorf("the TTL returned is %v, want at least %v", renewal.TTL, want)
 	}
 }

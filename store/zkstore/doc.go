@@ -39,7 +39,7 @@
 //
 // The token of a claim is the number of the transaction that created its node, its
 // czxid, times 512. The sequence number in the node's name only orders the queue: it has
-// 32 bits, and begins anew when the lock's node does. A czxid has 64 bits, the upper 32
+// 32 bits, and starts again when the lock's node is created again. A czxid has 64 bits, the upper 32
 // of which count leaders, so the product fits a signed 64-bit number until an ensemble
 // has had four million leaders. Then Attempt returns an error. 512 and not 256, because
 // the fence of a Break must fit between two claims that follow each other.
@@ -67,18 +67,18 @@
 //
 // # Failure cases
 //
-//   - The leader dies: requests wait for the new one. Its sessions begin a full timeout
-//     anew, so leases outlive an election that is shorter than their TTL.
+//   - The leader dies: requests wait for the new one. It gives every session a full
+//     timeout again, so leases outlive an election that is shorter than their TTL.
 //   - The server of a connection stands still: it is given up after a third of the
 //     TTL, and the session goes on at another server.
 //   - A minority is cut off, with processes on its side: they cannot keep their sessions
-//     alive. Each holder is notified before the majority ends its session, also if the last
+//     alive. Each holder is notified before the majority ends its session, even if the last
 //     heartbeat was answered a moment before and the majority never heard of it.
 //   - A read from a server that lags shows what is over, never hides what is there: a claim
 //     sees every claim before it. Where it must not see what is over, a transaction comes
 //     before the read; ZooKeeper's sync is not enough on the leader.
 //   - A process opens the session of another one, which the core never does: its claims
 //     hang on its own connection, and it ends when the session of the first one does.
-//   - The ensemble is built anew without its data: transactions are counted from one
-//     again, and tokens with them. docs/zookeeper.md has what to do.
+//   - The ensemble is rebuilt without its data: transactions are counted from one
+//     again, and tokens with them. docs/zookeeper.md describes what to do.
 package zkstore

@@ -18,7 +18,7 @@ import (
 // patience is for what must happen, however slow the machine is.
 const patience = 60 * time.Second
 
-// process is a client with a store and a valve of its own.
+// process is a client with its own store and valve.
 type process struct {
 	*fencelock.Client
 	store *zkstore.Store
@@ -72,8 +72,8 @@ func (p *process) waiting(t *testing.T, name string) <-chan *fencelock.Lease {
 	return got
 }
 
-// TestLeaderKilled: the lease of a holder outlives the leader, nobody gets the lock
-// meanwhile, and tokens rise over the change of the leader.
+// TestLeaderKilled: the lease of a holder outlives the leader, no other client gets the
+// lock in the meantime, and tokens rise across the change of leaders.
 func TestLeaderKilled(t *testing.T) {
 	e := start(t, 3)
 	holder, other := newProcess(t, e.Addrs(), 40*time.Second), newProcess(t, e.Addrs(), 40*time.Second)
@@ -148,7 +148,7 @@ func TestMinorityKeepsNothingAlive(t *testing.T) {
 }
 
 // TestCutOffHolderIsNotifiedFirst: a holder that loses the ensemble for longer than its TTL
-// is told before another gets the lock.
+// is notified before another gets the lock.
 func TestCutOffHolderIsNotifiedFirst(t *testing.T) {
 	e := start(t, 1)
 	holder, other := newProcess(t, e.Addrs(), 2*time.Second), newProcess(t, e.Addrs(), 2*time.Second)
@@ -158,23 +158,23 @@ func TestCutOffHolderIsNotifiedFirst(t *testing.T) {
 	defer heal()
 	got := <-next
 	if got == nil {
-		t.Fatal("nobody got the lock of a holder that was cut off")
+		t.Fatal("no other client got the lock of a holder that was cut off")
 	}
 	select {
 	case <-l.Context().Done():
 	default:
-		t.Fatalf("another has token %v and the holder of %v was not told", got.Token(), l.Token())
+		t.Fatalf("another has token %v and the holder of %v was not notified", got.Token(), l.Token())
 	}
 	if err := context.Cause(l.Context()); !errors.Is(err, fencelock.ErrLost) {
-		t.Errorf("the holder was told %v, want ErrLost", err)
+		t.Errorf("the holder got %v, want ErrLost", err)
 	}
 	if got.Token() <= l.Token() {
 		t.Errorf("the next token is %v, want one above %v", got.Token(), l.Token())
 	}
 }
 
-// TestAllServersRestart: an ensemble that goes down whole and comes back has forgotten
-// nothing, and its tokens go on.
+// TestAllServersRestart: an ensemble whose servers all stop and start again has lost no
+// data, and its tokens go on.
 func TestAllServersRestart(t *testing.T) {
 	e := start(t, 1)
 	p := newProcess(t, e.Addrs(), 40*time.Second)

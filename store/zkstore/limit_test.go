@@ -15,8 +15,8 @@ import (
 	"github.com/fencelock/fencelock/store/zkstore"
 )
 
-// TestLimitIsSetInOneMoment: whoever the old limit lets in between the look of SetLimit
-// and its write holds the lock afterwards, too.
+// TestLimitIsSetInOneMoment: a claim that is granted under the old limit, between the read
+// and the write of SetLimit, keeps its grant.
 func TestLimitIsSetInOneMoment(t *testing.T) {
 	e := start(t, 1)
 	t.Run("a claim comes", func(t *testing.T) {
@@ -91,7 +91,7 @@ func (s *slots) lowered(holders int, meanwhile func()) {
 	s.set(1)
 	st, err := s.operator.Inspect(s.t.Context(), s.t.Name())
 	if err != nil || len(st.Holders) != holders || st.Limit != 1 {
-		s.t.Errorf("%d hold with a limit of %d, %v; want %d, who were told so, and 1", len(st.Holders), st.Limit, err, holders)
+		s.t.Errorf("%d hold with a limit of %d, %v; want %d, which were granted, and 1", len(st.Holders), st.Limit, err, holders)
 	}
 }
 

@@ -36,10 +36,10 @@ func (r *record) refuses(seq uint64) bool {
 	return slices.Contains(r.Tombstoned, seq) || slices.Contains(r.Broken, seq)
 }
 
-// entry is what this process knows of a claim of its own.
+// entry is what this process knows of one of its claims.
 type entry struct {
 	node    node
-	token   driver.Token // 0: not asked for yet
+	token   driver.Token // 0: not read yet
 	granted bool         // and reported so
 	blocker string       // the node to wait for, if it was queued and there is one
 }
@@ -183,7 +183,7 @@ func (l *link) end() {
 // unless the server agreed to less.
 func (l *link) lives() time.Duration { return min(l.ttl, l.wire.agreed()) }
 
-// kept begins the time anew after which the session is given up here.
+// kept restarts the timer that ends the session in this process.
 func (l *link) kept() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 // limit is what SetLimit stored with a lock.
 type limit struct {
-	// Limit replaces that of the claims; 0 is none.
+	// Limit replaces the limit of the claims, unless it is 0.
 	Limit int64 `json:"limit"`
 	// Upto is the place of the last claim that was granted when the limit was
 	// stored: what was granted then stays granted.

@@ -10,7 +10,7 @@ import (
 
 // TestPulseIsNeverTooYoung plays heartbeats through a follower that is pinged twice a
 // tick, give or take. Whenever the follower is lost right after it has answered, the
-// leader must count from no earlier than what was told.
+// leader must not count from an earlier time than the pulse reported.
 func TestPulseIsNeverTooYoung(t *testing.T) {
 	const tick = time.Second
 	rng := rand.New(rand.NewPCG(7, 1))
@@ -31,7 +31,7 @@ func TestPulseIsNeverTooYoung(t *testing.T) {
 			now = reached.Add(upto(tick / 4))
 			early := p.heard(beat{sent: sent, answered: now}, tick)
 			if from := sent.Add(-early); leader.Before(from) {
-				t.Fatalf("told that the leader counts from %v after the start, and it does from %v", from.Sub(begun), leader.Sub(begun))
+				t.Fatalf("the pulse has the leader count from %v after the start, and it does from %v", from.Sub(begun), leader.Sub(begun))
 			}
 			if len(p.recent) > 10 {
 				t.Fatalf("%d requests are kept", len(p.recent))
@@ -51,7 +51,7 @@ func TestPulseOfARegularHeart(t *testing.T) {
 		for i := range 30 {
 			sent := begun.Add(time.Duration(i) * ttl * 3 / 10) // as the core does, with its default margin
 			if early := p.heard(beat{sent: sent, answered: sent.Add(tick / 100)}, tick); early > store.lag(ttl) {
-				t.Errorf("TTL %v: heartbeat %d is told to be %v early, the lag is %v", ttl, i, early, store.lag(ttl))
+				t.Errorf("TTL %v: heartbeat %d is reported to be %v early, the lag is %v", ttl, i, early, store.lag(ttl))
 			}
 		}
 	}

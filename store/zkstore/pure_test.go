@@ -106,8 +106,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestGrantsStay: whatever leaves, joins at the end or raises a limit, nobody who was
-// granted is not any more, and what is granted together keeps to the rules.
+// TestGrantsStay: no claim loses its grant when claims leave, claims join at the end or a
+// limit is stored, and the claims that are granted together keep to the rules.
 func TestGrantsStay(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 1))

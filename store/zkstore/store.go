@@ -34,10 +34,10 @@ type Options struct {
 	// knows of another one only if that was answered a tick before. Default
 	// DefaultTickTime, ZooKeeper's own default; too high a value is safe.
 	TickTime time.Duration
-	// MinTTL and MaxTTL bound the TTLs that can be asked for. Set them for servers
-	// with a minSessionTimeout or maxSessionTimeout of their own, MaxTTL to three
-	// quarters of that. Defaults: 1.5 and 15 ticks, since servers otherwise allow
-	// timeouts of up to 20.
+	// MinTTL and MaxTTL bound the TTLs that can be requested. Set them if the servers
+	// set minSessionTimeout or maxSessionTimeout, MaxTTL to three quarters of the
+	// latter. The defaults are 1.5 and 15 ticks, since servers otherwise allow
+	// timeouts of up to 20 ticks.
 	MinTTL, MaxTTL time.Duration
 	// Auth is "user:password" for the scheme digest. Everything is then created so
 	// that only this user can use it. Default: every client can.
@@ -138,7 +138,7 @@ func (s *Store) Caps() driver.Caps {
 // Shard implements driver.Store. There is one.
 func (s *Store) Shard(string) string { return "0" }
 
-// Open implements driver.Store. A session is a connection of its own.
+// Open implements driver.Store. Every session has its own connection.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
 	if c := s.Caps(); req.TTL < c.MinTTL || req.TTL > c.MaxTTL {
 		return nil, driver.Renewal{}, fmt.Errorf("zkstore: TTL %v is not within %v and %v, the bounds in Options: %w", req.TTL, c.MinTTL, c.MaxTTL, driver.ErrRefused)
@@ -160,7 +160,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	return l, renewal, nil
 }
 
-// link returns the link of a session, begun now if there is none.
+// link returns the link of a session, and connects it if the session is new.
 func (s *Store) link(id string, ttl time.Duration) (*link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

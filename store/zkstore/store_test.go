@@ -119,7 +119,7 @@ func TestClosedStoreAnswers(t *testing.T) {
 	}
 }
 
-// TestHoldsAreRefused: ZooKeeper does not tell its time, so what needs it is refused.
+// TestHoldsAreRefused: ZooKeeper does not report its time, so claims that need it are refused.
 func TestHoldsAreRefused(t *testing.T) {
 	store, err := zkstore.New([]string{"127.0.0.1:1"}, nil)
 	if err != nil {
@@ -178,8 +178,8 @@ func decided(err error) bool {
 	return errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrReset) || errors.Is(err, driver.ErrRefused)
 }
 
-// TestOpenReportsAWrongAddress: where nothing listens Open does not wait for its context, and
-// tells why.
+// TestOpenReportsAWrongAddress: where nothing listens, Open does not wait for its context and
+// returns the reason.
 func TestOpenReportsAWrongAddress(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -96,8 +96,8 @@ func (s *Store) reach(ctx context.Context) error {
 	return fmt.Errorf("zkstore: open %s: %w: %w", strings.Join(s.servers, ","), driver.ErrUnavailable, first)
 }
 
-// parseURL does no I/O. It reads the URL by itself because a list of hosts is none to
-// net/url, and because that package's errors quote their input.
+// parseURL does no I/O. It does not use net/url, because that package cannot parse a list
+// of hosts and its errors quote their input.
 func parseURL(text string, opts *Options) ([]string, *Options, error) {
 	var o Options
 	if opts != nil {

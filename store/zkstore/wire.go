@@ -79,9 +79,9 @@ func (c *wiredConn) patience() time.Time {
 	return time.Now().Add(timeout / 4)
 }
 
-// SetReadDeadline implements net.Conn: the library's own do not count. For a greeting it
-// would wait for more than six times the timeout, at a server that stands still and whose
-// system accepts connections all the same.
+// SetReadDeadline implements net.Conn and ignores the library's deadlines. The library
+// would wait more than six times the timeout for the greeting of a server that stands
+// still, whose kernel still accepts connections.
 func (c *wiredConn) SetReadDeadline(t time.Time) error {
 	switch {
 	case !c.greeted && !t.IsZero():

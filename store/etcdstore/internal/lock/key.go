@@ -15,8 +15,8 @@ import (
 //
 //	ns|session|SID                  a session; its lease ends with the session
 //	ns|lock|NAME|held|SID.SLOT      a grant
-//	ns|lock|NAME|held|SID.SLOT+max  on a lease of its own: the MaxHold is not over
-//	ns|lock|NAME|held|SID.SLOT+min  on a lease of its own: keeps the lock taken, as does +keep
+//	ns|lock|NAME|held|SID.SLOT+max  on a separate lease: the MaxHold is not over
+//	ns|lock|NAME|held|SID.SLOT+min  on a separate lease: keeps the lock taken, as does +keep
 //	ns|lock|NAME|queue|SID.SLOT     a queued claim
 //	ns|limit|NAME|                  a stored limit
 //	ns|wake|SID                     the last push to a session
@@ -28,8 +28,8 @@ import (
 //
 // A slot is a small number, the lowest that the session does not use for the name,
 // and the number of the claim is in the value. With the claim's number in the key,
-// every acquisition would have a key of its own, and until the next compaction etcd
-// walks over all that ever were in a range: a lock would get slower with each use.
+// every acquisition would have its own key, and until the next compaction etcd
+// scans all keys that ever were in a range: a lock would get slower with each use.
 type Space string
 
 // The endings of keys beside a grant.

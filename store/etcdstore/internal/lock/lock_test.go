@@ -89,7 +89,7 @@ func TestTokens(t *testing.T) {
 }
 
 // claimOf reads "x" (exclusive), "r" (shared), "2/3" (weight and limit) or "x:me"
-// (exclusive with a Reentry), each on a session of its own.
+// (exclusive with a Reentry), each on its own session.
 func claimOf(text string, n int) *Entry {
 	e := &Entry{ID: driver.ClaimID{Session: driver.SessionID{byte(n), byte(n >> 8)}, Seq: uint64(n)}, Key: text, Create: int64(n + 1), Mod: int64(n + 1),
 		Value: Value{Seq: uint64(n), Weight: 1}}

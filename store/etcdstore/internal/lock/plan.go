@@ -19,8 +19,8 @@ const (
 // Promotion is a claim that is to be granted.
 type Promotion struct {
 	*Entry
-	// Join is the token of the grant it joins, 0 if it gets one of its own or joins
-	// one of the same plan, whose token is not known before its revision is.
+	// Join is the token of the grant that the claim joins. It is 0 if the claim gets a
+	// new token or joins a grant of the same plan, whose revision is not known yet.
 	Join driver.Token
 	// Index is the promotion of the plan whose token it has: its own, or the one
 	// that it joins.
@@ -34,8 +34,9 @@ type Plan struct {
 	Drop []*Grant
 	// Promote are the claims to grant, in order.
 	Promote []Promotion
-	// Block is the first in the queue that cannot be granted, nil if there is none or
-	// if one of Promote alone keeps it out. Witness are the keys that keep it out.
+	// Block is the first claim in the queue that cannot be granted. It is nil if all can
+	// be, or if a claim of Promote alone keeps it out. Witness are the keys that keep it
+	// out.
 	Block   *Entry
 	Witness []*Entry
 	// Tail: no claim is behind those that are seen.

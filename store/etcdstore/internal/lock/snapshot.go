@@ -65,12 +65,12 @@ type Snapshot struct {
 	// Queue is the front of the queue in order. Count is how many there are.
 	Queue []*Entry
 	Count int
-	// Limit is the stored limit, 0 if there is none; LimitMod its revision.
+	// Limit is the stored limit, 0 if no limit is stored; LimitMod is its revision.
 	Limit    int64
 	LimitMod int64
 }
 
-// Find returns the grant of a claim, nil if there is none.
+// Find returns the grant of a claim, nil if the claim has no grant.
 func (s *Snapshot) Find(id driver.ClaimID) *Grant {
 	for _, g := range s.Held {
 		if g.ID == id {

@@ -154,8 +154,7 @@ func (b *Book) makeRoom(c *Claim, counter int64) bool {
 }
 
 // Break ends every grant with the token's base: one, or those that share it by
-// re-entry. It returns the fence and the claims that were broken, or false if there
-// are none.
+// re-entry. It returns the fence, or false if no grant has that token.
 func (b *Book) Break(token driver.Token) (fence driver.Token, found bool) {
 	b.Refresh()
 	var grants []Claim

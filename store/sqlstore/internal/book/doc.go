@@ -3,7 +3,7 @@
 // Package book decides what becomes of one lock. It is pure: it takes the lock and
 // what is known of the sessions, at one moment of the server's clock, and changes
 // the lock. The caller has read both, and writes the lock back if no other process
-// has written it meanwhile.
+// has written it since.
 //
 //	row ──Decode──▶ Lock ─┐
 //	                      ├─▶ Book ── Attempt, Withdraw, Reclaim, Break ──▶ Lock ──Encode──▶ row

@@ -56,8 +56,8 @@ func Decode(r *Row) (*Lock, error) {
 func (l *Lock) Encode() (*Row, error) {
 	r := &Row{Counter: l.Counter, Limit: l.Limit, Reclaimed: l.Reclaimed}
 	grants := l.Grants
-	// The holder's columns have no counter of their own: a plain grant that is not
-	// the last token given out (a fence of Break came after it) is written in full.
+	// The holder's columns do not include a counter: a plain grant whose token is not
+	// the last one (a fence of Break came after it) is written in full.
 	if len(grants) == 1 && grants[0].Plain == 1 && grants[0].Session != "" && grants[0].MinEnd == 0 &&
 		grants[0].MaxEnd == 0 && grants[0].Counter == l.Counter {
 		g := grants[0]
