@@ -15,10 +15,10 @@ var clauses = []Clause{
 	{"G2", "An older token is refused with ErrStale, at entry and at a write, and changes neither the value nor the fence."},
 	{"G3", "Entering raises the fence before it reads: no older token changes what was read."},
 	{"G4", "The check and what it admits are one step: a pause in between lets no older token in."},
-	{"G5", "A token of another lock is refused with ErrWrongLock, none at all with ErrNoToken, and neither raises the fence."},
+	{"G5", "A token of another lock is refused with ErrWrongLock, and a call without a token with ErrNoToken; neither raises the fence."},
 	{"G6", "Tokens are compared as numbers and keep all their bits up to 2^63-1."},
 	{"G7", "A lost reply is reported neither as success nor as a refusal, and the same token may try again."},
-	{"G8", "A refusal names the token that was refused, and names no newer token and no holder but the true one."},
+	{"G8", "A refusal names the refused token. If it names a newer token or a holder, these are the true ones."},
 	{"G9", "The fence lasts as long as the value: after a restart that keeps the value an older token is still refused."},
 	{"G10", "The fence is shared like the value: what one process has admitted makes an older token stale for every other process."},
 }
