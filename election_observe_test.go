@@ -29,7 +29,7 @@ func TestElectionObserve(t *testing.T) {
 					seen.add("error")
 					locktest.Is(t, err, fencelock.ErrUnavailable)
 				case h == nil:
-					seen.add("nobody")
+					seen.add("no leader")
 				default:
 					if h.Token <= last {
 						t.Errorf("term %v after %v", h.Token, last)
@@ -40,7 +40,7 @@ func TestElectionObserve(t *testing.T) {
 			}
 			return nil
 		}))
-		seen.want(t, "nobody")
+		seen.want(t, "no leader")
 		run := func(who string) (*fencelock.Election, func()) {
 			c, cancel := context.WithCancel(ctx)
 			e := locktest.Client(t, store, locktest.Owner(who)).Election("leader", fencelock.Reason("leads"))
@@ -66,9 +66,9 @@ func TestElectionObserve(t *testing.T) {
 		stopA()
 		stopB()
 		time.Sleep(5 * time.Second)
-		seen.want(t, "nobody")
+		seen.want(t, "no leader")
 		if h, err := watcher.Leader(ctx); h != nil || err != nil {
-			t.Errorf("leader %v, %v; want nobody", h, err)
+			t.Errorf("leader %v, %v; want no leader", h, err)
 		}
 		stop()
 		observing.Now(t, "its context has ended")
@@ -167,7 +167,7 @@ func TestObservedTermsDoNotGoBack(t *testing.T) {
 			}
 		}
 		if last != second.Token() || none == 0 {
-			t.Errorf("saw term %v at last and %d times nobody; want %v and some", last, none, second.Token())
+			t.Errorf("saw term %v last and no leader %d times; want %v and some", last, none, second.Token())
 		}
 	})
 }

@@ -275,7 +275,7 @@ func TestLogOfALostSession(t *testing.T) {
 			}
 		}
 		if len(rest) != len(want) {
-			t.Errorf("got %d lines besides, want %d:\n%s", len(rest), len(want), buf)
+			t.Errorf("got %d other lines, want %d:\n%s", len(rest), len(want), buf)
 		}
 	})
 }

@@ -28,7 +28,7 @@ type Guarantees struct {
 	// Grace is set if that is by grace: after a loss nothing new is granted for
 	// up to the longest TTL.
 	Grace bool
-	// Fair is set if turns between processes are first come, first served.
+	// Fair is set if waiting processes are served first come, first served.
 	Fair bool
 	// Push is set if a handoff between processes is pushed, not polled.
 	Push bool

@@ -79,7 +79,7 @@ func TestUnlockDuringADowngradeLeavesNothing(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		unlock(t, l)
 		if _, err := downgrade.Wait(); err == nil {
-			t.Error("a lease that was unlocked meanwhile was downgraded")
+			t.Error("a lease that was unlocked in the meantime was downgraded")
 		}
 		wantClaims(t, m, "x", 0, 0)
 		time.Sleep(time.Hour)

@@ -240,7 +240,7 @@ func TestWaiterGetsANewSessionAtOnce(t *testing.T) {
 }
 
 // TestGoneHeardWhileWaitingNotifiesHolders: the answer that the session has ended
-// comes when the waiter was about to look again anyway.
+// comes when the waiter was about to poll again anyway.
 func TestGoneHeardWhileWaitingNotifiesHolders(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()

@@ -89,7 +89,7 @@ var queueMutants = []mutant{
 	if mutated("stale-unlock-hits-the-successor") {
 		l.state.set(leaseHeld)
 		if q := g.s.sh.queues[l.Name()]; q != nil && q.exclusive != nil {
-			g = q.exclusive // by name, whoever has it now
+			g = q.exclusive // by name, whichever claim has it now
 			g.leases = nil
 		}
 	}`,

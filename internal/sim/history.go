@@ -153,7 +153,7 @@ type Claim struct {
 	Client        int
 	Name          string
 	Queue         bool
-	Reentry       bool // it may join a grant, past the line
+	Reentry       bool // it may join a grant, past the queue
 	Before, After int  // the tap's count before and after its first attempt
 	Place         int  // in the history, when its first attempt got to the store
 	Token         driver.Token

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// bench is where those who wait for a lock sit, so that a fault can make them
-// give up at the worst moment: just before the turn comes to them. Timers alone
-// hardly ever do that, because the goroutine that wakes first runs first.
+// bench has the waiters of all locks, so that a fault can make them give up at the worst
+// moment: just before the lock is passed to them. Timers alone hardly ever do that,
+// because the goroutine that wakes first runs first.
 type bench struct {
 	mu      sync.Mutex
 	waiting []*seat
