@@ -63,14 +63,14 @@ func documents(t tree) []string {
 
 const guaranteesPath = "docs/guarantees.md"
 
-// checkGuarantees: every row of the tables under "What is claimed" has a link to a
+// checkGuarantees: every row of the tables under "Claims" has a link to a
 // test. checkTestNames sees to it that the test exists.
 func checkGuarantees(t tree) []complaint {
 	var cs []complaint
 	rows, inside := 0, false
 	for i, l := range t.lines(guaranteesPath) {
 		if strings.HasPrefix(l, "## ") {
-			inside = l == "## What is claimed"
+			inside = l == "## Claims"
 		}
 		if !inside || !isTableRow(l) {
 			continue
@@ -81,7 +81,7 @@ func checkGuarantees(t tree) []complaint {
 		}
 	}
 	if rows == 0 {
-		cs = append(cs, complaint{guaranteesPath, 1, `no table under "## What is claimed"; each row is a claim with a link to its test`})
+		cs = append(cs, complaint{guaranteesPath, 1, `no table under "## Claims"; each row is a claim with a link to its test`})
 	}
 	return cs
 }
@@ -112,7 +112,7 @@ func TestTestNamesComplain(t *testing.T) {
 func TestGuaranteesComplain(t *testing.T) {
 	wantComplaints(t, checkGuarantees, treeOf(guaranteesPath, strings.Join([]string{
 		"| A | `x` |",
-		"## What is claimed",
+		"## Claims",
 		"| Claim | Held by |",
 		"| --- | --- |",
 		"| One | [`TestOne`](a_test.go) |",
