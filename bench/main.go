@@ -7,7 +7,9 @@
 //	go run ./bench -figures core                    # what the documents claim without a server
 //	go run ./bench -figures fence                   # the guards, proved on real servers
 //	go run ./bench -figures redis                   # what is promised of redisstore, in a minute
-//	go run ./bench -figures redis-long              # among a thousand that wait, and with a million leases
+//	go run ./bench -figures redis-long              # with many waiters, locks and sessions: minutes, gigabytes
+//	go run ./bench -figures redis -only redis-fleet # the figures whose names begin so
+//	go run ./bench -figures redis-long -scale 0.01  # a short try of the large ones
 //	go run ./bench -figures etcd                    # etcdstore beside etcd's own lock; zk and sql alike
 //	go run ./bench -quick                           # the figures of redis and more, shorter, with floors
 //	go run ./bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
@@ -62,7 +64,8 @@ func run(ctx context.Context) error {
 	quickly := flag.Bool("quick", false, "print the figures that have a floor, and fail if one is below it")
 	p := plan{}
 	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb, memcached")
-	flag.StringVar(&p.only, "only", "", "run only these parts of the suite, separated by commas")
+	flag.StringVar(&p.only, "only", "", "run only these parts of the suite, or the figures of redis and redis-long whose names begin so; separated by commas")
+	scale := flag.Float64("scale", 1, "measure the figures of many locks, sessions and readers with so many times as many, for a short try")
 	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")
 	flag.DurationVar(&p.each, "for", 2*time.Second, "how long each time; some parts take half of it")
@@ -79,12 +82,12 @@ func run(ctx context.Context) error {
 	}
 	defer stop()
 	began := time.Now()
-	e := &suite.Env{Progress: func(format string, args ...any) {
+	e := &suite.Env{Scale: *scale, Progress: func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}}
 	switch {
 	case *figuresOf != "":
-		return figures(ctx, e, *figuresOf)
+		return figures(ctx, e, *figuresOf, parseSelection(p.only))
 	case *quickly:
 		return quick(ctx, e)
 	case *again:

@@ -21,6 +21,7 @@ const (
 	Overlaps    = "overlaps" // two held it at a time
 	Commands    = "commands/op"
 	Usec        = "server µs/op" // executing commands, by the server's wall clock
+	ServerCPU   = "server cpu µs/op"
 	CPU         = "client µs/op" // processor time of the clients
 	Allocs      = "allocs/op"
 	PerSecond   = "commands/s"

@@ -22,6 +22,8 @@ type Env struct {
 	For time.Duration
 	// KeepGoing notes what fails in its cell and goes on with the rest.
 	KeepGoing bool
+	// Scale is by what Scaled multiplies; 0 stands for 1.
+	Scale float64
 	// Progress reports what is going on.
 	Progress func(format string, args ...any)
 
@@ -44,6 +46,15 @@ func (e *Env) Requests() *Env {
 	other := *e
 	other.requests = true
 	return &other
+}
+
+// Scaled returns how many of n to measure with: a try need not be as large as what is
+// promised.
+func (e *Env) Scaled(n int) int {
+	if e.Scale == 0 {
+		return n
+	}
+	return max(1, int(e.Scale*float64(n)))
 }
 
 // run is one candidate in one case.

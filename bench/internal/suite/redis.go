@@ -13,7 +13,7 @@ import (
 // Redis is the suite of redisstore and of the libraries that lock with Redis.
 var Redis = &Suite{
 	Name: "redis", Start: target.StartRedis,
-	Parts: []*Part{redisUncontended, redisRequests, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames, redisManyNames},
+	Parts: []*Part{redisUncontended, redisRequests, redisFleet, redisLocal, redisProcesses, redisWaiters, redisIdle, redisHolding, redisNames, redisManyNames},
 }
 
 var redisUncontended = &Part{
@@ -52,6 +52,25 @@ var redisWaiting = []*candidate.Candidate{
 
 // redisJava need Maven and a Java runtime; without them their cells say so.
 var redisJava = []*candidate.Candidate{candidate.Redisson, candidate.RedissonFair}
+
+var redisFleet = &Part{
+	Name: "fleet", Title: "Clients that each lock their own name",
+	Text: "Each has its own connections and one goroutine, as a process has; with and without a pause after each unlock. The ratio is that of the " +
+		"server's processor time, to SET NX PX and compare-and-delete through the same client.",
+	Metrics: []string{ServerCPU, Rate, Commands, CPU, P50, P99},
+	Ratio:   ServerCPU, Chart: Chart{Metric: ServerCPU, Bars: true},
+	Run: func(ctx context.Context, e *Env) (Cells, error) {
+		var all Cells
+		for _, pause := range []time.Duration{0, 20 * time.Millisecond} {
+			cells, err := e.Lasting(e.Repetitions, e.For/2).Fleet(ctx, redisAlone, 64, pause)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, cells...)
+		}
+		return all, nil
+	},
+}
 
 var redisLocal = &Part{
 	Name: "local", Title: "Contended lock, one process",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -26,6 +27,33 @@ func processCPU(pid int) (float64, error) {
 	user, err1 := strconv.ParseFloat(fields[11], 64)
 	system, err2 := strconv.ParseFloat(fields[12], 64)
 	return (user + system) / 100, errors.Join(err1, err2)
+}
+
+// processTime is the seconds that the threads of a process have run, as the scheduler
+// counts them: in nanoseconds, where processCPU has hundredths of a second. A thread that
+// has ended is not counted any more. Only Linux reports it.
+func processTime(pid int) (float64, error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		return 0, err
+	}
+	if len(files) == 0 {
+		return 0, fmt.Errorf("schedstat of process %d: %w", pid, os.ErrNotExist)
+	}
+	sum := 0.0
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return 0, err
+		}
+		ran, _, _ := strings.Cut(string(text), " ")
+		ns, err := strconv.ParseFloat(ran, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %q: %w", f, text, err)
+		}
+		sum += ns
+	}
+	return sum / 1e9, nil
 }
 
 // processMemory is the bytes of memory that a process has.

@@ -4,7 +4,9 @@ package target
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -88,8 +90,12 @@ func (r *Redis) Memory(ctx context.Context) (float64, error) {
 	return r.number(ctx, "memory", "used_memory")
 }
 
-// CPU implements Server.
+// CPU implements Server: as the scheduler counts it, or as INFO does where the scheduler
+// does not report it.
 func (r *Redis) CPU(ctx context.Context) (float64, error) {
+	if ran, err := processTime(r.PID()); !errors.Is(err, os.ErrNotExist) {
+		return ran, err
+	}
 	user, err := r.number(ctx, "cpu", "used_cpu_user")
 	if err != nil {
 		return 0, err

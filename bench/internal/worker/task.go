@@ -33,6 +33,8 @@ type Task struct {
 	Goroutines int
 	// Section is how long each holds the lock.
 	Section time.Duration
+	// Pause is how long each does nothing after a turn.
+	Pause time.Duration
 	// Turns notes when each turn began and ended.
 	Turns bool
 	// Uncancelled gives the lockers a context that never ends, and Requests one of
@@ -207,6 +209,7 @@ func (l *loop) run(ctx context.Context, over *atomic.Bool) {
 		if l.task.Turns {
 			l.turns = append(l.turns, turn)
 		}
+		pause(ctx, l.task.Pause)
 	}
 }
 
