@@ -91,6 +91,9 @@ bench-quick: ## compare with the bare engine and others in a minute; fails below
 docs-check: ## every code block compiles, every example runs, every link leads somewhere
 	go run ./internal/repo/docscheck
 
+pictures: ## render every SVG, light and dark, into the folder TO; needs Chromium
+	internal/repo/pictures.sh $(TO)
+
 torture: ## break real servers under real locks, the full matrix, 75 minutes at most; needs the servers
 	go run ./test/torture -parallel 3 -least 290 -budget 75m -write test/torture/README.md
 
