@@ -107,7 +107,7 @@ type answer struct {
 	below   string      // why it was asked again
 }
 
-// note says that the figures are not what the table shows. It is a line of its own:
+// note explains why the figures differ from the table. It is on a separate line, because
 // programs read the lines of figures.
 func (a *answer) note() string {
 	return fmt.Sprintf("note: asked %d times, because of %s; each figure is the best of %d, the table is the last", a.times, a.below, a.times)

@@ -35,12 +35,12 @@ func redisQuick(ctx context.Context, e *suite.Env, floors figure.Floors) ([]figu
 	return askRedis(ctx, e, slices.Concat(redisQuestions, redisInside), nil, floors)
 }
 
-// heldLeases are held meanwhile.
+// heldLeases is how many leases the holder in the background has.
 const heldLeases = 100_000
 
-// askRedis asks with a holder in the background, unless its figures are not selected: it
-// sits on a server of its own and is silent most of the time, and it takes some renewals
-// to judge.
+// askRedis asks with a holder in the background, on a separate server, unless the holder's
+// figures are not selected. The holder sends little, and its cost can be judged only after
+// several renewals.
 func askRedis(ctx context.Context, e *suite.Env, questions []question, only selection, floors figure.Floors) ([]figure.Figure, error) {
 	e.Start = suite.Redis.Start
 	var holding *suite.Holding
@@ -114,7 +114,7 @@ var redisGoRedis = question{part: "uncontended", metrics: uncontendedMetrics, gi
 	return vsBare(ctx, e.Lasting(3, e.For), candidate.FencelockGoRedis, candidate.BareGoRedis, vsBareGoRedis, goRedisGoals)
 }}
 
-// redisRequests is with a context of its own for every lock.
+// redisRequests uses another context for every lock.
 var redisRequests = question{part: "requests", metrics: uncontendedMetrics, gives: rateNames(vsBareRequest, uncontendedGoals[:3]), ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	return vsBare(ctx, e.Lasting(3, e.For).Requests(), ours, candidate.BareRueidis, vsBareRequest, uncontendedGoals[:3])
 }}

@@ -52,7 +52,7 @@ func (p plan) run(ctx context.Context, e *suite.Env) error {
 	return nil
 }
 
-// part runs on a server of its own, so that no part meets what another left.
+// part runs one part on a new server, so that no part meets what another left.
 func (p plan) part(ctx context.Context, e *suite.Env, r *report.Report, part *suite.Part) (err error) {
 	e.Server, err = e.Start(ctx)
 	if err != nil {

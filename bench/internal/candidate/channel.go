@@ -7,10 +7,9 @@ import (
 	"sync"
 )
 
-// Channel is a channel of one process for each name, which hands over in the order
-// of asking: what waiting inside a process costs at the least, for a program with
-// many names. A program with one channel and no names pays less. It excludes no other
-// process.
+// Channel is a channel of one process for each name, which grants in the order of the
+// requests: the least that waiting inside a process costs a program with many names. A
+// program with one channel and no names pays less. It excludes no other process.
 var Channel = &Candidate{
 	Name: "channel", Settings: "a Go channel with room for one, in one process; each turn also pays for finding it by name, in a map under an RWMutex", Waits: true,
 	Open: func(_ context.Context, _ Place, n int) ([]Locker, error) {

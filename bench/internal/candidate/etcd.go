@@ -49,7 +49,7 @@ var FencelockEtcd = &Candidate{
 	}),
 }
 
-// openEtcd opens n lockers, each with a client of its own as a process has.
+// openEtcd opens n lockers, each with its own client, as a process has.
 func openEtcd(one func(*clientv3.Client) (Locker, error)) func(context.Context, Place, int) ([]Locker, error) {
 	return func(_ context.Context, at Place, n int) ([]Locker, error) {
 		var lockers []Locker

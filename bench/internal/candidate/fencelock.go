@@ -16,7 +16,7 @@ type ours struct {
 	client *fencelock.Client
 }
 
-// openOurs opens n clients, each with a session of its own, on one store.
+// openOurs opens n clients, each with its own session, on one store.
 func openOurs(store driver.Store, n int, closeStore func()) ([]Locker, error) {
 	users := &shared{users: n, close: closeStore}
 	lockers := make([]Locker, n)

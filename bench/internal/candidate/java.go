@@ -74,7 +74,7 @@ func javaFolder() (string, error) {
 	return filepath.Join(cache, "fencelock-bench", hex.EncodeToString(sum.Sum(nil)[:8])), err
 }
 
-// notHere is how a candidate opens that runs in processes of its own only.
+// notHere is the Open of a candidate that runs only in separate processes.
 func notHere(context.Context, Place, int) ([]Locker, error) {
-	return nil, errors.New("it is no Go; it runs in processes of its own only")
+	return nil, errors.New("the candidate is not written in Go; it runs only in separate processes")
 }

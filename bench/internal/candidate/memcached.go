@@ -32,7 +32,7 @@ var FencelockMemcached = &Candidate{
 	Name: "fencelock-memcached", Server: "memcached", Bare: "bare-memcached", Settings: "defaults: TTL 15 s", Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		var lockers []Locker
-		for range n { // each with connections of its own, as a process has
+		for range n { // each with its own connections, as a process has
 			store, err := memcachestore.New(at.Addr, nil)
 			if err != nil {
 				closeAll(lockers)

@@ -44,7 +44,7 @@ func openPingPong(ctx context.Context, at Place) ([]Locker, error) {
 	p := &pingPong{client: client, at: at, heard: make(chan string, 64), mailbox: mailbox((at.Process + 1) % at.Processes)}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.cancel = cancel
-	// A connection of its own, as a process that waits for locks has one.
+	// A dedicated connection, as a process that waits for locks has.
 	conn, _ := client.Dedicate()
 	ready := make(chan struct{}, 1)
 	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{

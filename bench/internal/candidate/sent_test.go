@@ -129,9 +129,9 @@ func (m *monitor) sync(t *testing.T, addr string) {
 	}
 }
 
-// TestPlainIsWhatIsSent: what a candidate says it sends besides scripts is what
-// the server sees, and no script calls the same commands. If it were otherwise,
-// the commands per acquisition in every report would be wrong.
+// TestPlainIsWhatIsSent: the commands that a candidate lists as sent outside of scripts
+// are those that the server sees, and no script calls them. Otherwise the commands per
+// acquisition would be wrong in every report.
 func TestPlainIsWhatIsSent(t *testing.T) {
 	if err := servers.Redis.Need(); err != nil {
 		t.Skip(err)

@@ -35,7 +35,7 @@ var (
 	}
 )
 
-// openSQLStores gives each locker a handle of its own, as a process has.
+// openSQLStores gives each locker its own handle, as a process has.
 func openSQLStores(ctx context.Context, at Place, n int) ([]Locker, error) {
 	var lockers []Locker
 	for range n {

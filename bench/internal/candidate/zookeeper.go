@@ -25,8 +25,8 @@ var FencelockZK = &Candidate{
 	},
 }
 
-// ZKLock is the lock recipe of go-zookeeper. It has no tokens, tells nobody that a
-// lock was lost, and leaves a node for each name behind.
+// ZKLock is the lock recipe of go-zookeeper. It has no tokens, does not notify a holder
+// that its lock was lost, and leaves a node behind for each name.
 var ZKLock = &Candidate{
 	Name: "zk-lock", Server: "zk", Settings: "zk.Lock of go-zookeeper, session timeout 15 s", Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {

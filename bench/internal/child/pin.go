@@ -25,21 +25,20 @@ const (
 	clientsCPU = "1"
 )
 
-// Unmoved is the error of a server that is not moved to a processor of its own, nil if
-// this program is not pinned. A server that this program starts inherits the processor of the
-// clients; one that is not moved away would share it with them, the opposite of what
-// -pin is for.
+// Unmoved is the error of a server that is not moved to a separate processor, nil if this
+// program is not pinned. A server that this program starts inherits the processor of the
+// clients. A server that is not moved would share it with them, which -pin must prevent.
 func Unmoved(server string) error {
 	if !Pinned() {
 		return nil
 	}
-	return fmt.Errorf("-pin: %s is not given a processor of its own and would share that of the clients; run it without -pin", server)
+	return fmt.Errorf("-pin: %s does not get a separate processor and would share that of the clients; run it without -pin", server)
 }
 
 // Pinned reports whether Pin was called.
 func Pinned() bool { return os.Getenv(pinned) != "" }
 
-// Pin starts this program again on a processor of its own. It returns only if it
+// Pin starts this program again on the processor of the clients. It returns only if it
 // cannot.
 func Pin() error {
 	if Pinned() {

@@ -59,8 +59,8 @@ var colours = map[string]color.RGBA{
 	"memcached-add":           {0xd9, 0x6b, 0x20, 0xff},
 }
 
-// colourOf is blue for ours, grey for what is bare, and one of its own for each other
-// candidate; TestColours checks that it has one.
+// colourOf is blue for ours, grey for bare candidates, and another color for each other
+// candidate; TestColours checks that every candidate has one.
 func colourOf(name string) color.RGBA {
 	if c, ok := colours[name]; ok {
 		return c

@@ -22,7 +22,7 @@ func known(values []float64) []float64 {
 }
 
 // Median returns the middle value, or the mean of the two in the middle. It is
-// NaN if there is none.
+// NaN without values.
 func Median(values []float64) float64 {
 	s := known(values)
 	if len(s) == 0 {
@@ -36,7 +36,7 @@ func Median(values []float64) float64 {
 }
 
 // Quantile returns the smallest value that at least the share q of all values
-// does not exceed. It is NaN if there is none.
+// does not exceed. It is NaN without values.
 func Quantile(values []float64, q float64) float64 {
 	s := known(values)
 	if len(s) == 0 {

@@ -41,7 +41,7 @@ func (e *Env) Lasting(repetitions int, each time.Duration) *Env {
 // workers who are measured for less than a few turns of each look unfair.
 func (e *Env) AtLeast(each time.Duration) *Env { return e.Lasting(e.Repetitions, max(e.For, each)) }
 
-// Requests returns the same place with a context of its own for every lock.
+// Requests returns the same environment, with another context for every lock.
 func (e *Env) Requests() *Env {
 	other := *e
 	other.requests = true
@@ -121,7 +121,7 @@ func (e *Env) once(ctx context.Context, r run, cell *Cell, repetition int) error
 }
 
 // counted waits until the server is quiet, runs work between two readings of its
-// counters and returns what was counted meanwhile, nil if the server does not count.
+// counters and returns the difference, nil if the server does not count.
 func (e *Env) counted(ctx context.Context, work func() error) (target.Stats, error) {
 	if err := e.quiet(ctx); err != nil {
 		return nil, err

@@ -20,13 +20,13 @@ type Fault struct {
 	Inject func(target.Server) (undo func(), err error)
 }
 
-// faultGoroutines is how many lock and unlock, each a name of its own.
+// faultGoroutines is how many goroutines lock and unlock, each its own name.
 const faultGoroutines = 16
 
 // noticed is how long candidates have to notice a fault before they are measured.
 const noticed = 3 * time.Second
 
-// Faulty measures candidates under each of the faults, on servers of their own.
+// Faulty measures candidates under each of the faults, on separate servers.
 func (e *Env) Faulty(ctx context.Context, candidates []*candidate.Candidate, faults []Fault) (Cells, error) {
 	var all Cells
 	for _, f := range faults {

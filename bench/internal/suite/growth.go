@@ -15,9 +15,9 @@ import (
 // Waiting is the case of so many that wait.
 func Waiting(n int) string { return fmt.Sprintf("%d waiting", n) }
 
-// GrowWaiters lets so many lockers of one process, each with a session or a
-// connection of its own, hand one lock over among themselves: what the server does
-// for it, which is the same whether they are in one process or in many.
+// GrowWaiters lets so many lockers of one process, each with its own session or
+// connection, pass one lock to each other. It measures the work of the server, which is
+// the same whether the lockers are in one process or in many.
 func (e *Env) GrowWaiters(ctx context.Context, candidates []*candidate.Candidate, sizes []int) (Cells, error) {
 	var runs []run
 	for _, n := range sizes {
@@ -62,7 +62,7 @@ func prime(ctx context.Context, lockers []candidate.Locker, name string) error {
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// Names is the case of so many names that are held meanwhile.
+// Names is the case in which so many names are held.
 func Names(n int) string { return fmt.Sprintf("%d names held", n) }
 
 // nameGoroutines is how many lock and unlock while names are held.

@@ -12,9 +12,9 @@ import (
 	"github.com/fencelock/fencelock/bench/internal/worker"
 )
 
-// Holding is a process that holds many locks on a server of its own. What it costs
-// is counted until Finish, while other measurements go on elsewhere: holding is
-// nearly silent, and takes a few TTLs to judge.
+// Holding is a process that holds many locks on a separate server. Its cost is counted
+// until Finish, while other measurements go on elsewhere: a holder sends little, and its
+// cost can be judged only after a few TTLs.
 type Holding struct {
 	c         *candidate.Candidate
 	server    target.Server

@@ -18,7 +18,7 @@ const (
 )
 
 // Idle lets so many lockers wait for a lock that is held, and returns how many
-// commands were sent meanwhile, and how many pings.
+// commands were sent while they waited, and how many pings.
 func (e *Env) Idle(ctx context.Context, candidates []*candidate.Candidate, waiters int) (Cells, error) {
 	var cells Cells
 	for _, c := range candidates {

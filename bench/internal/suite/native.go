@@ -10,8 +10,8 @@ import (
 	"github.com/fencelock/fencelock/bench/internal/target"
 )
 
-// The suites of servers with a lock of their own: ours beside it, each on the same
-// server. On etcd and memcached there is also what any lock at least does.
+// The suites of servers with a native lock or a usual recipe: ours beside it, each on the
+// same server. On etcd and memcached there is also the least that any lock does.
 var (
 	Etcd = native("etcd", target.StartEtcd, "etcd writes to disk before it answers.",
 		field{ours: candidate.FencelockEtcd, recipe: candidate.EtcdRecipe, bare: candidate.BareEtcd, apart: true})
@@ -25,23 +25,23 @@ var (
 		field{ours: candidate.FencelockMemcached, recipe: candidate.MemcachedRecipe, bare: candidate.BareMemcached})
 )
 
-// field is who runs on one server.
+// field is the candidates that run on one server.
 type field struct {
 	ours, recipe *candidate.Candidate
 	// bare is what any lock at least does, nil where nothing is less than the recipe.
 	bare *candidate.Candidate
-	// java runs in processes of its own only; nil if there is none.
+	// java runs only in separate processes; nil if no Java candidate is measured.
 	java *candidate.Candidate
-	// apart says that the recipe excludes sessions and not the goroutines that share
-	// one: etcd's lets all of them in at a time. Inside a process there is nothing to
-	// compare with then.
+	// apart means that the recipe excludes sessions and not the goroutines that share
+	// a session: etcd's admits all of them at once. Inside a process there is then
+	// nothing to compare with.
 	apart bool
 }
 
 // here are those that run in the runner's process.
 func (f field) here() []*candidate.Candidate { return present(f.bare, f.ours, f.recipe) }
 
-// crowd are those that wait for each other in processes of their own.
+// crowd are those that wait for each other in separate processes.
 func (f field) crowd() []*candidate.Candidate { return present(f.ours, f.recipe, f.java) }
 
 // reference is what rates without contention are divided by.
@@ -63,7 +63,7 @@ func native(name string, start func(context.Context) (target.Server, error), not
 func (f field) uncontended(note string) *Part {
 	return &Part{
 		Name: "uncontended", Title: "Uncontended lock",
-		Text:    "Goroutines of one process lock and unlock, each a name of its own. The ratio is that of the rates, to " + f.reference() + ". " + note,
+		Text:    "Each goroutine of one process locks and unlocks its own name. The ratio is the rate divided by that of " + f.reference() + ". " + note,
 		Metrics: []string{Rate, P50, P99, CPU, Allocs},
 		Ratio:   Rate, Bare: f.reference(), Chart: Chart{Metric: Rate, X: "goroutines"},
 		Run: func(ctx context.Context, e *Env) (Cells, error) {
@@ -75,7 +75,7 @@ func (f field) uncontended(note string) *Part {
 func (f field) local() *Part {
 	return &Part{
 		Name: "local", Title: "Contended lock, one process",
-		Text:    "Threads where the candidate is Java. The ratio is that of the rates, to " + f.recipe.Name + ". Jain is 1 if all had the same share.",
+		Text:    "Threads where the candidate is Java. The ratio is the rate divided by that of " + f.recipe.Name + ". Jain is 1 if all had the same share.",
 		Metrics: []string{Rate, P50, P99, Jain, CPU, Allocs},
 		Ratio:   Rate, Bare: f.recipe.Name, Chart: Chart{Metric: Rate, Bars: true},
 		Run: func(ctx context.Context, e *Env) (Cells, error) { return e.crowds(ctx, f.crowd(), 1, []int{16}) },
@@ -85,8 +85,8 @@ func (f field) local() *Part {
 func (f field) processes() *Part {
 	return &Part{
 		Name: "processes", Title: "Contended lock, several processes",
-		Text: "One goroutine in each. Handoff is the time from one process's call of Unlock to another's return from Lock; the ratio is that of the rates, " +
-			"to " + f.recipe.Name + ".",
+		Text: "One goroutine in each. Handoff is the time from one process's call of Unlock to another's return from Lock; the ratio is the rate divided by " +
+			"that of " + f.recipe.Name + ".",
 		Metrics: []string{Handoff50, Handoff99, Rate, Cross, Jain, Overlaps, CPU},
 		Ratio:   Rate, Bare: f.recipe.Name, Chart: Chart{Metric: Rate, Bars: true},
 		Run: func(ctx context.Context, e *Env) (Cells, error) {
@@ -98,7 +98,7 @@ func (f field) processes() *Part {
 func (f field) waiters() *Part {
 	return &Part{
 		Name: "waiters", Title: "Growing number of waiters",
-		Text:    "Each waiter has a client and a session of its own, as a process has; all are in one process. The ratio is that of the rates, to " + f.recipe.Name + ".",
+		Text:    "Each waiter has its own client and session, as a process has; all are in one process. The ratio is the rate divided by that of " + f.recipe.Name + ".",
 		Metrics: []string{Rate, Handoff50, Handoff99, Jain, Overlaps, CPU},
 		Ratio:   Rate, Bare: f.recipe.Name, Chart: Chart{Metric: Rate, X: "waiters"},
 		Run: func(ctx context.Context, e *Env) (Cells, error) {

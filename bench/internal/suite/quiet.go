@@ -9,17 +9,18 @@ import (
 	"github.com/fencelock/fencelock/bench/internal/target"
 )
 
-// A server is quiet if it was asked nothing for quietGap. Nobody waits for it longer
-// than quietBound: a candidate that never falls silent must not end the run.
+// A server is quiet if it got no commands for quietGap. The run waits for that at most
+// quietBound: a candidate that never stops sending must not end the run.
 const (
 	quietGap   = 250 * time.Millisecond
 	quietBound = 10 * time.Second
 )
 
-// quiet waits until the server gets no commands: those of a crowd that has just run
-// would be charged to the next. Redisson's go on for seconds, and a Go channel, which
-// asks no server, was said to send some. What asks less often than every quietGap is
-// not noticed. A server that does not count is not waited for.
+// quiet waits until the server gets no commands, because commands of the candidate that
+// has just run would be counted for the next one. Redisson sends commands for seconds
+// after its run, and they were once counted for a Go channel, which uses no server.
+// Commands less frequent than quietGap are not noticed. quiet does not wait for a server
+// that does not count.
 //
 //	A runs ──┐ leftovers of A ┄┄┄┄┐
 //	         └ read ≠ read ≠ read = read ── reset ── B runs ── read
@@ -62,9 +63,9 @@ func asked(s target.Stats) (n int) {
 	return n
 }
 
-// counting runs work between two readings of the server's counters and returns
-// what was counted meanwhile, nil if the server does not count. It is for those who
-// begin to count in the middle of their work; they call quiet before they begin it.
+// counting runs work between two readings of the server's counters and returns the
+// difference, nil if the server does not count. It is for callers that begin to count in
+// the middle of their work; they call quiet before that work begins.
 func (e *Env) counting(ctx context.Context, work func() error) (target.Stats, error) {
 	if err := e.Server.ResetStats(ctx); err != nil {
 		return nil, err

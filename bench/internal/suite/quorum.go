@@ -18,8 +18,8 @@ var quorumCandidates = []*candidate.Candidate{
 
 var quorumUncontended = &Part{
 	Name: "uncontended", Title: "Uncontended lock, on five servers",
-	Text: "Goroutines of one process lock and unlock, each a name of its own. The ratio is that of the rates, to SET NX PX and compare-and-delete on all " +
-		"five at a time, done when three have answered. Commands and server µs are the sum of four of the five.",
+	Text: "Each goroutine of one process locks and unlocks its own name. The ratio is the rate divided by that of SET NX PX and compare-and-delete on all " +
+		"five at once, done when three have answered. Commands and server µs are the sum of four of the five.",
 	Metrics: []string{Rate, P50, P99, Commands, Usec, CPU, Allocs},
 	Ratio:   Rate, Chart: Chart{Metric: Rate, X: "goroutines"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
@@ -29,7 +29,7 @@ var quorumUncontended = &Part{
 
 var quorumFaults = &Part{
 	Name: "faults", Title: "One of five servers stalled, or dead",
-	Text:    "Sixteen goroutines of one process, each with a name of its own. It is measured from four seconds after the fault. An operation that fails is counted and tried again.",
+	Text:    "Sixteen goroutines of one process, each with its own name. The measurement begins four seconds after the fault. An operation that fails is counted and tried again.",
 	Metrics: []string{P99, P50, Rate, Failures, Commands, CPU},
 	Chart:   Chart{Metric: P99, Bars: true},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {

@@ -18,8 +18,8 @@ var Redis = &Suite{
 
 var redisUncontended = &Part{
 	Name: "uncontended", Title: "Uncontended lock",
-	Text: "Goroutines of one process lock and unlock, each a name of its own, with context.Background. The ratio is that of the rates, " +
-		"to SET NX PX and compare-and-delete through the same client.",
+	Text: "Each goroutine of one process locks and unlocks its own name, with context.Background. The ratio is the rate divided by " +
+		"that of SET NX PX and compare-and-delete through the same client.",
 	Metrics: []string{Rate, P50, P99, Commands, Usec, CPU, Allocs},
 	Ratio:   Rate, Chart: Chart{Metric: Rate, X: "goroutines"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
@@ -74,7 +74,7 @@ var redisFleet = &Part{
 
 var redisLocal = &Part{
 	Name: "local", Title: "Contended lock, one process",
-	Text:    "The ratio is that of the rates, to a Go channel used as a lock, which excludes no other process. Jain is 1 if all goroutines had the same share.",
+	Text:    "The ratio is the rate divided by that of a Go channel used as a lock, which excludes no other process. Jain is 1 if all goroutines had the same share.",
 	Metrics: []string{Rate, P50, P99, Jain, Commands, CPU, Allocs},
 	Ratio:   Rate, Bare: candidate.Channel.Name, Chart: Chart{Metric: Rate, Bars: true},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {
@@ -85,8 +85,8 @@ var redisLocal = &Part{
 
 var redisProcesses = &Part{
 	Name: "processes", Title: "Contended lock, several processes",
-	Text: "One goroutine in each. Handoff is the time from one process's call of Unlock to another's return from Lock; the ratio is that of the medians, " +
-		"to a message that goes around the same processes with PUBLISH. Cross share is the share of acquisitions that came from another process: " +
+	Text: "One goroutine in each. Handoff is the time from one process's call of Unlock to another's return from Lock; the ratio is the median divided by " +
+		"that of a message that goes around the same processes with PUBLISH. Cross share is the share of acquisitions that came from another process: " +
 		"a library that takes its own lock again is fast and hands nothing over.",
 	Metrics: []string{Handoff50, Handoff99, Rate, Cross, Jain, Overlaps, Commands, Usec, CPU},
 	Ratio:   Handoff50, Bare: candidate.PingPong.Name, Chart: Chart{Metric: Handoff50, Bars: true},
@@ -133,7 +133,7 @@ func (e *Env) crowds(ctx context.Context, candidates []*candidate.Candidate, pro
 
 var redisWaiters = &Part{
 	Name: "waiters", Title: "Growing number of waiters",
-	Text: "Each waiter has a session or a connection of its own, as a process has; all are in one process, so that a thousand fit on the machine. " +
+	Text: "Each waiter has its own session or connection, as a process has; all are in one process, so that a thousand fit on the machine. " +
 		"What counts is what the server does for one acquisition.",
 	Metrics: []string{Commands, Usec, Rate, Jain, CPU},
 	Chart:   Chart{Metric: Commands, X: "waiters"},
@@ -167,7 +167,7 @@ const holdFor = 16 * time.Second
 
 var redisHolding = &Part{
 	Name: "holding", Title: "Many locks held by one process",
-	Text:    "On a server of its own, for a while. redsync and redislock do not renew by themselves and are left out.",
+	Text:    "The locks are held on a separate server for a while. redsync and redislock do not renew by themselves and are left out.",
 	Metrics: []string{PerSecond, ServerCore, ServerBytes, ClientBytes, FillSeconds},
 	Chart:   Chart{Metric: PerSecond, X: "locks held"},
 	Run: func(ctx context.Context, e *Env) (Cells, error) {

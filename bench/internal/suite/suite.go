@@ -41,7 +41,7 @@ type Part struct {
 	Name, Title string
 	// Text says what is done, for the report.
 	Text string
-	// Metrics are the columns of the table, the most telling first.
+	// Metrics are the columns of the table, the most important first.
 	Metrics []string
 	// Ratio is the metric that is divided by that of the bare candidate, if any;
 	// Bare overrules what the candidates say about theirs.
@@ -73,7 +73,7 @@ func Named(name string) (*Suite, error) {
 	return nil, fmt.Errorf("no suite is called %q; there are %v", name, known)
 }
 
-// Only returns the parts of those names, all that are not long if there are none.
+// Only returns the parts of those names. Without names it returns all that are not long.
 func (s *Suite) Only(names []string) ([]*Part, error) {
 	var parts []*Part
 	var known []string

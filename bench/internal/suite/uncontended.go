@@ -16,9 +16,9 @@ import (
 // Goroutines is the case of so many goroutines.
 func Goroutines(n int) string { return fmt.Sprintf("%d goroutines", n) }
 
-// Uncontended lets goroutines of one process lock and unlock, each a name of its
-// own: what an uncontended lock costs. Nothing can end their contexts, which
-// is the least a library has to do, unless the place says that there are requests.
+// Uncontended measures what an uncontended lock costs: each goroutine of one process
+// locks and unlocks its own name. Nothing can end their contexts, which is the least
+// work for a library, unless the environment is that of Requests.
 func (e *Env) Uncontended(ctx context.Context, candidates []*candidate.Candidate, levels []int) (Cells, error) {
 	lockers, closeLockers, err := e.openOne(ctx, candidates)
 	if err != nil {

@@ -47,8 +47,8 @@ func ParseStats(text string) (Stats, error) {
 	return stats, nil
 }
 
-// scripts are the commands that run a script. What a script calls is counted as
-// a command of its own as well, beside the script that called it.
+// scripts are the commands that run a script. A command that a script calls is counted
+// too, in addition to the script.
 var scripts = []string{"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro"}
 
 // Sent adds up what clients sent: the scripts, and those commands that the caller
@@ -57,8 +57,8 @@ var scripts = []string{"eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fca
 // The server does not distinguish a command that a client sent from the same command
 // called by a script: two EVALSHA with a GET and a DEL in each are counted as six.
 // Only the two crossed the network, and their time includes that of the rest. So
-// each candidate names what it sends besides scripts (candidate.Candidate.Plain),
-// and a test compares the list with what MONITOR shows.
+// each candidate lists the commands that it sends outside of scripts
+// (candidate.Candidate.Plain), and a test compares the list with what MONITOR shows.
 //
 // PING is never in that list: rueidis sends one a second on each connection that is
 // silent, for every user. Pings returns how many there were.

@@ -94,7 +94,7 @@ func TestRun(t *testing.T) {
 		if fresh.Err != "" {
 			t.Fatalf("fresh names: %s", fresh.Err)
 		}
-		if fresh.Ops > 2*len(lockers) { // without a number of their own these names are held
+		if fresh.Ops > 2*len(lockers) { // without a fresh number these names would be held
 			return
 		}
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package worker does the work that is measured: in this process, or in processes
-// of their own, which are this program started again:
+// Package worker does the work that is measured: in this process, or in separate
+// processes, which are this program started again:
 //
 //	runner ──▶ Start(n) ──▶ bench (worker 0) ── one JSON line each ──▶ tasks in,
 //	                   ╰──▶ bench (worker 1)                           results out
@@ -23,8 +23,8 @@ import (
 
 // Task is what lockers are asked to do.
 type Task struct {
-	// Name is the lock that all want. With Own set each goroutine has a name of
-	// its own that begins with it.
+	// Name is the lock that all goroutines acquire. With Own set each goroutine has
+	// another name that begins with Name.
 	Name string
 	Own  bool
 	// Fresh makes it another name each time, with Own set.
@@ -37,9 +37,9 @@ type Task struct {
 	Pause time.Duration
 	// Turns notes when each turn began and ended.
 	Turns bool
-	// Uncancelled gives the lockers a context that never ends, and Requests one of
-	// its own with a deadline for every turn. Otherwise each goroutine has one that can
-	// be cancelled, for all of its turns.
+	// Uncancelled gives the lockers a context that never ends, and Requests another one,
+	// with a deadline, for every acquisition. Otherwise each goroutine has one context
+	// that can be cancelled, for all its acquisitions.
 	Uncancelled, Requests bool
 	// Tolerant goes on after a failure; without it a goroutine ends with its first.
 	Tolerant bool
