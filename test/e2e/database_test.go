@@ -98,7 +98,7 @@ func begin(name string, d sqlfence.Dialect, start func(settings ...string) (*ser
 	return e, nil
 }
 
-// open makes what a process has of its own.
+// open makes what every process has: a database handle and guards.
 func (e *database) open() (err error) {
 	e.db = sql.OpenDB(gated.Wrap(e.connect(e.server.Port, &fencetest.Dialer{})))
 	e.table, err = sqlfence.NewTable(e.dialect, nil)

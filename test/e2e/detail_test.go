@@ -145,8 +145,8 @@ func TestDoRollsBack(t *testing.T) {
 	})
 }
 
-// TestLocksHaveFencesOfTheirOwn: names that differ in case or blanks only.
-func TestLocksHaveFencesOfTheirOwn(t *testing.T) {
+// TestEveryLockHasItsOwnFence: even names that differ only in case or blanks.
+func TestEveryLockHasItsOwnFence(t *testing.T) {
 	each(t, func(t *testing.T, e *database) {
 		if err := e.table.Raise(holding(t, "own", 768, ""), e.db, "own"); err != nil {
 			t.Fatal(err)

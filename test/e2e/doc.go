@@ -8,5 +8,5 @@
 //	go test ./test/e2e/... -v      # the proofs
 //	go run ./test/e2e/story        # two workers, one of them stopped
 //
-// Its servers are shared by all tests of a run; every case has a row of its own.
+// Its servers are shared by all tests of a run; every case has its own row.
 package e2e

@@ -12,8 +12,8 @@ import (
 	"github.com/fencelock/fencelock/fence/fencetest"
 )
 
-// harness makes values that live in a fresh row each. Another process has a
-// database handle and guards of its own.
+// harness makes values, each in a fresh row. Another process has its own database
+// handle and guards.
 func (e *database) harness(name string, value func(e *database, id int64, lock string) *fencetest.Value) *fencetest.Harness {
 	open := func(e *database, id int64, lock string) *fencetest.Value {
 		v := value(e, id, lock)
@@ -58,7 +58,7 @@ func (e *database) byTable(id int64, lock string) *fencetest.Value {
 	}
 }
 
-// byRow is a row with a fence of its own.
+// byRow is a value in a row with its own fence.
 func (e *database) byRow(id int64, lock string) *fencetest.Value {
 	return &fencetest.Value{
 		Enter: func(ctx context.Context) (string, error) {
@@ -92,7 +92,7 @@ func TestRowGuard(t *testing.T) {
 	each(t, func(t *testing.T, e *database) { fencetest.Run(t, e.harness("fence column", (*database).byRow)) })
 }
 
-// inTx does the work in a transaction of its own.
+// inTx does the work in a new transaction.
 func (e *database) inTx(ctx context.Context, work func(ctx context.Context, tx *sql.Tx) error) error {
 	tx, err := e.db.BeginTx(ctx, nil)
 	if err != nil {

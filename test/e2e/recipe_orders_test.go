@@ -40,7 +40,7 @@ func (o *orders) process(ctx context.Context, id int) error {
 		if err != nil || state != "new" {
 			return err
 		}
-		// No transaction is open meanwhile. ctx ends if the lease is lost.
+		// No transaction is open during pack. ctx ends if the lease is lost.
 		if err := o.pack(ctx, lock); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func TestRecipeOrders(t *testing.T) {
 	e := need(t, postgres)
 	db := e.prepared(t)
 	defer db.Close()
-	id := int(e.rows.Add(1)) // a lock of its own, however often the test runs
+	id := int(e.rows.Add(1)) // another lock in every run of the test
 	lock := fmt.Sprintf("orders/%d", id)
 	for _, statement := range []string{
 		"CREATE TABLE orders (id BIGINT PRIMARY KEY, state TEXT NOT NULL)",

@@ -10,10 +10,10 @@
 //	new        fencelock          both and new, by fencelock
 //
 // Old and new do not exclude each other, so the last old process must be gone
-// before the first new one starts. All who take two locks take them in the same
-// order, so there is no deadlock. Fencelock comes first because its lease is kept
-// while the second lock is waited for; the other way round, an old lock that nobody
-// renews can end before the work begins.
+// before the first new one starts. All processes that take two locks take them in the
+// same order, so there is no deadlock. Fencelock comes first because its lease is renewed
+// while the process waits for the second lock; the other way round, an old lock that is
+// not renewed can end before the work begins.
 //
 // The code is in the tests, which run it on real servers.
 package migrations

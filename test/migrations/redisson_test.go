@@ -52,7 +52,7 @@ func withRedisson(ctx context.Context, locks *fencelock.Client, client redis.Scr
 			}
 		}
 		if err != nil {
-			return err // it may have been taken all the same; then it ends with its lease
+			return err // the lock may have been taken anyway; then it ends with its lease
 		}
 		held, stop := keep(ctx, lease/3, func(ctx context.Context) error { return run(ctx, keepRLock, lease.Milliseconds()) })
 		defer func() {

@@ -118,8 +118,8 @@ func figures(results []cell.Result, least int) error {
 	return nil
 }
 
-// mostUndecided is for how many of so many cells Porcupine may have had no time: a
-// tenth, and one in a run of a few. A second opinion that is never given is none.
+// mostUndecided is for how many of ran cells Porcupine may have run out of time: a tenth,
+// and one in a small run. With more of them the second check would mean nothing.
 func mostUndecided(ran int) int { return max(1, ran/10) }
 
 // matrix returns the cells that the flags ask for.

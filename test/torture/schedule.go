@@ -12,9 +12,9 @@ import (
 )
 
 // schedule decides which cell runs when. Cells mostly wait, so some run side by
-// side; each has servers, ports, folders and clocks of its own. One that was not
-// run, because the machine was too busy or a port was taken, is tried once more
-// when all others are over, alone: at once it would meet the same neighbours.
+// side; each has its own servers, ports, folders and clocks. A cell that was not
+// run, because the machine was too busy or a port was taken, is tried once more,
+// alone, when all others are over: at once it would meet the same conditions.
 type schedule struct {
 	cells    []cell.Cell
 	parallel int

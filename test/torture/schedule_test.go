@@ -46,8 +46,8 @@ func seeds(results []cell.Result) string {
 	return text
 }
 
-// TestSideBySide: the order of results is that of the cells, and what a neighbour
-// spoilt is tried again when there is none.
+// TestSideBySide: the order of results is that of the cells, and a cell that another one
+// disturbed is tried again alone.
 func TestSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, printed := pretend(4, 2, time.Hour, func(seed uint64, beside int) cell.Status {

@@ -88,7 +88,7 @@ func visitFigures(survivors, caught, wrong, all int) {
 	figure.Print("torture-sound-refused", wrong, figure.Exactly(0))
 }
 
-// named are the locks of those names, all if there is none.
+// named returns the locks of those names. Without names it returns all locks.
 func named(names []string) ([]brokenlock.Lock, error) {
 	if len(names) == 0 {
 		return brokenlock.Locks, nil

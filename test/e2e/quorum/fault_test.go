@@ -126,8 +126,8 @@ func TestQuorumSurvivesItsNodes(t *testing.T) {
 	}
 }
 
-// lastSecond makes a server lose that a lock was released. The release is repeated:
-// otherwise the session, which lives on, would keep the lock there for ever.
+// lastSecond makes a server lose the release of a lock. The release is repeated:
+// otherwise the session, which lives on, would keep the lock there forever.
 func (q *quorumRig) lastSecond(t *testing.T, holder *quorumProcess, r *quorumNode) {
 	t.Helper()
 	y := q.lock(t, holder, "y")

@@ -59,8 +59,8 @@ func quorumHeap(t *testing.T, parts ...int) float64 {
 	work(1000)
 	q.nodes[1].server.Kill()
 	work(1000) // finds out
-	// What other goroutines of the process allocate meanwhile comes and goes; what a lock
-	// leaves behind stays in every part.
+	// Other goroutines of the process allocate in some parts and free in others; what a
+	// lock leaves behind stays in every part.
 	per := math.Inf(1)
 	_ = c.store.Close()
 	for before := heapOf(); len(parts) > 0; parts = parts[1:] {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command story plays what fencing is for, with everything real: two workers in
-// processes of their own, a lock in Redis, an account in PostgreSQL, and a
+// Command story shows what fencing is for, with everything real: two workers in
+// separate processes, a lock in Redis, an account in PostgreSQL, and a
 // worker that is stopped by SIGSTOP while it holds the lock.
 //
 //	go run ./test/e2e/story
 //
-// It plays it twice, without a guard and with one, prints the time line of each,
-// and fails if one does not end as docs/fencing.md says.
+// It runs the story twice, without a guard and with one, prints the timeline of each
+// run, and fails if one does not end as docs/fencing.md describes.
 //
 //	A        lock, read 100 ┃ SIGSTOP .............. SIGCONT ┃ write 150
-//	Redis        A's session ends after its TTL ┃ B's turn
+//	Redis        A's session ends after its TTL ┃ B acquires
 //	B                                      lock, read 100, write 110
 package main
 

@@ -21,7 +21,7 @@ import (
 // patience is how long the story waits for anything: far more than it takes.
 const patience = time.Minute
 
-// act is one telling of the story.
+// act is one run of the story.
 type act struct {
 	account int
 	title   string
@@ -101,7 +101,7 @@ type process struct {
 	lines chan string
 }
 
-// start starts a worker as a process of its own: this program again.
+// start starts a worker as a separate process: this program again.
 func (s *stage) start(ctx context.Context, name string, amount int, a act) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {

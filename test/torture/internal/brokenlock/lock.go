@@ -72,7 +72,7 @@ func (l *locks) Lock(ctx context.Context, name string) (lock.Held, error) {
 		case err != nil && l.flaw == "error-means-granted" && ctx.Err() == nil:
 			return l.hold(name, time.Now().UnixMicro(), sent), nil
 		case err != nil && l.flaw == "ghost-is-renewed":
-			// The answer was lost, the lock was not; its renewal goes on for ever.
+			// The answer was lost, the lock was not; its renewal goes on forever.
 			l.hold(name, 0, sent)
 		case err != nil:
 			l.undo(name)
@@ -96,11 +96,11 @@ func (l *locks) undo(name string) {
 	_ = release.Run(ctx, l.c, []string{name}, l.id).Err()
 }
 
-// wait waits until it is worth to try again.
+// wait returns when another attempt may succeed.
 func (l *locks) wait(ctx context.Context, name string) error {
 	if l.flaw == "push-only" {
-		// It subscribes before it polls, so nothing is missed, until the
-		// subscription breaks: what was published meanwhile is gone.
+		// It subscribes before it polls, so it misses nothing until the
+		// subscription breaks: messages published until it is back are lost.
 		sub := l.c.Subscribe(ctx, name+":free")
 		defer sub.Close()
 		if _, err := sub.Receive(ctx); err != nil {

@@ -77,7 +77,7 @@ func (h *held) extend() {
 	case err == nil && (ok || l.flaw == "renew-ignores-answer"):
 		h.trust(sent)
 	case err == nil:
-		// Gone. Nobody has to wait for the deadline.
+		// The lock is gone: report the loss now, before the deadline.
 		if h.over() && l.flaw != "renew-trusts-early" {
 			h.deadline.Store(min(h.deadline.Load(), time.Now().UnixNano()))
 			h.cancel()

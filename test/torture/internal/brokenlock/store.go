@@ -21,9 +21,9 @@ var (
 		redis.call('set', KEYS[2], string.format('%d', token))
 		redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])
 		return token`)
-	// acquireInLine: a client that did not ask for a TTL leaves the queue, and one that is not
-	// in it, because of that, gets to its end (rpush).
-	acquireInLine = redis.NewScript(`
+	// acquireQueued removes a client from the queue that has not called for a TTL, and adds
+	// the caller at the end (rpush) if it is not in the queue.
+	acquireQueued = redis.NewScript(`
 		local me = ARGV[1]
 		redis.call('set', KEYS[3] .. ':' .. me, '', 'PX', ARGV[2])
 		if not redis.call('lpos', KEYS[3], me) then redis.call(ARGV[3], KEYS[3], me) end
@@ -98,9 +98,9 @@ func (l *locks) try(ctx context.Context, name string) (int64, error) {
 	case "ttl-in-hundredths":
 		px = max(px/100, 1)
 	case SoundQueue:
-		return acquireInLine.Run(ctx, l.c, append(keys, name+":queue"), l.id, px, "rpush").Int64()
+		return acquireQueued.Run(ctx, l.c, append(keys, name+":queue"), l.id, px, "rpush").Int64()
 	case "queue-newest-first":
-		return acquireInLine.Run(ctx, l.c, append(keys, name+":queue"), l.id, px, "lpush").Int64()
+		return acquireQueued.Run(ctx, l.c, append(keys, name+":queue"), l.id, px, "lpush").Int64()
 	case "quorum-of-half", SoundQuorum:
 		return l.tryNodes(ctx, name)
 	}
@@ -166,10 +166,10 @@ func (l *locks) release(ctx context.Context, name string) error {
 	return err
 }
 
-// enqueue takes a place in the line; leave gives it up.
+// enqueue puts this client into the queue; leave removes it.
 func (l *locks) enqueue(ctx context.Context, name string) error {
 	if l.flaw == "queue-newest-first" {
-		return nil // it gets into line when it asks, as the sound one does
+		return nil // its first attempt puts it into the queue, as that of the sound lock does
 	}
 	ctx, cancel := l.call(ctx)
 	defer cancel()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cell runs one cell of the matrix: a deployment, clients as processes of
-// their own, a plan of faults, and the checkers over what was written down.
+// Package cell runs one cell of the matrix: a deployment, clients as separate
+// processes, a plan of faults, and the checkers over the recorded history.
 //
 //	servers ◀─ proxies ◀─ clients ─▶ resource        processes
 //	   ▲          ▲          ▲  │        │
@@ -79,7 +79,7 @@ func (c Cell) Applies() bool {
 	return why == ""
 }
 
-// plan is the plan to run, or why there is none.
+// plan is the plan to run, or why the cell cannot be run.
 func (c Cell) plan() (p fault.Plan, why string) {
 	shape := c.Deployment.Shape
 	shape.Clients, shape.TTL = c.Clients, c.TTL

@@ -83,8 +83,8 @@ type refuser interface {
 	Refuses(ctx context.Context) (bool, error)
 }
 
-// refused waits for d, and reports by its error whether the server refused writes
-// meanwhile. A full disk is noticed only when what is written needs room.
+// refused waits for d, and reports by its error whether the server refused writes in
+// that time. A full disk is noticed only by a write that needs space.
 func refused(ctx context.Context, srv server.Server, d time.Duration) error {
 	x, ok := srv.(refuser)
 	if !ok {

@@ -160,9 +160,9 @@ func (s *served) judge(l *line, at int64) {
 	}
 }
 
-// Handoffs counts what W was judged by: grants to a client that waited when another
-// one gave the lock back, after the last fault and what followed from it. Where there
-// is none nothing is known about wake-ups.
+// Handoffs counts the grants that W was judged by: those to a client that waited when
+// another one released the lock, after the last fault and its consequences. Without such a
+// grant nothing is known about wake-ups.
 func Handoffs(events []history.Event) (n int) {
 	var excused int64
 	for _, f := range faults(events) {

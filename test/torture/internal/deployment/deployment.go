@@ -62,8 +62,8 @@ func (e Deployment) Split(k fault.Kind) bool {
 type Rig struct {
 	Servers []server.Server
 	// Addrs are where clients begin; Reach are all addresses that they may be redirected
-	// to, those among them. Every client reaches every address through a proxy
-	// of its own.
+	// to, those among them. Every client reaches every address through its own
+	// proxy.
 	Addrs, Reach []string
 	// Master returns which server grants, for deployments that can change it. Pooler is
 	// which server is one that stands before the others, 0 for none.

@@ -14,8 +14,8 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// postgres is one server. What it acknowledged it has after a crash. Whoever
-// empties its tables makes it lose its data: with grace it grants nothing for a TTL then.
+// postgres is one server. It keeps acknowledged writes through a crash. Emptying its tables
+// stands for a data loss: with grace it then grants nothing for a TTL.
 var postgres = Deployment{Name: "postgres", Lock: "postgres", SurvivesDataLoss: true, Fair: true, Quiet: 1,
 	Shape: fault.Shape{Servers: 1}, Can: ofPostgres, Lacks: lacksSQL,
 	start: func(ttl time.Duration, w fault.Wants) (*Rig, error) {

@@ -73,7 +73,7 @@ type Event struct {
 	Kind Kind   `json:"kind"`
 	Who  string `json:"who,omitempty"`
 	Lock string `json:"lock,omitempty"`
-	// Token is the fencing token, 0 if there is none.
+	// Token is the fencing token, 0 for a lock without tokens.
 	Token int64 `json:"token,omitempty"`
 	// Until is the last trusted deadline that the client knew.
 	Until int64 `json:"until,omitempty"`

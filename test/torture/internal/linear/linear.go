@@ -30,7 +30,7 @@ import (
 )
 
 // patience bounds a search. Histories that can be explained take milliseconds;
-// to refute one can take for ever.
+// a refutation can take practically forever.
 const patience = 5 * time.Second
 
 // Finding is a history that no order explains.
@@ -210,7 +210,7 @@ type builder struct {
 func (b *builder) op(c call, from, to int64) {
 	row := c.who
 	if to == forever {
-		row += ", no end" // a row of its own in the picture
+		row += ", no end" // a separate row in the picture
 	}
 	id, ok := b.clients[row]
 	if !ok {

@@ -64,7 +64,7 @@ type held struct {
 	unlock   func(ctx context.Context) error
 }
 
-// Token implements lock.Held: there is none.
+// Token implements lock.Held: the lock has no tokens.
 func (h *held) Token() int64 { return 0 }
 
 // Context implements lock.Held.

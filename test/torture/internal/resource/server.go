@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package resource is what the lock protects: for each lock two registers that
-// hold a list, in a process of their own that no fault touches. A client reads
+// hold a list, in a separate process that no fault touches. A client reads
 // a list, works, and writes it back with its own value at the end, as most
 // programs do. If two do so at once, a value is lost.
 //
