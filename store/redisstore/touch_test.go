@@ -55,9 +55,9 @@ func TestGraceBeginsEverywhere(t *testing.T) {
 	waitFor(t, "the grace has begun in all buckets", begun)
 }
 
-// TestGraceBeginsBehindARound: data that is lost while a process goes round the buckets is
-// lost behind it, too. The loss shows in the bucket that the round comes to next, where the
-// round and the session that finds the loss see the same incarnation, which is new to both.
+// TestGraceBeginsBehindARound: data is lost while a process calls the buckets one by one, also
+// in buckets that it has already called. The loss shows in the bucket that is called next,
+// where the round and the session that finds the loss see the same new incarnation.
 func TestGraceBeginsBehindARound(t *testing.T) {
 	t.Parallel()
 	const buckets = 8

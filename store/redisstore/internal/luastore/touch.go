@@ -69,11 +69,12 @@ func (s *Store) agree(ctx context.Context, shard string) error {
 	return nil
 }
 
-// touchAll goes round the buckets until a round found what the round before it had found, and
-// no session found anything else meanwhile. A round that finds something new is not enough:
-// data that is lost while it is under way is lost behind it, too, and the bucket that it
-// comes to next looks the same to it and to the session that finds the loss. It has no
-// session's context: the one that found something may be over, and the next relies on it.
+// touchAll calls all buckets, in rounds, until a round finds the same incarnations as the
+// round before and no session found another one in the meantime. A round that finds something
+// new is not enough: data may be lost while the round is under way, also in buckets that it
+// has already called. The next bucket then has a new incarnation, which the round and the
+// session that finds the loss both see. touchAll does not use a session's context: the session
+// that found something may be over, and the next session relies on the result.
 func (s *Store) touchAll() {
 	t := &s.toucher
 	for again := true; again; {

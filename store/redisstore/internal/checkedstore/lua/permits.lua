@@ -1,9 +1,9 @@
 -- Reports which commands the caller's user may not run. It runs none of them but TIME and
--- INFO, which some services forbid to scripts alone.
+-- INFO, which some services forbid only in scripts.
 -- ARGV: the words of a command, each as one argument, then an empty one; and so on.
 -- Replies: OK, then the numbers of the forbidden commands, from 1, and for TIME and INFO,
 --          if they are allowed and fail, a text
---          | OLD: the server is older than 7.0 and cannot tell
+--          | OLD: the server is older than 7.0 and cannot check this
 if not redis.acl_check_cmd then return { 'OLD' } end
 local reply, words, n = { 'OK' }, {}, 0
 local calls = { TIME = true, INFO = true }

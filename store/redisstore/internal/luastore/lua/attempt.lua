@@ -1,10 +1,10 @@
 -- One attempt of one claim (O1, O2, O5, O6, Q4, L2).
 -- ARGV[6] session id, [7] seq, [8] name, [9] mode, [10] weight, [11] limit,
 -- [12] re-entry, [13] record, [14] min hold ms, [15] max hold ms, [16] 1 to queue,
--- [17] counter not to fall below or 0, [18] 1 to lift
+-- [17] floor of the counter or 0, [18] 1 to raise the counter of an existing grant to it
 -- Replies: GRANTED, counter, rest of max hold in ms
---        | QUEUED or BUSY, place, rest of grace, poll after ms, holders, highest
---          counter if one was not to fall below, or 0
+--        | QUEUED or BUSY, claims ahead, rest of grace in ms, poll after ms, holders,
+--          highest counter if there is a floor, or 0
 --        | ABSENT | GONE | RESET
 if was_reset() then return { 'RESET' } end
 local sid, name = ARGV[6], ARGV[8]
@@ -24,7 +24,7 @@ end
 
 local g = find(grants, sid, e[SEQ])
 if g then
-  if g[INC] ~= inc then -- its session knows of it: as good as reclaimed
+  if g[INC] ~= inc then -- its session knows the grant, so it counts as reclaimed
     g[INC] = inc
     save(name, grants)
   end

@@ -1,8 +1,8 @@
--- Many attempts and withdrawals of one session in one call. What is simple, a lock
--- that is free and has no queue, is done here, all of it together, with a handful of
--- commands. Then come the plain handoffs: queueing behind a plain holder, and
--- passing the lock to a plain claim. The rest goes through the scripts that are
--- included below, which can do everything.
+-- Many attempts and withdrawals of one session in one call. Simple operations, on a lock
+-- that is free and has no queue, are done here together, with a handful of commands.
+-- Then come the plain handoffs: queueing behind a plain holder, and passing the lock to a
+-- plain claim. The rest goes through the scripts that are included below, which can do
+-- everything.
 --
 -- KEYS[1]  the bucket
 -- ARGV[1]  settings, incarnation, PUBLISH or SPUBLISH, grace in ms, each ended by \0
@@ -11,29 +11,31 @@
 -- ARGV[6]  the seq of each operation, 6 bytes each
 -- ARGV[7]  a letter for each operation: W withdraw, all of these first and of different
 --          claims; A or T attempt, with or without queueing
--- ARGV[8]  if there are any, the counter not to fall below of each, 7 bytes, or 0
--- ARGV[9]  and after: the name of each operation; those of attempts differ. If records
---          differ too there follow a byte for each operation, 0 if its record is that
---          of ARGV[5], and the records 1 and after
--- Replies: if it is one operation and simple, the counter of its grant, or 0 for a
--- withdrawal. Otherwise: the counter of the first simple grant, those of the others follow one by
--- one; then, for each operation that was not simple, its number and the reply as
--- attempt.lua or withdraw.lua has it, or
---   WAITING, place, end of the grant's session in ms, age of the grant in ms, the grant in its short form
+-- ARGV[8]  the floor of the counter of each operation, 7 bytes each, or 0; empty if there
+--          are no floors
+-- ARGV[9]  and after: the name of each operation; no two attempts have the same name. If
+--          records differ, then a byte for each operation, the number of its record or 0
+--          for that of ARGV[5]; then the records, from number 1 on
+-- Replies: for one simple operation, the counter of its grant, or 0 for a withdrawal.
+-- Otherwise: the counter of the first simple grant, the other simple grants have the next
+-- counters; then, for each operation that was not simple, its number and the reply of
+-- attempt.lua or withdraw.lua, or
+--   WAITING, claims ahead, ms until the grant's session ends, age of the grant in ms, the
+--   grant in its short form
 local H = KEYS[1]
-local call, sub, byte, pack = redis.call, string.sub, string.byte, struct.pack -- a lookup less each time
+local call, sub, byte, pack = redis.call, string.sub, string.byte, struct.pack -- saves a lookup each time
 local sid, tail, record, seqs, ops, floors = ARGV[2], ARGV[3], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
--- What is simple comes first, and functions are made where they are first needed: to
--- make one costs as much as a command.
+-- Simple operations come first, and functions are created where they are first needed:
+-- creating one costs as much as a command.
 
-local held -- what was found of the lock if there is one operation
+local held -- the value of l<name>, if there is one operation
 local found, fields
 if RUN_ID == '' then
   found = {}
 elseif ops == 'W' then
-  -- To withdraw one's own grant in the short form without waiters needs no other check:
-  -- while it is there no other claim has the lock.
+  -- Withdrawing the session's grant, in the short form and without waiters, needs no other
+  -- check: while the grant is there no other claim has the lock.
   held = call('HGET', H, 'l' .. ARGV[9])
   if held and byte(held) == 88 and sub(held, 15, 36) == sid .. seqs then
     call('HDEL', H, 'l' .. ARGV[9])
@@ -49,11 +51,11 @@ else
   found = call('HMGET', H, unpack(fields))
 end
 
--- A grant is simple if more is sure: that the server has the run id and the
--- incarnation in which the session was opened, that the session was not closed and
--- has not ended, and that there is no grace. Only then now is the time. marked is
--- set if some claim of the session is tombstoned, so that each attempt must be checked;
--- voted, if there are counters of slots.
+-- A simple grant needs more checks: the server has the run id and the incarnation in
+-- which the session was opened, the session was not closed and has not ended, and there
+-- is no grace. now is the time if all of them pass, else false. marked is set if a claim
+-- of the session is tombstoned, so that each attempt must be checked; voted is set if
+-- there are counters of slots.
 local now, marked, voted = false, false, false
 local marker, session = found[1], found[2]
 if marker and session and sub(marker, 1, 7) == sub(tail, 8, 14) and sub(session, 7, 13) == sub(tail, 1, 7) then
@@ -76,7 +78,7 @@ if #ops == 1 and ops ~= 'W' then
   end
 end
 
--- Which of them are simple, and the fields to write for these.
+-- Find the simple operations, and the fields to write for them.
 local others = ARGV[9 + #ops] -- nil if there is one record
 local rest, drops, grants = {}, {}, {}
 local withdrawals = (string.find(ops, '[AT]') or #ops + 1) - 1

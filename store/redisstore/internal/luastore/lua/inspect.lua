@@ -1,8 +1,8 @@
--- Who holds and who waits, for some locks (I1, I2).
+-- Shows the holders and the waiters of some locks (I1, I2).
 -- ARGV[6] how many waiters to show of each, [7] and after: names
--- Replies: OK, rest of grace in ms; for each: holders, waiters, number in the queue, in which
--- those beyond the ones shown may be dead, stored limit; then 1 if dead claims are left in
--- front of a queue
+-- Replies: OK, rest of grace in ms; for each: holders, waiters, number of queued claims, of
+-- which those not shown may be dead, stored limit; then 1 if dead claims are left in front
+-- of a queue
 local most, reply = tonumber(ARGV[6]), { 'OK', num(grace()) }
 for i = 7, #ARGV do
   local name, holders, waiters, dead = ARGV[i], {}, {}, 0

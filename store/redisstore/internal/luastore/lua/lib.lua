@@ -1,12 +1,12 @@
--- The common part of every script: it stands before each of them, and inside
--- batch.lua for what is not simple.
+-- The common part of all scripts. It comes before each of them; batch.lua includes it for
+-- operations that are not simple.
 --
 -- RUN_ID   the run id of the server if this text is known to be loaded under that run
 --          id only, else ''. Set before this part (runproof.go)
 -- SETUP    'first' if this script may set up a namespace, 'any' if it may also replace the
 --          settings of a vacant one, else '' (script.go)
--- KEYS[1]  the bucket: one hash with everything. A call touches no other key, so
---          a slot that is being migrated has it or has it not, never half
+-- KEYS[1]  the bucket: one hash with everything. A call uses no other key, so while a slot
+--          is migrated a server has the whole bucket or none of it
 -- ARGV[1]  settings of the namespace, compared with the marker's
 -- ARGV[2]  incarnation the caller's session was opened in, 0 if it has none
 -- ARGV[3]  channel prefix for pushes; ARGV[4] PUBLISH or SPUBLISH
@@ -31,11 +31,11 @@ local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 local now = math.floor(micros / 1000)
 
--- after is the end of a duration that begins now: a millisecond late rather than
--- a part of one early.
+-- after returns the end of a duration that begins now: a millisecond too late rather than
+-- a fraction of one too early.
 local function after(ms) return now + 1 + ms end
 
--- left is what is left until an end, and never more than it was made for.
+-- left returns the time until an end, and never more than the duration given to after.
 local function left(till) return till - now - 1 end
 
 local function num(x) return string.format('%.0f', x) end
@@ -45,16 +45,16 @@ local function runid()
   return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 end
 
--- A plain claim, granted or queued, has a short form that batch.lua can do without
--- taking it apart: a letter, counter, since, session, seq, generation, incarnation, record.
+-- A plain claim, granted or queued, has a short form that batch.lua can use without
+-- decoding it: a letter, counter, since, session, seq, generation, incarnation, record.
 -- The letter X means that no claim waits for the lock, Y that one may.
 local function short(raw) return string.byte(raw) == 88 or string.byte(raw) == 89 end
 
 -- vacant reports whether other settings may replace those of a marker: no session is
 -- open and no lock is taken. Only the data under the run id that wrote the marker proves
 -- that, after its grace; after a restart or a failover sessions may be missing. A
--- namespace with several buckets is never vacant, because this script sees one of them,
--- and neither is one with more fields than a call may read.
+-- namespace with several buckets is never vacant, because this script sees only one of
+-- them. Neither is a namespace with more fields than a call may read.
 local function vacant(m, run)
   local function alike(settings) return string.match(settings, '^v1 buckets=1 ') end
   if m[1] ~= run or m[2] > now or not alike(m[3]) or not alike(ARGV[1]) then return false end
@@ -77,13 +77,13 @@ end
 
 -- marker returns incarnation, end of grace, settings and run id; no incarnation if this
 -- script must not go on. Another run id, or a bucket without a marker, begins a new
--- incarnation. Only a caller with the settings of the marker may begin it: the first to
--- come after a restart would otherwise replace what all others agreed on. Only a script
--- that opens sessions replaces the settings of a vacant namespace.
--- The incarnation, and a byte that
--- is 1 once there are counters of slots, stand first and in fixed places, so that
--- batch.lua finds them fast; and with the run id the value is too long for the compact
--- encoding of the hash, whose lookups are linear.
+-- incarnation. Only a caller with the settings of the marker may begin it: otherwise the
+-- first caller after a restart would replace the settings that all others agreed on. Only
+-- a script that opens sessions replaces the settings of a vacant namespace.
+--
+-- The incarnation, and a byte that is 1 once there are counters of slots, are at fixed
+-- offsets at the beginning, so that batch.lua finds them fast. With the run id the value is
+-- too long for the compact encoding of the hash, whose lookups are linear.
 local function marker()
   local raw, run, ms = redis.call('HGET', H, 'm'), runid(), tonumber(ARGV[5])
   if raw then
@@ -101,8 +101,8 @@ local function marker()
     return nil
   end
   local counter = tonumber(redis.call('HGET', H, 'c') or '0')
-  -- With grace nothing is granted before its end, so the clock of then will do:
-  -- tokens that came from another server's clock stay below too.
+  -- With grace nothing is granted before its end, so the counter may start at the time of
+  -- that end: then tokens that came from another server's clock are lower, too.
   redis.call('HSET', H, 'c', num(math.max(counter + 1, micros + ms * 1000)))
   local over, voted = ms > 0 and after(ms) or 0, raw and string.sub(raw, 8, 8) or '\0'
   redis.call('HSET', H, 'm', struct.pack('>I7', micros) .. voted .. cmsgpack.pack({ run, over, ARGV[1] }))
@@ -122,9 +122,9 @@ local function was_reset() return tonumber(ARGV[2]) ~= inc end
 
 local sessions = {}
 
--- session returns { end, generation, reclaimed, ttl, marks } or nil if it has ended; marks is
--- how many of its claims are marked by b<id>. End, generation and whether there are marks
--- stand first and in fixed places, so that batch.lua finds them fast.
+-- session returns { end, generation, reclaimed, ttl, marks }, or nil if the session has
+-- ended; marks is how many of its claims are marked by b<id>. End, generation and whether
+-- there are marks are at fixed offsets at the beginning, so that batch.lua finds them fast.
 local function session(sid)
   local s = sessions[sid]
   if s == nil then
@@ -152,11 +152,12 @@ local function put_session(sid, s)
     .. cmsgpack.pack({ s[2], s[3], s[4], s[5] }))
 end
 
--- A grant, and a queued claim, is an array:
+-- Grants and queued claims are arrays:
 local SID, SEQ, MODE, WEIGHT, LIMIT, REENTRY, RECORD, MIN, MAX, SINCE, COUNTER, MINEND, MAXEND, GENERATION, INC, NAME, KEPT =
   1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17
 
--- The broken claims that a keep-alive reports. Those that were withdrawn are negative.
+-- broken_of returns the broken claims that a keep-alive reports. Claims that were withdrawn
+-- since are negative and left out.
 local function broken_of(sid)
   local raw, reported = redis.call('HGET', H, 'k' .. sid), {}
   for _, b in ipairs(raw and cmsgpack.unpack(raw) or {}) do
@@ -168,10 +169,11 @@ end
 local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
 local function id_of(e) return id_from(e[SID], e[SEQ]) end
 
--- A claim that must not be granted: '1' tombstoned, until no call of it can be on its way
--- any more, or 'x' spent, its grant has ended, until it is withdrawn. Then when it was
--- marked. The session counts its marks, but for those of an earlier session of the same
--- id: to take off one of these would hide another.
+-- A mark is for a claim that must not be granted. '1' means tombstoned, and stays until no
+-- call of the claim can be in flight any more. 'x' means spent: the grant has ended, and the
+-- mark stays until the claim is withdrawn. The time of marking follows.
+-- counted reports whether a mark is in the session's count. Marks of an earlier session with
+-- the same id are not: to subtract one of them would hide another mark.
 local function counted(s, raw) return struct.unpack('>I6', raw, 2) * 1000 >= s[2] end
 
 local function count(sid, s, n)
@@ -196,8 +198,8 @@ local function spend(g)
   if g[SID] ~= '' then mark(g[SID], id_of(g), 'x') end
 end
 
--- lives reports whether a grant stands: its session lives, is the one it was granted
--- under, and has not reclaimed without it after a data loss.
+-- lives reports whether a grant stands: its session lives, is the session that it was
+-- granted to, and has not finished reclaiming without it after a data loss.
 local function lives(g)
   local s = session(g[SID])
   return s and s[2] == g[GENERATION] and (g[INC] == inc or s[3] ~= inc)
@@ -209,7 +211,7 @@ local function keep(g, till)
 end
 
 -- bound moves the ends of a grant that were set while the clock was ahead to where they
--- would be if it were made now, and returns whether it did.
+-- would be if the grant were made now, and returns whether it moved any.
 local function bound(g)
   local most = g[SID] == '' and tonumber(g[KEPT]) or g[SID] ~= '' and g[MAX] > 0 and g[MAX]
   local changed = false
@@ -225,7 +227,8 @@ local function expand(raw, name)
   return { string.sub(raw, 15, 30), seq, 0, 1, 0, '', string.sub(raw, 51), 0, 0, since, counter, 0, 0, generation, of, name }
 end
 
--- One with more elements, which a later version wrote, has no short form: they would be lost.
+-- plain reports whether a claim has a short form. A claim with more elements, which a later
+-- version wrote, has none: these elements would be lost.
 local function plain(e)
   return #e == NAME and e[SID] ~= '' and e[MODE] == 0 and e[WEIGHT] == 1 and e[LIMIT] == 0 and e[REENTRY] == '' and e[MIN] == 0
     and e[MAX] == 0 and e[MAXEND] == 0
@@ -236,7 +239,7 @@ local function shorten(e, letter)
     .. e[RECORD]
 end
 
--- load returns the grants of a lock that stand, and whether any fell or changed.
+-- load returns the grants of a lock that stand, and whether any was dropped or changed.
 local function load(name)
   local raw = redis.call('HGET', H, 'l' .. name)
   local all, standing, fell = {}, {}, false
@@ -265,11 +268,12 @@ end
 -- stopped is set when dead claims may be left in front of a queue (promote of queue.lua).
 local stopped = false
 
--- save writes the grants of a lock. During a grace nothing is short: a claim
--- that waits for its end has no holder before it, so the field stays, empty, for batch.lua to see that
--- the lock is not free; and what was reclaimed leaves r<name> behind. The field also stays,
--- empty, while dead claims hide the first claim that lives: without it batch.lua would grant
--- the lock to a claim that came later, and would not read the queue when that is withdrawn.
+-- save writes the grants of a lock. During grace no grant is in its short form. A claim
+-- that waits for the end of grace has no holder before it, so the field stays, empty, and
+-- shows batch.lua that the lock is not free; and a grant that was reclaimed leaves r<name>
+-- behind. The field also stays, empty, while dead claims hide the first claim that lives:
+-- without the field batch.lua would grant the lock to a claim that came later, and would not
+-- read the queue when that claim is withdrawn.
 local function save(name, grants)
   if #grants == 0 and grace() == 0 and not stopped then
     redis.call('HDEL', H, 'l' .. name, 'r' .. name)
@@ -311,7 +315,7 @@ local function fits(name, grants, e)
   return used <= limit
 end
 
--- highest is the counter of a name: no token of it is above.
+-- highest returns the counter of a name: no token of the name is higher.
 local function highest(name)
   local v = redis.call('HMGET', H, 'c', slot(name))
   return math.max(tonumber(v[1]), tonumber(v[2] or '0')), v[2]

@@ -9,7 +9,7 @@ local generation, reclaimed, marks = micros, inc, 0
 if s then
   generation, reclaimed, marks = s[2], s[3], s[5]
 else
-  redis.call('HDEL', H, 'k' .. sid) -- of an earlier session of this id
+  redis.call('HDEL', H, 'k' .. sid) -- of an earlier session with this id
 end
 put_session(sid, { after(ttl), generation, reclaimed, ttl, marks })
 return { 'OK', num(inc), num(grace()), broken_of(sid), run, num(generation), num(grace_end), num(micros) }

@@ -1,4 +1,4 @@
--- The queues of claims that wait, and what is granted from them. It stands behind lib.lua
+-- The queues of claims that wait, and how these are granted. This part comes after lib.lua
 -- in every script.
 
 local function push(e)
@@ -6,8 +6,8 @@ local function push(e)
 end
 
 -- A queue is a range of places, some of them given up. bounds returns the first place
--- that is taken, the place after the last, how many are taken, and how far the claims
--- are moved together (dequeue).
+-- that is taken, the place after the last, how many are taken, and how far the queue is
+-- compacted (dequeue).
 local function bounds(name)
   local raw = redis.call('HGET', H, 'q' .. name)
   if not raw then return 0, 0, 0, '' end
@@ -28,8 +28,8 @@ local function enqueue(name, e)
   put_bounds(name, first, last + 1, taken + 1, moved)
 end
 
--- leave gives up a place, and moves the first place on if it was that: over places given
--- up before, each of them once. It returns the queue as it is then.
+-- leave gives up a place. If that was the first, the first place moves on, past places that
+-- were given up before; every place is passed once. It returns the new bounds.
 local function leave(name, place, id)
   local gone = redis.call('HDEL', H, place_field(name, place))
   redis.call('HDEL', H, 'i' .. id)
@@ -48,22 +48,23 @@ local function leave(name, place, id)
   return first, last, taken, moved
 end
 
--- STEP is how many places are read at a time, SPARE how many may be given up before the
--- queue is moved together.
+-- STEP is how many places are read at once, SPARE how many may be given up before the
+-- queue is compacted.
 local STEP, SPARE = 100, 64
 
--- step returns the next places from one on, as fields and as what is in them.
+-- step returns the fields of the next places, beginning with from, and their values.
 local function step(name, from, last)
   local fields = {}
   for place = from, math.min(from + STEP, last) - 1 do fields[#fields + 1] = place_field(name, place) end
   return fields, redis.call('HMGET', H, unpack(fields))
 end
 
--- dequeue gives up a place. Once more places are given up than taken it also moves the
--- claims together, a step at a time so that no call takes long: a claim that waits long in
--- front would otherwise keep the place of every claim that came and went behind it, and every
--- loop over the queue would walk over these. No place from to until from is taken, and
--- those before are done; what leaves or comes meanwhile does not change that.
+-- dequeue gives up a place. Once more places are given up than taken it also compacts the
+-- queue, one step per call so that no call takes long. Otherwise a claim that waits long in
+-- front would keep the place of every claim that came and went behind it, and every loop over
+-- the queue would walk over these places. Between two steps no place in [to, from) is taken,
+-- and those before to are done; claims that leave or come between the steps do not change
+-- that.
 local function dequeue(name, place, id)
   local first, last, taken, moved = leave(name, place, id)
   local to, from = first, first
@@ -98,8 +99,8 @@ local function dequeue(name, place, id)
   end
 end
 
--- claims iterates over the places that are taken and what is in them. Meanwhile a place may
--- be given up once it has been returned, and by leave alone.
+-- claims iterates over the places that are taken and their values. During the loop a place
+-- may be given up once it has been returned, and only with leave.
 local function claims(name)
   local from, last = bounds(name)
   local fields, found, at = {}, {}, 0
@@ -127,14 +128,14 @@ local function waiter(name, place)
   return raw and claim_of(raw, name)
 end
 
--- stands reports whether a queued claim is of a session that lives, of this
--- incarnation: older ones come again.
+-- stands reports whether a queued claim is of a session that lives, and of this
+-- incarnation: clients queue older claims again.
 local function stands(e)
   local s = session(e[SID])
   return s and s[2] == e[GENERATION] and e[INC] == inc
 end
 
--- place_of returns the place of a queued claim, or nil. One that does not stand is
+-- place_of returns the place of a queued claim, or nil. A claim that does not stand is
 -- removed.
 local function place_of(name, id)
   local raw = redis.call('HGET', H, 'i' .. id)
@@ -146,8 +147,8 @@ local function place_of(name, id)
   return nil
 end
 
--- ahead counts those before a place; beyond a few it counts places instead, but for
--- the last.
+-- ahead counts the claims before a place. With many places before it, ahead counts these
+-- places instead, unless the place is the last.
 local function ahead(name, place)
   local first, last, taken = bounds(name)
   if place == last - 1 then return taken - 1 end
@@ -159,11 +160,11 @@ end
 
 -- MANY is how many dead claims one call removes from the front of a queue; stopped is set if
 -- there may be more. A fleet that died while it waited must not block the server for
--- seconds. The caller goes on (Store.walk), and so does every call that comes between.
+-- seconds. The caller goes on (Store.walk), and so does every call that comes in between.
 local MANY = 256
 
--- promote grants from the front of the queue while the front fits, skipping the
--- dead, then to claims that re-enter. It returns whether anything changed.
+-- promote grants from the front of the queue while the first claim fits, and removes dead
+-- claims there; then it grants to claims that re-enter. It returns whether it granted any.
 local function promote(name, grants)
   if grace() > 0 then return false end
   local changed, dead = false, 0
@@ -211,7 +212,7 @@ local function find(grants, sid, seq)
   end
 end
 
--- downgrade gives an exclusive grant the shared terms of a claim (O6). It returns whether
+-- downgrade gives an exclusive grant the shared terms of a claim (O6), and returns whether
 -- it did.
 local function downgrade(name, grants, g, e)
   if g[MODE] ~= 0 or e[MODE] ~= 1 then return false end

@@ -1,5 +1,5 @@
--- Puts lost grants back (R3, R4, R5), or, without any, notes that all were (R6).
--- ARGV[6] session id, then ten for each: seq, name, mode, weight, limit, re-entry,
+-- Puts lost grants back (R3, R4, R5), or, if none is given, notes that all were put back (R6).
+-- ARGV[6] session id, then ten for each grant: seq, name, mode, weight, limit, re-entry,
 -- record, min hold ms, max hold ms, counter
 -- Replies: OK, for each 1 held | 0 not ; GONE ; RESET
 if was_reset() then return { 'RESET' } end
@@ -12,7 +12,7 @@ if #ARGV == 6 then
   return { 'OK' }
 end
 
--- reclaim does so for the claim whose arguments begin at a number.
+-- reclaim puts back the grant whose arguments begin at ARGV[at].
 local function reclaim(at)
   local seq, name, counter = tonumber(ARGV[at]), ARGV[at + 1], tonumber(ARGV[at + 9])
   local e = { sid, seq, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4]), ARGV[at + 5], ARGV[at + 6],
@@ -22,8 +22,8 @@ local function reclaim(at)
   if g then
     if g[COUNTER] ~= counter then return 0 end
     g[INC] = inc
-    -- The data may be older than a downgrade. Readers that were granted since reclaim
-    -- beside this one.
+    -- The data may be older than a downgrade. Readers that were granted after the downgrade
+    -- reclaim beside this grant.
     downgrade(name, grants, g, e)
     save(name, grants)
     return 1
@@ -38,14 +38,14 @@ local function reclaim(at)
   for _, o in ipairs(grants) do
     local suspect, together = o[INC] ~= inc, o[MODE] == 1 and e[MODE] == 1
     if suspect and not together and o[COUNTER] < counter then
-      -- It was released before ours was granted: the data is older than that.
+      -- o was released before e was granted: the data is older than the release.
     else
       all[#all + 1] = o
       if not (suspect and together) then sure[#sure + 1] = o end
     end
   end
-  -- Weights of shared ones are not counted: it was granted, by a limit that may be
-  -- lost too, and nothing new is granted during grace.
+  -- The weights of shared grants are not counted: e was granted, by a limit that may be lost
+  -- too, and nothing new is granted during grace.
   local room = not exclusive(sure)
   if e[MODE] == 0 then room = fits(name, sure, e) and (room or sure[1][COUNTER] == counter) end
   if not room then

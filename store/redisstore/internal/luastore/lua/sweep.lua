@@ -1,10 +1,10 @@
--- unexpected is after how many ms no call of a claim that was tombstoned can still arrive:
--- many times what the network, and a server that stands still, keep one for.
+-- unexpected is the time in ms after which no call of a tombstoned claim can still arrive:
+-- many times as long as the network, or a server that stalls, delays a call.
 local unexpected = 3600000
 
--- Removes what processes that died have left behind, a slice of the bucket at a time:
--- the cursor is in the bucket, so that all processes sweep as one.
--- sweep returns 1 if a quarter of what it saw had to go: then more of it will.
+-- sweep removes what processes that died have left behind, one slice of the bucket per call.
+-- The cursor is in the bucket, so that all processes share one sweep. sweep returns 1 if it
+-- removed more than a quarter of what it saw: then there is likely more to remove.
 local function sweep(count)
   local at = redis.call('HGET', H, 'g') or '0'
   local part = redis.call('HSCAN', H, at, 'COUNT', count)
@@ -25,17 +25,17 @@ local function sweep(count)
         unmark(owner, rest, mark)
         gone = gone + 1
       end
-    elseif kind == 108 then -- l: refresh drops what fell, and grants to the next claim
+    elseif kind == 108 then -- l: refresh drops grants that ended, and grants to the next claim
       refresh(rest)
       gone = gone + 1 - redis.call('HEXISTS', H, field)
-    elseif kind == 119 then -- w: a queued claim, of which the last bytes are the place
+    elseif kind == 119 then -- w: a queued claim; its place is in the last bytes
       local name, place = string.sub(rest, 1, -8), struct.unpack('>I6', rest, #rest - 5)
       local e = waiter(name, place)
       if e and not stands(e) then
         dequeue(name, place, id_of(e))
         gone = gone + 1
       end
-    elseif kind == 114 and grace() == 0 then -- r: of a lock that was freed in a grace
+    elseif kind == 114 and grace() == 0 then -- r: of a lock that was released during grace
       if redis.call('HEXISTS', H, 'l' .. rest) == 0 then drop(field) end
     end
   end
