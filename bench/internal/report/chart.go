@@ -114,6 +114,7 @@ var readings = map[string]string{
 	suite.Sent:      "server commands in two seconds, lower is better",
 	suite.PerSecond: "server commands per second, lower is better",
 	suite.Usec:      "server time per acquisition in µs, lower is better",
+	suite.ServerCPU: "server processor time per acquisition in µs, lower is better",
 }
 
 // caption is the alternative text of the chart, and the beginning of its title.
