@@ -73,7 +73,7 @@ func (g Guarantees) String() string {
 	case driver.BestEffort:
 		line("Tokens rise unless the server loses its data; see the store's documentation.")
 	default:
-		line("There are no tokens worth checking: use it only where doing work twice merely costs.")
+		line("Tokens are not worth checking: use this store only where doing work twice is merely wasteful.")
 	}
 	if g.Assumes != "" {
 		line("%s", g.Assumes)
@@ -93,9 +93,9 @@ func (g Guarantees) String() string {
 		line("A grant may be lost in a crash or failover of the server; a second holder at the same time is then possible, and only the token distinguishes them.")
 	}
 	if g.Fair {
-		line("Turns between processes are first come, first served.")
+		line("Processes acquire a lock in the order in which they asked for it.")
 	} else {
-		line("Turns between processes are in no order.")
+		line("Processes acquire a lock in no particular order.")
 	}
 	return b.String()
 }

@@ -171,19 +171,19 @@ A holder whose process runs is notified 1.5s before the store may give its lock 
 The locks of a process that dies are free after 15s.
 A lease that an operator breaks is free at once; its holder is notified at the next renewal.
 A grant may be lost in a crash or failover of the server; a second holder at the same time is then possible, and only the token distinguishes them.
-Turns between processes are first come, first served.
+Processes acquire a lock in the order in which they asked for it.
 `
 	if got := words(memstore.New(nil), nil); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	for line, got := range map[string]string{
-		"After a crash or failover of the server holders keep their locks, and no new lock is granted until every earlier lease must have ended.\n":                                 words(memstore.New(&memstore.Options{Grace: true}), nil),
-		"A grant survives a crash of the server, and a failover as far as the conditions above hold.\n":                                                                             words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Durability, c.Assumes = driver.Durable, "It is replicated." }), nil),
-		"A grant survives a crash or failover of the server.\n":                                                                                                                     words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Durability = driver.Durable }), nil),
-		"Tokens rise unless the server loses its data; see the store's documentation.\n":                                                                                            words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Fencing = driver.BestEffort }), nil),
-		"There are no tokens worth checking: use it only where doing work twice merely costs.\n":                                                                                    words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Fencing = driver.NoFencing }), nil),
-		"Turns between processes are in no order.\n":                                                                                                                                words(memstore.New(&memstore.Options{NoQueue: true}), nil),
-		"clocks drift less than 5 % and":                                                                                                                                            words(memstore.New(nil), &fencelock.Options{Drift: 0.05}),
+		"After a crash or failover of the server holders keep their locks, and no new lock is granted until every earlier lease must have ended.\n": words(memstore.New(&memstore.Options{Grace: true}), nil),
+		"A grant survives a crash of the server, and a failover as far as the conditions above hold.\n":                                             words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Durability, c.Assumes = driver.Durable, "It is replicated." }), nil),
+		"A grant survives a crash or failover of the server.\n":                                                                                     words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Durability = driver.Durable }), nil),
+		"Tokens rise unless the server loses its data; see the store's documentation.\n":                                                            words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Fencing = driver.BestEffort }), nil),
+		"Tokens are not worth checking: use this store only where doing work twice is merely wasteful.\n":                                           words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Fencing = driver.NoFencing }), nil),
+		"Processes acquire a lock in no particular order.\n":                                                                                        words(memstore.New(&memstore.Options{NoQueue: true}), nil),
+		"clocks drift less than 5 % and": words(memstore.New(nil), &fencelock.Options{Drift: 0.05}),
 		"is notified 4s before the store may give its lock away; with MaxHold a tenth of its length before, if that is less.\nThe locks of a process that dies are free after 40s.": words(memstore.New(nil), &fencelock.Options{TTL: 40 * time.Second}),
 	} {
 		if !strings.Contains(got, line) {

@@ -37,7 +37,7 @@ type StaleError struct {
 func (e *StaleError) Error() string {
 	text := fmt.Sprintf("%v %d of lock %q", ErrStale, e.Given.Token, e.Given.Lock)
 	if e.Newer.Token != 0 {
-		text += fmt.Sprintf(": token %d came before it", e.Newer.Token)
+		text += fmt.Sprintf(": a newer token %d was seen", e.Newer.Token)
 	}
 	if e.Newer.Holder != "" {
 		text += ", from " + e.Newer.Holder

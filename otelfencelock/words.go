@@ -34,7 +34,7 @@ var lossReasons = []named{
 var outcomes = []named{
 	{fencelock.ErrUnavailable, "unavailable"},
 	{context.DeadlineExceeded, "timeout"},
-	{context.Canceled, "cancelled"},
+	{context.Canceled, "canceled"},
 	{fencelock.ErrBusy, "busy"},
 	{fencelock.ErrLost, "lost"},
 	{fencelock.ErrClosed, "closed"},
@@ -51,7 +51,7 @@ var callErrors = []named{
 	{driver.ErrUnsupported, "unsupported"},
 	{driver.ErrRefused, "refused"},
 	{context.DeadlineExceeded, "timeout"},
-	{context.Canceled, "cancelled"},
+	{context.Canceled, "canceled"},
 }
 
 // otherError is the word for a definite error that is not in callErrors.

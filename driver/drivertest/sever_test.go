@@ -155,7 +155,7 @@ func TestFindsACallThatDoesNotReturn(t *testing.T) {
 }
 
 // punctualSession ends its calls with a deadline, as a connection does, and knows
-// nothing of being cancelled.
+// nothing of being canceled.
 type punctualSession struct {
 	driver.Session
 	cut *atomic.Bool
@@ -182,7 +182,7 @@ func (s punctualStore) Open(ctx context.Context, req driver.OpenRequest) (driver
 	return punctualSession{session, s.cutStore.cut}, renewal, err
 }
 
-func TestFindsACallThatCannotBeCancelled(t *testing.T) {
+func TestFindsACallThatCannotBeCanceled(t *testing.T) {
 	h := harness(nil)
 	open, cut := h.Open, &atomic.Bool{}
 	h.Open = func() (driver.Store, error) {
@@ -196,11 +196,11 @@ func TestFindsACallThatCannotBeCancelled(t *testing.T) {
 	h.Soon = 2 * time.Second // a busy machine is late, too
 	found := map[string]int{}
 	for _, c := range drivertest.Cases() {
-		if c.Name == "X4/silent server" || c.Name == "X4/silent server and a cancelled call" {
+		if c.Name == "X4/silent server" || c.Name == "X4/silent server and a canceled call" {
 			found[c.Name] = len(c.Check(t.Context(), h).Failures)
 		}
 	}
-	if found["X4/silent server"] != 0 || found["X4/silent server and a cancelled call"] != 1 {
-		t.Errorf("got numbers of failures %v, want one with the cancelled call", found)
+	if found["X4/silent server"] != 0 || found["X4/silent server and a canceled call"] != 1 {
+		t.Errorf("got numbers of failures %v, want one with the canceled call", found)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // silenceCases are about a server that does not answer.
 var silenceCases = []spec{
 	{"X4", "silent server", all(sever), x4SilentServer},
-	{"X4", "silent server and a cancelled call", all(sever), x4Cancelled},
+	{"X4", "silent server and a canceled call", all(sever), x4Canceled},
 	{"X4", "silent server while waiting", all(sever, queue), x4WhileWaiting},
 	{"X4", "silent server on closing", all(sever), x4OnClosing},
 	{"X4", "healed", all(sever), x4Healed},
@@ -54,9 +54,9 @@ func x4SilentServer(t *scene) {
 	})
 }
 
-// x4Cancelled: a connection can be given a deadline, but a cancellation must be watched
+// x4Canceled: a connection can be given a deadline, but a cancellation must be watched
 // for. Whether the call left anything undone is the matter of the case above.
-func x4Cancelled(t *scene) {
+func x4Canceled(t *scene) {
 	name := t.name("lock")
 	w := t.open(name).grant(name)
 	calls := t.calls(w)

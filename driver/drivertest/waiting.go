@@ -18,7 +18,7 @@ var waitingCases = []spec{
 	{"W1", "readers together", all(queue, push, sharing), w1Readers},
 	{"W1", "many handoffs", all(queue, push), w1ManyHandOvers},
 	{"W2", "ended before", nil, w2EndedBefore},
-	{"W2", "cancelled", all(queue, push), w2Cancelled},
+	{"W2", "canceled", all(queue, push), w2Canceled},
 	{"W2", "deadline", all(queue, push), w2Deadline},
 	{"W3", "granted before", all(queue, push), w3GrantedBefore},
 	{"W3", "between two waits", all(queue, push), w3BetweenTwoWaits},
@@ -154,14 +154,14 @@ func w2EndedBefore(t *scene) {
 	t.wantErr("Await with an ended context", t.awaitError(ctx, w), context.Canceled)
 }
 
-func w2Cancelled(t *scene) {
+func w2Canceled(t *scene) {
 	name := t.name("lock")
 	holder := t.open(name).grant(name)
 	w := t.open(name).queue(name)
 	ctx, cancel := context.WithCancel(t.ctx)
 	timer := time.AfterFunc(t.short/20, cancel)
 	defer timer.Stop()
-	t.wantErr("Await with a cancelled context", t.awaitError(ctx, w), context.Canceled)
+	t.wantErr("Await with a canceled context", t.awaitError(ctx, w), context.Canceled)
 	// Await changes nothing in the store: the claim is still in the queue.
 	w.queuedAt(0)
 	t.pushed(w, func() { holder.withdraw() })

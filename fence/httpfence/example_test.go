@@ -103,6 +103,6 @@ func Example() {
 	fmt.Println(errors.Is(put(ctx, service.URL, "dust"), fence.ErrNoToken))
 	// Output:
 	// on the shelf: a book <nil>
-	// fence: stale token 1 of lock "shelf": token 256 came before it, from ann
+	// fence: stale token 1 of lock "shelf": a newer token 256 was seen, from ann
 	// true
 }

@@ -91,7 +91,7 @@ func TestContextErrorIsPreserved(t *testing.T) {
 				time.Sleep(time.Second)
 				cancel2()
 				if !a.over() {
-					t.Fatal("waits on after its context was cancelled")
+					t.Fatal("waits on after its context was canceled")
 				}
 				wantIs(t, "Lock", a.err, context.Canceled)
 				_, err = c.Mutex("x").Lock(ctx2)

@@ -43,7 +43,7 @@ package core_test
 //	goRedisson G1       renewal keeps a dead owner's lock    TestRenewalKeepsNoLeaseOfAnotherClient
 //	lockgate L1         shared beside a writer after death   TestWriterAfterADeadReaderIsAlone
 //	lockgate L2         unlock of a lost lease hangs         TestUnlockAfterALossReturnsAtOnce
-//	gocron G1           unlock with the job's ended context  TestUnlockOnACancelledContext
+//	gocron G1           unlock with the job's ended context  TestUnlockOnACanceledContext
 //	gocron G2           a late replica runs the job again    TestMinHoldOutlivesTheUnlock
 //	client-go           IsLeader of a lost lease             TestValidComparesTheClockAtTheCall
 //	Redisson A1         renewed forever without a holder     TestIdleSessionIsLetGo

@@ -15,7 +15,7 @@ import (
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
-func TestUnlockOnACancelledContext(t *testing.T) {
+func TestUnlockOnACanceledContext(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()
 		c := newClient(t, bent(t, m, `on(withdraw, delay(1s, 0s))`), nil)
@@ -27,7 +27,7 @@ func TestUnlockOnACancelledContext(t *testing.T) {
 		}
 		cancel()
 		if err := l.Unlock(ctx); err != nil {
-			t.Errorf("Unlock on a cancelled context: %v", err)
+			t.Errorf("Unlock on a canceled context: %v", err)
 		}
 		wantClaims(t, m, "a", 0, 0)
 	})

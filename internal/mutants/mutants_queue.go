@@ -5,10 +5,10 @@ package main
 // queueMutants break waiting, handoff, re-entry and clean-up in the core.
 var queueMutants = []mutant{
 	{
-		name: "wake-consumed-by-a-cancelled-waiter", catcher: test("TestWaiterThatGivesUpPassesTheLockOn"), file: "internal/core/acquisition.go",
+		name: "wake-consumed-by-a-canceled-waiter", catcher: test("TestWaiterThatGivesUpPassesTheLockOn"), file: "internal/core/acquisition.go",
 		old: "		a.passOn(<-w.ready)\n",
 		new: `		t := <-w.ready
-		if !mutated("wake-consumed-by-a-cancelled-waiter") {
+		if !mutated("wake-consumed-by-a-canceled-waiter") {
 			a.passOn(t)
 		}
 `,
@@ -44,9 +44,9 @@ var queueMutants = []mutant{
 `,
 	},
 	{
-		name: "clean-up-on-the-cancelled-context", catcher: test("TestUnlockOnACancelledContext"), file: "internal/core/unlock.go",
+		name: "clean-up-on-the-canceled-context", catcher: test("TestUnlockOnACanceledContext"), file: "internal/core/unlock.go",
 		old: "	if ctx.Err() != nil {\n",
-		new: `	if ctx.Err() != nil && !mutated("clean-up-on-the-cancelled-context") {
+		new: `	if ctx.Err() != nil && !mutated("clean-up-on-the-canceled-context") {
 `,
 	},
 	{

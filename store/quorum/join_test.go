@@ -102,7 +102,7 @@ func TestGuaranteesNameTheClock(t *testing.T) {
 			"Token order needs no clock while no node loses its data.",
 			"needs the clocks of the nodes within 10s of each other",
 			"Two holders do not overlap in time while clocks drift less than 1 % and are not stepped.",
-			"Turns between processes are in no order.",
+			"Processes acquire a lock in no particular order.",
 		} {
 			if !strings.Contains(g.String(), want) {
 				t.Errorf("%q is not in:\n%s", want, g)

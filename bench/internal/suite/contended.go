@@ -127,7 +127,7 @@ func (e *Env) started(ctx context.Context, c Crowd) (*worker.Processes, error) {
 func (e *Env) contended(ctx context.Context, c Crowd, processes *worker.Processes, repetition int) (Sample, error) {
 	t := worker.Task{
 		// A name for each run: no run meets the leftovers of another. redsync, for
-		// one, leaves a key behind when it is cancelled at the wrong moment.
+		// one, leaves a key behind when it is canceled at the wrong moment.
 		Name:       fmt.Sprintf("turn/%s/%s/%d", c.Candidate.Name, c.Case(), repetition),
 		Goroutines: max(1, c.Goroutines), Section: c.Section, For: e.For,
 	}

@@ -31,7 +31,7 @@ func (e *Env) Fleet(ctx context.Context, candidates []*candidate.Candidate, n in
 			return nil, err
 		}
 		defer closeAll(lockers)
-		task := worker.Task{Name: "fleet/" + c.Name, Own: true, Goroutines: 1, Uncancelled: true, Pause: pause}
+		task := worker.Task{Name: "fleet/" + c.Name, Own: true, Goroutines: 1, Uncanceled: true, Pause: pause}
 		runs = append(runs, run{Clients(n, pause), c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
 			return e.fleet(ctx, c, lockers, task)
 		}})

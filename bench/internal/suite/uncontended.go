@@ -29,7 +29,7 @@ func (e *Env) Uncontended(ctx context.Context, candidates []*candidate.Candidate
 	for _, n := range levels {
 		var runs []run
 		for i, c := range candidates {
-			task := worker.Task{Name: fmt.Sprintf("own/%s/%d", c.Name, n), Own: true, Goroutines: n, Uncancelled: !e.requests, Requests: e.requests}
+			task := worker.Task{Name: fmt.Sprintf("own/%s/%d", c.Name, n), Own: true, Goroutines: n, Uncanceled: !e.requests, Requests: e.requests}
 			runs = append(runs, run{Goroutines(n), c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
 				return e.own(ctx, c, lockers[i], task)
 			}})

@@ -37,10 +37,10 @@ type Task struct {
 	Pause time.Duration
 	// Turns notes when each turn began and ended.
 	Turns bool
-	// Uncancelled gives the lockers a context that never ends, and Requests another one,
+	// Uncanceled gives the lockers a context that never ends, and Requests another one,
 	// with a deadline, for every acquisition. Otherwise each goroutine has one context
-	// that can be cancelled, for all its acquisitions.
-	Uncancelled, Requests bool
+	// that can be canceled, for all its acquisitions.
+	Uncanceled, Requests bool
 	// Tolerant goes on after a failure; without it a goroutine ends with its first.
 	Tolerant bool
 	// At is when to begin, at once if it has passed, and For how long to go on.
@@ -91,7 +91,7 @@ func Run(ctx context.Context, lockers []candidate.Locker, t Task, first int) *Re
 	if t.Hold > 0 {
 		return hold(ctx, lockers, t)
 	}
-	// Cancelled, not with a deadline: some candidates make more of a deadline
+	// Canceled, not with a deadline: some candidates make more of a deadline
 	// than that it ends the wait.
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -173,7 +173,7 @@ func newLoop(t Task, l candidate.Locker, worker int) *loop {
 func (l *loop) run(ctx context.Context, over *atomic.Bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if l.task.Uncancelled {
+	if l.task.Uncanceled {
 		ctx = context.WithoutCancel(ctx)
 	}
 	var turn Turn

@@ -15,10 +15,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestCancelledCall: a caller that cancels a call does not wait for a server that does not
+// TestCanceledCall: a caller that cancels a call does not wait for a server that does not
 // answer, whatever the client does with deadlines. A read of these clients never ends by
 // itself, so that nothing else can end the call.
-func TestCancelledCall(t *testing.T) {
+func TestCanceledCall(t *testing.T) {
 	t.Parallel()
 	for _, deadlines := range []bool{false, true} {
 		t.Run(fmt.Sprintf("ContextTimeoutEnabled=%t", deadlines), func(t *testing.T) {
@@ -42,10 +42,10 @@ func TestCancelledCall(t *testing.T) {
 				select {
 				case err := <-done:
 					if !errors.Is(err, driver.ErrUnknown) || !errors.Is(err, context.Canceled) {
-						t.Errorf("%s: got %v, want an unknown outcome of a cancelled call", what, err)
+						t.Errorf("%s: got %v, want an unknown outcome of a canceled call", what, err)
 					}
 				case <-time.After(slack):
-					t.Fatalf("%s did not return when it was cancelled", what)
+					t.Fatalf("%s did not return when it was canceled", what)
 				}
 			}
 		})
