@@ -79,7 +79,7 @@ func (g Guarantees) String() string {
 		line("%s", g.Assumes)
 	}
 	line("Two holders do not overlap in time while clocks drift less than %.3g %% and are not stepped.", g.Drift*100)
-	line("A holder whose process runs is notified %v before the store may give its lock away; with MaxHold a tenth of its length before, if that is less.", g.Notified)
+	line("A holder whose process runs is notified %v before the store may give its lock away (with MaxHold: a tenth of its length before, if that is less).", g.Notified)
 	line("The locks of a process that dies are free after %v.", g.TTL)
 	line("A lease that an operator breaks is free at once; its holder is notified at the next renewal.")
 	switch {

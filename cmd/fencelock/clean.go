@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"unicode"
@@ -35,17 +36,30 @@ func unprefixed(err error) string { return driver.Inner(err).Error() }
 // library writes for Go programs is left out or named as the command names it, and a text
 // that a store and the library both put before the reason is not repeated.
 func oneLine(err error) string {
-	s := strings.ReplaceAll(unprefixed(err), "\n", "; ")
-	s = strings.ReplaceAll(goOptions.ReplaceAllString(s, ""), "Options.TTL is ", "--ttl is ")
+	s := strings.ReplaceAll(withoutGo(unprefixed(err)), "\n", "; ")
 	if once, rest, found := strings.Cut(s, unavailable); found {
 		s = once + unavailable + strings.ReplaceAll(rest, unavailable, "")
 	}
 	return clean(s)
 }
 
+// withoutGo leaves out what the library writes for Go programs, or names it as the command
+// does.
+func withoutGo(s string) string {
+	return goOption.ReplaceAllStringFunc(goAdvice.ReplaceAllString(s, ""), func(option string) string {
+		return cmp.Or(settingOf[strings.TrimPrefix(option, "Options.")], option)
+	})
+}
+
 var (
-	// goOptions is what a Go program would set, beside the parameter of a URL.
-	goOptions   = regexp.MustCompile(` \(Options[.{][^)]*\)`)
+	// goAdvice is what a Go program would set or call, beside the parameter of a URL.
+	goAdvice = regexp.MustCompile(` \((?:Options[.{]|in Go: |with MaxHold: )[^)]*\)`)
+	goOption = regexp.MustCompile(`\bOptions\.[A-Z]\w*`)
+	// settingOf has the flag or the parameter of a URL that sets an option.
+	settingOf = map[string]string{"TTL": "--ttl", "CallTimeout": "--timeout", "Owner": "--owner",
+		"Grace": "grace=true", "MaxTTL": "max_ttl", "MinTTL": "min_ttl", "TickTime": "tick_time", "Buckets": "buckets", "Accept": "accept",
+		"Namespace": "namespace", "Prefix": "namespace", "Root": "namespace", "Timeout": "timeout", "Idle": "idle",
+		"Auth": "user:password@ in the URL"}
 	unavailable = fencelock.ErrUnavailable.Error()[len("fencelock: "):] + ": "
 )
 

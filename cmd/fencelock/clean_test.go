@@ -24,6 +24,23 @@ func TestClean(t *testing.T) {
 	}
 }
 
+// TestTextsAreNotAboutGo: what a library's error says to Go programs is left out, or named as
+// the command names it.
+func TestTextsAreNotAboutGo(t *testing.T) {
+	for in, want := range map[string]string{
+		"add grace=true to the URL (Options{Grace: true}), or wait": "add grace=true to the URL, or wait",
+		"write redis-cluster:// (in Go: redis.NewClusterClient); x": "write redis-cluster://; x",
+		"1.5s before (with MaxHold: a tenth of its length).":        "1.5s before.",
+		"fencelock: Options.TTL is 1ms":                             "--ttl is 1ms",
+		"sqlstore: Options.MaxTTL is 1ms: choose":                   "max_ttl is 1ms: choose",
+		"use replication, or Options.Grace.":                        "use replication, or grace=true.",
+	} {
+		if got := oneLine(errors.New(in)); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
 // TestViewsAreClean: what other programs wrote into a lock does nothing to a terminal,
 // in any view. Programs that read JSON get it as it was.
 func TestViewsAreClean(t *testing.T) {

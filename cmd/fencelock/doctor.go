@@ -88,7 +88,7 @@ does not answer.`,
 func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool) (*diagnosis, error) {
 	conn, err := a.connect(ctx, &fencelock.Options{TTL: ttl})
 	if errors.Is(err, driver.ErrRefused) {
-		return &diagnosis{Program: version(), Findings: []driver.Finding{{Severity: driver.Danger, Code: "refused", Reason: err.Error()}}}, nil
+		return &diagnosis{Program: version(), Findings: []driver.Finding{{Severity: driver.Danger, Code: "refused", Reason: withoutGo(unprefixed(err))}}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -121,8 +121,11 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 	case errors.As(err, &busy) && busy.Grace:
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "grace",
 			Reason: graceLine(busy.RetryAfter) + ", so locks were not tried"})
-	default:
+	case !slices.ContainsFunc(d.Findings, func(f driver.Finding) bool { return strings.Contains(err.Error(), f.Reason) }):
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: unprefixed(err)})
+	}
+	for i, f := range d.Findings {
+		d.Findings[i].Reason, d.Findings[i].Fix = withoutGo(f.Reason), withoutGo(f.Fix)
 	}
 	d.LockMS = float64(took.Microseconds()) / 1000
 	return d, nil
@@ -170,12 +173,12 @@ func writeDiagnosis(w io.Writer, d *diagnosis, width int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", d.Program)
 	if d.LockMS > 0 {
-		fmt.Fprintf(&b, "a lock was taken and given back in %.1f ms\n", d.LockMS)
+		fmt.Fprintf(&b, "acquired and released a lock in %.1f ms\n", d.LockMS)
 	}
 	if d.Server != "" {
 		fmt.Fprintf(&b, "\nWhat is promised on %s\n", d.Server)
 		for line := range strings.Lines(d.promises.String()) {
-			b.WriteString(wrap("  - ", strings.TrimSpace(line), 4, width))
+			b.WriteString(wrap("  - ", withoutGo(strings.TrimSpace(line)), 4, width))
 		}
 	}
 	b.WriteString("\nWhat was found\n")

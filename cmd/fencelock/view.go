@@ -90,7 +90,7 @@ type guaranteesView struct {
 
 func guaranteesOf(g fencelock.Guarantees) *guaranteesView {
 	return &guaranteesView{Fencing: g.Fencing.String(), SurvivesCrash: g.SurvivesCrash, Grace: g.Grace, Fair: g.Fair, Push: g.Push,
-		TTLMS: g.TTL.Milliseconds(), NoticeMS: g.Notified.Milliseconds(), Drift: g.Drift, Assumes: g.Assumes, Advice: g.Advice}
+		TTLMS: g.TTL.Milliseconds(), NoticeMS: g.Notified.Milliseconds(), Drift: g.Drift, Assumes: withoutGo(g.Assumes), Advice: withoutGo(g.Advice)}
 }
 
 // stateOf is the state of a lock in one word.

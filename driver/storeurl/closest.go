@@ -5,12 +5,12 @@ package storeurl
 import "strings"
 
 // Closest returns the known word that was probably meant by an unknown one, for an error
-// that suggests it: the only one that begins or ends with word, or else the one with the
+// that suggests it: the only one that begins with word, or else the one with the
 // fewest single-letter edits from word. It returns "" if more than about a third of the
 // letters differ from every known word.
 func Closest(word string, known ...string) string {
-	if part := partOf(word, known); part != "" {
-		return part
+	if whole := longer(word, known); whole != "" {
+		return whole
 	}
 	best, fewest := "", max(1, (len(word)+1)/3)+1
 	for _, k := range known {
@@ -21,11 +21,11 @@ func Closest(word string, known ...string) string {
 	return best
 }
 
-// partOf returns the known word that begins or ends with word, if there is exactly one. It
-// ignores a word of one or two letters: such a part says little about what was meant.
-func partOf(word string, known []string) (found string) {
+// longer returns the known word that begins with word, if there is exactly one. It ignores
+// a word of one or two letters, which says little about what was meant.
+func longer(word string, known []string) (found string) {
 	for _, k := range known {
-		if len(word) > 2 && k != found && (strings.HasPrefix(k, word) || strings.HasSuffix(k, word)) {
+		if len(word) > 2 && k != found && strings.HasPrefix(k, word) {
 			if found != "" {
 				return ""
 			}

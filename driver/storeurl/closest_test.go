@@ -11,7 +11,7 @@ import (
 func TestClosest(t *testing.T) {
 	known := []string{"namespace", "grace", "max_ttl", "ls", "inspect", "redis"}
 	for word, want := range map[string]string{
-		"namspace": "namespace", "namesapce": "namespace", "reddis": "redis", "lss": "ls", "maxttl": "max_ttl", "mxttl": "max_ttl", "ttl": "max_ttl", "name": "namespace", "ce": "",
+		"namspace": "namespace", "namesapce": "namespace", "reddis": "redis", "lss": "ls", "maxttl": "max_ttl", "mxttl": "max_ttl", "ttl": "", "name": "namespace", "ce": "",
 		"pool_size": "", "": "", "x": "", "redis": "redis", "inspekt": "inspect",
 	} {
 		if got := storeurl.Closest(word, known...); got != want {

@@ -4,6 +4,7 @@ package etcdstore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -85,19 +86,15 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// reach connects to one of the hosts, and lets go of it. The client itself goes on trying at
-// an address where nothing listens, and does not report why.
+// reach connects to one of the hosts, and closes the connection. The client itself goes on
+// trying at an address where nothing listens, or where TLS fails, and does not report why.
 func reach(ctx context.Context, a *address) error {
 	ctx, cancel := context.WithTimeout(ctx, a.config.DialTimeout)
 	defer cancel()
 	results := make(chan error, len(a.hosts))
 	for _, host := range a.hosts {
 		go func() {
-			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
-			if err == nil {
-				err = conn.Close()
-			}
-			results <- err
+			results <- a.reachHost(ctx, host)
 		}()
 	}
 	var first error
@@ -111,6 +108,31 @@ func reach(ctx context.Context, a *address) error {
 		}
 	}
 	return fmt.Errorf("etcdstore: open %s: %w: %w", strings.Join(a.hosts, ","), driver.ErrUnavailable, first)
+}
+
+// reachHost connects to a host, over TLS if the URL says so.
+func (a *address) reachHost(ctx context.Context, host string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if a.config.TLS == nil {
+		return nil
+	}
+	config := a.config.TLS.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(host)
+	}
+	err = tls.Client(conn, config).HandshakeContext(ctx)
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &untrusted):
+		return fmt.Errorf("the server's certificate is not trusted; give its CA by tls_ca=FILE in the URL: %w", err)
+	case err != nil:
+		return fmt.Errorf("no TLS handshake; if the server does not use TLS, write etcd:// without s: %w", err)
+	}
+	return nil
 }
 
 // dial makes the client. If there is a user it logs in, for as long as dial_timeout
@@ -135,10 +157,15 @@ func dial(ctx context.Context, a *address) (*clientv3.Client, error) {
 func (s *Store) answers(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if _, err := s.client.Get(ctx, s.keys.All(), clientv3.WithCountOnly()); err != nil {
-		return fail(ctx, "open "+strings.Join(s.client.Endpoints(), ","), err, reading)
+	_, err := s.client.Get(ctx, s.keys.All(), clientv3.WithCountOnly())
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fail(ctx, "open "+strings.Join(s.client.Endpoints(), ","), err, reading)
+	if errors.Is(err, context.DeadlineExceeded) && strings.HasPrefix(s.client.Endpoints()[0], "http://") {
+		return fmt.Errorf("%w; if the servers use TLS, write etcds:// with an s", err)
+	}
+	return err
 }
 
 // address is a URL that was understood.

@@ -5,6 +5,7 @@ package etcdstore
 import (
 	"context"
 	"errors"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -101,5 +102,22 @@ func TestOptionsAndURLMustNotDiffer(t *testing.T) {
 	}
 	if _, err := parseURL("etcd://h/path?namespace=mine&max_ttl=20s", opts); err != nil {
 		t.Errorf("the same in both: %v", err)
+	}
+}
+
+// TestOpenNamesTheSchemeThatWasMeant: over TLS and without, and what to trust.
+func TestOpenNamesTheSchemeThatWasMeant(t *testing.T) {
+	secure, plain := httptest.NewTLSServer(nil), httptest.NewServer(nil)
+	defer secure.Close()
+	defer plain.Close()
+	for url, want := range map[string]string{
+		"etcds://" + plain.Listener.Addr().String():                         "if the server does not use TLS, write etcd://",
+		"etcds://" + secure.Listener.Addr().String():                        "is not trusted; give its CA by tls_ca=FILE",
+		"etcd://" + secure.Listener.Addr().String() + "?dial_timeout=300ms": "if the servers use TLS, write etcds://",
+	} {
+		_, err := Open(t.Context(), url, nil)
+		if !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", url, err, want)
+		}
 	}
 }

@@ -35,9 +35,24 @@ func (t *target) hint(ctx context.Context, err error) error {
 	case adapt.NoConnection(err):
 		return err
 	case t.tls == nil && cut:
-		return fmt.Errorf("%w; if the server uses TLS, write rediss:// with two s", err)
+		return fmt.Errorf("%w: the server closed the connection; if it uses TLS, write rediss:// with two s: %w", driver.ErrUnavailable, unsent(err))
 	case t.tls != nil && (cut || errors.As(err, &record) || errors.Is(err, context.DeadlineExceeded)):
-		return fmt.Errorf("%w; if the server does not use TLS, write redis:// with one s", err)
+		return fmt.Errorf("%w: no TLS handshake; if the server does not use TLS, write redis:// with one s: %w", driver.ErrUnavailable, unsent(err))
+	case t.kind == "cluster" && strings.Contains(err.Error(), "cluster support disabled"):
+		return fmt.Errorf("%w; the server is not part of a cluster: write redis://", err)
+	case errors.Is(err, driver.ErrUnknown):
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, unsent(err))
+	}
+	return err
+}
+
+// unsent returns the cause of an error of unknown outcome: nothing was done before the store
+// is open.
+func unsent(err error) error {
+	for _, cause := range []error{io.EOF, syscall.ECONNRESET, context.DeadlineExceeded, context.Canceled} {
+		if errors.Is(err, cause) {
+			return cause
+		}
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 // permissions than the store does. The error means that the database could not be asked.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), deaf: s.hub.isDeaf(),
-		prefix: s.opts.Prefix, grants: strings.ReplaceAll(strings.TrimSpace(s.Grants("ROLE")), "\n", " ")}
+		prefix: s.opts.Prefix, grants: s.grantsText()}
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}

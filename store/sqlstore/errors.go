@@ -39,7 +39,10 @@ var again = []string{"40001", "40P01", "55P03", "1213", "1205", "1020"}
 var strangers = []string{"26000", "42P05"}
 
 // absent are the codes of a missing table.
-var absent = []string{"42P01", "3F000", "1146", "1049", "1051"}
+var absent = []string{"42P01", "3F000", "1146", "1051"}
+
+// nowhere are the codes of a missing database.
+var nowhere = []string{"3D000", "1049"}
 
 // forbidden are the codes of a missing permission.
 var forbidden = []string{"42501", "1142", "1143", "1044", "1370"}
@@ -78,10 +81,14 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 		return wrap(driver.ErrUnknown, "")
 	case among(down, c), among(again, c):
 		return wrap(driver.ErrUnavailable, "")
+	case among(nowhere, c):
+		return fmt.Errorf("sqlstore: %s: %w; create the database, or name another in the URL", op, err)
 	case among(absent, c):
-		return fmt.Errorf("sqlstore: %w (%w); add migrate=true to the URL, call Migrate, or apply what Schema returns", ErrNoTables, err)
+		return fmt.Errorf("sqlstore: %w (%w); add migrate=true to the URL (in Go: sqlstore.Migrate, or apply what sqlstore.Schema returns)", ErrNoTables, err)
+	case among(forbidden, c) && op == "migrate":
+		return fmt.Errorf("sqlstore: %s: %w; use a role that may create tables, once, and then: %s", op, err, s.grantsText())
 	case among(forbidden, c):
-		return fmt.Errorf("sqlstore: %s: %w; the role needs: %s", op, err, strings.ReplaceAll(strings.TrimSpace(s.Grants("ROLE")), "\n", " "))
+		return fmt.Errorf("sqlstore: %s: %w; the role needs: %s", op, err, s.grantsText())
 	case c != "":
 		return fmt.Errorf("sqlstore: %s: %w", op, err)
 	case s.neverSent(err):
@@ -99,4 +106,9 @@ func (s *Store) neverSent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &connect) || pgconn.SafeToRetry(err) ||
 		s.known && (errors.Is(err, sqldriver.ErrBadConn) || errors.As(err, &op) && op.Op == "dial")
+}
+
+// grantsText is Grants as one line, for an error.
+func (s *Store) grantsText() string {
+	return strings.TrimSuffix(strings.ReplaceAll(strings.TrimSpace(s.Grants("ROLE")), "\n", " "), ";")
 }

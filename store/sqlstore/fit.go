@@ -31,7 +31,7 @@ func (s *Store) fit(ctx context.Context) error {
 	found = slices.DeleteFunc(found, func(f driver.Finding) bool { return slices.Contains(s.opts.Accept, f.Code) })
 	for _, f := range found {
 		if f.Severity == driver.Danger {
-			return fmt.Errorf("sqlstore: %v; or accept it by accept=%s in the URL (Options.Accept): %w", f, f.Code, driver.ErrRefused)
+			return fmt.Errorf("sqlstore: %v; to proceed anyway add accept=%s to the URL (Options.Accept): %w", f, f.Code, driver.ErrRefused)
 		}
 	}
 	if s.fitted.Swap(true) {

@@ -25,7 +25,7 @@ func FuzzURL(f *testing.F) {
 				if err != nil {
 					return err
 				}
-				db, err := connect(rest)
+				db, _, err := connect(rest)
 				if err == nil {
 					err = db.Close()
 				}

@@ -60,11 +60,11 @@ func judgePostgres(f *facts, add adder) {
 	}
 	if n := f.number("replicas"); n > 0 && f.values["synchronous_standby_names"] == "" && !f.grace {
 		add(driver.Warning, "replicas-without-grace", fmt.Sprintf("it has %d asynchronous replicas, and the tables have no grace: a failover to a replica that lags can make two holders at once, and only their tokens differ", n),
-			"set synchronous_standby_names, or Options{Grace: true}, or check tokens at the resource")
+			"set synchronous_standby_names, or add grace=true to the URL (Options{Grace: true}), or check tokens at the resource")
 	}
 	if f.deaf && !f.pooled {
 		add(driver.Note, "deaf", fmt.Sprintf("a notification did not arrive within %v: waiters poll, and it is tried again every %v", helloWait, deafFor),
-			"check for a pooler in transaction mode, and set Options.Pooler if there is one")
+			"check for a pooler in transaction mode, and connect to the database directly, or leave it (Options.Pooler)")
 	}
 	if f.pooled {
 		add(driver.Note, "pooler", "a pooler gives statements to other connections: waiters poll", "give the store a direct connection for quicker handoffs, or leave it")
@@ -95,7 +95,7 @@ func judgeMySQL(f *facts, add adder) {
 	}
 	if f.values["log_bin"] == "ON" && !f.grace {
 		add(driver.Note, "replicas-without-grace", "it writes a binary log: if a replica that lags takes over there may be two holders at once, and only their tokens differ",
-			"use semi-synchronous replication, or Options{Grace: true}, or check tokens at the resource")
+			"use semi-synchronous replication, or add grace=true to the URL (Options{Grace: true}), or check tokens at the resource")
 	}
 	if v := f.values["read_only"]; v != "OFF" && v != "0" && v != "" {
 		add(driver.Danger, "replica", "it is read-only and grants nothing", "connect to the primary")
@@ -134,7 +134,7 @@ func judgeTables(f *facts, add adder) {
 	})
 	if len(missing) > 0 {
 		add(driver.Danger, "tables", fmt.Sprintf("the tables %s with the prefix %s are missing, or this role may not see them", strings.Join(missing, ", "), f.prefix),
-			"add migrate=true to the URL or call sqlstore.Migrate to create them, or apply what sqlstore.Schema returns")
+			"add migrate=true to the URL to create them (in Go: sqlstore.Migrate, or apply what sqlstore.Schema returns)")
 	}
 	var forbidden []string
 	for _, table := range tables {
@@ -149,6 +149,6 @@ func judgeTables(f *facts, add adder) {
 		}
 	}
 	if len(forbidden) > 0 {
-		add(driver.Danger, "permissions", "this role lacks permissions on the tables "+strings.Join(forbidden, ", ")+": nothing can be locked", "the owner of the tables runs: "+f.grants)
+		add(driver.Danger, "permissions", "the role lacks permissions on the tables "+strings.Join(forbidden, ", ")+": nothing can be locked", "the owner of the tables runs: "+f.grants)
 	}
 }

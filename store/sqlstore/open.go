@@ -3,6 +3,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,12 +14,15 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/storeurl"
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -63,13 +67,13 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := connect(rest)
+	db, addr, err := connect(rest)
 	if err != nil {
 		return nil, err
 	}
 	s, err := New(db, &o)
 	if err == nil {
-		err = s.run(ctx, "open", func() error { return db.PingContext(ctx) })
+		err = s.ping(ctx, addr)
 	}
 	if err != nil && code(err) == "42704" { // of a parameter that PostgreSQL does not know
 		err = fmt.Errorf("%w%s", err, meantIn(rest))
@@ -88,31 +92,65 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// connect makes the handle for a URL. It does no I/O.
-func connect(rawURL string) (*sql.DB, error) {
+// ping asks the server whether it lets us in. It changes nothing, so its outcome is never
+// unknown.
+func (s *Store) ping(ctx context.Context, addr string) error {
+	var cause error
+	err := s.run(ctx, "open "+addr, func() error {
+		cause = connectCause(s.db.PingContext(ctx))
+		return cause
+	})
+	if errors.Is(err, driver.ErrUnknown) {
+		return fmt.Errorf("sqlstore: open %s: %w: %w", addr, driver.ErrUnavailable, cmp.Or(ctx.Err(), cause))
+	}
+	return err
+}
+
+// connectCause returns what ended an attempt to connect. The driver's own error is several
+// lines, and repeats an address for each of the ways in which it was tried.
+func connectCause(err error) error {
+	var answer *pgconn.PgError
+	var dial *net.OpError
+	var connect *pgconn.ConnectError
+	switch {
+	case errors.As(err, &answer):
+		return answer
+	case errors.As(err, &dial):
+		return dial
+	case errors.As(err, &connect):
+		if all, ok := connect.Unwrap().(interface{ Unwrap() []error }); ok {
+			last := all.Unwrap()[len(all.Unwrap())-1]
+			return cmp.Or(errors.Unwrap(last), last)
+		}
+	}
+	return err
+}
+
+// connect makes the handle for a URL, and returns the address in it. It does no I/O.
+func connect(rawURL string) (*sql.DB, string, error) {
 	if storeurl.Misplaced(rawURL) {
-		return nil, errMisplaced
+		return nil, "", errMisplaced
 	}
 	scheme, _, _ := strings.Cut(rawURL, "://")
 	switch scheme {
 	case "postgres", "postgresql":
 		c, err := pgx.ParseConfig(rawURL)
 		if err != nil {
-			return nil, errors.New("sqlstore: the postgres URL cannot be read (it is not shown, it may hold a password); write postgres://user:password@host:5432/database?sslmode=verify-full and escape special characters with %")
+			return nil, "", errors.New("sqlstore: the postgres URL cannot be read (it is not shown, it may hold a password); write postgres://user:password@host:5432/database?sslmode=verify-full and escape special characters with %")
 		}
-		return stdlib.OpenDB(*c), nil
+		return stdlib.OpenDB(*c), net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))), nil
 	case "mysql", "mariadb":
 		c, err := mysqlConfig(rawURL)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		connector, err := mysql.NewConnector(c)
 		if err != nil {
-			return nil, fmt.Errorf("sqlstore: mysql URL: %w", err)
+			return nil, "", fmt.Errorf("sqlstore: mysql URL: %w", err)
 		}
-		return sql.OpenDB(readCommitted{connector}), nil
+		return sql.OpenDB(readCommitted{connector}), c.Addr, nil
 	}
-	return nil, errors.New("sqlstore: the URL must begin with postgres:// or mysql:// (it is not shown, it may hold a password)")
+	return nil, "", errors.New("sqlstore: the URL must begin with postgres:// or mysql:// (it is not shown, it may hold a password)")
 }
 
 // readCommitted is a connector whose connections lock no rows that a statement only reads, and
@@ -160,7 +198,7 @@ func mysqlConfig(rawURL string) (*mysql.Config, error) {
 		return nil, err
 	}
 	if mode != "" && mode != "true" && mode != "preferred" {
-		return nil, errors.New("sqlstore: parameter tls of the URL is true or preferred")
+		return nil, errors.New("sqlstore: the parameter tls in the URL takes true or preferred")
 	}
 	c.TLSConfig = mode
 	if ca != "" {

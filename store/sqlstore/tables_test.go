@@ -232,6 +232,22 @@ func TestUnknownParameter(t *testing.T) {
 	})
 }
 
+// TestOpenNamesWhatIsMissing: one line with the address, the answer of the server and what
+// to do.
+func TestOpenNamesWhatIsMissing(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		url := "mysql://root@" + server.Addr + "/nowhere"
+		if k.dialect == sqlstore.PostgreSQL {
+			url = "postgres://postgres@" + server.Addr + "/nowhere"
+		}
+		_, err := sqlstore.Open(ctxb, url, nil)
+		if err == nil || errors.Is(err, sqlstore.ErrNoTables) || !strings.HasPrefix(err.Error(), "sqlstore: open "+server.Addr+": ") ||
+			!strings.Contains(err.Error(), "create the database") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v of a database that does not exist", err)
+		}
+	})
+}
+
 // TestOpenedStoreChecksTheDatabase: a store that Open made refuses sessions until the
 // tables are there, and on a database that may lose grants, as those of these tests do.
 // Parameters of the URL create the tables and accept the database.

@@ -24,7 +24,7 @@ func TestURLs(t *testing.T) {
 		"postgres://u:p%40ss@h1:5432,h2:5433/db?sslmode=disable&target_session_attrs=read-write", "postgresql://h/db",
 		"mysql://u:p%2Fss@h:3307/db?tls=true&dial_timeout=2s", "mariadb://h/db", "mysql://[::1]/db",
 	} {
-		db, err := connect(url)
+		db, _, err := connect(url)
 		if err != nil {
 			t.Errorf("%s: %v", url, err)
 			continue
@@ -40,7 +40,7 @@ func TestURLs(t *testing.T) {
 		"mysql://u:secret%zz@h/db", "mysql://u:se@cr?secret@h/db", "postgres://u:12?secret@h/db", "mysql://u:secret@h/db?tls=maybe", "mysql://u:secret@h/db?dial_timeout=2", "mysql://u:secret@h/db?x=secret",
 		"mysql://u:secret@h/db?tls_ca=/nowhere", "postgres://u:secret%zz@h/db",
 	} {
-		_, err := connect(url)
+		_, _, err := connect(url)
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want an error without the password", url, err)
 		}
@@ -57,7 +57,7 @@ func TestOptions(t *testing.T) {
 	if o, err := (*Options)(nil).filled(); err != nil || o.Prefix != DefaultPrefix || o.MaxTTL != DefaultMaxTTL {
 		t.Errorf("nil became %+v, %v", o, err)
 	}
-	db, err := connect("mysql://h/db")
+	db, _, err := connect("mysql://h/db")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestClassifyUnknownDriver(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"postgres://h/db", "mysql://h/db"} {
-		db, err := connect(url)
+		db, _, err := connect(url)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func TestOpenStore(t *testing.T) {
 		t.Errorf("got %q, %+v, %t, %v", rest, o, migrate, err)
 	}
 	for _, scheme := range []string{"postgres", "postgresql", "mysql", "mariadb"} {
-		for query, want := range map[string]string{"buckets=4": "does nothing", "grace=hunter2": "parameter grace", "namespace=A": "Options.Prefix", "namespace=x": "127.0.0.1"} {
+		for query, want := range map[string]string{"buckets=4": "does nothing", "grace=hunter2": "parameter grace", "namespace=A": "Options.Prefix", "namespace=x": "open 127.0.0.1:1: store unavailable: dial tcp"} {
 			store, err := fencelock.OpenStore(t.Context(), scheme+"://u:hunter2@127.0.0.1:1/d?"+query)
 			if store != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s, %s: got %v, %v, want %q and no secret", scheme, query, store, err, want)

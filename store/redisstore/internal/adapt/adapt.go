@@ -54,7 +54,7 @@ func Answered(err error) error {
 		return fmt.Errorf("%w (%s)", luastore.Answered(err), aclHint)
 	case strings.HasPrefix(text, "NOAUTH ") || strings.HasPrefix(text, "WRONGPASS ") || strings.Contains(text, "unauthenticated"):
 		// The last is what a long call gets before a short one would get NOAUTH.
-		return fmt.Errorf("%w (the server does not know this client; give the client its password)", luastore.Answered(err))
+		return fmt.Errorf("%w (check the user and the password in the URL or in the client)", luastore.Answered(err))
 	}
 	return luastore.Answered(err)
 }
@@ -71,7 +71,7 @@ func Forbidden(err error) bool {
 func Failed(ctx context.Context, err error) error {
 	var cert *tls.CertificateVerificationError
 	if errors.As(err, &cert) {
-		return fmt.Errorf("redisstore: %w: the server's certificate is not trusted, give its CA in the TLS settings: %w", driver.ErrUnavailable, err)
+		return fmt.Errorf("redisstore: %w: the server's certificate is not trusted; give its CA by tls_ca=FILE in the URL (in Go: TLSConfig.RootCAs of the client): %w", driver.ErrUnavailable, err)
 	}
 	return luastore.Failed(ctx, err)
 }

@@ -39,7 +39,7 @@ func (s *Store) judge(f facts) []driver.Finding {
 	}
 	s.judgePermissions(f, add)
 	if f.info == nil {
-		add(driver.Danger, "info-forbidden", "INFO is forbidden: a restart or a failover could not be noticed, so the store refuses to work",
+		add(driver.Danger, "info-forbidden", "INFO is forbidden, without which the store cannot notice a restart or a failover",
 			"allow it: ACL SETUSER "+s.ACL("USER"))
 		add(driver.Note, "unchecked", "eviction, replicas, version and proxies could not be checked without INFO", "allow INFO and check again")
 	} else {
@@ -90,11 +90,11 @@ func (s *Store) judgeServer(f facts, add adder) {
 	mode := f.info["redis_mode"] + f.info["server_mode"] // Redis has the first, Valkey the second
 	if mode == "cluster" && !s.client.Sharded() {
 		add(driver.Danger, "cluster-client", "it is part of a cluster, and the client is not one for clusters",
-			"use redis.NewClusterClient, or a redis-cluster:// URL")
+			"write redis-cluster:// in the URL (in Go: redis.NewClusterClient)")
 	}
 	if mode == "sentinel" {
 		add(driver.Danger, "sentinel", "it is a Sentinel, which keeps no locks",
-			"connect through it: redis-sentinel://"+f.addr+"/NAME with the name of the master, or redis.NewFailoverClient")
+			"connect through it: redis-sentinel://"+f.addr+"/NAME with the name of the master (in Go: redis.NewFailoverClient)")
 	}
 	s.judgeReplicas(f, mode, add)
 }
@@ -115,7 +115,7 @@ func (s *Store) judgeReplicas(f facts, mode string, add adder) {
 	case n == 0:
 	case !s.opts.Grace:
 		add(driver.Warning, "replicas-without-grace", "it has "+replicas(n)+" and the namespace has no grace: a failover to a replica that lags can make two holders at once, and only their tokens differ",
-			"open a namespace with Options{Grace: true}, or check tokens at the resource")
+			"add grace=true to the URL (Options{Grace: true}), or check tokens at the resource")
 	case !bound && mode != "cluster": // a master of a cluster that is cut off from the others stops by itself
 		add(driver.Warning, "min-replicas", "it has "+replicas(n)+" and writes without them: cut off together with a holder it would keep that lease alive without end, while a replica is promoted and grants the lock again after the grace",
 			"CONFIG SET min-replicas-to-write 1, or more, so that a master which is cut off stops; keep min-replicas-max-lag below down-after-milliseconds of the sentinels")

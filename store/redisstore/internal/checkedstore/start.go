@@ -147,6 +147,9 @@ func (s *Store) split(findings []driver.Finding) (refused, rest []driver.Finding
 	return refused, rest
 }
 
+// neverAccepted are findings with which no lock can be acquired: accepting them does not help.
+var neverAccepted = []string{"sentinel", "info-forbidden", "commands-forbidden", "scripts-restricted"}
+
 // refusal is the error of a session that cannot be opened.
 func refusal(findings []driver.Finding) error {
 	var lines, known []string
@@ -156,10 +159,10 @@ func refusal(findings []driver.Finding) error {
 			known = append(known, f.Code)
 		}
 	}
-	if slices.Contains(known, "sentinel") { // no lock could be taken there, accepted or not
-		return fmt.Errorf("redisstore: no locks here: %s: %w", strings.Join(lines, "; "), driver.ErrRefused)
+	if slices.ContainsFunc(known, func(code string) bool { return slices.Contains(neverAccepted, code) }) {
+		return fmt.Errorf("redisstore: the server is not safe for locks: %s: %w", strings.Join(lines, "; "), driver.ErrRefused)
 	}
-	return fmt.Errorf("redisstore: no locks here: %s; to accept this add accept=%s to the URL (Options.Accept): %w",
+	return fmt.Errorf("redisstore: the server is not safe for locks: %s; to proceed anyway add accept=%s to the URL (Options.Accept): %w",
 		strings.Join(lines, "; "), strings.Join(known, ","), driver.ErrRefused)
 }
 

@@ -165,7 +165,7 @@ func TestBeginReports(t *testing.T) {
 	if _, err := begun(t, p, opts); err != nil || reported != nil {
 		t.Errorf("reported %v, %v, although all of it was accepted", reported, err)
 	}
-	if _, err := New(p, &Options{Accept: []string{"evictions"}}, nil); err == nil || !strings.Contains(err.Error(), "eviction,") {
+	if _, err := New(p, &Options{Accept: []string{"evictions"}}, nil); err == nil || !strings.Contains(err.Error(), "did you mean eviction?") {
 		t.Errorf("a code that does not exist: got %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/storeurl"
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
 )
@@ -71,7 +72,10 @@ func New(client Client, opts *Options, closeClient func() error) (*Store, error)
 	}
 	for _, code := range s.opts.Accept {
 		if !slices.Contains(codes, code) {
-			return nil, fmt.Errorf("redisstore: Options.Accept has %q, which no finding is called; there are %s", code, strings.Join(codes, ", "))
+			if meant := storeurl.Closest(code, codes...); meant != "" {
+				return nil, fmt.Errorf("redisstore: Options.Accept has %q, which is not the code of a finding; did you mean %s?", code, meant)
+			}
+			return nil, fmt.Errorf("redisstore: Options.Accept has %q, which is not the code of a finding; there are %s", code, strings.Join(codes, ", "))
 		}
 	}
 	s.start.reported = map[string]bool{}
