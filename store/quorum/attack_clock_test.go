@@ -98,7 +98,7 @@ func jumpBare(t *testing.T) {
 	select {
 	case <-held.Context().Done():
 	case <-time.After(5 * time.Second): // half of the TTL; a renewal is due after a third
-		t.Fatal("5 s later the first client was not told")
+		t.Fatal("5 s later the first client was not notified")
 	}
 	r.log("first: %v", held.Err())
 	if !errors.Is(held.Err(), fencelock.ErrLost) || !l.Valid() {

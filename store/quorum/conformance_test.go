@@ -16,11 +16,11 @@ import (
 // TestConformance holds a quorum of five memory stores to the store clauses.
 func TestConformance(t *testing.T) {
 	for name, opts := range map[string]memstore.Options{
-		"plain":   {},
-		"grace":   {Grace: true},
-		"shards":  {Shards: 7, MinTTL: time.Second},
-		"no push": {NoPush: true},
-		"no line": {NoQueue: true},
+		"plain":    {},
+		"grace":    {Grace: true},
+		"shards":   {Shards: 7, MinTTL: time.Second},
+		"no push":  {NoPush: true},
+		"no queue": {NoQueue: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			drivertest.RunInBubble(t, func(t *testing.T) *drivertest.Harness { return harness(t, &opts) })

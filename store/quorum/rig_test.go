@@ -155,7 +155,7 @@ func (r *rig) on(name string, token fencelock.Token) string {
 	return strings.Join(on, " ")
 }
 
-// holders says who holds on which node.
+// holders returns a text with the holders of a lock on each node.
 func (r *rig) holders(name string) string {
 	var all []string
 	for i, s := range r.stores {

@@ -44,7 +44,7 @@ func TestDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := openSession(t, c); err != nil || !slices.Equal(notified, []string{"eviction"}) {
-		t.Errorf("told %v, %v", notified, err)
+		t.Errorf("warned of %v, %v; want eviction", notified, err)
 	}
 }
 

@@ -219,10 +219,10 @@ func TestShortLinesAreMoved(t *testing.T) {
 	}
 	w.withdraw(0, driver.Withdrawal{Seq: 3, Name: "a"})
 	w.withdraw(0, driver.Withdrawal{Seq: 4, Name: "a"})
-	line, err := p.plain.HGet(w.ctx, "fencelock:{fencelock:0}", "qa").Bytes()
+	queue, err := p.plain.HGet(w.ctx, "fencelock:{fencelock:0}", "qa").Bytes()
 	w.must(err)
-	if len(line) != 30 || number(line[18:24]) != 1 || number(line[24:]) != 2 {
-		t.Errorf("the line is %v, want it on the way to one place: the scripts do not see the pretended STEP and SPARE", line)
+	if len(queue) != 30 || number(queue[18:24]) != 1 || number(queue[24:]) != 2 {
+		t.Errorf("the queue is %v, want it half compacted to one place: the scripts do not see the pretended STEP and SPARE", queue)
 	}
 }
 

@@ -95,7 +95,7 @@ func lockAtOnce(t *testing.T, client *fencelock.Client, goroutines, rounds int, 
 	all.Wait()
 }
 
-// holdAtOnce takes locks at the same time and looks at who holds them.
+// holdAtOnce acquires locks at the same time and checks their holders.
 func holdAtOnce(t *testing.T, client *fencelock.Client, n int, opts func(int) []fencelock.LockOption, want func(int, fencelock.Holder) bool) {
 	t.Helper()
 	var all sync.WaitGroup

@@ -184,8 +184,8 @@ func TestCheckOfScripts(t *testing.T) {
 	}
 }
 
-// TestBeginEnds: who is in a hurry is not kept, and finds the check done when it
-// comes again.
+// TestBeginEnds: a caller with a short deadline does not wait for the check, and finds it
+// done with its next call.
 func TestBeginEnds(t *testing.T) {
 	asking, answer := make(chan struct{}), make(chan struct{})
 	p := &pretended{info: func(int) ([]any, error) {

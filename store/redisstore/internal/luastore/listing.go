@@ -29,8 +29,8 @@ type listing struct {
 const (
 	// maxListings is how many are kept.
 	maxListings = 4
-	// listingKept is how long one is kept: who asks for page after page is back long
-	// before.
+	// listingKept is how long one is kept: a caller that reads page after page comes back
+	// long before.
 	listingKept = time.Minute
 )
 
