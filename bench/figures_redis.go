@@ -18,7 +18,7 @@ var (
 	// redisQuestions are asked by redisFigures and by redisQuick.
 	redisQuestions = []question{redisFleet, redisUncontended, redisRequests, redisGoRedis, redisHandoffCommands, redisIdle, redisHandoff, redisPeers}
 	// redisMore are asked by redisFigures only: they take longer.
-	redisMore = []question{redisFleetPaused}
+	redisMore = []question{redisFleetPaused, redisShared, redisKeepAlive, redisSpread}
 	// redisInside are asked by redisQuick only: they are about one process.
 	redisInside = []question{redisLocal, redisFair}
 )

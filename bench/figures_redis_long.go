@@ -11,7 +11,7 @@ import (
 	"github.com/fencelock/fencelock/internal/figure"
 )
 
-var redisLongQuestions = []question{redisThousand, redisMillion}
+var redisLongQuestions = []question{redisThousand, redisMillion, redisTenMillion}
 
 // redisLong measures what is promised of redisstore with many waiters, locks and
 // sessions: minutes, and gigabytes.

@@ -5,6 +5,7 @@ package candidate
 import (
 	"context"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/rueidisstore"
 )
 
@@ -12,15 +13,24 @@ import (
 var FencelockRueidis = &Candidate{
 	Name: "fencelock-rueidis", Server: "redis", Bare: "bare-rueidis", Settings: "defaults: TTL 15 s, one bucket, no grace", Plain: []string{"subscribe"}, Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
-		client, err := newRueidis(at.Addr, n)
+		store, closeStore, err := RueidisStore(at.Addr, n)
 		if err != nil {
 			return nil, err
 		}
-		store, err := rueidisstore.New(client, nil)
-		if err != nil {
-			client.Close()
-			return nil, err
-		}
-		return openOurs(store, n, client.Close)
+		return openOurs(store, n, closeStore)
 	},
+}
+
+// RueidisStore opens the store of FencelockRueidis, for so many lockers.
+func RueidisStore(addr string, lockers int) (store driver.Store, closeStore func(), err error) {
+	client, err := newRueidis(addr, lockers)
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err = rueidisstore.New(client, nil)
+	if err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+	return store, client.Close, nil
 }

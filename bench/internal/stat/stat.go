@@ -82,3 +82,13 @@ func Of(values []float64) Spread {
 	}
 	return Spread{Median(s), s[0], s[len(s)-1]}
 }
+
+// Busiest is the largest share divided by the mean: 1 if all are the same, n if one of n
+// has everything. It is NaN if all shares are 0.
+func Busiest(shares []float64) float64 {
+	sum := 0.0
+	for _, x := range shares {
+		sum += x
+	}
+	return slices.Max(shares) * float64(len(shares)) / sum
+}

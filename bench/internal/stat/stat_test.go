@@ -101,3 +101,17 @@ func TestSpread(t *testing.T) {
 		t.Errorf("Of(nil) = %v, want NaN", got)
 	}
 }
+
+func TestBusiest(t *testing.T) {
+	for _, tt := range []struct {
+		shares []float64
+		want   float64
+	}{{[]float64{3, 3, 3}, 1}, {[]float64{0, 4, 0, 0}, 4}, {[]float64{1, 3}, 1.5}} {
+		if got := Busiest(tt.shares); got != tt.want {
+			t.Errorf("Busiest(%v) = %v, want %v", tt.shares, got, tt.want)
+		}
+	}
+	if got := Busiest([]float64{0, 0}); !math.IsNaN(got) {
+		t.Errorf("Busiest of nothing = %v", got)
+	}
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/bench/internal/layout"
+	"github.com/fencelock/fencelock/bench/internal/stat"
+	"github.com/fencelock/fencelock/bench/internal/suite"
+	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/store/redisstore"
+)
+
+// What redisstore must carry: readers, sessions and locks by the thousand and million. The
+// figures compare many with few, so that they do not depend on the machine.
+
+// redisShared is how much more one reader costs the server among many than among few.
+var redisShared = question{part: "fleet", metrics: fleetMetrics, gives: []string{"redis-shared-cpu-growth"},
+	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+		few, many := 10, e.Scaled(10_000)
+		cells, err := e.Lasting(3, time.Second).GrowReaders(ctx, []int{few, many})
+		if err != nil {
+			return nil, nil, err
+		}
+		return []figure.Figure{{Name: "redis-shared-cpu-growth", Value: cpuGrowth(cells, suite.Readers(few), suite.Readers(many)), Goal: figure.AtMost(1.5)}}, cells, nil
+	}}
+
+// cpuGrowth is the ratio of the server's processor time in two cases of one candidate.
+func cpuGrowth(cells suite.Cells, few, many string) float64 {
+	name := cells[0].Candidate
+	return stat.Ratio(cells.Of(many, name).Values(suite.ServerCPU), cells.Of(few, name).Values(suite.ServerCPU))
+}
+
+// keptSessions are kept alive by as many processes.
+const keptSessions = 10_000
+
+// redisKeepAlive is what it costs the server that processes live.
+var redisKeepAlive = question{part: "holding", metrics: []string{suite.ServerCPU}, gives: []string{
+	"redis-keepalive-cpu-usec", "redis-keepalive-core-share-10k", "redis-keepalive-vs-set",
+}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	n := e.Scaled(keptSessions)
+	cells, err := e.KeepAlives(ctx, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	usec := cells.Of(suite.Sessions(n), suite.KeepAlive).Median(suite.ServerCPU)
+	return []figure.Figure{
+		{Name: "redis-keepalive-cpu-usec", Value: usec, Goal: figure.AtMost(8)},
+		{Name: "redis-keepalive-core-share-10k", Value: coreShare(usec, keptSessions), Goal: figure.AtMost(2)},
+		{Name: "redis-keepalive-vs-set", Value: cells.Ratio(suite.Sessions(n), suite.KeepAlive, suite.PlainSet, suite.ServerCPU)},
+	}, cells, nil
+}}
+
+// coreShare is the percentage of a core that so many sessions with the default TTL take, if
+// one keep-alive costs that many µs.
+func coreShare(usec float64, sessions int) float64 {
+	// A client renews after a third of the time that it trusts a session, which is the TTL
+	// without 1 % for drift and 10 % as a margin, or up to a tenth earlier.
+	every := 0.95 * 0.89 * float64(fencelock.DefaultTTL.Microseconds()) / 3
+	return 100 * usec * float64(sessions) / every
+}
+
+// spreadMasters are those of a large cluster.
+const spreadMasters = 32
+
+// redisSpread is computed: how many names the busiest of many masters has.
+var redisSpread = question{part: "names", gives: []string{"redis-bucket-spread-32"},
+	ask: func(context.Context, *suite.Env) ([]figure.Figure, suite.Cells, error) {
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}) // never connected
+		defer client.Close()
+		store, err := redisstore.New(client, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		names := make([]string, 1_000_000)
+		for i := range names {
+			names[i] = fmt.Sprint("orders/", i)
+		}
+		counts := layout.Masters(spreadMasters, names, store.Shard)
+		return []figure.Figure{{Name: "redis-bucket-spread-32", Value: stat.Busiest(counts), Goal: figure.AtMost(1.3)}}, nil, nil
+	}}
+
+// redisTenMillion is how much more a lock costs the server among many locks than among few.
+var redisTenMillion = question{part: "names-10m", metrics: fleetMetrics, gives: []string{"redis-10m-cpu-ratio"},
+	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+		few, many := 10_000, e.Scaled(10_000_000)
+		cells, err := e.Lasting(5, time.Second).FewAndMany(ctx, ours, few, many)
+		if err != nil {
+			return nil, nil, err
+		}
+		return []figure.Figure{{Name: "redis-10m-cpu-ratio", Value: cpuGrowth(cells, suite.Names(few), suite.Names(many)), Goal: figure.AtMost(1.2)}}, cells, nil
+	}}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/redisstore"
+)
+
+func TestSlotOf(t *testing.T) {
+	if got := crc16("123456789"); got != 0x31c3 {
+		t.Errorf("CRC-16 of 123456789 is %#x, want 0x31c3", got)
+	}
+	for key, want := range map[string]int{
+		"foo": 12182, "{foo}bar": 12182, "a{foo}": 12182, "{}foo": int(crc16("{}foo")) % Slots, "fencelock:{fencelock:0}": slotOf("fencelock:0"),
+	} {
+		if got := slotOf(key); got != want {
+			t.Errorf("slot of %q is %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestMasters(t *testing.T) {
+	names := []string{"a", "b", "c", "d"}
+	one := Masters(4, names, func(string) string { return "0" })
+	if slices.Max(one) != 4 || slices.Min(one) != 0 {
+		t.Errorf("one shard is on several masters: %v", one)
+	}
+	of := func(name string) string { return name }
+	all := Masters(1, names, of)
+	if !slices.Equal(all, []float64{4}) {
+		t.Errorf("one master has %v of 4", all)
+	}
+	for i, n := range Masters(Slots, names, of) {
+		for _, name := range names {
+			if n > 0 && Slot(name) == i {
+				n--
+			}
+		}
+		if n != 0 {
+			t.Errorf("master %d has names of another slot", i)
+		}
+	}
+}
+
+// newStore is a store on a server of this test.
+func newStore(t *testing.T) (*redisstore.Store, *redis.Client) {
+	t.Helper()
+	server, err := servers.Redis.Start()
+	if errors.Is(err, servers.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = client.Close() })
+	store, err := redisstore.New(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, client
+}
+
+// TestFill: the store sees what was written as what it would have written itself: locks
+// that are held, and free when their session is over.
+func TestFill(t *testing.T) {
+	store, client := newStore(t)
+	ctx := t.Context()
+	const ttl = 3 * time.Second
+	o := NewOwner(store, client, ttl)
+	if err := o.Hold(ctx, "hold", 450, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := Share(ctx, store, client, "readers", 20, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	locks, err := fencelock.New(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close(ctx)
+	if _, err := locks.Mutex("hold/449").TryLock(ctx); !errors.Is(err, fencelock.ErrBusy) {
+		t.Errorf("a held lock: %v", err)
+	}
+	reader, err := locks.RWMutex("readers").RLock(ctx)
+	if err != nil {
+		t.Fatalf("one more reader: %v", err)
+	}
+	if err := holders(ctx, store, "readers", 21); err != nil {
+		t.Error(err)
+	}
+	if err := reader.Unlock(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := locks.RWMutex("readers").TryLock(ctx); !errors.Is(err, fencelock.ErrBusy) {
+		t.Errorf("a writer beside 20 readers: %v", err)
+	}
+	o.KeepAlive(ctx)
+	time.Sleep(ttl + ttl/2)
+	if _, err := locks.Mutex("hold/0").TryLock(ctx); !errors.Is(err, fencelock.ErrBusy) {
+		t.Errorf("a held lock that is kept alive: %v", err)
+	}
+	o.Close()
+	l, err := locks.Mutex("hold/0").Lock(ctx) // when the session is over
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Unlock(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := holders(ctx, store, fmt.Sprint("hold/", 1), 1); err == nil {
+		t.Error("a lock of a session that is over has a holder")
+	}
+}

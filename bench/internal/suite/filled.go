@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencelock/fencelock/bench/internal/candidate"
+	"github.com/fencelock/fencelock/bench/internal/layout"
+	"github.com/fencelock/fencelock/bench/internal/worker"
+	"github.com/fencelock/fencelock/driver"
+)
+
+// filled is a server to be filled with what package layout writes.
+type filled struct {
+	*Env
+	store driver.Store
+	raw   *redis.Client
+	close func()
+}
+
+// longTTL is how long sessions live that are opened before a measurement and are to be
+// there after it: the MaxTTL of redisstore.
+const longTTL = time.Minute
+
+// startFilled starts a server. The caller stops it.
+func (e *Env) startFilled(ctx context.Context) (*filled, error) {
+	server, err := e.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	store, closeStore, err := candidate.RueidisStore(server.Addr(), 1)
+	if err != nil {
+		server.Stop()
+		return nil, err
+	}
+	here := *e
+	here.Server = server
+	raw := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute, WriteTimeout: time.Minute, DisableIdentity: true})
+	return &filled{Env: &here, store: store, raw: raw, close: closeStore}, nil
+}
+
+func (f *filled) stop() {
+	_ = f.raw.Close()
+	f.close()
+	f.Server.Stop()
+}
+
+// hold makes a process that lives hold n locks.
+func (f *filled) hold(ctx context.Context, n int) (*layout.Owner, error) {
+	o := layout.NewOwner(f.store, f.raw, longTTL)
+	err := o.Hold(ctx, holdName, n, func(held int) { f.Progress("%s of %d", LocksHeld(held), n) })
+	if err != nil {
+		return nil, err
+	}
+	o.KeepAlive(ctx)
+	return o, nil
+}
+
+// Readers is the case of one more reader beside so many.
+func Readers(n int) string { return fmt.Sprintf("beside %d readers", n) }
+
+// GrowReaders lets one client take and release a lock that so many processes share: what
+// one more reader costs the server.
+func (e *Env) GrowReaders(ctx context.Context, sizes []int) (Cells, error) {
+	f, err := e.startFilled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer f.stop()
+	c := candidate.FencelockReaders
+	lockers, closeLockers, err := f.openOne(ctx, []*candidate.Candidate{c})
+	if err != nil {
+		return nil, err
+	}
+	defer closeLockers()
+	var runs []run
+	for _, n := range sizes {
+		e.Progress("%s: sharing the lock", Readers(n))
+		// A worker that locks its own name lets what it has begun end.
+		task := worker.Task{Name: fmt.Sprint("shared/", n), Own: true, Goroutines: 1, Uncanceled: true}
+		if err := layout.Share(ctx, f.store, f.raw, task.Name+"/0", n, longTTL); err != nil {
+			return nil, err
+		}
+		runs = append(runs, run{Readers(n), c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
+			return e.fleet(ctx, c, lockers, task)
+		}})
+	}
+	return f.interleave(ctx, runs)
+}
+
+// manyClients is how many lock and unlock while names are held.
+const manyClients = 16
+
+// FewAndMany lets clients lock and unlock on two servers, one with few and one with many
+// locks held, in turn: whether a lock costs the server more among many.
+func (e *Env) FewAndMany(ctx context.Context, c *candidate.Candidate, few, many int) (Cells, error) {
+	var runs []run
+	for _, n := range []int{few, many} {
+		f, err := e.startFilled(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer f.stop()
+		e.Progress("%s: writing them", LocksHeld(n))
+		o, err := f.hold(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		defer o.Close()
+		lockers, err := f.openMany(ctx, c, manyClients)
+		if err != nil {
+			return nil, err
+		}
+		defer closeAll(lockers)
+		runs = append(runs, run{Names(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
+			here := *f.Env // the other server may be the last
+			here.For, here.Repetitions = e.For, e.Repetitions
+			return here.fleet(ctx, c, lockers, worker.Task{
+				Name: fmt.Sprintf("fresh/%d", repetition), Own: true, Fresh: true, Goroutines: 1, Uncanceled: true,
+			})
+		}})
+	}
+	return e.interleave(ctx, runs)
+}
