@@ -176,7 +176,7 @@ func writeDiagnosis(w io.Writer, d *diagnosis, width int) error {
 		fmt.Fprintf(&b, "acquired and released a lock in %.1f ms\n", d.LockMS)
 	}
 	if d.Server != "" {
-		fmt.Fprintf(&b, "\nWhat is promised on %s\n", d.Server)
+		fmt.Fprintf(&b, "\nGuarantees on %s\n", d.Server)
 		for line := range strings.Lines(d.promises.String()) {
 			b.WriteString(wrap("  - ", withoutGo(strings.TrimSpace(line)), 4, width))
 		}

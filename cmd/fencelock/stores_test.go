@@ -101,7 +101,7 @@ func TestStores(t *testing.T) {
 			contains(t, p.out.String(), "why not")
 			contains(t, p.err.String(), "is held by")
 			out := fencelockCLI(t, url, "doctor").want(0).out.String()
-			contains(t, out, "acquired and released a lock", "What is promised")
+			contains(t, out, "acquired and released a lock", "Guarantees on")
 			if name == "zk" {
 				contains(t, out, "standalone")
 			}
@@ -113,6 +113,6 @@ func TestStores(t *testing.T) {
 func TestDoctorOfEtcd(t *testing.T) {
 	t.Parallel()
 	addr, closed := startEtcd(t), net.JoinHostPort("127.0.0.1", freePort(t))
-	contains(t, fencelockCLI(t, "etcd://"+addr, "doctor").want(0).out.String(), "What is promised on etcd", "nothing to worry about")
+	contains(t, fencelockCLI(t, "etcd://"+addr, "doctor").want(0).out.String(), "Guarantees on etcd", "nothing to worry about")
 	contains(t, fencelockCLI(t, "etcd://"+addr+","+closed, "doctor").want(0).out.String(), "WARNING  unreachable ("+closed+")", "acquired and released a lock")
 }

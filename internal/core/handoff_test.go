@@ -240,7 +240,7 @@ func TestNoHandoffAfterTheDeadline(t *testing.T) {
 	})
 }
 
-func TestTryLockDoesNotOvertakeTheLocalLine(t *testing.T) {
+func TestTryLockDoesNotOvertakeTheLocalQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newClient(t, newStore(), &fencelock.Options{LocalHandoff: -1})
 		l := lock(t, c, "x")

@@ -187,7 +187,7 @@ func TestSessionThatTheStoreEndedIsReplaced(t *testing.T) {
 
 func TestPolledStoreIsServed(t *testing.T) {
 	stores := map[string]memstore.Options{
-		"no push": {NoPush: true}, "no line": {NoQueue: true}, "neither": {NoPush: true, NoQueue: true},
+		"no push": {NoPush: true}, "no queue": {NoQueue: true}, "neither": {NoPush: true, NoQueue: true},
 	}
 	for name, o := range stores {
 		t.Run(name, func(t *testing.T) {

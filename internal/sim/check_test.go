@@ -192,7 +192,7 @@ func TestCheckFIFO(t *testing.T) {
 		{"at the same moment", claims(newScript(), claim(0, 1, 3, 6), claim(1, 2, 4, 5)), nil},
 		{"never granted", claims(newScript(), claim(0, 1, 2, 0), claim(1, 3, 4, 5)), nil},
 		{"in line again after a loss", claims(newScript(), restless, claim(1, 3, 4, 6)), nil},
-		{"no line", claims(newScript().having(noQueue), claim(0, 1, 2, 6), claim(1, 3, 4, 5)), nil},
+		{"no queue", claims(newScript().having(noQueue), claim(0, 1, 2, 6), claim(1, 3, 4, 5)), nil},
 		{"overtaken in the client", newScript().having(func(s *Schedule) { s.Weather = Storm }).call(1).at(1).call(4).at(2).
 			got(4, 5).unlock(4).got(1, 6).unlock(1), []string{"fifo"}},
 		{"asked at one instant", newScript().call(1).call(4).got(4, 5).unlock(4).got(1, 6).unlock(1), nil},

@@ -14,7 +14,7 @@
 //	store, err := etcdstore.Open(ctx, "etcd://one:2379,two:2379,three:2379/orders", nil)
 //	defer store.Close()
 //
-// # What is promised
+// # Guarantees
 //
 // An acknowledged grant is in the log of a majority, so it survives what etcd
 // survives. The token comes from the revision at which the grant was written, which

@@ -114,7 +114,7 @@ func (s *Store) Close() error { return s.client.Close() }
 // advice is what Require: Correctness is refused with.
 const advice = "memcached is for efficiency only: it has no fencing tokens and may lose or evict a lock; use redisstore with Grace, etcdstore, zkstore or sqlstore"
 
-// Caps implements driver.Store. There are no tokens, no line, no pushes, no shared
+// Caps implements driver.Store. There are no tokens, no queue, no pushes, no shared
 // claims, no holds and no listing.
 func (s *Store) Caps() driver.Caps {
 	return driver.Caps{

@@ -96,14 +96,14 @@ func (s *Store) raise(ctx context.Context, name string) (driver.Token, error) {
 		// A call of an earlier round may still be on its way, or its session about to be
 		// closed: each has its own floor and session.
 		asked, id := floor, driver.NewSessionID()
-		notified, err := every(ctx, s, "break", s.majority(), func(ctx context.Context, n int) (driver.Token, error) {
+		tops, err := every(ctx, s, "break", s.majority(), func(ctx context.Context, n int) (driver.Token, error) {
 			return s.raiseAt(ctx, n, id, name, asked)
 		})
 		if err != nil {
 			return 0, err
 		}
 		top := driver.Token(0)
-		for _, t := range notified {
+		for _, t := range tops {
 			top = max(top, t)
 		}
 		// Once raised, nodes report the floor's own predecessor, or more if others

@@ -37,14 +37,14 @@ func TestDocumented(t *testing.T) {
 	if err := healthy(t.Context(), a); err != nil {
 		t.Error(err)
 	}
-	var notified []string
+	var warned []string
 	evicting := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	c, err := withFindings(evicting.Addr, func(code string) { notified = append(notified, code) })
+	c, err := withFindings(evicting.Addr, func(code string) { warned = append(warned, code) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := openSession(t, c); err != nil || !slices.Equal(notified, []string{"eviction"}) {
-		t.Errorf("warned of %v, %v; want eviction", notified, err)
+	if err := openSession(t, c); err != nil || !slices.Equal(warned, []string{"eviction"}) {
+		t.Errorf("warned of %v, %v; want eviction", warned, err)
 	}
 }
 

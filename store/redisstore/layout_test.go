@@ -295,16 +295,16 @@ func TestLayoutIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var listed, notified []string
+	var listed, documented []string
 	for _, m := range regexp.MustCompile(`--   ([a-z]) {4}|\b([a-z])<`).FindAllStringSubmatch(list, -1) {
 		listed = append(listed, m[1]+m[2])
 	}
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z])[^|]*\\|").FindAllStringSubmatch(string(document), -1) {
-		notified = append(notified, m[1])
+		documented = append(documented, m[1])
 	}
 	slices.Sort(listed)
-	slices.Sort(notified)
-	if fmt.Sprint(listed) != fmt.Sprint(notified) || len(listed) == 0 {
-		t.Errorf("fields in lib.lua %q, in docs/redis-layout.md %q", listed, notified)
+	slices.Sort(documented)
+	if fmt.Sprint(listed) != fmt.Sprint(documented) || len(listed) == 0 {
+		t.Errorf("fields in lib.lua %q, in docs/redis-layout.md %q", listed, documented)
 	}
 }

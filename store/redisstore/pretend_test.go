@@ -209,8 +209,8 @@ func TestPretenceIsSeen(t *testing.T) {
 	}
 }
 
-// TestShortLinesAreMoved: the same for lines that are moved together.
-func TestShortLinesAreMoved(t *testing.T) {
+// TestShortQueuesAreMoved: the same for queues that are moved together.
+func TestShortQueuesAreMoved(t *testing.T) {
 	p, store := pretended(t)
 	w := newWorld(t, p, store, nil)
 	w.open(0, time.Second)

@@ -44,19 +44,19 @@ func TestStart(t *testing.T) {
 			_, noHSet := startWithUser(t, flavour, "-hset")
 			sound := flavour.Start(t).Addr
 			for _, tt := range []struct {
-				name     string
-				to       login
-				grace    bool
-				refused  string   // the code of the finding
-				fix      string   // and what to change
-				notified []string // the codes of the others
+				name    string
+				to      login
+				grace   bool
+				refused string   // the code of the finding
+				fix     string   // and what to change
+				warned  []string // the codes of the others
 			}{
 				{name: "sound", to: login{addr: sound}},
-				{name: "evicts", to: login{addr: flavour.Start(t, evicting...).Addr}, notified: []string{"eviction"}},
+				{name: "evicts", to: login{addr: flavour.Start(t, evicting...).Addr}, warned: []string{"eviction"}},
 				{name: "evicts in spite of grace", to: login{addr: flavour.Start(t, evicting...).Addr}, grace: true,
 					refused: "eviction", fix: "maxmemory-policy noeviction"},
-				{name: "replicas", to: login{addr: master.Addr}, notified: []string{"replicas-without-grace"}},
-				{name: "replicas and grace", to: login{addr: master.Addr}, grace: true, notified: []string{"min-replicas"}},
+				{name: "replicas", to: login{addr: master.Addr}, warned: []string{"replicas-without-grace"}},
+				{name: "replicas and grace", to: login{addr: master.Addr}, grace: true, warned: []string{"min-replicas"}},
 				{name: "part of a cluster", to: login{addr: flavour.Start(t, redistest.ClusterNode(t)...).Addr},
 					refused: "cluster-client", fix: "NewClusterClient"},
 				{name: "two behind one address", to: login{addr: spread(t, sound, flavour.Start(t).Addr)},
@@ -65,13 +65,13 @@ func TestStart(t *testing.T) {
 					refused: "run-id", fix: "connect to the server directly"},
 				{name: "too old", to: login{addr: disguised(t, sound, "redis_version:7.", "redis_version:6.")},
 					refused: "version", fix: "upgrade"},
-				{name: "no INFO", to: noInfo, refused: "info-forbidden", fix: "ACL SETUSER", notified: []string{"unchecked"}},
+				{name: "no INFO", to: noInfo, refused: "info-forbidden", fix: "ACL SETUSER", warned: []string{"unchecked"}},
 				{name: "no HSET", to: noHSet, refused: "commands-forbidden", fix: "ACL SETUSER"},
 			} {
 				for _, lib := range libraries {
 					t.Run(tt.name+"/"+lib.name, func(t *testing.T) {
-						var notified []string
-						opts := &redisstore.Options{Grace: tt.grace, Warn: func(f driver.Finding) { notified = append(notified, f.Code) }}
+						var warned []string
+						opts := &redisstore.Options{Grace: tt.grace, Warn: func(f driver.Finding) { warned = append(warned, f.Code) }}
 						if tt.grace {
 							opts.Namespace = "other" // than the one without
 						}
@@ -79,8 +79,8 @@ func TestStart(t *testing.T) {
 						for range 2 { // the second time reports nothing new
 							wantStart(t, openSession(t, c), tt.refused, tt.fix)
 						}
-						if slices.Sort(notified); !slices.Equal(notified, tt.notified) {
-							t.Errorf("warned of %v, want %v", notified, tt.notified)
+						if slices.Sort(warned); !slices.Equal(warned, tt.warned) {
+							t.Errorf("warned of %v, want %v", warned, tt.warned)
 						}
 					})
 				}
@@ -108,13 +108,13 @@ func wantStart(t *testing.T, err error, code, fix string) {
 func TestStartAtAReplica(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(redistest.Start(t).Port))
-	var notified []string
-	c := libraries[0].open(t, login{addr: server.Addr}, &redisstore.Options{Warn: func(f driver.Finding) { notified = append(notified, f.Code) }})
+	var warned []string
+	c := libraries[0].open(t, login{addr: server.Addr}, &redisstore.Options{Warn: func(f driver.Finding) { warned = append(warned, f.Code) }})
 	if err := openSession(t, c); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("got %v, want one that wraps %q", err, driver.ErrUnavailable)
 	}
-	if !slices.Contains(notified, "replica") {
-		t.Errorf("warned of %v, want replica", notified)
+	if !slices.Contains(warned, "replica") {
+		t.Errorf("warned of %v, want replica", warned)
 	}
 	if err := server.Do("REPLICAOF", "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)

@@ -125,10 +125,10 @@ func TestFullMemoryKeepsLeases(t *testing.T) {
 	})
 }
 
-// TestDeadLineIsWalkedInParts: thousands of claims of a process that died are queued before
+// TestDeadQueueIsWalkedInParts: thousands of claims of a process that died are queued before
 // a claim that lives. No call removes all of them, and the claim that lives is granted without
 // another attempt.
-func TestDeadLineIsWalkedInParts(t *testing.T) {
+func TestDeadQueueIsWalkedInParts(t *testing.T) {
 	t.Parallel()
 	const dead, most = 4000, 2 * 256 // a call walks the queue twice
 	l := newLayout(t)

@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 		"grace":         {Grace: true},
 		"several parts": {Shards: 3, MinTTL: time.Second},
 		"no push":       {NoPush: true},
-		"no line":       {NoQueue: true},
+		"no queue":      {NoQueue: true},
 	}
 	for name, opts := range kinds {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,7 @@
 //	defer store.Close()
 //	locks, err := fencelock.New(store, &fencelock.Options{Require: fencelock.Correctness})
 //
-// # What is promised
+// # Guarantees
 //
 // An acknowledged grant survives what the ensemble survives: the loss of any minority
 // of its servers, and a restart of all of them. Every lease has a fencing token that
