@@ -13,7 +13,7 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -26,7 +26,7 @@ type goRedis struct {
 
 var _ checkedstore.Client = (*goRedis)(nil)
 
-// Sharded implements luastore.Client.
+// Sharded implements wire.Client.
 func (g *goRedis) Sharded() bool { return g.cluster }
 
 // once is a command that go-redis must not send again by itself. A repetition
@@ -37,20 +37,20 @@ type once struct{ *redis.Cmd }
 // NoRetry implements redis.Cmder.
 func (once) NoRetry() bool { return true }
 
-// Conn implements luastore.Client: go-redis gives every call its own connection.
-func (g *goRedis) Conn(string) luastore.Conn { return g }
+// Conn implements wire.Client: go-redis gives every call its own connection.
+func (g *goRedis) Conn(string) wire.Conn { return g }
 
-// Close implements luastore.Conn: there is nothing to give up.
+// Close implements wire.Conn: there is nothing to give up.
 func (g *goRedis) Close() {}
 
-// Eval implements luastore.Conn. go-redis ends a read at the deadline of its context if
+// Eval implements wire.Conn. go-redis ends a read at the deadline of its context if
 // ContextTimeoutEnabled is set, and never on a cancellation, so every call whose context
 // can end runs in a separate goroutine.
-func (g *goRedis) Eval(ctx context.Context, s *luastore.Script, keys, args []string) ([]any, error) {
+func (g *goRedis) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
 	return adapt.Within(ctx, func() ([]any, error) {
 		reply, err := g.eval(ctx, "evalsha", s.SHA, keys, args)
 		if adapt.MissingScript(err) && s.Text == "" {
-			return nil, luastore.ErrNoScript
+			return nil, wire.ErrNoScript
 		}
 		if adapt.MissingScript(err) {
 			reply, err = g.eval(ctx, "eval", s.Text, keys, args)
@@ -78,7 +78,7 @@ func (g *goRedis) eval(ctx context.Context, command, script string, keys, args [
 	return []any{v}, nil // a list of one
 }
 
-// Fields implements luastore.Client.
+// Fields implements wire.Client.
 func (g *goRedis) Fields(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
 	type part struct {
 		names []string
@@ -95,7 +95,7 @@ func (g *goRedis) Fields(ctx context.Context, key string, cursor uint64, pattern
 	return p.names, p.next, err
 }
 
-// Prove implements luastore.Client. A Conn of go-redis keeps one connection and never
+// Prove implements wire.Client. A Conn of go-redis keeps one connection and never
 // replaces it by another, unless the server asks it to (maintenance notifications). That is
 // turned off first; a server that answers with an error never asks.
 func (g *goRedis) Prove(ctx context.Context, key, runID string, texts []string) error {
@@ -113,7 +113,7 @@ func (g *goRedis) Prove(ctx context.Context, key, runID string, texts []string) 
 	if err != nil {
 		return err
 	}
-	if err := luastore.SameRun(info, runID); err != nil {
+	if err := wire.SameRun(info, runID); err != nil {
 		return err
 	}
 	for _, text := range texts {
@@ -135,7 +135,7 @@ func (g *goRedis) holder(ctx context.Context, key string) (*redis.Client, error)
 	return nil, errors.ErrUnsupported
 }
 
-// Listen implements luastore.Client. go-redis subscribes again by itself after its
+// Listen implements wire.Client. go-redis subscribes again by itself after its
 // connection broke, and says so. It does not when a slot moves to another node of
 // a cluster: the server then ends the subscription, and this begins a new one.
 func (g *goRedis) Listen(ctx context.Context, channel string, ready func(), message func(string)) {

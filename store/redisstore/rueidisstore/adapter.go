@@ -9,7 +9,7 @@ import (
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 	"github.com/redis/rueidis"
 )
 
@@ -26,29 +26,29 @@ type adapter struct {
 
 var _ checkedstore.Client = (*adapter)(nil)
 
-// Sharded implements luastore.Client.
+// Sharded implements wire.Client.
 func (a *adapter) Sharded() bool { return a.cluster }
 
-// Eval implements luastore.Conn.
-func (a *adapter) Eval(ctx context.Context, s *luastore.Script, keys, args []string) ([]any, error) {
+// Eval implements wire.Conn.
+func (a *adapter) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
 	return adapt.Within(ctx, func() ([]any, error) {
 		reply, err := eval(a.sending(ctx), a.client, s, keys, args)
 		return reply, classify(ctx, err)
 	})
 }
 
-// Close implements luastore.Conn: the client is the caller's.
+// Close implements wire.Conn: the client is the caller's.
 func (a *adapter) Close() {}
 
 // eval sends a script, once.
-func eval(ctx context.Context, client rueidis.CoreClient, s *luastore.Script, keys, args []string) ([]any, error) {
+func eval(ctx context.Context, client rueidis.CoreClient, s *wire.Script, keys, args []string) ([]any, error) {
 	b := client.B()
 	reply, err := list(client.Do(ctx, b.Evalsha().Sha1(s.SHA).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
 	if !adapt.MissingScript(err) {
 		return reply, err
 	}
 	if s.Text == "" {
-		return nil, luastore.ErrNoScript
+		return nil, wire.ErrNoScript
 	}
 	return list(client.Do(ctx, b.Eval().Script(s.Text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
 }
@@ -85,7 +85,7 @@ func list(result rueidis.RedisResult) ([]any, error) {
 	return []any{v}, nil
 }
 
-// Fields implements luastore.Client.
+// Fields implements wire.Client.
 func (a *adapter) Fields(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
 	entry, err := adapt.Within(ctx, func() (rueidis.ScanEntry, error) {
 		cmd := a.client.B().Hscan().Key(key).Cursor(cursor).Match(pattern).Count(1000).Build()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // ownConn is a connection that serves one caller at a time, under load. On such a connection
@@ -42,17 +42,17 @@ const (
 	enough = 16
 )
 
-// Conn implements luastore.Client. A cluster's calls follow MOVED from node to node,
+// Conn implements wire.Client. A cluster's calls follow MOVED from node to node,
 // which a connection cannot.
-func (a *adapter) Conn(string) luastore.Conn {
+func (a *adapter) Conn(string) wire.Conn {
 	if a.cluster {
 		return a
 	}
 	return &ownConn{a: a}
 }
 
-// Eval implements luastore.Conn.
-func (l *ownConn) Eval(ctx context.Context, s *luastore.Script, keys, args []string) ([]any, error) {
+// Eval implements wire.Conn.
+func (l *ownConn) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.readyLocked() {
@@ -66,7 +66,7 @@ func (l *ownConn) Eval(ctx context.Context, s *luastore.Script, keys, args []str
 			return nil, fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, ctx.Err())
 		}
 	}
-	if err != nil && !errors.Is(err, luastore.ErrNoScript) {
+	if err != nil && !errors.Is(err, wire.ErrNoScript) {
 		// After any error the next call starts on a new connection: the server may be a replica by
 		// now, and only a new connection finds the master.
 		l.dropLocked()
@@ -107,7 +107,7 @@ func (l *ownConn) readyLocked() bool {
 	}
 }
 
-// Close implements luastore.Conn.
+// Close implements wire.Conn.
 func (l *ownConn) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
-	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 	"github.com/redis/rueidis"
 )
 
-// Listen implements luastore.Client. It uses a dedicated connection and not Client.Receive,
+// Listen implements wire.Client. It uses a dedicated connection and not Client.Receive,
 // which shares a connection with other calls, subscribes again without being asked, and
 // leaves the subscription behind when it returns.
 func (a *adapter) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
@@ -59,7 +59,7 @@ func (a *adapter) listen(ctx context.Context, channel string, ready func(), mess
 	}
 }
 
-// Prove implements luastore.Client. A dedicated client is bound to one connection from
+// Prove implements wire.Client. A dedicated client is bound to one connection from
 // its first command on, which on a cluster must name the key.
 func (a *adapter) Prove(ctx context.Context, key, runID string, texts []string) error {
 	d, err := dedicateWithin(ctx, a.client)
@@ -77,7 +77,7 @@ func (a *adapter) Prove(ctx context.Context, key, runID string, texts []string) 
 	if err != nil {
 		return err
 	}
-	if err := luastore.SameRun(info, runID); err != nil {
+	if err := wire.SameRun(info, runID); err != nil {
 		return err
 	}
 	for _, text := range texts {

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // unusedClient is a client that is never called.
 type unusedClient struct {
-	luastore.Client
+	wire.Client
 	sharded bool
 }
 

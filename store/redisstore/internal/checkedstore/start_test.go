@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // pretended is a client whose servers answer INFO with what a test wants, over as
 // many connections as they are asked.
 type pretended struct {
-	luastore.Client
+	wire.Client
 	sharded bool
 	silent  atomic.Bool
 	asked   atomic.Int32

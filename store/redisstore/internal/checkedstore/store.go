@@ -16,11 +16,12 @@ import (
 	"github.com/fencelock/fencelock/driver/storeurl"
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // Client is a client library as the store and its check need it.
 type Client interface {
-	luastore.Client
+	wire.Client
 	// Nodes returns the servers that keep locks: one, or the masters of a
 	// cluster.
 	Nodes(ctx context.Context) ([]Node, error)

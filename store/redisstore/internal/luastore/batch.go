@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // batcher makes one call of many operations. While fewer than two calls are in flight,
@@ -36,7 +37,7 @@ type batcher struct {
 	queue    []*operation
 	names    map[string]struct{} // of the attempts of one call, used again
 	seqs     map[uint64]struct{} // of its withdrawals
-	conns    []Conn              // connections that are free
+	conns    []wire.Conn         // connections that are free
 	inFlight int                 // connections in use
 	work     sync.Cond
 	senders  int // goroutines in sendLoop
@@ -61,29 +62,12 @@ type operation struct {
 func (f *batcher) init(s *session) {
 	f.s = s
 	incarnation, _ := strconv.ParseInt(s.incarnation, 10, 64)
-	f.tail = bytesOf(s.generation, 7) + bytesOf(incarnation, 7)
+	f.tail = wire.BytesOf(s.generation, 7) + wire.BytesOf(incarnation, 7)
 	f.common = s.store.settings.String() + "\x00" + s.incarnation + "\x00" + s.store.publish + "\x00" + s.store.settings.graceMillis() + "\x00"
 	f.work.L = &f.mu
 	f.names, f.seqs = map[string]struct{}{}, map[uint64]struct{}{}
 	context.AfterFunc(s.ctx, f.close)
 	f.parts.New = func() any { return &operation{done: make(chan struct{}, 1)} }
-}
-
-// bytesOf is a number as n bytes, the most significant first.
-func bytesOf(v int64, n int) string {
-	b := make([]byte, n)
-	for i := n - 1; i >= 0; i-- {
-		b[i], v = byte(v), v>>8
-	}
-	return string(b)
-}
-
-// numberOf is the number that bytesOf wrote.
-func numberOf(text string) (v int64) {
-	for i := range len(text) {
-		v = v<<8 | int64(text[i])
-	}
-	return v
 }
 
 // simple reports whether a claim can take the fast path.
@@ -162,7 +146,7 @@ func (f *batcher) do(ctx context.Context, o *operation) error {
 }
 
 // deliver makes one call and gives every operation its answer.
-func (f *batcher) deliver(ctx context.Context, conn Conn, batch []*operation) {
+func (f *batcher) deliver(ctx context.Context, conn wire.Conn, batch []*operation) {
 	reply, err := f.s.proof.call(ctx, conn, batchScript, f.args(batch))
 	if err == nil {
 		err = f.read(batch, reply)
@@ -176,19 +160,19 @@ func (f *batcher) deliver(ctx context.Context, conn Conn, batch []*operation) {
 
 // read takes a reply of batch.lua apart.
 func (f *batcher) read(batch []*operation, reply []any) error {
-	r := reader{reply}
-	counter := r.number()
-	for len(r.rest) > 0 {
-		i := r.number()
+	r := wire.Reader{Rest: reply}
+	counter := r.Number()
+	for len(r.Rest) > 0 {
+		i := r.Number()
 		if i < 1 || i > int64(len(batch)) {
-			return errors.Join(driver.ErrUnknown, errShort)
+			return errors.Join(driver.ErrUnknown, wire.ErrShort)
 		}
 		o := batch[i-1]
-		o.reply = r.list()
+		o.reply = r.List()
 		o.err = f.s.store.verdict(o.reply)
 		f.s.pushes.heard(o.err)
 	}
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return errors.Join(driver.ErrUnknown, err)
 	}
 	for _, o := range batch {
@@ -209,7 +193,7 @@ func (f *batcher) args(batch []*operation) []string {
 	for _, o := range batch {
 		ops = append(ops, o.op)
 		seqs = append(seqs, byte(o.seq>>40), byte(o.seq>>32), byte(o.seq>>24), byte(o.seq>>16), byte(o.seq>>8), byte(o.seq))
-		floors, any = append(floors, bytesOf(o.floor, 7)...), any || o.floor > 0
+		floors, any = append(floors, wire.BytesOf(o.floor, 7)...), any || o.floor > 0
 		args = append(args, o.name)
 	}
 	if !any {

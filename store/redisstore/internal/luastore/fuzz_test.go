@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // replyOf makes a reply of bytes: numbers, texts, empty values and lists of these.
@@ -53,9 +54,9 @@ func FuzzReplies(f *testing.F) {
 			_, _ = removed(reply)
 			_, _ = statuses(reply, []string{"a", "b"})
 		}
-		r := reader{reply}
-		_ = r.broken()
-		_ = r.session()
+		r := wire.Reader{Rest: reply}
+		_ = r.Broken()
+		_ = r.Session()
 		s := &session{store: &Store{}}
 		s.pushes.init(s)
 		s.ctx, s.cancel = t.Context(), func() {}
@@ -74,7 +75,7 @@ func FuzzNumbers(f *testing.F) {
 	f.Add([]byte{0xdd, 0xff, 0xff, 0xff, 0xff}, uint64(127), uint64(128))
 	f.Add([]byte{0xdc, 0, 1, 0xcf, 1}, uint64(0), uint64(1<<63))
 	f.Fuzz(func(t *testing.T, raw []byte, a, b uint64) {
-		if got := unpackNumbers(raw); len(got) > len(raw) {
+		if got := wire.UnpackNumbers(raw); len(got) > len(raw) {
 			t.Errorf("%d bytes are read as %d numbers", len(raw), len(got))
 		}
 		written := []byte{0x92}
@@ -85,7 +86,7 @@ func FuzzNumbers(f *testing.F) {
 			}
 			written = binary.BigEndian.AppendUint64(append(written, 0xcf), v)
 		}
-		if got := unpackNumbers(written); !slices.Equal(got, []uint64{a, b}) {
+		if got := wire.UnpackNumbers(written); !slices.Equal(got, []uint64{a, b}) {
 			t.Errorf("%d and %d are read as %v", a, b, got)
 		}
 	})
@@ -97,8 +98,8 @@ func FuzzFields(f *testing.F) {
 	f.Add("v1 buckets=1 maxttl=1m0s grace=false")
 	f.Add("v1 buckets=32 maxttl=1.5s grace=true")
 	f.Add("v2 anything")
-	f.Add("X" + bytesOf(1, 7) + bytesOf(2, 6) + "0123456789abcdef" + bytesOf(3, 6) + bytesOf(4, 7) + bytesOf(5, 7) + `{"o":"me"}`)
-	f.Add(bytesOf(1, 6) + bytesOf(2, 7))
+	f.Add("X" + wire.BytesOf(1, 7) + wire.BytesOf(2, 6) + "0123456789abcdef" + wire.BytesOf(3, 6) + wire.BytesOf(4, 7) + wire.BytesOf(5, 7) + `{"o":"me"}`)
+	f.Add(wire.BytesOf(1, 6) + wire.BytesOf(2, 7))
 	f.Fuzz(func(t *testing.T, text string) {
 		if s, ok := parseSettings(text); ok && (s.String() != text || s.buckets < 1) {
 			t.Errorf("%q is read as %v", text, s)
@@ -106,7 +107,7 @@ func FuzzFields(f *testing.F) {
 		_ = (&settingsError{theirs: text}).Error()
 		var h driver.Holder
 		expand(&h, text)
-		_ = record(text)
+		_ = wire.RecordOf(text)
 		p := pushes{waiting: map[uint64]*waiting{}, early: map[uint64]driver.Token{}, gapsAtPoll: map[uint64]int64{}}
 		p.message(text)
 		if len(text) != 13 && len(p.early) > 0 {

@@ -54,7 +54,7 @@ func (s *Store) list(ctx context.Context, set settings, q driver.ListQuery) (dri
 					continue
 				}
 				if len(page.Locks) == q.Max {
-					s.listings.put(q.Prefix, page.Next, names)
+					s.listings.Put(q.Prefix, page.Next, names)
 					return page, nil
 				}
 				page.Locks = append(page.Locks, st)
@@ -69,7 +69,7 @@ func (s *Store) list(ctx context.Context, set settings, q driver.ListQuery) (dri
 // rest returns the names of a bucket that come after a cursor, which is empty at its
 // beginning.
 func (s *Store) rest(ctx context.Context, shard, prefix, cursor string) ([]string, error) {
-	names, kept := s.listings.take(prefix, cursor)
+	names, kept := s.listings.Take(prefix, cursor)
 	if !kept {
 		var err error
 		if names, err = s.names(ctx, shard, prefix); err != nil {

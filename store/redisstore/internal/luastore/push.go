@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // pushes hands what arrives on the session's channel to the claims that wait.
@@ -127,7 +128,7 @@ func (p *pushes) message(text string) {
 	if len(text) != 13 {
 		return // not ours
 	}
-	seq, counter := uint64(numberOf(text[:6])), numberOf(text[6:])
+	seq, counter := uint64(wire.NumberOf(text[:6])), wire.NumberOf(text[6:])
 	token := driver.Token(counter * driver.TokenStep)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,16 +6,12 @@ import (
 	"context"
 	"errors"
 	"regexp"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// ErrNoScript is returned by Client.Eval for a script without a text that is not in
-// the server.
-var ErrNoScript = errors.New("redisstore: the script is not loaded")
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
 
 // runProof proves that a server has the run id under which a session was opened. Every
 // grant needs the proof: a server that restarted, or a replica that took over, may have
@@ -23,7 +19,7 @@ var ErrNoScript = errors.New("redisstore: the script is not loaded")
 // the rest of a grant.
 //
 // A server keeps scripts in the memory of its process alone: they are neither saved
-// nor replicated (Redis 7.0 and later, Valkey; SameRun rejects others). So the scripts
+// nor replicated (Redis 7.0 and later, Valkey; wire.SameRun rejects others). So the scripts
 // for a run carry its run id in their text, and are loaded over a connection on which
 // INFO just returned that run id. A connection ends with the process of its server, so
 // no other run has such a text. That it can be called by its SHA is the proof, and costs
@@ -42,7 +38,7 @@ var ErrNoScript = errors.New("redisstore: the script is not loaded")
 type runProof struct {
 	s       *session
 	runID   string
-	scripts map[*Script]*Script // as they are for this run, without text
+	scripts map[*wire.Script]*wire.Script // as they are for this run, without text
 	texts   []string
 
 	missing atomic.Bool // not in the server, as far as we know
@@ -50,29 +46,11 @@ type runProof struct {
 	proving bool
 }
 
-// SameRun returns an error unless INFO is that of a server with the run id that keeps
-// scripts to itself: before 7.0 they were replicated.
-func SameRun(info, runID string) error {
-	version := redisVersion.FindStringSubmatch(info)
-	if version == nil {
-		return errors.New("redisstore: INFO has no redis_version")
-	}
-	if major, _ := strconv.Atoi(version[1]); major < 7 {
-		return errors.New("redisstore: servers before 7.0 replicate scripts")
-	}
-	if !strings.Contains(info, "run_id:"+runID+"\r") {
-		return errors.New("redisstore: the server has another run id: it was restarted or replaced")
-	}
-	return nil
-}
-
-var redisVersion = regexp.MustCompile(`redis_version:(\d+)\.`)
-
 // hasRunID keeps anything else than a run id out of a script's text.
 var hasRunID = regexp.MustCompile(`^[0-9a-zA-Z]+$`)
 
 // frequent are the scripts worth a text for each run.
-var frequent = []*Script{batchScript, attemptScript, withdrawScript}
+var frequent = []*wire.Script{batchScript, attemptScript, withdrawScript}
 
 func (l *runProof) init(s *session, runID string) {
 	l.s, l.runID = s, runID
@@ -80,9 +58,9 @@ func (l *runProof) init(s *session, runID string) {
 		l.missing.Store(true)
 		return
 	}
-	l.scripts = map[*Script]*Script{}
+	l.scripts = map[*wire.Script]*wire.Script{}
 	for _, generic := range frequent {
-		own := generic.in(runID)
+		own := generic.In(runID)
 		l.texts = append(l.texts, own.Text)
 		own.Text = ""
 		l.scripts[generic] = own
@@ -91,11 +69,11 @@ func (l *runProof) init(s *session, runID string) {
 
 // call runs the script for this run if it is loaded. Otherwise it runs the generic one,
 // which reads INFO, and loads the other in the background.
-func (l *runProof) call(ctx context.Context, conn Conn, generic *Script, args []string) ([]any, error) {
+func (l *runProof) call(ctx context.Context, conn wire.Conn, generic *wire.Script, args []string) ([]any, error) {
 	keys := []string{l.s.store.bucket(l.s.shard)}
 	if own := l.scripts[generic]; own != nil && !l.missing.Load() {
 		reply, err := conn.Eval(ctx, own, keys, args)
-		if !errors.Is(err, ErrNoScript) {
+		if !errors.Is(err, wire.ErrNoScript) {
 			return reply, l.s.store.explain(err)
 		}
 		l.missing.Store(true)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 
 // freeConnLocked returns a connection to send one operation alone. It returns nil if
 // enough calls are in flight or other operations are queued. f.mu must be held.
-func (f *batcher) freeConnLocked() Conn {
+func (f *batcher) freeConnLocked() wire.Conn {
 	if len(f.queue) > 0 || f.inFlight == maxInFlight {
 		return nil
 	}
@@ -33,7 +34,7 @@ func (f *batcher) freeConnLocked() Conn {
 
 // takeLocked returns a free connection. f.mu must be held, and f.inFlight must be below
 // maxInFlight.
-func (f *batcher) takeLocked() (conn Conn) {
+func (f *batcher) takeLocked() (conn wire.Conn) {
 	f.inFlight++
 	if n := len(f.conns); n > 0 {
 		conn, f.conns = f.conns[n-1], f.conns[:n-1]
@@ -44,7 +45,7 @@ func (f *batcher) takeLocked() (conn Conn) {
 
 // releaseLocked gives a connection back and starts a sender for what is queued. f.mu must
 // be held.
-func (f *batcher) releaseLocked(conn Conn) {
+func (f *batcher) releaseLocked(conn wire.Conn) {
 	f.inFlight--
 	if f.s.ctx.Err() != nil {
 		conn.Close()
@@ -91,7 +92,7 @@ func (f *batcher) sendLoop() {
 }
 
 // sendBatch makes one call, on no caller's context: other callers depend on it too.
-func (f *batcher) sendBatch(conn Conn, batch []*operation) {
+func (f *batcher) sendBatch(conn wire.Conn, batch []*operation) {
 	ctx, cancel := context.WithTimeout(context.Background(), f.s.ttl)
 	defer cancel()
 	f.deliver(ctx, conn, batch)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // session is one process's liveness in one bucket.
@@ -36,7 +37,7 @@ type session struct {
 	tombstoned []tombstone       // those of which a mark is in the store, the oldest first
 }
 
-func (s *session) call(ctx context.Context, script *Script, own ...string) ([]any, error) {
+func (s *session) call(ctx context.Context, script *wire.Script, own ...string) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
 	}
@@ -54,12 +55,12 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	if err != nil {
 		return driver.Renewal{}, err
 	}
-	r := reader{reply[1:]}
-	renewal := driver.Renewal{TTL: s.ttl, Broken: r.broken(), Clock: r.clock()}
-	if r.number() == 1 {
+	r := wire.Reader{Rest: reply[1:]}
+	renewal := driver.Renewal{TTL: s.ttl, Broken: r.Broken(), Clock: r.Clock()}
+	if r.Number() == 1 {
 		s.sweeper.sweep()
 	}
-	return renewal, r.err()
+	return renewal, r.Err()
 }
 
 // terms are the arguments that describe what a claim asks for.
@@ -125,32 +126,32 @@ func flag(set bool) string {
 func counter(t driver.Token) string { return strconv.FormatInt(int64(t)/driver.TokenStep, 10) }
 
 func outcome(reply []any) (driver.Outcome, error) {
-	r := reader{reply}
-	switch r.text() {
+	r := wire.Reader{Rest: reply}
+	switch r.Text() {
 	case "GRANTED":
-		return driver.Outcome{State: driver.Granted, Token: r.token(), Remaining: r.millis()}, r.err()
+		return driver.Outcome{State: driver.Granted, Token: r.Token(), Remaining: r.Millis()}, r.Err()
 	case "ABSENT":
 		return driver.Outcome{State: driver.Absent}, nil
 	case "WAITING":
-		out := driver.Outcome{State: driver.Queued, Place: int(r.number())}
-		h := driver.Holder{EndsIn: r.millis(), Age: r.millis()}
-		expand(&h, r.text())
+		out := driver.Outcome{State: driver.Queued, Place: int(r.Number())}
+		h := driver.Holder{EndsIn: r.Millis(), Age: r.Millis()}
+		expand(&h, r.Text())
 		out.Holders = []driver.Holder{h}
 		out.PollAfter = h.EndsIn + time.Duration(min(out.Place, 8))*250*time.Millisecond // as in attempt.lua
-		return out, r.err()
+		return out, r.Err()
 	}
 	out := driver.Outcome{State: driver.Busy}
 	if reply[0] == "QUEUED" {
 		out.State = driver.Queued
 	}
-	out.Place = int(r.number())
-	out.Grace = r.number() > 0
-	out.PollAfter = r.millis()
-	for _, h := range r.list() {
-		out.Holders = append(out.Holders, holder(h))
+	out.Place = int(r.Number())
+	out.Grace = r.Number() > 0
+	out.PollAfter = r.Millis()
+	for _, h := range r.List() {
+		out.Holders = append(out.Holders, wire.HolderOf(h))
 	}
-	out.Token = r.token()
-	return out, r.err()
+	out.Token = r.Token()
+	return out, r.Err()
 }
 
 // Await implements driver.Session. The first time a claim waits after a
@@ -212,7 +213,7 @@ func (s *session) tombstone(w driver.Withdrawal, now time.Time) {
 func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	if !w.Tombstone && w.KeepFor == 0 {
 		found, err := s.batcher.withdraw(ctx, w)
-		if !errors.Is(err, errFull) {
+		if !errors.Is(err, wire.ErrFull) {
 			return found, err
 		}
 		// batch.lua must not run then, for its attempts' sake; this one may.
@@ -234,13 +235,13 @@ func (s *session) removed(reply []any, name string) (driver.Removed, error) {
 }
 
 func removed(reply []any) (driver.Removed, error) {
-	r := reader{reply[1:]}
-	n := r.number()
-	r.number()
+	r := wire.Reader{Rest: reply[1:]}
+	n := r.Number()
+	r.Number()
 	if n < 0 || n > int64(driver.WasBroken) {
-		return driver.WasAbsent, errors.Join(driver.ErrUnknown, errShort)
+		return driver.WasAbsent, errors.Join(driver.ErrUnknown, wire.ErrShort)
 	}
-	return driver.Removed(n), r.err()
+	return driver.Removed(n), r.Err()
 }
 
 // Reclaim implements driver.Session.
@@ -259,15 +260,15 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 		if err != nil {
 			return nil, err
 		}
-		r := reader{reply[1:]}
+		r := wire.Reader{Rest: reply[1:]}
 		for _, h := range part {
-			yes := r.number() == 1
+			yes := r.Number() == 1
 			if yes {
 				s.note(h.Claim.Seq, h.Claim.Name)
 			}
 			kept = append(kept, yes)
 		}
-		if err := r.err(); err != nil {
+		if err := r.Err(); err != nil {
 			return nil, errors.Join(driver.ErrUnknown, err)
 		}
 	}
@@ -331,4 +332,14 @@ func (s *session) drop(seq uint64) {
 	s.mu.Lock()
 	delete(s.claims, seq)
 	s.mu.Unlock()
+}
+
+// expand reads a plain grant in its short form.
+func expand(h *driver.Holder, raw string) {
+	if len(raw) < 50 {
+		return
+	}
+	copy(h.Claim.Session[:], raw[14:30])
+	h.Token, h.Claim.Seq, h.Weight = driver.Token(wire.NumberOf(raw[1:8])*driver.TokenStep), uint64(wire.NumberOf(raw[30:36])), 1
+	h.Record = wire.RecordOf(raw[50:])
 }

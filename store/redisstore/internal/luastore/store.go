@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // Options are the settings of a store; see redisstore.Options.
@@ -38,7 +39,7 @@ const minTTL = 100 * time.Millisecond
 
 // Store implements driver.Store.
 type Store struct {
-	client Client
+	client wire.Client
 	opts   Options
 	// settings are what this process was given, and found are those of the namespace as
 	// an operator's call found them, if they differ.
@@ -47,13 +48,13 @@ type Store struct {
 	publish  string
 	agreed   atomic.Bool // the first bucket has our settings
 	toucher  toucher
-	listings listings
+	listings wire.Listings
 }
 
 var _ driver.Store = (*Store)(nil)
 
 // New returns a store. It does no I/O.
-func New(client Client, opts *Options) (*Store, error) {
+func New(client wire.Client, opts *Options) (*Store, error) {
 	s := &Store{client: client, publish: "PUBLISH"}
 	if opts != nil {
 		s.opts = *opts
@@ -119,12 +120,12 @@ func (s *Store) bucket(shard string) string {
 }
 
 // call runs a script in a shard. own are the arguments after the common ones.
-func (s *Store) call(ctx context.Context, script *Script, shard, incarnation string, own ...string) ([]any, error) {
+func (s *Store) call(ctx context.Context, script *wire.Script, shard, incarnation string, own ...string) ([]any, error) {
 	return s.callWith(ctx, s.settings, script, shard, incarnation, own...)
 }
 
 // callWith is call with settings that are not those of this process.
-func (s *Store) callWith(ctx context.Context, set settings, script *Script, shard, incarnation string, own ...string) ([]any, error) {
+func (s *Store) callWith(ctx context.Context, set settings, script *wire.Script, shard, incarnation string, own ...string) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
 	}
@@ -173,14 +174,14 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if err != nil {
 		return nil, driver.Renewal{}, err
 	}
-	r := reader{reply[1:]}
-	ss := &session{store: s, shard: req.Shard, sid: string(req.ID[:]), ttl: req.TTL, incarnation: r.text()}
-	r.number() // rest of grace
-	renewal := driver.Renewal{TTL: req.TTL, Broken: r.broken()}
-	runID := r.text()
-	ss.generation, ss.graceEnd = r.number(), r.text()
-	renewal.Clock = r.clock()
-	if err := r.err(); err != nil {
+	r := wire.Reader{Rest: reply[1:]}
+	ss := &session{store: s, shard: req.Shard, sid: string(req.ID[:]), ttl: req.TTL, incarnation: r.Text()}
+	r.Number() // rest of grace
+	renewal := driver.Renewal{TTL: req.TTL, Broken: r.Broken()}
+	runID := r.Text()
+	ss.generation, ss.graceEnd = r.Number(), r.Text()
+	renewal.Clock = r.Clock()
+	if err := r.Err(); err != nil {
 		return nil, driver.Renewal{}, err
 	}
 	ss.ctx, ss.cancel = context.WithCancel(context.Background())
@@ -218,21 +219,21 @@ func (s *Store) inspect(ctx context.Context, set settings, shard string, names [
 
 // statuses reads what inspect.lua answered about names.
 func statuses(reply []any, names []string) ([]driver.Status, error) {
-	r := reader{reply[1:]}
-	grace := r.millis()
+	r := wire.Reader{Rest: reply[1:]}
+	grace := r.Millis()
 	all := make([]driver.Status, 0, len(names))
 	for _, name := range names {
 		st := driver.Status{Name: name, Grace: grace}
-		for _, h := range r.list() {
-			st.Holders = append(st.Holders, holder(h))
+		for _, h := range r.List() {
+			st.Holders = append(st.Holders, wire.HolderOf(h))
 		}
-		for _, w := range r.list() {
-			st.Waiters = append(st.Waiters, waiter(w))
+		for _, w := range r.List() {
+			st.Waiters = append(st.Waiters, wire.WaiterOf(w))
 		}
-		st.Waiting, st.Limit = int(r.number()), r.number()
+		st.Waiting, st.Limit = int(r.Number()), r.Number()
 		all = append(all, st)
 	}
-	return all, r.err()
+	return all, r.Err()
 }
 
 // Break implements driver.Store.
@@ -242,11 +243,11 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (fen
 		if err != nil {
 			return err
 		}
-		r := reader{reply[1:]}
-		if fence = r.token(); r.err() == nil {
+		r := wire.Reader{Rest: reply[1:]}
+		if fence = r.Token(); r.Err() == nil {
 			s.walk(ctx, set, name, reply)
 		}
-		return r.err()
+		return r.Err()
 	})
 	if errors.Is(err, errVacant) {
 		err = fmt.Errorf("redisstore: %w", driver.ErrNotHeld)
@@ -278,5 +279,3 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 func ms(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }
-
-var errShort = errors.New("redisstore: the reply of a script is shorter than this version expects; is another version of the library in use?")

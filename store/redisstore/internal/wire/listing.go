@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package luastore
+package wire
 
 import (
 	"slices"
@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// listings are the names that listings under way have not shown yet, so that a bucket is
+// Listings are the names that listings under way have not shown yet, so that a bucket is
 // scanned once for a listing and not for each page. They are a cache: if nothing is kept for
 // a cursor, because it is old or from another process, the bucket is scanned again.
 //
 // The cursor of HSCAN would not do: it returns a field twice when the hash shrinks during the
 // scan, and a listing shows every lock once (I3).
-type listings struct {
+type Listings struct {
 	mu   sync.Mutex
 	kept []*listing // the latest last
 }
@@ -34,8 +34,8 @@ const (
 	listingKept = time.Minute
 )
 
-// put keeps the names that come after a cursor.
-func (l *listings) put(prefix, cursor string, names []string) {
+// Put keeps the names that come after a cursor.
+func (l *Listings) Put(prefix, cursor string, names []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.kept) == maxListings {
@@ -47,9 +47,9 @@ func (l *listings) put(prefix, cursor string, names []string) {
 	l.kept = append(l.kept, one)
 }
 
-// take returns the names that come after a cursor, if they were kept, and keeps them no
+// Take returns the names that come after a cursor, if they were kept, and keeps them no
 // longer.
-func (l *listings) take(prefix, cursor string) ([]string, bool) {
+func (l *Listings) Take(prefix, cursor string) ([]string, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, one := range l.kept {
@@ -62,7 +62,7 @@ func (l *listings) take(prefix, cursor string) ([]string, bool) {
 	return nil, false
 }
 
-func (l *listings) drop(one *listing) {
+func (l *Listings) drop(one *listing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept = slices.DeleteFunc(l.kept, func(o *listing) bool { return o == one })

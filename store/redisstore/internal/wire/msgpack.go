@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package luastore
+package wire
 
 import "encoding/binary"
 
-// unpackNumbers reads an array of unsigned numbers, the only MessagePack that
+// UnpackNumbers reads an array of unsigned numbers, the only MessagePack that
 // leaves the scripts.
-func unpackNumbers(b []byte) (out []uint64) {
+func UnpackNumbers(b []byte) (out []uint64) {
 	if len(b) == 0 {
 		return nil
 	}
