@@ -34,7 +34,7 @@ var (
 	ErrUnavailable = core.ErrUnavailable
 
 	// ErrUnsupported is returned for what this store cannot do.
-	ErrUnsupported = fmt.Errorf("fencelock: not supported by this store: %w", errors.ErrUnsupported)
+	ErrUnsupported error = unsupported{}
 
 	// ErrReleased is the cause of a lease's context after Unlock.
 	ErrReleased = core.ErrReleased
@@ -65,6 +65,16 @@ var (
 	// ErrNotHeld is returned by Break when no holder has that token.
 	ErrNotHeld = errors.New("fencelock: no holder has this token")
 )
+
+// unsupported is the type of ErrUnsupported. It wraps errors.ErrUnsupported, whose text would
+// say the same again.
+type unsupported struct{}
+
+// Error implements error.
+func (unsupported) Error() string { return "fencelock: not supported by this store" }
+
+// Unwrap returns errors.ErrUnsupported.
+func (unsupported) Unwrap() error { return errors.ErrUnsupported }
 
 // Error is a failed operation: which one, on which lock, why, and, as a hint, what to
 // do about it.
@@ -178,9 +188,16 @@ func (e *lockAllError) Error() string { return "fencelock: lock all: " + core.Un
 // Unwrap returns the error of the lock.
 func (e *lockAllError) Unwrap() error { return e.err }
 
-// joined adds an error unless err is about it already.
+// joined adds an error unless one of the two is about the other.
 func joined(err, more error) error {
 	if more == nil || errors.Is(err, more) {
+		return err
+	}
+	if err != nil && errors.Is(more, err) {
+		return more
+	}
+	var first, second *Error // two operations of one lock that failed for one reason
+	if errors.As(err, &first) && errors.As(more, &second) && first.Name == second.Name && errors.Is(first.Err, second.Err) {
 		return err
 	}
 	return errors.Join(err, more)

@@ -4,6 +4,7 @@ package fencelock
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -92,12 +93,22 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	return l.core.Unlock(ctx, 0)
+	return l.unlocked(l.core.Unlock(ctx, 0))
 }
 
 // LogValue shows the lease in logs as name and token.
 func (l *Lease) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("lock", l.Name()), slog.Int64("token", int64(l.Token())))
+}
+
+// unlocked returns the answer of an unlock. That of a lease which had been lost before names
+// the lock, too.
+func (l *Lease) unlocked(err error) error {
+	var named *Error
+	if err == nil || !errors.Is(err, ErrLost) || errors.As(err, &named) {
+		return err
+	}
+	return &Error{Op: "unlock", Name: l.Name(), Server: l.c.caps.Engine, Err: err}
 }
 
 // do runs fn under the lease and unlocks it.

@@ -40,7 +40,7 @@ func (c *Client) TryLockAll(ctx context.Context, names []string, opts ...LockOpt
 func (c *Client) lockAll(ctx context.Context, names []string, opts []LockOption,
 	lock func(*Mutex, context.Context) (*Lease, error)) (*LeaseSet, error) {
 	if len(names) == 0 {
-		return nil, errors.New("fencelock: LockAll without a name")
+		return nil, errors.New("fencelock: lock all: no names were given")
 	}
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	set := &LeaseSet{}

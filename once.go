@@ -71,7 +71,7 @@ func (c *Client) Once(name string, keep time.Duration, opts ...LockOption) *Once
 // re-enter: that occurrence is running.
 func (o *Once) Do(ctx context.Context, occurrence string, fn func(ctx context.Context, l *Lease) error) (OnceResult, error) {
 	if o.keep <= 0 {
-		return OnceResult{}, fmt.Errorf("fencelock: once %q: keep is %v, it must be positive", o.name, o.keep)
+		return OnceResult{}, fmt.Errorf("fencelock: once %q: keep is %v; it must be positive", o.name, o.keep)
 	}
 	if !o.c.caps.Hold {
 		return OnceResult{}, &Error{Op: "once", Name: o.name, Server: o.c.caps.Engine, Err: ErrUnsupported,
@@ -108,7 +108,7 @@ func (o *Once) perform(ctx context.Context, l *Lease, fn func(context.Context, *
 	defer stop()
 	keep := time.Duration(0)
 	defer func() { // even when fn panics: then the occurrence may run again
-		err = joined(err, l.core.Unlock(ctx, keep))
+		err = joined(err, l.unlocked(l.core.Unlock(ctx, keep)))
 	}()
 	if err := fn(bound, l); err != nil {
 		return OnceResult{Outcome: OnceFailed}, err

@@ -120,25 +120,25 @@ func (o *Options) check(caps driver.Caps) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if least := max(caps.MinTTL, minTTL); o.TTL < least {
-		bad("Options.TTL is %v, on the %s store it must be at least %v", o.TTL, caps.Engine, least)
+		bad("Options.TTL is %v; on the %s store it must be at least %v", o.TTL, caps.Engine, least)
 	}
 	if caps.MaxTTL > 0 && o.TTL > caps.MaxTTL {
-		bad("Options.TTL is %v, the %s store takes at most %v", o.TTL, caps.Engine, caps.MaxTTL)
+		bad("Options.TTL is %v; on the %s store it must be at most %v", o.TTL, caps.Engine, caps.MaxTTL)
 	}
 	if !(o.Drift >= 0 && o.Drift < 0.5) { // NaN too
-		bad("Options.Drift is %v, it is a share of the TTL below 0.5", o.Drift)
+		bad("Options.Drift is %v; it is a share of the TTL and must be below 0.5", o.Drift)
 	}
 	if trust := timing.Trust(o.TTL, o.Drift, o.Margin); o.Margin < 0 || trust < o.TTL/2 {
-		bad("Options.Margin is %v: with a TTL of %v only %v would be trusted, at least half must be", o.Margin, o.TTL, trust)
+		bad("Options.Margin is %v: with a TTL of %v the lease would be trusted for only %v; at least half of the TTL must be left", o.Margin, o.TTL, trust)
 	}
 	if o.CallTimeout < 0 {
-		bad("Options.CallTimeout is %v, it must be positive", o.CallTimeout)
+		bad("Options.CallTimeout is %v; it must be positive", o.CallTimeout)
 	}
 	if o.Patience < 0 {
-		bad("Options.Patience is %v, it must be positive", o.Patience)
+		bad("Options.Patience is %v; it must be positive", o.Patience)
 	}
 	if o.Require > Correctness {
-		bad("Options.Require is %d, it is Efficiency or Correctness", o.Require)
+		bad("Options.Require is %d; it must be Efficiency or Correctness", o.Require)
 	}
 	if err := checkRecord(&driver.Record{Owner: o.Owner, Labels: o.Labels}); err != nil {
 		errs = append(errs, err)

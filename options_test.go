@@ -24,14 +24,14 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		opts fencelock.Options
 		want string
 	}{
-		"negative TTL":       {fencelock.Options{TTL: -time.Second}, "Options.TTL is -1s, on the memory store it must be at least 1s"},
-		"short TTL":          {fencelock.Options{TTL: time.Millisecond}, "Options.TTL is 1ms, on the memory store it must be at least 1s"},
-		"long TTL":           {fencelock.Options{TTL: time.Hour}, "Options.TTL is 1h0m0s, the memory store takes at most 1m0s"},
+		"negative TTL":       {fencelock.Options{TTL: -time.Second}, "Options.TTL is -1s; on the memory store it must be at least 1s"},
+		"short TTL":          {fencelock.Options{TTL: time.Millisecond}, "Options.TTL is 1ms; on the memory store it must be at least 1s"},
+		"long TTL":           {fencelock.Options{TTL: time.Hour}, "Options.TTL is 1h0m0s; on the memory store it must be at most 1m0s"},
 		"negative drift":     {fencelock.Options{Drift: -0.1}, "Options.Drift is -0.1"},
 		"drift of a half":    {fencelock.Options{Drift: 0.5}, "Options.Drift is 0.5"},
 		"drift that is none": {fencelock.Options{Drift: math.NaN()}, "Options.Drift is NaN"},
 		"negative margin":    {fencelock.Options{Margin: -1}, "Options.Margin is -1ns"},
-		"great margin":       {fencelock.Options{TTL: 10 * time.Second, Margin: 6 * time.Second}, "Options.Margin is 6s: with a TTL of 10s only 3.9s would be trusted, at least half must be"},
+		"great margin":       {fencelock.Options{TTL: 10 * time.Second, Margin: 6 * time.Second}, "Options.Margin is 6s: with a TTL of 10s the lease would be trusted for only 3.9s; at least half of the TTL must be left"},
 		"call timeout":       {fencelock.Options{CallTimeout: -1}, "Options.CallTimeout is -1ns"},
 		"patience":           {fencelock.Options{Patience: -1}, "Options.Patience is -1ns"},
 		"need":               {fencelock.Options{Require: 7}, "Options.Require is 7"},
@@ -132,7 +132,7 @@ func TestRequireCorrectnessRefuses(t *testing.T) {
 	need := &fencelock.Options{Require: fencelock.Correctness}
 	_, err := fencelock.New(memstore.New(nil), need)
 	locktest.Is(t, err, fencelock.ErrUnsupported, errors.ErrUnsupported)
-	want := "fencelock: new (memory): not supported by this store: unsupported operation: Require is Correctness, " +
+	want := "fencelock: new (memory): not supported by this store: Require is Correctness, " +
 		"but it may lose a grant in a crash or failover; open it with memstore.Options{Grace: true}"
 	if err.Error() != want {
 		t.Errorf("got  %s\nwant %s", err, want)

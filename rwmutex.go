@@ -57,7 +57,7 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) error {
 		return m.r.err
 	}
 	if l.Name() != m.r.name || l.c != m.r.c {
-		return &Error{Op: "downgrade", Name: l.Name(), Server: m.r.c.caps.Engine, Err: errors.New("the lease is not of this lock")}
+		return &Error{Op: "downgrade", Name: l.Name(), Server: m.r.c.caps.Engine, Err: errors.New("the lease is of another lock or another client")}
 	}
 	return l.core.Downgrade(ctx, m.r.terms(l.core.Base()))
 }

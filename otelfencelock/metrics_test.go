@@ -215,7 +215,7 @@ func TestTemplate(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
-	if _, err := otelfencelock.New(nil, nil, nil); err == nil || !strings.Contains(err.Error(), "no store") {
+	if _, err := otelfencelock.New(nil, nil, nil); err == nil || !strings.Contains(err.Error(), "New needs a store") {
 		t.Errorf("no store: got %v", err)
 	}
 	if _, err := otelfencelock.New(memstore.New(nil), nil, &otelfencelock.Options{MaxClasses: -1}); err == nil || !strings.Contains(err.Error(), "MaxClasses") {

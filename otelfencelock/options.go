@@ -43,7 +43,7 @@ func (o *Options) withDefaults() (Options, error) {
 		s = *o
 	}
 	if s.MaxClasses < 0 {
-		return s, fmt.Errorf("otelfencelock: Options.MaxClasses is %d, it must be positive", s.MaxClasses)
+		return s, fmt.Errorf("otelfencelock: Options.MaxClasses is %d; it must be positive", s.MaxClasses)
 	}
 	if s.MaxClasses == 0 {
 		s.MaxClasses = DefaultMaxClasses
@@ -62,7 +62,7 @@ func (o *Options) withDefaults() (Options, error) {
 // telemetry. opts and tel may be nil.
 func New(store driver.Store, opts *fencelock.Options, tel *Options) (*fencelock.Client, error) {
 	if store == nil {
-		return nil, errors.New("otelfencelock: no store")
+		return nil, errors.New("otelfencelock: New needs a store, for example memstore.New(nil)")
 	}
 	config, err := tel.withDefaults()
 	if err != nil {

@@ -188,11 +188,20 @@ func (w *lockFlags) acquire(ctx context.Context, c *fencelock.Client, name strin
 	switch {
 	case err == nil || !errors.Is(context.Cause(ctx), errWaited):
 	case notified():
-		err = fmt.Errorf("%s: %w (--wait %v)", name, errWaited, w.wait)
+		err = fmt.Errorf("%s: %w (--wait %v)%s", name, errWaited, w.wait, holderIn(err))
 	default:
 		err = fmt.Errorf("%s: %w: it did not answer within --wait %v", name, fencelock.ErrUnavailable, w.wait)
 	}
 	return l, err
+}
+
+// holderIn names the holder that an error of the library names, or is "".
+func holderIn(err error) string {
+	var e *fencelock.Error
+	if !errors.As(err, &e) || e.Holder == nil {
+		return ""
+	}
+	return ": " + holderLine(e.Holder, "")
 }
 
 // defaultOwner is user@host:pid, as in the library; run passes it to its command.

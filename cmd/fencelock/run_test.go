@@ -111,7 +111,7 @@ func TestRunTry(t *testing.T) {
 	}
 	fencelockCLI(t, s.url(), "run", "a", "-n", "-E", "9", "--", "true").want(9)
 	p = fencelockCLI(t, s.url(), "run", "a", "--wait", "3s", "--status-file", file, "--", "true").want(75)
-	contains(t, p.err.String(), "held by web-7", "--wait 3s")
+	contains(t, p.err.String(), "a: the lock did not become free in time (--wait 3s): held by web-7")
 	if st := readStatus(t, file); st.Outcome != "timeout" || st.WaitedMS < 3000 {
 		t.Errorf("got %+v", st)
 	}

@@ -72,14 +72,14 @@ func (n *waitNotes) follow(c *fencelock.Client) (end func()) {
 func (n *waitNotes) again(c *fencelock.Client, waited time.Duration) {
 	st, err := c.Inspect(context.Background(), n.name)
 	if err != nil {
-		n.a.note("waiting for %s since %s: %v", n.name, short(waited), err)
+		n.a.note("waiting for %s, %s so far: %v", n.name, short(waited), err)
 		return
 	}
 	var h *fencelock.Holder
 	if len(st.Holders) > 0 {
 		h = &st.Holders[0]
 	}
-	n.a.note("%s; waiting since %s", waitingLine(n.name, h, -1, st.Grace), short(waited))
+	n.a.note("%s; waited %s so far", waitingLine(n.name, h, -1, st.Grace), short(waited))
 }
 
 func (n *waitNotes) done() { n.once.Do(func() { close(n.stop) }) }
@@ -92,17 +92,23 @@ func waitingLine(name string, h *fencelock.Holder, place int, grace time.Duratio
 		return line + ": " + graceLine(grace)
 	}
 	if h != nil {
-		verb := "held"
-		if h.Kept {
-			verb = "reserved"
-		}
-		line += fmt.Sprintf(": %s by %s for %s", verb, h.Record.Owner, short(h.Age))
-		if h.Record.Reason != "" {
-			line += " (" + h.Record.Reason + ")"
-		}
+		line += ": " + holderLine(h, " for "+short(h.Age))
 	}
 	if place > 0 {
 		line += fmt.Sprintf(", %d before you", place)
+	}
+	return line
+}
+
+// holderLine names a holder and its reason.
+func holderLine(h *fencelock.Holder, age string) string {
+	verb := "held"
+	if h.Kept {
+		verb = "reserved"
+	}
+	line := verb + " by " + h.Record.Owner + age
+	if h.Record.Reason != "" {
+		line += " (" + h.Record.Reason + ")"
 	}
 	return line
 }

@@ -47,7 +47,7 @@ func New(path, lock string, p Pointer) (*Dir, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("filefence: %w", err)
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("filefence: %s is no folder", path)
+		return nil, fmt.Errorf("filefence: %s is not a directory", path)
 	}
 	return &Dir{path, lock, p}, nil
 }

@@ -38,7 +38,7 @@ func Handler(lock func(*http.Request) string, next http.Handler, opts *Options) 
 		return nil, errors.New("httpfence: Handler needs to know the lock of a request and the handler behind it")
 	}
 	if opts.Remember < 0 {
-		return nil, fmt.Errorf("httpfence: Options.Remember is %d; it counts locks", opts.Remember)
+		return nil, fmt.Errorf("httpfence: Options.Remember is %d; it is a number of locks and must not be negative", opts.Remember)
 	}
 	seen := &newest{marks: map[string]fence.Mark{}, most: opts.Remember}
 	if seen.most == 0 {

@@ -27,7 +27,7 @@ func (r *Row) Check(ctx context.Context, db Querier) error {
 	case err != nil:
 		return fmt.Errorf("sqlfence: read the type of %s.%s: %w", r.o.Table, r.o.Fence, err)
 	case !strings.EqualFold(kind, "bigint"):
-		return fmt.Errorf("sqlfence: the column %s.%s is %s, it must be BIGINT: other types do not keep every token, and admit older ones",
+		return fmt.Errorf("sqlfence: the column %s.%s is %s; it must be BIGINT: other types do not keep every token, and admit older ones",
 			r.o.Table, r.o.Fence, kind)
 	}
 	var unique bool

@@ -69,7 +69,7 @@ func checkNames(names map[string]string) error {
 	var errs []error
 	for _, option := range slices.Sorted(maps.Keys(names)) {
 		if name := names[option]; !identifier.MatchString(name) {
-			errs = append(errs, fmt.Errorf("sqlfence: %s %q is no plain SQL name; letters, digits and _ only", option, name))
+			errs = append(errs, fmt.Errorf("sqlfence: %s %q is not a plain SQL name; use letters, digits and _ only", option, name))
 		}
 	}
 	return errors.Join(errs...)

@@ -141,7 +141,7 @@ func (r *Row) why(ctx context.Context, db Querier, key any, m fence.Mark) error 
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("sqlfence: %s has no row with %s = %v: %w", r.o.Table, r.o.Key, key, err)
 	case err != nil:
-		return fmt.Errorf("sqlfence: nothing was changed, and why is not known: %w", err)
+		return fmt.Errorf("sqlfence: no row was updated; the reason is unknown: %w", err)
 	}
 	return refusal(kept, m)
 }

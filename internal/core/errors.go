@@ -24,7 +24,7 @@ var (
 	ErrEnded       = errors.New("fencelock: session ended by the store")
 	ErrBroken      = errors.New("fencelock: lease broken by an operator")
 	ErrReset       = errors.New("fencelock: lease lost with the store's data")
-	ErrUpgrade     = errors.New("fencelock: a read lock cannot become a write lock")
+	ErrUpgrade     = errors.New("fencelock: a read lock cannot become a write lock; unlock it first")
 )
 
 // chained is several errors as one line. Only the first keeps the prefix of the

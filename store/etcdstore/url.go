@@ -205,7 +205,7 @@ func parseURL(text string, opts *Options) (*address, error) {
 	}
 	namespace, err := url.PathUnescape(path)
 	if err != nil {
-		return nil, errors.New("etcdstore: the namespace in the URL has a % that is no escape; write %25 for a %")
+		return nil, errors.New("etcdstore: the namespace in the URL has a % that is not an escape; write %25 for a %")
 	}
 	return a, a.setParameters(query, namespace, scheme == "etcds")
 }
@@ -216,7 +216,7 @@ func (a *address) setUser(text string) error {
 	a.config.Username, err1 = url.PathUnescape(name)
 	a.config.Password, err2 = url.PathUnescape(pass)
 	if err1 != nil || err2 != nil {
-		return errors.New("etcdstore: the user or password in the URL has a % that is no escape; write %25 for a %")
+		return errors.New("etcdstore: the user or password in the URL has a % that is not an escape; write %25 for a %")
 	}
 	if !ok || name == "" || pass == "" {
 		return errors.New("etcdstore: etcd wants a user and a password; write etcd://user:password@host")

@@ -92,7 +92,7 @@ func parse[V any](raw *memcache.Item) (item[V], error) {
 		return it, nil
 	}
 	if err := json.Unmarshal(raw.Value, &it.v); err != nil {
-		return it, fmt.Errorf("memcachestore: item %s is not ours, choose another Options.Namespace: %w", raw.Key, err)
+		return it, fmt.Errorf("memcachestore: item %s was not written by this store; choose another Options.Namespace: %w", raw.Key, err)
 	}
 	return it, nil
 }

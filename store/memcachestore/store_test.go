@@ -245,7 +245,7 @@ func TestKeepAliveOfAForeignItem(t *testing.T) {
 	if err := client.Set(&memcache.Item{Key: "fencelock:s:" + id.String(), Value: []byte("foreign")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.KeepAlive(t.Context()); err == nil || errors.Is(err, driver.ErrGone) || !strings.Contains(err.Error(), "not ours") {
+	if _, err := s.KeepAlive(t.Context()); err == nil || errors.Is(err, driver.ErrGone) || !strings.Contains(err.Error(), "was not written by this store") {
 		t.Errorf("got %v, want an error that names the cause and ends nothing", err)
 	}
 }

@@ -77,7 +77,7 @@ func parseURL(text string, opts *Options) (string, *Options, error) {
 	case u.Scheme != "memcached" && u.Scheme != "memcacheds":
 		return "", nil, errors.New("memcachestore: the URL must begin with memcached:// or memcacheds://")
 	case u.User != nil:
-		return "", nil, errors.New("memcachestore: the URL has a user; the text protocol of memcached knows none, keep strangers out by the network or by TLS")
+		return "", nil, errors.New("memcachestore: the URL has a user, and the text protocol of memcached has no users; restrict access by the network or by TLS")
 	case u.Hostname() == "" || u.Path != "" && u.Path != "/":
 		return "", nil, errors.New("memcachestore: write memcached://host:port, one host and no path; for several servers use package shard")
 	}

@@ -114,7 +114,7 @@ func (s *Store) raise(ctx context.Context, name string) (driver.Token, error) {
 		s.sawToken(top)
 		floor = s.next() + driver.TokenStep
 	}
-	return 0, fmt.Errorf("quorum: break: others are granted too fast to fence them: %w", driver.ErrUnavailable)
+	return 0, fmt.Errorf("quorum: break: new holders are granted faster than they can be fenced; try again: %w", driver.ErrUnavailable)
 }
 
 // probeTTL is how long the session lives that a raise needs.

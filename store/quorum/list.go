@@ -34,7 +34,7 @@ func parseReading(cursor string) (r reading, err error) {
 		_, err = fmt.Sscan(strings.Join(part[:3], " "), &r.node, &r.skipped, &r.read)
 	}
 	if len(part) < 4 || err != nil || r.node < 0 {
-		return r, fmt.Errorf("quorum: list: %q is no cursor of a list: %w", cursor, driver.ErrRefused)
+		return r, fmt.Errorf("quorum: list: %q is not a cursor that List returned: %w", cursor, driver.ErrRefused)
 	}
 	return r, nil
 }

@@ -24,7 +24,7 @@ const (
 )
 
 // errTries is the error of a node where a claim came and went too often; the next claim may.
-var errTries = fmt.Errorf("the claim gave way there too often: %w", driver.ErrUnavailable)
+var errTries = fmt.Errorf("too many retries on this node: %w", driver.ErrUnavailable)
 
 // round is one attempt at a majority: by asking (Attempt), or by waiting for
 // pushes (Await).

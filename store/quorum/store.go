@@ -138,7 +138,7 @@ const reserved = ".quorum/"
 // allowed refuses names that are the quorum's own.
 func allowed(name string) error {
 	if strings.HasPrefix(name, reserved) {
-		return fmt.Errorf("quorum: names that start with %q are its own: %w", reserved, driver.ErrRefused)
+		return fmt.Errorf("quorum: names that start with %q are reserved: %w", reserved, driver.ErrRefused)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func parseURL(text string, opts *Options) (*target, error) {
 		t.user, err1 = url.PathUnescape(name)
 		t.pass, err2 = url.PathUnescape(pass)
 		if err1 != nil || err2 != nil {
-			return nil, errors.New("redisstore: the user or password in the URL has a % that is no escape; write %25 for a %")
+			return nil, errors.New("redisstore: the user or password in the URL has a % that is not an escape; write %25 for a %")
 		}
 	}
 	if strings.Contains(path+query, "@") {
@@ -120,7 +120,7 @@ func (t *target) setPath(path string) error {
 		return errors.New("redisstore: the path of the URL must be the number of a database, as in redis://host:6379/0")
 	}
 	if t.kind == "cluster" && n != 0 {
-		return errors.New("redisstore: a cluster has database 0 only; leave the path away")
+		return errors.New("redisstore: a cluster has database 0 only; remove the path")
 	}
 	t.db = n
 	return nil

@@ -69,7 +69,7 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 		}
 	}
 	if err == nil && s.dialect == Auto {
-		err = fmt.Errorf("sqlstore: what the driver %T speaks is not known; set Options.Dialect", db.Driver())
+		err = fmt.Errorf("sqlstore: the dialect of the driver %T is not known; set Options.Dialect", db.Driver())
 	}
 	if err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func (c *call) failed(err error) error {
 	meaning := driver.ErrUnknown
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrAuthFailed):
-		return fmt.Errorf("zkstore: %s: the ensemble does not let this user do it, see Options.Auth: %w", c.op, err)
+		return fmt.Errorf("zkstore: %s: the ensemble denies this user access; see Options.Auth: %w", c.op, err)
 	case c.wrote:
 	case errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrSessionExpired):
 		meaning = driver.ErrUnavailable
@@ -214,7 +214,7 @@ func (c *call) makeLock(s *Store, name string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("zkstore: %s: %s disappears again and again: %w", c.op, s.paths.bucket(bucketOf(name)), driver.ErrUnavailable)
+	return fmt.Errorf("zkstore: %s: %s keeps disappearing: %w", c.op, s.paths.bucket(bucketOf(name)), driver.ErrUnavailable)
 }
 
 // makeAbove creates a node and those above it.

@@ -261,7 +261,7 @@ func (l *link) create(c *call) error {
 			return err
 		}
 	}
-	return fmt.Errorf("zkstore: open: %s disappears again and again: %w", l.store.paths.sessions(), driver.ErrUnavailable)
+	return fmt.Errorf("zkstore: open: %s keeps disappearing: %w", l.store.paths.sessions(), driver.ErrUnavailable)
 }
 
 // refresh reads the node of the session. If it is not there, or another process is

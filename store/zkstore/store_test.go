@@ -164,7 +164,7 @@ func TestKeepAliveWithoutPermission(t *testing.T) {
 		}
 	}
 	access(zk.DigestACL(zk.PermAll, "admin", "secret"))
-	if _, err := s.KeepAlive(t.Context()); err == nil || decided(err) || !strings.Contains(err.Error(), "does not let this user") {
+	if _, err := s.KeepAlive(t.Context()); err == nil || decided(err) || !strings.Contains(err.Error(), "denies this user access") {
 		t.Errorf("without permission: %v, want an error that names the cause and ends nothing", err)
 	}
 	access(zk.WorldACL(zk.PermAll))

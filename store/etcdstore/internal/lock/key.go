@@ -160,7 +160,7 @@ func (s Space) Parse(key string) (p Parsed, err error) {
 	rest, ok := strings.CutPrefix(key, s.Locks())
 	bar := strings.IndexByte(rest, '|')
 	if !ok || bar < 0 {
-		return p, fmt.Errorf("%q is no key of a lock", key)
+		return p, fmt.Errorf("%q is not the key of a lock", key)
 	}
 	p.Name, rest = rest[:bar+1], rest[bar+1:]
 	if rest, p.Queued = strings.CutPrefix(rest, queuePart); !p.Queued {

@@ -56,10 +56,10 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 func (s *Store) check(ctx context.Context, connections int) ([]driver.Finding, error) {
 	nodes, err := adapt.Within(ctx, func() ([]Node, error) { return s.client.Nodes(ctx) })
 	if err != nil {
-		return nil, fmt.Errorf("redisstore: check: which servers there are: %w", driver.Inner(err))
+		return nil, fmt.Errorf("redisstore: check: find the servers: %w", driver.Inner(err))
 	}
 	if len(nodes) == 0 {
-		return nil, fmt.Errorf("redisstore: check: the client knows no server that keeps locks")
+		return nil, fmt.Errorf("redisstore: check: the client has no server that keeps locks")
 	}
 	all, errs := make([]facts, len(nodes)), make([]error, len(nodes))
 	var asking sync.WaitGroup

@@ -91,7 +91,7 @@ func Begin(ctx context.Context, s *Store) error {
 		if last != nil {
 			return fmt.Errorf("%w: %w", last, ctx.Err())
 		}
-		return fmt.Errorf("redisstore: %w: no answer in time to whether locks can be kept here: %w", driver.ErrUnavailable, ctx.Err())
+		return fmt.Errorf("redisstore: %w: the server could not be checked in time: %w", driver.ErrUnavailable, ctx.Err())
 	}
 }
 
