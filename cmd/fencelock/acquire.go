@@ -44,7 +44,10 @@ The lock can be lost before that. Then renew and release end with exit code 76, 
 with --signal the process of --while gets that signal at once. Send FENCELOCK_TOKEN
 with every write, and reject smaller tokens where you write to.
 
-The handle works on this machine and for this user only.`,
+The handle works on this machine and for this user only.
+
+The exit code is 0 with the lock, 64 if the command line or the configuration is wrong,
+69 if the store did not answer, and 75 if another client has the lock.`,
 		Example: `  eval "$(fencelock acquire deploy --while $$ --signal 15 --reason "release 4.2")" || exit
   ./step-one && fencelock renew && ./step-two
   fencelock release`,

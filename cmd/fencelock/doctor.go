@@ -79,7 +79,7 @@ does not answer.`,
 		},
 	}
 	cmd.Flags().StringVar(&failOn, "fail-on", "danger", "how bad a finding must be for exit code 1: note, warning, danger")
-	cmd.Flags().BoolVar(&correctness, "correctness", false, "doing the work twice would corrupt something: check the store for that, too")
+	cmd.Flags().BoolVar(&correctness, "correctness", false, "doing the work twice would corrupt data: check the store for that, too")
 	cmd.Flags().DurationVar(&ttl, "ttl", fencelock.DefaultTTL, "the TTL that will be used")
 	a.formatFlag(cmd, "table", "json")
 	return cmd

@@ -21,7 +21,7 @@ func (a *app) inspectCommand() *cobra.Command {
 		Long: `Show one lock: who holds it, since when and why, its fencing token, and the queue
 of waiters, in the order in which they will get it.
 
-The exit code is 0 even if the lock is free.`,
+The exit code is 0 even if the lock is free, and 69 if the store did not answer.`,
 		Example: `  fencelock inspect nightly-report
   fencelock inspect nightly-report -o json | jq -r '.holders[].token'`,
 		ValidArgsFunction: a.completeLocks,

@@ -36,9 +36,9 @@ func (w *lockFlags) flags(f *pflag.FlagSet) {
 	w.given = f
 	f.BoolVarP(&w.try, "try", "n", false, "do not wait: fail with exit code 75 and print who holds it")
 	f.DurationVarP(&w.wait, "wait", "w", 0, "wait this long at most, for the store and for the lock (default: for the store one TTL, for the lock as long as it takes)")
-	f.Int64Var(&w.permits, "permits", 0, "a semaphore: so many may hold it together")
+	f.Int64Var(&w.permits, "permits", 0, "a semaphore: at most this many hold it at once")
 	f.BoolVar(&w.shared, "shared", false, "hold it together with others that use --shared")
-	f.BoolVar(&w.correct, "correctness", false, "doing the work twice would corrupt something: refuse a store that cannot do its part")
+	f.BoolVar(&w.correct, "correctness", false, "doing the work twice would corrupt data: reject a store that cannot prevent it")
 	f.StringVar(&w.reason, "reason", "", "why you hold the lock, shown to others")
 	f.StringVar(&w.owner, "owner", "", "who holds the lock, shown to others (default user@host:pid)")
 }

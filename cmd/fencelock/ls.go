@@ -34,7 +34,9 @@ PREFIX if one is given. Free locks are not listed: the store does not keep them.
 AGE is how long the holder has had it. ENDS IN is when it ends unless it is renewed;
 a holder that lives renews it long before.
 
-It reads page by page and blocks no client: on Redis it never uses KEYS.`,
+It reads page by page and blocks no client: on Redis it never uses KEYS.
+
+The exit code is 0 even if there is nothing to list, and 69 if the store did not answer.`,
 		Example: `  fencelock ls
   fencelock ls orders/ --waited
   fencelock ls --older-than 1h -o json | jq '.[].lock'`,

@@ -7,6 +7,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -27,8 +28,11 @@ func TestMan(t *testing.T) {
 	}
 }
 
-// TestHelp: every command says what it does, with an example, and its lines fit a
-// terminal.
+// goName is an identifier of Go, which the help of the command must not have.
+var goName = regexp.MustCompile(`\b(Options|fencelock|driver|\w+store)\.[A-Z]`)
+
+// TestHelp: every command says what it does, with an example and its exit codes, without
+// names of Go, and its lines fit a terminal.
 func TestHelp(t *testing.T) {
 	root := (&app{}).root()
 	var all []*cobra.Command
@@ -41,8 +45,14 @@ func TestHelp(t *testing.T) {
 		if len(cmd.Long) < 40 || cmd.Short == "" && cmd != root {
 			t.Errorf("%s: what does it do?", cmd.Name())
 		}
-		if cmd.Runnable() && cmd.Example == "" && cmd != root && cmd.Name() != "top" {
+		if cmd.Runnable() && cmd.Example == "" && cmd != root {
 			t.Errorf("%s has no example", cmd.Name())
+		}
+		if asksTheStore := cmd.GroupID != "more" && cmd != root && cmd.Name() != "top" && cmd.Name() != "bench"; asksTheStore && !strings.Contains(cmd.Long, "exit code") {
+			t.Errorf("%s: which exit codes?", cmd.Name())
+		}
+		if found := goName.FindString(cmd.Long + cmd.Flags().FlagUsages()); found != "" {
+			t.Errorf("%s has %s in its help", cmd.Name(), found)
 		}
 		for line := range strings.Lines(cmd.Long + "\n" + cmd.Example) {
 			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 90 {

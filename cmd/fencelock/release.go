@@ -12,8 +12,10 @@ func (a *app) releaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release",
 		Short: "Release the lock of acquire",
-		Long: `Release the lock that fencelock acquire got. The exit code is 76 if it had been lost
-before: then another process may have held it while you worked.`,
+		Long: `Release the lock that fencelock acquire got.
+
+The exit code is 76 if the lock had been lost before, was released already or its time
+was over: then another process may have held it while you worked.`,
 		Example: `  fencelock release`,
 		Args:    exactly(0, "no arguments; the handle is in FENCELOCK_HANDLE"),
 		RunE: func(*cobra.Command, []string) error {

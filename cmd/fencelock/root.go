@@ -59,8 +59,8 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "fencelock",
 		Short: "Locks that several machines share, from the shell",
-		Long: `fencelock takes locks that several machines share, kept in a server you already
-run, and shows who holds them.
+		Long: `fencelock runs commands under a lock that several machines share, kept in a server
+you already run, and shows who holds what.
 
   fencelock run nightly-report -- ./report.sh     run it, never twice at once
   fencelock run deploy --try -- make deploy       or print who holds it, and fail
@@ -69,7 +69,10 @@ run, and shows who holds them.
 
 The store is a URL, in FENCELOCK_STORE, in the configuration file or after --store:
 
-  export FENCELOCK_STORE=redis://localhost:6379`,
+  export FENCELOCK_STORE=redis://localhost:6379
+
+Times are written with their unit: 500ms, 30s, 1h30m. Data goes to stdout, everything
+else to stderr.`,
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -66,12 +66,17 @@ The command finds in its environment:
                     smaller ones there. Only that helps against a machine that
                     is suspended at the wrong moment and writes late. It is not
                     set if the store has none.
-  FENCELOCK_OWNER   who holds it, as others see it`,
+  FENCELOCK_OWNER   who holds it, as others see it
+
+The exit code is that of the command, or
+  64  the command line or the configuration is wrong    69  the store did not answer
+  75  not acquired: another client has the lock         76  the lock was lost
+fencelock help exit-codes has the others.`,
 		Example: `  fencelock run nightly-report -- ./report.sh
   fencelock run deploy --try --reason "release 4.2" -- make deploy
   fencelock run migrate --wait 5m -- ./migrate up
   fencelock run billing --once-per 24h -- ./bill        # on every replica, from cron
-  fencelock run export --permits 5 -- ./export.sh       # at most five at a time`,
+  fencelock run export --permits 5 -- ./export.sh       # at most five at once`,
 		ValidArgsFunction: a.completeLocks,
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.main(cmd, args) },
 	}

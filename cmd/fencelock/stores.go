@@ -66,8 +66,8 @@ var storeKinds = []*storeKind{{
 }, {
 	schemes: []string{"quorum", "quorums"},
 	form:    "quorum://[user[:password]@]host[:port],host[:port],host[:port][,...][/database]",
-	note: "several Redis servers that know nothing of each other, a majority decides; name them\n" +
-		"      alike everywhere; use it with grace=true; with quorums over TLS",
+	note: "several independent Redis servers, a majority of which decides; write the same list\n" +
+		"      in every process; use it with grace=true; with quorums over TLS",
 	grace: true,
 }, {
 	schemes: []string{"redis", "rediss", "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster",
@@ -174,20 +174,20 @@ It is taken from the first of these that is there:
                            fencelock/config in the user's configuration folder
                            ($XDG_CONFIG_HOME or ~/.config)
 
-Parameters, after a ? and joined by &. All who share locks must use the same, and a
-store that finds others refuses; a store in which one does nothing refuses it. The page
-of each store lists its own parameters.
+Parameters follow a ? and are joined by &. All processes that share locks must use the
+same; the store rejects a process that differs, and a parameter that it does not support.
+Each store has more parameters, which are in its documentation.
 
-  namespace=NAME   locks of different namespaces have nothing to do with each other
-  grace=true       after a crash or failover of the server nothing new is granted
-                   until every earlier holder must have ended; costs max_ttl then
-                   (Redis, quorum, databases)
+  namespace=NAME   locks of different namespaces are independent
+  grace=true       after a crash or failover of the server no new lock is granted
+                   until every earlier lease must have ended, which takes up to
+                   max_ttl (Redis, quorum, databases)
   max_ttl=1m       the longest --ttl that may be used (not memcached)
   buckets=N        over how many slots of a cluster names are spread (Redis)
   migrate=true     create the tables if they are missing (databases)
-  accept=CODE,...  findings of fencelock doctor that are known and accepted: without
-                   it a server on which locks are unsafe is refused (Redis, quorum,
-                   databases; the others refuse nothing)
+  accept=CODE,...  findings of fencelock doctor to accept: without it a server on
+                   which locks are unsafe is rejected (Redis, quorum, databases; the
+                   other stores reject no server)
 `)
 	return b.String()
 }

@@ -31,6 +31,8 @@ Yellow: clients wait for the lock. Red: the holder has not renewed for half of i
 though one that lives does so after a third.
 
 It polls the store once every --every.`,
+		Example: `  fencelock top
+  fencelock top orders/ --every 5s`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage("one PREFIX at most")

@@ -32,7 +32,8 @@ with its settings, its proxies and its version. It uses a separate namespace
 Cases that would have to kill, wipe or cut off the server are skipped and reported as
 such. It takes a minute or two, most of it waiting for sessions to end.
 
-The exit code is 1 if a clause is violated.`,
+The exit code is 0 if no clause is violated, 1 if one is, and 69 if the store did not
+answer.`,
 		Example: `  fencelock verify
   fencelock verify --only S,T4      # the clauses on sessions, and one on tokens`,
 		Args: exactly(0, "no arguments"),

@@ -28,7 +28,8 @@ object a line. It begins with what there is, marked "initial".
                     the store did not answer, answers again
 
 It polls the store (--every): what comes and goes between two polls is not seen.
-It ends with ctrl-C, or after --for.`,
+It ends with ctrl-C, or after --for. The exit code is 69 if the store does not answer at
+the start; later it is reported as unreachable, and watch goes on.`,
 		Example: `  fencelock watch
   fencelock watch orders/ --every 200ms | jq -c 'select(.event == "ended")'`,
 		Args: func(_ *cobra.Command, args []string) error {
