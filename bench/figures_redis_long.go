@@ -4,14 +4,18 @@ package main
 
 import (
 	"context"
+	"errors"
+	"math"
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
 	"github.com/fencelock/fencelock/bench/internal/suite"
+	"github.com/fencelock/fencelock/bench/internal/target"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
-var redisLongQuestions = []question{redisThousand, redisMillion, redisTenMillion}
+var redisLongQuestions = []question{redisThousand, redisMillion, redisTenMillion, redisSweep, redisMove, redisBytesValkey}
 
 // redisLong measures what is promised of redisstore with many waiters, locks and
 // sessions: minutes, and gigabytes.
@@ -69,3 +73,27 @@ var redisMillion = question{part: "holding", metrics: holdingMetrics, gives: []s
 		{Name: "redis-bytes-per-lease-1m", Value: held.Median(suite.ServerBytes), Goal: figure.AtMost(300)},
 	}, suite.Cells{held}, nil
 }}
+
+// redisBytesValkey is redis-bytes-per-lease on Valkey, which encodes small lists and hashes
+// differently. For another version of Redis, put its server first in PATH.
+var redisBytesValkey = question{part: "holding", metrics: holdingMetrics, gives: []string{"redis-bytes-per-lease-valkey"},
+	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+		f := figure.Figure{Name: "redis-bytes-per-lease-valkey", Value: math.NaN(), Goal: figure.AtMost(300)}
+		there := *e
+		there.Start = target.StartValkey
+		holding, err := there.Hold(ctx, ours, heldLeases)
+		if errors.Is(err, servers.ErrMissing) {
+			e.Progress("%v", err)
+			return []figure.Figure{f}, nil, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		defer holding.Stop()
+		held, err := holding.Finish(ctx, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		f.Value = held.Median(suite.ServerBytes)
+		return []figure.Figure{f}, suite.Cells{held}, nil
+	}}

@@ -96,3 +96,19 @@ var redisTenMillion = question{part: "names-10m", metrics: fleetMetrics, gives: 
 		}
 		return []figure.Figure{{Name: "redis-10m-cpu-ratio", Value: cpuGrowth(cells, suite.Names(few), suite.Names(many)), Goal: figure.AtMost(1.2)}}, cells, nil
 	}}
+
+// redisSweep is what others notice when a process dies with many locks.
+var redisSweep = question{part: "holding", metrics: []string{suite.P99, suite.P50, suite.Slowest, suite.Longest, suite.Seconds, suite.Left, suite.Failures},
+	gives: []string{"redis-sweep-p99-ratio", "redis-sweep-longest-ms"},
+	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+		cells, err := e.Lasting(3, 2*time.Second).Sweep(ctx, e.Scaled(400_000), e.Scaled(399))
+		if err != nil {
+			return nil, nil, err
+		}
+		swept := cells.Of(suite.WhileSwept, ours.Name)
+		return []figure.Figure{
+			{Name: "redis-sweep-p99-ratio", Value: stat.Ratio(swept.Values(suite.P99), cells.Of(suite.BeforeSweep, ours.Name).Values(suite.P99)), Goal: figure.AtMost(3)},
+			// The median of the longest: a machine may once stop a server in the middle of a command.
+			{Name: "redis-sweep-longest-ms", Value: swept.Median(suite.Longest), Goal: figure.AtMost(5)},
+		}, cells, nil
+	}}

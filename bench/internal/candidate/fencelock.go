@@ -16,6 +16,9 @@ type ours struct {
 	client *fencelock.Client
 }
 
+// OnStore opens n clients, each with its own session, on a store that the caller closes.
+func OnStore(store driver.Store, n int) ([]Locker, error) { return openOurs(store, n, func() {}) }
+
 // openOurs opens n clients, each with its own session, on one store.
 func openOurs(store driver.Store, n int, closeStore func()) ([]Locker, error) {
 	users := &shared{users: n, close: closeStore}

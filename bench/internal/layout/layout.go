@@ -8,8 +8,7 @@
 //	  ╰──── Hold, Share: raw commands ─▶ grants of these sessions, as the store would write them
 //	  ╰──── Inspect through the store ─▶ are they held?
 //
-// Only this package knows the layout: another layout changes bucket, hold, share and
-// Slot. A fill that the store does not understand is an error, not a wrong figure.
+// Only this package knows the layout: another layout changes this file. A fill that the store does not understand is an error, not a wrong figure.
 package layout
 
 import (
@@ -34,6 +33,13 @@ func Slot(shard string) int { return slotOf(bucket(shard)) }
 
 // record is who holds the locks.
 const record = `{"owner":"web-17:4242"}`
+
+// Size is how many entries there are for locks, sessions and all else. The store must have
+// one shard.
+func Size(ctx context.Context, client redis.UniversalClient, store driver.Store) (int, error) {
+	n, err := client.HLen(ctx, bucket(store.Shard(""))).Result()
+	return int(n), err
+}
 
 // session is what grants repeat of their session, as bytes of the layout.
 type session struct {

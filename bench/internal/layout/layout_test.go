@@ -97,7 +97,7 @@ func TestFill(t *testing.T) {
 	if err != nil {
 		t.Fatalf("one more reader: %v", err)
 	}
-	if err := holders(ctx, store, "readers", 21); err != nil {
+	if err := Holders(ctx, store, "readers", 21); err != nil {
 		t.Error(err)
 	}
 	if err := reader.Unlock(ctx); err != nil {
@@ -119,7 +119,7 @@ func TestFill(t *testing.T) {
 	if err := l.Unlock(ctx); err != nil {
 		t.Error(err)
 	}
-	if err := holders(ctx, store, fmt.Sprint("hold/", 1), 1); err == nil {
+	if err := Holders(ctx, store, fmt.Sprint("hold/", 1), 1); err == nil {
 		t.Error("a lock of a session that is over has a holder")
 	}
 }

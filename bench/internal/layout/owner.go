@@ -21,6 +21,7 @@ type Owner struct {
 	id       driver.SessionID
 	ttl      time.Duration
 	sessions map[string]driver.Session // by shard
+	renewed  time.Time
 	held     uint64
 	stop     context.CancelFunc
 	kept     sync.WaitGroup
@@ -39,9 +40,26 @@ func (o *Owner) open(ctx context.Context, shard string) error {
 	}
 	s, _, err := o.store.Open(ctx, driver.OpenRequest{Shard: shard, ID: o.id, TTL: o.ttl})
 	if err == nil {
-		o.sessions[shard] = s
+		o.sessions[shard], o.renewed = s, time.Now()
 	}
 	return err
+}
+
+// Ends is when the sessions have ended, unless they are kept alive.
+func (o *Owner) Ends() time.Time { return o.renewed.Add(o.ttl) }
+
+// renew keeps the sessions alive if it is time.
+func (o *Owner) renew(ctx context.Context) error {
+	if time.Since(o.renewed) < o.ttl/4 {
+		return nil
+	}
+	for _, s := range o.sessions {
+		if _, err := s.KeepAlive(ctx); err != nil {
+			return err
+		}
+	}
+	o.renewed = time.Now()
+	return nil
 }
 
 // atOnce is how many locks of one shard Hold writes in one pipeline.
@@ -71,7 +89,7 @@ func (o *Owner) Hold(ctx context.Context, name string, n int, progress func(held
 		}
 	}
 	for _, i := range []int{0, n - 1} {
-		if err := holders(ctx, o.store, fmt.Sprintf("%s/%d", name, i), 1); err != nil {
+		if err := Holders(ctx, o.store, fmt.Sprintf("%s/%d", name, i), 1); err != nil {
 			return err
 		}
 	}
@@ -82,6 +100,9 @@ func (o *Owner) Hold(ctx context.Context, name string, n int, progress func(held
 func (o *Owner) write(ctx context.Context, shard string, names []string) error {
 	if len(names) == 0 {
 		return nil
+	}
+	if err := o.renew(ctx); err != nil {
+		return err
 	}
 	if err := o.open(ctx, shard); err != nil {
 		return err
@@ -102,19 +123,19 @@ func (o *Owner) write(ctx context.Context, shard string, names []string) error {
 	return err
 }
 
-// holders is an error if the store does not see so many holders of a lock.
-func holders(ctx context.Context, store driver.Store, name string, n int) error {
+// Holders is an error if the store does not see so many holders of a lock.
+func Holders(ctx context.Context, store driver.Store, name string, n int) error {
 	st, err := store.Inspect(ctx, name)
 	if err != nil {
 		return err
 	}
 	if len(st.Holders) != n {
-		return fmt.Errorf("layout: the store sees %d holders of %q, and %d were written: this package does not write the layout of the store", len(st.Holders), name, n)
+		return fmt.Errorf("layout: the store sees %d holders of %q, not the %d that were written: their sessions have ended, or this package does not write the layout of the store", len(st.Holders), name, n)
 	}
 	return nil
 }
 
-// KeepAlive keeps the sessions alive until Close. The locks must have been taken.
+// KeepAlive keeps the sessions alive until Close. Call it after Hold.
 func (o *Owner) KeepAlive(ctx context.Context) {
 	ctx, o.stop = context.WithCancel(ctx)
 	for _, s := range o.sessions {
@@ -160,7 +181,7 @@ func Share(ctx context.Context, store driver.Store, client redis.UniversalClient
 	if err := share(ctx, client, shard, name, sessions, counter); err != nil {
 		return err
 	}
-	return holders(ctx, store, name, processes)
+	return Holders(ctx, store, name, processes)
 }
 
 // workers is how many calls Parallel has under way.

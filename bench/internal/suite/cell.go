@@ -33,6 +33,11 @@ const (
 	Sent        = "commands"
 	Pings       = "pings"
 	Failures    = "failed %"
+	Slowest     = "slowest op ms"
+	Longest     = "longest command ms" // on the server, by its wall clock
+	Left        = "left %"             // of the locks that were to be removed
+	Silent      = "longest silence ms" // of a server that is asked again and again
+	Seconds     = "seconds"
 )
 
 // Sample is one repetition of one candidate, by metric.

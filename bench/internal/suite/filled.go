@@ -82,7 +82,7 @@ func (e *Env) GrowReaders(ctx context.Context, sizes []int) (Cells, error) {
 	for _, n := range sizes {
 		e.Progress("%s: sharing the lock", Readers(n))
 		// A worker that locks its own name lets what it has begun end.
-		task := worker.Task{Name: fmt.Sprint("shared/", n), Own: true, Goroutines: 1, Uncanceled: true}
+		task := worker.Task{Name: sharedName(n), Own: true, Goroutines: 1, Uncanceled: true}
 		if err := layout.Share(ctx, f.store, f.raw, task.Name+"/0", n, longTTL); err != nil {
 			return nil, err
 		}
@@ -90,8 +90,20 @@ func (e *Env) GrowReaders(ctx context.Context, sizes []int) (Cells, error) {
 			return e.fleet(ctx, c, lockers, task)
 		}})
 	}
-	return f.interleave(ctx, runs)
+	cells, err := f.interleave(ctx, runs)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range sizes { // fewer readers would have looked cheaper
+		if err := layout.Holders(ctx, f.store, sharedName(n)+"/0", n); err != nil {
+			return nil, err
+		}
+	}
+	return cells, nil
 }
+
+// sharedName begins the name of the lock that so many share.
+func sharedName(readers int) string { return fmt.Sprint("shared/", readers) }
 
 // manyClients is how many lock and unlock while names are held.
 const manyClients = 16
@@ -120,9 +132,13 @@ func (e *Env) FewAndMany(ctx context.Context, c *candidate.Candidate, few, many 
 		runs = append(runs, run{Names(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
 			here := *f.Env // the other server may be the last
 			here.For, here.Repetitions = e.For, e.Repetitions
-			return here.fleet(ctx, c, lockers, worker.Task{
+			s, err := here.fleet(ctx, c, lockers, worker.Task{
 				Name: fmt.Sprintf("fresh/%d", repetition), Own: true, Fresh: true, Goroutines: 1, Uncanceled: true,
 			})
+			if err != nil {
+				return nil, err
+			}
+			return s, layout.Holders(ctx, f.store, holdName+"/0", 1)
 		}})
 	}
 	return e.interleave(ctx, runs)

@@ -23,8 +23,13 @@ type Redis struct {
 }
 
 // StartRedis starts a server without persistence. The caller stops it.
-func StartRedis(context.Context) (Server, error) {
-	s, err := servers.Redis.Start("--maxclients", "20000")
+func StartRedis(context.Context) (Server, error) { return startRedis(servers.Redis) }
+
+// StartValkey is StartRedis for Valkey.
+func StartValkey(context.Context) (Server, error) { return startRedis(servers.Valkey) }
+
+func startRedis(flavor servers.Flavor) (Server, error) {
+	s, err := flavor.Start("--maxclients", "20000")
 	if err != nil {
 		return nil, err
 	}
