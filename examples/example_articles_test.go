@@ -13,7 +13,7 @@ import (
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
-// The code of docs/zh-CN/from-the-articles.md.
+// The code of docs/zh-CN/from-the-articles.md and docs/zh-CN/redisson.md.
 
 // tryNow is SET NX PX with a safe unlock. It does not wait.
 func tryNow(ctx context.Context, locks *fencelock.Client, name string, do func(ctx context.Context) error) (ran bool, err error) {
@@ -25,7 +25,23 @@ func tryNow(ctx context.Context, locks *fencelock.Client, name string, do func(c
 		return false, err
 	}
 	defer func() { err = errors.Join(err, lease.Unlock(ctx)) }()
-	return true, do(lease.Context())
+	held, stop := lease.WithContext(ctx) // ends with ctx, or when the lock is lost
+	defer stop()
+	return true, do(held)
+}
+
+// tryWait is tryLock(wait): the lease is renewed until it is unlocked.
+func tryWait(ctx context.Context, locks *fencelock.Client, name string, wait time.Duration, do func(ctx context.Context, token fencelock.Token) error) (err error) {
+	waiting, cancel := context.WithTimeout(ctx, wait) // for the wait only, not for the work
+	defer cancel()
+	lease, err := locks.Mutex(name).Lock(waiting)
+	if err != nil {
+		return err // errors.Is(err, context.DeadlineExceeded): not granted in time
+	}
+	defer func() { err = errors.Join(err, lease.Unlock(ctx)) }()
+	held, stop := lease.WithContext(ctx) // ends with ctx, or when the lock is lost
+	defer stop()
+	return do(held, lease.Token())
 }
 
 // tryFor is tryLock(wait, lease). do ends with its context after hold at the latest.
@@ -37,7 +53,9 @@ func tryFor(ctx context.Context, locks *fencelock.Client, name string, wait, hol
 		return err
 	}
 	defer func() { err = errors.Join(err, lease.Unlock(ctx)) }()
-	return do(lease.Context())
+	held, stop := lease.WithContext(ctx) // ends with ctx, or when the lock is lost
+	defer stop()
+	return do(held)
 }
 
 // Locking without waiting, and waiting for a bounded time.
@@ -53,16 +71,27 @@ func Example_tryLock() {
 		fmt.Println("b ran while a holds:", ran, err)
 		err = tryFor(context.Background(), b, "report", time.Millisecond, time.Minute, func(context.Context) error { return nil })
 		fmt.Println("b stopped waiting:", errors.Is(err, context.DeadlineExceeded))
+		err = tryWait(context.Background(), b, "report", time.Millisecond, func(context.Context, fencelock.Token) error { return nil })
+		fmt.Println("b stopped waiting again:", errors.Is(err, context.DeadlineExceeded))
 		return nil
 	})
 	fmt.Println(err)
 	err = tryFor(ctx, b, "report", time.Minute, time.Minute, func(context.Context) error { return nil })
 	fmt.Println("b ran after a:", err)
+	err = tryWait(ctx, b, "report", time.Minute, func(ctx context.Context, _ fencelock.Token) error {
+		_, bounded := ctx.Deadline()
+		fmt.Println("the work has the deadline of the wait:", bounded)
+		return ctx.Err()
+	})
+	fmt.Println("b ran again:", err)
 	// Output:
 	// b ran while a holds: false <nil>
 	// b stopped waiting: true
+	// b stopped waiting again: true
 	// <nil>
 	// b ran after a: <nil>
+	// the work has the deadline of the wait: false
+	// b ran again: <nil>
 }
 
 // A lease that is over cannot unlock the next holder's lock.
