@@ -146,11 +146,11 @@ func (e *Election) endTerm(t *term) {
 	e.lock.Unlock()
 }
 
-// Resign ends the present term of Run on the same Election: it ends the context of
-// lead, and waits, as long as ctx allows, until lead has returned and the lock
-// was given back. Run then campaigns again, behind those who wait. It does nothing
-// while Run campaigns, and is an error if Run was not called or has returned. Inside
-// lead return ErrResigned instead: Resign would wait for itself.
+// Resign ends the present term of Run on the same Election: it ends the context of lead,
+// and waits, as long as ctx allows, until lead has returned and the lock was given back.
+// Run then campaigns again, behind the other waiters. It does nothing while Run campaigns,
+// and is an error if Run was not called or has returned. Inside lead return ErrResigned
+// instead: Resign would wait for itself.
 func (e *Election) Resign(ctx context.Context) error {
 	e.lock.Lock()
 	t, running := e.term, e.running

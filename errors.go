@@ -79,11 +79,16 @@ func (unsupported) Unwrap() error { return errors.ErrUnsupported }
 // Error is a failed operation: which one, on which lock, why, and, as a hint, what to
 // do about it.
 type Error struct {
-	Op     string // "lock", "unlock", …
-	Name   string // of the lock; empty if it is about none
+	// Op is the operation: "lock", "try lock", "unlock" and so on.
+	Op string
+	// Name is the name of the lock, empty if the operation is not about one lock.
+	Name string
+	// Server is the kind of server that keeps the lock, such as "redis".
 	Server string
-	Err    error
-	Hint   string
+	// Err is the cause; errors.Is and errors.As see through it.
+	Err error
+	// Hint is what to do about it, or what happens next; it may be empty.
+	Hint string
 	// Waited and Holder are set when the caller's context ended the wait: how long
 	// it was, and the holder in the way, if it is known.
 	Waited time.Duration
@@ -117,6 +122,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // BusyError names the holders of a lock. errors.Is(err, ErrBusy) holds.
 type BusyError struct {
+	// Name is the name of the lock.
 	Name string
 	// Holders are some of the holders, if the store named them.
 	Holders []Holder

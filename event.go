@@ -32,18 +32,22 @@ type Hooks struct {
 
 // AcquireStart describes an acquisition that begins.
 type AcquireStart struct {
-	Name   string
-	Mode   Mode
+	// Name is the name of the lock.
+	Name string
+	// Mode is how it is to be held.
+	Mode Mode
+	// Server is the kind of server that keeps the lock, such as "redis".
 	Server string
-	Try    bool
+	// Try is set if the acquisition does not wait for a holder.
+	Try bool
 }
 
 // AcquireWait describes an acquisition that has to wait.
 type AcquireWait struct {
-	// Name is of the lock.
+	// Name is the name of the lock.
 	Name string
-	// Holder is in the way, nil if it is not known, and Place is how many claims
-	// are before it in the store's queue.
+	// Holder is in the way, nil if it is not known. Place is how many claims are
+	// before this one in the store's queue.
 	Holder *Holder
 	Place  int
 	// Grace is set if the store was reset: for that long it grants no new locks.
@@ -53,10 +57,12 @@ type AcquireWait struct {
 // AcquireEnd describes an acquisition that ended.
 type AcquireEnd struct {
 	AcquireStart
-	// Lease is nil if Err is not.
-	Lease  *Lease
+	// Lease is what was acquired, nil if Err is set.
+	Lease *Lease
+	// Waited is how long the acquisition took.
 	Waited time.Duration
-	Err    error
+	// Err is why nothing was acquired.
+	Err error
 }
 
 // EventKind is the kind of a transition.
@@ -110,6 +116,7 @@ func (k EventKind) String() string {
 
 // Event is one transition.
 type Event struct {
+	// Kind is what happened.
 	Kind EventKind
 	// Shard is always set. Session is set except for a wait in the client's own queue.
 	Shard   string
@@ -118,7 +125,7 @@ type Event struct {
 	Name  string
 	Token Token
 	// Holder is set for LeaseWaiting, if it is known, and for LeaseSelfBlocked. Place
-	// is how many claims are before it in the store's queue.
+	// is how many claims are before the waiting one in the store's queue.
 	Holder *Holder
 	Place  int
 	// Grace is set for LeaseWaiting if the store was reset: for that long it
@@ -131,7 +138,8 @@ type Event struct {
 	Held time.Duration
 	// Left is how much of the trusted time was left when a renewal failed.
 	Left time.Duration
-	Err  error
+	// Err is the reason of a failure or a loss, and nil otherwise.
+	Err error
 }
 
 // level is how loud a transition is.

@@ -13,6 +13,7 @@ import (
 // Guarantees is what a client on its store promises: as fields for programs,
 // as words for people (String).
 type Guarantees struct {
+	// Server is the kind of server that keeps the locks, such as "redis".
 	Server string
 	// Fencing is the strength of the tokens. Strict: effects guarded by a token
 	// are exclusive, whatever clocks, networks and processes do within the

@@ -37,6 +37,7 @@ func (o OnceOutcome) String() string {
 
 // OnceResult is the answer of Once.Do.
 type OnceResult struct {
+	// Outcome is what became of the occurrence.
 	Outcome OnceOutcome
 	// Holder is who ran it or runs it, if it was not this call.
 	Holder *Holder

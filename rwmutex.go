@@ -9,11 +9,11 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// RWMutex is a lock that either one writer or any number of readers have. Turns
-// are in the order of asking: readers that came before a writer are let in
-// together, readers that came after it wait for it, so neither side starves.
-// Readers of one process that wait together count as having come with the first
-// of them. A Mutex of the same name is its write lock. It is a cheap handle.
+// RWMutex is a lock that either one writer or any number of readers have. Requests are
+// served in order: readers that came before a writer are let in together, readers that came
+// after it wait for it, so neither side starves. Readers of one process that wait together
+// count as having come with the first of them. A Mutex of the same name is its write lock.
+// It is a cheap handle.
 type RWMutex struct{ r, w handle }
 
 // RWMutex returns a handle for the lock of that name. It does no I/O; a bad name
@@ -25,18 +25,18 @@ func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
 	}
 }
 
-// RLock waits until it may read. Under the context of a lease of the same name
-// it re-enters, also under that of a writer.
+// RLock waits for a read lock. Under the context of a lease of the same name it re-enters,
+// also under that of a writer.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.r.acquire(ctx, false) }
 
-// TryRLock reads now or fails with a *BusyError.
+// TryRLock acquires a read lock now or fails with a *BusyError.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.r.acquire(ctx, true) }
 
-// Lock waits until it may write. Under the context of a reader of the same name
-// it fails with ErrUpgrade.
+// Lock waits for the write lock. Under the context of a reader of the same name it fails
+// with ErrUpgrade.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.w.acquire(ctx, false) }
 
-// TryLock writes now or fails with a *BusyError.
+// TryLock acquires the write lock now or fails with a *BusyError.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.w.acquire(ctx, true) }
 
 // Do runs fn as the writer, as Mutex.Do does.

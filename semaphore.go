@@ -65,10 +65,10 @@ func (s *Semaphore) handle(weight int64) handle {
 	return s.c.handle(s.name, driver.Terms{Mode: driver.Shared, Weight: weight, Limit: s.limit}, s.opts)
 }
 
-// SetLimit stores the limit in the store, for all processes, from now on.
-// Raising it lets waiters in at once; lowering it takes nothing away from those
-// who hold, and new ones wait until there is room. 0 removes it, and each
-// process's own limit holds again.
+// SetLimit stores the limit in the store, for all processes, from now on. Raising it lets
+// waiters in at once; lowering it takes nothing away from current holders, and new
+// acquisitions wait until there is room. 0 removes it, and each process's own limit holds
+// again.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int64) error {
 	if err := checkName(s.name); err != nil {
 		return err

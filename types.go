@@ -19,7 +19,7 @@ const (
 	Strict     = driver.Strict
 )
 
-// Mode reports whether an acquisition is exclusive or shared.
+// Mode is how a lock is held: Exclusive or Shared.
 type Mode = driver.Mode
 
 // The modes of an acquisition.

@@ -53,8 +53,11 @@ type Terms struct {
 // that Name and Terms stay the same for one Seq, but for a downgrade: an
 // exclusive claim may be attempted again with Shared terms (clause O6).
 type Claim struct {
-	Seq   uint64
-	Name  string
+	// Seq numbers the claims of a session.
+	Seq uint64
+	// Name is the name of the lock.
+	Name string
+	// Terms is what the claim asks for.
 	Terms *Terms
 	// Queue asks the store to queue the claim if it cannot be granted.
 	Queue bool
@@ -71,12 +74,14 @@ type Claim struct {
 
 // Held is a granted claim as the core remembers it, for Reclaim.
 type Held struct {
+	// Claim is the claim as it was attempted, and Token the token of its grant.
 	Claim Claim
 	Token Token
 }
 
 // Withdrawal asks a store to remove one claim.
 type Withdrawal struct {
+	// Seq and Name are those of the claim.
 	Seq  uint64
 	Name string
 	// KeepFor leaves the lock taken for that long although its claim is gone:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package driver is the contract between fencelock and the stores that keep
-// its locks. Application authors never need it; store authors need nothing
-// else.
+// Package driver defines the interface that a store implements. To keep locks on another
+// server, implement Store and test it with package drivertest; a store needs nothing else
+// of fencelock, and an application does not need this package.
 //
 // A store is the driver for a server. It keeps, per shard, sessions with an
 // end, and per lock name the grants and the queue of waiting claims:
@@ -16,11 +16,11 @@
 // release grants to the next live claim in the queue inside the store, and the
 // store notifies that one process; no other process wakes.
 //
-// # What the contract guarantees to a driver, and what a driver must do
+// # Contract
 //
-// The numbered clauses are in docs/spec.md; package drivertest executes the
-// same clauses against any store and names the clause a store violates. The
-// words "guaranteed" and "must" in the comments of this package are meant.
+// The numbered clauses are in docs/spec.md; package drivertest executes the same clauses
+// against any store and names the clause a store violates. In the comments of this package
+// "guaranteed" is what a store may rely on, and "must" is what a store has to do.
 //
 // # Admission
 //
@@ -44,7 +44,7 @@
 // drift and a margin. A store must therefore never count a TTL from earlier
 // than when it handled the call.
 //
-// # Failure cases a driver author should think through
+// # Failure cases
 //
 //   - The reply to Attempt is lost. The claim may be granted, queued or
 //     unknown to the store; the same claim comes again.

@@ -25,8 +25,8 @@ const (
 
 var severities = []string{"note", "warning", "danger"}
 
-// String returns the severity in lower case, and the number of one that does not exist,
-// as in severity(7): a message about a mistake must not be the next.
+// String returns the severity in lower case, or its number if there is no such severity, as
+// in severity(7).
 func (s Severity) String() string {
 	return enum.String("severity", s, severities[:]...)
 }

@@ -25,6 +25,7 @@ func (id SessionID) String() string { return hex.EncodeToString(id[:]) }
 // ClaimID names one claim among all claims of all processes: the session it
 // hangs on and its number there. It is never used twice.
 type ClaimID struct {
+	// Session is the session of the claim, and Seq the claim's number there.
 	Session SessionID
 	Seq     uint64
 }

@@ -30,6 +30,7 @@ func (s State) String() string {
 
 // Outcome is the answer to Attempt and Await.
 type Outcome struct {
+	// State is where the claim stands.
 	State State
 	// Token is set if granted: a positive multiple of TokenStep. If a claim with
 	// a Floor was not granted, an Attempt returns here a token at least as high as

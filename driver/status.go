@@ -7,12 +7,15 @@ import "time"
 // Holder is one grant as the store sees it. All times are durations by the
 // store's clock at the moment it answered.
 type Holder struct {
-	Claim   ClaimID
-	Token   Token
+	// Claim is the claim that was granted, and Token the token it was granted with.
+	Claim ClaimID
+	Token Token
+	// Mode, Weight and Reentry are those of the claim's Terms.
 	Mode    Mode
 	Weight  int64
 	Reentry string
-	Record  Record
+	// Record names the holder for people: Record.Owner and Record.Reason.
+	Record Record
 	// Age is the time since the grant.
 	Age time.Duration
 	// EndsIn is when the grant ends if its session is not kept alive again.
@@ -24,9 +27,12 @@ type Holder struct {
 
 // Waiter is one queued claim.
 type Waiter struct {
-	Claim  ClaimID
+	// Claim is the claim that waits.
+	Claim ClaimID
+	// Mode and Weight are those of the claim's Terms.
 	Mode   Mode
 	Weight int64
+	// Record names the waiting process for people.
 	Record Record
 	// Age is the time since it was queued.
 	Age time.Duration
@@ -35,7 +41,9 @@ type Waiter struct {
 // Status is a lock as the store sees it. A free lock that no claim waits for has
 // neither holders nor waiters.
 type Status struct {
-	Name    string
+	// Name is the name of the lock.
+	Name string
+	// Holders are all grants of the lock, none if it is free.
 	Holders []Holder
 	// Waiters are the first MaxWaitersReported in the queue; Waiting counts all.
 	Waiters []Waiter

@@ -9,10 +9,8 @@ import "strconv"
 // gives a fresh one to every local handoff of the same claim (clause T3).
 const TokenStep = 256
 
-// Token is a fencing token. Tokens of one lock name are unique per
-// acquisition and strictly increasing, and every token is positive, so it
-// fits a signed 64-bit column with room for a thousand years of
-// microsecond-seeded counters.
+// Token is a fencing token. Tokens of one lock name are unique per acquisition and strictly
+// increasing, and every token is positive, so it fits a signed 64-bit column.
 type Token int64
 
 // Base returns the token the store gave for the claim t belongs to: t without

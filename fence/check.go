@@ -7,9 +7,9 @@ import (
 	"fmt"
 )
 
-// Why a guard refuses, as errors to ask with errors.Is. Any other error of a
-// guard is the resource's own, and after a write it leaves the outcome unknown:
-// enter again with the same token and read.
+// The reasons of a guard's refusal, to be compared with errors.Is. Any other error of a
+// guard is the resource's own, and after a write it leaves the outcome unknown: enter again
+// with the same token and read.
 var (
 	// ErrStale: the resource has seen a newer token. Nothing was changed. The
 	// error is a *StaleError. The lease is lost or soon will be: stop, and lock

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fence is the rule by which a resource refuses a holder that is late.
-// A lease can be lost while its holder is paused, and no lock can stop what the
-// holder does when it wakes up. The resource can, if it checks the token:
+// Package fence checks fencing tokens, so that a resource rejects a holder that has lost
+// its lock and writes late. A lease can be lost while its holder is paused, and no lock can
+// stop what the holder does when it wakes up. The resource can, if it checks the token:
 //
 //	holder A, token 512          the row            holder B, token 768
 //	      │                                                │

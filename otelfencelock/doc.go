@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package otelfencelock reports to OpenTelemetry what a fencelock client does. New stands
-// in for fencelock.New; nothing else in a program changes:
+// Package otelfencelock exports metrics and traces of a fencelock client to OpenTelemetry.
+// Call New instead of fencelock.New; nothing else in a program changes:
 //
 //	locks, err := otelfencelock.New(store, &fencelock.Options{Logger: slog.Default()}, nil)
 //

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drivertest is the store clauses of docs/spec.md, executable. It
-// checks any driver.Store and names the clause a store violates.
+// Package drivertest tests whether a store keeps the contract of package driver. It runs
+// the store clauses of docs/spec.md against any driver.Store and names the clause that a
+// store violates.
 //
-// There are two doors. In the tests of a store, Run makes one subtest of every
-// case:
+// In the tests of a store, Run makes one subtest of every case:
 //
 //	func TestConformance(t *testing.T) {
 //		drivertest.Run(t, func(t *testing.T) *drivertest.Harness {
@@ -15,8 +15,7 @@
 //		})
 //	}
 //
-// RunCases shares some or all of the cases among several servers, or ways to one, and
-// checks them at the same time.
+// RunCases runs some or all of the cases on several servers at once.
 //
 // RunInBubble does what Run does inside a testing/synctest bubble, where waiting is
 // exact and free; it suits stores that live in memory. Outside of tests, Check

@@ -8,8 +8,9 @@ import (
 	"reflect"
 )
 
-// Option reads a parameter that is also a field of the store's Options, into that field. A
-// value that differs from the one that the field has is an error, see the package comment.
+// Option returns a function that reads a parameter into the field of the store's Options
+// that has the same meaning. It is an error if the field is already set to another value;
+// see the package comment.
 func Option[V any](field string, to *V, read func(to *V) func(string) error) func(string) error {
 	return func(value string) error {
 		var v V
@@ -20,8 +21,8 @@ func Option[V any](field string, to *V, read func(to *V) func(string) error) fun
 	}
 }
 
-// Part sets a field of the store's Options to what another part of the URL has, as its path
-// or its user. As with Option, a value that differs from that of the field is an error.
+// Part sets a field of the store's Options from another part of the URL, such as its path
+// or its user. As with Option, it is an error if the field is already set to another value.
 func Part[V any](pkg, part, field string, to *V, v V) error {
 	if set(field, to, v) != nil {
 		return fmt.Errorf("%s: the %s in the URL and Options.%s differ; leave one of them out", pkg, part, field)

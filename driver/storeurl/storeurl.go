@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storeurl reads the parameters of the URLs of stores. It is for authors of
-// stores: a parameter that every store may have (see Common) is written and refused in
-// the same way everywhere, and no error shows a secret.
+// Package storeurl parses the parameters of a store's URL. It is for authors of stores: a
+// parameter that several stores have (see Common) is written and rejected in the same way
+// everywhere, and no error shows a secret.
 //
 //	o := *opts // the caller's
 //	err := storeurl.Parameters{
@@ -46,12 +46,12 @@ var Common = []string{"namespace", "grace", "max_ttl", "buckets", "accept", "mig
 // reads a value. What the function returns as an error is not shown: it may quote the value.
 type Parameters map[string]func(value string) error
 
-// Text reads a text.
+// Text returns a function that reads any text into to.
 func Text(to *string) func(string) error {
 	return func(v string) error { *to = v; return nil }
 }
 
-// Duration reads a time as time.ParseDuration does.
+// Duration returns a function that reads a time into to, as time.ParseDuration does.
 func Duration(to *time.Duration) func(string) error {
 	return func(v string) (err error) {
 		if *to, err = time.ParseDuration(v); err != nil {
@@ -61,7 +61,7 @@ func Duration(to *time.Duration) func(string) error {
 	}
 }
 
-// Number reads a number.
+// Number returns a function that reads a whole number into to.
 func Number(to *int) func(string) error {
 	return func(v string) (err error) {
 		if *to, err = strconv.Atoi(v); err != nil {
@@ -71,7 +71,7 @@ func Number(to *int) func(string) error {
 	}
 }
 
-// Bool reads true or false.
+// Bool returns a function that reads true or false into to.
 func Bool(to *bool) func(string) error {
 	return func(v string) (err error) {
 		if *to, err = strconv.ParseBool(v); err != nil {
@@ -81,7 +81,7 @@ func Bool(to *bool) func(string) error {
 	}
 }
 
-// List reads words with commas between.
+// List returns a function that reads words with commas between them into to.
 func List(to *[]string) func(string) error {
 	return func(v string) error { *to = strings.Split(v, ","); return nil }
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fencetest proves a guard: it runs the guard clauses of docs/spec.md
-// against a value behind it and names the clause that a guard violates.
+// Package fencetest tests a guard: it runs the guard clauses of docs/spec.md against a
+// value behind the guard and names the clause that the guard violates.
 //
-// There are two doors, as in package drivertest. Run makes a subtest of every
-// case; Check needs no testing.T and returns a Report:
+// Run makes a subtest of every case; Check needs no testing.T and returns a Report:
 //
 //	func TestGuard(t *testing.T) {
 //		fencetest.Run(t, &fencetest.Harness{Name: "mine", New: newValue})
@@ -44,7 +43,7 @@
 // over the same value, as another process has it, and the cases of G10 give the
 // old and the new holder one each.
 //
-// # Proving the proof
+// # Testing the test
 //
 // Refuses runs a case against a guard that is wrong on purpose and fails if the
 // case lets it pass. Write one for each mistake you fear. Trips counts round

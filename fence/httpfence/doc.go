@@ -8,7 +8,7 @@
 //	                                                 refuses 512 ◀┘            ctx carries the mark  │
 //	                                                 at once, if it saw 768                    guard ◀┘ decides
 //
-// # A middleware alone is no guard
+// # A middleware alone is not a guard
 //
 // Handler checks the token and then lets the request go on. Between the two, a
 // newer holder can come and go, in this process or beside another replica that

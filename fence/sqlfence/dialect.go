@@ -15,10 +15,10 @@ import (
 	"github.com/fencelock/fencelock/fence"
 )
 
-// Dialect is the kind of SQL that a database understands.
+// Dialect is the SQL dialect of a database.
 type Dialect int
 
-// The dialects that there are.
+// The supported dialects.
 const (
 	PostgreSQL Dialect = iota + 1
 	MySQL              // and MariaDB

@@ -29,7 +29,7 @@
 //	UPDATE ...
 //	COMMIT                                                     ◀ row free, fence and data durable together
 //
-// # What was tried
+// # Tested servers and drivers
 //
 // Package test/e2e proves both guards on PostgreSQL with the driver pgx, and on
 // MariaDB with go-sql-driver/mysql; with prepared statements all but the restart.

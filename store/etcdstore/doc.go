@@ -3,13 +3,13 @@
 // Package etcdstore keeps locks in etcd, version 3.4 or later: one server or a
 // cluster.
 //
-// With a client of one's own, which stays one's own:
+// With your own client, which the store never closes:
 //
 //	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"localhost:2379"}})
 //	store, err := etcdstore.New(client, nil)
 //	locks, err := fencelock.New(store, nil)
 //
-// Without one, by URL; the store then owns its client:
+// With a URL; the store then owns its client:
 //
 //	store, err := etcdstore.Open(ctx, "etcd://one:2379,two:2379,three:2379/orders", nil)
 //	defer store.Close()
@@ -43,13 +43,12 @@
 //	      put    lock|orders/42|held|b.0, wake|b
 //	Else  read the lock
 //
-// etcd compares and writes but does not decide. So the decision is made here, by
-// pure functions (internal/lock), on what was read or is guessed, and the
-// transaction compares all that the decision rests on. If another was faster it
-// answers with what is true now, and the decision is made again. A guess that is
-// right costs one round trip: a free lock is taken, and given back, with one each.
-// With a grant from the queue comes a list of those behind it, so that a contended
-// lock, too, is handed on with one transaction, without a read.
+// etcd compares and writes but does not decide. So the decision is made here, by pure
+// functions, on what was read or is guessed, and the transaction compares all that the
+// decision rests on. If another was faster it answers with what is true now, and the
+// decision is made again. A guess that is right costs one round trip: a free lock is taken,
+// and given back, with one each. With a grant from the queue comes a list of those behind
+// it, so that a contended lock, too, is handed on with one transaction, without a read.
 //
 // # Failure cases
 //

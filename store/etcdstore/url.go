@@ -39,9 +39,9 @@ func opener(ctx context.Context, url string, _ driver.OpenOptions) (driver.Opene
 }
 
 // Open connects to the cluster at a URL and returns a store that owns its client:
-// Store.Close closes it. It asks the cluster once, so that a wrong address or
-// password is reported now. It gives up when ctx ends, or after dial_timeout; later the
-// store has nothing to do with ctx. Errors never show a password.
+// Store.Close closes it. It asks the cluster once, so that a wrong address or password is
+// reported now. It gives up when ctx ends, or after dial_timeout; the store does not use
+// ctx after that. Errors never show a password.
 //
 //	etcd://[user:password@]host[:port][,host[:port]...][/namespace][?parameters]
 //

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memcachestore keeps locks in memcached, for efficiency only.
+// Package memcachestore keeps locks in memcached, for efficiency only: without fencing
+// tokens.
 //
 //	store, err := memcachestore.Open(ctx, "memcached://localhost:11211", nil)
 //	defer store.Close()
@@ -8,12 +9,12 @@
 //
 // # For efficiency only
 //
-// memcached is a cache. It loses everything when it restarts, it throws items
-// away when its memory is full, and it has no counter that outlives either. So
-// this store gives no fencing tokens, and two may hold one lock after any of
-// that. Use it where doing work twice merely costs: to warm a cache, to keep a
-// herd off a slow backend. fencelock.New refuses it with Require: Correctness.
-// Store.Check warns when items can be evicted.
+// memcached is a cache. It loses everything when it restarts, it throws items away when its
+// memory is full, and it has no counter that outlives either. So this store gives no
+// fencing tokens, and two processes may hold one lock after any of these. Use it where
+// doing work twice is merely wasteful: to warm a cache, to keep a herd off a slow backend.
+// fencelock.New refuses it with Require: Correctness. Store.Check warns when items can be
+// evicted.
 //
 // There is no queue and no push: waiters poll, and are granted in no order.
 // There are no shared or weighted claims, no re-entry across processes, no
@@ -36,7 +37,7 @@
 //	                              ── theirs ──▶ get their session ──▶ busy
 //	unlock   get lock ── mine ──▶ cas with a time that is over, which removes it
 //
-// # The interleavings that bite
+// # Race conditions
 //
 //   - Two find the lock free: one add or cas is stored, the other reads again.
 //   - A takes over from a dead session while B does: the second cas conflicts.

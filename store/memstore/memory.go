@@ -11,10 +11,10 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// Snapshot is a copy of a store's memory, as a replica or a disk has it.
+// Snapshot is a copy of a store's data, as a replica or a disk has it.
 type Snapshot struct{ shards []*shard }
 
-// Snapshot copies the memory as it is now.
+// Snapshot copies the data as it is now.
 func (s *Store) Snapshot() *Snapshot {
 	var snap Snapshot
 	for _, sh := range s.shards {
@@ -25,16 +25,16 @@ func (s *Store) Snapshot() *Snapshot {
 	return &snap
 }
 
-// Restart begins a new incarnation that remembers everything: a planned
-// failover, or a restart after a clean shutdown.
+// Restart begins a new incarnation that still has all its data: a planned failover, or a
+// restart after a clean shutdown.
 func (s *Store) Restart() { s.Restore(s.Snapshot()) }
 
 // Reset begins a new incarnation without any data: a restart without
 // persistence, or FLUSHALL.
 func (s *Store) Reset() { s.Restore(nil) }
 
-// Restore begins a new incarnation with an older memory: a replica that
-// lagged, or a disk without the last second. A nil snapshot is an empty one.
+// Restore begins a new incarnation with older data: a replica that lagged, or a disk
+// without the last second. A nil snapshot is an empty one.
 func (s *Store) Restore(snap *Snapshot) {
 	for i, sh := range s.shards {
 		sh.mu.Lock()

@@ -59,6 +59,5 @@
 // on each node and pushes hand a lock over. A limit, that of a semaphore, cannot be
 // kept by majorities: claims with one need every node.
 //
-// Its tests on real servers are in test/e2e/quorum, and those of the store's contract on
-// five Redis servers in store/redisstore/conformance_quorum_test.go.
+// docs/quorum.md of the repository has the details.
 package quorum

@@ -202,6 +202,7 @@ func (h *health) clock(n int, shown, sent, back time.Time) {
 
 // NodeHealth is what a process knows of one node.
 type NodeHealth struct {
+	// Name is the name of the node.
 	Name string
 	// Away is set if it did not answer in time when it was asked last.
 	Away bool

@@ -74,6 +74,7 @@ const (
 
 // Alarm is something an operator should know.
 type Alarm struct {
+	// Kind is what happened.
 	Kind AlarmKind
 	// Node is the name of the node.
 	Node string

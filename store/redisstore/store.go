@@ -50,11 +50,10 @@ var _ driver.Store = (*Store)(nil)
 // for a cluster. The client stays the caller's; the store never closes it. A nil
 // opts is fine. New does no I/O.
 //
-// When the first session is opened, which is when the first lock is asked for, the
-// store looks at the servers as Store.Check does. Whatever has the severity Danger,
-// but for a replica, makes that fail with the reason and the setting to change
-// (driver.ErrRefused), unless its code is in Options.Accept. The rest goes to
-// Options.Warn.
+// When the first session is opened, which is when the first lock is acquired, the store
+// checks the servers as Store.Check does. A finding of the severity Danger, except that a
+// server is a replica, makes that fail with the reason and the setting to change
+// (driver.ErrRefused), unless its code is in Options.Accept. The others go to Options.Warn.
 func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 	return newStore(client, opts, nil, "")
 }

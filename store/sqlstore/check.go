@@ -13,8 +13,9 @@ import (
 )
 
 // Check asks the database whether it is fit to keep locks, and returns what is not, with
-// the setting to change; nothing is a good answer. It writes nothing, and needs no more
-// permissions than the store does. The error means that the database could not be asked.
+// the setting to change; an empty result is a good one. It writes nothing, and needs no
+// more permissions than the store does. The error means that the database could not be
+// asked.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), deaf: s.hub.isDeaf(),
 		prefix: s.opts.Prefix, grants: s.grantsText()}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Dialect is which SQL a database speaks.
+// Dialect is the SQL dialect of a database.
 type Dialect uint8
 
 const (

@@ -3,14 +3,14 @@
 // Package sqlstore keeps locks in tables of PostgreSQL (13 or later), MariaDB (10.6) or
 // MySQL (8.0.21), beside the data they are about.
 //
-// With a database handle of one's own, which stays one's own:
+// With your own database handle, which the store never closes:
 //
 //	db, err := sql.Open("pgx", "postgres://app@db.example.com/app")
 //	err = sqlstore.Migrate(ctx, db, nil) // or apply sqlstore.Schema by other means
 //	store, err := sqlstore.New(db, nil)
 //	locks, err := fencelock.New(store, nil)
 //
-// Without one, by URL; the store then owns its handle:
+// With a URL; the store then owns its handle:
 //
 //	store, err := sqlstore.Open(ctx, "mysql://app:secret@db.example.com/app", nil)
 //	defer store.Close()
@@ -37,9 +37,9 @@
 //	keep any number of leases alive  1 statement each third of the TTL
 //
 // These are for the plain case, an exclusive lock without holds. Whatever else there is
-// (readers, weights, limits, re-entry, holds, a session that ended) is decided by
-// internal/book, in Go and once for all dialects: read the row, decide, write it back if
-// its version is still the one that was read.
+// (readers, weights, limits, re-entry, holds, a session that ended) is decided in Go, once
+// for all dialects: read the row, decide, write it back if its version is still the one
+// that was read.
 //
 // # Waking
 //

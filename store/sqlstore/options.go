@@ -23,15 +23,15 @@ type Options struct {
 	// schema before a dot, "locks.fencelock_", they are looked for there and not on
 	// the search path. It has at most 30 letters, digits and underscores.
 	Prefix string
-	// Dialect is which SQL the database speaks. By default it follows from the driver.
+	// Dialect is the SQL dialect of the database. By default it follows from the driver.
 	Dialect Dialect
 	// MaxTTL is the longest TTL of a session, and how long grace lasts;
 	// DefaultMaxTTL if 0.
 	MaxTTL time.Duration
-	// Grace: a server that took over, and may not know the last grants of the one
-	// before, grants nothing until every earlier session must have ended, so that
-	// holders keep their leases. It is not needed where a replica takes over only
-	// with all that was acknowledged.
+	// Grace makes a server that took over, and may lack the last grants of its predecessor,
+	// grant nothing until every earlier session must have ended, so that holders keep their
+	// leases. It is not needed where a replica takes over only with all that was
+	// acknowledged.
 	Grace bool
 	// Poll turns LISTEN and NOTIFY of PostgreSQL off: waiters poll again and
 	// again, with growing pauses, as they do on MySQL. NOTIFY makes handoffs of all

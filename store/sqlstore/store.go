@@ -43,7 +43,7 @@ type Store struct {
 var _ driver.Store = (*Store)(nil)
 
 // New returns a store that uses the database, which stays the caller's; Store.Close
-// lets go of what the store has there. A nil opts is fine. New does no I/O.
+// releases what the store has there. A nil opts is fine. New does no I/O.
 //
 // The database handle must have room for more than one connection: one is used for
 // listening, while something waits.
@@ -154,9 +154,9 @@ func (s *Store) assumes() string {
 // Shard implements driver.Store: a database is one shard.
 func (s *Store) Shard(string) string { return "0" }
 
-// Close lets go of what the store has in the database handle: prepared statements and
-// the connection that listens. A store that Open made closes its handle too. Sessions
-// are not closed; that is their owner's.
+// Close releases what the store has in the database handle: prepared statements and the
+// connection that listens. A store that Open made closes its handle too. Close the
+// fencelock.Client first: sessions are not closed here.
 func (s *Store) Close() error {
 	s.hub.close()
 	s.sweeper.close()

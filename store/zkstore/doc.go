@@ -8,11 +8,11 @@
 //
 // # Guarantees
 //
-// An acknowledged grant survives what the ensemble survives: the loss of any minority
-// of its servers, and a restart of all of them. Every lease has a fencing token that
-// rises per name. Turns are first come, first served, and pushed. Readers, weights,
-// stored limits and re-entry work. MinHold, MaxHold and Once, which is built on them, do
-// not: ZooKeeper does not report its time.
+// An acknowledged grant survives what the ensemble survives: the loss of any minority of
+// its servers, and a restart of all of them. Every lease has a fencing token that rises per
+// name. Waiters are served in order and notified. Readers, weights, stored limits and
+// re-entry work. MinHold, MaxHold and Once, which is built on them, do not: ZooKeeper does
+// not report its time.
 //
 // # How it is built
 //
@@ -23,11 +23,10 @@
 //	                                                        ▲ _0000000006, the claim before
 //	                                                        └ watched by the one behind it
 //
-// A claim is an ephemeral sequential node under its lock. Its name has what it asks
-// for, so the children of a lock are enough to decide who holds it, and every process
-// decides the same: see evaluate. Grants are not pushed; a waiter watches the node
-// before it and reads the lock when that goes. When a session ends, ZooKeeper removes its
-// claims in one transaction.
+// A claim is an ephemeral sequential node under its lock. Its name has what it asks for, so
+// the children of a lock are enough to decide who holds it, and every process decides the
+// same. Grants are not pushed; a waiter watches the node before it and reads the lock when
+// that goes. When a session ends, ZooKeeper removes its claims in one transaction.
 //
 // A claim is created in one transaction with a check of its session's node. That
 // refuses claims of a session that was closed, and claims that were tombstoned or broken,
@@ -57,10 +56,10 @@
 // The leader hears of the sessions of a follower only by and by. If a follower is lost
 // right after it has answered a heartbeat, the leader counts from the one before. So the
 // timeout asked for is a third longer than the TTL, and the TTL reported to the core is
-// what is left of it from the heartbeat before: see pulse. After a heartbeat that came
-// late it is shorter, below MinTTL if need be, until the next. The price is that the
-// locks of a process that died are free a third of the TTL later. If the core does not
-// keep a session alive, the store ends it when its TTL has passed.
+// what is left of it from the heartbeat before. After a heartbeat that came late it is
+// shorter, below MinTTL if need be, until the next. The price is that the locks of a
+// process that died are free a third of the TTL later. If the core does not keep a session
+// alive, the store ends it when its TTL has passed.
 //
 // What this rests on: while a follower is served by the leader, a ping reaches it at
 // least once a tick, twice as rarely as it is sent; and a tick is Options.TickTime.

@@ -135,7 +135,7 @@ func (s *Store) Caps() driver.Caps {
 	}
 }
 
-// Shard implements driver.Store. There is one.
+// Shard implements driver.Store: an ensemble is one shard.
 func (s *Store) Shard(string) string { return "0" }
 
 // Open implements driver.Store. Every session has its own connection.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rueidisstore is redisstore for those who use rueidis. It pipelines the
-// calls of all goroutines over few connections, which makes it the faster one
-// under load. It links no go-redis.
+// Package rueidisstore keeps locks in Redis or Valkey, as package redisstore does, on a
+// rueidis client. It pipelines the calls of all goroutines over few connections, which
+// makes it the faster of the two under load. It does not link go-redis.
 //
 //	client, err := rueidis.NewClient(rueidis.ClientOption{
 //		InitAddress:  []string{"localhost:6379"},
@@ -14,6 +14,6 @@
 // There is no Open: a URL is opened by package redisstore. This package is for programs that
 // have a rueidis client.
 //
-// What the store promises and what to look after is said in package redisstore:
-// both keep locks in the same way, and processes of either share a namespace.
+// Package redisstore documents the guarantees and the checks. Both keep locks in the same
+// way, and processes of either share a namespace.
 package rueidisstore
