@@ -43,7 +43,7 @@ type Waiter struct {
 type Status struct {
 	// Name is the name of the lock.
 	Name string
-	// Holders are all grants of the lock, none if it is free.
+	// Holders are the grants of the lock, none if it is free.
 	Holders []Holder
 	// Waiters are the first MaxWaitersReported in the queue; Waiting counts all.
 	Waiters []Waiter

@@ -116,3 +116,16 @@ func TestDoctorOfEtcd(t *testing.T) {
 	contains(t, fencelockCLI(t, "etcd://"+addr, "doctor").want(0).out.String(), "Guarantees on etcd", "nothing to worry about")
 	contains(t, fencelockCLI(t, "etcd://"+addr+","+closed, "doctor").want(0).out.String(), "WARNING  unreachable ("+closed+")", "acquired and released a lock")
 }
+
+// TestSchema: an administrator gets what the errors about missing tables and permissions
+// ask for, with the namespace of the URL.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	addr := startSQL(t, servers.Postgres)
+	url := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable&namespace=my-app", addr)
+	contains(t, fencelockCLI(t, url, "ls").want(exitFailed).err.String(), "add migrate=true to the URL, or apply what fencelock schema prints")
+	contains(t, fencelockCLI(t, url, "schema", "--user", "ann").want(0).out.String(),
+		"CREATE TABLE IF NOT EXISTS my_app_lock", "GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_lock TO ann;")
+	contains(t, fencelockCLI(t, startRedis(t).url(), "schema").want(0).out.String(), "ACL SETUSER USER on ", "~fencelock:", "+evalsha")
+	contains(t, fencelockCLI(t, "mem://", "schema").want(0).err.String(), "memory needs no setup")
+}

@@ -84,7 +84,7 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 	case among(nowhere, c):
 		return fmt.Errorf("sqlstore: %s: %w; create the database, or name another in the URL", op, err)
 	case among(absent, c):
-		return fmt.Errorf("sqlstore: %w (%w); add migrate=true to the URL (in Go: sqlstore.Migrate, or apply what sqlstore.Schema returns)", ErrNoTables, err)
+		return fmt.Errorf("sqlstore: %w (%w); add migrate=true to the URL, or apply what fencelock schema prints (in Go: sqlstore.Migrate, or apply what sqlstore.Schema returns)", ErrNoTables, err)
 	case among(forbidden, c) && op == "migrate":
 		return fmt.Errorf("sqlstore: %s: %w; use a role that may create tables, once, and then: %s", op, err, s.grantsText())
 	case among(forbidden, c):

@@ -134,7 +134,7 @@ func judgeTables(f *facts, add adder) {
 	})
 	if len(missing) > 0 {
 		add(driver.Danger, "tables", fmt.Sprintf("the tables %s with the prefix %s are missing, or this role may not see them", strings.Join(missing, ", "), f.prefix),
-			"add migrate=true to the URL to create them (in Go: sqlstore.Migrate, or apply what sqlstore.Schema returns)")
+			"add migrate=true to the URL to create them, or apply what fencelock schema prints (in Go: sqlstore.Migrate, or apply what sqlstore.Schema returns)")
 	}
 	var forbidden []string
 	for _, table := range tables {

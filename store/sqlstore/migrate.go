@@ -32,6 +32,9 @@ func Schema(d Dialect, prefix string) string {
 	panic(fmt.Sprintf("sqlstore: Schema of %v: choose PostgreSQL or MySQL", d))
 }
 
+// Schema returns the statements that create the tables of this store, as the function does.
+func (s *Store) Schema() string { return Schema(s.dialect, s.opts.Prefix) }
+
 // Migrate creates the tables if they are not there. It needs the right to create
 // tables, which the store itself does not: Schema is for databases where another team
 // applies changes. It is safe to call in every process at start.
@@ -47,7 +50,7 @@ func Migrate(ctx context.Context, db *sql.DB, opts *Options) error {
 // Migrate creates the tables of the store if they are not there, as the function does.
 // It is for stores that own their handle.
 func (s *Store) Migrate(ctx context.Context) error {
-	for _, statement := range statementsOf(Schema(s.dialect, s.opts.Prefix)) {
+	for _, statement := range statementsOf(s.Schema()) {
 		err := s.run(ctx, "migrate", func() error {
 			_, err := s.db.ExecContext(ctx, statement)
 			if among(raced, code(err)) {
