@@ -62,10 +62,11 @@ func (a *app) root() *cobra.Command {
 		Long: `fencelock runs commands under a lock that several machines share, kept in a server
 you already run, and shows who holds what.
 
-  fencelock run nightly-report -- ./report.sh     run it, never twice at once
+  fencelock run migrate -- ./migrate up           run it, never twice at once
+  fencelock run bill --once-per 24h -- ./bill     once a day, from cron on every replica
   fencelock run deploy --try -- make deploy       or print who holds it, and fail
   fencelock ls                                    who holds what
-  fencelock why nightly-report                    who blocks whom
+  fencelock why migrate                           who blocks whom
 
 The store is a URL, in FENCELOCK_STORE, in the configuration file or after --store:
 

@@ -72,7 +72,7 @@ The exit code is that of the command, or
   64  the command line or the configuration is wrong    69  the store did not answer
   75  not acquired: another client has the lock         76  the lock was lost
 fencelock help exit-codes has the others.`,
-		Example: `  fencelock run nightly-report -- ./report.sh
+		Example: `  fencelock run reindex -- ./reindex.sh                 # the next one waits
   fencelock run deploy --try --reason "release 4.2" -- make deploy
   fencelock run migrate --wait 5m -- ./migrate up
   fencelock run billing --once-per 24h -- ./bill        # on every replica, from cron
