@@ -28,6 +28,9 @@ func newSchedule(locks *fencelock.Client, name string, every time.Duration) *sch
 // and not the time of the call: a mutex would be free again when a replica comes
 // whose clock is a second late, and the job would run once for each replica.
 //
+// It does not wait for a replica that runs the job. If that run fails, the occurrence
+// runs again only if tick is called again.
+//
 // Add the option MinHold(2*every) to Once if a run that failed, or whose machine
 // died, must not be tried again by another.
 func (s *schedule) tick(ctx context.Context, now time.Time, job func(ctx context.Context, due time.Time) error) (fencelock.OnceResult, error) {
