@@ -190,13 +190,13 @@ func TestErrorTexts(t *testing.T) {
 	}
 	lost := fmt.Errorf("%w: %w", fencelock.ErrLost, fencelock.ErrExpired)
 	for want, err := range map[string]error{
-		`fencelock: "x" is busy`:                                                  &fencelock.BusyError{Name: "x"},
-		`fencelock: "x" is held by a@h:1 for 1.235s`:                              &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "", false)}},
-		`fencelock: "x" is held by a@h:1 for 1.235s (import) and 1 more`:          &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "import", false), holder("b", "", false)}},
-		`fencelock: "x" is kept taken by a@h:1 for 1.235s`:                        &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "", true)}},
-		`fencelock: "x": the store was reset; no new locks for 2s (grace period)`: &fencelock.BusyError{Name: "x", Grace: true, RetryAfter: 2 * time.Second},
-		`fencelock: unlock "x" (memory): lease lost: lease reached its end`:       &fencelock.Error{Op: "unlock", Name: "x", Server: "memory", Err: lost},
-		`fencelock: close (memory): client closed; wait`:                          &fencelock.Error{Op: "close", Server: "memory", Err: fencelock.ErrClosed, Hint: "wait"},
+		`fencelock: "x" is busy`:                                                            &fencelock.BusyError{Name: "x"},
+		`fencelock: "x" is held by a@h:1 for 1.235s`:                                        &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "", false)}},
+		`fencelock: "x" is held by a@h:1 for 1.235s (import) and 1 more`:                    &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "import", false), holder("b", "", false)}},
+		`fencelock: "x" is kept taken by a@h:1 for 1.235s`:                                  &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "", true)}},
+		`fencelock: "x": the store is new or was reset; no new locks for 2s (grace period)`: &fencelock.BusyError{Name: "x", Grace: true, RetryAfter: 2 * time.Second},
+		`fencelock: unlock "x" (memory): lease lost: lease reached its end`:                 &fencelock.Error{Op: "unlock", Name: "x", Server: "memory", Err: lost},
+		`fencelock: close (memory): client closed; wait`:                                    &fencelock.Error{Op: "close", Server: "memory", Err: fencelock.ErrClosed, Hint: "wait"},
 	} {
 		if err.Error() != want {
 			t.Errorf("got  %s\nwant %s", err, want)

@@ -129,7 +129,7 @@ func holdersInShort(st *fencelock.Status) string {
 
 // graceLine explains why a lock that is not held is not granted.
 func graceLine(left time.Duration) string {
-	return "the store was reset; no new locks for " + short(left) + " (grace period)"
+	return "the store is new or was reset; no new locks for " + short(left) + " (grace period)"
 }
 
 // short writes a duration for people: the two largest units that matter.

@@ -66,7 +66,7 @@ func TestWhyNamesTheGracePeriod(t *testing.T) {
 	url := s.url() + "?grace=true&max_ttl=1m" // a new namespace begins with a grace period
 	waiter := begin(t, url, "run", "a", "--", "true")
 	until(t, "it waits, and for what", func() bool {
-		return strings.Contains(waiter.err.String(), "waiting for a: the store was reset; no new locks for")
+		return strings.Contains(waiter.err.String(), "waiting for a: the store is new or was reset; no new locks for")
 	})
 	contains(t, fencelockCLI(t, url, "why", "a").want(0).out.String(), "not held, 1 waiting", "no new locks for", "grace period")
 }

@@ -92,7 +92,7 @@ func Transient(err error) bool {
 
 // InGrace is why a store that answers grants nothing.
 func InGrace(left time.Duration) error {
-	return fmt.Errorf("the store was reset; no new locks for %v (grace period)", Brief(left))
+	return fmt.Errorf("the store is new or was reset; no new locks for %v (grace period)", Brief(left))
 }
 
 // Brief rounds a time for people.

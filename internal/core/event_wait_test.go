@@ -81,7 +81,7 @@ func TestGracePeriodIsLogged(t *testing.T) {
 		store.Reset()
 		time.Sleep(2 * time.Second)
 		l := lock(t, c, "x")
-		wantLines(t, logged(log, "waiting"), `level=INFO msg="fencelock: lease waiting: the store was reset; `+
+		wantLines(t, logged(log, "waiting"), `level=INFO msg="fencelock: lease waiting: the store is new or was reset; `+
 			`no new locks for 58s (grace period)" server=memory shard=0 lock=x`)
 		if len(waits) != 1 || waits[0].Grace != memstore.DefaultMaxTTL-2*time.Second {
 			t.Errorf("got %+v", waits)

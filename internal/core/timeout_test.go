@@ -158,7 +158,7 @@ func TestTimeoutInTheGracePeriodNamesIt(t *testing.T) {
 		c := newClient(t, store, nil)
 		store.Reset()
 		err := within(2*time.Second, locking(c.Mutex("x")))
-		if err == nil || !strings.Contains(err.Error(), `: waited 2s: the store was reset; no new locks for `) ||
+		if err == nil || !strings.Contains(err.Error(), `: waited 2s: the store is new or was reset; no new locks for `) ||
 			!strings.HasSuffix(err.Error(), ` (grace period): context deadline exceeded`) {
 			t.Errorf("got %v", err)
 		}
