@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencelock/fencelock/bench/internal/child"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -31,6 +32,9 @@ const (
 
 // StartRedisCluster starts six servers. The caller stops them.
 func StartRedisCluster() (*RedisCluster, error) {
+	if err := child.Unmoved("a Redis cluster"); err != nil {
+		return nil, err
+	}
 	s, err := servers.Redis.StartCluster(nodeDown)
 	if err != nil {
 		return nil, err
