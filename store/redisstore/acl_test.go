@@ -220,7 +220,8 @@ func allows(t *testing.T, server *redistest.Server, c command, argument string) 
 	return !strings.Contains(reply, "no permissions")
 }
 
-// TestACLMissing: the call and Check report the permission that a user lacks.
+// TestACLMissing: the call and Check report the permission that a user lacks. The command
+// in the error gives it to the user, who keeps every other permission.
 func TestACLMissing(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ rule, code string }{
@@ -228,21 +229,62 @@ func TestACLMissing(t *testing.T) {
 		{"-hset", "commands-forbidden"},
 		{"resetkeys", "commands-forbidden"},
 		{"-eval", "permissions-unchecked"},
+		{"allkeys allchannels +@all -hset -publish", "commands-forbidden"}, // a user of other programs, too
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			_, to := startWithUser(t, redistest.Redis, tt.rule)
+			server, to := startWithUser(t, redistest.Redis, strings.Fields(tt.rule)...)
+			before := may(t, server, "GET", "other:x")
+			var said string
 			for _, lib := range libraries {
 				c := lib.open(t, to, nil)
-				if err := c.SetLimit(t.Context(), "x", 0); err == nil || !strings.Contains(err.Error(), "give it what it needs: ACL SETUSER USER on resetkeys") {
-					t.Errorf("%s: set a limit: got %v, want it refused with what to do", lib.name, err)
+				err := c.SetLimit(t.Context(), "x", 0)
+				if err == nil || !strings.Contains(err.Error(), "; add what the store needs: ACL SETUSER USER '(") {
+					t.Fatalf("%s: set a limit: got %v, want it refused with what to do", lib.name, err)
 				}
+				said = err.Error()
 				findings, err := c.Check(t.Context())
 				if err != nil || !slices.Contains(codes(findings), tt.code) {
 					t.Errorf("%s: check: got %v, %v, want %s", lib.name, findings, err, tt.code)
 				}
 			}
+			obey(t, server, said)
+			for _, lib := range libraries {
+				c := lib.open(t, to, nil)
+				if err := c.SetLimit(t.Context(), "x", 0); err != nil {
+					t.Errorf("%s: set a limit after the command in the error: %v", lib.name, err)
+				}
+				if findings, err := c.Check(t.Context()); err != nil || len(findings) > 0 {
+					t.Errorf("%s: check after the command in the error: got %v, %v", lib.name, findings, err)
+				}
+			}
+			if after := may(t, server, "GET", "other:x"); after != before {
+				t.Errorf("the command in the error changed what else the user may do: before %q, after %q", before, after)
+			}
 		})
 	}
+}
+
+// obey runs the ACL command of an error for the user of startWithUser.
+func obey(t *testing.T, server *redistest.Server, said string) {
+	t.Helper()
+	_, command, _ := strings.Cut(said, "ACL SETUSER USER '")
+	selector, _, ok := strings.Cut(command, "'")
+	if !ok {
+		t.Fatalf("no command in %q", said)
+	}
+	if err := server.Do("ACL", "SETUSER", "locks", selector).Err(); err != nil {
+		t.Fatalf("%s: %v", selector, err)
+	}
+}
+
+// may returns what the server answers about a command of the user of startWithUser.
+func may(t *testing.T, server *redistest.Server, command ...any) string {
+	t.Helper()
+	reply, err := server.Do(append([]any{"ACL", "DRYRUN", "locks"}, command...)...).Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
 }
 
 // TestACLDocumented: the document shows the line as it is.

@@ -57,14 +57,31 @@ func (s *Store) needs() []need {
 // The user can read and write the keys of the namespace with the listed commands,
 // scripts or not: a client with its password can break its locks.
 func (s *Store) ACL(user string) string {
-	var b strings.Builder
+	keys := s.pattern()
+	return user + " on resetkeys resetchannels ~" + keys + " &" + keys + " -@all" + s.allowed()
+}
+
+// pattern matches the keys and channels of the namespace.
+func (s *Store) pattern() string {
 	// The brace keeps out namespaces that begin with this one and a colon.
-	keys := glob(s.opts.Namespace) + ":{" + glob(s.opts.Namespace) + ":*"
-	b.WriteString(user + " on resetkeys resetchannels ~" + keys + " &" + keys + " -@all")
+	return glob(s.opts.Namespace) + ":{" + glob(s.opts.Namespace) + ":*"
+}
+
+// allowed returns the rules that allow the commands that the store uses.
+func (s *Store) allowed() string {
+	var b strings.Builder
 	for _, n := range s.needs() {
 		b.WriteString(" +" + n.rule)
 	}
 	return b.String()
+}
+
+// grant returns the command that adds what the store needs to a user. It is a selector, so
+// that a user of other programs, too, keeps its permissions; quoted, because a shell would
+// otherwise run a part of it.
+func (s *Store) grant() string {
+	keys := s.pattern()
+	return "ACL SETUSER USER '(~" + keys + " &" + keys + s.allowed() + ")'"
 }
 
 // glob makes a prefix literal in a pattern.

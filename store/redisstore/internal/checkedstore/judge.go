@@ -40,7 +40,7 @@ func (s *Store) judge(f facts) []driver.Finding {
 	s.judgePermissions(f, add)
 	if f.info == nil {
 		add(driver.Danger, "info-forbidden", "INFO is forbidden, without which the store cannot notice a restart or a failover",
-			"allow it: ACL SETUSER "+s.ACL("USER"))
+			"allow it: "+s.grant())
 		add(driver.Note, "unchecked", "eviction, replicas, version and proxies could not be checked without INFO", "allow INFO and check again")
 	} else {
 		s.judgeServer(f, add)
@@ -64,13 +64,13 @@ func (s *Store) judgePermissions(f facts, add adder) {
 	switch {
 	case len(f.forbidden) > 0:
 		add(driver.Danger, "commands-forbidden", "the user may not run "+strings.Join(f.forbidden, ", ")+", which the store needs",
-			"ACL SETUSER "+s.ACL("USER"))
+			"allow it: "+s.grant())
 	case len(f.unscripted) > 0:
 		add(driver.Danger, "scripts-restricted", "scripts may not call "+strings.Join(f.unscripted, "; nor ")+", which the store needs",
 			"use a server that allows it; some managed services do not")
 	case f.permitsErr != nil && f.info["redis_mode"]+f.info["server_mode"] != "sentinel":
 		add(driver.Note, "permissions-unchecked", fmt.Sprintf("the user's permissions could not be checked: %v", f.permitsErr),
-			"compare them with: ACL SETUSER "+s.ACL("USER"))
+			"if one is missing, add them all: "+s.grant())
 	}
 }
 

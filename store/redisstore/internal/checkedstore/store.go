@@ -95,7 +95,7 @@ func (s *Store) explain(err error) error {
 	if !adapt.Forbidden(err) {
 		return err
 	}
-	return fmt.Errorf("%w; give it what it needs: ACL SETUSER %s", err, s.ACL("USER"))
+	return fmt.Errorf("%w; add what the store needs: %s", err, s.grant())
 }
 
 // Close closes the client if Open made it. A client that was given to New stays
