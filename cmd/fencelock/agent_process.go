@@ -43,7 +43,7 @@ func bindByNumber(pid int) (gone func() bool, send func(syscall.Signal)) {
 }
 
 // keepArg is the hidden command that is the agent.
-const keepArg = "__keep"
+const keepArg = "__agent"
 
 func (a *app) keepCommand() *cobra.Command {
 	k := &agentProcess{app: a}

@@ -43,8 +43,13 @@ func (a *app) doctorCommand() *cobra.Command {
 settings of the server, its version, its clock, missing permissions. Each finding has
 a severity, the reason, and the setting to change.
 
-It acquires and releases a lock that no other client uses, to see that locks work; it
-changes nothing else.
+It acquires and releases a lock that no other client uses, to see that locks work. In a
+namespace that no program has used, or that is empty since a data loss, it records the
+settings of the URL as the first program would: give it the URL of the program with all
+its parameters. It changes nothing else.
+
+A note about data-loss is normal on a server that keeps its data in memory;
+--correctness makes it a danger.
 
 The exit code is 0 if all is well, 1 if a finding is as bad as --fail-on, 69 if the store
 does not answer.`,
@@ -108,8 +113,11 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 	} else {
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "unchecked", Reason: "this store cannot check its server"})
 	}
-	if correctness {
-		d.Findings = append(d.Findings, unfit(d.promises, conn.graceFix)...)
+	for _, f := range unfit(d.promises, conn.graceFix) {
+		if !correctness {
+			f.Severity = driver.Note
+		}
+		d.Findings = append(d.Findings, f)
 	}
 	took, err := a.tryLock(ctx, conn.client)
 	var busy *fencelock.BusyError

@@ -15,7 +15,7 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	contains(t, fencelockCLI(t, s.url(), "doctor").want(0).out.String(),
-		"acquired and released a lock", "Guarantees on redis", "nothing to worry about")
+		"acquired and released a lock", "Guarantees on redis", "NOTE     data-loss", "grace=true")
 	p := fencelockCLI(t, s.url(), "doctor", "--correctness").want(1)
 	contains(t, p.out.String(), "DANGER   data-loss", "grace=true")
 	p = fencelockCLI(t, s.url()+"?grace=true&namespace=g", "doctor", "--correctness", "-o", "json").want(0)

@@ -68,6 +68,9 @@ The command finds in its environment:
                     set if the store has none.
   FENCELOCK_OWNER   who holds it, as others see it
 
+With --once-per the lock of a period is LOCK@START, where START is its beginning in
+UTC: fencelock ls LOCK@ shows it. It does not exclude a run of LOCK without --once-per.
+
 The exit code is that of the command, or
   64  the command line or the configuration is wrong    69  the store did not answer
   75  not acquired: another client has the lock         76  the lock was lost
@@ -310,7 +313,7 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 	r.status.Outcome, r.status.Holder = outcomeSkipped, holderOf(res.Holder)
 	who := ""
 	if res.Holder != nil {
-		who = " by " + res.Holder.Record.Owner
+		who = ", started by " + res.Holder.Record.Owner
 	}
 	r.note("%s at %s: %v%s; skipped", r.name, occurrence, res.Outcome, who)
 	return errSkipped

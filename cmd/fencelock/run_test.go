@@ -256,13 +256,24 @@ func TestRunOncePer(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "status")
 	run("a", "--", "true").want(0)
-	contains(t, run("a", "--status-file", file, "--", "false").want(0).err.String(), "already ran")
+	contains(t, run("a", "--status-file", file, "--", "false").want(0).err.String(), "already ran, started by ")
 	if st := readStatus(t, file); st.Outcome != "skipped" || st.ExitCode != 0 || st.Occurrence == "" {
 		t.Errorf("got %+v", st)
 	}
 	run("a", "--fail-if-skipped", "--", "true").want(75)
 	run("b", "--", "sh", "-c", "exit 4").want(4)
 	run("b", "--", "false").want(0) // a run that failed counts
+	// It runs again after an operator broke the mark, as docs/cli.md has it.
+	var marks []struct {
+		Lock    string
+		Holders []struct{ Token string }
+	}
+	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "ls", "b@", "-o", "json").want(0).out.String()), &marks); err != nil || len(marks) != 1 {
+		t.Fatalf("got %v, %v, want one mark", marks, err)
+	}
+	contains(t, fencelockCLI(t, s.url(), "inspect", marks[0].Lock).want(0).out.String(), "reserved, not held")
+	fencelockCLI(t, s.url(), "break", marks[0].Lock, "--token", marks[0].Holders[0].Token, "--reason", "run it again").want(0)
+	run("b", "--", "sh", "-c", "exit 5").want(5)
 	run("c", "--retry-failed", "--", "sh", "-c", "exit 4").want(4)
 	run("c", "--retry-failed", "--", "true").want(0)
 	run("c", "--retry-failed", "--", "false").want(0)

@@ -11,7 +11,7 @@ import (
 )
 
 // Arg is the first argument that makes the program a supervisor; see Main.
-const Arg = "__warden"
+const Arg = "__supervisor"
 
 // order is what the holder sends the supervisor, as a line of JSON.
 type order struct {
