@@ -234,20 +234,20 @@ func TestACLMissing(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			server, to := startWithUser(t, redistest.Redis, strings.Fields(tt.rule)...)
 			before := may(t, server, "GET", "other:x")
-			var said string
+			var message string
 			for _, lib := range libraries {
 				c := lib.open(t, to, nil)
 				err := c.SetLimit(t.Context(), "x", 0)
 				if err == nil || !strings.Contains(err.Error(), "; add what the store needs: ACL SETUSER USER '(") {
 					t.Fatalf("%s: set a limit: got %v, want it refused with what to do", lib.name, err)
 				}
-				said = err.Error()
+				message = err.Error()
 				findings, err := c.Check(t.Context())
 				if err != nil || !slices.Contains(codes(findings), tt.code) {
 					t.Errorf("%s: check: got %v, %v, want %s", lib.name, findings, err, tt.code)
 				}
 			}
-			obey(t, server, said)
+			obey(t, server, message)
 			for _, lib := range libraries {
 				c := lib.open(t, to, nil)
 				if err := c.SetLimit(t.Context(), "x", 0); err != nil {
@@ -265,12 +265,12 @@ func TestACLMissing(t *testing.T) {
 }
 
 // obey runs the ACL command of an error for the user of startWithUser.
-func obey(t *testing.T, server *redistest.Server, said string) {
+func obey(t *testing.T, server *redistest.Server, message string) {
 	t.Helper()
-	_, command, _ := strings.Cut(said, "ACL SETUSER USER '")
+	_, command, _ := strings.Cut(message, "ACL SETUSER USER '")
 	selector, _, ok := strings.Cut(command, "'")
 	if !ok {
-		t.Fatalf("no command in %q", said)
+		t.Fatalf("no command in %q", message)
 	}
 	if err := server.Do("ACL", "SETUSER", "locks", selector).Err(); err != nil {
 		t.Fatalf("%s: %v", selector, err)
