@@ -154,7 +154,7 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 // heldBy names a holder in an error.
 func heldBy(h *Holder) string {
 	if h.Kept {
-		return "kept taken by " + printable(h.Record.Owner)
+		return "reserved by " + printable(h.Record.Owner)
 	}
 	return "held by " + printable(h.Record.Owner)
 }

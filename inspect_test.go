@@ -193,7 +193,7 @@ func TestErrorTexts(t *testing.T) {
 		`fencelock: "x" is busy`:                                                            &fencelock.BusyError{Name: "x"},
 		`fencelock: "x" is held by a@h:1 for 1.235s`:                                        &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "", false)}},
 		`fencelock: "x" is held by a@h:1 for 1.235s (import) and 1 more`:                    &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "import", false), holder("b", "", false)}},
-		`fencelock: "x" is kept taken by a@h:1 for 1.235s`:                                  &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "", true)}},
+		`fencelock: "x" is reserved by a@h:1 for 1.235s`:                                    &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "", true)}},
 		`fencelock: "x": the store is new or was reset; no new locks for 2s (grace period)`: &fencelock.BusyError{Name: "x", Grace: true, RetryAfter: 2 * time.Second},
 		`fencelock: unlock "x" (memory): lease lost: lease reached its end`:                 &fencelock.Error{Op: "unlock", Name: "x", Server: "memory", Err: lost},
 		`fencelock: close (memory): client closed; wait`:                                    &fencelock.Error{Op: "close", Server: "memory", Err: fencelock.ErrClosed, Hint: "wait"},
@@ -201,6 +201,19 @@ func TestErrorTexts(t *testing.T) {
 		if err.Error() != want {
 			t.Errorf("got  %s\nwant %s", err, want)
 		}
+	}
+	for want, err := range map[string]error{
+		"fencelock: a read lock cannot become a write lock; unlock it first": fencelock.ErrUpgrade,
+		"fencelock: not supported by this store":                             fencelock.ErrUnsupported,
+		`fencelock: lock "x" (memory): client closed`:                        afterClose(t, (*fencelock.Mutex).Lock),
+		`fencelock: try lock "x" (memory): client closed`:                    afterClose(t, (*fencelock.Mutex).TryLock),
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	if !errors.Is(fencelock.ErrUnsupported, errors.ErrUnsupported) {
+		t.Error("ErrUnsupported is not errors.ErrUnsupported")
 	}
 	if !errors.Is(&fencelock.BusyError{}, fencelock.ErrBusy) || errors.Is(&fencelock.BusyError{}, fencelock.ErrLost) {
 		t.Error("a BusyError is ErrBusy and nothing else")
@@ -215,4 +228,17 @@ func TestErrorTexts(t *testing.T) {
 	if !slices.Equal(words, want) {
 		t.Errorf("got %q", words)
 	}
+}
+
+// afterClose returns the error of an acquisition with a closed client.
+func afterClose(t *testing.T, acquire func(*fencelock.Mutex, context.Context) (*fencelock.Lease, error)) error {
+	c, err := fencelock.New(memstore.New(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = acquire(c.Mutex("x"), t.Context())
+	return err
 }

@@ -129,7 +129,7 @@ func (h *handle) acquire(ctx context.Context, try bool) (*Lease, error) {
 	hooks := &h.c.opts.Hooks
 	if hooks.AcquireStart == nil && hooks.AcquireEnd == nil {
 		l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), try)
-		return lease(l), err
+		return lease(l), h.named(err, try)
 	}
 	start := AcquireStart{Name: h.name, Mode: h.config.terms.Mode, Server: h.c.caps.Engine, Try: try}
 	if hooks.AcquireStart != nil {
@@ -137,6 +137,7 @@ func (h *handle) acquire(ctx context.Context, try bool) (*Lease, error) {
 	}
 	began := time.Now()
 	l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), try)
+	err = h.named(err, try)
 	returned := false
 	defer func() {
 		if !returned && l != nil {
@@ -148,6 +149,19 @@ func (h *handle) acquire(ctx context.Context, try bool) (*Lease, error) {
 	}
 	returned = true
 	return lease(l), err
+}
+
+// named returns the error of an acquisition. The core names the lock in every error but that
+// of a closed client.
+func (h *handle) named(err error, try bool) error {
+	if err != ErrClosed { // as it is, not wrapped
+		return err
+	}
+	op := "lock"
+	if try {
+		op = "try lock"
+	}
+	return &Error{Op: op, Name: h.name, Server: h.c.caps.Engine, Err: err}
 }
 
 // do acquires the lock and runs fn under it.
