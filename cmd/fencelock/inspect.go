@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -48,7 +49,35 @@ func (a *app) inspect(ctx context.Context, name string) error {
 	if a.format == "json" {
 		return printJSON(a.out, lockOf(st))
 	}
+	if stateOf(&st) == "free" && conn.Caps().Listing {
+		names := map[string]bool{}
+		for lock, err := range conn.client.List(ctx, name+"@") {
+			if err != nil {
+				break // it is only a hint
+			}
+			names[clean(lock.Name)] = true
+		}
+		if hint := occurrencesOf(name, maps.Keys(names)); hint != "" {
+			a.note("%s is free%s", name, hint)
+		}
+	}
 	return writeInspection(a.out, st, terminalWidth(a.out))
+}
+
+// occurrencesOf names the latest occurrences of run --once-per that are kept beside a lock:
+// they have their own names, which a user may not know.
+func occurrencesOf(name string, locks iter.Seq[string]) string {
+	var found []string
+	for lock := range locks {
+		if strings.HasPrefix(lock, name+"@") {
+			found = append(found, lock)
+		}
+	}
+	slices.Sort(found)
+	if len(found) == 0 {
+		return ""
+	}
+	return "; run --once-per has recorded " + strings.Join(found[max(0, len(found)-3):], ", ")
 }
 
 // writeInspection is the view for people.

@@ -257,6 +257,10 @@ func TestRunOncePer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "status")
 	run("a", "--", "true").want(0)
 	contains(t, run("a", "--status-file", file, "--", "false").want(0).err.String(), "already ran, started by ")
+	for _, command := range []string{"inspect", "why"} { // a user may not know the name of the occurrence
+		p := fencelockCLI(t, s.url(), command, "a").want(0)
+		contains(t, p.out.String()+p.err.String(), "a is free; run --once-per has recorded a@")
+	}
 	if st := readStatus(t, file); st.Outcome != "skipped" || st.ExitCode != 0 || st.Occurrence == "" {
 		t.Errorf("got %+v", st)
 	}

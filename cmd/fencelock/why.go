@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"github.com/fencelock/fencelock"
@@ -119,7 +120,7 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 		}
 		st := byName[name]
 		if st == nil {
-			fmt.Fprintf(a.out, "%s is free\n", name)
+			fmt.Fprintf(a.out, "%s is free%s\n", name, occurrencesOf(name, maps.Keys(byName)))
 			continue
 		}
 		fmt.Fprintf(a.out, "%s: %s\n", name, summary(st))
