@@ -77,11 +77,12 @@ func newStore(t *testing.T) (*redisstore.Store, *redis.Client) {
 func TestFill(t *testing.T) {
 	store, client := newStore(t)
 	ctx := t.Context()
-	const ttl = 3 * time.Second
+	const ttl = 2 * time.Second
 	o := NewOwner(store, client, ttl)
 	if err := o.Hold(ctx, "hold", 450, nil); err != nil {
 		t.Fatal(err)
 	}
+	o.KeepAlive(ctx)
 	if err := Share(ctx, store, client, "readers", 20, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,6 @@ func TestFill(t *testing.T) {
 	if _, err := locks.RWMutex("readers").TryLock(ctx); !errors.Is(err, fencelock.ErrBusy) {
 		t.Errorf("a writer beside 20 readers: %v", err)
 	}
-	o.KeepAlive(ctx)
 	time.Sleep(ttl + ttl/2)
 	if _, err := locks.Mutex("hold/0").TryLock(ctx); !errors.Is(err, fencelock.ErrBusy) {
 		t.Errorf("a held lock that is kept alive: %v", err)
