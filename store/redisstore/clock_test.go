@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,7 @@ import (
 // clock makes the scripts of its clients see a time ahead of the server's, so that a test
 // need not wait until a TTL has passed, and does not fail on a machine that stalls for a
 // second. It changes only the one call in the scripts that reads the time. How far the clock
-// is ahead is sent in the name of a second key, which is in the slot of the first and is
+// is ahead is sent in the name of one more key, which is in the slot of the first and is
 // never read.
 //
 // Unlike pretence, clock keeps nothing on the server: there are several servers, and they
@@ -49,7 +50,7 @@ func (c *clock) shift(text string) string {
 		panic("a script asks for the time in another way than " + asks)
 	}
 	ours := strings.ReplaceAll(text, asks,
-		"(function() local t = redis.call('TIME') t[2] = t[2] + string.match(KEYS[2], '^%d+') return t end)()")
+		"(function() local t = redis.call('TIME') t[2] = t[2] + string.match(KEYS[#KEYS], '^%d+') return t end)()")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sha[digest(text)] = digest(ours)
@@ -63,7 +64,7 @@ func (c *clock) change(words []string) (changed []string, is bool) {
 	if len(words) == 3 && strings.EqualFold(words[0]+words[1], "scriptload") {
 		return []string{words[0], words[1], c.shift(words[2])}, true
 	}
-	if len(words) <= keys || words[2] != "1" {
+	if len(words) <= keys {
 		return nil, false
 	}
 	script := words[1]
@@ -81,9 +82,14 @@ func (c *clock) change(words []string) (changed []string, is bool) {
 	default:
 		return nil, false
 	}
-	second := fmt.Sprintf("%d:%s", c.ahead.Load(), words[keys])
-	changed = append(changed, words[0], script, "2", words[keys], second)
-	return append(changed, words[keys+1:]...), true
+	n, err := strconv.Atoi(words[2])
+	if err != nil || n < 1 || len(words) < keys+n {
+		return nil, false
+	}
+	last := fmt.Sprintf("%d:%s", c.ahead.Load(), words[keys])
+	changed = append(changed, words[0], script, strconv.Itoa(n+1))
+	changed = append(changed, words[keys:keys+n]...)
+	return append(append(changed, last), words[keys+n:]...), true
 }
 
 // resent is a command of the store in its changed form.
@@ -167,5 +173,6 @@ func (c *clock) build(client rueidis.CoreClient, cmd rueidis.Completed) rueidis.
 	case len(w) == 3:
 		return client.B().ScriptLoad().Script(w[2]).Build()
 	}
-	return client.B().Arbitrary(w[:3]...).Keys(w[3:5]...).Args(w[5:]...).Build()
+	n, _ := strconv.Atoi(w[2])
+	return client.B().Arbitrary(w[:3]...).Keys(w[3 : 3+n]...).Args(w[3+n:]...).Build()
 }

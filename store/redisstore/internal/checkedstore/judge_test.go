@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
 )
 
 // unusedClient is a client that is never called.
 type unusedClient struct {
-	wire.Client
+	liststore.Client
 	sharded bool
 }
 

@@ -15,13 +15,13 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/storeurl"
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // Client is a client library as the store and its check need it.
 type Client interface {
-	wire.Client
+	liststore.Client
 	// Nodes returns the servers that keep locks: one, or the masters of a
 	// cluster.
 	Nodes(ctx context.Context) ([]Node, error)
@@ -54,7 +54,7 @@ func (o Options) settings() *luastore.Options {
 
 // Store is the store that redisstore.Store and rueidisstore.Store forward to.
 type Store struct {
-	*luastore.Store
+	driver.Store
 	client Client
 	opts   Options
 	close  func() error
@@ -83,12 +83,20 @@ func New(client Client, opts *Options, closeClient func() error) (*Store, error)
 	var err error
 	settings := s.opts.settings()
 	settings.Explain = s.explain
-	s.Store, err = luastore.New(client, settings)
+	if Lists != nil && Lists(s.opts.Namespace) {
+		s.Store, err = liststore.New(client, (*liststore.Options)(settings))
+	} else {
+		s.Store, err = luastore.New(client, settings)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
+
+// Lists reports whether a namespace is kept as package liststore does. Tests set it, before
+// they make a store; otherwise it is nil.
+var Lists func(namespace string) bool
 
 // explain adds the permissions that the user of the connection lacks.
 func (s *Store) explain(err error) error {

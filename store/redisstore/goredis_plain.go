@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
+	"github.com/redis/go-redis/v9"
+)
+
+var _ liststore.Client = (*goRedis)(nil)
+
+// Exec implements liststore.Commander. go-redis does not repeat a transaction with a command
+// that forbids it, unless a node of a cluster answered that it did nothing.
+func (g *goRedis) Exec(ctx context.Context, _ string, commands [][]string) ([]any, error) {
+	return g.send(ctx, g.client.TxPipeline(), commands)
+}
+
+// Pipe implements liststore.Commander.
+func (g *goRedis) Pipe(ctx context.Context, _ string, commands [][]string) ([]any, error) {
+	return g.send(ctx, g.client.Pipeline(), commands)
+}
+
+func (g *goRedis) send(ctx context.Context, pipe redis.Pipeliner, commands [][]string) ([]any, error) {
+	return adapt.Within(ctx, func() ([]any, error) {
+		cmds := make([]once, 0, len(commands))
+		for _, c := range commands {
+			cmd := once{redis.NewCmd(ctx, words(c)...)}
+			if !strings.EqualFold(c[0], "SCRIPT") { // which has no key
+				cmd.SetFirstKeyPos(1)
+			}
+			cmds = append(cmds, cmd)
+			_ = pipe.Process(ctx, cmd) // sends nothing yet
+		}
+		_, err := pipe.Exec(ctx)
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, g.judge(ctx, err)
+		}
+		replies := make([]any, len(cmds))
+		for i, cmd := range cmds {
+			if replies[i], err = cmd.Result(); err != nil && !errors.Is(err, redis.Nil) {
+				return nil, g.judge(ctx, err)
+			}
+		}
+		return replies, nil
+	})
+}
+
+// Scan implements liststore.Client.
+func (g *goRedis) Scan(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
+	type part struct {
+		keys []string
+		next uint64
+	}
+	p, err := adapt.Within(ctx, func() (p part, err error) {
+		var on redis.Cmdable = g.client
+		if g.cluster {
+			if on, err = g.holder(ctx, key); err != nil {
+				return p, g.judge(ctx, err)
+			}
+		}
+		p.keys, p.next, err = on.Scan(ctx, cursor, pattern, 1000).Result()
+		return p, g.judge(ctx, err)
+	})
+	return p.keys, p.next, err
+}

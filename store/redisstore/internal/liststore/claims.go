@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package liststore
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// claim is what a process knows about one of its claims.
+type claim struct {
+	name   string
+	record string // in JSON
+	// ticket is the number of its grant, 0 if the process does not hold the lock.
+	ticket int64
+	// element is its element in the list of the lock, if the process knows that.
+	element string
+}
+
+// claims are those of a session that may be in the store.
+type claims struct {
+	mu    sync.Mutex
+	noted map[uint64]claim
+}
+
+// begin notes that a claim may be in the store from now on, and returns what was known
+// about it and whether it was noted before.
+func (c *claims) begin(seq uint64, name, record string) (claim, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, was := c.noted[seq]
+	if !was {
+		if c.noted == nil {
+			c.noted = map[uint64]claim{}
+		}
+		known = claim{name: name, record: record}
+		c.noted[seq] = known
+	}
+	return known, was
+}
+
+// granted notes the number of a claim and its element, if it is still noted.
+func (c *claims) granted(seq uint64, ticket int64, element string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.noted[seq]; ok {
+		known.ticket, known.element = ticket, element
+		c.noted[seq] = known
+	}
+}
+
+// pushed notes what a push said.
+func (c *claims) pushed(s *session, seq uint64, p pushed) {
+	element := ""
+	if p.since != "" {
+		element = s.element("G"+p.since, seq, c.get(seq).record)
+	}
+	c.granted(seq, int64(p.token)/driver.TokenStep, element)
+}
+
+func (c *claims) get(seq uint64) claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.noted[seq]
+}
+
+func (c *claims) drop(seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.noted, seq)
+}
+
+func (c *claims) all() map[uint64]claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.noted)
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package liststore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+// verdict turns the first word of a reply into an error.
+func verdict(reply []any) error {
+	if len(reply) == 0 {
+		return errors.New("redisstore: the script answered nothing")
+	}
+	switch word, _ := reply[0].(string); word {
+	case "GONE":
+		return fmt.Errorf("redisstore: %w", driver.ErrGone)
+	case "RESET":
+		return fmt.Errorf("redisstore: %w", driver.ErrReset)
+	case "NOTHELD":
+		return fmt.Errorf("redisstore: %w", driver.ErrNotHeld)
+	case "VACANT":
+		return errVacant
+	case "REFUSED":
+		r := wire.Reader{Rest: reply[1:]}
+		return &settingsError{theirs: r.Text()}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+-- One attempt of one claim (O1, O2, O5, O6, Q4, L2).
+-- ARGV[6] session id, [7] seq, [8] name, [9] mode, [10] weight, [11] limit,
+-- [12] re-entry, [13] record, [14] min hold ms, [15] max hold ms, [16] 1 to queue,
+-- [17] counter not to fall below or 0, [18] 1 to lift, [19] the element that the caller
+-- may have in the list, '?' if it may have one that it does not know, '' if it has none,
+-- [20] the ticket that the caller knows to hold the lock with, or 0
+-- Replies: GRANTED, counter, rest of max hold in ms, the first 7 bytes of its element if plain
+--          commands may remove it
+--        | QUEUED or BUSY, place, rest of grace, poll after ms, holders, highest
+--          counter if one was not to fall below, or 0; 1 if dead grants are left to be checked
+--        | ABSENT | GONE | RESET
+if was_reset() then return { 'RESET' } end
+local sid, name = ARGV[6], ARGV[8]
+local s = session(sid)
+if not s then return { 'GONE' } end
+local e = { sid, tonumber(ARGV[7]), tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12], ARGV[13],
+  tonumber(ARGV[14]), tonumber(ARGV[15]), now, 0, 0, 0, s[2], inc, name }
+local id = id_of(e)
+local k = refresh(name)
+refill()
+local floor = tonumber(ARGV[17])
+if floor > 0 then raise(k, floor) end -- whatever the answer is (T6)
+if call('HEXISTS', H, 'b' .. id) == 1 then return { 'ABSENT' } end
+
+local function granted(g)
+  return { 'GRANTED', num(g[COUNTER]), num(g[MAXEND] > 0 and math.max(1, left(g[MAXEND])) or 0),
+    (k.form == 'X' or k.form == 'G') and sub(k.raw, 1, 7) or '' }
+end
+
+local g, i = find(k, sid, e[SEQ])
+if g and k.form == 'X' and g[INC] ~= inc and g[COUNTER] ~= tonumber(ARGV[20]) then
+  -- It was pushed before the data was lost, or by a transaction that did not know of the
+  -- loss, and its process does not hold the lock with it: the ticket may have been issued twice.
+  remove(k, g, i)
+  promote(k)
+  save(k)
+  g = nil
+end
+if g then
+  if g[INC] ~= inc then -- its session knows of it: as good as reclaimed
+    g[INC] = inc
+    rewrite(k, g)
+  end
+  downgrade(k, g, e)
+  if ARGV[18] == '1' and g[COUNTER] < floor then
+    local old, new = g[COUNTER], number(k, 0)
+    if k.form == 'S' then
+      g[COUNTER], k.top = new, math.max(k.top, new)
+      rewrite(k, g)
+    end
+    for _, o in ipairs(k.grants) do
+      if o[COUNTER] == old then o[COUNTER] = new end
+    end
+    k.changed = true
+  end
+  save(k)
+  return granted(g)
+end
+
+local at, ticket, raw
+if ARGV[19] ~= '' then at, ticket, raw = seek(k, id, ARGV[19] ~= '?' and ARGV[19] or '') end
+if at and not (ticket and stands(claim_of(raw, name))) then
+  unqueue(k, ticket, raw)
+  at = nil
+end
+if at and byte(raw) == 88 then call('LSET', k.L, at, 'Q' .. sub(raw, 2)) end
+
+local resting = grace() > 0
+if not at then
+  local waiting = call('LLEN', k.L) > (k.form and 2 or 0)
+  if not resting and not stopped and (not waiting and fits(k, e) or reenters(k, e)) then
+    grant(k, e)
+    save(k)
+    return granted(e)
+  end
+  if ARGV[16] == '1' then
+    at = call('RPUSH', k.L, num(draw()), queued(e)) - 1
+  end
+end
+
+local poll, holders, before = 0, {}, at and place(k, at) or 0
+for i, h in ipairs(sample(k)) do
+  if #holders < 4 then holders[#holders + 1] = shown(h) end
+  local d = ends_in(h)
+  if i == 1 or d < poll then poll = d end
+end
+if resting then poll = grace() elseif stopped then poll = 1 else poll = poll + math.min(before, 8) * 250 end
+return { at and 'QUEUED' or 'BUSY', before, num(grace()), num(poll), holders,
+  num(floor > 0 and highest(name) or 0), stopped and 1 or 0 }

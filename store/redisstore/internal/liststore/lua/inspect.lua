@@ -1,0 +1,29 @@
+-- Who holds and who waits, for some locks (I1, I2).
+-- ARGV[6] how many waiters to show of each, [7] and after: names
+-- Replies: OK, rest of grace in ms; for each: holders, waiters, number in the queue, in which
+-- those beyond the ones shown may be dead, stored limit; then 1 if dead claims are left in
+-- front of a queue
+local most, reply = tonumber(ARGV[6]), { 'OK', num(grace()) }
+for i = 7, #ARGV do
+  local name, holders, waiters, dead = ARGV[i], {}, {}, {}
+  local k = refresh(name)
+  for _, g in ipairs(all(k)) do holders[#holders + 1] = shown(g) end
+  for _, ticket, raw in queue(k) do
+    local e = claim_of(raw, name)
+    if ticket and stands(e) then
+      if #waiters == most then break end
+      waiters[#waiters + 1] = { e[SID], num(e[SEQ]), e[MODE], num(e[WEIGHT]), e[RECORD], num(math.max(0, now - e[SINCE])) }
+    elseif #dead == MANY then
+      stopped = true
+      break
+    else
+      dead[#dead + 1] = { ticket, raw } -- so that the number is right as far as we read
+    end
+  end
+  for _, d in ipairs(dead) do unqueue(k, d[1], d[2]) end
+  local waiting = math.floor((call('LLEN', k.L) - (k.form and 2 or 0)) / 2)
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = holders, waiters, waiting, call('HGET', H, 'n' .. name) or '0'
+end
+reply[#reply + 1] = stopped and 1 or 0
+return reply

@@ -1,0 +1,303 @@
+-- The common part of every script: it stands before each of them.
+--
+-- RUN_ID   the run id of the server if this text is known to be loaded under that run
+--          id only, else ''. Set before this part (package wire, runproof.go)
+-- SETUP    'first' if this script may set up a namespace, 'any' if it may also replace the
+--          settings of a vacant one, else '' (script.go)
+-- KEYS[1]  the bucket, H; KEYS[2] its tickets, T; then, for each name, its list L and its
+--          hash G. All of them are declared, so a server that moves the slot rejects the
+--          call as a whole while it has only a part of them
+-- ARGV[1]  settings of the namespace, compared with the marker's
+-- ARGV[2]  incarnation the caller's session was opened in, 0 if it has none
+-- ARGV[3]  channel prefix for pushes; ARGV[4] PUBLISH or SPUBLISH
+-- ARGV[5]  grace in ms, 0 for none
+--
+-- Fields of H:
+--   m          marker: incarnation, 1 if there are votes, then run id, end of grace, settings
+--   v          the last ticket that was issued: every number in T and L is at most that
+--   c<slot>    counter of names that are voted about (slot.lua)
+--   s<sid>     session: end, generation, 1 if it has marks; then generation, reclaimed, ttl, marks
+--   n<name>    stored limit
+--   b<id>      tombstoned claim        k<sid>  broken claims of a session
+--   r<name>    token reclaimed last in a grace
+--   h          until when a lock may be kept without a session
+--   g          lease of the sweeper
+--
+-- T is the tickets that are ready, rising. It is empty during a grace, and as soon as there
+-- are votes: without a ticket no transaction of plain commands can be granted.
+--
+-- L is pairs of a ticket and a claim, the holder first, then the queue. Its claims begin with
+--   X  pushed by a transaction of plain commands: if it is the first it holds the lock
+--   G  granted by a script, otherwise as X
+--   Q  queued, otherwise as X
+--   C  queued, an array
+--   A  exclusive grants, an array of arrays
+--   S  the lock is shared, its grants are in G; its ticket is 0. Count, sum of weights,
+--      largest weight, highest number so far, cursor of clean
+-- A short claim (X, G, Q): letter, 6 bytes since, 16 session, 6 seq, 7 generation,
+-- 7 incarnation, record. The number of the grant in X or G is its ticket, so that the
+-- numbers behind it are higher, and plain commands may remove it. Only scripts remove A and S.
+--
+-- Numbers have 16 digits, so they are written with %.0f and never with tostring,
+-- which keeps 14.
+local H, T = KEYS[1], KEYS[2]
+local call, sub, byte = redis.call, string.sub, string.byte
+local clock = redis.call('TIME')
+local micros = clock[1] * 1000000 + clock[2]
+local now = math.floor(micros / 1000)
+
+-- after is the end of a duration that begins now: a millisecond late rather than
+-- a part of one early.
+local function after(ms) return now + 1 + ms end
+
+-- left is what is left until an end, and never more than it was made for.
+local function left(till) return till - now - 1 end
+
+local function num(x) return string.format('%.0f', x) end
+
+local function runid()
+  if RUN_ID ~= '' then return RUN_ID end
+  return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+end
+
+-- vacant reports whether other settings may replace those of a marker: no session is
+-- open and no lock is kept. Only the data under the run id that wrote the marker proves
+-- that, after its grace; after a restart or a failover sessions may be missing. A
+-- namespace with several buckets is never vacant, because this script sees one of them,
+-- and neither is one with more fields than a call may read.
+local function vacant(m, run)
+  local function alike(settings) return string.match(settings, '^v2 buckets=1 ') end
+  if m[1] ~= run or m[2] > now or not alike(m[3]) or not alike(ARGV[1]) then return false end
+  if tonumber(call('HGET', H, 'h') or '0') > now then return false end
+  local at, seen = '0', 0
+  repeat
+    local part = call('HSCAN', H, at, 'COUNT', 500)
+    at, seen = part[1], seen + #part[2] / 2
+    for i = 1, #part[2], 2 do
+      if byte(part[2][i]) == 115 and struct.unpack('>I6', part[2][i + 1]) > now then return false end
+    end
+  until at == '0' or seen >= 2000
+  return at == '0'
+end
+
+local voted = false -- there are counters of slots
+
+-- marker returns incarnation, end of grace, settings and run id; no incarnation if this
+-- script must not go on. Another run id, or a bucket without a marker, begins a new
+-- incarnation, above every ticket of the last. Only a caller with the settings of the marker
+-- may begin it: the first to come after a restart would otherwise replace what all others
+-- agreed on. Only a script that opens sessions replaces the settings of a vacant namespace.
+local function marker()
+  local raw, run, ms = call('HGET', H, 'm'), runid(), tonumber(ARGV[5])
+  if raw then
+    local m = cmsgpack.unpack(sub(raw, 9))
+    voted = byte(raw, 8) == 1
+    if m[3] ~= ARGV[1] then
+      if SETUP ~= 'any' or not vacant(m, run) then return nil, nil, m[3] end
+    elseif m[1] == run then
+      if m[2] > after(ms) then -- it was set while the clock was ahead
+        m[2] = after(ms)
+        call('HSET', H, 'm', sub(raw, 1, 8) .. cmsgpack.pack(m))
+      end
+      return struct.unpack('>I7', raw), m[2], m[3], run
+    end
+  elseif SETUP == '' then
+    return nil
+  end
+  -- With grace nothing is granted before its end, so the clock of then will do:
+  -- tokens that came from another server's clock stay below too.
+  local start = math.max(tonumber(call('HGET', H, 'v') or '0') + 2, micros + ms * 1000)
+  local over = ms > 0 and after(ms) or 0
+  call('DEL', T)
+  call('HSET', H, 'v', num(start + start % 2),
+    'm', struct.pack('>I7', micros) .. (voted and '\1' or '\0') .. cmsgpack.pack({ run, over, ARGV[1] }))
+  return micros, over, ARGV[1], run
+end
+
+local inc, grace_end, settings, run = marker()
+if not inc then
+  if settings then return { 'REFUSED', settings } end
+  return { ARGV[2] == '0' and 'VACANT' or 'RESET' }
+end
+
+local function grace() return math.max(0, grace_end - now) end
+
+-- was_reset reports whether the caller's session is of another incarnation.
+local function was_reset() return tonumber(ARGV[2]) ~= inc end
+
+-- FEW and MORE are when tickets are made, and how many.
+local FEW, MORE = 256, 512
+
+local function refill()
+  if voted or grace() > 0 or call('LLEN', T) >= FEW then return end
+  local v, all = tonumber(call('HGET', H, 'v')), {}
+  for i = 1, MORE do all[i] = num(v + 2 * i) end
+  call('RPUSH', T, unpack(all))
+  call('HSET', H, 'v', all[MORE])
+end
+
+-- draw takes the next ticket.
+local function draw()
+  local t = call('LPOP', T)
+  return t and tonumber(t) or call('HINCRBY', H, 'v', 2)
+end
+
+local sessions = {}
+
+-- session returns { end, generation, reclaimed, ttl, marks } or nil if it has ended; marks is
+-- how many of its claims are marked by b<id>. End, generation and whether there are marks
+-- stand first and in fixed places, so that a client finds them fast.
+local function session(sid)
+  local s = sessions[sid]
+  if s == nil then
+    local raw = sid ~= '' and call('HGET', H, 's' .. sid)
+    s = false
+    if raw then
+      local till = struct.unpack('>I6', raw)
+      if till > now then
+        local more = cmsgpack.unpack(sub(raw, 15))
+        if till > after(more[3]) then -- it was set while the clock was ahead
+          till = after(more[3])
+          call('HSET', H, 's' .. sid, struct.pack('>I6', till) .. sub(raw, 7))
+        end
+        s = { till, more[1], more[2], more[3], more[4] }
+      end
+    end
+    sessions[sid] = s
+  end
+  return s or nil
+end
+
+local function put_session(sid, s)
+  sessions[sid] = s
+  call('HSET', H, 's' .. sid, struct.pack('>I6I7', s[1], s[2]) .. (s[5] > 0 and '\1' or '\0')
+    .. cmsgpack.pack({ s[2], s[3], s[4], s[5] }))
+end
+
+-- A claim is an array:
+local SID, SEQ, MODE, WEIGHT, LIMIT, REENTRY, RECORD, MIN, MAX, SINCE, COUNTER, MINEND, MAXEND, GENERATION, INC, NAME, KEPT =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17
+
+-- The broken claims that a keep-alive reports. Those that were withdrawn are negative.
+local function broken_of(sid)
+  local raw, reported = call('HGET', H, 'k' .. sid), {}
+  for _, b in ipairs(raw and cmsgpack.unpack(raw) or {}) do
+    if b > 0 then reported[#reported + 1] = b end
+  end
+  return #reported > 0 and cmsgpack.pack(reported) or ''
+end
+
+local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
+local function id_of(e) return id_from(e[SID], e[SEQ]) end
+
+-- A claim that must not be granted: '1' tombstoned, until no call of it can be on its way
+-- any more, or 'x' spent, its grant has ended, until it is withdrawn. Then when it was
+-- marked. The session counts its marks, but for those of an earlier session of the same
+-- id: to take off one of these would hide another.
+local function counted(s, raw) return struct.unpack('>I6', raw, 2) * 1000 >= s[2] end
+
+local function count(sid, s, n)
+  s[5] = math.max(0, s[5] + n)
+  put_session(sid, s)
+end
+
+local function mark(sid, id, kind)
+  local s, raw = session(sid), call('HGET', H, 'b' .. id)
+  if raw and kind == 'x' then kind = sub(raw, 1, 1) end
+  call('HSET', H, 'b' .. id, kind .. struct.pack('>I6', now))
+  if s and not (raw and counted(s, raw)) then count(sid, s, 1) end
+end
+
+local function unmark(sid, id, raw)
+  local s = session(sid)
+  call('HDEL', H, 'b' .. id)
+  if s and counted(s, raw) then count(sid, s, -1) end
+end
+
+local function spend(g)
+  if g[SID] ~= '' then mark(g[SID], id_of(g), 'x') end
+end
+
+-- refused reports whether a claim must not be granted, whatever pushed it.
+local function refused(e, s) return s[5] > 0 and call('HEXISTS', H, 'b' .. id_of(e)) == 1 end
+
+-- lives reports whether a grant stands: its session lives, is the one it was granted
+-- under, and has not reclaimed without it after a data loss.
+local function lives(g)
+  local s = session(g[SID])
+  return s and s[2] == g[GENERATION] and (g[INC] == inc or s[3] ~= inc)
+end
+
+-- stands reports whether a queued claim is of a session that lives, of this
+-- incarnation: older ones come again.
+local function stands(e)
+  local s = session(e[SID])
+  return s and s[2] == e[GENERATION] and e[INC] == inc and not refused(e, s)
+end
+
+-- kept_until notes until when a lock may be kept without a session.
+local function kept_until(till)
+  if till > tonumber(call('HGET', H, 'h') or '0') then call('HSET', H, 'h', num(till)) end
+end
+
+-- keep takes a grant from its session and keeps the lock taken until a time.
+local function keep(g, till)
+  g[SID], g[MAXEND], g[KEPT] = '', till, left(till)
+  kept_until(till)
+end
+
+-- bound moves the ends of a grant that were set while the clock was ahead to where they
+-- would be if it were made now, and returns whether it did.
+local function bound(g)
+  local most = g[SID] == '' and tonumber(g[KEPT]) or g[SID] ~= '' and g[MAX] > 0 and g[MAX]
+  local changed = false
+  if g[MINEND] > after(g[MIN]) then g[MINEND], changed = after(g[MIN]), true end
+  if most and g[MAXEND] > after(most) then g[MAXEND], changed = after(most), true end
+  return changed
+end
+
+-- upheld reports whether a grant stands, and whether it was changed.
+local function upheld(g)
+  local changed = bound(g)
+  if g[MAXEND] ~= 0 and now >= g[MAXEND] then
+    spend(g)
+    return false
+  elseif g[SID] == '' or lives(g) then
+    return true, changed
+  elseif g[MINEND] > now then
+    keep(g, g[MINEND])
+    return true, true
+  end
+  return false
+end
+
+-- plain reports whether a claim has a short form. One with more elements, which a later
+-- version wrote, has none: they would be lost.
+local function plain(e)
+  return #e == NAME and e[SID] ~= '' and e[MODE] == 0 and e[WEIGHT] == 1 and e[LIMIT] == 0 and e[REENTRY] == '' and e[MIN] == 0
+    and e[MAX] == 0 and e[MAXEND] == 0
+end
+
+local function shorten(e, letter)
+  return letter .. struct.pack('>I6', e[SINCE]) .. e[SID] .. struct.pack('>I6I7I7', e[SEQ], e[GENERATION], e[INC]) .. e[RECORD]
+end
+
+local function is_ticket(raw) local b = byte(raw) return b >= 48 and b <= 57 end
+
+-- id_in is the id of the claim in an element that is queued, or an X or G.
+local function id_in(raw)
+  if byte(raw) == 67 then return id_of(cmsgpack.unpack(sub(raw, 2))) end -- C
+  return sub(raw, 8, 29)
+end
+
+-- claim_of reads an element that is queued, or an X or G.
+local function claim_of(raw, name)
+  if byte(raw) == 67 then return cmsgpack.unpack(sub(raw, 2)) end -- C
+  local since = struct.unpack('>I6', raw, 2)
+  local seq, generation, of = struct.unpack('>I6I7I7', raw, 24)
+  return { sub(raw, 8, 23), seq, 0, 1, 0, '', sub(raw, 44), 0, 0, since, 0, 0, 0, generation, of, name }
+end
+
+local function queued(e)
+  return plain(e) and shorten(e, 'Q') or 'C' .. cmsgpack.pack(e)
+end

@@ -1,0 +1,497 @@
+-- A lock: its holders and its queue. It stands behind lib.lua.
+
+-- MANY is how many dead claims one call removes from the front of a queue; stopped is set if
+-- there may be more, or more dead grants of a shared lock. A fleet that died while it waited
+-- must not block the server for seconds. The caller goes on (Store.walk), and so does every
+-- call that comes between.
+local MANY = 256
+local stopped = false
+
+-- SOME is how many grants of a shared lock one call checks, if there are more.
+local SOME = 64
+
+-- drawn has the tickets of claims whose number is their ticket.
+local drawn = {}
+
+-- A lock k is
+--   name, L, G
+--   form     the letter of its holder, which is then the first pair of L; nil if there is none
+--   ticket   of that pair
+--   grants   unless the form is S
+--   shared   { count, sum of weights, largest weight, cursor } if the form is S
+--   top      no number up to this may be granted any more
+--   changed  save has to write the holder
+
+local function sentinel(k)
+  local s = k.shared
+  return 'S' .. cmsgpack.pack({ s[1], s[2], s[3], num(k.top), s[4] })
+end
+
+-- fields has the fields of grants that were read from G: the id each was granted under, which
+-- a kept grant no longer has.
+local fields = {}
+
+-- put writes a grant of a shared lock.
+local function put(k, g) call('HSET', k.G, fields[g] or id_of(g), cmsgpack.pack(g)) end
+
+-- clean drops the grants of a shared lock that do not stand: all of them, or some from
+-- where the last call stopped.
+local function clean(k)
+  local s = k.shared
+  local few = s[1] <= SOME
+  local at = few and '0' or s[4]
+  repeat
+    local part = call('HSCAN', k.G, at, 'COUNT', SOME)
+    at = part[1]
+    for i = 1, #part[2], 2 do
+      local g = cmsgpack.unpack(part[2][i + 1])
+      fields[g] = part[2][i]
+      local weight = g[WEIGHT]
+      local up, changed = upheld(g)
+      if not up then
+        if call('HDEL', k.G, part[2][i]) == 1 then
+          s[1], s[2], k.changed = s[1] - 1, s[2] - weight, true
+        end
+      elseif changed then
+        put(k, g)
+      end
+    end
+  until at == '0' or not few
+  if not few then s[4], k.changed = at, true end
+  if s[1] == 0 and k.form == 'S' then
+    call('LPOP', k.L, 2)
+    k.form = nil
+  end
+  return at == '0'
+end
+
+-- all returns every grant of a lock, in the order of their numbers if it is shared.
+local function all(k)
+  if k.form ~= 'S' then return k.grants end
+  local list = {}
+  local flat = call('HGETALL', k.G)
+  for i = 1, #flat, 2 do
+    local g = cmsgpack.unpack(flat[i + 1])
+    fields[g], list[#list + 1] = flat[i], g
+  end
+  table.sort(list, function(a, b)
+    if a[COUNTER] ~= b[COUNTER] then return a[COUNTER] < b[COUNTER] end
+    return a[SEQ] < b[SEQ]
+  end)
+  return list
+end
+
+-- sample returns all grants, or some if there are many.
+local function sample(k)
+  if k.form ~= 'S' or k.shared[1] <= SOME then return all(k) end
+  local list = {}
+  for i, field in ipairs(call('HRANDFIELD', k.G, 4)) do list[i] = cmsgpack.unpack(call('HGET', k.G, field)) end
+  return list
+end
+
+local function taken(k) return k.form == 'S' and k.shared[1] > 0 or #k.grants > 0 end
+
+-- settle finds the holder, and drops leftovers and what does not stand before it.
+local function settle(k)
+  local dead = 0
+  while true do
+    local two = call('LRANGE', k.L, 0, 1)
+    local t, raw = two[1], two[2]
+    if not t then return end
+    if not is_ticket(t) or not raw or is_ticket(raw) then
+      call('LPOP', k.L) -- a leftover
+    else
+      local kind = sub(raw, 1, 1)
+      if kind == 'Q' or kind == 'C' then return end
+      k.ticket = tonumber(t)
+      if kind == 'A' then
+        for _, g in ipairs(cmsgpack.unpack(sub(raw, 2))) do
+          local up, changed = upheld(g)
+          if up then k.grants[#k.grants + 1] = g end
+          if not up or changed then k.changed = true end
+        end
+        if #k.grants > 0 then
+          k.form = kind
+          return
+        end
+        k.top, k.changed = math.max(k.top, k.ticket), false
+      elseif kind == 'S' then
+        local s = cmsgpack.unpack(sub(raw, 2))
+        k.shared, k.top = { s[1], s[2], s[3], s[5] }, math.max(k.top, tonumber(s[4]))
+        if k.shared[1] > 0 and k.shared[1] <= SOME then clean(k) end
+        if k.shared[1] > 0 then
+          k.form = kind
+          return
+        end
+        k.changed = false
+      else -- X or G
+        local e = claim_of(raw, k.name)
+        if lives(e) and not refused(e, session(e[SID])) then
+          k.form, k.raw, k.grants = kind, raw, { e }
+          e[COUNTER], drawn[e] = k.ticket, k.ticket
+          return
+        end
+      end
+      call('LPOP', k.L, 2)
+      dead = dead + 1
+      if dead == MANY then
+        stopped = true
+        return
+      end
+    end
+  end
+end
+
+local function exclusive(grants)
+  for _, g in ipairs(grants) do
+    if g[MODE] == 0 then return true end
+  end
+  return false
+end
+
+local function reenters(k, e)
+  if e[REENTRY] == '' or e[MODE] ~= 0 or not exclusive(k.grants) then return false end
+  for _, g in ipairs(k.grants) do
+    if g[SID] == '' or g[REENTRY] ~= e[REENTRY] then return false end
+  end
+  return true
+end
+
+-- fits reports whether a claim can be granted beside the grants.
+local function fits(k, e)
+  if e[MODE] == 0 then return not taken(k) or reenters(k, e) end
+  if exclusive(k.grants) then return false end
+  if e[LIMIT] == 0 then return true end
+  local limit = tonumber(call('HGET', H, 'n' .. k.name) or e[LIMIT])
+  local used = math.min(e[WEIGHT], limit)
+  if k.form == 'S' and k.shared[3] <= limit then
+    used = used + k.shared[2]
+  else
+    for _, g in ipairs(all(k)) do used = used + math.min(g[WEIGHT], limit) end
+  end
+  return used <= limit
+end
+
+-- own returns the counter of the slot of a name, if it is there.
+local function own(name)
+  local c = voted and call('HGET', H, slot(name))
+  return c and tonumber(c)
+end
+
+-- highest is at least every number of a name so far.
+local function highest(name) return math.max(tonumber(call('HGET', H, 'v')), own(name) or 0) end
+
+-- vote begins the counters of slots. Tickets that are ready could be below them.
+local function vote()
+  if voted then return end
+  voted = true
+  local m = call('HGET', H, 'm')
+  call('HSET', H, 'm', sub(m, 1, 7) .. '\1' .. sub(m, 9))
+  call('DEL', T)
+end
+
+-- number returns the number of a new grant to a claim with a ticket: the ticket, if no
+-- number of the lock may be higher.
+local function number(k, ticket)
+  local mine = own(k.name)
+  local least = math.max(k.top, mine or 0)
+  if ticket > least then return ticket end
+  local n = mine and 0 or draw()
+  if n > least then return n end
+  vote()
+  call('HSET', H, slot(k.name), num(least + 1))
+  return least + 1
+end
+
+-- raise makes the next number of a lock at least floor. Claims in the queue that plain
+-- commands pushed must not hold the lock with their tickets then, as soon as they are first.
+local function raise(k, floor)
+  local mine = own(k.name)
+  if mine and mine >= floor - 1 then return end
+  local from = k.form and 2 or 0
+  local waiting = call('LRANGE', k.L, from, -1)
+  if not mine then
+    local next = tonumber(call('LINDEX', T, 0) or call('HGET', H, 'v') + 2)
+    if waiting[1] and is_ticket(waiting[1]) then next = tonumber(waiting[1]) end
+    if next >= floor then return end
+  end
+  vote()
+  call('HSET', H, slot(k.name), num(floor - 1))
+  for i, raw in ipairs(waiting) do
+    if byte(raw) == 88 then call('LSET', k.L, from + i - 1, 'Q' .. sub(raw, 2)) end
+  end
+end
+
+local function hold(e, counter)
+  e[COUNTER], e[SINCE], e[INC] = counter, now, inc
+  e[MINEND] = e[MIN] > 0 and after(e[MIN]) or 0
+  e[MAXEND] = e[MAX] > 0 and after(e[MAX]) or 0
+  if e[MINEND] > 0 then kept_until(e[MINEND]) end
+end
+
+-- add puts a grant beside the others.
+local function add(k, e)
+  k.changed = true
+  if k.form ~= 'S' then
+    k.grants[#k.grants + 1] = e
+    return
+  end
+  local s = k.shared
+  s[1], s[2], s[3] = s[1] + 1, s[2] + e[WEIGHT], math.max(s[3], e[WEIGHT])
+  k.top = math.max(k.top, e[COUNTER])
+  put(k, e)
+end
+
+-- grant grants to a claim with a ticket, nil if it has none yet.
+local function grant(k, e, ticket)
+  if reenters(k, e) then
+    hold(e, k.grants[1][COUNTER])
+  else
+    ticket = ticket or draw()
+    hold(e, number(k, ticket))
+    if e[COUNTER] == ticket then drawn[e] = ticket end
+  end
+  add(k, e)
+end
+
+-- unhead removes the first pair, which is the holder.
+local function unhead(k)
+  if not k.form then return end
+  call('LPOP', k.L, 2)
+  k.top = math.max(k.top, k.ticket)
+  k.form = nil
+end
+
+-- holder writes the first pair.
+local function holder(k, form, ticket, raw)
+  if k.form then
+    call('LSET', k.L, 0, num(ticket))
+    call('LSET', k.L, 1, raw)
+  else
+    call('LPUSH', k.L, raw, num(ticket))
+  end
+  k.form, k.ticket, k.raw, k.changed = form, ticket, raw, false
+end
+
+-- short reports whether plain commands may remove the holder: its number is its ticket, and
+-- there is nothing else to remove with it, as there is in a grace.
+local function short(k)
+  local e = k.grants[1]
+  return #k.grants == 1 and plain(e) and drawn[e] == e[COUNTER] and grace() == 0
+end
+
+-- save writes the holder. While claims wait behind no holder, the highest number stays.
+local function save(k)
+  if k.form == 'S' then
+    if k.changed then call('LSET', k.L, 1, sentinel(k)) end
+    k.changed = false
+  elseif #k.grants == 0 then
+    unhead(k)
+    if grace() == 0 and not stopped then
+      call('HDEL', H, 'r' .. k.name)
+    elseif k.top > 0 and call('LLEN', k.L) > 0 then
+      k.shared = { 0, 0, 0, '0' }
+      holder(k, 'S', 0, sentinel(k))
+    end
+  elseif not k.changed then
+    return
+  elseif exclusive(k.grants) then
+    local e = k.grants[1]
+    if short(k) then
+      holder(k, 'G', e[COUNTER], shorten(e, 'G'))
+    else
+      holder(k, 'A', e[COUNTER], 'A' .. cmsgpack.pack(k.grants))
+    end
+  else
+    local grants = k.grants
+    k.shared, k.grants = { 0, 0, 0, '0' }, {}
+    if k.form then k.top = math.max(k.top, k.ticket) end
+    local form = k.form
+    k.form = 'S'
+    for _, g in ipairs(grants) do add(k, g) end
+    k.form = form
+    holder(k, 'S', 0, sentinel(k))
+  end
+end
+
+-- push tells the process of a claim that it was granted: seq, number, and since if plain
+-- commands may remove the grant.
+local function push(k, e)
+  call(ARGV[4], ARGV[3] .. e[SID], struct.pack('>I6I7', e[SEQ], e[COUNTER]) .. (short(k) and struct.pack('>I6', e[SINCE]) or ''))
+end
+
+-- unqueue removes a pair of the queue, by value.
+local function unqueue(k, t, raw)
+  call('LREM', k.L, 1, raw)
+  if t then call('LREM', k.L, 1, t) end
+end
+
+-- queue iterates over the queue and returns where a claim is, its ticket, nil if there is
+-- none, and the claim. Meanwhile the list must not be changed, other than by LSET.
+local function queue(k)
+  local from, part, at, t = k.form and 2 or 0, {}, 0, nil
+  return function()
+    while true do
+      if at == #part then
+        from, at = from + at, 0
+        part = call('LRANGE', k.L, from, from + 99)
+        if #part == 0 then return nil end
+      end
+      at = at + 1
+      local raw = part[at]
+      if is_ticket(raw) then
+        t = raw
+      else
+        local ticket = t
+        t = nil
+        return from + at - 1, ticket, raw
+      end
+    end
+  end
+end
+
+-- promote grants from the front of the queue while the front fits, skipping the
+-- dead, then to claims that re-enter.
+local function promote(k)
+  if grace() > 0 or stopped then return end
+  local dead = 0
+  while true do
+    local at = k.form and 2 or 0
+    local two = call('LRANGE', k.L, at, at + 1)
+    local t, raw = two[1], two[2]
+    if not t then return end
+    if not is_ticket(t) or not raw or is_ticket(raw) then
+      call('LREM', k.L, 1, t) -- a leftover
+    else
+      local e = claim_of(raw, k.name)
+      if stands(e) then
+        if not fits(k, e) then
+          if k.form ~= 'S' or k.shared[1] <= SOME then break end
+          local round = clean(k)
+          if not fits(k, e) then
+            if not round then stopped = true end
+            break
+          end
+        end
+        unqueue(k, t, raw)
+        grant(k, e, tonumber(t))
+        push(k, e)
+        if k.form ~= 'S' then save(k) end
+      elseif dead == MANY then
+        stopped = true
+        return
+      else
+        dead = dead + 1
+        unqueue(k, t, raw)
+      end
+    end
+  end
+  if exclusive(k.grants) and k.grants[1][REENTRY] ~= '' then
+    local joining = {}
+    for _, t, raw in queue(k) do
+      local e = byte(raw) == 67 and claim_of(raw, k.name) -- a plain claim re-enters nothing
+      if t and e and reenters(k, e) and stands(e) then joining[#joining + 1] = { t, raw, e } end
+    end
+    for _, j in ipairs(joining) do
+      unqueue(k, j[1], j[2])
+      grant(k, j[3], tonumber(j[1]))
+      push(k, j[3])
+    end
+  end
+end
+
+local function lock(name)
+  return { name = name, L = H .. ':l:' .. name, G = H .. ':g:' .. name, grants = {}, top = 0, changed = false }
+end
+
+-- refresh drops what has ended, grants to the claims that fit then, and returns the lock.
+local function refresh(name)
+  local k = lock(name)
+  settle(k)
+  -- A claim that was pushed behind a holder with a higher number needs a higher one.
+  if (k.form == 'X' or k.form == 'G') and k.ticket <= k.top then
+    local e = k.grants[1]
+    e[COUNTER], k.changed = number(k, k.ticket), true
+  end
+  promote(k)
+  save(k)
+  return k
+end
+
+-- find returns the grant of a claim, and where it is among the grants.
+local function find(k, sid, seq)
+  if k.form == 'S' then
+    local id = id_from(sid, seq)
+    local raw = call('HGET', k.G, id)
+    local g = raw and cmsgpack.unpack(raw)
+    if not g or g[SID] ~= sid then return nil end
+    fields[g] = id
+    return g
+  end
+  for i, g in ipairs(k.grants) do
+    if g[SID] == sid and g[SEQ] == seq then return g, i end
+  end
+end
+
+-- rewrite notes that a grant was changed.
+local function rewrite(k, g)
+  if k.form == 'S' then put(k, g) else k.changed = true end
+end
+
+-- remove removes a grant.
+local function remove(k, g, i)
+  k.changed = true
+  if k.form == 'S' then
+    local s = k.shared
+    if call('HDEL', k.G, fields[g] or id_of(g)) == 1 then s[1], s[2] = s[1] - 1, s[2] - g[WEIGHT] end
+    if s[1] == 0 then unhead(k) end
+    return
+  end
+  table.remove(k.grants, i)
+  if #k.grants == 0 then unhead(k) end
+end
+
+-- seek returns where a claim is in the queue, its ticket and its element. value is the element
+-- if the caller knows it, else ''.
+local function seek(k, id, value)
+  if value ~= '' then
+    local at = call('LPOS', k.L, value)
+    if at and at > 0 and not (k.form and at == 1) then
+      local t = call('LINDEX', k.L, at - 1)
+      return at, is_ticket(t) and t or nil, value
+    end
+  end
+  local sid = sub(id, 1, 16)
+  for at, t, raw in queue(k) do
+    if string.find(raw, sid, 1, true) and id_in(raw) == id then return at, t, raw end
+  end
+end
+
+-- place returns how many are before a claim in the queue.
+local function place(k, at) return math.floor((at - 1) / 2) - (k.form and 1 or 0) end
+
+-- downgrade gives an exclusive grant the shared terms of a claim (O6). It returns whether
+-- it did.
+local function downgrade(k, g, e)
+  if g[MODE] ~= 0 or e[MODE] ~= 1 then return false end
+  g[MODE], g[WEIGHT], g[LIMIT] = 1, e[WEIGHT], e[LIMIT]
+  k.changed = true
+  save(k)
+  promote(k)
+  return true
+end
+
+local function ends_in(g)
+  local till = 0
+  local s = g[SID] ~= '' and session(g[SID])
+  if s then till = s[1] end
+  if g[MINEND] > till then till = g[MINEND] end
+  if g[MAXEND] ~= 0 and (g[SID] == '' or g[MAXEND] < till) then till = g[MAXEND] end
+  return math.max(0, left(till))
+end
+
+-- shown is a grant as replies carry it.
+local function shown(g)
+  return { g[SID], num(g[SEQ]), num(g[COUNTER]), g[MODE], num(g[WEIGHT]), g[REENTRY], g[RECORD],
+    num(math.max(0, now - g[SINCE])), num(ends_in(g)) }
+end

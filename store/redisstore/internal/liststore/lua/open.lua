@@ -1,0 +1,16 @@
+-- Opens a session or resumes it (S1, S6). After a data loss it resumes with
+-- no queued claims; its grants from before wait to be reclaimed.
+-- ARGV[6] session id, [7] ttl in ms
+-- Replies: OK, incarnation, rest of grace in ms, broken claims, run id, generation, end of
+-- grace in ms, clock in µs, 1 if it was not open before
+local sid, ttl = ARGV[6], tonumber(ARGV[7])
+local s = session(sid)
+local generation, reclaimed, marks = micros, inc, 0
+if s then
+  generation, reclaimed, marks = s[2], s[3], s[5]
+else
+  call('HDEL', H, 'k' .. sid) -- of an earlier session of this id
+end
+put_session(sid, { after(ttl), generation, reclaimed, ttl, marks })
+refill()
+return { 'OK', num(inc), num(grace()), broken_of(sid), run, num(generation), num(grace_end), num(micros), s and 0 or 1 }

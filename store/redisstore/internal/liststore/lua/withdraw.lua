@@ -1,0 +1,50 @@
+-- Removes exactly one claim and grants to the next (O3, O4, Q2, Q5, H2, H4, X3).
+-- ARGV[6] session id, [7] seq, [8] name, [9] keep for ms, [10] 1 to tombstone,
+-- [11] the element of the claim if the caller knows it, else ''
+-- Replies: OK, 0 absent | 1 queued | 2 granted | 3 broken, 1 if dead claims are left in
+-- front of the queue ; GONE ; RESET
+if was_reset() then return { 'RESET' } end
+local sid, seq, name, kept = ARGV[6], tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9])
+if not session(sid) then return { 'GONE' } end
+local id, found = id_from(sid, seq), 0
+local raw = call('HGET', H, 'k' .. sid)
+if raw then
+  local list = cmsgpack.unpack(raw)
+  for i, b in ipairs(list) do
+    if b == seq or b == -seq then -- it stays, negative: a withdrawal may be sent twice
+      list[i] = -seq
+      found = 3
+      break
+    end
+  end
+  if found == 3 then call('HSET', H, 'k' .. sid, cmsgpack.pack(list)) end
+end
+-- The lock is read before the claim is tombstoned: a claim with a tombstone does not stand.
+local mark_found = call('HGET', H, 'b' .. id)
+if ARGV[10] ~= '1' and mark_found and byte(mark_found) == 120 then unmark(sid, id, mark_found) end
+local k = refresh(name)
+local g, i = find(k, sid, seq)
+if g then
+  found = 2
+  local till = g[MINEND]
+  if kept > 0 and after(kept) > till then till = after(kept) end
+  if till > now then
+    keep(g, till)
+    rewrite(k, g)
+    save(k)
+  else
+    remove(k, g, i)
+  end
+  promote(k)
+  save(k)
+else
+  local at, ticket, raw = seek(k, id, ARGV[11])
+  if at then
+    if stands(claim_of(raw, name)) then found = 1 end
+    unqueue(k, ticket, raw)
+    promote(k)
+    save(k)
+  end
+end
+if ARGV[10] == '1' then mark(sid, id, '1') end
+return { 'OK', found, stopped and 1 or 0 }

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package liststore
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+// runProof proves that a server has the run id under which a session was opened, as package
+// luastore explains: scripts that carry the run id are loaded only into the server that has
+// it, so that the server knows a script by its SHA is the proof.
+type runProof struct {
+	s       *session
+	runID   string
+	scripts map[*wire.Script]*wire.Script // as they are for this run, without text
+	texts   []string
+
+	missing atomic.Bool // not in the server, as far as we know
+	mu      sync.Mutex
+	proving bool
+}
+
+// hasRunID keeps anything else than a run id out of a script's text.
+var hasRunID = regexp.MustCompile(`^[0-9a-zA-Z]+$`)
+
+// frequent are the scripts worth a text for each run.
+var frequent = []*wire.Script{attemptScript, withdrawScript, wakeScript, keepAliveScript}
+
+func (l *runProof) init(s *session, runID string) {
+	l.s, l.runID = s, runID
+	if !hasRunID.MatchString(runID) {
+		l.missing.Store(true)
+		return
+	}
+	l.scripts = map[*wire.Script]*wire.Script{}
+	for _, generic := range frequent {
+		own := generic.In(runID)
+		l.texts = append(l.texts, own.Text)
+		own.Text = ""
+		l.scripts[generic] = own
+	}
+}
+
+// call runs the script for this run if it is loaded. Otherwise it runs the generic one,
+// which reads INFO, and loads the other in the background.
+func (l *runProof) call(ctx context.Context, conn wire.Conn, generic *wire.Script, names, args []string) ([]any, error) {
+	keys := l.s.store.keys(l.s.shard, names)
+	if own := l.scripts[generic]; own != nil && !l.missing.Load() {
+		reply, err := conn.Eval(ctx, own, keys, args)
+		if !errors.Is(err, wire.ErrNoScript) {
+			return reply, l.s.store.explain(err)
+		}
+		l.missing.Store(true)
+		l.prove()
+	}
+	reply, err := conn.Eval(ctx, generic, keys, args)
+	return reply, l.s.store.explain(err)
+}
+
+// proveAgain is how long after a failure the next proof is tried: the user may lack a
+// permission, or a proxy stand between. Until then it is slower, and as safe.
+const proveAgain = 30 * time.Second
+
+// prove loads the scripts in the background.
+func (l *runProof) prove() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.proving {
+		return
+	}
+	l.proving = true
+	go func() {
+		ctx, cancel := context.WithTimeout(l.s.ctx, proveAgain)
+		defer cancel()
+		if l.s.store.client.Prove(ctx, l.s.store.bucket(l.s.shard), l.runID, l.texts) != nil {
+			<-ctx.Done()
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.proving = false
+		l.missing.Store(false) // the next call finds out
+	}()
+}

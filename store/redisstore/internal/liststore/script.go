@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package liststore
+
+import (
+	"embed"
+	"fmt"
+
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// allowOOM lets a script run when the server's memory is full. A holder keeps its lock then,
+// and can give it back: such a script writes over what is there, or removes it.
+const allowOOM = "#!lua flags=allow-oom\n"
+
+// load returns a script with what all of them share before it.
+func load(head, name string) *wire.Script {
+	return wire.Compose(name, head, "", setupLine("")+shared()+source(name))
+}
+
+// loadSetup is load for a script that may set up a namespace: 'first' one that has no
+// marker, 'any' also one that is vacant.
+func loadSetup(head, setup, name string) *wire.Script {
+	return wire.Compose(name, head, "", setupLine(setup)+shared()+source(name))
+}
+
+func shared() string { return source("slot") + source("lib") + source("lock") }
+
+func setupLine(setup string) string { return fmt.Sprintf("local SETUP = '%s'\n", setup) }
+
+func source(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // embedded: it is there
+	}
+	return string(text)
+}
+
+var (
+	openScript      = loadSetup(allowOOM, "any", "open")
+	keepAliveScript = load(allowOOM, "keepalive")
+	attemptScript   = load("", "attempt")
+	withdrawScript  = load(allowOOM, "withdraw")
+	wakeScript      = load(allowOOM, "wake")
+	reclaimScript   = load(allowOOM, "reclaim")
+	closeScript     = load(allowOOM, "close")
+	touchScript     = loadSetup("", "first", "touch")
+	inspectScript   = load(allowOOM, "inspect")
+	breakScript     = load(allowOOM, "break")
+	setLimitScript  = loadSetup("", "first", "setlimit")
+)

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package liststore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+// session is one process's liveness in one bucket.
+type session struct {
+	store       *Store
+	shard       string
+	sid         string // the id as bytes: the shortest name of it
+	ttl         time.Duration
+	incarnation string
+	generation  int64           // when it was opened, by the store
+	graceEnd    string          // in ms, by the store
+	fresh       bool            // it was not open before: the store knows no claim of it
+	tail        string          // generation and incarnation, as every claim of the session has them
+	ctx         context.Context // ends when it is closed or known to be over
+	cancel      context.CancelFunc
+	proof       runProof
+	pushes      pushes
+	records     records
+	claims      *claims // shared with an earlier session of the same id
+
+	mu         sync.Mutex
+	tombstoned []tombstone // those of which a mark is in the store, the oldest first
+}
+
+// call runs a script for names of the session's shard.
+func (s *session) call(ctx context.Context, script *wire.Script, names []string, own ...string) ([]any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
+	}
+	args := s.store.args(s.store.settings, s.shard, s.incarnation, append([]string{s.sid}, own...))
+	reply, err := s.proof.call(ctx, s.store.client, script, names, args)
+	if err == nil {
+		err = s.store.verdict(reply)
+	}
+	s.pushes.heard(err)
+	return reply, err
+}
+
+// KeepAlive implements driver.Session.
+func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
+	reply, err := s.call(ctx, keepAliveScript, nil)
+	if err != nil {
+		return driver.Renewal{}, err
+	}
+	r := wire.Reader{Rest: reply[1:]}
+	renewal := driver.Renewal{TTL: s.ttl, Broken: r.Broken(), Clock: r.Clock()}
+	return renewal, r.Err()
+}
+
+// terms are the arguments that describe what a claim asks for.
+func terms(c *driver.Claim, record string) []string {
+	t := c.Terms
+	return []string{
+		strconv.FormatUint(c.Seq, 10), c.Name, strconv.Itoa(int(t.Mode)), strconv.FormatInt(t.Weight, 10),
+		strconv.FormatInt(t.Limit, 10), t.Reentry, record, ms(t.MinHold), ms(t.MaxHold),
+	}
+}
+
+// Attempt implements driver.Session.
+func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	record, err := s.records.encode(c.Terms.Record)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	gaps := s.pushes.gaps.Load()
+	out, err := s.attempt(ctx, c, record.text)
+	if out.State == driver.Queued {
+		s.pushes.notePoll(c.Seq, gaps)
+	}
+	if err == nil && (out.State == driver.Busy || out.State == driver.Absent) {
+		s.drop(c.Seq)
+	}
+	return out, err
+}
+
+// attempt sends the claim until no dead claims or grants hide that it could be granted.
+func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (driver.Outcome, error) {
+	known, was := s.claims.begin(c.Seq, c.Name, record)
+	element := known.element
+	switch {
+	case element != "":
+	case was || !s.fresh:
+		element = "?" // it may be in the store: its answer was lost, or it is queued
+	}
+	for {
+		reply, err := s.call(ctx, attemptScript, []string{c.Name}, append(terms(c, record), flag(c.Queue), counter(c.Floor), flag(c.Lift),
+			element, strconv.FormatInt(known.ticket, 10))...)
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		out, head, err := outcome(reply)
+		if err != nil {
+			return out, err
+		}
+		switch out.State {
+		case driver.Granted:
+			s.claims.granted(c.Seq, int64(out.Token)/driver.TokenStep, s.element(head, c.Seq, record))
+		case driver.Queued:
+			s.claims.granted(c.Seq, 0, "")
+		}
+		if out.State == driver.Granted || out.State == driver.Absent || out.Grace || !more(reply) {
+			return out, nil
+		}
+		element = "?"
+	}
+}
+
+// simple reports whether a claim has a short form.
+func simple(t *driver.Terms) bool {
+	return t.Mode == driver.Exclusive && t.Weight == 1 && t.Limit == 0 && t.Reentry == "" && t.MinHold == 0 && t.MaxHold == 0
+}
+
+// element is a claim in its short form. head is its letter and since when it is granted;
+// without it there is none.
+func (s *session) element(head string, seq uint64, record string) string {
+	if len(head) != 7 {
+		return ""
+	}
+	return head + s.sid + wire.BytesOf(int64(seq), 6) + s.tail + record
+}
+
+func flag(set bool) string {
+	if set {
+		return "1"
+	}
+	return "0"
+}
+
+// counter is a token as the scripts count.
+func counter(t driver.Token) string { return strconv.FormatInt(int64(t)/driver.TokenStep, 10) }
+
+// outcome reads the reply of attempt.lua. head begins the element of a grant that plain
+// commands may remove.
+func outcome(reply []any) (out driver.Outcome, head string, err error) {
+	r := wire.Reader{Rest: reply}
+	switch r.Text() {
+	case "GRANTED":
+		out = driver.Outcome{State: driver.Granted, Token: r.Token(), Remaining: r.Millis()}
+		head = r.Text()
+		return out, head, r.Err()
+	case "ABSENT":
+		return driver.Outcome{State: driver.Absent}, "", nil
+	case "QUEUED":
+		out.State = driver.Queued
+	default:
+		out.State = driver.Busy
+	}
+	out.Place = int(r.Number())
+	out.Grace = r.Number() > 0
+	out.PollAfter = r.Millis()
+	for _, h := range r.List() {
+		out.Holders = append(out.Holders, wire.HolderOf(h))
+	}
+	out.Token = r.Token()
+	r.Number()
+	return out, "", r.Err()
+}
+
+// Await implements driver.Session. The first time a claim waits after a
+// subscription began, it polls: a push may have been before.
+func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	w := s.pushes.wait(c.Seq)
+	defer s.pushes.leave(c.Seq, w)
+	for {
+		select {
+		case p := <-w.granted:
+			s.claims.pushed(s, c.Seq, p)
+			return driver.Outcome{State: driver.Granted, Token: p.token}, nil
+		case <-w.poll:
+			out, err := s.Attempt(ctx, c)
+			if err != nil || out.State != driver.Queued {
+				out.Remaining = 0
+				return out, err
+			}
+		case <-ctx.Done():
+			return driver.Outcome{}, fmt.Errorf("redisstore: await: %w", ctx.Err())
+		case <-s.ctx.Done():
+			return driver.Outcome{}, s.pushes.why()
+		}
+	}
+}
+
+// Withdraw implements driver.Session.
+func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	found, err := s.withdraw(ctx, w)
+	if err == nil {
+		s.drop(w.Seq)
+	}
+	if err == nil && w.Tombstone {
+		s.tombstone(w, time.Now())
+	}
+	return found, err
+}
+
+// tombstone is a claim whose mark is left for Close to remove.
+type tombstone struct {
+	seq  uint64
+	name string
+	at   time.Time
+}
+
+// tombstoneKept is how long the store keeps a mark at least (sweep.lua).
+const tombstoneKept = time.Hour
+
+// tombstone notes a tombstone, and drops those of which the store keeps no mark.
+func (s *session) tombstone(w driver.Withdrawal, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := 0
+	for old < len(s.tombstoned) && now.Sub(s.tombstoned[old].at) > 2*tombstoneKept {
+		old++
+	}
+	s.tombstoned = append(slices.Delete(s.tombstoned, 0, old), tombstone{w.Seq, w.Name, now})
+}
+
+func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	reply, err := s.call(ctx, withdrawScript, []string{w.Name}, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Tombstone),
+		s.claims.get(w.Seq).element)
+	if err != nil {
+		return driver.WasAbsent, err
+	}
+	return s.removed(reply, w.Name)
+}
+
+// removed reads the reply of withdraw.lua.
+func (s *session) removed(reply []any, name string) (driver.Removed, error) {
+	found, err := removed(reply)
+	if err == nil && more(reply) {
+		go s.store.walk(s.ctx, s.store.settings, name, reply)
+	}
+	return found, err
+}
+
+func removed(reply []any) (driver.Removed, error) {
+	r := wire.Reader{Rest: reply[1:]}
+	n := r.Number()
+	r.Number()
+	if n < 0 || n > int64(driver.WasBroken) {
+		return driver.WasAbsent, errors.Join(driver.ErrUnknown, wire.ErrShort)
+	}
+	return driver.Removed(n), r.Err()
+}
+
+// Reclaim implements driver.Session.
+func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	kept := make([]bool, 0, len(held))
+	for part := range slices.Chunk(held, maxReclaimed) {
+		var args, names []string
+		for _, h := range part {
+			record, err := s.records.encode(h.Claim.Terms.Record)
+			if err != nil {
+				return nil, err
+			}
+			args = append(append(args, terms(&h.Claim, record.text)...), counter(h.Token))
+			names = append(names, h.Claim.Name)
+		}
+		reply, err := s.call(ctx, reclaimScript, names, args...)
+		if err != nil {
+			return nil, err
+		}
+		r := wire.Reader{Rest: reply[1:]}
+		for _, h := range part {
+			yes := r.Number() == 1
+			if yes {
+				s.claims.begin(h.Claim.Seq, h.Claim.Name, "")
+				s.claims.granted(h.Claim.Seq, int64(h.Token)/driver.TokenStep, "")
+			}
+			kept = append(kept, yes)
+		}
+		if err := r.Err(); err != nil {
+			return nil, errors.Join(driver.ErrUnknown, err)
+		}
+	}
+	if last {
+		if _, err := s.call(ctx, reclaimScript, nil); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
+}
+
+// Close implements driver.Session: it ends the session, then removes what it may
+// have had, so that no later call has to find out.
+func (s *session) Close(ctx context.Context) error {
+	s.cancel()
+	s.mu.Lock()
+	tombstoned := s.tombstoned
+	s.mu.Unlock()
+	type ended struct{ seq, name, element string }
+	var rest []ended
+	for _, b := range tombstoned {
+		rest = append(rest, ended{strconv.FormatUint(b.seq, 10), b.name, ""})
+	}
+	for seq, c := range s.claims.all() {
+		rest = append(rest, ended{strconv.FormatUint(seq, 10), c.name, c.element})
+	}
+	for {
+		n := min(len(rest), maxClosed)
+		var args, names []string
+		for _, e := range rest[:n] {
+			args, names = append(args, e.seq, e.name, e.element), append(names, e.name)
+		}
+		reply, err := s.call(ctx, closeScript, names, args...)
+		if err != nil {
+			return err
+		}
+		if more(reply) {
+			continue // the same claims again, for the next part of the queues behind them
+		}
+		rest = rest[n:]
+		if len(rest) == 0 {
+			s.store.known.Delete(s.sid)
+			return nil
+		}
+	}
+}
+
+// maxClosed and maxReclaimed are how many claims one call ends or puts back: well
+// below a millisecond of the server.
+const maxClosed, maxReclaimed = 100, 50
+
+func (s *session) drop(seq uint64) {
+	s.pushes.done(seq)
+	s.claims.drop(seq)
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package liststore implements the store over any client library, with a list for each
+// lock: layout, Lua scripts and sessions. It will replace package luastore.
+package liststore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+// Options are the settings of a store; see redisstore.Options.
+type Options struct {
+	Namespace string
+	MaxTTL    time.Duration
+	Grace     bool
+	Buckets   int
+	// Explain adds to an error of a call what the user can do about it. It may be nil.
+	Explain func(error) error
+}
+
+// Defaults of Options.
+const (
+	DefaultNamespace = "fencelock"
+	DefaultMaxTTL    = time.Minute
+	clusterBuckets   = 32
+)
+
+// minTTL is what a clock in milliseconds can carry with a margin.
+const minTTL = 100 * time.Millisecond
+
+// Store implements driver.Store.
+type Store struct {
+	client Client
+	opts   Options
+	// settings are what this process was given, and found are those of the namespace as
+	// an operator's call found them, if they differ.
+	settings settings
+	found    atomic.Pointer[settings]
+	publish  string
+	agreed   atomic.Bool // the first bucket has our settings
+	toucher  toucher
+	listings wire.Listings
+	known    sync.Map // the claims of sessions, by session id: a session that is resumed has those of before
+}
+
+var _ driver.Store = (*Store)(nil)
+
+// New returns a store. It does no I/O.
+func New(client Client, opts *Options) (*Store, error) {
+	s := &Store{client: client, publish: "PUBLISH"}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if s.opts.Namespace == "" {
+		s.opts.Namespace = DefaultNamespace
+	}
+	if s.opts.MaxTTL == 0 {
+		s.opts.MaxTTL = DefaultMaxTTL
+	}
+	if s.opts.Buckets == 0 {
+		s.opts.Buckets = 1
+		if client.Sharded() {
+			s.opts.Buckets = clusterBuckets
+		}
+	}
+	if s.opts.MaxTTL < minTTL || s.opts.Buckets < 1 {
+		return nil, fmt.Errorf("redisstore: MaxTTL is %v and Buckets %d; they must be at least %v and 1", s.opts.MaxTTL, s.opts.Buckets, minTTL)
+	}
+	if strings.ContainsAny(s.opts.Namespace, "{}") {
+		return nil, fmt.Errorf("redisstore: the namespace %q has a brace, which decides where a cluster keeps a key; use another character", s.opts.Namespace)
+	}
+	if client.Sharded() {
+		s.publish = "SPUBLISH"
+	}
+	s.settings = settings{buckets: s.opts.Buckets, maxTTL: s.opts.MaxTTL, grace: s.opts.Grace}
+	return s, nil
+}
+
+// Caps implements driver.Store.
+func (s *Store) Caps() driver.Caps {
+	c := driver.Caps{
+		Engine: "redis", Fencing: driver.Strict, Durability: driver.Volatile, Grace: s.opts.Grace,
+		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
+		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL, Assumes: s.assumes(),
+	}
+	if !s.opts.Grace {
+		c.Advice = "open the namespace with redisstore.Options{Grace: true}"
+	}
+	return c
+}
+
+// assumes returns which clocks must agree, and for what: the counter of a new incarnation
+// begins at the clock in µs, with grace at what it will be when that ends, and counts up
+// by less than one a µs. It also returns what grace cannot see: a master that was cut off with
+// a holder keeps its session alive for as long as it may write, while the one that was
+// promoted waits for one MaxTTL.
+func (s *Store) assumes() string {
+	const text = "Tokens keep increasing through a data loss or a failover if the clock of the new server is not behind the old server's by more than "
+	if !s.opts.Grace {
+		return text + "the restart or failover takes."
+	}
+	return text + fmt.Sprintf("%v (MaxTTL).\nTwo holders do not overlap in time after a failover if the old master is down or stops accepting writes"+
+		" (min-replicas-to-write; in a cluster by itself) within %v minus the TTL.", s.opts.MaxTTL, s.opts.MaxTTL)
+}
+
+// Shard implements driver.Store: a shard is a bucket.
+func (s *Store) Shard(name string) string { return s.settings.shard(name) }
+
+// bucket is the key of a shard; everything of it is in its slot.
+func (s *Store) bucket(shard string) string {
+	return s.opts.Namespace + ":{" + s.opts.Namespace + ":" + shard + "}"
+}
+
+// keys are the keys of a shard and of some names in it, as scripts expect them.
+func (s *Store) keys(shard string, names []string) []string {
+	base := s.bucket(shard)
+	keys := make([]string, 0, 2+2*len(names))
+	keys = append(keys, base, base+":t")
+	for _, name := range names {
+		keys = append(keys, base+":l:"+name, base+":g:"+name)
+	}
+	return keys
+}
+
+// call runs a script in a shard. own are the arguments after the common ones.
+func (s *Store) call(ctx context.Context, script *wire.Script, shard, incarnation string, names []string, own ...string) ([]any, error) {
+	return s.callWith(ctx, s.settings, script, shard, names, incarnation, own...)
+}
+
+// callWith is call with settings that are not those of this process.
+func (s *Store) callWith(ctx context.Context, set settings, script *wire.Script, shard string, names []string, incarnation string, own ...string) ([]any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
+	}
+	reply, err := s.client.Eval(ctx, script, s.keys(shard, names), s.args(set, shard, incarnation, own))
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	return reply, s.verdict(reply)
+}
+
+// explain adds to an error what can be done about it.
+func (s *Store) explain(err error) error {
+	if err == nil || s.opts.Explain == nil {
+		return err
+	}
+	return s.opts.Explain(err)
+}
+
+// verdict is what the first word of a reply means.
+func (s *Store) verdict(reply []any) error {
+	err := verdict(reply)
+	var other *settingsError
+	if errors.As(err, &other) {
+		other.namespace, other.ours = s.opts.Namespace, s.settings
+	}
+	return err
+}
+
+// args are the arguments of a script.
+func (s *Store) args(set settings, shard, incarnation string, own []string) []string {
+	args := make([]string, 0, 5+len(own))
+	args = append(args, set.String(), incarnation, s.bucket(shard)+":p:", s.publish, set.graceMillis())
+	return append(args, own...)
+}
+
+// Open implements driver.Store.
+func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	if req.TTL < minTTL || req.TTL > s.opts.MaxTTL {
+		return nil, driver.Renewal{}, fmt.Errorf("redisstore: TTL %v is not within %v and %v (Options.MaxTTL): %w",
+			req.TTL, minTTL, s.opts.MaxTTL, driver.ErrRefused)
+	}
+	if err := s.agree(ctx, req.Shard); err != nil {
+		return nil, driver.Renewal{}, err
+	}
+	reply, err := s.call(ctx, openScript, req.Shard, "0", nil, string(req.ID[:]), ms(req.TTL))
+	if err != nil {
+		return nil, driver.Renewal{}, err
+	}
+	r := wire.Reader{Rest: reply[1:]}
+	ss := &session{store: s, shard: req.Shard, sid: string(req.ID[:]), ttl: req.TTL, incarnation: r.Text()}
+	r.Number() // rest of grace
+	renewal := driver.Renewal{TTL: req.TTL, Broken: r.Broken()}
+	runID := r.Text()
+	ss.generation, ss.graceEnd = r.Number(), r.Text()
+	renewal.Clock = r.Clock()
+	ss.fresh = r.Number() == 1
+	if err := r.Err(); err != nil {
+		return nil, driver.Renewal{}, err
+	}
+	incarnation, _ := strconv.ParseInt(ss.incarnation, 10, 64)
+	ss.tail = wire.BytesOf(ss.generation, 7) + wire.BytesOf(incarnation, 7)
+	if ss.fresh {
+		s.known.Delete(ss.sid)
+	}
+	known, _ := s.known.LoadOrStore(ss.sid, &claims{})
+	ss.claims = known.(*claims)
+	ss.ctx, ss.cancel = context.WithCancel(context.Background())
+	ss.proof.init(ss, runID)
+	ss.pushes.init(ss)
+	s.touch(ss.shard, ss.incarnation)
+	return ss, renewal, nil
+}
+
+// Inspect implements driver.Store.
+func (s *Store) Inspect(ctx context.Context, name string) (st driver.Status, err error) {
+	err = s.operate(ctx, func(set settings) error {
+		all, err := s.inspect(ctx, set, set.shard(name), []string{name})
+		if err == nil {
+			st = all[0]
+		}
+		return err
+	})
+	if errors.Is(err, errVacant) {
+		return driver.Status{Name: name}, nil
+	}
+	return st, err
+}
+
+// inspect asks for names of one shard.
+func (s *Store) inspect(ctx context.Context, set settings, shard string, names []string) ([]driver.Status, error) {
+	reply, err := s.callWith(ctx, set, inspectScript, shard, names, "0", append([]string{strconv.Itoa(driver.MaxWaitersReported)}, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	return statuses(reply, names)
+}
+
+// statuses reads what inspect.lua answered about names.
+func statuses(reply []any, names []string) ([]driver.Status, error) {
+	r := wire.Reader{Rest: reply[1:]}
+	grace := r.Millis()
+	all := make([]driver.Status, 0, len(names))
+	for _, name := range names {
+		st := driver.Status{Name: name, Grace: grace}
+		for _, h := range r.List() {
+			st.Holders = append(st.Holders, wire.HolderOf(h))
+		}
+		for _, w := range r.List() {
+			st.Waiters = append(st.Waiters, wire.WaiterOf(w))
+		}
+		st.Waiting, st.Limit = int(r.Number()), r.Number()
+		all = append(all, st)
+	}
+	return all, r.Err()
+}
+
+// Break implements driver.Store.
+func (s *Store) Break(ctx context.Context, name string, token driver.Token) (fence driver.Token, err error) {
+	err = s.operate(ctx, func(set settings) error {
+		reply, err := s.callWith(ctx, set, breakScript, set.shard(name), []string{name}, "0", name, counter(token))
+		if err != nil {
+			return err
+		}
+		r := wire.Reader{Rest: reply[1:]}
+		if fence = r.Token(); r.Err() == nil {
+			s.walk(ctx, set, name, reply)
+		}
+		return r.Err()
+	})
+	if errors.Is(err, errVacant) {
+		err = fmt.Errorf("redisstore: %w", driver.ErrNotHeld)
+	}
+	return fence, err
+}
+
+// SetLimit implements driver.Store.
+func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
+	if limit < 0 {
+		return fmt.Errorf("redisstore: limit %d is below 0: %w", limit, driver.ErrRefused)
+	}
+	return s.operate(ctx, func(set settings) error {
+		shard := set.shard(name)
+		if shard != firstShard { // it sets up a bucket, as a session does: see agree
+			if _, err := s.callWith(ctx, set, touchScript, firstShard, nil, "0"); err != nil {
+				return err
+			}
+		}
+		reply, err := s.callWith(ctx, set, setLimitScript, shard, []string{name}, "0", name, strconv.FormatInt(limit, 10))
+		if err == nil {
+			s.walk(ctx, set, name, reply)
+		}
+		return err
+	})
+}
+
+// ms is a duration in milliseconds, rounded up: nothing ends early for it.
+func ms(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
