@@ -28,13 +28,13 @@ func TestScriptsAgainstModel(t *testing.T) {
 		t.Run(fmt.Sprintf("grace=%t", grace), func(t *testing.T) {
 			t.Parallel()
 			p, client := newPretence(t, redistest.Start(t).Addr)
-			rapid.Check(t, func(r *rapid.T) { walk(r, p, client, grace) })
+			rapid.Check(t, func(r *rapid.T) { walk(r, p, client, "", grace) })
 		})
 	}
 }
 
 // walk is one random sequence on an empty server.
-func walk(t *rapid.T, p *pretence, client *redis.Client, grace bool) {
+func walk(t *rapid.T, p *pretence, client *redis.Client, namespace string, grace bool) {
 	p.begin()
 	if err := p.become(t.Context(), nil); err != nil {
 		t.Fatalf("flush: %v", err)
@@ -43,16 +43,17 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, grace bool) {
 	p.mu.Lock() // the last sequence may still be proving
 	p.proven = proven
 	p.mu.Unlock()
-	store := newStore(t, client, grace)
+	store := newStoreIn(t, client, namespace, grace)
 	w := newWorld(t, p, store, &memstore.Options{Grace: grace})
 	if grace { // an unused server begins with a grace period, the model does not
 		w.must(store.SetLimit(w.ctx, w.names[0], 0)) // sets the namespace up
 		p.now = p.now.Add(maxTTL + tick).Truncate(tick)
 		w.must(p.write(w.ctx))
 	}
+	w.lists = namespace != ""
 	w.quick = rapid.Bool().Draw(t, "quick")
 	m := &machine{w: w}
-	t.Repeat(map[string]func(*rapid.T){
+	steps := map[string]func(*rapid.T){
 		"":         m.check,
 		"open":     m.open,
 		"keep":     m.keepAlive,
@@ -72,7 +73,12 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, grace bool) {
 		"failover": m.failover,
 		"outlast":  m.outlast,
 		"reclaim":  m.reclaim,
-	})
+	}
+	if w.lists { // package liststore sends no batches
+		delete(steps, "batch")
+		delete(steps, "batch2")
+	}
+	t.Repeat(steps)
 }
 
 // machine draws the steps.

@@ -44,14 +44,14 @@ if g then
   downgrade(k, g, e)
   if ARGV[18] == '1' and g[COUNTER] < floor then
     local old, new = g[COUNTER], number(k, 0)
-    if k.form == 'S' then
-      g[COUNTER], k.top = new, math.max(k.top, new)
-      rewrite(k, g)
+    for _, o in ipairs(all(k)) do
+      if o[COUNTER] == old then
+        o[COUNTER] = new
+        rewrite(k, o)
+      end
     end
-    for _, o in ipairs(k.grants) do
-      if o[COUNTER] == old then o[COUNTER] = new end
-    end
-    k.changed = true
+    g[COUNTER], k.changed = new, true
+    if k.form == 'S' then k.top = math.max(k.top, new) end
   end
   save(k)
   return granted(g)

@@ -7,16 +7,9 @@ for _, g in ipairs(all(k)) do
   if g[COUNTER] == counter then broken[#broken + 1] = g end
 end
 if #broken == 0 then return { 'NOTHELD' } end
--- The number above that of an exclusive grant is never a ticket. Beside a shared one there
--- are others, and the queue has tickets by now: a new number is drawn, and the
--- claims in the queue are granted with higher ones.
-local fence = counter + 1
-if k.form == 'S' then
-  fence = number(k, draw())
-elseif own(name) then
-  k.top = math.max(k.top, counter)
-  fence = number(k, 0)
-end
+-- The fence is a new number. The claims in the queue have lower tickets, so they are granted
+-- with higher numbers.
+local fence = number(k, draw())
 k.top = math.max(k.top, fence)
 for _, g in ipairs(broken) do
   if g[SID] ~= '' then

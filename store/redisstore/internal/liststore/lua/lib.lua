@@ -14,7 +14,7 @@
 --
 -- Fields of H:
 --   m          marker: incarnation, 1 if there are votes, then run id, end of grace, settings
---   v          the last ticket that was issued: every number in T and L is at most that
+--   v          the last ticket that was made: those in T are up to that
 --   c<slot>    counter of names that are voted about (slot.lua)
 --   s<sid>     session: end, generation, 1 if it has marks; then generation, reclaimed, ttl, marks
 --   n<name>    stored limit
@@ -82,6 +82,12 @@ end
 
 local voted = false -- there are counters of slots
 
+-- issued is the last ticket that a claim was given.
+local function issued()
+  local next = call('LINDEX', T, 0)
+  return next and tonumber(next) - 1 or tonumber(call('HGET', H, 'v') or '0')
+end
+
 -- marker returns incarnation, end of grace, settings and run id; no incarnation if this
 -- script must not go on. Another run id, or a bucket without a marker, begins a new
 -- incarnation, above every ticket of the last. Only a caller with the settings of the marker
@@ -106,10 +112,10 @@ local function marker()
   end
   -- With grace nothing is granted before its end, so the clock of then will do:
   -- tokens that came from another server's clock stay below too.
-  local start = math.max(tonumber(call('HGET', H, 'v') or '0') + 2, micros + ms * 1000)
+  local start = math.max(issued() + 1, micros + ms * 1000)
   local over = ms > 0 and after(ms) or 0
   call('DEL', T)
-  call('HSET', H, 'v', num(start + start % 2),
+  call('HSET', H, 'v', num(start),
     'm', struct.pack('>I7', micros) .. (voted and '\1' or '\0') .. cmsgpack.pack({ run, over, ARGV[1] }))
   return micros, over, ARGV[1], run
 end
@@ -126,12 +132,12 @@ local function grace() return math.max(0, grace_end - now) end
 local function was_reset() return tonumber(ARGV[2]) ~= inc end
 
 -- FEW and MORE are when tickets are made, and how many.
-local FEW, MORE = 256, 512
+local FEW, MORE = 512, 512
 
 local function refill()
   if voted or grace() > 0 or call('LLEN', T) >= FEW then return end
   local v, all = tonumber(call('HGET', H, 'v')), {}
-  for i = 1, MORE do all[i] = num(v + 2 * i) end
+  for i = 1, MORE do all[i] = num(v + i) end
   call('RPUSH', T, unpack(all))
   call('HSET', H, 'v', all[MORE])
 end
@@ -139,7 +145,7 @@ end
 -- draw takes the next ticket.
 local function draw()
   local t = call('LPOP', T)
-  return t and tonumber(t) or call('HINCRBY', H, 'v', 2)
+  return t and tonumber(t) or call('HINCRBY', H, 'v', 1)
 end
 
 local sessions = {}

@@ -27,12 +27,20 @@ local function sentinel(k)
   return 'S' .. cmsgpack.pack({ s[1], s[2], s[3], num(k.top), s[4] })
 end
 
--- fields has the fields of grants that were read from G: the id each was granted under, which
--- a kept grant no longer has.
+-- fields has the fields of grants that were read from G: the id of the claim, and the number
+-- behind it once the grant is only kept, because the claim may come again.
 local fields = {}
 
 -- put writes a grant of a shared lock.
-local function put(k, g) call('HSET', k.G, fields[g] or id_of(g), cmsgpack.pack(g)) end
+local function put(k, g)
+  local field = fields[g] or id_of(g)
+  if g[SID] == '' and #field == 22 then
+    call('HDEL', k.G, field)
+    field = field .. num(g[COUNTER])
+  end
+  fields[g] = field
+  call('HSET', k.G, field, cmsgpack.pack(g))
+end
 
 -- clean drops the grants of a shared lock that do not stand: all of them, or some from
 -- where the last call stopped.
@@ -179,14 +187,14 @@ local function own(name)
 end
 
 -- highest is at least every number of a name so far.
-local function highest(name) return math.max(tonumber(call('HGET', H, 'v')), own(name) or 0) end
+local function highest(name) return math.max(issued(), own(name) or 0) end
 
 -- vote begins the counters of slots. Tickets that are ready could be below them.
 local function vote()
   if voted then return end
   voted = true
   local m = call('HGET', H, 'm')
-  call('HSET', H, 'm', sub(m, 1, 7) .. '\1' .. sub(m, 9))
+  call('HSET', H, 'm', sub(m, 1, 7) .. '\1' .. sub(m, 9), 'v', num(issued()))
   call('DEL', T)
 end
 
@@ -211,7 +219,7 @@ local function raise(k, floor)
   local from = k.form and 2 or 0
   local waiting = call('LRANGE', k.L, from, -1)
   if not mine then
-    local next = tonumber(call('LINDEX', T, 0) or call('HGET', H, 'v') + 2)
+    local next = issued() + 1
     if waiting[1] and is_ticket(waiting[1]) then next = tonumber(waiting[1]) end
     if next >= floor then return end
   end
