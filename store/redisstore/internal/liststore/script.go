@@ -27,7 +27,7 @@ func loadSetup(head, setup, name string) *wire.Script {
 	return wire.Compose(name, head, "", setupLine(setup)+shared()+source(name))
 }
 
-func shared() string { return source("slot") + source("lib") + source("lock") }
+func shared() string { return source("slot") + source("lib") + source("lock") + source("queue") }
 
 func setupLine(setup string) string { return fmt.Sprintf("local SETUP = '%s'\n", setup) }
 

@@ -125,8 +125,8 @@ func simple(t *driver.Terms) bool {
 	return t.Mode == driver.Exclusive && t.Weight == 1 && t.Limit == 0 && t.Reentry == "" && t.MinHold == 0 && t.MaxHold == 0
 }
 
-// element is a claim in its short form. head is its letter and since when it is granted;
-// without it there is none.
+// element is a claim in its short form. head is its letter and since when it is granted,
+// or empty for a claim that has no short form.
 func (s *session) element(head string, seq uint64, record string) string {
 	if len(head) != 7 {
 		return ""

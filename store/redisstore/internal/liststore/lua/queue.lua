@@ -1,0 +1,183 @@
+-- The queue of a lock, and what is granted from it. It stands behind lock.lua.
+
+-- push tells the process of a claim that it was granted: seq, number, and since if plain
+-- commands may remove the grant.
+local function push(k, e)
+  call(ARGV[4], ARGV[3] .. e[SID], struct.pack('>I6I7', e[SEQ], e[COUNTER]) .. (short(k) and struct.pack('>I6', e[SINCE]) or ''))
+end
+
+-- unqueue removes a pair of the queue, by value.
+local function unqueue(k, t, raw)
+  call('LREM', k.L, 1, raw)
+  if t then call('LREM', k.L, 1, t) end
+end
+
+-- queue iterates over the queue and returns where a claim is, its ticket, nil if there is
+-- none, and the claim. Meanwhile the list must not be changed, other than by LSET.
+local function queue(k)
+  local from, part, at, t = k.form and 2 or 0, {}, 0, nil
+  return function()
+    while true do
+      if at == #part then
+        from, at = from + at, 0
+        part = call('LRANGE', k.L, from, from + 99)
+        if #part == 0 then return nil end
+      end
+      at = at + 1
+      local raw = part[at]
+      if is_ticket(raw) then
+        t = raw
+      else
+        local ticket = t
+        t = nil
+        return from + at - 1, ticket, raw
+      end
+    end
+  end
+end
+
+-- promote grants from the front of the queue while the front fits, skipping the
+-- dead, then to claims that re-enter.
+local function promote(k)
+  if grace() > 0 or stopped then return end
+  local dead = 0
+  while true do
+    local at = k.form and 2 or 0
+    local two = call('LRANGE', k.L, at, at + 1)
+    local t, raw = two[1], two[2]
+    if not t then return end
+    if not is_ticket(t) or not raw or is_ticket(raw) then
+      call('LREM', k.L, 1, t) -- a leftover
+    else
+      local e = claim_of(raw, k.name)
+      if stands(e) then
+        if not fits(k, e) then
+          if k.form ~= 'S' or k.shared[1] <= SOME then break end
+          local round = clean(k)
+          if not fits(k, e) then
+            if not round then stopped = true end
+            break
+          end
+        end
+        unqueue(k, t, raw)
+        grant(k, e, tonumber(t))
+        push(k, e)
+        if k.form ~= 'S' then save(k) end
+      elseif dead == MANY then
+        stopped = true
+        return
+      else
+        dead = dead + 1
+        unqueue(k, t, raw)
+      end
+    end
+  end
+  if exclusive(k.grants) and k.grants[1][REENTRY] ~= '' then
+    local joining = {}
+    for _, t, raw in queue(k) do
+      local e = byte(raw) == 67 and claim_of(raw, k.name) -- a plain claim re-enters nothing
+      if t and e and reenters(k, e) and stands(e) then joining[#joining + 1] = { t, raw, e } end
+    end
+    for _, j in ipairs(joining) do
+      unqueue(k, j[1], j[2])
+      grant(k, j[3], tonumber(j[1]))
+      push(k, j[3])
+    end
+  end
+end
+
+local function lock(name)
+  return { name = name, L = H .. ':l:' .. name, G = H .. ':g:' .. name, grants = {}, top = 0, changed = false }
+end
+
+-- refresh drops what has ended, grants to the claims that fit then, and returns the lock.
+local function refresh(name)
+  local k = lock(name)
+  settle(k)
+  -- A claim that was pushed behind a holder with a higher number needs a higher one.
+  if (k.form == 'X' or k.form == 'G') and k.ticket <= k.top then
+    local e = k.grants[1]
+    e[COUNTER], k.changed = number(k, k.ticket), true
+  end
+  promote(k)
+  save(k)
+  return k
+end
+
+-- find returns the grant of a claim, and where it is among the grants.
+local function find(k, sid, seq)
+  if k.form == 'S' then
+    local id = id_from(sid, seq)
+    local raw = call('HGET', k.G, id)
+    local g = raw and cmsgpack.unpack(raw)
+    if not g or g[SID] ~= sid then return nil end
+    fields[g] = id
+    return g
+  end
+  for i, g in ipairs(k.grants) do
+    if g[SID] == sid and g[SEQ] == seq then return g, i end
+  end
+end
+
+-- rewrite notes that a grant was changed.
+local function rewrite(k, g)
+  if k.form == 'S' then put(k, g) else k.changed = true end
+end
+
+-- remove removes a grant.
+local function remove(k, g, i)
+  k.changed = true
+  if k.form == 'S' then
+    local s = k.shared
+    if call('HDEL', k.G, fields[g] or id_of(g)) == 1 then s[1], s[2] = s[1] - 1, s[2] - g[WEIGHT] end
+    if s[1] == 0 then unhead(k) end
+    return
+  end
+  table.remove(k.grants, i)
+  if #k.grants == 0 then unhead(k) end
+end
+
+-- seek returns where a claim is in the queue, its ticket and its element. value is the element
+-- if the caller knows it, else ''.
+local function seek(k, id, value)
+  if value ~= '' then
+    local at = call('LPOS', k.L, value)
+    if at and at > 0 and not (k.form and at == 1) then
+      local t = call('LINDEX', k.L, at - 1)
+      return at, is_ticket(t) and t or nil, value
+    end
+  end
+  local sid = sub(id, 1, 16)
+  for at, t, raw in queue(k) do
+    if string.find(raw, sid, 1, true) and id_in(raw) == id then return at, t, raw end
+  end
+end
+
+-- place returns how many are before a claim in the queue.
+local function place(k, at) return math.floor((at - 1) / 2) - (k.form and 1 or 0) end
+
+-- downgrade gives an exclusive grant the shared terms of a claim (O6). It returns whether
+-- it did.
+local function downgrade(k, g, e)
+  if g[MODE] ~= 0 or e[MODE] ~= 1 then return false end
+  g[MODE], g[WEIGHT], g[LIMIT] = 1, e[WEIGHT], e[LIMIT]
+  k.changed = true
+  save(k)
+  promote(k)
+  return true
+end
+
+local function ends_in(g)
+  local till = 0
+  local s = g[SID] ~= '' and session(g[SID])
+  if s then till = s[1] end
+  if g[MINEND] > till then till = g[MINEND] end
+  if g[MAXEND] ~= 0 and (g[SID] == '' or g[MAXEND] < till) then till = g[MAXEND] end
+  return math.max(0, left(till))
+end
+
+-- shown is a grant as replies carry it.
+local function shown(g)
+  return { g[SID], num(g[SEQ]), num(g[COUNTER]), g[MODE], num(g[WEIGHT]), g[REENTRY], g[RECORD],
+    num(math.max(0, now - g[SINCE])), num(ends_in(g)) }
+end
