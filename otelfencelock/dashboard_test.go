@@ -93,7 +93,7 @@ func TestAlertsNameMetricsThatExistAndHaveARunbook(t *testing.T) {
 			if url := r.Annotations["runbook_url"]; url != "https://github.com/fencelock/fencelock/blob/main/docs/runbooks/"+page {
 				t.Errorf("%s: runbook_url is %q, want its page in docs/runbooks", r.Alert, url)
 			}
-			checkRunbook(t, r.Alert)
+			checkRunbook(t, page, r.Alert)
 		}
 	}
 	if len(pages) == 0 {
@@ -103,25 +103,76 @@ func TestAlertsNameMetricsThatExistAndHaveARunbook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	index, err := os.ReadFile("../docs/runbooks/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, p := range there {
-		if base := filepath.Base(p); base != "README.md" && !slices.Contains(pages, base) {
-			t.Errorf("%s belongs to no alert; delete it", p)
+		base := filepath.Base(p)
+		if base == "README.md" || slices.Contains(pages, base) {
+			continue
 		}
+		// A page without an alert is found by its symptom, in the index.
+		title, ok := strings.CutSuffix(base, ".md")
+		title = strings.ReplaceAll(strings.ToUpper(title[:1])+title[1:], "-", " ")
+		if !ok || !strings.Contains(string(index), "["+title+"]("+base+")") {
+			t.Errorf("%s belongs to no alert, and README.md does not link [%s](%s); delete it", p, title, base)
+		}
+		checkRunbook(t, base, title)
 	}
 }
 
 // checkRunbook: an operator who was woken up finds the same questions answered.
-func checkRunbook(t *testing.T, alert string) {
+func checkRunbook(t *testing.T, page, title string) {
 	t.Helper()
-	text, err := os.ReadFile("../docs/runbooks/" + alert + ".md")
+	text, err := os.ReadFile("../docs/runbooks/" + page)
 	if err != nil {
-		t.Errorf("%s has no runbook: %v", alert, err)
+		t.Errorf("%s has no runbook: %v", title, err)
 		return
 	}
-	for _, heading := range []string{"# " + alert, "## Symptom", "## Impact", "## First command", "## Diagnose", "## Resolve", "## Follow-up"} {
+	for _, heading := range []string{"# " + title, "## Symptom", "## Impact", "## First command", "## Diagnose", "## Resolve", "## Verify", "## Follow-up"} {
 		if !slices.Contains(strings.Split(string(text), "\n"), heading) {
-			t.Errorf("the runbook of %s has no %q", alert, heading)
+			t.Errorf("%s has no %q", page, heading)
 		}
+	}
+}
+
+// TestRunbooksAskForWhatExists: the queries and the panels of the runbooks are there.
+func TestRunbooksAskForWhatExists(t *testing.T) {
+	dashboard, err := os.ReadFile("dashboard/grafana.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := filepath.Glob("../docs/runbooks/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := scrape(t)
+	block := regexp.MustCompile("(?s)```promql\n(.*?)```")
+	panel := regexp.MustCompile(`(?i)panels? \*([^*]+)\*`)
+	queries, panels := 0, 0
+	for _, p := range there {
+		text, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range block.FindAllStringSubmatch(string(text), -1) {
+			for line := range strings.Lines(strings.TrimSpace(b[1])) {
+				for _, bad := range f.complaints(strings.TrimSpace(line)) {
+					t.Errorf("%s: %s: %s", p, bad, line)
+				}
+				queries++
+			}
+		}
+		for _, m := range panel.FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(string(dashboard), `"title": "`+m[1]+`"`) {
+				t.Errorf("%s names the panel %q, which the dashboard does not have", p, m[1])
+			}
+			panels++
+		}
+	}
+	if queries < 5 || panels < 5 {
+		t.Errorf("only %d queries and %d panels were found in the runbooks", queries, panels)
 	}
 }
 

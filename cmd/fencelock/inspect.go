@@ -22,6 +22,12 @@ func (a *app) inspectCommand() *cobra.Command {
 		Long: `Show one lock: who holds it, since when and why, its fencing token, and the queue
 of waiters, in the order in which they will get it.
 
+A holder that lives renews after a third of its TTL, so "ends in" rises again. If it
+only falls, the holder is dead, stopped or cut off from the store, and the lock is free
+when it reaches zero.
+
+A name that no client uses is shown as free, too: copy the name from fencelock ls.
+
 The exit code is 0 even if the lock is free, and 69 if the store did not answer.`,
 		Example: `  fencelock inspect nightly-report
   fencelock inspect nightly-report -o json | jq -r '.holders[].token'`,

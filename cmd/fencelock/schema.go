@@ -19,7 +19,8 @@ func (a *app) schemaCommand() *cobra.Command {
 		Long: `Print what an administrator has to set up before locks can be kept, for review:
 
   databases   the statements that create the tables, and the permissions on them
-  Redis       the ACL rule of a user that can keep locks and nothing else
+  Redis       the ACL rule of a user that can keep locks and nothing else; an existing
+              user loses its other permissions
 
 It changes nothing. To let fencelock create the tables itself, add migrate=true to the
 URL. The other stores need no setup.
