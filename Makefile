@@ -44,6 +44,9 @@ million: ## a million leases in one process
 model: ## search the model of the quorum, with and without each of its rules
 	go run ./store/quorum/internal/modelcheck
 
+model-redis: ## search the model of the Redis layout 2, with and without each of its rules
+	go run ./store/redisstore/internal/listmodelcheck
+
 figures-quorum: ## measure the quorum: a million schedules, five servers
 	go run ./store/quorum/internal/modelcheck -walks 1000000
 	go test ./test/e2e/quorum -count=1 -run 'TestQuorumRoundTrips|TestQuorumTokensUnderFire|TestQuorumFigures' -quorum.figures -v

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package listmodel searches every interleaving of the protocol of layout 2 in small
+// configurations: two or three clients, one lock, commands that arrive late or never,
+// replies that are lost, sessions that end, data loss and an operator who breaks locks.
+// It describes exclusive claims, and shared ones as far as they meet exclusive ones.
+//
+// A lock is a list of pairs of a ticket and a claim. The first claim that stands is the
+// holder. A ticket is the number of a token, and lies ready in a list for the bucket.
+//
+//	tickets T: 8 10 12 …      list L: │ 4  claim A │ 6  claim B │
+//	                                    holder       queue
+//
+//	client                            server
+//	  │  MULTI                          │
+//	  │  LMOVE T L        next ticket ──┤ 8
+//	  │  RPUSH L claim ─────────────────┤ length
+//	  │  HMGET m s<sid> ────────────────┤ marker, session
+//	  │  SCRIPT EXISTS ─────────────────┤ run id
+//	  │  EXEC                           │
+//	  │◀── length 2, the rest as expected: granted
+//	  │◀── anything else ──▶ attempt script: granted or queued; again with each poll
+//	  │
+//	  │  LREM L claim, LREM L ticket, LLEN L
+//	  │◀── 1, 1, 0: released
+//	  │◀── length above 0 ──▶ wake script ── PUBLISH seq, ticket, since ──▶ the next holder
+//	  │◀── 0 or no reply  ──▶ withdraw script
+//
+// A message is executed at once, later or never. The commands of a release are executed
+// one by one, with others between them. A client that gives up a call withdraws the claim
+// with a tombstone, or repeats the attempt and withdraws with a tombstone in the end.
+//
+// Each rule has a switch. With all rules on the search finds nothing; with one off it must
+// find a violation. Rules 1 to 13 are those of the design, in parts where a part can be
+// left out. The model found that 14 to 20 are needed too:
+//
+//	14  the attempt script keeps a claim that the transaction pushed only if the client
+//	    knows the ticket in front of it, from a reply that passed all checks but the
+//	    length. Otherwise it removes the claim and pushes it again, in a form that
+//	    only scripts write
+//	15  a claim of an earlier incarnation may stand, but an attempt never grants it, and a
+//	    wake does not notify it: the attempt pushes the claim again, with a new ticket
+//	16  a wake message counts only with the ticket the claim was queued with
+//	17  a reply that was sent before the session was opened again does not count
+//	18  a claim of which an attempt may still arrive is withdrawn with a tombstone, never
+//	    released by LREM
+//	19  the fence is 1 above the greater of the ticket and the ticket at which the
+//	    incarnation began
+//	20  a reclaim that meets a claim of an earlier incarnation with a higher ticket is
+//	    repeated, not refused: the claim may be that of a transaction that arrived after
+//	    the data loss and was not granted
+//
+// That the transaction reads the session (the second half of rule 5) is redundant here: the
+// marker, the run id and the trusted deadline of the client cover it.
+//
+// What is checked:
+//
+//	exclusion  no two clients hold the lock before their trusted deadlines; without a
+//	           grace period only until the first data loss
+//	tokens     tickets of grants rise in the order of grants, over a data loss, too
+//	fences     a fence is above every earlier token and below every later one
+//	progress   from every state in which no call is in flight a fair continuation ends each
+//	           claim and leaves the lock free; where no client polls, no wake-up is lost
+//	leases     a reclaim in a grace period is not refused unless a lock was broken
+//
+// Time is not modeled: a session may end in the server once its client does not trust it
+// any more, and a grace period once no client trusts anything older. The clock is above
+// every ticket that was issued before a data loss. Not modeled: late keep-alives, late
+// calls that open or reclaim, floors of a quorum, holds, re-entry, queued shared claims, the
+// sweep, and the bound of what a script removes at once.
+package listmodel

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package listmodel
+
+// sessionSteps are the end of the trusted time, and opening a session again.
+func (m *search) sessionSteps(s *state, i int) {
+	k, v := &s.cl[i], &s.srv
+	if k.trust != 0 && s.ends < m.Ends {
+		t := *s
+		if t.ends++; t.untrust(i) {
+			m.reach(&t, action{vUntrust, uint8(i), 0, 0})
+		}
+	}
+	reset := v.inc != k.inc || v.mrun != v.run
+	if k.trust == 0 && v.sess[i].st != alive || k.trust != 0 && reset {
+		t := *s
+		m.open(&t, i)
+		m.reach(&t, action{vOpen, uint8(i), 0, 0})
+	}
+	// The session reports that everything is reclaimed.
+	if k.trust != 0 && !reset && v.sess[i].st == alive && v.sess[i].reclaimed != v.inc && !k.reclaiming() {
+		t := *s
+		t.srv.sess[i].reclaimed = v.inc
+		m.reach(&t, action{vReclaimed, uint8(i), 0, 0})
+	}
+}
+
+func (k *client) reclaiming() bool {
+	for _, c := range k.claims {
+		if c.st == held && c.inc != k.inc {
+			return true
+		}
+	}
+	return false
+}
+
+// open opens a session, or resumes it after a reset.
+func (m *search) open(s *state, i int) {
+	m.begin(s, true)
+	k, v := &s.cl[i], &s.srv
+	if v.sess[i].st != alive {
+		s.generations[i]++
+		v.sess[i] = session{alive, s.generations[i], v.inc}
+		v.readers &^= 3 << (2 * i)
+	}
+	k.generation, k.inc, k.run, k.trust = v.sess[i].generation, v.inc, v.run, 1
+	k.fast = 1 - v.grace
+	for j := range k.claims {
+		c := &k.claims[j]
+		if c.phase != none && m.on(SameSession) {
+			if c.phase == sent {
+				c.unsure = 1
+			}
+			s.abandon(i, j)
+		}
+		switch {
+		case c.phase != none:
+		case c.st == releasing:
+			c.st = leaving
+		case m.reader(i) && c.st != idle: // reclaiming shared grants is not modeled
+			*c = claim{st: over}
+		case c.st == asking, c.st == queued:
+			c.st, c.ticket, c.since, c.inc = slow, 0, 0, 0
+		}
+	}
+}
+
+// faults are steps that no client takes.
+func (m *search) faults(s *state) {
+	m.expiry(s)
+	m.losses(s)
+	if s.srv.grace != 0 && m.graceOver(s) {
+		t := *s
+		t.endGrace()
+		m.reach(&t, action{vGraceEnds, 0, 0, 0})
+	}
+	if s.breaks < m.Breaks {
+		t := *s
+		t.breaks++
+		if m.breakHead(&t) {
+			m.reach(&t, action{vBreak, 0, 0, t.top})
+		}
+	}
+	for n := range s.late {
+		if s.late[n].kind == 0 {
+			break
+		}
+		m.deliver(s, n)
+	}
+}
+
+// deliver lets a message arrive that no client waits for.
+func (m *search) deliver(s *state, n int) {
+	t := *s
+	g := t.late[n]
+	t.drop(n)
+	if g.kind == mPush {
+		c := &t.cl[g.who].claims[g.seq]
+		if c.st == asking || c.st == slow {
+			return // it is kept until the claim waits
+		}
+		if c.st == queued && (c.ticket == g.ticket || !m.on(SameTicket)) && t.cl[g.who].trust != 0 {
+			if !t.abandon(int(g.who), int(g.seq)) {
+				return
+			}
+			if s.cl[g.who].claims[g.seq].phase == sent {
+				c.unsure = 1
+			}
+			m.hold(&t, int(g.who), int(g.seq), reply{rGranted, g.ticket, g.since}, c.inc, g.inc)
+		}
+	} else if _, done := m.execute(&t, &g); !done {
+		t.send(g)
+	}
+	m.reach(&t, action{vLate, g.who, g.seq, g.kind})
+}
+
+// expiry ends sessions in the server: after their clients have stopped to trust them, or
+// early in a copy that is older than the last keep-alive.
+func (m *search) expiry(s *state) {
+	for i := range m.Clients {
+		switch k := s.cl[i]; {
+		case s.srv.sess[i].st == alive && (k.trust == 0 || k.inc != s.srv.inc || k.generation != s.srv.sess[i].generation):
+			t := *s
+			t.srv.sess[i].st = ended
+			m.reach(&t, action{vEnd, uint8(i), 0, 0})
+		case s.srv.sess[i].st == ended:
+			t := *s
+			t.srv.sess[i] = session{}
+			t.srv.tomb[i] = 0
+			m.reach(&t, action{vSweep, uint8(i), 0, 0})
+		}
+	}
+}
+
+// losses are FLUSHALL, a restart without data, and a failover to an older copy.
+func (m *search) losses(s *state) {
+	if s.losses >= m.Losses {
+		return
+	}
+	if m.Flush {
+		t := *s
+		t.losses++
+		t.srv = server{run: t.srv.run}
+		t.copy, t.copied = server{}, 0
+		m.reach(&t, action{vFlush, 0, 0, 0})
+		t.runs++
+		t.srv.run = t.runs
+		m.reach(&t, action{vRestart, 0, 0, 0})
+	}
+	if m.Failover && s.copied == 0 {
+		t := *s
+		t.copied, t.copy = 1, t.srv
+		m.reach(&t, action{vCopy, 0, 0, 0})
+	}
+	if m.Failback && s.srv.run != 1 && s.srv.mrun == s.srv.run {
+		t := *s
+		t.losses++
+		t.srv.run = 1
+		t.copy, t.copied = server{}, 0
+		m.reach(&t, action{vFailback, 0, 0, 0})
+	}
+	if s.copied != 0 {
+		t := *s
+		t.losses++
+		t.runs++
+		t.srv = t.copy
+		t.srv.run = t.runs
+		t.copy, t.copied = server{}, 0
+		t.unbreak()
+		m.reach(&t, action{vFailover, 0, 0, 0})
+	}
+}
+
+// unbreak lets a break be lost with the data, where its claim was not granted yet.
+func (s *state) unbreak() {
+	for i := range s.cl {
+		for j := range s.cl[i].claims {
+			c := &s.cl[i].claims[j]
+			if c.st != held && c.st != releasing && c.phase != answered && !s.pushed(i, j) {
+				c.broken = 0
+			}
+		}
+	}
+}
+
+func (s *state) pushed(i, j int) bool {
+	for _, g := range s.late {
+		if g.kind == mPush && int(g.who) == i && int(g.seq) == j {
+			return true
+		}
+	}
+	return false
+}
+
+// graceOver reports whether the grace period may end: it lasts until every deadline from
+// before it has passed.
+func (m *search) graceOver(s *state) bool {
+	for i := range m.Clients {
+		k := &s.cl[i]
+		if k.trust != 0 && k.inc != s.srv.inc {
+			return false
+		}
+		if s.srv.sess[i].st == alive && k.inc != s.srv.inc {
+			return false // a session that was not opened again ends before, too
+		}
+		for _, c := range k.claims {
+			if (c.st == held || c.st == releasing) && c.inc != s.srv.inc {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (s *state) endGrace() {
+	s.srv.grace = 0
+	for i := range s.cl {
+		if s.cl[i].inc == s.srv.inc && s.cl[i].trust != 0 {
+			s.cl[i].fast = 1
+		}
+	}
+}
+
+// breakHead lets an operator break the grant of the holder, and reports whether there is one.
+func (m *search) breakHead(s *state) bool {
+	v := &s.srv
+	if !m.begin(s, false) || m.refresh(v) != 1 || v.grace != 0 || v.list[1].kind != isClaim {
+		return false
+	}
+	e, ticket := v.list[1], v.list[0].ticket
+	v.remove(1)
+	v.remove(0)
+	v.tomb[e.who] |= 1 << e.seq
+	if c := &s.cl[e.who].claims[e.seq]; c.st != idle && c.st != over {
+		c.broken = 1
+	}
+	fence := ticket + 1
+	if m.on(FenceAbove) {
+		fence = max(ticket, v.base) + 1
+	}
+	if fence <= s.top {
+		m.wrong("the fence %d is not above the token %d of an earlier grant", fence, s.top)
+	}
+	s.top = fence
+	m.wake(s)
+	return true
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package listmodel
+
+import "fmt"
+
+// Rule is a rule of the protocol that can be switched off.
+type Rule int
+
+// The rules of the design. Rules 3, 5 and 7 have a switch for each part.
+const (
+	Tombstone      Rule = iota + 1 // a claim with a tombstone does not stand
+	Generation                     // nor does one of another generation of its session
+	Incarnation                    // nor one of an earlier incarnation that its session has not reclaimed
+	RunID                          // the transaction proves the run id
+	Length                         // it is granted only if the list was empty
+	Marker                         // it reads the marker
+	Session                        // it reads the session
+	OneTransaction                 // it takes the ticket and pushes the claim in one step
+	AboveAll                       // an incarnation begins above every earlier ticket
+	DropTickets                    // and drops the tickets that lie ready
+	AfterGrace                     // the transaction is used only after the grace period
+	ByValue                        // a release removes values, not positions
+	Sentinel                       // a shared lock has an element in the list
+	Wake                           // a release that leaves a list notifies the next holder
+	EvenTickets                    // tickets are even, fences odd
+	Leftovers                      // a ticket or a claim alone is skipped
+)
+
+// The rules that the model added, described in the package comment.
+const (
+	KnownTicket Rule = iota + 17
+	NotAdopted
+	SameTicket
+	SameSession
+	SureRelease
+	FenceAbove
+	Patience
+	rules
+)
+
+var ruleNames = [rules]string{
+	Tombstone:      "1 tombstone",
+	Generation:     "2 generation",
+	Incarnation:    "3 incarnation",
+	RunID:          "3 run id",
+	Length:         "4 length",
+	Marker:         "5 marker",
+	Session:        "5 session",
+	OneTransaction: "6 one transaction",
+	AboveAll:       "7 above all",
+	DropTickets:    "7 drop tickets",
+	AfterGrace:     "8 after grace",
+	ByValue:        "9 by value",
+	Sentinel:       "10 sentinel",
+	Wake:           "11 wake",
+	EvenTickets:    "12 even tickets",
+	Leftovers:      "13 leftovers",
+	KnownTicket:    "14 known ticket",
+	NotAdopted:     "15 not adopted",
+	SameTicket:     "16 same ticket",
+	SameSession:    "17 same session",
+	SureRelease:    "18 sure release",
+	FenceAbove:     "19 fence above",
+	Patience:       "20 patience",
+}
+
+func (r Rule) String() string { return ruleNames[r] }
+
+// Rules are the rules that are on.
+type Rules [rules]bool
+
+// All returns all rules but those given.
+func All(but ...Rule) (r Rules) {
+	for i := range r {
+		r[i] = true
+	}
+	for _, i := range but {
+		r[i] = false
+	}
+	return r
+}
+
+// Scene is a small world and what may happen in it.
+type Scene struct {
+	Name            string
+	Clients, Claims int
+	// Tickets is how many tickets are ready at the start, at most 2.
+	Tickets int
+	// Eager lets a new incarnation issue tickets at once, not with the first attempt.
+	Eager bool
+	// Reader makes the last client take shared claims.
+	Reader bool
+	// Scripts lets clients use scripts where the fast path would do, as for a name that is
+	// known as contended.
+	Scripts bool
+	// Poll lets claims that wait poll. Without it, each must be notified.
+	Poll bool
+	// Grace gives incarnations a grace period.
+	Grace bool
+	// Flush and Failover are the kinds of data loss.
+	Flush, Failover bool
+	// Failback lets the first server take over again, with the data and scripts it has then.
+	Failback bool
+	// Lost is how many calls may be given up before their reply, Ends how many sessions may
+	// end, Losses how often data may be lost, Breaks how often an operator breaks a
+	// lock, Gives how many claims that wait are withdrawn.
+	Lost, Ends, Losses, Breaks, Gives uint8
+	// Shows are the rules that this scene shows to be needed.
+	Shows []Rule
+}
+
+const (
+	vSend uint8 = iota + 1
+	vExecute
+	vAccept
+	vAbandon
+	vAgain
+	vReject
+	vGiveUp
+	vScript
+	vBroken
+	vLapse
+	vReclaim
+	vReclaimed
+	vUntrust
+	vOpen
+	vLate
+	vEnd
+	vSweep
+	vFlush
+	vRestart
+	vCopy
+	vFailover
+	vFailback
+	vGraceEnds
+	vBreak
+)
+
+var (
+	verbs = [...]string{
+		vSend: "sends", vExecute: "the server executes", vAccept: "takes the reply", vAbandon: "gives up the call, and withdraws",
+		vAgain: "gives up the call, and repeats it", vReject: "the first command is rejected", vGiveUp: "gives up", vScript: "releases by a script", vBroken: "learns that its lease is broken",
+		vLapse: "loses its lease", vReclaim: "reclaims", vReclaimed: "has reclaimed everything", vUntrust: "does not trust its session any more",
+		vOpen: "opens its session", vLate: "late arrives", vEnd: "the session ends", vSweep: "the session is swept", vFlush: "FLUSHALL",
+		vRestart: "the server restarts without data", vCopy: "a replica copies the data", vFailover: "the replica takes over", vFailback: "the first server takes over again",
+		vGraceEnds: "the grace period ends", vBreak: "an operator breaks the lock",
+	}
+	kinds = [...]string{
+		mFast: "fast", mAttempt: "attempt", mWithdraw: "withdraw", mTombstone: "withdraw with a tombstone", mRelease: "release", mWake: "wake",
+		mPush: "message", mShare: "shared attempt", mUnshare: "shared release",
+	}
+	replies = [...]string{
+		0: "", rGranted: "granted", rQueued: "queued", rSlow: "not granted", rAbsent: "absent", rGone: "gone", rReset: "reset", rOK: "ok", rNotThere: "not there",
+	}
+)
+
+func (a action) String() string {
+	s := verbs[a.verb]
+	switch a.verb {
+	case vFlush, vRestart, vCopy, vFailover, vFailback, vGraceEnds:
+		return s
+	case vBreak:
+		return fmt.Sprintf("%s, fence %d", s, a.val)
+	case vSend, vExecute, vLate:
+		s += " " + kinds[a.val]
+	case vAccept:
+		s += " " + replies[a.val]
+	case vUntrust, vOpen, vEnd, vSweep, vReclaimed:
+		return fmt.Sprintf("c%d %s", a.who, s)
+	}
+	return fmt.Sprintf("c%d.%d %s", a.who, a.seq, s)
+}
