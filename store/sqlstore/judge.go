@@ -16,6 +16,13 @@ import (
 // that takes over, and without grace sessions end early by as much as it is ahead.
 const clockBound = 2 * time.Second
 
+// codes are the codes of all findings. They are stable.
+var codes = []string{
+	"binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "isolation",
+	"multi-primary", "permissions", "pooler", "replica", "replicas-without-grace", "sync-binlog",
+	"synchronous-commit", "table-engine", "tables", "unlogged", "version",
+}
+
 type adder func(severity driver.Severity, code, reason, fix string)
 
 // judge returns what the facts mean. It does no I/O.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/storeurl"
 )
 
 // DefaultMaxTTL is the longest session allowed by default.
@@ -75,6 +76,9 @@ func (o *Options) filled() (Options, error) {
 	}
 	if f.Dialect > MySQL {
 		return f, fmt.Errorf("sqlstore: Options.Dialect %d: there are Auto, PostgreSQL and MySQL", f.Dialect)
+	}
+	if err := storeurl.Accepts(f.Accept, codes); err != nil {
+		return f, fmt.Errorf("sqlstore: %w", err)
 	}
 	return f, nil
 }

@@ -8,6 +8,9 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"net"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +52,7 @@ func TestURLs(t *testing.T) {
 
 // TestOptions: a bad value is an error that says what to write.
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{Prefix: "A_"}, {Prefix: "x;"}, {Prefix: "a.b.c_"}, {Prefix: strings.Repeat("x", 31)}, {MaxTTL: time.Millisecond}, {MaxTTL: -1}, {Dialect: 9}} {
+	for _, o := range []Options{{Prefix: "A_"}, {Prefix: "x;"}, {Prefix: "a.b.c_"}, {Prefix: strings.Repeat("x", 31)}, {MaxTTL: time.Millisecond}, {MaxTTL: -1}, {Dialect: 9}, {Accept: []string{"repicas-without-grace"}}} {
 		if _, err := o.filled(); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
@@ -67,6 +70,22 @@ func TestOptions(t *testing.T) {
 	}
 	if _, err := New(nil, nil); err == nil {
 		t.Error("no database was accepted")
+	}
+}
+
+// TestFindingsHaveListedCodes: Options.Accept takes the code of every finding.
+func TestFindingsHaveListedCodes(t *testing.T) {
+	source, err := os.ReadFile("judge.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used []string
+	for _, m := range regexp.MustCompile(`add\(driver\.\w+, "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1) {
+		used = append(used, m[1])
+	}
+	slices.Sort(used)
+	if used = slices.Compact(used); !slices.Equal(used, codes) {
+		t.Errorf("judge.go reports %q, codes lists %q", used, codes)
 	}
 }
 

@@ -8,8 +8,6 @@ package checkedstore
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -71,13 +69,8 @@ func New(client Client, opts *Options, closeClient func() error) (*Store, error)
 	if s.opts.Namespace == "" {
 		s.opts.Namespace = luastore.DefaultNamespace
 	}
-	for _, code := range s.opts.Accept {
-		if !slices.Contains(codes, code) {
-			if meant := storeurl.Closest(code, codes...); meant != "" {
-				return nil, fmt.Errorf("redisstore: Options.Accept has %q, which is not the code of a finding; did you mean %s?", code, meant)
-			}
-			return nil, fmt.Errorf("redisstore: Options.Accept has %q, which is not the code of a finding; there are %s", code, strings.Join(codes, ", "))
-		}
+	if err := storeurl.Accepts(s.opts.Accept, codes); err != nil {
+		return nil, fmt.Errorf("redisstore: %w", err)
 	}
 	s.start.reported = map[string]bool{}
 	var err error
