@@ -97,3 +97,66 @@ func TestGraceOfAClockAhead(t *testing.T) {
 		return err == nil && st.Grace == 0
 	})
 }
+
+// TestTokensRiseWhenTheClockIsBehind: with grace, tokens rise through a data loss if the clock
+// of the new server is behind by less than MaxTTL: behind the clock of the server before it, or
+// of another node of a quorum whose tokens the server had to exceed. A server that kept its
+// data continues its counter, however far its clock is behind.
+func TestTokensRiseWhenTheClockIsBehind(t *testing.T) {
+	const less = 58 * time.Second // than MaxTTL
+	grace := redisstore.Options{MaxTTL: time.Minute, Grace: true}
+	flush := func(server *redistest.Server) { server.Do("FLUSHALL") }
+	for name, c := range map[string]struct {
+		opts   redisstore.Options
+		behind time.Duration // of the new server
+		node   time.Duration // how far another node is ahead, or 0
+		lose   func(server *redistest.Server)
+	}{
+		"no data, grace":                   {grace, less, 0, flush},
+		"no data, grace, node of a quorum": {grace, 0, less, flush},
+		"all data": {redisstore.Options{MaxTTL: time.Minute}, time.Hour, 0,
+			func(server *redistest.Server) { server.Do("SAVE"); server.Restart() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.StartStepped(t)
+			first, ahead := firstToken(t, server, c.behind, &c.opts, c.node)
+			c.lose(server)
+			if next, _ := firstToken(t, server, ahead-c.behind, &c.opts, 0); next <= first {
+				t.Errorf("token %v after %v", next, first)
+			}
+		})
+	}
+}
+
+// firstToken sets the clock, makes the server begin an incarnation, moves the clock to the end
+// of a grace period, and locks. It returns the token and how far the clock is ahead by then. If
+// node is not 0, the token is one that a node with a clock so much further ahead would give.
+func firstToken(t *testing.T, server *redistest.Server, ahead time.Duration, opts *redisstore.Options, node time.Duration) (driver.Token, time.Duration) {
+	t.Helper()
+	server.SetClock(ahead)
+	store := libraries[0].open(t, login{addr: server.Addr}, opts).Store
+	if _, err := anOpen(t, store); err != nil {
+		t.Fatal(err)
+	}
+	if opts.Grace {
+		ahead += opts.MaxTTL + time.Second
+		server.SetClock(ahead)
+	}
+	session, err := anOpen(t, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := &driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
+	if node != 0 {
+		claim.Floor = driver.Token(time.Now().Add(ahead+node).UnixMicro()) * driver.TokenStep
+	}
+	out, err := session.Attempt(t.Context(), claim)
+	if err != nil || out.State != driver.Granted {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	if _, err := session.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	return out.Token, ahead
+}

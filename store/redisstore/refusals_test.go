@@ -111,7 +111,7 @@ func TestNoPassword(t *testing.T) {
 	t.Parallel()
 	server := configured("requirepass", secret)(t, redistest.Redis)
 	_, err := libraries[0].open(t, login{addr: server.Addr}, nil).Inspect(t.Context(), "x")
-	if err == nil || !strings.Contains(err.Error(), "give the client its password") {
+	if err == nil || !strings.Contains(err.Error(), "check the user and the password") {
 		t.Errorf("got %v, want it to say what is missing", err)
 	}
 }
