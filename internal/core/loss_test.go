@@ -5,6 +5,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -87,18 +88,49 @@ func TestSuspendCountsAsTime(t *testing.T) {
 	})
 }
 
-func TestHolderIsNotifiedBeforeAnotherHolds(t *testing.T) {
-	for _, fault := range []string{
-		`during(5s, 10m, lose(request))`, `during(5s, 10m, lose(reply))`, `during(5s, 10m, refuse)`,
-		`on(keepalive, delay(1s, 1s))`, `on(keepalive, nth(2, cut(1m)))`, `on(keepalive, after(3, delay(0s, 10m)))`,
-		`any(on(keepalive, delay(0s, 2s)), on(keepalive, after(2, cut(10m))))`, `any(on(open, delay(0s, 4s)), on(keepalive, cut(10m)))`,
-	} {
+// slowStore delays every keep-alive, and loses none.
+const slowStore = `on(keepalive, delay(1s, 1s))`
+
+// lossFaults are faults by which a holder loses its lease.
+var lossFaults = []string{
+	`during(5s, 10m, lose(request))`, `during(5s, 10m, lose(reply))`, `during(5s, 10m, refuse)`,
+	`on(keepalive, nth(2, cut(1m)))`, `on(keepalive, after(3, delay(0s, 10m)))`,
+	`any(on(keepalive, delay(0s, 2s)), on(keepalive, after(2, cut(10m))))`, `any(on(open, delay(0s, 4s)), on(keepalive, cut(10m)))`,
+}
+
+// fastStore returns a store whose clock is as fast as the drift allows. It must be called in a
+// bubble.
+func fastStore() *memstore.Store {
+	began := time.Now()
+	return memstore.New(&memstore.Options{Now: func() time.Time {
+		return began.Add(time.Since(began) * 100 / 99)
+	}})
+}
+
+// TestHolderIsNotifiedAMarginBefore: when the holder is notified, the store keeps the lock for
+// it for another margin. The test fails if the deadline leaves out the drift or the margin.
+func TestHolderIsNotifiedAMarginBefore(t *testing.T) {
+	for _, fault := range lossFaults {
 		t.Run(fault, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				began := time.Now() // the store's clock is as fast as the drift allows
-				m := memstore.New(&memstore.Options{Now: func() time.Time {
-					return began.Add(time.Since(began) * 100 / 99)
-				}})
+				m := fastStore()
+				l := lock(t, newClient(t, bent(t, m, fault), nil), "x")
+				ended(t, l.Context())
+				const margin = ttl / 10
+				time.Sleep(margin - time.Millisecond)
+				if st := status(t, m, "x"); len(st.Holders) != 1 || st.Holders[0].Token != l.Token() {
+					t.Errorf("less than %v after the holder was notified the store has %+v", margin, st)
+				}
+			})
+		})
+	}
+}
+
+func TestHolderIsNotifiedBeforeAnotherHolds(t *testing.T) {
+	for _, fault := range append(slices.Clip(lossFaults), slowStore) {
+		t.Run(fault, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				m := fastStore()
 				a, b := newClient(t, bent(t, m, fault), nil), newClient(t, m, nil)
 				for range 3 {
 					l := lock(t, a, "x")
@@ -106,7 +138,7 @@ func TestHolderIsNotifiedBeforeAnotherHolds(t *testing.T) {
 					ctx, cancel := context.WithTimeout(ctxb, 2*time.Minute)
 					next, err := b.Mutex("x").Lock(ctx)
 					cancel()
-					if errors.Is(err, context.DeadlineExceeded) && fault == `on(keepalive, delay(1s, 1s))` {
+					if errors.Is(err, context.DeadlineExceeded) && fault == slowStore {
 						unlock(t, l) // a slow store is no reason to lose anything
 						continue
 					}
