@@ -84,12 +84,14 @@ func TestFailoverToALaggingReplica(t *testing.T) {
 				b := k.behind(t, primary)
 				must(t, visit(b))
 				must(t, exec(k.connect(t, primary.Port), "UPDATE "+b.opts.Prefix+"incarnation SET grace_end = 0"))
+				must(t, lock(t, client(t, b, 11*time.Second), knownLock).Unlock(ctxb))
 				stream, err := servers.NewProxy(primary.Addr)
 				must(t, err)
 				t.Cleanup(stream.Close)
 				replica := p.follow(t, primary, stream.Port)
 				t.Cleanup(replica.Stop)
 				p.arrived(t, replica, b.opts.Prefix+"incarnation WHERE grace_end = 0")
+				p.arrived(t, replica, b.opts.Prefix+"lock")
 				stream.Close() // it lags from here on
 				p.lagging(t, b, primary, replica, grace)
 			})
@@ -97,33 +99,49 @@ func TestFailoverToALaggingReplica(t *testing.T) {
 	}
 }
 
+// knownLock has a row on the replica, from before it lags; newLock has none.
+const knownLock, newLock = "known", "new"
+
 func (p pair) lagging(t *testing.T, b *through, primary, replica *servers.Server, grace bool) {
 	c := client(t, b, 11*time.Second)
-	l := lock(t, c, "x")
+	var held []*fencelock.Lease
+	for _, name := range []string{knownLock, newLock} {
+		for range 5 { // so that the replica would repeat tokens if it only counted on
+			must(t, lock(t, c, name).Unlock(ctxb))
+		}
+		held = append(held, lock(t, c, name))
+	}
 	primary.Kill()
 	p.promote(t, replica)
 	b.proxy.Retarget(replica.Addr)
-	if !grace {
-		next := lock(t, client(t, b, 11*time.Second), "x")
-		if next.Token() <= l.Token() {
-			t.Errorf("token %v after %v: the promoted replica repeats tokens", next.Token(), l.Token())
+	next := c
+	if grace {
+		for _, l := range held {
+			putBack(t, b, l)
+			must(t, l.Unlock(ctxb))
 		}
-		return
+	} else {
+		next = client(t, b, 11*time.Second)
 	}
-	for end := time.Now().Add(time.Minute); ; {
-		st, err := inspectSoon(t, b, "x")
+	for _, l := range held {
+		if n := lock(t, next, l.Name()); n.Token() <= l.Token() {
+			t.Errorf("%q: token %v after %v: the promoted replica repeats tokens", l.Name(), n.Token(), l.Token())
+		}
+	}
+}
+
+// putBack waits until the store has the lease again.
+func putBack(t *testing.T, b *through, l *fencelock.Lease) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
+		st, err := inspectSoon(t, b, l.Name())
 		must(t, err)
 		if len(st.Holders) == 1 && st.Holders[0].Token == driver.Token(l.Token()) {
-			break
+			return
 		}
 		if err := l.Err(); err != nil || time.Now().After(end) {
-			t.Fatalf("the lease was not put back: %v, holders %v", err, st.Holders)
+			t.Fatalf("%q was not put back: %v, holders %v", l.Name(), err, st.Holders)
 		}
-		<-time.After(100 * time.Millisecond)
-	}
-	must(t, l.Unlock(ctxb))
-	if next := lock(t, c, "x"); next.Token() <= l.Token() {
-		t.Errorf("token %v after %v", next.Token(), l.Token())
 	}
 }
 
