@@ -124,7 +124,7 @@ func TestOpenByURL(t *testing.T) {
 // notified.
 func TestRestartIsALoss(t *testing.T) {
 	server := startMemcached(t)
-	locks, err := fencelock.New(storeOn(t, server, nil), &fencelock.Options{TTL: 2 * time.Second})
+	locks, err := fencelock.New(storeOn(t, server, nil), &fencelock.Options{TTL: 12 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +138,8 @@ func TestRestartIsALoss(t *testing.T) {
 	}
 	select {
 	case <-l.Context().Done():
-		if err := context.Cause(l.Context()); !errors.Is(err, fencelock.ErrLost) {
-			t.Errorf("got %v, want ErrLost", err)
+		if err := context.Cause(l.Context()); !errors.Is(err, fencelock.ErrLost) || !errors.Is(err, fencelock.ErrEnded) {
+			t.Errorf("got %v, want ErrLost with ErrEnded: a heartbeat finds it, not the deadline", err)
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("the holder was not notified")
