@@ -184,13 +184,15 @@ func (e *Election) Leader(ctx context.Context) (*Holder, error) {
 
 // Observe yields the leader each time it has changed, nil for none, until ctx
 // ends. It polls about eight times per TTL, so a short term can be missed; the terms
-// it yields never go back. An error of the store is yielded
-// once, and observing goes on.
+// it yields never go back. (On a store without tokens terms have no order, and a
+// change of leaders is all it sees.) An error of the store is yielded once, and
+// observing continues.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[*Holder, error] {
 	return func(yield func(*Holder, error) bool) {
 		// A nil in between must not make an older term new: a replica that lags
 		// behind may show one.
-		last, newest, failing := Token(-1), Token(0), false
+		var last *Holder
+		newest, yielded, failing := Token(0), false, false
 		for {
 			h, err := e.Leader(ctx)
 			if ctx.Err() != nil {
@@ -203,11 +205,11 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[*Holder, error] {
 			switch {
 			case err != nil && !failing && !yield(nil, err):
 				return
-			case err == nil && token != last && (token == 0 || token > newest):
+			case err == nil && (!yielded || !sameTerm(h, last)) && (token == 0 || token > newest):
 				if !yield(h, nil) {
 					return
 				}
-				last, newest = token, max(newest, token)
+				last, newest, yielded = h, max(newest, token), true
 			}
 			failing = err != nil
 			if !core.Sleep(ctx, timing.Backoff(1, e.c.opts.TTL/8, e.c.opts.TTL/8, rand.Float64())) {
@@ -215,4 +217,13 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[*Holder, error] {
 			}
 		}
 	}
+}
+
+// sameTerm reports whether two leaders, nil for none, are one term. Without tokens the claim
+// distinguishes terms.
+func sameTerm(a, b *Holder) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Token == b.Token && (a.Token != 0 || a.Claim == b.Claim)
 }

@@ -75,6 +75,54 @@ func TestElectionObserve(t *testing.T) {
 	})
 }
 
+// withoutTokens is a store that has none, as memcached.
+type withoutTokens struct{ driver.Store }
+
+// Inspect implements driver.Store.
+func (s withoutTokens) Inspect(ctx context.Context, name string) (driver.Status, error) {
+	st, err := s.Store.Inspect(ctx, name)
+	for i := range st.Holders {
+		st.Holders[i].Token = 0
+	}
+	return st, err
+}
+
+func TestElectionObserveWithoutTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := locktest.Context(t)
+		store := withoutTokens{memstore.New(nil)}
+		var seen diary
+		watching, stop := context.WithCancel(ctx)
+		observing := locktest.Go(locktest.Err(func() error {
+			for h, err := range locktest.Client(t, store, nil).Election("leader").Observe(watching) {
+				switch {
+				case err != nil:
+					t.Error(err)
+				case h == nil:
+					seen.add("no leader")
+				default:
+					seen.add("%s", h.Record.Owner)
+				}
+			}
+			return nil
+		}))
+		a, b := locktest.Client(t, store, locktest.Owner("a")), locktest.Client(t, store, locktest.Owner("b"))
+		seen.want(t, "no leader")
+		first := locktest.Got(t)(a.Mutex("leader").Lock(ctx))
+		time.Sleep(5 * time.Second)
+		seen.want(t, "a")
+		locktest.Unlock(t, first)
+		second := locktest.Got(t)(b.Mutex("leader").Lock(ctx))
+		time.Sleep(5 * time.Second)
+		seen.want(t, "b")
+		locktest.Unlock(t, second)
+		time.Sleep(5 * time.Second)
+		seen.want(t, "no leader")
+		stop()
+		observing.Now(t, "its context has ended")
+	})
+}
+
 func TestElectionObserveCanBeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := locktest.Client(t, memstore.New(nil), nil).Election("leader")

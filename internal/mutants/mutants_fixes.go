@@ -90,9 +90,24 @@ var fixMutants = []mutant{
 		new: "	if err := s.closeInStore(drv, owing); err != nil && false {\n",
 	},
 	{
+		name: "trusted-without-drift", catcher: test("TestHolderIsNotifiedAMarginBefore"), file: "internal/timing/timing.go",
+		old: "	return ttl - time.Duration(float64(ttl)*drift) - margin",
+		new: "	return ttl - margin",
+	},
+	{
+		name: "trusted-without-margin", catcher: test("TestHolderIsNotifiedAMarginBefore"), file: "internal/timing/timing.go",
+		old: "	return ttl - time.Duration(float64(ttl)*drift) - margin",
+		new: "	return ttl - time.Duration(float64(ttl)*drift)",
+	},
+	{
 		name: "observe-forgets-the-newest-term", catcher: apiTest("TestObservedTermsDoNotGoBack"), file: "election.go",
-		old: "last, newest = token, max(newest, token)",
-		new: "last, newest = token, token",
+		old: "last, newest, yielded = h, max(newest, token), true",
+		new: "last, newest, yielded = h, token, true",
+	},
+	{
+		name: "observe-without-tokens-sees-nothing", catcher: apiTest("TestElectionObserveWithoutTokens"), file: "election.go",
+		old: " && (a.Token != 0 || a.Claim == b.Claim)",
+		new: "",
 	},
 	{
 		name: "downgrade-before-the-reclaim", catcher: test("TestDowngradeWaitsForTheReclaim"), file: "internal/core/claim.go",
