@@ -26,6 +26,7 @@ import (
 // lose their data.
 type clock struct {
 	ahead atomic.Int64 // µs
+	plain atomic.Int64 // transactions and releases of plain commands
 
 	mu  sync.Mutex
 	sha map[string]string // of the store's text to that of ours
@@ -41,6 +42,11 @@ const moment = 5 * time.Millisecond
 func (c *clock) elapse(d time.Duration) {
 	c.ahead.Add(d.Microseconds())
 	<-time.After(min(d, moment))
+}
+
+// now is what the scripts see, if the server's clock is that of the test.
+func (c *clock) now() time.Time {
+	return time.Now().Add(time.Duration(c.ahead.Load()) * time.Microsecond)
 }
 
 // shift changes the text of a script.
@@ -63,6 +69,15 @@ func (c *clock) change(words []string) (changed []string, is bool) {
 	const keys = 3
 	if len(words) == 3 && strings.EqualFold(words[0]+words[1], "scriptload") {
 		return []string{words[0], words[1], c.shift(words[2])}, true
+	}
+	if len(words) == 3 && strings.EqualFold(words[0]+words[1], "scriptexists") {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if ours, known := c.sha[words[2]]; known {
+			c.plain.Add(1)
+			return []string{words[0], words[1], ours}, true
+		}
+		return words, true
 	}
 	if len(words) <= keys {
 		return nil, false
@@ -130,9 +145,19 @@ func (c *clock) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
-// ProcessPipelineHook implements redis.Hook. The store sends no scripts this way.
+// ProcessPipelineHook implements redis.Hook. The store sends no scripts this way, but asks
+// whether the server has one.
 func (c *clock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds) }
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if args := cmd.Args(); cmd.Name() == "script" && len(args) == 3 {
+				if changed, is := c.change([]string{"script", "exists", fmt.Sprint(args[2])}); is {
+					args[2] = changed[2]
+				}
+			}
+		}
+		return next(ctx, cmds)
+	}
 }
 
 // wrap is the same for rueidis.
@@ -146,6 +171,11 @@ type ahead struct {
 // Do implements rueidis.Client.
 func (a ahead) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	return a.Client.Do(ctx, a.clock.build(a.Client, cmd))
+}
+
+// DoMulti implements rueidis.Client.
+func (a ahead) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	return a.Client.DoMulti(ctx, a.clock.buildAll(a.Client, cmds)...)
 }
 
 // Dedicate implements rueidis.Client.
@@ -164,12 +194,28 @@ func (a aheadAlone) Do(ctx context.Context, cmd rueidis.Completed) rueidis.Redis
 	return a.DedicatedClient.Do(ctx, a.clock.build(a.DedicatedClient, cmd))
 }
 
+// DoMulti implements rueidis.DedicatedClient.
+func (a aheadAlone) DoMulti(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	return a.DedicatedClient.DoMulti(ctx, a.clock.buildAll(a.DedicatedClient, cmds)...)
+}
+
+// buildAll is build for commands that are sent at once.
+func (c *clock) buildAll(client rueidis.CoreClient, cmds []rueidis.Completed) []rueidis.Completed {
+	all := make([]rueidis.Completed, len(cmds))
+	for i, cmd := range cmds {
+		all[i] = c.build(client, cmd)
+	}
+	return all
+}
+
 // build is the changed form of a command of rueidis.
 func (c *clock) build(client rueidis.CoreClient, cmd rueidis.Completed) rueidis.Completed {
 	w, is := c.change(cmd.Commands())
 	switch {
 	case !is:
 		return cmd
+	case len(w) == 3 && strings.EqualFold(w[1], "exists"):
+		return client.B().Arbitrary(w...).Build()
 	case len(w) == 3:
 		return client.B().ScriptLoad().Script(w[2]).Build()
 	}

@@ -75,6 +75,10 @@ func conform(t *testing.T, lib library, grace bool, to login, losses func(namesp
 	to.clock = newClock()
 	rig := &rig{lib: lib, to: to}
 	t.Cleanup(rig.close)
+	for _, n := range []string{namespace, namespace + "-calm"} {
+		listClocks.Store(n, to.clock.now)
+	}
+	defer func() { t.Logf("%d transactions and releases of plain commands", to.clock.plain.Load()) }()
 	opts := redisstore.Options{Namespace: namespace + "-calm", Grace: grace, Buckets: buckets}
 	begin(t, lib.open(t, to, &opts).Store, buckets, to.clock)
 	calm := rig.harness(opts)

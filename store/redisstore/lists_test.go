@@ -6,9 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"pgregory.net/rapid"
 )
@@ -16,8 +19,20 @@ import (
 // lists begins the namespaces that are kept as package liststore does.
 const lists = "TestLists"
 
+// listClocks are the clocks that scripts see, by namespace.
+var listClocks sync.Map
+
 func init() {
-	checkedstore.Lists = func(namespace string) bool { return strings.HasPrefix(namespace, lists) }
+	checkedstore.Lists = func(namespace string) *liststore.Options {
+		if !strings.HasPrefix(namespace, lists) {
+			return nil
+		}
+		opts := &liststore.Options{Eager: true}
+		if c, ok := listClocks.Load(namespace); ok {
+			opts.Clock = c.(func() time.Time)
+		}
+		return opts
+	}
 }
 
 var allLists = flag.Bool("lists.all", false, "run TestLists on all servers, in all arrangements, and as long as TestConformance")
@@ -57,12 +72,15 @@ func TestListsAgainstModel(t *testing.T) {
 		t.Run(fmt.Sprintf("grace=%t", grace), func(t *testing.T) {
 			t.Parallel()
 			p, client := newPretence(t, redistest.Start(t).Addr)
+			namespace := fmt.Sprintf("%s-grace=%t", lists, grace)
+			listClocks.Store(namespace, func() time.Time { return p.now })
 			walks := 0
 			rapid.Check(t, func(r *rapid.T) {
 				if walks++; walks <= 50 || *allLists {
-					walk(r, p, client, lists, grace)
+					walk(r, p, client, namespace, grace)
 				}
 			})
+			t.Logf("%d transactions and releases of plain commands", p.plainCalls)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net"
 	"regexp"
 	"strconv"
@@ -39,8 +40,10 @@ type pretence struct {
 	mu   sync.Mutex
 	sha  map[string]changed // of the store's text
 	used int                // calls of scripts that carry a run id
-	gate *gate              // that calls wait at, if there is one
-	most int                // operations in a batch, the most since the gate was made
+	// plainCalls are transactions and releases of plain commands.
+	plainCalls int
+	gate       *gate // that calls wait at, if there is one
+	most       int   // operations in a batch, the most since the gate was made
 }
 
 // changed is a script as the server has it.
@@ -120,6 +123,16 @@ func (p *pretence) change(cmd redis.Cmder) bool {
 		return false
 	case "script":
 		at = 2 // SCRIPT LOAD text
+		if strings.EqualFold(fmt.Sprint(args[1]), "exists") {
+			ours := p.sha[args[2].(string)]
+			if ours.sha == "" || ours.runID != p.runID() || !p.proven {
+				ours.sha = strings.Repeat("0", 40)
+			} else {
+				p.plainCalls++
+			}
+			args[2] = ours.sha
+			return false
+		}
 	case "eval", "eval_ro":
 	default:
 		return false

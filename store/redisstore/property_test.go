@@ -52,7 +52,7 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, namespace string, grace
 	}
 	w.lists = namespace != ""
 	w.quick = rapid.Bool().Draw(t, "quick")
-	m := &machine{w: w}
+	m := &machine{w: w, votes: w.lists && rapid.IntRange(0, 3).Draw(t, "votes") == 0}
 	steps := map[string]func(*rapid.T){
 		"":         m.check,
 		"open":     m.open,
@@ -77,6 +77,7 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, namespace string, grace
 	if w.lists { // package liststore sends no batches
 		delete(steps, "batch")
 		delete(steps, "batch2")
+		steps["plain"], steps["plain2"] = m.plain, m.plain
 	}
 	t.Repeat(steps)
 }
@@ -85,6 +86,7 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, namespace string, grace
 type machine struct {
 	w      *world
 	unseen bool // the last step is to stay unseen
+	votes  bool // there are attempts of a quorum in this walk; only for lists
 }
 
 func (m *machine) check(t *rapid.T) {
@@ -175,6 +177,19 @@ func (m *machine) attempt(t *rapid.T) {
 	m.w.attempt(i, c)
 }
 
+// plain tries a claim that takes the fast path.
+func (m *machine) plain(t *rapid.T) {
+	i := m.process(t)
+	p := m.w.procs[i]
+	p.seq++
+	terms := &driver.Terms{Weight: 1, Record: &driver.Record{Reason: fmt.Sprintf("claim %d of p%d", p.seq, i)}}
+	c := &driver.Claim{Seq: p.seq, Name: m.name(t), Terms: terms, Queue: true}
+	if m.w.p.now.Before(p.end) {
+		p.claims = append(p.claims, c)
+	}
+	m.w.attempt(i, c)
+}
+
 // holds are pairs of MinHold and MaxHold; most claims have none.
 var holds = [][2]time.Duration{
 	{}, {}, {}, {},
@@ -205,6 +220,10 @@ func (m *machine) terms(t *rapid.T) *driver.Terms {
 
 // vote makes some attempts those of a quorum.
 func (m *machine) vote(t *rapid.T, c *driver.Claim) {
+	if m.w.lists && !m.votes {
+		c.Floor, c.Lift = 0, false // votes would end the fast path for the rest of the walk
+		return
+	}
 	c.Floor = driver.Token(rapid.SampledFrom([]int{0, 0, 0, 1, 5}).Draw(t, "floor"))
 	c.Lift = c.Floor > 0 && rapid.Bool().Draw(t, "lift")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+	"github.com/redis/rueidis"
 )
 
 // ownConn is a connection that serves one caller at a time, under load. On such a connection
@@ -53,13 +54,21 @@ func (a *adapter) Conn(string) wire.Conn {
 
 // Eval implements wire.Conn.
 func (l *ownConn) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
+	return l.do(ctx, func(ctx context.Context, client rueidis.CoreClient) ([]any, error) {
+		return eval(ctx, client, s, keys, args)
+	},
+		func() ([]any, error) { return l.a.Eval(ctx, s, keys, args) })
+}
+
+// do makes a call on the connection, or shared if there is none.
+func (l *ownConn) do(ctx context.Context, own func(context.Context, rueidis.CoreClient) ([]any, error), shared func() ([]any, error)) ([]any, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.readyLocked() {
-		return l.a.Eval(ctx, s, keys, args)
+		return shared()
 	}
 	stop := context.AfterFunc(ctx, l.conn.Close)
-	reply, err := eval(context.WithoutCancel(ctx), l.conn, s, keys, args)
+	reply, err := own(context.WithoutCancel(ctx), l.conn)
 	if !stop() {
 		l.dropLocked()
 		if err != nil {

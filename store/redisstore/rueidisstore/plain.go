@@ -29,6 +29,22 @@ func (a *adapter) Pipe(ctx context.Context, _ string, commands [][]string) ([]an
 	})
 }
 
+// Exec implements liststore.Commander.
+func (l *ownConn) Exec(ctx context.Context, key string, commands [][]string) ([]any, error) {
+	return l.do(ctx, func(ctx context.Context, client rueidis.CoreClient) ([]any, error) {
+		return exec(ctx, client, commands)
+	},
+		func() ([]any, error) { return l.a.Exec(ctx, key, commands) })
+}
+
+// Pipe implements liststore.Commander.
+func (l *ownConn) Pipe(ctx context.Context, key string, commands [][]string) ([]any, error) {
+	return l.do(ctx, func(ctx context.Context, client rueidis.CoreClient) ([]any, error) {
+		return pipe(ctx, client, commands)
+	},
+		func() ([]any, error) { return l.a.Pipe(ctx, key, commands) })
+}
+
 // build makes a command whose first argument is its key, but for SCRIPT, which has none.
 func build(b rueidis.Builder, c []string) rueidis.Completed {
 	if strings.EqualFold(c[0], "SCRIPT") {

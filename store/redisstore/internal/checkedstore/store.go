@@ -76,8 +76,10 @@ func New(client Client, opts *Options, closeClient func() error) (*Store, error)
 	var err error
 	settings := s.opts.settings()
 	settings.Explain = s.explain
-	if Lists != nil && Lists(s.opts.Namespace) {
-		s.Store, err = liststore.New(client, (*liststore.Options)(settings))
+	if list := s.listOptions(); list != nil {
+		list.Namespace, list.MaxTTL, list.Grace, list.Buckets = settings.Namespace, settings.MaxTTL, settings.Grace, settings.Buckets
+		list.Explain = settings.Explain
+		s.Store, err = liststore.New(client, list)
 	} else {
 		s.Store, err = luastore.New(client, settings)
 	}
@@ -87,9 +89,16 @@ func New(client Client, opts *Options, closeClient func() error) (*Store, error)
 	return s, nil
 }
 
-// Lists reports whether a namespace is kept as package liststore does. Tests set it, before
-// they make a store; otherwise it is nil.
-var Lists func(namespace string) bool
+// Lists returns the options of a namespace that is kept as package liststore does, or nil.
+// Tests set it, before they make a store; otherwise it is nil.
+var Lists func(namespace string) *liststore.Options
+
+func (s *Store) listOptions() *liststore.Options {
+	if Lists == nil {
+		return nil
+	}
+	return Lists(s.opts.Namespace)
+}
 
 // explain adds the permissions that the user of the connection lacks.
 func (s *Store) explain(err error) error {

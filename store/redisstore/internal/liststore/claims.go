@@ -17,6 +17,8 @@ type claim struct {
 	ticket int64
 	// element is its element in the list of the lock, if the process knows that.
 	element string
+	// doubted is set if plain commands that push it may still be on their way.
+	doubted bool
 }
 
 // claims are those of a session that may be in the store.
@@ -47,6 +49,16 @@ func (c *claims) granted(seq uint64, ticket int64, element string) {
 	defer c.mu.Unlock()
 	if known, ok := c.noted[seq]; ok {
 		known.ticket, known.element = ticket, element
+		c.noted[seq] = known
+	}
+}
+
+// doubt notes that plain commands that push a claim may still be on their way.
+func (c *claims) doubt(seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.noted[seq]; ok {
+		known.doubted = true
 		c.noted[seq] = known
 	}
 }

@@ -23,6 +23,7 @@ type runProof struct {
 	texts   []string
 
 	missing atomic.Bool // not in the server, as far as we know
+	done    atomic.Bool // one of them was called
 	mu      sync.Mutex
 	proving bool
 }
@@ -55,13 +56,27 @@ func (l *runProof) call(ctx context.Context, conn wire.Conn, generic *wire.Scrip
 	if own := l.scripts[generic]; own != nil && !l.missing.Load() {
 		reply, err := conn.Eval(ctx, own, keys, args)
 		if !errors.Is(err, wire.ErrNoScript) {
+			l.done.Store(err == nil)
 			return reply, l.s.store.explain(err)
 		}
-		l.missing.Store(true)
-		l.prove()
+		l.lost()
 	}
 	reply, err := conn.Eval(ctx, generic, keys, args)
 	return reply, l.s.store.explain(err)
+}
+
+// now loads the scripts and waits for it.
+func (l *runProof) now(ctx context.Context) {
+	if len(l.texts) > 0 && l.s.store.client.Prove(ctx, l.s.store.bucket(l.s.shard), l.runID, l.texts) == nil {
+		l.done.Store(true)
+	}
+}
+
+// lost notes that the server does not know the scripts, and loads them in the background.
+func (l *runProof) lost() {
+	l.done.Store(false)
+	l.missing.Store(true)
+	l.prove()
 }
 
 // proveAgain is how long after a failure the next proof is tried: the user may lack a

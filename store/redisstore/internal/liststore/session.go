@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -32,6 +33,10 @@ type session struct {
 	pushes      pushes
 	records     records
 	claims      *claims // shared with an earlier session of the same id
+	fast        fast
+	clock       atomic.Pointer[reading]
+	refilling   atomic.Bool
+	conns       conns
 
 	mu         sync.Mutex
 	tombstoned []tombstone // those of which a mark is in the store, the oldest first
@@ -43,7 +48,7 @@ func (s *session) call(ctx context.Context, script *wire.Script, names []string,
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
 	}
 	args := s.store.args(s.store.settings, s.shard, s.incarnation, append([]string{s.sid}, own...))
-	reply, err := s.proof.call(ctx, s.store.client, script, names, args)
+	reply, err := s.with(ctx, func(conn wire.Conn) ([]any, error) { return s.proof.call(ctx, conn, script, names, args) })
 	if err == nil {
 		err = s.store.verdict(reply)
 	}
@@ -59,6 +64,7 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	}
 	r := wire.Reader{Rest: reply[1:]}
 	renewal := driver.Renewal{TTL: s.ttl, Broken: r.Broken(), Clock: r.Clock()}
+	s.clock.Store(&reading{renewal.Clock, time.Now()})
 	return renewal, r.Err()
 }
 
@@ -92,6 +98,21 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (driver.Outcome, error) {
 	known, was := s.claims.begin(c.Seq, c.Name, record)
 	element := known.element
+	if !was && s.fast.may(c) {
+		element = s.element("X"+s.since(), c.Seq, record)
+		s.claims.granted(c.Seq, 0, element)
+		ticket, err := s.fast.acquire(ctx, c.Name, element)
+		if errors.Is(err, driver.ErrUnknown) {
+			s.claims.doubt(c.Seq)
+		}
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		if ticket > 0 {
+			s.claims.granted(c.Seq, ticket, element)
+			return driver.Outcome{State: driver.Granted, Token: driver.Token(ticket * driver.TokenStep)}, nil
+		}
+	}
 	switch {
 	case element != "":
 	case was || !s.fresh:
@@ -109,8 +130,10 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 		}
 		switch out.State {
 		case driver.Granted:
+			s.fast.calm.Store(true)
 			s.claims.granted(c.Seq, int64(out.Token)/driver.TokenStep, s.element(head, c.Seq, record))
 		case driver.Queued:
+			s.store.contended.add(c.Name)
 			s.claims.granted(c.Seq, 0, "")
 		}
 		if out.State == driver.Granted || out.State == driver.Absent || out.Grace || !more(reply) {
@@ -229,12 +252,25 @@ func (s *session) tombstone(w driver.Withdrawal, now time.Time) {
 }
 
 func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	known, gone := s.claims.get(w.Seq), false
+	w.Tombstone = w.Tombstone || known.doubted
+	if s.fast.mayRelease(w, known) {
+		removed, ask, err := s.fast.release(ctx, w.Name, known)
+		if err != nil || !ask {
+			return driver.WasGranted, err
+		}
+		gone = removed
+	}
 	reply, err := s.call(ctx, withdrawScript, []string{w.Name}, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Tombstone),
-		s.claims.get(w.Seq).element)
+		known.element)
 	if err != nil {
 		return driver.WasAbsent, err
 	}
-	return s.removed(reply, w.Name)
+	found, err := s.removed(reply, w.Name)
+	if err == nil && gone && found == driver.WasAbsent {
+		found = driver.WasGranted
+	}
+	return found, err
 }
 
 // removed reads the reply of withdraw.lua.

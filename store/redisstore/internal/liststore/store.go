@@ -26,6 +26,12 @@ type Options struct {
 	Buckets   int
 	// Explain adds to an error of a call what the user can do about it. It may be nil.
 	Explain func(error) error
+	// Clock returns what the server's clock shows. It is for tests; if it is nil, the clock
+	// is estimated from the replies of the server.
+	Clock func() time.Time
+	// Eager makes Open wait until the fast path can be taken, and takes it for contended
+	// names, too. It is for tests.
+	Eager bool
 }
 
 // Defaults of Options.
@@ -44,13 +50,14 @@ type Store struct {
 	opts   Options
 	// settings are what this process was given, and found are those of the namespace as
 	// an operator's call found them, if they differ.
-	settings settings
-	found    atomic.Pointer[settings]
-	publish  string
-	agreed   atomic.Bool // the first bucket has our settings
-	toucher  toucher
-	listings wire.Listings
-	known    sync.Map // the claims of sessions, by session id: a session that is resumed has those of before
+	settings  settings
+	found     atomic.Pointer[settings]
+	publish   string
+	agreed    atomic.Bool // the first bucket has our settings
+	toucher   toucher
+	listings  wire.Listings
+	contended contended
+	known     sync.Map // the claims of sessions, by session id: a session that is resumed has those of before
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -79,6 +86,7 @@ func New(client Client, opts *Options) (*Store, error) {
 	if strings.ContainsAny(s.opts.Namespace, "{}") {
 		return nil, fmt.Errorf("redisstore: the namespace %q has a brace, which decides where a cluster keeps a key; use another character", s.opts.Namespace)
 	}
+	s.contended.off = s.opts.Eager
 	if client.Sharded() {
 		s.publish = "SPUBLISH"
 	}
@@ -189,7 +197,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	}
 	r := wire.Reader{Rest: reply[1:]}
 	ss := &session{store: s, shard: req.Shard, sid: string(req.ID[:]), ttl: req.TTL, incarnation: r.Text()}
-	r.Number() // rest of grace
+	graceOver := r.Number() == 0
 	renewal := driver.Renewal{TTL: req.TTL, Broken: r.Broken()}
 	runID := r.Text()
 	ss.generation, ss.graceEnd = r.Number(), r.Text()
@@ -203,11 +211,17 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if ss.fresh {
 		s.known.Delete(ss.sid)
 	}
-	known, _ := s.known.LoadOrStore(ss.sid, &claims{})
+	known, resumed := s.known.LoadOrStore(ss.sid, &claims{})
 	ss.claims = known.(*claims)
 	ss.ctx, ss.cancel = context.WithCancel(context.Background())
 	ss.proof.init(ss, runID)
 	ss.pushes.init(ss)
+	ss.clock.Store(&reading{renewal.Clock, time.Now()})
+	ss.conns.init(ss)
+	ss.fast.init(ss, graceOver, ss.fresh || resumed)
+	if s.opts.Eager {
+		ss.proof.now(ctx)
+	}
 	s.touch(ss.shard, ss.incarnation)
 	return ss, renewal, nil
 }

@@ -36,6 +36,21 @@ local function queue(k)
   end
 end
 
+-- find returns the grant of a claim, and where it is among the grants.
+local function find(k, sid, seq)
+  if k.form == 'S' then
+    local id = id_from(sid, seq)
+    local raw = call('HGET', k.G, id)
+    local g = raw and cmsgpack.unpack(raw)
+    if not g or g[SID] ~= sid then return nil end
+    fields[g] = id
+    return g
+  end
+  for i, g in ipairs(k.grants) do
+    if g[SID] == sid and g[SEQ] == seq then return g, i end
+  end
+end
+
 -- promote grants from the front of the queue while the front fits, skipping the
 -- dead, then to claims that re-enter.
 local function promote(k)
@@ -50,7 +65,9 @@ local function promote(k)
       call('LREM', k.L, 1, t) -- a leftover
     else
       local e = claim_of(raw, k.name)
-      if stands(e) then
+      if byte(raw) == 88 and find(k, e[SID], e[SEQ]) then
+        unqueue(k, t, raw) -- plain commands that came late have pushed it a second time
+      elseif stands(e) then
         if not fits(k, e) then
           if k.form ~= 'S' or k.shared[1] <= SOME then break end
           local round = clean(k)
@@ -102,21 +119,6 @@ local function refresh(name)
   promote(k)
   save(k)
   return k
-end
-
--- find returns the grant of a claim, and where it is among the grants.
-local function find(k, sid, seq)
-  if k.form == 'S' then
-    local id = id_from(sid, seq)
-    local raw = call('HGET', k.G, id)
-    local g = raw and cmsgpack.unpack(raw)
-    if not g or g[SID] ~= sid then return nil end
-    fields[g] = id
-    return g
-  end
-  for i, g in ipairs(k.grants) do
-    if g[SID] == sid and g[SEQ] == seq then return g, i end
-  end
 end
 
 -- rewrite notes that a grant was changed.

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package liststore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+// maxConns is how many dedicated connections a session uses at once. Calls beyond that share
+// the connection of the client.
+const maxConns = 2
+
+// conns are the dedicated connections of a session.
+type conns struct {
+	s     *session
+	mu    sync.Mutex
+	free  []wire.Conn
+	inUse int
+}
+
+func (c *conns) init(s *session) {
+	c.s = s
+	context.AfterFunc(s.ctx, c.close)
+}
+
+// take returns a connection for one call, to be given back.
+func (c *conns) take() wire.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inUse == maxConns {
+		return nil
+	}
+	c.inUse++
+	if n := len(c.free); n > 0 {
+		conn := c.free[n-1]
+		c.free = c.free[:n-1]
+		return conn
+	}
+	return c.s.store.client.Conn(c.s.store.bucket(c.s.shard))
+}
+
+func (c *conns) give(conn wire.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inUse--
+	if c.s.ctx.Err() != nil {
+		conn.Close()
+		return
+	}
+	c.free = append(c.free, conn)
+}
+
+// close closes the free connections when the session is over.
+func (c *conns) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.free {
+		conn.Close()
+	}
+	c.free = nil
+}
+
+// with runs a call on a dedicated connection if one is free, else on the client.
+func (s *session) with(ctx context.Context, call func(conn wire.Conn) ([]any, error)) ([]any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("redisstore: %w", driver.Inner(err)) // nothing was sent
+	}
+	conn := s.conns.take()
+	if conn == nil {
+		return call(s.store.client)
+	}
+	defer s.conns.give(conn)
+	return call(conn)
+}
+
+// exec runs commands as one transaction.
+func (s *session) exec(ctx context.Context, key string, commands [][]string) ([]any, error) {
+	return s.with(ctx, func(conn wire.Conn) ([]any, error) { return conn.(Commander).Exec(ctx, key, commands) })
+}
+
+// pipe sends commands at once.
+func (s *session) pipe(ctx context.Context, key string, commands [][]string) ([]any, error) {
+	return s.with(ctx, func(conn wire.Conn) ([]any, error) { return conn.(Commander).Pipe(ctx, key, commands) })
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package liststore
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// contendedFor is how long a name is known as contended after a process waited for it.
+	contendedFor = 2 * time.Second
+	// maxContended bounds how many names are known. Beyond it the names of before are
+	// forgotten, which costs each of them a round trip.
+	maxContended = 4096
+)
+
+// contended are the names for which processes waited a moment ago. A lock of such a name is
+// acquired and released by scripts: plain commands would need a script behind them.
+type contended struct {
+	off   bool // for tests: no name is known
+	any   atomic.Bool
+	mu    sync.Mutex
+	names map[string]time.Time
+}
+
+func (c *contended) add(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.names == nil || len(c.names) >= maxContended {
+		c.names = map[string]time.Time{}
+	}
+	c.names[name] = time.Now()
+	c.any.Store(true)
+}
+
+func (c *contended) has(name string) bool {
+	if c.off || !c.any.Load() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, ok := c.names[name]
+	if ok && time.Since(at) > contendedFor {
+		delete(c.names, name)
+		c.any.Store(len(c.names) > 0)
+		return false
+	}
+	return ok
+}

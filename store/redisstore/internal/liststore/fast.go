@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package liststore
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+// fast acquires and releases locks that are free with plain commands, which cost the server
+// a third of what a script costs:
+//
+//	MULTI · LMOVE tickets lock · RPUSH lock claim · HMGET bucket marker session · SCRIPT EXISTS proof · EXEC
+//	LREM lock ticket · LREM lock claim · LLEN lock
+//
+// The lock is held if the ticket was there and the list has no other pair, and if the replies
+// show that a script would have granted it: the marker is that of the session's incarnation and
+// there are no votes, the session has its generation and no marks, and the server knows a
+// script that was loaded only under its run id. Anything else is decided by attempt.lua,
+// which finds the claim in the list.
+//
+// During a grace period there are no tickets, so no transaction can grant.
+//
+// A release removes the ticket first. A claim without a ticket is a leftover that the next
+// script removes; a ticket without a claim would become the ticket of a claim that another
+// process pushes behind it when there are no tickets.
+type fast struct {
+	s       *session
+	proven  string // SHA of the script that proves the run id
+	lists   string // key of a list without its name
+	tickets string
+	allowed bool        // the store knows every claim of the session that this process made
+	calm    atomic.Bool // a script has answered that there is no grace period
+}
+
+func (f *fast) init(s *session, graceOver, allowed bool) {
+	f.s = s
+	base := s.store.bucket(s.shard)
+	f.lists, f.tickets = base+":l:", base+":t"
+	f.allowed = allowed
+	f.calm.Store(graceOver)
+	if own := s.proof.scripts[attemptScript]; own != nil {
+		f.proven = own.SHA
+	}
+}
+
+// may reports whether a claim that was never sent before may be sent by plain commands.
+func (f *fast) may(c *driver.Claim) bool {
+	return f.allowed && f.proven != "" && c.Queue && c.Floor == 0 && !c.Lift && simple(c.Terms) && f.calm.Load() &&
+		f.s.proof.done.Load() && !f.s.store.contended.has(c.Name)
+}
+
+// mayRelease reports whether a grant may be removed by plain commands.
+func (f *fast) mayRelease(w driver.Withdrawal, c claim) bool {
+	return c.ticket > 0 && c.element != "" && c.name == w.Name && !w.Tombstone && w.KeepFor == 0 && f.proven != "" &&
+		f.s.proof.done.Load() && !f.s.store.contended.has(w.Name)
+}
+
+// refillEvery is how many tickets are taken until one of the processes makes more.
+const refillEvery = 256
+
+// acquire pushes a claim. It returns its ticket if it holds the lock.
+func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64, err error) {
+	s := f.s
+	list := f.lists + name
+	replies, err := s.exec(ctx, list, [][]string{
+		{"LMOVE", f.tickets, list, "LEFT", "RIGHT"},
+		{"RPUSH", list, element},
+		{"HMGET", s.store.bucket(s.shard), "m", "s" + s.sid},
+		{"SCRIPT", "EXISTS", f.proven},
+	})
+	if err != nil {
+		return 0, s.store.explain(err)
+	}
+	r := wire.Reader{Rest: replies}
+	ticket = r.Number()
+	length := r.Number()
+	found := wire.Reader{Rest: r.List()}
+	marker, session := found.Text(), found.Text()
+	exists := wire.Reader{Rest: r.List()}
+	known := exists.Number() == 1
+	if ticket%refillEvery == 0 {
+		f.refill()
+	}
+	if length > 2 {
+		s.store.contended.add(name)
+	}
+	switch {
+	case !known:
+		s.proof.lost()
+	case len(marker) < 8 || marker[:7] != s.tail[7:] || marker[7] != 0:
+	case len(session) < 14 || session[6:13] != s.tail[:7] || session[13] != 0:
+	case session[:6] <= s.since(): // it has ended, as far as this process can tell
+	case ticket > 0 && length == 2:
+		return ticket, nil
+	}
+	return 0, nil
+}
+
+// refill makes tickets in the background.
+func (f *fast) refill() {
+	if !f.s.refilling.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer f.s.refilling.Store(false)
+		ctx, cancel := context.WithTimeout(f.s.ctx, f.s.ttl)
+		defer cancel()
+		_, _ = f.s.store.call(ctx, touchScript, f.s.shard, f.s.incarnation, nil) // attempts make tickets, too
+	}()
+}
+
+// release removes a grant. It reports whether the grant was there, and whether a script has
+// to tell the rest: why it was not, or whether the server has another run id by now.
+func (f *fast) release(ctx context.Context, name string, c claim) (removed, ask bool, err error) {
+	s := f.s
+	list := f.lists + name
+	replies, err := s.pipe(ctx, list, [][]string{
+		{"LREM", list, "1", strconv.FormatInt(c.ticket, 10)},
+		{"LREM", list, "1", c.element},
+		{"LLEN", list},
+		{"SCRIPT", "EXISTS", f.proven},
+	})
+	if err != nil {
+		return false, false, s.store.explain(err)
+	}
+	r := wire.Reader{Rest: replies}
+	ticket, element, length := r.Number(), r.Number(), r.Number()
+	exists := wire.Reader{Rest: r.List()}
+	if exists.Number() != 1 {
+		s.proof.lost()
+		return ticket == 1, true, nil
+	}
+	if ticket == 0 {
+		return false, true, nil
+	}
+	if length > 0 || element == 0 {
+		s.store.contended.add(name)
+		s.wake(ctx, name)
+	}
+	return true, false, nil
+}
+
+// wake grants to the next in the queue. If that fails, the next finds out with its poll.
+func (s *session) wake(ctx context.Context, name string) {
+	reply, err := s.call(ctx, wakeScript, []string{name}, name)
+	if err == nil && more(reply) {
+		go s.store.walk(s.ctx, s.store.settings, name, reply)
+	}
+}
+
+// since is the estimate of the server's clock in ms, as claims have it.
+func (s *session) since() string {
+	var at time.Time
+	if s.store.opts.Clock != nil {
+		at = s.store.opts.Clock()
+	} else if c := s.clock.Load(); c != nil {
+		at = c.server.Add(time.Since(c.at))
+	}
+	return wire.BytesOf(at.UnixMilli(), 6)
+}
+
+// reading is what the server's clock showed at a time.
+type reading struct{ server, at time.Time }
