@@ -77,7 +77,7 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, namespace string, grace
 	if w.lists { // package liststore sends no batches
 		delete(steps, "batch")
 		delete(steps, "batch2")
-		steps["plain"], steps["plain2"] = m.plain, m.plain
+		steps["plain"], steps["plain2"], steps["plain3"] = m.plain, m.plain, m.plain
 	}
 	t.Repeat(steps)
 }
@@ -229,17 +229,21 @@ func (m *machine) vote(t *rapid.T, c *driver.Claim) {
 }
 
 func (m *machine) again(t *rapid.T) {
-	i, c := m.claim(t, any1)
+	i, c := m.claim(t, m.mayAgain)
 	m.vote(t, c)
 	m.w.attempt(i, c)
 }
+
+// mayAgain reports whether a process asks again for a claim. No process asks for what it
+// withdrew; if the data is older than the withdrawal, lists grant such a claim with a new token.
+func (m *machine) mayAgain(p *proc, c *driver.Claim) bool { return !m.w.lists || !p.withdrawn[c.Seq] }
 
 // downgrade asks for a grant again, with shared terms.
 func (m *machine) downgrade(t *rapid.T) {
 	i, c := m.claim(t, func(p *proc, c *driver.Claim) bool {
 		for _, h := range p.held {
 			if h.claim.Seq == c.Seq {
-				return c.Terms.Mode == driver.Exclusive
+				return c.Terms.Mode == driver.Exclusive && m.mayAgain(p, c)
 			}
 		}
 		return false

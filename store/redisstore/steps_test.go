@@ -179,6 +179,7 @@ func (w *world) withdraw(i int, d driver.Withdrawal) {
 func (w *world) withdrawn(p *proc, d driver.Withdrawal, what string, m driver.Removed, err1 error, r driver.Removed, err2 error) {
 	w.t.Helper()
 	w.step("%s: %v %v", what, m, err1)
+	p.withdrawn[d.Seq] = true
 	if errors.Is(err1, driver.ErrGone) && err2 == nil && r == driver.WasGranted {
 		return // its session had ended, and its grant was still there: no other claim had the lock
 	}

@@ -105,19 +105,38 @@ func (a *adapter) Scan(ctx context.Context, key string, cursor uint64, pattern s
 			entry, err := scan(noDeadline{ctx}, a.client, cursor, pattern)
 			return entry, classify(ctx, err)
 		}
-		d, err := dedicateWithin(ctx, a.client)
-		if err != nil {
-			return rueidis.ScanEntry{}, err
-		}
-		defer d.release()
-		if err := d.conn.Do(ctx, d.conn.B().Exists().Key(key).Build()).Error(); err != nil {
-			return rueidis.ScanEntry{}, classify(ctx, err)
-		}
-		entry, err := scan(ctx, d.conn, cursor, pattern)
+		entry, err := a.scanNode(ctx, key, cursor, pattern)
 		return entry, classify(ctx, err)
 	})
 	return entry.Elements, entry.Cursor, err
 }
+
+// scanNode asks the node that keeps a key. A dedicated client is bound by its first command, by
+// what the client knows about slots, which the client learns only from its own commands.
+func (a *adapter) scanNode(ctx context.Context, key string, cursor uint64, pattern string) (rueidis.ScanEntry, error) {
+	if err := a.client.Do(noDeadline{ctx}, a.client.B().Exists().Key(key).Build()).Error(); err != nil {
+		return rueidis.ScanEntry{}, err
+	}
+	for tries := 0; ; tries++ {
+		d, err := dedicateWithin(ctx, a.client)
+		if err != nil {
+			return rueidis.ScanEntry{}, err
+		}
+		err = d.conn.Do(ctx, d.conn.B().Exists().Key(key).Build()).Error()
+		var entry rueidis.ScanEntry
+		if err == nil {
+			entry, err = scan(ctx, d.conn, cursor, pattern)
+		}
+		d.release()
+		if err == nil || tries == scanTries || !strings.HasPrefix(err.Error(), "MOVED ") {
+			return entry, err
+		}
+		adapt.Pause(ctx)
+	}
+}
+
+// scanTries is how often a scan is tried again on another node.
+const scanTries = 20
 
 func scan(ctx context.Context, client rueidis.CoreClient, cursor uint64, pattern string) (rueidis.ScanEntry, error) {
 	return client.Do(ctx, client.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()

@@ -32,7 +32,7 @@ type session struct {
 	proof       runProof
 	pushes      pushes
 	records     records
-	claims      *claims // shared with an earlier session of the same id
+	claims      *claims // those of an earlier session of the same id, too
 	fast        fast
 	clock       atomic.Pointer[reading]
 	refilling   atomic.Bool
@@ -121,6 +121,9 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 	for {
 		reply, err := s.call(ctx, attemptScript, []string{c.Name}, append(terms(c, record), flag(c.Queue), counter(c.Floor), flag(c.Lift),
 			element, strconv.FormatInt(known.ticket, 10))...)
+		if errors.Is(err, driver.ErrUnknown) {
+			s.claims.doubt(c.Seq)
+		}
 		if err != nil {
 			return driver.Outcome{}, err
 		}
@@ -305,7 +308,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 			args = append(append(args, terms(&h.Claim, record.text)...), counter(h.Token))
 			names = append(names, h.Claim.Name)
 		}
-		reply, err := s.call(ctx, reclaimScript, names, args...)
+		reply, err := s.reclaim(ctx, names, args)
 		if err != nil {
 			return nil, err
 		}
@@ -329,6 +332,28 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 	}
 	return kept, nil
 }
+
+// reclaim puts grants back. A claim in the way that may be removed in a moment is waited for.
+func (s *session) reclaim(ctx context.Context, names, args []string) (reply []any, err error) {
+	for tries := 0; ; tries++ {
+		reply, err = s.call(ctx, reclaimScript, names, args...)
+		if err != nil || tries == reclaimTries || s.store.opts.Eager || !slices.Contains(reply, any(int64(2))) {
+			return reply, err
+		}
+		select {
+		case <-ctx.Done():
+			return reply, nil
+		case <-time.After(reclaimPause):
+		}
+	}
+}
+
+const (
+	// reclaimTries and reclaimPause are how long a reclaim waits for a claim in its way: longer
+	// than a process needs to see that the store was reset.
+	reclaimTries = 10
+	reclaimPause = 50 * time.Millisecond
+)
 
 // Close implements driver.Session: it ends the session, then removes what it may
 // have had, so that no later call has to find out.

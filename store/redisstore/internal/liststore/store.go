@@ -208,11 +208,16 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	}
 	incarnation, _ := strconv.ParseInt(ss.incarnation, 10, 64)
 	ss.tail = wire.BytesOf(ss.generation, 7) + wire.BytesOf(incarnation, 7)
-	if ss.fresh {
-		s.known.Delete(ss.sid)
+	resumed := false
+	ss.claims = &claims{}
+	if !ss.fresh {
+		// A copy: what an answer to the session of before says from now on does not count.
+		var before any
+		if before, resumed = s.known.Load(ss.sid); resumed {
+			ss.claims.noted = before.(*claims).all()
+		}
 	}
-	known, resumed := s.known.LoadOrStore(ss.sid, &claims{})
-	ss.claims = known.(*claims)
+	s.known.Store(ss.sid, ss.claims)
 	ss.ctx, ss.cancel = context.WithCancel(context.Background())
 	ss.proof.init(ss, runID)
 	ss.pushes.init(ss)

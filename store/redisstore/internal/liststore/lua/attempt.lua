@@ -28,9 +28,10 @@ local function granted(g)
 end
 
 local g, i = find(k, sid, e[SEQ])
-if g and k.form == 'X' and g[INC] ~= inc and g[COUNTER] ~= tonumber(ARGV[20]) then
-  -- It was pushed before the data was lost, or by a transaction that did not know of the
-  -- loss, and its process does not hold the lock with it: the ticket may have been issued twice.
+if g and g[INC] ~= inc and g[COUNTER] ~= tonumber(ARGV[20]) and g[MINEND] <= now then
+  -- It was pushed or granted before the data was lost, or by a transaction that did not know of
+  -- the loss, and its process never learned its number: other numbers may have been
+  -- granted since, and a ticket may have been issued twice.
   remove(k, g, i)
   promote(k)
   save(k)

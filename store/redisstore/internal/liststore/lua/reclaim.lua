@@ -1,7 +1,7 @@
 -- Puts lost grants back (R3, R4, R5), or, without any, notes that all were (R6).
 -- ARGV[6] session id, then ten for each: seq, name, mode, weight, limit, re-entry,
 -- record, min hold ms, max hold ms, counter
--- Replies: OK, for each 1 held | 0 not ; GONE ; RESET
+-- Replies: OK, for each 1 held | 0 not | 2 not yet ; GONE ; RESET
 if was_reset() then return { 'RESET' } end
 local sid = ARGV[6]
 local s = session(sid)
@@ -68,7 +68,9 @@ local function reclaim(at)
   end
   if not room then
     save(k)
-    return 0
+    -- Plain commands that arrived after the loss may have pushed it. Its process removes
+    -- it as soon as it sees that they were not granted.
+    return k.form == 'X' and k.grants[1][INC] ~= inc and 2 or 0
   end
   if k.form == 'S' and k.shared[1] == 0 then unhead(k) end
   hold(e, counter)
