@@ -60,7 +60,7 @@ func (l *ownConn) Eval(ctx context.Context, s *wire.Script, keys, args []string)
 		func() ([]any, error) { return l.a.Eval(ctx, s, keys, args) })
 }
 
-// do makes a call on the connection, or shared if there is none.
+// do makes a call on the connection, if it is ready, else on the shared one.
 func (l *ownConn) do(ctx context.Context, own func(context.Context, rueidis.CoreClient) ([]any, error), shared func() ([]any, error)) ([]any, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ const (
 	// contendedFor is how long a name is known as contended after a process waited for it.
 	contendedFor = 2 * time.Second
 	// maxContended bounds how many names are known. Beyond it the names of before are
-	// forgotten, which costs each of them a round trip.
+	// dropped, which costs each of them a round trip.
 	maxContended = 4096
 )
 

@@ -95,7 +95,7 @@ func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64,
 		s.proof.lost()
 	case len(marker) < 8 || marker[:7] != s.tail[7:] || marker[7] != 0:
 	case len(session) < 14 || session[6:13] != s.tail[:7] || session[13] != 0:
-	case session[:6] <= s.since(): // it has ended, as far as this process can tell
+	case session[:6] <= s.since(): // it has ended, by the estimate of this process
 	case ticket > 0 && length == 2:
 		return ticket, nil
 	}
@@ -116,7 +116,7 @@ func (f *fast) refill() {
 }
 
 // release removes a grant. It reports whether the grant was there, and whether a script has
-// to tell the rest: why it was not, or whether the server has another run id by now.
+// to find out the rest: why it was not, or whether the server has another run id by now.
 func (f *fast) release(ctx context.Context, name string, c claim) (removed, ask bool, err error) {
 	s := f.s
 	list := f.lists + name

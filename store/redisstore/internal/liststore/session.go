@@ -170,33 +170,6 @@ func flag(set bool) string {
 // counter is a token as the scripts count.
 func counter(t driver.Token) string { return strconv.FormatInt(int64(t)/driver.TokenStep, 10) }
 
-// outcome reads the reply of attempt.lua. head begins the element of a grant that plain
-// commands may remove.
-func outcome(reply []any) (out driver.Outcome, head string, err error) {
-	r := wire.Reader{Rest: reply}
-	switch r.Text() {
-	case "GRANTED":
-		out = driver.Outcome{State: driver.Granted, Token: r.Token(), Remaining: r.Millis()}
-		head = r.Text()
-		return out, head, r.Err()
-	case "ABSENT":
-		return driver.Outcome{State: driver.Absent}, "", nil
-	case "QUEUED":
-		out.State = driver.Queued
-	default:
-		out.State = driver.Busy
-	}
-	out.Place = int(r.Number())
-	out.Grace = r.Number() > 0
-	out.PollAfter = r.Millis()
-	for _, h := range r.List() {
-		out.Holders = append(out.Holders, wire.HolderOf(h))
-	}
-	out.Token = r.Token()
-	r.Number()
-	return out, "", r.Err()
-}
-
 // Await implements driver.Session. The first time a claim waits after a
 // subscription began, it polls: a push may have been before.
 func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package liststore
+
+import (
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+// outcome reads the reply of attempt.lua. head begins the element of a grant that plain
+// commands may remove.
+func outcome(reply []any) (out driver.Outcome, head string, err error) {
+	r := wire.Reader{Rest: reply}
+	switch r.Text() {
+	case "GRANTED":
+		out = driver.Outcome{State: driver.Granted, Token: r.Token(), Remaining: r.Millis()}
+		head = r.Text()
+		return out, head, r.Err()
+	case "ABSENT":
+		return driver.Outcome{State: driver.Absent}, "", nil
+	case "QUEUED":
+		out.State = driver.Queued
+	default:
+		out.State = driver.Busy
+	}
+	out.Place = int(r.Number())
+	out.Grace = r.Number() > 0
+	out.PollAfter = r.Millis()
+	for _, h := range r.List() {
+		out.Holders = append(out.Holders, wire.HolderOf(h))
+	}
+	out.Token = r.Token()
+	r.Number()
+	return out, "", r.Err()
+}
