@@ -91,8 +91,8 @@ func (c *Client) Do(ctx context.Context, name string, fn func(ctx context.Contex
 // if the store does not answer, as long as ctx allows and at most for twice
 // Options.CallTimeout; then it returns an error, and the locks that were not
 // released end with the TTL. A store that confirmed the release and is then restored
-// to older data may have the locks again, until the TTL ends. The store and the client
-// of its server stay open.
+// to older data may have the locks again, until the TTL ends. Closing again waits
+// and answers as the first call does. The store and the client of its server stay open.
 func (c *Client) Close(ctx context.Context) error { return c.core.Close(ctx) }
 
 // OpenStore opens the store at a URL, for programs that learn from their configuration

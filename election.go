@@ -22,7 +22,8 @@ var ErrResigned = errors.New("fencelock: leader resigned")
 // Election makes one of many candidates the leader. The leader's term is a
 // lease of the lock with the election's name; its token is the term's number,
 // and a later term has a greater one. Unlike other handles it has a state: Resign
-// ends the term of the Run that was called on the same Election.
+// ends the term of the Run that was called on the same Election. Its methods are safe for
+// concurrent use; call Run once at a time.
 type Election struct {
 	c  *Client
 	mu *Mutex

@@ -36,7 +36,8 @@ var (
 	// ErrUnsupported is returned for what this store cannot do.
 	ErrUnsupported error = unsupported{}
 
-	// ErrReleased is the cause of a lease's context after Unlock.
+	// ErrReleased is the cause of a lease's context after Unlock. The error of an unlock
+	// that the store did not confirm wraps it, too.
 	ErrReleased = core.ErrReleased
 
 	// ErrExpired is why a lease was lost at the end of its MaxHold.

@@ -12,7 +12,8 @@ import (
 )
 
 // Hooks are called on what happens, for traces and metrics. A hook must return
-// quickly and must not call the client. Every hook may be nil.
+// quickly and must not call the client. It may be called from several goroutines at once.
+// Every hook may be nil.
 type Hooks struct {
 	// AcquireStart is called when an acquisition begins. The context it returns
 	// is the one the acquisition goes on with.

@@ -14,7 +14,9 @@ import (
 // listPage is how many locks are asked for at a time.
 const listPage = 256
 
-// Inspect returns the holders and the waiters of the lock of that name.
+// Inspect returns the holders and the waiters of the lock of that name. It is one call to
+// the store, whose answer may be out of date when it arrives. An error wraps ErrUnavailable
+// if the store did not answer.
 func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	if err := checkName(name); err != nil {
 		return Status{}, err
@@ -27,7 +29,8 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 
 // List yields every lock that is held, kept or waited for and whose name
 // starts with prefix. It reads a page at a time; a lock that comes or goes
-// during the listing may be missing. The sequence ends at the first error.
+// during the listing may be missing. The sequence ends at the first error, which is
+// ErrUnsupported on a store that cannot list.
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		if !c.caps.Listing {

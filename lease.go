@@ -50,8 +50,8 @@ func (l *Lease) Deadline() time.Time { return l.core.Deadline() }
 // twice needs the token checked at the resource.
 func (l *Lease) Valid() bool { return l.core.Valid() }
 
-// Err returns nil while the lease is held, ErrReleased after Unlock, and an
-// error that wraps ErrLost and the reason after it was lost.
+// Err returns nil while the lease is held, ErrReleased after Unlock, ErrClosed after the
+// client was closed, and an error that wraps ErrLost and the reason after it was lost.
 func (l *Lease) Err() error { return l.core.Err() }
 
 // Context returns a context that carries the lease. It ends, with Err as its
@@ -64,7 +64,8 @@ func (l *Lease) Context() context.Context { return l.core.Context() }
 // WithContext returns a context that carries the lease and ends with ctx as well as
 // with the lease, with Err as its cause if it was the lease. Work that should stop
 // when its request is canceled or its lock is lost runs under it. The caller must
-// call the CancelFunc when the work is done; it does not unlock the lease.
+// call the CancelFunc when the work is done; it does not unlock the lease, although the
+// cause of the returned context is ErrReleased then.
 func (l *Lease) WithContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithCancelCause(core.WithLease(ctx, &l.core))
 	held := l.Context()
@@ -80,8 +81,9 @@ func (l *Lease) WithContext(ctx context.Context) (context.Context, context.Cance
 //
 // Unlock returns an error that wraps ErrLost if the lease had been lost before, and
 // one that wraps ErrUnavailable if the store did not confirm, or the context's error
-// if that ended first; the unlock is then repeated in the background until the store
-// confirms it or the session ends. If the lock is handed to a waiting goroutine of
+// if that ended first; the latter two also wrap ErrReleased, and the unlock is repeated in
+// the background until the store confirms it or the session ends. Of a lease that
+// Client.Close ended it returns ErrClosed. If the lock is handed to a waiting goroutine of
 // the same client, the lease is not checked with the store: Unlock then returns nil
 // even if an operator broke the lock since the last renewal, and the next holder is
 // notified at the next renewal.

@@ -14,7 +14,7 @@ import (
 // maxUnlocks bounds the unlocks of a set in flight.
 const maxUnlocks = 32
 
-// LeaseSet is several leases acquired together.
+// LeaseSet is several leases acquired together. It is safe for concurrent use.
 type LeaseSet struct {
 	leases []*Lease // in the order of their names
 	ctx    context.Context
@@ -23,10 +23,11 @@ type LeaseSet struct {
 }
 
 // LockAll locks all the names, or none: if one cannot be locked, or one is lost while
-// it waits for another, those already held are given back. It locks them in the order of
-// their bytes, whatever order they are given in, so that two calls never wait for each
-// other. Names given twice count once. Holding another lease while calling it can still deadlock, as
-// with any nested locking.
+// it waits for another, those already held are given back, and the error is that of
+// Mutex.Lock or wraps ErrLost. The caller must unlock the set. LockAll locks the names in
+// the order of their bytes, whatever order they are given in, so that two calls never wait
+// for each other. Names given twice count once. Holding another lease while calling LockAll
+// can still deadlock, as with any nested locking.
 func (c *Client) LockAll(ctx context.Context, names []string, opts ...LockOption) (*LeaseSet, error) {
 	return c.lockAll(ctx, names, opts, (*Mutex).Lock)
 }
@@ -122,8 +123,8 @@ func (s *LeaseSet) Valid() bool {
 }
 
 // Unlock gives all leases back, on a context that has ended too. It joins the
-// errors of those that were lost or could not be confirmed. On a nil set it does
-// nothing.
+// errors of those that were lost or could not be confirmed. Unlocking again returns the
+// same answers. On a nil set Unlock does nothing.
 func (s *LeaseSet) Unlock(ctx context.Context) error {
 	if s == nil {
 		return nil

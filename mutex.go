@@ -12,7 +12,8 @@ import (
 )
 
 // Mutex is a lock that one holder has at a time. It is a cheap handle without
-// state: make it where it is needed, as often as needed.
+// state: make it where it is needed, as often as needed. It is safe for concurrent
+// use, and handles of one name are the same lock.
 type Mutex struct{ h handle }
 
 // Mutex returns a handle for the lock of that name. It does no I/O; a bad name
@@ -29,24 +30,33 @@ func (m *Mutex) sole(kind string) *Mutex {
 	return m
 }
 
-// Lock waits until it is granted the lock and returns a lease. ctx bounds the waiting
-// only: the lease does not end with ctx. Waiters are served in the order in which they
-// called Lock, within the client and, if Guarantees says so, between processes. If Lock
-// fails, it leaves nothing behind that outlives the session.
+// Lock waits until it is granted the lock and returns a lease, which the caller must
+// unlock. ctx bounds the waiting only: the lease does not end with ctx. Waiters are served
+// in the order in which they called Lock, within the client and, if Guarantees.Fair is set,
+// between processes.
+//
+// Lock fails with the error of ctx if that ends first, with ErrUnavailable if the store
+// does not answer for Options.Patience, and with ErrClosed if the client is closed. If
+// Lock fails, the lease is nil, and what it may have left in the store is removed in the
+// background, or ends with the session.
 //
 // Under the context of a lease of the same name Lock re-enters: the same token,
 // no round trip, and the lock is free when both leases are unlocked.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.h.acquire(ctx, false) }
 
 // TryLock asks once and does not wait for a holder: if there is one, the error is
-// a *BusyError that names it, and errors.Is(err, ErrBusy) holds.
+// a *BusyError that names it, and errors.Is(err, ErrBusy) holds. If the store does not
+// answer, the error wraps ErrUnavailable. The caller must unlock the lease.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.h.acquire(ctx, true) }
 
 // Do runs fn while holding the lock. It waits for the lock as long as ctx allows.
 // fn's context ends, with the reason as its cause, when ctx ends or the lease is
-// lost; fn should then stop. Do unlocks when fn returns or panics. The error joins
-// fn's and the unlock's, so errors.Is(err, ErrLost) means that the lease did not
-// last to the end of fn.
+// lost; fn should then stop. Do unlocks when fn returns or panics.
+//
+// If the lock was not acquired, fn is not called and the error is that of Lock. Otherwise
+// the error joins fn's and the unlock's: errors.Is(err, ErrLost) means that the lease did
+// not last to the end of fn, and errors.Is(err, ErrReleased) that fn has run and only the
+// confirmation of the unlock is missing.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, l *Lease) error) error {
 	return m.h.do(ctx, fn)
 }

@@ -17,8 +17,8 @@ import (
 type OnceOutcome uint8
 
 const (
-	// OnceNotRun: it was not run here, and the error is why nothing is known of
-	// it.
+	// OnceNotRun: this call did not run it and does not know whether another has; the
+	// error is the reason.
 	OnceNotRun OnceOutcome = iota
 	// OnceFailed: it ran here and returned an error; another may run it.
 	OnceFailed
@@ -45,7 +45,8 @@ type OnceResult struct {
 
 // Once runs work once per named occurrence: a scheduled time, a batch number, a
 // message id. A lock alone is not enough for that: a replica whose clock is late
-// would find it free again. So the mark that it ran stays behind.
+// would find it free again. So the mark that it ran stays behind. It is a cheap handle and
+// safe for concurrent use.
 type Once struct {
 	c    *Client
 	name string
@@ -53,19 +54,20 @@ type Once struct {
 	opts []LockOption
 }
 
-// Once returns a handle. keep is how long the mark of an occurrence stays: longer
-// than any replica can be late. With the option MinHold of the same length an
-// occurrence is not run again either if its process died in the middle or it
-// failed: it then counts as run for that long. It does no I/O.
+// Once returns a handle. keep is how long the mark of an occurrence stays: choose it longer
+// than any replica can be late. Without options an occurrence whose process died or whose
+// function failed may be run again. With MinHold(keep) it is not: it counts as run for that
+// long. Once does no I/O; a bad value is reported by Do.
 func (c *Client) Once(name string, keep time.Duration, opts ...LockOption) *Once {
 	return &Once{c: c, name: name, keep: keep, opts: opts}
 }
 
-// Do runs fn unless the occurrence has run or is running; it does not wait. If
-// fn fails the occurrence may be run again. It was not necessarily run only
-// once if the error wraps ErrLost: the lease ended before fn did, and another
-// process may have started it. The token fences that case. With the outcome OnceRan
-// the mark may be missing then, so that it is run again.
+// Do runs fn unless the occurrence has run or is running; it does not wait. If fn fails,
+// the occurrence may be run again.
+//
+// An error that wraps ErrLost means that the occurrence may run a second time. The lease
+// ended before fn did, and another process may have started it; or, with the outcome
+// OnceRan, fn ended in time but its mark may be missing. The token fences both cases.
 //
 // The occurrence is kept as the lock name@occurrence, with an @ in the name
 // written as %40. Calling it for the same occurrence inside fn does not

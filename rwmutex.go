@@ -13,7 +13,7 @@ import (
 // served in order: readers that came before a writer are let in together, readers that came
 // after it wait for it, so neither side starves. Readers of one process that wait together
 // count as having come with the first of them. A Mutex of the same name is its write lock.
-// It is a cheap handle.
+// It is a cheap handle and safe for concurrent use.
 type RWMutex struct{ r, w handle }
 
 // RWMutex returns a handle for the lock of that name. It does no I/O; a bad name
@@ -25,14 +25,14 @@ func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
 	}
 }
 
-// RLock waits for a read lock. Under the context of a lease of the same name it re-enters,
+// RLock waits for a read lock, as Mutex.Lock does for its lock. Under the context of a lease of the same name it re-enters,
 // also under that of a writer.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.r.acquire(ctx, false) }
 
 // TryRLock acquires a read lock now or fails with a *BusyError.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.r.acquire(ctx, true) }
 
-// Lock waits for the write lock. Under the context of a reader of the same name it fails
+// Lock waits for the write lock, as Mutex.Lock does. Under the context of a reader of the same name it fails
 // with ErrUpgrade.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.w.acquire(ctx, false) }
 
@@ -50,8 +50,9 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context, l *Lease
 }
 
 // Downgrade turns a writer's lease into a reader's, without a moment in which
-// another writer could come in. The lease keeps its token. If Downgrade fails
-// it is not known which of the two it is: only read until it is unlocked.
+// another writer could come in. The lease keeps its token and must still be unlocked. If
+// Downgrade fails, it is not known which of the two the lease is: only read until it is
+// unlocked, or call Downgrade again. l must be a lease of this lock and client.
 func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) error {
 	if m.r.err != nil {
 		return m.r.err

@@ -9,9 +9,9 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// Semaphore lets leases through up to a limit of weight. A permit is a lease: if
-// its process dies it comes back by itself, and it cannot be given back twice.
-// The first in the queue is served first, however heavy. It is a cheap handle.
+// Semaphore grants leases up to a limit of weight. A permit is a lease: if its process
+// dies, the store frees the permit, and unlocking it twice frees it once. The first in the
+// queue is served first, however heavy. It is a cheap handle and safe for concurrent use.
 type Semaphore struct {
 	c     *Client
 	name  string
@@ -19,19 +19,19 @@ type Semaphore struct {
 	opts  []LockOption
 }
 
-// Semaphore returns a handle for the semaphore of that name. limit is the weight
-// that may be held together, as far as the acquisitions of this handle are
-// concerned, unless a limit was stored with SetLimit: that one holds for all. It
-// is at most 2^53-1.
-// So processes of an old and a new version may differ for a while; at most the
-// greater of their limits is held then. It does no I/O.
+// Semaphore returns a handle for the semaphore of that name. An acquisition of this handle
+// succeeds only while the weight held by all processes, its own included, is at most limit.
+// A limit that was stored with SetLimit replaces the limit of every handle. Handles with
+// different limits, as in processes of an old and a new version, hold together at most the
+// greater one. limit is at most 2^53-1. Semaphore does no I/O; a bad name, limit or option
+// is reported by the first acquisition.
 func (c *Client) Semaphore(name string, limit int64, opts ...LockOption) *Semaphore {
 	return &Semaphore{c: c, name: name, limit: limit, opts: opts}
 }
 
-// Acquire waits until weight more fits and returns a lease of that weight, which
-// must be between 1 and the handle's own limit. If the stored limit is below it,
-// it takes all of that one.
+// Acquire waits until weight fits into the limit, as Mutex.Lock waits, and returns a lease
+// of that weight, which the caller must unlock. weight is between 1 and the handle's own
+// limit. If a stored limit is below weight, the lease takes all of the stored limit.
 func (s *Semaphore) Acquire(ctx context.Context, weight int64) (*Lease, error) {
 	h := s.handle(weight)
 	return h.acquire(ctx, false)

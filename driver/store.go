@@ -55,7 +55,8 @@ type OpenRequest struct {
 	TTL time.Duration
 }
 
-// Session is one process's liveness on one shard; all its claims hang on it.
+// Session is one process's liveness on one shard; all its claims hang on it. All methods
+// must be safe for concurrent use: keep-alives, attempts and withdrawals overlap.
 //
 // Names of all claims used with a session are guaranteed to be on its shard.
 type Session interface {
@@ -71,8 +72,9 @@ type Session interface {
 	Attempt(ctx context.Context, c *Claim) (Outcome, error)
 
 	// Await returns when it is worth polling a queued or busy claim again. It may
-	// return Granted after a push, it may return at any time for no reason, and it returns the context's error when the context ends. It
-	// changes nothing in the store.
+	// return Granted after a push, it may return at any time for no reason, and it
+	// returns the context's error when the context ends. It changes nothing in the
+	// store.
 	Await(ctx context.Context, c *Claim) (Outcome, error)
 
 	// Withdraw removes exactly this claim, granted or queued, and grants to

@@ -270,7 +270,7 @@ func TestUnconfirmedUnlockIsRepeated(t *testing.T) {
 				lock(t, c, "keeps its session alive")
 				l := lock(t, c, "x")
 				err := l.Unlock(ctxb)
-				wantIs(t, "Unlock", err, fencelock.ErrUnavailable)
+				wantIs(t, "Unlock", err, fencelock.ErrUnavailable, fencelock.ErrReleased)
 				if errors.Is(err, fencelock.ErrLost) {
 					t.Errorf("Unlock says the lease was lost: %v", err)
 				}
@@ -287,6 +287,22 @@ func TestUnconfirmedUnlockIsRepeated(t *testing.T) {
 				}
 				wantClaims(t, m, "x", 1, 0) // no other claim was touched
 				unlock(t, next)
+			})
+		})
+	}
+}
+
+// TestDoReportsWhetherItRan: an error of Do shows whether its function ran.
+func TestDoReportsWhetherItRan(t *testing.T) {
+	for fault, ran := range map[string]bool{`on(withdraw, lose(reply))`: true, `on(attempt, lose(reply))`: false} {
+		t.Run(fault, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c, called := newClient(t, bent(t, newStore(), fault), nil), false
+				err := c.Do(ctxb, "x", func(context.Context, *fencelock.Lease) error { called = true; return nil })
+				wantIs(t, "Do", err, fencelock.ErrUnavailable)
+				if called != ran || errors.Is(err, fencelock.ErrReleased) != ran {
+					t.Errorf("called: %t, and the error is %v; want both to report %t", called, err, ran)
+				}
 			})
 		})
 	}

@@ -36,7 +36,8 @@ type Options struct {
 	MaxTTL time.Duration
 }
 
-// Store is a store on an etcd cluster. Make one with New or Open.
+// Store is a store on an etcd cluster. Make one with New or Open. It is safe for
+// concurrent use.
 type Store struct {
 	client    *clientv3.Client
 	leases    pb.LeaseClient

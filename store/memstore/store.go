@@ -36,7 +36,8 @@ type Options struct {
 	NoQueue bool
 }
 
-// Store is a store in memory. Make one with New.
+// Store is a store in memory. Make one with New. It is safe for
+// concurrent use.
 type Store struct {
 	opts   Options
 	offset atomic.Int64 // StepClock, in nanoseconds

@@ -16,7 +16,8 @@ import (
 	"github.com/fencelock/fencelock/store/quorum/internal/vote"
 )
 
-// Store is a quorum of stores. Make one with New.
+// Store is a quorum of stores. Make one with New. It is safe for
+// concurrent use.
 type Store struct {
 	nodes  []Node
 	opts   Options

@@ -38,7 +38,7 @@ type Options struct {
 }
 
 // Store is a store on Redis or Valkey, on a go-redis client. Make one with New, Open or
-// FromURL.
+// FromURL. It is safe for concurrent use.
 type Store struct {
 	store *checkedstore.Store
 }

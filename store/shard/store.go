@@ -34,7 +34,8 @@ type Member struct {
 	digest uint64
 }
 
-// Store is a driver.Store made of several. Make one with New.
+// Store is a driver.Store made of several. Make one with New. It is safe for
+// concurrent use.
 type Store struct {
 	members []Member // by name, so that the order they are given in does not matter
 	caps    driver.Caps

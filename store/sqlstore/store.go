@@ -21,7 +21,8 @@ import (
 // must not end it.
 const minTTL = 100 * time.Millisecond
 
-// Store is a store on an SQL database. Make one with New or Open.
+// Store is a store on an SQL database. Make one with New or Open. It is safe for
+// concurrent use.
 type Store struct {
 	db      *sql.DB
 	opts    Options

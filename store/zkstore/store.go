@@ -46,7 +46,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Store is a store on a ZooKeeper ensemble. Make one with New or Open.
+// Store is a store on a ZooKeeper ensemble. Make one with New or Open. It is safe for
+// concurrent use.
 type Store struct {
 	servers []string
 	opts    Options

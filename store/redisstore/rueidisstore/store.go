@@ -37,7 +37,8 @@ type Options struct {
 	Accept []string
 }
 
-// Store is a store on Redis or Valkey, on a rueidis client. Make one with New.
+// Store is a store on Redis or Valkey, on a rueidis client. Make one with New. It is safe
+// for concurrent use.
 type Store struct {
 	store *checkedstore.Store
 }
