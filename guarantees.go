@@ -31,7 +31,8 @@ type Guarantees struct {
 	Grace bool
 	// Fair is set if waiting processes are served first come, first served.
 	Fair bool
-	// Push is set if a handoff between processes is pushed, not polled.
+	// Push is set if a waiting process is notified of a handoff by the store. On MySQL and
+	// MariaDB, and behind a pooler, the store polls the database for that.
 	Push bool
 	// TTL is how long the locks of a dead process stay taken; Notified is how long
 	// before the store may give a lock away its holder is notified, provided its

@@ -92,7 +92,7 @@ func guaranteesTable(t *testing.T, stores []described) string {
 	var assumed strings.Builder
 	for _, d := range stores {
 		c := d.store.Caps()
-		promises.add(d.name, c.Fencing.String(), afterCrash(c), fitness(t, d.store), yes(c.Queue), map[bool]string{true: "by the store", false: "no, it polls"}[c.Push], bounds(c))
+		promises.add(d.name, c.Fencing.String(), afterCrash(c), fitness(t, d.store), yes(c.Queue), notified(c), bounds(c))
 		abilities.add(d.name, yes(c.Shared), yes(c.Reentry), yes(c.Hold), yes(c.Listing), yes(c.Floor))
 		if c.Assumes != "" {
 			fmt.Fprintf(&assumed, "- %s: %s\n", d.name, strings.ReplaceAll(c.Assumes, "\n", " "))
@@ -125,6 +125,16 @@ func afterCrash(c driver.Caps) string {
 		return "a grant survives"
 	}
 	return "a grant may be lost"
+}
+
+func notified(c driver.Caps) string {
+	switch {
+	case !c.Push:
+		return "no, it polls"
+	case c.Engine == sqlstore.MySQL.String():
+		return "by the store, which polls"
+	}
+	return "by the store"
 }
 
 // fitness asks New, which is what a user's program asks.
