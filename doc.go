@@ -30,8 +30,8 @@
 //
 //   - Guarded effects are exclusive, if the store's fencing is strict.
 //   - Two holders do not overlap in time, provided that clocks drift less than
-//     Options.Drift and are not stepped, no operator breaks the lease, and the server
-//     keeps its data or has a grace period.
+//     Options.Drift and are not stepped, no operator breaks the lease, the server keeps
+//     its data or has a grace period, and a server that was replaced no longer writes.
 //   - A running holder is notified Options.Margin before the store may grant its lock to
 //     another process, under the same conditions. A lease with MaxHold has a margin of at
 //     most a tenth of its length.
@@ -84,6 +84,7 @@
 //
 //	UPDATE orders SET total = $1, fence = $2 WHERE id = 42 AND fence <= $2
 //
+// If it changes no row, the write was rejected: check the number of rows.
 // Package fence has the rule and ready-made guards, which find the token in the context,
 // as FromContext does. Package fencetest tests your own guard. After Client.Break, raise
 // the fence to the token it returns.

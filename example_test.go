@@ -22,7 +22,7 @@ func Example() {
 
 	err = locks.Do(ctx, "orders/42", func(ctx context.Context, l *fencelock.Lease) error {
 		// ctx ends if the lease is lost. Give the token to what you write to:
-		// UPDATE orders SET …, fence = $token WHERE id = 42 AND fence <= $token
+		// UPDATE orders SET …, fence = $token WHERE id = 42 AND fence <= $token (no row: rejected)
 		fmt.Println("holding", l.Name(), "with token", l.Token())
 		return nil
 	})

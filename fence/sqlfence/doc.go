@@ -49,7 +49,7 @@
 //   - Refused: fence.ErrStale. The transaction is rolled back.
 //   - An error at COMMIT: the outcome is unknown, as with any database. Enter
 //     again with the same token and look.
-//   - A deadlock or a serialisation failure, which the driver reports: nothing
+//   - A deadlock or a serialization failure, which the driver reports: nothing
 //     was done. Try again while the lease is held. READ COMMITTED, and every
 //     stronger level, is enough.
 //   - A row of the table of fences that is deleted opens the door for every
