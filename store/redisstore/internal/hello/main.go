@@ -26,7 +26,7 @@ func main() {
 	defer locks.Close(ctx)
 	err = locks.Do(ctx, "orders/42", func(ctx context.Context, l *fencelock.Lease) error {
 		// ctx is canceled if the lock is lost. Let the database check the token:
-		// UPDATE orders SET …, fence = $token WHERE id = 42 AND fence <= $token
+		// UPDATE orders SET …, fence = $token WHERE id = 42 AND fence <= $token (no row: rejected)
 		fmt.Println("holding", l.Name(), "with token", l.Token())
 		return nil
 	})
