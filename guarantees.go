@@ -34,7 +34,8 @@ type Guarantees struct {
 	// Push is set if a waiting process is notified of a handoff by the store. On MySQL and
 	// MariaDB, and behind a pooler, the store polls the database for that.
 	Push bool
-	// TTL is how long the locks of a dead process stay taken; Notified is how long
+	// TTL is how long the locks of a dead process stay taken after its last renewal. On
+	// ZooKeeper, etcd and memcached they stay taken some seconds longer. Notified is how long
 	// before the store may give a lock away its holder is notified, provided its
 	// process runs, clocks drift less than Drift of the TTL and are not stepped. A
 	// lease with MaxHold has at most a tenth of its length.
@@ -82,7 +83,7 @@ func (g Guarantees) String() string {
 	}
 	line("Two holders do not overlap in time while clocks drift less than %.3g %% and are not stepped.", g.Drift*100)
 	line("A holder whose process runs is notified %v before the store may give its lock away (with MaxHold: a tenth of its length before, if that is less).", g.Notified)
-	line("The locks of a process that dies are free after %v.", g.TTL)
+	line("The locks of a process that dies are free %v after its last renewal, or later if the server ends sessions late (see the store's documentation).", g.TTL)
 	line("A lease that an operator breaks is free at once; its holder is notified at the next renewal.")
 	switch {
 	case g.Grace:

@@ -168,7 +168,7 @@ func TestGuaranteesInWords(t *testing.T) {
 	want := `Fenced effects are exclusive: tokens are unique and rise with every acquisition.
 Two holders do not overlap in time while clocks drift less than 1 % and are not stepped.
 A holder whose process runs is notified 1.5s before the store may give its lock away (with MaxHold: a tenth of its length before, if that is less).
-The locks of a process that dies are free after 15s.
+The locks of a process that dies are free 15s after its last renewal, or later if the server ends sessions late (see the store's documentation).
 A lease that an operator breaks is free at once; its holder is notified at the next renewal.
 A grant may be lost in a crash or failover of the server; a second holder at the same time is then possible, and only the token distinguishes them.
 Processes acquire a lock in the order in which they asked for it.
@@ -184,7 +184,7 @@ Processes acquire a lock in the order in which they asked for it.
 		"Tokens are not worth checking: use this store only where doing work twice is merely wasteful.\n":                                           words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Fencing = driver.NoFencing }), nil),
 		"Processes acquire a lock in no particular order.\n":                                                                                        words(memstore.New(&memstore.Options{NoQueue: true}), nil),
 		"clocks drift less than 5 % and": words(memstore.New(nil), &fencelock.Options{Drift: 0.05}),
-		"is notified 4s before the store may give its lock away (with MaxHold: a tenth of its length before, if that is less).\nThe locks of a process that dies are free after 40s.": words(memstore.New(nil), &fencelock.Options{TTL: 40 * time.Second}),
+		"is notified 4s before the store may give its lock away (with MaxHold: a tenth of its length before, if that is less).\nThe locks of a process that dies are free 40s after its last renewal,": words(memstore.New(nil), &fencelock.Options{TTL: 40 * time.Second}),
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("%q is missing in\n%s", line, got)
