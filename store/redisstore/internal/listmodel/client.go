@@ -43,6 +43,9 @@ func (m *search) inFlight(s *state, i, j int) {
 	}
 	c := &t.cl[i].claims[j]
 	switch c.st {
+	case held:
+		c.unsure = 1
+		m.reach(&t, action{vAgain, uint8(i), uint8(j), 0})
 	case asking, slow, queued:
 		c.unsure = 1
 		u := t
@@ -86,7 +89,7 @@ func (m *search) call(s *state, i, j int, kind uint8) {
 	switch kind {
 	case mFast:
 		c.out.run = k.run
-	case mAttempt:
+	case mAttempt, mReclaim:
 		c.out.ticket = c.ticket
 	case mRelease:
 		c.out.ticket, c.out.since, c.out.inc = c.ticket, c.since, c.inc
@@ -165,8 +168,7 @@ func (m *search) letGo(s *state, i, j int) {
 		t.cl[i].claims[j].st, t.cl[i].claims[j].unsure = leaving, 1
 		m.reach(&t, action{vLapse, uint8(i), uint8(j), 0})
 		t = *s
-		m.reclaimed(&t, i, j)
-		m.reach(&t, action{vReclaim, uint8(i), uint8(j), 0})
+		m.call(&t, i, j, mReclaim)
 		return
 	}
 	t := *s
@@ -178,24 +180,6 @@ func (m *search) letGo(s *state, i, j int) {
 		t = *s
 		t.cl[i].claims[j].st = leaving
 		m.reach(&t, action{vScript, uint8(i), uint8(j), 0})
-	}
-}
-
-// reclaimed lets a client reclaim a lease after its session was opened again.
-func (m *search) reclaimed(s *state, i, j int) {
-	c := &s.cl[i].claims[j]
-	if !m.begin(s, false) || s.srv.inc != s.cl[i].inc || s.srv.sess[i].st != alive {
-		return // it must open its session again
-	}
-	grace := s.srv.grace != 0
-	switch m.reclaim(s, uint8(i), uint8(j), c.ticket) {
-	case confirmed:
-		c.inc, c.since = s.cl[i].inc, 1
-	case refused:
-		if grace && s.breaks == 0 {
-			m.wrong("client %d loses its lease in a grace period", i)
-		}
-		c.st, c.unsure = leaving, 1
 	}
 }
 
@@ -222,6 +206,10 @@ func (m *search) accept(s *state, i, j int) {
 		}
 	case rNotThere:
 		c.st = leaving
+	case rConfirmed:
+		c.inc, c.since = inc, r.since
+	case rRefused:
+		c.st, c.unsure = leaving, 1
 	case rOK:
 		if c.st == releasing && r.ticket > 0 && m.on(Wake) {
 			s.send(msg{kind: mWake})

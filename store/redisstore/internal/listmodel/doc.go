@@ -65,7 +65,7 @@
 //
 // Time is not modeled: a session may end in the server once its client does not trust it
 // any more, and a grace period once no client trusts anything older. The clock is above
-// every ticket that was issued before a data loss. Not modeled: late keep-alives, late
-// calls that open or reclaim, floors of a quorum, holds, re-entry, queued shared claims, the
+// every ticket that was issued before a data loss. Not modeled: late keep-alives and late
+// calls that open a session, floors of a quorum, holds, re-entry, queued shared claims, the
 // sweep, and the bound of what a script removes at once.
 package listmodel

@@ -82,12 +82,9 @@ func (m *search) advance(s *state, i int) {
 	if s.srv.inc != k.inc || s.srv.mrun != s.srv.run {
 		m.open(s, i)
 	}
-	for j := range m.Claims {
-		if c := &k.claims[j]; c.st == held && c.inc != k.inc {
-			m.reclaimed(s, i, j)
-		}
+	if !k.reclaiming() {
+		s.srv.sess[i].reclaimed = s.srv.inc
 	}
-	s.srv.sess[i].reclaimed = s.srv.inc
 	for j := range m.Claims {
 		c := &k.claims[j]
 		g := msg{kind: mAttempt, who: uint8(i), seq: uint8(j), generation: k.generation, inc: k.inc}
@@ -95,6 +92,10 @@ func (m *search) advance(s *state, i int) {
 		case slow, queued:
 			g.ticket = c.ticket
 		case held:
+			if c.inc != k.inc {
+				g.kind, g.ticket = mReclaim, c.ticket
+				break
+			}
 			g.kind, g.ticket, g.since = mRelease, c.ticket, c.since
 			if c.unsure != 0 && m.on(SureRelease) {
 				g.kind = mTombstone
@@ -110,7 +111,7 @@ func (m *search) advance(s *state, i int) {
 			continue
 		}
 		if m.reader(i) {
-			g.kind = mUnshare
+			g.kind = mUnshare // shared grants are not reclaimed here
 		}
 		done := false
 		for !done {

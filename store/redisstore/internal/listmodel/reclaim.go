@@ -2,16 +2,20 @@
 
 package listmodel
 
-// Answers to a reclaim.
-const (
-	refused uint8 = iota
-	undecided
-	confirmed
-)
-
 // reclaim puts a lost grant back, or confirms one that survived.
-func (m *search) reclaim(s *state, who, seq, ticket uint8) uint8 {
-	v := &s.srv
+func (m *search) reclaim(s *state, g *msg) reply {
+	if r := m.known(s, g); r != 0 {
+		return reply{kind: r}
+	}
+	grace := s.srv.grace != 0
+	r := m.putBack(&s.srv, g.who, g.seq, g.ticket)
+	if c := &s.cl[g.who].claims[g.seq]; r == rRefused && grace && s.breaks == 0 && c.st == held && c.phase == sent {
+		m.wrong("client %d loses its lease in a grace period", g.who)
+	}
+	return reply{kind: r, since: 1}
+}
+
+func (m *search) putBack(v *server, who, seq, ticket uint8) uint8 {
 	m.refresh(v)
 	for i := 0; i < int(v.n); i++ {
 		e := &v.list[i]
@@ -20,14 +24,14 @@ func (m *search) reclaim(s *state, who, seq, ticket uint8) uint8 {
 		}
 		if v.list[i-1].ticket == ticket {
 			e.inc, e.generation, e.since = v.inc, v.sess[who].generation, 1
-			return confirmed
+			return rConfirmed
 		}
 		v.remove(i) // what an attempt left that arrived after the loss
 		v.remove(i - 1)
 		i -= 2
 	}
 	if v.grace == 0 || v.tomb[who]&(1<<seq) != 0 {
-		return refused
+		return rRefused
 	}
 	for i := 1; i < int(v.n); i++ {
 		e := v.list[i]
@@ -36,12 +40,12 @@ func (m *search) reclaim(s *state, who, seq, ticket uint8) uint8 {
 		}
 		switch t := v.list[i-1].ticket; {
 		case e.inc == v.inc && t <= v.base:
-			return refused // another grant was reclaimed
+			return rRefused // another grant was reclaimed
 		case e.inc == v.inc: // it waits for the end of the grace period
 		case t > ticket && m.on(Patience):
-			return undecided
+			return rUndecided
 		case t > ticket:
-			return refused
+			return rRefused
 		default: // it was released before ours was granted
 			v.remove(i)
 			v.remove(i - 1)
@@ -55,5 +59,5 @@ func (m *search) reclaim(s *state, who, seq, ticket uint8) uint8 {
 	for i := range rest.n {
 		v.push(rest.list[i])
 	}
-	return confirmed
+	return rConfirmed
 }

@@ -121,7 +121,6 @@ const (
 	vScript
 	vBroken
 	vLapse
-	vReclaim
 	vReclaimed
 	vUntrust
 	vOpen
@@ -141,17 +140,18 @@ var (
 	verbs = [...]string{
 		vSend: "sends", vExecute: "the server executes", vAccept: "takes the reply", vAbandon: "gives up the call, and withdraws",
 		vAgain: "gives up the call, and repeats it", vReject: "the first command is rejected", vGiveUp: "gives up", vScript: "releases by a script", vBroken: "learns that its lease is broken",
-		vLapse: "loses its lease", vReclaim: "reclaims", vReclaimed: "has reclaimed everything", vUntrust: "does not trust its session any more",
+		vLapse: "loses its lease", vReclaimed: "has reclaimed everything", vUntrust: "does not trust its session any more",
 		vOpen: "opens its session", vLate: "late arrives", vEnd: "the session ends", vSweep: "the session is swept", vFlush: "FLUSHALL",
 		vRestart: "the server restarts without data", vCopy: "a replica copies the data", vFailover: "the replica takes over", vFailback: "the first server takes over again",
 		vGraceEnds: "the grace period ends", vBreak: "an operator breaks the lock",
 	}
 	kinds = [...]string{
 		mFast: "fast", mAttempt: "attempt", mWithdraw: "withdraw", mTombstone: "withdraw with a tombstone", mRelease: "release", mWake: "wake",
-		mPush: "message", mShare: "shared attempt", mUnshare: "shared release",
+		mPush: "message", mShare: "shared attempt", mUnshare: "shared release", mReclaim: "reclaim",
 	}
 	replies = [...]string{
-		0: "", rGranted: "granted", rQueued: "queued", rSlow: "not granted", rAbsent: "absent", rGone: "gone", rReset: "reset", rOK: "ok", rNotThere: "not there",
+		0: "", rGranted: "granted", rQueued: "queued", rSlow: "not granted", rAbsent: "absent", rGone: "gone", rReset: "reset", rOK: "ok", rNotThere: "not there", rConfirmed: "confirmed",
+		rUndecided: "undecided", rRefused: "refused",
 	}
 )
 

@@ -153,6 +153,8 @@ func (m *search) execute(s *state, g *msg) (reply, bool) {
 		return m.share(s, g), true
 	case mUnshare:
 		return m.unshare(s, g), true
+	case mReclaim:
+		return m.reclaim(s, g), true
 	}
 	return reply{}, true
 }

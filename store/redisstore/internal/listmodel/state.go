@@ -103,6 +103,7 @@ const (
 	mPush
 	mShare
 	mUnshare
+	mReclaim
 )
 
 type msg struct {
@@ -121,6 +122,9 @@ const (
 	rReset
 	rOK
 	rNotThere
+	rConfirmed
+	rUndecided
+	rRefused
 )
 
 type reply struct{ kind, ticket, since uint8 }
