@@ -32,7 +32,7 @@
 //
 // Each rule has a switch. With all rules on the search finds nothing; with one off it must
 // find a violation. Rules 1 to 13 are those of the design, in parts where a part can be
-// left out. The model found that 14 to 20 are needed too:
+// left out. The model found that 14 to 21 are needed too:
 //
 //	14  the attempt script keeps a claim that the transaction pushed only if the client
 //	    knows the ticket in front of it, from a reply that passed all checks but the
@@ -49,6 +49,8 @@
 //	20  a reclaim that meets a claim of an earlier incarnation with a higher ticket is
 //	    repeated, not refused: the claim may be that of a transaction that arrived after
 //	    the data loss and was not granted
+//	21  a reclaim removes the other claims of its session from an earlier incarnation: they
+//	    would stand, and make rule 20 wait, until the session has reclaimed everything
 //
 // That the transaction reads the session (the second half of rule 5) is redundant here: the
 // marker, the run id and the trusted deadline of the client cover it.

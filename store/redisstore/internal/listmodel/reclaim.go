@@ -42,6 +42,10 @@ func (m *search) putBack(v *server, who, seq, ticket uint8) uint8 {
 		case e.inc == v.inc && t <= v.base:
 			return rRefused // another grant was reclaimed
 		case e.inc == v.inc: // it waits for the end of the grace period
+		case e.who == who && m.on(OwnClaims): // the session holds no other
+			v.remove(i)
+			v.remove(i - 1)
+			i -= 2
 		case t > ticket && m.on(Patience):
 			return rUndecided
 		case t > ticket:

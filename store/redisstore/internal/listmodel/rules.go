@@ -36,6 +36,7 @@ const (
 	SureRelease
 	FenceAbove
 	Patience
+	OwnClaims
 	rules
 )
 
@@ -63,6 +64,7 @@ var ruleNames = [rules]string{
 	SureRelease:    "18 sure release",
 	FenceAbove:     "19 fence above",
 	Patience:       "20 patience",
+	OwnClaims:      "21 own claims",
 }
 
 func (r Rule) String() string { return ruleNames[r] }

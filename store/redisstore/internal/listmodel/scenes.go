@@ -13,6 +13,7 @@ var Scenes = []Scene{
 	{Name: "shared", Clients: 2, Claims: 2, Tickets: 2, Poll: true, Reader: true, Lost: 1, Ends: 1, Shows: []Rule{Sentinel}},
 	{Name: "flush", Clients: 2, Claims: 1, Tickets: 2, Eager: true, Poll: true, Grace: true, Flush: true, Lost: 1, Losses: 1, Shows: []Rule{AboveAll, AfterGrace, SameSession}},
 	{Name: "failover", Clients: 2, Claims: 1, Tickets: 2, Eager: true, Poll: true, Grace: true, Failover: true, Losses: 1, Shows: []Rule{Incarnation, RunID, DropTickets, Patience}},
+	{Name: "one client", Clients: 1, Claims: 2, Tickets: 2, Eager: true, Poll: true, Grace: true, Failover: true, Lost: 1, Ends: 1, Losses: 1, Shows: []Rule{OwnClaims}},
 	{Name: "failback", Clients: 2, Claims: 1, Tickets: 2, Eager: true, Poll: true, Grace: true, Failover: true, Failback: true, Losses: 2, Shows: []Rule{Marker}},
 	{Name: "break", Clients: 2, Claims: 1, Tickets: 2, Poll: true, Lost: 1, Ends: 1, Breaks: 1, Shows: []Rule{EvenTickets}},
 	{Name: "break, failover", Clients: 2, Claims: 1, Tickets: 2, Poll: true, Failover: true, Losses: 1, Breaks: 1, Shows: []Rule{FenceAbove, NotAdopted}},
