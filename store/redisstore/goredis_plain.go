@@ -49,22 +49,3 @@ func (g *goRedis) send(ctx context.Context, pipe redis.Pipeliner, commands [][]s
 		return replies, nil
 	})
 }
-
-// Scan implements liststore.Client.
-func (g *goRedis) Scan(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
-	type part struct {
-		keys []string
-		next uint64
-	}
-	p, err := adapt.Within(ctx, func() (p part, err error) {
-		var on redis.Cmdable = g.client
-		if g.cluster {
-			if on, err = g.holder(ctx, key); err != nil {
-				return p, g.judge(ctx, err)
-			}
-		}
-		p.keys, p.next, err = on.Scan(ctx, cursor, pattern, 1000).Result()
-		return p, g.judge(ctx, err)
-	})
-	return p.keys, p.next, err
-}

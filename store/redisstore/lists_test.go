@@ -5,19 +5,26 @@ package redisstore_test
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
+	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 )
 
 // lists begins the namespaces that are kept as package liststore does.
 const lists = "TestLists"
+
+// lazy ends the namespaces in which nothing is done for the sake of a test.
+const lazy = "-lazy"
 
 // listClocks are the clocks that scripts see, by namespace.
 var listClocks sync.Map
@@ -27,7 +34,7 @@ func init() {
 		if !strings.HasPrefix(namespace, lists) {
 			return nil
 		}
-		opts := &liststore.Options{Eager: true}
+		opts := &liststore.Options{Eager: !strings.HasSuffix(namespace, lazy)}
 		if c, ok := listClocks.Load(namespace); ok {
 			opts.Clock = c.(func() time.Time)
 		}
@@ -83,4 +90,97 @@ func TestListsAgainstModel(t *testing.T) {
 			t.Logf("%d transactions and releases of plain commands", p.plainCalls)
 		})
 	}
+}
+
+// TestListsSweep: what a process that died has left behind goes, without a process that asks
+// for one of its locks.
+func TestListsSweep(t *testing.T) {
+	t.Parallel()
+	l := newLists(t)
+	l.open("ann", 3*time.Second)
+	l.open("bob", 30*time.Second)
+	for seq := uint64(1); seq <= 100; seq++ {
+		l.attempt("ann", seq, fmt.Sprint("held ", seq), driver.Terms{}, driver.Granted)
+	}
+	l.attempt("ann", 101, "shared", driver.Terms{Mode: driver.Shared}, driver.Granted)
+	l.attempt("bob", 1, "bob's", driver.Terms{}, driver.Granted)
+	l.attempt("ann", 102, "bob's", driver.Terms{}, driver.Queued)
+	waitFor(t, "the locks of a dead process are gone", func() bool {
+		if _, err := l.on["bob"].KeepAlive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		keys := l.keys()
+		return slices.Equal(keys, []string{"", ":l:bob's", ":t"}) && l.fields() == "[m sbob v]" && l.plain.LLen(t.Context(), l.base+":l:bob's").Val() == 2
+	})
+}
+
+// listScene is a namespace of lists whose keys a test looks at.
+type listScene struct {
+	t     *testing.T
+	plain *redis.Client
+	store *redisstore.Store
+	base  string
+	ids   map[string]driver.SessionID
+	on    map[string]driver.Session
+}
+
+func newLists(t *testing.T) *listScene {
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	namespace := t.Name() + lazy
+	store, err := redisstore.New(client, &redisstore.Options{Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &listScene{t, client, store, namespace + ":{" + namespace + ":0}", map[string]driver.SessionID{}, map[string]driver.Session{}}
+}
+
+func (l *listScene) open(who string, ttl time.Duration) {
+	l.t.Helper()
+	id := driver.NewSessionID()
+	s, _, err := l.store.Open(l.t.Context(), driver.OpenRequest{Shard: l.store.Shard("x"), ID: id, TTL: ttl})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.ids[who], l.on[who] = id, s
+}
+
+func (l *listScene) attempt(who string, seq uint64, name string, terms driver.Terms, want driver.State) {
+	l.t.Helper()
+	terms.Weight, terms.Record = max(1, terms.Weight), &driver.Record{Owner: who}
+	out, err := l.on[who].Attempt(l.t.Context(), &driver.Claim{Seq: seq, Name: name, Terms: &terms, Queue: true})
+	if err != nil || out.State != want {
+		l.t.Fatalf("%s's claim is %v, %v, want %v", who, out.State, err, want)
+	}
+}
+
+// keys returns the keys of the bucket without their common beginning, sorted.
+func (l *listScene) keys() []string {
+	l.t.Helper()
+	keys, err := l.plain.Keys(l.t.Context(), "*").Result()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for i, k := range keys {
+		keys[i] = strings.TrimPrefix(k, l.base)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// fields returns the fields of the bucket, sorted, with the names of processes.
+func (l *listScene) fields() string {
+	l.t.Helper()
+	fields, err := l.plain.HKeys(l.t.Context(), l.base).Result()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for i, f := range fields {
+		for who, id := range l.ids {
+			f = strings.ReplaceAll(f, string(id[:]), who)
+		}
+		fields[i] = f
+	}
+	slices.Sort(fields)
+	return fmt.Sprint(fields)
 }

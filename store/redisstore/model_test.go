@@ -58,6 +58,7 @@ type proc struct {
 	claims      []*driver.Claim
 	stale       map[uint64]bool // claims of an earlier run or copy of the data, not asked for since
 	withdrawn   map[uint64]bool // claims that it withdrew
+	informed    map[uint64]bool // claims that an attempt was granted for
 	held        []held          // what it holds as both sides see it
 	lost        []held          // what it held when the memory was lost, until reclaimed
 }
@@ -127,7 +128,7 @@ func newWorld(t tb, p *pretence, real driver.Store, opts *memstore.Options) *wor
 	w := &world{t: t, ctx: context.Background(), p: p, real: real, model: memstore.New(opts),
 		names: []string{"a", "b", "c", "d"}, pairs: map[string][]pair{}}
 	for i := range 3 {
-		w.procs = append(w.procs, &proc{i: i, stale: map[uint64]bool{}, withdrawn: map[uint64]bool{}})
+		w.procs = append(w.procs, &proc{i: i, stale: map[uint64]bool{}, withdrawn: map[uint64]bool{}, informed: map[uint64]bool{}})
 	}
 	return w
 }

@@ -5,6 +5,7 @@ package redisstore_test
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -234,9 +235,13 @@ func (m *machine) again(t *rapid.T) {
 	m.w.attempt(i, c)
 }
 
-// mayAgain reports whether a process asks again for a claim. No process asks for what it
-// withdrew; if the data is older than the withdrawal, lists grant such a claim with a new token.
-func (m *machine) mayAgain(p *proc, c *driver.Claim) bool { return !m.w.lists || !p.withdrawn[c.Seq] }
+// mayAgain reports whether a process asks again for a claim as the model does. Lists grant with
+// a new token what the data of an earlier incarnation grants, if the process withdrew it,
+// which no process asks for again, or never learned of the grant.
+func (m *machine) mayAgain(p *proc, c *driver.Claim) bool {
+	unknown := slices.ContainsFunc(p.lost, func(h held) bool { return h.claim.Seq == c.Seq && !p.informed[c.Seq] })
+	return !m.w.lists || !p.withdrawn[c.Seq] && !unknown
+}
 
 // downgrade asks for a grant again, with shared terms.
 func (m *machine) downgrade(t *rapid.T) {

@@ -114,6 +114,7 @@ func (w *world) attempted(p *proc, c *driver.Claim, what string, m driver.Outcom
 	w.equal(what+": state", m.State, r.State)
 	w.near(what+": remaining", m.Remaining, r.Remaining)
 	if m.State == driver.Granted {
+		p.informed[c.Seq] = true
 		w.token(what, c.Name, m.Token, r.Token)
 		return
 	}

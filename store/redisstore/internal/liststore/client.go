@@ -12,9 +12,6 @@ import (
 type Client interface {
 	wire.Client
 	Commander
-	// Scan returns a part of the keys that match a pattern, of the node that keeps a key,
-	// and the next cursor, 0 at the end.
-	Scan(ctx context.Context, key string, cursor uint64, pattern string) (keys []string, next uint64, err error)
 }
 
 // Commander sends plain commands. A wire.Conn of a Client may be one, too.

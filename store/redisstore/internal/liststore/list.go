@@ -85,19 +85,19 @@ func (s *Store) rest(ctx context.Context, shard, prefix, cursor string) ([]strin
 // maxInspected is how many locks one call reads.
 const maxInspected = 50
 
+// scanned is how many keys one call reads.
+const scanned = "1000"
+
 // names returns the names that have a list, sorted.
 func (s *Store) names(ctx context.Context, shard, prefix string) ([]string, error) {
 	var names []string
 	lists := s.bucket(shard) + ":l:"
 	for cursor := uint64(0); ; {
-		keys, next, err := s.client.Scan(ctx, lists, cursor, escape(lists+prefix)+"*")
+		part, next, err := s.scan(ctx, shard, cursor, lists, prefix)
 		if err != nil {
-			return nil, s.explain(err)
+			return nil, err
 		}
-		for _, key := range keys {
-			names = append(names, strings.TrimPrefix(key, lists))
-		}
-		cursor = next
+		names, cursor = append(names, part...), next
 		if cursor == 0 {
 			slices.Sort(names)
 			return slices.Compact(names), nil

@@ -50,5 +50,8 @@ var (
 	touchScript     = loadSetup("", "first", "touch")
 	inspectScript   = load(allowOOM, "inspect")
 	breakScript     = load(allowOOM, "break")
+	sweepScript     = load(allowOOM, "sweep")
+	tidyScript      = load(allowOOM, "tidy")
+	scanScript      = wire.Compose("scan", "", "", source("scan"))
 	setLimitScript  = loadSetup("", "first", "setlimit")
 )

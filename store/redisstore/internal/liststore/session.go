@@ -37,6 +37,7 @@ type session struct {
 	clock       atomic.Pointer[reading]
 	refilling   atomic.Bool
 	conns       conns
+	sweeper     sweeper
 
 	mu         sync.Mutex
 	tombstoned []tombstone // those of which a mark is in the store, the oldest first
@@ -65,6 +66,7 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	r := wire.Reader{Rest: reply[1:]}
 	renewal := driver.Renewal{TTL: s.ttl, Broken: r.Broken(), Clock: r.Clock()}
 	s.clock.Store(&reading{renewal.Clock, time.Now()})
+	s.sweeper.kept()
 	return renewal, r.Err()
 }
 

@@ -29,8 +29,8 @@ type Options struct {
 	// Clock returns what the server's clock shows. It is for tests; if it is nil, the clock
 	// is estimated from the replies of the server.
 	Clock func() time.Time
-	// Eager makes Open wait until the fast path can be taken, and takes it for contended
-	// names, too. It is for tests.
+	// Eager makes Open wait until the fast path can be taken, takes it for contended names,
+	// too, and sweeps nothing in the background. It is for tests, which must repeat.
 	Eager bool
 }
 
@@ -223,6 +223,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.pushes.init(ss)
 	ss.clock.Store(&reading{renewal.Clock, time.Now()})
 	ss.conns.init(ss)
+	ss.sweeper.s = ss
 	ss.fast.init(ss, graceOver, ss.fresh || resumed)
 	if s.opts.Eager {
 		ss.proof.now(ctx)
