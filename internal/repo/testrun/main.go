@@ -10,7 +10,8 @@
 // A second try counts only where a slow machine can be the cause:
 //
 //	build failure, panic, timeout, data race   fails at once
-//	more than 3 failed tests                   fails at once
+//	a test binary that exits or is killed      fails at once
+//	more than 3 failed tests or subtests       fails at once
 //	a test that fails again                    fails
 //	a test that passes                         is reported as unsteady, with the first output
 //

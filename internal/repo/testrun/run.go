@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// most is how many tests may fail before a second try is pointless: a slow machine fails
-// one, a bug fails many.
+// most is how many tests, or subtests of one test, may fail before a second try is
+// pointless: a slow machine fails one, a bug fails many.
 const most = 3
 
 // An event is one line of go test -json.
@@ -82,6 +82,18 @@ func (f failure) pattern() string {
 	return strings.Join(parts, "/")
 }
 
+// count returns how many of its subtests failed, without the groups that these are in, or 1
+// if it has none.
+func (f failure) count() int {
+	n := 0
+	for _, name := range f.subtests {
+		if !slices.ContainsFunc(f.subtests, func(other string) bool { return strings.HasPrefix(other, name+"/") }) {
+			n++
+		}
+	}
+	return max(1, n)
+}
+
 // A result is what a run of go test showed.
 type result struct {
 	failed []failure
@@ -101,8 +113,11 @@ func (r result) excuses(f failure) bool {
 	return r.err == nil
 }
 
-// fatal are lines of output that no slow machine explains.
-var fatal = []string{"panic: ", "WARNING: DATA RACE", "fatal error: "}
+// fatal are the beginnings of lines of output that no slow machine explains. race is one
+// anywhere in a line: tests log the output of processes that they start.
+var fatal = []string{"panic: ", "fatal error: "}
+
+const race = "WARNING: DATA RACE"
 
 // watch runs tests and prints what go test without -json would: packages in short, and the
 // output of what failed.
@@ -110,6 +125,7 @@ func watch(w io.Writer, test tester, args []string) result {
 	r := result{passed: map[string]bool{}}
 	type id struct{ pkg, test string }
 	output, subtests := map[id][]string{}, map[id][]string{}
+	finished := map[string]bool{} // packages whose test binary ran all tests
 	r.err = test(args, func(e event) {
 		top, _, _ := strings.Cut(e.Test, "/")
 		key := id{e.Package, top}
@@ -118,11 +134,13 @@ func watch(w io.Writer, test tester, args []string) result {
 			if e.Test == "" && !strings.HasPrefix(e.Output, "=== ") && e.Output != "PASS\n" {
 				fmt.Fprint(w, e.Output)
 			}
+			if e.Test == "" && e.Output == "FAIL\n" {
+				finished[e.Package] = true
+			}
 			output[key] = append(output[key], e.Output)
-			for _, f := range fatal {
-				if strings.HasPrefix(e.Output, f) {
-					r.broken = append(r.broken, e.Package+": "+strings.TrimSpace(e.Output))
-				}
+			starts := func(f string) bool { return strings.HasPrefix(e.Output, f) }
+			if slices.ContainsFunc(fatal, starts) || strings.Contains(e.Output, race) {
+				r.broken = append(r.broken, e.Package+": "+strings.TrimSpace(e.Output))
 			}
 		case "pass", "skip":
 			r.passed[e.Test] = e.Action == "pass"
@@ -134,8 +152,12 @@ func watch(w io.Writer, test tester, args []string) result {
 		case "fail":
 			switch {
 			case e.Test == "":
-				if !slices.ContainsFunc(r.failed, func(f failure) bool { return f.pkg == e.Package }) {
+				switch {
+				case !slices.ContainsFunc(r.failed, func(f failure) bool { return f.pkg == e.Package }):
 					r.broken = append(r.broken, e.Package+" failed outside of its tests")
+				case !finished[e.Package]:
+					// It exited or was killed: the tests that would follow never ran.
+					r.broken = append(r.broken, e.Package+" ended before its tests did")
 				}
 			case e.Test == top:
 				r.failed = append(r.failed, failure{e.Package, top, subtests[key]})
@@ -151,6 +173,10 @@ func watch(w io.Writer, test tester, args []string) result {
 // run runs tests, and those that failed once more.
 func run(w io.Writer, test tester, args []string) error {
 	first := watch(w, test, args)
+	failed := 0
+	for _, f := range first.failed {
+		failed += f.count()
+	}
 	switch {
 	case first.err == nil:
 		return nil
@@ -158,8 +184,8 @@ func run(w io.Writer, test tester, args []string) error {
 		return errors.New(strings.Join(first.broken, "; "))
 	case len(first.failed) == 0:
 		return first.err
-	case len(first.failed) > most:
-		return fmt.Errorf("%d tests failed", len(first.failed))
+	case failed > most:
+		return fmt.Errorf("%d tests failed", failed)
 	}
 	var again []string
 	for _, f := range first.failed {
@@ -188,7 +214,7 @@ func alone(args []string, f failure) []string {
 			if !joined {
 				i++
 			}
-		case name == "timeout" && !joined:
+		case name == "timeout" && !joined && i+1 < len(args):
 			kept = append(kept, args[i], args[i+1])
 			i++
 		default:

@@ -33,16 +33,19 @@ func (s *script) test(args []string, each func(event)) error {
 // one are the events of a package with one test.
 func one(action, output string) []event {
 	events := []event{
-		{"output", "p", "TestA", "--- " + action + "\n"}, {"output", "p", "TestA", output + "\n"}, {action, "p", "TestA", ""}, {action, "p", "", ""},
+		{"output", "p", "TestA", "--- " + action + "\n"}, {"output", "p", "TestA", output + "\n"}, {action, "p", "TestA", ""},
+		{"output", "p", "", strings.ToUpper(action) + "\n"}, {action, "p", "", ""},
 	}
 	return events
 }
 
 func TestRun(t *testing.T) {
-	many := []event{}
+	many, cases := []event{}, []event{}
 	for _, name := range []string{"A", "B", "C", "D"} {
 		many = append(many, event{"fail", "p", "Test" + name, ""})
+		cases = append(cases, event{"fail", "p", "TestA/group/" + name, ""})
 	}
+	cases = append(cases, event{"fail", "p", "TestA/group", ""}, event{"fail", "p", "TestA", ""}, event{"output", "p", "", "FAIL\n"}, event{"fail", "p", "", ""})
 	for _, c := range []struct {
 		name       string
 		runs       [][]event
@@ -53,9 +56,12 @@ func TestRun(t *testing.T) {
 		{"a test fails twice", [][]event{one("fail", "too late"), one("fail", "too late")}, "failed twice: TestA", "too late"},
 		{"a second try that runs nothing", [][]event{one("fail", "too late"), {{"pass", "p", "", ""}}}, "failed twice: TestA", ""},
 		{"a data race", [][]event{one("fail", "WARNING: DATA RACE")}, "DATA RACE", ""},
+		{"a data race of a process that a test started", [][]event{one("fail", "    e2e_test.go:9: stderr: WARNING: DATA RACE")}, "DATA RACE", ""},
 		{"a panic", [][]event{one("fail", "panic: test timed out after 10m0s")}, "timed out", ""},
 		{"a package that does not build", [][]event{{{"build-fail", "", "", ""}, {"fail", "p", "", ""}}}, "does not build", ""},
 		{"a package that ends early", [][]event{{{"fail", "p", "", ""}}}, "outside of its tests", ""},
+		{"a test binary that ends in the middle", [][]event{{{"fail", "p", "TestA", ""}, {"run", "p", "TestB", ""}, {"fail", "p", "", ""}}}, "p ended before its tests did", ""},
+		{"one test with more failed subtests than a slow machine explains", [][]event{cases}, "4 tests failed", ""},
 		{"more failures than a slow machine explains", [][]event{many}, "4 tests failed", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
