@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,21 +108,30 @@ func (s *Store) ping(ctx context.Context, addr string) error {
 }
 
 // connectCause returns what ended an attempt to connect. The driver's own error is several
-// lines, and repeats an address for each of the ways in which it was tried.
+// lines, and repeats an address for each of the ways in which it was tried. Of several hosts
+// or addresses, one that answered explains more than one at which no server listens.
 func connectCause(err error) error {
 	var answer *pgconn.PgError
-	var dial *net.OpError
-	var connect *pgconn.ConnectError
-	switch {
-	case errors.As(err, &answer):
+	if errors.As(err, &answer) {
 		return answer
-	case errors.As(err, &dial):
-		return dial
-	case errors.As(err, &connect):
+	}
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) {
 		if all, ok := connect.Unwrap().(interface{ Unwrap() []error }); ok {
-			last := all.Unwrap()[len(all.Unwrap())-1]
-			return cmp.Or(errors.Unwrap(last), last)
+			for _, tried := range slices.Backward(all.Unwrap()) {
+				var op *net.OpError
+				if !errors.As(tried, &op) {
+					return cmp.Or(errors.Unwrap(tried), tried)
+				}
+				if op.Op != "dial" {
+					return op
+				}
+			}
 		}
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op
 	}
 	return err
 }

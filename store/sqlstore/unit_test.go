@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"regexp"
@@ -243,6 +244,33 @@ func TestOpenStore(t *testing.T) {
 			if store != nil || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s, %s: got %v, %v, want %q and no secret", scheme, query, store, err, want)
 			}
+		}
+	}
+}
+
+// TestConnectErrorIsOfTheHostThatAnswered: at the first host no server listens, and the second
+// refuses TLS, which is what the user has to change.
+func TestConnectErrorIsOfTheHostThatAnswered(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.ReadFull(conn, make([]byte, 8)) // the request for TLS
+			_, _ = conn.Write([]byte("N"))
+			_ = conn.Close()
+		}
+	}()
+	for _, hosts := range []string{"127.0.0.1:1," + l.Addr().String(), l.Addr().String() + ",127.0.0.1:1"} {
+		_, err = Open(t.Context(), "postgres://u:hunter2@"+hosts+"/d?sslmode=require", nil)
+		if !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), "server refused TLS connection") {
+			t.Errorf("%s: got %v, want that the server refused TLS", hosts, err)
 		}
 	}
 }
