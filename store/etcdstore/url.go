@@ -5,6 +5,7 @@ package etcdstore
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -126,13 +127,22 @@ func (a *address) reachHost(ctx context.Context, host string) error {
 	}
 	err = tls.Client(conn, config).HandshakeContext(ctx)
 	var untrusted *tls.CertificateVerificationError
+	var otherName x509.HostnameError
+	var unknownCA x509.UnknownAuthorityError
+	var alert *net.OpError
 	switch {
-	case errors.As(err, &untrusted):
+	case err == nil:
+		return nil
+	case errors.As(err, &otherName):
+		return fmt.Errorf("the server's certificate is for another name; give that name by tls_server_name=NAME in the URL: %w", err)
+	case errors.As(err, &unknownCA):
 		return fmt.Errorf("the server's certificate is not trusted; give its CA by tls_ca=FILE in the URL: %w", err)
-	case err != nil:
-		return fmt.Errorf("no TLS handshake; if the server does not use TLS, write etcd:// without s: %w", err)
+	case errors.As(err, &untrusted): // it has expired, for example
+		return fmt.Errorf("the server's certificate is not valid: %w", err)
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		return fmt.Errorf("the server refused the TLS handshake; if it wants a certificate of the client, give it by tls_cert=FILE and tls_key=FILE in the URL: %w", err)
 	}
-	return nil
+	return fmt.Errorf("no TLS handshake; if the server does not use TLS, write etcd:// without s: %w", err)
 }
 
 // dial makes the client. If there is a user it logs in, for as long as dial_timeout

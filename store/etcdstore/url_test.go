@@ -4,8 +4,14 @@ package etcdstore
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/pem"
 	"errors"
+	"io"
+	"log"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -118,6 +124,30 @@ func TestOpenNamesTheSchemeThatWasMeant(t *testing.T) {
 		_, err := Open(t.Context(), url, nil)
 		if !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", url, err, want)
+		}
+	}
+}
+
+// TestOpenSaysWhatIsWrongWithTLS: each error names the parameter that helps, and no other.
+func TestOpenSaysWhatIsWrongWithTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12} // later versions refuse after the handshake
+	server.StartTLS()
+	defer server.Close()
+	addr := server.Listener.Addr().String()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for rest, want := range map[string]string{
+		addr: "tls_ca=FILE",
+		addr + "?tls_server_name=other&tls_ca=" + ca: "tls_server_name=NAME",
+		addr + "?tls_ca=" + ca:                       "tls_cert=FILE",
+	} {
+		_, err := Open(t.Context(), "etcds://"+rest, nil)
+		if !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "without s") {
+			t.Errorf("%s: got %v, want %s", rest, err, want)
 		}
 	}
 }

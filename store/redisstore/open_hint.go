@@ -37,7 +37,7 @@ func (t *target) hint(ctx context.Context, err error) error {
 	case t.tls == nil && cut:
 		return fmt.Errorf("%w: the server closed the connection; if it uses TLS, write rediss:// with two s: %w", driver.ErrUnavailable, unsent(err))
 	case t.tls != nil && (cut || errors.As(err, &record) || errors.Is(err, context.DeadlineExceeded)):
-		return fmt.Errorf("%w: no TLS handshake; if the server does not use TLS, write redis:// with one s: %w", driver.ErrUnavailable, unsent(err))
+		return fmt.Errorf("%w: no answer over TLS; if the server does not use TLS, write redis:// with one s: %w", driver.ErrUnavailable, unsent(err))
 	case t.kind == "cluster" && strings.Contains(err.Error(), "cluster support disabled"):
 		return fmt.Errorf("%w; the server is not part of a cluster: write redis://", err)
 	case errors.Is(err, driver.ErrUnknown):

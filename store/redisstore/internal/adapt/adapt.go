@@ -7,6 +7,7 @@ package adapt
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -67,11 +68,24 @@ func Forbidden(err error) bool {
 		strings.Contains(text, "The user executing the script can't")
 }
 
+// certHint returns what to change after the server's certificate was rejected.
+func certHint(err error) string {
+	var otherName x509.HostnameError
+	var unknownCA x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &otherName):
+		return "the server's certificate is for another name; give that name by tls_server_name=NAME in the URL (in Go: TLSConfig.ServerName of the client)"
+	case errors.As(err, &unknownCA):
+		return "the server's certificate is not trusted; give its CA by tls_ca=FILE in the URL (in Go: TLSConfig.RootCAs of the client)"
+	}
+	return "the server's certificate is not valid" // it has expired, for example
+}
+
 // Failed wraps an error of the way to the server and back.
 func Failed(ctx context.Context, err error) error {
 	var cert *tls.CertificateVerificationError
 	if errors.As(err, &cert) {
-		return fmt.Errorf("redisstore: %w: the server's certificate is not trusted; give its CA by tls_ca=FILE in the URL (in Go: TLSConfig.RootCAs of the client): %w", driver.ErrUnavailable, err)
+		return fmt.Errorf("redisstore: %w: %s: %w", driver.ErrUnavailable, certHint(err), err)
 	}
 	return wire.Failed(ctx, err)
 }
