@@ -129,7 +129,7 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 	case errors.As(err, &busy) && busy.Grace:
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "grace",
 			Reason: graceLine(busy.RetryAfter) + ", so locks were not tried"})
-	case !slices.ContainsFunc(d.Findings, func(f driver.Finding) bool { return strings.Contains(err.Error(), f.Reason) }):
+	case !explained(d.Findings, err):
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: unprefixed(err)})
 	}
 	for i, f := range d.Findings {
@@ -137,6 +137,13 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 	}
 	d.LockMS = float64(took.Microseconds()) / 1000
 	return d, nil
+}
+
+// explained reports whether a danger that was found is the reason of an error.
+func explained(findings []driver.Finding, err error) bool {
+	return slices.ContainsFunc(findings, func(f driver.Finding) bool {
+		return f.Severity == driver.Danger && f.Reason != "" && strings.Contains(err.Error(), f.Reason)
+	})
 }
 
 // unfit says what is missing where doing the work twice would corrupt something.

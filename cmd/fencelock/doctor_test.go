@@ -6,9 +6,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/driver"
 )
 
 func TestDoctor(t *testing.T) {
@@ -128,4 +131,22 @@ func TestReadingIsNotRefusedForFindings(t *testing.T) {
 	}
 	fencelockCLI(t, unsafe, "break", "job", "--token", fmt.Sprint(v.Holders[0].Token), "--reason", "test").want(0)
 	job.want(exitLost)
+}
+
+// TestDoctorHidesNoLockError: only a danger with the same reason stands for it.
+func TestDoctorHidesNoLockError(t *testing.T) {
+	err := errors.New("lock: the disk is full: refused")
+	for _, c := range []struct {
+		f    driver.Finding
+		want bool
+	}{
+		{driver.Finding{Severity: driver.Danger, Reason: "the disk is full"}, true},
+		{driver.Finding{Severity: driver.Warning, Reason: "the disk is full"}, false},
+		{driver.Finding{Severity: driver.Danger, Reason: "another reason"}, false},
+		{driver.Finding{Severity: driver.Danger}, false},
+	} {
+		if got := explained([]driver.Finding{c.f}, err); got != c.want {
+			t.Errorf("%+v: got %t", c.f, got)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/spf13/cobra"
@@ -57,12 +58,14 @@ func (a *app) inspect(ctx context.Context, name string) error {
 	}
 	if stateOf(&st) == "free" && conn.Caps().Listing {
 		names := map[string]bool{}
-		for lock, err := range conn.client.List(ctx, name+"@") {
+		within, cancel := context.WithTimeout(ctx, a.timeout)
+		for lock, err := range conn.client.List(within, name+"@") {
 			if err != nil {
 				break // it is only a hint
 			}
 			names[clean(lock.Name)] = true
 		}
+		cancel()
 		if hint := occurrencesOf(name, maps.Keys(names)); hint != "" {
 			a.note("%s is free%s", name, hint)
 		}
@@ -75,7 +78,8 @@ func (a *app) inspect(ctx context.Context, name string) error {
 func occurrencesOf(name string, locks iter.Seq[string]) string {
 	var found []string
 	for lock := range locks {
-		if strings.HasPrefix(lock, name+"@") {
+		start, of := strings.CutPrefix(lock, name+"@")
+		if _, err := time.Parse(time.RFC3339, start); of && err == nil { // not user@host
 			found = append(found, lock)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -243,6 +244,14 @@ func TestRunPermitsAndShared(t *testing.T) {
 		fencelockCLI(t, s.url(), "run", name, "--try", "--", "true").want(75)
 		_ = hold.cmd.Process.Signal(syscall.SIGTERM)
 		hold.want(143)
+	}
+}
+
+// TestOccurrencesAreOfOncePer: a name with an @ may be of any program.
+func TestOccurrencesAreOfOncePer(t *testing.T) {
+	locks := []string{"db@replica-1", "db@2026-11-16T00:00:00Z", "other@2026-11-16T00:00:00Z", "db"}
+	if got, want := occurrencesOf("db", slices.Values(locks)), "; run --once-per has recorded db@2026-11-16T00:00:00Z"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

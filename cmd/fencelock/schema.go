@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,8 +24,9 @@ func (a *app) schemaCommand() *cobra.Command {
   Redis       the ACL rule of a user that can keep locks and nothing else; an existing
               user loses its other permissions
 
-It changes nothing. To let fencelock create the tables itself, add migrate=true to the
-URL. The other stores need no setup.
+It changes nothing, even with migrate=true in the URL, by which a program creates the
+tables itself. The ACL rule sets no password: give a new user one, with
+ACL SETUSER app >PASSWORD. The other stores need no setup.
 
 The exit code is 0, or 69 if the store did not answer.`,
 		Example: `  fencelock schema --user app >locks.sql`,
@@ -40,19 +43,18 @@ func (a *app) printSchema(ctx context.Context, user string) error {
 	if err != nil {
 		return err
 	}
-	store, err := a.openToRead(ctx, url, a.ns)
+	store, err := a.openToRead(ctx, withoutMigrate(url), a.ns)
 	if err != nil {
 		return err
 	}
-	user = cmp.Or(user, "USER")
 	switch s := store.OpenedStore.(type) {
 	case interface {
 		Schema() string
 		Grants(role string) string
 	}:
-		_, err = fmt.Fprintf(a.out, "%s\n%s", s.Schema(), s.Grants(user))
+		_, err = fmt.Fprintf(a.out, "%s\n%s", s.Schema(), s.Grants(sqlUser(store.Caps().Engine, user)))
 	case interface{ ACL(user string) string }:
-		_, err = fmt.Fprintf(a.out, "ACL SETUSER %s\n", s.ACL(user))
+		_, err = fmt.Fprintf(a.out, "ACL SETUSER %s\n", s.ACL(cmp.Or(user, "USER")))
 	default:
 		if strings.HasPrefix(store.Caps().Engine, "quorum") {
 			a.note("each server of a quorum is set up by itself: run fencelock schema with redis://HOST")
@@ -65,3 +67,36 @@ func (a *app) printSchema(ctx context.Context, user string) error {
 	}
 	return err
 }
+
+// withoutMigrate returns the URL of a store that creates no tables.
+func withoutMigrate(url string) string {
+	base, query, found := strings.Cut(url, "?")
+	if !found {
+		return url
+	}
+	kept := slices.DeleteFunc(strings.Split(query, "&"), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return name == "migrate"
+	})
+	return base + "?" + strings.Join(kept, "&")
+}
+
+// sqlUser returns a user as GRANT takes it: quoted where its name is not a plain word, unless
+// it was given with quotes. On MySQL a user may have a host: app@10.0.0.%.
+func sqlUser(engine, user string) string {
+	switch {
+	case user == "":
+		return "USER"
+	case plainUser.MatchString(user) || strings.ContainsAny(user, "'\"`"):
+		return user
+	case engine == "postgres":
+		return `"` + user + `"`
+	}
+	name, host := user, "%"
+	if at := strings.LastIndex(user, "@"); at >= 0 {
+		name, host = user[:at], user[at+1:]
+	}
+	return "'" + name + "'@'" + host + "'"
+}
+
+var plainUser = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)

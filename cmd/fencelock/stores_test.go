@@ -117,6 +117,25 @@ func TestDoctorOfEtcd(t *testing.T) {
 	contains(t, fencelockCLI(t, "etcd://"+addr+","+closed, "doctor").want(0).out.String(), "WARNING  unreachable ("+closed+")", "acquired and released a lock")
 }
 
+// TestSchemaQuotesUsers: as applications log in is not always a word of SQL.
+func TestSchemaQuotesUsers(t *testing.T) {
+	for _, c := range []struct{ engine, user, want string }{
+		{"postgres", "", "USER"},
+		{"postgres", "app", "app"},
+		{"postgres", "my-app", `"my-app"`},
+		{"postgres", "App", `"App"`},
+		{"postgres", `"App"`, `"App"`},
+		{"mysql", "app", "app"},
+		{"mysql", "my-app", "'my-app'@'%'"},
+		{"mysql", "app@10.0.0.%", "'app'@'10.0.0.%'"},
+		{"mysql", "'app'@'%'", "'app'@'%'"},
+	} {
+		if got := sqlUser(c.engine, c.user); got != c.want {
+			t.Errorf("%s %s: got %s, want %s", c.engine, c.user, got, c.want)
+		}
+	}
+}
+
 // TestSchema: an administrator gets what the errors about missing tables and permissions
 // ask for, with the namespace of the URL.
 func TestSchema(t *testing.T) {
@@ -126,6 +145,9 @@ func TestSchema(t *testing.T) {
 	contains(t, fencelockCLI(t, url, "ls").want(exitFailed).err.String(), "add migrate=true to the URL, or apply what fencelock schema prints")
 	contains(t, fencelockCLI(t, url, "schema", "--user", "ann").want(0).out.String(),
 		"CREATE TABLE IF NOT EXISTS my_app_lock", "GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_lock TO ann;")
+	// It changes nothing, even with the URL of a program that creates its tables.
+	fencelockCLI(t, url+"&migrate=true", "schema", "--user", "ann").want(0)
+	contains(t, fencelockCLI(t, url, "ls").want(exitFailed).err.String(), "apply what fencelock schema prints")
 	contains(t, fencelockCLI(t, startRedis(t).url(), "schema").want(0).out.String(), "ACL SETUSER USER on ", "~fencelock:", "+evalsha")
 	contains(t, fencelockCLI(t, "mem://", "schema").want(0).err.String(), "memory needs no setup")
 }
