@@ -83,13 +83,13 @@ func withoutMigrate(url string) string {
 
 // sqlUser returns a user as GRANT takes it: quoted where its name is not a plain word, unless
 // it was given with quotes. On MySQL a user may have a host: app@10.0.0.%.
-func sqlUser(engine, user string) string {
+func sqlUser(server, user string) string {
 	switch {
 	case user == "":
 		return "USER"
 	case plainUser.MatchString(user) || strings.ContainsAny(user, "'\"`"):
 		return user
-	case engine == "postgres":
+	case server == "postgres":
 		return `"` + user + `"`
 	}
 	name, host := user, "%"

@@ -119,7 +119,7 @@ func TestDoctorOfEtcd(t *testing.T) {
 
 // TestSchemaQuotesUsers: as applications log in is not always a word of SQL.
 func TestSchemaQuotesUsers(t *testing.T) {
-	for _, c := range []struct{ engine, user, want string }{
+	for _, c := range []struct{ server, user, want string }{
 		{"postgres", "", "USER"},
 		{"postgres", "app", "app"},
 		{"postgres", "my-app", `"my-app"`},
@@ -130,8 +130,8 @@ func TestSchemaQuotesUsers(t *testing.T) {
 		{"mysql", "app@10.0.0.%", "'app'@'10.0.0.%'"},
 		{"mysql", "'app'@'%'", "'app'@'%'"},
 	} {
-		if got := sqlUser(c.engine, c.user); got != c.want {
-			t.Errorf("%s %s: got %s, want %s", c.engine, c.user, got, c.want)
+		if got := sqlUser(c.server, c.user); got != c.want {
+			t.Errorf("%s %s: got %s, want %s", c.server, c.user, got, c.want)
 		}
 	}
 }

@@ -128,8 +128,8 @@ func TestOpenNamesTheSchemeThatWasMeant(t *testing.T) {
 	}
 }
 
-// TestOpenSaysWhatIsWrongWithTLS: each error names the parameter that helps, and no other.
-func TestOpenSaysWhatIsWrongWithTLS(t *testing.T) {
+// TestOpenNamesWhatIsWrongWithTLS: each error names the parameter that helps, and no other.
+func TestOpenNamesWhatIsWrongWithTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12} // later versions refuse after the handshake

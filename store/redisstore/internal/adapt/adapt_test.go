@@ -16,8 +16,8 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 )
 
-// TestFailedSaysWhatIsWrongWithTheCertificate: a CA does not help against a wrong name.
-func TestFailedSaysWhatIsWrongWithTheCertificate(t *testing.T) {
+// TestFailedNamesWhatIsWrongWithTheCertificate: a CA does not help against a wrong name.
+func TestFailedNamesWhatIsWrongWithTheCertificate(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
