@@ -221,5 +221,6 @@ func alone(args []string, f failure) []string {
 			kept = append(kept, args[i])
 		}
 	}
-	return append(kept, "-count=1", "-run="+f.pattern(), f.pkg)
+	// The package comes before the flags: after one of the test binary go test expects none.
+	return append([]string{"-count=1", "-run=" + f.pattern(), f.pkg}, kept...)
 }
