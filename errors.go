@@ -195,12 +195,14 @@ func (e *lockAllError) Error() string { return "fencelock: lock all: " + core.Un
 // Unwrap returns the error of the lock.
 func (e *lockAllError) Unwrap() error { return e.err }
 
-// joined adds an error unless one of the two is about the other.
+// joined adds an error unless one of the two is about the other. The first is left out only
+// for the loss of a lease: an error of the caller's function, such as that its
+// context ended, is not that of the unlock, even if the unlock failed in the same way.
 func joined(err, more error) error {
 	if more == nil || errors.Is(err, more) {
 		return err
 	}
-	if err != nil && errors.Is(more, err) {
+	if errors.Is(err, ErrLost) && errors.Is(more, err) {
 		return more
 	}
 	var first, second *Error // two operations of one lock that failed for one reason

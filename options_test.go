@@ -5,6 +5,7 @@ package fencelock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -213,6 +215,23 @@ func TestUnsupportedIsReportedEarly(t *testing.T) {
 		}
 		locktest.Unlock(t, locktest.Got(t)(c.RWMutex("x").Lock(locktest.Context(t))))
 	})
+}
+
+// TestDoKeepsTheErrorOfItsFunction: work that ended by a deadline is not work that was done and
+// whose unlock, which failed by another deadline, is only not confirmed.
+func TestDoKeepsTheErrorOfItsFunction(t *testing.T) {
+	cut, err := faultstore.Wrap(memstore.New(nil), faultstore.MustParse("on(withdraw, lose(request))"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := fencelock.New(cut, &fencelock.Options{TTL: time.Second, CallTimeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Mutex("a").Do(t.Context(), func(context.Context, *fencelock.Lease) error { return context.DeadlineExceeded })
+	if !errors.Is(err, fencelock.ErrReleased) || !strings.HasPrefix(fmt.Sprint(err), context.DeadlineExceeded.Error()+"\n") {
+		t.Errorf("got %v, want the error of the function and that of the unlock", err)
+	}
 }
 
 func TestDoUnlocksAndReportsTheLoss(t *testing.T) {
