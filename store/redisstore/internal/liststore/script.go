@@ -41,7 +41,7 @@ func source(name string) string {
 
 var (
 	openScript      = loadSetup(allowOOM, "any", "open")
-	keepAliveScript = load(allowOOM, "keepalive")
+	keepAliveScript = wire.Compose("keepalive", allowOOM, "", source("renew")+setupLine("")+shared()+source("keepalive"))
 	attemptScript   = load("", "attempt")
 	withdrawScript  = load(allowOOM, "withdraw")
 	wakeScript      = load(allowOOM, "wake")

@@ -59,7 +59,7 @@ func (s *session) call(ctx context.Context, script *wire.Script, names []string,
 
 // KeepAlive implements driver.Session.
 func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
-	reply, err := s.call(ctx, keepAliveScript, nil)
+	reply, err := s.call(ctx, keepAliveScript, nil, s.tail[7:], ms(s.ttl))
 	if err != nil {
 		return driver.Renewal{}, err
 	}

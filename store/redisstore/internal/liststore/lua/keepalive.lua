@@ -1,5 +1,5 @@
 -- Keeps a session alive (S2, S4, R1).
--- ARGV[6] session id
+-- ARGV[6] session id, [7] and [8] as renew.lua has it
 -- Replies: OK, broken claims, clock in µs | GONE | RESET
 if was_reset() then return { 'RESET' } end
 local sid = ARGV[6]
