@@ -3,14 +3,17 @@
 package redisstore_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
@@ -112,6 +115,56 @@ func TestListsSweep(t *testing.T) {
 		keys := l.keys()
 		return slices.Equal(keys, []string{"", ":l:bob's", ":t"}) && l.fields() == "[m sbob v]" && l.plain.LLen(t.Context(), l.base+":l:bob's").Val() == 2
 	})
+}
+
+// TestListsUnderLoad: two processes with many goroutines each, for few names, never hold a lock
+// at once, and tokens rise. The fast path, the scripts and batches of both take turns.
+func TestListsUnderLoad(t *testing.T) {
+	t.Parallel()
+	for _, suffix := range []string{"", lazy} {
+		t.Run("suffix="+suffix, func(t *testing.T) {
+			t.Parallel()
+			to := login{addr: redistest.Start(t).Addr}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			type held struct {
+				by   atomic.Int64
+				last fencelock.Token // guarded by the lock
+			}
+			var names [5]held
+			var turns atomic.Int64
+			end := time.Now().Add(2 * time.Second)
+			var wg sync.WaitGroup
+			for _, lib := range libraries {
+				c := locks(t, lib.open(t, to, &redisstore.Options{Namespace: lists + "UnderLoad" + suffix}))
+				for g := range 16 {
+					wg.Go(func() {
+						for i := g; time.Now().Before(end); i++ {
+							at := i % len(names)
+							l, err := c.Mutex(fmt.Sprint("lock ", at)).Lock(ctx)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							h := &names[at]
+							if n := h.by.Add(1); n != 1 || l.Token() <= h.last {
+								t.Errorf("%d hold lock %d, token %v after %v", n, at, l.Token(), h.last)
+							}
+							h.last = l.Token()
+							h.by.Add(-1)
+							turns.Add(1)
+							if err := l.Unlock(ctx); err != nil {
+								t.Error(err)
+								return
+							}
+						}
+					})
+				}
+			}
+			wg.Wait()
+			t.Logf("%d turns", turns.Load())
+		})
+	}
 }
 
 // listScene is a namespace of lists whose keys a test looks at.

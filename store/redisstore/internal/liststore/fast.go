@@ -4,7 +4,6 @@ package liststore
 
 import (
 	"context"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +30,9 @@ import (
 // process pushes behind it when there are no tickets.
 type fast struct {
 	s       *session
+	batcher batcher
+	bucket  string
+	session string // its field in the bucket
 	proven  string // SHA of the script that proves the run id
 	lists   string // key of a list without its name
 	tickets string
@@ -41,7 +43,8 @@ type fast struct {
 func (f *fast) init(s *session, graceOver, allowed bool) {
 	f.s = s
 	base := s.store.bucket(s.shard)
-	f.lists, f.tickets = base+":l:", base+":t"
+	f.bucket, f.session, f.lists, f.tickets = base, "s"+s.sid, base+":l:", base+":t"
+	f.batcher.init(s)
 	f.allowed = allowed
 	f.calm.Store(graceOver)
 	if own := s.proof.scripts[attemptScript]; own != nil {
@@ -67,37 +70,24 @@ const refillEvery = 256
 // acquire pushes a claim. It returns its ticket if it holds the lock.
 func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64, err error) {
 	s := f.s
-	list := f.lists + name
-	replies, err := s.exec(ctx, list, [][]string{
-		{"LMOVE", f.tickets, list, "LEFT", "RIGHT"},
-		{"RPUSH", list, element},
-		{"HMGET", s.store.bucket(s.shard), "m", "s" + s.sid},
-		{"SCRIPT", "EXISTS", f.proven},
-	})
-	if err != nil {
-		return 0, s.store.explain(err)
+	o := &operation{name: name, element: element}
+	if err := f.batcher.do(ctx, o); err != nil {
+		return 0, err
 	}
-	r := wire.Reader{Rest: replies}
-	ticket = r.Number()
-	length := r.Number()
-	found := wire.Reader{Rest: r.List()}
-	marker, session := found.Text(), found.Text()
-	exists := wire.Reader{Rest: r.List()}
-	known := exists.Number() == 1
-	if ticket%refillEvery == 0 {
+	if o.ticket%refillEvery == 0 {
 		f.refill()
 	}
-	if length > 2 {
+	if o.length > 2 {
 		s.store.contended.add(name)
 	}
 	switch {
-	case !known:
+	case !o.proven:
 		s.proof.lost()
-	case len(marker) < 8 || marker[:7] != s.tail[7:] || marker[7] != 0:
-	case len(session) < 14 || session[6:13] != s.tail[:7] || session[13] != 0:
-	case session[:6] <= s.since(): // it has ended, by the estimate of this process
-	case ticket > 0 && length == 2:
-		return ticket, nil
+	case len(o.marker) < 8 || o.marker[:7] != s.tail[7:] || o.marker[7] != 0:
+	case len(o.session) < 14 || o.session[6:13] != s.tail[:7] || o.session[13] != 0:
+	case o.session[:6] <= s.since(): // it has ended, by the estimate of this process
+	case o.ticket > 0 && o.length == 2:
+		return o.ticket, nil
 	}
 	return 0, nil
 }
@@ -119,27 +109,19 @@ func (f *fast) refill() {
 // to find out the rest: why it was not, or whether the server has another run id by now.
 func (f *fast) release(ctx context.Context, name string, c claim) (removed, ask bool, err error) {
 	s := f.s
-	list := f.lists + name
-	replies, err := s.pipe(ctx, list, [][]string{
-		{"LREM", list, "1", strconv.FormatInt(c.ticket, 10)},
-		{"LREM", list, "1", c.element},
-		{"LLEN", list},
-		{"SCRIPT", "EXISTS", f.proven},
-	})
-	if err != nil {
-		return false, false, s.store.explain(err)
+	o := &operation{release: true, name: name, element: c.element, ticket: c.ticket}
+	if err := f.batcher.do(ctx, o); err != nil {
+		return false, false, err
 	}
-	r := wire.Reader{Rest: replies}
-	ticket, element, length := r.Number(), r.Number(), r.Number()
-	exists := wire.Reader{Rest: r.List()}
-	if exists.Number() != 1 {
+	removed = o.removed >= 10
+	if !o.proven {
 		s.proof.lost()
-		return ticket == 1, true, nil
+		return removed, true, nil
 	}
-	if ticket == 0 {
+	if !removed {
 		return false, true, nil
 	}
-	if length > 0 || element == 0 {
+	if o.length > 0 || o.removed == 10 {
 		s.store.contended.add(name)
 		s.wake(ctx, name)
 	}
