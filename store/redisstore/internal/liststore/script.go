@@ -27,6 +27,12 @@ func loadSetup(head, setup, name string) *wire.Script {
 	return wire.Compose(name, head, "", setupLine(setup)+shared()+source(name))
 }
 
+// loadBehind is load for a script with a short one before it, which does what is most often to
+// be done without the common part: to make its functions costs more than that.
+func loadBehind(first, head, name string) *wire.Script {
+	return wire.Compose(name, head, "", source(first)+setupLine("")+shared()+source(name))
+}
+
 func shared() string { return source("slot") + source("lib") + source("lock") + source("queue") }
 
 func setupLine(setup string) string { return fmt.Sprintf("local SETUP = '%s'\n", setup) }
@@ -41,9 +47,9 @@ func source(name string) string {
 
 var (
 	openScript      = loadSetup(allowOOM, "any", "open")
-	keepAliveScript = wire.Compose("keepalive", allowOOM, "", source("renew")+setupLine("")+shared()+source("keepalive"))
-	attemptScript   = load("", "attempt")
-	withdrawScript  = load(allowOOM, "withdraw")
+	keepAliveScript = loadBehind("renew", allowOOM, "keepalive")
+	attemptScript   = loadBehind("ask", "", "attempt")
+	withdrawScript  = loadBehind("pass", allowOOM, "withdraw")
 	wakeScript      = load(allowOOM, "wake")
 	reclaimScript   = load(allowOOM, "reclaim")
 	closeScript     = load(allowOOM, "close")

@@ -122,7 +122,7 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 	}
 	for {
 		reply, err := s.call(ctx, attemptScript, []string{c.Name}, append(terms(c, record), flag(c.Queue), counter(c.Floor), flag(c.Lift),
-			element, strconv.FormatInt(known.ticket, 10))...)
+			element, strconv.FormatInt(known.ticket, 10), s.tail)...)
 		if errors.Is(err, driver.ErrUnknown) {
 			s.claims.doubt(c.Seq)
 		}
@@ -240,7 +240,7 @@ func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 		gone = removed
 	}
 	reply, err := s.call(ctx, withdrawScript, []string{w.Name}, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Tombstone),
-		known.element)
+		known.element, s.tail)
 	if err != nil {
 		return driver.WasAbsent, err
 	}

@@ -3,7 +3,7 @@
 -- [12] re-entry, [13] record, [14] min hold ms, [15] max hold ms, [16] 1 to queue,
 -- [17] counter not to fall below or 0, [18] 1 to lift, [19] the element that the caller
 -- may have in the list, '?' if it may have one that it does not know, '' if it has none,
--- [20] the ticket that the caller knows to hold the lock with, or 0
+-- [20] the ticket that the caller knows to hold the lock with, or 0, [21] as ask.lua has it
 -- Replies: GRANTED, counter, rest of max hold in ms, the first 7 bytes of its element if plain
 --          commands may remove it
 --        | QUEUED or BUSY, place, rest of grace, poll after ms, holders, highest

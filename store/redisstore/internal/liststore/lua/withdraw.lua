@@ -1,6 +1,6 @@
 -- Removes exactly one claim and grants to the next (O3, O4, Q2, Q5, H2, H4, X3).
 -- ARGV[6] session id, [7] seq, [8] name, [9] keep for ms, [10] 1 to tombstone,
--- [11] the element of the claim if the caller knows it, else ''
+-- [11] the element of the claim if the caller knows it, else '', [12] as pass.lua has it
 -- Replies: OK, 0 absent | 1 queued | 2 granted | 3 broken, 1 if dead claims are left in
 -- front of the queue ; GONE ; RESET
 if was_reset() then return { 'RESET' } end

@@ -1,0 +1,30 @@
+-- Removes a plain grant, and passes the lock to the first in the queue if that is a plain claim,
+-- under the conditions of ask.lua. It stands before all of withdraw.lua.
+-- ARGV[12] generation and incarnation of the session, 7 bytes each
+if RUN_ID ~= '' and ARGV[9] == '0' and ARGV[10] == '0' and ARGV[11] ~= '' then
+  local call, sub, byte = redis.call, string.sub, string.byte
+  local four = call('LRANGE', KEYS[3], 0, 3)
+  local ticket, next = four[3], four[4]
+  if four[2] == ARGV[11] and byte(four[1]) >= 48 and byte(four[1]) <= 57 then
+    local found = call('HMGET', KEYS[1], 'm', 's' .. ARGV[6], 's' .. (next and sub(next, 8, 23) or ''))
+    local m, s, n = found[1], found[2], found[3]
+    if m and s and sub(m, 1, 7) == sub(ARGV[12], 8) and byte(m, 8) == 0 and sub(s, 7, 13) == sub(ARGV[12], 1, 7) and byte(s, 14) == 0 then
+      local t = redis.call('TIME')
+      local now = t[1] * 1000 + math.floor(t[2] / 1000)
+      if struct.unpack('>I6', s) > now then
+        if not ticket then
+          call('LPOP', KEYS[3], 2)
+          return { 'OK', 2, 0 }
+        end
+        if n and byte(next) == 81 and byte(ticket) >= 48 and byte(ticket) <= 57 and sub(next, 37, 43) == sub(ARGV[12], 8)
+          and sub(n, 7, 13) == sub(next, 30, 36) and byte(n, 14) == 0 and struct.unpack('>I6', n) > now then
+          local since = struct.pack('>I6', now)
+          call('LPOP', KEYS[3], 2)
+          call('LSET', KEYS[3], 1, 'G' .. since .. sub(next, 8))
+          call(ARGV[4], ARGV[3] .. sub(next, 8, 23), sub(next, 24, 29) .. struct.pack('>I7', ticket) .. since)
+          return { 'OK', 2, 0 }
+        end
+      end
+    end
+  end
+end
