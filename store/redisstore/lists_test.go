@@ -177,10 +177,13 @@ type listScene struct {
 	on    map[string]driver.Session
 }
 
-func newLists(t *testing.T) *listScene {
+// newLists returns a scene in which nothing is done for the sake of a test.
+func newLists(t *testing.T) *listScene { t.Helper(); return newListsIn(t, t.Name()+lazy) }
+
+func newListsIn(t *testing.T, namespace string) *listScene {
+	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	namespace := t.Name() + lazy
 	store, err := redisstore.New(client, &redisstore.Options{Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
@@ -198,13 +201,14 @@ func (l *listScene) open(who string, ttl time.Duration) {
 	l.ids[who], l.on[who] = id, s
 }
 
-func (l *listScene) attempt(who string, seq uint64, name string, terms driver.Terms, want driver.State) {
+func (l *listScene) attempt(who string, seq uint64, name string, terms driver.Terms, want driver.State) driver.Token {
 	l.t.Helper()
 	terms.Weight, terms.Record = max(1, terms.Weight), &driver.Record{Owner: who}
 	out, err := l.on[who].Attempt(l.t.Context(), &driver.Claim{Seq: seq, Name: name, Terms: &terms, Queue: true})
 	if err != nil || out.State != want {
 		l.t.Fatalf("%s's claim is %v, %v, want %v", who, out.State, err, want)
 	}
+	return out.Token
 }
 
 // keys returns the keys of the bucket without their common beginning, sorted.

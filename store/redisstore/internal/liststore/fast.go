@@ -4,6 +4,7 @@ package liststore
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -72,6 +73,9 @@ func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64,
 	s := f.s
 	o := &operation{name: name, element: element}
 	if err := f.batcher.do(ctx, o); err != nil {
+		if strings.Contains(err.Error(), "EXECABORT") {
+			return 0, nil // nothing was done; the script answers why
+		}
 		return 0, err
 	}
 	if o.ticket%refillEvery == 0 {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package liststore implements the store over any client library, with a list for each
-// lock: layout, Lua scripts and sessions. It will replace package luastore.
 package liststore
 
 import (

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package liststore implements the store over any client library, with a list for each
+// lock: layout, Lua scripts and sessions. It will replace package luastore.
+//
+// The keys and elements are described in lua/lib.lua, the plain commands in fast.go. The rules
+// that keep plain commands safe, each found by a test or by package listmodel:
+//
+//   - There are no tickets during a grace period and once there are votes. Without a ticket a
+//     transaction cannot grant, whatever its process believes.
+//   - A release removes the ticket before the claim. A ticket without a claim would become
+//     that of a claim that is pushed behind it without a ticket: one token twice.
+//   - X at the front holds the lock with its ticket. A claim that a process was answered to
+//     wait with is Q, and holds nothing until a script has made it G.
+//   - A grant whose number is not its ticket is A, which only scripts remove: the claims
+//     behind it may have lower tickets and need higher numbers.
+//   - A break draws a new number. The number above the broken one may be below the numbers of
+//     a lost incarnation.
+//   - An attempt adopts a grant of an earlier incarnation only if its process knows the number.
+//   - A claim of which an attempt has an unknown outcome is withdrawn with a tombstone.
+//   - Scripts declare all keys. A server that moves a slot and has only some of them
+//     rejects the call and has done nothing.
+package liststore

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/redis/go-redis/v9"
+)
+
+// recorder notes the commands that are sent at once.
+type recorder struct {
+	mu   sync.Mutex
+	sent []string // a line for each pipeline or transaction: names, and the kind of the last argument
+}
+
+// DialHook implements redis.Hook.
+func (r *recorder) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook implements redis.Hook.
+func (r *recorder) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return next(ctx, cmd) }
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (r *recorder) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		var line []string
+		for _, cmd := range cmds {
+			name, args := cmd.Name(), cmd.Args()
+			if last := fmt.Sprint(args[len(args)-1]); name == "lrem" || name == "rpush" {
+				name += " " + strings.TrimRight(last[:1], "0123456789")
+			}
+			line = append(line, strings.TrimSpace(name))
+		}
+		if line[0] != "client" { // go-redis greets every new connection
+			r.mu.Lock()
+			r.sent = append(r.sent, strings.Join(line, ", "))
+			r.mu.Unlock()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (r *recorder) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() { r.sent = nil }()
+	return r.sent
+}
+
+// TestListsPlainCommands: a free lock is acquired by one transaction, and released by a
+// pipeline that removes the ticket before the claim.
+func TestListsPlainCommands(t *testing.T) {
+	t.Parallel()
+	l := newListsIn(t, t.Name())
+	var sent recorder
+	l.plain.AddHook(&sent)
+	l.open("ann", 30*time.Second)
+	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
+	if got := sent.take(); !slices.Equal(got, []string{"multi, lmove, rpush X, hmget, script, exec"}) {
+		t.Errorf("an acquisition sends %q", got)
+	}
+	if found, err := l.on["ann"].Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"}); err != nil || found != driver.WasGranted {
+		t.Fatal(found, err)
+	}
+	if got := sent.take(); !slices.Equal(got, []string{"lrem, lrem X, llen, script"}) {
+		t.Errorf("a release sends %q; the ticket must be removed before the claim", got)
+	}
+	if keys := l.keys(); !slices.Equal(keys, []string{"", ":t"}) {
+		t.Errorf("the keys of an unused namespace are %q", keys)
+	}
+}
+
+// TestListsClaimWithoutTicket: while a release is half done and there are no tickets, the next
+// holder gets a higher token, not that of the last.
+func TestListsClaimWithoutTicket(t *testing.T) {
+	t.Parallel()
+	l := newListsIn(t, t.Name())
+	l.open("ann", 30*time.Second)
+	l.open("bob", 30*time.Second)
+	first := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
+	list := l.base + ":l:x"
+	if n, err := l.plain.LRem(t.Context(), list, 1, int64(first)/driver.TokenStep).Result(); n != 1 || err != nil {
+		t.Fatalf("the ticket of the grant: %d, %v", n, err)
+	}
+	if err := l.plain.Del(t.Context(), l.base+":t").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if second := l.attempt("bob", 1, "x", driver.Terms{}, driver.Granted); second <= first {
+		t.Errorf("token %v after %v", second, first)
+	}
+}
