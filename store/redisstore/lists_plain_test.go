@@ -4,6 +4,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -99,5 +100,29 @@ func TestListsClaimWithoutTicket(t *testing.T) {
 	}
 	if second := l.attempt("bob", 1, "x", driver.Terms{}, driver.Granted); second <= first {
 		t.Errorf("token %v after %v", second, first)
+	}
+}
+
+// TestListsAcquireAfterARestart: the first call after a restart that kept the data is an
+// acquisition by plain commands. The server has another run id, so the lock is not granted.
+func TestListsAcquireAfterARestart(t *testing.T) {
+	t.Parallel()
+	l := newListsIn(t, t.Name())
+	l.open("ann", 30*time.Second)
+	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
+	if err := l.server.Losses().Restart(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the client finds the server again", func() bool { return l.plain.Ping(t.Context()).Err() == nil })
+	terms := &driver.Terms{Weight: 1, Record: &driver.Record{}}
+	for seq := uint64(2); ; seq++ { // a connection of before may still be in the pool
+		out, err := l.on["ann"].Attempt(t.Context(), &driver.Claim{Seq: seq, Name: fmt.Sprint("y", seq), Terms: terms, Queue: true})
+		if errors.Is(err, driver.ErrUnknown) && seq < 20 {
+			continue
+		}
+		if !errors.Is(err, driver.ErrReset) {
+			t.Fatalf("after the restart: %v, %v", out.State, err)
+		}
+		return
 	}
 }

@@ -169,12 +169,13 @@ func TestListsUnderLoad(t *testing.T) {
 
 // listScene is a namespace of lists whose keys a test looks at.
 type listScene struct {
-	t     *testing.T
-	plain *redis.Client
-	store *redisstore.Store
-	base  string
-	ids   map[string]driver.SessionID
-	on    map[string]driver.Session
+	t      *testing.T
+	server *redistest.Server
+	plain  *redis.Client
+	store  *redisstore.Store
+	base   string
+	ids    map[string]driver.SessionID
+	on     map[string]driver.Session
 }
 
 // newLists returns a scene in which nothing is done for the sake of a test.
@@ -182,13 +183,14 @@ func newLists(t *testing.T) *listScene { t.Helper(); return newListsIn(t, t.Name
 
 func newListsIn(t *testing.T, namespace string) *listScene {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ContextTimeoutEnabled: true})
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	store, err := redisstore.New(client, &redisstore.Options{Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &listScene{t, client, store, namespace + ":{" + namespace + ":0}", map[string]driver.SessionID{}, map[string]driver.Session{}}
+	return &listScene{t, server, client, store, namespace + ":{" + namespace + ":0}", map[string]driver.SessionID{}, map[string]driver.Session{}}
 }
 
 func (l *listScene) open(who string, ttl time.Duration) {
