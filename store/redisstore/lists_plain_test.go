@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -124,5 +125,28 @@ func TestListsAcquireAfterARestart(t *testing.T) {
 			t.Fatalf("after the restart: %v, %v", out.State, err)
 		}
 		return
+	}
+}
+
+// TestListsNumberOfAVoteIsATicket: random steps found once that a withdrawal from the queue
+// removed the ticket of the holder, whose number was the same.
+func TestListsNumberOfAVoteIsATicket(t *testing.T) {
+	t.Parallel()
+	p, client := newPretence(t, redistest.Start(t).Addr)
+	if err := p.write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, p, newStoreIn(t, client, t.Name(), false), nil)
+	w.lists = true
+	w.open(0, time.Second)
+	w.attempt(0, &driver.Claim{Seq: 20, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	w.withdraw(0, driver.Withdrawal{Seq: 20, Name: "a"})
+	w.attempt(0, &driver.Claim{Seq: 1, Name: "a", Floor: 5, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}) // 5 above the last
+	for seq := uint64(2); seq < 12; seq++ {
+		w.attempt(0, &driver.Claim{Seq: seq, Name: "a", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	}
+	for seq := uint64(2); seq < 12; seq++ {
+		w.withdraw(0, driver.Withdrawal{Seq: seq, Name: "a"})
+		w.compare("a")
 	}
 }

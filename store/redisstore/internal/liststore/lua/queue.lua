@@ -6,10 +6,14 @@ local function push(k, e)
   call(ARGV[4], ARGV[3] .. e[SID], struct.pack('>I6I7', e[SEQ], e[COUNTER]) .. (short(k) and struct.pack('>I6', e[SINCE]) or ''))
 end
 
+-- untick removes a ticket of the queue, by value. The number of a holder that was voted about may
+-- be the same as a ticket in the queue; the holder is first, and the queue has each but once.
+local function untick(k, t) call('LREM', k.L, k.form and num(k.ticket) == t and -1 or 1, t) end
+
 -- unqueue removes a pair of the queue, by value.
 local function unqueue(k, t, raw)
   call('LREM', k.L, 1, raw)
-  if t then call('LREM', k.L, 1, t) end
+  if t then untick(k, t) end
 end
 
 -- queue iterates over the queue and returns where a claim is, its ticket, nil if there is
@@ -62,7 +66,7 @@ local function promote(k)
     local t, raw = two[1], two[2]
     if not t then return end
     if not is_ticket(t) or not raw or is_ticket(raw) then
-      call('LREM', k.L, 1, t) -- a leftover
+      untick(k, t) -- a leftover
     else
       local e = claim_of(raw, k.name)
       if byte(raw) == 88 and find(k, e[SID], e[SEQ]) then
