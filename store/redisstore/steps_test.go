@@ -113,8 +113,8 @@ func (w *world) attempted(p *proc, c *driver.Claim, what string, m driver.Outcom
 	p.asked(c.Seq)
 	w.equal(what+": state", m.State, r.State)
 	w.near(what+": remaining", m.Remaining, r.Remaining)
+	p.informed[c.Seq] = m.State == driver.Granted
 	if m.State == driver.Granted {
-		p.informed[c.Seq] = true
 		w.token(what, c.Name, m.Token, r.Token)
 		return
 	}
