@@ -76,7 +76,7 @@ func (g Guarantees) String() string {
 	case driver.BestEffort:
 		line("Tokens rise unless the server loses its data; see the store's documentation.")
 	default:
-		line("Tokens are not worth checking: use this store only where doing work twice is merely wasteful.")
+		line("There are no tokens to check: use this store only where doing work twice is merely wasteful.")
 	}
 	if g.Assumes != "" {
 		line("%s", g.Assumes)

@@ -59,7 +59,7 @@ func TestCorrectnessIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if words := locks.Guarantees().String(); !strings.Contains(words, "There are no tokens worth checking") {
+	if words := locks.Guarantees().String(); !strings.Contains(words, "There are no tokens to check") {
 		t.Errorf("the guarantees do not say that there are no tokens:\n%s", words)
 	}
 }
@@ -79,7 +79,7 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		},
 		"has a user": func() (*memcachestore.Store, error) { return memcachestore.Open(t.Context(), "memcached://u:p@a", nil) },
 		"unknown":    func() (*memcachestore.Store, error) { return memcachestore.Open(t.Context(), "memcached://a?x=1", nil) },
-		"500ms or 2s": func() (*memcachestore.Store, error) {
+		"500ms or 30s": func() (*memcachestore.Store, error) {
 			return memcachestore.Open(t.Context(), "memcached://a?timeout=5", nil)
 		},
 	} {
