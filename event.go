@@ -47,10 +47,10 @@ type AcquireStart struct {
 type AcquireWait struct {
 	// Name is the name of the lock.
 	Name string
-	// Holder is in the way, nil if it is not known. Place is how many claims are
+	// Holder is in the way, nil if it is not known. Position is how many claims are
 	// before this one in the store's queue.
-	Holder *Holder
-	Place  int
+	Holder   *Holder
+	Position int
 	// Grace is set if the store was reset: for that long it grants no new locks.
 	Grace time.Duration
 }
@@ -89,9 +89,9 @@ const (
 	LeaseWaiting = EventKind(core.LeaseWaiting)
 	// LeaseGranted: an acquisition succeeded with a round trip.
 	LeaseGranted = EventKind(core.LeaseGranted)
-	// LeasePassed: it succeeded without one, by a local handoff or together
+	// LeaseHandedOff: it succeeded without one, by a local handoff or together
 	// with another reader. Re-entering is not a transition and has no event.
-	LeasePassed = EventKind(core.LeasePassed)
+	LeaseHandedOff = EventKind(core.LeaseHandedOff)
 	// LeaseReleased: a lease was unlocked.
 	LeaseReleased = EventKind(core.LeaseReleased)
 	// LeaseLost: a lease ended before it was unlocked; Err is the reason.
@@ -111,7 +111,7 @@ const (
 // String returns the kind as words.
 func (k EventKind) String() string {
 	return enum.String("event", k, "", "session opened", "session renewal failed", "session reset", "session resumed",
-		"session lost", "session closed", "lease waiting", "lease granted", "lease passed", "lease released",
+		"session lost", "session closed", "lease waiting", "lease granted", "lease handed off", "lease released",
 		"lease lost", "claim withdrawn", "session open failed", "lease self-blocked")
 }
 
@@ -125,10 +125,10 @@ type Event struct {
 	// Name and Token are set for leases and claims.
 	Name  string
 	Token Token
-	// Holder is set for LeaseWaiting, if it is known, and for LeaseSelfBlocked. Place
+	// Holder is set for LeaseWaiting, if it is known, and for LeaseSelfBlocked. Position
 	// is how many claims are before the waiting one in the store's queue.
-	Holder *Holder
-	Place  int
+	Holder   *Holder
+	Position int
 	// Grace is set for LeaseWaiting if the store was reset: for that long it
 	// grants no new locks.
 	Grace time.Duration
@@ -175,7 +175,7 @@ type observer Client
 // Event implements core.Observer: it calls the hook and writes the log.
 func (o *observer) Event(of core.Event) {
 	e := Event{Kind: EventKind(of.Kind), Shard: of.Shard, Session: of.Session, Name: of.Name, Token: of.Token, Holder: of.Holder,
-		Place: of.Place, Grace: of.Grace, Waited: of.Waited, Held: of.Held, Left: of.Left, Err: of.Err}
+		Position: of.Position, Grace: of.Grace, Waited: of.Waited, Held: of.Held, Left: of.Left, Err: of.Err}
 	if o.opts.Hooks.Event != nil {
 		o.opts.Hooks.Event(e)
 	}

@@ -33,7 +33,7 @@ func TestHooksSeeEveryTransition(t *testing.T) {
 		events.Want(t, "lease waiting x held by c")
 		locktest.Unlock(t, l)
 		l = next.Now(t, "passed on")
-		events.Want(t, "lease released x 256", "lease passed x 257")
+		events.Want(t, "lease released x 256", "lease handed off x 257")
 		remote := locktest.Go(func() (*fencelock.Lease, error) { return other.Mutex("x").Lock(ctx) })
 		locktest.Unlock(t, l)
 		events.Want(t, "lease released x 257")
@@ -108,7 +108,7 @@ func TestEveryLeaseHasABeginningAndAnEnd(t *testing.T) {
 		held := func() (n int) {
 			for _, e := range events.All() {
 				switch e.Kind {
-				case fencelock.LeaseGranted, fencelock.LeasePassed:
+				case fencelock.LeaseGranted, fencelock.LeaseHandedOff:
 					n++
 				case fencelock.LeaseReleased, fencelock.LeaseLost:
 					n--
@@ -193,7 +193,7 @@ func TestAcquireWaitHasTheContextOfItsAcquisition(t *testing.T) {
 				return context.WithValue(ctx, key{}, "wants "+s.Name)
 			},
 			AcquireWait: func(ctx context.Context, w fencelock.AcquireWait) {
-				waits = append(waits, fmt.Sprintf("%v: %s is held by %s, %d before", ctx.Value(key{}), w.Name, w.Holder.Record.Owner, w.Place))
+				waits = append(waits, fmt.Sprintf("%v: %s is held by %s, %d before", ctx.Value(key{}), w.Name, w.Holder.Record.Owner, w.Position))
 			},
 		}
 		store := memstore.New(nil)

@@ -41,8 +41,8 @@ type Outcome struct {
 	// Await leaves it zero, because the time that the push travelled is
 	// unknown: the core then makes another Attempt.
 	Remaining time.Duration
-	// Place is the number of claims in the queue before a queued one.
-	Place int
+	// Position is the number of claims in the queue before a queued one.
+	Position int
 	// Holders are the holders in the way, where the store knows them: at least
 	// one unless Grace is set, at most MaxHoldersReported.
 	Holders []Holder

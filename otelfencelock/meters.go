@@ -142,9 +142,9 @@ func (m *meters) event(e fencelock.Event) {
 	}
 	class := m.classAttr(m.classes.class(e.Name))
 	switch e.Kind {
-	case fencelock.LeaseGranted, fencelock.LeasePassed:
+	case fencelock.LeaseGranted, fencelock.LeaseHandedOff:
 		via := "store"
-		if e.Kind == fencelock.LeasePassed {
+		if e.Kind == fencelock.LeaseHandedOff {
 			via = "process"
 		}
 		m.acquisitions.Add(ctx, 1, m.set(class, viaKey.String(via)))

@@ -63,7 +63,7 @@ func (t *telemetry) wait(ctx context.Context, w fencelock.AcquireWait) {
 	}
 	a.waited = true
 	t.m.waiters.Add(ctx, 1, t.m.set(t.m.classAttr(t.m.classes.class(w.Name))))
-	attrs := []attribute.KeyValue{positionKey.Int(w.Place)}
+	attrs := []attribute.KeyValue{positionKey.Int(w.Position)}
 	if w.Holder != nil {
 		attrs = append(attrs, holderKey.String(w.Holder.Record.Owner), tokenKey.Int64(int64(w.Holder.Token)))
 		link(a.span, w.Holder)

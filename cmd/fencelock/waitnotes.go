@@ -52,7 +52,7 @@ func (n *waitNotes) follow(c *fencelock.Client) (end func()) {
 		for {
 			select {
 			case e := <-n.waiting:
-				n.a.note("%s", waitingLine(n.name, e.Holder, e.Place, e.Grace))
+				n.a.note("%s", waitingLine(n.name, e.Holder, e.Position, e.Grace))
 				if os.Getenv("FENCELOCK_NAME") == n.name {
 					n.a.note("this process already runs under a lock called %s; if it is the same store, it waits for itself", n.name)
 				}

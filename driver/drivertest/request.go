@@ -200,8 +200,8 @@ func (w *request) queued() driver.Outcome { return w.mustBe(driver.Queued) }
 
 // queuedAt must be in the queue with that many claims before it.
 func (w *request) queuedAt(place int) {
-	if out := w.queued(); out.Place != place {
-		w.s.t.fatalf("attempt of %v: got position %d in the queue, want %d", w, out.Place, place)
+	if out := w.queued(); out.Position != place {
+		w.s.t.fatalf("attempt of %v: got position %d in the queue, want %d", w, out.Position, place)
 	}
 }
 

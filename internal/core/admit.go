@@ -43,7 +43,7 @@ func (a *acquisition) admit(ctx context.Context, p *sentClaim, ans *answer) (*Le
 	l.announce(LeaseGranted, now.Sub(a.began))
 	for len(a.together) > 0 {
 		r := a.together[0]
-		r.lease.announce(LeasePassed, 0)
+		r.lease.announce(LeaseHandedOff, 0)
 		a.together = a.together[1:]
 		r.w.ready <- turn{lease: r.lease}
 	}

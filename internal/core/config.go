@@ -58,26 +58,26 @@ type Busy struct {
 
 // Wait is what an acquisition waits for.
 type Wait struct {
-	Name   string
-	Holder *driver.Holder
-	Place  int
-	Grace  time.Duration
+	Name     string
+	Holder   *driver.Holder
+	Position int
+	Grace    time.Duration
 }
 
 // Event is one transition of a session, a lease or a claim.
 type Event struct {
-	Kind    EventKind
-	Shard   string
-	Session driver.SessionID
-	Name    string
-	Token   driver.Token
-	Holder  *driver.Holder
-	Place   int
-	Grace   time.Duration
-	Waited  time.Duration
-	Held    time.Duration
-	Left    time.Duration
-	Err     error
+	Kind     EventKind
+	Shard    string
+	Session  driver.SessionID
+	Name     string
+	Token    driver.Token
+	Holder   *driver.Holder
+	Position int
+	Grace    time.Duration
+	Waited   time.Duration
+	Held     time.Duration
+	Left     time.Duration
+	Err      error
 }
 
 // EventKind is the kind of a transition. The API documents the kinds.
@@ -93,7 +93,7 @@ const (
 	SessionClosed
 	LeaseWaiting
 	LeaseGranted
-	LeasePassed
+	LeaseHandedOff
 	LeaseReleased
 	LeaseLost
 	ClaimWithdrawn

@@ -21,7 +21,7 @@ type balance struct {
 }
 
 func (b *balance) event(e fencelock.Event) {
-	begins := e.Kind == fencelock.LeaseGranted || e.Kind == fencelock.LeasePassed
+	begins := e.Kind == fencelock.LeaseGranted || e.Kind == fencelock.LeaseHandedOff
 	ends := e.Kind == fencelock.LeaseReleased || e.Kind == fencelock.LeaseLost
 	if begins {
 		time.Sleep(time.Second)

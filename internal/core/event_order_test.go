@@ -25,7 +25,7 @@ func TestOldContextEndsBeforeTheLeaseIsPassedOn(t *testing.T) {
 		var held context.Context
 		var early error
 		c := locktest.Client(t, memstore.New(nil), &fencelock.Options{Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
-			if e.Kind == fencelock.LeasePassed && held.Err() == nil {
+			if e.Kind == fencelock.LeaseHandedOff && held.Err() == nil {
 				early = errors.New("passed on while the context of the lease before still lived")
 			}
 		}}})

@@ -40,7 +40,7 @@ var panicking = map[string]func(*once, *fencelock.Options, *tapStore){
 	},
 	"passed event": func(o *once, opts *fencelock.Options, _ *tapStore) {
 		opts.Hooks.Event = func(e fencelock.Event) {
-			if e.Kind == fencelock.LeasePassed {
+			if e.Kind == fencelock.LeaseHandedOff {
 				o.boom()
 			}
 		}

@@ -69,7 +69,7 @@ func (r *release) finish(ctx context.Context) error {
 	case r.next != nil:
 		// The event comes first: the next holder may be done with the lease
 		// before this goroutine runs again.
-		r.lease.announce(LeasePassed, 0)
+		r.lease.announce(LeaseHandedOff, 0)
 		r.next.ready <- turn{lease: r.lease}
 		return nil
 	}

@@ -69,7 +69,7 @@ func (a *acquisition) emitWaiting(ctx context.Context, s *session, w Wait) {
 		return
 	}
 	a.waitReported = true
-	e := Event{Kind: LeaseWaiting, Shard: a.sh.id, Name: a.name, Holder: w.Holder, Place: w.Place, Grace: w.Grace}
+	e := Event{Kind: LeaseWaiting, Shard: a.sh.id, Name: a.name, Holder: w.Holder, Position: w.Position, Grace: w.Grace}
 	if s != nil {
 		e.Session = s.id
 	}
@@ -79,7 +79,7 @@ func (a *acquisition) emitWaiting(ctx context.Context, s *session, w Wait) {
 
 // waitOf is what the store answered to a claim that has to wait.
 func waitOf(name string, out driver.Outcome) Wait {
-	w := Wait{Name: name, Holder: firstHolder(out.Holders), Place: out.Place}
+	w := Wait{Name: name, Holder: firstHolder(out.Holders), Position: out.Position}
 	if out.Grace {
 		w.Grace = out.PollAfter
 	}

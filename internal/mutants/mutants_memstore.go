@@ -127,7 +127,7 @@ var memstoreMutants = []mutant{
 	},
 	{
 		name: "ms-look-hint-zero", catcher: clause("W4"), file: "store/memstore/inspect.go",
-		old: "	out.PollAfter = l.soonestEnd(now) + time.Duration(min(out.Place, 8))*pollStep\n",
+		old: "	out.PollAfter = l.soonestEnd(now) + time.Duration(min(out.Position, 8))*pollStep\n",
 		new: "",
 	},
 	{

@@ -70,7 +70,7 @@ func (p *process) event(e fencelock.Event) {
 		p.w.rec.add(Event{Kind: SessionClosed, Client: p.index, Session: e.Session})
 	case fencelock.LeaseLost:
 		p.w.rec.add(Event{Kind: LeaseLost, Client: p.index, Name: e.Name, Token: e.Token, Err: e.Err})
-	case fencelock.LeasePassed:
+	case fencelock.LeaseHandedOff:
 		p.w.rec.add(Event{Kind: HandedOff, Client: p.index, Name: e.Name, Token: e.Token})
 	}
 }

@@ -78,8 +78,8 @@ func TestCheckBreak(t *testing.T) {
 // lowered to 1.
 func attemptedLate() *script {
 	s := newScript().call(1, permits(1, 2)).call(2, permits(1, 2)).got(1, 5).limit(1).got(2, 6).unlock(1).unlock(2)
-	s.h.Claims = []Claim{{Name: "x", Before: 1, After: 2, Place: 1, Token: 5 * driver.TokenStep},
-		{Client: 1, Name: "x", Before: 3, After: 4, Place: 4, Token: 6 * driver.TokenStep}}
+	s.h.Claims = []Claim{{Name: "x", Before: 1, After: 2, Position: 1, Token: 5 * driver.TokenStep},
+		{Client: 1, Name: "x", Before: 3, After: 4, Position: 4, Token: 6 * driver.TokenStep}}
 	return s
 }
 
@@ -96,8 +96,8 @@ func TestCheckLimit(t *testing.T) {
 		hurry := func(e *Event) { e.D = 0 }
 		s := newScript().call(1, permits(1, 2), hurry).call(2, permits(1, 2)).got(2, 5).limit(1).call(4, permits(1, 2)).
 			failed(1, context.DeadlineExceeded).got(4, 6).unlock(4).unlock(2)
-		s.h.Claims = []Claim{{Client: 1, Name: "x", Before: 1, After: 2, Place: 2, Token: 5 * driver.TokenStep},
-			{Name: "x", Before: 3, After: 4, Place: attempted, Token: 6 * driver.TokenStep}}
+		s.h.Claims = []Claim{{Client: 1, Name: "x", Before: 1, After: 2, Position: 2, Token: 5 * driver.TokenStep},
+			{Name: "x", Before: 3, After: 4, Position: attempted, Token: 6 * driver.TokenStep}}
 		return s
 	}
 	judge(t, []judgement{

@@ -77,7 +77,7 @@ func (v *view) fits(holding []*acq, a *acq) bool {
 func (v *view) attempted(a *acq) stamp {
 	for _, c := range v.h.Claims {
 		if base := a.token.Base(); c.Name == a.call.Name && (c.Token == base || c.Again == base) {
-			return stamp{n: c.Place}
+			return stamp{n: c.Position}
 		}
 	}
 	return a.called

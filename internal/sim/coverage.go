@@ -174,7 +174,7 @@ func wanted() []string {
 		"renewal: definite error", "session: gone", "left: a session", "left: tombstones",
 	}
 	for _, k := range []fencelock.EventKind{fencelock.SessionOpened, fencelock.SessionRenewalFailed, fencelock.SessionReset, fencelock.SessionResumed,
-		fencelock.SessionLost, fencelock.SessionClosed, fencelock.LeaseWaiting, fencelock.LeaseGranted, fencelock.LeasePassed, fencelock.LeaseReleased,
+		fencelock.SessionLost, fencelock.SessionClosed, fencelock.LeaseWaiting, fencelock.LeaseGranted, fencelock.LeaseHandedOff, fencelock.LeaseReleased,
 		fencelock.ClaimWithdrawn} {
 		want = append(want, "event: "+k.String())
 	}

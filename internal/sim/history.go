@@ -155,7 +155,7 @@ type Claim struct {
 	Queue         bool
 	Reentry       bool // it may join a grant, past the queue
 	Before, After int  // the tap's count before and after its first attempt
-	Place         int  // in the history, when its first attempt got to the store
+	Position      int  // in the history, when its first attempt got to the store
 	Token         driver.Token
 	Again         driver.Token // another one that it got later; 0: none
 	// Restless is set if the claim lived through a data loss: the queue was

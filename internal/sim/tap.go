@@ -141,11 +141,11 @@ func (a *arrivals) end(m mark, client int, id claimInstance, c *driver.Claim, ou
 	r := a.claims[id]
 	if r == nil {
 		r = &arrival{incarnation: m.incarnation,
-			Claim: Claim{Client: client, Name: c.Name, Queue: c.Queue, Reentry: c.Terms.Reentry != "", Before: m.count, After: a.count, Place: m.place}}
+			Claim: Claim{Client: client, Name: c.Name, Queue: c.Queue, Reentry: c.Terms.Reentry != "", Before: m.count, After: a.count, Position: m.place}}
 		a.claims[id] = r
 		a.order = append(a.order, r)
 	}
-	r.Place = min(r.Place, m.place) // of a request that was sent twice
+	r.Position = min(r.Position, m.place) // of a request that was sent twice
 	r.Restless = r.Restless || r.incarnation != a.incarnation
 	if out.State == driver.Granted {
 		a.grant(r, id, out.Token)

@@ -186,7 +186,7 @@ func (a *attempt) outcome(ctx context.Context, d *done) (driver.Outcome, error) 
 				return driver.Outcome{}, err
 			}
 		}
-		out.Place = max(0, place-len(d.granted))
+		out.Position = max(0, place-len(d.granted))
 		a.se.note(a.target, create, max(d.Rev, d.rev))
 		a.se.contend(a.name)
 	}
@@ -196,7 +196,7 @@ func (a *attempt) outcome(ctx context.Context, d *done) (driver.Outcome, error) 
 			out.Holders = append(out.Holders, holder(g, now))
 		}
 	}
-	out.PollAfter = soonest(d.Snapshot) + time.Duration(min(out.Place, 8))*pollStep
+	out.PollAfter = soonest(d.Snapshot) + time.Duration(min(out.Position, 8))*pollStep
 	return out, nil
 }
 

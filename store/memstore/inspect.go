@@ -27,7 +27,7 @@ func (sh *shard) outcome(l *lock, e *entry, now time.Time) driver.Outcome {
 	}
 	out := driver.Outcome{State: driver.Busy}
 	if e != nil {
-		out.State, out.Place = driver.Queued, slices.Index(l.queue, e)
+		out.State, out.Position = driver.Queued, slices.Index(l.queue, e)
 	}
 	for _, g := range l.grants {
 		if len(out.Holders) < driver.MaxHoldersReported {
@@ -38,7 +38,7 @@ func (sh *shard) outcome(l *lock, e *entry, now time.Time) driver.Outcome {
 		out.Grace, out.PollAfter = true, rest
 		return out
 	}
-	out.PollAfter = l.soonestEnd(now) + time.Duration(min(out.Place, 8))*pollStep
+	out.PollAfter = l.soonestEnd(now) + time.Duration(min(out.Position, 8))*pollStep
 	return out
 }
 

@@ -121,10 +121,10 @@ func (w *world) attempted(p *proc, c *driver.Claim, what string, m driver.Outcom
 	w.equal(what+": grace", m.Grace, r.Grace)
 	w.holders(what, c.Name, m.Holders, r.Holders)
 	// Claims whose session ended may still stand before this one in Redis.
-	if r.Place < m.Place {
-		w.differ("%s: place %d in the model, %d in Redis", what, m.Place, r.Place)
+	if r.Position < m.Position {
+		w.differ("%s: place %d in the model, %d in Redis", what, m.Position, r.Position)
 	}
-	if r.Place == m.Place || m.Grace {
+	if r.Position == m.Position || m.Grace {
 		w.near(what+": look after", m.PollAfter, r.PollAfter)
 	}
 }

@@ -101,7 +101,7 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 				ss.stopWaiting(c.Seq)
 				return found, err
 			}
-			if found.Place == 0 { // it moves: poll often
+			if found.Position == 0 { // it moves: poll often
 				polls = 0
 			}
 		}
@@ -190,10 +190,10 @@ func (ss *session) poll(ctx context.Context, c *driver.Claim, w *waiting) (drive
 	}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	out := driver.Outcome{State: driver.Queued, Place: 1}
+	out := driver.Outcome{State: driver.Queued, Position: 1}
 	if w.counter != 0 && counter > w.counter { // so many were granted since
 		w.place = max(0, w.place-int(min(counter-w.counter, 1000)))
-		out.Place = 0
+		out.Position = 0
 	}
 	w.counter = counter
 	return out, nil

@@ -221,7 +221,7 @@ func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *w
 	}
 	out, ok := l.Waiting(c.Session, c.Seq)
 	if ok {
-		ss.queued(w, out.Place, l.Counter)
+		ss.queued(w, out.Position, l.Counter)
 	}
 	return out, ok, nil
 }
@@ -240,7 +240,7 @@ func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Clai
 	}
 	switch {
 	case out.State == driver.Queued && w != nil:
-		ss.queued(w, out.Place, counter)
+		ss.queued(w, out.Position, counter)
 	case out.State == driver.Granted:
 		ss.stopWaiting(c.Seq)
 	case out.State != driver.Queued:

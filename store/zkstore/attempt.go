@@ -302,7 +302,7 @@ func (a *attempt) downgrade(c *call, e *entry) error {
 
 // notGranted answers a claim that is not granted, with the holders in its way.
 func (a *attempt) notGranted(c *call, ln lockState, state driver.State, place int) (driver.Outcome, error) {
-	out := driver.Outcome{State: state, Place: place, PollAfter: a.lives()}
+	out := driver.Outcome{State: state, Position: place, PollAfter: a.lives()}
 	for _, n := range ln.granted[:min(len(ln.granted), driver.MaxHoldersReported)] {
 		h, ok, err := c.holder(a.store.paths.lock(a.claim.Name), n)
 		if err != nil {

@@ -23,7 +23,7 @@ func outcome(reply []any) (out driver.Outcome, head string, err error) {
 	default:
 		out.State = driver.Busy
 	}
-	out.Place = int(r.Number())
+	out.Position = int(r.Number())
 	out.Grace = r.Number() > 0
 	out.PollAfter = r.Millis()
 	for _, h := range r.List() {

@@ -133,18 +133,18 @@ func outcome(reply []any) (driver.Outcome, error) {
 	case "ABSENT":
 		return driver.Outcome{State: driver.Absent}, nil
 	case "WAITING":
-		out := driver.Outcome{State: driver.Queued, Place: int(r.Number())}
+		out := driver.Outcome{State: driver.Queued, Position: int(r.Number())}
 		h := driver.Holder{EndsIn: r.Millis(), Age: r.Millis()}
 		expand(&h, r.Text())
 		out.Holders = []driver.Holder{h}
-		out.PollAfter = h.EndsIn + time.Duration(min(out.Place, 8))*250*time.Millisecond // as in attempt.lua
+		out.PollAfter = h.EndsIn + time.Duration(min(out.Position, 8))*250*time.Millisecond // as in attempt.lua
 		return out, r.Err()
 	}
 	out := driver.Outcome{State: driver.Busy}
 	if reply[0] == "QUEUED" {
 		out.State = driver.Queued
 	}
-	out.Place = int(r.Number())
+	out.Position = int(r.Number())
 	out.Grace = r.Number() > 0
 	out.PollAfter = r.Millis()
 	for _, h := range r.List() {

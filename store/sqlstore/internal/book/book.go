@@ -216,7 +216,7 @@ func (b *Book) outcome(session string, seq uint64) driver.Outcome {
 	}
 	out := driver.Outcome{State: driver.Busy}
 	if i := find(b.Queue, session, seq); i >= 0 {
-		out.State, out.Place = driver.Queued, i
+		out.State, out.Position = driver.Queued, i
 	}
 	for i, g := range b.Grants {
 		if i < driver.MaxHoldersReported {
@@ -227,7 +227,7 @@ func (b *Book) outcome(session string, seq uint64) driver.Outcome {
 		out.Grace, out.PollAfter = true, micros(b.Grace())
 		return out
 	}
-	out.PollAfter = b.soonestEnd() + time.Duration(min(out.Place, 8))*pollStep
+	out.PollAfter = b.soonestEnd() + time.Duration(min(out.Position, 8))*pollStep
 	return out
 }
 
