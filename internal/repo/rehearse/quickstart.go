@@ -27,31 +27,32 @@ type quickstart struct {
 var (
 	goBlock   = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 	textBlock = regexp.MustCompile("(?ms)^```text\n(.*?)^```$")
-	// commandBlock is a block in any language, so that the end of one is not taken for the
-	// beginning of the next, or code in a sentence.
-	commandBlock = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$|`(go mod init [^`]+)`")
-	shell        = regexp.MustCompile(`^(sh|bash|shell|console)?$`)
+	// block is a block in any language, so that the end of one is not taken for the
+	// beginning of the next.
+	block = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+	shell = regexp.MustCompile(`^(sh|bash|shell|console)?$`)
 )
 
-// readQuickstart finds the first program of the README, and after it the first
-// commands that begin a module and the first block of text.
+// readQuickstart finds the first commands of the README that get a module, its first
+// program and, after that, the first block of text. The program is in an empty module:
+// until the release, the README runs it from a clone instead.
 func readQuickstart(readme string) (q quickstart, err error) {
+	for _, m := range block.FindAllStringSubmatch(readme, -1) {
+		if shell.MatchString(m[1]) && strings.Contains(m[2], "go get ") {
+			get := strings.ReplaceAll(strings.TrimPrefix(strings.ReplaceAll("\n"+m[2], "\n$ ", "\n"), "\n"), "\\\n", " ")
+			q.commands = "go mod init x\n" + get + "go run .\n"
+			break
+		}
+	}
+	if q.commands == "" {
+		return q, errors.New("README.md has no command that gets a module: no block has go get")
+	}
 	at := goBlock.FindStringSubmatchIndex(readme)
 	if at == nil {
 		return q, errors.New("README.md has no Go program")
 	}
 	q.program = readme[at[2]:at[3]]
-	rest := readme[at[1]:]
-	for _, m := range commandBlock.FindAllStringSubmatch(rest, -1) {
-		if commands := m[2] + m[3]; shell.MatchString(m[1]) && strings.Contains(commands, "go mod init") {
-			q.commands = strings.ReplaceAll(strings.TrimPrefix(strings.ReplaceAll("\n"+commands, "\n$ ", "\n"), "\n"), "\\\n", " ")
-			break
-		}
-	}
-	if q.commands == "" {
-		return q, errors.New("README.md has no command to run its first program: no command has go mod init")
-	}
-	if m := textBlock.FindStringSubmatch(rest); m != nil {
+	if m := textBlock.FindStringSubmatch(readme[at[1]:]); m != nil {
 		q.output = m[1]
 	}
 	if q.output == "" {

@@ -82,13 +82,13 @@ func TestZipModule(t *testing.T) {
 func TestQuickstartIsReadFromTheReadme(t *testing.T) {
 	const program = "```go\npackage main\n```\n"
 	const output = "```text\nholding\n```\n"
+	const get = "```sh\ngo get y\n```\n"
 	for _, tt := range []struct{ name, readme, commands, wrong string }{
-		{"in a sentence", "x\n" + program + "Run `ls`, then\n`go mod init x && go run .` prints\n" + output, "go mod init x && go run .", ""},
-		{"in a block", program + "```sh\n$ go mod init x\n$ go get y \\\n  z\n```\n" + output, "go mod init x\ngo get y    z\n", ""},
-		{"after another block", program + output + "\nThen `go mod init x && go run .`\n\n" + program, "go mod init x && go run .", ""},
-		{"no program", "`go mod init x`\n" + output, "", "no Go program"},
-		{"no commands", program + "`ls`\n" + output, "", "has no command to run"},
-		{"no output", output + program + "`go mod init x`\n", "", "does not show what"},
+		{"before the program", "x\n" + get + program + output, "go mod init x\ngo get y\ngo run .\n", ""},
+		{"after another block", program + output + "```sh\n$ go get y \\\n  z\n```\n", "go mod init x\ngo get y    z\ngo run .\n", ""},
+		{"no program", get + output, "", "no Go program"},
+		{"in a sentence", program + "`go get y`\n" + output, "", "no command that gets"},
+		{"no output", get + output + program, "", "does not show what"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			q, err := readQuickstart(tt.readme)
