@@ -84,7 +84,10 @@
 //
 //	UPDATE orders SET total = $1, fence = $2 WHERE id = 42 AND fence <= $2
 //
-// If it changes no row, the write was rejected: check the number of rows.
+// If it changes no row, the write was rejected: check the number of rows. If you read the
+// row first, set fence in the same way before you read: otherwise an older holder can write
+// between your read and your write.
+//
 // Package fence has the rule and ready-made guards, which find the token in the context,
 // as FromContext does. Package fencetest tests your own guard. After Client.Break, raise
 // the fence to the token it returns.
