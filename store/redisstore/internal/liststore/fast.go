@@ -151,5 +151,5 @@ func (s *session) since() string {
 	return wire.BytesOf(at.UnixMilli(), 6)
 }
 
-// reading is what the server's clock showed at a time.
+// reading is what the server's clock showed, and when.
 type reading struct{ server, at time.Time }

@@ -123,7 +123,7 @@ func (p *pushes) ready() {
 	}
 }
 
-// pushed is what a push says about a grant.
+// pushed is what a push reports about a grant.
 type pushed struct {
 	token driver.Token
 	since string // 6 bytes if plain commands may remove the grant

@@ -209,7 +209,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	resumed := false
 	ss.claims = &claims{}
 	if !ss.fresh {
-		// A copy: what an answer to the session of before says from now on does not count.
+		// A copy: a late answer to the earlier session must not count for this one.
 		var before any
 		if before, resumed = s.known.Load(ss.sid); resumed {
 			ss.claims.noted = before.(*claims).all()

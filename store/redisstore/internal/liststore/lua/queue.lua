@@ -1,6 +1,6 @@
 -- The queue of a lock, and what is granted from it. It stands behind lock.lua.
 
--- push tells the process of a claim that it was granted: seq, number, and since if plain
+-- push notifies the process of a claim that it was granted: seq, number, and since if plain
 -- commands may remove the grant.
 local function push(k, e)
   call(ARGV[4], ARGV[3] .. e[SID], struct.pack('>I6I7', e[SEQ], e[COUNTER]) .. (short(k) and struct.pack('>I6', e[SINCE]) or ''))
@@ -17,7 +17,7 @@ local function unqueue(k, t, raw)
 end
 
 -- queue iterates over the queue and returns where a claim is, its ticket, nil if there is
--- none, and the claim. Meanwhile the list must not be changed, other than by LSET.
+-- none, and the claim. While it iterates, the list must not be changed other than by LSET.
 local function queue(k)
   local from, part, at, t = k.form and 2 or 0, {}, 0, nil
   return function()
