@@ -88,7 +88,7 @@ figures-stores: ## measure the stores beside their servers' own locks; needs the
 story: ## two workers, one of them stopped while it holds the lock; without a guard, and with one
 	go run ./test/e2e/story
 
-bench-quick: ## compare with the bare engine and others in a minute; fails below bench/floors.txt
+bench-quick: ## count commands and processor time on Redis in a minute; fails below bench/floors.txt
 	go run ./bench -quick
 
 docs-check: ## every code block compiles, every example runs, every link leads somewhere

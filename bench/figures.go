@@ -80,8 +80,8 @@ func figures(ctx context.Context, e *suite.Env, name string, only selection) err
 //go:embed floors.txt
 var floorsText string
 
-// quick prints what is promised in less time, and fails if a figure is below its
-// floor.
+// quick prints the figures that are counts or processor time, and fails if one is below
+// its floor.
 func quick(ctx context.Context, e *suite.Env) error {
 	floors, err := figure.ParseFloors(floorsText)
 	if err != nil {

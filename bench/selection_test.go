@@ -40,7 +40,7 @@ func TestSelection(t *testing.T) {
 // TestGives: every figure of Redis can be selected, and none is given by two questions.
 func TestGives(t *testing.T) {
 	var seen []string
-	for _, q := range slices.Concat(redisQuestions, redisMore, redisInside, redisLongQuestions, []question{redisHolding(nil)}) {
+	for _, q := range slices.Concat(redisQuestions, redisLongQuestions, []question{redisHolding(nil)}) {
 		if len(q.gives) == 0 {
 			t.Errorf("a question about %q does not list its figures", q.part)
 		}

@@ -92,7 +92,7 @@ func (e *Env) interleave(ctx context.Context, runs []run) (Cells, error) {
 
 // tries is how often a sample is taken before it is believed that no client can get
 // the lock: the machine may have been busy otherwise.
-const tries = 3
+const tries = 5
 
 // once runs one of them once. The repetition 0 warms up.
 func (e *Env) once(ctx context.Context, r run, cell *Cell, repetition int) error {
