@@ -64,7 +64,7 @@ var clauses = []Clause{
 	{"X2", "A claim attempted on a resumed session finds what the first attempt did."},
 	{"X3", "A withdrawal with Tombstone makes the store refuse a later attempt or reclaim of that claim, even after a failover that kept the data."},
 	{"X4", "Every call returns soon after its context ends, even when the server does not answer."},
-	{"R1", "After a data loss every call of an earlier session answers ErrReset until it is opened again."},
+	{"R1", "After a data loss every call of an earlier session answers ErrReset until it is opened again, but for a Withdraw that removes a grant that survived."},
 	{"R2", "During grace nothing new is granted, and the answer reports the grace period and how long it lasts."},
 	{"R3", "Reclaim during grace puts a grant back with its token."},
 	{"R4", "Reclaim never puts a grant back beside or after a newer one."},

@@ -21,10 +21,12 @@
 //	  │◀── length 2, the rest as expected: granted
 //	  │◀── anything else ──▶ attempt script: granted or queued; again with each poll
 //	  │
-//	  │  LREM L claim, LREM L ticket, LLEN L
+//	  │  LREM L ticket, LREM L claim, LLEN L
 //	  │◀── 1, 1, 0: released
 //	  │◀── length above 0 ──▶ wake script ── PUBLISH seq, ticket, since ──▶ the next holder
 //	  │◀── 0 or no reply  ──▶ withdraw script
+//
+// A release does not check the run id or the marker: a search finds nothing wrong without.
 //
 // A message is executed at once, later or never. The commands of a release are executed
 // one by one, with others between them. A client that gives up a call withdraws the claim

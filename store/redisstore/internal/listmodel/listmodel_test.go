@@ -49,8 +49,8 @@ func TestRedundantRule(t *testing.T) {
 // violation.
 func TestCounterexampleIsAHistory(t *testing.T) {
 	r := Search(Scenes[0], All(KnownTicket), Limit)
-	if len(r.Steps) != 11 || r.Steps[0] != "c0.0 sends fast" || r.Steps[10] != "c1.0 takes the reply granted" {
-		t.Errorf("got %s by %q, want the eleven steps in which two grants have token 4", r.Violation, r.Steps)
+	if len(r.Steps) != 12 || r.Steps[0] != "c0.0 sends fast" || r.Steps[11] != "c1.0 takes the reply granted" {
+		t.Errorf("got %s by %q, want the twelve steps in which two grants have token 4", r.Violation, r.Steps)
 	}
 }
 

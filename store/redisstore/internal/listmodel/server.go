@@ -268,7 +268,8 @@ func (m *search) removeAll(v *server, who, seq uint8) {
 	}
 }
 
-// release is the pipeline of a fast release: two LREM and LLEN.
+// release is the pipeline of a fast release: two LREM, the ticket first, and LLEN. It proves
+// nothing about the server.
 func (m *search) release(s *state, g *msg) (reply, bool) {
 	v := &s.srv
 	ticket := elem{kind: isTicket, ticket: g.ticket}
@@ -279,15 +280,15 @@ func (m *search) release(s *state, g *msg) (reply, bool) {
 		for range min(2, v.n) {
 			v.remove(0)
 		}
-		g.run = 1
+		g.run = 2
 	case g.step == 1:
-		g.run = bit(v.lrem(own))
+		g.run = bit(v.lrem(ticket))
 	case g.step == 2 && !m.on(ByValue):
 	case g.step == 2:
-		v.lrem(ticket)
+		g.run += bit(v.lrem(own))
 	default:
 		r := reply{rOK, v.n, 0}
-		if g.run == 0 {
+		if g.run != 2 {
 			r.kind = rNotThere
 		}
 		return r, true

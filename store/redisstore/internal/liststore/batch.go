@@ -55,7 +55,7 @@ type operation struct {
 
 	removed, length int64  // removed counts the ticket and the element of a grant, 10 and 1
 	marker, session string // as they were in the transaction of a claim
-	proven          bool
+	proven          bool   // in the transaction of a claim: the server has the run id
 	err             error
 }
 
@@ -194,9 +194,8 @@ func (b *batcher) call(ctx context.Context, batch []*operation) error {
 	}
 	key := commands[0][1]
 	if claims {
-		commands = append(commands, []string{"HMGET", f.bucket, "m", f.session})
+		commands = append(commands, []string{"HMGET", f.bucket, "m", f.session}, []string{"SCRIPT", "EXISTS", f.proven})
 	}
-	commands = append(commands, []string{"SCRIPT", "EXISTS", f.proven})
 	send := b.s.exec
 	if len(batch) == 1 && !claims {
 		send = b.s.pipe // a release needs no transaction
@@ -220,12 +219,13 @@ func read(batch []*operation, replies []any, claims bool) error {
 		o.length = r.Number()
 	}
 	var marker, session string
+	proven := false
 	if claims {
 		found := wire.Reader{Rest: r.List()}
 		marker, session = found.Text(), found.Text()
+		exists := wire.Reader{Rest: r.List()}
+		proven = exists.Number() == 1
 	}
-	exists := wire.Reader{Rest: r.List()}
-	proven := exists.Number() == 1
 	if err := r.Err(); err != nil {
 		return errors.Join(driver.ErrUnknown, err)
 	}

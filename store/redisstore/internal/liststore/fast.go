@@ -109,27 +109,22 @@ func (f *fast) refill() {
 	}()
 }
 
-// release removes a grant. It reports whether the grant was there, and whether a script has
-// to find out the rest: why it was not, or whether the server has another run id by now.
-func (f *fast) release(ctx context.Context, name string, c claim) (removed, ask bool, err error) {
-	s := f.s
+// release removes a grant, and reports whether it was there. If it was not, a script has to
+// find out why.
+//
+// A release does not prove the run id. It removes what no other claim has, and grants nothing:
+// in a server with another run id it gives back what it should, and no lock is granted there
+// before a script has begun the new incarnation (package listmodel).
+func (f *fast) release(ctx context.Context, name string, c claim) (bool, error) {
 	o := &operation{release: true, name: name, element: c.element, ticket: c.ticket}
-	if err := f.batcher.do(ctx, o); err != nil {
-		return false, false, err
+	if err := f.batcher.do(ctx, o); err != nil || o.removed != 11 {
+		return false, err
 	}
-	removed = o.removed >= 10
-	if !o.proven {
-		s.proof.lost()
-		return removed, true, nil
+	if o.length > 0 {
+		f.s.store.contended.add(name)
+		f.s.wake(ctx, name)
 	}
-	if !removed {
-		return false, true, nil
-	}
-	if o.length > 0 || o.removed == 10 {
-		s.store.contended.add(name)
-		s.wake(ctx, name)
-	}
-	return true, false, nil
+	return true, nil
 }
 
 // wake grants to the next in the queue. If that fails, the next finds out with its poll.

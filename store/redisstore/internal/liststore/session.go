@@ -230,25 +230,19 @@ func (s *session) tombstone(w driver.Withdrawal, now time.Time) {
 }
 
 func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	known, gone := s.claims.get(w.Seq), false
+	known := s.claims.get(w.Seq)
 	w.Tombstone = w.Tombstone || known.doubted
 	if s.fast.mayRelease(w, known) {
-		removed, ask, err := s.fast.release(ctx, w.Name, known)
-		if err != nil || !ask {
+		if removed, err := s.fast.release(ctx, w.Name, known); err != nil || removed {
 			return driver.WasGranted, err
 		}
-		gone = removed
 	}
 	reply, err := s.call(ctx, withdrawScript, []string{w.Name}, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Tombstone),
 		known.element, s.tail)
 	if err != nil {
 		return driver.WasAbsent, err
 	}
-	found, err := s.removed(reply, w.Name)
-	if err == nil && gone && found == driver.WasAbsent {
-		found = driver.WasGranted
-	}
-	return found, err
+	return s.removed(reply, w.Name)
 }
 
 // removed reads the reply of withdraw.lua.
