@@ -41,7 +41,7 @@ func (c *conns) take() wire.Conn {
 		c.free = c.free[:n-1]
 		return conn
 	}
-	return c.s.store.client.Conn(c.s.store.bucket(c.s.shard))
+	return c.s.store.client.Conn(c.s.base)
 }
 
 func (c *conns) give(conn wire.Conn) {

@@ -43,8 +43,7 @@ type fast struct {
 
 func (f *fast) init(s *session, graceOver, allowed bool) {
 	f.s = s
-	base := s.store.bucket(s.shard)
-	f.bucket, f.session, f.lists, f.tickets = base, "s"+s.sid, base+":l:", base+":t"
+	f.bucket, f.session, f.lists, f.tickets = s.base, "s"+s.sid, s.base+":l:", s.base+":t"
 	f.batcher.init(s)
 	f.allowed = allowed
 	f.calm.Store(graceOver)

@@ -37,7 +37,7 @@ func (s *Store) list(ctx context.Context, set settings, q driver.ListQuery) (dri
 		if b == from {
 			cursor = q.Cursor
 		}
-		names, err := s.rest(ctx, shard, q.Prefix, cursor)
+		names, err := s.rest(ctx, s.buckets.key(shard, set.buckets), q.Prefix, cursor)
 		if err != nil {
 			return driver.Page{}, err
 		}
@@ -68,11 +68,11 @@ func (s *Store) list(ctx context.Context, set settings, q driver.ListQuery) (dri
 
 // rest returns the names of a bucket that come after a cursor, which is empty at its
 // beginning.
-func (s *Store) rest(ctx context.Context, shard, prefix, cursor string) ([]string, error) {
+func (s *Store) rest(ctx context.Context, base, prefix, cursor string) ([]string, error) {
 	names, kept := s.listings.Take(prefix, cursor)
 	if !kept {
 		var err error
-		if names, err = s.names(ctx, shard, prefix); err != nil {
+		if names, err = s.names(ctx, base, prefix); err != nil {
 			return nil, err
 		}
 	}
@@ -89,11 +89,10 @@ const maxInspected = 50
 const scanned = "1000"
 
 // names returns the names that have a list, sorted.
-func (s *Store) names(ctx context.Context, shard, prefix string) ([]string, error) {
+func (s *Store) names(ctx context.Context, base, prefix string) ([]string, error) {
 	var names []string
-	lists := s.bucket(shard) + ":l:"
 	for cursor := uint64(0); ; {
-		part, next, err := s.scan(ctx, shard, cursor, lists, prefix)
+		part, next, err := s.scan(ctx, base, cursor, prefix)
 		if err != nil {
 			return nil, err
 		}

@@ -36,7 +36,7 @@ type waiting struct {
 
 func (p *pushes) init(s *session) {
 	p.s = s
-	p.channel = s.store.bucket(s.shard) + ":p:" + s.sid
+	p.channel = s.base + ":p:" + s.sid
 	p.waiting = map[uint64]*waiting{}
 	p.early = map[uint64]pushed{}
 	p.gapsAtPoll = map[uint64]int64{}

@@ -52,7 +52,7 @@ func (l *runProof) init(s *session, runID string) {
 // call runs the script for this run if it is loaded. Otherwise it runs the generic one,
 // which reads INFO, and loads the other in the background.
 func (l *runProof) call(ctx context.Context, conn wire.Conn, generic *wire.Script, names, args []string) ([]any, error) {
-	keys := l.s.store.keys(l.s.shard, names)
+	keys := keys(l.s.base, names)
 	if own := l.scripts[generic]; own != nil && !l.missing.Load() {
 		reply, err := conn.Eval(ctx, own, keys, args)
 		if !errors.Is(err, wire.ErrNoScript) {
@@ -67,7 +67,7 @@ func (l *runProof) call(ctx context.Context, conn wire.Conn, generic *wire.Scrip
 
 // now loads the scripts and waits for it.
 func (l *runProof) now(ctx context.Context) {
-	if len(l.texts) > 0 && l.s.store.client.Prove(ctx, l.s.store.bucket(l.s.shard), l.runID, l.texts) == nil {
+	if len(l.texts) > 0 && l.s.store.client.Prove(ctx, l.s.base, l.runID, l.texts) == nil {
 		l.done.Store(true)
 	}
 }
@@ -94,7 +94,7 @@ func (l *runProof) prove() {
 	go func() {
 		ctx, cancel := context.WithTimeout(l.s.ctx, proveAgain)
 		defer cancel()
-		if l.s.store.client.Prove(ctx, l.s.store.bucket(l.s.shard), l.runID, l.texts) != nil {
+		if l.s.store.client.Prove(ctx, l.s.base, l.runID, l.texts) != nil {
 			<-ctx.Done()
 		}
 		l.mu.Lock()

@@ -20,6 +20,7 @@ import (
 type session struct {
 	store       *Store
 	shard       string
+	base        string // key of the bucket
 	sid         string // the id as bytes: the shortest name of it
 	ttl         time.Duration
 	incarnation string
@@ -48,7 +49,7 @@ func (s *session) call(ctx context.Context, script *wire.Script, names []string,
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
 	}
-	args := s.store.args(s.store.settings, s.shard, s.incarnation, append([]string{s.sid}, own...))
+	args := s.store.args(s.store.settings, s.base, s.incarnation, append([]string{s.sid}, own...))
 	reply, err := s.with(ctx, func(conn wire.Conn) ([]any, error) { return s.proof.call(ctx, conn, script, names, args) })
 	if err == nil {
 		err = s.store.verdict(reply)

@@ -51,6 +51,7 @@ type Store struct {
 	settings  settings
 	found     atomic.Pointer[settings]
 	publish   string
+	buckets   buckets
 	agreed    atomic.Bool // the first bucket has our settings
 	toucher   toucher
 	listings  wire.Listings
@@ -88,6 +89,7 @@ func New(client Client, opts *Options) (*Store, error) {
 	if client.Sharded() {
 		s.publish = "SPUBLISH"
 	}
+	s.buckets.namespace = s.opts.Namespace
 	s.settings = settings{buckets: s.opts.Buckets, maxTTL: s.opts.MaxTTL, grace: s.opts.Grace}
 	return s, nil
 }
@@ -122,14 +124,8 @@ func (s *Store) assumes() string {
 // Shard implements driver.Store: a shard is a bucket.
 func (s *Store) Shard(name string) string { return s.settings.shard(name) }
 
-// bucket is the key of a shard; everything of it is in its slot.
-func (s *Store) bucket(shard string) string {
-	return s.opts.Namespace + ":{" + s.opts.Namespace + ":" + shard + "}"
-}
-
-// keys are the keys of a shard and of some names in it, as scripts expect them.
-func (s *Store) keys(shard string, names []string) []string {
-	base := s.bucket(shard)
+// keys are the keys of a bucket and of some names in it, as scripts expect them.
+func keys(base string, names []string) []string {
 	keys := make([]string, 0, 2+2*len(names))
 	keys = append(keys, base, base+":t")
 	for _, name := range names {
@@ -148,7 +144,8 @@ func (s *Store) callWith(ctx context.Context, set settings, script *wire.Script,
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
 	}
-	reply, err := s.client.Eval(ctx, script, s.keys(shard, names), s.args(set, shard, incarnation, own))
+	base := s.buckets.key(shard, set.buckets)
+	reply, err := s.client.Eval(ctx, script, keys(base, names), s.args(set, base, incarnation, own))
 	if err != nil {
 		return nil, s.explain(err)
 	}
@@ -174,9 +171,9 @@ func (s *Store) verdict(reply []any) error {
 }
 
 // args are the arguments of a script.
-func (s *Store) args(set settings, shard, incarnation string, own []string) []string {
+func (s *Store) args(set settings, base, incarnation string, own []string) []string {
 	args := make([]string, 0, 5+len(own))
-	args = append(args, set.String(), incarnation, s.bucket(shard)+":p:", s.publish, set.graceMillis())
+	args = append(args, set.String(), incarnation, base+":p:", s.publish, set.graceMillis())
 	return append(args, own...)
 }
 
@@ -194,7 +191,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		return nil, driver.Renewal{}, err
 	}
 	r := wire.Reader{Rest: reply[1:]}
-	ss := &session{store: s, shard: req.Shard, sid: string(req.ID[:]), ttl: req.TTL, incarnation: r.Text()}
+	ss := &session{store: s, shard: req.Shard, base: s.buckets.key(req.Shard, s.opts.Buckets), sid: string(req.ID[:]), ttl: req.TTL, incarnation: r.Text()}
 	graceOver := r.Number() == 0
 	renewal := driver.Renewal{TTL: req.TTL, Broken: r.Broken()}
 	runID := r.Text()

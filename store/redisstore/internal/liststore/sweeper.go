@@ -78,10 +78,9 @@ func (w *sweeper) sweep() {
 	if !ok {
 		return // another process sweeps
 	}
-	lists := w.s.store.bucket(w.s.shard) + ":l:"
 	for cursor := uint64(0); ok; {
 		ctx, cancel := context.WithTimeout(w.s.ctx, w.s.ttl)
-		names, next, err := w.s.store.scan(ctx, w.s.shard, cursor, lists, "")
+		names, next, err := w.s.store.scan(ctx, w.s.base, cursor, "")
 		for part := range slices.Chunk(names, sweepNames) {
 			ok = ok && err == nil && w.locks(ctx, part)
 		}
@@ -128,8 +127,9 @@ func (w *sweeper) pause() bool {
 
 // scan returns a part of the names of a bucket that have a list, and the next cursor, 0 at
 // the end.
-func (s *Store) scan(ctx context.Context, shard string, cursor uint64, lists, prefix string) (names []string, next uint64, err error) {
-	reply, err := s.client.Eval(ctx, scanScript, s.keys(shard, nil), []string{strconv.FormatUint(cursor, 10), escape(lists+prefix) + "*", scanned})
+func (s *Store) scan(ctx context.Context, base string, cursor uint64, prefix string) (names []string, next uint64, err error) {
+	lists := base + ":l:"
+	reply, err := s.client.Eval(ctx, scanScript, keys(base, nil), []string{strconv.FormatUint(cursor, 10), escape(lists+prefix) + "*", scanned})
 	if err != nil {
 		return nil, 0, s.explain(err)
 	}
