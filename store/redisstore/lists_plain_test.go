@@ -176,3 +176,32 @@ func TestListsNumberOfAVoteIsATicket(t *testing.T) {
 		w.compare("a")
 	}
 }
+
+// TestListsGrantUnknownToItsProcess: random steps found once that a claim was answered to be
+// broken, and granted again by older data. Its process does not know the grant, so the claim is
+// a new one: behind the queue, and with a new token.
+func TestListsGrantUnknownToItsProcess(t *testing.T) {
+	t.Parallel()
+	p, client := newPretence(t, redistest.Start(t).Addr)
+	if err := p.write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, p, newStoreIn(t, client, t.Name(), false), nil)
+	w.lists = true
+	w.open(0, time.Second)
+	w.open(1, time.Second)
+	shared := &driver.Claim{Seq: 100, Name: "a", Queue: true, Terms: &driver.Terms{Mode: driver.Shared, Weight: 1, Record: &driver.Record{}}}
+	w.attempt(0, shared)
+	w.save()
+	w.breakToken("a", w.pairs["a"][0])
+	w.attempt(0, shared) // it is absent
+	w.lose("older", false)
+	w.attempt(1, &driver.Claim{Seq: 100, Name: "a", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	out, err := w.procs[0].real.Attempt(w.ctx, shared)
+	if err != nil || out.State != driver.Queued || len(out.Holders) != 1 || out.Holders[0].Claim.Session != w.procs[1].id {
+		t.Errorf("the claim that its process took for broken is %v with holders %+v, %v; want queued behind the other", out.State, out.Holders, err)
+	}
+	if broken := w.pairs["a"][0].real; err == nil && out.Holders[0].Token <= broken {
+		t.Errorf("token %v after %v", out.Holders[0].Token, broken)
+	}
+}

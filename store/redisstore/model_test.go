@@ -57,8 +57,7 @@ type proc struct {
 	seq         uint64
 	claims      []*driver.Claim
 	stale       map[uint64]bool // claims of an earlier run or copy of the data, not asked for since
-	withdrawn   map[uint64]bool // claims that it withdrew
-	informed    map[uint64]bool // claims that an attempt was granted for
+	informed    map[uint64]bool // claims whose last answer was that they are granted
 	held        []held          // what it holds as both sides see it
 	lost        []held          // what it held when the memory was lost, until reclaimed
 }
@@ -128,7 +127,7 @@ func newWorld(t tb, p *pretence, real driver.Store, opts *memstore.Options) *wor
 	w := &world{t: t, ctx: context.Background(), p: p, real: real, model: memstore.New(opts),
 		names: []string{"a", "b", "c", "d"}, pairs: map[string][]pair{}}
 	for i := range 3 {
-		w.procs = append(w.procs, &proc{i: i, stale: map[uint64]bool{}, withdrawn: map[uint64]bool{}, informed: map[uint64]bool{}})
+		w.procs = append(w.procs, &proc{i: i, stale: map[uint64]bool{}, informed: map[uint64]bool{}})
 	}
 	return w
 }

@@ -235,12 +235,13 @@ func (m *machine) again(t *rapid.T) {
 	m.w.attempt(i, c)
 }
 
-// mayAgain reports whether a process asks again for a claim as the model does. Lists grant with
-// a new token what the data of an earlier incarnation grants, if the process withdrew it,
-// which no process asks for again, or never learned of the grant.
+// mayAgain reports whether a process asks again for a claim as the model does. The data of an
+// earlier incarnation may grant a claim whose process got another answer since, or never
+// learned of the grant. The model keeps that grant, and lists make a new one (listmodel, rule 15):
+// no process holds the lock with the old token, and other tokens may have been granted since.
 func (m *machine) mayAgain(p *proc, c *driver.Claim) bool {
-	unknown := slices.ContainsFunc(p.lost, func(h held) bool { return h.claim.Seq == c.Seq && !p.informed[c.Seq] })
-	return !m.w.lists || !p.withdrawn[c.Seq] && !unknown
+	granted := slices.ContainsFunc(p.held, func(h held) bool { return h.claim.Seq == c.Seq })
+	return !m.w.lists || !granted || !p.stale[c.Seq] || p.informed[c.Seq]
 }
 
 // downgrade asks for a grant again, with shared terms.

@@ -180,7 +180,7 @@ func (w *world) withdraw(i int, d driver.Withdrawal) {
 func (w *world) withdrawn(p *proc, d driver.Withdrawal, what string, m driver.Removed, err1 error, r driver.Removed, err2 error) {
 	w.t.Helper()
 	w.step("%s: %v %v", what, m, err1)
-	p.withdrawn[d.Seq] = true
+	p.informed[d.Seq] = false
 	if errors.Is(err1, driver.ErrGone) && err2 == nil && r == driver.WasGranted {
 		return // its session had ended, and its grant was still there: no other claim had the lock
 	}
@@ -325,6 +325,7 @@ func (w *world) reclaim(i int, chosen []held, last bool) {
 	if w.same(what, err1, err2) {
 		w.equal(what, m, r)
 		for j, h := range chosen {
+			p.informed[h.claim.Seq] = m[j]
 			if !m[j] { // given up, as the core does
 				p.lost = slices.DeleteFunc(p.lost, func(o held) bool { return o.claim.Seq == h.claim.Seq })
 			}
