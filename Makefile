@@ -85,6 +85,8 @@ figures-stores: ## measure the stores beside their servers' own locks; needs the
 	go run ./bench -figures sql
 	go run ./bench -figures zk
 
+figures-engines: figures-stores ## the same, by the name that issues use
+
 story: ## two workers, one of them stopped while it holds the lock; without a guard, and with one
 	go run ./test/e2e/story
 

@@ -11,6 +11,7 @@
 //	go run ./bench -figures redis -only redis-fleet # the figures whose names begin so
 //	go run ./bench -figures redis-long -scale 0.01  # a short try of the large ones
 //	go run ./bench -figures etcd                    # etcdstore beside etcd's own lock; zk and sql alike
+//	go run ./bench -figures sql-crowd               # sessions that want one lock in a database, a part of sql
 //	go run ./bench -quick                           # counts and processor time on Redis, with floors
 //	go run ./bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
 //	go run ./bench -suite redis -only holding,idle  # some parts, to the terminal

@@ -15,4 +15,5 @@ var All = []*Candidate{
 	FencelockZK, ZKLock, Curator,
 	BareMemcached, FencelockMemcached, MemcachedRecipe,
 	PostgresCommits, FencelockPostgres, AdvisoryLock, MariaDBCommits, FencelockMariaDB, GetLock,
+	MySQLCommits, FencelockMySQL, GetLockMySQL,
 }

@@ -8,11 +8,12 @@ import (
 	"errors"
 )
 
-// PostgresCommits and MariaDBCommits lock nothing: each turn is two commits of one row,
+// PostgresCommits, MariaDBCommits and MySQLCommits lock nothing: each turn is two commits of one row,
 // which is what a lock and an unlock with a durable token cost at the least.
 var (
 	PostgresCommits = &Candidate{Name: "bare-pg-commits", Server: "postgres", Settings: commitsSettings, Open: openCommits}
 	MariaDBCommits  = &Candidate{Name: "bare-mariadb-commits", Server: "mariadb", Settings: commitsSettings, Open: openCommits}
+	MySQLCommits    = &Candidate{Name: "bare-mysql-commits", Server: "mysql", Settings: commitsSettings, Open: openCommits}
 )
 
 const commitsSettings = "two updates of one row, prepared, a commit each"

@@ -14,15 +14,16 @@ import (
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
 
-// FencelockPostgres and FencelockMariaDB are fencelock on sqlstore.
+// FencelockPostgres, FencelockMariaDB and FencelockMySQL are fencelock on sqlstore.
 var (
 	FencelockPostgres = &Candidate{Name: "fencelock-postgres", Server: "postgres", Bare: "pg-advisory-lock", Settings: sqlSettings, Waits: true, Open: openSQLStores}
 	FencelockMariaDB  = &Candidate{Name: "fencelock-mariadb", Server: "mariadb", Bare: "mariadb-get-lock", Settings: sqlSettings, Waits: true, Open: openSQLStores}
+	FencelockMySQL    = &Candidate{Name: "fencelock-mysql", Server: "mysql", Bare: "mysql-get-lock", Settings: sqlSettings, Waits: true, Open: openSQLStores}
 )
 
 const sqlSettings = "defaults: TTL 15 s"
 
-// AdvisoryLock and GetLock are the locks that the databases have. They are in memory,
+// AdvisoryLock, GetLock and GetLockMySQL are the locks that the databases have. They are in memory,
 // hang on a connection and have no token. Statements are prepared: their best case.
 var (
 	AdvisoryLock = &Candidate{
@@ -33,6 +34,7 @@ var (
 		Name: "mariadb-get-lock", Server: "mariadb", Settings: "GET_LOCK, prepared", Waits: true,
 		Open: openNativeSQL("SELECT GET_LOCK(?, 60)", "SELECT RELEASE_LOCK(?)"),
 	}
+	GetLockMySQL = &Candidate{Name: "mysql-get-lock", Server: "mysql", Settings: GetLock.Settings, Waits: true, Open: GetLock.Open}
 )
 
 // openSQLStores gives each locker its own handle, as a process has.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
 	"github.com/fencelock/fencelock/bench/internal/stat"
+	"github.com/fencelock/fencelock/bench/internal/target"
 	"github.com/fencelock/fencelock/bench/internal/worker"
 )
 
@@ -162,12 +163,27 @@ func (e *Env) local(ctx context.Context, c Crowd, processes *worker.Processes, t
 // themselves: at its beginning they queue, and at its end they withdraw, which
 // would be counted as well.
 func (e *Env) steady(ctx context.Context, c *candidate.Candidate, workers int, work func() (*worker.Result, error)) (Sample, error) {
+	if err := e.quiet(ctx); err != nil { // now: those who are measured are not
+		return nil, err
+	}
+	var stats target.Stats
+	s, turns, err := e.middle(workers, work, func(wait func()) (err error) {
+		stats, err = e.counting(ctx, func() error { wait(); return nil })
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.count(stats, c, turns)
+	return s, nil
+}
+
+// middle runs work and calls measure for the middle of it, with a function that returns
+// when the middle is over. It returns what the turns of that time show, and their number.
+func (e *Env) middle(workers int, work func() (*worker.Result, error), measure func(wait func()) error) (Sample, int, error) {
 	type outcome struct {
 		r   *worker.Result
 		err error
-	}
-	if err := e.quiet(ctx); err != nil { // now: those who are measured are not
-		return nil, err
 	}
 	done := make(chan outcome, 1)
 	go func() {
@@ -176,11 +192,10 @@ func (e *Env) steady(ctx context.Context, c *candidate.Candidate, workers int, w
 	}()
 	var from, to int64
 	time.Sleep(e.For / 4)
-	stats, err := e.counting(ctx, func() error {
+	err := measure(func() {
 		from = time.Now().UnixNano()
 		time.Sleep(e.For / 2)
 		to = time.Now().UnixNano()
-		return nil
 	})
 	out := <-done
 	if err == nil {
@@ -190,19 +205,18 @@ func (e *Env) steady(ctx context.Context, c *candidate.Candidate, workers int, w
 		err = failure(out.r)
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	h := worker.Between(out.r.Turns, workers, from, to)
 	turns := len(h.Cross) + len(h.Same) + h.Overlaps
 	if turns == 0 {
-		return nil, errNotAcquired
+		return nil, 0, errNotAcquired
 	}
 	s := perOp(out.r)
-	s.count(stats, c, turns)
 	s[Rate] = float64(turns) / time.Duration(to-from).Seconds()
 	s[Cross], s[Jain], s[Overlaps] = h.CrossShare(), h.Jain(), float64(h.Overlaps)
 	if len(h.Cross) > 0 {
 		s[Handoff50], s[Handoff99] = stat.Quantile(h.Cross, 0.5), stat.Quantile(h.Cross, 0.99)
 	}
-	return s, nil
+	return s, turns, nil
 }

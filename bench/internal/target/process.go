@@ -56,6 +56,34 @@ func processTime(pid int) (float64, error) {
 	return sum / 1e9, nil
 }
 
+// familyTime is processTime of a process and its children.
+func familyTime(pid int) (float64, error) {
+	sum, err := processTime(pid)
+	if err != nil {
+		return 0, err
+	}
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			return 0, err
+		}
+		for _, field := range strings.Fields(string(text)) {
+			child, err := strconv.Atoi(field)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %q: %w", list, text, err)
+			}
+			if t, err := processTime(child); err == nil { // it may have ended
+				sum += t
+			}
+		}
+	}
+	return sum, nil
+}
+
 // processMemory is the bytes of memory that a process has.
 func processMemory(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))

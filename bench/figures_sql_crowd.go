@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/bench/internal/candidate"
+	"github.com/fencelock/fencelock/bench/internal/suite"
+	"github.com/fencelock/fencelock/bench/internal/target"
+	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/measure"
+	"github.com/fencelock/fencelock/store/sqlstore"
+)
+
+// crowdGoals are how much of the native lock's rate so many sessions shall reach.
+var crowdGoals = []struct {
+	sessions int
+	goal     float64
+}{{16, 0.9}, {64, 0.7}}
+
+// few and many are the sessions whose costs for the server are compared.
+const few, many = 4, 64
+
+// crowd is with sessions that hold the lock for 1 ms, each with its own connections, as
+// processes have: every handoff is between two of them.
+func (d database) crowd() question {
+	metrics := []string{suite.Rate, suite.Handoff50, suite.ServerCPU, suite.Commands, suite.CPU, suite.Jain, suite.Overlaps}
+	return question{part: "processes", metrics: metrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+		sizes := []int{few}
+		for _, g := range crowdGoals {
+			sizes = append(sizes, g.sessions)
+		}
+		cells, err := e.Lasting(3, 3*time.Second).SessionCrowd(ctx, []*candidate.Candidate{d.lock, d.ours}, sizes, time.Millisecond)
+		if err != nil {
+			return nil, nil, err
+		}
+		var figures []figure.Figure
+		statements := 0.0
+		for _, n := range sizes {
+			cell := cells.Of(suite.Contending(n), d.ours.Name)
+			if err := excluded(cell); err != nil {
+				return nil, nil, err
+			}
+			statements = max(statements, cell.Median(suite.Commands))
+		}
+		for _, g := range crowdGoals {
+			figures = append(figures, figure.Figure{
+				Name:  fmt.Sprintf("%s-contended-vs-%s-%d", d.short, d.native, g.sessions),
+				Value: cells.Ratio(suite.Contending(g.sessions), d.ours.Name, d.lock.Name, suite.Rate), Goal: figure.AtLeast(g.goal),
+			})
+		}
+		cpu := func(n int) float64 { return cells.Of(suite.Contending(n), d.ours.Name).Median(suite.ServerCPU) }
+		return append(figures,
+			figure.Figure{Name: d.short + "-server-cpu-per-handoff-growth", Value: cpu(many) / cpu(few), Goal: figure.AtMost(1.5)},
+			figure.Figure{Name: d.short + "-statements-handoff", Value: statements, Goal: figure.AtMost(3)},
+		), cells, nil
+	}}
+}
+
+// sqlIdle counts the statements of sessions that wait for a lock which stays held, without
+// the keep-alives of the sessions.
+func sqlIdle(databases []database) question {
+	return question{part: "idle", ask: func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
+		most := 0.0
+		for _, d := range databases {
+			n, err := d.idle(ctx)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", d.short, err)
+			}
+			fmt.Printf("%s: %.3g statements a second of %d sessions that wait, without keep-alives\n", d.short, n, many)
+			most = max(most, n)
+		}
+		return []figure.Figure{{Name: "sql-idle-statements-per-second", Value: most, Goal: figure.AtMost(2)}}, nil, nil
+	}}
+}
+
+const (
+	// idleAfter is how long the waiters have to queue, idleFor how long they are watched:
+	// a whole TTL, because each checks once in that time whether the holder is alive.
+	idleAfter = 5 * time.Second
+	idleFor   = 15 * time.Second
+)
+
+func (d database) idle(ctx context.Context) (perSecond float64, err error) {
+	server, err := d.startCounting(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer server.Stop()
+	var counters []*measure.Counter
+	var clients []*fencelock.Client
+	for range many + 1 {
+		store, err := sqlstore.Open(ctx, server.Addr(), nil)
+		if err != nil {
+			return 0, err
+		}
+		defer store.Close()
+		if err := store.Migrate(ctx); err != nil {
+			return 0, err
+		}
+		counter := measure.NewCounter(store)
+		client, err := fencelock.New(counter, nil)
+		if err != nil {
+			return 0, err
+		}
+		counters, clients = append(counters, counter), append(clients, client)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	defer func() {
+		cancel()
+		waiting.Wait()
+		for _, c := range clients {
+			_ = c.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	if _, err := clients[0].Mutex("idle").Lock(ctx); err != nil {
+		return 0, err
+	}
+	for _, c := range clients[1:] {
+		waiting.Go(func() { _, _ = c.Mutex("idle").Lock(ctx) })
+	}
+	read := func() (n float64, err error) {
+		n, err = server.(*target.Database).Statements(ctx)
+		for _, c := range counters {
+			n -= float64(c.Renewals())
+		}
+		return n, err
+	}
+	time.Sleep(idleAfter)
+	before, err := read()
+	if err != nil {
+		return 0, err
+	}
+	time.Sleep(idleFor)
+	after, err := read()
+	return (after - before) / idleFor.Seconds(), err
+}
