@@ -117,5 +117,8 @@ rehearse: ## build every module as its users get it; -write tidies go.mod and go
 release-rehearsal: ## a whole release to a proxy in a folder, used as its users do; COLD=-cold compiles anew
 	go run ./internal/repo/rehearse -release $(COLD)
 
+servers-new: ## install the newest of each server into the folder TO and print the variables that name them
+	.ci/servers-new $(or $(TO),dist/servers)
+
 ci: ## everything, timed, as on a fresh machine
 	.ci/run

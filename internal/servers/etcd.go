@@ -43,7 +43,6 @@ var QuickEtcd = []string{"--heartbeat-interval", "20", "--election-timeout", "20
 const EtcdRenewals = "etcd_debugging_lease_renewed_total"
 
 // Etcd starts a cluster. args are further arguments of the command line of every member.
-// The variable ETCD may name the program.
 func Etcd(members int, args ...string) (*EtcdCluster, error) {
 	return started(func() (*EtcdCluster, error) {
 		return NewEtcd(members, func(_ int, addr string) (string, error) { return addr, nil }, args...)
@@ -53,7 +52,7 @@ func Etcd(members int, args ...string) (*EtcdCluster, error) {
 // NewEtcd prepares a cluster that does not run yet. front returns the address by which the
 // others reach what member i listens at, as that of a proxy.
 func NewEtcd(members int, front func(i int, addr string) (string, error), args ...string) (*EtcdCluster, error) {
-	binary, err := etcdBinary()
+	binary, err := etcd.find()
 	if err != nil {
 		return nil, err
 	}
@@ -66,13 +65,6 @@ func NewEtcd(members int, front func(i int, addr string) (string, error), args .
 	}
 	c.arm()
 	return c, nil
-}
-
-func etcdBinary() (string, error) {
-	if path := os.Getenv("ETCD"); path != "" {
-		return path, nil
-	}
-	return find("etcd", "etcd-server etcd-client")
 }
 
 func (c *EtcdCluster) add(i int, front func(i int, addr string) (string, error)) error {
@@ -239,7 +231,7 @@ func (c *EtcdCluster) Pause() (resume func()) {
 func (c *EtcdCluster) Snapshot() (string, error) {
 	m := c.Members[0]
 	file := filepath.Join(m.dir, fmt.Sprint("snapshot", time.Now().UnixNano()))
-	return file, etcdctl("--endpoints", m.Addr, "snapshot", "save", file)
+	return file, c.tool("etcdctl", "--endpoints", m.Addr, "snapshot", "save", file)
 }
 
 // Restore makes the cluster, of one member, continue from a snapshot under another cluster
@@ -249,18 +241,23 @@ func (c *EtcdCluster) Restore(snapshot string) error {
 	m.Kill()
 	c.token += "+"
 	c.arm()
-	if err := errors.Join(os.RemoveAll(m.data()), etcdctl("snapshot", "restore", snapshot, "--name", m.name, "--data-dir", m.data(),
+	tool := "etcdutl" // since 3.5; from 3.6 on etcdctl cannot restore
+	if beside(c.binary, tool) == tool {
+		tool = "etcdctl"
+	}
+	if err := errors.Join(os.RemoveAll(m.data()), c.tool(tool, "snapshot", "restore", snapshot, "--name", m.name, "--data-dir", m.data(),
 		"--initial-cluster", c.initial(), "--initial-cluster-token", c.token, "--initial-advertise-peer-urls", "http://"+m.seen)); err != nil {
 		return err
 	}
 	return c.Start()
 }
 
-func etcdctl(args ...string) error {
-	cmd := exec.Command("etcdctl", args...)
+// tool runs a tool of the version that the servers have.
+func (c *EtcdCluster) tool(name string, args ...string) error {
+	cmd := exec.Command(beside(c.binary, name), args...)
 	cmd.Env = append(os.Environ(), "ETCDCTL_API=3")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("etcdctl %v: %w\n%s", args, err, out)
+		return fmt.Errorf("%s %v: %w\n%s", name, args, err, out)
 	}
 	return nil
 }

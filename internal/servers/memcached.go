@@ -19,7 +19,7 @@ type MemcachedServer struct{ *Server }
 
 // Memcached starts memcached. args are further arguments of its command line.
 func Memcached(args ...string) (*MemcachedServer, error) {
-	program, err := find("memcached", "memcached")
+	program, err := memcached.find()
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,18 +30,11 @@ const (
 // Flavors are those that everything is tested on.
 var Flavors = []Flavor{Redis, Valkey}
 
-// packages says how to install a server.
-var packages = map[Flavor]string{
-	Redis:  "apt-get install redis-server",
-	Valkey: "apt-get install valkey-server; Debian 12 has it in its backports, from where .ci/run servers installs it",
-}
-
 func (f Flavor) binary() (string, error) {
-	path, err := exec.LookPath(string(f) + "-server")
-	if err != nil {
-		return "", fmt.Errorf("%s-server is %w; on Debian: %s", f, ErrMissing, packages[f])
+	if f == Valkey {
+		return valkey.find()
 	}
-	return path, nil
+	return redisServer.find()
 }
 
 // Need returns an error that says how to install the server if it is not.

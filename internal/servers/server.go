@@ -326,20 +326,6 @@ func (s *Server) Version() (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// find searches a program in the path and in folders where distributions hide
-// it.
-func find(program, install string, folders ...string) (string, error) {
-	if p, err := exec.LookPath(program); err == nil {
-		return p, nil
-	}
-	for _, f := range folders {
-		if found, _ := filepath.Glob(filepath.Join(f, program)); len(found) > 0 {
-			return found[len(found)-1], nil
-		}
-	}
-	return "", fmt.Errorf("%s is %w; on Debian: apt-get install %s", program, ErrMissing, install)
-}
-
 // children returns the processes that a process has started.
 func children(pid int) (pids []int) {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))

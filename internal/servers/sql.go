@@ -16,7 +16,7 @@ import (
 // Postgres starts PostgreSQL with a database "postgres" and a user "postgres" that needs
 // no password. Settings are as in its configuration: "fsync=off".
 func Postgres(settings ...string) (*Server, error) {
-	program, err := find("postgres", "postgresql-15", "/usr/lib/postgresql/*/bin")
+	program, err := postgres.find()
 	if err != nil {
 		return nil, err
 	}
@@ -75,11 +75,7 @@ func (s *Server) Promote() error {
 // MariaDB starts MariaDB with a database "test" and a user "root" that needs no
 // password. Settings are flags without the dashes.
 func MariaDB(settings ...string) (*Server, error) {
-	program, err := find("mariadbd", "mariadb-server", "/usr/sbin")
-	if err != nil {
-		return nil, err
-	}
-	install, err := find("mariadb-install-db", "mariadb-server", "/usr/bin")
+	program, err := mariadbd.find()
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +86,8 @@ func MariaDB(settings ...string) (*Server, error) {
 	// A separate folder: servers that were made at the same time have lost temporary
 	// tables from a folder that they shared.
 	tmp := "--tmpdir=" + s.dir
-	if err := s.once(install, "--no-defaults", "--datadir="+s.data(), tmp, "--auth-root-authentication-method=normal"); err != nil {
+	if err := s.once(beside(program, "mariadb-install-db"), "--no-defaults", "--basedir="+filepath.Dir(filepath.Dir(program)),
+		"--datadir="+s.data(), tmp, "--auth-root-authentication-method=normal"); err != nil {
 		s.Stop()
 		return nil, err
 	}
@@ -104,20 +101,19 @@ func MariaDB(settings ...string) (*Server, error) {
 }
 
 // MySQL starts MySQL with a database "test" and a user "root" that needs no password.
-// Settings are flags without the dashes. MYSQLD names the program, MYSQL_SHARE the
-// directory of its messages; Debian 12 has no package of it.
+// Settings are flags without the dashes.
 func MySQL(settings ...string) (*Server, error) {
-	program := os.Getenv("MYSQLD")
-	if program == "" {
-		return nil, fmt.Errorf("mysqld is %w; set MYSQLD to the path of MySQL's server, and MYSQL_SHARE to its share directory", ErrMissing)
+	program, err := mysqld.find()
+	if err != nil {
+		return nil, err
 	}
 	s, err := newServer("mysql", "mysql")
 	if err != nil {
 		return nil, err
 	}
 	base := []string{"--no-defaults", "--datadir=" + s.data(), "--tmpdir=" + s.dir, "--plugin-dir=" + s.dir, "--secure-file-priv=NULL"}
-	if share := os.Getenv("MYSQL_SHARE"); share != "" {
-		base = append(base, "--lc-messages-dir="+share)
+	if share := filepath.Join(filepath.Dir(program), "../share/mysql"); exists(share) {
+		base = append(base, "--lc-messages-dir="+share) // it was built for another folder
 	}
 	setup := filepath.Join(s.dir, "init.sql")
 	text := "CREATE DATABASE IF NOT EXISTS test;\nCREATE USER IF NOT EXISTS 'root'@'127.0.0.1';\nGRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;\n"
@@ -156,7 +152,7 @@ func (s *Server) Pgbouncer() (b *Server, err error) {
 }
 
 func (s *Server) pgbouncer() (*Server, error) {
-	program, err := find("pgbouncer", "pgbouncer", "/usr/sbin")
+	program, err := pgbouncer.find()
 	if err != nil {
 		return nil, err
 	}

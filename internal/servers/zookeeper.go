@@ -21,8 +21,9 @@ const TickTime = 200 * time.Millisecond
 
 // javaSettings are how servers run.
 type javaSettings struct {
-	config string
-	java   []string // arguments
+	config  string
+	java    []string // arguments
+	classes string
 }
 
 var (
@@ -36,8 +37,14 @@ var (
 	plain = javaSettings{config: "tickTime=2000\ninitLimit=10\nsyncLimit=5\n", java: []string{"-Xmx256m"}}
 )
 
-// jar is where Debian's package zookeeper has it.
-const jar = "/usr/share/java/zookeeper.jar"
+// classPath is where Java finds ZooKeeper: one archive that names the others, as Debian's
+// does, or all archives of a directory.
+func classPath(archive string) string {
+	if info, err := os.Stat(archive); err == nil && info.IsDir() {
+		return filepath.Join(archive, "*")
+	}
+	return archive
+}
 
 // EnsembleServer is one server of an ensemble.
 type EnsembleServer struct{ *Server }
@@ -65,10 +72,12 @@ type front func(i, port int) (int, error)
 func direct(_, port int) (int, error) { return port, nil }
 
 func zooKeeper(n int, with javaSettings, at front) (*Ensemble, error) {
-	if _, err := os.Stat(jar); err != nil {
-		return nil, fmt.Errorf("zookeeper is %w; on Debian: apt-get install zookeeper", ErrMissing)
+	archive, err := zookeeper.find()
+	if err != nil {
+		return nil, err
 	}
-	java, err := find("java", "default-jre-headless")
+	with.classes = classPath(archive)
+	java, err := java.find()
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +122,7 @@ func (e *Ensemble) start(java string, n int, with javaSettings, at front) error 
 		}
 		config, file := fmt.Sprintf("%sdataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n"+
 			"maxClientCnxns=0\n4lw.commands.whitelist=*\n%s", with.config, s.dir, s.Port, members.String()), filepath.Join(s.dir, "zoo.cfg")
-		s.args = append(append([]string{java}, with.java...), "-XX:+UseSerialGC", "-cp", jar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
+		s.args = append(append([]string{java}, with.java...), "-XX:+UseSerialGC", "-cp", with.classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
 		err := errors.Join(os.WriteFile(file, []byte(config), 0o644), os.WriteFile(filepath.Join(s.dir, "myid"), []byte(strconv.Itoa(i+1)), 0o644))
 		if err == nil {
 			err = s.launch()

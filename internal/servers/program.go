@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package servers
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// program is the program of a server: how it is found, and how it is installed.
+type program struct {
+	name     string
+	variable string   // names the program, before all else
+	install  string   // for the error if it is not installed
+	folders  []string // where distributions hide it from the path
+}
+
+// The programs. CONTRIBUTING.md has the table of their variables.
+var (
+	postgres = program{"postgres", "POSTGRES", "on Debian: apt-get install postgresql-15",
+		[]string{"/usr/lib/postgresql/*/bin"}}
+	pgbouncer = program{"pgbouncer", "PGBOUNCER", "on Debian: apt-get install pgbouncer", []string{"/usr/sbin"}}
+	mariadbd  = program{"mariadbd", "MARIADBD", "on Debian: apt-get install mariadb-server", []string{"/usr/sbin"}}
+	// The mysqld of a Debian is MariaDB's, so the path is not searched for it.
+	mysqld      = program{"", "MYSQLD", "make servers-new installs it, or set MYSQLD to the path of the program", nil}
+	redisServer = program{"redis-server", "REDIS_SERVER", "on Debian: apt-get install redis-server", nil}
+	valkey      = program{"valkey-server", "VALKEY_SERVER",
+		"on Debian: apt-get install valkey-server; Debian 12 has it in its backports, from where .ci/run servers installs it", nil}
+	etcd      = program{"etcd", "ETCD", "on Debian: apt-get install etcd-server etcd-client", nil}
+	memcached = program{"memcached", "MEMCACHED", "on Debian: apt-get install memcached", nil}
+	java      = program{"java", "", "on Debian: apt-get install default-jre-headless", nil}
+	// A directory stands for all archives in it.
+	zookeeper = program{"zookeeper.jar", "ZOOKEEPER", "on Debian: apt-get install zookeeper", []string{"/usr/share/java"}}
+)
+
+// programs are those with a variable.
+var programs = []program{postgres, pgbouncer, mariadbd, mysqld, redisServer, valkey, etcd, zookeeper, memcached}
+
+// find returns the path that the variable of the program has, or else searches the path
+// of programs, and the folders. A variable that names nothing is an error and not
+// ErrMissing: its tests must not skip.
+func (p program) find() (string, error) {
+	if named := p.named(); named != "" {
+		if _, err := os.Stat(named); err != nil {
+			return "", fmt.Errorf("%s: %w; set it to the path of %s, or unset it", p.variable, err, p.what())
+		}
+		return named, nil
+	}
+	if p.name != "" {
+		if found, err := exec.LookPath(p.name); err == nil {
+			return found, nil
+		}
+	}
+	for _, f := range p.folders {
+		if found, _ := filepath.Glob(filepath.Join(f, p.name)); len(found) > 0 {
+			return found[len(found)-1], nil
+		}
+	}
+	return "", fmt.Errorf("%s is %w; %s", p.what(), ErrMissing, p.install)
+}
+
+// named returns the path that the variable has.
+func (p program) named() string {
+	if p.variable == "" {
+		return ""
+	}
+	return os.Getenv(p.variable)
+}
+
+// what is the program in words of an error.
+func (p program) what() string {
+	if p.name == "" {
+		return "MySQL"
+	}
+	return p.name
+}
+
+// beside returns a tool that was installed with the program at path: in its folder, or in
+// one next to it. The tool of another version, from the path of programs, is the last
+// resort.
+func beside(path, tool string) string {
+	dir := filepath.Dir(path)
+	for _, f := range []string{dir, filepath.Join(dir, "../bin"), filepath.Join(dir, "../scripts")} {
+		if found := filepath.Join(f, tool); exists(found) {
+			return found
+		}
+	}
+	return tool
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
