@@ -84,23 +84,33 @@ func TestListsPlainCommands(t *testing.T) {
 	}
 }
 
-// TestListsClaimWithoutTicket: while a release is half done and there are no tickets, the next
-// holder gets a higher token, not that of the last.
-func TestListsClaimWithoutTicket(t *testing.T) {
+// TestListsHalfARelease: while a release is half done and there are no tickets, the next
+// holder gets a higher token, not that of the last. The server may reject the first command and
+// execute the second.
+func TestListsHalfARelease(t *testing.T) {
 	t.Parallel()
-	l := newListsIn(t, t.Name())
-	l.open("ann", 30*time.Second)
-	l.open("bob", 30*time.Second)
-	first := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
-	list := l.base + ":l:x"
-	if n, err := l.plain.LRem(t.Context(), list, 1, int64(first)/driver.TokenStep).Result(); n != 1 || err != nil {
-		t.Fatalf("the ticket of the grant: %d, %v", n, err)
-	}
-	if err := l.plain.Del(t.Context(), l.base+":t").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if second := l.attempt("bob", 1, "x", driver.Terms{}, driver.Granted); second <= first {
-		t.Errorf("token %v after %v", second, first)
+	for at, half := range []string{"ticket", "claim"} {
+		t.Run(half+" removed", func(t *testing.T) {
+			t.Parallel()
+			l := newListsIn(t, lists+"HalfARelease")
+			l.open("ann", 30*time.Second)
+			l.open("bob", 30*time.Second)
+			first := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
+			list := l.base + ":l:x"
+			value, err := l.plain.LIndex(t.Context(), list, int64(at)).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := l.plain.LRem(t.Context(), list, 1, value).Result(); n != 1 || err != nil {
+				t.Fatalf("the %s of the grant: %d, %v", half, n, err)
+			}
+			if err := l.plain.Del(t.Context(), l.base+":t").Err(); err != nil {
+				t.Fatal(err)
+			}
+			if second := l.attempt("bob", 1, "x", driver.Terms{}, driver.Granted); second <= first {
+				t.Errorf("token %v after %v", second, first)
+			}
+		})
 	}
 }
 
@@ -152,6 +162,39 @@ func TestListsReleaseAfterARestart(t *testing.T) {
 		t.Errorf("token %v after %v", second, first)
 	}
 	l.attempt("cid", 2, "y", driver.Terms{}, driver.Queued)
+}
+
+// TestListsPushOfAnEarlierIncarnation: a master that was replaced may still send a push to its
+// replicas, one of which is the master now. A claim that is queued there is not granted by it.
+func TestListsPushOfAnEarlierIncarnation(t *testing.T) {
+	t.Parallel()
+	l := newListsIn(t, t.Name())
+	l.open("ann", 30*time.Second)
+	l.open("bob", 30*time.Second)
+	first := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
+	l.attempt("bob", 1, "x", driver.Terms{}, driver.Queued)
+	type answer struct {
+		out driver.Outcome
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		terms := &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "bob"}}
+		out, err := l.on["bob"].Await(t.Context(), &driver.Claim{Seq: 1, Name: "x", Terms: terms, Queue: true})
+		answers <- answer{out, err}
+	}()
+	id := l.ids["bob"]
+	late := string([]byte{0, 0, 0, 0, 0, 1 /* seq */, 0, 0, 0, 0, 0, 0, 9 /* counter */})
+	waitFor(t, "bob has the push", func() bool {
+		n, err := l.plain.Publish(t.Context(), l.base+":p:"+string(id[:]), late).Result()
+		return n == 1 && err == nil
+	})
+	if _, err := l.on["ann"].Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-answers; a.err != nil || a.out.State != driver.Granted || a.out.Token <= first {
+		t.Errorf("bob's claim is %v with token %v after %v, %v", a.out.State, a.out.Token, first, a.err)
+	}
 }
 
 // TestListsNumberOfAVoteIsATicket: random steps found once that a withdrawal from the queue

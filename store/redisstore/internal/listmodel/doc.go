@@ -54,6 +54,10 @@
 //	21  a reclaim removes the other claims of its session from an earlier incarnation: they
 //	    would stand, and make rule 20 wait, until the session has reclaimed everything
 //
+// Package liststore has rule 16 in another form: it sends a wake message only for a claim that a
+// script has granted from the queue, never for one that the transaction pushed and that became
+// the first by itself. A message of an earlier incarnation is known by its number.
+//
 // That the transaction reads the session (the second half of rule 5) is redundant here: the
 // marker, the run id and the trusted deadline of the client cover it.
 //

@@ -9,13 +9,17 @@
 //   - There are no tickets during a grace period and once there are votes. Without a ticket a
 //     transaction cannot grant, whatever its process believes.
 //   - A release removes the ticket before the claim. A ticket without a claim would become
-//     that of a claim that is pushed behind it without a ticket: one token twice.
+//     that of a claim that is pushed behind it without a ticket: one token twice. If the server
+//     rejects only the first command that happens, so an attempt keeps X only behind the
+//     ticket that its process was given.
 //   - X at the front holds the lock with its ticket. A claim that a process was answered to
 //     wait with is Q, and holds nothing until a script has made it G.
 //   - A grant whose number is not its ticket is A, which only scripts remove: the claims
 //     behind it may have lower tickets and need higher numbers.
 //   - A break draws a new number. The number above the broken one may be below the numbers of
 //     a lost incarnation.
+//   - Only a claim that a script granted from the queue is pushed to its process, so the ticket
+//     is its own. A push of an earlier incarnation has a lower number and is dropped.
 //   - An attempt adopts a grant of an earlier incarnation only if its process knows the number.
 //   - A claim of which an attempt has an unknown outcome is withdrawn with a tombstone.
 //   - Scripts declare all keys. A server that moves a slot and has only some of them

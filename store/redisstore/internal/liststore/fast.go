@@ -67,15 +67,16 @@ func (f *fast) mayRelease(w driver.Withdrawal, c claim) bool {
 // refillEvery is how many tickets are taken until one of the processes makes more.
 const refillEvery = 256
 
-// acquire pushes a claim. It returns its ticket if it holds the lock.
-func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64, err error) {
+// acquire pushes a claim, and reports whether it holds the lock. The ticket is 0 if the claim
+// has none, or if the replies show that the claim does not count.
+func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64, held bool, err error) {
 	s := f.s
 	o := &operation{name: name, element: element}
 	if err := f.batcher.do(ctx, o); err != nil {
 		if strings.Contains(err.Error(), "EXECABORT") {
-			return 0, nil // nothing was done; the script answers why
+			return 0, false, nil // nothing was done; the script answers why
 		}
-		return 0, err
+		return 0, false, err
 	}
 	if o.ticket%refillEvery == 0 {
 		f.refill()
@@ -89,10 +90,10 @@ func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64,
 	case len(o.marker) < 8 || o.marker[:7] != s.tail[7:] || o.marker[7] != 0:
 	case len(o.session) < 14 || o.session[6:13] != s.tail[:7] || o.session[13] != 0:
 	case o.session[:6] <= s.since(): // it has ended, by the estimate of this process
-	case o.ticket > 0 && o.length == 2:
-		return o.ticket, nil
+	default:
+		return o.ticket, o.ticket > 0 && o.length == 2, nil
 	}
-	return 0, nil
+	return 0, false, nil
 }
 
 // refill makes tickets in the background.

@@ -136,6 +136,9 @@ func (p *pushes) message(text string) {
 		return // not ours
 	}
 	seq, counter := uint64(wire.NumberOf(text[:6])), wire.NumberOf(text[6:13])
+	if counter <= wire.NumberOf(p.s.tail[7:]) {
+		return // of an earlier incarnation: a master that was replaced still sends to its replicas
+	}
 	grant := pushed{driver.Token(counter * driver.TokenStep), text[13:]}
 	p.mu.Lock()
 	defer p.mu.Unlock()

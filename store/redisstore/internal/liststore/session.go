@@ -100,18 +100,20 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 // attempt sends the claim until no dead claims or grants hide that it could be granted.
 func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (driver.Outcome, error) {
 	known, was := s.claims.begin(c.Seq, c.Name, record)
-	element := known.element
+	element, ticket := known.element, known.ticket
 	if !was && s.fast.may(c) {
 		element = s.element("X"+s.since(), c.Seq, record)
 		s.claims.granted(c.Seq, 0, element)
-		ticket, err := s.fast.acquire(ctx, c.Name, element)
+		var held bool
+		var err error
+		ticket, held, err = s.fast.acquire(ctx, c.Name, element)
 		if errors.Is(err, driver.ErrUnknown) {
 			s.claims.doubt(c.Seq)
 		}
 		if err != nil {
 			return driver.Outcome{}, err
 		}
-		if ticket > 0 {
+		if held {
 			s.claims.granted(c.Seq, ticket, element)
 			return driver.Outcome{State: driver.Granted, Token: driver.Token(ticket * driver.TokenStep)}, nil
 		}
@@ -123,7 +125,7 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 	}
 	for {
 		reply, err := s.call(ctx, attemptScript, []string{c.Name}, append(terms(c, record), flag(c.Queue), counter(c.Floor), flag(c.Lift),
-			element, strconv.FormatInt(known.ticket, 10), s.tail)...)
+			element, strconv.FormatInt(ticket, 10), s.tail)...)
 		if errors.Is(err, driver.ErrUnknown) {
 			s.claims.doubt(c.Seq)
 		}

@@ -3,7 +3,7 @@
 -- [12] re-entry, [13] record, [14] min hold ms, [15] max hold ms, [16] 1 to queue,
 -- [17] counter not to fall below or 0, [18] 1 to lift, [19] the element that the caller
 -- may have in the list, '?' if it may have one that it does not know, '' if it has none,
--- [20] the ticket that the caller knows to hold the lock with, or 0, [21] as ask.lua has it
+-- [20] the ticket that the caller knows its claim to have, or 0, [21] as ask.lua has it
 -- Replies: GRANTED, counter, rest of max hold in ms, the first 7 bytes of its element if plain
 --          commands may remove it
 --        | QUEUED or BUSY, place, rest of grace, poll after ms, holders, highest
@@ -27,10 +27,15 @@ local function granted(g)
     (k.form == 'X' or k.form == 'G') and sub(k.raw, 1, 7) or '' }
 end
 
+-- foreign reports whether the ticket before the claim may be that of another claim. A release of
+-- which the server rejected the first command leaves a ticket, and plain commands push a claim
+-- without one if there are none.
+local function foreign(letter, ticket) return letter == 'X' and tonumber(ticket) ~= tonumber(ARGV[20]) end
+
 local g, i = find(k, sid, e[SEQ])
-if g and g[INC] ~= inc and g[COUNTER] ~= tonumber(ARGV[20]) and g[MINEND] <= now then
-  -- It was pushed or granted before the data was lost, or by a transaction that did not know of
-  -- the loss, and its process never learned its number: other numbers may have been
+if g and (foreign(k.form, g[COUNTER]) or g[INC] ~= inc and g[COUNTER] ~= tonumber(ARGV[20]) and g[MINEND] <= now) then
+  -- Or it was pushed or granted before the data was lost, or by a transaction that did not know
+  -- of the loss, and its process never learned its number: other numbers may have been
   -- granted since, and a ticket may have been issued twice.
   remove(k, g, i)
   promote(k)
@@ -60,7 +65,7 @@ end
 
 local at, ticket, raw
 if ARGV[19] ~= '' then at, ticket, raw = seek(k, id, ARGV[19] ~= '?' and ARGV[19] or '') end
-if at and not (ticket and stands(claim_of(raw, name))) then
+if at and (not ticket or foreign(sub(raw, 1, 1), ticket) or not stands(claim_of(raw, name))) then
   unqueue(k, ticket, raw)
   at = nil
 end
