@@ -120,5 +120,8 @@ release-rehearsal: ## a whole release to a proxy in a folder, used as its users 
 servers-new: ## install the newest of each server into the folder TO and print the variables that name them
 	.ci/servers-new $(or $(TO),dist/servers)
 
+compat: ## test every version of every server, those in the folder TO too, for docs/compatibility.md; hours
+	go run ./internal/repo/compat -servers $(or $(TO),dist/servers) $(COMPAT)
+
 ci: ## everything, timed, as on a fresh machine
 	.ci/run

@@ -9,6 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 )
 
 // program is the program of a server: how it is found, and how it is installed.
@@ -95,4 +98,46 @@ func beside(path, tool string) string {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// numbered is a version in what a program prints, or in the name of an archive.
+var numbered = regexp.MustCompile(`\d+\.\d+(\.\d+)?`)
+
+// Installed returns the version of the program that a variable has, or would have: path, or
+// if it is empty the one that Start uses.
+func Installed(variable, path string) (string, error) {
+	i := slices.IndexFunc(programs, func(p program) bool { return p.variable == variable })
+	if i < 0 {
+		return "", fmt.Errorf("unknown variable %s", variable)
+	}
+	if path == "" {
+		found, err := programs[i].find()
+		if err != nil {
+			return "", err
+		}
+		path = found
+	}
+	text, err := versionText(path)
+	if err != nil {
+		return "", fmt.Errorf("version of %s: %w", path, err)
+	}
+	number := numbered.FindString(text)
+	if number == "" {
+		return "", fmt.Errorf("version of %s: no number in %q", path, text)
+	}
+	return number, nil
+}
+
+// versionText is what a program prints, without its own path, or the name of the archive
+// or of a link to it.
+func versionText(path string) (string, error) {
+	dir := path
+	if filepath.Ext(path) == ".jar" {
+		dir = filepath.Dir(path)
+	}
+	if archives, _ := filepath.Glob(filepath.Join(dir, "zookeeper-[0-9]*.jar")); len(archives) > 0 {
+		return filepath.Base(archives[0]), nil
+	}
+	out, err := exec.Command(path, "--version").Output()
+	return strings.ReplaceAll(string(out), path, ""), err
 }
