@@ -5,7 +5,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
@@ -30,7 +29,7 @@ func (g *goRedis) send(ctx context.Context, pipe redis.Pipeliner, commands [][]s
 		cmds := make([]once, 0, len(commands))
 		for _, c := range commands {
 			cmd := once{redis.NewCmd(ctx, words(c)...)}
-			if !strings.EqualFold(c[0], "SCRIPT") { // which has no key
+			if keyed(c) {
 				cmd.SetFirstKeyPos(1)
 			}
 			cmds = append(cmds, cmd)
@@ -49,3 +48,6 @@ func (g *goRedis) send(ctx context.Context, pipe redis.Pipeliner, commands [][]s
 		return replies, nil
 	})
 }
+
+// keyed reports whether the first argument of a command is its key.
+func keyed(c []string) bool { return c[0] != "SCRIPT" && c[0] != "TIME" }

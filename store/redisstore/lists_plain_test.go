@@ -79,7 +79,7 @@ func TestListsPlainCommands(t *testing.T) {
 	if got := sent.take(); !slices.Equal(got, []string{"lrem, lrem X, llen"}) {
 		t.Errorf("a release sends %q; the ticket must be removed before the claim", got)
 	}
-	if keys := l.keys(); !slices.Equal(keys, []string{"", ":t"}) {
+	if keys := l.keys(); !slices.Equal(keys, []string{"", ":s", ":t"}) {
 		t.Errorf("the keys of an unused namespace are %q", keys)
 	}
 }
@@ -154,7 +154,7 @@ func TestListsReleaseAfterARestart(t *testing.T) {
 		found, err := l.on["ann"].Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"})
 		return err == nil && found == driver.WasGranted
 	})
-	if keys := l.keys(); !slices.Equal(keys, []string{"", ":l:y", ":t"}) {
+	if keys := l.keys(); !slices.Equal(keys, []string{"", ":l:y", ":s", ":t"}) {
 		t.Errorf("the keys after the release are %q", keys)
 	}
 	l.open("cid", 30*time.Second)

@@ -108,7 +108,7 @@ func TestListsSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 		keys := l.keys()
-		return slices.Equal(keys, []string{"", ":l:bob's", ":t"}) && l.fields() == "[m sbob v]" && l.plain.LLen(t.Context(), l.base+":l:bob's").Val() == 2
+		return slices.Equal(keys, []string{"", ":l:bob's", ":s", ":t"}) && l.fields() == "[m sbob v]" && l.plain.LLen(t.Context(), l.base+":l:bob's").Val() == 2
 	})
 }
 

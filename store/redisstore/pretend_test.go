@@ -177,7 +177,14 @@ func (p *pretence) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 		for _, cmd := range cmds {
 			p.change(cmd)
 		}
-		return next(ctx, cmds)
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			if c, ok := cmd.(interface{ SetVal(any) }); ok && cmd.Name() == "time" {
+				us := p.now.UnixMicro()
+				c.SetVal([]any{strconv.FormatInt(us/1e6, 10), strconv.FormatInt(us%1e6, 10)})
+			}
+		}
+		return err
 	}
 }
 

@@ -4,7 +4,6 @@ package rueidisstore
 
 import (
 	"context"
-	"strings"
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
@@ -45,9 +44,9 @@ func (l *ownConn) Pipe(ctx context.Context, key string, commands [][]string) ([]
 		func() ([]any, error) { return l.a.Pipe(ctx, key, commands) })
 }
 
-// build makes a command whose first argument is its key, but for SCRIPT, which has none.
+// build makes a command whose first argument is its key, but for those that have none.
 func build(b rueidis.Builder, c []string) rueidis.Completed {
-	if strings.EqualFold(c[0], "SCRIPT") {
+	if c[0] == "SCRIPT" || c[0] == "TIME" {
 		return b.Arbitrary(c...).Build()
 	}
 	return b.Arbitrary(c[0]).Keys(c[1]).Args(c[2:]...).Build()

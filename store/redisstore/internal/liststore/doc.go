@@ -21,6 +21,8 @@
 //   - Only a claim that a script granted from the queue is pushed to its process, so the ticket
 //     is its own. A push of an earlier incarnation has a lower number and is dropped.
 //   - An attempt adopts a grant of an earlier incarnation only if its process knows the number.
+//   - A keep-alive never moves the end of a session back, and brings no session back that was
+//     closed or swept. One that arrived after the end is answered with ErrGone.
 //   - A claim of which an attempt has an unknown outcome is withdrawn with a tombstone.
 //   - Scripts declare all keys. A server that moves a slot and has only some of them
 //     rejects the call and has done nothing.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
@@ -89,7 +88,7 @@ func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64,
 		s.proof.lost()
 	case len(o.marker) < 8 || o.marker[:7] != s.tail[7:] || o.marker[7] != 0:
 	case len(o.session) < 14 || o.session[6:13] != s.tail[:7] || o.session[13] != 0:
-	case o.session[:6] <= s.since(): // it has ended, by the estimate of this process
+	case s.alive.end.Load() <= s.alive.earliest(): // it has ended
 	default:
 		return o.ticket, o.ticket > 0 && o.length == 2, nil
 	}
@@ -136,15 +135,4 @@ func (s *session) wake(ctx context.Context, name string) {
 }
 
 // since is the estimate of the server's clock in ms, as claims have it.
-func (s *session) since() string {
-	var at time.Time
-	if s.store.opts.Clock != nil {
-		at = s.store.opts.Clock()
-	} else if c := s.clock.Load(); c != nil {
-		at = c.server.Add(time.Since(c.at))
-	}
-	return wire.BytesOf(at.UnixMilli(), 6)
-}
-
-// reading is what the server's clock showed, and when.
-type reading struct{ server, at time.Time }
+func (s *session) since() string { return wire.BytesOf(s.alive.earliest(), 6) }

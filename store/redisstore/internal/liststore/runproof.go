@@ -94,12 +94,14 @@ func (l *runProof) prove() {
 	go func() {
 		ctx, cancel := context.WithTimeout(l.s.ctx, proveAgain)
 		defer cancel()
-		if l.s.store.client.Prove(ctx, l.s.base, l.runID, l.texts) != nil {
+		proven := l.s.store.client.Prove(ctx, l.s.base, l.runID, l.texts) == nil
+		if !proven {
 			<-ctx.Done()
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.proving = false
 		l.missing.Store(false) // the next call finds out
+		l.done.Store(proven)
 	}()
 }

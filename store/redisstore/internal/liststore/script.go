@@ -47,7 +47,7 @@ func source(name string) string {
 
 var (
 	openScript      = loadSetup(allowOOM, "any", "open")
-	keepAliveScript = loadBehind("renew", allowOOM, "keepalive")
+	keepAliveScript = load(allowOOM, "keepalive")
 	attemptScript   = loadBehind("ask", "", "attempt")
 	withdrawScript  = loadBehind("pass", allowOOM, "withdraw")
 	wakeScript      = load(allowOOM, "wake")

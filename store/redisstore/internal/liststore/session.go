@@ -35,7 +35,7 @@ type session struct {
 	records     records
 	claims      *claims // those of an earlier session of the same id, too
 	fast        fast
-	clock       atomic.Pointer[reading]
+	alive       keepAlive
 	refilling   atomic.Bool
 	conns       conns
 	sweeper     sweeper
@@ -56,19 +56,6 @@ func (s *session) call(ctx context.Context, script *wire.Script, names []string,
 	}
 	s.pushes.heard(err)
 	return reply, err
-}
-
-// KeepAlive implements driver.Session.
-func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
-	reply, err := s.call(ctx, keepAliveScript, nil, s.tail[7:], ms(s.ttl))
-	if err != nil {
-		return driver.Renewal{}, err
-	}
-	r := wire.Reader{Rest: reply[1:]}
-	renewal := driver.Renewal{TTL: s.ttl, Broken: r.Broken(), Clock: r.Clock()}
-	s.clock.Store(&reading{renewal.Clock, time.Now()})
-	s.sweeper.kept()
-	return renewal, r.Err()
 }
 
 // terms are the arguments that describe what a claim asks for.

@@ -126,12 +126,12 @@ func (s *Store) Shard(name string) string { return s.settings.shard(name) }
 
 // keys are the keys of a bucket and of some names in it, as scripts expect them.
 func keys(base string, names []string) []string {
-	keys := make([]string, 0, 2+2*len(names))
+	keys := make([]string, 0, 3+2*len(names))
 	keys = append(keys, base, base+":t")
 	for _, name := range names {
 		keys = append(keys, base+":l:"+name, base+":g:"+name)
 	}
-	return keys
+	return append(keys, base+":s")
 }
 
 // call runs a script in a shard. own are the arguments after the common ones.
@@ -186,6 +186,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if err := s.agree(ctx, req.Shard); err != nil {
 		return nil, driver.Renewal{}, err
 	}
+	sent := time.Now()
 	reply, err := s.call(ctx, openScript, req.Shard, "0", nil, string(req.ID[:]), ms(req.TTL))
 	if err != nil {
 		return nil, driver.Renewal{}, err
@@ -216,7 +217,8 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.ctx, ss.cancel = context.WithCancel(context.Background())
 	ss.proof.init(ss, runID)
 	ss.pushes.init(ss)
-	ss.clock.Store(&reading{renewal.Clock, time.Now()})
+	ss.alive.s = ss
+	ss.alive.note(renewal.Clock, sent, renewal.Clock.UnixMilli()+req.TTL.Milliseconds())
 	ss.conns.init(ss)
 	ss.sweeper.s = ss
 	ss.fast.init(ss, graceOver, ss.fresh || resumed)

@@ -15,66 +15,56 @@ import (
 const (
 	// sweepEvery is how many keep-alives of a session pass between two checks of the bucket.
 	sweepEvery = 8
-	// sweepCheck and sweepFields are how many fields of the bucket a call reads, to find
-	// sessions that ended and to drop them. sweepNames is how many locks a call sweeps.
-	sweepCheck, sweepFields = "64", "256"
-	sweepNames              = 64
+	// sweepFields is how many fields of the bucket a call reads, to drop sessions that ended.
+	// sweepNames is how many locks a call sweeps.
+	sweepFields = "256"
+	sweepNames  = 64
 )
 
 // sweeper drops what processes that died have left behind. A lock is found free without it
 // at the next attempt; the sweep frees the memory of locks that no process uses any more.
 //
-// It costs nothing while no process dies: every few keep-alives a session checks a part of
-// the bucket. If it finds a session that ended without being closed, it becomes the one
-// sweeper of the bucket, unless another process is, and goes over all locks, a few at a
-// time. What is left of the session itself goes last, so that a sweep that breaks off is
+// It costs nothing while no process dies: every few keep-alives of a session also read
+// whether a session ended without being closed. Then the process becomes the one sweeper of
+// the bucket, unless another process is, and goes over all locks, a few at a time. What is left of the session itself goes last, so that a sweep that breaks off is
 // begun again by the next process that checks.
 type sweeper struct {
-	s      *session
-	calls  atomic.Int64
-	busy   atomic.Bool
-	cursor string // of the next check
+	s     *session
+	calls atomic.Int64
+	busy  atomic.Bool
 }
 
-// kept is called after each keep-alive.
-func (w *sweeper) kept() {
-	if w.s.store.opts.Eager || w.calls.Add(1)%sweepEvery != 1 || !w.busy.CompareAndSwap(false, true) {
+// due reports whether a keep-alive shall check for sessions that ended.
+func (w *sweeper) due() bool { return !w.s.store.opts.Eager && w.calls.Add(1)%sweepEvery == 1 }
+
+// begin sweeps in the background.
+func (w *sweeper) begin() {
+	if !w.busy.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
 		defer w.busy.Store(false)
-		if w.check() {
-			w.sweep()
-		}
+		w.sweep()
 	}()
 }
 
-// tidy reads a part of the bucket.
-func (w *sweeper) tidy(cursor, fields, before string, lease time.Duration) (next string, dead int64, now string, ok bool) {
+// tidy makes this process the sweeper, and drops what is left of sessions that ended before
+// a time, in a part of the bucket. It reports false if another process sweeps.
+func (w *sweeper) tidy(cursor, before string) (next, now string, ok bool) {
 	ctx, cancel := context.WithTimeout(w.s.ctx, w.s.ttl)
 	defer cancel()
-	reply, err := w.s.store.call(ctx, tidyScript, w.s.shard, w.s.incarnation, nil, w.s.sid, cursor, fields, before, ms(lease))
+	reply, err := w.s.store.call(ctx, tidyScript, w.s.shard, w.s.incarnation, nil, w.s.sid, cursor, sweepFields, before, ms(w.lease()))
 	if err != nil || reply[0] != "OK" {
-		return "0", 0, "0", false
+		return "0", "0", false
 	}
 	r := wire.Reader{Rest: reply[1:]}
-	next, dead, now = r.Text(), r.Number(), r.Text()
-	return next, dead, now, r.Err() == nil
-}
-
-// check reports whether a session ended without being closed, in a part of the bucket.
-func (w *sweeper) check() bool {
-	if w.cursor == "" {
-		w.cursor = "0"
-	}
-	next, dead, _, ok := w.tidy(w.cursor, sweepCheck, "0", 0)
-	w.cursor = next
-	return ok && dead > 0
+	next, now = r.Text(), r.Text()
+	return next, now, r.Err() == nil
 }
 
 // sweep goes over all locks of the bucket, then over its fields.
 func (w *sweeper) sweep() {
-	_, _, began, ok := w.tidy("0", "1", "0", w.lease())
+	_, began, ok := w.tidy("0", "0")
 	if !ok {
 		return // another process sweeps
 	}
@@ -85,7 +75,7 @@ func (w *sweeper) sweep() {
 			ok = ok && err == nil && w.locks(ctx, part)
 		}
 		cancel()
-		if _, _, _, ok2 := w.tidy("0", "1", "0", w.lease()); err != nil || !ok2 {
+		if _, _, still := w.tidy("0", "0"); err != nil || !still {
 			return
 		}
 		if cursor = next; cursor == 0 {
@@ -93,7 +83,7 @@ func (w *sweeper) sweep() {
 		}
 	}
 	for cursor := "0"; ok; {
-		if cursor, _, _, ok = w.tidy(cursor, sweepFields, began, w.lease()); cursor == "0" || !w.pause() {
+		if cursor, _, ok = w.tidy(cursor, began); cursor == "0" || !w.pause() {
 			return
 		}
 	}

@@ -5,6 +5,7 @@
 local sid = ARGV[6]
 if was_reset() then return { 'RESET' } end
 call('HDEL', H, 's' .. sid, 'k' .. sid)
+call('ZREM', Z, sid)
 sessions[sid] = false
 for i = 7, #ARGV, 3 do
   local id, name = id_from(sid, tonumber(ARGV[i])), ARGV[i + 1]

@@ -5,7 +5,7 @@
 -- SETUP    'first' if this script may set up a namespace, 'any' if it may also replace the
 --          settings of a vacant one, else '' (script.go)
 -- KEYS[1]  the bucket, H; KEYS[2] its tickets, T; then, for each name, its list L and its
---          hash G. All of them are declared, so a server that moves the slot rejects the
+--          hash G; at last the ends of its sessions, Z. All of them are declared, so a server that moves the slot rejects the
 --          call as a whole while it has only a part of them
 -- ARGV[1]  settings of the namespace, compared with the marker's
 -- ARGV[2]  incarnation the caller's session was opened in, 0 if it has none
@@ -16,7 +16,8 @@
 --   m          marker: incarnation, 1 if there are votes, then run id, end of grace, settings
 --   v          the last ticket that was made: those in T are up to that
 --   c<slot>    counter of names that are voted about (slot.lua)
---   s<sid>     session: end, generation, 1 if it has marks; then generation, reclaimed, ttl, marks
+--   s<sid>     session: end or an earlier one, generation, 1 if it has marks; then generation,
+--              reclaimed, ttl, marks
 --   n<name>    stored limit
 --   b<id>      tombstoned claim        k<sid>  broken claims of a session
 --   r<name>    token reclaimed last in a grace
@@ -25,6 +26,9 @@
 --
 -- T is the tickets that are ready, rising. It is empty during a grace, and as soon as there
 -- are votes: without a ticket no transaction of plain commands can be granted.
+--
+-- Z is a sorted set of sessions by their ends. Keep-alives move an end there, and scripts note it
+-- in H when they find that the end in H is over.
 --
 -- L is pairs of a ticket and a claim, the holder first, then the queue. Its claims begin with
 --   X  pushed by a transaction of plain commands: if it is the first it holds the lock
@@ -40,7 +44,7 @@
 --
 -- Numbers have 16 digits, so they are written with %.0f and never with tostring,
 -- which keeps 14.
-local H, T = KEYS[1], KEYS[2]
+local H, T, Z = KEYS[1], KEYS[2], KEYS[#KEYS]
 local call, sub, byte = redis.call, string.sub, string.byte
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -63,21 +67,12 @@ end
 -- vacant reports whether other settings may replace those of a marker: no session is
 -- open and no lock is kept. Only the data under the run id that wrote the marker proves
 -- that, after its grace; after a restart or a failover sessions may be missing. A
--- namespace with several buckets is never vacant, because this script sees one of them,
--- and neither is one with more fields than a call may read.
+-- namespace with several buckets is never vacant, because this script sees one of them.
 local function vacant(m, run)
   local function alike(settings) return string.match(settings, '^v2 buckets=1 ') end
   if m[1] ~= run or m[2] > now or not alike(m[3]) or not alike(ARGV[1]) then return false end
   if tonumber(call('HGET', H, 'h') or '0') > now then return false end
-  local at, seen = '0', 0
-  repeat
-    local part = call('HSCAN', H, at, 'COUNT', 500)
-    at, seen = part[1], seen + #part[2] / 2
-    for i = 1, #part[2], 2 do
-      if byte(part[2][i]) == 115 and struct.unpack('>I6', part[2][i + 1]) > now then return false end
-    end
-  until at == '0' or seen >= 2000
-  return at == '0'
+  return call('ZCOUNT', Z, '(' .. num(now), '+inf') == 0
 end
 
 local voted = false -- there are counters of slots
@@ -159,13 +154,16 @@ local function session(sid)
     local raw = sid ~= '' and call('HGET', H, 's' .. sid)
     s = false
     if raw then
-      local till = struct.unpack('>I6', raw)
+      local noted = struct.unpack('>I6', raw)
+      local till = noted
+      if till <= now then till = tonumber(call('ZSCORE', Z, sid) or '0') end
       if till > now then
         local more = cmsgpack.unpack(sub(raw, 15))
         if till > after(more[3]) then -- it was set while the clock was ahead
           till = after(more[3])
-          call('HSET', H, 's' .. sid, struct.pack('>I6', till) .. sub(raw, 7))
+          call('ZADD', Z, 'XX', num(till), sid)
         end
+        if till ~= noted then call('HSET', H, 's' .. sid, struct.pack('>I6', till) .. sub(raw, 7)) end
         s = { till, more[1], more[2], more[3], more[4] }
       end
     end

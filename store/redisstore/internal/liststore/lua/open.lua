@@ -12,5 +12,6 @@ else
   call('HDEL', H, 'k' .. sid) -- of an earlier session of this id
 end
 put_session(sid, { after(ttl), generation, reclaimed, ttl, marks })
+call('ZADD', Z, num(after(ttl)), sid)
 refill()
 return { 'OK', num(inc), num(grace()), broken_of(sid), run, num(generation), num(grace_end), num(micros), s and 0 or 1 }

@@ -176,7 +176,7 @@ end
 local function ends_in(g)
   local till = 0
   local s = g[SID] ~= '' and session(g[SID])
-  if s then till = s[1] end
+  if s then till = math.max(s[1], math.min(after(s[4]), tonumber(call('ZSCORE', Z, g[SID]) or '0'))) end
   if g[MINEND] > till then till = g[MINEND] end
   if g[MAXEND] ~= 0 and (g[SID] == '' or g[MAXEND] < till) then till = g[MAXEND] end
   return math.max(0, left(till))
