@@ -20,7 +20,7 @@ import (
 // etcdFigures measures what is promised of etcdstore, beside the recipe of etcd's client
 // library, on one server.
 func etcdFigures(ctx context.Context, e *suite.Env) error {
-	return askOn(ctx, e, target.StartEtcd, []question{etcdUncontended, etcdContended, etcdWatches, etcdHeartbeats})
+	return askOn(ctx, e, target.StartEtcd, []question{etcdUncontended, etcdContended, etcdWatches, etcdHeartbeats, etcdLogins})
 }
 
 var etcdUncontended = question{part: "uncontended", metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {

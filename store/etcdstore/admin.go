@@ -11,7 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
-	clientv3 "go.etcd.io/etcd/client/v3"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // Break implements driver.Store.
@@ -35,11 +35,10 @@ func (s *Store) breaks(v *view, token driver.Token) (*step, error) {
 		st.after = st.after.Without(g)
 		st.ifs = append(st.ifs, unchanged(g.Entry()))
 		for _, key := range g.Keys() {
-			st.ops = append(st.ops, clientv3.OpDelete(key))
+			st.ops = append(st.ops, remove(key))
 		}
 		if g.Main != nil {
-			lease := clientv3.WithLease(clientv3.LeaseID(g.Main.Lease))
-			st.ops = append(st.ops, clientv3.OpPut(s.keys.Gone(g.ID), spentText, lease), clientv3.OpPut(s.keys.Broken(g.ID), "", lease))
+			st.ops = append(st.ops, put(s.keys.Gone(g.ID), []byte(spentText), g.Main.Lease), put(s.keys.Broken(g.ID), nil, g.Main.Lease))
 		}
 	}
 	if len(st.ops) == 0 {
@@ -57,12 +56,11 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 	_, err := s.run(ctx, target{name: name}, nil, func(v *view) (*step, error) {
 		after := *v.Snapshot
 		after.Limit = limit
-		op := clientv3.OpDelete(key)
+		op := remove(key)
 		if limit > 0 {
-			op = clientv3.OpPut(key, strconv.FormatInt(limit, 10))
+			op = put(key, strconv.AppendInt(nil, limit, 10), noLease)
 		}
-		return &step{after: &after, ops: []clientv3.Op{op},
-			ifs: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", v.LimitMod)}}, nil
+		return &step{after: &after, ops: []*pb.RequestOp{op}, ifs: []*pb.Compare{modified(key, v.LimitMod)}}, nil
 	})
 	if err != nil {
 		return fail(ctx, "set limit", err, writing)

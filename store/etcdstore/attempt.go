@@ -10,7 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
-	clientv3 "go.etcd.io/etcd/client/v3"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // pollStep spreads the polls of queued claims: the further back, the later.
@@ -20,7 +20,7 @@ const pollStep = 250 * time.Millisecond
 type attempt struct {
 	target
 	c     *driver.Claim
-	entry *lock.Entry // the claim as it would be queued
+	entry lock.Entry // the claim as it would be queued
 }
 
 // Attempt implements driver.Session.
@@ -38,7 +38,7 @@ func (se *session) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	}
 	a := &attempt{target: se.target(c.Name, c.Seq), c: c}
 	known := se.touch(a.target, c.Queue)
-	a.entry = &lock.Entry{ID: a.claim, Lease: se.lease, Value: lock.NewValue(c.Seq, c.Terms, se.ttl, time.Now())}
+	a.entry = lock.Entry{ID: a.claim, Lease: se.lease, Value: lock.NewValue(c.Seq, c.Terms, se.ttl, time.Now())}
 	var guess *view
 	if !known {
 		// The lock is free, in most cases. If not, the answer queues the claim.
@@ -63,7 +63,7 @@ func (se *session) touch(t target, queue bool) (known bool) {
 	}
 	w := se.waits[seq]
 	if w == nil && queue {
-		se.waits[seq] = &waiting{target: t, ring: make(chan struct{}, 1)}
+		se.waits[seq] = &waiting{target: t}
 	}
 	return w != nil && w.create > 0
 }
@@ -83,47 +83,47 @@ func (a *attempt) decide(v *view) (*step, error) {
 		return &step{after: v.Snapshot}, nil
 	}
 	if v.Whole() {
-		after := v.WithLast(a.entry)
+		after := v.WithLast(&a.entry)
 		if plan := after.Plan(); promotes(plan, a.claim) {
-			st := &step{after: after, plan: plan, lean: v.lean}
+			st := newStep()
+			st.after, st.plan, st.lean = after, plan, v.lean
 			if plan.Tail {
 				// That the session lives follows from its lease, on which the grant
 				// is put, and the plan compares that nothing at all came since.
-				st.ifs = []clientv3.Cmp{absent(a.se.s.keys.Gone(a.claim))}
+				st.ifs = append(st.ifs, absent(a.se.s.keys.Gone(a.claim)))
 			} else {
-				st.ifs = a.fresh(v)
+				st.ifs = append(st.ifs, a.fresh(v)...)
 			}
 			if a.c.Queue && !v.lean {
-				enqueue := clientv3.OpTxn(a.fresh(v), []clientv3.Op{a.enqueue(v)}, nil)
-				st.enqueue = &enqueue
+				st.enqueue = nested(a.fresh(v), a.enqueue(v))
 			}
 			return st, nil
 		}
 	}
 	if a.c.Queue {
-		return &step{after: v.Snapshot, ifs: a.fresh(v), ops: []clientv3.Op{a.enqueue(v)}}, nil
+		return &step{after: v.Snapshot, ifs: a.fresh(v), ops: []*pb.RequestOp{a.enqueue(v)}}, nil
 	}
 	return &step{after: v.Snapshot}, nil
 }
 
 // fresh compares that the session lives and that no other attempt of the claim has
 // come first: nothing of the session was added to this lock since.
-func (a *attempt) fresh(v *view) []clientv3.Cmp {
+func (a *attempt) fresh(v *view) []*pb.Compare {
 	keys := a.se.s.keys
-	return []clientv3.Cmp{
+	return []*pb.Compare{
 		there(keys.Session(a.se.id)), absent(keys.Gone(a.claim)),
 		nothingSince(keys.HeldOf(a.name, a.se.id), v.Rev), nothingSince(keys.QueueOf(a.name, a.se.id), v.Rev),
 	}
 }
 
 // enqueue queues the claim.
-func (a *attempt) enqueue(v *view) clientv3.Op {
+func (a *attempt) enqueue(v *view) *pb.RequestOp {
 	slot := 0
 	for slices.Contains(v.slots, slot) {
 		slot++
 	}
 	key := a.se.s.keys.QueueOf(a.name, a.se.id) + strconv.Itoa(slot)
-	return clientv3.OpPut(key, a.entry.Value.Encode(), clientv3.WithLease(clientv3.LeaseID(a.se.lease)))
+	return put(key, a.entry.Value.Encode(), a.se.lease)
 }
 
 func promotes(p *lock.Plan, id driver.ClaimID) bool {
@@ -147,14 +147,13 @@ func (a *attempt) again(v *view, g *lock.Grant) *step {
 	down.Value.Downgrade(a.c.Terms)
 	after := v.Without(g)
 	after.Held = append(after.Held, &lock.Grant{ID: g.ID, Slot: g.Slot, Main: &down, Max: g.Max, Keeps: g.Keeps})
-	return &step{after: after, ifs: []clientv3.Cmp{unchanged(g.Main)}, ops: []clientv3.Op{
-		clientv3.OpPut(down.Key, down.Value.Encode(), clientv3.WithLease(clientv3.LeaseID(down.Lease))),
-	}}
+	return &step{after: after, ifs: []*pb.Compare{unchanged(g.Main)},
+		ops: []*pb.RequestOp{put(down.Key, down.Value.Encode(), down.Lease)}}
 }
 
 // outcome returns where a claim stands.
 func (a *attempt) outcome(ctx context.Context, d *done) (driver.Outcome, error) {
-	if g, ok := d.granted[a.claim]; ok {
+	if g, ok := d.grantOf(a.claim); ok {
 		if d.queued != nil {
 			a.se.note(a.target, d.queued.Create, d.rev).grant(g.token)
 		} else {
@@ -247,8 +246,8 @@ func (se *session) holds(seq uint64, p place) {
 
 // place counts the queued claims before a claim that is far from its front.
 func (se *session) place(ctx context.Context, t target, create int64) (int, error) {
-	resp, err := se.s.commit(ctx, se, nil, []clientv3.Op{
-		clientv3.OpGet(se.s.keys.Queue(t.name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(create-1)),
+	resp, err := se.s.commit(ctx, se, nil, []*pb.RequestOp{
+		within(se.s.keys.Queue(t.name), &pb.RangeRequest{KeysOnly: true, MaxCreateRevision: create - 1}),
 	}, nil)
 	if err != nil {
 		return 0, err

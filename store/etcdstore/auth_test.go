@@ -135,6 +135,35 @@ func TestKeepAlivesLogInOnce(t *testing.T) {
 	}
 }
 
+// TestSessionsShareOneLogin: the sessions of a store keep alive on one stream, so that a
+// process logs in twice, to connect and to open the stream, however many sessions it has.
+func TestSessionsShareOneLogin(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	cluster := etcdtest.Start(t, 1)
+	withUsers(t, ctx, cluster)
+	client, logins := asAnn(t, cluster)
+	store, err := etcdstore.New(client, &etcdstore.Options{Namespace: "orders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s, _, err := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, err := s.KeepAlive(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := logins.Load(); n != 2 {
+		t.Errorf("three sessions logged in %d times, want 2", n)
+	}
+}
+
 // TestKeepAliveOutlivesItsStream: a keep-alive whose context has ended does not spoil the
 // next, nor does a server that was restarted since the last.
 func TestKeepAliveOutlivesItsStream(t *testing.T) {

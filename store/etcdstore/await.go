@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -41,6 +42,9 @@ func (se *session) await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 	var seen, create int64
 	if w != nil {
 		seen, create = w.seen, w.create
+		if w.ring == nil {
+			w.ring = make(chan struct{}, 1)
+		}
 	}
 	se.mu.Unlock()
 	if create == 0 {
@@ -121,10 +125,10 @@ func (w *waiting) watchAhead(ctx context.Context) error {
 	s := w.se.s
 	for {
 		create := w.created() // read again each time: an attempt may change it
-		resp, err := s.commit(ctx, w.se, nil, []clientv3.Op{
-			clientv3.OpGet(s.keys.Queue(w.name), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(create),
-				clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(2)),
-			clientv3.OpGet(s.keys.Held(w.name), clientv3.WithPrefix(), clientv3.WithCountOnly()),
+		resp, err := s.commit(ctx, w.se, nil, []*pb.RequestOp{
+			within(s.keys.Queue(w.name), &pb.RangeRequest{KeysOnly: true, MaxCreateRevision: create, Limit: 2,
+				SortTarget: pb.RangeRequest_CREATE, SortOrder: pb.RangeRequest_DESCEND}),
+			within(s.keys.Held(w.name), &pb.RangeRequest{CountOnly: true}),
 		}, nil)
 		if err != nil {
 			return err

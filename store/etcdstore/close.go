@@ -9,7 +9,6 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // batch is how many keys one transaction reads.
@@ -25,7 +24,6 @@ func (se *session) Close(ctx context.Context) error {
 	if !se.closed {
 		se.closed = true
 		close(se.ended)
-		se.beats.stop()
 		if se.pushes != nil {
 			se.pushes.cancel()
 		}
@@ -81,9 +79,9 @@ func (se *session) attached(ctx context.Context) ([]string, error) {
 func (s *Store) grantWaiters(ctx context.Context, names []string) error {
 	var failed error
 	for part := range slices.Chunk(names, batch) {
-		ops := make([]clientv3.Op, len(part))
+		ops := make([]*pb.RequestOp, len(part))
 		for i, name := range part {
-			ops[i] = clientv3.OpGet(s.keys.Queue(name), clientv3.WithPrefix(), clientv3.WithCountOnly())
+			ops[i] = within(s.keys.Queue(name), &pb.RangeRequest{CountOnly: true})
 		}
 		resp, err := s.commit(ctx, nil, nil, ops, nil)
 		if err != nil {
@@ -115,10 +113,10 @@ func (se *session) reclaim(ctx context.Context, held []driver.Held, last bool) (
 	}
 	kept := make([]bool, 0, len(held))
 	for part := range slices.Chunk(held, batch) {
-		ops := []clientv3.Op{clientv3.OpGet(se.s.keys.Session(se.id), clientv3.WithCountOnly())}
+		ops := []*pb.RequestOp{count(se.s.keys.Session(se.id))}
 		for _, h := range part {
 			se.touch(se.target(h.Claim.Name, h.Claim.Seq), false)
-			ops = append(ops, clientv3.OpGet(se.s.keys.HeldOf(h.Claim.Name, se.id), clientv3.WithPrefix()))
+			ops = append(ops, within(se.s.keys.HeldOf(h.Claim.Name, se.id), &pb.RangeRequest{}))
 		}
 		resp, err := se.s.commit(ctx, se, nil, ops, nil)
 		if err != nil {
@@ -169,7 +167,7 @@ func (se *session) drop(ctx context.Context) error {
 }
 
 func (se *session) dropKey(ctx context.Context, key, name string) error {
-	resp, err := se.s.commit(ctx, se, nil, []clientv3.Op{clientv3.OpGet(key)}, nil)
+	resp, err := se.s.commit(ctx, se, nil, []*pb.RequestOp{get(key)}, nil)
 	if err != nil {
 		return err
 	}

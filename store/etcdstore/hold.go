@@ -54,6 +54,9 @@ func (s *Store) holdFor(ctx context.Context, d time.Duration) (id, ttl int64, er
 // holdsFor asks for the leases of what a step grants.
 func (s *Store) holdsFor(ctx context.Context, st *step) error {
 	for _, pr := range st.plan.Promote {
+		if pr.Value.MaxHold == 0 && pr.Value.MinHold == 0 {
+			continue
+		}
 		h := holdKeys{seconds: map[string]int64{}}
 		var err error
 		if pr.Value.MaxHold > 0 {
@@ -65,12 +68,10 @@ func (s *Store) holdsFor(ctx context.Context, st *step) error {
 		if err != nil {
 			return err
 		}
-		if h.max != 0 || h.min != 0 {
-			if st.holds == nil {
-				st.holds = map[driver.ClaimID]holdKeys{}
-			}
-			st.holds[pr.ID] = h
+		if st.holds == nil {
+			st.holds = map[driver.ClaimID]holdKeys{}
 		}
+		st.holds[pr.ID] = h
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
-	clientv3 "go.etcd.io/etcd/client/v3"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // List implements driver.Store. The cursor is the last name shown, as it stands in
@@ -23,12 +23,12 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 
 func (s *Store) list(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
 	prefix := s.keys.Locks() + lock.Escape(q.Prefix)
-	start := prefix
+	start := []byte(prefix)
 	if q.Cursor != "" {
 		start = lock.End(s.keys.Locks() + q.Cursor)
 	}
-	resp, err := s.commit(ctx, nil, nil, []clientv3.Op{
-		clientv3.OpGet(start, clientv3.WithRange(lock.End(prefix)), clientv3.WithKeysOnly(), clientv3.WithLimit(int64(q.Max))),
+	resp, err := s.commit(ctx, nil, nil, []*pb.RequestOp{
+		read(&pb.RangeRequest{Key: start, RangeEnd: lock.End(prefix), KeysOnly: true, Limit: int64(q.Max)}),
 	}, nil)
 	if err != nil {
 		return driver.Page{}, err

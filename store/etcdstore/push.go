@@ -31,12 +31,12 @@ type wake struct {
 	More  bool          `json:"more,omitempty"` // the queue may be longer
 }
 
-func (p *push) encode() string {
+func (p *push) encode() []byte {
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic("etcdstore: a push has no JSON form: " + err.Error())
 	}
-	return string(b)
+	return b
 }
 
 // wake makes the push of a grant. It names those behind only if the claim is
@@ -60,7 +60,7 @@ type place struct {
 // waiting is a claim that is or was queued.
 type waiting struct {
 	target
-	// ring has a message when something happened to it.
+	// ring has a message when something happened to it. It is nil until a caller waits.
 	ring chan struct{}
 	// Guarded by the session's mu.
 	create int64 // revision at which it was queued, 0 until that is known
@@ -92,7 +92,7 @@ func (se *session) note(t target, create, seen int64) *waiting {
 	defer se.mu.Unlock()
 	w := se.waits[t.claim.Seq]
 	if w == nil {
-		w = &waiting{target: t, ring: make(chan struct{}, 1)}
+		w = &waiting{target: t}
 		se.waits[t.claim.Seq] = w
 	}
 	w.create = create

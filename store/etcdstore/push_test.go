@@ -21,7 +21,7 @@ func TestPushOvertakesTheAnswer(t *testing.T) {
 		t.Fatal("a claim that was never sent is known")
 	}
 	p := push{Grants: []wake{{Seq: 7}}}
-	se.pushed(&mvccpb.KeyValue{Key: []byte(se.s.keys.Wake(se.id)), Value: []byte(p.encode()), ModRevision: 12})
+	se.pushed(&mvccpb.KeyValue{Key: []byte(se.s.keys.Wake(se.id)), Value: p.encode(), ModRevision: 12})
 	se.note(target, 11, 11)
 	out, err := se.Await(t.Context(), &driver.Claim{Seq: 7, Name: "x"})
 	if err != nil || out.State != driver.Granted || out.Token != lock.Token(12, 0) {
@@ -40,7 +40,7 @@ func TestForeignPush(t *testing.T) {
 		t.Error("a text that is no push granted a lock")
 	}
 	foreign := push{Grants: []wake{{Seq: 7, Next: []*lock.Entry{{Key: "hello"}}}}}
-	se.pushed(&mvccpb.KeyValue{Value: []byte(foreign.encode()), ModRevision: 13})
+	se.pushed(&mvccpb.KeyValue{Value: foreign.encode(), ModRevision: 13})
 	if w.push == nil || w.push.Next != nil {
 		t.Errorf("got %+v, want a grant without the key that is none of a lock", w.push)
 	}

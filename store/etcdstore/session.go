@@ -35,8 +35,7 @@ type session struct {
 	grants  map[uint64]place // of claims that were granted at once
 	busy    map[string]int   // names that claims waited for lately
 	pushes  *pushes
-	opening chan struct{} // full while a watch is opened
-	beats   *heartbeat
+	opening chan struct{}   // full while a watch is opened
 	touched map[uint64]bool // claims attempted since a resumed session was opened
 }
 
@@ -48,7 +47,7 @@ func leaseOf(id driver.SessionID) int64 {
 }
 
 func newSession(s *Store, id driver.SessionID) *session {
-	return &session{s: s, id: id, lease: leaseOf(id), beats: newHeartbeat(s.leases), ended: make(chan struct{}), opening: make(chan struct{}, 1),
+	return &session{s: s, id: id, lease: leaseOf(id), ended: make(chan struct{}), opening: make(chan struct{}, 1),
 		waits: map[uint64]*waiting{}, grants: map[uint64]place{}, busy: map[string]int{}}
 }
 
@@ -61,7 +60,6 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	se := newSession(s, req.ID)
 	renewal, err := se.open(ctx, req)
 	if err != nil {
-		se.beats.stop()
 		return nil, driver.Renewal{}, fail(ctx, "open", err, writing)
 	}
 	return se, renewal, nil
@@ -75,19 +73,17 @@ func (se *session) open(ctx context.Context, req driver.OpenRequest) (driver.Ren
 	ttl, err := s.grantLease(ctx, se.lease, seconds(req.TTL))
 	if leaseThere(err) {
 		se.resumed = true
-		ttl, _, err = se.beats.renew(ctx, se.lease)
+		ttl, _, err = s.beats.renew(ctx, se.lease)
 	}
 	if err != nil {
 		return driver.Renewal{}, err
 	}
 	se.ttl = ttl
 	key := s.keys.Session(req.ID)
-	resp, err := s.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
-		Then(clientv3.OpPut(key, strconv.FormatInt(int64(ttl/time.Second), 10), clientv3.WithLease(clientv3.LeaseID(se.lease)))).
-		Commit()
+	resp, err := s.kv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{absent(key)},
+		Success: []*pb.RequestOp{put(key, strconv.AppendInt(nil, int64(ttl/time.Second), 10), se.lease)}}, callOptions...)
 	if err != nil {
-		return driver.Renewal{}, err
+		return driver.Renewal{}, clientv3.ContextError(ctx, err)
 	}
 	if err := s.remember(resp.Header); err != nil {
 		return driver.Renewal{}, err
@@ -141,7 +137,7 @@ func (se *session) keepAlive(ctx context.Context) (driver.Renewal, error) {
 		return driver.Renewal{}, err
 	}
 	for range maxElections {
-		ttl, term, err := se.beats.renew(ctx, se.lease)
+		ttl, term, err := se.s.beats.renew(ctx, se.lease)
 		if err != nil {
 			return driver.Renewal{}, se.goneOrReset(ctx, err)
 		}
@@ -162,9 +158,8 @@ const withdrawn = "withdrawn"
 // confirm reads the session's key and its broken claims through a quorum.
 func (se *session) confirm(ctx context.Context) (broken []uint64, term uint64, err error) {
 	prefix := se.s.keys.AllBroken(se.id)
-	resp, err := se.s.commit(ctx, se, nil, []clientv3.Op{
-		clientv3.OpGet(se.s.keys.Session(se.id), clientv3.WithCountOnly()),
-		clientv3.OpGet(prefix, clientv3.WithPrefix()),
+	resp, err := se.s.commit(ctx, se, nil, []*pb.RequestOp{
+		count(se.s.keys.Session(se.id)), within(prefix, &pb.RangeRequest{}),
 	}, nil)
 	if err != nil {
 		return nil, 0, err

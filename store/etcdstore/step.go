@@ -4,13 +4,12 @@ package etcdstore
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
-	clientv3 "go.etcd.io/etcd/client/v3"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // step is one transaction on a lock: its own changes, and what follows from them for
@@ -18,13 +17,13 @@ import (
 type step struct {
 	// after is the lock after the step's own changes.
 	after *lock.Snapshot
-	ifs   []clientv3.Cmp
-	ops   []clientv3.Op
+	ifs   []*pb.Compare
+	ops   []*pb.RequestOp
 	// first is the index of the first token: 1 if the step takes one itself.
 	first int
 	// enqueue goes with the answer if the step fails: a claim that cannot be
 	// granted is queued in the same round trip.
-	enqueue *clientv3.Op
+	enqueue *pb.RequestOp
 	// lean: it rests on a guess that is nearly always right, and does not ask for
 	// what is true instead. Requests travel through the log of every member, so
 	// what is not asked for is not paid for.
@@ -32,6 +31,18 @@ type step struct {
 	plan  *lock.Plan // of after; made if it is nil
 	holds map[driver.ClaimID]holdKeys
 	keeps bool // its own changes use the lease of a hold
+}
+
+// newStep returns a step with room for what most have, in one allocation.
+func newStep() *step {
+	var s struct {
+		step step
+		ifs  [3]*pb.Compare
+		ops  [3]*pb.RequestOp
+	}
+	n := &s
+	n.step.ifs, n.step.ops = n.ifs[:0], n.ops[:0]
+	return &n.step
 }
 
 // leased reports whether the lease of a hold plays a part.
@@ -46,13 +57,17 @@ type done struct {
 	*view         // what the last decision rested on
 	step    *step // nil if nothing had to be done
 	rev     int64 // of the step
-	granted map[driver.ClaimID]granted
+	granted []grant
 }
 
-// granted is what a step granted to a claim.
-type granted struct {
-	token driver.Token
-	slot  int
+// grantOf returns the grant that the step gave to a claim.
+func (d *done) grantOf(id driver.ClaimID) (grant, bool) {
+	for _, g := range d.granted {
+		if g.id == id {
+			return g, true
+		}
+	}
+	return grant{}, false
 }
 
 // run does an operation, beginning with a guess if there is one.
@@ -124,16 +139,15 @@ func (s *Store) try(ctx context.Context, t target, v *view, st *step, limit int6
 	if err := s.holdsFor(ctx, st); err != nil {
 		return nil, nil, err
 	}
-	ifs := append(slices.Clone(st.ifs), s.rests(t, v, st)...)
 	ops, grants := s.changes(t, v, st)
-	var otherwise []clientv3.Op
+	var otherwise []*pb.RequestOp
 	if !st.lean {
 		otherwise = s.reads(t, limit)
 		if st.enqueue != nil {
-			otherwise = append([]clientv3.Op{*st.enqueue}, otherwise...)
+			otherwise = append([]*pb.RequestOp{st.enqueue}, otherwise...)
 		}
 	}
-	resp, err := s.commit(ctx, t.se, ifs, append(slices.Clone(st.ops), ops...), otherwise)
+	resp, err := s.commit(ctx, t.se, s.rests(t, v, st), ops, otherwise)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,39 +162,18 @@ func (s *Store) try(ctx context.Context, t target, v *view, st *step, limit int6
 		next, err := s.seen(t, resp.Header.Revision, answers)
 		return nil, next, err
 	}
-	d := &done{view: v, step: st, rev: resp.Header.Revision, granted: map[driver.ClaimID]granted{}}
-	for id, g := range grants {
-		token := g.join
-		if token == 0 {
-			token = lock.Token(d.rev, g.index)
+	d := &done{view: v, step: st, rev: resp.Header.Revision, granted: grants}
+	for i := range grants {
+		if g := &grants[i]; g.token == 0 {
+			g.token = lock.Token(d.rev, g.index)
 		}
-		d.granted[id] = granted{token, g.slot}
 	}
 	return d, nil, nil
 }
 
-// unchanged compares a key with how it was seen. A guess knows only that it is
-// there.
-func unchanged(e *lock.Entry) clientv3.Cmp {
-	if e.Mod == 0 {
-		return clientv3.Compare(clientv3.CreateRevision(e.Key), ">", 0)
-	}
-	return clientv3.Compare(clientv3.ModRevision(e.Key), "=", e.Mod)
-}
-
-// nothingSince compares that no key with the prefix was created after a revision.
-// For revision 0 it compares that no such key exists.
-func nothingSince(prefix string, revision int64) clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(prefix).WithRange(lock.End(prefix)), "<", revision+1)
-}
-
-func absent(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), "=", 0) }
-
-func there(key string) clientv3.Cmp { return clientv3.Compare(clientv3.CreateRevision(key), ">", 0) }
-
-// rests compares all that the plan of a step rests on.
-func (s *Store) rests(t target, v *view, st *step) []clientv3.Cmp {
-	var ifs []clientv3.Cmp
+// rests compares all that a step and its plan rest on.
+func (s *Store) rests(t target, v *view, st *step) []*pb.Compare {
+	ifs := st.ifs
 	same := func(e *lock.Entry) {
 		if e.Create > 0 {
 			ifs = append(ifs, unchanged(e))
@@ -216,67 +209,82 @@ func (s *Store) rests(t target, v *view, st *step) []clientv3.Cmp {
 		same(g.Entry())
 	}
 	if p.Limit {
-		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(s.keys.Limit(t.name)), "=", v.LimitMod))
+		ifs = append(ifs, modified(s.keys.Limit(t.name), v.LimitMod))
 	}
 	return ifs
 }
 
 // grant is how a claim is granted by a step.
 type grant struct {
+	id    driver.ClaimID
 	index int
-	join  driver.Token
+	token driver.Token // that it joins; 0: a new one, which follows from the revision
 	slot  int
 }
 
-// changes are the operations that carry out the plan of a step.
-func (s *Store) changes(t target, v *view, st *step) (ops []clientv3.Op, granted map[driver.ClaimID]grant) {
-	granted = map[driver.ClaimID]grant{}
+// changes are the operations of a step, and those that carry out its plan.
+func (s *Store) changes(t target, v *view, st *step) (ops []*pb.RequestOp, grants []grant) {
+	ops = st.ops
 	for _, g := range st.plan.Drop {
 		for _, key := range g.Keys() {
-			ops = append(ops, clientv3.OpDelete(key))
+			ops = append(ops, remove(key))
 		}
 		if g.Main != nil { // its MaxHold is over: attempted again it is not granted again
-			ops = append(ops, clientv3.OpPut(s.keys.Gone(g.ID), spentText, clientv3.WithLease(clientv3.LeaseID(g.Main.Lease))))
+			ops = append(ops, put(s.keys.Gone(g.ID), []byte(spentText), g.Main.Lease))
 		}
 	}
-	slots := map[driver.SessionID][]int{}
-	pushes := map[int64]*push{} // by lease, which is by session
+	var pushes map[int64]*push // by lease, which is by session
 	for _, pr := range st.plan.Promote {
-		session := pr.ID.Session
-		g := grant{index: st.first + pr.Index, join: pr.Join, slot: v.FreeSlot(session, slots[session])}
-		slots[session] = append(slots[session], g.slot)
-		granted[pr.ID] = g
-		ops = append(ops, s.promote(t, st, pr, g)...)
+		g := grant{id: pr.ID, index: st.first + pr.Index, token: pr.Join, slot: freeSlot(v, grants, pr.ID.Session)}
+		grants = append(grants, g)
+		ops = s.promote(ops, t, st, pr, g)
 		if pr.Create == 0 {
 			continue // the caller learns it from the answer
 		}
-		ops = append(ops, clientv3.OpDelete(pr.Key))
+		ops = append(ops, remove(pr.Key))
+		if pushes == nil {
+			pushes = map[int64]*push{}
+		}
 		if pushes[pr.Lease] == nil {
-			pushes[pr.Lease] = &push{to: session}
+			pushes[pr.Lease] = &push{to: pr.ID.Session}
 		}
 		pushes[pr.Lease].Grants = append(pushes[pr.Lease].Grants, st.wake(pr, g))
 	}
 	for lease, p := range pushes {
-		ops = append(ops, clientv3.OpPut(s.keys.Wake(p.to), p.encode(), clientv3.WithLease(clientv3.LeaseID(lease))))
+		ops = append(ops, put(s.keys.Wake(p.to), p.encode(), lease))
 	}
-	return ops, granted
+	return ops, grants
 }
 
-// promote writes the grant of a claim, and what limits it in time.
-func (s *Store) promote(t target, st *step, pr lock.Promotion, g grant) []clientv3.Op {
+// freeSlot is the slot of one more grant of a session, beside those of the same step.
+func freeSlot(v *view, grants []grant, session driver.SessionID) int {
+	var taken []int
+	for _, g := range grants {
+		if g.id.Session == session {
+			taken = append(taken, g.slot)
+		}
+	}
+	return v.FreeSlot(session, taken)
+}
+
+// promote adds what writes the grant of a claim, and what limits it in time.
+func (s *Store) promote(ops []*pb.RequestOp, t target, st *step, pr lock.Promotion, g grant) []*pb.RequestOp {
 	value := pr.Value
 	value.Index, value.Token = g.index, pr.Join
 	if pr.Create > 0 {
 		value.Since = time.Now().UnixMilli()
 	}
 	held := s.keys.HeldOf(t.name, pr.ID.Session) + strconv.Itoa(g.slot)
-	ops := []clientv3.Op{clientv3.OpPut(held, value.Encode(), clientv3.WithLease(clientv3.LeaseID(pr.Lease)))}
-	h := st.holds[pr.ID]
+	ops = append(ops, put(held, value.Encode(), pr.Lease))
+	h, ok := st.holds[pr.ID]
+	if !ok {
+		return ops
+	}
 	for end, id := range map[string]int64{lock.EndMax: h.max, lock.EndMin: h.min} {
 		if id != 0 {
 			kept := value
 			kept.TTL = h.seconds[end]
-			ops = append(ops, clientv3.OpPut(held+end, kept.Encode(), clientv3.WithLease(clientv3.LeaseID(id))))
+			ops = append(ops, put(held+end, kept.Encode(), id))
 		}
 	}
 	return ops

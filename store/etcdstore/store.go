@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,10 +41,12 @@ type Options struct {
 // concurrent use.
 type Store struct {
 	client    *clientv3.Client
+	kv        pb.KVClient
 	leases    pb.LeaseClient
 	owned     bool
 	keys      lock.Space
 	maxTTL    time.Duration
+	beats     heartbeats
 	revisions revisions
 
 	mu sync.Mutex
@@ -64,8 +67,13 @@ func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{client: client, leases: clientv3.RetryLeaseClient(client), keys: lock.NewSpace(o.Namespace),
-		maxTTL: o.MaxTTL, holds: map[int64]hold{}}, nil
+	if reflect.TypeOf(client.KV) != reflect.TypeOf(clientv3.NewKV(client)) {
+		return nil, errors.New("etcdstore: the KV of the client was replaced, for example by namespace.NewKV; " +
+			"pass a client as clientv3.New returns it, and set Options.Namespace")
+	}
+	leases := clientv3.RetryLeaseClient(client)
+	return &Store{client: client, kv: clientv3.RetryKVClient(client), leases: leases, beats: heartbeats{leases: leases, idle: o.MaxTTL},
+		keys: lock.NewSpace(o.Namespace), maxTTL: o.MaxTTL, holds: map[int64]hold{}}, nil
 }
 
 // filled returns the options with defaults, or what is wrong with them.

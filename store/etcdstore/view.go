@@ -12,7 +12,6 @@ import (
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // front is how many queued claims are read at once. The rest wait behind these anyway.
@@ -50,19 +49,18 @@ const (
 )
 
 // reads are the operations that read a target; limit bounds the queue.
-func (s *Store) reads(t target, limit int64) []clientv3.Op {
-	ops := []clientv3.Op{
-		clientv3.OpGet(s.keys.Held(t.name), clientv3.WithPrefix()),
-		clientv3.OpGet(s.keys.Queue(t.name), clientv3.WithPrefix(), clientv3.WithLimit(limit),
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)),
-		clientv3.OpGet(s.keys.Limit(t.name)),
+func (s *Store) reads(t target, limit int64) []*pb.RequestOp {
+	ops := []*pb.RequestOp{
+		within(s.keys.Held(t.name), &pb.RangeRequest{}),
+		within(s.keys.Queue(t.name), &pb.RangeRequest{Limit: limit, SortTarget: pb.RangeRequest_CREATE, SortOrder: pb.RangeRequest_ASCEND}),
+		get(s.keys.Limit(t.name)),
 	}
 	if t.se != nil {
 		ops = append(ops,
-			clientv3.OpGet(s.keys.Session(t.claim.Session), clientv3.WithCountOnly()),
-			clientv3.OpGet(s.keys.Gone(t.claim)),
-			clientv3.OpGet(s.keys.Broken(t.claim), clientv3.WithCountOnly()),
-			clientv3.OpGet(s.keys.QueueOf(t.name, t.claim.Session), clientv3.WithPrefix()))
+			count(s.keys.Session(t.claim.Session)),
+			get(s.keys.Gone(t.claim)),
+			count(s.keys.Broken(t.claim)),
+			within(s.keys.QueueOf(t.name, t.claim.Session), &pb.RangeRequest{}))
 	}
 	return ops
 }
@@ -74,22 +72,6 @@ func (s *Store) read(ctx context.Context, t target, limit int64) (*view, error) 
 		return nil, err
 	}
 	return s.seen(t, resp.Header.Revision, resp.Responses)
-}
-
-// commit sends one transaction, perhaps of a session, which knows its cluster.
-func (s *Store) commit(ctx context.Context, se *session, ifs []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	if err := before(ctx); err != nil {
-		return nil, err
-	}
-	high := s.revisions.high()
-	resp, err := s.client.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...).Commit()
-	if err != nil {
-		return nil, err
-	}
-	if se != nil && resp.Header.ClusterId != se.cluster {
-		return nil, fmt.Errorf("cluster %x answers, the session was opened on %x: %w", resp.Header.ClusterId, se.cluster, driver.ErrReset)
-	}
-	return resp, s.revisions.see(resp.Header, high)
 }
 
 // seen puts the answers to reads together.

@@ -9,14 +9,14 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
-	clientv3 "go.etcd.io/etcd/client/v3"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // withdrawal removes one claim and grants to the next in the same transaction.
 type withdrawal struct {
 	target
 	w     driver.Withdrawal
-	keep  func() (id, ttl int64, err error)
+	keep  func() (id, ttl int64, err error) // nil without KeepFor
 	found driver.Removed
 }
 
@@ -34,7 +34,9 @@ func (se *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Re
 		return driver.WasAbsent, err
 	}
 	op := &withdrawal{target: se.target(w.Name, w.Seq), w: w}
-	op.keep = func() (int64, int64, error) { return se.s.holdFor(ctx, w.KeepFor) }
+	if w.KeepFor > 0 {
+		op.keep = func() (int64, int64, error) { return se.s.holdFor(ctx, w.KeepFor) }
+	}
 	d, err := se.s.run(ctx, op.target, se.guess(op.target, w), op.decide)
 	if err != nil {
 		return driver.WasAbsent, err
@@ -48,7 +50,15 @@ func (se *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Re
 func (se *session) guess(t target, w driver.Withdrawal) *view {
 	se.mu.Lock()
 	defer se.mu.Unlock()
-	sn := &lock.Snapshot{}
+	var is struct { // one allocation
+		view view
+		sn   lock.Snapshot
+		held [1]*lock.Grant
+		g    lock.Grant
+		own  lock.Entry
+	}
+	guess := &is
+	sn := &guess.sn
 	at, ok := se.grants[w.Seq]
 	if wait := se.waits[w.Seq]; wait != nil && wait.push != nil && len(wait.push.Next) > 0 {
 		at, ok = place{rev: wait.rev, slot: wait.push.Slot}, true
@@ -60,13 +70,16 @@ func (se *session) guess(t target, w driver.Withdrawal) *view {
 	if !ok || w.KeepFor > 0 {
 		return nil // nothing is known, or there was a queue and may be one still
 	}
-	own := &lock.Entry{ID: t.claim, Slot: at.slot, Key: se.s.keys.HeldOf(t.name, se.id) + strconv.Itoa(at.slot),
+	guess.own = lock.Entry{ID: t.claim, Slot: at.slot, Key: se.s.keys.HeldOf(t.name, se.id) + strconv.Itoa(at.slot),
 		Create: at.rev, Mod: at.rev, Lease: se.lease}
-	sn.Held = []*lock.Grant{{ID: t.claim, Slot: at.slot, Main: own}}
+	guess.g = lock.Grant{ID: t.claim, Slot: at.slot, Main: &guess.own}
 	if at.held {
-		sn.Held[0].Max = &lock.Entry{Key: own.Key + lock.EndMax}
+		guess.g.Max = &lock.Entry{Key: guess.own.Key + lock.EndMax}
 	}
-	return &view{Snapshot: sn, session: true, place: -1, lean: len(sn.Queue) == 0}
+	guess.held[0] = &guess.g
+	sn.Held = guess.held[:]
+	guess.view = view{Snapshot: sn, session: true, place: -1, lean: len(sn.Queue) == 0}
+	return &guess.view
 }
 
 // decide is the operation of a withdrawal.
@@ -84,8 +97,8 @@ func (w *withdrawal) decide(v *view) (*step, error) {
 		}
 	case v.queued != nil:
 		w.found = driver.WasQueued
-		st = &step{after: v.WithoutQueued(w.claim), ifs: []clientv3.Cmp{unchanged(v.queued)},
-			ops: []clientv3.Op{clientv3.OpDelete(v.queued.Key)}}
+		st = &step{after: v.WithoutQueued(w.claim), ifs: []*pb.Compare{unchanged(v.queued)},
+			ops: []*pb.RequestOp{remove(v.queued.Key)}}
 	default:
 		return w.missing(v), nil
 	}
@@ -97,21 +110,22 @@ func (w *withdrawal) decide(v *view) (*step, error) {
 
 // release removes a grant. What keeps the lock taken stays.
 func (w *withdrawal) release(v *view, g *lock.Grant) (*step, error) {
-	st := &step{lean: v.lean, ifs: []clientv3.Cmp{unchanged(g.Main)}, ops: []clientv3.Op{clientv3.OpDelete(g.Main.Key)}}
+	st := newStep()
+	st.lean, st.ifs, st.ops = v.lean, append(st.ifs, unchanged(g.Main)), append(st.ops, remove(g.Main.Key))
 	if g.Max != nil {
-		st.ops = append(st.ops, clientv3.OpDelete(g.Max.Key))
+		st.ops = append(st.ops, remove(g.Max.Key))
 	}
 	w.found = driver.WasGranted
 	if g.Over() {
 		w.found = driver.WasAbsent
 		for _, k := range g.Keeps {
-			st.ops = append(st.ops, clientv3.OpDelete(k.Key))
+			st.ops = append(st.ops, remove(k.Key))
 		}
 		st.after = v.Without(g)
 		return st, nil
 	}
 	var kept []*lock.Entry
-	if w.w.KeepFor > 0 {
+	if w.keep != nil {
 		id, ttl, err := w.keep()
 		if err != nil {
 			return nil, err
@@ -119,7 +133,7 @@ func (w *withdrawal) release(v *view, g *lock.Grant) (*step, error) {
 		e := &lock.Entry{ID: g.ID, Slot: g.Slot, Key: g.Main.Key + lock.EndKeep, Value: g.Main.Value, Lease: id}
 		e.Value.TTL, e.Value.Since, e.Value.Token = ttl, time.Now().UnixMilli(), g.Main.Token()
 		st.keeps = true
-		st.ops = append(st.ops, clientv3.OpPut(e.Key, e.Value.Encode(), clientv3.WithLease(clientv3.LeaseID(id))))
+		st.ops = append(st.ops, put(e.Key, e.Value.Encode(), id))
 		kept = append(kept, e)
 	}
 	st.after = v.WithoutHeld(g, kept...)
@@ -130,26 +144,26 @@ func (w *withdrawal) release(v *view, g *lock.Grant) (*step, error) {
 func (w *withdrawal) missing(v *view) *step {
 	w.found = driver.WasAbsent
 	keys := w.se.s.keys
-	st := &step{after: v.Snapshot, ifs: []clientv3.Cmp{ // no attempt of it came since
+	st := &step{after: v.Snapshot, ifs: []*pb.Compare{ // no attempt of it came since
 		nothingSince(keys.HeldOf(w.name, w.se.id), v.Rev), nothingSince(keys.QueueOf(w.name, w.se.id), v.Rev),
 	}}
 	if v.broken {
 		// The key stays, for a withdrawal that is sent twice, but is not reported any
 		// more.
 		w.found = driver.WasBroken
-		st.ops = append(st.ops, clientv3.OpPut(keys.Broken(w.claim), withdrawn, clientv3.WithLease(clientv3.LeaseID(w.se.lease))))
+		st.ops = append(st.ops, put(keys.Broken(w.claim), []byte(withdrawn), w.se.lease))
 	}
 	switch {
 	case v.tombstoned:
 	case w.w.Tombstone:
 		st.ops = append(st.ops, w.tombstone())
 	case v.gone:
-		st.ops = append(st.ops, clientv3.OpDelete(keys.Gone(w.claim)))
+		st.ops = append(st.ops, remove(keys.Gone(w.claim)))
 	}
 	return st
 }
 
 // tombstone makes the store refuse the claim until its session ends.
-func (w *withdrawal) tombstone() clientv3.Op {
-	return clientv3.OpPut(w.se.s.keys.Gone(w.claim), tombstonedText, clientv3.WithLease(clientv3.LeaseID(w.se.lease)))
+func (w *withdrawal) tombstone() *pb.RequestOp {
+	return put(w.se.s.keys.Gone(w.claim), []byte(tombstonedText), w.se.lease)
 }

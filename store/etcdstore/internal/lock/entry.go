@@ -66,12 +66,12 @@ func (v *Value) Downgrade(t *driver.Terms) {
 }
 
 // Encode returns the text of a value.
-func (v *Value) Encode() string {
+func (v *Value) Encode() []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic("etcdstore: a value of plain fields has no JSON form: " + err.Error())
 	}
-	return string(b)
+	return b
 }
 
 // Age returns how long ago it was written, by the caller's clock.

@@ -44,17 +44,27 @@ const upperHex = "0123456789ABCDEF"
 // Escape writes a name, or a prefix of one, as it stands in keys: byte by byte, so
 // that a prefix of a name is a prefix of its key.
 func Escape(name string) string {
+	plain := 0
+	for plain < len(name) && !special(name[plain]) {
+		plain++
+	}
+	if plain == len(name) {
+		return name
+	}
 	var b strings.Builder
-	for i := range len(name) {
-		switch c := name[i]; {
-		case c == '|' || c == '%' || c < ' ' || c == 0x7f:
+	b.WriteString(name[:plain])
+	for _, c := range []byte(name[plain:]) {
+		if special(c) {
 			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
-		default:
+		} else {
 			b.WriteByte(c)
 		}
 	}
 	return b.String()
 }
+
+// special reports whether a byte of a name is escaped in keys.
+func special(c byte) bool { return c == '|' || c == '%' || c < ' ' || c == 0x7f }
 
 // Unescape undoes Escape.
 func Unescape(s string) (string, error) {
@@ -87,18 +97,22 @@ func NewSpace(namespace string) Space { return Space(Escape(namespace) + "|") }
 func (s Space) All() string { return string(s) }
 
 // Locks is the prefix of the keys of all locks.
-func (s Space) Locks() string { return string(s) + "lock|" }
+func (s Space) Locks() string { return string(s) + locksPart }
 
 // Lock is the prefix of all keys of a name.
-func (s Space) Lock(name string) string { return s.Locks() + Escape(name) + "|" }
+func (s Space) Lock(name string) string { return string(s) + locksPart + Escape(name) + "|" }
 
 // Held is the prefix of the grants of a name.
-func (s Space) Held(name string) string { return s.Lock(name) + heldPart }
+func (s Space) Held(name string) string {
+	return string(s) + locksPart + Escape(name) + "|" + heldPart
+}
 
 // Queue is the prefix of a name's queued claims.
-func (s Space) Queue(name string) string { return s.Lock(name) + queuePart }
+func (s Space) Queue(name string) string {
+	return string(s) + locksPart + Escape(name) + "|" + queuePart
+}
 
-const heldPart, queuePart = "held|", "queue|"
+const locksPart, heldPart, queuePart = "lock|", "held|", "queue|"
 
 // Limit is the key of a stored limit.
 func (s Space) Limit(name string) string { return string(s) + "limit|" + Escape(name) + "|" }
@@ -111,12 +125,12 @@ func (s Space) Wake(id driver.SessionID) string { return string(s) + "wake|" + i
 
 // HeldOf is the prefix of a session's grants of a name.
 func (s Space) HeldOf(name string, id driver.SessionID) string {
-	return s.Held(name) + id.String() + "."
+	return string(s) + locksPart + Escape(name) + "|" + heldPart + id.String() + "."
 }
 
 // QueueOf is the prefix of a session's queued claims for a name.
 func (s Space) QueueOf(name string, id driver.SessionID) string {
-	return s.Queue(name) + id.String() + "."
+	return string(s) + locksPart + Escape(name) + "|" + queuePart + id.String() + "."
 }
 
 // AllBroken is the prefix of a session's broken claims.
@@ -135,15 +149,15 @@ func (s Space) Gone(id driver.ClaimID) string {
 }
 
 // End returns the key after all keys with the prefix.
-func End(prefix string) string {
+func End(prefix string) []byte {
 	b := []byte(prefix)
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i] < 0xff {
 			b[i]++
-			return string(b[:i+1])
+			return b[:i+1]
 		}
 	}
-	return "\x00" // to the end of the key space
+	return []byte{0} // to the end of the key space
 }
 
 // Parsed is a key of a lock.

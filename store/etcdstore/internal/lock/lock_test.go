@@ -68,7 +68,7 @@ func TestParse(t *testing.T) {
 
 func TestEnd(t *testing.T) {
 	for prefix, want := range map[string]string{"a": "b", "a\xff": "b", "a|": "a}", "\xff": "\x00"} {
-		if got := End(prefix); got != want {
+		if got := string(End(prefix)); got != want {
 			t.Errorf("the keys with %q end before %q, want %q", prefix, got, want)
 		}
 	}

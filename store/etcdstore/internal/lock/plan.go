@@ -94,10 +94,16 @@ func (p *Plan) promote(r *room, e *Entry) {
 	default:
 		pr.Join = r.grants[0].Entry().Token()
 	}
-	promoted := *e
-	promoted.Value.Token = pr.Join
+	var promoted struct { // one allocation
+		g Grant
+		e Entry
+	}
+	n := &promoted
+	n.e = *e
+	n.e.Value.Token = pr.Join
+	n.g = Grant{ID: e.ID, Main: &n.e}
 	p.Promote = append(p.Promote, pr)
-	r.add(&Grant{ID: e.ID, Main: &promoted}, e)
+	r.add(&n.g, e)
 }
 
 // rest finds out what keeps those out who are not granted.
