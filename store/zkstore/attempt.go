@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -92,7 +93,7 @@ func (a *attempt) readFirst(c *call) (out driver.Outcome, done bool, err error) 
 	if a.claim.Queue || len(ln.waiting) == 0 && ln.fits(a.me) {
 		return out, false, nil
 	}
-	out, err = a.notGranted(c, ln, driver.Busy, 0)
+	out, err = a.notGranted(c, ln, driver.Busy, 0, "")
 	return out, true, err
 }
 
@@ -225,13 +226,13 @@ func (a *attempt) answer(c *call, e entry, ln lockState) (driver.Outcome, error)
 			e.blocker = n.name
 		}
 		a.note(a.claim.Seq, e)
-		return a.notGranted(c, ln, driver.Queued, place)
+		return a.notGranted(c, ln, driver.Queued, place, e.blocker)
 	}
 	a.dropClaim(a.claim.Seq)
 	if _, err := c.remove(a.store.paths.lock(a.claim.Name) + "/" + ln.waiting[place].name); err != nil {
 		return driver.Outcome{}, err
 	}
-	return a.notGranted(c, ln, driver.Busy, 0)
+	return a.notGranted(c, ln, driver.Busy, 0, "")
 }
 
 // join gives the claim the place and the token of the grant it re-enters, while that
@@ -300,17 +301,13 @@ func (a *attempt) downgrade(c *call, e *entry) error {
 	return nil
 }
 
-// notGranted answers a claim that is not granted, with the holders in its way.
-func (a *attempt) notGranted(c *call, ln lockState, state driver.State, place int) (driver.Outcome, error) {
+// notGranted answers a claim that is not granted, with the holders in its way. It watches the
+// blocker of a queued claim, if there is one.
+func (a *attempt) notGranted(c *call, ln lockState, state driver.State, place int, blocker string) (driver.Outcome, error) {
 	out := driver.Outcome{State: state, Position: place, PollAfter: a.lives()}
-	for _, n := range ln.granted[:min(len(ln.granted), driver.MaxHoldersReported)] {
-		h, ok, err := c.holder(a.store.paths.lock(a.claim.Name), n)
-		if err != nil {
-			return driver.Outcome{}, err
-		}
-		if ok {
-			out.Holders = append(out.Holders, h)
-		}
+	var err error
+	if out.Holders, err = a.holders(c, ln, blocker); err != nil {
+		return driver.Outcome{}, err
 	}
 	for i, h := range out.Holders { // the end of one of several may make room
 		if i == 0 || h.EndsIn < out.PollAfter {
@@ -319,6 +316,33 @@ func (a *attempt) notGranted(c *call, ln lockState, state driver.State, place in
 	}
 	out.PollAfter += time.Duration(min(place, 8)) * pollStep
 	return out, nil
+}
+
+// holders reads the holders, and sets the watch that Await would set. All requests are sent
+// before the first is answered, and a blocker that is a holder is read by its watch.
+func (a *attempt) holders(c *call, ln lockState, blocker string) ([]driver.Holder, error) {
+	parent := a.store.paths.lock(a.claim.Name)
+	nodes := ln.granted[:min(len(ln.granted), driver.MaxHoldersReported)]
+	found, there, errs := make([]driver.Holder, len(nodes)), make([]bool, len(nodes)), make([]error, len(nodes)+1)
+	var reads sync.WaitGroup
+	for i, n := range nodes {
+		get := c.get
+		if n.name == blocker {
+			get = func(path string) ([]byte, *zk.Stat, error) { return a.getAndWatch(c, path) }
+		}
+		reads.Go(func() { found[i], there[i], errs[i] = holder(get, parent, n) })
+	}
+	if blocker != "" && !slices.ContainsFunc(nodes, func(n node) bool { return n.name == blocker }) {
+		_, errs[len(nodes)] = a.watchNode(c, parent+"/"+blocker)
+	}
+	reads.Wait()
+	var holders []driver.Holder
+	for i, h := range found {
+		if there[i] {
+			holders = append(holders, h)
+		}
+	}
+	return holders, errors.Join(errs...)
 }
 
 // pollStep spreads the polls of queued claims: the further back, the later.

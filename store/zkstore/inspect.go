@@ -38,7 +38,7 @@ func (s *Store) status(c *call, name string) (driver.Status, error) {
 	st := driver.Status{Name: name, Waiting: len(ln.waiting), Limit: ln.limit.Limit}
 	path := s.paths.lock(name)
 	for _, n := range ln.granted {
-		h, ok, err := c.holder(path, n)
+		h, ok, err := holder(c.get, path, n)
 		if err != nil {
 			return driver.Status{}, err
 		}

@@ -81,8 +81,8 @@ func (c *call) token(parent string, n node) (driver.Token, error) {
 // when a claim was granted nor when a session will end, and its time is that of the
 // leader: Age counts from queueing, by two clocks, and EndsIn is the most it
 // can be.
-func (c *call) holder(parent string, n node) (h driver.Holder, ok bool, err error) {
-	data, stat, err := c.get(parent + "/" + n.name)
+func holder(get func(path string) ([]byte, *zk.Stat, error), parent string, n node) (h driver.Holder, ok bool, err error) {
+	data, stat, err := get(parent + "/" + n.name)
 	if err != nil || stat == nil {
 		return h, false, err
 	}

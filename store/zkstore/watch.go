@@ -16,14 +16,13 @@ import (
 type changed struct{ a, b <-chan zk.Event }
 
 // resume goes on where the last read of the queue ended: if what blocked the claim is
-// still there, it is not granted. It returns nil if the queue must be read, and
-// has then caught up with the ensemble.
+// still there, it is not granted. It returns nil if the queue must be read, and the server
+// then shows as much as this process knows of.
 func (l *link) resume(c *call, cl *driver.Claim) (*changed, error) {
 	if e, ok := l.entry(cl.Seq); ok && e.blocker != "" && !e.granted {
-		wait, err := l.watchNode(c, l.store.paths.lock(cl.Name)+"/"+e.blocker)
-		if wait != nil || err != nil {
-			return wait, err
-		}
+		// Without the blocker the queue is read. The server has shown that it is gone, so what
+		// it shows next is not older.
+		return l.watchNode(c, l.store.paths.lock(cl.Name)+"/"+e.blocker)
 	}
 	return nil, c.catchUp(l.store)
 }
@@ -97,6 +96,22 @@ func (l *link) watchNode(c *call, path string) (*changed, error) {
 		return nil, err
 	}
 	return &changed{a: ch}, nil
+}
+
+// getAndWatch reads a node, and sets the watch of watchNode unless there is one. A node that is
+// not there has a nil stat.
+func (l *link) getAndWatch(c *call, path string) (data []byte, stat *zk.Stat, err error) {
+	ch, fresh, err := l.watch(c, "n"+path, func() (ch <-chan zk.Event, err error) {
+		data, stat, ch, err = c.conn.GetW(path)
+		return ch, err
+	})
+	if ch == nil || err != nil {
+		return nil, nil, err
+	}
+	if !fresh {
+		return c.get(path)
+	}
+	return data, stat, nil
 }
 
 // watchQueue signals when any claim comes or goes, or the stored limit changes. It is for
