@@ -150,10 +150,10 @@ func (sh *shard) reclaim(l *liveness, h driver.Held, now time.Time) bool {
 	base, name := h.Token.Base(), h.Claim.Name
 	e := l.claims[h.Claim.Seq]
 	if e != nil && e.granted {
-		e.suspect = false
 		if e.token != base {
-			return false
+			return false // lifted since, or granted before: the last Reclaim drops it
 		}
+		e.suspect = false
 		// The memory may be older than a downgrade. Readers that were granted since
 		// reclaim beside this one.
 		sh.downgrade(sh.lock(name), e, h.Claim.Terms, now)

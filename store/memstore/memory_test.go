@@ -209,3 +209,38 @@ func TestClaimAttemptedAgainAfterABreakIsWithdrawn(t *testing.T) {
 		t.Errorf("it is still held: %+v, %v", st, err)
 	}
 }
+
+// TestGrantWithAnotherTokenIsDropped: the data is older than the token of a grant, so the
+// grant is not given back. The last Reclaim must drop it: no process would withdraw it.
+func TestGrantWithAnotherTokenIsDropped(t *testing.T) {
+	ctx := t.Context()
+	s := New(nil)
+	id := driver.NewSessionID()
+	sess := openAs(t, s, id)
+	c := claim(1, "a")
+	old := attempt(t, sess, c, driver.Granted).Token
+	snap := s.Snapshot()
+	lifted := *c
+	lifted.Floor, lifted.Lift = old+driver.TokenStep, true
+	token := attempt(t, sess, &lifted, driver.Granted).Token
+	if token <= old {
+		t.Fatalf("token %v after %v", token, old)
+	}
+	s.Restore(snap)
+	sess = openAs(t, s, id)
+	if kept, err := sess.Reclaim(ctx, []driver.Held{{Claim: *c, Token: token}}, true); err != nil || kept[0] {
+		t.Fatalf("the grant with another token is kept %v, %v", kept, err)
+	}
+	if st, err := s.Inspect(ctx, "a"); err != nil || len(st.Holders) != 0 {
+		t.Errorf("it is still held: %+v, %v", st, err)
+	}
+}
+
+func openAs(t *testing.T, s *Store, id driver.SessionID) driver.Session {
+	t.Helper()
+	sess, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard("a"), ID: id, TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sess
+}
