@@ -46,3 +46,37 @@ func TestCaseThatWasHeldUpIsTriedAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestHeldUpCaseIsTriedWithMoreTime: on a machine that is slow for every try, the next one
+// has a slack that covers what was missing, as far as the store allows the TTL.
+func TestHeldUpCaseIsTriedWithMoreTime(t *testing.T) {
+	for name, tt := range map[string]struct {
+		maxTTL time.Duration
+		tries  int
+		left   int
+	}{
+		"unbounded": {time.Hour, 2, 0},
+		"bounded":   {2500 * time.Millisecond, maxTries, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tries := 0
+				c := Case{Name: "X", Clause: Clauses()[0], needs: all(), body: func(t *scene) {
+					tries++
+					began := time.Now()
+					time.Sleep(1500 * time.Millisecond) // what the machine takes, each time
+					t.elapse(t.short - t.slack)
+					if time.Since(began) >= t.short {
+						t.errorf("too late")
+					}
+				}}
+				store := memstore.New(&memstore.Options{MaxTTL: tt.maxTTL})
+				h := &Harness{TTL: 2 * time.Second, Slack: time.Second, Open: func() (driver.Store, error) { return store, nil }}
+				r := c.checkAgain(t.Context(), h, t.Logf)
+				if tries != tt.tries || len(r.Failures) != tt.left {
+					t.Errorf("%d tries and %d failures, want %d and %d", tries, len(r.Failures), tt.tries, tt.left)
+				}
+			})
+		})
+	}
+}

@@ -100,8 +100,8 @@ func (h *Harness) store(i int) (driver.Store, error) {
 	return h.stores[i], nil
 }
 
-// ttls returns what short and long sessions ask for.
-func (h *Harness) ttls(c driver.Caps) (short, long time.Duration) {
+// ttls returns what short and long sessions ask for, longer by a factor.
+func (h *Harness) ttls(c driver.Caps, stretch float64) (short, long time.Duration) {
 	clamp := func(d time.Duration) time.Duration {
 		d = max(d, c.MinTTL)
 		if c.MaxTTL > 0 {
@@ -109,7 +109,7 @@ func (h *Harness) ttls(c driver.Caps) (short, long time.Duration) {
 		}
 		return d
 	}
-	short = clamp(or(h.TTL, defaultTTL))
+	short = clamp(time.Duration(float64(or(h.TTL, defaultTTL)) * stretch))
 	return short, clamp(longFactor * short)
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Run checks a store with one subtest per case, each on its own harness.
@@ -117,20 +118,35 @@ const maxTries = 3
 
 // checkAgain is Check for a server in real time. A case that was behind by more than the
 // slack when it failed cannot judge: on a machine with other load a hold of two seconds may
-// have ended before the call that was to find it. It is tried again, and fails if it fails
-// each time, or once without being behind.
+// have ended before the call that was to find it. It is tried again with longer durations,
+// because a machine that is slow once is slow for all tries of a second or two. It fails if
+// it fails each time, or once without being behind.
 func (c Case) checkAgain(ctx context.Context, h *Harness, logf func(string, ...any)) Result {
+	stretch := 1.0
 	for try := 1; ; try++ {
-		r := c.Check(ctx, h)
+		r := c.check(ctx, h, stretch)
 		if len(r.Failures) == 0 || r.behind <= r.slack || try == maxTries {
 			return r
 		}
+		stretch = stretched(stretch, r.behind, r.slack)
 		logf("try %d failed when it was %v behind, with a slack of %v: %v", try, r.behind, r.slack, r.Failures[0])
 	}
 }
 
+// maxStretch bounds how long a case may become.
+const maxStretch = 8
+
+// stretched returns by how much a case is longer than the harness asks for, after a try
+// that was behind: its slack shall be twice of what was missing.
+func stretched(stretch float64, behind, slack time.Duration) float64 {
+	return min(maxStretch, stretch*2*float64(behind)/float64(slack))
+}
+
 // Check runs one case. The harness can be used for the next case afterwards.
-func (c Case) Check(ctx context.Context, h *Harness) Result {
+func (c Case) Check(ctx context.Context, h *Harness) Result { return c.check(ctx, h, 1) }
+
+// check is Check with the durations of the harness stretched.
+func (c Case) check(ctx context.Context, h *Harness, stretch float64) Result {
 	r := Result{Case: c}
 	store, err := h.store(0)
 	if err != nil {
@@ -141,7 +157,7 @@ func (c Case) Check(ctx context.Context, h *Harness) Result {
 	if r.Skipped = c.unmet(h, store.Caps()); r.Skipped != "" {
 		return r
 	}
-	t := newScene(ctx, c, h, store)
+	t := newScene(ctx, c, h, store, stretch)
 	t.play()
 	r.Failures, r.behind, r.slack = t.failures, t.behind(), t.slack
 	return r

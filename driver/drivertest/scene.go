@@ -43,7 +43,7 @@ type scene struct {
 // the same goroutine, which a synctest bubble and the caller of Check need.
 type stop struct{}
 
-func newScene(ctx context.Context, c Case, h *Harness, store driver.Store) *scene {
+func newScene(ctx context.Context, c Case, h *Harness, store driver.Store, stretch float64) *scene {
 	var unique [6]byte
 	rand.Read(unique[:])
 	t := &scene{
@@ -52,8 +52,12 @@ func newScene(ctx context.Context, c Case, h *Harness, store driver.Store) *scen
 		soon:   h.soon(),
 		began:  time.Now(),
 	}
-	t.short, t.long = h.ttls(t.caps)
-	t.slack = or(h.Slack, t.short/4)
+	t.short, t.long = h.ttls(t.caps, stretch)
+	t.slack = t.short / 4
+	if h.Slack > 0 {
+		plain, _ := h.ttls(t.caps, 1)
+		t.slack = time.Duration(float64(h.Slack) * float64(t.short) / float64(plain))
+	}
 	return t
 }
 
