@@ -159,12 +159,24 @@ func (c *Cluster) takeOver(master, replica *node) error {
 	for _, n := range c.Nodes {
 		if err := servers.Await(n.Addr+" knows the new master", func() bool {
 			view, _ := n.Do("CLUSTER", "NODES").Text()
-			return servesNow(view, c.ID(replica)) && n.ClusterInfo("cluster_state") == "ok"
+			return servesNow(view, c.ID(replica)) && follows(view, c.ID(master)) && n.ClusterInfo("cluster_state") == "ok"
 		}); err != nil {
 			return err
 		}
 	}
 	return c.inSync(replica, master)
+}
+
+// follows reports whether a node takes another for a replica. While it takes both nodes of
+// a shard for masters, Redis 8 answers CLUSTER SHARDS without the slots of that shard, and
+// rueidis, which asks for it from version 8 on, finds no node for them.
+func follows(view, id string) bool {
+	for line := range strings.Lines(view) {
+		if f := strings.Fields(line); len(f) > 2 && f[0] == id {
+			return strings.Contains(f[2], "slave")
+		}
+	}
+	return false
 }
 
 // servesNow reports whether a node takes another for a master with slots.
