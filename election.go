@@ -35,6 +35,7 @@ type Election struct {
 
 // term is one time of leading.
 type term struct {
+	lease  *Lease
 	cancel context.CancelCauseFunc
 	over   chan struct{} // closed when the lock was given back
 }
@@ -92,7 +93,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 func (e *Election) serve(ctx context.Context, l *Lease, lead func(context.Context, *Lease) error) (again bool, err error) {
 	bound, stop := l.WithContext(ctx)
 	termCtx, cancel := context.WithCancelCause(bound)
-	t := &term{cancel: cancel, over: make(chan struct{})}
+	t := &term{lease: l, cancel: cancel, over: make(chan struct{})}
 	e.setTerm(t)
 	defer func() { // even when lead panics
 		e.endTerm(t)
@@ -169,6 +170,20 @@ func (e *Election) Resign(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("fencelock: resign %q: lead has not returned: %w", e.mu.h.name, core.CtxError(ctx))
 	}
+}
+
+// Term returns the lease of the present term of Run on the same Election, and nil if this
+// process does not lead: while Run campaigns, and from the moment when the lease is no
+// longer trusted. It does no I/O and does not block. Like Valid it is advice: the process
+// can be paused right after it.
+func (e *Election) Term() *Lease {
+	e.lock.Lock()
+	t := e.term
+	e.lock.Unlock()
+	if t == nil || !t.lease.Valid() {
+		return nil
+	}
+	return t.lease
 }
 
 // Leader returns the leader, as the store sees it, or nil if there is no leader.

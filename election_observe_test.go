@@ -219,3 +219,53 @@ func TestObservedTermsDoNotGoBack(t *testing.T) {
 		}
 	})
 }
+
+// TestElectionTerm: Term is the lease of the leader, and nil for a candidate, for a leader
+// whose lease is no longer trusted although lead has not returned, and after Run.
+func TestElectionTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		ctx, stop := context.WithCancel(locktest.Context(t))
+		a := locktest.Client(t, locktest.Faulty(t, store, `on(keepalive, nth(3, cut(1m)))`), nil).Election("leader")
+		b := locktest.Client(t, store, nil).Election("leader")
+		if a.Term() != nil {
+			t.Error("a leads before Run")
+		}
+		var terms []*fencelock.Lease
+		deaf := make(chan struct{}) // lead of a does not notice that it has lost
+		runA := locktest.Go(locktest.Err(func() error {
+			return a.Run(ctx, func(_ context.Context, term *fencelock.Lease) error {
+				terms = append(terms, term)
+				<-deaf
+				return nil
+			})
+		}))
+		synctest.Wait()
+		runB := locktest.Go(locktest.Err(func() error {
+			return b.Run(ctx, func(ctx context.Context, _ *fencelock.Lease) error {
+				<-ctx.Done()
+				return nil
+			})
+		}))
+		synctest.Wait()
+		if a.Term() != terms[0] || b.Term() != nil {
+			t.Errorf("a leads: terms %v and %v", a.Term(), b.Term())
+		}
+		for b.Term() == nil {
+			time.Sleep(10 * time.Millisecond)
+			if a.Term() != nil && b.Term() != nil {
+				t.Fatal("two terms at once")
+			}
+		}
+		if a.Term() != nil {
+			t.Error("a lost its lease and has a term")
+		}
+		close(deaf)
+		stop()
+		runA.Wait()
+		runB.Wait()
+		if a.Term() != nil || b.Term() != nil {
+			t.Error("a term after Run has returned")
+		}
+	})
+}

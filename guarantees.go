@@ -34,6 +34,9 @@ type Guarantees struct {
 	// Push is set if a waiting process is notified of a handoff by the store. On MySQL and
 	// MariaDB, and behind a pooler, the store polls the database for that.
 	Push bool
+	// Hold is set if the store keeps a lock for a fixed time: MinHold, MaxHold and Once
+	// need that. ZooKeeper and memcached have not got it.
+	Hold bool
 	// TTL is how long the locks of a dead process stay taken after its last renewal. On
 	// ZooKeeper, etcd and memcached they stay taken some seconds longer. Notified is how long
 	// before the store may give a lock away its holder is notified, provided its
@@ -58,6 +61,7 @@ func (c *Client) Guarantees() Guarantees {
 		Grace:         c.caps.Grace,
 		Fair:          c.caps.Queue,
 		Push:          c.caps.Push,
+		Hold:          c.caps.Hold,
 		TTL:           c.opts.TTL,
 		Notified:      c.opts.Margin,
 		Drift:         c.opts.Drift,

@@ -59,7 +59,7 @@ func moduleDir(mods map[string]string, p string) string {
 }
 
 // checkModFiles: no replace anywhere, no requirement in the root, and every
-// module is in go.work.
+// module is in go.work, or is unreleased and has its own go.work.
 func checkModFiles(t tree) []complaint {
 	var cs []complaint
 	for _, p := range t.paths("go.mod", "go.work") {
@@ -77,7 +77,12 @@ func checkModFiles(t tree) []complaint {
 	}
 	used := usedModules(t.lines("go.work"))
 	for _, p := range t.paths("go.mod") {
-		if dir := path.Dir(p); !inDir(p, "testdata") && !slices.Contains(used, dir) {
+		dir := path.Dir(p)
+		top, _, _ := strings.Cut(dir, "/")
+		if apart := slices.Contains(unreleased, top) && t[dir+"/go.work"] != nil; apart || inDir(p, "testdata") {
+			continue
+		}
+		if !slices.Contains(used, dir) {
 			cs = append(cs, complaint{p, 1, "the module is not in go.work, so nothing tests it; run go work use ./" + dir})
 		}
 	}
@@ -104,11 +109,16 @@ func TestModFilesComplain(t *testing.T) {
 		"go.work", "go 1.25.0\nuse (\n\t.\n\t./s\n)\nreplace example.com/x => ./x\n",
 		"s/go.mod", "module example.com/m/s\n// replace in a comment is fine\nrequire example.com/m v1.0.0\nreplace example.com/m => ../\n",
 		"u/go.mod", "module example.com/m/u\n",
+		"v/go.mod", "module example.com/m/v\n", "v/go.work", "go 1.25.0\nuse .\n",
+		"test/x/go.mod", "module example.com/m/test/x\n",
+		"test/w/go.mod", "module example.com/m/test/w\n", "test/w/go.work", "go 1.25.0\nuse .\n",
 	),
 		"go.mod:3: the root module requires nothing",
 		"go.mod:4: the root module requires nothing",
 		"go.work:6: replace hides",
 		"s/go.mod:4: replace hides",
+		"test/x/go.mod:1: the module is not in go.work",
 		"u/go.mod:1: the module is not in go.work",
+		"v/go.mod:1: the module is not in go.work",
 	)
 }

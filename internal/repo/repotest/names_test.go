@@ -15,7 +15,7 @@ var unreleased = []string{"internal", "bench", "test"}
 
 // released are the folders of packages that users import or install, beside the root.
 // A new one is a decision, not an accident.
-var released = []string{"driver", "store", "fence", "otelfencelock", "cmd", "examples"}
+var released = []string{"driver", "store", "fence", "adapters", "otelfencelock", "cmd", "examples"}
 
 // misplaced are packages in a place that the rule of names does not allow, with the reason.
 var misplaced = map[string]string{}
@@ -77,6 +77,8 @@ func misnamed(dir, pkg string, isStore bool) string {
 		if top != "fence" {
 			return "<resource>fence is under fence/"
 		}
+	case top == "adapters" && !strings.HasSuffix(base, "lock"):
+		return "what is under adapters/ is called <host>lock"
 	case top == "store" && !isStore:
 		return "what is under store/ implements driver.Store; add var _ driver.Store = (*Store)(nil), or move it"
 	}
@@ -134,6 +136,9 @@ func TestNamesComplain(t *testing.T) {
 		{dir: "fence/sqlfence", pkg: "sqlfence"},
 		{dir: "store/sqlstore/sqlfence", pkg: "sqlfence", want: "<resource>fence is under"},
 		{dir: "store/sqlstore/internal/sqlfence", pkg: "sqlfence"},
+		{dir: "adapters/cronlock", pkg: "cronlock"},
+		{dir: "adapters/internal/held", pkg: "held"},
+		{dir: "adapters/cron", pkg: "cron", want: "what is under adapters/"},
 		{dir: "zoo", pkg: "main", want: "not a folder for users"},
 		{dir: "driver/gen", pkg: "main", want: "a program for users"},
 		{dir: "cmd/fencelock", pkg: "main"},

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cronlock_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/adapters/cronlock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/store/memstore"
+)
+
+// every is a schedule at the multiples of a duration.
+type every time.Duration
+
+func (e every) Next(t time.Time) time.Time { return t.Truncate(time.Duration(e)).Add(time.Duration(e)) }
+
+// relative is a schedule like cron's @every.
+type relative time.Duration
+
+func (r relative) Next(t time.Time) time.Time {
+	return t.Add(time.Duration(r) - time.Duration(t.Nanosecond()))
+}
+
+// never is a schedule like that of February 30.
+type never struct{}
+
+func (never) Next(time.Time) time.Time { return time.Time{} }
+
+// counted is a cron.FuncJob.
+type counted func()
+
+func (c counted) Run() { c() }
+
+// TestOnceRunsAnOccurrenceOnce: a replica that is late fires for the same occurrence.
+func TestOnceRunsAnOccurrenceOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		var runs int
+		var reports []cronlock.Report
+		replica := func() cronlock.Job {
+			once, err := cronlock.Once[cronlock.Job](locktest.Client(t, store, nil), "report", every(time.Minute), &cronlock.Options{
+				Report: func(r cronlock.Report) { reports = append(reports, r) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return once(counted(func() { runs++ }))
+		}
+		jobs := []cronlock.Job{replica(), replica(), replica()}
+		time.Sleep(time.Until(every(time.Minute).Next(time.Now())))
+		for range 3 {
+			jobs[0].Run()
+			time.Sleep(29 * time.Second)
+			jobs[1].Run()
+			time.Sleep(30 * time.Second)
+			jobs[2].Run()
+			time.Sleep(time.Second)
+		}
+		if runs != 3 {
+			t.Errorf("%d runs of 3 occurrences", runs)
+		}
+		var outcomes []string
+		for _, r := range reports {
+			if r.Err != nil || r.Name != "report" || (r.Result.Outcome == fencelock.OnceRan) != (r.Result.Holder == nil) {
+				t.Errorf("report %+v", r)
+			}
+			outcomes = append(outcomes, r.Result.Outcome.String())
+		}
+		if got, want := strings.Join(outcomes, ", "), strings.TrimSuffix(strings.Repeat("ran, already ran, already ran, ", 3), ", "); got != want {
+			t.Errorf("reported %s\nwant     %s", got, want)
+		}
+	})
+}
+
+// TestOccurrence: the last scheduled time, in UTC, however long ago it was.
+func TestOccurrence(t *testing.T) {
+	shanghai := time.FixedZone("CST", 8*3600)
+	for _, tt := range []struct {
+		schedule cronlock.Schedule
+		at       time.Time
+		want     string
+	}{
+		{every(time.Hour), time.Date(2026, 11, 16, 3, 0, 0, 0, time.UTC), "2026-11-16T03:00:00Z"},
+		{every(time.Hour), time.Date(2026, 11, 16, 3, 59, 59, 999, time.UTC), "2026-11-16T03:00:00Z"},
+		{every(time.Hour), time.Date(2026, 11, 16, 2, 59, 59, 999, time.UTC), "2026-11-16T02:00:00Z"},
+		{every(time.Hour), time.Date(2026, 11, 16, 11, 0, 1, 0, shanghai), "2026-11-16T03:00:00Z"},
+		{every(time.Second), time.Date(2026, 11, 16, 3, 0, 7, 5, time.UTC), "2026-11-16T03:00:07Z"},
+		{every(24 * time.Hour), time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC), "2026-11-16T00:00:00Z"},
+		{every(1000 * 24 * time.Hour), time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC), every(1000 * 24 * time.Hour).Next(time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC).Add(-1000 * 24 * time.Hour)).Format(time.RFC3339)},
+	} {
+		if got, err := cronlock.Occurrence(tt.schedule, tt.at); got != tt.want || err != nil {
+			t.Errorf("%v, %v: %s, %v, want %s", tt.schedule, tt.at, got, err, tt.want)
+		}
+	}
+}
+
+// TestOnceRefuses: what would run everywhere, or never, is refused when the schedule is made.
+func TestOnceRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		c := locktest.Client(t, store, nil)
+		without := locktest.Client(t, locktest.Caps(store, func(c *driver.Caps) { c.Hold = false }), nil)
+		hourly := every(time.Hour)
+		type stopper interface {
+			cronlock.Job
+			Stop()
+		}
+		for want, once := range map[string]func() error{
+			"must be positive": func() error {
+				_, err := cronlock.Once[cronlock.Job](c, "a", hourly, &cronlock.Options{Keep: -1})
+				return err
+			},
+			"no occurrence in common": func() error { _, err := cronlock.Once[cronlock.Job](c, "a", relative(time.Hour), nil); return err },
+			"no time in ten years":    func() error { _, err := cronlock.Once[cronlock.Job](c, "a", never{}, nil); return err },
+			"cannot keep the mark":    func() error { _, err := cronlock.Once[cronlock.Job](without, "a", hourly, nil); return err },
+			"write Once[cron.Job]":    func() error { _, err := cronlock.Once[stopper](c, "a", hourly, nil); return err },
+		} {
+			if err := once(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+	})
+}
