@@ -85,6 +85,20 @@ func TestDoctorPinsNoSettings(t *testing.T) {
 	fencelockCLI(t, s.url()+"?grace=true&max_ttl=1s", "run", "a", "--ttl", "1s", "--", "true").want(0)
 }
 
+// TestDoctorFixesNoBuckets: the number of buckets of a namespace cannot be changed, so doctor
+// does not use one that no program has used.
+func TestDoctorFixesNoBuckets(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	out := fencelockCLI(t, s.url()+"?buckets=4", "doctor").want(0).out.String()
+	contains(t, out, "NOTE     unused", "start a program that uses it")
+	if strings.Contains(out, "acquired and released a lock") {
+		t.Error(out)
+	}
+	fencelockCLI(t, s.url()+"?buckets=8", "run", "a", "--", "true").want(0)
+	contains(t, fencelockCLI(t, s.url()+"?buckets=8", "doctor").want(0).out.String(), "acquired and released a lock")
+}
+
 // TestReadingNeedsNoSettings: an operator who knows the host and the namespace sees and
 // breaks the locks of an application, whatever its settings, and run names the
 // parameters that are missing.

@@ -49,7 +49,28 @@ type facts struct {
 // permissions hide is a finding, too. The error means that a server could not be
 // asked; the findings then are about the others.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
-	return s.check(ctx, askedAtOnce)
+	findings, err := s.check(ctx, askedAtOnce)
+	if err == nil {
+		findings = append(findings, s.unused(ctx)...)
+	}
+	return findings, err
+}
+
+// unused finds that no process has used the namespace. A program that tries a lock then would
+// fix the number of its buckets.
+func (s *Store) unused(ctx context.Context) []driver.Finding {
+	store, ok := s.Store.(interface {
+		Unused(ctx context.Context) (bool, error)
+	})
+	if !ok {
+		return nil
+	}
+	if unused, err := store.Unused(ctx); err != nil || !unused {
+		return nil // whether it can be used is for others to find
+	}
+	return []driver.Finding{{Severity: driver.Note, Code: "unused",
+		Reason: fmt.Sprintf("no process has used the namespace %q yet; the first one fixes its number of buckets", s.opts.Namespace),
+		Fix:    "start a program that uses it, then check again"}}
 }
 
 // check asks all servers at once, each over several connections.
