@@ -76,3 +76,9 @@ func (s shared) Value(key any) any {
 	}
 	return s.caller.Value(key)
 }
+
+// EndsAtDeadline marks a context that no caller can cancel: it ends at its deadline, unless what
+// the call belongs to ends before. A store may then do without a goroutine that waits for the
+// end. A context made from this one has no such mark: it may be canceled. Stores in other
+// modules know the mark by the name of this method.
+func (shared) EndsAtDeadline() {}

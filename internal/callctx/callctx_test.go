@@ -28,6 +28,9 @@ func TestCallEnds(t *testing.T) {
 				}
 				call, over := m.Context(caller)
 				defer over()
+				if _, marked := call.(interface{ EndsAtDeadline() }); marked == cancelable {
+					t.Errorf("it is marked as ending at its deadline: %v", marked)
+				}
 				if call.Value(key{}) != "value" {
 					t.Error("the caller's values are lost")
 				}

@@ -22,6 +22,35 @@ type goRedis struct {
 	client  redis.UniversalClient
 	cluster bool
 	master  string // the name by which sentinels know the server; empty if unknown
+	timed   bool   // the client ends every wait at the deadline of its context
+}
+
+func newGoRedis(client redis.UniversalClient, cluster bool, master string) *goRedis {
+	g := &goRedis{client: client, cluster: cluster, master: master}
+	switch c := client.(type) {
+	case *redis.Client:
+		o := c.Options()
+		g.timed = timed(o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
+	case *redis.ClusterClient:
+		o := c.Options()
+		g.timed = timed(o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout)
+	}
+	return g
+}
+
+// timed reports whether a client with such options ends every wait at a deadline: a negative
+// timeout sets none.
+func timed(enabled bool, read, write time.Duration) bool { return enabled && read >= 0 && write >= 0 }
+
+// within runs fn and returns when ctx ends even if fn does not. go-redis ends a wait at the
+// deadline of its context if ContextTimeoutEnabled is set, and never on a cancellation. So a
+// call that can be canceled needs a separate goroutine, which costs as much as the rest of
+// the client's work for it.
+func within[T any](ctx context.Context, g *goRedis, fn func() (T, error)) (T, error) {
+	if _, ok := ctx.(interface{ EndsAtDeadline() }); ok && g.timed { // the core marks callers that cannot cancel
+		return fn()
+	}
+	return adapt.Within(ctx, fn)
 }
 
 var _ checkedstore.Client = (*goRedis)(nil)
@@ -43,11 +72,9 @@ func (g *goRedis) Conn(string) wire.Conn { return g }
 // Close implements wire.Conn: there is nothing to give up.
 func (g *goRedis) Close() {}
 
-// Eval implements wire.Conn. go-redis ends a read at the deadline of its context if
-// ContextTimeoutEnabled is set, and never on a cancellation, so every call whose context
-// can end runs in a separate goroutine.
+// Eval implements wire.Conn.
 func (g *goRedis) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
-	return adapt.Within(ctx, func() ([]any, error) {
+	return within(ctx, g, func() ([]any, error) {
 		reply, err := g.eval(ctx, "evalsha", s.SHA, keys, args)
 		if adapt.MissingScript(err) && s.Text == "" {
 			return nil, wire.ErrNoScript

@@ -6,48 +6,59 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
 	"github.com/redis/go-redis/v9"
 )
 
 var _ liststore.Client = (*goRedis)(nil)
 
-// Exec implements liststore.Commander. go-redis does not repeat a transaction with a command
-// that forbids it, unless a node of a cluster answered that it did nothing.
-func (g *goRedis) Exec(ctx context.Context, _ string, commands [][]string) ([]any, error) {
-	return g.send(ctx, g.client.TxPipeline(), commands)
+// Send implements liststore.Commander. go-redis does not repeat commands of which one forbids
+// it, unless a node of a cluster answered that it did nothing.
+func (g *goRedis) Send(ctx context.Context, c *liststore.Commands) error {
+	_, err := within(ctx, g, func() (struct{}, error) { return struct{}{}, g.judge(ctx, g.send(ctx, c)) })
+	return err
 }
 
-// Pipe implements liststore.Commander.
-func (g *goRedis) Pipe(ctx context.Context, _ string, commands [][]string) ([]any, error) {
-	return g.send(ctx, g.client.Pipeline(), commands)
-}
-
-func (g *goRedis) send(ctx context.Context, pipe redis.Pipeliner, commands [][]string) ([]any, error) {
-	return adapt.Within(ctx, func() ([]any, error) {
-		cmds := make([]once, 0, len(commands))
-		for _, c := range commands {
-			cmd := once{redis.NewCmd(ctx, words(c)...)}
-			if keyed(c) {
-				cmd.SetFirstKeyPos(1)
-			}
-			cmds = append(cmds, cmd)
-			_ = pipe.Process(ctx, cmd) // sends nothing yet
+func (g *goRedis) send(ctx context.Context, c *liststore.Commands) error {
+	cmds := make([]redis.Cmder, c.Len())
+	for i := range cmds {
+		command := c.Command(i)
+		cmd := once{redis.NewCmd(ctx, words(command)...)}
+		if liststore.Keyed(command) {
+			cmd.SetFirstKeyPos(1)
 		}
-		_, err := pipe.Exec(ctx)
+		cmds[i] = cmd
+	}
+	pipe := g.client.Pipeline()
+	if c.Transaction {
+		pipe = g.client.TxPipeline()
+	}
+	_ = pipe.BatchProcess(ctx, cmds...) // sends nothing yet
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	for _, cmd := range cmds {
+		v, err := cmd.(once).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, g.judge(ctx, err)
+			return err
 		}
-		replies := make([]any, len(cmds))
-		for i, cmd := range cmds {
-			if replies[i], err = cmd.Result(); err != nil && !errors.Is(err, redis.Nil) {
-				return nil, g.judge(ctx, err)
-			}
-		}
-		return replies, nil
-	})
+		note(c, v)
+	}
+	return nil
 }
 
-// keyed reports whether the first argument of a command is its key.
-func keyed(c []string) bool { return c[0] != "SCRIPT" && c[0] != "TIME" }
+// note notes a value, or those of a list.
+func note(c *liststore.Commands, v any) {
+	switch v := v.(type) {
+	case string:
+		c.Replied(liststore.Reply{Text: v})
+	case int64:
+		c.Replied(liststore.Reply{Number: v})
+	case []any:
+		for _, part := range v {
+			note(c, part)
+		}
+	default:
+		c.Replied(liststore.Reply{})
+	}
+}

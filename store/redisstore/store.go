@@ -69,7 +69,7 @@ func newStore(client redis.UniversalClient, opts *Options, closeClient func() er
 	case *redis.ClusterClient:
 		cluster = true
 	}
-	store, err := checkedstore.New(&goRedis{client: client, cluster: cluster, master: master}, (*checkedstore.Options)(opts), closeClient)
+	store, err := checkedstore.New(newGoRedis(client, cluster, master), (*checkedstore.Options)(opts), closeClient)
 	if err != nil {
 		return nil, err
 	}

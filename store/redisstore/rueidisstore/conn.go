@@ -11,7 +11,6 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
-	"github.com/redis/rueidis"
 )
 
 // ownConn is a connection that serves one caller at a time, under load. On such a connection
@@ -34,6 +33,8 @@ type ownConn struct {
 	calls  int        // calls in a row without a pause
 	coming <-chan dedicated
 	dedicated
+	watch watch
+	ctx   endless // of the call: rueidis does not keep it
 }
 
 const (
@@ -54,34 +55,46 @@ func (a *adapter) Conn(string) wire.Conn {
 
 // Eval implements wire.Conn.
 func (l *ownConn) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
-	return l.do(ctx, func(ctx context.Context, client rueidis.CoreClient) ([]any, error) {
-		return eval(ctx, client, s, keys, args)
-	},
-		func() ([]any, error) { return l.a.Eval(ctx, s, keys, args) })
-}
-
-// do makes a call on the connection, if it is ready, else on the shared one.
-func (l *ownConn) do(ctx context.Context, own func(context.Context, rueidis.CoreClient) ([]any, error), shared func() ([]any, error)) ([]any, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.readyLocked() {
-		return shared()
+		return l.a.Eval(ctx, s, keys, args)
 	}
-	stop := context.AfterFunc(ctx, l.conn.Close)
-	reply, err := own(context.WithoutCancel(ctx), l.conn)
-	if !stop() {
+	if err := l.beginLocked(ctx); err != nil {
+		return nil, err
+	}
+	reply, err := eval(&l.ctx, l.conn, s, keys, args)
+	if err := l.endLocked(ctx, err); err != nil {
+		return nil, err
+	}
+	return reply, nil
+}
+
+// beginLocked begins a call on the connection. l.mu must be held.
+func (l *ownConn) beginLocked(ctx context.Context) error {
+	if !l.watch.begin(ctx, l.conn) {
+		return fmt.Errorf("redisstore: %w", driver.Inner(ctx.Err())) // nothing was sent
+	}
+	l.ctx.Context = ctx
+	return nil
+}
+
+// endLocked ends a call on the connection and returns its error. l.mu must be held.
+func (l *ownConn) endLocked(ctx context.Context, err error) error {
+	l.ctx.Context = nil
+	if !l.watch.end(ctx) {
 		l.dropLocked()
 		if err != nil {
-			return nil, fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, ctx.Err())
+			return fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, ctx.Err())
 		}
 	}
 	if err != nil && !errors.Is(err, wire.ErrNoScript) {
 		// After any error the next call starts on a new connection: the server may be a replica by
 		// now, and only a new connection finds the master.
 		l.dropLocked()
-		return nil, classify(ctx, err)
+		return classify(ctx, err)
 	}
-	return reply, err
+	return err
 }
 
 // readyLocked counts a call, and reports whether there is a connection and enough calls came
@@ -128,6 +141,7 @@ func (l *ownConn) Close() {
 func (l *ownConn) dropLocked() {
 	switch {
 	case l.conn != nil:
+		l.watch.drop()
 		l.conn.Close()
 		l.release()
 	case l.coming != nil:

@@ -4,6 +4,7 @@ package rueidisstore
 
 import (
 	"context"
+	"sync"
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
@@ -12,86 +13,100 @@ import (
 
 var _ liststore.Client = (*adapter)(nil)
 
-// Exec implements liststore.Commander.
-func (a *adapter) Exec(ctx context.Context, _ string, commands [][]string) ([]any, error) {
-	return adapt.Within(ctx, func() ([]any, error) {
-		replies, err := exec(a.sending(ctx), a.client, commands)
-		return replies, classify(ctx, err)
-	})
+// Send implements liststore.Commander.
+func (a *adapter) Send(ctx context.Context, c *liststore.Commands) error {
+	_, err := adapt.Within(ctx, func() (struct{}, error) { return struct{}{}, classify(ctx, send(a.sending(ctx), a.client, c)) })
+	return err
 }
 
-// Pipe implements liststore.Commander.
-func (a *adapter) Pipe(ctx context.Context, _ string, commands [][]string) ([]any, error) {
-	return adapt.Within(ctx, func() ([]any, error) {
-		replies, err := pipe(a.sending(ctx), a.client, commands)
-		return replies, classify(ctx, err)
-	})
-}
-
-// Exec implements liststore.Commander.
-func (l *ownConn) Exec(ctx context.Context, key string, commands [][]string) ([]any, error) {
-	return l.do(ctx, func(ctx context.Context, client rueidis.CoreClient) ([]any, error) {
-		return exec(ctx, client, commands)
-	},
-		func() ([]any, error) { return l.a.Exec(ctx, key, commands) })
-}
-
-// Pipe implements liststore.Commander.
-func (l *ownConn) Pipe(ctx context.Context, key string, commands [][]string) ([]any, error) {
-	return l.do(ctx, func(ctx context.Context, client rueidis.CoreClient) ([]any, error) {
-		return pipe(ctx, client, commands)
-	},
-		func() ([]any, error) { return l.a.Pipe(ctx, key, commands) })
-}
-
-// build makes a command whose first argument is its key, but for those that have none.
-func build(b rueidis.Builder, c []string) rueidis.Completed {
-	if c[0] == "SCRIPT" || c[0] == "TIME" {
-		return b.Arbitrary(c...).Build()
+// Send implements liststore.Commander.
+func (l *ownConn) Send(ctx context.Context, c *liststore.Commands) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.readyLocked() {
+		return l.a.Send(ctx, c)
 	}
-	return b.Arbitrary(c[0]).Keys(c[1]).Args(c[2:]...).Build()
+	if err := l.beginLocked(ctx); err != nil {
+		return err
+	}
+	return l.endLocked(ctx, send(&l.ctx, l.conn, c))
 }
 
-// exec sends a transaction, once.
-func exec(ctx context.Context, client rueidis.CoreClient, commands [][]string) ([]any, error) {
-	all := make([]rueidis.Completed, 0, len(commands)+2)
-	all = append(all, client.B().Multi().Build())
-	for _, c := range commands {
-		all = append(all, build(client.B(), c))
+// built are commands to send, to be used again.
+var built = sync.Pool{New: func() any { return new([]rueidis.Completed) }}
+
+// send sends commands, once.
+func send(ctx context.Context, client rueidis.CoreClient, c *liststore.Commands) error {
+	p := built.Get().(*[]rueidis.Completed)
+	all := *p
+	if c.Transaction {
+		all = append(all, client.B().Multi().Build())
 	}
-	all = append(all, client.B().Exec().Build())
+	for i := range c.Len() {
+		all = append(all, build(client.B(), c.Command(i)))
+	}
+	if c.Transaction {
+		all = append(all, client.B().Exec().Build())
+	}
 	results := client.DoMulti(ctx, all...)
-	for _, r := range results[:len(results)-1] {
-		if err := r.Error(); err != nil {
-			return nil, err
+	clear(all)
+	*p = all[:0]
+	built.Put(p)
+	if !c.Transaction {
+		for i := range results {
+			if err := note(c, &results[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	last := len(results) - 1
+	for i := range results[:last] {
+		if err := results[i].Error(); err != nil {
+			return err
 		}
 	}
-	v, err := results[len(results)-1].ToAny()
-	if err != nil {
-		return nil, err
-	}
-	replies, _ := v.([]any)
-	for _, r := range replies {
-		if err, ok := r.(error); ok {
-			return nil, err
-		}
-	}
-	return replies, nil
+	return note(c, &results[last])
 }
 
-// pipe sends commands at once.
-func pipe(ctx context.Context, client rueidis.CoreClient, commands [][]string) ([]any, error) {
-	all := make([]rueidis.Completed, 0, len(commands))
-	for _, c := range commands {
-		all = append(all, build(client.B(), c))
+// build makes a command.
+func build(b rueidis.Builder, words []string) rueidis.Completed {
+	if !liststore.Keyed(words) {
+		return b.Arbitrary(words...).Build()
 	}
-	replies := make([]any, len(all))
-	for i, r := range client.DoMulti(ctx, all...) {
-		v, err := r.ToAny()
-		if err != nil && !rueidis.IsRedisNil(err) {
-			return nil, err
+	return b.Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build()
+}
+
+// note notes a reply.
+func note(c *liststore.Commands, result *rueidis.RedisResult) error {
+	m, err := result.ToMessage()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	return noteMessage(c, &m)
+}
+
+// noteMessage notes a value, or those of a list.
+func noteMessage(c *liststore.Commands, m *rueidis.RedisMessage) error {
+	switch {
+	case m.IsNil():
+		c.Replied(liststore.Reply{})
+	case m.IsInt64():
+		n, err := m.ToInt64()
+		c.Replied(liststore.Reply{Number: n})
+		return err
+	case m.IsArray():
+		values, err := m.ToArray()
+		for i := range values {
+			if err := noteMessage(c, &values[i]); err != nil {
+				return err
+			}
 		}
-		replies[i] = v
+		return err
+	default:
+		text, err := m.ToString()
+		c.Replied(liststore.Reply{Text: text})
+		return err
 	}
-	return replies, nil
+	return nil
 }

@@ -4,7 +4,6 @@ package liststore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 const (
@@ -49,15 +47,34 @@ type operation struct {
 	release bool
 	name    string
 	element string
-	ticket  int64 // of the grant to remove; of a claim, what it was given
-	sent    bool  // left the queue with a batch
-	done    chan struct{}
+	ticket  int64         // of the grant to remove; of a claim, what it was given
+	sent    bool          // left the queue with a batch
+	done    chan struct{} // has a value when the operation was answered
 
 	removed, length int64  // removed counts the ticket and the element of a grant, 10 and 1
 	marker, session string // as they were in the transaction of a claim
-	proven          bool   // in the transaction of a claim: the server has the run id
+	proven          bool
 	err             error
 }
+
+// operations are those to use again. One that a sender may still use never comes back.
+var operations = sync.Pool{New: func() any { return &operation{done: make(chan struct{}, 1)} }}
+
+func newOperation() *operation { return operations.Get().(*operation) }
+
+// free gives an operation back that was answered.
+func (o *operation) free() {
+	*o = operation{done: o.done}
+	operations.Put(o)
+}
+
+// batch is what one call carries.
+type batch struct {
+	operations []*operation
+	commands   Commands
+}
+
+var batches = sync.Pool{New: func() any { return new(batch) }}
 
 func (b *batcher) init(s *session) {
 	b.s = s
@@ -78,13 +95,14 @@ func (b *batcher) do(ctx context.Context, o *operation) error {
 	if len(b.queue) == 0 && b.inFlight < maxInFlight {
 		b.inFlight++
 		b.mu.Unlock()
-		b.deliver(ctx, []*operation{o})
+		alone := batches.Get().(*batch)
+		alone.operations = append(alone.operations, o)
+		b.deliver(ctx, alone)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.doneLocked()
 		return o.err
 	}
-	o.done = make(chan struct{})
 	b.queue = append(b.queue, o)
 	b.mu.Unlock()
 	select {
@@ -136,13 +154,14 @@ func (b *batcher) sendLoop() {
 		runtime.Gosched() // operations that are about to be queued come along
 		b.mu.Lock()
 		if n := min(len(b.queue), maxBatch); n > 0 {
-			batch := slices.Clone(b.queue[:n])
+			next := batches.Get().(*batch)
+			next.operations = append(next.operations, b.queue[:n]...)
 			b.queue = slices.Delete(b.queue, 0, n)
-			for _, o := range batch {
+			for _, o := range next.operations {
 				o.sent = true
 			}
 			b.mu.Unlock()
-			b.send(batch)
+			b.send(next)
 			b.mu.Lock()
 		}
 		b.doneLocked()
@@ -150,87 +169,86 @@ func (b *batcher) sendLoop() {
 }
 
 // send makes one call, on no caller's context: other callers depend on it too.
-func (b *batcher) send(batch []*operation) {
+func (b *batcher) send(next *batch) {
 	ctx, cancel := context.WithTimeout(context.Background(), b.s.ttl)
 	defer cancel()
-	b.deliver(ctx, batch)
-	for _, o := range batch {
-		close(o.done)
-	}
+	b.deliver(ctx, next)
 }
 
 // deliver makes one call and gives every operation its answer.
-func (b *batcher) deliver(ctx context.Context, batch []*operation) {
-	if err := b.call(ctx, batch); err != nil {
-		for _, o := range batch {
+func (b *batcher) deliver(ctx context.Context, next *batch) {
+	err := b.call(ctx, next)
+	for _, o := range next.operations {
+		if err != nil {
 			o.err = b.s.store.explain(err)
 		}
+		if o.sent {
+			o.done <- struct{}{}
+		}
 	}
+	if err != nil {
+		return // the call may still be under way
+	}
+	clear(next.operations)
+	next.operations = next.operations[:0]
+	next.commands.reset()
+	batches.Put(next)
 }
 
 // call sends the operations, releases first: a claim in the same batch may be for the same lock.
-func (b *batcher) call(ctx context.Context, batch []*operation) error {
-	slices.SortStableFunc(batch, func(x, y *operation) int {
-		switch {
-		case x.release == y.release:
-			return 0
-		case x.release:
-			return -1
-		}
-		return 1
-	})
-	f := &b.s.fast
-	commands := make([][]string, 0, 3*len(batch)+2)
+func (b *batcher) call(ctx context.Context, next *batch) error {
+	f, c := &b.s.fast, &next.commands
 	claims := false
-	for _, o := range batch {
-		list := f.lists + o.name
-		if o.release {
-			commands = append(commands, []string{"LREM", list, "1", strconv.FormatInt(o.ticket, 10)},
-				[]string{"LREM", list, "1", o.element}, []string{"LLEN", list})
-		} else {
-			commands = append(commands, []string{"LMOVE", f.tickets, list, "LEFT", "RIGHT"}, []string{"RPUSH", list, o.element})
+	for _, o := range next.operations {
+		if !o.release {
 			claims = true
+			continue
 		}
+		list := f.lists + o.name
+		c.Add("LREM", list, "1", strconv.FormatInt(o.ticket, 10))
+		c.Add("LREM", list, "1", o.element)
+		c.Add("LLEN", list)
 	}
-	key := commands[0][1]
 	if claims {
-		commands = append(commands, []string{"HMGET", f.bucket, "m", f.session}, []string{"SCRIPT", "EXISTS", f.proven})
+		for _, o := range next.operations {
+			if !o.release {
+				list := f.lists + o.name
+				c.Add("LMOVE", f.tickets, list, "LEFT", "RIGHT")
+				c.Add("RPUSH", list, o.element)
+			}
+		}
+		c.Add("HMGET", f.bucket, "m", f.session)
+		c.Add("SCRIPT", "EXISTS", f.proven)
 	}
-	send := b.s.exec
-	if len(batch) == 1 && !claims {
-		send = b.s.pipe // a release needs no transaction
-	}
-	replies, err := send(ctx, key, commands)
-	if err != nil {
+	c.Transaction = claims || len(next.operations) > 1 // one release needs no transaction
+	if err := b.s.send(ctx, c); err != nil {
 		return err
 	}
-	return read(batch, replies, claims)
+	return next.read(claims)
 }
 
 // read gives every operation its replies.
-func read(batch []*operation, replies []any, claims bool) error {
-	r := wire.Reader{Rest: replies}
-	for _, o := range batch {
+func (next *batch) read(claims bool) error {
+	c := &next.commands
+	for _, o := range next.operations {
 		if o.release {
-			o.removed = 10*r.Number() + r.Number()
-		} else {
-			o.ticket = r.Number()
+			o.removed = 10*c.number() + c.number()
+			o.length = c.number()
 		}
-		o.length = r.Number()
 	}
-	var marker, session string
-	proven := false
-	if claims {
-		found := wire.Reader{Rest: r.List()}
-		marker, session = found.Text(), found.Text()
-		exists := wire.Reader{Rest: r.List()}
-		proven = exists.Number() == 1
+	if !claims {
+		return c.err()
 	}
-	if err := r.Err(); err != nil {
-		return errors.Join(driver.ErrUnknown, err)
+	for _, o := range next.operations {
+		if !o.release {
+			o.ticket = c.number()
+			o.length = c.number()
+		}
 	}
-	for _, o := range batch {
+	marker, session := c.text(), c.text()
+	proven := c.number() == 1
+	for _, o := range next.operations {
 		o.marker, o.session, o.proven = marker, session, proven
 	}
-	return nil
+	return c.err()
 }

@@ -14,11 +14,9 @@ type Client interface {
 	Commander
 }
 
-// Commander sends plain commands. A wire.Conn of a Client may be one, too.
+// Commander sends plain commands. A wire.Conn of a Client must be one, too.
 type Commander interface {
-	// Exec runs commands as one transaction, once, on the node that keeps a key, and
-	// returns their replies; one that is empty is nil. The key is that of the first command.
-	Exec(ctx context.Context, key string, commands [][]string) ([]any, error)
-	// Pipe sends commands at once, without a transaction.
-	Pipe(ctx context.Context, key string, commands [][]string) ([]any, error)
+	// Send sends commands at once, and once, to the node that keeps the key of the first, and
+	// notes their replies. After an error it may still use the commands.
+	Send(ctx context.Context, commands *Commands) error
 }

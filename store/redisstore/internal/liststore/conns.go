@@ -78,12 +78,15 @@ func (s *session) with(ctx context.Context, call func(conn wire.Conn) ([]any, er
 	return call(conn)
 }
 
-// exec runs commands as one transaction.
-func (s *session) exec(ctx context.Context, key string, commands [][]string) ([]any, error) {
-	return s.with(ctx, func(conn wire.Conn) ([]any, error) { return conn.(Commander).Exec(ctx, key, commands) })
-}
-
-// pipe sends commands at once.
-func (s *session) pipe(ctx context.Context, key string, commands [][]string) ([]any, error) {
-	return s.with(ctx, func(conn wire.Conn) ([]any, error) { return conn.(Commander).Pipe(ctx, key, commands) })
+// send sends plain commands.
+func (s *session) send(ctx context.Context, commands *Commands) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("redisstore: %w", driver.Inner(err)) // nothing was sent
+	}
+	conn := s.conns.take()
+	if conn == nil {
+		return s.store.client.Send(ctx, commands)
+	}
+	defer s.conns.give(conn)
+	return conn.(Commander).Send(ctx, commands)
 }

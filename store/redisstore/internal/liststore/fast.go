@@ -70,13 +70,15 @@ const refillEvery = 256
 // has none, or if the replies show that the claim does not count.
 func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64, held bool, err error) {
 	s := f.s
-	o := &operation{name: name, element: element}
+	o := newOperation()
+	o.name, o.element = name, element
 	if err := f.batcher.do(ctx, o); err != nil {
 		if strings.Contains(err.Error(), "EXECABORT") {
 			return 0, false, nil // nothing was done; the script answers why
 		}
 		return 0, false, err
 	}
+	defer o.free()
 	if o.ticket%refillEvery == 0 {
 		f.refill()
 	}
@@ -115,11 +117,17 @@ func (f *fast) refill() {
 // in a server with another run id it gives back what it should, and no lock is granted there
 // before a script has begun the new incarnation (package listmodel).
 func (f *fast) release(ctx context.Context, name string, c claim) (bool, error) {
-	o := &operation{release: true, name: name, element: c.element, ticket: c.ticket}
-	if err := f.batcher.do(ctx, o); err != nil || o.removed != 11 {
+	o := newOperation()
+	o.release, o.name, o.element, o.ticket = true, name, c.element, c.ticket
+	if err := f.batcher.do(ctx, o); err != nil {
 		return false, err
 	}
-	if o.length > 0 {
+	removed, length := o.removed, o.length
+	o.free()
+	if removed != 11 {
+		return false, nil
+	}
+	if length > 0 {
 		f.s.store.contended.add(name)
 		f.s.wake(ctx, name)
 	}

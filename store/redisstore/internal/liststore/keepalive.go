@@ -99,17 +99,16 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 	sent, ttl := time.Now(), (s.ttl + time.Millisecond - 1).Milliseconds()
 	end := k.latest() + ttl
 	sessions := s.base + ":s"
-	commands := [][]string{
-		{"ZADD", sessions, "XX", "GT", "CH", strconv.FormatInt(end, 10), s.sid},
-		{"HMGET", s.base, "m", s.fast.session, "k" + s.sid},
-		{"TIME"},
-		{"SCRIPT", "EXISTS", s.fast.proven},
-	}
+	c := Commands{Transaction: true}
+	c.Add("ZADD", sessions, "XX", "GT", "CH", strconv.FormatInt(end, 10), s.sid)
+	c.Add("HMGET", s.base, "m", s.fast.session, "k"+s.sid)
+	c.Add("TIME")
+	c.Add("SCRIPT", "EXISTS", s.fast.proven)
 	checks := s.sweeper.due()
 	if checks {
-		commands = append(commands, []string{"ZRANGEBYSCORE", sessions, "-inf", strconv.FormatInt(k.earliest(), 10), "LIMIT", "0", "1"})
+		c.Add("ZRANGEBYSCORE", sessions, "-inf", strconv.FormatInt(k.earliest(), 10), "LIMIT", "0", "1")
 	}
-	replies, err := s.exec(ctx, sessions, commands)
+	err = s.send(ctx, &c)
 	took := time.Since(sent)
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, driver.ErrUnknown) || errors.Is(err, driver.ErrUnavailable) {
@@ -117,13 +116,10 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 		}
 		return renewal, false, nil // nothing was done; the script answers why
 	}
-	r := wire.Reader{Rest: replies}
-	moved, found := r.Number(), wire.Reader{Rest: r.List()}
-	marker, session, broken := found.Text(), found.Text(), found.Text()
-	now, exists := clockOf(r.List()), wire.Reader{Rest: r.List()}
-	proven := exists.Number() == 1
+	moved, marker, session, broken := c.number(), c.text(), c.text(), c.text()
+	now, proven := time.Unix(c.number(), 1000*c.number()), c.number() == 1
 	switch {
-	case r.Err() != nil, now.IsZero():
+	case c.err() != nil:
 	case !proven:
 		s.proof.lost()
 	case moved != 1 || broken != "":
@@ -134,7 +130,7 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 		return renewal, false, k.late(ctx)
 	default:
 		k.note(now, sent, end)
-		if checks && len(r.List()) > 0 {
+		if checks && c.rest() > 0 {
 			s.sweeper.begin()
 		}
 		return driver.Renewal{TTL: s.ttl, Clock: now}, true, nil
@@ -149,14 +145,4 @@ func (k *keepAlive) late(ctx context.Context) error {
 	_, _ = k.s.call(ctx, closeScript, nil) // or it ends by itself
 	k.s.pushes.heard(err)
 	return err
-}
-
-// clockOf reads the reply of TIME.
-func clockOf(reply []any) time.Time {
-	r := wire.Reader{Rest: reply}
-	seconds, micros := r.Number(), r.Number()
-	if r.Err() != nil {
-		return time.Time{}
-	}
-	return time.Unix(seconds, micros*1000)
 }

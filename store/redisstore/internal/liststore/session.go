@@ -149,7 +149,10 @@ func (s *session) element(head string, seq uint64, record string) string {
 	if len(head) != 7 {
 		return ""
 	}
-	return head + s.sid + wire.BytesOf(int64(seq), 6) + s.tail + record
+	b := make([]byte, 0, 128)
+	b = append(append(b, head...), s.sid...)
+	b = wire.AppendBytes(b, int64(seq), 6)
+	return string(append(append(b, s.tail...), record...))
 }
 
 func flag(set bool) string {

@@ -107,12 +107,14 @@ func (r *Reader) Broken() (seqs []uint64) {
 var ErrShort = errors.New("redisstore: the reply of a script is shorter than this version expects; is another version of the library in use?")
 
 // BytesOf is a number as n bytes, the most significant first.
-func BytesOf(v int64, n int) string {
-	b := make([]byte, n)
+func BytesOf(v int64, n int) string { return string(AppendBytes(make([]byte, 0, 8), v, n)) }
+
+// AppendBytes appends a number as n bytes, the most significant first.
+func AppendBytes(b []byte, v int64, n int) []byte {
 	for i := n - 1; i >= 0; i-- {
-		b[i], v = byte(v), v>>8
+		b = append(b, byte(v>>(8*i)))
 	}
-	return string(b)
+	return b
 }
 
 // NumberOf is the number that BytesOf wrote.
