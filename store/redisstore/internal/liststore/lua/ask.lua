@@ -35,7 +35,9 @@ if RUN_ID ~= '' and ARGV[19] == '' and ARGV[9] == '0' and ARGV[10] == '1' and AR
           word = 'QUEUED'
         end
         if mine or ARGV[16] ~= '1' then
-          local ends = math.max(0, struct.unpack('>I6', h) - now - 1)
+          -- Keep-alives by plain commands move the end in the sorted set only.
+          local till = tonumber(call('ZSCORE', KEYS[#KEYS], holder) or '0')
+          local ends = math.max(0, math.max(till, struct.unpack('>I6', h)) - now - 1)
           return { word, before, '0', string.format('%.0f', ends + math.min(before, 8) * 250),
             { { holder, string.format('%.0f', struct.unpack('>I6', raw, 24)), ticket, 0, '1', '', sub(raw, 44),
               string.format('%.0f', math.max(0, now - struct.unpack('>I6', raw, 2))), string.format('%.0f', ends) } }, '0', 0 }
