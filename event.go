@@ -24,11 +24,26 @@ type Hooks struct {
 	AcquireWait func(ctx context.Context, w AcquireWait)
 	// AcquireEnd is called when it ends, with the context of AcquireStart.
 	AcquireEnd func(ctx context.Context, e AcquireEnd)
+	// OnceEnd is called when Once.Do ends, with its context.
+	OnceEnd func(ctx context.Context, e OnceEnd)
 	// Event is called on every transition.
 	Event func(Event)
 	// TraceParent returns the W3C traceparent of a context. It is stored in the
 	// holder record, so that the trace of a waiter can link to that of the holder.
 	TraceParent func(ctx context.Context) string
+}
+
+// OnceEnd describes an occurrence that ran, or that did not run.
+type OnceEnd struct {
+	// Name is the name given to Once, and Occurrence the one given to Do.
+	Name, Occurrence string
+	// Result is what Do returns. Result.Outcome is OnceNotRun if it is not known whether
+	// the occurrence has run, with the reason in Err.
+	Result OnceResult
+	// Took is how long Do took: the run, if there was one.
+	Took time.Duration
+	// Err is the error that Do returns.
+	Err error
 }
 
 // AcquireStart describes an acquisition that begins.

@@ -73,6 +73,22 @@ func (c *Client) Once(name string, keep time.Duration, opts ...LockOption) *Once
 // written as %40. Calling it for the same occurrence inside fn does not
 // re-enter: that occurrence is running.
 func (o *Once) Do(ctx context.Context, occurrence string, fn func(ctx context.Context, l *Lease) error) (OnceResult, error) {
+	hook := o.c.opts.Hooks.OnceEnd
+	if hook == nil {
+		return o.do(ctx, occurrence, fn)
+	}
+	began := time.Now()
+	// What a panic leaves: it ran here, and may be run again.
+	end := OnceEnd{Name: o.name, Occurrence: occurrence, Result: OnceResult{Outcome: OnceFailed}}
+	defer func() {
+		end.Took = time.Since(began)
+		hook(ctx, end)
+	}()
+	end.Result, end.Err = o.do(ctx, occurrence, fn)
+	return end.Result, end.Err
+}
+
+func (o *Once) do(ctx context.Context, occurrence string, fn func(ctx context.Context, l *Lease) error) (OnceResult, error) {
 	if o.keep <= 0 {
 		return OnceResult{}, fmt.Errorf("fencelock: once %q: keep is %v; it must be positive", o.name, o.keep)
 	}

@@ -239,3 +239,48 @@ func TestOnceReportsAMarkThatCloseTookAway(t *testing.T) {
 		locktest.Tick(t, locktest.Client(t, store, nil).Once("job", time.Hour), "1", fencelock.OnceRan, locktest.Nothing)
 	})
 }
+
+// TestOnceEnd: the hook gets what Do returns, and a panic as a failure.
+func TestOnceEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ends []fencelock.OnceEnd
+		c := locktest.Client(t, memstore.New(nil), &fencelock.Options{Hooks: fencelock.Hooks{
+			OnceEnd: func(_ context.Context, e fencelock.OnceEnd) { ends = append(ends, e) },
+		}})
+		once := c.Once("report", time.Hour)
+		failure := errors.New("no disk")
+		run := func(occurrence string, err error) func() {
+			return func() {
+				once.Do(t.Context(), occurrence, func(context.Context, *fencelock.Lease) error {
+					time.Sleep(time.Minute)
+					if err == nil && occurrence == "panics" {
+						panic("no disk")
+					}
+					return err
+				})
+			}
+		}
+		run("1", nil)()
+		run("1", nil)()
+		run("2", failure)()
+		locktest.Panics(run("panics", nil))
+		c.Once("bad", -1).Do(t.Context(), "1", locktest.Nothing)
+		for i, want := range []fencelock.OnceEnd{
+			{Name: "report", Occurrence: "1", Result: fencelock.OnceResult{Outcome: fencelock.OnceRan}, Took: time.Minute},
+			{Name: "report", Occurrence: "1", Result: fencelock.OnceResult{Outcome: fencelock.OnceAlreadyRan}},
+			{Name: "report", Occurrence: "2", Result: fencelock.OnceResult{Outcome: fencelock.OnceFailed}, Took: time.Minute, Err: failure},
+			{Name: "report", Occurrence: "panics", Result: fencelock.OnceResult{Outcome: fencelock.OnceFailed}, Took: time.Minute},
+			{Name: "bad", Occurrence: "1"},
+		} {
+			if i >= len(ends) {
+				t.Fatalf("%d calls of the hook", len(ends))
+			}
+			got := ends[i]
+			if got.Name != want.Name || got.Occurrence != want.Occurrence || got.Result.Outcome != want.Result.Outcome || got.Took != want.Took ||
+				(got.Result.Holder != nil) != (want.Result.Outcome == fencelock.OnceAlreadyRan) || want.Err != nil && !errors.Is(got.Err, want.Err) ||
+				(got.Err != nil) != (want.Err != nil || want.Name == "bad") {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+		}
+	})
+}

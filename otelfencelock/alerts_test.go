@@ -111,6 +111,22 @@ var scenarios = []scenario{
 			time.Sleep(happens + time.Second)
 			ended(t, lock(t, t.Context(), w.Client, "new/class"))
 		}, fired: []string{"FencelockLeaseLost", "FencelockStoreUnavailable"}, soon: time.Minute},
+	{name: "a job fails once", live: func(t *testing.T, w *world) {
+		once := w.Once("report", time.Hour)
+		for i := range 3 {
+			time.Sleep(happens / 2)
+			_, _ = once.Do(t.Context(), fmt.Sprint(i), func(context.Context, *fencelock.Lease) error {
+				if i == 1 {
+					return errors.New("no disk")
+				}
+				return nil
+			})
+		}
+	}, fired: []string{"FencelockOccurrenceNotRun"}, soon: time.Minute},
+	{name: "a job is due while the store is away", fault: "during(10m, 11m, refuse)", live: func(t *testing.T, w *world) {
+		time.Sleep(happens + 5*time.Second)
+		_, _ = w.Once("report", time.Hour).Do(t.Context(), "1", func(context.Context, *fencelock.Lease) error { return nil })
+	}, fired: []string{"FencelockOccurrenceNotRun", "FencelockStoreUnavailable"}, soon: time.Minute},
 	{name: "the settings are refused", refuse: true, live: func(t *testing.T, w *world) {
 		time.Sleep(happens)
 		w.work(t, time.Minute)

@@ -51,6 +51,7 @@ type meters struct {
 	leases, waiters                             metric.Int64UpDownCounter
 	acquisitions, contentions, renewals, losses metric.Int64Counter
 	lossesByClass, sessions, failures           metric.Int64Counter
+	occurrences, occurrencesByClass             metric.Int64Counter
 }
 
 func newMeters(p metric.MeterProvider, store string) (*meters, error) {
@@ -85,6 +86,8 @@ func newMeters(p metric.MeterProvider, store string) (*meters, error) {
 	counter(&m.lossesByClass, "fencelock.losses.by_class", "{lease}", "The same losses, by class.")
 	counter(&m.failures, "fencelock.client.operation.failures", "{call}", "Calls to the store that failed.")
 	counter(&m.sessions, "fencelock.session.transitions", "{transition}", "What happened to sessions.")
+	counter(&m.occurrences, "fencelock.occurrences", "{occurrence}", "Occurrences of Once, by what became of them in this process.")
+	counter(&m.occurrencesByClass, "fencelock.occurrences.by_class", "{occurrence}", "The same occurrences, by class.")
 	return m, errors.Join(errs...)
 }
 
@@ -104,6 +107,9 @@ func (m *meters) announceAll() {
 		m.failures.Add(ctx, 0, m.set(errorKey.String(e.word)))
 	}
 	m.failures.Add(ctx, 0, m.set(errorKey.String(otherError)))
+	for _, how := range occurrenceOutcomes {
+		m.occurrences.Add(ctx, 0, m.set(outcomeKey.String(how)))
+	}
 	m.announce("")
 }
 
@@ -164,6 +170,13 @@ func (m *meters) event(e fencelock.Event) {
 func (m *meters) ended(ctx context.Context, class attribute.KeyValue, end string, held time.Duration) {
 	m.leases.Add(ctx, -1, m.set(class))
 	m.hold.Record(ctx, held.Seconds(), m.set(class, endKey.String(end)))
+}
+
+// occurred counts an occurrence of Once.
+func (m *meters) occurred(ctx context.Context, e *fencelock.OnceEnd) {
+	how := outcomeKey.String(occurrenceOutcomes[e.Result.Outcome])
+	m.occurrences.Add(ctx, 1, m.set(how))
+	m.occurrencesByClass.Add(ctx, 1, m.set(m.classAttr(m.classes.class(e.Name)), how))
 }
 
 // acquired counts the end of an acquisition.

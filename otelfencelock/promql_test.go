@@ -3,6 +3,7 @@
 package otelfencelock_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -10,11 +11,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/otelfencelock"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -38,6 +41,9 @@ func scrape(t *testing.T) families {
 	synctest.Test(t, func(t *testing.T) {
 		store, tel := memstore.New(nil), &otelfencelock.Options{Class: otelfencelock.Template}
 		p := newProcess(t, faulty(t, store, silent), nil, tel, sdkmetric.WithReader(exporter))
+		if _, err := p.Once("report", time.Hour).Do(t.Context(), "1", func(context.Context, *fencelock.Lease) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
 		live(t, p, newProcess(t, store, nil, nil))
 		tel.MeterProvider = p.meters
 		r, err := otelfencelock.NewRejections(tel)

@@ -32,7 +32,7 @@ type acquisition struct {
 type acquisitionKey struct{}
 
 func (t *telemetry) hooks() fencelock.Hooks {
-	return fencelock.Hooks{AcquireStart: t.start, AcquireWait: t.wait, AcquireEnd: t.end, Event: t.event, TraceParent: t.traceParent}
+	return fencelock.Hooks{AcquireStart: t.start, AcquireWait: t.wait, AcquireEnd: t.end, OnceEnd: t.occurred, Event: t.event, TraceParent: t.traceParent}
 }
 
 func (t *telemetry) event(e fencelock.Event) {
@@ -40,6 +40,13 @@ func (t *telemetry) event(e fencelock.Event) {
 		t.user.Event(e)
 	}
 	t.m.event(e)
+}
+
+func (t *telemetry) occurred(ctx context.Context, e fencelock.OnceEnd) {
+	if t.user.OnceEnd != nil {
+		t.user.OnceEnd(ctx, e)
+	}
+	t.m.occurred(ctx, &e)
 }
 
 func (t *telemetry) start(ctx context.Context, s fencelock.AcquireStart) context.Context {

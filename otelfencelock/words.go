@@ -68,6 +68,15 @@ var sessionEvents = map[fencelock.EventKind]string{
 	fencelock.SessionClosed:        "closed",
 }
 
+// occurrenceOutcomes are what can become of an occurrence of Once.
+var occurrenceOutcomes = map[fencelock.OnceOutcome]string{
+	fencelock.OnceNotRun:           "not_run",
+	fencelock.OnceFailed:           "failed",
+	fencelock.OnceRan:              "ran",
+	fencelock.OnceAlreadyRan:       "already_ran",
+	fencelock.OnceRunningElsewhere: "running_elsewhere",
+}
+
 // word returns the first word that fits.
 func word(err error, words []named, otherwise string) string {
 	for _, n := range words {
