@@ -26,8 +26,17 @@ import (
 // lists begins the namespaces that are kept as package liststore does.
 const lists = "TestLists"
 
-// lazy ends the namespaces in which nothing is done for the sake of a test.
-const lazy = "-lazy"
+// lazy ends the namespaces in which nothing is done for the sake of a test, and scripted those
+// in which all names are taken for contended, so that plain commands are not used.
+const lazy, scripted = "-lazy", "-scripted"
+
+// way is a way in which a store of lists works.
+type way struct {
+	suffix string // of the namespace
+	proven bool   // scripts prove the run id
+}
+
+var ways = []way{{"", true}, {scripted, true}, {"", false}}
 
 // listClocks are the clocks that scripts see, by namespace.
 var listClocks sync.Map
@@ -37,7 +46,7 @@ func init() {
 		if !strings.HasPrefix(namespace, lists) {
 			return nil
 		}
-		opts := &liststore.Options{Eager: !strings.HasSuffix(namespace, lazy)}
+		opts := &liststore.Options{Eager: !strings.HasSuffix(namespace, lazy), Contended: strings.HasSuffix(namespace, scripted)}
 		if c, ok := listClocks.Load(namespace); ok {
 			opts.Clock = c.(func() time.Time)
 		}

@@ -42,8 +42,9 @@ type pretence struct {
 	used int                // calls of scripts that carry a run id
 	// plainCalls are transactions and releases of plain commands.
 	plainCalls int
-	gate       *gate // that calls wait at, if there is one
-	most       int   // operations in a batch, the most since the gate was made
+	mutant     *strings.Replacer // changes scripts, if it is not nil
+	gate       *gate             // that calls wait at, if there is one
+	most       int               // operations in a batch, the most since the gate was made
 }
 
 // changed is a script as the server has it.
@@ -89,6 +90,9 @@ func (p *pretence) restart(ctx context.Context) error {
 // pretend changes the text of a script.
 func (p *pretence) pretend(text string) string {
 	const key = "'" + pretenceKey + "'"
+	if p.mutant != nil {
+		text = p.mutant.Replace(text)
+	}
 	return strings.NewReplacer(
 		"redis.call('TIME')", "redis.call('HMGET', "+key+", 's', 'us')",
 		"local STEP, SPARE = 100, 64", "local STEP, SPARE = 2, 0", // no test waits for a long queue

@@ -30,6 +30,8 @@ type Options struct {
 	// Eager makes Open wait until the fast path can be taken, takes it for contended names,
 	// too, and sweeps nothing in the background. It is for tests, which must repeat.
 	Eager bool
+	// Contended takes all names for contended, so that no plain commands are used. It is for tests.
+	Contended bool
 }
 
 // Defaults of Options.
@@ -85,7 +87,7 @@ func New(client Client, opts *Options) (*Store, error) {
 	if strings.ContainsAny(s.opts.Namespace, "{}") {
 		return nil, fmt.Errorf("redisstore: the namespace %q has a brace, which decides where a cluster keeps a key; use another character", s.opts.Namespace)
 	}
-	s.contended.off = s.opts.Eager
+	s.contended.off, s.contended.all = s.opts.Eager, s.opts.Contended
 	if client.Sharded() {
 		s.publish = "SPUBLISH"
 	}
