@@ -134,7 +134,7 @@ var imports = func() map[string]string {
 		"redisstore":             "redis rediss redis-sentinel rediss-sentinel redis-cluster rediss-cluster",
 		"redisstore/redisquorum": "quorum quorums",
 		"etcdstore":              "etcd etcds",
-		"zkstore":                "zk",
+		"zkstore":                "zk zks",
 		"sqlstore":               "postgres postgresql mysql mariadb",
 		"memcachestore":          "memcached memcacheds",
 	} {

@@ -79,9 +79,10 @@ redis-cluster://host[:port][,host[:port]...]`,
 		"      over TLS",
 	grace: true,
 }, {
-	schemes: []string{"zk"},
+	schemes: []string{"zk", "zks"},
 	form:    "zk://[user:password@]host[:port][,host[:port]...][/root]",
-	note:    "ZooKeeper 3.5 or later; name all servers; the namespace is the root node",
+	note:    "ZooKeeper 3.5 or later; name all servers; the namespace is the root node;\n" +
+		"      with zks over TLS",
 }}
 
 // openStore opens the store at a URL. No error shows the URL: it may hold a

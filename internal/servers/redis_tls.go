@@ -57,7 +57,7 @@ func (f Flavor) StartTLS(args ...string) (*SecureRedis, error) {
 
 // certify makes the certificate.
 func (s *SecureRedis) certify() (err error) {
-	s.Cert, s.Key, err = selfSigned(s.dir)
+	s.Cert, s.Key, err = SelfSigned(s.dir)
 	if err != nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func (s *SecureRedis) certify() (err error) {
 	return nil
 }
 
-// selfSigned writes a certificate for 127.0.0.1 and its key.
-func selfSigned(dir string) (cert, key string, err error) {
+// SelfSigned writes a certificate for 127.0.0.1 and its key.
+func SelfSigned(dir string) (cert, key string, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return "", "", err

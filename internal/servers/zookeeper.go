@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +44,10 @@ func classPath(archive string) string {
 	if info, err := os.Stat(archive); err == nil && info.IsDir() {
 		return filepath.Join(archive, "*")
 	}
+	// For TLS: those that Debian's does not name.
+	for _, name := range []string{"netty-codec.jar", "netty-resolver.jar", "netty-transport-native-unix-common.jar"} {
+		archive += string(filepath.ListSeparator) + filepath.Join("/usr/share/java", name)
+	}
 	return archive
 }
 
@@ -56,6 +61,21 @@ type Ensemble struct {
 
 // ZooKeeper starts n servers that notice failures fast.
 func ZooKeeper(n int) (*Ensemble, error) { return zooKeeper(n, quick, direct) }
+
+// ZooKeeperWith is ZooKeeper for servers with more lines in their configuration file. Those
+// that begin with -D are arguments of Java.
+func ZooKeeperWith(n int, lines ...string) (*Ensemble, error) {
+	with := quick
+	with.java = slices.Clone(quick.java)
+	for _, line := range lines {
+		if strings.HasPrefix(line, "-D") {
+			with.java = append(with.java, line)
+		} else {
+			with.config += line + "\n"
+		}
+	}
+	return zooKeeper(n, with, direct)
+}
 
 // PlainZooKeeper is ZooKeeper for servers that are measured.
 func PlainZooKeeper(n int) (*Ensemble, error) { return zooKeeper(n, plain, direct) }

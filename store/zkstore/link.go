@@ -112,6 +112,7 @@ func (s *Store) connect(w *wire, timeout time.Duration, event func(zk.Event)) (*
 		defer cancel()
 		conn, err := s.opts.Dial(ctx, network, addr)
 		if err != nil {
+			w.failed(err)
 			return nil, err
 		}
 		return w.wrap(conn), nil
@@ -214,7 +215,7 @@ func (l *link) begin(c *call) (driver.Renewal, error) {
 	select {
 	case <-l.has:
 	case <-l.over:
-		return driver.Renewal{}, fmt.Errorf("zkstore: open: no session within the TTL: %w", driver.ErrUnavailable)
+		return driver.Renewal{}, fmt.Errorf("zkstore: open: no session within the TTL: %w", l.wire.why(driver.ErrUnavailable))
 	case <-c.ctx.Done():
 		return driver.Renewal{}, c.over()
 	}

@@ -213,6 +213,7 @@ func (s *Store) Close() error {
 // apart is a connection for calls that belong to no session.
 type apart struct {
 	conn  *zk.Conn
+	wire  *wire
 	begun sync.Once
 	has   chan struct{}
 	mu    sync.Mutex
@@ -231,7 +232,7 @@ func (s *Store) aside(ctx context.Context, op string) (*call, error) {
 	select {
 	case <-a.has:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("zkstore: %s: %w: %w", op, driver.ErrUnavailable, ctx.Err())
+		return nil, fmt.Errorf("zkstore: %s: %w: %w", op, driver.ErrUnavailable, a.wire.why(ctx.Err()))
 	}
 	c := &call{ctx: ctx, conn: a.conn, done: s.done, op: op}
 	if s.opts.Auth != "" {
@@ -263,14 +264,14 @@ func (s *Store) join() (*apart, error) {
 	case s.apart != nil:
 		return s.apart, nil
 	}
-	a := &apart{has: make(chan struct{})}
+	timeout := 10 * s.opts.TickTime
+	a := &apart{has: make(chan struct{}), wire: newWire(true, timeout)}
 	event := func(ev zk.Event) {
 		if ev.Type == zk.EventSession && ev.State == zk.StateHasSession {
 			a.begun.Do(func() { close(a.has) })
 		}
 	}
-	timeout := 10 * s.opts.TickTime
-	conn, events, err := s.connect(newWire(true, timeout), timeout, event)
+	conn, events, err := s.connect(a.wire, timeout, event)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package zkstore
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -15,9 +16,12 @@ import (
 	"github.com/fencelock/fencelock/driver/storeurl"
 )
 
-const defaultPort = "2181"
+const (
+	defaultPort = "2181"
+	securePort  = "2281" // as ZooKeeper's documentation has it; the servers have no default
+)
 
-func init() { driver.Register(opener, "zk") }
+func init() { driver.Register(opener, "zk", "zks") }
 
 // opener is Open for driver.OpenStore. It refuses no server, so it has no use for the options.
 func opener(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
@@ -32,14 +36,19 @@ func opener(ctx context.Context, url string, _ driver.OpenOptions) (driver.Opene
 // that a wrong address is reported now. Errors never show a password.
 //
 //	zk://[user:password@]host[:port][,host[:port]...][/root][?parameters]
+//	zks://...
 //
-// The port is 2181 if none is given. The path is Options.Root, user and password are
+// zks is TLS, to the secureClientPort of the servers. The port is 2181 if none is given, with
+// zks 2281. The path is Options.Root, user and password are
 // Options.Auth. A setting that is in opts, too, must have the same value there. The
 // parameters:
 //
 //	namespace          Options.Root without its first slash, instead of the path
 //	tick_time          Options.TickTime, as 2s
 //	min_ttl, max_ttl   Options.MinTTL and MaxTTL
+//	tls_ca, tls_cert,  files in PEM form: who signs the servers' certificates, and the
+//	tls_key            certificate and key of the client
+//	tls_server_name    the name in the servers' certificates, if it is not the host
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	servers, o, err := parseURL(url, opts)
 	if err != nil {
@@ -103,9 +112,13 @@ func parseURL(text string, opts *Options) ([]string, *Options, error) {
 	if opts != nil {
 		o = *opts
 	}
-	rest, ok := strings.CutPrefix(text, "zk://")
-	if !ok {
-		return nil, nil, errors.New("zkstore: the URL must begin with zk:// (it is not shown, it may hold a password)")
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok || scheme != "zk" && scheme != "zks" {
+		return nil, nil, errors.New("zkstore: the URL must begin with zk:// or zks:// (it is not shown, it may hold a password)")
+	}
+	port := defaultPort
+	if scheme == "zks" {
+		port = securePort
 	}
 	if storeurl.Misplaced(text) {
 		return nil, nil, errors.New("zkstore: the URL has an @ after the host; in a password write %2F for /, %3F for ? and %23 for #, elsewhere %40 for @")
@@ -127,23 +140,34 @@ func parseURL(text string, opts *Options) ([]string, *Options, error) {
 	var servers []string
 	for host := range strings.SplitSeq(hosts, ",") {
 		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
+			host = net.JoinHostPort(strings.Trim(host, "[]"), port)
 		}
 		if strings.HasPrefix(host, ":") {
 			return nil, nil, errors.New("zkstore: a host is missing in the URL; write zk://host1:2181,host2:2181,host3:2181/fencelock")
 		}
 		servers = append(servers, host)
 	}
-	return servers, &o, o.setParameters(query, root)
+	return servers, &o, o.setParameters(query, root, scheme == "zks")
 }
 
 // setParameters reads the path and the parameters of a URL.
-func (o *Options) setParameters(query, path string) error {
-	namespace := ""
+func (o *Options) setParameters(query, path string, secure bool) error {
+	var namespace, ca, cert, key, server string
 	err := storeurl.Parameters{
 		"namespace": storeurl.Text(&namespace), "tick_time": storeurl.Option("TickTime", &o.TickTime, storeurl.Duration),
 		"min_ttl": storeurl.Option("MinTTL", &o.MinTTL, storeurl.Duration), "max_ttl": storeurl.Option("MaxTTL", &o.MaxTTL, storeurl.Duration),
+		"tls_ca": storeurl.Text(&ca), "tls_cert": storeurl.Text(&cert), "tls_key": storeurl.Text(&key), "tls_server_name": storeurl.Text(&server),
 	}.Read("zkstore", query)
+	switch {
+	case err != nil:
+	case secure:
+		var config *tls.Config
+		if config, err = storeurl.TLS("zkstore", ca, cert, key, server); err == nil {
+			o.Dial = dialTLS(o.Dial, config)
+		}
+	case ca+cert+key+server != "":
+		err = errors.New("zkstore: the URL has tls_ parameters but no TLS; write zks with an s")
+	}
 	namespace = cmp.Or(namespace, strings.TrimSuffix(path, "/"))
 	if err != nil || namespace == "" {
 		return err

@@ -4,6 +4,7 @@ package zkstore
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,20 @@ type wire struct {
 	closing atomic.Int32  // xid of the request to close, noXid before
 	once    sync.Once
 	closed  chan struct{} // the server has answered it
+	// trouble is why there was no greeting the last time, as text in an error: the library goes
+	// on trying, and does not report why.
+	trouble atomic.Pointer[error]
+}
+
+// failed notes why there is no connection.
+func (w *wire) failed(err error) { w.trouble.Store(&err) }
+
+// why returns an error with what is known of why there is no connection.
+func (w *wire) why(err error) error {
+	if trouble := w.trouble.Load(); trouble != nil {
+		return fmt.Errorf("%w: %w", err, *trouble)
+	}
+	return err
 }
 
 func newWire(pings bool, ask time.Duration) *wire {
@@ -129,6 +144,9 @@ func (c *wiredConn) Write(p []byte) (int, error) {
 func (c *wiredConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.follow(p[:n])
+	if err != nil && !c.greeted {
+		c.w.failed(fmt.Errorf("no greeting from %s, use zks:// for a port with TLS and zk:// for one without: %w", c.RemoteAddr(), err))
+	}
 	return n, err
 }
 
@@ -159,6 +177,7 @@ func (c *wiredConn) size() int { return int(binary.BigEndian.Uint32(c.head[:])) 
 func (c *wiredConn) answer() {
 	if !c.greeted {
 		c.greeted = true
+		c.w.trouble.Store(nil)
 		c.w.timeout.Store(int64(int32(binary.BigEndian.Uint32(c.head[8:]))))
 		return
 	}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/zkstore"
+)
+
+// TestTLS: a URL with zks is TLS, with the certificate of the client if the servers want one.
+// What is wrong with a connection is in the error, although the client library goes on trying.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	cert, key, err := servers.SelfSigned(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := servers.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := servers.Test(t, func() (*servers.Ensemble, error) {
+		return servers.ZooKeeperWith(1, "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+			fmt.Sprint("secureClientPort=", port), "secureClientPortAddress=127.0.0.1", "ssl.clientAuth=need",
+			"ssl.keyStore.type=PEM", "ssl.keyStore.location="+bothIn(t, dir, key, cert), "ssl.trustStore.type=PEM", "ssl.trustStore.location="+cert)
+	})
+	secure, plain := net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), e.Servers[0].Addr
+	listening(t, ctx, secure)
+	const settings = "?tick_time=200ms&max_ttl=20s"
+	ca, pair := "&tls_ca="+cert, "&tls_cert="+cert+"&tls_key="+key
+	store, err := zkstore.Open(ctx, "zks://"+secure+settings+ca+pair, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	lockOnce(t, ctx, store)
+	if found, err := store.Check(ctx); err != nil || len(found) != 1 || found[0].Code != "standalone" {
+		t.Errorf("Check by TLS: %v, %v", found, err)
+	}
+	for url, want := range map[string]string{
+		"zks://" + secure + settings + pair:    "certificate signed by unknown authority",
+		"zks://" + secure + settings + ca:      "certificate",
+		"zk://" + secure + settings:            "use zks:// for a port with TLS",
+		"zks://" + plain + settings + ca:       "use zk:// for a port without TLS",
+		"zk://" + secure + settings + ca:       "write zks with an s",
+		"zks://" + secure + "?tls_ca=/nowhere": "tls_ca",
+	} {
+		bounded, end := context.WithTimeout(ctx, 3*time.Second)
+		_, err := zkstore.Open(bounded, url, nil)
+		end()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error with %q", url, err, want)
+		}
+	}
+}
+
+// listening waits for an address: ZooKeeper listens there after its other port.
+func listening(t *testing.T, ctx context.Context, addr string) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal(err)
+		}
+	}
+}
+
+// bothIn writes the files into one, as ZooKeeper wants key and certificate.
+func bothIn(t *testing.T, dir string, files ...string) string {
+	t.Helper()
+	var all []byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text...)
+	}
+	both := filepath.Join(dir, "both.pem")
+	if err := os.WriteFile(both, all, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return both
+}
