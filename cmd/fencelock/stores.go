@@ -81,7 +81,7 @@ redis-cluster://host[:port][,host[:port]...]`,
 }, {
 	schemes: []string{"zk", "zks"},
 	form:    "zk://[user:password@]host[:port][,host[:port]...][/root]",
-	note:    "ZooKeeper 3.5 or later; name all servers; the namespace is the root node;\n" +
+	note: "ZooKeeper 3.5 or later; name all servers; the namespace is the root node;\n" +
 		"      with zks over TLS",
 }}
 

@@ -35,6 +35,10 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	texts := mysqlFacts
 	if s.dialect == PostgreSQL {
 		texts = postgresFacts
+		var who string
+		f.missing = missingFunction(s.run(ctx, "check", func() error {
+			return s.db.QueryRowContext(ctx, "SELECT "+pgIdentity, s.args(nil)...).Scan(&who)
+		}))
 	}
 	for _, text := range texts {
 		text = strings.NewReplacer("{p}", s.opts.Prefix, "{schema}", s.schemaName(), "{tables}", s.tableNames(), "{bare}", channelPrefix(s.opts.Prefix)).Replace(text)
@@ -97,6 +101,7 @@ type facts struct {
 	grace, pooled, deaf bool
 	values              map[string]string
 	prefix, grants      string // of the tables, and what a role needs on them
+	missing             string // function without which the server cannot say who it is
 	// ahead is how far the server's clock is ahead of ours, give or take half of trip.
 	ahead, trip time.Duration
 }

@@ -85,6 +85,8 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 		return fmt.Errorf("sqlstore: %s: %w; create the database, or name another in the URL", op, err)
 	case among(absent, c):
 		return fmt.Errorf("sqlstore: %w (%w); add migrate=true to the URL, or apply what fencelock schema prints (in Go: sqlstore.Migrate, or apply what sqlstore.Schema returns)", ErrNoTables, err)
+	case missingFunction(err) != "":
+		return fmt.Errorf("sqlstore: %s: %s: %w: %w", op, noIdentity(missingFunction(err)), driver.ErrRefused, err)
 	case among(forbidden, c) && op == "migrate":
 		return fmt.Errorf("sqlstore: %s: %w; use a role that may create tables, once, and then: %s", op, err, s.grantsText())
 	case among(forbidden, c):
@@ -95,6 +97,28 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 		return wrap(driver.ErrUnavailable, "")
 	}
 	return wrap(driver.ErrUnknown, "")
+}
+
+// identifying are the functions by which a PostgreSQL server says who it is.
+var identifying = []string{"pg_current_wal_lsn", "pg_walfile_name", "pg_control_system"}
+
+// missingFunction returns the function of these that a server does not have, or does not let
+// the role use; "" if the error is another one.
+func missingFunction(err error) string {
+	if err == nil || !slices.Contains([]string{"0A000", "42883", "42501"}, code(err)) {
+		return ""
+	}
+	i := slices.IndexFunc(identifying, func(name string) bool { return strings.Contains(err.Error(), name) })
+	if i < 0 {
+		return ""
+	}
+	return identifying[i]
+}
+
+// noIdentity is why a server without a function is refused, and what to do.
+func noIdentity(function string) string {
+	return "the database does not let the store use " + function + ", so it could not notice that another server without the last grants took over; " +
+		"GRANT EXECUTE on the function, or use a database that has it (some services, such as Amazon Aurora, may not), or another store"
 }
 
 // neverSent reports whether a statement certainly did not reach the server. pgx reports that

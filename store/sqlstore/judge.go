@@ -18,7 +18,7 @@ const clockBound = 2 * time.Second
 
 // codes are the codes of all findings. They are stable.
 var codes = []string{
-	"binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "isolation",
+	"binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
 	"multi-primary", "permissions", "pooler", "replica", "replicas-without-grace", "sync-binlog",
 	"synchronous-commit", "table-engine", "tables", "unlogged", "version",
 }
@@ -47,6 +47,10 @@ func judge(f facts) []driver.Finding {
 func judgePostgres(f *facts, add adder) {
 	if v := f.number("server_version_num"); v < 130000 {
 		add(driver.Danger, "version", fmt.Sprintf("server version %d is older than 13", v), "upgrade the server")
+	}
+	if f.missing != "" {
+		reason, fix, _ := strings.Cut(noIdentity(f.missing), "; ")
+		add(driver.Danger, "identity", reason, fix)
 	}
 	if f.values["recovery"] == "true" {
 		add(driver.Danger, "replica", "it is a replica and grants nothing", "connect to the primary: target_session_attrs=read-write with all hosts in the URL")
