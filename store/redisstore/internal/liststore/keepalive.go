@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -67,6 +68,11 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	if err == nil && !ok {
 		renewal, err = s.alive.script(ctx)
 	}
+	if moves(err) {
+		if renewal, ok := s.alive.apart(ctx); ok {
+			return renewal, nil
+		}
+	}
 	return renewal, err
 }
 
@@ -98,33 +104,31 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 	}
 	sent, ttl := time.Now(), (s.ttl + time.Millisecond - 1).Milliseconds()
 	end := k.latest() + ttl
-	sessions := s.base + ":s"
 	c := Commands{Transaction: true}
-	c.Add("ZADD", sessions, "XX", "GT", "CH", strconv.FormatInt(end, 10), s.sid)
-	c.Add("HMGET", s.base, "m", s.fast.session, "k"+s.sid)
+	c.Add(k.move(end)...)
+	c.Add(k.read()...)
 	c.Add("TIME")
 	c.Add("SCRIPT", "EXISTS", s.fast.proven)
 	checks := s.sweeper.due()
 	if checks {
-		c.Add("ZRANGEBYSCORE", sessions, "-inf", strconv.FormatInt(k.earliest(), 10), "LIMIT", "0", "1")
+		c.Add("ZRANGEBYSCORE", s.base+":s", "-inf", strconv.FormatInt(k.earliest(), 10), "LIMIT", "0", "1")
 	}
 	err = s.send(ctx, &c)
-	took := time.Since(sent)
-	if err != nil {
-		if ctx.Err() != nil || errors.Is(err, driver.ErrUnknown) || errors.Is(err, driver.ErrUnavailable) {
-			return renewal, false, s.store.explain(err)
-		}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil, errors.Is(err, driver.ErrUnknown), errors.Is(err, driver.ErrUnavailable):
+		return renewal, false, s.store.explain(err)
+	default:
 		return renewal, false, nil // nothing was done; the script answers why
 	}
-	moved, marker, session, broken := c.number(), c.text(), c.text(), c.text()
+	took := time.Since(sent)
+	stands := k.stands(&c, &c)
 	now, proven := time.Unix(c.number(), 1000*c.number()), c.number() == 1
 	switch {
 	case c.err() != nil:
 	case !proven:
 		s.proof.lost()
-	case moved != 1 || broken != "":
-	case len(marker) < 8 || marker[:7] != s.tail[7:]:
-	case len(session) < 14 || session[6:13] != s.tail[:7]:
+	case !stands:
 	case end < now.UnixMilli()+ttl-took.Milliseconds(): // the clock was moved: the end is early
 	case now.UnixMilli() >= before:
 		return renewal, false, k.late(ctx)
@@ -136,6 +140,51 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 		return driver.Renewal{TTL: s.ttl, Clock: now}, true, nil
 	}
 	return renewal, false, nil
+}
+
+// stands reports whether the replies to move and read show that the session goes on and no
+// claim of it was broken.
+func (k *keepAlive) stands(move, read *Commands) bool {
+	moved, marker, session, broken := move.number(), read.text(), read.text(), read.text()
+	return moved == 1 && broken == "" && len(marker) >= 8 && marker[:7] == k.s.tail[7:] &&
+		len(session) >= 14 && session[6:13] == k.s.tail[:7]
+}
+
+// moves reports whether a call was rejected because its keys are on two nodes, or on another
+// one: their slot moves.
+func moves(err error) bool {
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, "TRYAGAIN") || strings.Contains(text, "ASK ") || strings.Contains(text, "MOVED ")
+}
+
+// apart keeps the session alive while its slot moves, which may take longer than its TTL: each
+// key is found by itself, wherever it is, and what needs several keys waits. The proof is left
+// out, because the keys are on servers with two run ids. It is needed to grant, which this
+// does not; the next call with all keys finds that the server is another.
+func (k *keepAlive) apart(ctx context.Context) (driver.Renewal, bool) {
+	client, before := k.s.store.client, k.end.Load()
+	end := k.latest() + k.s.ttl.Milliseconds()
+	var move, read Commands
+	move.Add(k.move(end)...)
+	read.Add(k.read()...)
+	if client.Send(ctx, &move) != nil || client.Send(ctx, &read) != nil || !k.stands(&move, &read) || k.latest() >= before {
+		return driver.Renewal{}, false
+	}
+	k.end.Store(end)
+	return driver.Renewal{TTL: k.s.ttl}, true
+}
+
+// move moves the end of the session.
+func (k *keepAlive) move(end int64) []string {
+	return []string{"ZADD", k.s.base + ":s", "XX", "GT", "CH", strconv.FormatInt(end, 10), k.s.sid}
+}
+
+// read reads whether the session goes on.
+func (k *keepAlive) read() []string {
+	return []string{"HMGET", k.s.base, "m", k.s.fast.session, "k" + k.s.sid}
 }
 
 // late ends a session that had ended when its end was moved: its locks may have been granted

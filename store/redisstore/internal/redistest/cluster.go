@@ -3,6 +3,7 @@
 package redistest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -64,6 +65,9 @@ func (c *Cluster) Failover(master *node) {
 const (
 	// Begun: nothing has moved, and what is not there is answered with ASK.
 	Begun = "begun"
+	// Half: the key with the shortest name has moved, and there are others. Calls that need
+	// both are rejected until all are on one server.
+	Half = "half"
 	// Moved: everything has moved, and the slot is still the old master's.
 	Moved = "moved"
 )
@@ -83,13 +87,21 @@ func (c *Cluster) MoveSlot(slot int, from *node, at func(stage string)) (to *nod
 	c.do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.ID(from))
 	c.do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.ID(to))
 	at(Begun)
+	migrate := func(keys []any) {
+		c.do(from, append([]any{"MIGRATE", "127.0.0.1", to.Port, "", 0, 5000, "KEYS"}, keys...)...)
+	}
+	if keys, err := from.Do("CLUSTER", "GETKEYSINSLOT", slot, 1000).Slice(); len(keys) > 1 {
+		must(c.t, err)
+		migrate([]any{slices.MinFunc(keys, func(a, b any) int { return len(a.(string)) - len(b.(string)) })})
+		at(Half)
+	}
 	for {
 		keys, err := from.Do("CLUSTER", "GETKEYSINSLOT", slot, 1000).Slice()
 		must(c.t, err)
 		if len(keys) == 0 {
 			break
 		}
-		c.do(from, append([]any{"MIGRATE", "127.0.0.1", to.Port, "", 0, 5000, "KEYS"}, keys...)...)
+		migrate(keys)
 	}
 	at(Moved)
 	c.do(to, "CLUSTER", "SETSLOT", slot, "NODE", c.ID(to))
