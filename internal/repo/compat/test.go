@@ -81,18 +81,18 @@ func (v version) env(s suite) []string {
 // watched reads all that a run prints, and prints now and then how far it is.
 func watched(r io.Reader) string {
 	var text strings.Builder
-	results, next := 0, time.Now().Add(30*time.Second)
+	started, next := 0, time.Now().Add(30*time.Second)
 	for lines := bufio.NewReader(r); ; {
 		line, err := lines.ReadString('\n')
 		text.WriteString(line)
-		if result.MatchString(line) || strings.Contains(line, " run]") {
-			results++
+		if begun.MatchString(line) {
+			started++
 		}
 		if strings.Contains(line, "--- FAIL") {
 			fmt.Print("compat: ", strings.TrimLeft(line, " "))
 		}
 		if time.Now().After(next) {
-			fmt.Printf("compat:   %d results\n", results)
+			fmt.Printf("compat:   %d tests or cells\n", started)
 			next = time.Now().Add(30 * time.Second)
 		}
 		if errors.Is(err, io.EOF) || err != nil {
@@ -103,6 +103,9 @@ func watched(r io.Reader) string {
 
 // counts are what came of a suite.
 type counts struct{ passed, failed int }
+
+// begun is a line about a test that runs, or about a cell of the torture.
+var begun = regexp.MustCompile(`^(=== RUN| *\d+/\d+ )`)
 
 // result is a line about a test that has ended.
 var result = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): (\S+)`)
