@@ -32,7 +32,10 @@ const (
 // A caller waits for its operation or for its context, whichever ends first. An
 // operation that was sent and not answered has an unknown outcome.
 type batcher struct {
-	s *session
+	s    *session
+	call func(ctx context.Context, next *batch) error
+	// few is how many operations are worth a second call while one is in flight.
+	few int
 
 	mu       sync.Mutex
 	queue    []*operation
@@ -46,7 +49,9 @@ type batcher struct {
 type operation struct {
 	release bool
 	name    string
-	element string
+	seq     uint64        // of a vote
+	floor   int64         // of a vote: the least number of its grant
+	element string        // of a vote: its record
 	ticket  int64         // of the grant to remove; of a claim, what it was given
 	sent    bool          // left the queue with a batch
 	done    chan struct{} // has a value when the operation was answered
@@ -76,8 +81,8 @@ type batch struct {
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
-func (b *batcher) init(s *session) {
-	b.s = s
+func (b *batcher) init(s *session, few int, call func(ctx context.Context, next *batch) error) {
+	b.s, b.few, b.call = s, few, call
 	b.work.L = &b.mu
 	context.AfterFunc(s.ctx, func() {
 		b.mu.Lock()
@@ -92,7 +97,7 @@ func (b *batcher) do(ctx context.Context, o *operation) error {
 		return fmt.Errorf("redisstore: %w", driver.Inner(err))
 	}
 	b.mu.Lock()
-	if len(b.queue) == 0 && b.inFlight < maxInFlight {
+	if len(b.queue) == 0 && b.mayLocked(1) {
 		b.inFlight++
 		b.mu.Unlock()
 		alone := batches.Get().(*batch)
@@ -104,6 +109,7 @@ func (b *batcher) do(ctx context.Context, o *operation) error {
 		return o.err
 	}
 	b.queue = append(b.queue, o)
+	b.startLocked()
 	b.mu.Unlock()
 	select {
 	case <-o.done:
@@ -121,12 +127,21 @@ func (b *batcher) do(ctx context.Context, o *operation) error {
 	return fmt.Errorf("redisstore: %w", ctx.Err()) // never sent
 }
 
-// doneLocked notes that a call was answered and starts a sender for what is queued. b.mu must
-// be held.
+// mayLocked reports whether a call with n operations may begin. b.mu must be held.
+func (b *batcher) mayLocked(n int) bool {
+	return n > 0 && (b.inFlight == 0 || b.inFlight < maxInFlight && n >= b.few)
+}
+
+// doneLocked notes that a call was answered. b.mu must be held.
 func (b *batcher) doneLocked() {
 	b.inFlight--
+	b.startLocked()
+}
+
+// startLocked starts a sender for what is queued. b.mu must be held.
+func (b *batcher) startLocked() {
 	switch {
-	case len(b.queue) == 0:
+	case !b.mayLocked(len(b.queue)):
 	case b.idle > 0:
 		b.work.Signal()
 	case b.senders < maxInFlight:
@@ -140,7 +155,7 @@ func (b *batcher) sendLoop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for {
-		for len(b.queue) == 0 || b.inFlight == maxInFlight {
+		for !b.mayLocked(len(b.queue)) {
 			if b.s.ctx.Err() != nil && len(b.queue) == 0 {
 				b.senders--
 				return
@@ -196,8 +211,8 @@ func (b *batcher) deliver(ctx context.Context, next *batch) {
 }
 
 // call sends the operations, releases first: a claim in the same batch may be for the same lock.
-func (b *batcher) call(ctx context.Context, next *batch) error {
-	f, c := &b.s.fast, &next.commands
+func (f *fast) call(ctx context.Context, next *batch) error {
+	c := &next.commands
 	claims := false
 	for _, o := range next.operations {
 		if !o.release {
@@ -221,7 +236,7 @@ func (b *batcher) call(ctx context.Context, next *batch) error {
 		c.Add("SCRIPT", "EXISTS", f.proven)
 	}
 	c.Transaction = claims || len(next.operations) > 1 // one release needs no transaction
-	if err := b.s.send(ctx, c); err != nil {
+	if err := f.s.send(ctx, c); err != nil {
 		return err
 	}
 	return next.read(claims)

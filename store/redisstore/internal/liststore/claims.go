@@ -17,6 +17,8 @@ type claim struct {
 	ticket int64
 	// element is its element in the list of the lock, if the process knows that.
 	element string
+	// voted is set if votes.lua may remove its grant.
+	voted bool
 	// doubted is set if plain commands that push it may still be on their way.
 	doubted bool
 }
@@ -49,6 +51,16 @@ func (c *claims) granted(seq uint64, ticket int64, element string) {
 	defer c.mu.Unlock()
 	if known, ok := c.noted[seq]; ok {
 		known.ticket, known.element = ticket, element
+		c.noted[seq] = known
+	}
+}
+
+// voted notes the number of a claim that votes.lua has granted.
+func (c *claims) voted(seq uint64, number int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.noted[seq]; ok {
+		known.ticket, known.element, known.voted = number, "", true
 		c.noted[seq] = known
 	}
 }

@@ -43,7 +43,7 @@ type fast struct {
 func (f *fast) init(s *session, graceOver, allowed bool) {
 	f.s = s
 	f.bucket, f.session, f.lists, f.tickets = s.base, "s"+s.sid, s.base+":l:", s.base+":t"
-	f.batcher.init(s)
+	f.batcher.init(s, 1, f.call)
 	f.allowed = allowed
 	f.calm.Store(graceOver)
 	if own := s.proof.scripts[attemptScript]; own != nil {

@@ -50,6 +50,7 @@ var (
 	keepAliveScript = load(allowOOM, "keepalive")
 	attemptScript   = loadBehind("ask", "", "attempt")
 	withdrawScript  = loadBehind("pass", allowOOM, "withdraw")
+	votesScript     = wire.Compose("votes", "", "", source("votes"))
 	wakeScript      = load(allowOOM, "wake")
 	reclaimScript   = load(allowOOM, "reclaim")
 	closeScript     = load(allowOOM, "close")

@@ -36,6 +36,7 @@ type session struct {
 	claims      *claims // those of an earlier session of the same id, too
 	fast        fast
 	alive       keepAlive
+	votes       votes
 	refilling   atomic.Bool
 	conns       conns
 	sweeper     sweeper
@@ -103,6 +104,11 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 		if held {
 			s.claims.granted(c.Seq, ticket, element)
 			return driver.Outcome{State: driver.Granted, Token: driver.Token(ticket * driver.TokenStep)}, nil
+		}
+	}
+	if !was && s.votes.may(c) {
+		if out, err := s.votes.acquire(ctx, c, record); err != nil || out.State == driver.Granted {
+			return out, err
 		}
 	}
 	switch {
@@ -227,6 +233,11 @@ func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	w.Tombstone = w.Tombstone || known.doubted
 	if s.fast.mayRelease(w, known) {
 		if removed, err := s.fast.release(ctx, w.Name, known); err != nil || removed {
+			return driver.WasGranted, err
+		}
+	}
+	if s.votes.mayRelease(w, known) {
+		if removed, err := s.votes.release(ctx, w); err != nil || removed {
 			return driver.WasGranted, err
 		}
 	}

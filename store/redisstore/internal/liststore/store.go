@@ -224,6 +224,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.conns.init(ss)
 	ss.sweeper.s = ss
 	ss.fast.init(ss, graceOver, ss.fresh || resumed)
+	ss.votes.init(ss)
 	if s.opts.Eager {
 		ss.proof.now(ctx)
 	}

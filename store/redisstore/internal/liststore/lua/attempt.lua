@@ -24,7 +24,7 @@ if call('HEXISTS', H, 'b' .. id) == 1 then return { 'ABSENT' } end
 
 local function granted(g)
   return { 'GRANTED', num(g[COUNTER]), num(g[MAXEND] > 0 and math.max(1, left(g[MAXEND])) or 0),
-    (k.form == 'X' or k.form == 'G') and sub(k.raw, 1, 7) or '' }
+    not voted and (k.form == 'X' or k.form == 'G') and sub(k.raw, 1, 7) or '' }
 end
 
 -- foreign reports whether the ticket before the claim may be that of another claim. A release of
