@@ -84,6 +84,15 @@ func (c *call) read(keys ...string) (map[string]*memcache.Item, error) {
 	return items, nil
 }
 
+// swappable returns an error for an item that the server cannot compare and swap: no lock could
+// be given back.
+func swappable(raw *memcache.Item) error {
+	if raw.CasID != 0 {
+		return nil
+	}
+	return fmt.Errorf("memcachestore: the server runs without cas, so no lock could be given back; start it without -C: %w", driver.ErrRefused)
+}
+
 // parse reads an item. An item that another program wrote is an error: it must not be
 // overwritten.
 func parse[V any](raw *memcache.Item) (item[V], error) {
@@ -151,6 +160,9 @@ func (c *call) remove(key string) error {
 // failed returns what an error of the client library means. Certain are a connection
 // that did not come about, and an answer.
 func (c *call) failed(err error) error {
+	if why := useless(err); why != "" {
+		return fmt.Errorf("memcachestore: %s: %s: %w", c.op, why, err)
+	}
 	meaning := driver.ErrUnknown
 	var dial *net.OpError
 	var slow *memcache.ConnectTimeoutError
@@ -163,6 +175,17 @@ func (c *call) failed(err error) error {
 		return fmt.Errorf("memcachestore: %s: %w: %w: %w", c.op, meaning, ended, err)
 	}
 	return fmt.Errorf("memcachestore: %s: %w: %w", c.op, meaning, err)
+}
+
+// useless is why no call will ever succeed on a server that answered so, "" if one may.
+func useless(err error) string {
+	switch text := err.Error(); {
+	case strings.Contains(text, `"CLIENT_ERROR unauthenticated`):
+		return "the server wants a user and password (-Y), which this store does not support: use one without, that only trusted clients reach"
+	case strings.Contains(text, `"ERROR\r\n"`):
+		return "the server does not know a command that the store needs (add, cas, gets, gat): use memcached 1.5.3 or later, without a proxy"
+	}
+	return ""
 }
 
 // refusal reports whether the server answered that it did not do it, for example

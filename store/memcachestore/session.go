@@ -77,6 +77,9 @@ func (s *session) readLock(c *call, name string) (own item[sessionItem], lock it
 	if own.raw == nil || own.v.Generation != s.generation {
 		return own, lock, s.gone()
 	}
+	if err := swappable(own.raw); err != nil {
+		return own, lock, err
+	}
 	lock, err = parse[lockItem](items[s.store.keys.lock(name)])
 	return own, lock, err
 }
