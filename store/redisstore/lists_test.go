@@ -84,7 +84,16 @@ func TestListsConform(t *testing.T) {
 	}
 }
 
-// TestListsAgainstModel is TestScriptsAgainstModel for package liststore.
+// TestListsAgainstModel is TestScriptsAgainstModel for package liststore. What may differ from
+// the model, and why:
+//
+//   - The order of holders. Lists show them by token, the model by the time of the grant; a
+//     reclaim makes the two differ. No clause promises an order.
+//   - Which four of more holders an attempt reports. They must be holders, with their tokens.
+//   - A grant of older data that its process does not know (machine.mayAgain).
+//   - Only a quarter of the walks has votes: the first vote ends the plain commands of a bucket.
+//   - Operations that are sent at once are for different names, because those for one name
+//     have no order.
 func TestListsAgainstModel(t *testing.T) {
 	t.Parallel()
 	for _, grace := range []bool{false, true} {
@@ -92,7 +101,9 @@ func TestListsAgainstModel(t *testing.T) {
 			t.Parallel()
 			p, client := newPretence(t, redistest.Start(t).Addr)
 			namespace := fmt.Sprintf("%s-grace=%t", lists, grace)
-			listClocks.Store(namespace, func() time.Time { return p.now })
+			for _, way := range ways {
+				listClocks.Store(namespace+way.suffix, func() time.Time { return p.now })
+			}
 			rapid.Check(t, func(r *rapid.T) { walk(r, p, client, namespace, grace) })
 			t.Logf("%d transactions and releases of plain commands", p.plainCalls)
 		})

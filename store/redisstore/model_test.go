@@ -224,8 +224,8 @@ func (w *world) who(id driver.ClaimID) string {
 func (w *world) holders(what, name string, model, real []driver.Holder) {
 	w.t.Helper()
 	if w.lists {
-		if len(model) == driver.MaxHoldersReported && len(model) == len(real) {
-			return // of more there may be others
+		if len(model) == driver.MaxHoldersReported && len(real) == len(model) {
+			model = w.theSame(name, real) // of more than that, any may be reported
 		}
 		model, real = w.inOrder(model), w.inOrder(real)
 	}
@@ -244,6 +244,18 @@ func (w *world) holders(what, name string, model, real []driver.Holder) {
 			w.near(what+": age", model[i].Age, real[i].Age)
 		}
 	}
+}
+
+// theSame returns the holders of the model that Redis has reported.
+func (w *world) theSame(name string, real []driver.Holder) (same []driver.Holder) {
+	st, err := w.model.Inspect(w.ctx, name)
+	w.must(err)
+	for _, h := range st.Holders {
+		if slices.ContainsFunc(real, func(r driver.Holder) bool { return w.view(r) == w.view(h) }) && len(same) < len(real) {
+			same = append(same, h)
+		}
+	}
+	return same
 }
 
 // inOrder returns holders in the order of their tokens, as package liststore keeps them.

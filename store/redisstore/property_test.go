@@ -40,9 +40,13 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, namespace string, grace
 	if err := p.become(t.Context(), nil); err != nil {
 		t.Fatalf("flush: %v", err)
 	}
-	proven := rapid.Bool().Draw(t, "proven")
+	way := way{"", rapid.Bool().Draw(t, "proven")}
+	if namespace != "" { // of lists
+		way = rapid.SampledFrom(ways).Draw(t, "way")
+		namespace += way.suffix
+	}
 	p.mu.Lock() // the last sequence may still be proving
-	p.proven = proven
+	p.proven = way.proven
 	p.mu.Unlock()
 	store := newStoreIn(t, client, namespace, grace)
 	w := newWorld(t, p, store, &memstore.Options{Grace: grace})
@@ -75,9 +79,9 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, namespace string, grace
 		"outlast":  m.outlast,
 		"reclaim":  m.reclaim,
 	}
-	if w.lists { // package liststore sends no batches
-		delete(steps, "batch")
+	if w.lists { // batches of lists are other ones
 		delete(steps, "batch2")
+		steps["batch"] = m.crowd
 		steps["plain"], steps["plain2"], steps["plain3"] = m.plain, m.plain, m.plain
 	}
 	t.Repeat(steps)
