@@ -162,3 +162,35 @@ func TestGaleraIsRefused(t *testing.T) {
 		t.Errorf("got %v, want a refusal that names Galera", err)
 	}
 }
+
+// TestReadReplica: a store on a replica grants nothing and shows nothing that is old. One opened
+// by URL says what to change; for a handle the database is one that works later, as a replica
+// does that takes over.
+func TestReadReplica(t *testing.T) {
+	t.Parallel()
+	primary := servers.Test(t, func() (*servers.Server, error) { return servers.Postgres("wal_level=replica", "max_wal_senders=4") })
+	k := onPostgres
+	db := k.connect(t, primary.Port)
+	opts := k.space(t, db)
+	ss, _, err := k.store(t, db, &opts).Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
+	must(t, err)
+	_, err = ss.Attempt(t.Context(), plain(1, "x"))
+	must(t, err)
+	replica := servers.Test(t, func() (*servers.Server, error) { return primary.Replica(primary.Port) })
+	url := fmt.Sprintf("%s&namespace=%s", pgSource(replica.Port), strings.TrimSuffix(opts.Prefix, "_"))
+	store, err := sqlstore.Open(t.Context(), url, nil)
+	must(t, err)
+	defer store.Close()
+	_, _, err = store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
+	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "target_session_attrs=read-write") {
+		t.Errorf("opened by URL: got %v, want a refusal that names target_session_attrs", err)
+	}
+	direct := k.store(t, k.connect(t, replica.Port), &opts)
+	_, _, err1 := direct.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
+	_, err2 := direct.Inspect(t.Context(), "x")
+	for i, err := range []error{err1, err2} {
+		if !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("call %d on a handle: got %v, want ErrUnavailable", i, err)
+		}
+	}
+}
