@@ -34,10 +34,11 @@ type Node struct {
 
 // Options change what a quorum does. The zero value, or nil, is fine.
 type Options struct {
-	// NodeTimeout bounds a call to one node, whatever the TTL: a node that does
-	// not answer within it is regarded as away until it answers a keep-alive.
-	// No call waits for it as long as enough others answer. Default
-	// DefaultNodeTimeout.
+	// NodeTimeout bounds a call to one node: a node that does not answer within
+	// it is regarded as away until it answers a keep-alive. No call waits for it
+	// as long as enough others answer. It must be below the TTL of every session.
+	// Default DefaultNodeTimeout, or a quarter of the longest TTL that the nodes
+	// allow if that is shorter.
 	NodeTimeout time.Duration
 	// Alarm is called with what an operator should know: a node went away or came back,
 	// lost its data, has a clock that is too far from the others, or belongs to another
@@ -93,15 +94,27 @@ func (o *Options) complete() (Options, error) {
 	if s.NodeTimeout < 0 {
 		return s, fmt.Errorf("quorum: Options.NodeTimeout is %v; it must not be negative", s.NodeTimeout)
 	}
-	if s.NodeTimeout == 0 {
-		s.NodeTimeout = DefaultNodeTimeout
-	}
 	if s.Alarm == nil {
 		s.Alarm = func(a Alarm) {
 			slog.Warn("quorum: node "+string(a.Kind), "node", a.Node, "skew", a.Skew, "error", a.Err)
 		}
 	}
 	return s, nil
+}
+
+// bounded returns the options with a NodeTimeout below the longest TTL of the nodes, which may
+// be 0 for any. A session could otherwise end on a node while a call to that node is waited for.
+func (o Options) bounded(maxTTL time.Duration) (Options, error) {
+	if o.NodeTimeout == 0 {
+		o.NodeTimeout = DefaultNodeTimeout
+		if maxTTL > 0 {
+			o.NodeTimeout = min(o.NodeTimeout, maxTTL/4)
+		}
+	}
+	if maxTTL > 0 && o.NodeTimeout >= maxTTL {
+		return o, fmt.Errorf("quorum: Options.NodeTimeout is %v; it must be below the longest TTL that the nodes allow, %v", o.NodeTimeout, maxTTL)
+	}
+	return o, nil
 }
 
 // check returns what is wrong with a list of nodes.

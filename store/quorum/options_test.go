@@ -26,6 +26,7 @@ func (m mute) Caps() driver.Caps {
 
 func TestBadNodesAreErrors(t *testing.T) {
 	node := func(name string) quorum.Node { return quorum.Node{Name: name, Store: memstore.New(nil)} }
+	brief := quorum.Node{Name: "c", Store: memstore.New(&memstore.Options{MaxTTL: 3 * time.Second})}
 	for _, c := range []struct {
 		nodes []quorum.Node
 		opts  *quorum.Options
@@ -39,11 +40,44 @@ func TestBadNodesAreErrors(t *testing.T) {
 		{[]quorum.Node{node("a"), node("b"), {Name: "c", Store: mute{memstore.New(nil)}}}, nil, "cannot vote"},
 		{[]quorum.Node{node("a"), node("b"), {Name: "c", Store: memstore.New(&memstore.Options{Shards: 3})}}, nil, "different shards"},
 		{[]quorum.Node{node("a"), node("b"), node("c")}, &quorum.Options{NodeTimeout: -1}, "NodeTimeout"},
+		{[]quorum.Node{node("a"), node("b"), brief}, &quorum.Options{NodeTimeout: 3 * time.Second}, "below the longest TTL that the nodes allow, 3s"},
 	} {
 		if _, err := quorum.New(c.nodes, c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want an error about %q", err, c.want)
 		}
 	}
+}
+
+// TestTTLNotAboveNodeTimeoutIsRefused: a session must not end on a node while a call there is
+// waited for. Without NodeTimeout, every TTL but the shortest is allowed.
+func TestTTLNotAboveNodeTimeoutIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, &memstore.Options{MaxTTL: 2 * time.Second})
+		for _, c := range []struct {
+			timeout, ttl time.Duration
+			ok           bool
+		}{
+			{time.Second, time.Second, false},
+			{time.Second, time.Second + 1, true},
+			{0, time.Second, true},
+			{0, 500 * time.Millisecond, false},
+		} {
+			s, err := quorum.New(r.nodes(nil), &quorum.Options{Alarm: r.alarm, NodeTimeout: c.timeout})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: c.ttl})
+			if c.ok && err != nil || !c.ok && (!errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "NodeTimeout")) {
+				t.Errorf("NodeTimeout %v, TTL %v: %v", c.timeout, c.ttl, err)
+			}
+			if err == nil {
+				if err := d.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			_ = s.Close()
+		}
+	})
 }
 
 // TestOtherListIsRefused: two of the three nodes of a client are in use with another
@@ -61,7 +95,7 @@ func TestOtherListIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := quorum.New(r.nodes(nil)[1:], &quorum.Options{Alarm: r.alarm})
+		second, err := quorum.New(r.nodes(nil)[1:], &quorum.Options{Alarm: r.alarm, NodeTimeout: 200 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}

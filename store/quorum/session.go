@@ -77,6 +77,10 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		return nil, driver.Renewal{}, fmt.Errorf("quorum: TTL %v is not within %v and %v, which all nodes allow: %w",
 			req.TTL, s.caps.MinTTL, s.caps.MaxTTL, driver.ErrRefused)
 	}
+	if req.TTL <= s.opts.NodeTimeout {
+		return nil, driver.Renewal{}, fmt.Errorf("quorum: TTL %v is not above NodeTimeout, %v: the session could end on a node while a call to the node is waited for;"+
+			" use a longer TTL or a shorter NodeTimeout: %w", req.TTL, s.opts.NodeTimeout, driver.ErrRefused)
+	}
 	b := s.quorumSession(req)
 	renewal, err := b.open(ctx)
 	if err != nil {

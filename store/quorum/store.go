@@ -49,7 +49,11 @@ func New(nodes []Node, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{nodes: slices.Clone(nodes), opts: o, sessions: map[sessionKey]*quorumSession{}}
+	caps := combined(nodes)
+	if o, err = o.bounded(caps.MaxTTL); err != nil {
+		return nil, err
+	}
+	s := &Store{nodes: slices.Clone(nodes), opts: o, caps: caps, sessions: map[sessionKey]*quorumSession{}}
 	slices.SortFunc(s.nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	var names []string
 	for _, n := range s.nodes {
@@ -58,7 +62,6 @@ func New(nodes []Node, opts *Options) (*Store, error) {
 	s.listed = strings.Join(names, ",")
 	sum := sha256.Sum256([]byte(s.listed))
 	s.list = hex.EncodeToString(sum[:8])
-	s.caps = combined(s.nodes)
 	s.health = newHealth(s)
 	return s, nil
 }
