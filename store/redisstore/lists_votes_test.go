@@ -23,8 +23,6 @@ func newVotes(t *testing.T) (*listScene, driver.Token) {
 	l.open("ann", 30*time.Second)
 	token := l.granted("ann", 1, "first", driver.TokenStep)
 	l.release("ann", 1, "first")
-	token = l.granted("ann", 2, "first", token+1000*driver.TokenStep)
-	l.release("ann", 2, "first")
 	return l, token
 }
 

@@ -19,7 +19,10 @@ local id = id_of(e)
 local k = refresh(name)
 refill()
 local floor = tonumber(ARGV[17])
-if floor > 0 then raise(k, floor) end -- whatever the answer is (T6)
+if floor > 0 then
+  vote() -- so that votes.lua does the next
+  raise(k, floor) -- whatever the answer is (T6)
+end
 if call('HEXISTS', H, 'b' .. id) == 1 then return { 'ABSENT' } end
 
 local function granted(g)
