@@ -178,7 +178,7 @@ var smoke = func() map[string]bool {
 		"redis-grace server-wipe": true, "quorum-5 server-wipe": true, "sentinel-grace failover": true,
 		"cluster slot-migration": true, "cluster-grace leader-cut-off": true, "etcd leader-cut-off": true,
 		"zookeeper connections-cut": true, "postgres server-kill": true, "pgbouncer pooler-restart": true,
-		"postgres-pair failover": true, "mariadb client-cut": true,
+		"postgres-pair failover": true, "mariadb client-cut": true, "mysql client-cut": true,
 	}
 	for _, f := range []string{"calm", "client-pause-long", "client-kill", "waiter-kill", "client-cut", "replies-lost", "duplicates", "server-pause-long",
 		"server-kill", "flushall", "script-flush", "push-cut", "connections-cut", "memory-full", "disk-full", "pool-exhausted", "mix"} {

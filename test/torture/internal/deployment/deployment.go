@@ -148,7 +148,7 @@ func (r *Rig) Stop() {
 
 // All are the deployments.
 var All = []Deployment{redisOne, redisGrace, quorumFive, sentinel, sentinelGrace, cluster, clusterGrace,
-	etcd, zookeeper, postgres, postgresPool, postgresPair, mariadb}
+	etcd, zookeeper, postgres, postgresPool, postgresPair, mariadb, mysql}
 
 // Named returns the deployment of that name.
 func Named(name string) (Deployment, bool) {

@@ -26,8 +26,20 @@ func lacksMaria() map[fault.Verb]string {
 	return l
 }
 
+// mysql is the same on MySQL, where MYSQLD names it.
+var mysql = Deployment{Name: "mysql", Lock: "mysql", SurvivesDataLoss: true, Fair: true, Quiet: 1, start: startMySQL,
+	Shape: mariadb.Shape, Can: mariadb.Can, Lacks: mariadb.Lacks}
+
 func startMariaDB(ttl time.Duration, w fault.Wants) (*Rig, error) {
-	s, err := servers.MariaDB()
+	return startMaria(servers.MariaDB, ttl, w)
+}
+
+func startMySQL(ttl time.Duration, w fault.Wants) (*Rig, error) {
+	return startMaria(servers.MySQL, ttl, w)
+}
+
+func startMaria(start func(...string) (*servers.Server, error), ttl time.Duration, w fault.Wants) (*Rig, error) {
+	s, err := start()
 	if err != nil {
 		return nil, err
 	}

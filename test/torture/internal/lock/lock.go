@@ -88,7 +88,8 @@ var Kinds = map[string]Maker{
 	"postgres":       func(s Spec) (Locks, error) { return openPostgres(s, &sqlstore.Options{Grace: true}) },
 	"pgbouncer":      func(s Spec) (Locks, error) { return openPostgres(s, &sqlstore.Options{Grace: true, Pooler: true}) },
 	"postgres-pair":  func(s Spec) (Locks, error) { return openPostgres(s, &sqlstore.Options{}) },
-	"mariadb":        openMariaDB,
+	"mariadb":        func(s Spec) (Locks, error) { return openMySQL(s, "tx_isolation") },
+	"mysql":          func(s Spec) (Locks, error) { return openMySQL(s, "transaction_isolation") },
 }
 
 // Open makes the locks that a spec asks for.

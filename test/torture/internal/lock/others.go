@@ -46,8 +46,10 @@ func openPostgres(s Spec, opts *sqlstore.Options) (Locks, error) {
 	return openSQL(s, "pgx", fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable&connect_timeout=2", s.Reach()[0]), opts)
 }
 
-func openMariaDB(s Spec) (Locks, error) {
-	return openSQL(s, "mysql", fmt.Sprintf("root@tcp(%s)/test?timeout=2s&tx_isolation=%%27READ-COMMITTED%%27&innodb_lock_wait_timeout=1", s.Reach()[0]), &sqlstore.Options{Grace: true})
+// openMySQL uses MariaDB or MySQL, which differ in the name of the variable for the isolation.
+func openMySQL(s Spec, isolation string) (Locks, error) {
+	return openSQL(s, "mysql", fmt.Sprintf("root@tcp(%s)/test?timeout=2s&%s=%%27READ-COMMITTED%%27&innodb_lock_wait_timeout=1", s.Reach()[0], isolation),
+		&sqlstore.Options{Grace: true})
 }
 
 func openSQL(s Spec, driver, dsn string, opts *sqlstore.Options) (Locks, error) {
