@@ -53,6 +53,7 @@ func run(o options) error {
 		return err
 	}
 	failed := 0
+	var broken []string
 	for _, v := range found {
 		for _, s := range suites {
 			if !begins(o.only, v.title()) || !begins(o.suites, string(s)) {
@@ -68,8 +69,10 @@ func run(o options) error {
 			log := filepath.Join(logs, strings.ReplaceAll(v.title(), " ", "-")+"-"+string(s))
 			fmt.Printf("compat: %s: %s\n", v.title(), s)
 			c, err := v.test(s, log)
-			if err != nil {
-				return fmt.Errorf("%s: %s: %w; see %s", v.title(), s, err, log)
+			if err != nil { // on a busy machine the torture judges nothing; other cells can be run
+				fmt.Printf("compat: %s: %s: %v; see %s\n", v.title(), s, err, log)
+				broken = append(broken, v.title()+": "+string(s))
+				continue
 			}
 			failed += c.failed
 			cell := c.text(time.Now())
@@ -78,6 +81,9 @@ func run(o options) error {
 				return err
 			}
 		}
+	}
+	if len(broken) > 0 {
+		return fmt.Errorf("%d tests failed, and these did not end: %s; see %s", failed, strings.Join(broken, ", "), logs)
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d tests failed; see %s", failed, logs)
