@@ -39,10 +39,10 @@ var built = sync.Pool{New: func() any { return new([]rueidis.Completed) }}
 func send(ctx context.Context, client rueidis.CoreClient, c *liststore.Commands) error {
 	p := built.Get().(*[]rueidis.Completed)
 	all := *p
-	if c.Transaction {
-		all = append(all, client.B().Multi().Build())
-	}
 	for i := range c.Len() {
+		if c.Transaction && i == c.Outside {
+			all = append(all, client.B().Multi().Build())
+		}
 		all = append(all, build(client.B(), c.Command(i)))
 	}
 	if c.Transaction {
@@ -52,21 +52,23 @@ func send(ctx context.Context, client rueidis.CoreClient, c *liststore.Commands)
 	clear(all)
 	*p = all[:0]
 	built.Put(p)
-	if !c.Transaction {
-		for i := range results {
-			if err := note(c, &results[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+	outside, last := len(results), len(results)-1
+	if c.Transaction {
+		outside = c.Outside
 	}
-	last := len(results) - 1
-	for i := range results[:last] {
-		if err := results[i].Error(); err != nil {
+	for i := range results {
+		var err error
+		switch {
+		case i < outside || i == last:
+			err = note(c, &results[i])
+		default: // MULTI, or a command that was queued
+			err = results[i].Error()
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return note(c, &results[last])
+	return nil
 }
 
 // build makes a command.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/fencelock/fencelock/driver"
@@ -22,12 +21,12 @@ const (
 	maxBatch = 64
 )
 
-// batcher makes one transaction of many operations of the fast path. While fewer than two
+// batcher makes one call of many operations of the fast path. While fewer than two
 // calls are in flight, an operation is sent at once and alone. Operations that come later are
 // queued, and are sent together when one of the calls has been answered. The marker, the
 // session and the proof are then read once for all of them:
 //
-//	MULTI · LREM, LREM, LLEN for each release · LMOVE, RPUSH for each claim · HMGET · SCRIPT EXISTS · EXEC
+//	LREM, LREM, LLEN for each release · MULTI · LMOVE, RPUSH for each claim · HMGET · SCRIPT EXISTS · EXEC
 //
 // A caller waits for its operation or for its context, whichever ends first. An
 // operation that was sent and not answered has an unknown outcome.
@@ -55,6 +54,9 @@ type operation struct {
 	ticket  int64         // of the grant to remove; of a claim, what it was given
 	sent    bool          // left the queue with a batch
 	done    chan struct{} // has a value when the operation was answered
+
+	// answered is set for a release that was answered, even if the claims beside it failed.
+	answered bool
 
 	removed, length int64  // removed counts the ticket and the element of a grant, 10 and 1
 	marker, session string // as they were in the transaction of a claim
@@ -194,7 +196,7 @@ func (b *batcher) send(next *batch) {
 func (b *batcher) deliver(ctx context.Context, next *batch) {
 	err := b.call(ctx, next)
 	for _, o := range next.operations {
-		if err != nil {
+		if err != nil && !o.answered {
 			o.err = b.s.store.explain(err)
 		}
 		if o.sent {
@@ -208,62 +210,4 @@ func (b *batcher) deliver(ctx context.Context, next *batch) {
 	next.operations = next.operations[:0]
 	next.commands.reset()
 	batches.Put(next)
-}
-
-// call sends the operations, releases first: a claim in the same batch may be for the same lock.
-func (f *fast) call(ctx context.Context, next *batch) error {
-	c := &next.commands
-	claims := false
-	for _, o := range next.operations {
-		if !o.release {
-			claims = true
-			continue
-		}
-		list := f.lists + o.name
-		c.Add("LREM", list, "1", strconv.FormatInt(o.ticket, 10))
-		c.Add("LREM", list, "1", o.element)
-		c.Add("LLEN", list)
-	}
-	if claims {
-		for _, o := range next.operations {
-			if !o.release {
-				list := f.lists + o.name
-				c.Add("LMOVE", f.tickets, list, "LEFT", "RIGHT")
-				c.Add("RPUSH", list, o.element)
-			}
-		}
-		c.Add("HMGET", f.bucket, "m", f.session)
-		c.Add("SCRIPT", "EXISTS", f.proven)
-	}
-	c.Transaction = claims || len(next.operations) > 1 // one release needs no transaction
-	if err := f.s.send(ctx, c); err != nil {
-		return err
-	}
-	return next.read(claims)
-}
-
-// read gives every operation its replies.
-func (next *batch) read(claims bool) error {
-	c := &next.commands
-	for _, o := range next.operations {
-		if o.release {
-			o.removed = 10*c.number() + c.number()
-			o.length = c.number()
-		}
-	}
-	if !claims {
-		return c.err()
-	}
-	for _, o := range next.operations {
-		if !o.release {
-			o.ticket = c.number()
-			o.length = c.number()
-		}
-	}
-	marker, session := c.text(), c.text()
-	proven := c.number() == 1
-	for _, o := range next.operations {
-		o.marker, o.session, o.proven = marker, session, proven
-	}
-	return c.err()
 }

@@ -14,8 +14,9 @@ import (
 // again for other commands: a lock and its release would otherwise cost the collector more
 // than the server.
 type Commands struct {
-	// Transaction makes one transaction of them.
+	// Transaction makes one transaction of them, but for the first Outside, which need none.
 	Transaction bool
+	Outside     int
 	words       []string
 	ends        []int // of each command in words
 	replies     []Reply

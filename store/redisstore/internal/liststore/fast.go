@@ -64,7 +64,7 @@ func (f *fast) mayRelease(w driver.Withdrawal, c claim) bool {
 }
 
 // refillEvery is how many tickets are taken until one of the processes makes more.
-const refillEvery = 256
+const refillEvery = 512
 
 // acquire pushes a claim, and reports whether it holds the lock. The ticket is 0 if the claim
 // has none, or if the replies show that the claim does not count.

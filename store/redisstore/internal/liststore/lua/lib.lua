@@ -127,7 +127,7 @@ local function grace() return math.max(0, grace_end - now) end
 local function was_reset() return tonumber(ARGV[2]) ~= inc end
 
 -- FEW and MORE are when tickets are made, and how many.
-local FEW, MORE = 512, 512
+local FEW, MORE = 1024, 1024
 
 local function refill()
   if voted or grace() > 0 or call('LLEN', T) >= FEW then return end

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package liststore
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// call sends the operations, releases first: a claim in the same batch may be for the same lock.
+func (f *fast) call(ctx context.Context, next *batch) error {
+	c := &next.commands
+	releases := next.addReleases(f, c)
+	claims := len(next.operations) - releases
+	if claims > 0 {
+		next.addClaims(f, c)
+	}
+	err := f.s.send(ctx, c)
+	switch {
+	case err == nil:
+		next.readReleases(c)
+		if claims > 0 {
+			next.readClaims(c)
+		}
+		return c.err()
+	case releases == 0 || claims == 0 || errors.Is(err, driver.ErrUnknown) || ctx.Err() != nil:
+		return err
+	case c.rest() > 0: // only the transaction failed
+		next.readReleases(c)
+		return err
+	}
+	// The claims were rejected, for want of memory, and the library had sent all in one transaction.
+	var alone Commands
+	next.addReleases(f, &alone)
+	if f.s.send(ctx, &alone) == nil {
+		next.readReleases(&alone)
+	}
+	return err
+}
+
+// addReleases adds the commands of releases, which need no transaction, and returns how many
+// releases there are.
+func (next *batch) addReleases(f *fast, c *Commands) (n int) {
+	for _, o := range next.operations {
+		if o.release {
+			list := f.lists + o.name
+			c.Add("LREM", list, "1", strconv.FormatInt(o.ticket, 10))
+			c.Add("LREM", list, "1", o.element)
+			c.Add("LLEN", list)
+			n++
+		}
+	}
+	return n
+}
+
+// addClaims adds the transaction of the claims.
+func (next *batch) addClaims(f *fast, c *Commands) {
+	c.Transaction, c.Outside = true, c.Len()
+	for _, o := range next.operations {
+		if !o.release {
+			list := f.lists + o.name
+			c.Add("LMOVE", f.tickets, list, "LEFT", "RIGHT")
+			c.Add("RPUSH", list, o.element)
+		}
+	}
+	c.Add("HMGET", f.bucket, "m", f.session)
+	c.Add("SCRIPT", "EXISTS", f.proven)
+}
+
+// readReleases gives the releases their replies.
+func (next *batch) readReleases(c *Commands) {
+	for _, o := range next.operations {
+		if o.release {
+			o.removed = 10*c.number() + c.number()
+			o.length = c.number()
+			o.answered = !c.short
+		}
+	}
+}
+
+// readClaims gives the claims their replies.
+func (next *batch) readClaims(c *Commands) {
+	for _, o := range next.operations {
+		if !o.release {
+			o.ticket = c.number()
+			o.length = c.number()
+		}
+	}
+	marker, session := c.text(), c.text()
+	proven := c.number() == 1
+	for _, o := range next.operations {
+		if !o.release {
+			o.marker, o.session, o.proven = marker, session, proven
+		}
+	}
+}
