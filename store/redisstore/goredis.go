@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -125,7 +126,7 @@ func (g *goRedis) Fields(ctx context.Context, key string, cursor uint64, pattern
 // Prove implements wire.Client. A Conn of go-redis keeps one connection and never
 // replaces it by another, unless the server asks it to (maintenance notifications). That is
 // turned off first; a server that answers with an error never asks.
-func (g *goRedis) Prove(ctx context.Context, key, runID string, texts []string) error {
+func (g *goRedis) Prove(ctx context.Context, key, runID string, scripts []*wire.Script) error {
 	node, err := g.holder(ctx, key)
 	if err != nil {
 		return err
@@ -143,8 +144,11 @@ func (g *goRedis) Prove(ctx context.Context, key, runID string, texts []string) 
 	if err := wire.SameRun(info, runID); err != nil {
 		return err
 	}
-	for _, text := range texts {
-		if err := conn.ScriptLoad(ctx, text).Err(); err != nil {
+	if known, err := conn.ScriptExists(ctx, wire.SHAs(scripts)...).Result(); err == nil && !slices.Contains(known, false) {
+		return nil
+	}
+	for _, s := range scripts {
+		if err := conn.ScriptLoad(ctx, s.Text).Err(); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ package rueidisstore
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
@@ -61,7 +62,7 @@ func (a *adapter) listen(ctx context.Context, channel string, ready func(), mess
 
 // Prove implements wire.Client. A dedicated client is bound to one connection from
 // its first command on, which on a cluster must name the key.
-func (a *adapter) Prove(ctx context.Context, key, runID string, texts []string) error {
+func (a *adapter) Prove(ctx context.Context, key, runID string, scripts []*wire.Script) error {
 	d, err := dedicateWithin(ctx, a.client)
 	if err != nil {
 		return err
@@ -80,8 +81,12 @@ func (a *adapter) Prove(ctx context.Context, key, runID string, texts []string) 
 	if err := wire.SameRun(info, runID); err != nil {
 		return err
 	}
-	for _, text := range texts {
-		if err := conn.Do(ctx, conn.B().ScriptLoad().Script(text).Build()).Error(); err != nil {
+	known, err := conn.Do(ctx, conn.B().ScriptExists().Sha1(wire.SHAs(scripts)...).Build()).AsIntSlice()
+	if err == nil && !slices.Contains(known, 0) {
+		return nil
+	}
+	for _, s := range scripts {
+		if err := conn.Do(ctx, conn.B().ScriptLoad().Script(s.Text).Build()).Error(); err != nil {
 			return err
 		}
 	}

@@ -17,10 +17,9 @@ import (
 // luastore explains: scripts that carry the run id are loaded only into the server that has
 // it, so that the server knows a script by its SHA is the proof.
 type runProof struct {
-	s       *session
-	runID   string
-	scripts map[*wire.Script]*wire.Script // as they are for this run, without text
-	texts   []string
+	s     *session
+	runID string
+	*run
 
 	missing atomic.Bool // not in the server, as far as we know
 	done    atomic.Bool // one of them was called
@@ -37,16 +36,45 @@ var frequent = []*wire.Script{attemptScript, withdrawScript, votesScript, wakeSc
 func (l *runProof) init(s *session, runID string) {
 	l.s, l.runID = s, runID
 	if !hasRunID.MatchString(runID) {
+		l.run = &run{}
 		l.missing.Store(true)
 		return
 	}
-	l.scripts = map[*wire.Script]*wire.Script{}
+	l.run = s.store.runs.of(runID)
+}
+
+// run is the scripts for one run id.
+type run struct {
+	scripts map[*wire.Script]*wire.Script // without text
+	texts   []*wire.Script
+}
+
+// runs are the scripts that sessions use: to make them takes longer than to open a session.
+type runs struct {
+	mu   sync.Mutex
+	byID map[string]*run
+}
+
+// maxRuns is more than the masters that a process uses at once.
+const maxRuns = 256
+
+func (r *runs) of(runID string) *run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if found := r.byID[runID]; found != nil {
+		return found
+	}
+	made := &run{scripts: map[*wire.Script]*wire.Script{}}
 	for _, generic := range frequent {
 		own := generic.In(runID)
-		l.texts = append(l.texts, own.Text)
-		own.Text = ""
-		l.scripts[generic] = own
+		made.texts = append(made.texts, own)
+		made.scripts[generic] = &wire.Script{Name: own.Name, SHA: own.SHA}
 	}
+	if len(r.byID) >= maxRuns || r.byID == nil {
+		r.byID = map[string]*run{}
+	}
+	r.byID[runID] = made
+	return made
 }
 
 // call runs the script for this run if it is loaded. Otherwise it runs the generic one,

@@ -57,6 +57,7 @@ type Store struct {
 	agreed    atomic.Bool // the first bucket has our settings
 	toucher   toucher
 	listings  wire.Listings
+	runs      runs
 	contended contended
 	known     sync.Map // the claims of sessions, by session id: a session that is resumed has those of before
 }

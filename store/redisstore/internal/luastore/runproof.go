@@ -39,7 +39,7 @@ type runProof struct {
 	s       *session
 	runID   string
 	scripts map[*wire.Script]*wire.Script // as they are for this run, without text
-	texts   []string
+	texts   []*wire.Script
 
 	missing atomic.Bool // not in the server, as far as we know
 	mu      sync.Mutex
@@ -61,7 +61,7 @@ func (l *runProof) init(s *session, runID string) {
 	l.scripts = map[*wire.Script]*wire.Script{}
 	for _, generic := range frequent {
 		own := generic.In(runID)
-		l.texts = append(l.texts, own.Text)
+		l.texts = append(l.texts, generic.In(runID))
 		own.Text = ""
 		l.scripts[generic] = own
 	}

@@ -21,8 +21,9 @@ type Client interface {
 	// Prove loads scripts into the server that keeps a key if that server has the
 	// run id, and must never load them into another: it must read the run id on the
 	// connection over which it then loads them, and must not replace that
-	// connection in between.
-	Prove(ctx context.Context, key, runID string, texts []string) error
+	// connection in between. If the server knows all of them, another process has loaded
+	// them, and nothing is sent: after a failover every process of a fleet comes at once.
+	Prove(ctx context.Context, key, runID string, scripts []*Script) error
 	// Sharded reports whether channels are sharded: a cluster.
 	Sharded() bool
 }

@@ -31,6 +31,15 @@ func Compose(name, head, runID, body string) *Script {
 // In returns the script for one run id.
 func (s *Script) In(runID string) *Script { return Compose(s.Name, s.head, runID, s.body) }
 
+// SHAs returns the names by which a server knows scripts.
+func SHAs(scripts []*Script) []string {
+	shas := make([]string, len(scripts))
+	for i, s := range scripts {
+		shas[i] = s.SHA
+	}
+	return shas
+}
+
 // ErrNoScript is returned by Client.Eval for a script without a text that is not in
 // the server.
 var ErrNoScript = errors.New("redisstore: the script is not loaded")
