@@ -3,6 +3,7 @@
 package redisstore_test
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -45,7 +46,7 @@ var lossScenes = []scene{
 		w.ask(0, 1, "a", plainTerms)
 		w.lose("wiped", false)
 		w.compareAll()
-		lost := w.procs[0].lost
+		lost := slices.Clone(w.procs[0].lost)
 		w.over(0, 1)
 		w.procs[0].lost = lost
 		w.gone(0, true)
@@ -95,7 +96,7 @@ var lossScenes = []scene{
 		w.ask(1, 2, "b", reentrant("r"))
 		w.lose("flush", false)
 		w.compareAll()
-		mine := w.procs[0].lost
+		mine := slices.Clone(w.procs[0].lost)
 		w.reclaim(0, mine, false)
 		other := held{driver.Claim{Seq: 109, Name: "a", Terms: &driver.Terms{Weight: 1, Mode: driver.Shared, Record: &driver.Record{}}},
 			pair{mine[0].model + 5*driver.TokenStep, mine[0].real + 5*driver.TokenStep}}
@@ -107,6 +108,52 @@ var lossScenes = []scene{
 		w.reclaim(2, []held{other}, false) // another token
 		w.compareAll()
 		w.gone(1, true)
+	}},
+	{name: "grace, after a newer", grace: true, play: func(w *world) {
+		w.openAll()
+		w.ask(0, 1, "a", plainTerms)
+		old := w.procs[0].held
+		w.leave(0, 1, "a")
+		w.ask(1, 1, "a", plainTerms)
+		w.lose("restart", false)
+		w.compareAll()
+		w.reclaim(0, old, false)
+		w.gone(1, true)
+	}},
+	{name: "grace, asked before", grace: true, play: func(w *world) {
+		w.openAll()
+		w.ask(0, 1, "a", plainTerms)
+		w.lose("flush", false)
+		w.compareAll()
+		lost := slices.Clone(w.procs[0].lost)
+		w.ask(1, 1, "a", plainTerms)
+		w.ask(0, 1, "a", plainTerms)
+		w.reclaim(0, lost, true)
+		w.compareAll()
+	}},
+	{name: "grace, from a clock ahead", grace: true, play: func(w *world) {
+		w.openAll()
+		w.ask(0, 1, "a", plainTerms)
+		w.lose("flush", false)
+		w.compareAll()
+		far := slices.Clone(w.procs[0].lost)
+		const hour = 3600_000_000 * driver.TokenStep
+		far[0].pair = pair{far[0].model + hour, far[0].real + hour}
+		w.reclaim(0, far, true)
+		w.compareAll()
+		w.leave(0, 1, "a")
+		w.ask(1, 1, "a", plainTerms)
+		w.ask(0, 2, "b", plainTerms)
+		w.over(0, 1)
+	}},
+	{name: "lifted, older data", play: func(w *world) {
+		w.openAll()
+		w.ask(0, 1, "a", plainTerms)
+		w.save()
+		w.vote(0, 1, "a", 1, true)
+		w.lose("older", true)
+		w.compareAll()
+		w.gone(0, true)
 	}},
 	{name: "grace, limits", grace: true, play: func(w *world) {
 		w.openAll()

@@ -182,6 +182,16 @@ var scenes = []scene{
 		w.attempt(2, &driver.Claim{Seq: 105, Name: "d", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 		w.compareAll()
 	}},
+	{name: "dead holder and waiter", play: func(w *world) {
+		w.quick = true
+		w.open(0, 400*time.Millisecond)
+		w.open(2, 2*time.Second)
+		w.ask(0, 1, "a", plainTerms)
+		w.ask(0, 2, "a", plainTerms)
+		w.ask(2, 1, "a", plainTerms)
+		w.elapse(500 * time.Millisecond)
+		w.compareAll()
+	}},
 	{name: "tombstones", play: func(w *world) {
 		w.openAll()
 		w.withdrawal(0, driver.Withdrawal{Seq: 101, Name: "a", Tombstone: true})

@@ -43,6 +43,8 @@ type world struct {
 	quick bool
 	// lists is set for package liststore.
 	lists bool
+	// scripted is set if the store uses no plain commands.
+	scripted bool
 	// saved is a copy of the data of both sides, if the test took one.
 	saved *saved
 }
