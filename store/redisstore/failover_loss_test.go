@@ -93,7 +93,7 @@ func splitBrain(t *testing.T, flavour redistest.Flavor, lib library) {
 	old := flavour.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := flavour.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(old.Port))
 	waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
-	opts := fencelock.Options{TTL: 2 * time.Second}
+	opts := fencelock.Options{TTL: 6 * time.Second} // a call may take a part of it, and machines stall
 	stale := join(t, nil, "stale", lib.open(t, login{addr: old.Addr}, nil), opts)
 	fresh := join(t, nil, "fresh", lib.open(t, login{addr: replica.Addr}, nil), opts)
 	before := stale.lock("x")
