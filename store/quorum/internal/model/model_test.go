@@ -8,7 +8,8 @@ import "testing"
 // is searched by make model, in CI too.
 const quick = 100_000
 
-// slow are the rules whose counterexamples take seconds to find. make model finds them.
+// slow are the rules whose counterexamples take seconds to find. make model finds them, and
+// TestCounterexamplesOfSlowRules follows those that were found before.
 var slow = map[int]bool{8: true, 9: true, 10: true, 12: true, 13: true, 14: true, 16: true}
 
 // TestRulesAreEnoughAndNeeded asserts both directions.
