@@ -114,6 +114,9 @@ func (w *world) attempted(p *proc, c *driver.Claim, what string, m driver.Outcom
 	w.equal(what+": state", m.State, r.State)
 	w.near(what+": remaining", m.Remaining, r.Remaining)
 	p.informed[c.Seq] = m.State == driver.Granted
+	if c.Lift {
+		w.unlearn(c)
+	}
 	if m.State == driver.Granted {
 		w.token(what, c.Name, m.Token, r.Token)
 		return
@@ -126,6 +129,18 @@ func (w *world) attempted(p *proc, c *driver.Claim, what string, m driver.Outcom
 	}
 	if r.Position == m.Position || m.Grace {
 		w.near(what+": look after", m.PollAfter, r.PollAfter)
+	}
+}
+
+// unlearn notes that a lift may have changed the tokens of claims that re-entered the same
+// lock, and that their processes do not know.
+func (w *world) unlearn(lifted *driver.Claim) {
+	for _, p := range w.procs {
+		for _, h := range p.held {
+			if h.claim.Name == lifted.Name && h.claim.Seq != lifted.Seq {
+				p.informed[h.claim.Seq] = false
+			}
+		}
 	}
 }
 
