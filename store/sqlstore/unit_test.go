@@ -292,3 +292,42 @@ func TestOptionsAndURLMustNotDiffer(t *testing.T) {
 		t.Errorf("the same in both: %v", err)
 	}
 }
+
+// TestAfterBell: only the row grants, whatever the bell does.
+func TestAfterBell(t *testing.T) {
+	own := bell{"s", 7}
+	for _, tt := range []struct {
+		what string
+		d    Dialect
+		v    seen
+		want step
+	}{
+		{"granted", PostgreSQL, seen{rung: true, counter: 6, holder: "s", seq: 7}, stepGranted},
+		{"granted while the bell is not free", MySQL, seen{counter: 6, holder: "s", seq: 7}, stepGranted},
+		{"another claim of the session has it", MySQL, seen{rung: true, counter: 6, holder: "s", seq: 6}, stepReread},
+		{"the bell is free and the lock is not ours", PostgreSQL, seen{rung: true, counter: 5, holder: "o", seq: 7}, stepReread},
+		{"held for long", PostgreSQL, seen{counter: 5, holder: "o", seq: 7}, stepGiveUp},
+		{"the queue moves", PostgreSQL, seen{counter: 6, holder: "o", seq: 7}, stepWait},
+		{"held for long, without snapshots", MySQL, seen{counter: 5, holder: "o", seq: 7}, stepWait},
+	} {
+		if got := tt.v.after(tt.d, own, 5); got != tt.want {
+			t.Errorf("%s: step %d, want %d", tt.what, got, tt.want)
+		}
+	}
+}
+
+// TestWaitsOf: bells never take the last connections of a handle.
+func TestWaitsOf(t *testing.T) {
+	for limit, want := range map[int]int{0: maxWaits, 1: 0, 2: 0, 3: 0, 4: 1, 5: 1, 6: 2, 10: 4, 100: maxWaits} {
+		if got := waitsOf(limit); got != want {
+			t.Errorf("of %d connections %d wait, want %d", limit, got, want)
+		}
+	}
+}
+
+// TestBellName: MySQL takes names of 64 characters at most.
+func TestBellName(t *testing.T) {
+	if name := (bell{strings.Repeat("f", 32), 1<<64 - 1}).name(); len(name) > 64 {
+		t.Errorf("%q has %d characters", name, len(name))
+	}
+}

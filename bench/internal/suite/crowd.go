@@ -37,9 +37,9 @@ func (e *Env) SessionCrowd(ctx context.Context, candidates []*candidate.Candidat
 			if err := everyTurn(ctx, lockers, t); err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", Contending(n), c.Name, err)
 			}
-			runs = append(runs, run{Contending(n), c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
+			runs = append(runs, run{Contending(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
 				t := t
-				t.For = e.For
+				t.Name, t.For = fmt.Sprintf("%s/%d", t.Name, repetition), e.For
 				return e.charging(ctx, n, func() (*worker.Result, error) { return worker.Run(ctx, lockers, t, 0), nil })
 			}})
 		}
@@ -47,13 +47,17 @@ func (e *Env) SessionCrowd(ctx context.Context, candidates []*candidate.Candidat
 	return e.interleave(ctx, runs)
 }
 
-// warmRounds bounds how often a crowd works before each of its lockers has had the lock.
-const warmRounds = 20
+// warmRounds bounds how often a crowd works before each of its lockers has had the lock, and
+// warmFactor is how much longer than a measurement each of these is.
+const warmRounds, warmFactor = 10, 4
 
 // everyTurn lets lockers work until each has had the lock.
 func everyTurn(ctx context.Context, lockers []candidate.Locker, t worker.Task) error {
 	had := make([]bool, len(lockers))
-	for range warmRounds {
+	t.For *= warmFactor
+	for round := range warmRounds {
+		t := t
+		t.Name = fmt.Sprintf("%s/warm/%d", t.Name, round)
 		r := worker.Run(ctx, lockers, t, 0)
 		if err := failure(r); err != nil && !errors.Is(err, errNotAcquired) {
 			return err
