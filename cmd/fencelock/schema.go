@@ -15,6 +15,7 @@ import (
 
 func (a *app) schemaCommand() *cobra.Command {
 	var user string
+	var grants bool
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the tables and the permissions that the store needs",
@@ -29,16 +30,19 @@ tables itself. The ACL rule sets no password: give a new user one, with
 ACL SETUSER app >PASSWORD. The other stores need no setup.
 
 The exit code is 0, or 69 if the store did not answer.`,
-		Example: `  fencelock schema --user app >locks.sql`,
-		Args:    exactly(0, "no arguments"),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.printSchema(cmd.Context(), user) },
+		Example: `  fencelock schema --user app >locks.sql
+  fencelock schema --grants --user app >grants.sql`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.printSchema(cmd.Context(), user, grants) },
 	}
+	cmd.Flags().BoolVar(&grants, "grants", false, "print the permissions alone, for tables that exist")
 	cmd.Flags().StringVar(&user, "user", "", "the user of the server, as applications log in (default USER)")
 	return cmd
 }
 
-// printSchema asks the store, which knows its namespace and the kind of its server.
-func (a *app) printSchema(ctx context.Context, user string) error {
+// printSchema asks the store, which knows its namespace and the kind of its server. With
+// grants set it leaves the tables out.
+func (a *app) printSchema(ctx context.Context, user string, grants bool) error {
 	url, err := a.urlOfStore()
 	if err != nil {
 		return err
@@ -52,7 +56,11 @@ func (a *app) printSchema(ctx context.Context, user string) error {
 		Schema() string
 		Grants(role string) string
 	}:
-		_, err = fmt.Fprintf(a.out, "%s\n%s", s.Schema(), s.Grants(sqlUser(store.Caps().Engine, user)))
+		tables := s.Schema() + "\n"
+		if grants {
+			tables = ""
+		}
+		_, err = fmt.Fprint(a.out, tables, s.Grants(sqlUser(store.Caps().Engine, user)))
 	case interface{ ACL(user string) string }:
 		_, err = fmt.Fprintf(a.out, "ACL SETUSER %s\n", s.ACL(cmp.Or(user, "USER")))
 	default:
