@@ -157,7 +157,7 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 }
 
 // following returns a channel that is closed when the follower of a claim is over. It
-// reports false if there is none, or it is over.
+// reports false without a follower, or if it is over.
 func (w *waiting) following(ss *session) (<-chan struct{}, bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()

@@ -33,7 +33,7 @@ type bell struct {
 // of a server. Session ids are random, so no prefix is needed.
 func (b bell) name() string { return fmt.Sprintf("fencelock/%s/%d", b.session, b.seq) }
 
-// key is the bell as PostgreSQL takes it. An application that has advisory locks of its own
+// key is the bell as PostgreSQL takes it. An application with advisory locks
 // may use the same number: the wait then ends later, by its bound.
 func (b bell) key() int64 {
 	h := fnv.New64a()
@@ -79,15 +79,15 @@ type bells struct {
 	never  bool // they cannot work here
 	failed bool // the last try did not
 	after  time.Time
-	keeper *keeper
+	owner  *owner
 	idle   []*bellConn
 	waits  int // connections that wait or are idle
 	hot    map[string]time.Time
 }
 
-// keeper is the connection that has the bells of the process. Its statements never wait for
+// owner is the connection that has the bells of the process. Its statements never wait for
 // a lock of others.
-type keeper struct {
+type owner struct {
 	use  sync.Mutex // held for a statement
 	conn *bellConn
 	held map[bell]bool // bells.mu must be held
@@ -130,8 +130,8 @@ func (b *bells) close() {
 	b.mu.Unlock()
 	b.working.Wait()
 	b.mu.Lock()
-	k, idle := b.keeper, b.idle
-	b.keeper, b.idle, b.never = nil, nil, true
+	k, idle := b.owner, b.idle
+	b.owner, b.idle, b.never = nil, nil, true
 	b.mu.Unlock()
 	if k != nil {
 		k.use.Lock()
@@ -189,25 +189,25 @@ func (b *bells) heat(name string) {
 	b.hot[name] = time.Now()
 }
 
-// borrow returns the keeper for one statement if it is idle, or nil: no claim waits for it.
-// It is opened if there is none, which the first claim that waits pays for.
-func (b *bells) borrow(ctx context.Context) *keeper {
+// borrow returns the owner for one statement if it is idle, or nil: no claim waits for it.
+// It is opened if it is missing, which the first claim that waits pays for.
+func (b *bells) borrow(ctx context.Context) *owner {
 	b.mu.Lock()
-	k := b.keeper
+	k := b.owner
 	usable := b.usableLocked() && (k == nil || len(k.held) < maxBells)
 	b.mu.Unlock()
 	if !usable {
 		return nil
 	}
 	if k == nil {
-		k = b.openKeeper(ctx)
+		k = b.openOwner(ctx)
 	}
 	if k == nil || !k.use.TryLock() {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.keeper != k {
+	if b.owner != k {
 		k.use.Unlock()
 		return nil
 	}
@@ -215,32 +215,32 @@ func (b *bells) borrow(ctx context.Context) *keeper {
 	return k
 }
 
-// openKeeper connects. Of two callers at once the second finds the keeper of the first.
-func (b *bells) openKeeper(ctx context.Context) *keeper {
+// openOwner connects. Of two callers at once the second finds the owner of the first.
+func (b *bells) openOwner(ctx context.Context) *owner {
 	conn, err := b.connect(ctx)
 	if err != nil {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.keeper != nil || b.ctx.Err() != nil {
+	if b.owner != nil || b.ctx.Err() != nil {
 		b.working.Go(conn.discard)
-		return b.keeper
+		return b.owner
 	}
 	b.failed = false
-	b.keeper = &keeper{conn: conn, held: map[bell]bool{}, last: time.Now()}
-	b.working.Go(func() { b.retire(b.keeper) })
-	return b.keeper
+	b.owner = &owner{conn: conn, held: map[bell]bool{}, last: time.Now()}
+	b.working.Go(func() { b.retire(b.owner) })
+	return b.owner
 }
 
-// retire closes a keeper that is not used any more.
-func (b *bells) retire(k *keeper) {
+// retire closes an owner that is not used any more.
+func (b *bells) retire(k *owner) {
 	for pause(b.ctx, bellsIdle) {
 		b.mu.Lock()
-		gone := b.keeper != k
+		gone := b.owner != k
 		idle := !gone && len(k.held) == 0 && time.Since(k.last) > bellsIdle
 		if idle {
-			b.keeper = nil
+			b.owner = nil
 		}
 		b.mu.Unlock()
 		if idle {
@@ -290,7 +290,7 @@ func (b *bells) connect(ctx context.Context) (*bellConn, error) {
 	return nil, errShared
 }
 
-var errShared = errors.New("sqlstore: no connection of its own")
+var errShared = errors.New("sqlstore: no dedicated connection")
 
 // sharedMySQL reports whether another connection than this one has what it has locked.
 func sharedMySQL(ctx context.Context, conn *sql.Conn) (shared bool, err error) {
@@ -302,13 +302,13 @@ func sharedMySQL(ctx context.Context, conn *sql.Conn) (shared bool, err error) {
 	return err == nil && !ours.Bool, err
 }
 
-// keep gives a borrowed keeper back. A statement that failed may have left anything: the
+// keep gives a borrowed owner back. A statement that failed may have left anything: the
 // connection is closed, which frees all its bells.
-func (b *bells) keep(k *keeper, err error, took, freed *bell) {
+func (b *bells) keep(k *owner, err error, took, freed *bell) {
 	broken := err != nil && code(err) == ""
 	b.mu.Lock()
-	if broken && b.keeper == k {
-		b.keeper = nil
+	if broken && b.owner == k {
+		b.owner = nil
 	}
 	if took != nil && err == nil {
 		k.held[*took] = true
@@ -323,14 +323,14 @@ func (b *bells) keep(k *keeper, err error, took, freed *bell) {
 	k.use.Unlock()
 }
 
-// has returns the keeper that has a bell, or nil.
-func (b *bells) has(own bell) *keeper {
+// has returns the owner that has a bell, or nil.
+func (b *bells) has(own bell) *owner {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.keeper == nil || !b.keeper.held[own] {
+	if b.owner == nil || !b.owner.held[own] {
 		return nil
 	}
-	return b.keeper
+	return b.owner
 }
 
 // free frees the bell of a claim that is gone by another way than the statement which
@@ -338,7 +338,7 @@ func (b *bells) has(own bell) *keeper {
 func (b *bells) free(own bell) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := b.keeper
+	k := b.owner
 	if k == nil || !k.held[own] || b.ctx.Err() != nil {
 		return
 	}
@@ -359,8 +359,8 @@ func (b *bells) free(own bell) {
 func (b *bells) freeAll(session string) {
 	b.mu.Lock()
 	var own []bell
-	if b.keeper != nil {
-		for held := range b.keeper.held {
+	if b.owner != nil {
+		for held := range b.owner.held {
 			if held.session == session {
 				own = append(own, held)
 			}

@@ -99,7 +99,7 @@ func (s *Store) tableNames() string {
 type facts struct {
 	dialect             Dialect
 	grace, pooled, deaf bool
-	noBells             bool // waiters get no connection of their own
+	noBells             bool // waiters get no dedicated connection
 	values              map[string]string
 	prefix, grants      string // of the tables, and what a role needs on them
 	missing             string // function without which the server cannot say who it is

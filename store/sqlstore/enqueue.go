@@ -53,9 +53,9 @@ type placed struct {
 	rings      bool        // it has a bell
 }
 
-// queueUp sends the statement, on the connection of the keeper if there is one. It returns
+// queueUp sends the statement, on the connection of the owner if there is one. It returns
 // nil if the claim was not queued.
-func (ss *session) queueUp(ctx context.Context, k *keeper, c *book.Claim, name string) (*placed, error) {
+func (ss *session) queueUp(ctx context.Context, k *owner, c *book.Claim, name string) (*placed, error) {
 	s := ss.store
 	entry, err := json.Marshal(c)
 	if err != nil {
@@ -78,7 +78,7 @@ func (ss *session) queueUp(ctx context.Context, k *keeper, c *book.Claim, name s
 	return &placed{rings: k != nil}, nil
 }
 
-func (ss *session) queueUpPostgres(ctx context.Context, k *keeper, args []any, seq uint64) (*placed, error) {
+func (ss *session) queueUpPostgres(ctx context.Context, k *owner, args []any, seq uint64) (*placed, error) {
 	var now, graceEnd int64
 	var ends sql.NullInt64
 	g := book.Claim{Plain: 1}

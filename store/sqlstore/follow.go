@@ -249,7 +249,7 @@ func scanPoll(row pgx.Row, v *seen) error {
 	return nil
 }
 
-// reread finds the claim that is before ours now. It reports false if there is none with a
+// reread finds the claim that is before ours now. It reports false without a claim that has a
 // bell to wait for.
 func (l *follower) reread(ctx context.Context) bool {
 	now, err := l.b.s.loadShort(ctx, l.ss.sid, l.name)

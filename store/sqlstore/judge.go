@@ -38,7 +38,7 @@ func judge(f facts) []driver.Finding {
 	}
 	judgeTables(&f, add)
 	if f.noBells && !f.pooled {
-		add(driver.Note, "bells", "waiters get no connection of their own: they listen or poll, which is slower with many processes",
+		add(driver.Note, "bells", "waiters get no dedicated connection: they listen or poll, which is slower with many processes",
 			"allow more connections (max_connections, SetMaxOpenConns), or set Options{Poll: true} to do without")
 	}
 	if off := f.ahead.Abs() - f.trip/2; off > clockBound {

@@ -117,7 +117,7 @@ func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, erro
 }
 
 // releaseBell releases a claim and frees its bell. k.use must be held.
-func (ss *session) releaseBell(ctx context.Context, k *keeper, w driver.Withdrawal, own bell) (bool, error) {
+func (ss *session) releaseBell(ctx context.Context, k *owner, w driver.Withdrawal, own bell) (bool, error) {
 	s := ss.store
 	if s.dialect == MySQL {
 		n, err := k.conn.changed(ctx, s, "releaseBell", own.name(), s.name(w.Name), ss.sid, int64(w.Seq), ss.sid, ss.generation, ss.inc, ss.inc)
