@@ -5,7 +5,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -92,30 +91,6 @@ type owner struct {
 	conn *bellConn
 	held map[bell]bool // bells.mu must be held
 	last time.Time     // bells.mu must be held
-}
-
-// bellConn is a connection that is ours alone. It never goes back to the pool: it has named
-// locks, or settings.
-type bellConn struct {
-	*sql.Conn
-	statements map[string]*sql.Stmt
-}
-
-func (c *bellConn) discard() {
-	_ = c.Raw(func(any) error { return sqldriver.ErrBadConn })
-	_ = c.Close()
-}
-
-// statement returns a statement of the store, prepared where the driver does not do that.
-func (c *bellConn) statement(ctx context.Context, s *Store, name string) (*sql.Stmt, error) {
-	if st := c.statements[name]; st != nil {
-		return st, nil
-	}
-	st, err := c.PrepareContext(ctx, s.texts[name])
-	if err == nil {
-		c.statements[name] = st
-	}
-	return st, err
 }
 
 func (b *bells) init(s *Store) {
@@ -228,9 +203,10 @@ func (b *bells) openOwner(ctx context.Context) *owner {
 		return b.owner
 	}
 	b.failed = false
-	b.owner = &owner{conn: conn, held: map[bell]bool{}, last: time.Now()}
-	b.working.Go(func() { b.retire(b.owner) })
-	return b.owner
+	k := &owner{conn: conn, held: map[bell]bool{}, last: time.Now()}
+	b.owner = k
+	b.working.Go(func() { b.retire(k) })
+	return k
 }
 
 // retire closes an owner that is not used any more.
@@ -323,6 +299,19 @@ func (b *bells) keep(k *owner, err error, took, freed *bell) {
 	k.use.Unlock()
 }
 
+// use returns the owner that has a bell, for one statement, or nil if it is not idle.
+func (b *bells) use(own bell) *owner {
+	k := b.has(own)
+	if k == nil || !k.use.TryLock() {
+		return nil
+	}
+	if b.has(own) != k { // its connection broke in between
+		k.use.Unlock()
+		return nil
+	}
+	return k
+}
+
 // has returns the owner that has a bell, or nil.
 func (b *bells) has(own bell) *owner {
 	b.mu.Lock()
@@ -370,26 +359,4 @@ func (b *bells) freeAll(session string) {
 	for _, held := range own {
 		b.free(held)
 	}
-}
-
-// row runs a statement on the connection and reads its row.
-func (c *bellConn) row(ctx context.Context, s *Store, name string, args, to []any) error {
-	st, err := c.statement(ctx, s, name)
-	if err != nil {
-		return err
-	}
-	return st.QueryRowContext(ctx, args...).Scan(to...)
-}
-
-// changed runs a statement on the connection and returns how many rows it changed.
-func (c *bellConn) changed(ctx context.Context, s *Store, name string, args ...any) (int64, error) {
-	st, err := c.statement(ctx, s, name)
-	if err != nil {
-		return 0, err
-	}
-	res, err := st.ExecContext(ctx, args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
 }

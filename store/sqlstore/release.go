@@ -89,7 +89,7 @@ func (ss *session) leave(ctx context.Context, w driver.Withdrawal) (bool, error)
 func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, error) {
 	s := ss.store
 	own := ss.bell(w.Seq)
-	if k := s.bells.has(own); k != nil && k.use.TryLock() {
+	if k := s.bells.use(own); k != nil {
 		var done bool
 		err := s.run(ctx, "release", func() (err error) {
 			done, err = ss.releaseBell(ctx, k, w, own)
