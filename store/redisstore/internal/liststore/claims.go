@@ -4,6 +4,7 @@ package liststore
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/fencelock/fencelock/driver"
@@ -27,6 +28,15 @@ type claim struct {
 type claims struct {
 	mu    sync.Mutex
 	noted map[uint64]claim
+	// tombstones are those of which a mark may be in the store, the oldest first.
+	tombstones []tombstone
+}
+
+// copy returns the same claims.
+func (c *claims) copy() *claims {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &claims{noted: maps.Clone(c.noted), tombstones: slices.Clone(c.tombstones)}
 }
 
 // begin notes that a claim may be in the store from now on, and returns what was known

@@ -73,6 +73,9 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 			return renewal, nil
 		}
 	}
+	if err == nil {
+		s.expire()
+	}
 	return renewal, err
 }
 
@@ -116,10 +119,10 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 	err = s.send(ctx, &c)
 	switch {
 	case err == nil:
-	case ctx.Err() != nil, errors.Is(err, driver.ErrUnknown), errors.Is(err, driver.ErrUnavailable):
+	case ctx.Err() != nil, errors.Is(err, driver.ErrUnknown):
 		return renewal, false, s.store.explain(err)
-	default:
-		return renewal, false, nil // nothing was done; the script answers why
+	default: // Nothing was done. The script answers why, and runs even if the server's memory is full.
+		return renewal, false, nil
 	}
 	took := time.Since(sent)
 	stands := k.stands(&c, &c)

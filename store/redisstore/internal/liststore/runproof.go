@@ -13,9 +13,29 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
-// runProof proves that a server has the run id under which a session was opened, as package
-// luastore explains: scripts that carry the run id are loaded only into the server that has
-// it, so that the server knows a script by its SHA is the proof.
+// runProof proves that a server has the run id under which a session was opened. Every
+// grant needs the proof: a server that restarted, or a replica that took over, may have
+// lost the last tickets. Reading the run id with INFO costs three times as much as
+// the rest of a grant.
+//
+// A server keeps scripts in the memory of its process alone: they are neither saved
+// nor replicated (Redis 7.0 and later, Valkey; wire.SameRun rejects others). So the scripts
+// for a run carry its run id in their text, and are loaded over a connection on which
+// INFO just returned that run id. A connection ends with the process of its server, so
+// no other run has such a text. That it can be called by its SHA is the proof, and costs
+// nothing; a transaction of plain commands asks whether it is there:
+//
+//	INFO ──▶ run id R ──SCRIPT LOAD "RUN_ID = R …"──▶ in the server until it ends
+//	EVALSHA sha("RUN_ID = R …") ──▶ runs: this is R │ NOSCRIPT: read INFO, load again
+//	SCRIPT EXISTS sha("RUN_ID = R …") ──▶ 1: this is R │ 0: a script decides
+//
+// The text must never be sent by EVAL: that would load it into any server it reaches.
+// The rejected way was a channel named after the run id, with PUBSUB NUMSUB in the
+// script: 3 µs a call, a connection for each process, and no way to be sure of a client
+// library that subscribes again by itself.
+//
+// Not proved: that a server which was made a replica and promoted again without a
+// restart still has its data. The marker shows it if a session was opened in between.
 type runProof struct {
 	s     *session
 	runID string

@@ -57,6 +57,7 @@ var (
 	touchScript     = loadSetup("", "first", "touch")
 	inspectScript   = load(allowOOM, "inspect")
 	breakScript     = load(allowOOM, "break")
+	expireScript    = load(allowOOM, "expire")
 	sweepScript     = load(allowOOM, "sweep")
 	tidyScript      = load(allowOOM, "tidy")
 	scanScript      = wire.Compose("scan", "", "", source("scan"))

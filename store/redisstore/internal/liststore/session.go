@@ -6,9 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,12 +37,10 @@ type session struct {
 	fast        fast
 	alive       keepAlive
 	votes       votes
+	expiring    atomic.Bool
 	refilling   atomic.Bool
 	conns       conns
 	sweeper     sweeper
-
-	mu         sync.Mutex
-	tombstoned []tombstone // those of which a mark is in the store, the oldest first
 }
 
 // call runs a script for names of the session's shard.
@@ -201,36 +199,14 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	if err == nil {
 		s.drop(w.Seq)
 	}
-	if err == nil && w.Tombstone {
-		s.tombstone(w, time.Now())
-	}
 	return found, err
-}
-
-// tombstone is a claim whose mark is left for Close to remove.
-type tombstone struct {
-	seq  uint64
-	name string
-	at   time.Time
-}
-
-// tombstoneKept is how long the store keeps a mark at least (sweep.lua).
-const tombstoneKept = time.Hour
-
-// tombstone notes a tombstone, and drops those of which the store keeps no mark.
-func (s *session) tombstone(w driver.Withdrawal, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := 0
-	for old < len(s.tombstoned) && now.Sub(s.tombstoned[old].at) > 2*tombstoneKept {
-		old++
-	}
-	s.tombstoned = append(slices.Delete(s.tombstoned, 0, old), tombstone{w.Seq, w.Name, now})
 }
 
 func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	known := s.claims.get(w.Seq)
-	w.Tombstone = w.Tombstone || known.doubted
+	if w.Tombstone = w.Tombstone || known.doubted; w.Tombstone {
+		s.claims.tombstoned(w, s.alive.latest())
+	}
 	if s.fast.mayRelease(w, known) {
 		if removed, err := s.fast.release(ctx, w.Name, known); err != nil || removed {
 			return driver.WasGranted, err
@@ -332,12 +308,9 @@ const (
 // have had, so that no later call has to find out.
 func (s *session) Close(ctx context.Context) error {
 	s.cancel()
-	s.mu.Lock()
-	tombstoned := s.tombstoned
-	s.mu.Unlock()
 	type ended struct{ seq, name, element string }
 	var rest []ended
-	for _, b := range tombstoned {
+	for _, b := range s.claims.old(math.MaxInt64, math.MaxInt) {
 		rest = append(rest, ended{strconv.FormatUint(b.seq, 10), b.name, ""})
 	}
 	for seq, c := range s.claims.all() {

@@ -213,7 +213,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		// A copy: a late answer to the earlier session must not count for this one.
 		var before any
 		if before, resumed = s.known.Load(ss.sid); resumed {
-			ss.claims.noted = before.(*claims).all()
+			ss.claims = before.(*claims).copy()
 		}
 	}
 	s.known.Store(ss.sid, ss.claims)

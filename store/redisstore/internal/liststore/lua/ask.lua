@@ -17,10 +17,11 @@ if RUN_ID ~= '' and ARGV[19] == '' and ARGV[9] == '0' and ARGV[10] == '1' and AR
     if struct.unpack('>I6', s) <= now then
       -- it has ended
     elseif not ticket then
-      local mine = call('LPOP', KEYS[2])
+      -- Not LPOP, which a server whose memory is full does not reject: nor would it the RPUSH.
+      local mine = call('LMOVE', KEYS[2], KEYS[3], 'LEFT', 'RIGHT')
       if mine then
         local head = 'G' .. struct.pack('>I6', now)
-        call('RPUSH', KEYS[3], mine, head .. rest)
+        call('RPUSH', KEYS[3], head .. rest)
         return { 'GRANTED', mine, '0', head }
       end
     elseif raw and byte(ticket) >= 48 and byte(ticket) <= 57 and (byte(raw) == 88 or byte(raw) == 71) and sub(raw, 37, 43) == sub(ARGV[21], 8) then
@@ -29,9 +30,9 @@ if RUN_ID ~= '' and ARGV[19] == '' and ARGV[9] == '0' and ARGV[10] == '1' and AR
       if h and sub(h, 7, 13) == sub(raw, 30, 36) and byte(h, 14) == 0 and struct.unpack('>I6', h) > now and
         sub(raw, 8, 29) ~= sub(rest, 1, 22) then
         local before, word = 0, 'BUSY'
-        local mine = ARGV[16] == '1' and call('LPOP', KEYS[2])
+        local mine = ARGV[16] == '1' and call('LMOVE', KEYS[2], KEYS[3], 'LEFT', 'RIGHT')
         if mine then
-          before = math.floor(call('RPUSH', KEYS[3], mine, 'Q' .. struct.pack('>I6', now) .. rest) / 2) - 2
+          before = math.floor(call('RPUSH', KEYS[3], 'Q' .. struct.pack('>I6', now) .. rest) / 2) - 2
           word = 'QUEUED'
         end
         if mine or ARGV[16] ~= '1' then

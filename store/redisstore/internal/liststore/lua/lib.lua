@@ -5,8 +5,8 @@
 -- SETUP    'first' if this script may set up a namespace, 'any' if it may also replace the
 --          settings of a vacant one, else '' (script.go)
 -- KEYS[1]  the bucket, H; KEYS[2] its tickets, T; then, for each name, its list L and its
---          hash G; at last the ends of its sessions, Z. All of them are declared, so a server that moves the slot rejects the
---          call as a whole while it has only a part of them
+--          hash G; at last the ends of its sessions, Z. All of them are declared, so a server
+--          that moves the slot rejects the call as a whole while it has only a part of them
 -- ARGV[1]  settings of the namespace, compared with the marker's
 -- ARGV[2]  incarnation the caller's session was opened in, 0 if it has none
 -- ARGV[3]  channel prefix for pushes; ARGV[4] PUBLISH or SPUBLISH
@@ -109,9 +109,10 @@ local function marker()
   -- tokens that came from another server's clock stay below too.
   local start = math.max(issued() + 1, micros + ms * 1000)
   local over = ms > 0 and after(ms) or 0
-  call('DEL', T)
+  -- First what needs memory: a server whose memory is full rejects only the first write.
   call('HSET', H, 'v', num(start),
     'm', struct.pack('>I7', micros) .. (voted and '\1' or '\0') .. cmsgpack.pack({ run, over, ARGV[1] }))
+  call('LTRIM', T, 1, 0)
   return micros, over, ARGV[1], run
 end
 
@@ -139,6 +140,9 @@ end
 
 -- draw takes the next ticket.
 local function draw()
+  -- It changes nothing. A server whose memory is full rejects it, and would not reject what
+  -- comes after the first write of a script.
+  call('HSETNX', H, 'm', '')
   local t = call('LPOP', T)
   return t and tonumber(t) or call('HINCRBY', H, 'v', 1)
 end
@@ -199,6 +203,10 @@ local function id_of(e) return id_from(e[SID], e[SEQ]) end
 -- marked. The session counts its marks, but for those of an earlier session of the same
 -- id: to take off one of these would hide another.
 local function counted(s, raw) return struct.unpack('>I6', raw, 2) * 1000 >= s[2] end
+
+-- expired reports whether no call of a claim that was tombstoned can arrive any more: after many
+-- times what the network, and a server that stands still, keep one for.
+local function expired(raw) return byte(raw) == 49 and now - struct.unpack('>I6', raw, 2) > 3600000 end
 
 local function count(sid, s, n)
   s[5] = math.max(0, s[5] + n)

@@ -195,7 +195,7 @@ local function vote()
   voted = true
   local m = call('HGET', H, 'm')
   call('HSET', H, 'm', sub(m, 1, 7) .. '\1' .. sub(m, 9), 'v', num(issued()))
-  call('DEL', T)
+  call('LTRIM', T, 1, 0)
 end
 
 -- number returns the number of a new grant to a claim with a ticket: the ticket, if no
@@ -296,7 +296,9 @@ local function save(k)
   elseif #k.grants == 0 then
     unhead(k)
     if grace() == 0 and not stopped then
-      call('HDEL', H, 'r' .. k.name)
+      -- HDEL is a write even if there is nothing to remove, and after a write of a script a server
+      -- whose memory is full rejects nothing.
+      if call('HEXISTS', H, 'r' .. k.name) == 1 then call('HDEL', H, 'r' .. k.name) end
     elseif k.top > 0 and call('LLEN', k.L) > 0 then
       k.shared = { 0, 0, 0, '0' }
       holder(k, 'S', 0, sentinel(k))

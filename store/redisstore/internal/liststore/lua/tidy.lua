@@ -13,10 +13,6 @@ end
 call('HSET', H, 'g', ARGV[6] .. struct.pack('>I6', after(lease)))
 if before == 0 then return { 'OK', '0', num(now) } end
 
--- unexpected is after how many ms no call of a claim that was tombstoned can still arrive:
--- many times what the network, and a server that stands still, keep one for.
-local unexpected = 3600000
-
 local part = call('HSCAN', H, ARGV[7], 'COUNT', ARGV[8])
 for i = 1, #part[2], 2 do
   local field, value = part[2][i], part[2][i + 1]
@@ -29,10 +25,10 @@ for i = 1, #part[2], 2 do
     local owner = sub(rest, 1, 16)
     if call('HEXISTS', H, 's' .. owner) == 0 then
       call('HDEL', H, field)
-    elseif byte(value) == 49 and now - struct.unpack('>I6', value, 2) > unexpected then
+    elseif expired(value) then
       unmark(owner, rest, value)
     end
-  elseif kind == 114 and grace() == 0 and call('EXISTS', H .. ':l:' .. rest) == 0 then -- r
+  elseif kind == 114 and grace() == 0 and call('LLEN', H .. ':l:' .. rest) == 0 then -- r
     call('HDEL', H, field)
   end
 end
