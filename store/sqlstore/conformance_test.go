@@ -66,10 +66,12 @@ func newRig(t *testing.T, k kind, server *servers.Server) *rig {
 	p, err := servers.NewProxy(server.Addr)
 	must(t, err)
 	t.Cleanup(p.Close)
+	port := server.Port
 	if k.name == onPgbouncer.name {
 		p.DropCancels()
+		port = spared(t, server)
 	}
-	r := &rig{admin: k.connect(t, server.Port), proxy: p}
+	r := &rig{admin: k.connect(t, port), proxy: p}
 	r.opts = k.space(t, r.admin)
 	for range 2 {
 		r.ways = append(r.ways, k.connect(t, p.Port))
