@@ -85,6 +85,7 @@ var scriptMutants = []scriptMutant{
 	{"pass-tombstone", "pass", "late commands", "ARGV[10] == '0' and ", ""},
 	{"pass-any-holder", "pass", "another holds", "four[2] == ARGV[11] and ", "four[2] and "},
 	{"pass-no-incarnation", "pass", "failback", "sub(m, 1, 7) == sub(ARGV[12], 8) and ", ""},
+	{"pass-in-grace", "pass", "grace, handoff", "\n          and cmsgpack.unpack(sub(m, 9))[2] <= now", ""},
 	{"pass-to-a-leftover", "pass", "leftovers", "byte(ticket) >= 48 and byte(ticket) <= 57 and sub(next", "sub(next"},
 	{"remove-weight-stays", "queue", "shared", "then s[1], s[2] = s[1] - 1, s[2] - g[WEIGHT] end", "then s[1] = s[1] - 1 end"},
 	{"promote-in-grace", "queue", "grace", "if grace() > 0 or stopped then return end", "if stopped then return end"},

@@ -73,6 +73,17 @@ var lossScenes = []scene{
 		w.ask(0, 7, "a", plainTerms)
 		w.leave(1, 1, "a")
 	}},
+	{name: "grace, handoff", grace: true, play: func(w *world) {
+		w.openAll()
+		w.ask(0, 1, "a", plainTerms)
+		w.save()
+		w.ask(0, 2, "a", plainTerms)
+		w.lose("older", true)
+		w.compareAll()
+		w.ask(0, 2, "a", plainTerms)
+		w.leave(0, 1, "a")
+		w.compareAll()
+	}},
 	{name: "grace, newer first", grace: true, play: func(w *world) {
 		w.openAll()
 		w.ask(0, 1, "a", plainTerms)

@@ -1,5 +1,6 @@
 -- Removes a plain grant, and passes the lock to the first in the queue if that is a plain claim,
--- under the conditions of ask.lua. It stands before all of withdraw.lua.
+-- under the conditions of ask.lua. It stands before all of withdraw.lua. That there is no grace
+-- is read from the marker: ask.lua has no ticket in a grace, but a claim may be queued in one.
 -- ARGV[12] generation and incarnation of the session, 7 bytes each
 if RUN_ID ~= '' and ARGV[9] == '0' and ARGV[10] == '0' and ARGV[11] ~= '' then
   local call, sub, byte = redis.call, string.sub, string.byte
@@ -17,7 +18,8 @@ if RUN_ID ~= '' and ARGV[9] == '0' and ARGV[10] == '0' and ARGV[11] ~= '' then
           return { 'OK', 2, 0 }
         end
         if n and byte(next) == 81 and byte(ticket) >= 48 and byte(ticket) <= 57 and sub(next, 37, 43) == sub(ARGV[12], 8)
-          and sub(n, 7, 13) == sub(next, 30, 36) and byte(n, 14) == 0 and struct.unpack('>I6', n) > now then
+          and sub(n, 7, 13) == sub(next, 30, 36) and byte(n, 14) == 0 and struct.unpack('>I6', n) > now
+          and cmsgpack.unpack(sub(m, 9))[2] <= now then
           local since = struct.pack('>I6', now)
           call('LPOP', KEYS[3], 2)
           call('LSET', KEYS[3], 1, 'G' .. since .. sub(next, 8))
