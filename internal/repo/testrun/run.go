@@ -119,6 +119,9 @@ var fatal = []string{"panic: ", "fatal error: "}
 
 const race = "WARNING: DATA RACE"
 
+// shown is how many lines are printed of a test that did not end.
+const shown = 3000
+
 // watch runs tests and prints what go test without -json would: packages in short, and the
 // output of what failed.
 func watch(w io.Writer, test tester, args []string) result {
@@ -158,6 +161,12 @@ func watch(w io.Writer, test tester, args []string) result {
 				case !finished[e.Package]:
 					// It exited or was killed: the tests that would follow never ran.
 					r.broken = append(r.broken, e.Package+" ended before its tests did")
+				}
+				// The dump of goroutines is counted as the output of a test that ran.
+				for key, lines := range output {
+					if key.pkg == e.Package && key.test != "" && !slices.ContainsFunc(r.failed, func(f failure) bool { return f.test == key.test }) {
+						fmt.Fprint(w, strings.Join(lines[max(0, len(lines)-shown):], ""))
+					}
 				}
 			case e.Test == top:
 				r.failed = append(r.failed, failure{e.Package, top, subtests[key]})

@@ -59,6 +59,7 @@ func TestRun(t *testing.T) {
 		{"a data race of a process that a test started", [][]event{one("fail", "    e2e_test.go:9: stderr: WARNING: DATA RACE")}, "DATA RACE", ""},
 		{"a panic", [][]event{one("fail", "panic: test timed out after 10m0s")}, "timed out", ""},
 		{"a package that does not build", [][]event{{{"build-fail", "", "", ""}, {"fail", "p", "", ""}}}, "does not build", ""},
+		{"a test that does not end", [][]event{{{"run", "p", "TestA", ""}, {"output", "p", "TestA", "goroutine 1\n"}, {"fail", "p", "", ""}}}, "outside of its tests", "goroutine 1"},
 		{"a package that ends early", [][]event{{{"fail", "p", "", ""}}}, "outside of its tests", ""},
 		{"a test binary that ends in the middle", [][]event{{{"fail", "p", "TestA", ""}, {"run", "p", "TestB", ""}, {"fail", "p", "", ""}}}, "p ended before its tests did", ""},
 		{"one test with more failed subtests than a slow machine explains", [][]event{cases}, "4 tests failed", ""},
