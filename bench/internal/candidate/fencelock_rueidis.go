@@ -9,14 +9,9 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/rueidisstore"
 )
 
-// redisRequests are the plain commands that stand for one request of ours each: a transaction is
-// executed by one EXEC, and a release asks once for the length of the list. Scripts may ask
-// for it, too, which counts against us.
-var redisRequests = []string{"subscribe", "exec", "llen"}
-
 // FencelockRueidis is fencelock on rueidisstore.
 var FencelockRueidis = &Candidate{
-	Name: "fencelock-rueidis", Server: "redis", Bare: "bare-rueidis", Settings: "defaults: TTL 15 s, one bucket, no grace", Plain: redisRequests, Waits: true,
+	Name: "fencelock-rueidis", Server: "redis", Bare: "bare-rueidis", Settings: "defaults: TTL 15 s, one bucket, no grace", Plain: []string{"subscribe"}, Waits: true,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		store, closeStore, err := RueidisStore(at.Addr, n)
 		if err != nil {
