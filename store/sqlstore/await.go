@@ -23,8 +23,6 @@ type waiting struct {
 	place    int           // when it was read last
 	counter  int64         // of the lock then
 	ears     int64         // how often listening had begun when it was attempted
-	listens  bool          // the row has that it listens
-	follow   *following    // waits for a bell; nil if it does not
 	notified chan struct{} // closed when granted or err is set
 	granted  driver.Token
 	err      error
@@ -41,29 +39,15 @@ func (w *waiting) end(err error) {
 
 // expect returns the record of a claim that may be queued.
 func (ss *session) expect(seq uint64) *waiting {
+	ears, _ := ss.store.hub.ears(ss)
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	w := ss.waits[seq]
 	if w == nil {
-		w = &waiting{notified: make(chan struct{})}
+		w = &waiting{notified: make(chan struct{}), ears: ears}
 		ss.waits[seq] = w
 	}
 	return w
-}
-
-// listens begins to listen for a claim that will be queued without a bell, and returns what
-// the row gets as its Listens. w is nil for a claim that will not be queued.
-func (ss *session) listens(w *waiting) int {
-	if w == nil || !ss.store.notifies() {
-		return 0
-	}
-	ears, _ := ss.store.hub.ears(ss)
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if !w.queued {
-		w.ears, w.listens = ears, true
-	}
-	return 1
 }
 
 // seenQueued reports whether a claim was seen in the queue: then the fast path cannot grant it.
@@ -85,12 +69,8 @@ func (ss *session) queued(w *waiting, place int, counter int64) {
 // stopWaiting notes that a claim does not wait any more.
 func (ss *session) stopWaiting(seq uint64) {
 	ss.mu.Lock()
-	w := ss.waits[seq]
 	delete(ss.waits, seq)
 	ss.mu.Unlock()
-	if w != nil {
-		ss.store.bells.unfollow(w.follow)
-	}
 }
 
 // pushed takes a notification, which the server sent when the grant was committed. It is
@@ -105,32 +85,16 @@ func (ss *session) pushed(seq uint64, counter int64) {
 	}
 }
 
-// Await implements driver.Session. A claim with a bell waits until its follower has seen the
-// grant, or gives up. While the store listens, it waits for the push; if listening began
-// after the attempt, a push may have been missed, and it polls once. Otherwise it polls, by
-// a read of one row.
+// Await implements driver.Session. While the store listens, it waits for the push; if
+// listening began after the attempt, a push may have been missed, and it polls once.
+// Otherwise it polls, by a read of one row.
 func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", err)
 	}
 	w := ss.expect(c.Seq)
 	for polls := 0; ; polls++ {
-		if over, following := w.following(ss); following {
-			select {
-			case <-w.notified:
-				return ss.ended(c.Seq, w)
-			case <-over:
-				continue
-			case <-ctx.Done():
-				return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", ctx.Err())
-			}
-		}
 		ears, changed := ss.store.hub.ears(ss)
-		if ears != 0 {
-			if err := ss.announce(ctx, c, w); err != nil {
-				return driver.Outcome{}, err
-			}
-		}
 		if w.mustPoll(ss, ears) {
 			found, err := ss.poll(ctx, c, w)
 			if err != nil || found.State != driver.Queued {
@@ -147,57 +111,17 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 		}
 		select {
 		case <-w.notified:
-			return ss.ended(c.Seq, w)
+			ss.stopWaiting(c.Seq)
+			if w.err != nil {
+				return driver.Outcome{}, w.err
+			}
+			return driver.Outcome{State: driver.Granted, Token: w.granted}, nil
 		case <-again:
 		case <-changed:
 		case <-ctx.Done():
 			return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", ctx.Err())
 		}
 	}
-}
-
-// following returns a channel that is closed when the follower of a claim is over. It
-// reports false without a follower, or if it is over.
-func (w *waiting) following(ss *session) (<-chan struct{}, bool) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	if w.follow == nil {
-		return nil, false
-	}
-	select {
-	case <-w.follow.done:
-		w.follow = nil
-		return nil, false
-	default:
-		return w.follow.done, true
-	}
-}
-
-// ended returns how a wait ended that was notified.
-func (ss *session) ended(seq uint64, w *waiting) (driver.Outcome, error) {
-	ss.stopWaiting(seq)
-	if w.err != nil {
-		return driver.Outcome{}, w.err
-	}
-	return driver.Outcome{State: driver.Granted, Token: w.granted}, nil
-}
-
-// announce writes to the row that a claim listens, if it was queued with a bell. The claim is
-// polled after it: the grant may have come in between.
-func (ss *session) announce(ctx context.Context, c *driver.Claim, w *waiting) error {
-	ss.mu.Lock()
-	known := w.listens
-	ss.mu.Unlock()
-	if known {
-		return nil
-	}
-	if _, err := ss.store.changed(ctx, "listen", c.Name, ss.sid, int64(c.Seq)); err != nil {
-		return err
-	}
-	ss.mu.Lock()
-	w.listens, w.ears = true, 0
-	ss.mu.Unlock()
-	return nil
 }
 
 // mustPoll reports whether a push may have been missed, and notes that the claim is polled.
@@ -221,7 +145,7 @@ const (
 	// shortestPause is what the first in the queue waits between two polls, at first.
 	shortestPause = 500 * time.Microsecond
 	// longestPause bounds the pauses, and so how late a handoff is noticed.
-	longestPause = 500 * time.Millisecond
+	longestPause = 50 * time.Millisecond
 )
 
 // pollPause is how long a claim waits before it polls again. Those in front add a tenth

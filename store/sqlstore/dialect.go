@@ -5,7 +5,6 @@ package sqlstore
 import (
 	_ "embed" // the statements
 	"fmt"
-	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -60,7 +59,7 @@ type texts map[string]string
 func newTexts(d Dialect, prefix, ident string, listen bool) texts {
 	notify := "1"
 	if listen {
-		notify = "CASE WHEN u.holder IS NOT NULL AND u.listens = 1 THEN pg_notify('" + channelPrefix(prefix) + "' || u.holder, u.seq || ' ' || u.counter)::text END"
+		notify = "CASE WHEN u.holder IS NOT NULL THEN pg_notify('" + channelPrefix(prefix) + "' || u.holder, u.seq || ' ' || u.counter)::text END"
 	}
 	free := "{p}lock.holder IS NULL AND {p}lock.grants IS NULL AND {p}lock.queue IS NULL AND {p}lock.marks IS NULL"
 	json := "?"
@@ -73,14 +72,14 @@ func newTexts(d Dialect, prefix, ident string, listen bool) texts {
 		own = postgresText
 	}
 	fill := strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{j}", json, "{notify}", notify)
-	bodies := sections(bothText)
-	maps.Copy(bodies, withBells(d, sections(own)))
-	for name, body := range bodies {
-		body = fill.Replace(strings.ReplaceAll(body, "{free}", free))
-		if d == PostgreSQL {
-			body = numbered(body)
+	for _, text := range []string{bothText, own} {
+		for name, body := range sections(text) {
+			body = fill.Replace(strings.ReplaceAll(body, "{free}", free))
+			if d == PostgreSQL {
+				body = numbered(body)
+			}
+			t[name] = "/* fencelock " + name + " */ " + body
 		}
-		t[name] = "/* fencelock " + name + " */ " + body
 	}
 	if d == PostgreSQL {
 		for _, name := range []string{"write", "writeFor"} {
@@ -89,23 +88,6 @@ func newTexts(d Dialect, prefix, ident string, listen bool) texts {
 		}
 	}
 	return t
-}
-
-// withBells adds the forms of statements for claims that have a bell.
-func withBells(d Dialect, bodies map[string]string) map[string]string {
-	if d == PostgreSQL {
-		forms := strings.NewReplacer("{release}", strings.TrimSuffix(bodies["release"], " FROM u"), "{enqueue}", bodies["enqueue"])
-		for _, name := range []string{"releaseBell", "enqueueBell"} {
-			bodies[name] = forms.Replace(bodies[name])
-		}
-		return bodies
-	}
-	with := strings.NewReplacer("{freeBell}", " + 0 * COALESCE(RELEASE_LOCK(?), 0)", "{takeBell}", " + 0 * COALESCE(GET_LOCK(?, 0), 0)")
-	without := strings.NewReplacer("{freeBell}", "", "{takeBell}", "")
-	for _, name := range []string{"release", "enqueue"} {
-		bodies[name+"Bell"], bodies[name] = with.Replace(bodies[name]), without.Replace(bodies[name])
-	}
-	return bodies
 }
 
 var (

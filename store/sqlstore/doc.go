@@ -17,9 +17,8 @@
 //
 // # How it is built
 //
-// Locks are leases in tables, and not the named locks of the server (advisory locks,
-// GET_LOCK): those hang on a connection, which a pooler gives to another client, and have no
-// token. Named locks only wake waiters.
+// There are leases in tables, and no session locks (advisory locks, GET_LOCK): those hang
+// on a connection, which a pooler gives to another client, and have no token.
 //
 //	incarnation (1 row)      session (1 row a process)    lock (1 row a name)
 //	┌──────────────────┐     ┌───────────────────────┐    ┌───────────────────────────────┐
@@ -34,8 +33,7 @@
 //
 //	lock a free name                 1 statement
 //	unlock                           1 statement, which also grants to the first in the queue
-//	wait for a held name             4 statements, 5 on MySQL
-//	give up waiting                  1 statement
+//	wait for a held name             3 statements, then a notification or polls
 //	keep any number of leases alive  1 statement each third of the TTL
 //
 // These are for the plain case, an exclusive lock without holds. Whatever else there is
@@ -45,15 +43,10 @@
 //
 // # Waking
 //
-// A queued claim has a bell: a named lock of the server, on a connection of its process. The
-// claim behind it waits for that bell, and then reads the row. So one process wakes for a
-// handoff, and a process that dies frees its bells with its connection:
-//
-//	bell of the claim before ──▶ LISTEN and NOTIFY ──▶ poll
-//	   a second on PostgreSQL       PostgreSQL, pgx       everywhere, through poolers too
-//
-// Each is a hint. The row says who has the lock, except for a notification, which is
-// sent by the commit that grants it.
+// On PostgreSQL with pgx the process that is granted a lock is notified by NOTIFY, in the
+// commit that grants it, and listens on one connection for all its locks. Everywhere else,
+// through a transaction pooler too, it polls the row. The store finds
+// out which by sending itself a message.
 //
 // # Failure cases
 //

@@ -6,7 +6,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/fencelock/fencelock/driver"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -47,16 +46,4 @@ func EndSessionsTooEarly(ctx context.Context, s *Store, name string, ahead time.
 	}
 	l.Now += ahead.Microseconds()
 	return s.endSessions(ctx, l.Book)
-}
-
-// BellKey and BellName are the named lock of a claim.
-func BellKey(id driver.SessionID, seq uint64) int64   { return bell{id.String(), seq}.key() }
-func BellName(id driver.SessionID, seq uint64) string { return bell{id.String(), seq}.name() }
-
-// LoseBells breaks the connection that has the bells of a session.
-func LoseBells(ctx context.Context, s driver.Session) {
-	b := &s.(*session).store.bells
-	if k := b.borrow(ctx); k != nil {
-		b.keep(k, errShared, nil, nil)
-	}
 }

@@ -18,7 +18,7 @@ const clockBound = 2 * time.Second
 
 // codes are the codes of all findings. They are stable.
 var codes = []string{
-	"bells", "binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
+	"binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
 	"multi-primary", "permissions", "pooler", "replica", "replicas-without-grace", "sync-binlog",
 	"synchronous-commit", "table-engine", "tables", "unlogged", "version",
 }
@@ -37,10 +37,6 @@ func judge(f facts) []driver.Finding {
 		judgeMySQL(&f, add)
 	}
 	judgeTables(&f, add)
-	if f.noBells && !f.pooled {
-		add(driver.Note, "bells", "waiters get no dedicated connection: they listen or poll, which is slower with many processes",
-			"allow more connections (max_connections, SetMaxOpenConns), or set Options{Poll: true} to do without")
-	}
 	if off := f.ahead.Abs() - f.trip/2; off > clockBound {
 		add(driver.Warning, "clock", fmt.Sprintf("the server's clock is %v away from ours; if servers differ so at a failover, tokens fall (the new one is behind), or sessions end early (it is ahead, and there is no grace)",
 			f.ahead.Abs().Round(time.Millisecond)), "run a time service (chrony, systemd-timesyncd) on all machines")

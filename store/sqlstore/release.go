@@ -5,13 +5,11 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
 )
 
 // Withdraw implements driver.Session. Giving a plain grant back, and granting to a plain
@@ -20,22 +18,12 @@ func (ss *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Re
 	found, err := ss.withdraw(ctx, w)
 	if err == nil {
 		ss.drop(w.Seq)
-		ss.store.bells.free(ss.bell(w.Seq))
 		ss.store.sweeper.count()
 	}
 	return found, err
 }
 
 func (ss *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	if ss.wasQueued(w.Seq) && ss.store.check(w.Name) == nil {
-		left, err := ss.leave(ctx, w)
-		if err != nil {
-			return driver.WasAbsent, err
-		}
-		if left {
-			return driver.WasQueued, nil
-		}
-	}
 	if !w.Tombstone && w.KeepFor == 0 && ss.store.check(w.Name) == nil {
 		done, err := ss.release(ctx, w)
 		if err != nil {
@@ -53,78 +41,15 @@ func (ss *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Re
 	return found, err
 }
 
-// wasQueued reports whether a claim was queued when it was attempted last: it waits, unless
-// its grant was not noticed yet.
-func (ss *session) wasQueued(seq uint64) bool {
-	ss.mu.Lock()
-	w := ss.waits[seq]
-	ss.mu.Unlock()
-	return w.seenQueued(ss)
-}
-
-// leave takes a queued claim back in one statement; false if it is not queued, or the lock is
-// not of the plain kind.
-func (ss *session) leave(ctx context.Context, w driver.Withdrawal) (bool, error) {
-	s := ss.store
-	var tombstone sql.NullString
-	if w.Tombstone {
-		text, err := json.Marshal([]book.Mark{{Session: ss.sid, Seq: w.Seq, Generation: ss.generation, Kind: book.Tombstoned}})
-		if err != nil {
-			return false, err
-		}
-		tombstone = sql.NullString{String: string(text), Valid: true}
-	}
-	probe := probe(ss.sid, w.Seq)
-	args := []any{w.Name, ss.sid, int64(w.Seq), ss.generation, ss.inc, tombstone, "[" + probe + "]"}
-	if s.dialect == MySQL {
-		args = []any{tombstone, tombstone, ss.sid, s.name(w.Name), ss.sid, int64(w.Seq), probe, ss.sid, ss.generation, ss.inc}
-	}
-	n, err := s.changed(ctx, "leave", args...)
-	return n > 0, err
-}
-
-// release is the fast path; false if the lock is not of the plain kind. A claim that has a
-// bell is released on the connection of the bell, if that is idle: one statement then does
-// both.
+// release is the fast path; false if the lock is not of the plain kind.
 func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, error) {
 	s := ss.store
-	own := ss.bell(w.Seq)
-	if k := s.bells.use(own); k != nil {
-		var done bool
-		err := s.run(ctx, "release", func() (err error) {
-			done, err = ss.releaseBell(ctx, k, w, own)
-			return err
-		})
-		freed := &own
-		if !done {
-			freed = nil
-		}
-		s.bells.keep(k, err, nil, freed)
-		if !errors.Is(err, driver.ErrUnavailable) {
-			return done, err
-		}
-	}
 	if s.dialect == MySQL {
 		n, err := s.changed(ctx, "release", s.name(w.Name), ss.sid, int64(w.Seq), ss.sid, ss.generation, ss.inc, ss.inc)
 		return n > 0, err
 	}
 	var notified sql.NullString
 	err := s.row(ctx, "release", []any{w.Name, ss.sid, int64(w.Seq), ss.generation, ss.inc}, []any{&notified})
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// releaseBell releases a claim and frees its bell. k.use must be held.
-func (ss *session) releaseBell(ctx context.Context, k *owner, w driver.Withdrawal, own bell) (bool, error) {
-	s := ss.store
-	if s.dialect == MySQL {
-		n, err := k.conn.changed(ctx, s, "releaseBell", own.name(), s.name(w.Name), ss.sid, int64(w.Seq), ss.sid, ss.generation, ss.inc, ss.inc)
-		return n > 0, err
-	}
-	var notified, locked, freed sql.NullString
-	err := k.conn.row(ctx, s, "releaseBell", []any{w.Name, ss.sid, int64(w.Seq), ss.generation, ss.inc, own.key()}, []any{&notified, &locked, &freed})
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -151,9 +76,7 @@ func (ss *session) Close(ctx context.Context) error {
 	clear(ss.claims)
 	ss.mu.Unlock()
 	slices.Sort(names)
-	err = ss.vacate(ctx, slices.Compact(names))
-	ss.store.bells.freeAll(ss.sid)
-	return err
+	return ss.vacate(ctx, slices.Compact(names))
 }
 
 // vacate frees locks whose session is gone. Those without waiters are freed many at

@@ -5,6 +5,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -98,15 +99,14 @@ func (ss *session) verdict(l *loaded) error {
 	return nil
 }
 
-// over ends every wait and frees the bells: waiters must come back with the next session.
+// over ends every wait: waiters must come back with the next session.
 func (ss *session) over(why error) error {
 	err := fmt.Errorf("sqlstore: session %s: %w", ss.sid, why)
 	ss.mu.Lock()
+	defer ss.mu.Unlock()
 	for _, w := range ss.waits {
 		w.end(err)
 	}
-	ss.mu.Unlock()
-	ss.store.bells.freeAll(ss.sid)
 	return err
 }
 
@@ -181,42 +181,55 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 		w = ss.expect(c.Seq)
 	}
 	if claim.Plain == 1 && !w.seenQueued(ss) {
-		out, done, err := ss.short(ctx, c, &claim, w)
-		if done || err != nil {
-			return out, err
+		counter, err := ss.fast(ctx, &claim, c.Name)
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		if counter > 0 {
+			ss.stopWaiting(c.Seq)
+			return driver.Outcome{State: driver.Granted, Token: driver.Token(counter * driver.TokenStep)}, nil
+		}
+		if w != nil {
+			if out, ok, err := ss.enqueue(ctx, &claim, c.Name, w); ok || err != nil {
+				return out, err
+			}
 		}
 	}
 	return ss.attempt(ctx, c, claim, w)
 }
 
-// short tries the statements for plain claims. A lock that was contended a moment ago is
-// most likely held: the claim is queued first then.
-func (ss *session) short(ctx context.Context, c *driver.Claim, claim *book.Claim, w *waiting) (driver.Outcome, bool, error) {
-	hot := w != nil && ss.store.bells.isHot(c.Name)
-	if hot {
-		if out, done, err := ss.enqueue(ctx, claim, c.Name, w); done || err != nil {
-			return out, done, err
-		}
-	}
-	counter, err := ss.fast(ctx, claim, c.Name)
+// enqueue queues a plain claim behind a plain holder, in one statement, and
+// reads where it stands; false if the lock is of another kind.
+func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *waiting) (driver.Outcome, bool, error) {
+	s := ss.store
+	c.Inc = ss.inc
+	entry, err := json.Marshal(c)
 	if err != nil {
 		return driver.Outcome{}, false, err
 	}
-	if counter > 0 {
-		ss.stopWaiting(c.Seq)
-		return driver.Outcome{State: driver.Granted, Token: driver.Token(counter * driver.TokenStep)}, true, nil
+	probe := fmt.Sprintf(`{"s": %q, "n": %d}`, c.Session, c.Seq)
+	args := []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, string(entry), "[" + probe + "]"}
+	if s.dialect == MySQL {
+		args = []any{string(entry), s.name(name), ss.sid, int64(c.Seq), probe, probe, ss.sid, ss.generation, ss.inc, ss.inc, ss.inc}
 	}
-	if w == nil || hot {
-		return driver.Outcome{}, false, nil
+	if n, err := s.changed(ctx, "enqueue", args...); err != nil || n == 0 {
+		return driver.Outcome{}, false, err
 	}
-	return ss.enqueue(ctx, claim, c.Name, w)
+	l, err := s.loadShort(ctx, ss.sid, name)
+	if err != nil {
+		return driver.Outcome{}, false, err
+	}
+	out, ok := l.Waiting(c.Session, c.Seq)
+	if ok {
+		ss.queued(w, out.Position, l.Counter)
+	}
+	return out, ok, nil
 }
 
 // attempt goes the longer way.
 func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Claim, w *waiting) (driver.Outcome, error) {
 	var out driver.Outcome
 	var counter int64
-	claim.Listens = ss.listens(w)
 	err := ss.store.change(ctx, c.Name, ss, func(l *loaded) error {
 		out = l.Attempt(claim, c.Queue)
 		counter = l.Counter

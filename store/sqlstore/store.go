@@ -33,7 +33,6 @@ type Store struct {
 	closeDB bool        // Open made the handle
 	fitted  atomic.Bool // the database was found fit to keep locks
 	hub     hub
-	bells   bells
 	sweeper sweeper
 
 	mu         sync.Mutex
@@ -78,7 +77,6 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 	}
 	s.pooled.Store(o.Pooler)
 	s.hub.init(s)
-	s.bells.init(s)
 	s.sweeper.init(s)
 	if s.dialect == PostgreSQL {
 		s.texts, s.ready = newTexts(s.dialect, o.Prefix, pgIdentity, s.notifies()), true
@@ -161,7 +159,6 @@ func (s *Store) Shard(string) string { return "0" }
 // connection that listens. A store that Open made closes its handle too. Close the
 // fencelock.Client first: sessions are not closed here.
 func (s *Store) Close() error {
-	s.bells.close()
 	s.hub.close()
 	s.sweeper.close()
 	s.mu.Lock()

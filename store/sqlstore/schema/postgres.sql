@@ -38,7 +38,6 @@ CREATE TABLE IF NOT EXISTS {p}lock (
   grants    jsonb,                       -- all holders, if they are not one plain one
   queue     jsonb,                       -- who waits, the first first
   marks     jsonb,                       -- claims that must not be granted
-  listens   smallint,                    -- 1 if the last handoff was notified
   lim       bigint,                      -- limit stored by SetLimit
   reclaimed bigint NOT NULL DEFAULT 0,
   touched   bigint NOT NULL              -- when it was changed last

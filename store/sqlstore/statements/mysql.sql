@@ -54,9 +54,8 @@ ON DUPLICATE KEY UPDATE
 -- name: release
 -- A plain grant goes, and if the first in the queue is a plain claim of a session that
 -- lives, it has the lock in the same step. All other cases take the
--- slow path. {freeBell} frees the bell of a claim that has one: the claim that waits for it
--- then waits for the row, which is locked until the commit.
-UPDATE {p}lock SET version = version + 1, touched = {now}{freeBell},
+-- slow path.
+UPDATE {p}lock SET version = version + 1, touched = {now},
   counter = IF(queue IS NULL, counter, GREATEST(counter, (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1)) + 1),
   holder = JSON_UNQUOTE(JSON_EXTRACT(queue, '$[0].s')),
   seq = CAST(JSON_EXTRACT(queue, '$[0].n') AS SIGNED), generation = CAST(JSON_EXTRACT(queue, '$[0].g') AS SIGNED),
@@ -87,9 +86,8 @@ DELETE FROM {p}lock WHERE name = ? AND holder IS NULL AND grants IS NULL AND que
 -- name: enqueue
 -- Queues a plain claim behind a plain holder that lives. No claim can be granted then, so
 -- nothing has to be decided; and many claims that come at once do not hinder each other.
--- A claim that is known already, queued or marked, takes the slow path. {takeBell} takes
--- the bell of the claim.
-UPDATE {p}lock SET version = version + 1, touched = {now}{takeBell},
+-- A claim that is known already, queued or marked, takes the slow path.
+UPDATE {p}lock SET version = version + 1, touched = {now},
   queue = JSON_MERGE_PRESERVE(COALESCE(queue, '[]'), JSON_SET(?, '$.t', {now}))
 WHERE name = ? AND holder IS NOT NULL AND grants IS NULL AND (holder <> ? OR seq <> ?)
   AND (queue IS NULL OR NOT JSON_CONTAINS(queue, ?)) AND (marks IS NULL OR NOT JSON_CONTAINS(marks, ?))
@@ -97,30 +95,3 @@ WHERE name = ? AND holder IS NOT NULL AND grants IS NULL AND (holder <> ? OR seq
     WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident})
   AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = {p}lock.holder AND h.generation = {p}lock.generation AND h.ends > {now}
     AND ({p}lock.inc = ? OR h.done <> ?))
-
--- name: leave
--- Takes a queued claim out of the queue of a lock with a plain holder: no claim can be granted
--- by that, so nothing has to be decided, and many claims that leave at once do not hinder
--- each other. The claim is found if it is the first of its session in the queue. Marks come
--- before the queue, which they depend on.
-UPDATE {p}lock SET version = version + 1, touched = {now},
-  marks = IF(? IS NULL, marks, JSON_MERGE_PRESERVE(COALESCE(marks, '[]'), ?)),
-  queue = IF(JSON_LENGTH(queue) > 1, JSON_REMOVE(queue, REPLACE(JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')), '.s', '')), NULL)
-WHERE name = ? AND holder IS NOT NULL AND grants IS NULL AND queue IS NOT NULL
-  AND JSON_EXTRACT(queue, COALESCE(REPLACE(JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')), '.s', '.n'), '$.none')) = ?
-  AND (marks IS NULL OR NOT JSON_CONTAINS(marks, ?))
-  AND EXISTS (SELECT 1 FROM {p}incarnation m JOIN {p}session s ON s.id = ? AND s.generation = ? AND s.inc = m.incarnation AND s.ends > {now}
-    WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident} AND {p}lock.version >= 0)
-
--- name: freeBell
-DO RELEASE_LOCK(?)
-
--- name: waitBell
--- Waits for a bell and gives it back. It reads no table: a row that was locked by the
--- statement would stay locked for as long as it waits.
-SELECT GET_LOCK(?, ?), RELEASE_LOCK(?)
-
--- name: afterBell
--- Reads the row after a bell, under a lock: the process that freed the bell may not have
--- committed yet.
-SELECT l.counter, l.holder, l.seq FROM {p}lock l WHERE l.name = ? LOCK IN SHARE MODE

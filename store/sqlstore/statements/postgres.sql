@@ -41,8 +41,8 @@ SELECT counter FROM u UNION ALL SELECT counter FROM i
 
 -- name: release
 -- A plain grant goes, and if the first in the queue is a plain claim of a session that
--- lives, it has the lock in the same step, and is notified if it listens. All other cases
--- take the slow path. {notify} is pg_notify, or nothing if no process listens.
+-- lives, it has the lock in the same step and is notified. All other cases take
+-- the slow path. {notify} is pg_notify, or nothing if no process listens.
 WITH m AS MATERIALIZED (
   SELECT m.floor, m.grace_end FROM {p}incarnation m, {p}session s
   WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
@@ -52,47 +52,13 @@ WITH m AS MATERIALIZED (
     counter = CASE WHEN l.queue IS NULL THEN l.counter ELSE GREATEST(l.counter, m.floor) + 1 END,
     holder = l.queue->0->>'s', seq = (l.queue->0->>'n')::bigint, generation = (l.queue->0->>'g')::bigint,
     inc = (l.queue->0->>'i')::bigint, since = CASE WHEN l.queue IS NOT NULL THEN {now} END, record = l.queue->0->>'r',
-    listens = (l.queue->0->>'l')::smallint, queue = CASE WHEN jsonb_array_length(l.queue) > 1 THEN l.queue - 0 END
+    queue = CASE WHEN jsonb_array_length(l.queue) > 1 THEN l.queue - 0 END
   FROM m WHERE l.name = $1 AND l.holder = $2 AND l.seq = $3 AND (l.queue IS NULL OR
     m.grace_end <= {now} AND l.queue->0->>'x' = '1' AND (l.queue->0->>'i')::bigint = $5 AND EXISTS (
       SELECT 1 FROM {p}session n WHERE n.id = l.queue->0->>'s' AND n.generation = (l.queue->0->>'g')::bigint AND n.ends > {now}))
-  RETURNING l.holder, l.seq, l.counter, l.listens
+  RETURNING l.holder, l.seq, l.counter
 )
 SELECT {notify} FROM u
-
--- name: leave
--- Takes a queued claim out of the queue of a lock with a plain holder: no claim can be granted
--- by that, so nothing has to be decided, and many claims that leave at once do not hinder
--- each other. $6 is its tombstone, or null.
-UPDATE {p}lock AS l SET version = l.version + 1, touched = {now}, queue = (
-    SELECT jsonb_agg(e ORDER BY i) FROM jsonb_array_elements(l.queue) WITH ORDINALITY AS a (e, i)
-    WHERE e->>'s' <> $2 OR (e->>'n')::bigint <> $3),
-  marks = CASE WHEN $6::text IS NULL THEN l.marks ELSE COALESCE(l.marks, '[]'::jsonb) || $6::text::jsonb END
-WHERE l.name = $1 AND l.holder IS NOT NULL AND l.grants IS NULL AND l.queue @> $7::text::jsonb
-  AND (l.marks IS NULL OR NOT l.marks @> $7::text::jsonb)
-  AND EXISTS (SELECT 1 FROM {p}incarnation m, {p}session s WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
-    AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now})
-
--- name: releaseBell
--- The same for a claim with a bell, on the connection that has it. The bell becomes a lock
--- of the transaction, so it is free when the commit is there to be seen, and not before.
-{release}, pg_advisory_xact_lock($6::bigint), pg_advisory_unlock($6::bigint) FROM u
-
--- name: freeBell
-SELECT pg_advisory_unlock($1::bigint)
-
--- name: waitBell
--- Waits for a bell, by lock_timeout at most. It is shared and of the transaction: there is
--- nothing to give back.
-SELECT pg_advisory_xact_lock_shared($1::bigint)
-
--- name: listen
--- Notes that a queued claim listens now: it waits for longer than a bell is waited for.
-UPDATE {p}lock AS l SET version = l.version + 1, touched = {now}, queue = (
-  SELECT jsonb_agg(CASE WHEN e->>'s' = $2 AND (e->>'n')::bigint = $3 THEN e || '{"l": 1}'::jsonb ELSE e END ORDER BY i)
-  FROM jsonb_array_elements(l.queue) WITH ORDINALITY AS a (e, i))
-WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
-  AND l.name = $1 AND l.queue @> jsonb_build_array(jsonb_build_object('s', $2::text, 'n', $3::bigint))
 
 -- name: make
 -- Versions begin at the clock: a process that read a row which was swept since must not
@@ -115,8 +81,6 @@ DELETE FROM {p}lock l WHERE l.name = $1 AND l.holder IS NULL AND l.grants IS NUL
 -- A claim that is known already, queued or marked, takes the slow path.
 -- It need not be durable: a crash that loses it costs a position in the queue, at the
 -- next poll. So the row is not held while the disk writes.
--- It returns what a waiting claim needs to know: its holder, its position, and the claim
--- before it.
 UPDATE {p}lock AS l SET version = l.version + 1, touched = {now},
   queue = COALESCE(l.queue, '[]'::jsonb) || jsonb_set(CAST($6 AS text)::jsonb, '{t}', to_jsonb({now}))
 WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
@@ -125,10 +89,3 @@ WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
   AND EXISTS (SELECT 1 FROM {p}incarnation m, {p}session s WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
     AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now})
   AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = l.holder AND h.generation = l.generation AND h.ends > {now} AND (l.inc = $5 OR h.done <> $5))
-RETURNING {now}, (SELECT m.grace_end FROM {p}incarnation m WHERE m.id = 1), (SELECT h.ends FROM {p}session h WHERE h.id = l.holder),
-  l.counter, l.holder, l.seq, l.generation, l.inc, l.since, l.record,
-  jsonb_array_length(l.queue) - 1, l.queue->-2->>'s', (l.queue->-2->>'n')::bigint, (l.queue->-2->>'x')::int
-
--- name: enqueueBell
--- The same on the connection that has the bells of the process: the claim gets one.
-{enqueue}, pg_try_advisory_lock($8::bigint)

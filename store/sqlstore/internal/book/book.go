@@ -214,20 +214,10 @@ func (b *Book) outcome(session string, seq uint64) driver.Outcome {
 		}
 		return out
 	}
+	out := driver.Outcome{State: driver.Busy}
 	if i := find(b.Queue, session, seq); i >= 0 {
-		return b.QueuedAt(i)
+		out.State, out.Position = driver.Queued, i
 	}
-	return b.behind(driver.Outcome{State: driver.Busy})
-}
-
-// QueuedAt returns where a claim stands that has so many before it in the queue. It reads
-// nothing of the queue.
-func (b *Book) QueuedAt(position int) driver.Outcome {
-	return b.behind(driver.Outcome{State: driver.Queued, Position: position})
-}
-
-// behind adds the holders, and when to poll.
-func (b *Book) behind(out driver.Outcome) driver.Outcome {
 	for i, g := range b.Grants {
 		if i < driver.MaxHoldersReported {
 			out.Holders = append(out.Holders, b.holder(&g))
@@ -239,19 +229,6 @@ func (b *Book) behind(out driver.Outcome) driver.Outcome {
 	}
 	out.PollAfter = b.soonestEnd() + time.Duration(min(out.Position, 8))*pollStep
 	return out
-}
-
-// Before returns the claim before a queued one, the only holder for the first in the queue,
-// and how many claims are before it in the queue. It is false if there is no such claim.
-func (b *Book) Before(session string, seq uint64) (Claim, int, bool) {
-	i := find(b.Queue, session, seq)
-	switch {
-	case i > 0:
-		return b.Queue[i-1], i, true
-	case i == 0 && len(b.Grants) == 1:
-		return b.Grants[0], 0, true
-	}
-	return Claim{}, 0, false
 }
 
 // Waiting returns where a claim that was just queued stands, without reading the other

@@ -12,7 +12,7 @@ import (
 )
 
 // Claim is one claim as the lock's row has it, granted or queued. The names of its
-// fields are part of the schema: statements read s, n, g, i, x, l and r.
+// fields are part of the schema: statements read s, n, g, i, x and r.
 type Claim struct {
 	// Session is its id in hexadecimal digits; empty if the lock is only kept.
 	Session string `json:"s"`
@@ -31,8 +31,6 @@ type Claim struct {
 	Reentry string `json:"reentry,omitempty"`
 	MinHold int64  `json:"minhold,omitempty"`
 	MaxHold int64  `json:"maxhold,omitempty"`
-	// Listens is 1 if the process of a queued claim listens for its notification.
-	Listens int `json:"l,omitempty"`
 	// Counter is the token / TokenStep of a grant.
 	Counter int64 `json:"c,omitempty"`
 	// MinEnd: not free before, whatever happens. MaxEnd: over then, whatever
