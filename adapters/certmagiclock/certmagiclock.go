@@ -18,8 +18,8 @@
 //   - A replica dies in the middle of an order: its lock is free after the client's TTL, and
 //     the next replica orders.
 //   - A lock is lost (the store did not answer for a TTL, an operator broke it): OnLost is
-//     called, and the next attempt of certmagic fails, because RenewLockLease does. What
-//     an attempt stores until then is not fenced: certmagic passes no token to Store. Two
+//     called, and the next attempt of certmagic acquires it again, or fails if another
+//     replica has it. What an attempt stores until then is not fenced: certmagic passes no token to Store. Two
 //     orders for one name are then possible; both are valid certificates.
 //   - certmagic may hold a lock for days while it retries. That costs nothing: one heartbeat
 //     renews all locks of a process.
@@ -30,6 +30,7 @@ package certmagiclock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fencelock/fencelock"
@@ -67,14 +68,25 @@ func (k *Locker) mutex(name string) *fencelock.Mutex {
 	return k.client.Mutex(k.leases.Lock(name), fencelock.Reason("certmagic"))
 }
 
-// Lock waits for the lock of a name, until ctx ends. The lock is held until Unlock.
+// Lock waits for the lock of a name until ctx ends, and also for a store that does not
+// answer. The lock is held until Unlock.
 func (k *Locker) Lock(ctx context.Context, name string) error {
-	l, err := k.mutex(name).Lock(ctx)
-	if err != nil {
-		return err
+	for {
+		l, err := k.mutex(name).Lock(ctx)
+		switch {
+		case err == nil:
+			k.leases.Add(name, l)
+			return nil
+		case !errors.Is(err, fencelock.ErrUnavailable):
+			return err
+		}
+		// certmagic does not repeat an obtain that fails here.
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return err
+		}
 	}
-	k.leases.Add(name, l)
-	return nil
 }
 
 // TryLock acquires the lock of a name, or reports false if it is held.
@@ -90,14 +102,20 @@ func (k *Locker) TryLock(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// Unlock gives the lock of a name back. Its error wraps fencelock.ErrLost if the lock was
-// lost before.
-func (k *Locker) Unlock(ctx context.Context, name string) error { return k.leases.Unlock(ctx, name) }
+// Unlock gives the lock of a name back. A loss is no error here, because certmagic would
+// keep the lock in its list; OnLost has reported it.
+func (k *Locker) Unlock(ctx context.Context, name string) error {
+	if err := k.leases.Unlock(ctx, name); !errors.Is(err, fencelock.ErrLost) {
+		return err
+	}
+	return nil
+}
 
-// RenewLockLease fails if the lock was lost, so that certmagic's attempt fails, too. The
+// RenewLockLease is called before each attempt. A lock that was lost is acquired again; if
+// another process has it, RenewLockLease fails, and certmagic's attempt does, too. The
 // duration is not used: a lock is renewed until Unlock.
-func (k *Locker) RenewLockLease(_ context.Context, name string, _ time.Duration) error {
-	return k.leases.Err(name)
+func (k *Locker) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
+	return k.leases.Renew(ctx, name, func() (*fencelock.Lease, error) { return k.mutex(name).TryLock(ctx) })
 }
 
 // Inner is what a certmagic.Storage does apart from locking. K is certmagic.KeyInfo.
@@ -119,6 +137,16 @@ type Storage[K any] struct {
 // New puts locks before a storage; a lock that inner has is not used. opts may be nil.
 func New[K any](inner Inner[K], c *fencelock.Client, opts *Options) *Storage[K] {
 	return &Storage[K]{Inner: only[K]{inner}, Locker: NewLocker(c, opts)}
+}
+
+// String returns the text of the inner storage. certmagic logs its storage: without a text
+// it would log the fields, which may be secrets.
+func (s *Storage[K]) String() string {
+	inner := s.Inner.(only[K]).Inner
+	if text, ok := inner.(fmt.Stringer); ok {
+		return text.String()
+	}
+	return fmt.Sprintf("%T with locks of fencelock", inner)
 }
 
 // only hides the methods of an inner storage that are not in Inner: its Lock would be as

@@ -5,6 +5,8 @@ package certmagiclock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,8 +29,11 @@ type storage interface {
 	RenewLockLease(ctx context.Context, name string, d time.Duration) error
 }
 
-// broken is a storage whose lock must not be used.
-type broken struct{ certmagiclock.Inner[keyInfo] }
+// broken is a storage whose lock must not be used, and whose field must not be logged.
+type broken struct {
+	certmagiclock.Inner[keyInfo]
+	Secret string
+}
 
 func (broken) Lock(context.Context, string) error                       { panic("the lock of the inner storage") }
 func (broken) Unlock(context.Context, string) error                     { panic("the lock of the inner storage") }
@@ -40,9 +45,12 @@ func TestStorageLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)
 		replica := func() storage {
-			return certmagiclock.New[keyInfo](broken{}, locktest.Client(t, store, nil), nil)
+			return certmagiclock.New[keyInfo](broken{Secret: "s3cret"}, locktest.Client(t, store, nil), nil)
 		}
 		a, b := replica(), replica()
+		if text := fmt.Sprint(a); strings.Contains(text, "s3cret") || text == "" {
+			t.Errorf("logged as %q", text)
+		}
 		if info, err := a.Stat(t.Context(), "x"); info.Key != "x" || err != nil {
 			t.Errorf("Stat: %v, %v", info, err)
 		}
@@ -81,19 +89,29 @@ func TestStorageLocks(t *testing.T) {
 	})
 }
 
-// TestRenewFailsAfterALoss: that is where certmagic is notified.
-func TestRenewFailsAfterALoss(t *testing.T) {
+// TestRenewAfterALoss: certmagic goes on under the lock, or fails while another has it.
+func TestRenewAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lost []string
-		k := certmagiclock.NewLocker(locktest.Client(t, locktest.Faulty(t, memstore.New(nil), `on(keepalive, nth(2, cut(1m)))`), nil),
+		store := memstore.New(nil)
+		k := certmagiclock.NewLocker(locktest.Client(t, locktest.Faulty(t, store, `on(keepalive, nth(2, cut(1m)))`), nil),
 			&certmagiclock.Options{OnLost: func(name string, _ error) { lost = append(lost, name) }})
 		if err := k.Lock(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		locktest.Is(t, k.RenewLockLease(t.Context(), "a", time.Hour), fencelock.ErrLost)
-		locktest.Is(t, k.Unlock(t.Context(), "a"), fencelock.ErrLost)
+		other := locktest.Got(t)(locktest.Client(t, store, nil).Mutex("certmagic/a").Lock(t.Context()))
+		time.Sleep(2 * time.Minute) // the connection heals
+		locktest.Is(t, k.RenewLockLease(t.Context(), "a", time.Hour), fencelock.ErrLost, fencelock.ErrBusy)
+		locktest.Unlock(t, other)
+		if err := k.RenewLockLease(t.Context(), "a", time.Hour); err != nil {
+			t.Errorf("the lock is free: %v", err)
+		}
+		if err := k.Unlock(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		locktest.Free(t, store, "certmagic/a")
 		if len(lost) != 1 || lost[0] != "a" {
 			t.Errorf("lost %v", lost)
 		}

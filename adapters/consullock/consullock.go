@@ -101,6 +101,9 @@ func (k *ContextLock) Unlock(ctx context.Context) error {
 func (k *ContextLock) Lease() *fencelock.Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.lease == nil || k.lease.Err() != nil {
+		return nil
+	}
 	return k.lease
 }
 

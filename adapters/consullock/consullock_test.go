@@ -80,8 +80,8 @@ func TestLossClosesTheChannel(t *testing.T) {
 		if _, err := b.Lock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !closed(lost) {
-			t.Error("another process holds the lock, and the channel is open")
+		if !closed(lost) || a.Lease() != nil {
+			t.Errorf("another process holds the lock: the channel is closed %v, the lease %v", closed(lost), a.Lease())
 		}
 		locktest.Is(t, a.Unlock(t.Context()), fencelock.ErrLost)
 		if err := b.Unlock(t.Context()); err != nil {

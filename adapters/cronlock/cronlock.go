@@ -21,7 +21,8 @@
 //	clock behind              ├ fires: it already ran
 //
 // The time is written in UTC, so months, time zones and daylight saving time are those of
-// the schedule. Replicas must have the same schedule, and the same location in it.
+// the schedule. Replicas must have the same schedule and the same location
+// ([Options.Location]).
 //
 // # Failures
 //
@@ -55,6 +56,10 @@ type Options struct {
 	// Keep is how long the mark of an occurrence stays; DefaultKeep if it is 0. Choose it
 	// longer than any replica can be late.
 	Keep time.Duration
+	// Location is that of cron.WithLocation; time.Local if it is nil, as in cron. A schedule
+	// without CRON_TZ has no location, so that its times are those of this one. It must be
+	// the same in all replicas.
+	Location *time.Location
 	// Report is called after each firing. Without it, errors are logged.
 	Report func(Report)
 }
@@ -85,7 +90,10 @@ func Once[J Job](c *fencelock.Client, name string, schedule Schedule, opts *Opti
 	if opts == nil {
 		opts = &Options{}
 	}
-	keep, report := opts.Keep, opts.Report
+	keep, report, location := opts.Keep, opts.Report, opts.Location
+	if location == nil {
+		location = time.Local
+	}
 	if keep == 0 {
 		keep = DefaultKeep
 	}
@@ -93,7 +101,7 @@ func Once[J Job](c *fencelock.Client, name string, schedule Schedule, opts *Opti
 		report = logged
 	}
 	_, fits := any(job(nil)).(J)
-	_, err := Occurrence(schedule, time.Now())
+	_, err := Occurrence(schedule, time.Now().In(location))
 	switch {
 	case err != nil:
 		return nil, err
@@ -106,14 +114,19 @@ func Once[J Job](c *fencelock.Client, name string, schedule Schedule, opts *Opti
 	}
 	once := c.Once(name, keep)
 	return func(inner J) J {
-		return any(job(func() { report(fire(once, name, schedule, inner)) })).(J)
+		return any(job(func() {
+			// What a panic of the job leaves.
+			r := Report{Name: name, Result: fencelock.OnceResult{Outcome: fencelock.OnceFailed}, Err: errors.New("cronlock: the job panicked")}
+			defer func() { report(r) }()
+			r = fire(once, name, schedule, location, inner)
+		})).(J)
 	}, nil
 }
 
 // fire runs the job for the occurrence of this moment, unless another replica does.
-func fire(once *fencelock.Once, name string, schedule Schedule, inner Job) Report {
+func fire(once *fencelock.Once, name string, schedule Schedule, location *time.Location, inner Job) Report {
 	r := Report{Name: name}
-	if r.Occurrence, r.Err = Occurrence(schedule, time.Now()); r.Err == nil {
+	if r.Occurrence, r.Err = Occurrence(schedule, time.Now().In(location)); r.Err == nil {
 		r.Result, r.Err = once.Do(context.Background(), r.Occurrence, func(context.Context, *fencelock.Lease) error {
 			inner.Run()
 			return nil
@@ -141,7 +154,8 @@ func logged(r Report) {
 const longest = 5 * 366 * 24 * time.Hour
 
 // Occurrence returns the name of the occurrence for which a replica fires at a time: the last
-// scheduled time until then, in UTC. It is for [fencelock.Once], too. It fails if the
+// scheduled time until then, in UTC. Of a schedule without a location, the location of at
+// counts. Occurrence is for [fencelock.Once], too. It fails if the
 // schedule counts from the moment it is asked, as cron's @every does.
 func Occurrence(schedule Schedule, at time.Time) (string, error) {
 	// A schedule can only be asked for the time after another. So go back until there is
@@ -160,7 +174,7 @@ func Occurrence(schedule Schedule, at time.Time) (string, error) {
 		return "", errors.New("cronlock: the schedule counts from the moment it is asked, as @every does, so that replicas have no occurrence in common; " +
 			"use times of the day, or MinHold as package gocronlock does")
 	}
-	return last.UTC().Format(time.RFC3339), nil
+	return last.UTC().Format(time.RFC3339Nano), nil
 }
 
 // between reports whether there is a scheduled time after from and not after to. cron

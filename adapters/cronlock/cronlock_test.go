@@ -100,6 +100,42 @@ func TestOccurrence(t *testing.T) {
 	}
 }
 
+// daily is a schedule at nine o'clock in the location of the time it is asked with, as a
+// cron expression without CRON_TZ is.
+type daily struct{}
+
+func (daily) Next(t time.Time) time.Time {
+	at := time.Date(t.Year(), t.Month(), t.Day(), 9, 0, 0, 0, t.Location())
+	if !at.After(t) {
+		at = at.AddDate(0, 0, 1)
+	}
+	return at
+}
+
+// TestOnceInALocation: the occurrence is that of the location in which cron fires.
+func TestOnceInALocation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokyo := time.FixedZone("JST", 9*3600)
+		var got cronlock.Report
+		once, err := cronlock.Once[cronlock.Job](locktest.Client(t, memstore.New(nil), nil), "report", daily{}, &cronlock.Options{
+			Location: tokyo, Report: func(r cronlock.Report) { got = r },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Until(daily{}.Next(time.Now().In(tokyo))))
+		want := time.Now().UTC().Format(time.RFC3339)
+		once(counted(func() {})).Run()
+		if got.Occurrence != want || got.Err != nil {
+			t.Errorf("%+v, want %s", got, want)
+		}
+		if locktest.Panics(func() { time.Sleep(24 * time.Hour); once(counted(func() { panic("no disk") })).Run() }) == nil ||
+			got.Err == nil || got.Result.Outcome != fencelock.OnceFailed {
+			t.Errorf("a panic is reported as %+v", got)
+		}
+	})
+}
+
 // TestOnceRefuses: what would run everywhere, or never, is refused when the schedule is made.
 func TestOnceRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

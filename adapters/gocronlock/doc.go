@@ -32,7 +32,11 @@
 // # Failures
 //
 //   - The process of a run dies: the occurrence counts as run, and the next one runs on
-//     whichever replica fires first.
+//     whichever replica fires first. If the period is shorter than the client's TTL,
+//     occurrences until the end of the TTL are skipped.
+//   - Replicas fire at any time of the period, and each may be the next: runs are nine tenths
+//     of a period apart at least, and usually a period.
+//   - A job that is started by hand (RunNow), or that fails, uses up its occurrence.
 //   - The store does not answer: gocron skips the run on this replica.
 //   - The lock is lost during a run: OnLost is called, and the task goes on. A task that
 //     must stop then uses Once.

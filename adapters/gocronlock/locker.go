@@ -4,8 +4,9 @@ package gocronlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"time"
 
 	"github.com/fencelock/fencelock"
@@ -14,11 +15,12 @@ import (
 
 // Options are the settings of a Locker.
 type Options struct {
-	// Period is how often jobs run that Periods does not name. Without it, a job that
-	// Periods does not name is refused.
+	// Period is how often jobs run that Periods does not name: the shortest distance of two
+	// runs, because a run that comes earlier is skipped. Without it, a job that Periods does
+	// not name is refused.
 	Period time.Duration
 	// Periods are those of jobs by name. gocron names a job after its function, unless
-	// WithName says otherwise.
+	// WithName says otherwise; jobs of one name share one lock, so give each a name.
 	Periods map[string]time.Duration
 	// Prefix is what names of locks begin with; "gocron/" if it is empty.
 	Prefix string
@@ -54,13 +56,13 @@ func NewLocker[L any](c *fencelock.Client, opts *Options) (*Locker[L], error) {
 			c.Guarantees().Server)
 	}
 	if _, ok := any(&lock{}).(L); !ok {
-		return nil, fmt.Errorf("gocronlock: NewLocker[%T] is not of gocron.Lock; write NewLocker[gocron.Lock]", *new(L))
+		return nil, fmt.Errorf("gocronlock: NewLocker[%v] is not of gocron.Lock; write NewLocker[gocron.Lock]", reflect.TypeFor[L]())
 	}
 	prefix := opts.Prefix
 	if prefix == "" {
 		prefix = "gocron/"
 	}
-	return &Locker[L]{client: c, period: opts.Period, periods: opts.Periods, leases: held.New(prefix, opts.OnLost)}, nil
+	return &Locker[L]{client: c, period: opts.Period, periods: maps.Clone(opts.Periods), leases: held.New(prefix, opts.OnLost)}, nil
 }
 
 // Lock acquires the lock of a job for one occurrence, or fails at once; gocron then skips
@@ -91,10 +93,4 @@ type lock struct{ lease *fencelock.Lease }
 
 // Unlock gives the lease back. gocron calls it with a context that may have ended, which
 // Lease.Unlock allows, and drops its error; a loss was reported by OnLost.
-func (l *lock) Unlock(ctx context.Context) error {
-	err := l.lease.Unlock(ctx)
-	if errors.Is(err, fencelock.ErrReleased) && errors.Is(err, context.Canceled) {
-		return nil // repeated in the background
-	}
-	return err
-}
+func (l *lock) Unlock(ctx context.Context) error { return l.lease.Unlock(ctx) }

@@ -20,7 +20,7 @@
 //   - The process dies in the middle of a migration: the lock is free after the client's
 //     TTL, and migrate finds the version dirty, as without a lock.
 //   - The lock is lost: Run stops between two migrations and returns an error that wraps
-//     fencelock.ErrLost. A Driver refuses to run the next migration or to set a version.
+//     fencelock.ErrLost. A Driver refuses to begin the next migration.
 //   - The lock is busy for longer than Options.Timeout: Lock returns ErrLocked. It must be
 //     shorter than Migrate.LockTimeout, because migrate stops to wait then, but its call of
 //     Lock goes on, and what it acquires is not unlocked.
@@ -40,11 +40,13 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/adapters/internal/held"
 )
 
 // Run calls migrate, such as Migrate.Up, under the lock of that name, and waits for it as
 // long as ctx allows. stop is Migrate.GracefulStop: if the lock is lost or ctx ends, migrate
-// is asked to stop before the next migration.
+// is asked to stop before the next migration, and Run returns an error. Use a new Migrate
+// after that: one that was asked to stop stays so.
 func Run(ctx context.Context, c *fencelock.Client, name string, stop chan<- bool, migrate func() error) error {
 	return c.Mutex(name, fencelock.Reason("migration")).Do(ctx, func(ctx context.Context, _ *fencelock.Lease) error {
 		defer context.AfterFunc(ctx, func() {
@@ -53,7 +55,11 @@ func Run(ctx context.Context, c *fencelock.Client, name string, stop chan<- bool
 			default: // it was asked before, or does not listen
 			}
 		})()
-		return migrate()
+		err := migrate()
+		if err == nil && ctx.Err() != nil {
+			return context.Cause(ctx) // migrate stops without an error
+		}
+		return err
 	})
 }
 
@@ -88,8 +94,9 @@ type Driver[D Inner[D]] struct {
 	name   string
 	opts   Options
 
-	mu    sync.Mutex
-	lease *fencelock.Lease
+	mu      sync.Mutex
+	locking bool // Lock is under way
+	lease   *fencelock.Lease
 }
 
 // New puts the lock of that name before a driver. It fails if D is not database.Driver.
@@ -127,27 +134,41 @@ func (d *Driver[D]) Open(url string) (D, error) {
 	return any(opened).(D), nil
 }
 
-// Lock waits for the lock, and then locks the inner driver.
+// Lock waits for the lock, and then locks the inner driver. If that takes longer than
+// Options.Timeout, it unlocks both: migrate may no longer wait for them.
 func (d *Driver[D]) Lock() error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.lease != nil {
+	if d.lease != nil || d.locking {
+		d.mu.Unlock()
 		return d.opts.ErrLocked
 	}
+	d.locking = true
+	d.mu.Unlock()
+	l, err := d.lock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.locking, d.lease = false, l
+	return err
+}
+
+func (d *Driver[D]) lock() (*fencelock.Lease, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.opts.Timeout)
 	defer cancel()
 	l, err := d.client.Mutex(d.name, fencelock.Reason("migration")).Lock(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil && !errors.Is(err, fencelock.ErrUnavailable):
-		return fmt.Errorf("%w: %w", d.opts.ErrLocked, err)
+		return nil, fmt.Errorf("%w: %w", d.opts.ErrLocked, err)
 	case err != nil:
-		return err
+		return nil, err
 	}
-	if err := d.Inner.Lock(); err != nil {
-		return errors.Join(err, l.Unlock(context.Background()))
+	err = d.Inner.Lock()
+	if err == nil && ctx.Err() != nil {
+		err = errors.Join(d.opts.ErrLocked, d.Inner.Unlock())
 	}
-	d.lease = l
-	return nil
+	if err != nil {
+		return nil, errors.Join(err, held.Confirmed(l.Unlock(context.Background())))
+	}
+	return l, nil
 }
 
 // Unlock unlocks the inner driver, and gives the lock back. Its error wraps
@@ -158,7 +179,7 @@ func (d *Driver[D]) Unlock() error {
 	l := d.lease
 	d.lease = nil
 	d.mu.Unlock()
-	return errors.Join(err, l.Unlock(context.Background()))
+	return errors.Join(err, held.Confirmed(l.Unlock(context.Background())))
 }
 
 // Run runs a migration, unless the lock was lost.
@@ -169,12 +190,21 @@ func (d *Driver[D]) Run(migration io.Reader) error {
 	return d.Inner.Run(migration)
 }
 
-// SetVersion records a version, unless the lock was lost.
+// SetVersion records a version. If the lock was lost it begins no migration, but it records
+// one that was applied: no other process migrates while the version is dirty.
 func (d *Driver[D]) SetVersion(version int, dirty bool) error {
-	if err := d.lost(); err != nil {
+	if err := d.lost(); err != nil && dirty {
 		return err
 	}
 	return d.Inner.SetVersion(version, dirty)
+}
+
+// Drop deletes everything, unless the lock was lost.
+func (d *Driver[D]) Drop() error {
+	if err := d.lost(); err != nil {
+		return err
+	}
+	return d.Inner.Drop()
 }
 
 // Close closes the inner driver, and gives the lock back if it is held.
@@ -183,7 +213,7 @@ func (d *Driver[D]) Close() error {
 	l := d.lease
 	d.lease = nil
 	d.mu.Unlock()
-	return errors.Join(d.Inner.Close(), l.Unlock(context.Background()))
+	return errors.Join(d.Inner.Close(), held.Confirmed(l.Unlock(context.Background())))
 }
 
 // lost returns why the lock was lost. migrate also calls a driver that it has not locked.

@@ -3,6 +3,7 @@
 package migratelock_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -34,6 +35,8 @@ var errLocked = errors.New("can't acquire lock")
 type database struct {
 	locked, closed bool
 	ran, versions  int
+	dropped        bool
+	slow           time.Duration // of Lock
 	refuses        error
 }
 
@@ -43,8 +46,9 @@ func (d *database) Unlock() error               { d.locked = false; return nil }
 func (d *database) Run(io.Reader) error         { d.ran++; return nil }
 func (d *database) SetVersion(int, bool) error  { d.versions++; return nil }
 func (d *database) Version() (int, bool, error) { return d.versions, false, nil }
-func (d *database) Drop() error                 { return nil }
+func (d *database) Drop() error                 { d.dropped = true; return nil }
 func (d *database) Lock() error {
+	time.Sleep(d.slow)
 	if d.refuses != nil {
 		return d.refuses
 	}
@@ -101,7 +105,29 @@ func TestDriverLocks(t *testing.T) {
 	})
 }
 
-// TestDriverStopsAfterALoss: neither a migration nor a version is written then.
+// TestDriverLocksNothingTooLate: a lock that comes when migrate no longer waits is given back,
+// and the driver can be closed while it waits.
+func TestDriverLocksNothingTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		inner := &database{slow: migratelock.DefaultTimeout + time.Second}
+		d := wrapped(t, locktest.Client(t, store, nil), inner)
+		lock := locktest.Go(locktest.Err(d.Lock))
+		time.Sleep(time.Second)
+		locktest.Is(t, d.Lock(), errLocked)
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		_, err := lock.Wait()
+		locktest.Is(t, err, errLocked)
+		if inner.locked {
+			t.Error("the inner driver is locked")
+		}
+		locktest.Free(t, store, "migrate")
+	})
+}
+
+// TestDriverStopsAfterALoss: no migration begins then; one that was applied is recorded.
 func TestDriverStopsAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &database{}
@@ -110,10 +136,14 @@ func TestDriverStopsAfterALoss(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)
-		for _, err := range []error{d.Run(strings.NewReader("")), d.SetVersion(1, false), d.Unlock()} {
+		for _, err := range []error{d.Run(strings.NewReader("")), d.SetVersion(1, true), d.Drop()} {
 			locktest.Is(t, err, fencelock.ErrLost)
 		}
-		if inner.ran+inner.versions != 0 || inner.locked {
+		if err := d.SetVersion(1, false); err != nil {
+			t.Errorf("a migration that was applied cannot be recorded: %v", err)
+		}
+		locktest.Is(t, d.Unlock(), fencelock.ErrLost)
+		if inner.ran != 0 || inner.versions != 1 || inner.dropped || inner.locked {
 			t.Errorf("%+v", inner)
 		}
 	})
@@ -155,6 +185,9 @@ func TestRunStopsBetweenMigrations(t *testing.T) {
 			t.Errorf("%d migrations of a second until the second renewal of a TTL of 15 s failed", done)
 		}
 		time.Sleep(2 * time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		err = migratelock.Run(ctx, c, "migrate", make(chan bool, 1), func() error { cancel(); return nil })
+		locktest.Is(t, err, context.Canceled)
 		if err := migratelock.Run(t.Context(), c, "migrate", stop, func() error { return nil }); err != nil || len(stop) != 0 {
 			t.Errorf("%v, and asked to stop %d times", err, len(stop))
 		}

@@ -181,5 +181,5 @@ func TestCertmagicSurvivesAKill(t *testing.T) {
 	if all := s.await(1); all[0].what != "<nil>" || all[0].pid != second.Process.Pid {
 		t.Errorf("%v, want the second replica to have a certificate", all)
 	}
-	proved(t, "certmagic kill", 0)
+	proved(t, "certmagic", 0)
 }

@@ -101,7 +101,7 @@ func TestGooseSuite(t *testing.T) {
 	locktesting.TestConcurrentLocking(t, db, func(t *testing.T) lock.Locker {
 		return gooselock.New(client(t), "concurrent", nil)
 	}, time.Second)
-	proved(t, "goose suite", 0)
+	proved(t, "goose", 0)
 }
 
 // TestGooseProcesses: of two processes that migrate at once, one applies everything and the

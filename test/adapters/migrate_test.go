@@ -99,7 +99,7 @@ func TestMigrateSuite(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	proved(t, "migrate suite", 0)
+	proved(t, "migrate", 0)
 }
 
 // TestMigrateProcesses: of two processes that migrate at once, one migrates and the other

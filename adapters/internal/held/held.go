@@ -61,16 +61,35 @@ func (h *Leases) Add(name string, l *fencelock.Lease) {
 	h.Watch(name, l)
 }
 
-// Err returns nil if the lease of a name is held, and otherwise why it is not: the reason of
-// the loss, if there is one that was not unlocked.
-func (h *Leases) Err(name string) error {
+// Renew returns nil if the lease of a name is held. One that was lost is replaced by what
+// again acquires; otherwise work that goes on for days could never go on.
+func (h *Leases) Renew(ctx context.Context, name string, again func() (*fencelock.Lease, error)) error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	of := h.of[name]
 	if len(of) == 0 {
+		h.mu.Unlock()
 		return h.notLocked("renew", name)
 	}
-	return of[next(of)].Err()
+	lost := of[next(of)]
+	h.mu.Unlock()
+	if lost.Err() == nil {
+		return nil
+	}
+	fresh, err := again()
+	if err != nil {
+		return errors.Join(lost.Err(), err)
+	}
+	h.mu.Lock()
+	at := slices.Index(h.of[name], lost)
+	if at >= 0 {
+		h.of[name][at] = fresh
+	}
+	h.mu.Unlock()
+	if at < 0 { // it was unlocked during the acquisition
+		return errors.Join(lost.Err(), fresh.Unlock(ctx))
+	}
+	h.Watch(name, fresh)
+	return nil
 }
 
 // Unlock gives a lease of a name back.
@@ -87,12 +106,22 @@ func (h *Leases) Unlock(ctx context.Context, name string) error {
 		delete(h.of, name)
 	}
 	h.mu.Unlock()
-	return l.Unlock(ctx)
+	return Confirmed(l.Unlock(ctx))
+}
+
+// Confirmed drops the error of an unlock that the store did not confirm: it is repeated in
+// the background, and hosts take any error for work that failed. A loss stays an error.
+func Confirmed(err error) error {
+	if errors.Is(err, fencelock.ErrReleased) && !errors.Is(err, fencelock.ErrLost) {
+		return nil
+	}
+	return err
 }
 
 // next is the lease that a call by name is about: one that was lost, if there is one. The
-// caller may be the one that holds the lock, and is then wrongly notified of a loss. The
-// other way around, work that lost its lock would unlock the lock of another.
+// caller may be the one that holds the lock: it is then wrongly notified of a loss, and
+// its lock stays taken until the work that lost it unlocks, too. The other way around, work
+// that lost its lock would unlock the lock of another.
 func next(of []*fencelock.Lease) int {
 	return max(0, slices.IndexFunc(of, func(l *fencelock.Lease) bool { return l.Err() != nil }))
 }

@@ -3,6 +3,7 @@
 package held_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,22 +28,24 @@ func TestUnlockByNameSparesTheNextHolder(t *testing.T) {
 		})
 		first := locktest.Got(t)(c.Mutex(h.Lock("a"), fencelock.MaxHold(time.Second)).Lock(t.Context()))
 		h.Add("a", first)
-		if err := h.Err("a"); err != nil {
+		never := func() (*fencelock.Lease, error) { t.Error("acquired again"); return nil, nil }
+		busy := func() (*fencelock.Lease, error) { return c.Mutex(h.Lock("a")).TryLock(context.Background()) }
+		if err := h.Renew(t.Context(), "a", never); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		second := locktest.Got(t)(c.Mutex(h.Lock("a")).Lock(t.Context()))
 		h.Add("a", second)
-		locktest.Is(t, h.Err("a"), fencelock.ErrLost)
+		locktest.Is(t, h.Renew(t.Context(), "a", busy), fencelock.ErrLost, fencelock.ErrBusy)
 		locktest.Is(t, h.Unlock(t.Context(), "a"), fencelock.ErrLost)
-		if second.Err() != nil || h.Err("a") != nil {
-			t.Errorf("the second lease: %v, %v; want it held", second.Err(), h.Err("a"))
+		if err := h.Renew(t.Context(), "a", never); second.Err() != nil || err != nil {
+			t.Errorf("the second lease: %v, %v; want it held", second.Err(), err)
 		}
 		if err := h.Unlock(t.Context(), "a"); err != nil {
 			t.Error(err)
 		}
-		for op, err := range map[string]error{"unlock": h.Unlock(t.Context(), "a"), "renew": h.Err("a")} {
+		for op, err := range map[string]error{"unlock": h.Unlock(t.Context(), "a"), "renew": h.Renew(t.Context(), "a", never)} {
 			if err == nil || !strings.Contains(err.Error(), op+` "host/a"`) || !strings.Contains(err.Error(), "not locked here") {
 				t.Errorf("%s of what is not locked: %v", op, err)
 			}
@@ -51,5 +54,43 @@ func TestUnlockByNameSparesTheNextHolder(t *testing.T) {
 		if len(lost) != 1 || lost[0] != "a" {
 			t.Errorf("reported as lost: %v, want a once, and not what was unlocked", lost)
 		}
+	})
+}
+
+// TestRenewAcquiresAgain: work that goes on after a loss has a lease again, which its unlock
+// gives back.
+func TestRenewAcquiresAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		c := locktest.Client(t, store, nil)
+		h := held.New("", func(string, error) {})
+		h.Add("a", locktest.Got(t)(c.Mutex("a", fencelock.MaxHold(time.Second)).Lock(t.Context())))
+		time.Sleep(2 * time.Second)
+		again := func() (*fencelock.Lease, error) { return c.Mutex("a").TryLock(t.Context()) }
+		if err := h.Renew(t.Context(), "a", again); err != nil {
+			t.Fatal(err)
+		}
+		if st := locktest.Status(t, store, "a"); len(st.Holders) != 1 {
+			t.Errorf("held by %v", st.Holders)
+		}
+		if err := h.Unlock(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		locktest.Free(t, store, "a")
+	})
+}
+
+// TestUnconfirmedUnlockIsNoFailure: the store does not answer, and the unlock is repeated.
+func TestUnconfirmedUnlockIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		c := locktest.Client(t, locktest.Faulty(t, store, `on(withdraw, nth(1, refuse))`), nil)
+		h := held.New("", func(string, error) { t.Error("reported as lost") })
+		h.Add("a", locktest.Got(t)(c.Mutex("a").Lock(t.Context())))
+		if err := h.Unlock(t.Context(), "a"); err != nil {
+			t.Errorf("unlock: %v", err)
+		}
+		time.Sleep(time.Minute)
+		locktest.Free(t, store, "a")
 	})
 }
