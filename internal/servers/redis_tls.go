@@ -75,8 +75,8 @@ func (s *SecureRedis) certify() (err error) {
 	return nil
 }
 
-// SelfSigned writes a certificate for 127.0.0.1 and its key.
-func SelfSigned(dir string) (cert, key string, err error) {
+// SelfSigned writes a certificate for the names, or else for 127.0.0.1, and its key.
+func SelfSigned(dir string, names ...string) (cert, key string, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return "", "", err
@@ -84,9 +84,12 @@ func SelfSigned(dir string) (cert, key string, err error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "fencelock test"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, BasicConstraintsValid: true, IsCA: true,
+		DNSNames: names, BasicConstraintsValid: true, IsCA: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if len(names) == 0 {
+		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {

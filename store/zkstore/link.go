@@ -117,7 +117,7 @@ func (s *Store) connect(w *wire, timeout time.Duration, event func(zk.Event)) (*
 		}
 		return w.wrap(conn), nil
 	}
-	conn, events, err := zk.Connect(s.servers, timeout, zk.WithDialer(dial), zk.WithLogger(silence{}), zk.WithLogInfo(false),
+	conn, events, err := zk.Connect(s.servers, timeout, zk.WithHostProvider(&hosts{}), zk.WithDialer(dial), zk.WithLogger(silence{}), zk.WithLogInfo(false),
 		zk.WithEventCallback(event), zk.WithMaxConnBufferSize(sendBuffer))
 	if err != nil {
 		return nil, nil, err

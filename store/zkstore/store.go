@@ -42,7 +42,8 @@ type Options struct {
 	// Auth is "user:password" for the scheme digest. Everything is then created so
 	// that only this user can use it. Default: every client can.
 	Auth string
-	// Dial connects to a server, for TLS or a proxy. Default: TCP.
+	// Dial connects to a server, for TLS or a proxy. The address is a server as New has it,
+	// with its name. Default: TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -89,7 +90,7 @@ func New(servers []string, opts *Options) (*Store, error) {
 		o.MaxTTL = 15 * o.TickTime
 	}
 	if o.Dial == nil {
-		o.Dial = (&net.Dialer{}).DialContext
+		o.Dial = dialTCP
 	}
 	switch {
 	case len(servers) == 0:

@@ -17,7 +17,7 @@ type dialer = func(ctx context.Context, network, address string) (net.Conn, erro
 // dialTLS returns a dialer that speaks TLS on what another connects; nil is TCP.
 func dialTLS(plain dialer, config *tls.Config) dialer {
 	if plain == nil {
-		plain = (&net.Dialer{}).DialContext
+		plain = dialTCP
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := plain(ctx, network, address)

@@ -28,17 +28,8 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := servers.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := servers.Test(t, func() (*servers.Ensemble, error) {
-		return servers.ZooKeeperWith(1, "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
-			fmt.Sprint("secureClientPort=", port), "secureClientPortAddress=127.0.0.1", "ssl.clientAuth=need",
-			"ssl.keyStore.type=PEM", "ssl.keyStore.location="+bothIn(t, dir, key, cert), "ssl.trustStore.type=PEM", "ssl.trustStore.location="+cert)
-	})
-	secure, plain := net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), e.Servers[0].Addr
-	listening(t, ctx, secure)
+	port, plain := secureServer(t, ctx, dir, cert, key)
+	secure := net.JoinHostPort("127.0.0.1", port)
 	const settings = "?tick_time=200ms&max_ttl=20s"
 	ca, pair := "&tls_ca="+cert, "&tls_cert="+cert+"&tls_key="+key
 	store, err := zkstore.Open(ctx, "zks://"+secure+settings+ca+pair, nil)
@@ -65,6 +56,46 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%s: got %v, want an error with %q", url, err, want)
 		}
 	}
+}
+
+// TestTLSWithAHostName: a certificate that has the name of the server, and no address, is
+// accepted for sessions as it is for Check.
+func TestTLSWithAHostName(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	dir := t.TempDir()
+	cert, key, err := servers.SelfSigned(dir, "localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, _ := secureServer(t, ctx, dir, cert, key)
+	bounded, end := context.WithTimeout(ctx, 30*time.Second)
+	defer end()
+	store, err := zkstore.Open(bounded, "zks://localhost:"+port+"?tick_time=200ms&max_ttl=20s&tls_ca="+cert+"&tls_cert="+cert+"&tls_key="+key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	lockOnce(t, ctx, store)
+}
+
+// secureServer starts a server with a port for TLS, where clients need a certificate, and
+// returns this port and the address without TLS.
+func secureServer(t *testing.T, ctx context.Context, dir, cert, key string) (port, plain string) {
+	t.Helper()
+	free, err := servers.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := servers.Test(t, func() (*servers.Ensemble, error) {
+		return servers.ZooKeeperWith(1, "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+			fmt.Sprint("secureClientPort=", free), "secureClientPortAddress=127.0.0.1", "ssl.clientAuth=need",
+			"ssl.keyStore.type=PEM", "ssl.keyStore.location="+bothIn(t, dir, key, cert), "ssl.trustStore.type=PEM", "ssl.trustStore.location="+cert)
+	})
+	port = strconv.Itoa(free)
+	listening(t, ctx, net.JoinHostPort("127.0.0.1", port))
+	return port, e.Servers[0].Addr
 }
 
 // listening waits for an address: ZooKeeper listens there after its other port.
