@@ -22,6 +22,7 @@ type heartbeats struct {
 
 	mu     sync.Mutex
 	stream *beats // for the next renewal; nil: it opens one
+	closed bool   // a renewal has a stream to itself from now on
 }
 
 // beats is one stream and the renewals that wait for its answers. A renewal whose context ends
@@ -70,16 +71,19 @@ func (h *heartbeats) renew(ctx context.Context, lease int64) (ttl time.Duration,
 func (h *heartbeats) current() (b *beats, used bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.stream == nil {
+	b = h.stream
+	if b == nil {
 		ctx, cancel := context.WithCancel(context.Background())
-		b := &beats{cancel: cancel, open: make(chan struct{}), slot: make(chan struct{}, 1), asked: map[int64][]chan renewed{}}
+		b = &beats{cancel: cancel, open: make(chan struct{}), slot: make(chan struct{}, 1), asked: map[int64][]chan renewed{}}
 		b.last = time.AfterFunc(h.idle, func() { h.retire(b) })
-		h.stream = b
+		if !h.closed {
+			h.stream = b
+		}
 		go h.receive(ctx, b)
 	}
-	h.stream.waiting++
-	h.stream.last.Reset(h.idle)
-	return h.stream, h.stream.answered
+	b.waiting++
+	b.last.Reset(h.idle)
+	return b, b.answered
 }
 
 // ask sends one renewal and waits for its answer.
@@ -121,6 +125,10 @@ func (h *heartbeats) send(ctx context.Context, b *beats, lease int64) (<-chan re
 	if err != nil {
 		return nil, err
 	}
+	// Send knows no context and blocks while the server does not read: ending the stream is the
+	// only way out, and the renewals that wait on it have no better chance.
+	stop := context.AfterFunc(ctx, b.cancel)
+	defer stop()
 	// If sending fails the stream has ended, and receive passes on why.
 	_ = b.conn.Send(&pb.LeaseKeepAliveRequest{ID: lease})
 	return answer, nil
@@ -139,10 +147,25 @@ func (h *heartbeats) leave(b *beats) {
 func (h *heartbeats) retire(b *beats) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.retireLocked(b)
+}
+
+// retireLocked is retire; h.mu must be held.
+func (h *heartbeats) retireLocked(b *beats) {
 	if h.stream == b {
 		h.stream = nil
 	}
 	h.endLocked(b)
+}
+
+// close retires the stream. A renewal that comes later leaves no stream behind.
+func (h *heartbeats) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	if h.stream != nil {
+		h.retireLocked(h.stream)
+	}
 }
 
 // endLocked ends a stream that has no use; h.mu must be held.
@@ -180,17 +203,18 @@ func (h *heartbeats) receive(ctx context.Context, b *beats) {
 	}
 }
 
-// failed ends a stream that is broken, and every renewal that waits for it.
+// failed ends a stream that is broken, and every renewal that waits for it. No renewal may
+// find the error while the stream is the current one: it would try the same stream again.
 func (h *heartbeats) failed(b *beats, err error) {
 	h.mu.Lock()
 	b.err = err
 	all := b.asked
 	b.asked = nil
+	h.retireLocked(b)
 	h.mu.Unlock()
 	for _, asked := range all {
 		for _, answer := range asked {
 			answer <- renewed{err: err}
 		}
 	}
-	h.retire(b)
 }

@@ -32,9 +32,14 @@ func (s *leaseServer) LeaseKeepAlive(ctx context.Context, _ ...grpc.CallOption) 
 	return st, nil
 }
 
+// Send blocks while asked is full, as at a server that does not read.
 func (st *leaseStream) Send(r *pb.LeaseKeepAliveRequest) error {
-	st.asked <- r.ID
-	return nil
+	select {
+	case st.asked <- r.ID:
+		return nil
+	case <-st.ctx.Done():
+		return st.ctx.Err()
+	}
 }
 
 var errBroken = errors.New("broken")
@@ -152,6 +157,87 @@ func TestBrokenStreamIsReplacedOnce(t *testing.T) {
 	if r := <-third; !errors.Is(r.err, errBroken) {
 		t.Errorf("a renewal on a stream that never worked: %+v, want its error", r)
 	}
+}
+
+// TestBrokenStreamIsNotTriedAgain: a renewal that is woken by the end of its stream finds
+// another one, although the other renewals of that stream are not woken yet.
+func TestBrokenStreamIsNotTriedAgain(t *testing.T) {
+	h, _ := newHeartbeats()
+	old, _ := h.current()
+	<-old.open
+	woken := make(chan renewed) // two wait in it: the second one holds up the rest
+	h.mu.Lock()
+	old.asked[1] = []chan renewed{woken, woken}
+	h.mu.Unlock()
+	go h.failed(old, errBroken)
+	<-woken
+	fresh, _ := h.current()
+	if fresh == old {
+		t.Error("the next try of the renewal is on the stream that has ended")
+	}
+	<-woken
+	h.leave(old)
+	h.leave(fresh)
+	h.close()
+}
+
+// TestSendEndsWithItsContext: a renewal to a server that does not read returns when its
+// context ends, and the next one opens another stream.
+func TestSendEndsWithItsContext(t *testing.T) {
+	h, server := newHeartbeats()
+	var sent []<-chan termOrError
+	first := h.start(t.Context(), 1)
+	st := <-server.opened
+	st.answer(1)
+	<-first
+	for len(st.asked) < cap(st.asked) {
+		st.asked <- 1
+	}
+	for range 2 { // the second waits until the first is sent
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		sent = append(sent, h.start(ctx, 1))
+	}
+	for _, c := range sent {
+		if r := <-c; r.err == nil {
+			t.Errorf("a renewal that was not sent: %+v", r)
+		}
+	}
+	next := h.start(t.Context(), 1)
+	for fresh := range server.opened {
+		if fresh.ctx.Err() == nil {
+			fresh.answer(2)
+			break
+		}
+	}
+	if r := <-next; r.err != nil || r.term != 2 {
+		t.Errorf("the next renewal: %+v, want the answer of another stream, term 2", r)
+	}
+}
+
+// TestClosedHeartbeatsLeaveNoStream: Close ends the stream as soon as no renewal waits for it,
+// and a renewal that comes later leaves none either.
+func TestClosedHeartbeatsLeaveNoStream(t *testing.T) {
+	h, server := newHeartbeats()
+	first := h.start(t.Context(), 1)
+	st := <-server.opened
+	asked := <-st.asked
+	h.close()
+	if st.ctx.Err() != nil {
+		t.Error("a renewal waits for the stream, which has ended")
+	}
+	st.answers <- &pb.LeaseKeepAliveResponse{ID: asked, TTL: 10, Header: &pb.ResponseHeader{RaftTerm: 1}}
+	if r := <-first; r.err != nil || r.term != 1 {
+		t.Errorf("the renewal during Close: %+v, want term 1", r)
+	}
+	<-st.ctx.Done()
+	late := h.start(t.Context(), 1)
+	st = <-server.opened
+	st.answer(2)
+	if r := <-late; r.err != nil || r.term != 2 {
+		t.Errorf("the renewal after Close: %+v, want term 2", r)
+	}
+	<-st.ctx.Done()
 }
 
 // TestUnusedStreamEnds: without renewals the stream does not stay open.

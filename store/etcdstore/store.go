@@ -97,8 +97,10 @@ func (opts *Options) filled() (Options, error) {
 	return o, nil
 }
 
-// Close closes the client if the store owns it, which is so after Open.
+// Close ends what the store runs in the background, and closes the client if the store owns it,
+// which is so after Open.
 func (s *Store) Close() error {
+	s.beats.close()
 	if !s.owned {
 		return nil
 	}
