@@ -215,7 +215,7 @@ func TestThousandLeasesOneHeartbeat(t *testing.T) {
 	before := after(1)
 	// On a busy machine further keep-alives come before the server is asked, and some are repeated.
 	if n := after(2) - before; n < 2 || n > 20 {
-		t.Errorf("the server counts %v renewals for 2 keep-alives of a process with 1000 leases, want 2", n)
+		t.Errorf("the server counts %v renewals for 2 keep-alives of a process with 1000 leases, want 2 or a few more, and not one for each lease", n)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -133,18 +132,8 @@ func (a *authority) extra(dir string) string { return dir + "|" + a.server.URL +
 // other loads it. With a storage that does not lock, both order.
 func TestCertmagicOrdersOnce(t *testing.T) {
 	measure := func(role string) int {
-		a, s := startAuthority(t), newSite(t)
-		dir := a.folder(t)
-		var all []*exec.Cmd
-		for range 2 {
-			all = append(all, s.start(role, 0, a.extra(dir)))
-		}
-		for _, cmd := range all {
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("%s: %v", role, err)
-			}
-		}
-		for _, r := range s.await(2) {
+		a := startAuthority(t)
+		for _, r := range newSite(t).atOnce(role, a.extra(a.folder(t))) {
 			if r.what != "<nil>" {
 				t.Errorf("%s: a replica has no certificate: %s", role, r.what)
 			}
@@ -156,9 +145,7 @@ func TestCertmagicOrdersOnce(t *testing.T) {
 	}
 	proved(t, "certmagic", 0)
 	orders := measure("certmagic bare")
-	counted.Lock()
-	counted.ofTheHost += max(0, orders-1)
-	counted.Unlock()
+	withoutAdapter(max(0, orders-1))
 	t.Logf("with a storage that does not lock: %d orders", orders)
 }
 

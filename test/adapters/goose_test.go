@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os/exec"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -117,17 +116,7 @@ func TestGooseProcesses(t *testing.T) {
 		if _, err := db.ExecContext(t.Context(), "DROP TABLE IF EXISTS a, b, goose_db_version"); err != nil {
 			t.Fatal(err)
 		}
-		s := newSite(t)
-		var all []*exec.Cmd
-		for range 2 {
-			all = append(all, s.start(role, 0, postgresURL(pg)))
-		}
-		for _, cmd := range all {
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("%s: %v", role, err)
-			}
-		}
-		return s.await(2)
+		return newSite(t).atOnce(role, postgresURL(pg))
 	}
 	for _, role := range []string{"goose", "goose session"} {
 		got := map[string]int{}
@@ -141,9 +130,7 @@ func TestGooseProcesses(t *testing.T) {
 	proved(t, "goose", 0)
 	for _, r := range measure("goose bare") {
 		if r.what == "applied 0, failed true" {
-			counted.Lock()
-			counted.ofTheHost++
-			counted.Unlock()
+			withoutAdapter(1)
 		}
 	}
 }

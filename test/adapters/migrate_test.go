@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"os/exec"
 	"testing"
 	"testing/fstest"
 
@@ -123,18 +122,8 @@ func TestMigrateProcesses(t *testing.T) {
 		if err := first.Close(); err != nil {
 			t.Fatal(err)
 		}
-		s := newSite(t)
-		var all []*exec.Cmd
-		for range 2 {
-			all = append(all, s.start(role, 0, mariadbURL(maria)))
-		}
-		for _, cmd := range all {
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("%s: %v", role, err)
-			}
-		}
 		got := map[string]int{}
-		for _, r := range s.await(2) {
+		for _, r := range newSite(t).atOnce(role, mariadbURL(maria)) {
 			got[r.what]++
 		}
 		return got
@@ -147,9 +136,7 @@ func TestMigrateProcesses(t *testing.T) {
 	proved(t, "migrate", 0)
 	got := measure("migrate bare")
 	if got["<nil>"]+got[migrate.ErrNoChange.Error()] < 2 {
-		counted.Lock()
-		counted.ofTheHost++
-		counted.Unlock()
+		withoutAdapter(1)
 	}
 	t.Logf("without the lock: %v", got)
 }

@@ -74,6 +74,13 @@ func proved(t *testing.T, adapter string, duplicates int) {
 	counted.proved[adapter] = true
 }
 
+// withoutAdapter notes how often something ran twice with what the host has.
+func withoutAdapter(duplicates int) {
+	counted.Lock()
+	defer counted.Unlock()
+	counted.ofTheHost += duplicates
+}
+
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
 		if err := play(role); err != nil {
@@ -157,6 +164,22 @@ func (s *site) end(cmd *exec.Cmd, sig os.Signal) error {
 	}
 	_ = cmd.Process.Signal(sig)
 	return cmd.Wait()
+}
+
+// atOnce runs two replicas at once until they end by themselves, and returns what they wrote:
+// a line each.
+func (s *site) atOnce(role, extra string) []ran {
+	s.t.Helper()
+	var all []*exec.Cmd
+	for range 2 {
+		all = append(all, s.start(role, 0, extra))
+	}
+	for _, cmd := range all {
+		if err := cmd.Wait(); err != nil {
+			s.t.Errorf("%s: %v", role, err)
+		}
+	}
+	return s.await(2)
 }
 
 // ran is one line that a replica wrote.
