@@ -39,7 +39,7 @@ type runProof struct {
 	s       *session
 	runID   string
 	scripts map[*wire.Script]*wire.Script // as they are for this run, without text
-	texts   []*wire.Script
+	full    []*wire.Script                // the same with their texts, to be loaded
 
 	missing atomic.Bool // not in the server, as far as we know
 	mu      sync.Mutex
@@ -60,10 +60,11 @@ func (l *runProof) init(s *session, runID string) {
 	}
 	l.scripts = map[*wire.Script]*wire.Script{}
 	for _, generic := range frequent {
-		own := generic.In(runID)
-		l.texts = append(l.texts, generic.In(runID))
-		own.Text = ""
-		l.scripts[generic] = own
+		full := generic.In(runID)
+		l.full = append(l.full, full)
+		short := *full
+		short.Text = ""
+		l.scripts[generic] = &short
 	}
 }
 
@@ -98,7 +99,7 @@ func (l *runProof) prove() {
 	go func() {
 		ctx, cancel := context.WithTimeout(l.s.ctx, proveAgain)
 		defer cancel()
-		if l.s.store.client.Prove(ctx, l.s.store.bucket(l.s.shard), l.runID, l.texts) != nil {
+		if l.s.store.client.Prove(ctx, l.s.store.bucket(l.s.shard), l.runID, l.full) != nil {
 			<-ctx.Done()
 		}
 		l.mu.Lock()
