@@ -5,15 +5,17 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
 )
 
 // Withdraw implements driver.Session. Giving a plain grant back, and granting to a plain
-// claim that is first in the queue, is one statement.
+// claim that is first in the queue, is one statement; so is taking a queued claim back.
 func (ss *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	found, err := ss.withdraw(ctx, w)
 	if err == nil {
@@ -24,6 +26,15 @@ func (ss *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Re
 }
 
 func (ss *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	if ss.wasQueued(w.Seq) && ss.store.check(w.Name) == nil {
+		left, err := ss.leave(ctx, w)
+		if err != nil {
+			return driver.WasAbsent, err
+		}
+		if left {
+			return driver.WasQueued, nil
+		}
+	}
 	if !w.Tombstone && w.KeepFor == 0 && ss.store.check(w.Name) == nil {
 		done, err := ss.release(ctx, w)
 		if err != nil {
@@ -40,6 +51,37 @@ func (ss *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Re
 	})
 	return found, err
 }
+
+// wasQueued reports whether a claim was seen in the queue, and its grant was not.
+func (ss *session) wasQueued(seq uint64) bool {
+	ss.mu.Lock()
+	w := ss.waits[seq]
+	ss.mu.Unlock()
+	return w.seenQueued(ss)
+}
+
+// leave takes a queued claim back in one statement; false if there may be something to decide.
+func (ss *session) leave(ctx context.Context, w driver.Withdrawal) (bool, error) {
+	s := ss.store
+	var tombstone sql.NullString
+	if w.Tombstone {
+		text, err := json.Marshal([]book.Mark{{Session: ss.sid, Seq: w.Seq, Generation: ss.generation, Kind: book.Tombstoned}})
+		if err != nil {
+			return false, err
+		}
+		tombstone = sql.NullString{String: string(text), Valid: true}
+	}
+	probe := probe(ss.sid, w.Seq)
+	args := []any{w.Name, ss.sid, ss.generation, ss.inc, tombstone, probe}
+	if s.dialect == MySQL {
+		args = []any{tombstone, tombstone, ss.sid, s.name(w.Name), ss.sid, int64(w.Seq), ss.sid, probe, ss.sid, ss.generation, ss.inc}
+	}
+	n, err := s.changed(ctx, "leave", args...)
+	return n > 0, err
+}
+
+// probe is what the entry of a claim contains, in the queue and among the marks.
+func probe(session string, seq uint64) string { return fmt.Sprintf(`{"s": %q, "n": %d}`, session, seq) }
 
 // release is the fast path; false if the lock is not of the plain kind.
 func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, error) {

@@ -207,7 +207,7 @@ func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *w
 	if err != nil {
 		return driver.Outcome{}, false, err
 	}
-	probe := fmt.Sprintf(`{"s": %q, "n": %d}`, c.Session, c.Seq)
+	probe := probe(c.Session, c.Seq)
 	args := []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, string(entry), "[" + probe + "]"}
 	if s.dialect == MySQL {
 		args = []any{string(entry), s.name(name), ss.sid, int64(c.Seq), probe, probe, ss.sid, ss.generation, ss.inc, ss.inc, ss.inc}

@@ -69,6 +69,20 @@ WHERE name = ? AND holder = ? AND seq = ?
     SELECT 1 FROM {p}session n WHERE n.id = CONVERT(JSON_UNQUOTE(JSON_EXTRACT(queue, '$[0].s')) USING ascii) COLLATE ascii_bin
       AND n.generation = CAST(JSON_EXTRACT(queue, '$[0].g') AS SIGNED) AND n.ends > {now}))
 
+-- name: leave
+-- Takes a queued claim out of the queue, and leaves its tombstone unless that is null. It may
+-- not be the first in the queue of a lock without a plain holder: those behind it might be
+-- granted then. So nothing has to be decided, and many claims that leave at once do not
+-- hinder each other. The claim is found if it is the first of its session in the queue.
+UPDATE {p}lock SET version = version + 1, touched = {now},
+  marks = IF(? IS NULL, marks, JSON_MERGE_PRESERVE(COALESCE(marks, '[]'), ?)),
+  queue = IF(JSON_LENGTH(queue) > 1, JSON_REMOVE(queue, REPLACE(JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')), '.s', '')), NULL)
+WHERE name = ? AND queue IS NOT NULL AND JSON_EXTRACT(queue, COALESCE(REPLACE(JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')), '.s', '.n'), '$.none')) = ?
+  AND (holder IS NOT NULL AND grants IS NULL OR JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')) <> '$[0].s')
+  AND (marks IS NULL OR NOT JSON_CONTAINS(marks, ?))
+  AND EXISTS (SELECT 1 FROM {p}incarnation m JOIN {p}session s ON s.id = ? AND s.generation = ? AND s.inc = m.incarnation AND s.ends > {now}
+    WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident} AND {p}lock.version >= 0)
+
 -- name: make
 -- Versions begin at the clock: a process that read a row which was swept since must not
 -- find its version in the row that was made again.

@@ -60,6 +60,20 @@ WITH m AS MATERIALIZED (
 )
 SELECT {notify} FROM u
 
+-- name: leave
+-- Takes a queued claim out of the queue, and leaves its tombstone $5 unless that is null. It
+-- may not be the first in the queue of a lock without a plain holder: those behind it might be
+-- granted then. So nothing has to be decided, and many claims that leave at once do not
+-- hinder each other.
+UPDATE {p}lock AS l SET version = l.version + 1, touched = {now},
+  queue = (SELECT jsonb_agg(e ORDER BY i) FROM jsonb_array_elements(l.queue) WITH ORDINALITY AS a (e, i) WHERE NOT e @> CAST($6 AS text)::jsonb),
+  marks = CASE WHEN $5::text IS NULL THEN l.marks ELSE COALESCE(l.marks, '[]'::jsonb) || $5::text::jsonb END
+WHERE l.name = $1 AND l.queue @> jsonb_build_array(CAST($6 AS text)::jsonb)
+  AND (l.holder IS NOT NULL AND l.grants IS NULL OR NOT l.queue->0 @> CAST($6 AS text)::jsonb)
+  AND (l.marks IS NULL OR NOT l.marks @> jsonb_build_array(CAST($6 AS text)::jsonb))
+  AND EXISTS (SELECT 1 FROM {p}incarnation m, {p}session s WHERE m.id = 1 AND m.incarnation = $4 AND m.identity = {ident}
+    AND s.id = $2 AND s.generation = $3 AND s.inc = $4 AND s.ends > {now})
+
 -- name: make
 -- Versions begin at the clock: a process that read a row which was swept since must not
 -- find its version in the row that was made again.

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+)
+
+// queued is a plain claim that waits.
+func queued(seq uint64, name string) *driver.Claim {
+	c := plain(seq, name)
+	c.Queue = true
+	return c
+}
+
+// open opens a session for 50 s.
+func open(t *testing.T, s driver.Store) driver.Session {
+	t.Helper()
+	ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 50 * time.Second})
+	must(t, err)
+	return ss
+}
+
+// attempt makes a claim and checks what becomes of it.
+func attempt(t *testing.T, ss driver.Session, c *driver.Claim, want driver.State) driver.Outcome {
+	t.Helper()
+	out, err := ss.Attempt(ctxb, c)
+	if err != nil || out.State != want {
+		t.Fatalf("claim %d: %+v, %v; want %v", c.Seq, out, err, want)
+	}
+	return out
+}
+
+// withdraw withdraws a claim and checks what was found.
+func withdraw(t *testing.T, ss driver.Session, w driver.Withdrawal, want driver.Removed) {
+	t.Helper()
+	if found, err := ss.Withdraw(ctxb, w); err != nil || found != want {
+		t.Errorf("withdrawal %+v found %v, %v; want %v", w, found, err, want)
+	}
+}
+
+// TestGivingUpIsOneStatement: a waiter that gives up sends one statement, which no other
+// process can make it repeat. Those behind it stay in order.
+func TestGivingUpIsOneStatement(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		p, err := servers.NewProxy(server.Addr)
+		must(t, err)
+		t.Cleanup(p.Close)
+		db := k.connect(t, p.Port)
+		db.SetMaxOpenConns(1) // each request is a packet then, and none is for another
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		holder, first, next, last := open(t, s), open(t, s), open(t, s), open(t, s)
+		attempt(t, holder, plain(1, "x"), driver.Granted)
+		attempt(t, first, queued(1, "x"), driver.Queued)
+		withdraw(t, first, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued) // what is prepared is prepared now
+		attempt(t, first, queued(2, "x"), driver.Queued)
+		attempt(t, next, queued(1, "x"), driver.Queued)
+		attempt(t, last, queued(1, "x"), driver.Queued)
+
+		var requests atomic.Int64
+		p.Filter(func(_ int, toServer bool, _ []byte) bool {
+			if toServer {
+				requests.Add(1)
+			}
+			return true
+		})
+		withdraw(t, first, driver.Withdrawal{Seq: 2, Name: "x"}, driver.WasQueued)
+		if n := requests.Load(); n != 1 {
+			t.Errorf("a waiter that gave up sent %d requests, want 1", n)
+		}
+		withdraw(t, last, driver.Withdrawal{Seq: 1, Name: "x", Tombstone: true}, driver.WasQueued)
+		if n := requests.Load(); n != 2 {
+			t.Errorf("the second waiter that gave up sent %d requests, want 1", n-1)
+		}
+		attempt(t, last, queued(1, "x"), driver.Absent) // it has a tombstone
+		withdraw(t, holder, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
+		attempt(t, next, queued(1, "x"), driver.Granted)
+	})
+}
+
+// TestGivingUpLetsOthersIn: the first in the queue gives up. The readers behind it, which
+// waited for it and not for the holder, are granted by that.
+func TestGivingUpLetsOthersIn(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		reader := func(seq uint64) *driver.Claim {
+			c := queued(seq, "x")
+			c.Terms.Mode = driver.Shared
+			return c
+		}
+		holder, writer, other := open(t, s), open(t, s), open(t, s)
+		attempt(t, holder, reader(1), driver.Granted)
+		attempt(t, writer, queued(1, "x"), driver.Queued)
+		attempt(t, other, reader(1), driver.Queued)
+		withdraw(t, writer, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
+		ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+		defer cancel()
+		if out, err := other.Await(ctx, reader(1)); err != nil || out.State != driver.Granted {
+			t.Errorf("the reader behind it got %+v, %v", out, err)
+		}
+	})
+}
+
+// TestManyGiveUpAtOnce: waiters that give up at the same moment leave nothing behind, and the
+// lock goes to no claim that no caller waits for.
+func TestManyGiveUpAtOnce(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		const waiters = 48
+		opts := k.space(t, k.connect(t, server.Port))
+		s := k.store(t, k.connect(t, server.Port), &opts)
+		holder := lock(t, client(t, s, 50*time.Second), "x")
+		ctx, giveUp := context.WithCancel(ctxb)
+		defer giveUp()
+		var wg sync.WaitGroup
+		for range waiters {
+			c := client(t, s, 50*time.Second)
+			wg.Go(func() {
+				if l, err := c.Mutex("x").Lock(ctx); err == nil {
+					t.Errorf("granted: %v", l)
+				}
+			})
+		}
+		waiting := func(n int) {
+			t.Helper()
+			eventually(t, "that the right number waits", func() bool {
+				st, err := s.Inspect(ctxb, "x")
+				must(t, err)
+				return st.Waiting == n && len(st.Holders) == 1
+			})
+		}
+		waiting(waiters)
+		giveUp()
+		wg.Wait()
+		waiting(0)
+		must(t, holder.Unlock(ctxb))
+		if next := lock(t, client(t, s, 50*time.Second), "x"); next.Token() != holder.Token()+driver.TokenStep {
+			t.Errorf("token %v after %v: a claim of no caller was granted in between", next.Token(), holder.Token())
+		}
+	})
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s did not come true", what)
+		}
+	}
+}
