@@ -34,6 +34,7 @@
 //	lock a free name                 1 statement
 //	unlock                           1 statement, which also grants to the first in the queue
 //	wait for a held name             3 statements, then a notification or polls
+//	give up waiting                  1 statement
 //	keep any number of leases alive  1 statement each third of the TTL
 //
 // These are for the plain case, an exclusive lock without holds. Whatever else there is
