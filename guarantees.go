@@ -34,6 +34,9 @@ type Guarantees struct {
 	// Push is set if a waiting process is notified of a handoff by the store. On MySQL and
 	// MariaDB, and behind a pooler, the store polls the database for that.
 	Push bool
+	// Wanted is how soon Lease.Wanted notifies a holder that another process waits. A
+	// goroutine of the same client closes the channel at once on every store.
+	Wanted Notice
 	// Hold is set if the store keeps a lock for a fixed time: MinHold, MaxHold and Once
 	// need that. ZooKeeper and memcached have not got it.
 	Hold bool
@@ -61,6 +64,7 @@ func (c *Client) Guarantees() Guarantees {
 		Grace:         c.caps.Grace,
 		Fair:          c.caps.Queue,
 		Push:          c.caps.Push,
+		Wanted:        c.caps.Wanted,
 		Hold:          c.caps.Hold,
 		TTL:           c.opts.TTL,
 		Notified:      c.opts.Margin,
@@ -103,6 +107,14 @@ func (g Guarantees) String() string {
 		line("Processes acquire a lock in the order in which they asked for it.")
 	} else {
 		line("Processes acquire a lock in no particular order.")
+	}
+	switch g.Wanted {
+	case driver.NoticeAtOnce:
+		line("Lease.Wanted notifies a holder at once that another process waits.")
+	case driver.NoticeAtRenewal:
+		line("Lease.Wanted notifies a holder that another process waits, at the next renewal.")
+	default:
+		line("Lease.Wanted does not notify a holder that another process waits.")
 	}
 	return b.String()
 }

@@ -73,6 +73,26 @@ func (l *Lease) WithContext(ctx context.Context) (context.Context, context.Cance
 	return bound, func() { stop(); cancel(ErrReleased) }
 }
 
+// Wanted returns a channel that is closed when another caller waits for the lock, so that
+// long work that can be interrupted gives way at a good moment:
+//
+//	select {
+//	case <-lease.Wanted():
+//		return nil // and unlock; the rest is done the next time
+//	case <-ctx.Done():
+//	...
+//
+// A goroutine of the same client closes it at once, another process as soon as
+// Guarantees.Wanted promises: at once, at the next renewal or never. TryLock does not
+// wait, so it does not close the channel. The channel stays closed even if the caller
+// that waited has given up since. A notice that is lost on its way is not repeated on
+// every store, so the channel is a hint: use MaxHold where others must not wait longer.
+//
+// The first call for a lease makes one call to the store in the background; a lease
+// whose Wanted is not called costs nothing. The end of the lease does not close the
+// channel, and of a lease that has ended it is nil.
+func (l *Lease) Wanted() <-chan struct{} { return l.core.Wanted() }
+
 // Unlock gives the lease back. ctx bounds the wait for the store's confirmation, and
 // so does Options.CallTimeout; the lease is over and the lock is given back in any
 // case. A context that has ended already does not shorten the wait, nor does one that

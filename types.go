@@ -19,6 +19,17 @@ const (
 	Strict     = driver.Strict
 )
 
+// Notice is how soon a holder is notified that another process waits: NoNotice,
+// NoticeAtRenewal or NoticeAtOnce.
+type Notice = driver.Notice
+
+// The values of Guarantees.Wanted.
+const (
+	NoNotice        = driver.NoNotice
+	NoticeAtRenewal = driver.NoticeAtRenewal
+	NoticeAtOnce    = driver.NoticeAtOnce
+)
+
 // Mode is how a lock is held: Exclusive or Shared.
 type Mode = driver.Mode
 

@@ -39,6 +39,23 @@ const (
 // String returns the durability in lower case.
 func (d Durability) String() string { return enum.String("durability", d, "volatile", "durable") }
 
+// Notice is how soon the holder of a lock is notified that another claim waits for it.
+type Notice uint8
+
+const (
+	// NoNotice: never.
+	NoNotice Notice = iota
+	// NoticeAtRenewal: with the next keep-alive of the holder's session.
+	NoticeAtRenewal
+	// NoticeAtOnce: soon after the claim was queued.
+	NoticeAtOnce
+)
+
+// String returns when the holder is notified, in lower case.
+func (n Notice) String() string {
+	return enum.String("notice", n, "never", "at the next renewal", "at once")
+}
+
 // Caps are constant facts about a store. They are data and not optional
 // interfaces because combinators and fault injectors wrap stores, and a
 // wrapper hides optional interfaces but can edit data.
@@ -58,6 +75,9 @@ type Caps struct {
 	// Push is set when Await returns by itself soon after a grant. Without it
 	// Await returns at once and the core polls.
 	Push bool
+	// Wanted is how soon the store calls OpenRequest.Wanted about a granted claim with
+	// Watch (clauses W6 to W9).
+	Wanted Notice
 	// Shared is set when shared and weighted claims and stored limits work.
 	Shared bool
 	// Reentry is set when claims can join grants of the same Terms.Reentry.

@@ -61,6 +61,11 @@ type Claim struct {
 	Terms *Terms
 	// Queue asks the store to queue the claim if it cannot be granted.
 	Queue bool
+	// Watch asks a store with Caps.Wanted to call OpenRequest.Wanted while the claim is
+	// granted and another one is queued for the lock. A claim that was granted without
+	// Watch may be attempted again with it, and without Queue: its grant stays as it
+	// is, and is watched from then on. Watch is never taken back.
+	Watch bool
 	// Floor, if not 0, asks a store with Caps.Floor to vote: to grant with a
 	// token not below it, and to let no later token of the name fall below it
 	// whatever the answer is (clauses T6 and T8). It is guaranteed to be a

@@ -29,7 +29,7 @@ type Case struct {
 func Cases() []Case {
 	groups := [][]spec{
 		sessionCases, ownershipCases, sharingCases, nameCases, tokenCases, queueCases,
-		floorCases, waitingCases, limitCases, holdCases, unknownCases, silenceCases,
+		floorCases, waitingCases, noticeCases, limitCases, holdCases, unknownCases, silenceCases,
 		dataLossCases, reclaimCases, dropCases, failoverCases, inspectCases, breakCases,
 	}
 	byClause := map[string][]spec{}
@@ -93,6 +93,9 @@ var (
 	queue   = need{"Caps.Queue", func(_ *Harness, c driver.Caps) bool { return c.Queue }}
 	push    = need{"Caps.Push", func(_ *Harness, c driver.Caps) bool { return c.Push }}
 	noPush  = need{"a store without Caps.Push", func(_ *Harness, c driver.Caps) bool { return !c.Push }}
+	atOnce  = need{"Caps.Wanted at once", func(_ *Harness, c driver.Caps) bool { return c.Wanted == driver.NoticeAtOnce }}
+	atKeep  = need{"a store without notices before the next renewal (Caps.Wanted)", func(_ *Harness, c driver.Caps) bool { return c.Wanted == driver.NoticeAtRenewal }}
+	noticed = need{"Caps.Wanted", func(_ *Harness, c driver.Caps) bool { return c.Wanted != driver.NoNotice }}
 	sharing = need{"Caps.Shared", func(_ *Harness, c driver.Caps) bool { return c.Shared }}
 	reentry = need{"Caps.Reentry", func(_ *Harness, c driver.Caps) bool { return c.Reentry }}
 	holds   = need{"Caps.Hold", func(_ *Harness, c driver.Caps) bool { return c.Hold }}

@@ -20,6 +20,9 @@ type session struct {
 	// ttl is the TTL the store answered with.
 	ttl time.Duration
 	seq uint64
+	// notices has the claims that the store called Wanted with. Of many at once some may
+	// be dropped: a store may repeat a notice.
+	notices chan uint64
 }
 
 // open opens a session that lives through the case, on the shard of name.
@@ -40,6 +43,15 @@ func (t *scene) openOn(store driver.Store, name string, ttl time.Duration) *sess
 func (t *scene) openRequest(store driver.Store, req driver.OpenRequest) *session {
 	ctx, cancel := t.bounded()
 	defer cancel()
+	notices := make(chan uint64, 64)
+	if req.Wanted == nil {
+		req.Wanted = func(seq uint64) {
+			select {
+			case notices <- seq:
+			default:
+			}
+		}
+	}
 	d, renewal, err := store.Open(ctx, req)
 	if err != nil {
 		t.fatalf("Open with a TTL of %v: %v", req.TTL, err)
@@ -51,7 +63,7 @@ func (t *scene) openRequest(store driver.Store, req driver.OpenRequest) *session
 		defer cancel()
 		d.Close(ctx)
 	})
-	s := &session{t: t, d: d, store: store, req: req, renewal: renewal, ttl: renewal.TTL}
+	s := &session{t: t, d: d, store: store, req: req, renewal: renewal, ttl: renewal.TTL, notices: notices}
 	if s.ttl <= 0 {
 		s.ttl = req.TTL // by S6; the other cases must not hang on it
 	}
@@ -61,7 +73,7 @@ func (t *scene) openRequest(store driver.Store, req driver.OpenRequest) *session
 // resumeOn opens the session again through a store value.
 func (s *session) resumeOn(store driver.Store) *session {
 	again := s.t.openRequest(store, s.req)
-	again.seq = s.seq
+	again.seq, again.notices = s.seq, s.notices
 	return again
 }
 
@@ -117,6 +129,7 @@ type request struct {
 type term func(*driver.Claim)
 
 func queueing(c *driver.Claim) { c.Queue = true }
+func watched(c *driver.Claim)  { c.Watch = true }
 func shared(c *driver.Claim)   { c.Terms.Mode = driver.Shared }
 
 // share asks for weight out of limit.

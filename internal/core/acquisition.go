@@ -57,6 +57,7 @@ func (sh *Shard) Acquire(ctx context.Context, name string, terms *driver.Terms, 
 	}
 	w := c.newWaiter(terms)
 	q.push(w)
+	q.notifyHolderLocked()
 	var holder *driver.Holder
 	if c.watched() {
 		holder = q.holderLocked()

@@ -20,6 +20,7 @@
 //	what a wait reports       waitreport.go
 //	what a grant becomes      admit.go, grant.go, release.go, unlock.go, downgrade.go
 //	renewal, trusted time     session.go, renewal.go, deadline.go, session_close.go
+//	notices of waiters        wanted.go
 //	a store that lost data    reclaim.go
 //	claims of unknown outcome cleanup.go
 //

@@ -69,3 +69,19 @@ func (c *Client) PlannedEnds() int {
 	}
 	return n
 }
+
+// Watches counts the claims whose holders wait for notices.
+func (c *Client) Watches() int {
+	n := 0
+	c.mu.Lock()
+	shards := maps.Clone(c.shards)
+	c.mu.Unlock()
+	for _, sh := range shards {
+		sh.mu.Lock()
+		if sh.session != nil {
+			n += len(sh.session.watches)
+		}
+		sh.mu.Unlock()
+	}
+	return n
+}

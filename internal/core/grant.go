@@ -97,6 +97,7 @@ func (g *grant) detachLocked() bool {
 		return false
 	}
 	g.state = grantLeaving
+	delete(g.s.watches, g.claim.Seq)
 	if g.keepFor > 0 {
 		if g.s.leaving == nil {
 			g.s.leaving = map[*grant]struct{}{}

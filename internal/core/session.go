@@ -54,6 +54,7 @@ type session struct {
 	cause      error  // why it ended
 	grants     *grant
 	leaving    map[*grant]struct{} // given back with a mark to leave, not acknowledged
+	watches    map[uint64]*watch   // of claims whose holders asked for notices, by number
 	users      int                 // acquisitions and unlocks that use it
 	idleSince  clock.Instant       // when the last grant or user went
 	deadlines  deadlineHeap        // of grants with a MaxHold
@@ -171,7 +172,7 @@ func (s *session) callOpen(ctx context.Context, timeout time.Duration) (driver.S
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	sent := s.c.clock.Sent()
-	drv, renewal, err := s.c.store.Open(ctx, driver.OpenRequest{Shard: s.sh.id, ID: s.id, TTL: s.c.opts.TTL})
+	drv, renewal, err := s.c.store.Open(ctx, driver.OpenRequest{Shard: s.sh.id, ID: s.id, TTL: s.c.opts.TTL, Wanted: s.wanted})
 	return drv, renewal, sent, err
 }
 
@@ -232,7 +233,7 @@ func (s *session) endIf(cause error, condition func() bool) bool {
 		s.cleanup.timer.Stop()
 	}
 	grants := s.grants
-	s.grants, s.deadlines, s.leaving, s.cleanup.first, s.cleanup.failed = nil, nil, nil, nil, nil
+	s.grants, s.deadlines, s.leaving, s.watches, s.cleanup.first, s.cleanup.failed = nil, nil, nil, nil, nil, nil
 	s.sh.mu.Unlock()
 	s.cancel(cause)
 	var notified []*Lease

@@ -159,4 +159,5 @@ func (g *grant) dropLeaseLocked(l *Lease) {
 		l.next.prev = l.prev
 	}
 	l.prev, l.next = nil, nil
+	g.s.watches[g.claim.Seq].drop(l)
 }

@@ -28,7 +28,9 @@ type entry struct {
 	minEnd  time.Time // not free before, whatever happens
 	maxEnd  time.Time // zero, or ended then, whatever happens
 	suspect bool      // survived a data loss and was not reclaimed yet
-	wake    chan struct{}
+	// notified is set when the session was notified that a claim is queued behind it.
+	notified bool
+	wake     chan struct{}
 }
 
 // settle drops what has ended and grants to the claims that fit then.
@@ -122,6 +124,7 @@ func (sh *shard) promote(l *lock, now time.Time) {
 			sh.grant(l, e, now)
 		}
 	}
+	sh.notifyHolders(l)
 }
 
 // fits reports whether terms can be granted beside what is granted.

@@ -38,7 +38,7 @@ func (s *Store) Reset() { s.Restore(nil) }
 func (s *Store) Restore(snap *Snapshot) {
 	for i, sh := range s.shards {
 		sh.mu.Lock()
-		old := newShard(s.now)
+		old := newShard(s.now, s.notice())
 		if snap != nil {
 			old = snap.shards[i].copy()
 		}
@@ -71,7 +71,7 @@ func (sh *shard) become(old *shard, opts Options) {
 	sh.counter = max(old.counter+1, sh.seed(start.UnixMicro()))
 	for _, l := range sh.sessions {
 		for _, e := range l.claims {
-			e.suspect = true
+			e.suspect, e.notified = true, false
 		}
 	}
 }
@@ -89,11 +89,11 @@ func (sh *shard) seed(micros int64) int64 {
 }
 
 func (sh *shard) copy() *shard {
-	c := newShard(sh.clock)
+	c := newShard(sh.clock, sh.notice)
 	c.counter, c.soonest, c.limits, c.kept = sh.counter, sh.soonest, maps.Clone(sh.limits), slices.Clone(sh.kept)
 	copies := map[*entry]*entry{}
 	for id, l := range sh.sessions {
-		n := &liveness{id: l.id, ttl: l.ttl, end: l.end, incarnation: l.incarnation, claims: map[uint64]*entry{},
+		n := &liveness{id: l.id, ttl: l.ttl, end: l.end, incarnation: l.incarnation, watching: l.watching, claims: map[uint64]*entry{},
 			tombstoned: maps.Clone(l.tombstoned), spent: maps.Clone(l.spent), broken: maps.Clone(l.broken), withdrawn: maps.Clone(l.withdrawn)}
 		for seq, e := range l.claims {
 			ne := *e
@@ -154,9 +154,11 @@ func (sh *shard) reclaim(l *liveness, h driver.Held, now time.Time) bool {
 			return false // lifted since, or granted before: the last Reclaim drops it
 		}
 		e.suspect = false
+		e.watch(&h.Claim)
 		// The memory may be older than a downgrade. Readers that were granted since
 		// reclaim beside this one.
 		sh.downgrade(sh.lock(name), e, h.Claim.Terms, now)
+		sh.notifyHolders(sh.lock(name))
 		return true
 	}
 	if l.refuses(h.Claim.Seq) || sh.grace(now) == 0 || base < sh.reclaimed[name] {
@@ -171,12 +173,14 @@ func (sh *shard) reclaim(l *liveness, h driver.Held, now time.Time) bool {
 	}
 	e = &entry{live: l, claim: h.Claim, token: base}
 	e.hold(now)
+	e.watch(&h.Claim)
 	l.claims[h.Claim.Seq] = e
 	lk.grants = append(lk.grants, e)
 	if h.Claim.Terms.Mode == driver.Exclusive {
 		sh.reclaimed[name] = base
 	}
 	sh.counter = max(sh.counter, int64(base)/driver.TokenStep)
+	sh.notifyHolders(lk)
 	return true
 }
 

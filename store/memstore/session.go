@@ -43,6 +43,7 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	}
 	defer s.sh.mu.Unlock()
 	s.sh.extend(l, now)
+	s.sh.renotify(l)
 	return l.renewal(now), nil
 }
 
@@ -68,7 +69,9 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	}
 	if e != nil {
 		e.suspect = false // its session knows of it
+		e.watch(c)
 	}
+	s.sh.notifyHolders(lk)
 	if had && c.Lift && e.token < c.Floor {
 		s.sh.lift(lk, e)
 	}

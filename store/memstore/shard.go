@@ -14,6 +14,7 @@ import (
 type shard struct {
 	mu          sync.Mutex
 	clock       func() time.Time
+	notice      driver.Notice // how soon holders are notified of waiters
 	incarnation uint64
 	graceEnd    time.Time // nothing new is granted before
 	counter     int64     // tokens are counter × TokenStep
@@ -40,23 +41,26 @@ type liveness struct {
 	spent       map[uint64]struct{} // claims whose grant ended, until withdrawn
 	broken      map[uint64]struct{} // claims an operator broke, until withdrawn
 	withdrawn   map[uint64]struct{} // broken ones, for a withdrawal that is sent twice
+	wanted      func(seq uint64)    // of the last Open
+	watching    bool                // a claim of it has Watch
 }
 
-func newShard(clock func() time.Time) *shard {
+func newShard(clock func() time.Time, notice driver.Notice) *shard {
 	return &shard{
 		clock:    clock,
+		notice:   notice,
 		sessions: map[driver.SessionID]*liveness{},
 		locks:    map[string]*lock{},
 		limits:   map[string]int64{},
 	}
 }
 
-func (sh *shard) open(id driver.SessionID, ttl time.Duration) *liveness {
+func (sh *shard) open(req driver.OpenRequest) *liveness {
 	now := sh.sweep()
-	l := sh.sessions[id]
+	l := sh.sessions[req.ID]
 	if l == nil {
-		l = &liveness{id: id, claims: map[uint64]*entry{}}
-		sh.sessions[id] = l
+		l = &liveness{id: req.ID, claims: map[uint64]*entry{}}
+		sh.sessions[req.ID] = l
 	} else if l.incarnation != sh.incarnation {
 		// The queue is rebuilt by the clients that still wait. The last Reclaim would
 		// remove the rest, too; redisstore does it here, and memstore is the model
@@ -64,7 +68,7 @@ func (sh *shard) open(id driver.SessionID, ttl time.Duration) *liveness {
 		sh.dropQueued(l, now)
 	}
 	l.incarnation = sh.incarnation
-	l.ttl = ttl
+	l.ttl, l.wanted = req.TTL, req.Wanted
 	sh.extend(l, now)
 	return l
 }

@@ -62,7 +62,7 @@ func New(opts *Options) *Store {
 		s.opts.MaxTTL = DefaultMaxTTL
 	}
 	for range s.opts.Shards {
-		s.shards = append(s.shards, newShard(s.now))
+		s.shards = append(s.shards, newShard(s.now, s.notice()))
 	}
 	return s
 }
@@ -73,6 +73,17 @@ func (s *Store) StepClock(d time.Duration) { s.offset.Add(int64(d)) }
 
 func (s *Store) now() time.Time { return s.opts.Now().Add(time.Duration(s.offset.Load())) }
 
+// notice is how soon holders are notified. A server without a queue does not know who waits.
+func (s *Store) notice() driver.Notice {
+	switch {
+	case s.opts.NoQueue:
+		return driver.NoNotice
+	case s.opts.NoPush:
+		return driver.NoticeAtRenewal
+	}
+	return driver.NoticeAtOnce
+}
+
 // Caps implements driver.Store.
 func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
@@ -81,6 +92,7 @@ func (s *Store) Caps() driver.Caps {
 		Grace:   s.opts.Grace,
 		Queue:   !s.opts.NoQueue,
 		Push:    !s.opts.NoPush && !s.opts.NoQueue,
+		Wanted:  s.notice(),
 		Shared:  true,
 		Reentry: true,
 		Hold:    true,
@@ -133,7 +145,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	l := sh.open(req.ID, req.TTL)
+	l := sh.open(req)
 	return &session{store: s, sh: sh, id: req.ID, incarnation: sh.incarnation}, l.renewal(sh.clock()), nil
 }
 

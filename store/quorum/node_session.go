@@ -125,7 +125,7 @@ func (l *nodeSession) openNow() error {
 		l.generation++
 		l.mark = 0
 	}
-	req := driver.OpenRequest{Shard: b.key.shard, ID: l.id(), TTL: b.ttl}
+	req := driver.OpenRequest{Shard: b.key.shard, ID: l.id(), TTL: b.ttl, Wanted: b.nodeWanted}
 	mark := l.mark
 	if l.at != vote.Reset {
 		mark = 0

@@ -46,6 +46,7 @@ type quorumSession struct {
 	// withdrawnBroken are broken claims whose withdrawal found that: a node may still be
 	// reporting them, in an answer from before. Operators break few.
 	withdrawnBroken map[uint64]struct{}
+	wanted          func(seq uint64)   // of the last Open
 	groups          map[vote.Group]int // of the claims that have won, how many on which nodes
 }
 
@@ -122,7 +123,7 @@ func (s *Store) quorumSession(req driver.OpenRequest) *quorumSession {
 		s.background.sessions(true)
 	}
 	b.mu.Lock()
-	b.ttl = req.TTL
+	b.ttl, b.wanted = req.TTL, req.Wanted
 	b.mu.Unlock()
 	return b
 }

@@ -79,6 +79,7 @@ func combined(nodes []Node) driver.Caps {
 		c.Durability = min(c.Durability, d.Durability)
 		c.Grace = c.Grace && d.Grace
 		c.Push = c.Push && d.Push
+		c.Wanted = min(c.Wanted, d.Wanted) // a waiter may be queued on any of them only
 		c.Shared = c.Shared && d.Shared
 		c.Hold = c.Hold && d.Hold
 		c.Listing = c.Listing && d.Listing

@@ -51,6 +51,7 @@ func both(a, b driver.Caps) driver.Caps {
 	// Grants survive a crash if they do so on each member, in whatever way.
 	a.Grace = (a.Grace || b.Grace) && survives(a) && survives(b)
 	a.Durability = min(a.Durability, b.Durability)
+	a.Wanted = min(a.Wanted, b.Wanted)
 	a.Shared = a.Shared && b.Shared
 	a.Reentry = a.Reentry && b.Reentry
 	a.Hold = a.Hold && b.Hold

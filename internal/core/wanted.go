@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"errors"
+	"math/rand/v2"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/timing"
+)
+
+// watch is what a session knows of the callers that wait behind one of its claims. It
+// exists from the first call of Wanted to the end of the grant. Guarded by the shard's
+// mutex.
+type watch struct {
+	// wanted is set when the store notified the session: a lease that the grant is
+	// handed to is wanted, too.
+	wanted bool
+	// leases are the channels of Wanted.
+	leases map[*Lease]*notice
+}
+
+// notice is the channel of one lease.
+type notice struct {
+	ch   chan struct{}
+	sent bool
+}
+
+func (n *notice) send() {
+	if !n.sent {
+		n.sent = true
+		close(n.ch)
+	}
+}
+
+// sendAll notifies every lease. A nil w is fine.
+func (w *watch) sendAll() {
+	if w == nil {
+		return
+	}
+	for _, n := range w.leases {
+		n.send()
+	}
+}
+
+// drop removes a lease that has ended. A nil w is fine.
+func (w *watch) drop(l *Lease) {
+	if w != nil {
+		delete(w.leases, l)
+	}
+}
+
+// Wanted returns a channel that is closed when another caller waits for the lock. It is
+// nil if the lease has ended.
+func (l *Lease) Wanted() <-chan struct{} {
+	g, s := l.g, l.g.s
+	s.sh.mu.Lock()
+	defer s.sh.mu.Unlock()
+	if l.state.get() != leaseHeld || !g.state.attached() || !s.state.live() {
+		return nil
+	}
+	w := s.watchLocked(g.claim.Seq)
+	n := w.leases[l]
+	if n == nil {
+		n = &notice{ch: make(chan struct{})}
+		w.leases[l] = n
+	}
+	if w.wanted || g.waitedForLocallyLocked() {
+		n.send()
+	}
+	if !g.claim.Watch && s.c.caps.Wanted != driver.NoNotice {
+		g.claim.Watch = true
+		g.attempts++ // an unlock during the call must tombstone the claim
+		if !s.c.Background(g.watchInStore) {
+			g.attempts--
+		}
+	}
+	return n.ch
+}
+
+// watchLocked returns the watch of a claim and makes it if needed. sh.mu must be held.
+func (s *session) watchLocked(seq uint64) *watch {
+	w := s.watches[seq]
+	if w == nil {
+		w = &watch{leases: map[*Lease]*notice{}}
+		if s.watches == nil {
+			s.watches = map[uint64]*watch{}
+		}
+		s.watches[seq] = w
+	}
+	return w
+}
+
+// wanted takes the store's notice that a claim waits behind the claim seq. It may be
+// about a claim that the session has withdrawn.
+func (s *session) wanted(seq uint64) {
+	s.sh.mu.Lock()
+	defer s.sh.mu.Unlock()
+	if w := s.watches[seq]; w != nil {
+		w.wanted = true
+		w.sendAll()
+	}
+}
+
+// waitedForLocallyLocked reports whether goroutines of the same client wait for the
+// grant. sh.mu must be held.
+func (g *grant) waitedForLocallyLocked() bool {
+	return g.q != nil && g.q.exclusive == g && g.q.first != nil
+}
+
+// notifyHolderLocked notifies the leases of the client's own grant that a goroutine waits
+// for it. The store knows nothing of that one. sh.mu must be held.
+func (q *queue) notifyHolderLocked() {
+	if g := q.exclusive; g != nil {
+		g.s.watches[g.claim.Seq].sendAll()
+	}
+}
+
+// watchInStore attempts the granted claim again, with Watch, until the store answers. What
+// becomes of the grant is not its matter: a broken one is found by the next renewal. A
+// reclaim in between carries Watch itself.
+func (g *grant) watchInStore() {
+	s, unsure := g.s, false
+	defer func() {
+		s.sh.mu.Lock()
+		g.attempts--
+		g.unsure = g.unsure || unsure
+		s.sh.mu.Unlock()
+	}()
+	for failures := 1; ; failures++ {
+		s.sh.mu.Lock()
+		p := &sentClaim{s: s, claim: g.claim, held: true} // read again each time: a downgrade changes it
+		held := g.state.attached() && s.state.live()
+		s.sh.mu.Unlock()
+		if !held {
+			return
+		}
+		p.claim.Queue = false // what is not granted any more must not be queued
+		_, err := p.attempt(s.ctx)
+		unsure = unsure || p.unsure
+		switch {
+		case err == nil, s.endIfGone(err):
+			return
+		case errors.Is(err, driver.ErrReset):
+			s.renewNow()
+		case !Transient(err) && err != errNotReclaimed:
+			return
+		}
+		if !Sleep(s.ctx, timing.Backoff(failures, s.trusted()/100, s.trusted()/12, rand.Float64())) {
+			return
+		}
+	}
+}
