@@ -29,6 +29,7 @@ func (se *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	if err != nil {
 		return driver.Outcome{}, fail(ctx, "attempt", err, writing)
 	}
+	se.watchGrant(c, out.State == driver.Granted)
 	return out, nil
 }
 

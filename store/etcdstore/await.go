@@ -26,6 +26,7 @@ func (se *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 	out, err := se.await(ctx, c)
 	switch {
 	case err == nil:
+		se.watchGrant(c, out.State == driver.Granted)
 		return out, nil
 	case errors.Is(err, errWatch) && ctx.Err() == nil:
 		return driver.Outcome{State: driver.Absent}, nil // the caller polls

@@ -27,8 +27,10 @@ func (se *session) Close(ctx context.Context) error {
 		if se.pushes != nil {
 			se.pushes.cancel()
 		}
+		se.unwatchAllLocked()
 	}
 	se.mu.Unlock()
+	se.s.handles.drop(se)
 	names, err := se.names(ctx)
 	if err == nil {
 		_, err = se.s.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: se.lease})
@@ -135,6 +137,7 @@ func (se *session) reclaim(ctx context.Context, held []driver.Held, last bool) (
 				ok = ok || end == "" && e.ID.Seq == h.Claim.Seq && e.Token() == h.Token.Base()
 			}
 			kept = append(kept, ok)
+			se.watchGrant(&h.Claim, ok)
 		}
 	}
 	if last && se.resumed {

@@ -35,6 +35,7 @@ type session struct {
 	grants  map[uint64]place // of claims that were granted at once
 	busy    map[string]int   // names that claims waited for lately
 	pushes  *pushes
+	notices notices
 	opening chan struct{}   // full while a watch is opened
 	touched map[uint64]bool // claims attempted since a resumed session was opened
 }
@@ -58,10 +59,12 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 			req.TTL, minTTL, s.maxTTL, driver.ErrRefused)
 	}
 	se := newSession(s, req.ID)
+	se.notices.wanted = req.Wanted
 	renewal, err := se.open(ctx, req)
 	if err != nil {
 		return nil, driver.Renewal{}, fail(ctx, "open", err, writing)
 	}
+	s.handles.set(se)
 	return se, renewal, nil
 }
 

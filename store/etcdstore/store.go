@@ -48,6 +48,7 @@ type Store struct {
 	maxTTL    time.Duration
 	beats     heartbeats
 	revisions revisions
+	handles   handles
 
 	mu sync.Mutex
 	// holds has when the leases of holds were asked for by this process: etcd
@@ -111,7 +112,7 @@ func (s *Store) Close() error {
 func (s *Store) Caps() driver.Caps {
 	return driver.Caps{
 		Engine: "etcd", Fencing: driver.Strict, Durability: driver.Durable,
-		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true,
+		Queue: true, Push: true, Wanted: driver.NoticeAtOnce, Shared: true, Reentry: true, Hold: true, Listing: true,
 		MinTTL: minTTL, MaxTTL: s.maxTTL,
 		Assumes: "Tokens keep increasing through a restore from a snapshot if the restore raises the revision (--bump-revision).",
 	}

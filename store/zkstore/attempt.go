@@ -28,7 +28,9 @@ func (l *link) Attempt(ctx context.Context, cl *driver.Claim) (driver.Outcome, e
 		return unsupported[driver.Outcome](ctx, "MinHold and MaxHold")
 	}
 	a := &attempt{link: l, claim: cl, me: describe(l.id, cl)}
-	return run(l.again(ctx, "attempt"), a.make)
+	out, err := run(l.again(ctx, "attempt"), a.make)
+	l.watchGrant(cl, err == nil && out.State == driver.Granted)
+	return out, err
 }
 
 func (l *link) call(ctx context.Context, op string) *call {

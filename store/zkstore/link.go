@@ -74,6 +74,7 @@ type link struct {
 	version int32
 	claims  map[uint64]entry
 	watches map[string]<-chan zk.Event
+	notices notices
 	crowded int         // so many watches are worth a sweep
 	timer   *time.Timer // ends it unless it is kept alive
 	isOver  bool
@@ -172,6 +173,7 @@ func (l *link) end() {
 	}
 	l.isOver = true
 	close(l.over)
+	l.unwatchAllLocked()
 	if l.timer != nil {
 		l.timer.Stop()
 	}

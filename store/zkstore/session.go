@@ -28,6 +28,7 @@ func (l *link) dropClaim(seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.claims, seq)
+	l.unwatchLocked(seq)
 }
 
 // KeepAlive implements driver.Session.
@@ -157,6 +158,7 @@ func (l *link) Reclaim(ctx context.Context, held []driver.Held, _ bool) ([]bool,
 			}
 			if kept[i] = token == h.Token.Base(); kept[i] {
 				l.note(h.Claim.Seq, entry{node: n, token: token, granted: true})
+				l.watchGrant(&h.Claim, true)
 			}
 		}
 		return kept, nil
@@ -243,7 +245,7 @@ func (s *Store) vanished(ctx context.Context, path string) error {
 
 // Await implements driver.Session.
 func (l *link) Await(ctx context.Context, cl *driver.Claim) (driver.Outcome, error) {
-	return run(l.again(ctx, "await"), func(c *call) (driver.Outcome, error) {
+	out, err := run(l.again(ctx, "await"), func(c *call) (driver.Outcome, error) {
 		wait, err := l.resume(c, cl)
 		for {
 			var out driver.Outcome
@@ -264,4 +266,6 @@ func (l *link) Await(ctx context.Context, cl *driver.Claim) (driver.Outcome, err
 			wait = nil
 		}
 	})
+	l.watchGrant(cl, err == nil && out.State == driver.Granted)
+	return out, err
 }
