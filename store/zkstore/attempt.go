@@ -92,7 +92,7 @@ func (a *attempt) readFirst(c *call) (out driver.Outcome, done bool, err error) 
 	if host, ok := ln.joinable(a.me); ok {
 		return a.join(c, host, nil)
 	}
-	if a.claim.Queue || len(ln.waiting) == 0 && ln.fits(a.me) {
+	if a.claim.Queue || len(ln.waiting) == 0 && ln.admits(a.me) {
 		return out, false, nil
 	}
 	out, err = a.notGranted(c, ln, driver.Busy, 0, "")

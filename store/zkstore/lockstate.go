@@ -60,6 +60,9 @@ func (l *lockState) fits(n node) bool {
 	return driver.Fits(l.admitted, t, l.limit.Limit)
 }
 
+// admits reports whether a claim that has no place yet would be granted at the end.
+func (l *lockState) admits(n node) bool { return driver.Fits(l.admitted, n.terms(), l.limit.Limit) }
+
 // joinable returns a claim of the grant that an exclusive claim may join.
 func (l *lockState) joinable(n node) (node, bool) {
 	if !driver.Joins(l.admitted, n.terms()) {

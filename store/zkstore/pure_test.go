@@ -283,3 +283,17 @@ type deadlines struct {
 func (d *deadlines) SetReadDeadline(t time.Time) error { d.last = t; return nil }
 
 func (d *deadlines) Write(p []byte) (int, error) { return len(p), nil }
+
+// TestTryDoesNotTakeThePlaceOfTheFirstHolder: a claim that has no node has place 0, as the
+// first claim of a lock has. A try beside it must find the lock busy without a node.
+func TestTryDoesNotTakeThePlaceOfTheFirstHolder(t *testing.T) {
+	ln := evaluate([]node{{session: "a", seq: 1, weight: 1}}, limit{})
+	if ln.admits(node{session: "b", seq: 1, weight: 1}) {
+		t.Error("an exclusive claim is admitted beside the first holder")
+	}
+	upto := int32(5)
+	ln = evaluate([]node{{session: "a", seq: 1, mode: driver.Shared, weight: 1, limit: 2}}, limit{Limit: 1, Upto: &upto})
+	if ln.admits(node{session: "b", seq: 1, mode: driver.Shared, weight: 1, limit: 2}) {
+		t.Error("a claim that comes after the limit was stored is taken for one from before")
+	}
+}
