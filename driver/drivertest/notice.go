@@ -19,13 +19,14 @@ var noticeCases = []spec{
 	{"W7", "confirmed", all(atOnce, restart), w7Confirmed},
 	{"W8", "renewal", all(atKeep, queue), w8Renewal},
 	{"W8", "watched later", all(atKeep, queue), w8WatchedLater},
+	{"W8", "reclaimed", all(atKeep, queue, reset), w8Reclaimed},
 	{"W9", "same token", all(noticed), w9SameToken},
 	{"W9", "only the lock that is waited for", all(noticed), w9Only},
 }
 
 // wait makes a claim that waits for the lock until the case ends or stop is called. A
-// store without a queue of its own may have it in the queues of its nodes only while a
-// call waits.
+// store without Caps.Queue may have it in the queues of its nodes only while a call
+// waits.
 func (s *session) wait(name string, terms ...term) (stop func()) {
 	w := s.want(name, append(terms, queueing)...)
 	ctx, cancel := context.WithCancel(s.t.ctx)
@@ -189,6 +190,20 @@ func w8WatchedLater(t *scene) {
 	holder.watch()
 	holder.s.keepAlive()
 	holder.mustBeWanted()
+}
+
+func w8Reclaimed(t *scene) {
+	name := t.name("lock")
+	holder := t.open(name).grant(name, watched)
+	t.reset()
+	again := holder.on(holder.s.resume())
+	if !again.s.reclaimBatch(true, again)[0] { // without grace it is lost
+		again = again.s.grant(name, watched)
+	}
+	t.passGrace(name, again.s)
+	t.openElsewhere(name).queue(name)
+	again.s.keepAlive()
+	again.mustBeWanted()
 }
 
 func w9SameToken(t *scene) {

@@ -87,8 +87,8 @@ var memstoreMutants = []mutant{
 	},
 	{
 		name: "ms-reclaim-counter", catcher: testOf("store/memstore", "TestTokensStayAboveAReclaimedOne"), file: "store/memstore/memory.go",
-		old: "	sh.counter = max(sh.counter, int64(base)/driver.TokenStep)\n	return true",
-		new: "	return true",
+		old: "	sh.counter = max(sh.counter, int64(base)/driver.TokenStep)\n	sh.notifyHolders(lk)",
+		new: "	sh.notifyHolders(lk)",
 	},
 	{
 		name: "ms-seed-by-clock-only", catcher: testOf("store/memstore", "TestTokensRiseOverLossesAtOneInstant"), file: "store/memstore/memory.go",

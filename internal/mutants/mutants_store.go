@@ -55,7 +55,7 @@ var storeMutants = []mutant{
 		name: "dead-session-revived", file: "store/memstore/shard.go", catcher: clause("S4"), sim: "stuck",
 		old: "	if l == nil {\n		return nil, fmt.Errorf(\"memstore: session %s: %w\", id, driver.ErrGone)\n	}",
 		new: `	if l == nil && mutated("dead-session-revived") {
-		return sh.open(id, time.Minute), nil
+		return sh.open(driver.OpenRequest{ID: id, TTL: time.Minute}), nil
 	}
 	if l == nil {
 		return nil, fmt.Errorf("memstore: session %s: %w", id, driver.ErrGone)

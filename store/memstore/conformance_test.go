@@ -19,6 +19,7 @@ func TestConformance(t *testing.T) {
 		"grace":    {Grace: true},
 		"shards":   {Shards: 7, MinTTL: time.Second},
 		"no push":  {NoPush: true},
+		"polled":   {NoPush: true, Grace: true},
 		"no queue": {NoQueue: true},
 	}
 	for name, opts := range kinds {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// noticeMutants break the notices that another caller waits for a lock.
+var noticeMutants = []mutant{
+	{
+		name: "wanted-not-asked", catcher: test("TestWantedIsClosedByAnotherProcess"), file: "internal/core/wanted.go",
+		old: "		if !s.c.Background(g.watchInStore) {\n",
+		new: "		if true {\n",
+	},
+	{
+		name: "wanted-without-tombstone", catcher: test("TestLateRequestForNoticesIsNotGranted"), file: "internal/core/wanted.go",
+		old:  "		g.attempts++ // an unlock during the call must tombstone the claim\n",
+		new:  "",
+		also: &edit{file: "internal/core/wanted.go", old: "		g.attempts--\n		g.unsure = g.unsure || unsure\n", new: "		g.unsure = g.unsure || unsure\n"},
+	},
+	{
+		name: "wanted-not-asked-again", catcher: test("TestLostRequestForNoticesIsRepeated"), file: "internal/core/wanted.go",
+		old: "		case err == nil, s.endIfGone(err):\n			return\n",
+		new: "		case true:\n			return\n",
+	},
+	{
+		name: "wanted-not-kept-for-a-handoff", catcher: test("TestLeaseThatIsHandedOffIsWanted"), file: "internal/core/wanted.go",
+		old: "		w.wanted = true\n",
+		new: "",
+	},
+	{
+		name: "wanted-local-waiter-ignored", catcher: test("TestWantedIsClosedByALocalWaiter"), file: "internal/core/wanted.go",
+		old: "		g.s.watches[g.claim.Seq].sendAll()\n",
+		new: "",
+	},
+	{
+		name: "wanted-watch-kept", catcher: test("TestWantedEndsWithItsLease"), file: "internal/core/grant.go",
+		old: "	delete(g.s.watches, g.claim.Seq)\n",
+		new: "",
+	},
+	{
+		name: "store-notice-of-queueing-missed", catcher: clause("W6"), file: "store/memstore/notice.go",
+		old: "		if !g.notified {\n",
+		new: "		if false {\n",
+	},
+	{
+		name: "store-notice-at-renewal-missed", catcher: clause("W8"), file: "store/memstore/notice.go",
+		old: "		if e.granted && len(sh.lock(e.claim.Name).queue) > 0 {\n",
+		new: "		if false {\n",
+	},
+	{
+		name: "store-reclaimed-not-watched", catcher: clause("W8"), file: "store/memstore/memory.go",
+		old: "	e.watch(&h.Claim)\n	l.claims[",
+		new: "	l.claims[",
+	},
+	{
+		name: "store-notice-without-a-waiter", catcher: clause("W9"), file: "store/memstore/notice.go",
+		old: "	if len(l.queue) == 0 || sh.notice",
+		new: "	if sh.notice",
+	},
+}
