@@ -11,8 +11,7 @@
 //
 // A Driver is for programs in which other code creates the Migrate:
 //
-//	driver, err := migratelock.New[database.Driver](inner, client, "migrate/orders",
-//		&migratelock.Options{ErrLocked: database.ErrLocked})
+//	driver, err := migratelock.New(inner, client, "migrate/orders", database.ErrLocked, nil)
 //	m, err := migrate.NewWithInstance("source", source, "clickhouse", driver)
 //
 // # Failures
@@ -68,8 +67,6 @@ const DefaultTimeout = 10 * time.Second
 
 // Options are the settings of a Driver.
 type Options struct {
-	// ErrLocked is database.ErrLocked: what Lock returns for a lock that is held.
-	ErrLocked error
 	// Timeout is how long Lock waits for the lock; DefaultTimeout if it is 0. It must be
 	// less than Migrate.LockTimeout.
 	Timeout time.Duration
@@ -92,6 +89,7 @@ type Driver[D Inner[D]] struct {
 	Inner[D]
 	client *fencelock.Client
 	name   string
+	locked error // database.ErrLocked
 	opts   Options
 
 	mu      sync.Mutex
@@ -99,9 +97,10 @@ type Driver[D Inner[D]] struct {
 	lease   *fencelock.Lease
 }
 
-// New puts the lock of that name before a driver. It fails if D is not database.Driver.
-func New[D Inner[D]](inner D, c *fencelock.Client, name string, opts *Options) (*Driver[D], error) {
-	d := &Driver[D]{Inner: inner, client: c, name: name}
+// New puts the lock of that name before a driver. errLocked is database.ErrLocked, which Lock
+// returns for a lock that is held. opts may be nil. New fails if D is not database.Driver.
+func New[D Inner[D]](inner D, c *fencelock.Client, name string, errLocked error, opts *Options) (*Driver[D], error) {
+	d := &Driver[D]{Inner: inner, client: c, name: name, locked: errLocked}
 	if opts != nil {
 		d.opts = *opts
 	}
@@ -111,8 +110,8 @@ func New[D Inner[D]](inner D, c *fencelock.Client, name string, opts *Options) (
 	if d.opts.Timeout < 0 {
 		return nil, fmt.Errorf("migratelock: Options.Timeout is %v; it must be positive", d.opts.Timeout)
 	}
-	if d.opts.ErrLocked == nil {
-		return nil, errors.New("migratelock: Options.ErrLocked is not set; set it to database.ErrLocked")
+	if errLocked == nil {
+		return nil, errors.New("migratelock: the error for a lock that is held is nil; pass database.ErrLocked")
 	}
 	if _, ok := any(d).(D); !ok {
 		return nil, errors.New("migratelock: the type parameter of New is not database.Driver; write New[database.Driver]")
@@ -127,7 +126,7 @@ func (d *Driver[D]) Open(url string) (D, error) {
 	if err != nil {
 		return none, err
 	}
-	opened, err := New(inner, d.client, d.name, &d.opts)
+	opened, err := New(inner, d.client, d.name, d.locked, &d.opts)
 	if err != nil {
 		return none, errors.Join(err, inner.Close())
 	}
@@ -140,7 +139,7 @@ func (d *Driver[D]) Lock() error {
 	d.mu.Lock()
 	if d.lease != nil || d.locking {
 		d.mu.Unlock()
-		return d.opts.ErrLocked
+		return d.locked
 	}
 	d.locking = true
 	d.mu.Unlock()
@@ -157,13 +156,13 @@ func (d *Driver[D]) lock() (*fencelock.Lease, error) {
 	l, err := d.client.Mutex(d.name, fencelock.Reason("migration")).Lock(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil && !errors.Is(err, fencelock.ErrUnavailable):
-		return nil, fmt.Errorf("%w: %w", d.opts.ErrLocked, err)
+		return nil, fmt.Errorf("%w: %w", d.locked, err)
 	case err != nil:
 		return nil, err
 	}
 	err = d.Inner.Lock()
 	if err == nil && ctx.Err() != nil {
-		err = errors.Join(d.opts.ErrLocked, d.Inner.Unlock())
+		err = errors.Join(d.locked, d.Inner.Unlock())
 	}
 	if err != nil {
 		return nil, errors.Join(err, held.Confirmed(l.Unlock(context.Background())))

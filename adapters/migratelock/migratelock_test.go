@@ -58,7 +58,7 @@ func (d *database) Lock() error {
 
 func wrapped(t *testing.T, c *fencelock.Client, inner driver) *migratelock.Driver[driver] {
 	t.Helper()
-	d, err := migratelock.New(inner, c, "migrate", &migratelock.Options{ErrLocked: errLocked})
+	d, err := migratelock.New(inner, c, "migrate", errLocked, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,12 +153,13 @@ func TestDriverStopsAfterALoss(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := locktest.Client(t, memstore.New(nil), nil)
-		for want, opts := range map[string]*migratelock.Options{
-			"ErrLocked is not set": nil, "must be positive": {ErrLocked: errLocked, Timeout: -1},
-		} {
-			if _, err := migratelock.New[driver](&database{}, c, "migrate", opts); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
-			}
+		_, err := migratelock.New[driver](&database{}, c, "migrate", nil, nil)
+		if err == nil || !strings.Contains(err.Error(), "pass database.ErrLocked") {
+			t.Error(err)
+		}
+		_, err = migratelock.New[driver](&database{}, c, "migrate", errLocked, &migratelock.Options{Timeout: -1})
+		if err == nil || !strings.Contains(err.Error(), "must be positive") {
+			t.Error(err)
 		}
 	})
 }

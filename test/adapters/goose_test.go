@@ -60,7 +60,29 @@ func init() {
 	roles["goose session"] = func(ctx context.Context, r *replica) error {
 		return up(ctx, r, goose.WithSessionLocker(gooselock.New(r.client, "migrate", nil)))
 	}
+	roles["goose do"] = func(ctx context.Context, r *replica) error {
+		db, err := sql.Open("pgx", r.extra)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		provider, err := gooseProvider(db)
+		if err != nil {
+			return err
+		}
+		err = gooseUp(ctx, r.client, provider)
+		r.note("failed %v", err != nil)
+		return nil
+	}
 	roles["goose bare"] = func(ctx context.Context, r *replica) error { return up(ctx, r) }
+}
+
+// gooseUp is what the page of gooselock shows first.
+func gooseUp(ctx context.Context, client *fencelock.Client, provider *goose.Provider) error {
+	return client.Do(ctx, "migrate/orders", func(ctx context.Context, _ *fencelock.Lease) error {
+		_, err := provider.Up(ctx)
+		return err
+	})
 }
 
 // locksOn returns clients as processes have them, each with its own session.
@@ -125,6 +147,11 @@ func TestGooseProcesses(t *testing.T) {
 		}
 		if got["applied 2, failed false"] != 1 || got["applied 0, failed false"] != 1 {
 			t.Errorf("%s: %v, want one process to apply both migrations", role, got)
+		}
+	}
+	for _, r := range measure("goose do") {
+		if r.what != "failed false" {
+			t.Errorf("goose do: %v", r)
 		}
 	}
 	proved(t, "goose", 0)

@@ -58,11 +58,12 @@ func init() {
 		if err != nil {
 			return err
 		}
-		d, err := migratelock.New(inner, r.client, "migrate", &migratelock.Options{ErrLocked: database.ErrLocked})
+		client := r.client
+		driver, err := migratelock.New(inner, client, "migrate/orders", database.ErrLocked, nil)
 		if err != nil {
 			return err
 		}
-		return migrated(r, d, (*migrate.Migrate).Up)
+		return migrated(r, driver, (*migrate.Migrate).Up)
 	}
 	roles["migrate run"] = func(ctx context.Context, r *replica) error {
 		inner, err := mariadbDriver(r.extra)
@@ -70,7 +71,7 @@ func init() {
 			return err
 		}
 		return migrated(r, inner, func(m *migrate.Migrate) error {
-			return migratelock.Run(ctx, r.client, "migrate", m.GracefulStop, m.Up)
+			return migratelock.Run(ctx, r.client, "migrate/orders", m.GracefulStop, m.Up)
 		})
 	}
 	roles["migrate bare"] = func(_ context.Context, r *replica) error {
@@ -90,7 +91,7 @@ func TestMigrateSuite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := migratelock.New(inner, locksOn(t, s)(t), "migrate", &migratelock.Options{ErrLocked: database.ErrLocked})
+	d, err := migratelock.New(inner, locksOn(t, s)(t), "migrate/orders", database.ErrLocked, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
