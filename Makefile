@@ -80,8 +80,8 @@ figures-cli: ## fifty commands cut off from their store: is each dead in time?
 figures-fence: ## prove the guards on real servers, and refuse wrong ones
 	go run ./bench -figures fence
 
-figures-adapters: ## run the adapters in their hosts, several processes each; needs the servers; two minutes
-	cd test/adapters && go test . -count=1 -v -adapters.figures
+figures-adapters: ## run the adapters in their hosts, several processes each; needs the servers; minutes
+	cd test/adapters && go vet ./... && go test . -count=1 -v -adapters.figures
 
 figures-stores: ## measure the stores beside their servers' own locks; needs the servers
 	go run ./bench -figures etcd

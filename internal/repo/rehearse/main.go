@@ -23,6 +23,7 @@
 //	go run ./internal/repo/rehearse -write   # and tidy go.mod and go.sum in the tree
 //	go run ./internal/repo/rehearse -release # and everything that is left of a release
 //	go run ./internal/repo/rehearse -cold    # the same, with nothing compiled before
+//	go run ./internal/repo/rehearse -apart   # the modules with their own go.work, too; minutes
 package main
 
 import (
@@ -41,14 +42,15 @@ func main() {
 	write := flag.Bool("write", false, "write the tidied go.mod and go.sum back")
 	release := flag.Bool("release", false, "go on as the first users of a release do")
 	cold := flag.Bool("cold", false, "as -release, and compile everything again where that matters")
+	apart := flag.Bool("apart", false, "include the modules with their own go.work, which require hundreds of others")
 	flag.Parse()
-	if err := run(*write, *release || *cold, *cold); err != nil {
+	if err := run(*write, *release || *cold, *cold, *apart); err != nil {
 		fmt.Fprintln(os.Stderr, "rehearse:", err)
 		os.Exit(1)
 	}
 }
 
-func run(write, release, cold bool) error {
+func run(write, release, cold, apart bool) error {
 	top, err := topOfRepository()
 	if err != nil {
 		return err
@@ -58,7 +60,7 @@ func run(write, release, cold bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	mods, err := readModules(top)
+	mods, err := readModules(top, apart)
 	if err != nil {
 		return err
 	}

@@ -39,8 +39,9 @@ func topOfRepository() (string, error) {
 	return filepath.Dir(work), nil
 }
 
-// readModules returns the modules, each after those it needs.
-func readModules(top string) ([]*module, error) {
+// readModules returns the modules, each after those it needs. Modules with their own go.work
+// are among them if apart is set.
+func readModules(top string, apart bool) ([]*module, error) {
 	files, err := listFiles(top)
 	if err != nil {
 		return nil, err
@@ -49,6 +50,9 @@ func readModules(top string) ([]*module, error) {
 	var mods []*module
 	for _, dir := range dirs {
 		m := &module{dir: dir, files: filesOf(dir, dirs, files)}
+		if dir != "." && !apart && slices.Contains(m.files, path.Join(dir, "go.work")) {
+			continue
+		}
 		m.path, err = modulePath(filepath.Join(top, dir, "go.mod"))
 		if err != nil {
 			return nil, err
