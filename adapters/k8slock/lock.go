@@ -168,7 +168,7 @@ func (k *Lock[R]) acquire(ctx context.Context) error {
 	return nil
 }
 
-// release gives the lock back at the wish of the elector, and unlocks k.mu.
+// release gives the lock back when the elector asks for it, and unlocks k.mu.
 func (k *Lock[R]) release(ctx context.Context) error {
 	l := k.lease
 	k.endLocked(errStopped)

@@ -31,7 +31,7 @@ func (r record) duration() time.Duration { return time.Duration(r.Seconds) * tim
 
 // theirs is the record of a lock that this candidate does not hold. A live holder never looks
 // expired, because each record was renewed just now: an elector that took it for expired
-// would report a leader that is none.
+// would report that it leads.
 func theirs(st fencelock.Status, identity string, now time.Time, ttl time.Duration) record {
 	if len(st.Holders) == 0 {
 		return record{Renewed: now, Acquired: now}

@@ -92,7 +92,9 @@ func TestCronOccurrences(t *testing.T) {
 		// New York: at 2:00 the clock goes to 3:00, so 2:30 does not exist on March 8.
 		{"CRON_TZ=America/New_York 30 2 * * *", "2026-03-08T20:00:00Z", "2026-03-07T07:30:00Z"},
 		{"CRON_TZ=America/New_York 30 3 * * *", "2026-03-08T20:00:00Z", "2026-03-08T07:30:00Z"},
-		// In Berlin the hour from 2:00 comes twice on October 25.
+		// In Berlin the hour from 2:00 comes twice on October 25, and cron fires in both.
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2026-10-25T00:59:00Z", "2026-10-25T00:30:00Z"},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2026-10-25T12:00:00Z", "2026-10-25T01:30:00Z"},
 		{"CRON_TZ=Europe/Berlin 0 4 * * *", "2026-10-25T12:00:00Z", "2026-10-25T03:00:00Z"},
 		{"CRON_TZ=Europe/Berlin 0 4 * * *", "2026-10-24T12:00:00Z", "2026-10-24T02:00:00Z"},
 	} {

@@ -27,6 +27,7 @@ import (
 const (
 	roleVariable   = "FENCELOCK_TEST_ROLE"
 	urlVariable    = "FENCELOCK_TEST_URL"
+	notesVariable  = "FENCELOCK_TEST_NOTES"
 	offsetVariable = "FENCELOCK_TEST_OFFSET"
 	extraVariable  = "FENCELOCK_TEST_EXTRA"
 )
@@ -113,16 +114,16 @@ func play(role string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	time.Sleep(offset)
-	url := os.Getenv(urlVariable)
-	opts, err := redis.ParseURL(url)
+	opts, err := redis.ParseURL(os.Getenv(notesVariable))
 	if err != nil {
 		return err
 	}
-	store, err := redisstore.Open(ctx, url, nil)
+	store, err := redisstore.Open(ctx, os.Getenv(urlVariable), nil)
 	if err != nil {
 		return err
 	}
-	client, err := fencelock.New(store, &fencelock.Options{TTL: 3 * time.Second})
+	// The margin is long, because a busy machine must not make a holder late.
+	client, err := fencelock.New(store, &fencelock.Options{TTL: 3 * time.Second, Margin: time.Second})
 	if err != nil {
 		return err
 	}
@@ -147,8 +148,16 @@ func newSite(t *testing.T) *site {
 // start starts a replica, which ends with the test at the latest.
 func (s *site) start(role string, offset time.Duration, extra string) *exec.Cmd {
 	s.t.Helper()
+	return s.startAt(s.redis.Addr, role, offset, extra)
+}
+
+// startAt starts a replica whose locks are at an address, such as that of a proxy. What it
+// does it writes to the server itself.
+func (s *site) startAt(addr, role string, offset time.Duration, extra string) *exec.Cmd {
+	s.t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, urlVariable+"=redis://"+s.redis.Addr, offsetVariable+"="+offset.String(), extraVariable+"="+extra)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, urlVariable+"=redis://"+addr, notesVariable+"=redis://"+s.redis.Addr,
+		offsetVariable+"="+offset.String(), extraVariable+"="+extra)
 	cmd.Stderr = os.Stderr
 	if err := servers.Start(cmd); err != nil {
 		s.t.Fatal(err)
