@@ -20,19 +20,47 @@ var otherMutants = []mutant{
 		new: "	return c.Now()\n",
 	},
 	{
-		name: "sh-moving-opens", catcher: testOf("store/shard", "TestAddingAMember"), file: "store/shard/store.go",
-		old: `	case m.Moving:
-		return nil, driver.Renewal{}, m.moving("open")
+		name: "sh-moving-opens", catcher: testOf("store/shard", "TestAddingAMember"), file: "store/shard/register.go",
+		old: `	if err == nil && p.moves() {
+		err = r.adopt(ctx)
+	}
 `,
 		new: "",
 	},
 	{
 		name: "sh-limit-moving", catcher: testOf("store/shard", "TestAddingAMember"), file: "store/shard/store.go",
-		old: `	if m.Moving {
-		return m.moving("set limit")
-	}
-`,
+		old: "	case p.moves() && !s.register.hasAdopted():\n",
+		new: "	case false:\n",
+	},
+	{
+		name: "sh-own-member-only", catcher: testOf("store/shard", "TestOtherListIsRefused"), file: "store/shard/register.go",
+		old: "			case errors.Is(a.err, driver.ErrRefused):\n",
+		new: "			case errors.Is(a.err, driver.ErrRefused) && a.e == own:\n",
+	},
+	{
+		name: "sh-other-list-unheard", catcher: testOf("store/shard", "TestOtherListIsFoundLater"), file: "store/shard/register.go",
+		old: "		r.refused = err\n",
 		new: "",
+	},
+	{
+		name: "sh-change-unread", catcher: testOf("store/shard", "TestTwoChangesAtOnceAreRefused"), file: "store/shard/entry.go",
+		old: "misfit(st.Holders, want.fits); err == nil && found {",
+		new: "misfit(st.Holders, want.fits); false && found {",
+	},
+	{
+		name: "sh-marks-lost", catcher: testOf("store/shard", "TestMarkersSurviveADataLoss"), file: "store/shard/entry.go",
+		old: "	case errors.Is(err, driver.ErrReset):\n		e.drv = nil\n",
+		new: "	case errors.Is(err, driver.ErrReset):\n",
+	},
+	{
+		name: "sh-broken-mark-kept", catcher: testOf("store/shard", "TestBrokenMarkerIsTakenAgain"), file: "store/shard/entry.go",
+		old: "slices.Contains(renewal.Broken, h.Claim.Seq)",
+		new: "slices.Contains(renewal.Broken, h.Claim.Seq+1)",
+	},
+	{
+		name: "sh-marks-stay", catcher: testOf("store/shard", "TestMarkersEndWithTheLastSession"), file: "store/shard/entry.go",
+		old: "	if e.drv == nil || !idle() {\n",
+		new: "	if e.drv == nil || idle() {\n",
 	},
 	{
 		name: "sh-caps-grace-or", catcher: testOf("store/shard", "TestRequireCorrectnessNamesTheMember"), file: "store/shard/caps.go",

@@ -27,17 +27,21 @@
 // stay the same when the member moves to another address, and must never be given
 // to another member.
 //
-// The store itself has no state and no goroutine. Sessions, waiting and tokens
-// are those of the members; a process has one session, and one heartbeat, on each
-// shard of each member that it uses.
+// Sessions, waiting and tokens are those of the members; a process has one session, and one
+// heartbeat, on each shard of each member that it uses. While it has one it also has a
+// session on every member for the marker of its list: an exclusive claim that processes
+// with the same list share and others cannot get. The keep-alives of the sessions keep
+// the markers; the store has no lasting goroutine.
 //
 // # Failure cases
 //
 //   - A member is down: its names are unavailable, the others are not concerned.
-//   - Two processes have different lists of members: a name that they see at
-//     different members has two holders, and their tokens come from two counters.
-//     Nothing here can notice that. So a list is changed in two steps, with
-//     Member.Moving in between; docs/shard.md has the recipe.
+//   - Two processes have different lists of members: the one that comes second to a member is
+//     refused there, and its sessions end. Two lists may both grant while every member
+//     that they share is away from one of them. Lists that share no member are not noticed.
+//   - A list is changed: members are marked with Member.Change, and a name that moves is
+//     refused from the first process with the next list to the last one with the earlier list;
+//     docs/shard.md has the steps.
 //   - A name has moved, and its tokens now come from another server. Whether they
 //     are above the earlier ones depends on the server: docs/shard.md has it for
 //     which they are.

@@ -12,7 +12,7 @@ import (
 
 // List implements driver.Store: the members' listings one after the other, by
 // member. A lock that is kept where its name is not looked for is left out; see
-// Strays.
+// Strays. While a list changes, a lock is looked for at both of its members.
 func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
 	name, inner, _ := strings.Cut(q.Cursor, "/")
 	// The cursor names the member and not its number: a listing that goes on
@@ -34,7 +34,7 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	}
 	kept := page.Locks[:0]
 	for _, st := range page.Locks {
-		if s.owner(st.Name) == m {
+		if !strings.HasPrefix(st.Name, reserved) && s.place(st.Name).has(m) {
 			kept = append(kept, st)
 		}
 	}
@@ -48,8 +48,8 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	return page, nil
 }
 
-// Stray is a lock that a member keeps although this list of members, or the next
-// one, looks for it elsewhere.
+// Stray is a lock that a member keeps although this list of members, after a change
+// if one is under way, looks for it elsewhere.
 type Stray struct {
 	// Member is the name of the member that keeps it.
 	Member string
@@ -58,11 +58,9 @@ type Stray struct {
 }
 
 // Strays returns the locks that are held, kept or waited for at a member where
-// no client will look for them there: the name belongs to another member, or the member is
-// Moving. While there are some, it is too early for the next step of a change of
-// the list (docs/shard.md). An empty answer proves nothing about processes that run
-// with another list and have not locked anything yet. It reads every lock of
-// every member, and fails if a member cannot list.
+// no client will look for them after the change: those that processes with the earlier
+// list still hold, and what was left behind. It reads every lock of every member, and
+// fails if a member cannot list.
 func (s *Store) Strays(ctx context.Context) ([]Stray, error) {
 	var found []Stray
 	for i := range s.members {
@@ -77,7 +75,7 @@ func (s *Store) Strays(ctx context.Context) ([]Stray, error) {
 				return nil, fmt.Errorf("shard: member %q: %w", m.Name, driver.Inner(err))
 			}
 			for _, st := range page.Locks {
-				if m.Moving || s.owner(st.Name) != m {
+				if !strings.HasPrefix(st.Name, reserved) && s.place(st.Name).to != m {
 					found = append(found, Stray{Member: m.Name, Status: st})
 				}
 			}

@@ -26,6 +26,11 @@ func TestBadListsAreErrors(t *testing.T) {
 		"1 to 64 letters": {{Name: "a/b", Store: mem}},
 		`not ""`:          {{Store: mem}},
 		"differ in Caps":  {{Name: "a", Store: mem}, {Name: "b", Store: memstore.New(&memstore.Options{NoPush: true})}},
+		"itself a shard":  {{Name: "a", Store: made(t, shard.Member{Name: "x", Store: mem})}},
+		"must stay":       {{Name: "a", Store: mem, Change: shard.Joins}},
+		"unknown change":  {{Name: "a", Store: mem, Change: 7}},
+		"stop all processes": {{Name: "a", Store: mem}, {Name: "b", Change: shard.Joins,
+			Store: edited{mem, func(c *driver.Caps) { c.Reentry = false }}}},
 		"no TTL suits": {
 			{Name: "a", Store: memstore.New(&memstore.Options{MinTTL: 10 * time.Second})},
 			{Name: "b", Store: memstore.New(&memstore.Options{MaxTTL: time.Second})},
@@ -108,46 +113,6 @@ func nameAt(s *shard.Store, member string) string {
 	}
 }
 
-// TestAddingAMember goes through the recipe of docs/shard.md: at no moment can two
-// processes hold a name that moves.
-func TestAddingAMember(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b := memstore.New(nil), memstore.New(nil)
-		old := made(t, shard.Member{Name: "a", Store: a})
-		moving := made(t, shard.Member{Name: "a", Store: a}, shard.Member{Name: "b", Store: b, Moving: true})
-		after := made(t, shard.Member{Name: "a", Store: a}, shard.Member{Name: "b", Store: b})
-		moves, stays := nameAt(after, "b"), nameAt(after, "a")
-
-		first, second, third := client(t, old), client(t, moving), client(t, after)
-		l := lock(t, first, moves)
-		if _, err := second.Mutex(moves).TryLock(t.Context()); !errors.Is(err, fencelock.ErrUnavailable) {
-			t.Fatalf("a name that moves: got %v, want ErrUnavailable", err)
-		}
-		lock(t, second, stays).Unlock(t.Context())
-		if got := strays(t, moving); !slices.Equal(got, []string{"a " + moves}) {
-			t.Errorf("strays while an old process holds it: %q", got)
-		}
-		if err := moving.SetLimit(t.Context(), moves, 1); !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("SetLimit of a name that moves: got %v, want ErrUnavailable", err)
-		}
-		if err := l.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		first.Close(t.Context())
-		if got := strays(t, moving); len(got) > 0 {
-			t.Errorf("strays after the old process has gone: %q", got)
-		}
-		lock(t, third, moves)
-		if got := strays(t, after); len(got) > 0 {
-			t.Errorf("strays after the change: %q", got)
-		}
-		// Going back is the same: with the member moving again it is a stray.
-		if got := strays(t, moving); !slices.Equal(got, []string{"b " + moves}) {
-			t.Errorf("strays on the way back: %q", got)
-		}
-	})
-}
-
 func client(t *testing.T, s driver.Store) *fencelock.Client {
 	t.Helper()
 	c, err := fencelock.New(s, &fencelock.Options{Patience: time.Second})
@@ -188,7 +153,8 @@ func TestListLeavesStraysOut(t *testing.T) {
 		a, b := memstore.New(nil), memstore.New(nil)
 		old, after := over(t, []*memstore.Store{a}), over(t, []*memstore.Store{a, b})
 		name := nameAt(after, "m1")
-		lock(t, client(t, old), name)
+		first := client(t, old)
+		lock(t, first, name)
 		var names []string
 		q := driver.ListQuery{Max: 10}
 		for range 3 {

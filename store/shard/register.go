@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// openPatience is how long an Open waits at least for members that it could do without:
+// one of them may answer that another list is in use.
+const openPatience = 50 * time.Millisecond
+
+// register keeps this process in the markers of all members while it has a session on one.
+// It has no lasting goroutine: the keep-alives of the sessions drive it.
+type register struct {
+	view    view
+	entries []*entry
+	// adopting holds a value while the process goes over to the list after a change.
+	adopting chan struct{}
+
+	mu       sync.Mutex
+	sessions map[sessionKey]struct{}
+	alive    context.Context // of the rounds; it ends when no session is left
+	end      context.CancelFunc
+	ttl      time.Duration
+	due      time.Time // of the next keep-alive of the markers
+	refused  error     // another list is in use
+	adopted  bool      // the list after the change is in use
+}
+
+func newRegister(members []Member) *register {
+	r := &register{view: view{before(members), after(members)}, sessions: map[sessionKey]struct{}{}, adopting: make(chan struct{}, 1)}
+	r.adopted = !r.view.changing()
+	for i := range members {
+		r.entries = append(r.entries, newEntry(&members[i]))
+	}
+	return r
+}
+
+// entry returns the entry of a member.
+func (r *register) entry(m *Member) *entry {
+	for _, e := range r.entries {
+		if e.m == m {
+			return e
+		}
+	}
+	return nil
+}
+
+// enter marks the members for a session that is about to be opened for names at a place.
+// Only the member of the names must answer; the others are marked later if they are away.
+// If the session is not opened then, undo removes it, unless it was open before.
+func (r *register) enter(ctx context.Context, key sessionKey, ttl time.Duration, p place) (undo func(), err error) {
+	undo = func() {}
+	r.mu.Lock()
+	if _, known := r.sessions[key]; !known {
+		undo = func() { r.discard(key) }
+	}
+	r.sessions[key] = struct{}{}
+	if r.alive == nil {
+		r.alive, r.end = context.WithCancel(context.Background())
+	}
+	if r.ttl == 0 || ttl < r.ttl {
+		r.ttl = ttl
+	}
+	fresh := r.refused == nil && time.Now().Before(r.due) && r.allMarked()
+	r.refused = nil
+	r.mu.Unlock()
+	if !fresh {
+		err = r.await(ctx, r.entry(p.to), r.round())
+	}
+	if err == nil && p.moves() {
+		err = r.adopt(ctx)
+	}
+	return undo, err
+}
+
+func (r *register) allMarked() bool {
+	for _, e := range r.entries {
+		if !e.marked.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// answer is what came of a round at one member.
+type answer struct {
+	e   *entry
+	err error
+}
+
+// round keeps the markers of all members, each in a goroutine that ends by itself.
+func (r *register) round() <-chan answer {
+	answers := make(chan answer, len(r.entries))
+	r.mu.Lock()
+	ttl, alive := r.ttl, r.alive
+	if alive == nil { // the last session has just ended
+		r.mu.Unlock()
+		return answers
+	}
+	r.due = time.Now().Add(ttl / 4)
+	r.mu.Unlock()
+	for _, e := range r.entries {
+		go func() {
+			bound, cancel := context.WithTimeout(alive, ttl/3)
+			defer cancel()
+			answers <- answer{e, r.keep(bound, e)}
+		}()
+	}
+	return answers
+}
+
+// keep keeps the marker of one member and takes note of another list.
+func (r *register) keep(ctx context.Context, e *entry) error {
+	r.mu.Lock()
+	ttl, want := r.ttl, r.view.between()
+	if r.adopted {
+		want = r.view.adopted()
+	}
+	r.mu.Unlock()
+	err := e.keep(ctx, ttl, want)
+	if errors.Is(err, driver.ErrRefused) {
+		r.mu.Lock()
+		r.refused = err
+		r.mu.Unlock()
+	}
+	return err
+}
+
+// await waits until the member of the names is marked, and as long again for the others.
+func (r *register) await(ctx context.Context, own *entry, answers <-chan answer) error {
+	began := time.Now()
+	var patience <-chan time.Time
+	for range r.entries {
+		select {
+		case a := <-answers:
+			switch {
+			case errors.Is(a.err, driver.ErrRefused):
+				return a.err
+			case a.e == own && a.err != nil && !errors.Is(a.err, errGrace):
+				return errAway(own, a.err)
+			case a.e == own:
+				patience = time.After(max(time.Since(began), openPatience))
+			}
+		case <-patience:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("shard: open: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// errAway is the answer when a member cannot be marked. What the member answered is text
+// only: it is about the marker's session and not about the caller's.
+func errAway(e *entry, err error) error {
+	return fmt.Errorf("shard: member %s cannot be marked: %v: %w", e.m.Name, driver.Inner(err), driver.ErrUnavailable)
+}
+
+// adopt goes over to the list after the change, which is possible when no process uses the
+// one before it. A member that leaves may be down; every other one must agree.
+func (r *register) adopt(ctx context.Context) error {
+	select {
+	case r.adopting <- struct{}{}:
+		defer func() { <-r.adopting }()
+	case <-ctx.Done():
+		return fmt.Errorf("shard: open: %w", ctx.Err())
+	}
+	if r.hasAdopted() {
+		return nil
+	}
+	r.mu.Lock()
+	ttl := r.ttl
+	r.mu.Unlock()
+	errs := make([]error, len(r.entries))
+	r.each(func(i int, e *entry) {
+		bound, cancel := context.WithTimeout(ctx, ttl/3)
+		defer cancel()
+		errs[i] = e.keep(bound, ttl, r.view.adopted())
+	})
+	for i, e := range r.entries {
+		if err := r.notAdopted(e, errs[i]); err != nil {
+			r.each(func(_ int, e *entry) { e.drop(ctx, listMarker) })
+			return err
+		}
+	}
+	r.mu.Lock()
+	r.adopted = true
+	r.mu.Unlock()
+	r.each(func(_ int, e *entry) { e.drop(ctx, changeMarker) })
+	return nil
+}
+
+// notAdopted returns why one member keeps this process from the next list, or nil.
+func (r *register) notAdopted(e *entry, err error) error {
+	var c *conflict
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &c) && c.holder.Reentry == r.view.before.id():
+		return errStillUsed(e.m.Name, c.holder)
+	case errors.As(err, &c):
+		return err
+	case e.m.Change == Leaves:
+		return nil
+	}
+	return errAway(e, err)
+}
+
+// each calls a function for all members at once.
+func (r *register) each(f func(i int, e *entry)) {
+	var all sync.WaitGroup
+	for i, e := range r.entries {
+		all.Go(func() { f(i, e) })
+	}
+	all.Wait()
+}
+
+func (r *register) hasAdopted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.adopted
+}
+
+// tick keeps the markers alive if it is time, without waiting, and returns the refusal if
+// another list was found.
+func (r *register) tick() error {
+	r.mu.Lock()
+	err, due := r.refused, !time.Now().Before(r.due)
+	r.mu.Unlock()
+	if err == nil && due {
+		r.round()
+	}
+	return err
+}
+
+// ready returns when a member has our marker, or is in its grace period.
+func (r *register) ready(ctx context.Context, e *entry) error {
+	if e.marked.Load() {
+		return nil
+	}
+	err := r.keep(ctx, e)
+	switch {
+	case err == nil || errors.Is(err, errGrace): // in its grace period it grants nothing
+		return nil
+	case errors.Is(err, driver.ErrRefused):
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("shard: member %s: %w", e.m.Name, ctx.Err())
+	}
+	return errAway(e, err)
+}
+
+// leave removes a session. The last one ends the markers: it waits for them as long as its
+// own Close took twice over, and at least a little. A marker that stays ends by its TTL.
+func (r *register) leave(ctx context.Context, key sessionKey, took time.Duration) {
+	ended := r.discard(key)
+	patience := time.NewTimer(max(2*took, openPatience))
+	defer patience.Stop()
+	select {
+	case <-ended:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+}
+
+// discard removes a session, and ends the markers with the last one. The channel is closed
+// when they have ended.
+func (r *register) discard(key sessionKey) <-chan struct{} {
+	ended := make(chan struct{})
+	if !r.remove(key) {
+		close(ended)
+		return ended
+	}
+	go func() {
+		defer close(ended)
+		ctx, cancel := context.WithTimeout(context.Background(), abandonPatience)
+		defer cancel()
+		r.each(func(_ int, e *entry) { e.close(ctx, r.idle) })
+	}()
+	return ended
+}
+
+// remove removes a session and reports whether it was the last one.
+func (r *register) remove(key sessionKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sessions, key)
+	if len(r.sessions) > 0 || r.alive == nil {
+		return false
+	}
+	r.end()
+	r.alive, r.end = nil, nil
+	r.adopted, r.due = !r.view.changing(), time.Time{}
+	return true
+}
+
+func (r *register) idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.sessions) == 0
+}

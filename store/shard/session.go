@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shard
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// sessionKey identifies a session of a caller.
+type sessionKey struct {
+	shard string
+	id    driver.SessionID
+}
+
+// session is a session of a member. It ends if another list is found in use.
+type session struct {
+	driver.Session
+	r   *register
+	key sessionKey
+	e   *entry
+}
+
+// KeepAlive implements driver.Session. It also keeps the markers.
+func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
+	if err := s.r.tick(); err != nil {
+		s.r.discard(s.key)
+		return driver.Renewal{}, err
+	}
+	renewal, err := s.Session.KeepAlive(ctx)
+	if errors.Is(err, driver.ErrGone) {
+		s.r.discard(s.key)
+	}
+	return renewal, err
+}
+
+// Attempt implements driver.Session. A member without our marker, because it had lost its
+// data, is marked first.
+func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	if strings.HasPrefix(c.Name, reserved) {
+		return driver.Outcome{}, errReserved("attempt")
+	}
+	if err := s.r.ready(ctx, s.e); err != nil {
+		return driver.Outcome{}, err
+	}
+	return s.Session.Attempt(ctx, c)
+}
+
+// Close implements driver.Session. The last session takes the markers along.
+func (s *session) Close(ctx context.Context) error {
+	began := time.Now()
+	err := s.Session.Close(ctx)
+	if err == nil || errors.Is(err, driver.ErrGone) {
+		s.r.leave(ctx, s.key, time.Since(began))
+	}
+	return err
+}
