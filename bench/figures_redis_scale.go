@@ -74,7 +74,8 @@ var redisSpread = question{part: "names", gives: []string{"redis-bucket-spread-3
 	ask: func(context.Context, *suite.Env) ([]figure.Figure, suite.Cells, error) {
 		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}) // never connected
 		defer client.Close()
-		store, err := redisstore.New(client, nil)
+		const buckets = 32 // the default on a cluster
+		store, err := redisstore.New(client, &redisstore.Options{Buckets: buckets})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -82,7 +83,7 @@ var redisSpread = question{part: "names", gives: []string{"redis-bucket-spread-3
 		for i := range names {
 			names[i] = fmt.Sprint("orders/", i)
 		}
-		counts := layout.Masters(spreadMasters, names, store.Shard)
+		counts := layout.Masters(spreadMasters, names, store.Shard, buckets)
 		return []figure.Figure{{Name: "redis-bucket-spread-32", Value: stat.Busiest(counts), Goal: figure.AtMost(1.3)}}, nil, nil
 	}}
 

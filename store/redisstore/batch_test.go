@@ -5,18 +5,15 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/redis/go-redis/v9"
-	"pgregory.net/rapid"
 )
 
-// gate keeps calls of scripts until it is opened.
+// gate keeps transactions until it is opened.
 type gate struct {
 	arrived chan struct{}
 	opened  chan struct{}
@@ -31,23 +28,21 @@ func (p *pretence) shut() *gate {
 	return g
 }
 
-// batched are the operations of a batch.
-var batched = regexp.MustCompile(`^[WAT]+$`)
-
-// pass makes batches wait at the gate, if there is one, and notes how many
-// operations pass it in one.
-func (p *pretence) pass(cmd redis.Cmder) {
-	args := cmd.Args()
-	if cmd.Name() != "evalsha" || len(args) <= 10 {
-		return
+// pass makes transactions wait at the gate, if there is one, and notes how many operations
+// pass it in one: each claim is pushed, and of each release the length is read.
+func (p *pretence) pass(cmds []redis.Cmder) {
+	operations := 0
+	for _, cmd := range cmds {
+		if name := cmd.Name(); name == "rpush" || name == "llen" {
+			operations++
+		}
 	}
-	ops, _ := args[10].(string) // EVALSHA sha 1 key, then as batch.lua has it
-	if !batched.MatchString(ops) {
+	if operations == 0 {
 		return
 	}
 	p.mu.Lock()
 	g := p.gate
-	p.most = max(p.most, len(ops))
+	p.most = max(p.most, operations)
 	p.mu.Unlock()
 	if g != nil {
 		g.arrived <- struct{}{}
@@ -99,15 +94,18 @@ func (q *queued) Done() <-chan struct{} {
 }
 
 // send does operations of one process at once, and returns the size of the largest batch.
-// Two calls in flight, which withdraw claims that were never made, delay the operations
-// until all of them are queued.
+// Two transactions in flight, for locks that no other step uses, delay the operations until
+// all of them are queued.
 func (w *world) send(p *proc, ops []*operation) int {
 	gate := w.p.shut()
 	var plugs sync.WaitGroup
-	for range 2 {
+	for i := range 2 {
 		p.seq++
-		none := driver.Withdrawal{Seq: p.seq, Name: w.names[0]}
-		plugs.Go(func() { _, _ = p.real.Withdraw(w.ctx, none) })
+		plug := &driver.Claim{Seq: p.seq, Name: fmt.Sprint("plug ", i), Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
+		plugs.Go(func() {
+			_, _ = p.real.Attempt(w.ctx, plug)
+			_, _ = p.real.Withdraw(w.ctx, driver.Withdrawal{Seq: plug.Seq, Name: plug.Name})
+		})
 		<-gate.arrived
 	}
 	for _, o := range ops {
@@ -128,12 +126,12 @@ func (w *world) send(p *proc, ops []*operation) int {
 	return w.p.carried()
 }
 
-// together does operations of one process in one call, and then on the model in the
-// order in which the script does them.
-func (w *world) together(i int, ops []*operation) {
+// together does operations of one process at once, at least some of them in one transaction,
+// and then on the model in the order in which the server does them.
+func (w *world) together(i int, ops []*operation, some int) {
 	w.t.Helper()
 	p := w.procs[i]
-	if n := w.send(p, ops); n != len(ops) {
+	if n := w.send(p, ops); n < some {
 		w.differ("%d operations at once: at most %d left together", len(ops), n)
 	}
 	w.step("p%d at once:", i)
@@ -151,68 +149,45 @@ func (w *world) together(i int, ops []*operation) {
 	}
 }
 
-// batch draws operations that leave together: withdrawals of different claims, and
-// attempts of others for different names. Those of one claim have no order if they are
-// made at once.
-func (m *machine) batch(t *rapid.T) {
-	i := m.process(t)
-	p := m.w.procs[i]
-	var ops []*operation
-	names, left := slices.Clone(m.w.names), slices.Clone(p.claims)
-	for range rapid.IntRange(2, 8).Draw(t, "operations") {
-		kind := rapid.SampledFrom([]string{"attempt", "attempt", "again", "withdraw"}).Draw(t, "operation")
-		if kind != "withdraw" && len(names) > 0 {
-			if c := m.plainClaim(t, i, names, left, kind == "again"); c != nil {
-				left = slices.DeleteFunc(left, func(o *driver.Claim) bool { return o == c })
-				names = slices.DeleteFunc(names, func(n string) bool { return n == c.Name })
-				ops = append(ops, &operation{claim: c, what: fmt.Sprintf("attempt p%d:%d %q %v", i, c.Seq, c.Name, termsText(c))})
-			}
-			continue
-		}
-		if len(left) > 0 {
-			at := rapid.IntRange(0, len(left)-1).Draw(t, "withdrawn")
-			c := left[at]
-			left = slices.Delete(left, at, at+1)
-			ops = append(ops, &operation{gone: driver.Withdrawal{Seq: c.Seq, Name: c.Name},
-				what: fmt.Sprintf("withdraw p%d:%d %q", i, c.Seq, c.Name)})
-		}
-	}
-	if len(ops) < 2 {
-		t.Skip("nothing to send together")
-	}
-	m.w.together(i, ops)
+// claimFor is a claim of a process that takes the fast path.
+func (w *world) claimFor(i int, name string) *operation {
+	w.procs[i].seq++
+	c := &driver.Claim{Seq: w.procs[i].seq, Name: name, Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
+	return &operation{claim: c, what: fmt.Sprintf("attempt p%d:%d %q", i, c.Seq, name)}
 }
 
-// plainClaim draws a claim that can be in a batch with others, for one of the names: a new
-// one, or one of those that are left.
-func (m *machine) plainClaim(t *rapid.T, i int, names []string, left []*driver.Claim, again bool) *driver.Claim {
-	p := m.w.procs[i]
-	floor := driver.Token(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 0, 3}).Draw(t, "floor"))
-	if again {
-		var all []*driver.Claim
-		for _, c := range left {
-			plain := c.Terms.Mode == driver.Exclusive && c.Terms.Reentry == "" && c.Terms.MinHold == 0 && c.Terms.MaxHold == 0
-			if plain && slices.Contains(names, c.Name) {
-				all = append(all, c)
-			}
+// release is a withdrawal of a claim.
+func (o *operation) release() *operation {
+	gone := driver.Withdrawal{Seq: o.claim.Seq, Name: o.claim.Name}
+	return &operation{gone: gone, what: fmt.Sprintf("withdraw %d %q", gone.Seq, gone.Name)}
+}
+
+// TestBatch: releases and claims of one process in one transaction do what they would do one
+// after the other, whether the locks are free, held by the process or held by another.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	p, store := pretended(t)
+	p.proven = true
+	w := newWorld(t, p, store, nil)
+	w.open(0, time.Second)
+	w.open(1, time.Second)
+	a, b := w.claimFor(0, "a"), w.claimFor(0, "b")
+	w.attempt(0, a.claim)
+	w.attempt(0, b.claim)
+	w.attempt(1, w.claimFor(1, "c").claim)
+	w.compareAll()
+	again, free, held := w.claimFor(0, "a"), w.claimFor(0, "d"), w.claimFor(0, "c")
+	w.together(0, []*operation{again, a.release(), free, held, b.release()}, 5)
+	for what, pair := range map[string][2]driver.State{
+		"released in the same batch": {again.outcome.State, driver.Granted},
+		"free":                       {free.outcome.State, driver.Granted},
+		"held by another":            {held.outcome.State, driver.Queued},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("a claim for a lock that is %s is %v, want %v", what, pair[0], pair[1])
 		}
-		if len(all) == 0 {
-			return nil
-		}
-		c := rapid.SampledFrom(all).Draw(t, "again")
-		c.Floor, c.Lift = floor, false
-		return c
 	}
-	p.seq++
-	c := &driver.Claim{Seq: p.seq, Name: rapid.SampledFrom(names).Draw(t, "name"), Floor: floor,
-		Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Reason: "batch"}}, Queue: rapid.Bool().Draw(t, "queue")}
-	if rapid.Bool().Draw(t, "own record") {
-		c.Terms.Record.Reason = fmt.Sprintf("claim %d of p%d", c.Seq, i)
-	}
-	if m.w.p.now.Before(p.end) {
-		p.claims = append(p.claims, c)
-	}
-	return c
+	w.compareAll()
 }
 
 // TestTombstonedInABatch: random steps seldom ask again, in company, for what they tombstoned.
@@ -223,17 +198,12 @@ func TestTombstonedInABatch(t *testing.T) {
 	w := newWorld(t, p, store, nil)
 	w.open(0, time.Second)
 	w.open(1, time.Second)
-	attempt := func(i int, name string) *operation {
-		w.procs[i].seq++
-		c := &driver.Claim{Seq: w.procs[i].seq, Name: name, Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
-		return &operation{claim: c, what: fmt.Sprintf("attempt p%d:%d %q", i, c.Seq, name)}
-	}
-	w.attempt(1, attempt(1, "b").claim)
-	free, held := attempt(0, "a"), attempt(0, "b")
+	w.attempt(1, w.claimFor(1, "b").claim)
+	free, held := w.claimFor(0, "a"), w.claimFor(0, "b")
 	for _, o := range []*operation{free, held} {
 		w.withdraw(0, driver.Withdrawal{Seq: o.claim.Seq, Name: o.claim.Name, Tombstone: true})
 	}
-	w.together(0, []*operation{attempt(0, "c"), free, held, attempt(0, "d")})
+	w.together(0, []*operation{w.claimFor(0, "c"), free, held, w.claimFor(0, "d")}, 2)
 	if free.outcome.State != driver.Absent || held.outcome.State != driver.Absent {
 		t.Errorf("tombstoned claims for a free lock and a held one are %v and %v", free.outcome.State, held.outcome.State)
 	}
@@ -249,10 +219,9 @@ func TestWithdrawnTwiceAtOnce(t *testing.T) {
 	w := newWorld(t, p, store, nil)
 	w.open(0, time.Second)
 	proc := w.procs[0]
-	proc.seq++
-	w.attempt(0, &driver.Claim{Seq: proc.seq, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
-	gone := driver.Withdrawal{Seq: proc.seq, Name: "a"}
-	ops := []*operation{{gone: gone}, {gone: gone}}
+	held := w.claimFor(0, "a")
+	w.attempt(0, held.claim)
+	ops := []*operation{held.release(), held.release()}
 	w.send(proc, ops)
 	found := map[driver.Removed]int{}
 	for _, o := range ops {

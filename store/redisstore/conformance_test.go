@@ -67,7 +67,7 @@ var places = []struct {
 // the servers can use; the others use one, so that it is enough to replace the
 // server which keeps it.
 func conform(t *testing.T, lib library, grace bool, to login, losses func(namespace string) (redistest.Losses, error), buckets int) {
-	namespace := strings.ReplaceAll(t.Name(), "/", "-")
+	namespace := eager + strings.ReplaceAll(t.Name(), "/", "-")
 	lose, err := losses(namespace)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func conform(t *testing.T, lib library, grace bool, to login, losses func(namesp
 	rig := &rig{lib: lib, to: to}
 	t.Cleanup(rig.close)
 	for _, n := range []string{namespace, namespace + "-calm"} {
-		listClocks.Store(n, to.clock.now)
+		clocks.Store(n, to.clock.now)
 	}
 	defer func() { t.Logf("%d transactions and releases of plain commands", to.clock.plain.Load()) }()
 	opts := redisstore.Options{Namespace: namespace + "-calm", Grace: grace, Buckets: buckets}

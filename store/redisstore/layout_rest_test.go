@@ -4,17 +4,19 @@ package redisstore_test
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
+	"github.com/redis/go-redis/v9"
 )
 
 // TestLayoutOfVotes: names that several servers vote about have a counter of their slot.
 func TestLayoutOfVotes(t *testing.T) {
+	t.Parallel()
 	l := newLayout(t)
 	l.open("ann")
 	vote := func(seq uint64, floor driver.Token) driver.Token {
@@ -29,62 +31,66 @@ func TestLayoutOfVotes(t *testing.T) {
 		return out.Token
 	}
 	first := vote(1, 0)
-	l.want("a lock that nobody voted about", "m", "c", "sann")
-	if marker := l.plain.HGet(l.ctx, l.bucket, "m").Val(); marker[7] != 0 {
+	l.want("a lock that was not voted about", "m", "v", ":s", "sann")
+	if marker := l.field("m"); marker[7] != 0 {
 		t.Errorf("byte 8 of the marker is %d before the first vote", marker[7])
 	}
 	floor := first + 1000*driver.TokenStep
 	got := vote(2, floor)
 	// Length and last three bytes, as slot.lua has it: (31*1 + 7*'x') % 256.
-	l.want("a vote", "m", "c", "sann", "c103")
-	if marker := l.plain.HGet(l.ctx, l.bucket, "m").Val(); marker[7] != 1 {
+	if got := l.state(); !slices.Equal(got, []string{":s", "c103", "m", "sann", "v"}) {
+		t.Errorf("after a vote the fields and keys are %q; there must be no tickets", got)
+	}
+	if marker := l.field("m"); marker[7] != 1 {
 		t.Errorf("byte 8 of the marker is %d after the first vote", marker[7])
 	}
-	if stored := l.plain.HGet(l.ctx, l.bucket, "c103").Val(); got != floor || stored != fmt.Sprint(int64(floor)/driver.TokenStep) {
+	if stored := l.field("c103"); got != floor || stored != fmt.Sprint(int64(floor)/driver.TokenStep) {
 		t.Errorf("c103 is %q and the token %v, want the counter of %v", stored, got, floor)
 	}
 }
 
-// TestLayoutOfSweep: the cursor is there while a sweep is under way.
+// TestLayoutOfSweep: the lease of the sweeper is there while a sweep is under way.
 func TestLayoutOfSweep(t *testing.T) {
+	t.Parallel()
 	l := newLayout(t)
 	l.open("ann")
-	const many = 200
+	l.open("bob")
+	const many = 2000 // a sweep takes several calls, with pauses between them
 	for seq := uint64(1); seq <= many; seq++ {
-		_, err := l.on["ann"].Attempt(l.ctx, &driver.Claim{Seq: seq, Name: fmt.Sprint("x", seq),
-			Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+		l.attemptOf("ann", seq, fmt.Sprint("x", seq), driver.Terms{}, driver.Granted)
+	}
+	id, rest := l.ids["ann"], l.field("sann")[6:]
+	l.must(l.plain.HSet(l.ctx, l.bucket, "s"+string(id[:]), string(make([]byte, 6))+rest).Err())
+	l.must(l.plain.ZAdd(l.ctx, l.sessions(), redis.Z{Score: 1, Member: string(id[:])}).Err())
+	var lease string
+	waitFor(t, "the process that lives sweeps", func() bool {
+		_, err := l.on["bob"].KeepAlive(l.ctx)
 		l.must(err)
+		lease, err = l.plain.HGet(l.ctx, l.bucket, "g").Result()
+		return err == nil
+	})
+	if len(lease) != 22 || l.named(lease[:16]) != "bob" || number([]byte(lease[16:])) < time.Now().UnixMilli() {
+		t.Errorf("g is %q, want the session id and the end of the lease", lease)
 	}
-	under, over := false, false
-	for range many { // a keep-alive looks at some 16 fields
-		_, err := l.on["ann"].KeepAlive(l.ctx)
+	waitFor(t, "the sweep ends", func() bool {
+		_, err := l.on["bob"].KeepAlive(l.ctx)
 		l.must(err)
-		cursor, err := l.plain.HGet(l.ctx, l.bucket, "g").Result()
-		if over = under && err != nil; over {
-			break
-		}
-		if err == nil {
-			under = true
-			if n, err := strconv.ParseUint(cursor, 10, 64); err != nil || n == 0 {
-				t.Errorf("g is %q, want a number above 0", cursor)
-			}
-		}
-	}
-	if !under || !over {
-		t.Errorf("g was there: %t, and went away: %t", under, over)
-	}
+		return slices.Equal(l.state(), []string{":s", ":t", "m", "sbob", "v"})
+	})
 }
 
-// TestLayoutOfGrace: in a grace a lock that is waited for has an empty array, and one that
-// was reclaimed has the counter, until it is freed after the grace.
+// TestLayoutOfGrace: in a grace period there are no tickets, and a lock that was reclaimed has
+// the counter, until it is released after the grace period.
 func TestLayoutOfGrace(t *testing.T) {
+	t.Parallel()
 	p, client := newPretence(t, redistest.Start(t).Addr)
 	if err := p.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, p, newStore(t, client, true), &memstore.Options{Grace: true})
-	const bucket = "fencelock:{fencelock:0}"
-	value := func(field string) string { return p.plain.HGet(w.ctx, bucket, field).Val() }
+	w := newWorld(t, p, newStore(t, p, client, true), &memstore.Options{Grace: true})
+	l := layout{t: t, ctx: w.ctx, plain: p.plain, bucket: bucketOf(p.namespace)}
+	value := func(field string) string { return p.plain.HGet(w.ctx, l.bucket, field).Val() }
+	length := func(key string) int64 { return p.plain.LLen(w.ctx, key).Val() }
 	w.must(w.real.SetLimit(w.ctx, "a", 0)) // sets the namespace up
 	w.elapse(maxTTL + 2*tick)              // the grace of a new namespace, which the model has not
 
@@ -98,12 +104,12 @@ func TestLayoutOfGrace(t *testing.T) {
 	w.lose("flush", false)
 	waiting := w.procs[0].seq + 1
 	w.attempt(0, claim(waiting, "b"))
-	if got := value("lb"); got != "\x90" {
-		t.Errorf("lb is %q while a claim waits in a grace, want an empty array", got)
+	if n, ready := length(l.list("b")), length(l.tickets()); n != 2 || ready != 0 {
+		t.Errorf("while a claim waits in a grace period its list has %d elements, and there are %d tickets", n, ready)
 	}
 	w.withdraw(0, driver.Withdrawal{Seq: waiting, Name: "b"})
-	if n := p.plain.HExists(w.ctx, bucket, "lb").Val(); n {
-		t.Error("lb is there although no claim waits")
+	if n := length(l.list("b")); n != 0 {
+		t.Error("there is a list although no claim waits")
 	}
 	lost := w.procs[0].lost
 	if len(lost) != 1 {
@@ -123,9 +129,7 @@ func TestLayoutOfGrace(t *testing.T) {
 		t.Errorf("after the grace ra is %q, want %s until the lock is freed", got, counter)
 	}
 	w.withdraw(0, driver.Withdrawal{Seq: 1, Name: "a"})
-	for _, field := range []string{"la", "ra"} {
-		if p.plain.HExists(w.ctx, bucket, field).Val() {
-			t.Errorf("%s is there although the lock is free", field)
-		}
+	if n := length(l.list("a")); n != 0 || value("ra") != "" {
+		t.Errorf("the lock is free, its list has %d elements, and ra is %q", n, value("ra"))
 	}
 }

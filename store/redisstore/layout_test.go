@@ -3,182 +3,78 @@
 package redisstore_test
 
 import (
-	"context"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
-	"github.com/redis/go-redis/v9"
 )
-
-// layout is a namespace whose keys a test looks at, with a session for each
-// process of a small scene.
-type layout struct {
-	t      *testing.T
-	ctx    context.Context
-	plain  *redis.Client
-	store  *redisstore.Store
-	bucket string
-	ids    map[string]driver.SessionID
-	on     map[string]driver.Session
-}
-
-func newLayout(t *testing.T) *layout {
-	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = client.Close() })
-	return layoutOn(t, client)
-}
-
-// layoutOn is newLayout with a client that the test has made.
-func layoutOn(t *testing.T, client *redis.Client) *layout {
-	t.Helper()
-	store, err := redisstore.New(client, &redisstore.Options{Namespace: "orders"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &layout{t: t, ctx: t.Context(), plain: client, store: store, bucket: "orders:{orders:0}",
-		ids: map[string]driver.SessionID{}, on: map[string]driver.Session{}}
-}
-
-func (l *layout) must(err error) {
-	l.t.Helper()
-	if err != nil {
-		l.t.Fatal(err)
-	}
-}
-
-func (l *layout) open(who string) {
-	l.t.Helper()
-	id := driver.NewSessionID()
-	s, _, err := l.store.Open(l.ctx, driver.OpenRequest{Shard: l.store.Shard("x"), ID: id, TTL: 30 * time.Second})
-	l.must(err)
-	l.ids[who], l.on[who] = id, s
-}
-
-func (l *layout) attempt(who string, seq uint64, terms driver.Terms, want driver.State) driver.Token {
-	l.t.Helper()
-	terms.Weight, terms.Record = max(1, terms.Weight), &driver.Record{Owner: who}
-	out, err := l.on[who].Attempt(l.ctx, &driver.Claim{Seq: seq, Name: "x", Terms: &terms, Queue: true})
-	l.must(err)
-	if out.State != want {
-		l.t.Fatalf("%s's claim is %v, want %v", who, out.State, want)
-	}
-	return out.Token
-}
-
-func (l *layout) withdraw(who string, seq uint64, tombstone bool) {
-	l.t.Helper()
-	_, err := l.on[who].Withdraw(l.ctx, driver.Withdrawal{Seq: seq, Name: "x", Tombstone: tombstone})
-	l.must(err)
-}
-
-// want fails unless the namespace has exactly these fields, in one key. Session
-// ids are written as the name of the process.
-func (l *layout) want(after string, fields ...string) {
-	l.t.Helper()
-	keys, err := l.plain.Keys(l.ctx, "*").Result()
-	l.must(err)
-	if fmt.Sprint(keys) != fmt.Sprint([]string{l.bucket}) {
-		l.t.Errorf("after %s: the keys are %q, want %q alone", after, keys, l.bucket)
-	}
-	got, err := l.plain.HKeys(l.ctx, l.bucket).Result()
-	l.must(err)
-	for i, f := range got {
-		for who, id := range l.ids {
-			f = strings.ReplaceAll(f, string(id[:]), who)
-		}
-		got[i] = strings.ReplaceAll(f, "\x00", "/")
-	}
-	slices.Sort(got)
-	slices.Sort(fields)
-	if fmt.Sprint(got) != fmt.Sprint(fields) {
-		l.t.Errorf("after %s the fields are\n     %q\nwant %q", after, got, fields)
-	}
-}
-
-// six is a number in six bytes, as the fields are shown.
-func six(n byte) string {
-	return strings.ReplaceAll("\x00\x00\x00\x00\x00"+string(rune(n)), "\x00", "/")
-}
-
-// array returns a field that is an array in MessagePack, as JSON.
-func (l *layout) array(field string) string { l.t.Helper(); return l.arrayAt(field, 1) }
-
-// arrayAt does so for a field in which the array begins at a byte.
-func (l *layout) arrayAt(field string, at int) string {
-	l.t.Helper()
-	for who, id := range l.ids {
-		field = strings.ReplaceAll(field, who, string(id[:]))
-	}
-	text, err := l.plain.Eval(l.ctx, "return cjson.encode(cmsgpack.unpack(string.sub(redis.call('HGET', KEYS[1], ARGV[1]), ARGV[2])))",
-		[]string{l.bucket}, field, at).Text()
-	l.must(err)
-	return text
-}
 
 // TestLayout: what docs/redis-layout.md says is in the store is there, and nothing
 // else is, at any time.
 func TestLayout(t *testing.T) {
+	t.Parallel()
 	l := newLayout(t)
 	exclusive := driver.Terms{}
 	shared := driver.Terms{Mode: driver.Shared, Weight: 2, Limit: 3}
 
 	l.open("ann")
-	l.want("open", "m", "c", "sann")
+	l.want("open", "m", "v", ":s", "sann")
 	l.open("bob")
 	l.attempt("ann", 1, exclusive, driver.Granted)
-	l.want("lock", "m", "c", "sann", "sbob", "lx")
+	l.want("lock", "m", "v", ":s", "sann", "sbob", ":l:x")
 	l.attempt("bob", 1, exclusive, driver.Queued)
-	l.want("wait", "m", "c", "sann", "sbob", "lx", "qx", "wx/"+six(0), "ibob"+six(1))
+	l.want("wait", "m", "v", ":s", "sann", "sbob", ":l:x")
 	l.withdraw("ann", 1, false)
-	l.want("handoff", "m", "c", "sann", "sbob", "lx")
+	l.want("handoff", "m", "v", ":s", "sann", "sbob", ":l:x")
 	l.withdraw("bob", 1, false)
-	l.want("unlock", "m", "c", "sann", "sbob")
+	l.want("unlock", "m", "v", ":s", "sann", "sbob")
 
 	l.attempt("ann", 2, shared, driver.Granted)
 	l.must(l.store.SetLimit(l.ctx, "x", 4))
 	l.attempt("bob", 2, shared, driver.Granted)
-	l.want("shared locks and a limit", "m", "c", "sann", "sbob", "lx", "nx")
+	l.want("shared locks and a limit", "m", "v", ":s", "sann", "sbob", ":l:x", ":g:x", "nx")
 	l.withdraw("ann", 2, false)
 	l.withdraw("bob", 2, false)
 	l.must(l.store.SetLimit(l.ctx, "x", 0))
-	l.want("all of it undone", "m", "c", "sann", "sbob")
+	l.want("all of it undone", "m", "v", ":s", "sann", "sbob")
 
 	token := l.attempt("ann", 3, exclusive, driver.Granted)
 	if _, err := l.store.Break(l.ctx, "x", token); err != nil {
 		t.Fatal(err)
 	}
-	l.want("break", "m", "c", "sann", "sbob", "kann", "bann"+six(3))
-	if got := l.array("kann"); got != "[3]" {
+	l.want("break", "m", "v", ":s", "sann", "sbob", "kann", "bann"+six(3))
+	if got := l.array(l.field("kann"), 0); got != "[3]" {
 		t.Errorf("broken claims: got %s", got)
 	}
 	l.withdraw("ann", 3, false)
-	l.want("the broken one's unlock", "m", "c", "sann", "sbob", "kann")
-	if got := l.array("kann"); got != "[-3]" {
+	l.want("the broken one's unlock", "m", "v", ":s", "sann", "sbob", "kann")
+	if got := l.array(l.field("kann"), 0); got != "[-3]" {
 		t.Errorf("broken claims that were withdrawn: got %s", got)
 	}
 
 	l.attempt("ann", 4, exclusive, driver.Granted)
 	l.withdraw("ann", 4, true)
-	l.want("an unlock that tombstones", "m", "c", "sann", "sbob", "kann", "bann"+six(4))
+	l.want("an unlock that tombstones", "m", "v", ":s", "sann", "sbob", "kann", "bann"+six(4))
 	l.attempt("bob", 3, exclusive, driver.Granted)
 	l.attempt("ann", 5, exclusive, driver.Queued)
 	l.must(l.on["bob"].Close(l.ctx))
 	l.must(l.on["ann"].Close(l.ctx))
-	l.want("close", "m", "c")
+	l.want("close", "m", "v")
+
+	l.open("ann")
+	l.attempt("ann", 6, driver.Terms{MinHold: time.Hour}, driver.Granted)
+	l.want("a lock that is kept for a while", "m", "v", ":s", "h", "sann", ":l:x")
 }
 
 // TestLayoutOfValues: the values are what docs/redis-layout.md says they are.
 func TestLayoutOfValues(t *testing.T) {
+	t.Parallel()
 	l := newLayout(t)
 	before := time.Now()
 	l.open("ann")
@@ -186,40 +82,114 @@ func TestLayoutOfValues(t *testing.T) {
 	terms := driver.Terms{Mode: driver.Shared, Weight: 2, Limit: 3, MinHold: 5 * time.Second, MaxHold: 7 * time.Second}
 	counter := int64(l.attempt("ann", 1, terms, driver.Granted)) / driver.TokenStep
 	l.attempt("bob", 7, driver.Terms{Reentry: "r"}, driver.Queued)
+	held := int64(l.attemptOf("bob", 8, "y", driver.Terms{MaxHold: time.Hour}, driver.Granted)) / driver.TokenStep
 
-	stored, err := l.plain.HGet(l.ctx, l.bucket, "c").Int64()
-	l.must(err)
-	if stored != counter || stored < before.UnixMicro() {
-		t.Errorf("c is %d, the token's counter %d, the clock was %d", stored, counter, before.UnixMicro())
-	}
 	run := regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(l.plain.Info(l.ctx, "server").Val())[1]
-	marker, _ := l.plain.HGet(l.ctx, l.bucket, "m").Bytes()
-	if at := number(marker[:7]); at < before.UnixMicro() || at > time.Now().UnixMicro() {
+	marker := l.field("m")
+	if at := number([]byte(marker[:7])); at < before.UnixMicro() || at > time.Now().UnixMicro() {
 		t.Errorf("the incarnation is %d, which is not when it began", at)
 	}
-	like(t, "m", l.arrayAt("m", 9), `["`+run+`",0,"v1 buckets=1 maxttl=1m0s grace=false"]`)
-	like(t, "lx", l.array("lx"), `[["S",1,1,2,3,"",{"owner":"ann"},5000,7000,N,N,N,N,N,N,"x"]]`)
-	like(t, "wx", l.array("wx\x00"+string(make([]byte, 6))), `["S",7,0,1,0,"r",{"owner":"bob"},0,0,N,0,0,0,N,N,"x"]`)
+	like(t, "m", l.array(marker, 8), `["`+run+`",0,"v2 buckets=1 maxttl=1m0s grace=false"]`)
+	l.wantTickets(max(counter, held), before)
 
-	id := l.ids["bob"]
-	line, _ := l.plain.HGet(l.ctx, l.bucket, "qx").Bytes()
-	if fmt.Sprint(line) != "[0 0 0 0 0 0 0 0 0 0 0 1 0 0 0 0 0 1]" {
-		t.Errorf("qx is %v, want the places 0 and 1 and one taken, in six bytes each", line)
+	id := l.ids["ann"]
+	all := l.elements("x")
+	if len(all) != 4 || all[0] != "0" || all[1][0] != 'S' || all[3][0] != 'C' {
+		t.Fatalf("the list of a shared lock that is waited for is %q", all)
 	}
-	if place := l.plain.HGet(l.ctx, l.bucket, "i"+string(id[:])+"\x00\x00\x00\x00\x00\x07").Val(); place != string(make([]byte, 6)) {
-		t.Errorf("i is %q, want place 0", place)
+	like(t, "S", l.array(all[1], 1), fmt.Sprintf(`[1,2,2,"%d","0"]`, counter))
+	if ticket, err := strconv.ParseInt(all[2], 10, 64); err != nil || ticket <= counter {
+		t.Errorf("the ticket of a queued claim is %q, want a number above %d", all[2], counter)
 	}
-	session, _ := l.plain.HGet(l.ctx, l.bucket, "s"+string(id[:])).Bytes()
-	if end := number(session[:6]); end < before.Add(30*time.Second).UnixMilli() || end > time.Now().Add(31*time.Second).UnixMilli() {
+	like(t, "C", l.array(all[3], 1), `["S",7,0,1,0,"r",{"owner":"bob"},0,0,N,0,0,0,N,N,"x"]`)
+	grant, err := l.plain.HGet(l.ctx, l.grants("x"), string(id[:])+"\x00\x00\x00\x00\x00\x01").Result()
+	l.must(err)
+	like(t, "a shared grant", l.array(grant, 0), `["S",1,1,2,3,"",{"owner":"ann"},5000,7000,N,N,N,N,N,N,"x"]`)
+	if all := l.elements("y"); len(all) != 2 || all[0] != fmt.Sprint(held) || all[1][0] != 'A' {
+		t.Errorf("the list of a lock with MaxHold is %q", all)
+	} else {
+		like(t, "A", l.array(all[1], 1), `[["S",8,0,1,0,"",{"owner":"bob"},0,3600000,N,N,0,N,N,N,"y"]]`)
+	}
+
+	session, bob := []byte(l.field("sbob")), l.ids["bob"]
+	score, err := l.plain.ZScore(l.ctx, l.sessions(), string(bob[:])).Result()
+	l.must(err)
+	if int64(score) != number(session[:6]) {
+		t.Errorf("the session ends at %d ms, and at %.0f in the sorted set", number(session[:6]), score)
+	}
+	if end := int64(score); end < before.Add(30*time.Second).UnixMilli() || end > time.Now().Add(31*time.Second).UnixMilli() {
 		t.Errorf("the session ends at %d ms, which is not 30 s from now", end)
 	}
 	if generation := number(session[6:13]); generation < before.UnixMicro() {
 		t.Errorf("the session's generation is %d, before it was opened", generation)
 	}
+	like(t, "a session", l.array(string(session), 14), `[N,N,30000,0]`)
+}
+
+// wantTickets fails unless the tickets follow the last number that was given and end with v.
+func (l *layout) wantTickets(last int64, before time.Time) {
+	l.t.Helper()
+	ready, err := l.plain.LRange(l.ctx, l.tickets(), 0, -1).Result()
+	l.must(err)
+	if last < before.UnixMicro() || len(ready) == 0 || ready[len(ready)-1] != l.field("v") {
+		l.t.Errorf("v is %s, the last number %d, the clock was %d, the tickets are %q", l.field("v"), last, before.UnixMicro(), ready)
+	}
+	for i, text := range ready {
+		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n != last+1+int64(i) {
+			l.t.Fatalf("ticket %d is %q, want %d", i, text, last+1+int64(i))
+		}
+	}
+}
+
+// TestLayoutOfShortForms: the claims of locks that are held and waited for without further
+// terms, as plain commands push them, and as scripts grant and queue them.
+func TestLayoutOfShortForms(t *testing.T) {
+	t.Parallel()
+	p, store := pretended(t)
+	w := newWorld(t, p, store, nil)
+	p.proven = true
+	w.open(0, time.Second)
+	w.open(1, time.Second)
+	l := layout{t: t, ctx: w.ctx, plain: p.plain, bucket: bucketOf(p.namespace),
+		ids: map[string]driver.SessionID{"ann": w.procs[0].id, "bob": w.procs[1].id}}
+	claim := func(seq uint64) *driver.Claim {
+		return &driver.Claim{Seq: seq, Name: "a", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "me"}}}
+	}
+	short := func(letter, who string, seq int) string {
+		micros := p.now.UnixMicro()
+		return fmt.Sprintf(`%s since %d, %s, %d, generation %d, incarnation %d, {"owner":"me"}`, letter, p.now.UnixMilli(), who, seq, micros, micros)
+	}
+	want := func(when string, tokens []driver.Token, claims ...string) {
+		t.Helper()
+		all := l.elements("a")
+		if len(all) != 2*len(claims) {
+			t.Fatalf("%s: the list is %q", when, all)
+		}
+		for i, c := range claims {
+			if got := l.shortText(all[2*i+1]); got != c {
+				t.Errorf("%s: claim %d is\n     %s\nwant %s", when, i, got, c)
+			}
+			if i < len(tokens) && all[2*i] != fmt.Sprint(int64(tokens[i])/driver.TokenStep) {
+				t.Errorf("%s: ticket %d is %q, the token %v", when, i, all[2*i], tokens[i])
+			}
+		}
+	}
+	first, err := w.procs[0].real.Attempt(w.ctx, claim(90))
+	w.must(err)
+	want("lock", []driver.Token{first.Token}, short("X", "ann", 90))
+	_, err = w.procs[1].real.Attempt(w.ctx, claim(91))
+	w.must(err)
+	want("wait", []driver.Token{first.Token}, short("X", "ann", 90), short("Q", "bob", 91))
+	_, err = w.procs[0].real.Withdraw(w.ctx, driver.Withdrawal{Seq: 90, Name: "a"})
+	w.must(err)
+	second, err := w.procs[1].real.Attempt(w.ctx, claim(91))
+	w.must(err)
+	want("handoff", []driver.Token{second.Token}, short("G", "bob", 91))
 }
 
 // TestLayoutOfPushes: a handoff is one message, to the one process.
 func TestLayoutOfPushes(t *testing.T) {
+	t.Parallel()
 	l := newLayout(t)
 	all := l.plain.PSubscribe(l.ctx, "*")
 	defer all.Close()
@@ -236,40 +206,14 @@ func TestLayoutOfPushes(t *testing.T) {
 	counter := int64(l.attempt("bob", 5, driver.Terms{}, driver.Granted)) / driver.TokenStep
 	l.must(l.plain.Publish(l.ctx, "end", "").Err())
 	id := l.ids["bob"]
-	for _, want := range [][2]string{{l.bucket + ":p:" + string(id[:]), "\x00\x00\x00\x00\x00\x05" + string(seven(counter))}, {"end", ""}} {
+	since := l.elements("x")[1][1:7]
+	for _, want := range [][2]string{{l.bucket + ":p:" + string(id[:]), "\x00\x00\x00\x00\x00\x05" + string(seven(counter)) + since}, {"end", ""}} {
 		m, err := all.ReceiveMessage(l.ctx)
 		l.must(err)
 		if m.Channel != want[0] || m.Payload != want[1] {
 			t.Errorf("got message %q on %q, want %q on %q", m.Payload, m.Channel, want[1], want[0])
 		}
 	}
-}
-
-// TestLayoutOfPlainGrant: a grant in the short form.
-func TestLayoutOfPlainGrant(t *testing.T) {
-	p, store := pretended(t)
-	w := newWorld(t, p, store, nil)
-	w.open(0, time.Second)
-	out, err := w.procs[0].real.Attempt(w.ctx, &driver.Claim{Seq: 9, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "ann"}}})
-	w.must(err)
-	raw, err := p.plain.HGet(w.ctx, "fencelock:{fencelock:0}", "la").Bytes()
-	w.must(err)
-	id := w.procs[0].id
-	got := fmt.Sprintf("%c %d %d %s %d %d %d %s", raw[0], number(raw[1:8]), number(raw[8:14]), raw[14:30], number(raw[30:36]),
-		number(raw[36:43]), number(raw[43:50]), raw[50:])
-	micros := p.now.UnixMicro()
-	want := fmt.Sprintf("X %d %d %s 9 %d %d %s", int64(out.Token)/driver.TokenStep, p.now.UnixMilli(), id[:], micros, micros, `{"owner":"ann"}`)
-	if got != want {
-		t.Errorf("a plain grant:\n got %s\nwant %s", got, want)
-	}
-}
-
-// seven is a number in seven bytes.
-func seven(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n))[1:] }
-
-// number reads an unsigned number, the most significant byte first.
-func number(b []byte) int64 {
-	return int64(binary.BigEndian.Uint64(append(make([]byte, 8-len(b)), b...)))
 }
 
 // like compares JSON with a pattern: N is any number above 0, S a session, a
@@ -283,28 +227,32 @@ func like(t *testing.T, what, got, pattern string) {
 	}
 }
 
-// TestLayoutIsDocumented: the fields that lib.lua lists are those of the document.
+// TestLayoutIsDocumented: the fields and the letters of claims that lib.lua lists are those of
+// the document.
 func TestLayoutIsDocumented(t *testing.T) {
-	source, err := os.ReadFile("internal/luastore/lua/lib.lua")
+	source, err := os.ReadFile("internal/liststore/lua/lib.lua")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, _ := strings.Cut(string(source), "-- Fields of the bucket")
-	list, _, _ = strings.Cut(list, "\n--\n")
 	document, err := os.ReadFile("../../docs/redis-layout.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var listed, documented []string
-	for _, m := range regexp.MustCompile(`--   ([a-z]) {4}|\b([a-z])<`).FindAllStringSubmatch(list, -1) {
-		listed = append(listed, m[1]+m[2])
+	_, list, _ := strings.Cut(string(source), "-- Fields of H")
+	list, _, _ = strings.Cut(list, "\nlocal ")
+	find := func(text, pattern string) (all []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			all = append(all, strings.Join(m[1:], ""))
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
 	}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z])[^|]*\\|").FindAllStringSubmatch(string(document), -1) {
-		documented = append(documented, m[1])
-	}
-	slices.Sort(listed)
-	slices.Sort(documented)
-	if fmt.Sprint(listed) != fmt.Sprint(documented) || len(listed) == 0 {
-		t.Errorf("fields in lib.lua %q, in docs/redis-layout.md %q", listed, documented)
+	for what, pair := range map[string][2][]string{
+		"fields": {find(list, `--   ([a-z]) {2}|\b([a-z])<`), find(string(document), "(?m)^\\| `([a-z])[^|]*\\|")},
+		"claims": {find(list, `--   ([A-Z]) {2}`), find(string(document), "(?m)^\\| `([A-Z])` \\|")},
+	} {
+		if !slices.Equal(pair[0], pair[1]) || len(pair[0]) == 0 {
+			t.Errorf("%s in lib.lua %q, in docs/redis-layout.md %q", what, pair[0], pair[1])
+		}
 	}
 }

@@ -71,11 +71,11 @@ func (s stage) play(t tb, sc scene, way way) {
 	s.p.proven = way.proven
 	s.p.mu.Unlock()
 	namespace := fmt.Sprintf("%sScenes-%t%s", lists, sc.grace, way.suffix)
-	listClocks.Store(namespace, func() time.Time { return s.p.now })
+	clocks.Store(namespace, func() time.Time { return s.p.now })
 	w := newWorld(t, s.p, nil, &memstore.Options{Grace: sc.grace})
 	w.must(s.p.become(w.ctx, nil))
 	store := newStoreIn(t, s.client, namespace, sc.grace)
-	w.real, w.lists, w.scripted = store, true, way.suffix == scripted || !way.proven
+	w.real, w.scripted = store, way.suffix == scripted || !way.proven
 	if sc.grace { // an unused server begins with a grace period, the model does not
 		w.must(store.SetLimit(w.ctx, w.names[0], 0))
 		s.p.now = s.p.now.Add(maxTTL + tick).Truncate(tick)

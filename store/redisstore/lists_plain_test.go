@@ -205,8 +205,7 @@ func TestListsNumberOfAVoteIsATicket(t *testing.T) {
 	if err := p.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, p, newStoreIn(t, client, t.Name(), false), nil)
-	w.lists = true
+	w := newWorld(t, p, newStore(t, p, client, false), nil)
 	w.open(0, time.Second)
 	w.attempt(0, &driver.Claim{Seq: 20, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 	w.withdraw(0, driver.Withdrawal{Seq: 20, Name: "a"})
@@ -229,8 +228,7 @@ func TestListsGrantUnknownToItsProcess(t *testing.T) {
 	if err := p.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, p, newStoreIn(t, client, t.Name(), false), nil)
-	w.lists = true
+	w := newWorld(t, p, newStore(t, p, client, false), nil)
 	w.open(0, time.Second)
 	w.open(1, time.Second)
 	shared := &driver.Claim{Seq: 100, Name: "a", Queue: true, Terms: &driver.Terms{Mode: driver.Shared, Weight: 1, Record: &driver.Record{}}}

@@ -16,127 +16,24 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
-	"pgregory.net/rapid"
 )
 
-// lists begins the namespaces that are kept as package liststore does.
-const lists = "TestLists"
+// lists begins the namespaces of listScene. lazy ends those in which nothing is done for the sake
+// of a test, and scripted those in which all names are taken for contended, so that plain
+// commands are not used.
+const lists, lazy, scripted = "TestLists", "-lazy", "-scripted"
 
-// lazy ends the namespaces in which nothing is done for the sake of a test, and scripted those
-// in which all names are taken for contended, so that plain commands are not used.
-const lazy, scripted = "-lazy", "-scripted"
+var allLists = flag.Bool("lists.all", false, "fail over 2,000 sessions, not 200")
 
-// way is a way in which a store of lists works.
+// way is a way in which the store works.
 type way struct {
 	suffix string // of the namespace
 	proven bool   // scripts prove the run id
 }
 
 var ways = []way{{"", true}, {scripted, true}, {"", false}}
-
-// listClocks are the clocks that scripts see, by namespace.
-var listClocks sync.Map
-
-func init() {
-	checkedstore.Lists = func(namespace string) *liststore.Options {
-		if !strings.HasPrefix(namespace, lists) {
-			return nil
-		}
-		opts := &liststore.Options{Eager: !strings.HasSuffix(namespace, lazy), Contended: strings.HasSuffix(namespace, scripted)}
-		if c, ok := listClocks.Load(namespace); ok {
-			opts.Clock = c.(func() time.Time)
-		}
-		return opts
-	}
-}
-
-var allLists = flag.Bool("lists.all", false, "run TestLists on all servers, in all arrangements, and as long as TestConformance")
-
-// TestListsConform is TestConformance for package liststore. Without -lists.all it is short:
-// nothing but tests uses that package yet.
-func TestListsConform(t *testing.T) {
-	t.Parallel()
-	for _, place := range places {
-		for _, flavour := range redistest.Flavors {
-			if !*allLists && (place.name != "one" || flavour != redistest.Redis) {
-				continue
-			}
-			t.Run(place.name+"/"+string(flavour), func(t *testing.T) {
-				t.Parallel()
-				flavour.Need(t)
-				to, losses := place.start(t, flavour)
-				for i, lib := range libraries {
-					for _, grace := range []bool{false, true} {
-						if !*allLists && grace != (i == 0) {
-							continue
-						}
-						t.Run(fmt.Sprintf("%s/grace=%t", lib.name, grace), func(t *testing.T) {
-							conform(t, lib, grace, to, losses, place.buckets)
-						})
-					}
-				}
-			})
-		}
-	}
-}
-
-// TestListsAgainstModel is TestScriptsAgainstModel for package liststore. What may differ from
-// the model, and why:
-//
-//   - The order of holders. Lists show them by token, the model by the time of the grant; a
-//     reclaim makes the two differ. No clause promises an order.
-//   - Which four of more holders an attempt reports. They must be holders, with their tokens.
-//   - A grant of older data that its process does not know (machine.mayAgain).
-//   - Only a quarter of the walks has votes: the first vote ends the plain commands of a bucket.
-//   - Operations that are sent at once are for different names, because those for one name
-//     have no order.
-//
-// It is random, and one of some thousand walks still differs. So it runs by hand, with
-// -lists.all, until it is clean and lists are the default.
-func TestListsAgainstModel(t *testing.T) {
-	if !*allLists {
-		t.Skip("run it with -lists.all")
-	}
-	t.Parallel()
-	for _, grace := range []bool{false, true} {
-		t.Run(fmt.Sprintf("grace=%t", grace), func(t *testing.T) {
-			t.Parallel()
-			p, client := newPretence(t, redistest.Start(t).Addr)
-			namespace := fmt.Sprintf("%s-grace=%t", lists, grace)
-			for _, way := range ways {
-				listClocks.Store(namespace+way.suffix, func() time.Time { return p.now })
-			}
-			rapid.Check(t, func(r *rapid.T) { walk(r, p, client, namespace, grace) })
-			t.Logf("%d transactions and releases of plain commands", p.plainCalls)
-		})
-	}
-}
-
-// TestListsSweep: what a process that died has left behind goes, without a process that asks
-// for one of its locks.
-func TestListsSweep(t *testing.T) {
-	t.Parallel()
-	l := newLists(t)
-	l.open("ann", 3*time.Second)
-	l.open("bob", 30*time.Second)
-	for seq := uint64(1); seq <= 100; seq++ {
-		l.attempt("ann", seq, fmt.Sprint("held ", seq), driver.Terms{}, driver.Granted)
-	}
-	l.attempt("ann", 101, "shared", driver.Terms{Mode: driver.Shared}, driver.Granted)
-	l.attempt("bob", 1, "bob's", driver.Terms{}, driver.Granted)
-	l.attempt("ann", 102, "bob's", driver.Terms{}, driver.Queued)
-	waitFor(t, "the locks of a dead process are gone", func() bool {
-		if _, err := l.on["bob"].KeepAlive(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		keys := l.keys()
-		return slices.Equal(keys, []string{"", ":l:bob's", ":s", ":t"}) && l.fields() == "[m sbob v]" && l.plain.LLen(t.Context(), l.base+":l:bob's").Val() == 2
-	})
-}
 
 // TestListsUnderLoad: two processes with many goroutines each, for few names, never hold a lock
 // at once, and tokens rise. The fast path, the scripts and batches of both take turns.

@@ -41,8 +41,6 @@ type world struct {
 	// call. The model grants to the next queued claim when a session ends, and Redis with the
 	// next call, so ages may differ then.
 	quick bool
-	// lists is set for package liststore.
-	lists bool
 	// scripted is set if the store uses no plain commands.
 	scripted bool
 	// saved is a copy of the data of both sides, if the test took one.
@@ -102,15 +100,15 @@ func pretended(t testing.TB) (*pretence, *redisstore.Store) {
 	if err := p.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return p, newStore(t, client, false)
+	return p, newStore(t, p, client, false)
 }
 
-func newStore(t tb, client *redis.Client, grace bool) *redisstore.Store {
+func newStore(t tb, p *pretence, client *redis.Client, grace bool) *redisstore.Store {
 	t.Helper()
-	return newStoreIn(t, client, "", grace)
+	return newStoreIn(t, client, p.namespace, grace)
 }
 
-// newStoreIn is newStore for a namespace.
+// newStoreIn is newStore for another namespace.
 func newStoreIn(t tb, client *redis.Client, namespace string, grace bool) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.New(client, &redisstore.Options{Namespace: namespace, MaxTTL: maxTTL, Grace: grace})
@@ -225,12 +223,10 @@ func (w *world) who(id driver.ClaimID) string {
 // holders compares two lists of holders, and their tokens.
 func (w *world) holders(what, name string, model, real []driver.Holder) {
 	w.t.Helper()
-	if w.lists {
-		if len(model) == driver.MaxHoldersReported && len(real) == len(model) {
-			model = w.theSame(name, real) // of more than that, any may be reported
-		}
-		model, real = w.inOrder(model), w.inOrder(real)
+	if len(model) == driver.MaxHoldersReported && len(real) == len(model) {
+		model = w.theSame(name, real) // of more than that, any may be reported
 	}
+	model, real = w.inOrder(model), w.inOrder(real)
 	var m, r []string
 	for _, h := range model {
 		m = append(m, w.view(h))
@@ -293,9 +289,7 @@ func (w *world) compare(name string) {
 	if r.Waiting < m.Waiting {
 		w.differ("%s: %d wait in the model, %d in Redis", what, m.Waiting, r.Waiting)
 	}
-	if w.lists {
-		m.Holders, r.Holders = w.inOrder(m.Holders), w.inOrder(r.Holders)
-	}
+	m.Holders, r.Holders = w.inOrder(m.Holders), w.inOrder(r.Holders)
 	for i, h := range m.Holders {
 		w.remember(name, h, pair{h.Token, r.Holders[i].Token})
 	}

@@ -22,42 +22,45 @@ func init() { _ = flag.Set("rapid.checks", "300") }
 // TestScriptsAgainstModel does random steps on a real server and on the model
 // and compares every answer. A failure is shrunk to the shortest sequence and
 // printed, one line a step. More: -rapid.checks=10000; the same again:
-// -rapid.seed with the printed number.
+// -rapid.seed with the printed number. What may differ from the model, and why:
+//
+//   - The order of holders. The store shows them by token, the model by the time of the grant; a
+//     reclaim makes the two differ. No clause promises an order.
+//   - Which four of more holders an attempt reports. They must be holders, with their tokens.
+//   - A grant of older data that its process does not know (machine.mayAgain).
+//   - Only a quarter of the walks has votes: the first vote ends the plain commands of a bucket.
+//   - Operations that are sent at once are for different names, because those for one name
+//     have no order.
 func TestScriptsAgainstModel(t *testing.T) {
 	t.Parallel()
 	for _, grace := range []bool{false, true} {
 		t.Run(fmt.Sprintf("grace=%t", grace), func(t *testing.T) {
 			t.Parallel()
 			p, client := newPretence(t, redistest.Start(t).Addr)
-			rapid.Check(t, func(r *rapid.T) { walk(r, p, client, "", grace) })
+			rapid.Check(t, func(r *rapid.T) { walk(r, p, client, grace) })
 		})
 	}
 }
 
 // walk is one random sequence on an empty server.
-func walk(t *rapid.T, p *pretence, client *redis.Client, namespace string, grace bool) {
+func walk(t *rapid.T, p *pretence, client *redis.Client, grace bool) {
 	p.begin()
 	if err := p.become(t.Context(), nil); err != nil {
 		t.Fatalf("flush: %v", err)
 	}
-	way := way{"", rapid.Bool().Draw(t, "proven")}
-	if namespace != "" { // of lists
-		way = rapid.SampledFrom(ways).Draw(t, "way")
-		namespace += way.suffix
-	}
+	way := rapid.SampledFrom(ways).Draw(t, "way")
 	p.mu.Lock() // the last sequence may still be proving
 	p.proven = way.proven
 	p.mu.Unlock()
-	store := newStoreIn(t, client, namespace, grace)
+	store := newStoreIn(t, client, p.namespace+way.suffix, grace)
 	w := newWorld(t, p, store, &memstore.Options{Grace: grace})
 	if grace { // an unused server begins with a grace period, the model does not
 		w.must(store.SetLimit(w.ctx, w.names[0], 0)) // sets the namespace up
 		p.now = p.now.Add(maxTTL + tick).Truncate(tick)
 		w.must(p.write(w.ctx))
 	}
-	w.lists = namespace != ""
 	w.quick = rapid.Bool().Draw(t, "quick")
-	m := &machine{w: w, votes: w.lists && rapid.IntRange(0, 3).Draw(t, "votes") == 0}
+	m := &machine{w: w, votes: rapid.IntRange(0, 3).Draw(t, "votes") == 0}
 	steps := map[string]func(*rapid.T){
 		"":         m.check,
 		"open":     m.open,
@@ -65,8 +68,10 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, namespace string, grace
 		"attempt":  m.attempt,
 		"attempt2": m.attempt, // twice as likely
 		"again":    m.again,
-		"batch":    m.batch,
-		"batch2":   m.batch, // twice as likely
+		"batch":    m.crowd,
+		"plain":    m.plain,
+		"plain2":   m.plain, // three times as likely
+		"plain3":   m.plain,
 		"shared":   m.downgrade,
 		"withdraw": m.withdraw,
 		"break":    m.breakToken,
@@ -79,11 +84,6 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, namespace string, grace
 		"outlast":  m.outlast,
 		"reclaim":  m.reclaim,
 	}
-	if w.lists { // batches of lists are other ones
-		delete(steps, "batch2")
-		steps["batch"] = m.crowd
-		steps["plain"], steps["plain2"], steps["plain3"] = m.plain, m.plain, m.plain
-	}
 	t.Repeat(steps)
 }
 
@@ -91,7 +91,7 @@ func walk(t *rapid.T, p *pretence, client *redis.Client, namespace string, grace
 type machine struct {
 	w      *world
 	unseen bool // the last step is to stay unseen
-	votes  bool // there are attempts of a quorum in this walk; only for lists
+	votes  bool // there are attempts of a quorum in this walk
 }
 
 func (m *machine) check(t *rapid.T) {
@@ -225,7 +225,7 @@ func (m *machine) terms(t *rapid.T) *driver.Terms {
 
 // vote makes some attempts those of a quorum.
 func (m *machine) vote(t *rapid.T, c *driver.Claim) {
-	if m.w.lists && !m.votes {
+	if !m.votes {
 		c.Floor, c.Lift = 0, false // votes would end the fast path for the rest of the walk
 		return
 	}
@@ -245,7 +245,7 @@ func (m *machine) again(t *rapid.T) {
 // no process holds the lock with the old token, and other tokens may have been granted since.
 func (m *machine) mayAgain(p *proc, c *driver.Claim) bool {
 	granted := slices.ContainsFunc(p.held, func(h held) bool { return h.claim.Seq == c.Seq })
-	return !m.w.lists || !granted || !p.stale[c.Seq] || p.informed[c.Seq]
+	return !granted || !p.stale[c.Seq] || p.informed[c.Seq]
 }
 
 // downgrade asks for a grant again, with shared terms.

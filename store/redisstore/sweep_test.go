@@ -17,6 +17,7 @@ import (
 // TestDeadProcessIsSwept: what a process that died has left behind is removed although no
 // other process requests its locks, and what belongs to a process that lives stays.
 func TestDeadProcessIsSwept(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
@@ -57,29 +58,29 @@ func TestDeadProcessIsSwept(t *testing.T) {
 	if _, err := dying.Withdraw(ctx, driver.Withdrawal{Seq: 3, Name: "held1", Tombstone: true}); err != nil {
 		t.Fatal(err)
 	}
-	// The session of the dying process gets no keep-alive. What is left: m, c and the living
-	// session, with its locks and the lock that it waited for.
-	awaitFields(t, client, 3+many+1, func() { keep(living) })
+	// The session of the dying process gets no keep-alive. What is left: the bucket with the living
+	// session and its end, the tickets, the locks of that session and the lock that it waited for.
+	waitFor(t, "what the dead process has left behind is gone", func() bool {
+		keep(living)
+		return swept(t, client, 3+many+1)
+	})
 	if st, err := store.Inspect(ctx, "held0"); err != nil || len(st.Holders) != 1 || st.Holders[0].Claim.Seq != 2*many {
 		t.Errorf("held0 went to %+v, %v; want the one that waited for it", st.Holders, err)
 	}
 }
 
-// awaitFields calls f until that many fields are left, not counting g, which shows how far
-// sweeping has come.
-func awaitFields(t *testing.T, client *redis.Client, left int, f func()) {
+// swept reports whether that many keys are left, and of the bucket the marker, the last ticket
+// and one session, whether a sweep is in progress or not.
+func swept(t *testing.T, client *redis.Client, keys int64) bool {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
-		f()
-		fields, err := client.HKeys(t.Context(), "fencelock:{fencelock:0}").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := len(fields); n == left || n == left+1 && slices.Contains(fields, "g") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d fields are left, want %d", len(fields), left)
-		}
+	n, err := client.DBSize(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
 	}
+	fields, err := client.HKeys(t.Context(), bucketOf("fencelock")).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields = slices.DeleteFunc(fields, func(f string) bool { return f == "g" })
+	return n == keys && len(fields) == 3
 }

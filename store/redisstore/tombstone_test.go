@@ -3,6 +3,7 @@
 package redisstore_test
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"testing"
@@ -67,61 +68,40 @@ func commandsDone(t *testing.T, p *pretence) (n int) {
 func TestTombstoneEnds(t *testing.T) {
 	t.Parallel()
 	p, client := newPretence(t, redistest.Start(t).Addr)
-	store, err := redisstore.New(client, &redisstore.Options{MaxTTL: 10 * time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := t.Context()
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(p.write(ctx))
-	session, _, err := store.Open(ctx, driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Hour})
-	must(err)
-	refused := func(seq uint64, when string) {
-		claim := driver.Claim{Seq: seq, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
-		if out, err := session.Attempt(ctx, &claim); err != nil || out.State != driver.Absent {
-			t.Errorf("claim %d %s: %v, %v", seq, when, out.State, err)
-		}
-	}
-	pass := func(d time.Duration) {
-		p.now = p.now.Add(d)
-		must(p.write(ctx))
-		for range 2 { // it sweeps
-			_, err := session.KeepAlive(ctx)
-			must(err)
-		}
-	}
-	tombstone := func(seq uint64) {
-		_, err := session.Withdraw(ctx, driver.Withdrawal{Seq: seq, Name: "x", Tombstone: true})
-		must(err)
-	}
+	l := layoutWith(t, client, redisstore.Options{Namespace: "orders", MaxTTL: 10 * time.Hour})
+	l.must(p.write(l.ctx))
+	l.openFor("ann", 10*time.Hour)
 	state := func() (int, bool) {
-		all, err := client.HGetAll(ctx, "fencelock:{fencelock:0}").Result()
-		must(err)
+		all, err := client.HGetAll(l.ctx, l.bucket).Result()
+		l.must(err)
 		return marks(all)
 	}
-	tombstone(1)
-	tombstone(1) // again: it counts once
+	keep := func() { _, err := l.on["ann"].KeepAlive(l.ctx); l.must(err) }
+	pass := func(d time.Duration) {
+		p.now = p.now.Add(d)
+		l.must(p.write(l.ctx))
+		keep()
+	}
+	want := func(when string, left int) { // keep-alives drop them, in the background
+		t.Helper()
+		waitFor(t, fmt.Sprintf("%s: %d marks are left", when, left), func() bool { keep(); n, _ := state(); return n == left })
+		if _, marked := state(); marked != (left > 0) {
+			t.Errorf("%s: %d marks, the session says %t", when, left, marked)
+		}
+	}
+	l.withdraw("ann", 1, true)
+	l.withdraw("ann", 1, true) // again: it counts once
 	pass(30 * time.Minute)
-	tombstone(2)
+	l.withdraw("ann", 2, true)
 	pass(29 * time.Minute)
-	refused(1, "within an hour of its tombstone")
-	refused(2, "within an hour of its tombstone")
-	if marks, marked := state(); marks != 2 || !marked {
-		t.Errorf("within an hour: %d marks, the session says %t", marks, marked)
-	}
-	pass(2 * time.Minute)
-	refused(2, "when the mark of another has gone")
-	if marks, marked := state(); marks != 1 || !marked {
-		t.Errorf("after an hour of one: %d marks, the session says %t", marks, marked)
-	}
+	l.attempt("ann", 1, driver.Terms{}, driver.Absent)
+	l.attempt("ann", 2, driver.Terms{}, driver.Absent)
+	want("within an hour", 2)
+	pass(4 * time.Minute)
+	want("after an hour of one", 1)
+	l.attempt("ann", 2, driver.Terms{}, driver.Absent)
 	pass(time.Hour)
-	if marks, marked := state(); marks != 0 || marked {
-		t.Errorf("after an hour of both: %d marks, the session says %t", marks, marked)
-	}
+	want("after an hour of both", 0)
 }
 
 // marks is how many there are in a bucket, and whether a session says that there are.

@@ -5,7 +5,9 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,7 +42,7 @@ func TestGraceBeginsEverywhere(t *testing.T) {
 		return s
 	}
 	begun := func() bool {
-		keys, err := client.Keys(ctx, "orders:*").Result()
+		keys, err := client.Keys(ctx, "orders:{*}").Result()
 		return err == nil && len(keys) == buckets
 	}
 	s := open()
@@ -66,7 +68,7 @@ func TestGraceBeginsBehindARound(t *testing.T) {
 	defer plain.Close()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
 	defer client.Close()
-	second, last := newTurnstile("orders:{orders:1}"), newTurnstile("orders:{orders:7}")
+	second, last := newTurnstile("orders:{orders:1."), newTurnstile("orders:{orders:7.")
 	client.AddHook(second)
 	client.AddHook(last)
 	store, err := redisstore.New(client, &redisstore.Options{Namespace: "orders", Grace: true, Buckets: buckets})
@@ -93,14 +95,14 @@ func TestGraceBeginsBehindARound(t *testing.T) {
 	open()
 	close(last.pass)
 	waitFor(t, "the grace has begun in all buckets", func() bool {
-		keys, err := plain.Keys(ctx, "orders:*").Result()
+		keys, err := plain.Keys(ctx, "orders:{*}").Result()
 		return err == nil && len(keys) == buckets
 	})
 }
 
 // turnstile keeps the first command for a key that comes after it was armed.
 type turnstile struct {
-	key     string
+	key     string // how it begins
 	armed   atomic.Bool
 	reached chan struct{}
 	pass    chan struct{}
@@ -113,7 +115,8 @@ func newTurnstile(key string) *turnstile {
 // ProcessHook implements redis.Hook.
 func (h *turnstile) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if slices.Contains(cmd.Args(), any(h.key)) && h.armed.CompareAndSwap(true, false) {
+		ours := slices.ContainsFunc(cmd.Args(), func(arg any) bool { return strings.HasPrefix(fmt.Sprint(arg), h.key) })
+		if ours && h.armed.CompareAndSwap(true, false) {
 			close(h.reached)
 			<-h.pass
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -31,23 +32,33 @@ func TestSlotOf(t *testing.T) {
 
 func TestMasters(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
-	one := Masters(4, names, func(string) string { return "0" })
+	one := Masters(4, names, func(string) string { return "0" }, 1)
 	if slices.Max(one) != 4 || slices.Min(one) != 0 {
 		t.Errorf("one shard is on several masters: %v", one)
 	}
 	of := func(name string) string { return name }
-	all := Masters(1, names, of)
+	all := Masters(1, names, of, 1)
 	if !slices.Equal(all, []float64{4}) {
 		t.Errorf("one master has %v of 4", all)
 	}
-	for i, n := range Masters(Slots, names, of) {
+	for i, n := range Masters(Slots, names, of, 1) {
 		for _, name := range names {
-			if n > 0 && Slot(name) == i {
+			if n > 0 && Slot(name, 1) == i {
 				n--
 			}
 		}
 		if n != 0 {
 			t.Errorf("master %d has names of another slot", i)
+		}
+	}
+}
+
+// TestSlotsOfBuckets: the buckets of a cluster are evenly spread.
+func TestSlotsOfBuckets(t *testing.T) {
+	const of = 32
+	for i := range of {
+		if got, want := Slot(strconv.Itoa(i), of), (slotOf(namespace+":0")+i*Slots/of)%Slots; got != want {
+			t.Errorf("bucket %d is in slot %d, want %d", i, got, want)
 		}
 	}
 }

@@ -107,16 +107,21 @@ func (o *Owner) write(ctx context.Context, shard string, names []string) error {
 	if err := o.open(ctx, shard); err != nil {
 		return err
 	}
-	s, err := sessionsOf(ctx, o.client, shard, []driver.SessionID{o.id})
+	of, err := buckets(ctx, o.client)
 	if err != nil {
 		return err
 	}
-	counter, err := counters(ctx, o.client, shard, len(names))
+	key := bucket(shard, of)
+	s, err := sessionsOf(ctx, o.client, key, []driver.SessionID{o.id})
+	if err != nil {
+		return err
+	}
+	counter, err := counters(ctx, o.client, key, len(names))
 	if err != nil {
 		return err
 	}
 	_, err = o.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		hold(ctx, p, shard, s[0], o.held+1, counter, names)
+		hold(ctx, p, key, s[0], o.held+1, counter, names)
 		return nil
 	})
 	o.held += uint64(len(names))
@@ -170,15 +175,20 @@ func Share(ctx context.Context, store driver.Store, client redis.UniversalClient
 	}); err != nil {
 		return err
 	}
-	sessions, err := sessionsOf(ctx, client, shard, ids)
+	of, err := buckets(ctx, client)
 	if err != nil {
 		return err
 	}
-	counter, err := counters(ctx, client, shard, processes)
+	key := bucket(shard, of)
+	sessions, err := sessionsOf(ctx, client, key, ids)
 	if err != nil {
 		return err
 	}
-	if err := share(ctx, client, shard, name, sessions, counter); err != nil {
+	counter, err := counters(ctx, client, key, processes)
+	if err != nil {
+		return err
+	}
+	if err := share(ctx, client, key, name, sessions, counter); err != nil {
 		return err
 	}
 	return Holders(ctx, store, name, processes)

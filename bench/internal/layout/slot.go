@@ -33,17 +33,20 @@ func crc16(s string) uint16 {
 	return crc
 }
 
+// Slot is the hash slot of a cluster in which a shard of so many is.
+func Slot(shard string, of int) int { return slotOf(bucket(shard, of)) }
+
 // Masters returns how many of the names each of n masters has, if each master has as
-// many slots and shard returns the shard of a name.
-func Masters(n int, names []string, shard func(name string) string) []float64 {
-	of := map[string]int{} // master of a shard
+// many slots and shard returns the shard of a name, of so many.
+func Masters(n int, names []string, shard func(name string) string, of int) []float64 {
+	on := map[string]int{} // master of a shard
 	counts := make([]float64, n)
 	for _, name := range names {
 		s := shard(name)
-		master, ok := of[s]
+		master, ok := on[s]
 		if !ok {
-			master = Slot(s) * n / Slots
-			of[s] = master
+			master = Slot(s, of) * n / Slots
+			on[s] = master
 		}
 		counts[master]++
 	}

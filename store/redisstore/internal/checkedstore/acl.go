@@ -12,9 +12,13 @@ type need struct {
 	args []string
 }
 
-// keyCommands are used by scripts, and HSCAN directly, on keys of the namespace.
-// A test compares them with the scripts.
-var keyCommands = []string{"hdel", "hexists", "hget", "hincrby", "hmget", "hscan", "hset"}
+// keyCommands are used on keys of the namespace, by scripts and in transactions. A test
+// compares them with the scripts.
+var keyCommands = []string{
+	"hdel", "hexists", "hget", "hgetall", "hincrby", "hmget", "hrandfield", "hscan", "hset", "hsetnx",
+	"lindex", "llen", "lmove", "lpop", "lpos", "lpush", "lrange", "lrem", "lset", "ltrim", "rpush",
+	"zadd", "zcount", "zrangebyscore", "zrem", "zremrangebyscore", "zscore",
+}
 
 // needs returns every command that the store uses. Clusters push over sharded
 // channels.
@@ -25,11 +29,17 @@ func (s *Store) needs() []need {
 		{"eval", []string{"EVAL", "return 1", "1", key}},
 		{"evalsha", []string{"EVALSHA", "x", "1", key}},
 		{"script|load", []string{"SCRIPT", "LOAD", "return 1"}},
+		{"script|exists", []string{"SCRIPT", "EXISTS", "x"}},
+		{"multi", []string{"MULTI"}}, {"exec", []string{"EXEC"}},
 	}
 	for _, c := range keyCommands {
-		all = append(all, need{c, []string{strings.ToUpper(c), key, "0", "0"}})
+		args := []string{strings.ToUpper(c), key, "0", "0"}
+		if c == "lmove" {
+			args = []string{"LMOVE", key, key, "LEFT", "RIGHT"}
+		}
+		all = append(all, need{c, args})
 	}
-	all = append(all, need{"info", []string{"INFO"}}, need{"time", []string{"TIME"}}, need{"ping", []string{"PING"}})
+	all = append(all, need{"scan", []string{"SCAN", "0"}}, need{"info", []string{"INFO"}}, need{"time", []string{"TIME"}}, need{"ping", []string{"PING"}})
 	prefix := ""
 	if s.client.Sharded() {
 		prefix = "s"
@@ -55,7 +65,8 @@ func (s *Store) needs() []need {
 // server's configuration after "user".
 //
 // The user can read and write the keys of the namespace with the listed commands,
-// scripts or not: a client with its password can break its locks.
+// scripts or not: a client with its password can break its locks. With SCAN it can read the
+// names of all keys of the server, not their values.
 func (s *Store) ACL(user string) string {
 	keys := s.pattern()
 	return user + " on resetkeys resetchannels ~" + keys + " &" + keys + " -@all" + s.allowed()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package checkedstore is the store that redisstore and rueidisstore share: a
-// luastore.Store that checks its servers before it opens the first session. It links no
+// liststore.Store that checks its servers before it opens the first session. It links no
 // client library, so that a program links only the one it uses.
 package checkedstore
 
@@ -14,7 +14,6 @@ import (
 	"github.com/fencelock/fencelock/driver/storeurl"
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/luastore"
 )
 
 // Client is a client library as the store and its check need it.
@@ -46,10 +45,6 @@ type Options struct {
 	Accept []string
 }
 
-func (o Options) settings() *luastore.Options {
-	return &luastore.Options{Namespace: o.Namespace, MaxTTL: o.MaxTTL, Grace: o.Grace, Buckets: o.Buckets}
-}
-
 // Store is the store that redisstore.Store and rueidisstore.Store forward to.
 type Store struct {
 	driver.Store
@@ -67,38 +62,28 @@ func New(client Client, opts *Options, closeClient func() error) (*Store, error)
 		s.opts = *opts
 	}
 	if s.opts.Namespace == "" {
-		s.opts.Namespace = luastore.DefaultNamespace
+		s.opts.Namespace = liststore.DefaultNamespace
 	}
 	if err := storeurl.Accepts(s.opts.Accept, codes); err != nil {
 		return nil, fmt.Errorf("redisstore: %w", err)
 	}
 	s.start.reported = map[string]bool{}
-	var err error
-	settings := s.opts.settings()
-	settings.Explain = s.explain
-	if list := s.listOptions(); list != nil {
-		list.Namespace, list.MaxTTL, list.Grace, list.Buckets = settings.Namespace, settings.MaxTTL, settings.Grace, settings.Buckets
-		list.Explain = settings.Explain
-		s.Store, err = liststore.New(client, list)
-	} else {
-		s.Store, err = luastore.New(client, settings)
+	lists := liststore.Options{}
+	if ForTest != nil {
+		lists = ForTest(s.opts.Namespace)
 	}
-	if err != nil {
+	lists.Namespace, lists.MaxTTL, lists.Grace, lists.Buckets = s.opts.Namespace, s.opts.MaxTTL, s.opts.Grace, s.opts.Buckets
+	lists.Explain = s.explain
+	var err error
+	if s.Store, err = liststore.New(client, &lists); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Lists returns the options of a namespace that is kept as package liststore does, or nil.
-// Tests set it, before they make a store; otherwise it is nil.
-var Lists func(namespace string) *liststore.Options
-
-func (s *Store) listOptions() *liststore.Options {
-	if Lists == nil {
-		return nil
-	}
-	return Lists(s.opts.Namespace)
-}
+// ForTest returns further options of a namespace. Tests set it before they make a store;
+// otherwise it is nil.
+var ForTest func(namespace string) liststore.Options
 
 // explain adds the permissions that the user of the connection lacks.
 func (s *Store) explain(err error) error {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package liststore implements the store over any client library, with a list for each
-// lock: layout, Lua scripts and sessions. It will replace package luastore.
+// lock: layout, Lua scripts and sessions.
 //
 // The keys and elements are described in lua/lib.lua, the plain commands in fast.go. The rules
 // that keep plain commands safe, each found by a test or by package listmodel:

@@ -12,8 +12,8 @@ import (
 // scanned once for a listing and not for each page. They are a cache: if nothing is kept for
 // a cursor, because it is old or from another process, the bucket is scanned again.
 //
-// The cursor of HSCAN would not do: it returns a field twice when the hash shrinks during the
-// scan, and a listing shows every lock once (I3).
+// The cursor of SCAN would not do: it returns a key twice when the server's table shrinks during
+// the scan, and a listing shows every lock once (I3).
 type Listings struct {
 	mu   sync.Mutex
 	kept []*listing // the latest last
