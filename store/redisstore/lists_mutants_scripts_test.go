@@ -7,7 +7,7 @@ package redisstore_test
 //   - rules that another rule covers: the votes in the marker and the lack of tickets; in
 //     pass.lua, what the next script would remove again; in close.lua, what has no session
 //   - pushes: the clauses of the queue of TestListsConform
-//   - sweep.lua and tidy.lua: TestListsSweep
+//   - sweep.lua and tidy.lua: TestDeadProcessIsSwept
 //   - clocks that were ahead
 var scriptMutants = []scriptMutant{
 	{"ask-known-element", "ask", "queue", "ARGV[19] == '' and ", ""},

@@ -46,6 +46,7 @@ func TestDeadProcessIsSwept(t *testing.T) {
 	}
 	living, dying := open(time.Minute), open(5*time.Second)
 	const many = 500
+	const tombstones = 32 // the server shows them before the session and after it, in the order of a hash
 	exclusive, shared := driver.Terms{Weight: 1}, driver.Terms{Mode: driver.Shared, Weight: 1}
 	for i := range many {
 		attempt(dying, 3*i, fmt.Sprint("held", i), exclusive)
@@ -55,8 +56,11 @@ func TestDeadProcessIsSwept(t *testing.T) {
 		keep(dying) // until all is there, however slow the machine
 	}
 	attempt(living, 2*many, "held0", exclusive) // waits for the one that dies
-	if _, err := dying.Withdraw(ctx, driver.Withdrawal{Seq: 3, Name: "held1", Tombstone: true}); err != nil {
-		t.Fatal(err)
+	for i := 1; i <= tombstones; i++ {
+		if _, err := dying.Withdraw(ctx, driver.Withdrawal{Seq: uint64(3 * i), Name: fmt.Sprint("held", i), Tombstone: true}); err != nil {
+			t.Fatal(err)
+		}
+		keep(dying)
 	}
 	// The session of the dying process gets no keep-alive. What is left: the bucket with the living
 	// session and its end, the tickets, the locks of that session and the lock that it waited for.

@@ -13,17 +13,19 @@ end
 call('HSET', H, 'g', ARGV[6] .. struct.pack('>I6', after(lease)))
 if before == 0 then return { 'OK', '0', num(now) } end
 
+-- ended reports whether a session is dropped. Fields come in any order, so what belongs to the session
+-- must not wait until the session itself is gone: no other pass may come.
+local function ended(sid) return not session(sid) and tonumber(call('ZSCORE', Z, sid) or '0') < before end
+
 local part = call('HSCAN', H, ARGV[7], 'COUNT', ARGV[8])
 for i = 1, #part[2], 2 do
   local field, value = part[2][i], part[2][i + 1]
   local kind, rest = byte(field), sub(field, 2)
-  if kind == 115 then -- s
-    if not session(rest) and tonumber(call('ZSCORE', Z, rest) or '0') < before then call('HDEL', H, field, 'k' .. rest) end
-  elseif kind == 107 and call('HEXISTS', H, 's' .. rest) == 0 then -- k
-    call('HDEL', H, field)
+  if kind == 115 or kind == 107 then -- s, k
+    if ended(rest) then call('HDEL', H, field) end
   elseif kind == 98 then -- b
     local owner = sub(rest, 1, 16)
-    if call('HEXISTS', H, 's' .. owner) == 0 then
+    if ended(owner) then
       call('HDEL', H, field)
     elseif expired(value) then
       unmark(owner, rest, value)
