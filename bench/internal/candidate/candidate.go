@@ -24,9 +24,14 @@ type Candidate struct {
 	Bare string
 	// Settings says in words what was set, and what is the library's default.
 	Settings string
-	// Plain are the commands it sends outside of scripts, in lower case. The
-	// counts of the server need them: see target.Stats.Sent.
+	// Plain are the commands it sends outside of scripts, in lower case, one for each request.
+	// The counts of the server need them: see target.Stats.Sent.
 	Plain []string
+	// Parts are the other commands of such a request, which has a command of Plain in it.
+	Parts []string
+	// Overcounted are those of Plain that its scripts call, too: the server counts them twice
+	// then, to its disadvantage.
+	Overcounted []string
 	// Uncounted are commands it sends and its scripts call too: the server cannot
 	// distinguish them, so they are left out, in its favor.
 	Uncounted []string

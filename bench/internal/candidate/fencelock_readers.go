@@ -7,7 +7,8 @@ import "context"
 // FencelockReaders is FencelockRueidis with RLock instead of Lock. It is not in All: what
 // excludes no other is not compared with locks.
 var FencelockReaders = &Candidate{
-	Name: "fencelock-readers", Server: "redis", Settings: FencelockRueidis.Settings, Plain: FencelockRueidis.Plain, Waits: true,
+	Name: "fencelock-readers", Server: "redis", Settings: FencelockRueidis.Settings, Waits: true,
+	Plain: listRequests, Parts: listParts, Overcounted: listOvercounted,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		store, closeStore, err := RueidisStore(at.Addr, n)
 		if err != nil {

@@ -9,9 +9,18 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/rueidisstore"
 )
 
+// A transaction is executed by one EXEC, and a release without a script reads once how long the list
+// is. Scripts of contended names may read that, too.
+var (
+	listRequests    = []string{"subscribe", "exec", "llen"}
+	listParts       = []string{"multi", "lmove", "rpush", "lrem", "hmget", "script", "zadd", "time", "zrangebyscore"}
+	listOvercounted = []string{"llen"}
+)
+
 // FencelockRueidis is fencelock on rueidisstore.
 var FencelockRueidis = &Candidate{
-	Name: "fencelock-rueidis", Server: "redis", Bare: "bare-rueidis", Settings: "defaults: TTL 15 s, one bucket, no grace", Plain: []string{"subscribe"}, Waits: true,
+	Name: "fencelock-rueidis", Server: "redis", Bare: "bare-rueidis", Settings: "defaults: TTL 15 s, one bucket, no grace", Waits: true,
+	Plain: listRequests, Parts: listParts, Overcounted: listOvercounted,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		store, closeStore, err := RueidisStore(at.Addr, n)
 		if err != nil {

@@ -46,6 +46,9 @@ func (e *Env) Holding(ctx context.Context, c *candidate.Candidate, n int, atLeas
 	return cell.Samples[0], nil
 }
 
+// renewedWithin is more than the time between two renewals of any candidate.
+const renewedWithin = 10 * time.Second
+
 // holdName begins the names: hold/0, hold/1 and so on.
 const holdName = "hold"
 
@@ -113,10 +116,14 @@ func (h *Holding) Finish(ctx context.Context, atLeast time.Duration) (*Cell, err
 	if err := h.stillHeld(ctx); err != nil {
 		return nil, err
 	}
+	sent := stats.Sent(h.c.Plain).Calls
+	if stats != nil && sent == 0 && took > renewedWithin {
+		return nil, fmt.Errorf("%s kept its locks for %v and the server counted no command: Candidate.Plain lacks what keeps them", h.c.Name, took)
+	}
 	n := float64(h.n)
 	return &Cell{Case: LocksHeld(h.n), Candidate: h.c.Name, Samples: []Sample{{
 		FillSeconds: h.fill.Took.Seconds(),
-		PerSecond:   float64(stats.Sent(h.c.Plain).Calls) / took.Seconds(),
+		PerSecond:   float64(sent) / took.Seconds(),
 		ServerCore:  100 * (cpu - h.cpu) / took.Seconds(),
 		ServerBytes: (h.held - h.memory) / n, ClientBytes: float64(h.fill.Cost.Heap) / n,
 	}}}, nil
