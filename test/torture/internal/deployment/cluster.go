@@ -118,14 +118,14 @@ func (c *nodes) text(i int, args ...any) string {
 
 // owner asks the nodes, one after the other, who has the slot of the lock.
 func (c *nodes) owner() (slot, master int, err error) {
-	v, err := c.do(0, "CLUSTER", "KEYSLOT", lock.ClusterKey)
+	v, err := c.do(0, "CLUSTER", "KEYSLOT", lock.FirstBucket)
 	for i := 1; err != nil && i < len(c.all); i++ {
-		v, err = c.do(i, "CLUSTER", "KEYSLOT", lock.ClusterKey)
+		v, err = c.do(i, "CLUSTER", "KEYSLOT", lock.FirstBucket)
 	}
 	if err != nil {
 		return 0, 0, err
 	}
-	slot = int(v.(int64))
+	slot = lock.ClusterSlot(int(v.(int64)))
 	for _, i := range c.wellFirst() {
 		if !strings.Contains(c.text(i, "INFO", "replication"), "role:master") {
 			continue
@@ -217,7 +217,7 @@ func (c *nodes) migrate(context.Context) error {
 		return err
 	}
 	time.Sleep(100 * time.Millisecond) // as long as other keys would take
-	if _, err := c.do(from, "MIGRATE", "127.0.0.1", c.all[to].Port, lock.ClusterKey, 0, 5000); err != nil {
+	if err := c.moveKeys(slot, from, to); err != nil {
 		return err
 	}
 	time.Sleep(100 * time.Millisecond)
@@ -227,4 +227,23 @@ func (c *nodes) migrate(context.Context) error {
 		}
 	}
 	return nil
+}
+
+// moveKeys moves all keys of a slot. Clients that need one that has moved write to the other
+// master already, so the first has none in the end.
+func (c *nodes) moveKeys(slot, from, to int) error {
+	for {
+		v, err := c.do(from, "CLUSTER", "GETKEYSINSLOT", slot, 100)
+		if err != nil {
+			return err
+		}
+		keys, _ := v.([]any)
+		if len(keys) == 0 {
+			return nil
+		}
+		words := append([]any{"MIGRATE", "127.0.0.1", c.all[to].Port, "", 0, 5000, "KEYS"}, keys...)
+		if _, err := c.do(from, words...); err != nil {
+			return err
+		}
+	}
 }

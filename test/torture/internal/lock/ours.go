@@ -4,7 +4,6 @@ package lock
 
 import (
 	"context"
-	"fmt"
 	"hash/fnv"
 
 	"github.com/fencelock/fencelock"
@@ -68,16 +67,20 @@ func openCluster(s Spec, grace bool) (Locks, error) {
 		ContextTimeoutEnabled: true, DisableIdentity: true}))
 }
 
-// LockName is the lock that all clients use, ClusterKey the key of a cluster in
-// which it is kept: that of its bucket, as docs/redis-layout.md has it.
+// LockName is the lock that all clients use.
 const LockName = "l0"
 
-// ClusterKey: see LockName.
-var ClusterKey = func() string {
+// FirstBucket is the key from whose slot in a cluster those of all buckets follow.
+const FirstBucket = "fencelock:{fencelock:0}"
+
+// ClusterSlot is the slot of LockName in a cluster, as docs/redis-layout.md has it, if first is
+// that of FirstBucket.
+func ClusterSlot(first int) int {
+	const buckets, slots = 32, 16384
 	h := fnv.New32a()
 	h.Write([]byte(LockName))
-	return fmt.Sprintf("fencelock:{fencelock:%d}", h.Sum32()%32)
-}()
+	return (first + int(h.Sum32()%buckets)*slots/buckets) % slots
+}
 
 func openClient(s Spec, grace bool, client redis.UniversalClient) (Locks, error) {
 	store, err := redisstore.New(client, &redisstore.Options{Grace: grace, MaxTTL: s.MaxTTL, Warn: func(driver.Finding) {}})
