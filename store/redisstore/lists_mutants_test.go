@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -75,6 +76,7 @@ func (s stage) play(t tb, sc scene, way way) {
 	w := newWorld(t, s.p, nil, &memstore.Options{Grace: sc.grace})
 	w.must(s.p.become(w.ctx, nil))
 	store := newStoreIn(t, s.client, namespace, sc.grace)
+	w.another = func() driver.Store { return newStoreIn(t, s.client, namespace, sc.grace) }
 	w.real, w.scripted = store, way.suffix == scripted || !way.proven
 	if sc.grace { // an unused server begins with a grace period, the model does not
 		w.must(store.SetLimit(w.ctx, w.names[0], 0))

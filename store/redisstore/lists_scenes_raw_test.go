@@ -46,6 +46,31 @@ func (w *world) only(s driver.Session, seq uint64, name string, queue bool, want
 	return out
 }
 
+// tombstone withdraws a claim on Redis alone, with a tombstone.
+func (w *world) tombstone(i int, seq uint64, name string) {
+	w.t.Helper()
+	if _, err := w.procs[i].real.Withdraw(w.ctx, driver.Withdrawal{Seq: seq, Name: name, Tombstone: true}); err != nil {
+		w.differ("withdraw %d %q: %v", seq, name, err)
+	}
+}
+
+// release withdraws a grant on Redis alone.
+func (w *world) release(i int, seq uint64, name string) {
+	w.t.Helper()
+	if found, err := w.procs[i].real.Withdraw(w.ctx, driver.Withdrawal{Seq: seq, Name: name}); err != nil || found != driver.WasGranted {
+		w.differ("release %d %q: %v, %v", seq, name, found, err)
+	}
+}
+
+// elsewhere resumes the session of a process in another process.
+func (w *world) elsewhere(i int) driver.Session {
+	w.t.Helper()
+	other := w.another()
+	s, _, err := other.Open(w.ctx, driver.OpenRequest{Shard: other.Shard(w.names[0]), ID: w.procs[i].id, TTL: w.procs[i].ttl})
+	w.must(err)
+	return s
+}
+
 // holds fails unless a lock has one holder, with a token above another.
 func (w *world) holds(name string, id driver.SessionID, above driver.Token) {
 	w.t.Helper()
@@ -150,6 +175,61 @@ var rawScenes = []scene{
 		late("X")
 		w.only(w.procs[2].real, 150, "a", false, driver.Granted)
 		w.holds("a", w.procs[2].id, first)
+	}},
+	{name: "late after its tombstone", play: func(w *world) {
+		w.openAll()
+		w.only(w.procs[0].real, 180, "a", true, driver.Granted)
+		_, a := w.list("a")
+		late := func(name, letter string) { // the transaction of a claim arrives, and its reply is lost
+			key, _ := w.list(name)
+			w.must(w.p.plain.LMove(w.ctx, w.bucket()+":t", key, "LEFT", "RIGHT").Err())
+			w.must(w.p.plain.RPush(w.ctx, key, letter+a[1][1:]).Err())
+		}
+		w.tombstone(0, 180, "a")
+		w.only(w.procs[0].real, 181, "d", true, driver.Granted) // the process knows now that there are marks
+		w.only(w.procs[0].real, 180, "d", true, driver.Absent)
+		w.only(w.procs[0].real, 180, "a", true, driver.Absent)
+		late("a", "X")
+		w.only(w.procs[0].real, 182, "a", true, driver.Granted)
+		late("a", "X") // behind a holder: it must not be the next
+		w.only(w.procs[1].real, 180, "a", true, driver.Queued)
+		w.release(0, 182, "a")
+		w.holds("a", w.procs[1].id, 0)
+		w.only(w.procs[2].real, 180, "a", false, driver.Busy)
+		w.release(1, 180, "a")
+		for _, queue := range []bool{true, false} { // before another claim
+			late("b", "X")
+			w.only(w.procs[2].real, 181, "b", queue, driver.Granted)
+			w.holds("b", w.procs[2].id, 0)
+			w.release(2, 181, "b")
+		}
+		late("c", "X")
+		w.open(0, 2*time.Second) // again: its marks stay
+		w.only(w.procs[0].real, 183, "c", true, driver.Granted)
+		late("c", "Q") // as a script changes it that raises the number of the lock
+		w.only(w.procs[2].real, 184, "c", true, driver.Queued)
+		w.release(0, 183, "c")
+		if _, c := w.list("c"); len(c) != 2 || !strings.HasPrefix(c[1], "G") { // it was granted, so its process was notified
+			w.differ("after the release the list is %q", c)
+		}
+		w.holds("c", w.procs[2].id, 0)
+	}},
+	{name: "tombstones from elsewhere", play: func(w *world) {
+		w.openAll()
+		// Another process resumes the session and withdraws claims that the first did not send yet.
+		other := w.elsewhere(0)
+		for i, queue := range []bool{true, false} {
+			seq := uint64(190 + i)
+			if _, err := other.Withdraw(w.ctx, driver.Withdrawal{Seq: seq, Name: "a", Tombstone: true}); err != nil {
+				w.differ("withdraw: %v", err)
+			}
+			w.only(w.procs[0].real, seq, "a", queue, driver.Absent)
+			w.only(w.procs[0].real, seq+5, []string{"b", "c"}[i], true, driver.Granted) // the process knows now that there are marks
+		}
+		if _, err := other.Withdraw(w.ctx, driver.Withdrawal{Seq: 193, Name: "a", Tombstone: true}); err != nil {
+			w.differ("withdraw: %v", err)
+		}
+		w.only(w.procs[0].real, 193, "a", true, driver.Absent)
 	}},
 	{name: "another holds", play: func(w *world) {
 		w.openAll()

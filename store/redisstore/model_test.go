@@ -43,6 +43,8 @@ type world struct {
 	quick bool
 	// scripted is set if the store uses no plain commands.
 	scripted bool
+	// another returns a store of the same namespace, as another process has one.
+	another func() driver.Store
 	// saved is a copy of the data of both sides, if the test took one.
 	saved *saved
 }

@@ -14,37 +14,56 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
-// TestTombstoneCostsLittle: a tombstoned claim costs the other claims of its session one
-// command. They still take the fast path.
+// TestTombstoneCostsLittle: a tombstoned claim costs the other claims of its session one command
+// if a script acquires the lock, and none if plain commands do. They still take the fast path.
 func TestTombstoneCostsLittle(t *testing.T) {
 	t.Parallel()
-	p, store := pretended(t)
-	p.proven = true
-	w := newWorld(t, p, store, nil)
-	w.open(0, time.Second)
-	seq := w.procs[0].seq
-	pair := func() {
-		seq++
-		w.attempt(0, &driver.Claim{Seq: seq, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
-		w.withdraw(0, driver.Withdrawal{Seq: seq, Name: "a"})
+	for _, way := range []struct {
+		name, suffix string
+		queue        bool
+		more         int // commands for a lock and its release
+	}{
+		{"plain commands", "", true, 0},
+		{"a try", "", false, 1},
+		{"contended", scripted, true, 1},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			p, client := newPretence(t, redistest.Start(t).Addr)
+			p.proven = true
+			if err := p.write(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w := newWorld(t, p, newStoreIn(t, client, p.namespace+way.suffix, false), nil)
+			w.open(0, time.Second)
+			seq := w.procs[0].seq
+			claim := func() *driver.Claim {
+				seq++
+				return &driver.Claim{Seq: seq, Name: "a", Queue: way.queue, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
+			}
+			pair := func() {
+				c := claim()
+				w.attempt(0, c)
+				w.withdraw(0, driver.Withdrawal{Seq: c.Seq, Name: "a"})
+			}
+			const pairs = 20
+			cost := func() int {
+				before := commandsDone(t, p)
+				for range pairs {
+					pair()
+				}
+				return commandsDone(t, p) - before
+			}
+			free := cost()
+			tombstoned := claim()
+			w.withdraw(0, driver.Withdrawal{Seq: tombstoned.Seq, Name: "a", Tombstone: true})
+			w.attempt(0, tombstoned) // the model says that it is refused
+			if marked := cost(); marked > free+way.more*pairs+2 {
+				t.Errorf("%d locks and unlocks take %d commands, and %d after a tombstone; want %d more each", pairs, free, marked, way.more)
+			}
+			w.attempt(0, tombstoned)
+		})
 	}
-	const pairs = 20
-	cost := func() int {
-		before := commandsDone(t, p)
-		for range pairs {
-			pair()
-		}
-		return commandsDone(t, p) - before
-	}
-	free := cost()
-	seq++
-	tombstoned := &driver.Claim{Seq: seq, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
-	w.withdraw(0, driver.Withdrawal{Seq: seq, Name: "a", Tombstone: true})
-	w.attempt(0, tombstoned) // the model says that it is refused
-	if marked := cost(); marked > free+pairs+2 {
-		t.Errorf("%d locks and unlocks take %d commands, and %d after a tombstone; want one more each", pairs, free, marked)
-	}
-	w.attempt(0, tombstoned)
 }
 
 var counted = regexp.MustCompile(`calls=(\d+)`)

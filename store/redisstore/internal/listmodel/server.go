@@ -177,7 +177,7 @@ func (m *search) fast(s *state, g *msg) (reply, bool) {
 	switch {
 	case g.ticket == 0,
 		v.inc != g.inc && m.on(Marker),
-		(k.st == absent || k.generation != g.generation || v.tomb[g.who] != 0) && m.on(Session),
+		(k.st == absent || k.generation != g.generation || v.tomb[g.who]&(1<<g.seq) != 0) && m.on(Session),
 		v.run != g.run && m.on(RunID):
 		return reply{kind: rSlow}, true
 	case v.n != 2 && m.on(Length):

@@ -60,6 +60,7 @@ type operation struct {
 
 	removed, length int64  // removed counts the ticket and the element of a grant, 10 and 1
 	marker, session string // as they were in the transaction of a claim
+	marks, marked   bool   // the session had marks then, and the claim may have one
 	proven          bool
 	err             error
 }
@@ -79,6 +80,7 @@ func (o *operation) free() {
 type batch struct {
 	operations []*operation
 	commands   Commands
+	marks      bool // the marks of claims are read
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}

@@ -19,9 +19,12 @@ import (
 //
 // The lock is held if the ticket was there and the list has no other pair, and if the replies
 // show that a script would have granted it: the marker is that of the session's incarnation and
-// there are no votes, the session has its generation and no marks, and the server knows a
-// script that was loaded only under its run id. Anything else is decided by attempt.lua,
+// there are no votes, the session has its generation, the claim has no mark, and the server
+// knows a script that was loaded only under its run id. Anything else is decided by attempt.lua,
 // which finds the claim in the list.
+//
+// The marks of claims are read only while the session has any, as far as this process knows: it
+// sees in the session that there are some, and reads them from the next transaction on.
 //
 // During a grace period there are no tickets, so no transaction can grant.
 //
@@ -38,6 +41,7 @@ type fast struct {
 	tickets string
 	allowed bool        // the store knows every claim of the session that this process made
 	calm    atomic.Bool // a script has answered that there is no grace period
+	marks   atomic.Bool // the session had marks, in the last reply
 }
 
 func (f *fast) init(s *session, graceOver, allowed bool) {
@@ -85,11 +89,13 @@ func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64,
 	if o.length > 2 {
 		s.store.contended.add(name)
 	}
+	f.marks.Store(o.marks)
 	switch {
 	case !o.proven:
 		s.proof.lost()
 	case len(o.marker) < 8 || o.marker[:7] != s.tail[7:] || o.marker[7] != 0:
-	case len(o.session) < 14 || o.session[6:13] != s.tail[:7] || o.session[13] != 0:
+	case len(o.session) < 14 || o.session[6:13] != s.tail[:7]:
+	case o.marked:
 	case s.alive.end.Load() <= s.alive.earliest(): // it has ended
 	default:
 		return o.ticket, o.ticket > 0 && o.length == 2, nil

@@ -66,8 +66,22 @@ func (next *batch) addClaims(f *fast, c *Commands) {
 			c.Add("RPUSH", list, o.element)
 		}
 	}
-	c.Add("HMGET", f.bucket, "m", f.session)
+	read := []string{"HMGET", f.bucket, "m", f.session}
+	if next.marks = f.marks.Load(); next.marks {
+		read = append(read, next.markFields()...)
+	}
+	c.Add(read...)
 	c.Add("SCRIPT", "EXISTS", f.proven)
+}
+
+// markFields are the fields of the bucket that the marks of the claims have.
+func (next *batch) markFields() (fields []string) {
+	for _, o := range next.operations {
+		if !o.release {
+			fields = append(fields, "b"+o.element[7:29])
+		}
+	}
+	return fields
 }
 
 // readReleases gives the releases their replies.
@@ -90,10 +104,17 @@ func (next *batch) readClaims(c *Commands) {
 		}
 	}
 	marker, session := c.text(), c.text()
+	marks := len(session) > 13 && session[13] != 0
+	for _, o := range next.operations {
+		if !o.release {
+			o.marker, o.session, o.marks = marker, session, marks
+			o.marked = marks && !next.marks || next.marks && c.text() != ""
+		}
+	}
 	proven := c.number() == 1
 	for _, o := range next.operations {
 		if !o.release {
-			o.marker, o.session, o.proven = marker, session, proven
+			o.proven = proven
 		}
 	}
 }

@@ -1,19 +1,21 @@
 -- Grants a plain claim that is new, or queues it behind a plain holder, if that is all there is
 -- to do: the server has the run id and the incarnation in which the session was opened, there
--- are no votes and no grace period, and the sessions of the claim and of the holder live and
--- have no marks. It stands before all of attempt.lua and costs a fraction of it.
+-- are no votes and no grace period, the sessions of the claim and of the holder live, and neither
+-- of the two has a mark. It stands before all of attempt.lua and costs a fraction of it.
 -- ARGV[21] generation and incarnation of the session, 7 bytes each
 if RUN_ID ~= '' and ARGV[19] == '' and ARGV[9] == '0' and ARGV[10] == '1' and ARGV[11] == '0' and ARGV[12] == ''
   and ARGV[14] == '0' and ARGV[15] == '0' and ARGV[17] == '0' then
   local call, sub, byte = redis.call, string.sub, string.byte
   local found = call('HMGET', KEYS[1], 'm', 's' .. ARGV[6])
   local m, s = found[1], found[2]
-  if m and s and sub(m, 1, 7) == sub(ARGV[21], 8) and byte(m, 8) == 0 and sub(s, 7, 13) == sub(ARGV[21], 1, 7) and byte(s, 14) == 0 then
+  local id = ARGV[6] .. struct.pack('>I6', ARGV[7])
+  local function unmarked(session, claim) return byte(session, 14) == 0 or call('HEXISTS', KEYS[1], 'b' .. claim) == 0 end
+  if m and s and sub(m, 1, 7) == sub(ARGV[21], 8) and byte(m, 8) == 0 and sub(s, 7, 13) == sub(ARGV[21], 1, 7) and unmarked(s, id) then
     local t = redis.call('TIME')
     local now = t[1] * 1000 + math.floor(t[2] / 1000)
     local two = call('LRANGE', KEYS[3], 0, 1)
     local ticket, raw = two[1], two[2]
-    local rest = ARGV[6] .. struct.pack('>I6', ARGV[7]) .. ARGV[21] .. ARGV[13]
+    local rest = id .. ARGV[21] .. ARGV[13]
     if struct.unpack('>I6', s) <= now then
       -- it has ended
     elseif not ticket then
@@ -27,8 +29,8 @@ if RUN_ID ~= '' and ARGV[19] == '' and ARGV[9] == '0' and ARGV[10] == '1' and AR
     elseif raw and byte(ticket) >= 48 and byte(ticket) <= 57 and (byte(raw) == 88 or byte(raw) == 71) and sub(raw, 37, 43) == sub(ARGV[21], 8) then
       local holder = sub(raw, 8, 23)
       local h = call('HGET', KEYS[1], 's' .. holder)
-      if h and sub(h, 7, 13) == sub(raw, 30, 36) and byte(h, 14) == 0 and struct.unpack('>I6', h) > now and
-        sub(raw, 8, 29) ~= sub(rest, 1, 22) then
+      if h and sub(h, 7, 13) == sub(raw, 30, 36) and struct.unpack('>I6', h) > now and sub(raw, 8, 29) ~= id
+        and unmarked(h, sub(raw, 8, 29)) then
         local before, word = 0, 'BUSY'
         local mine = ARGV[16] == '1' and call('LMOVE', KEYS[2], KEYS[3], 'LEFT', 'RIGHT')
         if mine then

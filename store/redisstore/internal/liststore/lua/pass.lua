@@ -9,7 +9,7 @@ if RUN_ID ~= '' and ARGV[9] == '0' and ARGV[10] == '0' and ARGV[11] ~= '' then
   if four[2] == ARGV[11] and byte(four[1]) >= 48 and byte(four[1]) <= 57 then
     local found = call('HMGET', KEYS[1], 'm', 's' .. ARGV[6], 's' .. (next and sub(next, 8, 23) or ''))
     local m, s, n = found[1], found[2], found[3]
-    if m and s and sub(m, 1, 7) == sub(ARGV[12], 8) and byte(m, 8) == 0 and sub(s, 7, 13) == sub(ARGV[12], 1, 7) and byte(s, 14) == 0 then
+    if m and s and sub(m, 1, 7) == sub(ARGV[12], 8) and byte(m, 8) == 0 and sub(s, 7, 13) == sub(ARGV[12], 1, 7) then
       local t = redis.call('TIME')
       local now = t[1] * 1000 + math.floor(t[2] / 1000)
       if struct.unpack('>I6', s) > now then
@@ -18,8 +18,9 @@ if RUN_ID ~= '' and ARGV[9] == '0' and ARGV[10] == '0' and ARGV[11] ~= '' then
           return { 'OK', 2, 0 }
         end
         if n and byte(next) == 81 and byte(ticket) >= 48 and byte(ticket) <= 57 and sub(next, 37, 43) == sub(ARGV[12], 8)
-          and sub(n, 7, 13) == sub(next, 30, 36) and byte(n, 14) == 0 and struct.unpack('>I6', n) > now
-          and cmsgpack.unpack(sub(m, 9))[2] <= now then
+          and sub(n, 7, 13) == sub(next, 30, 36) and struct.unpack('>I6', n) > now
+          and cmsgpack.unpack(sub(m, 9))[2] <= now
+          and (byte(n, 14) == 0 or call('HEXISTS', KEYS[1], 'b' .. sub(next, 8, 29)) == 0) then
           local since = struct.pack('>I6', now)
           call('LPOP', KEYS[3], 2)
           call('LSET', KEYS[3], 1, 'G' .. since .. sub(next, 8))
