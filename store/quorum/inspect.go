@@ -13,8 +13,9 @@ import (
 )
 
 // every makes a call on all nodes at once, each with its own context, and returns the
-// answers by node. Once least nodes have answered it waits as long again for the others,
-// but not for a node that did not answer its last call.
+// answers by node. Once least nodes have answered it waits for the others, up to NodeTimeout, but
+// not for a node that did not answer its last call. A slow node decides, too: what only it and
+// a minority of the rest have would otherwise be shown as free, or listed again.
 func every[T any](ctx context.Context, s *Store, op string, least int, f func(ctx context.Context, n int) (T, error)) (map[int]T, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errNotStarted(op, err)
@@ -23,7 +24,6 @@ func every[T any](ctx context.Context, s *Store, op string, least int, f func(ct
 		answer
 		value T
 	}
-	sent := time.Now()
 	awaited := s.health.worth(least)
 	results := make(chan result, len(s.nodes))
 	for n := range s.nodes {
@@ -36,8 +36,7 @@ func every[T any](ctx context.Context, s *Store, op string, least int, f func(ct
 	}
 	got := map[int]T{}
 	var failed errs
-	var patience <-chan time.Time
-	for left := len(s.nodes); left > 0; {
+	for left := len(s.nodes); left > 0 && (len(got) < least || awaited != 0); {
 		select {
 		case r := <-results:
 			left--
@@ -45,17 +44,8 @@ func every[T any](ctx context.Context, s *Store, op string, least int, f func(ct
 			if failed.add(s.nodes[r.n].Name, r.err); r.err == nil {
 				got[r.n] = r.value
 			}
-		case <-patience:
-			left = 0
 		case <-ctx.Done():
 			return nil, errCanceled(op, ctx.Err())
-		}
-		switch {
-		case len(got) < least:
-		case awaited == 0:
-			left = 0
-		case patience == nil:
-			patience = time.After(spent(sent, openPatience))
 		}
 	}
 	if len(got) < least {

@@ -89,11 +89,10 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	return driver.Page{}, failed.err("list")
 }
 
-// quiet waits a little for attempts of this process that have won and are still on
-// their way to some nodes: a node that they reach only after it was listed would
-// hide them.
+// quiet waits for attempts of this process that have won and are still on their way to nodes
+// that answer: a node that they reach only after it was listed would hide them.
 func (s *Store) quiet(ctx context.Context) {
-	wait, cancel := context.WithTimeout(ctx, openPatience)
+	wait, cancel := context.WithTimeout(ctx, s.opts.NodeTimeout)
 	defer cancel()
 	for {
 		changed := s.underWay()
@@ -109,15 +108,16 @@ func (s *Store) quiet(ctx context.Context) {
 }
 
 // underWay returns a channel that is closed when a claim that has won and still has a call
-// in flight changes, or nil if there is no such claim.
+// in flight to a node that answers changes, or nil if there is no such claim.
 func (s *Store) underWay() <-chan struct{} {
+	answer := s.health.worth(s.majority())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.sessions {
 		b.mu.Lock()
 		for _, w := range b.requests {
 			for n := range w.slots {
-				if w.won && w.slots[n].Busy() {
+				if w.won && answer.Has(n) && w.slots[n].Busy() {
 					defer b.mu.Unlock()
 					return w.changeLocked()
 				}

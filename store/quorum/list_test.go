@@ -53,6 +53,34 @@ func TestListWithoutANode(t *testing.T) {
 	}
 }
 
+// TestListOfSlowNodes: nodes that answer late are no reason to list a lock twice, or to leave it
+// out.
+func TestListOfSlowNodes(t *testing.T) {
+	for _, slow := range [][]int{{0, 1}, {1, 2}, {3, 4}} {
+		t.Run(fmt.Sprint(slow), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 5, grace())
+				for i := range 10 { // on a majority that a slow node decides about
+					r.lock("holder", r.process(map[int]faultstore.Fault{i % 5: away(0, time.Hour), (i + 1) % 5: away(0, time.Hour)}, nil), fmt.Sprint("x", i))
+				}
+				time.Sleep(time.Second)
+				faults := map[int]faultstore.Fault{}
+				for _, n := range slow {
+					faults[n] = faultstore.On(faultstore.Inspect, faultstore.Delay(75*time.Millisecond, 75*time.Millisecond))
+				}
+				s := r.store(faults)
+				defer s.Close()
+				seen := list(t, s, 3)
+				for i := range 10 {
+					if n := seen[fmt.Sprint("x", i)]; n != 1 {
+						t.Errorf("x%d is listed %d times", i, n)
+					}
+				}
+			})
+		})
+	}
+}
+
 // list counts how often each lock is listed.
 func list(t *testing.T, s driver.Store, most int) map[string]int {
 	t.Helper()
