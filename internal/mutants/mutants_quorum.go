@@ -76,14 +76,29 @@ var quorumMutants = []mutant{
 	{
 		name: "qs-reclaim-counts-nodes-not-kept", catcher: testOf(quorumPkg, "TestReclaimCountsNodesKeptSinceTheReopening"),
 		file: "store/quorum/reclaim.go",
-		old:  "		case l.kept < w.b.base:\n",
-		new:  "",
+		old:  " || w.b.links[n].kept < w.b.base {",
+		new:  " {",
 	},
 	{
 		name: "qs-reclaim-counts-nodes-without-the-claim", catcher: testOf(quorumPkg, "TestReclaimNeedsNodesThatHadTheClaim"),
 		file: "store/quorum/reclaim.go",
-		old:  "		case share == vote.FullShare:\n",
-		new:  "		case share != vote.NoShare:\n",
+		old:  "		case vote.FullShare:\n",
+		new:  "		case vote.FullShare, vote.LaterShare:\n",
+		also: &edit{
+			file: "store/quorum/reclaim.go",
+			old:  "		case vote.LaterShare:\n			later = later.With(n)\n",
+			new:  "",
+		},
+	},
+	{
+		name: "qs-reclaim-not-patient", catcher: testOf(quorumPkg, "TestReclaimWaitsForANodeThatItNeeds"), file: "store/quorum/reclaim.go",
+		old: "!(over && b.decided(requests, got))",
+		new: "!over",
+	},
+	{
+		name: "qs-list-not-patient", catcher: testOf(quorumPkg, "TestListOfSlowNodes"), file: "store/quorum/inspect.go",
+		old: "(len(got) < least || awaited != 0)",
+		new: "len(got) < least",
 	},
 	{
 		name: "qs-reclaim-not-noted", catcher: testOf(quorumPkg, "TestUnlockOvertakesAReclaim"), file: "store/quorum/reclaim.go",

@@ -20,14 +20,16 @@ type reclaimed struct {
 	kept    []bool
 }
 
-// isOf reports whether the answer is about the claim as it is on the node now: one that was
-// withdrawn since is another try.
-func (r *reclaimed) isOf(w *request, i int) bool {
-	return !w.gone && r.asked[i].Claim.Seq == nodeSeq(w.seq, w.slots[r.n].Try)
+// countsLocked reports whether the answer is about the session and the claim as they are on the
+// node now: a claim that was withdrawn since is another try. w.b.mu must be held.
+func (r *reclaimed) countsLocked(w *request, i int) bool {
+	l := w.b.links[r.n]
+	return l.renewal == r.renewal && l.drv != nil && !w.gone && r.asked[i].Claim.Seq == nodeSeq(w.seq, w.slots[r.n].Try)
 }
 
 // Reclaim implements driver.Session: every node is asked, and a claim is held if
-// enough of them have it.
+// enough of them have it. A slow node is waited for as long as a claim needs it: without its
+// answer the holder would lose a lock that it can have back.
 func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
 	if err := s.enter(ctx, "reclaim"); err != nil {
 		return nil, err
@@ -44,7 +46,8 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 	var failed errs
 	var patience <-chan time.Time
 	got := map[int]reclaimed{}
-	for left := len(b.links); left > 0; {
+	over := false // so is the patience with nodes that no claim needs
+	for left := len(b.links); left > 0 && !(over && b.decided(requests, got)); {
 		select {
 		case a := <-answers:
 			left--
@@ -52,7 +55,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 				got[a.n] = a
 			}
 		case <-patience:
-			left = 0
+			over = true
 		case <-ctx.Done():
 			return nil, errCanceled("reclaim", ctx.Err())
 		}
@@ -76,6 +79,21 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 		b.dropUnknownLocked()
 	}
 	return kept, nil
+}
+
+// decided reports whether all requests are held, whatever the other nodes answer.
+func (b *quorumSession) decided(requests []*request, got map[int]reclaimed) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, w := range requests {
+		if w == nil || w.gone {
+			continue
+		}
+		if nodes, _ := w.sharesLocked(i, got); nodes.Len() < w.need {
+			return false
+		}
+	}
+	return true
 }
 
 // rememberedLocked returns the requests of a batch, nil for those that must not come back.
@@ -116,15 +134,23 @@ func (l *nodeSession) batchLocked(requests []*request) []driver.Held {
 	return batch
 }
 
-// reclaim asks the node for a batch of claims.
+// reclaim asks the node for a batch of claims. A node that is slower to open than the others
+// is asked when it is open.
 func (l *nodeSession) reclaim(requests []*request, batch []driver.Held, last bool) reclaimed {
 	b := l.b
-	b.mu.Lock()
-	drv, renewal := l.drv, l.renewal
-	b.mu.Unlock()
-	r := reclaimed{answer{l.n, errClosed}, renewal, batch, make([]bool, len(batch))}
+	r := reclaimed{answer: answer{l.n, errClosed}, asked: batch, kept: make([]bool, len(batch))}
+	drv := l.opened(&r)
 	if drv != nil {
 		l.reclaimNow(&r, drv, last)
+	}
+	if errors.Is(r.err, driver.ErrReset) || errors.Is(r.err, driver.ErrGone) {
+		// The keep-alive that finds this, with which the session is opened again, is still on its way. Claims
+		// of earlier batches are not back on the node, so it must not drop the rest: repair does.
+		if err := l.open(); err == nil {
+			if drv = l.opened(&r); drv != nil {
+				l.reclaimNow(&r, drv, false)
+			}
+		}
 	}
 	unknown := errors.Is(r.err, driver.ErrUnknown) || errors.Is(r.err, context.DeadlineExceeded) || errors.Is(r.err, context.Canceled)
 	b.mu.Lock()
@@ -136,6 +162,19 @@ func (l *nodeSession) reclaim(requests []*request, batch []driver.Held, last boo
 		}
 	}
 	return r
+}
+
+// opened returns the session to reclaim with, nil if the node has none, and waits for the Open in flight.
+func (l *nodeSession) opened(r *reclaimed) driver.Session {
+	l.b.mu.Lock()
+	if o := l.opening; l.drv == nil && o != nil {
+		l.b.mu.Unlock()
+		<-o.done
+		l.b.mu.Lock()
+	}
+	defer l.b.mu.Unlock()
+	r.renewal = l.renewal
+	return l.drv
 }
 
 // reclaimNow makes the call.
@@ -159,27 +198,18 @@ func (l *nodeSession) reclaimNow(r *reclaimed, drv driver.Session, last bool) {
 	}
 }
 
-// reclaimLocked counts what the nodes answered about the i-th of a batch. A node that was not kept alive
-// since the session was opened again has the claim, but may end it before the lease ends.
-// w.b.mu must be held.
-func (w *request) reclaimLocked(i int, got map[int]reclaimed) bool {
-	var nodes, later vote.Set
-	if w.gone {
-		return false // it was withdrawn while the nodes were asked
-	}
+// sharesLocked returns which nodes have the i-th of a batch again, and which of them count only later. A node
+// that was not kept alive since the session was opened again has the claim, but may end it before
+// the lease ends. w.b.mu must be held.
+func (w *request) sharesLocked(i int, got map[int]reclaimed) (nodes, later vote.Set) {
 	for n, a := range got {
-		l := w.b.links[n]
-		if l.renewal != a.renewal || l.drv == nil || !a.isOf(w, i) {
+		if !a.countsLocked(w, i) || w.b.links[n].kept < w.b.base {
 			continue
 		}
-		s := &w.slots[n]
-		var share vote.Share
-		s.Slot, share = s.OnReclaimed(a.kept[i], w.token, w.won && w.counted.Has(n))
-		switch {
-		case l.kept < w.b.base:
-		case share == vote.FullShare:
+		switch _, share := w.slots[n].OnReclaimed(a.kept[i], w.token, w.won && w.counted.Has(n)); share {
+		case vote.FullShare:
 			nodes = nodes.With(n)
-		case share == vote.LaterShare:
+		case vote.LaterShare:
 			later = later.With(n)
 		}
 	}
@@ -189,6 +219,20 @@ func (w *request) reclaimLocked(i int, got map[int]reclaimed) bool {
 			if !got[n].kept[i] {
 				nodes = nodes.Without(n)
 			}
+		}
+	}
+	return nodes, later
+}
+
+// reclaimLocked takes over what the nodes answered about the i-th of a batch. w.b.mu must be held.
+func (w *request) reclaimLocked(i int, got map[int]reclaimed) bool {
+	if w.gone {
+		return false // it was withdrawn while the nodes were asked
+	}
+	nodes, later := w.sharesLocked(i, got)
+	for n, a := range got {
+		if s := &w.slots[n]; a.countsLocked(w, i) {
+			s.Slot, _ = s.OnReclaimed(a.kept[i], w.token, w.won && w.counted.Has(n))
 		}
 	}
 	if nodes.Len() >= w.need {

@@ -84,7 +84,7 @@ func (l *nodeSession) putBack() bool {
 // putBackLocked takes note of whether a node has a claim again. w.b.mu must be held.
 func (w *request) putBackLocked(l *nodeSession, r reclaimed, i int) {
 	s := &w.slots[l.n]
-	if l.renewal != r.renewal || l.drv == nil || s.Busy() || s.Lost == 0 || !r.isOf(w, i) {
+	if s.Busy() || s.Lost == 0 || !r.countsLocked(w, i) {
 		return
 	}
 	var share vote.Share
