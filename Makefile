@@ -81,6 +81,7 @@ figures-fence: ## prove the guards on real servers, and refuse wrong ones
 	go run ./bench -figures fence
 
 figures-adapters: ## run the adapters in their hosts, several processes each; needs the servers; minutes
+	cd adapters/caddylock && go vet ./... && go test . -count=1
 	cd test/adapters && go vet ./... && go test . -count=1 -v -adapters.figures
 
 figures-stores: ## measure the stores beside their servers' own locks; needs the servers
