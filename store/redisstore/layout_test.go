@@ -97,7 +97,7 @@ func TestLayoutOfValues(t *testing.T) {
 	if len(all) != 4 || all[0] != "0" || all[1][0] != 'S' || all[3][0] != 'C' {
 		t.Fatalf("the list of a shared lock that is waited for is %q", all)
 	}
-	like(t, "S", l.array(all[1], 1), fmt.Sprintf(`[1,2,2,"%d","0"]`, counter))
+	like(t, "S", l.array(all[1], 1), fmt.Sprintf(`[1,2,2,"%d","0",0]`, counter))
 	if ticket, err := strconv.ParseInt(all[2], 10, 64); err != nil || ticket <= counter {
 		t.Errorf("the ticket of a queued claim is %q, want a number above %d", all[2], counter)
 	}

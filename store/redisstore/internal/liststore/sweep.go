@@ -16,7 +16,7 @@ const between = 2 * time.Millisecond
 func (s *Store) walk(ctx context.Context, set settings, name string, reply []any) {
 	for more(reply) {
 		var err error
-		if reply, err = s.callWith(ctx, set, inspectScript, set.shard(name), []string{name}, "0", "0", name); err != nil {
+		if reply, err = s.callWith(ctx, set, wakeScript, set.shard(name), []string{name}, "0", "", name); err != nil {
 			return
 		}
 		select {

@@ -72,7 +72,7 @@ func (w *sweeper) sweep() {
 		ctx, cancel := context.WithTimeout(w.s.ctx, w.s.ttl)
 		names, next, err := w.s.store.scan(ctx, w.s.base, cursor, "")
 		for part := range slices.Chunk(names, sweepNames) {
-			ok = ok && err == nil && w.locks(ctx, part)
+			ok = ok && err == nil && w.locks(ctx, began, part)
 		}
 		cancel()
 		if _, _, still := w.tidy("0", "0"); err != nil || !still {
@@ -90,9 +90,9 @@ func (w *sweeper) sweep() {
 }
 
 // locks sweeps some locks.
-func (w *sweeper) locks(ctx context.Context, names []string) bool {
+func (w *sweeper) locks(ctx context.Context, began string, names []string) bool {
 	for {
-		reply, err := w.s.store.call(ctx, sweepScript, w.s.shard, w.s.incarnation, names, append([]string{w.s.sid}, names...)...)
+		reply, err := w.s.store.call(ctx, sweepScript, w.s.shard, w.s.incarnation, names, append([]string{began}, names...)...)
 		if err != nil || !w.pause() {
 			return false
 		}

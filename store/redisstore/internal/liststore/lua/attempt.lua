@@ -77,11 +77,12 @@ if at and byte(raw) == 88 then call('LSET', k.L, at, 'Q' .. sub(raw, 2)) end
 local resting = grace() > 0
 if not at then
   local waiting = call('LLEN', k.L) > (k.form and 2 or 0)
-  if not resting and not stopped and (not waiting and fits(k, e) or reenters(k, e)) then
+  if not resting and not stopped and (not waiting and room(k, e) or reenters(k, e)) then
     grant(k, e)
     save(k)
     return granted(e)
   end
+  if k.form == 'S' then save(k) end
   if ARGV[16] == '1' then
     at = call('RPUSH', k.L, num(draw()), queued(e)) - 1
   end

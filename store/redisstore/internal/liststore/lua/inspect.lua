@@ -7,7 +7,9 @@ local most, reply = tonumber(ARGV[6]), { 'OK', num(grace()) }
 for i = 7, #ARGV do
   local name, holders, waiters, dead = ARGV[i], {}, {}, {}
   local k = refresh(name)
-  for _, g in ipairs(all(k)) do holders[#holders + 1] = shown(g) end
+  for _, g in ipairs(all(k)) do
+    if k.form ~= 'S' or upheld(g) then holders[#holders + 1] = shown(g) end -- of many, some may be dead
+  end
   for _, ticket, raw in queue(k) do
     local e = claim_of(raw, name)
     if ticket and stands(e) then

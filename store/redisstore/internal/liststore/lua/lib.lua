@@ -37,7 +37,7 @@
 --   C  queued, an array
 --   A  exclusive grants, an array of arrays
 --   S  the lock is shared, its grants are in G; its ticket is 0. Count, sum of weights,
---      largest weight, highest number so far, cursor of clean
+--      largest weight, highest number so far, cursor of clean, when its round began
 -- A short claim (X, G, Q): letter, 6 bytes since, 16 session, 6 seq, 7 generation,
 -- 7 incarnation, record. The number of the grant in X or G is its ticket, so that the
 -- numbers behind it are higher, and plain commands may remove it. Only scripts remove A and S.

@@ -18,13 +18,14 @@ local drawn = {}
 --   form     the letter of its holder, which is then the first pair of L; nil if there is none
 --   ticket   of that pair
 --   grants   unless the form is S
---   shared   { count, sum of weights, largest weight, cursor } if the form is S
+--   shared   { count, sum of weights, largest weight, cursor of clean, when its round began } if the
+--            form is S
 --   top      no number up to this may be granted any more
 --   changed  save has to write the holder
 
 local function sentinel(k)
   local s = k.shared
-  return 'S' .. cmsgpack.pack({ s[1], s[2], s[3], num(k.top), s[4] })
+  return 'S' .. cmsgpack.pack({ s[1], s[2], s[3], num(k.top), s[4], s[5] })
 end
 
 -- fields has the fields of grants that were read from G: the id of the claim, and the number
@@ -43,10 +44,17 @@ local function put(k, g)
 end
 
 -- clean drops the grants of a shared lock that do not stand: all of them, or some from
--- where the last call stopped.
-local function clean(k)
-  local s = k.shared
+-- where the last call stopped, unless a round over all of them began since a time. It returns
+-- whether a round is over, and whether it found a grant that stands.
+local function clean(k, since)
+  local s, standing = k.shared, false
   local few = s[1] <= SOME
+  if not few then
+    if s[4] == '0' and s[5] >= since and s[5] <= now then return true, false end
+    -- A round that no call went on with says nothing about now.
+    if s[4] ~= '0' and now - s[5] > 10000 + 10 * s[1] then s[4] = '0' end
+    if s[4] == '0' then s[5] = now end
+  end
   local at = few and '0' or s[4]
   repeat
     local part = call('HSCAN', k.G, at, 'COUNT', SOME)
@@ -60,17 +68,20 @@ local function clean(k)
         if call('HDEL', k.G, part[2][i]) == 1 then
           s[1], s[2], k.changed = s[1] - 1, s[2] - weight, true
         end
-      elseif changed then
-        put(k, g)
+      else
+        standing = true
+        if changed then put(k, g) end
       end
     end
   until at == '0' or not few
   if not few then s[4], k.changed = at, true end
+  -- An operator may have deleted the hash. No call would find a grant then, or the lock free.
+  if at == '0' and s[1] > 0 and not call('HRANDFIELD', k.G) then s[1], s[2], k.changed = 0, 0, true end
   if s[1] == 0 and k.form == 'S' then
     call('LPOP', k.L, 2)
     k.form = nil
   end
-  return at == '0'
+  return at == '0', standing
 end
 
 -- all returns every grant of a lock, in the order of their numbers if it is shared.
@@ -125,7 +136,7 @@ local function settle(k)
         k.top, k.changed = math.max(k.top, k.ticket), false
       elseif kind == 'S' then
         local s = cmsgpack.unpack(sub(raw, 2))
-        k.shared, k.top = { s[1], s[2], s[3], s[5] }, math.max(k.top, tonumber(s[4]))
+        k.shared, k.top = { s[1], s[2], s[3], s[5], s[6] }, math.max(k.top, tonumber(s[4]))
         if k.shared[1] > 0 and k.shared[1] <= SOME then clean(k) end
         if k.shared[1] > 0 then
           k.form = kind
@@ -178,6 +189,20 @@ local function fits(k, e)
     for _, g in ipairs(all(k)) do used = used + math.min(g[WEIGHT], limit) end
   end
   return used <= limit
+end
+
+-- room reports whether a claim fits once the grants that do not stand are dropped. If there are
+-- many, a call checks some. An exclusive claim waits for the first that stands; the caller goes on
+-- until one is found. For a claim with a limit it goes on until all were checked, but not again
+-- at once: a limit that is always reached would cost more than all else.
+local function room(k, e)
+  if fits(k, e) then return true end
+  if k.form ~= 'S' or k.shared[1] <= SOME then return false end
+  local over, standing = clean(k, e[MODE] == 0 and math.huge or now - k.shared[1] / 4)
+  if fits(k, e) then return true end
+  if e[MODE] == 0 then over = standing end
+  if not over then stopped = true end
+  return false
 end
 
 -- own returns the counter of the slot of a name, if it is there.
@@ -300,7 +325,7 @@ local function save(k)
       -- whose memory is full rejects nothing.
       if call('HEXISTS', H, 'r' .. k.name) == 1 then call('HDEL', H, 'r' .. k.name) end
     elseif k.top > 0 and call('LLEN', k.L) > 0 then
-      k.shared = { 0, 0, 0, '0' }
+      k.shared = { 0, 0, 0, '0', 0 }
       holder(k, 'S', 0, sentinel(k))
     end
   elseif not k.changed then
@@ -314,7 +339,7 @@ local function save(k)
     end
   else
     local grants = k.grants
-    k.shared, k.grants = { 0, 0, 0, '0' }, {}
+    k.shared, k.grants = { 0, 0, 0, '0', 0 }, {}
     if k.form then k.top = math.max(k.top, k.ticket) end
     local form = k.form
     k.form = 'S'

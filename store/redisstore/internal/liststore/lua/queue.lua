@@ -72,14 +72,7 @@ local function promote(k)
       if byte(raw) == 88 and find(k, e[SID], e[SEQ]) then
         unqueue(k, t, raw) -- plain commands that came late have pushed it a second time
       elseif stands(e) then
-        if not fits(k, e) then
-          if k.form ~= 'S' or k.shared[1] <= SOME then break end
-          local round = clean(k)
-          if not fits(k, e) then
-            if not round then stopped = true end
-            break
-          end
-        end
+        if not room(k, e) then break end
         unqueue(k, t, raw)
         grant(k, e, tonumber(t))
         push(k, e)

@@ -47,7 +47,8 @@ local function reclaim(at)
   local where, ticket, raw = seek(k, id, '')
   if where then unqueue(k, ticket, raw) end
   local gone, sure = {}, {}
-  for _, o in ipairs(all(k)) do
+  -- Readers reclaim beside readers. To go over all of them for each would take the square of their number.
+  for _, o in ipairs(k.form == 'S' and e[MODE] == 1 and {} or all(k)) do
     local suspect, together = o[INC] ~= inc, o[MODE] == 1 and e[MODE] == 1
     if suspect and not together and o[COUNTER] < counter then
       gone[#gone + 1] = o -- it was released before ours was granted: the data is older than that

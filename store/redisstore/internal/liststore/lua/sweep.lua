@@ -1,10 +1,11 @@
 -- Drops what dead processes have left in some locks, and grants to the next.
--- ARGV[6] session id of the caller, [7] and after: names
+-- ARGV[6] when the sweep began in ms, [7] and after: names
 -- Replies: OK, 1 if there is more in one of them
+local began = tonumber(ARGV[6])
 for i = 7, #ARGV do
   local k, dead = refresh(ARGV[i]), {}
   if k.form == 'S' and k.shared[1] > SOME then
-    if not clean(k) then stopped = true end
+    if not clean(k, began) or k.shared[5] < began then stopped = true end
     promote(k)
     save(k)
   end
