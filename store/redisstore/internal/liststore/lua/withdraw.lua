@@ -35,16 +35,15 @@ if g then
   else
     remove(k, g, i)
   end
-  promote(k)
-  save(k)
 else
   local at, ticket, raw = seek(k, id, ARGV[11])
   if at then
     if stands(claim_of(raw, name)) then found = 1 end
     unqueue(k, ticket, raw)
-    promote(k)
-    save(k)
   end
 end
+-- Before the next is granted: an attempt that came late may have queued the claim a second time.
 if ARGV[10] == '1' then mark(sid, id, '1') end
+promote(k)
+save(k)
 return { 'OK', found, stopped and 1 or 0 }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redisstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// TestClaimQueuedTwiceDoesNotDelayTheNext: an attempt that arrives after its repetition queues the
+// claim a second time. The withdrawal of the claim, which has a tombstone then, grants the lock to
+// the next process and not to what is left of the claim.
+func TestClaimQueuedTwiceDoesNotDelayTheNext(t *testing.T) {
+	t.Parallel()
+	l := newListsIn(t, lists+"QueuedTwice"+scripted)
+	for _, who := range []string{"ann", "bob", "carol"} {
+		l.open(who, time.Minute)
+	}
+	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
+	l.attempt("bob", 1, "x", driver.Terms{}, driver.Queued)
+	list := l.base + ":l:x"
+	queued := []byte(l.plain.LIndex(t.Context(), list, -1).Val())
+	queued[6]++ // since when
+	if err := l.plain.LMove(t.Context(), l.base+":t", list, "LEFT", "RIGHT").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.plain.RPush(t.Context(), list, queued).Err(); err != nil {
+		t.Fatal(err)
+	}
+	l.attempt("carol", 1, "x", driver.Terms{}, driver.Queued)
+	for _, w := range []struct {
+		who       string
+		tombstone bool
+	}{{"ann", false}, {"bob", true}} {
+		withdrawal := driver.Withdrawal{Seq: 1, Name: "x", Tombstone: w.tombstone}
+		if found, err := l.on[w.who].Withdraw(t.Context(), withdrawal); err != nil || found != driver.WasGranted {
+			t.Fatalf("%s's withdrawal found %v, %v", w.who, found, err)
+		}
+	}
+	carol := l.ids["carol"]
+	holder := l.plain.LIndex(t.Context(), list, 1).Val()
+	if holder[0] != 'G' || holder[7:23] != string(carol[:]) || l.plain.LLen(t.Context(), list).Val() != 2 {
+		t.Errorf("the list begins with %q and has %d elements; want carol's grant alone", holder, l.plain.LLen(t.Context(), list).Val())
+	}
+}
