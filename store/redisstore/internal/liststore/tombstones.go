@@ -47,7 +47,7 @@ func (c *claims) expired(gone []tombstone) {
 }
 
 // expire drops, in the background, the tombstones of claims of which no call can arrive any
-// more: the sweep does so only if a process dies.
+// more. Only this process knows the names of the locks, in which such a call may have left the claim.
 func (s *session) expire() {
 	const longer = int64(time.Minute / time.Millisecond) // than the store keeps them, by its clock
 	old := s.claims.old(s.alive.earliest()-tombstoneKept.Milliseconds()-longer, maxClosed)
@@ -58,11 +58,11 @@ func (s *session) expire() {
 		defer s.expiring.Store(false)
 		ctx, cancel := context.WithTimeout(s.ctx, s.ttl)
 		defer cancel()
-		var seqs []string
+		var names, args []string
 		for _, t := range old {
-			seqs = append(seqs, strconv.FormatUint(t.seq, 10))
+			names, args = append(names, t.name), append(args, strconv.FormatUint(t.seq, 10), t.name)
 		}
-		if _, err := s.call(ctx, expireScript, nil, seqs...); err == nil {
+		if _, err := s.call(ctx, expireScript, names, args...); err == nil {
 			s.claims.expired(old)
 		}
 	}()

@@ -24,12 +24,7 @@ for i = 1, #part[2], 2 do
   if kind == 115 or kind == 107 then -- s, k
     if ended(rest) then call('HDEL', H, field) end
   elseif kind == 98 then -- b
-    local owner = sub(rest, 1, 16)
-    if ended(owner) then
-      call('HDEL', H, field)
-    elseif expired(value) then
-      unmark(owner, rest, value)
-    end
+    if ended(sub(rest, 1, 16)) then call('HDEL', H, field) end -- those of a session that lives its process drops
   elseif kind == 114 and grace() == 0 and call('LLEN', H .. ':l:' .. rest) == 0 then -- r
     call('HDEL', H, field)
   end
