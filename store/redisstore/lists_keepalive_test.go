@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
 // ends returns when a session ends, in ms of the server's clock.
@@ -117,6 +118,51 @@ func TestListsKeepAliveKeepsMarks(t *testing.T) {
 	for range 3 {
 		if got := l.keepAlive("ann").Broken; !slices.Equal(got, []uint64{1}) {
 			t.Errorf("broken are %v", got)
+		}
+	}
+}
+
+// TestListsKeepAliveKeepsShortScripts: plain keep-alives move the end of a session in the sorted
+// set only. Once the end that scripts noted is over, a script reads the other and notes it, which
+// takes two commands, and stays short.
+func TestListsKeepAliveKeepsShortScripts(t *testing.T) {
+	t.Parallel()
+	p, client := newPretence(t, redistest.Start(t).Addr)
+	p.proven = true
+	if err := p.write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, p, newStoreIn(t, client, p.namespace+scripted, false), nil)
+	w.open(0, time.Second)
+	w.open(1, time.Second)
+	seq := w.procs[0].seq + w.procs[1].seq
+	cost := func(do func()) int {
+		before := commandsDone(t, p)
+		do()
+		return commandsDone(t, p) - before
+	}
+	// round lets two processes pass a lock to each other.
+	round := func() [4]int {
+		seq++
+		a := &driver.Claim{Seq: seq, Name: "a", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
+		return [4]int{
+			cost(func() { w.attempt(0, a) }),
+			cost(func() { w.attempt(1, a) }),
+			cost(func() { w.withdraw(0, driver.Withdrawal{Seq: a.Seq, Name: "a"}) }),
+			cost(func() { w.withdraw(1, driver.Withdrawal{Seq: a.Seq, Name: "a"}) }),
+		}
+	}
+	first := round()
+	for range 20 {
+		w.p.now = w.p.now.Add(400 * time.Millisecond)
+		w.must(w.p.write(w.ctx))
+		sessions := 2 // whose ends were moved
+		w.keepAlive(0)
+		w.keepAlive(1)
+		for i, n := range round() {
+			if n > first[i]+2*sessions {
+				t.Fatalf("after %v call %d takes %d commands, and took %d", w.p.now.Sub(time.Unix(1800000000, 0)), i, n, first[i])
+			}
 		}
 	}
 }

@@ -182,6 +182,28 @@ var scenes = []scene{
 		w.attempt(2, &driver.Claim{Seq: 105, Name: "d", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 		w.compareAll()
 	}},
+	{name: "kept alive", play: func(w *world) {
+		w.quick = true
+		claim := func(seq uint64, name string) *driver.Claim {
+			return &driver.Claim{Seq: seq, Name: name, Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
+		}
+		for i := range w.procs {
+			w.open(i, 600*time.Millisecond)
+			w.elapse(tick) // their generations differ
+		}
+		w.attempt(0, claim(101, "a"))
+		w.attempt(1, claim(101, "a"))
+		w.pass(700*time.Millisecond, 0, 1, 2) // no script reads the sessions in between
+		w.withdraw(0, driver.Withdrawal{Seq: 101, Name: "a"})
+		w.attempt(1, claim(101, "a"))
+		w.pass(700*time.Millisecond, 0, 1, 2)
+		w.attempt(0, claim(102, "a"))
+		w.attempt(2, claim(102, "b"))
+		w.pass(300*time.Millisecond, 0, 2)
+		w.pass(300*time.Millisecond, 0, 2) // the session of the holder ends
+		w.attempt(2, claim(103, "a"))
+		w.compareAll()
+	}},
 	{name: "dead holder and waiter", play: func(w *world) {
 		w.quick = true
 		w.open(0, 400*time.Millisecond)

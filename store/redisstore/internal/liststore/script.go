@@ -30,7 +30,7 @@ func loadSetup(head, setup, name string) *wire.Script {
 // loadBehind is load for a script with a short one before it, which does what is most often to
 // be done without the common part: to make its functions costs more than that.
 func loadBehind(first, head, name string) *wire.Script {
-	return wire.Compose(name, head, "", source(first)+setupLine("")+shared()+source(name))
+	return wire.Compose(name, head, "", source("ends")+source(first)+setupLine("")+shared()+source(name))
 }
 
 func shared() string { return source("slot") + source("lib") + source("lock") + source("queue") }

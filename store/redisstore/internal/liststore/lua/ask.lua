@@ -16,7 +16,7 @@ if RUN_ID ~= '' and ARGV[19] == '' and ARGV[9] == '0' and ARGV[10] == '1' and AR
     local two = call('LRANGE', KEYS[3], 0, 1)
     local ticket, raw = two[1], two[2]
     local rest = id .. ARGV[21] .. ARGV[13]
-    if struct.unpack('>I6', s) <= now then
+    if ends(ARGV[6], s, now) <= now then
       -- it has ended
     elseif not ticket then
       -- Not LPOP, which a server whose memory is full does not reject: nor would it the RPUSH.
@@ -29,7 +29,7 @@ if RUN_ID ~= '' and ARGV[19] == '' and ARGV[9] == '0' and ARGV[10] == '1' and AR
     elseif raw and byte(ticket) >= 48 and byte(ticket) <= 57 and (byte(raw) == 88 or byte(raw) == 71) and sub(raw, 37, 43) == sub(ARGV[21], 8) then
       local holder = sub(raw, 8, 23)
       local h = call('HGET', KEYS[1], 's' .. holder)
-      if h and sub(h, 7, 13) == sub(raw, 30, 36) and struct.unpack('>I6', h) > now and sub(raw, 8, 29) ~= id
+      if h and sub(h, 7, 13) == sub(raw, 30, 36) and sub(raw, 8, 29) ~= id and ends(holder, h, now) > now
         and unmarked(h, sub(raw, 8, 29)) then
         local before, word = 0, 'BUSY'
         local mine = ARGV[16] == '1' and call('LMOVE', KEYS[2], KEYS[3], 'LEFT', 'RIGHT')

@@ -12,13 +12,13 @@ if RUN_ID ~= '' and ARGV[9] == '0' and ARGV[10] == '0' and ARGV[11] ~= '' then
     if m and s and sub(m, 1, 7) == sub(ARGV[12], 8) and byte(m, 8) == 0 and sub(s, 7, 13) == sub(ARGV[12], 1, 7) then
       local t = redis.call('TIME')
       local now = t[1] * 1000 + math.floor(t[2] / 1000)
-      if struct.unpack('>I6', s) > now then
+      if ends(ARGV[6], s, now) > now then
         if not ticket then
           call('LPOP', KEYS[3], 2)
           return { 'OK', 2, 0 }
         end
         if n and byte(next) == 81 and byte(ticket) >= 48 and byte(ticket) <= 57 and sub(next, 37, 43) == sub(ARGV[12], 8)
-          and sub(n, 7, 13) == sub(next, 30, 36) and struct.unpack('>I6', n) > now
+          and sub(n, 7, 13) == sub(next, 30, 36) and ends(sub(next, 8, 23), n, now) > now
           and cmsgpack.unpack(sub(m, 9))[2] <= now
           and (byte(n, 14) == 0 or call('HEXISTS', KEYS[1], 'b' .. sub(next, 8, 29)) == 0) then
           local since = struct.pack('>I6', now)
