@@ -5,11 +5,13 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -28,19 +30,22 @@ func (p *pretence) shut() *gate {
 	return g
 }
 
-// pass makes transactions wait at the gate, if there is one, and notes how many operations
-// pass it in one: each claim is pushed, and of each release the length is read.
+// pass makes batches wait at the gate, if there is one, and notes how many operations pass it
+// in one: each claim is pushed, and of each release the length is read.
 func (p *pretence) pass(cmds []redis.Cmder) {
-	operations := 0
+	operations, scripts := 0, 0
 	for _, cmd := range cmds {
 		if name := cmd.Name(); name == "rpush" || name == "llen" {
 			operations++
+		} else if n := operationsIn(cmd); n > 0 {
+			operations, scripts = n, 1
 		}
 	}
 	if operations == 0 {
 		return
 	}
 	p.mu.Lock()
+	p.manyCalls += scripts
 	g := p.gate
 	p.most = max(p.most, operations)
 	p.mu.Unlock()
@@ -48,6 +53,20 @@ func (p *pretence) pass(cmds []redis.Cmder) {
 		g.arrived <- struct{}{}
 		<-g.opened
 	}
+}
+
+// operationsIn returns how many operations a call of many.lua has, and 0 for other commands. Its
+// keys are the bucket, the tickets and a list for each operation; other scripts have the sessions last.
+func operationsIn(cmd redis.Cmder) int {
+	args := cmd.Args()
+	if cmd.Name() != "evalsha" || len(args) < 5 {
+		return 0
+	}
+	n, _ := args[2].(int)
+	if n < 3 || !strings.HasSuffix(fmt.Sprint(args[4]), ":t") || !strings.Contains(fmt.Sprint(args[2+n]), ":l:") {
+		return 0
+	}
+	return n - 2
 }
 
 func (p *pretence) carried() int {
@@ -162,13 +181,30 @@ func (o *operation) release() *operation {
 	return &operation{gone: gone, what: fmt.Sprintf("withdraw %d %q", gone.Seq, gone.Name)}
 }
 
-// TestBatch: releases and claims of one process in one transaction do what they would do one
-// after the other, whether the locks are free, held by the process or held by another.
-func TestBatch(t *testing.T) {
+// batches runs a test of batches, as plain commands and as a script.
+func batches(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
-	p, store := pretended(t)
-	p.proven = true
-	w := newWorld(t, p, store, nil)
+	for _, suffix := range []string{"", batched} {
+		t.Run("suffix="+suffix, func(t *testing.T) {
+			t.Parallel()
+			p, client := newPretence(t, redistest.Start(t).Addr)
+			if err := p.write(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p.proven = true
+			test(t, newWorld(t, p, newStoreIn(t, client, p.namespace+suffix, false), nil))
+			if (p.manyCalls > 0) != (suffix == batched) {
+				t.Errorf("%d batches were scripts", p.manyCalls)
+			}
+		})
+	}
+}
+
+// TestBatch: releases and claims of one process in one call do what they would do one after the
+// other, whether the locks are free, held by the process or held by another.
+func TestBatch(t *testing.T) { batches(t, testBatch) }
+
+func testBatch(t *testing.T, w *world) {
 	w.open(0, time.Second)
 	w.open(1, time.Second)
 	a, b := w.claimFor(0, "a"), w.claimFor(0, "b")
@@ -191,11 +227,9 @@ func TestBatch(t *testing.T) {
 }
 
 // TestTombstonedInABatch: random steps seldom ask again, in company, for what they tombstoned.
-func TestTombstonedInABatch(t *testing.T) {
-	t.Parallel()
-	p, store := pretended(t)
-	p.proven = true
-	w := newWorld(t, p, store, nil)
+func TestTombstonedInABatch(t *testing.T) { batches(t, testTombstonedInABatch) }
+
+func testTombstonedInABatch(t *testing.T, w *world) {
 	w.open(0, time.Second)
 	w.open(1, time.Second)
 	w.attempt(1, w.claimFor(1, "b").claim)
@@ -212,11 +246,9 @@ func TestTombstonedInABatch(t *testing.T) {
 
 // TestWithdrawnTwiceAtOnce: of two withdrawals of one grant that are made at once the
 // second finds nothing (O4).
-func TestWithdrawnTwiceAtOnce(t *testing.T) {
-	t.Parallel()
-	p, store := pretended(t)
-	p.proven = true
-	w := newWorld(t, p, store, nil)
+func TestWithdrawnTwiceAtOnce(t *testing.T) { batches(t, testWithdrawnTwiceAtOnce) }
+
+func testWithdrawnTwiceAtOnce(t *testing.T, w *world) {
 	w.open(0, time.Second)
 	proc := w.procs[0]
 	held := w.claimFor(0, "a")

@@ -48,7 +48,15 @@ func TestListsOutOfMemory(t *testing.T) {
 // transaction, and takes no ticket from the next claim.
 func TestListsForeignKey(t *testing.T) {
 	t.Parallel()
-	l := newListsIn(t, t.Name())
+	for _, suffix := range []string{"", batched} {
+		t.Run("suffix="+suffix, func(t *testing.T) {
+			t.Parallel()
+			testListsForeignKey(t, newListsIn(t, lists+"ForeignKey"+suffix))
+		})
+	}
+}
+
+func testListsForeignKey(t *testing.T, l *listScene) {
 	l.open("ann", 30*time.Second)
 	key := l.base + ":l:x"
 	if err := l.plain.Set(t.Context(), key, "not a list", 0).Err(); err != nil {

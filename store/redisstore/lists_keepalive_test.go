@@ -41,8 +41,8 @@ func TestListsKeepAliveIsPlain(t *testing.T) {
 	var sent recorder
 	l.plain.AddHook(&sent)
 	const ttl = 2 * time.Second
-	l.open("ann", ttl)
 	l.open("bob", 30*time.Second)
+	l.open("ann", ttl)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	sent.take()
 	for end := time.Now().Add(ttl + ttl/2); time.Now().Before(end); time.Sleep(ttl / 10) {

@@ -18,7 +18,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var findScene = flag.Bool("lists.find", false, "find the first scene that kills each mutant")
+var (
+	findScene   = flag.Bool("lists.find", false, "find the first scene that kills each mutant")
+	onlyMutants = flag.String("lists.mutants", "", "try only the mutants whose names begin so")
+)
 
 // scriptMutant breaks a script of the store of lists. It must be killed by a scene.
 type scriptMutant struct {
@@ -104,6 +107,9 @@ func TestListsScriptMutants(t *testing.T) {
 	p, client := newPretence(t, redistest.Start(t).Addr)
 	all := slices.Concat(scenes, lossScenes, rawScenes)
 	for _, m := range scriptMutants {
+		if !strings.HasPrefix(m.name, *onlyMutants) {
+			continue
+		}
 		if err := p.mutate(m.file, m.from, m.to); err != nil {
 			t.Errorf("mutant %s: %v", m.name, err)
 			continue

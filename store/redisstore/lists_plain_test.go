@@ -118,7 +118,15 @@ func TestListsHalfARelease(t *testing.T) {
 // acquisition by plain commands. The server has another run id, so the lock is not granted.
 func TestListsAcquireAfterARestart(t *testing.T) {
 	t.Parallel()
-	l := newListsIn(t, t.Name())
+	for _, suffix := range []string{"", batched} {
+		t.Run("suffix="+suffix, func(t *testing.T) {
+			t.Parallel()
+			testListsAcquireAfterARestart(t, newListsIn(t, lists+"AcquireAfterARestart"+suffix))
+		})
+	}
+}
+
+func testListsAcquireAfterARestart(t *testing.T, l *listScene) {
 	l.open("ann", 30*time.Second)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	if err := l.server.Losses().Restart(); err != nil {

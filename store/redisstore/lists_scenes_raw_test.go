@@ -92,8 +92,8 @@ var rawScenes = []scene{
 		m, err := w.p.plain.HGet(w.ctx, w.bucket(), "m").Result()
 		w.must(err)
 		w.must(w.p.plain.HSet(w.ctx, w.bucket(), "m", m[:6]+string([]byte{m[6] + 1})+m[7:]).Err())
-		for _, queue := range []bool{false, true} {
-			_, err = w.procs[0].real.Attempt(w.ctx, &driver.Claim{Seq: 110, Name: "c", Queue: queue, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+		for i, queue := range []bool{false, true, true} {
+			_, err = w.procs[0].real.Attempt(w.ctx, &driver.Claim{Seq: uint64(110 + i/2), Name: "c", Queue: queue, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 			w.isReset("an attempt", err)
 		}
 		if w.scripted { // plain commands may remove a grant that is there
@@ -120,6 +120,14 @@ var rawScenes = []scene{
 			w.only(before, uint64(120+seq), name, queue, driver.Granted)
 			w.holds(name, w.procs[0].id, 0)
 		}
+		// The session is reopened before its process can know that it ended.
+		before, id := w.procs[1].real, w.procs[1].id
+		w.must(w.p.plain.HDel(w.ctx, w.bucket(), "s"+string(id[:])).Err())
+		w.must(w.p.plain.ZRem(w.ctx, w.bucket()+":s", string(id[:])).Err())
+		w.elapse(tick)
+		w.open(1, time.Second)
+		w.only(before, 122, "b", true, driver.Granted)
+		w.holds("b", id, 0)
 	}},
 	{name: "leftovers", play: func(w *world) {
 		w.openAll()

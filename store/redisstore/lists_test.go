@@ -21,9 +21,9 @@ import (
 )
 
 // lists begins the namespaces of listScene. lazy ends those in which nothing is done for the sake
-// of a test, and scripted those in which all names are taken for contended, so that plain
-// commands are not used.
-const lists, lazy, scripted = "TestLists", "-lazy", "-scripted"
+// of a test, scripted those in which all names are taken for contended, so that plain commands
+// are not used, and batched those in which the script of batches is used instead.
+const lists, lazy, scripted, batched = "TestLists", "-lazy", "-scripted", "-batched"
 
 var allLists = flag.Bool("lists.all", false, "fail over 2,000 sessions, not 200")
 
@@ -33,7 +33,7 @@ type way struct {
 	proven bool   // scripts prove the run id
 }
 
-var ways = []way{{"", true}, {scripted, true}, {"", false}}
+var ways = []way{{"", true}, {scripted, true}, {batched, true}, {"", false}}
 
 // TestListsUnderLoad: two processes with many goroutines each, for few names, never hold a lock
 // at once, and tokens rise. The fast path, the scripts and batches of both take turns.

@@ -16,7 +16,7 @@ import (
 // commands or scripts ask for it, and sessions are kept alive.
 func TestListsFullMemory(t *testing.T) {
 	t.Parallel()
-	for _, suffix := range []string{"", lazy, scripted} {
+	for _, suffix := range []string{"", lazy, scripted, batched} {
 		t.Run("suffix="+suffix, func(t *testing.T) {
 			t.Parallel()
 			l := newListsIn(t, lists+"FullMemory"+suffix)

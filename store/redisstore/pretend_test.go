@@ -46,6 +46,7 @@ type pretence struct {
 	mutant     *strings.Replacer // changes scripts, if it is not nil
 	gate       *gate             // that calls wait at, if there is one
 	most       int               // operations in a batch, the most since the gate was made
+	manyCalls  int               // batches that were scripts
 }
 
 // changed is a script as the server has it.
@@ -173,6 +174,7 @@ func (p *pretence) DialHook(next redis.DialHook) redis.DialHook {
 // ProcessHook implements redis.Hook.
 func (p *pretence) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.pass([]redis.Cmder{cmd})
 		if p.change(cmd) {
 			return nil
 		}

@@ -33,6 +33,7 @@ func init() {
 		opts := liststore.Options{
 			Eager:     strings.HasPrefix(namespace, eager) || scene && !strings.HasSuffix(namespace, lazy),
 			Contended: strings.HasSuffix(namespace, scripted),
+			Batched:   strings.HasSuffix(namespace, batched),
 		}
 		if c, ok := clocks.Load(namespace); ok {
 			opts.Clock = c.(func() time.Time)

@@ -28,6 +28,8 @@ const (
 //
 //	LREM, LREM, LLEN for each release · MULTI · LMOVE, RPUSH for each claim · HMGET · SCRIPT EXISTS · EXEC
 //
+// From eight operations on, one script does the same (many.lua).
+//
 // A caller waits for its operation or for its context, whichever ends first. An
 // operation that was sent and not answered has an unknown outcome.
 type batcher struct {
@@ -58,12 +60,27 @@ type operation struct {
 	// answered is set for a release that was answered, even if the claims beside it failed.
 	answered bool
 
-	removed, length int64  // removed counts the ticket and the element of a grant, 10 and 1
-	marker, session string // as they were in the transaction of a claim
-	marks, marked   bool   // the session had marks then, and the claim may have one
-	proven          bool
-	err             error
+	length int64 // of the list behind a claim that plain commands pushed
+	marked bool  // plain commands pushed a claim that may have a mark
+	result result
+	err    error
 }
+
+// result is what became of an operation.
+type result uint8
+
+const (
+	// undone: a script has to do it, or to find out why it cannot be done.
+	undone result = iota
+	// inList: the claim was pushed, and a script has to decide about it.
+	inList
+	// granted: the claim holds the lock.
+	granted
+	// released: the grant was removed.
+	released
+	// passing: the grant was removed, and the next in the queue must be notified.
+	passing
+)
 
 // operations are those to use again. One that a sender may still use never comes back.
 var operations = sync.Pool{New: func() any { return &operation{done: make(chan struct{}, 1)} }}
@@ -80,7 +97,17 @@ func (o *operation) free() {
 type batch struct {
 	operations []*operation
 	commands   Commands
-	marks      bool // the marks of claims are read
+	marks      bool     // the marks of claims are read
+	keys, args []string // of many.lua
+}
+
+// reset makes room for other operations.
+func (b *batch) reset() {
+	clear(b.operations)
+	clear(b.keys)
+	clear(b.args)
+	b.operations, b.keys, b.args = b.operations[:0], b.keys[:0], b.args[:0]
+	b.commands.reset()
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
@@ -208,8 +235,6 @@ func (b *batcher) deliver(ctx context.Context, next *batch) {
 	if err != nil {
 		return // the call may still be under way
 	}
-	clear(next.operations)
-	next.operations = next.operations[:0]
-	next.commands.reset()
+	next.reset()
 	batches.Put(next)
 }

@@ -39,20 +39,19 @@ func (c *claims) copy() *claims {
 	return &claims{noted: maps.Clone(c.noted), tombstones: slices.Clone(c.tombstones)}
 }
 
-// begin notes that a claim may be in the store from now on, and returns what was known
-// about it and whether it was noted before.
-func (c *claims) begin(seq uint64, name, record string) (claim, bool) {
+// begin notes that a claim may be in the store from now on, and returns what is known about it
+// and whether it was noted before.
+func (c *claims) begin(seq uint64, first claim) (claim, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known, was := c.noted[seq]
-	if !was {
-		if c.noted == nil {
-			c.noted = map[uint64]claim{}
-		}
-		known = claim{name: name, record: record}
-		c.noted[seq] = known
+	if known, was := c.noted[seq]; was {
+		return known, true
 	}
-	return known, was
+	if c.noted == nil {
+		c.noted = map[uint64]claim{}
+	}
+	c.noted[seq] = first
+	return first, false
 }
 
 // granted notes the number of a claim and its element, if it is still noted.

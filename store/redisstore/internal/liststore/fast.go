@@ -4,6 +4,7 @@ package liststore
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 
@@ -39,6 +40,7 @@ type fast struct {
 	proven  string // SHA of the script that proves the run id
 	lists   string // key of a list without its name
 	tickets string
+	few     int         // operations that are worth a script
 	allowed bool        // the store knows every claim of the session that this process made
 	calm    atomic.Bool // a script has answered that there is no grace period
 	marks   atomic.Bool // the session had marks, in the last reply
@@ -48,7 +50,10 @@ func (f *fast) init(s *session, graceOver, allowed bool) {
 	f.s = s
 	f.bucket, f.session, f.lists, f.tickets = s.base, "s"+s.sid, s.base+":l:", s.base+":t"
 	f.batcher.init(s, 1, f.call)
-	f.allowed = allowed
+	f.allowed, f.few = allowed, fewPlain
+	if s.store.opts.Batched {
+		f.few = 1
+	}
 	f.calm.Store(graceOver)
 	if own := s.proof.scripts[attemptScript]; own != nil {
 		f.proven = own.SHA
@@ -70,38 +75,62 @@ func (f *fast) mayRelease(w driver.Withdrawal, c claim) bool {
 // refillEvery is how many tickets are taken until one of the processes makes more.
 const refillEvery = 512
 
-// acquire pushes a claim, and reports whether it holds the lock. The ticket is 0 if the claim
-// has none, or if the replies show that the claim does not count.
-func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64, held bool, err error) {
-	s := f.s
+// attempt acquires the lock of a claim that was never sent before, and notes what became of it.
+func (f *fast) attempt(ctx context.Context, c *driver.Claim, element string) (ticket int64, got result, err error) {
+	ticket, got, err = f.acquire(ctx, c.Name, element)
+	switch {
+	case errors.Is(err, driver.ErrUnknown):
+		f.s.claims.doubt(c.Seq)
+	case err != nil:
+	case got == granted:
+		f.s.claims.granted(c.Seq, ticket, element)
+	case got == undone:
+		f.s.claims.granted(c.Seq, 0, "")
+	}
+	return ticket, got, err
+}
+
+// acquire pushes a claim. The ticket is 0 if the claim has none, or if the replies show that
+// the claim does not count.
+func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64, got result, err error) {
 	o := newOperation()
 	o.name, o.element = name, element
 	if err := f.batcher.do(ctx, o); err != nil {
 		if strings.Contains(err.Error(), "EXECABORT") {
-			return 0, false, nil // nothing was done; the script answers why
+			return 0, undone, nil // the script answers why
 		}
-		return 0, false, err
+		return 0, inList, err
 	}
 	defer o.free()
-	if o.ticket%refillEvery == 0 {
-		f.refill()
-	}
-	if o.length > 2 {
-		s.store.contended.add(name)
-	}
-	f.marks.Store(o.marks)
-	switch {
-	case !o.proven:
-		s.proof.lost()
-	case len(o.marker) < 8 || o.marker[:7] != s.tail[7:] || o.marker[7] != 0:
-	case len(o.session) < 14 || o.session[6:13] != s.tail[:7]:
-	case o.marked:
-	case s.alive.end.Load() <= s.alive.earliest(): // it has ended
-	default:
-		return o.ticket, o.ticket > 0 && o.length == 2, nil
-	}
-	return 0, false, nil
+	return o.ticket, o.result, nil
 }
+
+// evidence is what a transaction read beside the claims that it pushed.
+type evidence struct {
+	marker, session string
+	proven          bool
+}
+
+// marks reports whether the session has marks.
+func (e *evidence) marks() bool { return len(e.session) > 13 && e.session[13] != 0 }
+
+// counts reports whether a script would have granted the claims of a transaction.
+func (f *fast) counts(e evidence) bool {
+	tail := f.s.tail
+	f.marks.Store(e.marks())
+	switch {
+	case !e.proven:
+		f.s.proof.lost()
+	case len(e.marker) < 8 || e.marker[:7] != tail[7:] || e.marker[7] != 0:
+	case len(e.session) < 14 || e.session[6:13] != tail[:7]:
+	default:
+		return f.alive()
+	}
+	return false
+}
+
+// alive reports whether the session has not ended.
+func (f *fast) alive() bool { return f.s.alive.end.Load() > f.s.alive.earliest() }
 
 // refill makes tickets in the background.
 func (f *fast) refill() {
@@ -128,16 +157,15 @@ func (f *fast) release(ctx context.Context, name string, c claim) (bool, error) 
 	if err := f.batcher.do(ctx, o); err != nil {
 		return false, err
 	}
-	removed, length := o.removed, o.length
+	got := o.result
 	o.free()
-	if removed != 11 {
-		return false, nil
-	}
-	if length > 0 {
+	if got != released {
 		f.s.store.contended.add(name)
+	}
+	if got == passing {
 		f.s.wake(ctx, name)
 	}
-	return true, nil
+	return got == released || got == passing, nil
 }
 
 // wake grants to the next in the queue. If that fails, the next finds out with its poll.

@@ -12,6 +12,14 @@ import (
 
 // call sends the operations, releases first: a claim in the same batch may be for the same lock.
 func (f *fast) call(ctx context.Context, next *batch) error {
+	if len(next.operations) >= f.few {
+		return f.callMany(ctx, next)
+	}
+	return f.callPlain(ctx, next)
+}
+
+// callPlain sends the operations as plain commands.
+func (f *fast) callPlain(ctx context.Context, next *batch) error {
 	c := &next.commands
 	releases := next.addReleases(f, c)
 	claims := len(next.operations) - releases
@@ -23,7 +31,7 @@ func (f *fast) call(ctx context.Context, next *batch) error {
 	case err == nil:
 		next.readReleases(c)
 		if claims > 0 {
-			next.readClaims(c)
+			f.judge(next, f.counts(next.readClaims(c)))
 		}
 		return c.err()
 	case releases == 0 || claims == 0 || errors.Is(err, driver.ErrUnknown) || ctx.Err() != nil:
@@ -33,12 +41,17 @@ func (f *fast) call(ctx context.Context, next *batch) error {
 		return err
 	}
 	// The claims were rejected, for want of memory, and the library had sent all in one transaction.
+	f.callReleases(ctx, next)
+	return err
+}
+
+// callReleases sends the releases without the claims.
+func (f *fast) callReleases(ctx context.Context, next *batch) {
 	var alone Commands
 	next.addReleases(f, &alone)
 	if f.s.send(ctx, &alone) == nil {
 		next.readReleases(&alone)
 	}
-	return err
 }
 
 // addReleases adds the commands of releases, which need no transaction, and returns how many
@@ -88,33 +101,57 @@ func (next *batch) markFields() (fields []string) {
 func (next *batch) readReleases(c *Commands) {
 	for _, o := range next.operations {
 		if o.release {
-			o.removed = 10*c.number() + c.number()
-			o.length = c.number()
+			ticket, claim, length := c.number(), c.number(), c.number()
+			switch {
+			case ticket != 1 || claim != 1:
+			case length > 0:
+				o.result = passing
+			default:
+				o.result = released
+			}
 			o.answered = !c.short
 		}
 	}
 }
 
-// readClaims gives the claims their replies.
-func (next *batch) readClaims(c *Commands) {
+// readClaims gives the claims their replies, and returns what shows whether they count.
+func (next *batch) readClaims(c *Commands) evidence {
 	for _, o := range next.operations {
 		if !o.release {
-			o.ticket = c.number()
-			o.length = c.number()
+			o.ticket, o.length, o.result = c.number(), c.number(), inList
+			if o.ticket > 0 && o.length == 2 {
+				o.result = granted
+			}
 		}
 	}
-	marker, session := c.text(), c.text()
-	marks := len(session) > 13 && session[13] != 0
+	e := evidence{marker: c.text(), session: c.text()}
 	for _, o := range next.operations {
 		if !o.release {
-			o.marker, o.session, o.marks = marker, session, marks
-			o.marked = marks && !next.marks || next.marks && c.text() != ""
+			o.marked = e.marks() && !next.marks || next.marks && c.text() != ""
 		}
 	}
-	proven := c.number() == 1
+	e.proven = c.number() == 1
+	return e
+}
+
+// judge gives claims up that do not count, and notes what the replies show about locks and
+// tickets.
+func (f *fast) judge(next *batch, counts bool) {
 	for _, o := range next.operations {
-		if !o.release {
-			o.proven = proven
+		if o.release {
+			continue
+		}
+		if o.length > 2 {
+			f.s.store.contended.add(o.name)
+		}
+		if o.ticket > 0 && o.ticket%refillEvery == 0 {
+			f.refill()
+		}
+		if counts && !o.marked {
+			continue
+		}
+		if o.ticket = 0; o.result == granted {
+			o.result = inList
 		}
 	}
 }

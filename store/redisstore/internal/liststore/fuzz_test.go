@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
@@ -42,7 +43,7 @@ func replyOf(b *bytes.Reader, depth int) (list []any) {
 // FuzzReplies: whatever a script answers, or something that stands between, reading it does
 // not panic, and no claim is taken for granted without the word.
 func FuzzReplies(f *testing.F) {
-	for _, seed := range []string{"", "\x00", "8", "9\x20\x20", "<\x10\x00\x00\x00\x00\x00\x00\x00\x01", "=((0000", "A", "A\x01five5", "\x28\x28\x28\x28\x28"} {
+	for _, seed := range []string{"", "\x00", "8", "9\x20\x20", "<\x10\x00\x00\x00\x00\x00\x00\x00\x01", "=((0000", "A", "A\x01five5", "\x017 1", "\x28\x28\x28\x28\x28"} {
 		f.Add([]byte(seed), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, operations uint8) {
@@ -76,6 +77,10 @@ func FuzzReplies(f *testing.F) {
 		sent.readClaims(&c)
 		if c.err() == nil && len(reply) < 2*len(sent.operations) {
 			t.Errorf("%d values are read as the replies to %d operations", len(reply), len(sent.operations))
+		}
+		sent = batch{operations: []*operation{{}, {release: true}}}
+		if err := sent.readMany(reply); err == nil && (len(reply) != 1 || len(strings.Fields(reply[0].(string))) != 2) {
+			t.Errorf("%q is read as the reply to two operations", reply)
 		}
 	})
 }

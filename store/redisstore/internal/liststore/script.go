@@ -16,6 +16,10 @@ var sources embed.FS
 // and can give it back: such a script writes over what is there, or removes it.
 const allowOOM = "#!lua flags=allow-oom\n"
 
+// needsMemory lets a server whose memory is full reject a script before its first command.
+// Without it the server rejects only a first write that needs memory.
+const needsMemory = "#!lua\n"
+
 // load returns a script with what all of them share before it.
 func load(head, name string) *wire.Script {
 	return wire.Compose(name, head, "", setupLine("")+shared()+source(name))
@@ -51,6 +55,7 @@ var (
 	attemptScript   = loadBehind("ask", "", "attempt")
 	withdrawScript  = loadBehind("pass", allowOOM, "withdraw")
 	votesScript     = wire.Compose("votes", "", "", source("votes"))
+	manyScript      = wire.Compose("many", needsMemory, "", source("many"))
 	wakeScript      = load(allowOOM, "wake")
 	reclaimScript   = load(allowOOM, "reclaim")
 	closeScript     = load(allowOOM, "close")

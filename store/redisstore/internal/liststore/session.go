@@ -85,23 +85,23 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 
 // attempt sends the claim until no dead claims or grants hide that it could be granted.
 func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (driver.Outcome, error) {
-	known, was := s.claims.begin(c.Seq, c.Name, record)
-	element, ticket := known.element, known.ticket
-	if !was && s.fast.may(c) {
+	element, plain := "", s.fast.may(c)
+	if plain {
 		element = s.element("X"+s.since(), c.Seq, record)
-		s.claims.granted(c.Seq, 0, element)
-		var held bool
+	}
+	known, was := s.claims.begin(c.Seq, claim{name: c.Name, record: record, element: element})
+	element, ticket := known.element, known.ticket
+	if plain && !was {
+		var got result
 		var err error
-		ticket, held, err = s.fast.acquire(ctx, c.Name, element)
-		if errors.Is(err, driver.ErrUnknown) {
-			s.claims.doubt(c.Seq)
-		}
-		if err != nil {
+		ticket, got, err = s.fast.attempt(ctx, c, element)
+		switch {
+		case err != nil:
 			return driver.Outcome{}, err
-		}
-		if held {
-			s.claims.granted(c.Seq, ticket, element)
+		case got == granted:
 			return driver.Outcome{State: driver.Granted, Token: driver.Token(ticket * driver.TokenStep)}, nil
+		case got == undone:
+			element = ""
 		}
 	}
 	if !was && s.votes.may(c) {
@@ -265,7 +265,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 		for _, h := range part {
 			yes := r.Number() == 1
 			if yes {
-				s.claims.begin(h.Claim.Seq, h.Claim.Name, "")
+				s.claims.begin(h.Claim.Seq, claim{name: h.Claim.Name})
 				s.claims.granted(h.Claim.Seq, int64(h.Token)/driver.TokenStep, "")
 			}
 			kept = append(kept, yes)

@@ -32,6 +32,9 @@ type Options struct {
 	Eager bool
 	// Contended takes all names for contended, so that no plain commands are used. It is for tests.
 	Contended bool
+	// Batched sends single operations of the fast path as the script of batches, too. It is for
+	// tests.
+	Batched bool
 }
 
 // Defaults of Options.

@@ -80,7 +80,7 @@ func (v *votes) release(ctx context.Context, w driver.Withdrawal) (bool, error) 
 		return false, err
 	}
 	defer o.free()
-	return o.removed == 1, nil
+	return o.result == released, nil
 }
 
 // call sends the operations, releases first: a claim in the same batch may be for the same lock.
@@ -103,10 +103,11 @@ func (v *votes) call(ctx context.Context, next *batch) error {
 	}
 	r := wire.Reader{Rest: reply}
 	for _, o := range all {
-		if n := r.Number(); o.release {
-			o.removed = n
-		} else {
+		switch n := r.Number(); {
+		case !o.release:
 			o.ticket = n
+		case n == 1:
+			o.result = released
 		}
 	}
 	if err := r.Err(); err != nil {

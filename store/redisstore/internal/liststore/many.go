@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package liststore
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+// fewPlain is from how many operations on a batch is a script, many.lua. The server needs about
+// as long for it as for the plain commands; the client writes two words for an acquisition
+// instead of eight, and reads one reply for all operations.
+const fewPlain = 8
+
+// callMany sends the operations of a batch as one script. None is done if the server does not
+// know the script.
+func (f *fast) callMany(ctx context.Context, next *batch) error {
+	script := f.s.proof.scripts[manyScript]
+	releases := next.words(f)
+	reply, err := f.s.with(ctx, func(conn wire.Conn) ([]any, error) { return conn.Eval(ctx, script, next.keys, next.args) })
+	switch {
+	case errors.Is(err, wire.ErrNoScript):
+		f.s.proof.lost()
+		return nil
+	case err == nil:
+		if err := next.readMany(reply); err != nil {
+			return err
+		}
+		f.judge(next, f.alive())
+		return nil
+	case releases > 0 && ctx.Err() == nil && !errors.Is(err, driver.ErrUnknown):
+		// Nothing was done: the memory is full, or the slot moves. Releases pass then.
+		f.callReleases(ctx, next)
+	}
+	return err
+}
+
+// words makes the keys and arguments of many.lua, and returns how many releases there are.
+func (next *batch) words(f *fast) (releases int) {
+	next.keys = append(next.keys[:0], f.bucket, f.tickets)
+	next.args = append(next.args[:0], f.session, f.s.tail, "")
+	for _, o := range next.operations {
+		if o.release {
+			next.keys = append(next.keys, f.lists+o.name)
+			next.args = append(next.args, o.element)
+			releases++
+		}
+	}
+	next.args[2] = strconv.Itoa(releases)
+	for _, o := range next.operations {
+		if !o.release {
+			next.keys = append(next.keys, f.lists+o.name)
+			next.args = append(next.args, o.element)
+		}
+	}
+	return releases
+}
+
+// readMany gives the operations their replies.
+func (next *batch) readMany(reply []any) error {
+	var text string
+	if len(reply) == 1 {
+		text, _ = reply[0].(string)
+	}
+	for _, release := range []bool{true, false} {
+		for _, o := range next.operations {
+			if o.release != release {
+				continue
+			}
+			var word string
+			word, text, _ = strings.Cut(text, " ")
+			n, err := strconv.ParseInt(word, 10, 64)
+			switch {
+			case err != nil:
+				return errors.Join(driver.ErrUnknown, wire.ErrShort)
+			case n == 0:
+			case release:
+				o.result = released
+			default:
+				o.result, o.ticket = granted, n
+			}
+			o.answered = true
+		}
+	}
+	if text != "" {
+		return errors.Join(driver.ErrUnknown, wire.ErrShort)
+	}
+	return nil
+}
