@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -53,11 +54,14 @@ func (r *replica) note(format string, args ...any) {
 var figures = flag.Bool("adapters.figures", false, "print what was counted as figures")
 
 // counted is what the tests of this run counted.
-var counted struct {
+var counted = counts{modules: math.NaN()}
+
+type counts struct {
 	sync.Mutex
 	proved                map[string]bool
 	duplicates, ofTheHost int
 	twoLeaders            int
+	modules               float64
 }
 
 // proved notes that an adapter passed with its host, and how often something ran twice.
@@ -97,6 +101,7 @@ func TestMain(m *testing.M) {
 			{Name: "adapters-proved", Value: float64(len(counted.proved)), Goal: figure.AtLeast(7)},
 			{Name: "adapters-duplicate-runs", Value: float64(counted.duplicates), Goal: figure.AtMost(0)},
 			{Name: "adapters-host-lock-duplicate-runs", Value: float64(counted.ofTheHost)},
+			{Name: "adapters-modules-added-to-user", Value: counted.modules, Goal: figure.AtMost(0)},
 			{Name: "adapters-two-leaders", Value: float64(counted.twoLeaders), Goal: figure.AtMost(0)},
 		} {
 			fmt.Println(f)
