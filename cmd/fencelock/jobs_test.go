@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// commandsIn returns the command lines of fencelock in a document of YAML, wherever they are:
+// texts for a shell, and lists of arguments.
+func commandsIn(node *yaml.Node) (found [][]string) {
+	switch {
+	case node.Kind == yaml.ScalarNode && strings.HasPrefix(node.Value, "fencelock "):
+		return [][]string{{"sh", "-c", node.Value}}
+	case node.Kind == yaml.SequenceNode && len(node.Content) > 0 && node.Content[0].Value == "fencelock":
+		var words []string
+		for _, n := range node.Content {
+			words = append(words, n.Value)
+		}
+		return [][]string{words}
+	}
+	for _, n := range node.Content {
+		found = append(found, commandsIn(n)...)
+	}
+	return found
+}
+
+// jobsPage returns the command lines of the page, by the heading above their block.
+func jobsPage(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]string{}
+	for _, section := range strings.Split(string(text), "\n## ")[1:] {
+		heading, rest, _ := strings.Cut(section, "\n")
+		_, block, ok := strings.Cut(rest, "```yaml\n")
+		if !ok {
+			continue
+		}
+		block, _, _ = strings.Cut(block, "```")
+		var doc yaml.Node
+		if err := yaml.Unmarshal([]byte(block), &doc); err != nil {
+			t.Fatalf("%s: %v", heading, err)
+		}
+		commands := commandsIn(&doc)
+		if len(commands) != 1 {
+			t.Fatalf("%s: commands %v, want one", heading, commands)
+		}
+		found[heading] = commands[0]
+	}
+	return found
+}
+
+// job is a folder with the scripts that the page runs, and a log that they write.
+type job struct {
+	dir string
+	env []string
+}
+
+func newJob(t *testing.T, s *server) *job {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &job{dir: t.TempDir()}
+	j.env = append(os.Environ(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "FENCELOCK_STORE="+s.url(),
+		"GITHUB_REPOSITORY=acme/shop", "GITHUB_SHA=1", "CI_PROJECT_PATH=acme/shop", "CI_COMMIT_SHORT_SHA=2")
+	// The folder makes an overlap visible; the store is a secret.
+	script := "#!/bin/sh\nmkdir busy || echo overlap >>log\ntest -z \"$FENCELOCK_STORE\" || echo secret >>log\nsleep 0.3\necho \"$FENCELOCK_TOKEN\" >>log\nrmdir busy\ntest ! -e fail\n"
+	for _, name := range []string{"report.sh", "deploy.sh"} {
+		if err := os.WriteFile(filepath.Join(j.dir, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return j
+}
+
+func (j *job) command(words []string) *exec.Cmd {
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stderr = j.dir, j.env, os.Stderr
+	if path, err := binary(); words[0] == "fencelock" && err == nil {
+		cmd.Path, cmd.Err = path, nil
+	}
+	return cmd
+}
+
+// log returns the tokens of the runs so far.
+func (j *job) log(t *testing.T) (tokens []int64) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(j.dir, "log"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Fields(string(text)) {
+		token, err := strconv.ParseInt(line, 10, 64)
+		if err != nil {
+			t.Fatalf("log: %s", text)
+		}
+		tokens = append(tokens, token)
+	}
+	return tokens
+}
+
+// TestJobsPage: the command lines of docs/jobs.md do what the page says.
+func TestJobsPage(t *testing.T) {
+	t.Parallel()
+	commands := jobsPage(t)
+	t.Run("once per period", func(t *testing.T) {
+		words := slices.Clone(commands["Kubernetes CronJob"])
+		// A day that ends during the test would be two periods.
+		words[slices.Index(words, "24h")] = "876000h"
+		j := newJob(t, startRedis(t))
+		fail := filepath.Join(j.dir, "fail")
+		if err := os.WriteFile(fail, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.command(words).Run(); err == nil {
+			t.Error("a run that failed ended with exit code 0")
+		}
+		if err := os.Remove(fail); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := j.command(words).Run(); err != nil {
+				t.Error(err)
+			}
+		}
+		if runs := j.log(t); len(runs) != 2 {
+			t.Errorf("%d runs, want one that failed and one", len(runs))
+		}
+	})
+	t.Run("one deployment at a time", func(t *testing.T) {
+		j := newJob(t, startRedis(t))
+		var all []*exec.Cmd
+		for _, heading := range []string{"GitHub Actions", "GitLab CI", "GitHub Actions"} {
+			cmd := j.command(commands[heading])
+			if err := cmd.Start(); err != nil {
+				t.Fatalf("%s: %v", heading, err)
+			}
+			all = append(all, cmd)
+		}
+		for _, cmd := range all {
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		}
+		if runs := j.log(t); len(runs) != 3 || !slices.IsSorted(runs) {
+			t.Errorf("tokens %v, want three that rise", runs)
+		}
+	})
+}
