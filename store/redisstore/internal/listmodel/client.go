@@ -57,12 +57,14 @@ func (m *search) inFlight(s *state, i, j int) {
 		u.cl[i].claims[j].st = slow
 		m.reach(&u, action{vAgain, uint8(i), uint8(j), 0})
 	default:
-		c.st = leaving
+		if c.st = leaving; !m.on(Finish) {
+			*c = claim{st: over}
+		}
 		m.reach(&t, action{vAbandon, uint8(i), uint8(j), 0})
-		if g := s.cl[i].claims[j].out; g.kind == mRelease && g.step == 0 {
+		if g := s.cl[i].claims[j].out; g.kind == mRelease && g.step < 2 {
 			t = *s
 			t.lost++
-			c.out.step++ // the server rejected the first command and executes the rest
+			c.out.step++ // the server rejects this command and executes the rest
 			if t.abandon(i, j) {
 				c.st = leaving
 				m.reach(&t, action{vReject, uint8(i), uint8(j), 0})
@@ -136,7 +138,7 @@ func (m *search) start(s *state, i, j int) {
 	if i > 0 && j == 0 && s.cl[i-1].claims[0].st == idle && !m.reader(i) {
 		return // clients are alike: begin in order
 	}
-	if j > 0 && s.cl[i].claims[j-1].st < leaving {
+	if j > 0 && s.cl[i].claims[j-1].st < leaving && !(m.Batch && s.cl[i].claims[j-1].st == releasing) {
 		return // a client queues its own callers
 	}
 	t := *s
@@ -255,6 +257,6 @@ func (s *state) untrust(i int) bool {
 			k.claims[j] = claim{st: over}
 		}
 	}
-	k.trust, k.fast = 0, 0
+	k.trust, k.fast, k.until = 0, 0, 0
 	return ok
 }

@@ -29,12 +29,14 @@
 // A release does not check the run id or the marker: a search finds nothing wrong without.
 //
 // A message is executed at once, later or never. The commands of a release are executed
-// one by one, with others between them. A client that gives up a call withdraws the claim
-// with a tombstone, or repeats the attempt and withdraws with a tombstone in the end.
+// one by one, with others between them, and the pipeline may end or a command be rejected at
+// each of them. The next claim of the client may be in the same pipeline. A client that gives up
+// a call withdraws the claim with a tombstone, or repeats the attempt and withdraws with a
+// tombstone in the end.
 //
 // Each rule has a switch. With all rules on the search finds nothing; with one off it must
 // find a violation. Rules 1 to 13 are those of the design, in parts where a part can be
-// left out. The model found that 14 to 21 are needed too:
+// left out. The model found that 14 to 21 are needed too, and shows why 22 to 27 are:
 //
 //	14  the attempt script keeps a claim that the transaction pushed only if the client
 //	    knows the ticket in front of it, from a reply that passed all checks but the
@@ -53,6 +55,15 @@
 //	    the data loss and was not granted
 //	21  a reclaim removes the other claims of its session from an earlier incarnation: they
 //	    would stand, and make rule 20 wait, until the session has reclaimed everything
+//	22  a release that was not answered in full is finished by the withdraw script
+//	23  a keep-alive by plain commands never moves the end of a session back (GT)
+//	24  nor does it give an end to a session that was removed (XX)
+//	25  scripts read the end that keep-alives have moved once the end that they noted is over
+//	26  a reply that comes after the trusted deadline does not count: the session had ended,
+//	    and the keep-alive has brought it back with claims that no client knows
+//	27  a keep-alive counts only if its reply has the marker and the generation of the
+//	    session. The run id need not be proved: an incarnation that begins later has its
+//	    grace period before it
 //
 // Package liststore has rule 16 in another form: it sends a wake message only for a claim that a
 // script has granted from the queue, never for one that the transaction pushed and that became
@@ -71,9 +82,10 @@
 //	           claim and leaves the lock free; where no client polls, no wake-up is lost
 //	leases     a reclaim in a grace period is not refused unless a lock was broken
 //
-// Time is not modeled: a session may end in the server once its client does not trust it
+// Time is modeled for the session of the first client, in the scenes of keep-alives: all clocks
+// are alike. Elsewhere a session may end in the server once its client does not trust it
 // any more, and a grace period once no client trusts anything older. The clock is above
-// every ticket that was issued before a data loss. Not modeled: late keep-alives and late
-// calls that open a session, floors of a quorum, holds, re-entry, queued shared claims, the
-// sweep, and the bound of what a script removes at once.
+// every ticket that was issued before a data loss. Not modeled: clocks that differ or are
+// moved, late calls that open a session, floors of a quorum, holds, re-entry, queued shared
+// claims, the sweep, the batch of one script, and the bound of what a script removes at once.
 package listmodel

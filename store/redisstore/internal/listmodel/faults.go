@@ -12,13 +12,14 @@ func (m *search) sessionSteps(s *state, i int) {
 		}
 	}
 	reset := v.inc != k.inc || v.mrun != v.run
-	if k.trust == 0 && v.sess[i].st != alive || k.trust != 0 && reset {
+	m.keepSteps(s, i)
+	if k.trust == 0 && !m.lives(v, uint8(i)) || k.trust != 0 && reset {
 		t := *s
 		m.open(&t, i)
 		m.reach(&t, action{vOpen, uint8(i), 0, 0})
 	}
 	// The session reports that everything is reclaimed.
-	if k.trust != 0 && !reset && v.sess[i].st == alive && v.sess[i].reclaimed != v.inc && !k.reclaiming() {
+	if k.trust != 0 && !reset && m.lives(v, uint8(i)) && v.sess[i].reclaimed != v.inc && !k.reclaiming() {
 		t := *s
 		t.srv.sess[i].reclaimed = v.inc
 		m.reach(&t, action{vReclaimed, uint8(i), 0, 0})
@@ -38,13 +39,14 @@ func (k *client) reclaiming() bool {
 func (m *search) open(s *state, i int) {
 	m.begin(s, true)
 	k, v := &s.cl[i], &s.srv
-	if v.sess[i].st != alive {
+	if !m.lives(v, uint8(i)) {
 		s.generations[i]++
-		v.sess[i] = session{alive, s.generations[i], v.inc}
+		v.sess[i] = session{st: alive, generation: s.generations[i], reclaimed: v.inc}
 		v.readers &^= 3 << (2 * i)
 	}
 	k.generation, k.inc, k.run, k.trust = v.sess[i].generation, v.inc, v.run, 1
 	k.fast = 1 - v.grace
+	m.opened(s, i)
 	for j := range k.claims {
 		c := &k.claims[j]
 		if c.phase != none && m.on(SameSession) {
@@ -68,6 +70,7 @@ func (m *search) open(s *state, i int) {
 // faults are steps that no client takes.
 func (m *search) faults(s *state) {
 	m.expiry(s)
+	m.tick(s)
 	m.losses(s)
 	if s.srv.grace != 0 && m.graceOver(s) {
 		t := *s
@@ -119,6 +122,8 @@ func (m *search) deliver(s *state, n int) {
 func (m *search) expiry(s *state) {
 	for i := range m.Clients {
 		switch k := s.cl[i]; {
+		case m.TTL > 0:
+			m.sweep(s, i)
 		case s.srv.sess[i].st == alive && (k.trust == 0 || k.inc != s.srv.inc || k.generation != s.srv.sess[i].generation):
 			t := *s
 			t.srv.sess[i].st = ended
@@ -140,7 +145,7 @@ func (m *search) losses(s *state) {
 	if m.Flush {
 		t := *s
 		t.losses++
-		t.srv = server{run: t.srv.run}
+		t.srv = server{run: t.srv.run, now: t.srv.now}
 		t.copy, t.copied = server{}, 0
 		m.reach(&t, action{vFlush, 0, 0, 0})
 		t.runs++
@@ -150,6 +155,7 @@ func (m *search) losses(s *state) {
 	if m.Failover && s.copied == 0 {
 		t := *s
 		t.copied, t.copy = 1, t.srv
+		t.copy.now = 0
 		m.reach(&t, action{vCopy, 0, 0, 0})
 	}
 	if m.Failback && s.srv.run != 1 && s.srv.mrun == s.srv.run {
@@ -164,7 +170,7 @@ func (m *search) losses(s *state) {
 		t.losses++
 		t.runs++
 		t.srv = t.copy
-		t.srv.run = t.runs
+		t.srv.run, t.srv.now = t.runs, s.srv.now
 		t.copy, t.copied = server{}, 0
 		t.unbreak()
 		m.reach(&t, action{vFailover, 0, 0, 0})
@@ -195,6 +201,9 @@ func (s *state) pushed(i, j int) bool {
 // graceOver reports whether the grace period may end: it lasts until every deadline from
 // before it has passed.
 func (m *search) graceOver(s *state) bool {
+	if m.TTL > 0 {
+		return s.srv.now >= s.srv.graceEnd
+	}
 	for i := range m.Clients {
 		k := &s.cl[i]
 		if k.trust != 0 && k.inc != s.srv.inc {

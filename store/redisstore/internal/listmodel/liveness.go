@@ -53,7 +53,7 @@ func (m *search) fair(s state) string {
 		for i := range m.Clients {
 			m.advance(&s, i)
 		}
-		if s.srv.grace != 0 && m.graceOver(&s) {
+		if s.srv.grace != 0 && (m.graceOver(&s) || m.TTL > 0) {
 			s.endGrace()
 		}
 	}
@@ -75,7 +75,7 @@ func (m *search) advance(s *state, i int) {
 	k := &s.cl[i]
 	if k.trust == 0 {
 		if s.srv.sess[i].st == alive {
-			s.srv.sess[i].st = ended
+			s.srv.sess[i].st = ended // in time
 		}
 		return
 	}

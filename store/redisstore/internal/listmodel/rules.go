@@ -37,6 +37,12 @@ const (
 	FenceAbove
 	Patience
 	OwnClaims
+	Finish
+	LaterEnd
+	NoNewEnd
+	MovedEnd
+	InTime
+	SameMarker
 	rules
 )
 
@@ -65,6 +71,12 @@ var ruleNames = [rules]string{
 	FenceAbove:     "19 fence above",
 	Patience:       "20 patience",
 	OwnClaims:      "21 own claims",
+	Finish:         "22 finish",
+	LaterEnd:       "23 later end",
+	NoNewEnd:       "24 no new end",
+	MovedEnd:       "25 moved end",
+	InTime:         "26 in time",
+	SameMarker:     "27 same marker",
 }
 
 func (r Rule) String() string { return ruleNames[r] }
@@ -108,6 +120,13 @@ type Scene struct {
 	// end, Losses how often data may be lost, Breaks how often an operator breaks a
 	// lock, Gives how many claims that wait are withdrawn.
 	Lost, Ends, Losses, Breaks, Gives uint8
+	// Batch lets a client send a claim in the pipeline of the release before it.
+	Batch bool
+	// TTL is how many ticks a session lives without a keep-alive, 0 if time is not modeled, Ticks
+	// how long the world lasts, and Keeps how many keep-alives are sent. Apart sends them while
+	// a slot moves: the end is moved by one call, and the session read by another.
+	TTL, Ticks, Keeps uint8
+	Apart             bool
 	// Shows are the rules that this scene shows to be needed.
 	Shows []Rule
 }
@@ -136,6 +155,11 @@ const (
 	vFailback
 	vGraceEnds
 	vBreak
+	vTick
+	vKeep
+	vKeepDone
+	vKeepTaken
+	vKeepLost
 )
 
 var (
@@ -146,29 +170,35 @@ var (
 		vOpen: "opens its session", vLate: "late arrives", vEnd: "the session ends", vSweep: "the session is swept", vFlush: "FLUSHALL",
 		vRestart: "the server restarts without data", vCopy: "a replica copies the data", vFailover: "the replica takes over", vFailback: "the first server takes over again",
 		vGraceEnds: "the grace period ends", vBreak: "an operator breaks the lock",
+		vTick: "time passes", vKeep: "sends a", vKeepDone: "the server executes the", vKeepTaken: "takes the reply to its keep-alive,", vKeepLost: "gives up its keep-alive",
 	}
 	kinds = [...]string{
 		mFast: "fast", mAttempt: "attempt", mWithdraw: "withdraw", mTombstone: "withdraw with a tombstone", mRelease: "release", mWake: "wake",
 		mPush: "message", mShare: "shared attempt", mUnshare: "shared release", mReclaim: "reclaim",
+		mKeep: "keep-alive", mKeepScript: "keep-alive by a script",
 	}
 	replies = [...]string{
 		0: "", rGranted: "granted", rQueued: "queued", rSlow: "not granted", rAbsent: "absent", rGone: "gone", rReset: "reset", rOK: "ok", rNotThere: "not there", rConfirmed: "confirmed",
-		rUndecided: "undecided", rRefused: "refused",
+		rUndecided: "undecided", rRefused: "refused", rKept: "kept", rUnclear: "unclear",
 	}
 )
 
 func (a action) String() string {
 	s := verbs[a.verb]
 	switch a.verb {
-	case vFlush, vRestart, vCopy, vFailover, vFailback, vGraceEnds:
+	case vFlush, vRestart, vCopy, vFailover, vFailback, vGraceEnds, vTick:
 		return s
+	case vKeep, vKeepDone:
+		return fmt.Sprintf("c%d %s %s", a.who, s, kinds[a.val])
+	case vKeepTaken:
+		return fmt.Sprintf("c%d %s %s", a.who, s, replies[a.val])
 	case vBreak:
 		return fmt.Sprintf("%s, fence %d", s, a.val)
 	case vSend, vExecute, vLate:
 		s += " " + kinds[a.val]
 	case vAccept:
 		s += " " + replies[a.val]
-	case vUntrust, vOpen, vEnd, vSweep, vReclaimed:
+	case vUntrust, vOpen, vEnd, vSweep, vReclaimed, vKeepLost:
 		return fmt.Sprintf("c%d %s", a.who, s)
 	}
 	return fmt.Sprintf("c%d.%d %s", a.who, a.seq, s)

@@ -40,7 +40,7 @@ func (m *search) stands(v *server, e elem) bool {
 		return m.shared(v)
 	}
 	k := v.sess[e.who]
-	return k.st == alive &&
+	return m.lives(v, e.who) &&
 		(k.generation == e.generation || !m.on(Generation)) &&
 		(e.inc == v.inc || k.reclaimed != v.inc || !m.on(Incarnation)) &&
 		(v.tomb[e.who]&(1<<e.seq) == 0 || !m.on(Tombstone))
@@ -49,7 +49,7 @@ func (m *search) stands(v *server, e elem) bool {
 // shared reports whether a shared grant stands.
 func (m *search) shared(v *server) bool {
 	for i := range m.Clients {
-		if v.readers&(3<<(2*i)) != 0 && v.sess[i].st == alive {
+		if v.readers&(3<<(2*i)) != 0 && m.lives(v, uint8(i)) {
 			return true
 		}
 	}
@@ -88,9 +88,10 @@ func (m *search) begin(s *state, open bool) bool {
 	}
 	s.incs++
 	v.inc, v.mrun = s.incs, v.run
-	v.grace = 0
+	v.grace, v.graceEnd = 0, 0
 	if m.Grace {
 		v.grace = 1
+		v.graceEnd = v.now + m.TTL
 	}
 	if m.on(DropTickets) {
 		v.ready = [maxReady]uint8{}
@@ -155,6 +156,10 @@ func (m *search) execute(s *state, g *msg) (reply, bool) {
 		return m.unshare(s, g), true
 	case mReclaim:
 		return m.reclaim(s, g), true
+	case mKeep:
+		return m.keep(s, g)
+	case mKeepScript:
+		return m.keepScript(s, g), true
 	}
 	return reply{}, true
 }
@@ -191,7 +196,7 @@ func (m *search) known(s *state, g *msg) uint8 {
 	if !m.begin(s, false) || s.srv.inc != g.inc {
 		return rReset
 	}
-	if k := s.srv.sess[g.who]; k.st != alive || k.generation != g.generation && m.on(Generation) {
+	if k := s.srv.sess[g.who]; !m.lives(&s.srv, g.who) || k.generation != g.generation && m.on(Generation) {
 		return rGone
 	}
 	return 0

@@ -39,6 +39,9 @@ type session struct {
 	// reclaimed is the incarnation in which the session reported that everything is
 	// reclaimed.
 	reclaimed uint8
+	// noted is the end that scripts have noted, and moved the one in the sorted set, 0 if the set
+	// has no end. Both are 0 where time is not modeled.
+	noted, moved uint8
 }
 
 // server is one copy of the data.
@@ -46,6 +49,8 @@ type server struct {
 	run        uint8 // run id of the process
 	inc, mrun  uint8 // the marker: incarnation, 0 for no marker, and run id
 	grace      uint8
+	graceEnd   uint8
+	now        uint8
 	last, base uint8           // the last ticket that was issued, and that of the start of the incarnation
 	ready      [maxReady]uint8 // the list of tickets
 	sess       [maxClients]session
@@ -89,7 +94,12 @@ type client struct {
 	generation, inc, run uint8
 	trust                uint8 // its trusted deadline has not passed
 	fast                 uint8 // it knows that the grace period of inc is over
+	until                uint8 // the trusted deadline, where time is modeled
 	claims               [maxClaims]claim
+	// The keep-alive in flight.
+	phase uint8
+	out   msg
+	reply reply
 }
 
 // Messages to the server; push is to a client.
@@ -104,6 +114,8 @@ const (
 	mShare
 	mUnshare
 	mReclaim
+	mKeep // a keep-alive by plain commands
+	mKeepScript
 )
 
 type msg struct {
@@ -125,6 +137,8 @@ const (
 	rConfirmed
 	rUndecided
 	rRefused
+	rKept
+	rUnclear // the keep-alive script decides
 )
 
 type reply struct{ kind, ticket, since uint8 }
@@ -139,7 +153,7 @@ type state struct {
 	generations       [maxClients]uint8
 	top               uint8 // the highest ticket of a grant, and fence, so far
 	// What has happened, within the bounds of the scene.
-	lost, ends, losses, breaks, gives uint8
+	lost, ends, losses, breaks, gives, keeps uint8
 }
 
 // coder packs a state into bytes, without the zeros, and back.
@@ -181,12 +195,12 @@ func (c *coder) msg(m *msg) {
 }
 
 func (c *coder) server(s *server) {
-	c.b(&s.run, &s.inc, &s.mrun, &s.grace, &s.last, &s.base, &s.readers, &s.n)
+	c.b(&s.run, &s.inc, &s.mrun, &s.now, &s.grace, &s.graceEnd, &s.last, &s.base, &s.readers, &s.n)
 	for i := range s.ready {
 		c.b(&s.ready[i])
 	}
 	for i := range s.sess {
-		c.b(&s.sess[i].st, &s.sess[i].generation, &s.sess[i].reclaimed, &s.tomb[i])
+		c.b(&s.sess[i].st, &s.sess[i].generation, &s.sess[i].reclaimed, &s.sess[i].noted, &s.sess[i].moved, &s.tomb[i])
 	}
 	for i := range s.n {
 		e := &s.list[i]
@@ -201,7 +215,11 @@ func (c *coder) state(s *state) {
 	}
 	for i := range s.cl {
 		k := &s.cl[i]
-		c.b(&k.generation, &k.inc, &k.run, &k.trust, &k.fast, &s.generations[i])
+		c.b(&k.generation, &k.inc, &k.run, &k.trust, &k.fast, &k.until, &s.generations[i], &k.phase)
+		if k.phase != none {
+			c.b(&k.reply.kind, &k.reply.ticket, &k.reply.since, &k.out.kind)
+			c.msg(&k.out)
+		}
 		for j := range k.claims {
 			a := &k.claims[j]
 			c.b(&a.st, &a.ticket, &a.since, &a.inc, &a.unsure, &a.broken, &a.phase)
@@ -217,7 +235,7 @@ func (c *coder) state(s *state) {
 		}
 		c.msg(&s.late[i])
 	}
-	c.b(&s.clock, &s.runs, &s.incs, &s.top, &s.lost, &s.ends, &s.losses, &s.breaks, &s.gives)
+	c.b(&s.clock, &s.runs, &s.incs, &s.top, &s.lost, &s.ends, &s.losses, &s.breaks, &s.gives, &s.keeps)
 }
 
 // send puts a message in flight that no client waits for. Messages are kept in order,
