@@ -45,7 +45,7 @@ if n > 0 then
       if length == 2 then
         reply[releases + i], used = ticket, used + 1
       elseif type(length) == 'number' then -- it is not free
-        call('RPOP', list, '2')
+        call('LTRIM', list, '0', '-3')
       end
     end
     -- Each ticket must come to a process: some of them make it order more.
