@@ -11,7 +11,6 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
-	"github.com/redis/go-redis/v9"
 )
 
 // TestLayoutOfVotes: names that several servers vote about have a counter of their slot.
@@ -59,9 +58,7 @@ func TestLayoutOfSweep(t *testing.T) {
 	for seq := uint64(1); seq <= many; seq++ {
 		l.attemptOf("ann", seq, fmt.Sprint("x", seq), driver.Terms{}, driver.Granted)
 	}
-	id, rest := l.ids["ann"], l.field("sann")[6:]
-	l.must(l.plain.HSet(l.ctx, l.bucket, "s"+string(id[:]), string(make([]byte, 6))+rest).Err())
-	l.must(l.plain.ZAdd(l.ctx, l.sessions(), redis.Z{Score: 1, Member: string(id[:])}).Err())
+	l.dies("ann")
 	var lease string
 	waitFor(t, "the process that lives sweeps", func() bool {
 		_, err := l.on["bob"].KeepAlive(l.ctx)

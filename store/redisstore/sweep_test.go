@@ -88,3 +88,33 @@ func swept(t *testing.T, client *redis.Client, keys int64) bool {
 	fields = slices.DeleteFunc(fields, func(f string) bool { return f == "g" })
 	return n == keys && len(fields) == 3
 }
+
+// TestSweepPassesACrowdOfReaders: a sweep ends although a claim waits behind more readers that
+// live than one call checks.
+func TestSweepPassesACrowdOfReaders(t *testing.T) {
+	t.Parallel()
+	l := newLayout(t)
+	for _, name := range []string{"ann", "bob", "eve"} {
+		l.open(name)
+	}
+	const readers = 300
+	for seq := uint64(1); seq <= readers; seq++ {
+		l.attemptOf("bob", seq, "read", driver.Terms{Mode: driver.Shared}, driver.Granted)
+	}
+	l.attemptOf("eve", 1, "read", driver.Terms{}, driver.Queued)
+	l.attemptOf("ann", 1, "x", driver.Terms{}, driver.Granted)
+	l.dies("ann")
+	waitFor(t, "the sweep ends", func() bool {
+		_, err := l.on["bob"].KeepAlive(l.ctx)
+		l.must(err)
+		return slices.Equal(l.state(), []string{":g:read", ":l:read", ":s", ":t", "m", "sbob", "seve", "v"})
+	})
+}
+
+// dies ends a session as if its process had died a long time ago.
+func (l *layout) dies(name string) {
+	l.t.Helper()
+	id, rest := l.ids[name], l.field("s" + name)[6:]
+	l.must(l.plain.HSet(l.ctx, l.bucket, "s"+string(id[:]), string(make([]byte, 6))+rest).Err())
+	l.must(l.plain.ZAdd(l.ctx, l.sessions(), redis.Z{Score: 1, Member: string(id[:])}).Err())
+}

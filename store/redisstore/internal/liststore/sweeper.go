@@ -4,7 +4,6 @@ package liststore
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -16,9 +15,13 @@ const (
 	// sweepEvery is how many keep-alives of a session pass between two checks of the bucket.
 	sweepEvery = 8
 	// sweepFields is how many fields of the bucket a call reads, to drop sessions that ended.
-	// sweepNames is how many locks a call sweeps.
+	// sweepNames is how many locks a call sweeps at most; sweep.lua stops before if they are long.
 	sweepFields = "256"
-	sweepNames  = 64
+	sweepNames  = 32
+	// sweepLease is for how long a process is the one that sweeps a bucket without renewing that.
+	sweepLease = 20 * time.Second
+	// sweepCall is how long a call of a sweep may take.
+	sweepCall = 5 * time.Second
 )
 
 // sweeper drops what processes that died have left behind. A lock is found free without it
@@ -26,12 +29,14 @@ const (
 //
 // It costs nothing while no process dies: every few keep-alives of a session also read
 // whether a session ended without being closed. Then the process becomes the one sweeper of
-// the bucket, unless another process is, and goes over all locks, a few at a time. What is left of the session itself goes last, so that a sweep that breaks off is
-// begun again by the next process that checks.
+// the bucket, unless another process is, and goes once over all locks, for all sessions that have
+// ended by then, with pauses. What is left of the sessions themselves goes last, so that a sweep
+// that breaks off is begun again by the next process that checks.
 type sweeper struct {
-	s     *session
-	calls atomic.Int64
-	busy  atomic.Bool
+	s       *session
+	calls   atomic.Int64
+	busy    atomic.Bool
+	renewed time.Time // the lease
 }
 
 // due reports whether a keep-alive shall check for sessions that ended.
@@ -48,72 +53,108 @@ func (w *sweeper) begin() {
 	}()
 }
 
-// tidy makes this process the sweeper, and drops what is left of sessions that ended before
-// a time, in a part of the bucket. It reports false if another process sweeps.
-func (w *sweeper) tidy(cursor, before string) (next, now string, ok bool) {
-	ctx, cancel := context.WithTimeout(w.s.ctx, w.s.ttl)
-	defer cancel()
-	reply, err := w.s.store.call(ctx, tidyScript, w.s.shard, w.s.incarnation, nil, w.s.sid, cursor, sweepFields, before, ms(w.lease()))
-	if err != nil || reply[0] != "OK" {
-		return "0", "0", false
-	}
-	r := wire.Reader{Rest: reply[1:]}
-	next, now = r.Text(), r.Text()
-	return next, now, r.Err() == nil
-}
-
 // sweep goes over all locks of the bucket, then over its fields.
 func (w *sweeper) sweep() {
 	_, began, ok := w.tidy("0", "0")
 	if !ok {
 		return // another process sweeps
 	}
-	for cursor := uint64(0); ok; {
-		ctx, cancel := context.WithTimeout(w.s.ctx, w.s.ttl)
-		names, next, err := w.s.store.scan(ctx, w.s.base, cursor, "")
-		for part := range slices.Chunk(names, sweepNames) {
-			ok = ok && err == nil && w.locks(ctx, began, part)
+	for cursor := uint64(0); ; {
+		names, next, ok := w.scan(cursor)
+		for ok && len(names) > 0 {
+			names, ok = w.locks(names, began)
 		}
-		cancel()
-		if _, _, still := w.tidy("0", "0"); err != nil || !still {
+		if !ok {
 			return
 		}
 		if cursor = next; cursor == 0 {
 			break
 		}
 	}
-	for cursor := "0"; ok; {
-		if cursor, _, ok = w.tidy(cursor, began); cursor == "0" || !w.pause() {
+	for cursor := "0"; ; {
+		if cursor, _, ok = w.tidy(cursor, began); !ok || cursor == "0" {
 			return
 		}
 	}
 }
 
-// locks sweeps some locks.
-func (w *sweeper) locks(ctx context.Context, began string, names []string) bool {
-	for {
-		reply, err := w.s.store.call(ctx, sweepScript, w.s.shard, w.s.incarnation, names, append([]string{began}, names...)...)
-		if err != nil || !w.pause() {
-			return false
-		}
-		if !more(reply) {
-			return true
-		}
+// tidy makes this process the sweeper, and drops what is left of sessions that ended before
+// a time, in a part of the bucket. It reports false if another process sweeps.
+func (w *sweeper) tidy(cursor, before string) (next, now string, ok bool) {
+	reply, ok := w.call(tidyScript, nil, w.s.sid, cursor, sweepFields, before, ms(sweepLease))
+	if !ok || reply[0] != "OK" {
+		return "", "", false
 	}
+	w.renewed = time.Now()
+	r := wire.Reader{Rest: reply[1:]}
+	next, now = r.Text(), r.Text()
+	return next, now, r.Err() == nil
 }
 
-// lease is for how long a process is the one that sweeps without renewing that.
-func (w *sweeper) lease() time.Duration { return max(w.s.ttl, time.Second) }
+// scan returns some names, and renews the lease in time.
+func (w *sweeper) scan(cursor uint64) (names []string, next uint64, ok bool) {
+	if time.Since(w.renewed) > sweepLease/4 {
+		if _, _, ok := w.tidy("0", "0"); !ok {
+			return nil, 0, false
+		}
+	}
+	ok = w.step(func(ctx context.Context) (err error) {
+		names, next, err = w.s.store.scan(ctx, w.s.base, cursor, "")
+		return err
+	})
+	return names, next, ok
+}
 
-// pause leaves time to other calls. It reports whether the session goes on.
-func (w *sweeper) pause() bool {
+// locks sweeps some locks in a sweep that began at a time, and returns the rest of them.
+func (w *sweeper) locks(names []string, began string) (left []string, ok bool) {
+	part := names[:min(len(names), sweepNames)]
+	reply, ok := w.call(sweepScript, part, append([]string{began}, part...)...)
+	if !ok {
+		return nil, false
+	}
+	r := wire.Reader{Rest: reply[1:]}
+	done := r.Number()
+	if r.Err() != nil || done < 0 || done > int64(len(part)) {
+		return nil, false
+	}
+	return names[done:], true
+}
+
+// call runs a script as a step.
+func (w *sweeper) call(script *wire.Script, names []string, own ...string) (reply []any, ok bool) {
+	ok = w.step(func(ctx context.Context) (err error) {
+		reply, err = w.s.store.call(ctx, script, w.s.shard, w.s.incarnation, names, own...)
+		return err
+	})
+	return reply, ok
+}
+
+// step makes a call, then leaves time to other calls. It reports whether the sweep goes on.
+func (w *sweeper) step(call func(context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(w.s.ctx, sweepCall)
+	defer cancel()
+	began := time.Now()
+	if call(ctx) != nil {
+		return false
+	}
 	select {
 	case <-w.s.ctx.Done():
 		return false
-	case <-time.After(between):
+	case <-time.After(rest(time.Since(began), w.s.store.opts.Buckets)):
 		return true
 	}
 }
+
+// rest is how long a sweeper pauses after a step: ten times as long as the step took, and that for
+// each bucket. All buckets of a server may be swept at once, by as many processes, and together
+// they take at most a tenth of its time. A step that took much longer than a server works on one
+// was held up elsewhere.
+func rest(took time.Duration, buckets int) time.Duration {
+	return time.Duration(buckets) * min(max(10*took, between), longest)
+}
+
+// longest is ten times what a step keeps the server busy, and more.
+const longest = 50 * time.Millisecond
 
 // scan returns a part of the names of a bucket that have a list, and the next cursor, 0 at
 // the end.
