@@ -63,10 +63,29 @@ func (l *runProof) init(s *session, runID string) {
 	l.run = s.store.runs.of(runID)
 }
 
-// run is the scripts for one run id.
+// run is the scripts for one run id. Sessions share them, and the proof: after a failover all
+// sessions of a process find at once that the new server does not have the scripts.
 type run struct {
 	scripts map[*wire.Script]*wire.Script // without text
 	texts   []*wire.Script
+
+	loading sync.Mutex
+	loads   atomic.Int64 // how often they were loaded
+}
+
+// load loads the scripts by prove, unless another session has loaded them since there were so
+// many loads. It reports whether they are loaded.
+func (r *run) load(loads int64, prove func() error) bool {
+	r.loading.Lock()
+	defer r.loading.Unlock()
+	if r.loads.Load() != loads {
+		return true
+	}
+	if prove() != nil {
+		return false
+	}
+	r.loads.Add(1)
+	return true
 }
 
 // runs are the scripts that sessions use: to make them takes longer than to open a session.
@@ -139,10 +158,11 @@ func (l *runProof) prove() {
 		return
 	}
 	l.proving = true
+	loads := l.loads.Load()
 	go func() {
 		ctx, cancel := context.WithTimeout(l.s.ctx, proveAgain)
 		defer cancel()
-		proven := l.s.store.client.Prove(ctx, l.s.base, l.runID, l.texts) == nil
+		proven := l.load(loads, func() error { return l.s.store.client.Prove(ctx, l.s.base, l.runID, l.texts) })
 		if !proven {
 			<-ctx.Done()
 		}
