@@ -3,11 +3,16 @@
 package redisstore_test
 
 import (
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
+	"github.com/redis/go-redis/v9"
 )
 
 // TestListsOutOfMemory: a server whose memory is full rejects the transaction as a whole, so that
@@ -72,5 +77,55 @@ func testListsForeignKey(t *testing.T, l *listScene) {
 	l.attempt("ann", 2, "x", driver.Terms{}, driver.Granted)
 	if n := l.plain.LLen(t.Context(), key).Val(); n != 2 {
 		t.Errorf("the list has %d elements", n)
+	}
+}
+
+// TestListsForeignKeyFailsNoOther: a key of another type in the place of a lock fails no claim for
+// another lock that is sent in the same batch, by plain commands or as a script.
+func TestListsForeignKeyFailsNoOther(t *testing.T) {
+	t.Parallel()
+	for _, crowd := range []int{6, 64} { // more than a few are a script
+		for _, lib := range libraries {
+			t.Run(fmt.Sprint(lib.name, crowd), func(t *testing.T) {
+				t.Parallel()
+				to := login{addr: redistest.Start(t).Addr}
+				namespace := lists + "Foreign" + lazy
+				store := lib.open(t, to, &redisstore.Options{Namespace: namespace})
+				s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: 30 * time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				server := redis.NewClient(&redis.Options{Addr: to.addr})
+				defer server.Close()
+				if err := server.Set(t.Context(), namespace+":{"+namespace+":0}:l:bad", "not a list", 0).Err(); err != nil {
+					t.Fatal(err)
+				}
+				var all sync.WaitGroup
+				for i := range crowd {
+					all.Go(func() {
+						for j := range 1000 / crowd {
+							seq, name := uint64(1000*i+j), fmt.Sprint("good", i)
+							if i%3 == 0 {
+								name = "bad"
+							}
+							out, err := s.Attempt(t.Context(), &driver.Claim{Seq: seq, Name: name, Queue: true,
+								Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+							if name == "bad" {
+								continue
+							}
+							if err != nil || out.State != driver.Granted {
+								t.Errorf("%s is %v, %v", name, out.State, err)
+								return
+							}
+							if _, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: seq, Name: name}); err != nil {
+								t.Errorf("the release of %s: %v", name, err)
+								return
+							}
+						}
+					})
+				}
+				all.Wait()
+			})
+		}
 	}
 }

@@ -96,8 +96,11 @@ func (f *fast) acquire(ctx context.Context, name, element string) (ticket int64,
 	o := newOperation()
 	o.name, o.element = name, element
 	if err := f.batcher.do(ctx, o); err != nil {
-		if strings.Contains(err.Error(), "EXECABORT") {
+		switch {
+		case strings.Contains(err.Error(), "EXECABORT"):
 			return 0, undone, nil // the script answers why
+		case strings.Contains(err.Error(), "WRONGTYPE"):
+			return 0, inList, nil // of this claim or of another in the batch: the script decides about this one
 		}
 		return 0, inList, err
 	}
