@@ -78,13 +78,24 @@ func NewProxy(to string) (*Proxy, error) {
 	return p, err
 }
 
+// NewProxyAt is NewProxy with a listener, which the proxy closes.
+func NewProxyAt(l net.Listener, to string) *Proxy {
+	p := proxyAt(l, to)
+	go p.accept()
+	return p
+}
+
 // listen returns a proxy that does not accept yet.
 func listen(to string) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	return &Proxy{Addr: l.Addr().String(), Port: l.Addr().(*net.TCPAddr).Port, to: to, l: l, links: map[*link]bool{}, from: map[int]State{}, over: make(chan struct{})}, nil
+	return proxyAt(l, to), nil
+}
+
+func proxyAt(l net.Listener, to string) *Proxy {
+	return &Proxy{Addr: l.Addr().String(), Port: l.Addr().(*net.TCPAddr).Port, to: to, l: l, links: map[*link]bool{}, from: map[int]State{}, over: make(chan struct{})}
 }
 
 // Set changes the network, except for owners that have their own state. Links

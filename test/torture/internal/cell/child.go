@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/test/torture/internal/history"
 )
 
@@ -30,8 +29,8 @@ type child struct {
 	once   sync.Once
 }
 
-// start starts a child with a first line of input, and hands on its events.
-func start(who string, args []string, first any, add func(history.Event)) (*child, error) {
+// start starts a child, by a function, with a first line of input, and passes on its events.
+func start(by func(*exec.Cmd) error, who string, args []string, first any, add func(history.Event)) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func start(who string, args []string, first any, add func(history.Event)) (*chil
 		return nil, err
 	}
 	c.cmd.Stdout = w
-	err = servers.Start(c.cmd)
+	err = by(c.cmd)
 	_ = w.Close()
 	if err != nil {
 		return nil, errors.Join(err, out.Close())

@@ -46,6 +46,9 @@ func (r *run) step(ctx context.Context, s fault.Step, text string) {
 	case fault.FlushScripts, fault.CutPush:
 		after = 0
 	}
+	if s.Verb.OnWire() {
+		after += s.For // TCP waits twice as long after each loss, so as long again after the last
+	}
 	heal := func(err error) {
 		if err != nil && ctx.Err() == nil {
 			r.mu.Lock()
@@ -60,6 +63,13 @@ func (r *run) step(ctx context.Context, s fault.Step, text string) {
 	case strings.HasPrefix(s.Target, "server:"), s.Target == "master", s.Target == "pooler":
 		note("")
 		heal(r.harmServer(ctx, s))
+	case s.Verb.OnWire():
+		targets := r.slots
+		if s.Target != "clients" {
+			targets = []*slot{r.pick(s.Target)}
+		}
+		note("")
+		heal(r.harmPackets(s, targets))
 	case s.Verb == fault.Stop, s.Verb == fault.Kill:
 		slot := r.pick(s.Target)
 		slot.mu.Lock()
@@ -242,6 +252,11 @@ func (r *run) command(ctx context.Context, srv server.Server, s fault.Step) erro
 		return moveClock(ctx, srv, x.Clock(), s.By)
 	case ok && s.Verb == fault.ClockBack:
 		return moveClock(ctx, srv, x.Clock(), -s.By)
+	case ok && s.Verb == fault.ClockRate:
+		return runClock(ctx, srv, x.Clock(), s.Share, s.For)
+	}
+	if x, ok := srv.(server.Occupied); ok && s.Verb == fault.Busy {
+		return x.Occupy(ctx, s.By, s.For)
 	}
 	if disk, ok := srv.(interface{ FillDisk() (func() error, error) }); ok && s.Verb == fault.FillDisk {
 		empty, err := disk.FillDisk()

@@ -21,6 +21,7 @@ import (
 	"github.com/fencelock/fencelock/test/torture/internal/history"
 	"github.com/fencelock/fencelock/test/torture/internal/lock"
 	"github.com/fencelock/fencelock/test/torture/internal/resource"
+	"github.com/fencelock/fencelock/test/torture/internal/wire"
 )
 
 // patience is how long the first grant of a cell may take.
@@ -32,7 +33,9 @@ type run struct {
 	rig     *deployment.Rig
 	res     *child
 	resAddr string
-	busy    []sync.Mutex // one for each server, held while it is harmed
+	busy    []sync.Mutex   // one for each server, held while it is harmed
+	wire    *wire.Wire     // nil if no step is about packets
+	way     *servers.Proxy // of the wire to the resource
 
 	mu         sync.Mutex
 	rng        *rand.Rand // steps run side by side
@@ -101,6 +104,12 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	}
 	defer r.rig.Stop()
 	r.busy = make([]sync.Mutex, len(r.rig.Servers))
+	if r.c.Plan.Wants().Wire {
+		if r.wire, err = wire.New(r.c.Seed); err != nil {
+			return Result{}, err
+		}
+		defer r.wire.Close()
+	}
 	defer r.end()
 	if err := r.begin(); err != nil {
 		return Result{}, err
@@ -200,17 +209,24 @@ func (r *run) begin() error {
 		return err
 	}
 	r.resAddr = fmt.Sprintf("127.0.0.1:%d", port)
-	r.res, err = start("resource", []string{"resource", r.resAddr, string(r.c.Guard)}, struct{}{}, r.add)
+	r.res, err = start(servers.Start, "resource", []string{"resource", r.resAddr, string(r.c.Guard)}, struct{}{}, r.add)
 	if err != nil {
 		return err
 	}
 	if err := reachable(r.resAddr); err != nil {
 		return err
 	}
+	if r.wire != nil {
+		l, err := r.wire.ListenResource()
+		if err != nil {
+			return err
+		}
+		r.way = servers.NewProxyAt(l, r.resAddr)
+	}
 	for i := range r.c.Clients {
 		s := &slot{i: i}
 		for _, addr := range r.rig.Reach {
-			p, err := servers.NewProxy(addr)
+			p, err := r.proxy(i, addr)
 			if err != nil {
 				return err
 			}
@@ -222,6 +238,18 @@ func (r *run) begin() error {
 		}
 	}
 	return nil
+}
+
+// proxy makes the proxy of a client before an address.
+func (r *run) proxy(client int, addr string) (*servers.Proxy, error) {
+	if r.wire == nil {
+		return servers.NewProxy(addr)
+	}
+	l, err := r.wire.Listen(client)
+	if err != nil {
+		return nil, err
+	}
+	return servers.NewProxyAt(l, addr), nil
 }
 
 func reachable(addr string) error {
@@ -246,16 +274,20 @@ func (r *run) startClient(s *slot) error {
 	for i, p := range s.proxies {
 		via[r.rig.Reach[i]] = p.Addr
 	}
+	by, resource := servers.Start, r.resAddr
+	if r.wire != nil {
+		by, resource = r.wire.Start, r.way.Addr
+	}
 	names := []string{lock.LockName}
 	for i := 1; i < r.c.Locks; i++ {
 		names = append(names, fmt.Sprintf("l%d", i))
 	}
 	cfg := client.Config{
 		Spec:     lock.Spec{Kind: r.c.Lock, Addrs: r.rig.Addrs, Via: via, Who: who, TTL: r.c.TTL, MaxTTL: r.c.TTL},
-		Resource: "http://" + r.resAddr, Names: names, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
+		Resource: "http://" + resource, Names: names, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
 	}
 	s.lives++
-	next, err := start(who, []string{"client"}, cfg, func(e history.Event) {
+	next, err := start(by, who, []string{"client"}, cfg, func(e history.Event) {
 		switch e.Kind {
 		case history.Ask:
 			s.asked.Store(true)
@@ -335,6 +367,9 @@ func (r *run) end() {
 		})
 	}
 	all.Wait()
+	if r.way != nil {
+		r.way.Close()
+	}
 	if r.res != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

@@ -78,6 +78,36 @@ func moveClock(ctx context.Context, srv server.Server, c *servers.Clock, by time
 	return nil
 }
 
+// runClock makes the clock of a server run at a share of its speed, in steps so small that
+// no TTL notices them, and asks the server at the end whether it did.
+func runClock(ctx context.Context, srv server.Server, c *servers.Clock, percent int, d time.Duration) error {
+	w, ok := srv.(watch)
+	if !ok {
+		return errors.New("this server cannot be asked for the time")
+	}
+	before, err := w.Now(ctx)
+	if err != nil {
+		return err
+	}
+	began, off := time.Now(), time.Duration(0)
+	for time.Since(began) < d && ctx.Err() == nil {
+		sleep(ctx, 20*time.Millisecond)
+		want := time.Since(began) * time.Duration(percent-100) / 100
+		if err := c.Move(want - off); err != nil {
+			return err
+		}
+		off = want
+	}
+	after, err := w.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if moved := after.Sub(before) - time.Since(began); (moved - off).Abs() > off.Abs()/2 {
+		return fmt.Errorf("the clock of the server moved by %v, not by %v", moved, off)
+	}
+	return nil
+}
+
 // refuser is a server that can be asked whether it takes a write.
 type refuser interface {
 	Refuses(ctx context.Context) (bool, error)

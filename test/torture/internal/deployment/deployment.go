@@ -113,10 +113,12 @@ var special = map[fault.Verb]string{
 	fault.Deafen:       "the suite does not cut these servers off from each other",
 	fault.Clock:        "its clock was not tried",
 	fault.ClockBack:    "its clock was not tried",
+	fault.ClockRate:    "its clock was not tried",
+	fault.Busy:         "it has no scripts",
 }
 
 // ofRedis are the special faults of a Redis server.
-var ofRedis = []fault.Verb{fault.Flush, fault.FlushScripts, fault.CutPush, fault.Wipe, fault.Rollback, fault.Fill, fault.FillDisk, fault.Duplicate, fault.Repeat, fault.Clock, fault.ClockBack}
+var ofRedis = []fault.Verb{fault.Flush, fault.FlushScripts, fault.CutPush, fault.Wipe, fault.Rollback, fault.Fill, fault.FillDisk, fault.Duplicate, fault.Repeat, fault.Clock, fault.ClockBack, fault.ClockRate, fault.Busy}
 
 // ofPeers are the faults of the network between servers.
 var ofPeers = []fault.Verb{fault.Isolate, fault.Mute, fault.Deafen}
@@ -148,7 +150,7 @@ func (r *Rig) Stop() {
 
 // All are the deployments.
 var All = []Deployment{redisOne, redisGrace, quorumFive, sentinel, sentinelGrace, cluster, clusterGrace,
-	etcd, zookeeper, postgres, postgresPool, postgresPair, mariadb, mysql}
+	etcd, zookeeper, postgres, postgresPool, postgresPair, mariadb, mysql, memcached}
 
 // Named returns the deployment of that name.
 func Named(name string) (Deployment, bool) {

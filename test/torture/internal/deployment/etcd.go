@@ -21,6 +21,7 @@ var etcd = Deployment{Name: "etcd", Lock: "etcd", TTL: 2 * time.Second, Survives
 	Lacks: map[fault.Verb]string{
 		fault.Wipe:  "etcd does not take a member back that lost its data; it has to be replaced",
 		fault.Clock: "libfaketime does not reach programs in Go", fault.ClockBack: "libfaketime does not reach programs in Go",
+		fault.ClockRate: "libfaketime does not reach programs in Go",
 	}}
 
 func startEtcd(_ time.Duration, _ fault.Wants) (*Rig, error) {

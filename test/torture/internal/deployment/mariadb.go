@@ -18,7 +18,7 @@ import (
 
 // mariadb is one server, with grace. It does not notify waiters of a grant: they poll.
 var mariadb = Deployment{Name: "mariadb", Lock: "mariadb", SurvivesDataLoss: true, Fair: true, Quiet: 1, start: startMariaDB,
-	Shape: fault.Shape{Servers: 1}, Can: []fault.Verb{fault.Flush, fault.Clock, fault.ClockBack}, Lacks: lacksMaria()}
+	Shape: fault.Shape{Servers: 1}, Can: []fault.Verb{fault.Flush, fault.Clock, fault.ClockBack, fault.ClockRate}, Lacks: lacksMaria()}
 
 func lacksMaria() map[fault.Verb]string {
 	l := maps.Clone(lacksSQL)

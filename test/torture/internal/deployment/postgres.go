@@ -26,7 +26,7 @@ var postgres = Deployment{Name: "postgres", Lock: "postgres", SurvivesDataLoss: 
 		return &Rig{Servers: []server.Server{d}, Addrs: []string{d.Addr}}, nil
 	}}
 
-var ofPostgres = []fault.Verb{fault.Flush, fault.CutPush, fault.Clock, fault.ClockBack}
+var ofPostgres = []fault.Verb{fault.Flush, fault.CutPush, fault.Clock, fault.ClockBack, fault.ClockRate}
 
 // postgresPool is the same behind pgbouncer, which gives each statement to another
 // connection.

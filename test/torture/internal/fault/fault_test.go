@@ -51,7 +51,7 @@ func TestBadPlans(t *testing.T) {
 		"1s kill":                      "want TIME VERB TARGET",
 		"soon kill client:1":           "invalid duration",
 		"1s tickle client:1":           `there is no "tickle"`,
-		"1s stop client:1 until 2s":    "neither by nor for",
+		"1s stop client:1 until 2s":    "neither at nor by nor for",
 		"1s stop client:1 for a while": "want TIME VERB TARGET",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -5,6 +5,7 @@ package fault
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -92,7 +93,9 @@ func (g *generation) series(n int, step func() Step) Plan {
 }
 
 // Kinds are the rows, in the order of the fault matrix.
-var Kinds = []Kind{
+var Kinds = slices.Concat(plain, packets)
+
+var plain = []Kind{
 	{Name: "calm", make: func(g *generation) Plan { return nil }},
 	{Name: "client-pause-short", make: func(g *generation) Plan {
 		return g.series(3, func() Step { return Step{Verb: Stop, Target: g.holder(), For: g.ttl(10, 50)} })
@@ -135,6 +138,12 @@ var Kinds = []Kind{
 	{Name: "server-kill", LosesData: true, Splits: true, make: func(g *generation) Plan {
 		return g.series(2, func() Step { return Step{Verb: Kill, Target: g.server(), For: g.ttl(5, 100)} })
 	}},
+	{Name: "two-servers", LosesData: true, Splits: true, Needs: needsThree, make: func(g *generation) Plan {
+		first := g.rng.IntN(g.s.Servers)
+		kill := Step{At: g.at(0), Verb: Kill, Target: fmt.Sprintf("server:%d", first), For: g.ttl(50, 150)}
+		stop := Step{At: kill.At, Verb: Stop, Target: fmt.Sprintf("server:%d", (first+1+g.rng.IntN(g.s.Servers-1))%g.s.Servers), For: g.ttl(80, 150)}
+		return Plan{kill, stop}
+	}},
 	{Name: "server-wipe", LosesData: true, Splits: true, make: func(g *generation) Plan {
 		return g.series(2, func() Step { return Step{Verb: Wipe, Target: g.server(), For: g.ttl(5, 50)} })
 	}},
@@ -146,6 +155,9 @@ var Kinds = []Kind{
 	}},
 	{Name: "script-flush", make: func(g *generation) Plan {
 		return g.series(4, func() Step { return Step{Verb: FlushScripts, Target: g.server()} })
+	}},
+	{Name: "slow-scripts", make: func(g *generation) Plan {
+		return g.series(2, func() Step { return Step{Verb: Busy, Target: g.granting(), By: g.ttl(5, 15), For: g.ttl(100, 180)} })
 	}},
 	{Name: "push-cut", make: func(g *generation) Plan {
 		return g.series(5, func() Step { return Step{Verb: CutPush, Target: g.server()} })
@@ -188,6 +200,9 @@ var Kinds = []Kind{
 	{Name: "clock-back", make: func(g *generation) Plan {
 		return g.series(2, func() Step { return Step{Verb: ClockBack, Target: g.granting(), By: g.ttl(100, 200)} })
 	}},
+	// The holder is cut off for longer than the TTL, so that the server's clock decides.
+	{Name: "clock-fast", Ages: true, make: func(g *generation) Plan { return g.rate(105) }},
+	{Name: "clock-slow", make: func(g *generation) Plan { return g.rate(95) }},
 	{Name: "pool-exhausted", make: func(g *generation) Plan {
 		return g.series(2, func() Step { return Step{Verb: Crowd, Target: g.client(), For: g.ttl(80, 150)} })
 	}},
@@ -209,6 +224,20 @@ func (g *generation) majority(s Step) Plan {
 		p = append(p, s)
 	}
 	return p
+}
+
+// rate makes the clock of the server that grants run at a share of its speed, and cuts the
+// holder off in that time.
+func (g *generation) rate(percent int) Plan {
+	cut := Step{At: g.at(g.s.TTL), Verb: Cut, Target: "holder", For: g.ttl(120, 160)}
+	return Plan{{At: g.at(0), Verb: ClockRate, Target: g.granting(), Share: percent, For: cut.At + cut.For}, cut}
+}
+
+func needsThree(s Shape) string {
+	if s.Servers < 3 {
+		return "it has fewer than three servers"
+	}
+	return ""
 }
 
 func needsVotes(s Shape) string {

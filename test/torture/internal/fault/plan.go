@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -66,9 +67,31 @@ const (
 	// Clock sets the wall clock of a server By ahead, ClockBack By back.
 	Clock     Verb = "clock"
 	ClockBack Verb = "clock-back"
+	// ClockRate makes the wall clock of a server run at a share of its speed.
+	ClockRate Verb = "clock-rate"
+	// Busy runs a script of another program on a server again and again, each By long.
+	Busy Verb = "busy"
 	// Crowd makes a client ask for hundreds of other locks at once.
 	Crowd Verb = "crowd"
+	// The others are about the IP packets of a client, on a wire of package wire. Lose,
+	// Corrupt, Double and Reorder hit a share of them; a reordered one comes By late, and
+	// the copy of a doubled one too.
+	Lose    Verb = "lose"
+	Corrupt Verb = "corrupt"
+	Double  Verb = "double"
+	Reorder Verb = "reorder"
+	// DropUp and DropDown drop all packets from a client, or to it. Flap drops all for By,
+	// none for By, and so on. Slow delays each By, and has a narrow bandwidth.
+	DropUp   Verb = "drop-up"
+	DropDown Verb = "drop-down"
+	Flap     Verb = "flap"
+	Slow     Verb = "slow"
 )
+
+var onWire = []Verb{Lose, Corrupt, Double, Reorder, DropUp, DropDown, Flap, Slow}
+
+// OnWire reports whether a verb is about packets.
+func (v Verb) OnWire() bool { return slices.Contains(onWire, v) }
 
 // Step is one fault.
 type Step struct {
@@ -76,13 +99,19 @@ type Step struct {
 	At   time.Duration
 	Verb Verb
 	// Target is client:N, server:N, holder (who holds the lock then), waiter (one
-	// who waits for it), master (the server that grants), or pooler.
-	Target  string
+	// who waits for it), clients (all of them, packets only), master (the server that
+	// grants), or pooler.
+	Target string
+	// Share is how much of it, in percent; 0 where that means nothing.
+	Share   int
 	By, For time.Duration
 }
 
 func (s Step) String() string {
 	text := fmt.Sprintf("%v %s %s", s.At, s.Verb, s.Target)
+	if s.Share > 0 {
+		text += fmt.Sprintf(" at %d%%", s.Share)
+	}
 	if s.By > 0 {
 		text += fmt.Sprintf(" by %v", s.By)
 	}
@@ -121,15 +150,17 @@ func (p Plan) Length() time.Duration {
 
 // Wants is what must be prepared before the servers start.
 type Wants struct {
-	// Clock: their clocks can be set. Disk: their disks are small.
-	Clock, Disk bool
+	// Clock: their clocks can be set. Disk: their disks are small. Wire: the packets
+	// of the clients pass through package wire.
+	Clock, Disk, Wire bool
 }
 
 // Wants returns what a plan needs.
 func (p Plan) Wants() Wants {
 	var w Wants
 	for _, s := range p {
-		w.Clock = w.Clock || s.Verb == Clock || s.Verb == ClockBack
+		w.Clock = w.Clock || s.Verb == Clock || s.Verb == ClockBack || s.Verb == ClockRate
+		w.Wire = w.Wire || s.Verb.OnWire()
 		w.Disk = w.Disk || s.Verb == FillDisk
 	}
 	return w
@@ -154,8 +185,8 @@ func (p Plan) Moves(ttl time.Duration) bool {
 // ofServer reports whether a step is about a server that may be the master.
 func (s Step) ofServer() bool { return s.Target == "master" || strings.HasPrefix(s.Target, "server:") }
 
-var verbs = []Verb{Stop, Kill, Wipe, Rollback, Flush, FlushScripts, CutPush, CutAll, Cut, CutRequests, CutReplies, Delay,
-	Duplicate, Repeat, Failover, Migrate, Isolate, Mute, Deafen, Fill, FillDisk, Clock, ClockBack, Crowd}
+var verbs = append([]Verb{Stop, Kill, Wipe, Rollback, Flush, FlushScripts, CutPush, CutAll, Cut, CutRequests, CutReplies, Delay,
+	Duplicate, Repeat, Failover, Migrate, Isolate, Mute, Deafen, Fill, FillDisk, Clock, ClockBack, ClockRate, Busy, Crowd}, onWire...)
 
 // Parse reads what String wrote.
 func Parse(text string) (Plan, error) {
@@ -166,7 +197,7 @@ func Parse(text string) (Plan, error) {
 			continue
 		}
 		if len(words) < 3 || len(words)%2 == 0 {
-			return nil, fmt.Errorf("fault %q: want TIME VERB TARGET [by DURATION] [for DURATION]", part)
+			return nil, fmt.Errorf("fault %q: want TIME VERB TARGET [at SHARE%%] [by DURATION] [for DURATION]", part)
 		}
 		at, err := time.ParseDuration(words[0])
 		s := Step{At: at, Verb: Verb(words[1]), Target: words[2]}
@@ -175,12 +206,14 @@ func Parse(text string) (Plan, error) {
 		}
 		for i := 3; i < len(words) && err == nil; i += 2 {
 			switch words[i] {
+			case "at":
+				s.Share, err = strconv.Atoi(strings.TrimSuffix(words[i+1], "%"))
 			case "by":
 				s.By, err = time.ParseDuration(words[i+1])
 			case "for":
 				s.For, err = time.ParseDuration(words[i+1])
 			default:
-				err = fmt.Errorf("%q is neither by nor for", words[i])
+				err = fmt.Errorf("%q is neither at nor by nor for", words[i])
 			}
 		}
 		if err != nil {

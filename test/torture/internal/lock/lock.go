@@ -90,6 +90,7 @@ var Kinds = map[string]Maker{
 	"postgres-pair":  func(s Spec) (Locks, error) { return openPostgres(s, &sqlstore.Options{}) },
 	"mariadb":        func(s Spec) (Locks, error) { return openMySQL(s, "tx_isolation") },
 	"mysql":          func(s Spec) (Locks, error) { return openMySQL(s, "transaction_isolation") },
+	"memcached":      openMemcached,
 }
 
 // Open makes the locks that a spec asks for.

@@ -10,6 +10,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore"
+	"github.com/fencelock/fencelock/store/memcachestore"
 	"github.com/fencelock/fencelock/store/sqlstore"
 	"github.com/fencelock/fencelock/store/zkstore"
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
@@ -67,4 +68,13 @@ func openSQL(s Spec, driver, dsn string, opts *sqlstore.Options) (Locks, error) 
 		need = fencelock.Correctness
 	}
 	return newOurs(s, store, need, store.Close, db.Close)
+}
+
+// openMemcached uses one server.
+func openMemcached(s Spec) (Locks, error) {
+	store, err := memcachestore.New(s.Reach()[0], nil)
+	if err != nil {
+		return nil, err
+	}
+	return newOurs(s, store, fencelock.Efficiency, store.Close)
 }

@@ -6,6 +6,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/test/torture/internal/fault"
@@ -40,3 +41,10 @@ type Commander interface {
 
 // Clocked is a server whose clock can be set, if it was started so.
 type Clocked interface{ Clock() *servers.Clock }
+
+// Occupied is a server that runs scripts one after the other, so that a long one keeps it from
+// everything else.
+type Occupied interface {
+	// Occupy runs scripts that last by each, for as long as d says, with pauses as long.
+	Occupy(ctx context.Context, by, d time.Duration) error
+}
