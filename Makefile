@@ -84,6 +84,9 @@ figures-adapters: ## run the adapters in their hosts, several processes each; ne
 	cd adapters/caddylock && go vet ./... && go test . -count=1
 	cd test/adapters && go vet ./... && go test . -count=1 -v -adapters.figures
 
+figures-scale: ## what docs claim of scale and endurance, from the results that are kept
+	go run ./test/torture kept test/torture/README.md
+
 figures-stores: ## measure the stores beside their servers' own locks; needs the servers
 	go run ./bench -figures etcd
 	go run ./bench -figures sql
@@ -105,6 +108,9 @@ pictures: ## render every SVG, light and dark, into the folder TO; needs Chromiu
 
 torture: ## break real servers under real locks, the full matrix, 75 minutes at most; needs the servers
 	go run ./test/torture -parallel 3 -least 290 -budget 75m -write test/torture/README.md
+
+torture-lossy: ## the second matrix: lost, reordered and delayed packets, drifting clocks; as root, 45 minutes at most
+	go run ./test/torture -lossy -parallel 2 -least 80 -budget 45m -write test/torture/README.md
 
 torture-smoke: ## the cells of it that CI runs
 	go run ./test/torture -smoke -parallel 2 -least 18 -budget 2m50s

@@ -7,6 +7,8 @@
 //	torture                           the full one
 //	torture broken [NAME...]             locks that are broken on purpose; each must be caught
 //	torture peers                     the same faults for locks of others, side by side
+//	torture -lossy                    the second matrix: lost and delayed packets, drifting clocks
+//	torture kept FILE                 the figures of the second matrix that is kept in a document
 //	torture -server redis -fault mix -seed 7
 //	torture -server redis -plan '400ms stop holder for 1.8s; 2s kill client:2'
 package main
@@ -52,6 +54,9 @@ func route(args []string) error {
 	}
 	if len(args) > 0 && args[0] == "peers" {
 		return compare(ctx, args[1:])
+	}
+	if len(args) > 0 && args[0] == "kept" {
+		return kept(args[1:])
 	}
 	return torture(ctx, args)
 }

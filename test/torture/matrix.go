@@ -26,7 +26,7 @@ type options struct {
 	server, fault, plan, lock, out, write string
 	seed                                  uint64
 	rounds, least, long, locks, parallel  int
-	smoke                                 bool
+	smoke, lossy                          bool
 	budget                                time.Duration
 }
 
@@ -44,6 +44,7 @@ func parse(args []string) (o options, err error) {
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the first round")
 	fs.IntVar(&o.rounds, "rounds", 1, "how often each cell is run, each time with the next seed")
 	fs.BoolVar(&o.smoke, "smoke", false, "the cells of CI only")
+	fs.BoolVar(&o.lossy, "lossy", false, "the rows of the second matrix: lost, reordered and delayed packets, drifting clocks, slow scripts, two servers at once")
 	fs.IntVar(&o.least, "least", 1, "how many cells must have run, not counting those that do not apply")
 	fs.IntVar(&o.parallel, "parallel", 1, "how many cells run side by side")
 	fs.DurationVar(&o.budget, "budget", time.Hour, "cells that would start later than this, second tries included, are reported as not run")
@@ -53,7 +54,7 @@ func parse(args []string) (o options, err error) {
 	if o.parallel < 1 || o.locks < 1 {
 		return o, errors.New("-parallel and -locks must be at least 1")
 	}
-	if o.write != "" && (o.server != "" || o.fault != "" || o.plan != "" || o.lock != "" || o.smoke) {
+	if o.write != "" && (o.server != "" && !o.lossy || o.fault != "" || o.plan != "" || o.lock != "" || o.smoke) {
 		return o, errors.New("-write is for the whole matrix: leave out -server, -fault, -plan, -lock and -smoke, or a part would replace the cells of all")
 	}
 	return o, nil
@@ -88,7 +89,7 @@ func torture(ctx context.Context, args []string) error {
 	}
 	if ctx.Err() == nil { // half a matrix does not replace a whole one
 		from := report.Source{Command: strings.TrimSpace("go run ./test/torture " + strings.Join(args, " ")), Seed: o.seed, When: began}
-		if err := rewrite(o.write, "matrix", report.Block(results, from)); err != nil {
+		if err := rewrite(o.write, o.block(), report.Block(results, from)); err != nil {
 			return err
 		}
 	}
@@ -98,6 +99,20 @@ func torture(ctx context.Context, args []string) error {
 		return err
 	}
 	return figures(results, o.least)
+}
+
+// block is where in a document the matrix is kept.
+func (o options) block() string {
+	if o.lossy {
+		return "lossy"
+	}
+	return "matrix"
+}
+
+// rows reports whether a kind of fault is among those that the flags ask for, by name or
+// by matrix.
+func (o options) rows(k fault.Kind) bool {
+	return among(o.fault, k.Name) && (o.fault != "" || o.smoke || k.Lossy == o.lossy)
 }
 
 // figures prints what is wanted of a run, and is an error if it was missed.
@@ -139,7 +154,7 @@ func matrix(o options) ([]cell.Cell, error) {
 	for round := range o.rounds {
 		for _, e := range deployment.All {
 			for _, k := range fault.Kinds {
-				if !among(o.server, e.Name) || !among(o.fault, k.Name) {
+				if !among(o.server, e.Name) || !o.rows(k) {
 					continue
 				}
 				if o.smoke && !smoke[e.Name+" "+k.Name] {
@@ -178,7 +193,7 @@ var smoke = func() map[string]bool {
 		"redis-grace server-wipe": true, "quorum-5 server-wipe": true, "sentinel-grace failover": true,
 		"cluster slot-migration": true, "cluster-grace leader-cut-off": true, "etcd leader-cut-off": true,
 		"zookeeper connections-cut": true, "postgres server-kill": true, "pgbouncer pooler-restart": true,
-		"postgres-pair failover": true, "mariadb client-cut": true, "mysql client-cut": true,
+		"postgres-pair failover": true, "mariadb client-cut": true, "mysql client-cut": true, "memcached client-kill": true, "redis asymmetric-cut": true,
 	}
 	for _, f := range []string{"calm", "client-pause-long", "client-kill", "waiter-kill", "client-cut", "replies-lost", "duplicates", "server-pause-long",
 		"server-kill", "flushall", "script-flush", "push-cut", "connections-cut", "memory-full", "disk-full", "pool-exhausted", "mix"} {

@@ -53,6 +53,12 @@ func TestPartIsNotWritten(t *testing.T) {
 			t.Errorf("%s: %v", part, err)
 		}
 	}
+	if _, err := parse([]string{"-write", "README.md", "-lossy", "-fault=reorder"}); err == nil {
+		t.Error("a part of the rows of the second matrix replaces all")
+	}
+	if o, err := parse([]string{"-write", "README.md", "-lossy", "-server=redis"}); err != nil || o.block() != "lossy" {
+		t.Errorf("the second matrix: %v", err)
+	}
 	if o, err := parse([]string{"-write", "README.md", "-seed", "7", "-parallel", "2"}); err != nil || o.write == "" {
 		t.Errorf("the whole matrix: %v", err)
 	}

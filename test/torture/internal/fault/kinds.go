@@ -29,6 +29,9 @@ type Kind struct {
 	// Ages is set if the fault makes leases end before their time, by the clock of
 	// the server: exclusion in time is not promised then.
 	Ages bool
+	// Lossy is set for rows of the second matrix: packets, drifting clocks, slow scripts,
+	// two servers at once.
+	Lossy bool
 	// Needs says why the fault does not apply to a shape; nil and "" mean that it
 	// does.
 	Needs func(Shape) string
@@ -138,7 +141,7 @@ var plain = []Kind{
 	{Name: "server-kill", LosesData: true, Splits: true, make: func(g *generation) Plan {
 		return g.series(2, func() Step { return Step{Verb: Kill, Target: g.server(), For: g.ttl(5, 100)} })
 	}},
-	{Name: "two-servers", LosesData: true, Splits: true, Needs: needsThree, make: func(g *generation) Plan {
+	{Name: "two-servers", Lossy: true, LosesData: true, Splits: true, Needs: needsThree, make: func(g *generation) Plan {
 		first := g.rng.IntN(g.s.Servers)
 		kill := Step{At: g.at(0), Verb: Kill, Target: fmt.Sprintf("server:%d", first), For: g.ttl(50, 150)}
 		stop := Step{At: kill.At, Verb: Stop, Target: fmt.Sprintf("server:%d", (first+1+g.rng.IntN(g.s.Servers-1))%g.s.Servers), For: g.ttl(80, 150)}
@@ -156,7 +159,7 @@ var plain = []Kind{
 	{Name: "script-flush", make: func(g *generation) Plan {
 		return g.series(4, func() Step { return Step{Verb: FlushScripts, Target: g.server()} })
 	}},
-	{Name: "slow-scripts", make: func(g *generation) Plan {
+	{Name: "slow-scripts", Lossy: true, make: func(g *generation) Plan {
 		return g.series(2, func() Step { return Step{Verb: Busy, Target: g.granting(), By: g.ttl(5, 15), For: g.ttl(100, 180)} })
 	}},
 	{Name: "push-cut", make: func(g *generation) Plan {
@@ -201,8 +204,8 @@ var plain = []Kind{
 		return g.series(2, func() Step { return Step{Verb: ClockBack, Target: g.granting(), By: g.ttl(100, 200)} })
 	}},
 	// The holder is cut off for longer than the TTL, so that the server's clock decides.
-	{Name: "clock-fast", Ages: true, make: func(g *generation) Plan { return g.rate(105) }},
-	{Name: "clock-slow", make: func(g *generation) Plan { return g.rate(95) }},
+	{Name: "clock-fast", Lossy: true, Ages: true, make: func(g *generation) Plan { return g.rate(105) }},
+	{Name: "clock-slow", Lossy: true, make: func(g *generation) Plan { return g.rate(95) }},
 	{Name: "pool-exhausted", make: func(g *generation) Plan {
 		return g.series(2, func() Step { return Step{Verb: Crowd, Target: g.client(), For: g.ttl(80, 150)} })
 	}},
