@@ -39,7 +39,7 @@ var otherMutants = []mutant{
 	},
 	{
 		name: "sh-other-list-unheard", catcher: testOf("store/shard", "TestOtherListIsFoundLater"), file: "store/shard/register.go",
-		old: "		r.refused = err\n",
+		old: "		r.refused.Store(&err)\n",
 		new: "",
 	},
 	{

@@ -20,6 +20,8 @@ type entry struct {
 	turn chan struct{} // holds a value while a call uses what is below
 	// marked is set while the member has our marker, and for a member that cannot keep one.
 	marked atomic.Bool
+	// away is set when the member did not answer the last time: no Open waits for it.
+	away atomic.Bool
 
 	drv  driver.Session // nil if it is not open
 	id   driver.SessionID
@@ -59,16 +61,17 @@ func (e *entry) keep(ctx context.Context, ttl time.Duration, want mark) error {
 		return err
 	}
 	defer e.unlock()
-	if err := e.keepAlive(ctx); err != nil {
-		return err
+	err := e.keepAlive(ctx)
+	if err == nil {
+		err = e.open(ctx, ttl)
 	}
-	if err := e.open(ctx, ttl); err != nil {
-		return err
+	if err == nil {
+		err = e.take(ctx, want)
 	}
-	err := e.take(ctx, want)
 	if err == nil {
 		e.marked.Store(true)
 	}
+	e.away.Store(err != nil && !errors.Is(err, errGrace) && !errors.Is(err, driver.ErrRefused))
 	return err
 }
 

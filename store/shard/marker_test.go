@@ -65,6 +65,22 @@ func TestOtherListIsFoundLater(t *testing.T) {
 	})
 }
 
+// TestOtherListAtASlowMemberIsRefused: the start waits for a member that is slower than the
+// one that keeps the name.
+func TestOtherListAtASlowMemberIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := memstore.New(nil), memstore.New(nil)
+		slow, err := faultstore.Wrap(a, faultstore.MustParse("delay(300ms, 300ms)"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock(t, client(t, over(t, []*memstore.Store{a})), "x")
+		two := made(t, shard.Member{Name: "m0", Store: slow}, shard.Member{Name: "m1", Store: b})
+		wantErr(t, "a name at the fast member", try(t, client(t, two), nameAt(two, "m1")), driver.ErrRefused, "another list")
+		time.Sleep(time.Minute)
+	})
+}
+
 // TestMemberThatIsDownDisturbsNoOther: neither at the start nor later.
 func TestMemberThatIsDownDisturbsNoOther(t *testing.T) {
 	for _, fault := range []string{"fail", "lose(request)", "refuse"} {

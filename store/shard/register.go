@@ -7,13 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 )
 
-// openPatience is how long an Open waits at least for members that it could do without:
-// one of them may answer that another list is in use.
+// openPatience is how long an Open waits at least for members that did not answer before: one
+// of them may answer now that another list is in use. For the others it waits until they
+// answer, or are away: a third of the TTL at most.
 const openPatience = 50 * time.Millisecond
 
 // register keeps this process in the markers of all members while it has a session on one.
@@ -30,8 +32,9 @@ type register struct {
 	end      context.CancelFunc
 	ttl      time.Duration
 	due      time.Time // of the next keep-alive of the markers
-	refused  error     // another list is in use
 	adopted  bool      // the list after the change is in use
+
+	refused atomic.Pointer[error] // another list is in use
 }
 
 func newRegister(members []Member) *register {
@@ -69,8 +72,7 @@ func (r *register) enter(ctx context.Context, key sessionKey, ttl time.Duration,
 	if r.ttl == 0 || ttl < r.ttl {
 		r.ttl = ttl
 	}
-	fresh := r.refused == nil && time.Now().Before(r.due) && r.allMarked()
-	r.refused = nil
+	fresh := r.refused.Swap(nil) == nil && time.Now().Before(r.due) && r.allMarked()
 	r.mu.Unlock()
 	if !fresh {
 		err = r.await(ctx, r.entry(p.to), r.round())
@@ -127,35 +129,49 @@ func (r *register) keep(ctx context.Context, e *entry) error {
 	r.mu.Unlock()
 	err := e.keep(ctx, ttl, want)
 	if errors.Is(err, driver.ErrRefused) {
-		r.mu.Lock()
-		r.refused = err
-		r.mu.Unlock()
+		r.refused.Store(&err)
 	}
 	return err
 }
 
-// await waits until the member of the names is marked, and as long again for the others.
+// await waits until the member of the names is marked and the others have answered. For those
+// that were away before it waits only as long again.
 func (r *register) await(ctx context.Context, own *entry, answers <-chan answer) error {
 	began := time.Now()
+	waiting := map[*entry]bool{}
+	for _, e := range r.entries {
+		waiting[e] = true
+	}
 	var patience <-chan time.Time
-	for range r.entries {
+	for len(waiting) > 0 {
 		select {
 		case a := <-answers:
+			delete(waiting, a.e)
 			switch {
 			case errors.Is(a.err, driver.ErrRefused):
 				return a.err
 			case a.e == own && a.err != nil && !errors.Is(a.err, errGrace):
 				return errAway(own, a.err)
-			case a.e == own:
-				patience = time.After(max(time.Since(began), openPatience))
 			}
 		case <-patience:
 			return nil
 		case <-ctx.Done():
 			return fmt.Errorf("shard: open: %w", ctx.Err())
 		}
+		if patience == nil && !waiting[own] && allAway(waiting) {
+			patience = time.After(max(time.Since(began), openPatience))
+		}
 	}
 	return nil
+}
+
+func allAway(entries map[*entry]bool) bool {
+	for e := range entries {
+		if !e.away.Load() {
+			return false
+		}
+	}
+	return true
 }
 
 // errAway is the answer when a member cannot be marked. What the member answered is text
@@ -232,17 +248,24 @@ func (r *register) hasAdopted() bool {
 // tick keeps the markers alive if it is time, without waiting, and returns the refusal if
 // another list was found.
 func (r *register) tick() error {
+	if err := r.refused.Load(); err != nil {
+		return *err
+	}
 	r.mu.Lock()
-	err, due := r.refused, !time.Now().Before(r.due)
+	due := !time.Now().Before(r.due)
 	r.mu.Unlock()
-	if err == nil && due {
+	if due {
 		r.round()
 	}
-	return err
+	return nil
 }
 
-// ready returns when a member has our marker, or is in its grace period.
+// ready returns when a member has our marker, or is in its grace period, unless another list
+// was found.
 func (r *register) ready(ctx context.Context, e *entry) error {
+	if err := r.refused.Load(); err != nil {
+		return *err
+	}
 	if e.marked.Load() {
 		return nil
 	}

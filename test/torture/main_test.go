@@ -4,13 +4,17 @@ package main
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/test/torture/internal/brokenlock"
 	"github.com/fencelock/fencelock/test/torture/internal/cell"
+	"github.com/fencelock/fencelock/test/torture/internal/check"
 	"github.com/fencelock/fencelock/test/torture/internal/deployment"
 	"github.com/fencelock/fencelock/test/torture/internal/fault"
 	"github.com/fencelock/fencelock/test/torture/internal/history"
+	"github.com/fencelock/fencelock/test/torture/internal/wire"
 )
 
 // TestMain lets the test binary be the client and the resource too.
@@ -47,5 +51,27 @@ func TestOneCell(t *testing.T) {
 		if seen[kind] < least {
 			t.Errorf("the history has %d events %q, want at least %d: %v", seen[kind], kind, least, seen)
 		}
+	}
+}
+
+// TestWireCatchesABrokenLock: a holder that trusts its lock forever is caught when its packets
+// are lost in one direction.
+func TestWireCatchesABrokenLock(t *testing.T) {
+	if err := servers.Redis.Need(); err != nil {
+		t.Skip(err)
+	}
+	w, err := wire.New(1)
+	if err != nil {
+		t.Skip(err)
+	}
+	w.Close()
+	plan, err := fault.Parse("300ms drop-up holder for 2.6s; 3.2s drop-down holder for 2.6s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _ := deployment.Named("redis")
+	r := cell.Run(t.Context(), cell.Cell{Deployment: e, Fault: fault.Kind{Name: "plan"}, Plan: plan, Seed: 1, Lock: brokenlock.Prefix + "no-deadline", Long: 1})
+	if !slices.ContainsFunc(r.Violations, func(v check.Violation) bool { return v.Check == "D3" }) {
+		t.Errorf("%s %s: no overlap was found in %d grants: %v", r.Status, r.Reason, r.Grants, r.Violations)
 	}
 }

@@ -7,11 +7,16 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
+	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // echo listens for a client and sends every line back.
@@ -137,6 +142,58 @@ func TestStart(t *testing.T) {
 	if err := cmd.Wait(); err != nil || !bytes.Contains(out.Bytes(), []byte("10.99.0.1/24")) || bytes.Count(out.Bytes(), []byte("\n")) != 2 {
 		t.Errorf("got %s, %v; want the wire and the loopback", out.String(), err)
 	}
+}
+
+// TestMain is also the process of TestWireEndsWithItsProcess.
+func TestMain(m *testing.M) {
+	if os.Getenv(helper) == "" {
+		os.Exit(m.Run())
+	}
+	w, err := New(1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	cmd := exec.Command("sleep", "1000")
+	if err := w.Start(cmd); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(cmd.Process.Pid)
+	select {}
+}
+
+const helper = "WIRE_HELPER"
+
+// TestWireEndsWithItsProcess: after kill -9 no client keeps the namespace, which has no name
+// under which it could stay.
+func TestWireEndsWithItsProcess(t *testing.T) {
+	newWire(t) // or there is no right to make one
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), helper+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Fatalf("the client does not run: %v", err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err := servers.Await("the client ends", func() bool { return ended(pid) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// ended reports whether a process has ended, though its parent may not have asked for it.
+func ended(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || bytes.Contains(stat, []byte(") Z "))
 }
 
 // TestChanceIsSeeded: the same packets under the same seed have the same fate.
