@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shard tests the markers of package shard on real servers.
 package shard
 
 import (
@@ -93,6 +92,29 @@ func started[S interface{ Stop() }](t *testing.T, start func() (S, error)) S {
 	return s
 }
 
+// process returns a client with the member a on a server, and with b if both is set.
+func process(t *testing.T, open func() (driver.Store, error), other driver.Store, change shard.Change, both bool) (*fencelock.Client, *shard.Store) {
+	t.Helper()
+	a, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := []shard.Member{{Name: "a", Store: a}}
+	if both {
+		members = append(members, shard.Member{Name: "b", Store: other, Change: change})
+	}
+	s, err := shard.New(members, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := fencelock.New(s, &fencelock.Options{Patience: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c, s
+}
+
 // TestListsOnRealServers: the server keeps the lists apart, and names move when the last
 // process with the earlier list has ended.
 func TestListsOnRealServers(t *testing.T) {
@@ -101,24 +123,7 @@ func TestListsOnRealServers(t *testing.T) {
 			open := start(t)
 			other := memstore.New(nil)
 			process := func(change shard.Change, both bool) (*fencelock.Client, *shard.Store) {
-				a, err := open()
-				if err != nil {
-					t.Fatal(err)
-				}
-				members := []shard.Member{{Name: "a", Store: a}}
-				if both {
-					members = append(members, shard.Member{Name: "b", Store: other, Change: change})
-				}
-				s, err := shard.New(members, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				c, err := fencelock.New(s, &fencelock.Options{Patience: 3 * time.Second})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = c.Close(context.Background()) })
-				return c, s
+				return process(t, open, other, change, both)
 			}
 			old, _ := process(shard.Stays, false)
 			joining, list := process(shard.Joins, true)
