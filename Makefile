@@ -82,6 +82,7 @@ figures-fence: ## prove the guards on real servers, and refuse wrong ones
 
 figures-adapters: ## run the adapters in their hosts, several processes each; needs the servers; minutes
 	cd adapters/caddylock && go vet ./... && go test . -count=1
+	cd test/caddy && go test . -count=1
 	cd test/adapters && go vet ./... && go test . -count=1 -v -adapters.figures
 
 figures-scale: ## what docs claim of scale and endurance, from the results that are kept

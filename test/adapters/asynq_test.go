@@ -11,12 +11,36 @@ import (
 	"github.com/hibiken/asynq"
 )
 
+// leadScheduler runs the scheduler of asynq on the replica that leads.
+func leadScheduler(ctx context.Context, client *fencelock.Client, newScheduler func() (*asynq.Scheduler, error)) error {
+	return client.Election("scheduler").Run(ctx, func(ctx context.Context, _ *fencelock.Lease) error {
+		s, err := newScheduler() // for each term, because one that was shut down does not start again
+		if err != nil {
+			return err
+		}
+		if err := s.Start(); err != nil {
+			return err
+		}
+		<-ctx.Done() // the end of the term
+		s.Shutdown()
+		return nil
+	})
+}
+
 func init() {
-	scheduled := func(ctx context.Context, r *replica) error {
+	everySecond := func(r *replica) (*asynq.Scheduler, error) {
 		s := asynq.NewScheduler(asynq.RedisClientOpt{Addr: r.redis.Options().Addr}, &asynq.SchedulerOpts{
 			PostEnqueueFunc: func(*asynq.TaskInfo, error) { r.note("enqueued") },
 		})
-		if _, err := s.Register("@every 1s", asynq.NewTask("report", nil)); err != nil {
+		_, err := s.Register("@every 1s", asynq.NewTask("report", nil))
+		return s, err
+	}
+	roles["asynq election"] = func(ctx context.Context, r *replica) error {
+		return leadScheduler(ctx, r.client, func() (*asynq.Scheduler, error) { return everySecond(r) })
+	}
+	roles["asynq bare"] = func(ctx context.Context, r *replica) error {
+		s, err := everySecond(r)
+		if err != nil {
 			return err
 		}
 		if err := s.Start(); err != nil {
@@ -26,13 +50,6 @@ func init() {
 		s.Shutdown()
 		return nil
 	}
-	// The recipe of docs: the scheduler runs in the term of a leader.
-	roles["asynq election"] = func(ctx context.Context, r *replica) error {
-		return r.client.Election("scheduler").Run(ctx, func(ctx context.Context, _ *fencelock.Lease) error {
-			return scheduled(ctx, r)
-		})
-	}
-	roles["asynq bare"] = scheduled
 }
 
 // TestAsynqElection: of two schedulers one enqueues. Without the election both do.
