@@ -126,8 +126,11 @@ func (l *Lease) LogValue() slog.Value {
 // unlocked returns the answer of an unlock. That of a lease which had been lost before names
 // the lock, too.
 func (l *Lease) unlocked(err error) error {
+	if err == nil {
+		return nil // without the variable below, which the heap would have
+	}
 	var named *Error
-	if err == nil || !errors.Is(err, ErrLost) || errors.As(err, &named) {
+	if !errors.Is(err, ErrLost) || errors.As(err, &named) {
 		return err
 	}
 	return &Error{Op: "unlock", Name: l.Name(), Server: l.c.caps.Engine, Err: err}

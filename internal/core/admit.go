@@ -21,7 +21,7 @@ const maxLateGrants = 3
 // what to do: ErrGone, the session has ended; errTooLate, withdraw and ask again;
 // ErrReset, the grant is from an earlier incarnation, so attempt again.
 func (a *acquisition) admit(ctx context.Context, p *sentClaim, ans *answer) (*Lease, error) {
-	now := a.c.clock.Now()
+	now := a.c.clock.Recent()
 	if now >= clock.Instant(p.s.deadline.Load()) {
 		p.s.end(lost(ErrUnrenewed)) // a grant that is learned too late does not count
 		return nil, driver.ErrGone

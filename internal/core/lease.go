@@ -22,6 +22,8 @@ type Lease struct {
 	base  context.Context // of the acquisition: its values, not its end
 	since clock.Instant
 	state leaseState
+	// carried is set if there are contexts that carry the lease.
+	carried atomic.Bool
 	// Guarded by the shard's mutex.
 	prev, next *Lease // on the same grant
 	held       *heldContext
@@ -224,6 +226,7 @@ type leaseNode struct {
 
 // WithLease returns a context that carries the lease and those of ctx.
 func WithLease(ctx context.Context, l *Lease) context.Context {
+	l.carried.Store(true)
 	return context.WithValue(ctx, leaseKey{}, &leaseNode{l, leaseFrom(ctx)})
 }
 

@@ -72,6 +72,9 @@ func (l *Lease) bounding(ctx context.Context) context.Context {
 
 // carries reports whether the lease is among those of the context.
 func carries(ctx context.Context, l *Lease) bool {
+	if !l.carried.Load() {
+		return false // without reading the values of a context
+	}
 	for held := range Leases(ctx) {
 		if held == l {
 			return true
