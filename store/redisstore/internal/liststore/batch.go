@@ -41,6 +41,8 @@ type batcher struct {
 	mu       sync.Mutex
 	queue    []*operation
 	inFlight int
+	calls    []*batch                     // those in flight
+	watched  map[<-chan struct{}]struct{} // ends of contexts
 	work     sync.Cond
 	senders  int // goroutines in sendLoop
 	idle     int // senders that wait for work
@@ -55,7 +57,12 @@ type operation struct {
 	element string        // of a vote: its record
 	ticket  int64         // of the grant to remove; of a claim, what it was given
 	sent    bool          // left the queue with a batch
-	done    chan struct{} // has a value when the operation was answered
+	done    chan struct{} // has a value when the operation was answered, or ended
+
+	// until is the end of its context if the batcher watches that (wait.go), over is set when
+	// done has a value, and ended if the context ended before the answer.
+	until       <-chan struct{}
+	over, ended bool
 
 	// answered is set for a release that was answered, even if the claims beside it failed.
 	answered bool
@@ -141,11 +148,19 @@ func (b *batcher) do(ctx context.Context, o *operation) error {
 	}
 	b.queue = append(b.queue, o)
 	b.startLocked()
-	b.mu.Unlock()
-	select {
-	case <-o.done:
-		return o.err
-	case <-ctx.Done():
+	if b.watchLocked(ctx, o) {
+		b.mu.Unlock()
+		<-o.done // cheaper than a select
+		if !o.ended {
+			return o.err
+		}
+	} else {
+		b.mu.Unlock()
+		select {
+		case <-o.done:
+			return o.err
+		case <-ctx.Done():
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,6 +217,7 @@ func (b *batcher) sendLoop() {
 		if n := min(len(b.queue), maxBatch); n > 0 {
 			next := batches.Get().(*batch)
 			next.operations = append(next.operations, b.queue[:n]...)
+			b.calls = append(b.calls, next)
 			b.queue = slices.Delete(b.queue, 0, n)
 			for _, o := range next.operations {
 				o.sent = true
@@ -228,10 +244,8 @@ func (b *batcher) deliver(ctx context.Context, next *batch) {
 		if err != nil && !o.answered {
 			o.err = b.s.store.explain(err)
 		}
-		if o.sent {
-			o.done <- struct{}{}
-		}
 	}
+	b.answer(next)
 	if err != nil {
 		return // the call may still be under way
 	}

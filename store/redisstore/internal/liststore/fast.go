@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // fast acquires and releases locks that are free with plain commands, which cost the server
@@ -178,6 +177,3 @@ func (s *session) wake(ctx context.Context, name string) {
 		go s.store.walk(s.ctx, s.store.settings, name, reply)
 	}
 }
-
-// since is the estimate of the server's clock in ms, as claims have it.
-func (s *session) since() string { return wire.BytesOf(s.alive.earliest(), 6) }

@@ -44,21 +44,31 @@ func (f *fast) callMany(ctx context.Context, next *batch) error {
 func (next *batch) words(f *fast) (releases int) {
 	next.keys = append(next.keys[:0], f.bucket, f.tickets)
 	next.args = append(next.args[:0], f.session, f.s.tail, "")
+	var text strings.Builder
+	text.Grow(len(next.operations) * (len(f.lists) + 32))
 	for _, o := range next.operations {
 		if o.release {
-			next.keys = append(next.keys, f.lists+o.name)
-			next.args = append(next.args, o.element)
+			next.word(&text, f, o)
 			releases++
 		}
 	}
 	next.args[2] = strconv.Itoa(releases)
 	for _, o := range next.operations {
 		if !o.release {
-			next.keys = append(next.keys, f.lists+o.name)
-			next.args = append(next.args, o.element)
+			next.word(&text, f, o)
 		}
 	}
 	return releases
+}
+
+// word adds the key and the argument of an operation. The text has the keys of all: a string
+// for each would cost more than the rest of the words.
+func (next *batch) word(text *strings.Builder, f *fast, o *operation) {
+	from := text.Len()
+	text.WriteString(f.lists)
+	text.WriteString(o.name)
+	next.keys = append(next.keys, text.String()[from:])
+	next.args = append(next.args, o.element)
 }
 
 // readMany gives the operations their replies.

@@ -87,7 +87,7 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (driver.Outcome, error) {
 	element, plain := "", s.fast.may(c)
 	if plain {
-		element = s.element("X"+s.since(), c.Seq, record)
+		element = s.pushedNow(c.Seq, record)
 	}
 	known, was := s.claims.begin(c.Seq, claim{name: c.Name, record: record, element: element})
 	element, ticket := known.element, known.ticket
@@ -153,9 +153,20 @@ func (s *session) element(head string, seq uint64, record string) string {
 	if len(head) != 7 {
 		return ""
 	}
-	b := make([]byte, 0, 128)
-	b = append(append(b, head...), s.sid...)
-	b = wire.AppendBytes(b, int64(seq), 6)
+	var short [128]byte
+	return s.claimText(append(short[:0], head...), seq, record)
+}
+
+// pushedNow is the element of a claim that plain commands push, since when by the estimate of
+// the server's clock.
+func (s *session) pushedNow(seq uint64, record string) string {
+	var short [128]byte
+	return s.claimText(wire.AppendBytes(append(short[:0], 'X'), s.alive.earliest(), 6), seq, record)
+}
+
+// claimText is a claim behind its head.
+func (s *session) claimText(head []byte, seq uint64, record string) string {
+	b := wire.AppendBytes(append(head, s.sid...), int64(seq), 6)
 	return string(append(append(b, s.tail...), record...))
 }
 
