@@ -37,6 +37,8 @@ type Guarantees struct {
 	// Wanted is how soon Lease.Wanted notifies a holder that another process waits. A
 	// goroutine of the same client closes the channel at once on every store.
 	Wanted Notice
+	// Linger is set if the option Linger works.
+	Linger bool
 	// Hold is set if the store keeps a lock for a fixed time: MinHold, MaxHold and Once
 	// need that. ZooKeeper and memcached have not got it.
 	Hold bool
@@ -65,6 +67,7 @@ func (c *Client) Guarantees() Guarantees {
 		Fair:          c.caps.Queue,
 		Push:          c.caps.Push,
 		Wanted:        c.caps.Wanted,
+		Linger:        c.caps.Linger,
 		Hold:          c.caps.Hold,
 		TTL:           c.opts.TTL,
 		Notified:      c.opts.Margin,

@@ -22,10 +22,13 @@ func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 	return &Mutex{c.handle(name, driver.Terms{Mode: driver.Exclusive, Weight: 1}, opts)}
 }
 
-// sole refuses ReentrantAs for a kind that promises one holder at a time.
+// sole refuses ReentrantAs for a kind that promises one holder at a time, and Linger.
 func (m *Mutex) sole(kind string) *Mutex {
 	if m.h.err == nil && m.h.config.terms.Reentry != "" {
 		m.h.err = fmt.Errorf("fencelock: %q: ReentrantAs lets several hold the lock with one token; %s must have one: leave it out", m.h.name, kind)
+	}
+	if m.h.err == nil && m.h.config.terms.Linger > 0 {
+		m.h.err = fmt.Errorf("fencelock: %q: Linger keeps a lock after it was unlocked; %s must give it back: leave it out", m.h.name, kind)
 	}
 	return m
 }
@@ -46,7 +49,8 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.h.acquire(c
 
 // TryLock asks once and does not wait for a holder: if there is one, the error is
 // a *BusyError that names it, and errors.Is(err, ErrBusy) holds. If the store does not
-// answer, the error wraps ErrUnavailable. The caller must unlock the lease.
+// answer, the error wraps ErrUnavailable. A lock that lingers in another process is asked
+// for and waited for, see Linger. The caller must unlock the lease.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.h.acquire(ctx, true) }
 
 // Do runs fn while holding the lock. It waits for the lock as long as ctx allows.
@@ -103,6 +107,12 @@ func (c *Client) supported(name string, w *config) error {
 		missing = "ReentrantAs"
 	case (t.MinHold > 0 || t.MaxHold > 0) && !c.caps.Hold:
 		missing = "MinHold and MaxHold"
+	case t.Linger > 0 && (t.MinHold > 0 || t.MaxHold > 0 || t.Reentry != ""):
+		return fmt.Errorf("fencelock: %q: Linger does not go with MinHold, MaxHold or ReentrantAs, which fix how long the lock is held: leave one out", name)
+	case t.Linger > c.opts.TTL:
+		return fmt.Errorf("fencelock: %q: Linger(%v) is longer than Options.TTL (%v): a lost notice would cost others more than a dead process", name, t.Linger, c.opts.TTL)
+	case t.Linger > 0 && !c.caps.Linger:
+		missing = "Linger"
 	case t.MaxHold > 0 && t.MinHold > t.MaxHold:
 		return fmt.Errorf("fencelock: %q: MinHold(%v) is longer than the lease may be (%v)", name, t.MinHold, t.MaxHold)
 	default:

@@ -78,6 +78,9 @@ type Caps struct {
 	// Wanted is how soon the store calls OpenRequest.Wanted about a granted claim with
 	// Watch (clauses W6 to W9).
 	Wanted Notice
+	// Linger is set when Terms.Linger comes back in Holder.Linger and Wanted is at once.
+	// Claims may linger then.
+	Linger bool
 	// Shared is set when shared and weighted claims and stored limits work.
 	Shared bool
 	// Reentry is set when claims can join grants of the same Terms.Reentry.

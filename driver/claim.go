@@ -44,6 +44,11 @@ type Terms struct {
 	// MaxHold, if not 0, is how long after its grant the grant ends, whatever
 	// happens.
 	MaxHold time.Duration
+	// Linger, if not 0, is how long the holder may keep the lock without using it: it
+	// gives the lock back when OpenRequest.Wanted is called. It is guaranteed to be 0
+	// where Caps.Linger is not set, and for shared claims. A store only shows it, in
+	// Holder.Linger.
+	Linger time.Duration
 	// Record names the claimant for people. It is guaranteed not to be nil.
 	Record *Record
 }

@@ -14,6 +14,9 @@ type Holder struct {
 	Mode    Mode
 	Weight  int64
 	Reentry string
+	// Linger is that of the claim's Terms: if not 0, the holder may be idle, and gives
+	// the lock back when a claim is queued behind it.
+	Linger time.Duration
 	// Record names the holder for people: Record.Owner and Record.Reason.
 	Record Record
 	// Age is the time since the grant.

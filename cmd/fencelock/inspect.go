@@ -165,6 +165,9 @@ func writeHolder(b *strings.Builder, h *fencelock.Holder) {
 	} else {
 		line("ends in", short(h.EndsIn)+" unless renewed")
 	}
+	if h.Linger > 0 {
+		line("lingers", short(h.Linger)+" after an unlock, free on request")
+	}
 	line("token", h.Token.String())
 	for _, key := range slices.Sorted(maps.Keys(h.Record.Labels)) {
 		line(key, h.Record.Labels[key])

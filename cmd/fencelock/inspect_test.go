@@ -40,11 +40,12 @@ func TestInspect(t *testing.T) {
 func TestInspectionOfKeptAndShared(t *testing.T) {
 	var b strings.Builder
 	err := writeInspection(&b, fencelock.Status{Name: "x", Limit: 5, Grace: time.Minute, Waiting: 200,
-		Holders: []fencelock.Holder{{Kept: true, EndsIn: time.Hour, Record: fencelock.Record{Owner: "ann", Trace: "00-ab"}, Mode: fencelock.Shared, Weight: 3}},
+		Holders: []fencelock.Holder{{Kept: true, EndsIn: time.Hour, Record: fencelock.Record{Owner: "ann", Trace: "00-ab"}, Mode: fencelock.Shared, Weight: 3}, {Linger: 2 * time.Second}},
 		Waiters: []fencelock.Waiter{{Record: fencelock.Record{Owner: "bob"}, Weight: 1}}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	contains(t, b.String(), "lingers  2.0s after an unlock, free on request")
 	contains(t, b.String(), "reserved, not held, 200 waiting, stored limit 5", "no new locks for 1m00s (grace period)", "reserved 1h00m more",
 		"shared, weight 3", "00-ab", "and 199 more")
 }

@@ -34,6 +34,7 @@ type holderView struct {
 	AgeMS    int64             `json:"age_ms"`
 	EndsInMS int64             `json:"ends_in_ms"`
 	Kept     bool              `json:"kept,omitempty"`
+	LingerMS int64             `json:"linger_ms,omitempty"`
 	Trace    string            `json:"trace,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Session  string            `json:"session,omitempty"`
@@ -69,7 +70,7 @@ func holderOf(h *fencelock.Holder) *holderView {
 	}
 	return &holderView{
 		Owner: h.Record.Owner, Reason: h.Record.Reason, Token: h.Token, Mode: h.Mode.String(), Weight: h.Weight,
-		AgeMS: h.Age.Milliseconds(), EndsInMS: h.EndsIn.Milliseconds(), Kept: h.Kept,
+		AgeMS: h.Age.Milliseconds(), EndsInMS: h.EndsIn.Milliseconds(), Kept: h.Kept, LingerMS: h.Linger.Milliseconds(),
 		Trace: h.Record.Trace, Labels: h.Record.Labels, Session: h.Claim.Session.String(),
 	}
 }

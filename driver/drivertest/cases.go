@@ -96,6 +96,7 @@ var (
 	atOnce  = need{"Caps.Wanted at once", func(_ *Harness, c driver.Caps) bool { return c.Wanted == driver.NoticeAtOnce }}
 	atKeep  = need{"a store without notices before the next renewal (Caps.Wanted)", func(_ *Harness, c driver.Caps) bool { return c.Wanted == driver.NoticeAtRenewal }}
 	noticed = need{"Caps.Wanted", func(_ *Harness, c driver.Caps) bool { return c.Wanted != driver.NoNotice }}
+	lingers = need{"Caps.Linger", func(_ *Harness, c driver.Caps) bool { return c.Linger }}
 	sharing = need{"Caps.Shared", func(_ *Harness, c driver.Caps) bool { return c.Shared }}
 	reentry = need{"Caps.Reentry", func(_ *Harness, c driver.Caps) bool { return c.Reentry }}
 	holds   = need{"Caps.Hold", func(_ *Harness, c driver.Caps) bool { return c.Hold }}

@@ -54,6 +54,7 @@ var clauses = []Clause{
 	{"W7", "With Wanted at once, a session is notified even if the other claim was queued before the grant, before the grant was watched or before it was reclaimed."},
 	{"W8", "With Wanted at the next renewal, KeepAlive notifies the session of every granted claim with Watch behind which a claim is queued."},
 	{"W9", "A granted claim attempted again with Watch keeps its token, and a session is not notified of a grant that no claim has waited for."},
+	{"W10", "With Linger, Inspect and the answer to a claim that is not granted show the Linger of the holder's terms."},
 	{"L1", "Shared claims are granted together and keep an exclusive one out."},
 	{"L2", "The weight granted together stays within the limit."},
 	{"L3", "A stored limit replaces the claims' own; raising it grants to queued claims, lowering it takes nothing away."},

@@ -4,6 +4,7 @@ package drivertest
 
 import (
 	"context"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 )
@@ -22,6 +23,7 @@ var noticeCases = []spec{
 	{"W8", "reclaimed", all(atKeep, queue, reset), w8Reclaimed},
 	{"W9", "same token", all(noticed), w9SameToken},
 	{"W9", "only the lock that is waited for", all(noticed), w9Only},
+	{"W10", "shown", all(lingers), w10Shown},
 }
 
 // wait makes a claim that waits for the lock until the case ends or stop is called. A
@@ -204,6 +206,25 @@ func w8Reclaimed(t *scene) {
 	t.openElsewhere(name).queue(name)
 	again.s.keepAlive()
 	again.mustBeWanted()
+}
+
+func w10Shown(t *scene) {
+	name := t.name("lock")
+	if t.caps.Wanted != driver.NoticeAtOnce {
+		t.fatalf("Caps.Linger is set, and Wanted is %v", t.caps.Wanted)
+	}
+	const d = 700 * time.Millisecond
+	holder := t.open(name).grant(name, watched, func(c *driver.Claim) { c.Terms.Linger = d })
+	other := t.openElsewhere(name)
+	for what, holders := range map[string][]driver.Holder{
+		"Inspect":        t.inspect(name).Holders,
+		"a busy attempt": other.want(name).busy().Holders,
+		"a queued one":   other.queue(name).queued().Holders,
+	} {
+		if len(holders) != 1 || holders[0].Claim != holder.id() || holders[0].Linger != d {
+			t.errorf("%s shows holders %+v, want one that may linger for %v", what, holders, d)
+		}
+	}
 }
 
 func w9SameToken(t *scene) {

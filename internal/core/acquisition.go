@@ -24,14 +24,18 @@ func (sh *Shard) Acquire(ctx context.Context, name string, terms *driver.Terms, 
 	if l, err := reenter(ctx, c, name, terms); l != nil || err != nil {
 		return l, err
 	}
-	a := &acquisition{c: c, sh: sh, name: name, terms: terms, try: try}
-	if c.watched() || ctx.Done() != nil {
-		a.began = c.clock.Sent()
-	}
 	sh.mu.Lock()
 	if sh.closed {
 		sh.mu.Unlock()
 		return nil, ErrClosed
+	}
+	if l := sh.relockLocked(ctx, name, terms); l != nil {
+		sh.mu.Unlock()
+		return l.announceRelock(), nil
+	}
+	a := &acquisition{c: c, sh: sh, name: name, terms: terms, try: try}
+	if c.watched() || ctx.Done() != nil {
+		a.began = c.clock.Sent()
 	}
 	q := sh.queueLocked(name)
 	if try {
@@ -275,6 +279,10 @@ func (a *acquisition) claimOn(s *session) *sentClaim {
 		return a.q.sent
 	}
 	p := &sentClaim{s: s, claim: driver.Claim{Seq: s.seq.Add(1), Name: a.name, Terms: a.terms, Queue: !a.try}}
+	if a.terms.Linger > 0 {
+		p.claim.Watch = true
+		s.watchLocked(p.claim.Seq)
+	}
 	if a.q != nil {
 		a.q.sent = p
 	}

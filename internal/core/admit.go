@@ -79,6 +79,9 @@ func (a *acquisition) install(ctx context.Context, p *sentClaim, ans *answer, no
 	}
 	g.attachLocked()
 	a.admitted = true
+	if w := s.watches[g.claim.Seq]; w != nil {
+		w.g = g
+	}
 	l := g.newLeaseLocked(ctx, g.nextTokenLocked(), now)
 	q := a.q
 	if q == nil { // a try: it takes the queue only if that is idle

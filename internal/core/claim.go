@@ -106,10 +106,23 @@ func (p *sentClaim) await(ctx context.Context, last *answer, polls int) (driver.
 
 // withdraw hands a claim that no caller waits for to the cleanup. A nil p is fine.
 func (p *sentClaim) withdraw() {
-	if p == nil || !p.attempted {
+	if p == nil {
 		return
 	}
 	p.s.sh.mu.Lock()
-	p.s.queueWithdrawalLocked(driver.Withdrawal{Seq: p.claim.Seq, Name: p.claim.Name, Tombstone: p.unsure})
-	p.s.sh.mu.Unlock()
+	defer p.s.sh.mu.Unlock()
+	delete(p.s.watches, p.claim.Seq)
+	if p.attempted {
+		p.s.queueWithdrawalLocked(driver.Withdrawal{Seq: p.claim.Seq, Name: p.claim.Name, Tombstone: p.unsure})
+	}
+}
+
+// unwatch drops the notices of a claim that the store has not got.
+func (p *sentClaim) unwatch() {
+	if !p.claim.Watch {
+		return
+	}
+	p.s.sh.mu.Lock()
+	defer p.s.sh.mu.Unlock()
+	delete(p.s.watches, p.claim.Seq)
 }

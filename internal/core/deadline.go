@@ -24,7 +24,9 @@ func (s *session) watch() {
 	var ended, over []*grant
 	for len(s.deadlines) > 0 && s.deadlines[0].nextCheck <= now {
 		g := heap.Pop(&s.deadlines).(*grant)
-		if g.state == grantHeld {
+		if g.lingerEnd != 0 {
+			g.recallLocked() // one that is in use is given back by its unlock
+		} else if g.state == grantHeld {
 			// Notified now, withdrawn a margin later, as the store would end it.
 			g.state = grantExpired
 			ended = append(ended, g)
@@ -53,7 +55,7 @@ func (s *session) untilCheckLocked(now clock.Instant) time.Duration {
 	return max(d, 0)
 }
 
-// deadlineHeap is a heap of grants by their fixed end: with it a million of them
+// deadlineHeap is a heap of grants by their fixed end, or that of their lingering: with it a million of them
 // need one timer.
 type deadlineHeap []*grant
 

@@ -21,6 +21,7 @@
 //	what a grant becomes      admit.go, grant.go, release.go, unlock.go, downgrade.go
 //	renewal, trusted time     session.go, renewal.go, deadline.go, session_close.go
 //	notices of waiters        wanted.go
+//	locks kept after unlock   linger.go, recall.go
 //	a store that lost data    reclaim.go
 //	claims of unknown outcome cleanup.go
 //

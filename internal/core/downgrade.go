@@ -51,7 +51,7 @@ func (l *Lease) weaken(terms *driver.Terms) (*driver.Claim, error) {
 			Err: errors.New("it was re-entered; unlock the inner leases first")})
 	}
 	weaker := *g.claim.Terms // its ends stay
-	weaker.Mode, weaker.Weight, weaker.Limit, weaker.Record = terms.Mode, terms.Weight, terms.Limit, terms.Record
+	weaker.Mode, weaker.Weight, weaker.Limit, weaker.Record, weaker.Linger = terms.Mode, terms.Weight, terms.Limit, terms.Record, 0
 	g.claim.Terms = &weaker
 	g.downgradeUnconfirmed = true
 	// An unlock during the call must tombstone the claim: the attempt may come after it.

@@ -24,12 +24,12 @@ type grant struct {
 	prev, next *grant
 	granted    clock.Instant
 	fixedEnd   clock.Instant // the end by MaxHold, or zero
-	nextCheck  clock.Instant // when the watch must check the fixed end
+	lingerEnd  clock.Instant // when it must not be idle any more, or zero before it first is
+	nextCheck  clock.Instant // when the watch must check the fixed end, or that of lingering
 	keepFor    time.Duration // the longest time that a lease on it asked for when unlocked
 	heapIndex  int32         // index in the session's deadlines
 	attempts   int32         // downgrades in flight
 	index      uint8         // of the next token: how many leases have one
-	handoffs   uint8         // local handoffs so far
 	// unsure is set when an attempt may still be on its way: its withdrawal leaves a
 	// tombstone.
 	unsure bool
@@ -45,7 +45,8 @@ type grant struct {
 // grantState is how far a grant is between the store's grant and its end.
 //
 //	held ──▶ expired ──▶ leaving ──▶ ended
-//	  └────────────────────▲
+//	 ▲ └───────────────────▲  ▲
+//	 └──▶ lingering ──────────┘
 //
 // A grant that is being given back is state too: a store that was reset in between
 // must be asked for it again, or the mark it was to leave is lost.
@@ -57,6 +58,9 @@ const (
 	// grantExpired: in the list, past its fixed end; its holders were notified, and it
 	// is withdrawn a margin later.
 	grantExpired
+	// grantLingering: in the list, without a lease; the next acquisition of the client
+	// may take it again.
+	grantLingering
 	// grantLeaving: given back, but the store has not acknowledged it.
 	grantLeaving
 	// grantEnded: the store acknowledged it.
@@ -64,7 +68,7 @@ const (
 )
 
 // attached reports whether the grant is in its session's list.
-func (st grantState) attached() bool { return st <= grantExpired }
+func (st grantState) attached() bool { return st <= grantLingering }
 
 // withdrawalLocked returns how the grant is given back. sh.mu must be held.
 func (g *grant) withdrawalLocked() driver.Withdrawal {
@@ -96,6 +100,11 @@ func (g *grant) detachLocked() bool {
 	if !g.state.attached() || !g.s.state.live() {
 		return false
 	}
+	if g.state == grantLingering {
+		g.s.lingering-- // the session was used last when the grant became idle
+	} else {
+		g.s.idleSince = g.s.c.clock.Sent()
+	}
 	g.state = grantLeaving
 	delete(g.s.watches, g.claim.Seq)
 	if g.keepFor > 0 {
@@ -113,10 +122,9 @@ func (g *grant) detachLocked() bool {
 		g.next.prev = g.prev
 	}
 	g.prev, g.next = nil, nil // a lease that is kept must not keep the others
-	if g.fixedEnd != 0 && int(g.heapIndex) < len(g.s.deadlines) && g.s.deadlines[g.heapIndex] == g {
+	if g.nextCheck != 0 && int(g.heapIndex) < len(g.s.deadlines) && g.s.deadlines[g.heapIndex] == g {
 		heap.Remove(&g.s.deadlines, int(g.heapIndex))
 	}
-	g.s.idleSince = g.s.c.clock.Sent()
 	return true
 }
 

@@ -26,6 +26,9 @@ import (
 //	idle to held            TryLock was granted
 //	acquiring to held       the claim was granted exclusively
 //	held to held            unlocked, and the grant is handed to the next waiter
+//	held to lingering       unlocked, and the client keeps the grant without a lease
+//	lingering to held       locked again
+//	lingering to idle       the grant is given back
 //	held to returning       unlocked, and the grant is given back to the store
 //	to acquiring or idle    handOffLocked, with or without a waiter: the acquisition gave up
 //	                        or was granted a shared lock; the grant was lost, downgraded or
@@ -36,7 +39,7 @@ type queue struct {
 	name        string
 	first, last *waiter
 	state       queueState
-	exclusive   *grant     // in queueHeld: what the client holds
+	exclusive   *grant     // in queueHeld and queueLingering: what the client holds
 	sent        *sentClaim // the claim under way, if any
 	seen        seen
 }
@@ -54,6 +57,8 @@ const (
 	// queueReturning: the grant is being given back. Until the store has answered, an
 	// attempt would only find the client's own claim in its way.
 	queueReturning
+	// queueLingering: the client has an exclusive grant without a lease. No caller waits.
+	queueLingering
 )
 
 // waiter is one goroutine in a queue.
@@ -158,7 +163,7 @@ func sameTerms(a, b *driver.Terms) bool {
 		return true
 	}
 	return a.Mode == b.Mode && a.Weight == b.Weight && a.Limit == b.Limit && a.Reentry == b.Reentry &&
-		a.MinHold == b.MinHold && a.MaxHold == b.MaxHold &&
+		a.MinHold == b.MinHold && a.MaxHold == b.MaxHold && a.Linger == b.Linger &&
 		a.Record.Owner == b.Record.Owner && a.Record.Reason == b.Record.Reason &&
 		maps.Equal(a.Record.Labels, b.Record.Labels)
 }

@@ -16,14 +16,16 @@ import (
 )
 
 // release is what is left to do after the last lease on a grant was unlocked:
-// either hand the grant to a local waiter or give it back to the store.
+// hand the grant to a local waiter, let it linger or give it back to the store.
 type release struct {
 	g     *grant
 	by    *Lease  // whose unlock it is; nil for a handoff
 	next  *waiter // gets lease in a handoff
 	lease *Lease
-	q     *queue // nil, or the queue to hand off once the store has answered
-	what  driver.Withdrawal
+	// linger is set if the grant becomes idle when its last lease has ended for good.
+	linger bool
+	q      *queue // nil, or the queue to hand off once the store has answered
+	what   driver.Withdrawal
 }
 
 // releaseLocked decides what becomes of the grant: nothing if it has ended already.
@@ -34,8 +36,11 @@ func (g *grant) releaseLocked(by *Lease, now clock.Instant) release {
 	}
 	q := g.q
 	if g.keepFor == 0 && q != nil && g.mayHandOffLocked(q, now) {
-		g.handoffs++
 		return release{g: g, next: q.pop(), lease: g.newLeaseLocked(context.Background(), g.nextTokenLocked(), now)}
+	}
+	if g.mayLingerLocked(now) {
+		g.s.users++
+		return release{g: g, by: by, linger: true}
 	}
 	g.detachLocked()
 	g.s.users++
@@ -48,16 +53,13 @@ func (g *grant) releaseLocked(by *Lease, now clock.Instant) release {
 	return r
 }
 
-// maxHandoffs is how many tokens fit between two of the store.
-const maxHandoffs = driver.TokenStep - 1
-
 // mayHandOffLocked reports whether the grant may go to the next local waiter, without a
 // round trip and with a fresh token: a bounded number of times and for a bounded
 // time, so that waiters of other processes are served. sh.mu must be held.
 func (g *grant) mayHandOffLocked(q *queue, now clock.Instant) bool {
 	t, opts := g.claim.Terms, &g.s.c.opts
 	return q.exclusive == g && q.first != nil && sameTerms(t, q.first.terms) &&
-		int(g.handoffs) < maxHandoffs && now.Sub(g.granted) < opts.LocalHandoff &&
+		g.tokenLeft() && now.Sub(g.granted) < opts.LocalHandoff &&
 		t.MinHold == 0 && t.MaxHold == 0 && t.Reentry == ""
 }
 
@@ -72,6 +74,8 @@ func (r *release) finish(ctx context.Context) error {
 		r.lease.announce(LeaseHandedOff, 0)
 		r.next.ready <- turn{lease: r.lease}
 		return nil
+	case r.linger:
+		return r.lingerOrRelease(ctx)
 	}
 	err := r.g.giveBack(r.by.bounding(ctx), r.what)
 	r.over(err)
@@ -100,6 +104,8 @@ func (r *release) abandon() {
 	case r.g == nil:
 	case r.next != nil:
 		r.next.ready <- turn{lease: r.lease}
+	case r.linger:
+		r.g.giveUpLingering()
 	default:
 		r.g.s.sh.mu.Lock()
 		r.g.queueWithdrawalLocked()

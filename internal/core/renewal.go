@@ -58,6 +58,7 @@ func (s *session) renew() (sent clock.Instant, ok bool) {
 			s.end(lost(err))
 			return sent, false
 		}
+		s.doubt()
 		s.c.emitSession(s, SessionRenewalFailed, left, err)
 		trust := s.trusted()
 		if !Sleep(s.ctx, timing.Backoff(failures, trust/100, trust/12, rand.Float64())) {
@@ -100,6 +101,9 @@ func (s *session) moveOn(to sessionState) {
 	defer s.sh.mu.Unlock()
 	if s.state.live() {
 		s.state = to
+	}
+	if !s.steadyLocked() {
+		s.recallAllLocked()
 	}
 }
 
@@ -148,6 +152,7 @@ func (s *session) renewedLocked(sent clock.Instant, renewal driver.Renewal) erro
 	if trust <= 0 {
 		return fmt.Errorf("the store allows a TTL of %v, too short for Options.Drift and Margin: %w", renewal.TTL, driver.ErrRefused)
 	}
+	s.doubtful = false
 	s.trust.Store(int64(trust))
 	s.deadline.Store(int64(sent.Add(trust))) // even if the store has shortened the TTL
 	if s.timer != nil {

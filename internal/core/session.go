@@ -55,6 +55,8 @@ type session struct {
 	grants     *grant
 	leaving    map[*grant]struct{} // given back with a mark to leave, not acknowledged
 	watches    map[uint64]*watch   // of claims whose holders asked for notices, by number
+	lingering  int                 // grants that are idle
+	doubtful   bool                // the last renewal failed
 	users      int                 // acquisitions and unlocks that use it
 	idleSince  clock.Instant       // when the last grant or user went
 	deadlines  deadlineHeap        // of grants with a MaxHold
@@ -195,7 +197,7 @@ func (s *session) leftLocked() {
 // costs the store nothing.
 func (s *session) retire() bool {
 	return s.endIf(ErrClosed, func() bool {
-		return s.grants == nil && s.users == 0 && s.cleanup.idle() && s.c.clock.Sent().Sub(s.idleSince) >= s.trusted()
+		return s.unusedLocked() && s.users == 0 && s.cleanup.idle() && s.c.clock.Sent().Sub(s.idleSince) >= s.trusted()
 	})
 }
 
@@ -233,6 +235,7 @@ func (s *session) endIf(cause error, condition func() bool) bool {
 		s.cleanup.timer.Stop()
 	}
 	grants := s.grants
+	s.lingering = 0
 	s.grants, s.deadlines, s.leaving, s.watches, s.cleanup.first, s.cleanup.failed = nil, nil, nil, nil, nil, nil
 	s.sh.mu.Unlock()
 	s.cancel(cause)

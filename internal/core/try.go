@@ -99,7 +99,11 @@ func (a *acquisition) tryAttempt(ctx context.Context) (*Lease, error) {
 		return a.admit(ctx, p, &ans)
 	}
 	busy = true
-	return nil, a.c.opts.Busy(Busy{Name: a.name, Holders: ans.Holders, Grace: ans.Grace, RetryAfter: ans.PollAfter})
+	p.unwatch()
+	if d := recallTime(&ans, a.c.clock.Sent()); d > 0 {
+		return a.awaitRecall(ctx, s, d, busyOf(a.name, &ans))
+	}
+	return nil, a.c.opts.Busy(busyOf(a.name, &ans))
 }
 
 // tryError returns the error of a try as one of the API.

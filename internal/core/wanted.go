@@ -11,12 +11,15 @@ import (
 )
 
 // watch is what a session knows of the callers that wait behind one of its claims. It
-// exists from the first call of Wanted to the end of the grant. Guarded by the shard's
-// mutex.
+// exists from the first call of Wanted to the end of the grant, and for a claim that may
+// linger from before its first attempt. Guarded by the shard's mutex.
 type watch struct {
 	// wanted is set when the store notified the session: a lease that the grant is
 	// handed to is wanted, too.
 	wanted bool
+	// g is the grant of a claim that may linger, once it is granted: a notice may come
+	// before the answer to the attempt.
+	g *grant
 	// leases are the channels of Wanted.
 	leases map[*Lease]*notice
 }
@@ -100,6 +103,9 @@ func (s *session) wanted(seq uint64) {
 	if w := s.watches[seq]; w != nil {
 		w.wanted = true
 		w.sendAll()
+		if w.g != nil {
+			w.g.recallLocked()
+		}
 	}
 }
 

@@ -52,7 +52,8 @@ func main() {
 // mutants returns all that a check must kill.
 func mutants() []mutant {
 	return slices.Concat(storeMutants, floorMutants, dataLossMutants, coreMutants, queueMutants, changeMutants, ownMutants,
-		sessionMutants, releaseMutants, waitMutants, kindMutants, memstoreMutants, otherMutants, noticeMutants, fixMutants, quorumMutants)
+		sessionMutants, releaseMutants, waitMutants, kindMutants, memstoreMutants, otherMutants, noticeMutants, lingerMutants, fixMutants,
+		quorumMutants)
 }
 
 func run(o options) error {

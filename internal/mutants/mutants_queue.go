@@ -34,8 +34,8 @@ var queueMutants = []mutant{
 	},
 	{
 		name: "claim-left-behind", catcher: test("TestGivingUpWhileQueuedLeavesNothingBehind"), sim: "wakeup", file: "internal/core/claim.go",
-		old: "	if p == nil || !p.attempted {",
-		new: `	if p == nil || !p.attempted || mutated("claim-left-behind") {`,
+		old: "	if p.attempted {\n		p.s.queue",
+		new: "	if p.attempted && !mutated(\"claim-left-behind\") {\n		p.s.queue",
 	},
 	{
 		name: "late-attempt-not-tombstoned", catcher: test("TestLateAttemptIsNotGranted"), file: "internal/core/claim.go",
@@ -114,14 +114,13 @@ var queueMutants = []mutant{
 	},
 	{
 		name: "handoff-without-end", catcher: test("TestLocalHandoffIsBoundedInNumber"), file: "internal/core/release.go",
-		old: "		int(g.handoffs) < maxHandoffs && now",
-		new: `		(int(g.handoffs) < maxHandoffs || g.index < 255 && mutated("handoff-without-end")) && now`,
+		old: "		g.tokenLeft() && now",
+		new: `		(g.tokenLeft() || mutated("handoff-without-end")) && now`,
 	},
 	{
 		name: "reader-overtakes-a-writer", catcher: apiTest("TestWriterIsNotStarved"), file: "internal/core/acquisition.go",
 		old: "	a := &acquisition{c: c,",
 		new: `	if mutated("reader-overtakes-a-writer") && terms.Mode == driver.Shared {
-		sh.mu.Lock()
 		if s := sh.session; s != nil {
 			for g := s.grants; g != nil; g = g.next { // any reader here lets us in
 				if g.claim.Name == name && g.claim.Terms.Mode == driver.Shared && g.leases != nil {
@@ -130,7 +129,6 @@ var queueMutants = []mutant{
 				}
 			}
 		}
-		sh.mu.Unlock()
 	}
 	a := &acquisition{c: c,`,
 	},

@@ -52,11 +52,6 @@ var releaseMutants = []mutant{
 		new: "			_ = s\n		} else if",
 	},
 	{
-		name: "pass-token-same-passes", catcher: test("TestTenThousandGoroutinesOneClaim"), file: "internal/core/release.go",
-		old: "		g.handoffs++\n",
-		new: "",
-	},
-	{
 		name: "next-before-notified", catcher: test("TestOldContextEndsBeforeTheLeaseIsPassedOn"), file: "internal/core/unlock.go",
 		old: `	if held != nil {
 		held.cancel(cause)

@@ -24,8 +24,8 @@ var sessionMutants = []mutant{
 	},
 	{
 		name: "retire-with-users", catcher: test("TestSessionOfAWaiterIsNotLetGo"), file: "internal/core/session.go",
-		old: "s.grants == nil && s.users == 0 && s.cleanup.idle()",
-		new: "s.grants == nil && s.cleanup.idle()",
+		old: "s.unusedLocked() && s.users == 0 && s.cleanup.idle()",
+		new: "s.unusedLocked() && s.cleanup.idle()",
 	},
 	{
 		name: "leave-without-idleSince", catcher: test("TestSessionInUseWithoutLeasesIsNotLetGo"), file: "internal/core/session.go",
@@ -100,7 +100,7 @@ var sessionMutants = []mutant{
 	},
 	{
 		name: "detach-leaves-heap", catcher: test("TestReleasedLeasesWithAnEndAreDropped"), file: "internal/core/grant.go",
-		old: `	if g.fixedEnd != 0 && int(g.heapIndex) < len(g.s.deadlines) && g.s.deadlines[g.heapIndex] == g {
+		old: `	if g.nextCheck != 0 && int(g.heapIndex) < len(g.s.deadlines) && g.s.deadlines[g.heapIndex] == g {
 		heap.Remove(&g.s.deadlines, int(g.heapIndex))
 	}
 `,

@@ -55,11 +55,11 @@ func (v *view) checkReturned(a *acq, bad complain) {
 }
 
 // checkBroken leaves alone what the store is not asked about: one lease of several
-// on a grant, or a grant that the unlock handed to a waiter of the same client. The
+// on a grant, a lock that lingers, or a grant that the unlock handed to a waiter of the same client. The
 // waiter may give up at that instant and never return the lease, so the handoff
 // itself counts. The break and the unlock of one instant may come in either order.
 func (v *view) checkBroken(a *acq, bad complain) {
-	if !a.freed || a.broken.at >= a.unlock.at || a.shared(a.unlock) || len(v.losses) > 0 {
+	if !a.freed || a.call.Linger || a.broken.at >= a.unlock.at || a.shared(a.unlock) || len(v.losses) > 0 {
 		return
 	}
 	if at, is := v.handoffs[leaseID{a.call.Client, a.call.Name, a.token + 1}]; is && a.unlock.n < at.n && at.n < a.unlocked.n {

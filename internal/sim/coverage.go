@@ -80,7 +80,7 @@ func (c *Coverage) answer(o op, err error) {
 	for _, opt := range []struct {
 		set  bool
 		what string
-	}{{o.keep > 0, "op: with MinHold"}, {o.fixed > 0, "op: with MaxHold"}, {o.as != "", "op: with ReentrantAs"}} {
+	}{{o.keep > 0, "op: with MinHold"}, {o.fixed > 0, "op: with MaxHold"}, {o.as != "", "op: with ReentrantAs"}, {o.linger > 0, "op: with Linger"}} {
 		if opt.set {
 			c.add(opt.what)
 		}
@@ -161,7 +161,7 @@ func (c *Coverage) count(w *world) {
 func wanted() []string {
 	want := []string{
 		"op: lock", "op: try lock", "op: read lock", "op: try read lock", "op: semaphore", "op: try semaphore",
-		"op: with MinHold", "op: with MaxHold", "op: with ReentrantAs", "op: lock all", "op: downgrade",
+		"op: with MinHold", "op: with MaxHold", "op: with ReentrantAs", "op: with Linger", "op: lock all", "op: downgrade",
 		"reentered", "jolted", "unlocked during a downgrade", "joined", "downgraded", "not downgraded",
 		"operator: broke", "operator: limited",
 		"once: ran", "once: already ran", "once: running elsewhere", "once: failed", "answer: granted all",

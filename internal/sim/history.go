@@ -83,6 +83,8 @@ type Event struct {
 	All  bool
 	D    time.Duration // Called: the patience, Stepped: the step
 	Keep time.Duration // Called: MinHold
+	// Linger is set if the lock may stay with the client after the unlock.
+	Linger bool
 	// Since is a place in the history: for Began the one where Once.Do was
 	// called, for Restored the one where the older data was copied, for
 	// SessionEnded the one where the store ended the session, for Remained the one
@@ -116,6 +118,9 @@ func (e Event) String() string {
 		}
 		if e.Keep > 0 {
 			fmt.Fprintf(&b, " keep %v", e.Keep)
+		}
+		if e.Linger {
+			b.WriteString(" lingering")
 		}
 		if e.Reentry != "" {
 			fmt.Fprintf(&b, " as %s", e.Reentry)

@@ -34,6 +34,7 @@ type op struct {
 	keep   time.Duration // MinHold
 	fixed  time.Duration // MaxHold
 	as     string        // ReentrantAs
+	linger time.Duration // Linger
 }
 
 // exclusiveOf returns the mode of the strongest acquisition of a name.
@@ -46,7 +47,7 @@ func exclusiveOf(n Name) driver.Mode {
 
 func (o op) event(client, worker int, patience time.Duration) Event {
 	return Event{Client: client, Worker: worker, Name: o.name.Name, Mode: o.mode, Weight: o.weight, Limit: o.name.Limit,
-		Try: o.try, D: patience, Keep: o.keep, Reentry: o.as}
+		Try: o.try, D: patience, Keep: o.keep, Linger: o.linger > 0, Reentry: o.as}
 }
 
 func (o op) options() (opts []fencelock.LockOption) {
@@ -58,6 +59,9 @@ func (o op) options() (opts []fencelock.LockOption) {
 	}
 	if o.as != "" {
 		opts = append(opts, fencelock.ReentrantAs(o.as))
+	}
+	if o.linger > 0 {
+		opts = append(opts, fencelock.Linger(o.linger))
 	}
 	return opts
 }
@@ -107,6 +111,10 @@ func (k *worker) choose(tail bool) op {
 	case 2, 3:
 		if o.name.Kind == MutexName {
 			o.as = pick(k.r, "task-1", "task-2")
+		}
+	case 4, 5, 6, 7, 8, 9:
+		if o.name.Kind == MutexName && k.p.client.Guarantees().Linger {
+			o.linger = pick(k.r, t/10, t/4)
 		}
 	}
 	return o

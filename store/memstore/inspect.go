@@ -83,6 +83,7 @@ func (e *entry) holder(now time.Time) driver.Holder {
 		Mode:    t.Mode,
 		Weight:  t.Weight,
 		Reentry: t.Reentry,
+		Linger:  t.Linger,
 		Record:  copied(t.Record),
 		Age:     now.Sub(e.since),
 		EndsIn:  e.endsIn(now),

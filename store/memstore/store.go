@@ -93,6 +93,7 @@ func (s *Store) Caps() driver.Caps {
 		Queue:   !s.opts.NoQueue,
 		Push:    !s.opts.NoPush && !s.opts.NoQueue,
 		Wanted:  s.notice(),
+		Linger:  s.notice() == driver.NoticeAtOnce,
 		Shared:  true,
 		Reentry: true,
 		Hold:    true,

@@ -93,7 +93,8 @@ func combined(nodes []Node) driver.Caps {
 	// the same moment may come in different orders on different nodes, and the one
 	// that gives way goes to the end.
 	c.Queue = false
-	c.Floor = false // a quorum hands out tokens its nodes agreed on; it cannot be given one
+	c.Linger = false // a waiter that has some of the votes would be recalled by another
+	c.Floor = false  // a quorum hands out tokens its nodes agreed on; it cannot be given one
 	c.Assumes = assumes(c)
 	c.Advice = ""
 	if !c.Grace && c.Durability != driver.Durable {

@@ -52,6 +52,7 @@ func both(a, b driver.Caps) driver.Caps {
 	a.Grace = (a.Grace || b.Grace) && survives(a) && survives(b)
 	a.Durability = min(a.Durability, b.Durability)
 	a.Wanted = min(a.Wanted, b.Wanted)
+	a.Linger = a.Linger && b.Linger
 	a.Shared = a.Shared && b.Shared
 	a.Reentry = a.Reentry && b.Reentry
 	a.Hold = a.Hold && b.Hold

@@ -63,6 +63,7 @@ func TestCapsAreTheWeakest(t *testing.T) {
 		func(c *driver.Caps) { c.Fencing = driver.NoFencing },
 		func(c *driver.Caps) { c.Durability = driver.Volatile },
 		func(c *driver.Caps) { c.Wanted = driver.NoNotice },
+		func(c *driver.Caps) { c.Linger = false },
 		func(c *driver.Caps) { c.Shared = false },
 		func(c *driver.Caps) { c.Reentry = false },
 		func(c *driver.Caps) { c.Hold = false },

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// lingerMutants break locks that stay with a client after their unlock.
+var lingerMutants = []mutant{
+	{
+		name: "linger-end-moves", catcher: test("TestLinger04LostNotice"), file: "internal/core/linger.go",
+		old: "	if g.lingerEnd == 0 {\n		g.lingerEnd = now.Add(",
+		new: "	if true {\n		g.lingerEnd = now.Add(",
+	},
+	{
+		name: "linger-not-ended", catcher: test("TestLinger09ManyNames"), file: "internal/core/deadline.go",
+		old: "			g.recallLocked() // one that",
+		new: "			// one that",
+	},
+	{
+		name: "linger-without-cap", catcher: test("TestLinger09ManyNames"), file: "internal/core/linger.go",
+		old: "s.lingering < maxLingering && ",
+		new: "",
+	},
+	{
+		name: "linger-although-wanted", catcher: test("TestLinger05NoticeBeforeTheGrant"), file: "internal/core/linger.go",
+		old: "		g.tokenLeft() && !g.wantedLocked() && (",
+		new: "		g.tokenLeft() && (",
+	},
+	{
+		name: "linger-not-recalled", catcher: test("TestLingerIsRecalledByAWaiter"), file: "internal/core/wanted.go",
+		old: "			w.g.recallLocked()\n",
+		new: "",
+	},
+	{
+		name: "linger-tokens-repeat", catcher: test("TestLinger11TokensAreUsedUp"), file: "internal/core/linger.go",
+		old: "func (g *grant) tokenLeft() bool { return g.index != 0 }",
+		new: "func (g *grant) tokenLeft() bool { return true }",
+	},
+	{
+		name: "linger-suspend-missed", catcher: test("TestLinger10Suspended"), file: "internal/core/linger.go",
+		old: "now >= clock.Instant(s.deadline.Load()) ||\n		now >= g.lingerEnd || ",
+		new: "",
+	},
+	{
+		name: "linger-in-doubt", catcher: test("TestLinger06SessionInDoubt"), file: "internal/core/linger.go",
+		old: "	s.doubtful = true\n",
+		new: "",
+	},
+	{
+		name: "linger-not-given-back-in-doubt", catcher: test("TestLinger06SessionInDoubt"), file: "internal/core/linger.go",
+		old: "	s.doubtful = true\n	s.recallAllLocked()\n",
+		new: "	s.doubtful = true\n",
+	},
+	{
+		name: "linger-reclaimed", catcher: test("TestLinger06DataLoss"), file: "internal/core/renewal.go",
+		old: "	if !s.steadyLocked() {\n		s.recallAllLocked()\n	}\n",
+		new: "",
+	},
+	{
+		name: "linger-keeps-the-session", catcher: test("TestLinger08SessionRetires"), file: "internal/core/linger.go",
+		old:  "		if g.state != grantLingering {\n			return false\n",
+		new:  "		if true {\n			return false\n",
+		also: &edit{file: "internal/core/grant.go", old: "	} else {\n		g.s.idleSince = ", new: "	}\n	{\n		g.s.idleSince = "},
+	},
+	{
+		name: "linger-with-other-terms", catcher: test("TestLinger12HolderRecord"), file: "internal/core/linger.go",
+		old: "	if !sameTerms(g.claim.Terms, terms) || !s.steadyLocked()",
+		new: "	if !s.steadyLocked()",
+	},
+	{
+		name: "linger-before-the-notice", catcher: test("TestLingerCancelsTheContextFirst"), file: "internal/core/release.go",
+		old: "		g.s.users++\n		return release{g: g, by: by, linger: true}\n",
+		new: "		g.lingerLocked(now)\n		return release{}\n",
+	},
+	{
+		name: "try-does-not-recall", catcher: test("TestLinger02TryLockOfAnotherProcess"), file: "internal/core/recall.go",
+		old: "		longest = max(longest, h.Linger)\n",
+		new: "		longest = max(longest, 0*h.Linger)\n",
+	},
+	{
+		name: "try-waits-as-long-as-it-lingers", catcher: test("TestLinger02TryLockOfAnotherProcess"), file: "internal/core/recall.go",
+		old: "	return min(longest, recallSlack+recallTrips*now.Sub(ans.sent))\n",
+		new: "	return longest\n",
+	},
+	{
+		name: "try-recall-not-withdrawn", catcher: test("TestLinger02TryLockOfAnotherProcess"), file: "internal/core/recall.go",
+		old: "		if !a.admitted { // even when the store panics\n			p.withdraw()\n",
+		new: "		if false { // even when the store panics\n			p.withdraw()\n",
+	},
+	{
+		name: "linger-watch-kept", catcher: test("TestGivenUpLingerKeepsNoWatch"), file: "internal/core/try.go",
+		old: "	p.unwatch()\n",
+		new: "",
+	},
+	{
+		name: "linger-not-shown", catcher: clause("W10"), file: "store/memstore/inspect.go",
+		old: "		Linger:  t.Linger,\n",
+		new: "",
+	},
+}
