@@ -104,8 +104,8 @@ const (
 	LeaseWaiting = EventKind(core.LeaseWaiting)
 	// LeaseGranted: an acquisition succeeded with a round trip.
 	LeaseGranted = EventKind(core.LeaseGranted)
-	// LeaseHandedOff: it succeeded without one, by a local handoff or together
-	// with another reader. Re-entering is not a transition and has no event.
+	// LeaseHandedOff: it succeeded without one, by a local handoff, together
+	// with another reader, or because the lock lingered. Re-entering is not a transition and has no event.
 	LeaseHandedOff = EventKind(core.LeaseHandedOff)
 	// LeaseReleased: a lease was unlocked.
 	LeaseReleased = EventKind(core.LeaseReleased)
@@ -121,13 +121,16 @@ const (
 	// behind a lease of the same client. A goroutine that locks again without the
 	// context of its lease waits for itself like this.
 	LeaseSelfBlocked = EventKind(core.LeaseSelfBlocked)
+	// LeaseRecalled: a lock that lingered was given back to the store; Waited is how long
+	// that took. Taking it again while it lingers is LeaseHandedOff.
+	LeaseRecalled = EventKind(core.LeaseRecalled)
 )
 
 // String returns the kind as words.
 func (k EventKind) String() string {
 	return enum.String("event", k, "", "session opened", "session renewal failed", "session reset", "session resumed",
 		"session lost", "session closed", "lease waiting", "lease granted", "lease handed off", "lease released",
-		"lease lost", "claim withdrawn", "session open failed", "lease self-blocked")
+		"lease lost", "claim withdrawn", "session open failed", "lease self-blocked", "lease recalled")
 }
 
 // Event is one transition.
@@ -148,7 +151,8 @@ type Event struct {
 	// grants no new locks.
 	Grace time.Duration
 	// Waited is how long an acquisition waited: set for LeaseGranted and
-	// LeaseSelfBlocked, and 0 where it is not known.
+	// LeaseSelfBlocked, and 0 where it is not known. For LeaseRecalled it is how long
+	// the store took to confirm.
 	Waited time.Duration
 	// Held is how long the lease was held: set for LeaseReleased and LeaseLost.
 	Held time.Duration

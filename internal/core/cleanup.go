@@ -111,9 +111,18 @@ func (s *session) runCleanup() {
 		}
 		s.cleanedUp(r, err)
 		if err == nil && s.c.watched() {
-			s.c.emit(Event{Kind: ClaimWithdrawn, Shard: s.sh.id, Session: s.id, Name: r.Name})
+			s.c.emit(r.event(s))
 		}
 	}
+}
+
+// event is that of a withdrawal that the store acknowledged.
+func (r *removal) event(s *session) Event {
+	e := Event{Kind: ClaimWithdrawn, Shard: s.sh.id, Session: s.id, Name: r.Name}
+	if r.g != nil && r.g.recalled != 0 {
+		e.Kind, e.Token, e.Waited = LeaseRecalled, r.g.token, s.c.clock.Sent().Sub(r.g.recalled)
+	}
+	return e
 }
 
 // takeRemoval returns what the calling goroutine sends next, or nil if it must

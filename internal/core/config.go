@@ -99,4 +99,5 @@ const (
 	ClaimWithdrawn
 	SessionOpenFailed
 	LeaseSelfBlocked
+	LeaseRecalled
 )

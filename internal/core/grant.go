@@ -25,6 +25,7 @@ type grant struct {
 	granted    clock.Instant
 	fixedEnd   clock.Instant // the end by MaxHold, or zero
 	lingerEnd  clock.Instant // when it must not be idle any more, or zero before it first is
+	recalled   clock.Instant // when it was given back although idle, or zero
 	nextCheck  clock.Instant // when the watch must check the fixed end, or that of lingering
 	keepFor    time.Duration // the longest time that a lease on it asked for when unlocked
 	heapIndex  int32         // index in the session's deadlines

@@ -95,6 +95,7 @@ func (g *grant) recallLocked() {
 		return
 	}
 	if g.detachLocked() { // or it ends with its session
+		g.recalled = g.s.c.clock.Sent()
 		g.queueWithdrawalLocked()
 	}
 	if q := g.q; q.exclusive == g {

@@ -5,6 +5,8 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -53,6 +55,33 @@ func TestLingerLocksAgainWithoutARoundTrip(t *testing.T) {
 			t.Errorf("another process has token %v, not above %v", l.Token(), last)
 		}
 		unlock(t, l)
+	})
+}
+
+// Locks without a round trip and recalls have events.
+func TestLingerHasEvents(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store, opts := newStore(), &fencelock.Options{}
+		var mu sync.Mutex
+		var kinds []fencelock.EventKind
+		opts.Hooks.Event = func(e fencelock.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Name == "x" {
+				kinds = append(kinds, e.Kind)
+			}
+		}
+		c, other := newClient(t, store, opts), newClient(t, store, nil)
+		idle(t, c, "x")
+		idle(t, c, "x")
+		unlock(t, lock(t, other, "x"))
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		want := []fencelock.EventKind{fencelock.LeaseGranted, fencelock.LeaseReleased, fencelock.LeaseHandedOff, fencelock.LeaseReleased, fencelock.LeaseRecalled}
+		if !slices.Equal(kinds, want) {
+			t.Errorf("events %v; want %v", kinds, want)
+		}
 	})
 }
 

@@ -175,7 +175,7 @@ func wanted() []string {
 	}
 	for _, k := range []fencelock.EventKind{fencelock.SessionOpened, fencelock.SessionRenewalFailed, fencelock.SessionReset, fencelock.SessionResumed,
 		fencelock.SessionLost, fencelock.SessionClosed, fencelock.LeaseWaiting, fencelock.LeaseGranted, fencelock.LeaseHandedOff, fencelock.LeaseReleased,
-		fencelock.ClaimWithdrawn} {
+		fencelock.ClaimWithdrawn, fencelock.LeaseRecalled} {
 		want = append(want, "event: "+k.String())
 	}
 	for _, why := range lostFor {
