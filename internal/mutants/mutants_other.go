@@ -33,9 +33,9 @@ var otherMutants = []mutant{
 		new: "	case false:\n",
 	},
 	{
-		name: "sh-own-member-only", catcher: testOf("store/shard", "TestOtherListIsRefused"), file: "store/shard/register.go",
-		old: "			case errors.Is(a.err, driver.ErrRefused):\n",
-		new: "			case errors.Is(a.err, driver.ErrRefused) && a.e == own:\n",
+		name: "sh-own-member-only", catcher: testOf("store/shard", "TestOtherListAtASlowMemberIsRefused"), file: "store/shard/register.go",
+		old: "		if patience == nil && !waiting[own] && allAway(waiting) {\n",
+		new: "		if patience == nil && !waiting[own] {\n",
 	},
 	{
 		name: "sh-other-list-unheard", catcher: testOf("store/shard", "TestOtherListIsFoundLater"), file: "store/shard/register.go",
