@@ -53,8 +53,8 @@
 //	cut(d)                The connection of this wrapper is cut for d: this call
 //	                      and all sent during d are lost as by lose(request),
 //	                      replies and pushes that arrive during d as by
-//	                      lose(reply). A call that is already on its way to the
-//	                      store is executed.
+//	                      lose(reply), and notices that a claim waits. A call
+//	                      that is already on its way to the store is executed.
 //
 // # Which calls they strike
 //

@@ -151,6 +151,13 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		session driver.Session
 		renewal driver.Renewal
 	}
+	if wanted := req.Wanted; wanted != nil {
+		req.Wanted = func(seq uint64) {
+			if !s.isCut() { // or the notice is lost, as any message
+				wanted(seq)
+			}
+		}
+	}
 	c := aboutShard(Open, req.Shard)
 	o, err := travel(ctx, s, c, func(ctx context.Context) (opened, error) {
 		inner, renewal, err := s.store.Open(ctx, req)
