@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // processCPU is the seconds of processor time that a process has used.
@@ -43,6 +44,9 @@ func processTime(pid int) (float64, error) {
 	sum := 0.0
 	for _, f := range files {
 		text, err := os.ReadFile(f)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // it has ended since the names were read
+		}
 		if err != nil {
 			return 0, err
 		}
