@@ -4,6 +4,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/jackc/pgx/v5/stdlib"
@@ -46,4 +47,11 @@ func EndSessionsTooEarly(ctx context.Context, s *Store, name string, ahead time.
 	}
 	l.Now += ahead.Microseconds()
 	return s.endSessions(ctx, l.Book)
+}
+
+// Reserved returns on how many connections of a handle stores listen.
+func Reserved(db *sql.DB) int {
+	reserved.Lock()
+	defer reserved.Unlock()
+	return reserved.of[db]
 }

@@ -124,6 +124,8 @@ func (h *hub) changedLocked() {
 var (
 	errDeaf  = errors.New("notifications do not arrive")
 	errNever = errors.New("no connection can listen")
+	// errReserved: other stores keep the connections of the handle that can be spared.
+	errReserved = errors.New("no connection to spare")
 )
 
 // run listens until the store is closed or listening turns out to be impossible.
@@ -161,6 +163,10 @@ func (h *hub) connection() error {
 	if h.s.db.Stats().MaxOpenConnections == 1 {
 		return errNever // no connection to spare
 	}
+	if !reserve(h.s.db) {
+		return errReserved
+	}
+	defer unreserve(h.s.db)
 	conn, err := h.s.db.Conn(h.ctx)
 	if err != nil {
 		return err
