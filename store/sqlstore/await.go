@@ -22,6 +22,8 @@ type waiting struct {
 	queued   bool
 	place    int           // when it was read last
 	counter  int64         // of the lock then
+	moved    time.Time     // when that was seen first
+	pace     time.Duration // of a handoff, as far as it was seen; 0 if none was
 	ears     int64         // how often listening had begun when it was attempted
 	notified chan struct{} // closed when granted or err is set
 	granted  driver.Token
@@ -62,7 +64,7 @@ func (w *waiting) seenQueued(ss *session) bool {
 
 func (ss *session) queued(w *waiting, place int, counter int64) {
 	ss.mu.Lock()
-	w.queued, w.place, w.counter = true, place, counter
+	w.queued, w.place, w.counter, w.moved = true, place, counter, time.Now()
 	ss.mu.Unlock()
 }
 
@@ -97,9 +99,12 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 		ears, changed := ss.store.hub.ears(ss)
 		if w.mustPoll(ss, ears) {
 			found, err := ss.poll(ctx, c, w)
-			if err != nil || found.State != driver.Queued {
-				ss.stopWaiting(c.Seq)
+			if err != nil { // it may still be queued, and stays known
 				return found, err
+			}
+			if found.State != driver.Queued {
+				ss.stopWaiting(c.Seq)
+				return found, nil
 			}
 			if found.Position == 0 { // it moves: poll often
 				polls = 0
@@ -107,7 +112,8 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 		}
 		var again <-chan time.Time // without a Stop: an unreferenced timer is collected
 		if ears == 0 {
-			again = time.After(pollPause(polls, w.standing(ss), rand.Float64()))
+			place, pace := w.standing(ss)
+			again = time.After(pollPause(polls, place, pace, rand.Float64()))
 		}
 		select {
 		case <-w.notified:
@@ -135,10 +141,10 @@ func (w *waiting) mustPoll(ss *session, ears int64) bool {
 	return true
 }
 
-func (w *waiting) standing(ss *session) int {
+func (w *waiting) standing(ss *session) (place int, pace time.Duration) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	return w.place
+	return w.place, w.pace
 }
 
 const (
@@ -150,15 +156,18 @@ const (
 
 // pollPause is how long a claim waits before it polls again. Those in front add a tenth
 // each time, so a handoff is noticed, on average, a twentieth later than it could be;
-// those further back begin later and add half. jitter is in
-// [0, 1).
-func pollPause(polls, place int, jitter float64) time.Duration {
+// those further back begin later and add half. Once handoffs were seen, a claim waits for
+// most of the time that those before it need at their pace. jitter is in [0, 1).
+func pollPause(polls, place int, pace time.Duration, jitter float64) time.Duration {
 	d, grow := float64(shortestPause)*float64(1+2*min(place, 20)), 1.1
 	if place > 1 {
 		grow = 1.5
 	}
-	d = min(d*math.Pow(grow, float64(min(polls, 100))), float64(longestPause))
-	return time.Duration(d * (0.75 + jitter/2))
+	d *= math.Pow(grow, float64(min(polls, 100)))
+	if pace > 0 {
+		d = max(d, (float64(place)*0.7+0.2)*float64(pace))
+	}
+	return time.Duration(min(d, float64(longestPause)) * (0.75 + jitter/2))
 }
 
 // poll reads whether a claim is granted. If it is not, it is taken to be queued still; a
@@ -192,7 +201,9 @@ func (ss *session) poll(ctx context.Context, c *driver.Claim, w *waiting) (drive
 	defer ss.mu.Unlock()
 	out := driver.Outcome{State: driver.Queued, Position: 1}
 	if w.counter != 0 && counter > w.counter { // so many were granted since
-		w.place = max(0, w.place-int(min(counter-w.counter, 1000)))
+		n := min(counter-w.counter, 1000)
+		w.place = max(0, w.place-int(n))
+		w.pace, w.moved = time.Since(w.moved)/time.Duration(n), time.Now()
 		out.Position = 0
 	}
 	w.counter = counter

@@ -33,7 +33,8 @@
 //
 //	lock a free name                 1 statement
 //	unlock                           1 statement, which also grants to the first in the queue
-//	wait for a held name             3 statements, then a notification or polls
+//	wait for a held name             2 statements, 3 on MySQL, then a notification or polls
+//	the same, again and again        1 statement, 2 on MySQL
 //	give up waiting                  1 statement
 //	keep any number of leases alive  1 statement each third of the TTL
 //

@@ -5,7 +5,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -181,49 +180,11 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 		w = ss.expect(c.Seq)
 	}
 	if claim.Plain == 1 && !w.seenQueued(ss) {
-		counter, err := ss.fast(ctx, &claim, c.Name)
-		if err != nil {
-			return driver.Outcome{}, err
-		}
-		if counter > 0 {
-			ss.stopWaiting(c.Seq)
-			return driver.Outcome{State: driver.Granted, Token: driver.Token(counter * driver.TokenStep)}, nil
-		}
-		if w != nil {
-			if out, ok, err := ss.enqueue(ctx, &claim, c.Name, w); ok || err != nil {
-				return out, err
-			}
+		if out, done, err := ss.short(ctx, c, &claim, w); done || err != nil {
+			return out, err
 		}
 	}
 	return ss.attempt(ctx, c, claim, w)
-}
-
-// enqueue queues a plain claim behind a plain holder, in one statement, and
-// reads where it stands; false if the lock is of another kind.
-func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *waiting) (driver.Outcome, bool, error) {
-	s := ss.store
-	c.Inc = ss.inc
-	entry, err := json.Marshal(c)
-	if err != nil {
-		return driver.Outcome{}, false, err
-	}
-	probe := probe(c.Session, c.Seq)
-	args := []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, string(entry), "[" + probe + "]"}
-	if s.dialect == MySQL {
-		args = []any{string(entry), s.name(name), ss.sid, int64(c.Seq), probe, probe, ss.sid, ss.generation, ss.inc, ss.inc, ss.inc}
-	}
-	if n, err := s.changed(ctx, "enqueue", args...); err != nil || n == 0 {
-		return driver.Outcome{}, false, err
-	}
-	l, err := s.loadShort(ctx, ss.sid, name)
-	if err != nil {
-		return driver.Outcome{}, false, err
-	}
-	out, ok := l.Waiting(c.Session, c.Seq)
-	if ok {
-		ss.queued(w, out.Position, l.Counter)
-	}
-	return out, ok, nil
 }
 
 // attempt goes the longer way.

@@ -24,16 +24,17 @@ const minTTL = 100 * time.Millisecond
 // Store is a store on an SQL database. Make one with New or Open. It is safe for
 // concurrent use.
 type Store struct {
-	db      *sql.DB
-	opts    Options
-	dialect Dialect
-	pgx     bool
-	known   bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
-	pooled  atomic.Bool // statements go to any connection: prepare none
-	closeDB bool        // Open made the handle
-	fitted  atomic.Bool // the database was found fit to keep locks
-	hub     hub
-	sweeper sweeper
+	db        *sql.DB
+	opts      Options
+	dialect   Dialect
+	pgx       bool
+	known     bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
+	pooled    atomic.Bool // statements go to any connection: prepare none
+	closeDB   bool        // Open made the handle
+	fitted    atomic.Bool // the database was found fit to keep locks
+	hub       hub
+	sweeper   sweeper
+	contended contended
 
 	mu         sync.Mutex
 	ready      bool // texts are there
@@ -47,7 +48,8 @@ var _ driver.Store = (*Store)(nil)
 // releases what the store has there. A nil opts is fine. New does no I/O.
 //
 // The database handle must have room for more than one connection: one is used for
-// listening, while something waits.
+// listening, while something waits. The stores of a handle listen on half of its
+// connections at most.
 func New(db *sql.DB, opts *Options) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("sqlstore: New needs a database, for example sql.Open(\"pgx\", url)")

@@ -95,6 +95,7 @@ DELETE FROM {p}lock l WHERE l.name = $1 AND l.holder IS NULL AND l.grants IS NUL
 -- A claim that is known already, queued or marked, takes the slow path.
 -- It need not be durable: a crash that loses it costs a position in the queue, at the
 -- next poll. So the row is not held while the disk writes.
+-- It returns the holder, and how many claims are before this one.
 UPDATE {p}lock AS l SET version = l.version + 1, touched = {now},
   queue = COALESCE(l.queue, '[]'::jsonb) || jsonb_set(CAST($6 AS text)::jsonb, '{t}', to_jsonb({now}))
 WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
@@ -103,3 +104,5 @@ WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
   AND EXISTS (SELECT 1 FROM {p}incarnation m, {p}session s WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
     AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now})
   AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = l.holder AND h.generation = l.generation AND h.ends > {now} AND (l.inc = $5 OR h.done <> $5))
+RETURNING {now}, (SELECT m.grace_end FROM {p}incarnation m WHERE m.id = 1), (SELECT h.ends FROM {p}session h WHERE h.id = l.holder),
+  l.counter, l.holder, l.seq, l.generation, l.inc, l.since, l.record, jsonb_array_length(l.queue) - 1

@@ -214,10 +214,20 @@ func (b *Book) outcome(session string, seq uint64) driver.Outcome {
 		}
 		return out
 	}
-	out := driver.Outcome{State: driver.Busy}
 	if i := find(b.Queue, session, seq); i >= 0 {
-		out.State, out.Position = driver.Queued, i
+		return b.QueuedAt(i)
 	}
+	return b.behind(driver.Outcome{State: driver.Busy})
+}
+
+// QueuedAt returns where a claim stands that has so many before it in the queue. It reads
+// nothing of the queue.
+func (b *Book) QueuedAt(position int) driver.Outcome {
+	return b.behind(driver.Outcome{State: driver.Queued, Position: position})
+}
+
+// behind adds the holders, and when to poll.
+func (b *Book) behind(out driver.Outcome) driver.Outcome {
 	for i, g := range b.Grants {
 		if i < driver.MaxHoldersReported {
 			out.Holders = append(out.Holders, b.holder(&g))

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+)
+
+// short tries the statements for plain claims; false if the lock is of another kind. A lock
+// that was contended a moment ago is most likely held: the claim is queued first then.
+func (ss *session) short(ctx context.Context, c *driver.Claim, claim *book.Claim, w *waiting) (driver.Outcome, bool, error) {
+	s := ss.store
+	contended := w != nil && s.contended.has(c.Name)
+	if contended {
+		if out, done, err := ss.enqueue(ctx, claim, c.Name, w); done || err != nil {
+			return out, done, err
+		}
+	}
+	counter, err := ss.fast(ctx, claim, c.Name)
+	if err != nil {
+		return driver.Outcome{}, false, err
+	}
+	if counter > 0 {
+		ss.stopWaiting(c.Seq)
+		s.contended.remove(c.Name)
+		return driver.Outcome{State: driver.Granted, Token: driver.Token(counter * driver.TokenStep)}, true, nil
+	}
+	if w == nil || contended {
+		return driver.Outcome{}, false, nil
+	}
+	return ss.enqueue(ctx, claim, c.Name, w)
+}
+
+// enqueue queues a plain claim behind a plain holder, in one statement, and finds out where
+// it stands; false if the lock is of another kind.
+func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *waiting) (driver.Outcome, bool, error) {
+	c.Inc = ss.inc
+	entry, err := json.Marshal(c)
+	if err != nil {
+		return driver.Outcome{}, false, err
+	}
+	var out driver.Outcome
+	var b *book.Book
+	if ss.store.dialect == MySQL {
+		out, b, err = ss.enqueueMySQL(ctx, c, name, string(entry))
+	} else {
+		out, b, err = ss.enqueuePostgres(ctx, c, name, string(entry))
+	}
+	if err != nil || b == nil {
+		return driver.Outcome{}, false, err
+	}
+	ss.store.contended.add(name)
+	ss.queued(w, out.Position, b.Counter)
+	return out, true, nil
+}
+
+// enqueuePostgres returns where a claim stands that was queued, and the lock without its
+// queue; nil if it was not.
+func (ss *session) enqueuePostgres(ctx context.Context, c *book.Claim, name, entry string) (driver.Outcome, *book.Book, error) {
+	var now, graceEnd int64
+	var ends sql.NullInt64
+	var position int
+	g := book.Claim{Plain: 1}
+	err := ss.store.row(ctx, "enqueue", []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, entry, "[" + probe(c.Session, c.Seq) + "]"},
+		[]any{&now, &graceEnd, &ends, &g.Counter, &g.Session, &g.Seq, &g.Generation, &g.Inc, &g.Since, &g.Record, &position})
+	if errors.Is(err, sql.ErrNoRows) {
+		return driver.Outcome{}, nil, nil
+	}
+	if err != nil {
+		return driver.Outcome{}, nil, err
+	}
+	b := &book.Book{Lock: &book.Lock{Counter: g.Counter, Grants: []book.Claim{g}}, Now: now, Inc: ss.inc, GraceEnd: graceEnd,
+		Sessions: map[string]book.Session{g.Session: {Generation: g.Generation, Ends: ends.Int64}}}
+	return b.QueuedAt(position), b, nil
+}
+
+// enqueueMySQL reads where the claim stands by a second statement: an UPDATE returns no rows.
+func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry string) (driver.Outcome, *book.Book, error) {
+	s, probe := ss.store, probe(c.Session, c.Seq)
+	n, err := s.changed(ctx, "enqueue", entry, s.name(name), ss.sid, int64(c.Seq), probe, probe, ss.sid, ss.generation, ss.inc, ss.inc, ss.inc)
+	if err != nil || n == 0 {
+		return driver.Outcome{}, nil, err
+	}
+	l, err := s.loadShort(ctx, ss.sid, name)
+	if err != nil {
+		return driver.Outcome{}, nil, err
+	}
+	out, ok := l.Waiting(c.Session, c.Seq)
+	if !ok {
+		return out, nil, nil
+	}
+	return out, l.Book, nil
+}
