@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -148,4 +149,33 @@ func TestListsLostReplyOfABatch(t *testing.T) {
 		t.Errorf("the claim that was withdrawn is %v, %v", out.State, err)
 	}
 	l.attempt("bob", 2, "y", driver.Terms{}, driver.Granted)
+}
+
+// TestListsTicketsRise: tickets rise by one, over a multiple of a million too.
+func TestListsTicketsRise(t *testing.T) {
+	t.Parallel()
+	l := newListsIn(t, t.Name())
+	l.open("ann", 30*time.Second)
+	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
+	last, err := l.plain.HGet(t.Context(), l.base, "v").Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last += 1_000_000 - last%1_000_000 - 100
+	if err := l.plain.HSet(t.Context(), l.base, "v", last).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.plain.Del(t.Context(), l.base+":t").Err(); err != nil {
+		t.Fatal(err)
+	}
+	l.attempt("ann", 2, "y", driver.Terms{}, driver.Granted) // makes tickets, and takes the first
+	all, err := l.plain.LRange(t.Context(), l.base+":t", 0, -1).Result()
+	if err != nil || len(all) < 1000 {
+		t.Fatal(len(all), err)
+	}
+	for i, ticket := range all {
+		if want := strconv.FormatInt(last+int64(i)+2, 10); ticket != want {
+			t.Fatalf("ticket %d is %s, want %s", i, ticket, want)
+		}
+	}
 }

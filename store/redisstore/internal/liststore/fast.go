@@ -143,7 +143,7 @@ func (f *fast) refill() {
 		defer f.s.refilling.Store(false)
 		ctx, cancel := context.WithTimeout(f.s.ctx, f.s.ttl)
 		defer cancel()
-		_, _ = f.s.store.call(ctx, touchScript, f.s.shard, f.s.incarnation, nil) // attempts make tickets, too
+		_, _ = f.s.call(ctx, touchScript, nil) // attempts make tickets, too
 	}()
 }
 

@@ -51,7 +51,7 @@ type runProof struct {
 var hasRunID = regexp.MustCompile(`^[0-9a-zA-Z]+$`)
 
 // frequent are the scripts worth a text for each run.
-var frequent = []*wire.Script{attemptScript, withdrawScript, manyScript, votesScript, wakeScript, keepAliveScript}
+var frequent = []*wire.Script{attemptScript, withdrawScript, manyScript, votesScript, wakeScript, keepAliveScript, touchScript}
 
 func (l *runProof) init(s *session, runID string) {
 	l.s, l.runID = s, runID

@@ -127,15 +127,23 @@ local function grace() return math.max(0, grace_end - now) end
 -- was_reset reports whether the caller's session is of another incarnation.
 local function was_reset() return tonumber(ARGV[2]) ~= inc end
 
--- FEW and MORE are when tickets are made, and how many.
-local FEW, MORE = 1024, 1024
+-- FULL is up to how many tickets are made, and ENOUGH is from how many on none are made. A
+-- process asks for more with every 512th (fast.go).
+local FULL, ENOUGH = 1536, 1280
 
 local function refill()
-  if voted or grace() > 0 or call('LLEN', T) >= FEW then return end
-  local v, all = tonumber(call('HGET', H, 'v')), {}
-  for i = 1, MORE do all[i] = num(v + i) end
+  if voted or grace() > 0 then return end
+  local left = call('LLEN', T)
+  if left >= ENOUGH then return end
+  local v, all, high = tonumber(call('HGET', H, 'v')), {}, nil
+  for i = 1, FULL - left do
+    -- %.0f takes the server a µs, so only the digits that change are written each time.
+    local low = (v + i) % 1000000
+    if low == 0 or not high then high = num((v + i - low) / 1000000) end
+    all[i] = high .. string.format('%06d', low)
+  end
   call('RPUSH', T, unpack(all))
-  call('HSET', H, 'v', all[MORE])
+  call('HSET', H, 'v', all[#all])
 end
 
 -- draw takes the next ticket.
