@@ -113,11 +113,11 @@ func (g Guarantees) String() string {
 	}
 	switch g.Wanted {
 	case driver.NoticeAtOnce:
-		line("Lease.Wanted notifies a holder at once that another process waits.")
+		line("A holder that asks for it is notified at once when another process waits.")
 	case driver.NoticeAtRenewal:
-		line("Lease.Wanted notifies a holder that another process waits, at the next renewal.")
+		line("A holder that asks for it is notified at the next renewal when another process waits.")
 	default:
-		line("Lease.Wanted does not notify a holder that another process waits.")
+		line("A holder is not notified when another process waits.")
 	}
 	return b.String()
 }

@@ -174,7 +174,7 @@ The locks of a process that dies are free 15s after its last renewal, or later i
 A lease that an operator breaks is free at once; its holder is notified at the next renewal.
 A grant may be lost in a crash or failover of the server; a second holder at the same time is then possible, and only the token distinguishes them.
 Processes acquire a lock in the order in which they asked for it.
-Lease.Wanted notifies a holder at once that another process waits.
+A holder that asks for it is notified at once when another process waits.
 `
 	if got := words(memstore.New(nil), nil); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -186,8 +186,8 @@ Lease.Wanted notifies a holder at once that another process waits.
 		"Tokens rise unless the server loses its data; see the store's documentation.\n":                                                            words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Fencing = driver.BestEffort }), nil),
 		"There are no tokens to check: use this store only where doing work twice is merely wasteful.\n":                                            words(locktest.Caps(memstore.New(nil), func(c *driver.Caps) { c.Fencing = driver.NoFencing }), nil),
 		"Processes acquire a lock in no particular order.\n":                                                                                        words(memstore.New(&memstore.Options{NoQueue: true}), nil),
-		"Lease.Wanted notifies a holder that another process waits, at the next renewal.\n":                                                         words(memstore.New(&memstore.Options{NoPush: true}), nil),
-		"Lease.Wanted does not notify a holder that another process waits.\n":                                                                       words(memstore.New(&memstore.Options{NoQueue: true}), nil),
+		"A holder that asks for it is notified at the next renewal when another process waits.\n":                                                   words(memstore.New(&memstore.Options{NoPush: true}), nil),
+		"A holder is not notified when another process waits.\n":                                                                                    words(memstore.New(&memstore.Options{NoQueue: true}), nil),
 		"clocks drift less than 5 % and":                                                                                                            words(memstore.New(nil), &fencelock.Options{Drift: 0.05}),
 		"is notified 4s before the store may give its lock away (with MaxHold: a tenth of its length before, if that is less).\nThe locks of a process that dies are free 40s after its last renewal,": words(memstore.New(nil), &fencelock.Options{TTL: 40 * time.Second}),
 	} {
