@@ -24,6 +24,8 @@ type goRedis struct {
 	cluster bool
 	master  string // the name by which sentinels know the server; empty if unknown
 	timed   bool   // the client ends every wait at the deadline of its context
+
+	listeners adapt.Listeners
 }
 
 func newGoRedis(client redis.UniversalClient, cluster bool, master string) *goRedis {
@@ -166,27 +168,47 @@ func (g *goRedis) holder(ctx context.Context, key string) (*redis.Client, error)
 	return nil, errors.ErrUnsupported
 }
 
-// Listen implements wire.Client. go-redis subscribes again by itself after its
-// connection broke, and says so. It does not when a slot moves to another node of
-// a cluster: the server then ends the subscription, and this begins a new one.
+// Listen implements wire.Client. All channels of one server share a connection. On a cluster each
+// channel is on the node of its slot, and has a connection.
 func (g *goRedis) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
-	go func() {
-		for ctx.Err() == nil {
-			g.listen(ctx, channel, ready, message)
-			adapt.Pause(ctx)
-		}
-	}()
+	if !g.cluster {
+		g.listeners.Listen(ctx, channel, ready, message, g.listen)
+		return
+	}
+	alone := &adapt.Listeners{}
+	alone.Listen(ctx, channel, ready, message, func(ctx context.Context) {
+		sub := g.client.SSubscribe(ctx)
+		g.receive(ctx, sub, alone, &subscriber{ctx, sub, sub.SSubscribe, sub.SUnsubscribe})
+	})
 }
 
-func (g *goRedis) listen(ctx context.Context, channel string, ready func(), message func(string)) {
-	subscribe := g.client.Subscribe
-	if g.cluster {
-		subscribe = g.client.SSubscribe
-	}
-	sub := subscribe(ctx, channel)
-	end := sync.OnceFunc(func() { _ = sub.Close() })
+func (g *goRedis) listen(ctx context.Context) {
+	sub := g.client.Subscribe(ctx)
+	g.receive(ctx, sub, &g.listeners, &subscriber{ctx, sub, sub.Subscribe, sub.Unsubscribe})
+}
+
+// subscriber implements adapt.Subscriber.
+type subscriber struct {
+	ctx         context.Context
+	sub         *redis.PubSub
+	subscribe   func(ctx context.Context, channels ...string) error
+	unsubscribe func(ctx context.Context, channels ...string) error
+}
+
+func (s *subscriber) Subscribe(channels ...string) error { return s.subscribe(s.ctx, channels...) }
+
+func (s *subscriber) Unsubscribe(channel string) error { return s.unsubscribe(s.ctx, channel) }
+
+func (s *subscriber) Close() { _ = s.sub.Close() }
+
+// receive uses a subscription until it breaks. go-redis subscribes again by itself after its
+// connection broke, and says so. It does not when a slot moves to another node of
+// a cluster: the server then ends the subscription, and the caller begins a new one.
+func (g *goRedis) receive(ctx context.Context, sub *redis.PubSub, l *adapt.Listeners, s adapt.Subscriber) {
+	end := sync.OnceFunc(s.Close)
 	defer end()
 	defer context.AfterFunc(ctx, end)()
+	defer l.Open(ctx, s)()
 	quiet := 0
 	for {
 		m, err := sub.ReceiveTimeout(ctx, 3*time.Second)
@@ -203,13 +225,14 @@ func (g *goRedis) listen(ctx context.Context, channel string, ready func(), mess
 		}
 		switch m := m.(type) {
 		case *redis.Subscription:
-			if m.Kind != "subscribe" && m.Kind != "ssubscribe" {
+			if m.Kind == "subscribe" || m.Kind == "ssubscribe" {
+				l.Ready(m.Channel)
+			} else if l.Ended(m.Channel) {
 				g.reload(ctx)
 				return
 			}
-			ready()
 		case *redis.Message:
-			message(m.Payload)
+			l.Message(m.Channel, m.Payload)
 		case *redis.Pong:
 			quiet = 0
 		}

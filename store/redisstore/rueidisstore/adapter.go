@@ -22,6 +22,8 @@ type adapter struct {
 	client  rueidis.Client
 	cluster bool
 	pool    pool
+
+	listeners adapt.Listeners
 }
 
 var _ checkedstore.Client = (*adapter)(nil)

@@ -12,21 +12,22 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Listen implements wire.Client. It uses a dedicated connection and not Client.Receive,
-// which shares a connection with other calls, subscribes again without being asked, and
-// leaves the subscription behind when it returns.
+// Listen implements wire.Client. All channels of one server share a connection. On a cluster each
+// channel is on the node of its slot, and has a connection.
+//
+// It is a dedicated connection and not that of Client.Receive, which shares it with other calls,
+// subscribes again without being asked, and leaves the subscription behind when it returns.
 func (a *adapter) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
-	go func() {
-		for ctx.Err() == nil {
-			a.listen(ctx, channel, ready, message)
-			adapt.Pause(ctx)
-		}
-	}()
+	l := &a.listeners
+	if a.cluster {
+		l = &adapt.Listeners{}
+	}
+	l.Listen(ctx, channel, ready, message, func(ctx context.Context) { a.listen(ctx, l) })
 }
 
-// listen subscribes once and returns when the connection breaks, the server ends
-// the subscription (a slot that moves to another node), or ctx ends.
-func (a *adapter) listen(ctx context.Context, channel string, ready func(), message func(string)) {
+// listen uses one connection until it breaks, the server ends a subscription (a slot that moves
+// to another node), or ctx ends.
+func (a *adapter) listen(ctx context.Context, l *adapt.Listeners) {
 	d, err := a.forSubscription(ctx)
 	if err != nil {
 		return // ctx has ended
@@ -38,27 +39,50 @@ func (a *adapter) listen(ctx context.Context, channel string, ready func(), mess
 	ended, end := context.WithCancel(ctx)
 	defer end()
 	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) { message(m.Message) },
+		OnMessage: func(m rueidis.PubSubMessage) { l.Message(m.Channel, m.Message) },
 		OnSubscription: func(s rueidis.PubSubSubscription) {
-			if strings.HasSuffix(s.Kind, "unsubscribe") {
+			if !strings.HasSuffix(s.Kind, "unsubscribe") {
+				l.Ready(s.Channel)
+			} else if l.Ended(s.Channel) {
 				end()
-			} else {
-				ready()
 			}
 		},
 	})
-	cmd := conn.B().Subscribe().Channel(channel).Build()
-	if a.cluster {
-		cmd = conn.B().Ssubscribe().Channel(channel).Build()
-	}
-	if err := conn.Do(ended, cmd).Error(); err != nil {
-		return
-	}
+	defer l.Open(ctx, &subscriber{ended, end, conn, a.cluster})()
 	select {
 	case <-broken:
 	case <-ended.Done():
 	}
 }
+
+// subscriber implements adapt.Subscriber.
+type subscriber struct {
+	ctx     context.Context
+	end     context.CancelFunc
+	conn    rueidis.DedicatedClient
+	cluster bool
+}
+
+// Subscribe implements adapt.Subscriber.
+func (s *subscriber) Subscribe(channels ...string) error {
+	cmd := s.conn.B().Subscribe().Channel(channels...).Build()
+	if s.cluster {
+		cmd = s.conn.B().Ssubscribe().Channel(channels...).Build()
+	}
+	return s.conn.Do(s.ctx, cmd).Error()
+}
+
+// Unsubscribe implements adapt.Subscriber.
+func (s *subscriber) Unsubscribe(channel string) error {
+	cmd := s.conn.B().Unsubscribe().Channel(channel).Build()
+	if s.cluster {
+		cmd = s.conn.B().Sunsubscribe().Channel(channel).Build()
+	}
+	return s.conn.Do(s.ctx, cmd).Error()
+}
+
+// Close implements adapt.Subscriber.
+func (s *subscriber) Close() { s.end() }
 
 // Prove implements wire.Client. A dedicated client is bound to one connection from
 // its first command on, which on a cluster must name the key.

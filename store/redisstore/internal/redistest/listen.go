@@ -4,6 +4,8 @@ package redistest
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,10 +35,54 @@ func CheckListener(t *testing.T, server *Server, l Listener) {
 		must(t, server.Do("CLIENT", "KILL", "TYPE", "pubsub").Err())
 	}
 	await(t, "it listens again", ready)
+	checkMore(t, server, l)
 	cancel()
 	must(t, servers.Await("no subscription is left", func() bool {
 		left, err := server.Do("PUBSUB", "CHANNELS").StringSlice()
 		return err == nil && len(left) == 0
+	}))
+}
+
+// checkMore lets a listener listen to more channels, over the same connection, and to one of them
+// again.
+func checkMore(t *testing.T, server *Server, l Listener) {
+	t.Helper()
+	const more = 31 // buckets
+	heard := make(chan string, 100)
+	var stops []context.CancelFunc
+	listen := func(i int) {
+		ctx, stop := context.WithCancel(t.Context())
+		stops = append(stops, stop)
+		ready := make(chan struct{}, 100)
+		l.Listen(ctx, fmt.Sprint("fencelock:more", i), func() { ready <- struct{}{} }, func(text string) { heard <- text })
+		await(t, "it listens to another channel", ready)
+	}
+	for i := range more {
+		listen(i)
+	}
+	for i := range more {
+		must(t, server.Do("PUBLISH", fmt.Sprint("fencelock:more", i), fmt.Sprint(i)).Err())
+		if got := await(t, "a message", heard); got != fmt.Sprint(i) {
+			t.Fatalf("heard %q, want %d", got, i)
+		}
+	}
+	clients, err := server.Do("CLIENT", "LIST", "TYPE", "pubsub").Text()
+	must(t, err)
+	if n := strings.Count(clients, "id="); n != 1 {
+		t.Errorf("%d connections listen, want one:\n%s", n, clients)
+	}
+	stops[0]()
+	listen(0)
+	must(t, server.Do("PUBLISH", "fencelock:more0", "again").Err())
+	if got := await(t, "a message", heard); got != "again" {
+		t.Fatalf("heard %q, want again", got)
+	}
+	for _, stop := range stops {
+		stop()
+	}
+	must(t, servers.Await("the first subscription is left", func() bool {
+		left, err := server.Do("PUBSUB", "CHANNELS").StringSlice()
+		return err == nil && len(left) == 1
 	}))
 }
 
