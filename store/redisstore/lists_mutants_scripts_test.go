@@ -4,8 +4,11 @@ package redisstore_test
 
 // scriptMutants are the mutants that a scene kills. Not among them are
 //
-//   - rules that another rule covers: the votes in the marker and the lack of tickets; in
-//     pass.lua, what the next script would remove again; in close.lua, what has no session
+//   - rules that another rule covers: the votes in the marker of ask.lua and many.lua, and the lack
+//     of tickets; the kind of a holder, and that its incarnation is where a plain one has it; in
+//     close.lua, what has no session
+//   - what only costs time: a short script that leaves more to the whole one
+//     (TestTombstoneCostsLittle, TestListsKeepAliveKeepsShortScripts)
 //   - pushes: the clauses of the queue of TestListsConform
 //   - sweep.lua and tidy.lua: TestDeadProcessIsSwept
 //   - clocks that were ahead
@@ -24,6 +27,17 @@ var scriptMutants = []scriptMutant{
 	{"ask-behind-an-old-generation", "ask", "ended in a hurry", "sub(h, 7, 13) == sub(raw, 30, 36) and ", ""},
 	{"ask-behind-a-marked-holder", "ask", "late commands", "\n        and unmarked(h, sub(raw, 8, 29))", ""},
 	{"ask-behind-a-dead-holder", "ask", "ended in a hurry", " and ends(holder, h, now) > now", ""},
+	{"ask-no-marker", "ask", "no marker", "if m and s and sub(m, 1, 7)", "if s and sub(m, 1, 7)"},
+	{"ask-no-session", "ask", "no session", "if m and s and sub(m, 1, 7)", "if m and sub(m, 1, 7)"},
+	{"ask-behind-a-holder-not-reclaimed", "ask", "holder not reclaimed", " and sub(raw, 37, 43) == sub(ARGV[21], 8) then", " then"},
+	{"ask-behind-a-ticket", "ask", "a ticket alone", "elseif raw and byte(", "elseif byte("},
+	{"attempt-floor-not-raised", "attempt", "floor, handoff", "  raise(k, floor) -- whatever the answer is (T6)\n", ""},
+	{"attempt-lift-unasked", "attempt", "lift", "ARGV[18] == '1' and g[COUNTER] < floor", "g[COUNTER] < floor"},
+	{"attempt-lift-twice", "attempt", "lift", "ARGV[18] == '1' and g[COUNTER] < floor", "ARGV[18] == '1'"},
+	{"attempt-lift-not-saved", "attempt", "lift", "  save(k)\n  return granted(g)\n", "  return granted(g)\n"},
+	{"attempt-lift-one", "attempt", "lift", "      if o[COUNTER] == old then\n", "      if false then\n"},
+	{"attempt-poll-goes-back", "attempt", "polls keep their places", "if at and (not ticket or foreign(sub(raw, 1, 1), ticket) or not stands(claim_of(raw, name))) then", "if at then"},
+	{"attempt-poll-changes-the-form", "attempt", "polls keep their places", "if at and byte(raw) == 88 then", "if at then"},
 	{"attempt-no-reset", "attempt", "restart", "if was_reset() then return { 'RESET' } end", ""},
 	{"attempt-tombstone", "attempt", "tombstones", "if call('HEXISTS', H, 'b' .. id) == 1 then return { 'ABSENT' } end", ""},
 	{"attempt-known-grant-dropped", "attempt", "restart", "g[INC] ~= inc and g[COUNTER] ~= tonumber(ARGV[20]) and g[MINEND]", "g[INC] ~= inc and g[MINEND]"},
@@ -84,6 +98,12 @@ var scriptMutants = []scriptMutant{
 	{"open-new-generation", "open", "tombstones", "generation, reclaimed, marks = s[2], s[3], s[5]", "reclaimed, marks = s[3], s[5]"},
 	{"open-reclaimed", "open", "tombstones", "generation, reclaimed, marks = s[2], s[3], s[5]", "generation, marks = s[2], s[5]"},
 	{"open-marks-lost", "open", "tombstones", "generation, reclaimed, marks = s[2], s[3], s[5]", "generation, reclaimed = s[2], s[3]"},
+	{"pass-another-run", "pass", "another run, handoff", "if RUN_ID ~= '' and ARGV[9]", "if ARGV[9]"},
+	{"pass-no-marker", "pass", "no marker", "if m and s and sub(m, 1, 7)", "if s and sub(m, 1, 7)"},
+	{"pass-no-session", "pass", "no session", "if m and s and sub(m, 1, 7)", "if m and sub(m, 1, 7)"},
+	{"pass-to-the-ended", "pass", "handoff", " and ends(sub(next, 8, 23), n, now) > now", ""},
+	{"pass-not-granted", "pass", "handoff, plain", "          call('LSET', KEYS[3], 1, 'G' .. since .. sub(next, 8))\n", ""},
+	{"pass-votes", "pass", "floor, handoff", " and byte(m, 8) == 0 and", " and"},
 	{"pass-kept", "pass", "holds", "ARGV[9] == '0' and ", ""},
 	{"pass-tombstone", "pass", "late commands", "ARGV[10] == '0' and ", ""},
 	{"pass-any-holder", "pass", "another holds", "four[2] == ARGV[11] and ", "four[2] and "},
@@ -122,6 +142,12 @@ var scriptMutants = []scriptMutant{
 	{"reclaim-beside-older", "reclaim", "grace, after a newer", " and o[COUNTER] < counter then", " then"},
 	{"reclaim-next-number-below", "reclaim", "grace, from a clock ahead", "  raise(k, counter + 1)\n", ""},
 	{"setlimit-not-removed", "setlimit", "shared", "  call('HDEL', H, 'n' .. name)\n", ""},
+	{"withdraw-drops-a-tombstone", "withdraw", "tombstones stay", "mark_found and byte(mark_found) == 120 then", "mark_found then"},
+	{"withdraw-keeps-for-less", "withdraw", "kept for less", "if kept > 0 and after(kept) > till then", "if kept > 0 then"},
+	{"mark-stays-spent", "lib", "tombstones stay", "if raw and kind == 'x' then kind", "if raw then kind"},
+	{"break-not-held", "break", "tombstones stay", "if #broken == 0 then return { 'NOTHELD' } end", ""},
+	{"many-no-marker", "many", "no marker", "if m and s and sub", "if s and sub"},
+	{"many-no-session", "many", "no session", "if m and s and sub", "if m and sub"},
 	{"withdraw-no-session", "withdraw", "ended sessions", "if not session(sid) then return { 'GONE' } end", ""},
 	{"withdraw-not-broken", "withdraw", "break", "      found = 3\n", ""},
 	{"withdraw-broken-once", "withdraw", "break", "list[i] = -seq", "table.remove(list, i)"},

@@ -102,6 +102,8 @@ var rawScenes = []scene{
 		}
 		_, err = w.procs[0].real.Withdraw(w.ctx, driver.Withdrawal{Seq: 119, Name: "a", Tombstone: true})
 		w.isReset("a tombstone", err)
+		w.p.now = w.p.now.Add(tick) // or the end is not moved, and a script decides
+		w.must(w.p.write(w.ctx))
 		_, err = w.procs[1].real.KeepAlive(w.ctx)
 		w.isReset("a keep-alive", err)
 		_, err = w.procs[1].real.Reclaim(w.ctx, nil, true)
