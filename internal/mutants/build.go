@@ -42,7 +42,7 @@ type binaries struct {
 
 // packages are those whose tests may kill a mutant.
 var packages = []string{".", "internal/core", "store/memstore", "store/shard", "internal/clock", "internal/timing", "internal/sim",
-	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model"}
+	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model", "store/redisstore"}
 
 // env names the variable that opens a mutant.
 const env = "FENCELOCK_MUTANT"

@@ -44,6 +44,21 @@ var equivalents = []equivalent{
 		old: "		used += min(g.Weight, limit)\n",
 		new: "		used += g.Weight\n",
 	}},
+	{reason: "once there are votes there are no tickets, and without a ticket nothing is granted", mutant: mutant{
+		name: "rl-grant-beside-votes", file: fastFile,
+		old: "e.marker[:7] != tail[7:] || e.marker[7] != 0:",
+		new: "e.marker[:7] != tail[7:]:",
+	}},
+	{reason: "a keep-alive that is sent after the end is answered after it, and ends the session then", mutant: mutant{
+		name: "ka-after-the-end", file: keepAliveFile,
+		old: "!s.proof.done.Load() || k.latest() >= before {",
+		new: "!s.proof.done.Load() {",
+	}},
+	{reason: "the script that decides then keeps a session alive in any generation: one id belongs to one process", mutant: mutant{
+		name: "ka-other-generation", file: keepAliveFile,
+		old: "len(session) >= 14 && session[6:13] == k.s.tail[:7]\n",
+		new: "len(session) >= 14\n",
+	}},
 }
 
 func equivalentMutants() (list []mutant) {

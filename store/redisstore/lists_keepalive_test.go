@@ -49,7 +49,7 @@ func TestListsKeepAliveIsPlain(t *testing.T) {
 		began := time.Now()
 		handled := l.keepAlive("ann").Clock
 		took := time.Since(began)
-		if got := sent.take(); !slices.Equal(got, []string{"multi, zadd, hmget, time, script, exec"}) {
+		if got := sent.take(); !slices.Equal(got, []string{"multi, zadd XX GT CH, hmget, time, script, exec"}) {
 			t.Fatalf("a keep-alive sends %q", got)
 		}
 		if lives := time.Duration(l.ends("ann")-float64(handled.UnixMilli())) * time.Millisecond; lives < ttl-took {
@@ -102,6 +102,48 @@ func TestListsKeepAliveAfterTheEnd(t *testing.T) {
 		t.Errorf("a keep-alive after the end: %v", err)
 	}
 	l.attempt("bob", 1, "x", driver.Terms{}, driver.Granted)
+}
+
+// TestListsKeepAliveArrivesLate: a keep-alive that was sent in time and arrives after the end of
+// its session ends it for good: others may have held its locks in between.
+func TestListsKeepAliveArrivesLate(t *testing.T) {
+	t.Parallel()
+	l := newListsIn(t, t.Name())
+	const ttl = time.Second
+	l.open("ann", ttl)
+	l.open("bob", 30*time.Second)
+	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
+	l.plain.AddHook(&recorder{before: func() { time.Sleep(ttl + ttl/2) }})
+	if renewal, err := l.on["ann"].KeepAlive(t.Context()); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("a keep-alive that arrives after the end: %+v, %v", renewal, err)
+	}
+	l.attempt("bob", 1, "x", driver.Terms{}, driver.Granted)
+}
+
+// TestListsKeepAliveByAClockBehind: a process that takes the server's clock for earlier than it is
+// would move the end to a time that is too early. A script moves it then.
+func TestListsKeepAliveByAClockBehind(t *testing.T) {
+	t.Parallel()
+	p, client := newPretence(t, redistest.Start(t).Addr)
+	p.proven = true
+	if err := p.write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var behind time.Duration
+	clocks.Store(p.namespace, func() time.Time { return p.now.Add(-behind) })
+	w := newWorld(t, p, newStore(t, p, client, false), nil)
+	w.open(0, time.Second)
+	behind = 300 * time.Millisecond
+	w.elapse(500 * time.Millisecond)
+	w.keepAlive(0)
+	keys, err := p.plain.Keys(t.Context(), p.namespace+"*:s").Result()
+	if err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
+	end, err := p.plain.ZScore(t.Context(), keys[0], string(w.procs[0].id[:])).Result()
+	if least := p.now.Add(w.procs[0].ttl).UnixMilli(); err != nil || int64(end) < least {
+		t.Errorf("the session ends at %.0f, %v, want at least %d", end, err, least)
+	}
 }
 
 // TestListsKeepAliveKeepsMarks: a keep-alive does not overwrite what others noted about the

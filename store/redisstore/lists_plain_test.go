@@ -20,8 +20,11 @@ import (
 
 // recorder notes the commands that are sent at once.
 type recorder struct {
-	mu   sync.Mutex
-	sent []string // a line for each pipeline or transaction: names, and the kind of the last argument
+	mu sync.Mutex
+	// sent is a line for each pipeline or transaction: names, and the kind of the last argument.
+	sent []string
+	// before is called before a pipeline is sent, if it is not nil.
+	before func()
 }
 
 // DialHook implements redis.Hook.
@@ -43,12 +46,18 @@ func (r *recorder) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 			if last := fmt.Sprint(args[len(args)-1]); name == "lrem" || name == "rpush" {
 				name += " " + strings.TrimRight(last[:1], "0123456789")
 			}
+			if name == "zadd" { // its options
+				name = strings.Trim(fmt.Sprint(append([]any{name}, args[2:len(args)-2]...)), "[]")
+			}
 			line = append(line, strings.TrimSpace(name))
 		}
 		if line[0] != "client" { // go-redis greets every new connection
 			r.mu.Lock()
 			r.sent = append(r.sent, strings.Join(line, ", "))
 			r.mu.Unlock()
+		}
+		if r.before != nil {
+			r.before()
 		}
 		return next(ctx, cmds)
 	}

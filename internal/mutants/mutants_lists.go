@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// Files of the plain commands of redisstore, and the package whose tests kill their mutants.
+const (
+	fastFile      = "store/redisstore/internal/liststore/fast.go"
+	fastBatchFile = "store/redisstore/internal/liststore/fast_batch.go"
+	keepAliveFile = "store/redisstore/internal/liststore/keepalive.go"
+	redisPkg      = "store/redisstore"
+)
+
+var byScenes = testOf(redisPkg, "TestListsScenes")
+
+// listMutants break what redisstore does by plain commands. TestListsScriptMutants breaks its
+// scripts.
+var listMutants = []mutant{
+	{
+		name: "rl-grant-of-another-run", catcher: testOf(redisPkg, "TestListsAcquireAfterARestart"), file: fastFile,
+		old: "	case !e.proven:\n		f.s.proof.lost()\n",
+		new: "",
+	},
+	{
+		name: "rl-grant-of-another-incarnation", catcher: byScenes, file: fastFile,
+		old: "len(e.marker) < 8 || e.marker[:7] != tail[7:] ||",
+		new: "len(e.marker) < 8 ||",
+	},
+	{
+		name: "rl-grant-of-another-generation", catcher: byScenes, file: fastFile,
+		old: "	case len(e.session) < 14 || e.session[6:13] != tail[:7]:\n",
+		new: "	case len(e.session) < 14:\n",
+	},
+	{
+		name: "rl-grant-after-the-end", catcher: byScenes, file: fastFile,
+		old: "		return f.alive()\n",
+		new: "		return true\n",
+	},
+	{
+		name: "rl-grant-of-a-marked-claim", catcher: byScenes, file: fastBatchFile,
+		old: "		if counts && !o.marked {",
+		new: "		if counts {",
+	},
+	{
+		name: "rl-marks-not-read", catcher: byScenes, file: fastBatchFile,
+		old: "e.marks() && !next.marks || next.marks",
+		new: "next.marks",
+	},
+	{
+		name: "rl-marks-never-read", catcher: testOf(redisPkg, "TestTombstoneCostsLittle"), file: fastFile,
+		old: "	f.marks.Store(e.marks())\n",
+		new: "",
+	},
+	{
+		name: "rl-grant-beside-a-holder", catcher: byScenes, file: fastBatchFile,
+		old: "if o.ticket > 0 && o.length == 2 {",
+		new: "if o.ticket > 0 {",
+	},
+	{
+		name: "rl-grant-without-a-ticket", catcher: byScenes, file: fastBatchFile,
+		old: "if o.ticket > 0 && o.length == 2 {",
+		new: "if o.length == 2 {",
+	},
+	{
+		name: "rl-half-a-release", catcher: byScenes, file: fastBatchFile,
+		old: "case ticket != 1 || claim != 1:",
+		new: "case ticket < 0 || claim < 0:",
+	},
+	{
+		name: "rl-next-not-notified", catcher: byScenes, file: fastBatchFile,
+		old: "			case length > 0:\n",
+		new: "			case length < 0:\n",
+	},
+	{
+		name: "rl-claim-removed-first", catcher: testOf(redisPkg, "TestListsPlainCommands"), file: fastBatchFile,
+		old: `			c.Add("LREM", list, "1", strconv.FormatInt(o.ticket, 10))
+			c.Add("LREM", list, "1", o.element)
+`,
+		new: `			c.Add("LREM", list, "1", o.element)
+			c.Add("LREM", list, "1", strconv.FormatInt(o.ticket, 10))
+`,
+	},
+	{
+		name: "rl-try-is-pushed", catcher: byScenes, file: fastFile,
+		old: "f.proven != \"\" && c.Queue && c.Floor",
+		new: "f.proven != \"\" && c.Floor",
+	},
+	{
+		name: "rl-vote-is-pushed", catcher: byScenes, file: fastFile,
+		old: "c.Queue && c.Floor == 0 && !c.Lift",
+		new: "c.Queue && !c.Lift",
+	},
+	{
+		name: "rl-shared-is-pushed", catcher: byScenes, file: fastFile,
+		old: "!c.Lift && simple(c.Terms) && ",
+		new: "!c.Lift && ",
+	},
+	{
+		name: "rl-tombstone-released", catcher: byScenes, file: fastFile,
+		old: "c.name == w.Name && !w.Tombstone && w.KeepFor",
+		new: "c.name == w.Name && w.KeepFor",
+	},
+	{
+		name: "rl-kept-released", catcher: byScenes, file: fastFile,
+		old: "!w.Tombstone && w.KeepFor == 0 && f",
+		new: "!w.Tombstone && f",
+	},
+	{
+		name: "rl-lost-push-not-doubted", catcher: testOf(redisPkg, "TestListsLostReplyOfABatch"), file: fastFile,
+		old: "		f.s.claims.doubt(c.Seq)\n",
+		new: "",
+	},
+	{
+		name: "ka-end-moved-back", catcher: testOf(redisPkg, "TestListsKeepAliveIsPlain"), file: keepAliveFile,
+		old: `"XX", "GT", "CH"`,
+		new: `"XX", "CH"`,
+	},
+	{
+		name: "ka-closed-comes-back", catcher: testOf(redisPkg, "TestListsKeepAliveIsPlain"), file: keepAliveFile,
+		old: `"XX", "GT", "CH"`,
+		new: `"GT", "CH"`,
+	},
+	{
+		name: "ka-arrives-after-the-end", catcher: testOf(redisPkg, "TestListsKeepAliveArrivesLate"), file: keepAliveFile,
+		old: "	case now.UnixMilli() >= before:\n",
+		new: "	case false:\n",
+	},
+	{
+		name: "ka-broken-not-reported", catcher: byScenes, file: keepAliveFile,
+		old: "moved == 1 && broken == \"\" && ",
+		new: "moved == 1 && broken != \"?\" && ",
+	},
+	{
+		name: "ka-other-incarnation", catcher: byScenes, file: keepAliveFile,
+		old: " && marker[:7] == k.s.tail[7:] &&",
+		new: " &&",
+	},
+	{
+		name: "ka-not-moved", catcher: byScenes, file: keepAliveFile,
+		old: "	return moved == 1 && broken",
+		new: "	return moved < 2 && broken",
+	},
+	{
+		name: "ka-of-another-run", catcher: byScenes, file: keepAliveFile,
+		old: "	case !proven:\n",
+		new: "	case !proven && false:\n",
+	},
+	{
+		name: "ka-end-too-early", catcher: testOf(redisPkg, "TestListsKeepAliveByAClockBehind"), file: keepAliveFile,
+		old: "	case end < now.UnixMilli()+ttl-took.Milliseconds(): // the clock was moved: the end is early\n",
+		new: "	case end < took.Milliseconds():\n",
+	},
+}
