@@ -151,7 +151,7 @@ func TestListsLostReplyOfABatch(t *testing.T) {
 	l.attempt("bob", 2, "y", driver.Terms{}, driver.Granted)
 }
 
-// TestListsTicketsRise: tickets rise by one, over a multiple of a million too.
+// TestListsTicketsRise: tickets rise by one.
 func TestListsTicketsRise(t *testing.T) {
 	t.Parallel()
 	l := newListsIn(t, t.Name())

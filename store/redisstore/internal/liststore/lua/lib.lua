@@ -135,13 +135,8 @@ local function refill()
   if voted or grace() > 0 then return end
   local left = call('LLEN', T)
   if left >= ENOUGH then return end
-  local v, all, high = tonumber(call('HGET', H, 'v')), {}, nil
-  for i = 1, FULL - left do
-    -- %.0f takes the server a µs, so only the digits that change are written each time.
-    local low = (v + i) % 1000000
-    if low == 0 or not high then high = num((v + i - low) / 1000000) end
-    all[i] = high .. string.format('%06d', low)
-  end
+  local v, all = tonumber(call('HGET', H, 'v')), {}
+  for i = 1, FULL - left do all[i] = num(v + i) end
   call('RPUSH', T, unpack(all))
   call('HSET', H, 'v', all[#all])
 end
