@@ -278,8 +278,8 @@ func (a *acquisition) claimOn(s *session) *sentClaim {
 	if a.q != nil && a.q.sent != nil && a.q.sent.s == s {
 		return a.q.sent
 	}
-	p := &sentClaim{s: s, claim: driver.Claim{Seq: s.seq.Add(1), Name: a.name, Terms: a.terms, Queue: !a.try}}
-	if a.terms.Linger > 0 {
+	p := &sentClaim{s: s, claim: driver.Claim{Seq: s.seq.Add(1), Name: a.name, Terms: a.sh.cooling.terms(a.name, a.terms), Queue: !a.try}}
+	if p.claim.Terms.Linger > 0 {
 		p.claim.Watch = true
 		s.watchLocked(p.claim.Seq)
 	}

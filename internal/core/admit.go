@@ -81,6 +81,9 @@ func (a *acquisition) install(ctx context.Context, p *sentClaim, ans *answer, no
 	a.admitted = true
 	if w := s.watches[g.claim.Seq]; w != nil {
 		w.g = g
+		if w.wanted {
+			a.sh.cooling.begin(a.name, false)
+		}
 	}
 	l := g.newLeaseLocked(ctx, g.nextTokenLocked(), now)
 	q := a.q

@@ -32,7 +32,7 @@ func (r *release) lingerOrRelease(ctx context.Context) error {
 	g, sh := r.g, r.g.s.sh
 	sh.mu.Lock()
 	g.s.users--
-	now := g.s.c.clock.Recent()
+	now := r.now // however long hooks took: it ends earlier, and taking it again reads the clock
 	if g.mayLingerLocked(now) {
 		g.lingerLocked(now)
 		sh.mu.Unlock()

@@ -156,14 +156,15 @@ func (sh *Shard) handOffLocked(q *queue) (stale *sentClaim) {
 }
 
 // sameTerms reports whether a grant made for a can be handed to a waiter who asked
-// for b: the holder record must not mislead its readers. The trace is left out: it
+// for b: the holder record must not mislead its readers. A grant that does not linger is
+// fine for any: its name may cool down. The trace is left out: it
 // names the first of those the grant was handed to.
 func sameTerms(a, b *driver.Terms) bool {
 	if a == b {
 		return true
 	}
 	return a.Mode == b.Mode && a.Weight == b.Weight && a.Limit == b.Limit && a.Reentry == b.Reentry &&
-		a.MinHold == b.MinHold && a.MaxHold == b.MaxHold && a.Linger == b.Linger &&
+		a.MinHold == b.MinHold && a.MaxHold == b.MaxHold && (a.Linger == b.Linger || a.Linger == 0) &&
 		a.Record.Owner == b.Record.Owner && a.Record.Reason == b.Record.Reason &&
 		maps.Equal(a.Record.Labels, b.Record.Labels)
 }

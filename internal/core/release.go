@@ -24,7 +24,8 @@ type release struct {
 	lease *Lease
 	// linger is set if the grant becomes idle when its last lease has ended for good.
 	linger bool
-	q      *queue // nil, or the queue to hand off once the store has answered
+	now    clock.Instant // of the unlock, if linger is set
+	q      *queue        // nil, or the queue to hand off once the store has answered
 	what   driver.Withdrawal
 }
 
@@ -40,7 +41,7 @@ func (g *grant) releaseLocked(by *Lease, now clock.Instant) release {
 	}
 	if g.mayLingerLocked(now) {
 		g.s.users++
-		return release{g: g, by: by, linger: true}
+		return release{g: g, by: by, linger: true, now: now}
 	}
 	g.detachLocked()
 	g.s.users++

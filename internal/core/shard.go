@@ -21,6 +21,7 @@ type Shard struct {
 	session *session // opening or live, or nil
 	failing bool     // the last session could not be opened
 	queues  map[string]*queue
+	cooling cooling
 }
 
 // queueLocked returns the queue of that name and makes it if needed. sh.mu must be held.

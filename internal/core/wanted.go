@@ -101,6 +101,9 @@ func (s *session) wanted(seq uint64) {
 	s.sh.mu.Lock()
 	defer s.sh.mu.Unlock()
 	if w := s.watches[seq]; w != nil {
+		if w.g != nil && !w.wanted {
+			s.sh.cooling.begin(w.g.claim.Name, w.g.paidLocked())
+		}
 		w.wanted = true
 		w.sendAll()
 		if w.g != nil {

@@ -110,8 +110,8 @@ var kindMutants = []mutant{
 	},
 	{
 		name: "same-config-ignores-holds", catcher: checker("overlap"), file: "internal/core/queue.go",
-		old: "		a.MinHold == b.MinHold && a.MaxHold == b.MaxHold && a.Linger == b.Linger &&\n",
-		new: "		a.Linger == b.Linger &&\n",
+		old: "		a.MinHold == b.MinHold && a.MaxHold == b.MaxHold && (a.Linger == b.Linger || a.Linger == 0) &&\n",
+		new: "		(a.Linger == b.Linger || a.Linger == 0) &&\n",
 	},
 	{
 		name: "label-shared-map", catcher: test("TestLabelsBelongToOneLock"), file: "lockoption.go",

@@ -5,6 +5,36 @@ package main
 // lingerMutants break locks that stay with a client after their unlock.
 var lingerMutants = []mutant{
 	{
+		name: "linger-never-cools", catcher: test("TestLingerCoolsDown"), file: "internal/core/wanted.go",
+		old: "			s.sh.cooling.begin(w.g.claim.Name, w.g.paidLocked())\n",
+		new: "",
+	},
+	{
+		name: "linger-cools-forever", catcher: test("TestLingerCoolsDown"), file: "internal/core/cooling.go",
+		old: "	known.left--\n",
+		new: "",
+	},
+	{
+		name: "linger-cools-no-longer", catcher: test("TestLingerCoolsDown"), file: "internal/core/cooling.go",
+		old: "	if paid {\n",
+		new: "	if true {\n",
+	},
+	{
+		name: "linger-cools-a-sticky-name", catcher: test("TestLingerAfterAVisitor"), file: "internal/core/cooling.go",
+		old: "	if paid {\n",
+		new: "	if false {\n",
+	},
+	{
+		name: "linger-cool-claims-show-it", catcher: test("TestLingerCoolsDown"), file: "internal/core/cooling.go",
+		old: "	cool.Linger = 0\n",
+		new: "",
+	},
+	{
+		name: "linger-cool-grants-stay", catcher: test("TestLingerCoolGrantsAreHandedOff"), file: "internal/core/queue.go",
+		old: "(a.Linger == b.Linger || a.Linger == 0)",
+		new: "a.Linger == b.Linger",
+	},
+	{
 		name: "linger-end-moves", catcher: test("TestLinger04LostNotice"), file: "internal/core/linger.go",
 		old: "	if g.lingerEnd == 0 {\n		g.lingerEnd = now.Add(",
 		new: "	if true {\n		g.lingerEnd = now.Add(",
@@ -67,7 +97,7 @@ var lingerMutants = []mutant{
 	},
 	{
 		name: "linger-before-the-notice", catcher: test("TestLingerCancelsTheContextFirst"), file: "internal/core/release.go",
-		old: "		g.s.users++\n		return release{g: g, by: by, linger: true}\n",
+		old: "		g.s.users++\n		return release{g: g, by: by, linger: true, now: now}\n",
 		new: "		g.lingerLocked(now)\n		return release{}\n",
 	},
 	{

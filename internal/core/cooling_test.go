@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/fencelock/fencelock"
+)
+
+// A name that two processes take in turn is recalled less and less often, and the store does
+// not show that it lingers in between.
+func TestLingerCoolsDown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := tap(newStore())
+		recalls := 0
+		opts := &fencelock.Options{}
+		opts.Hooks.Event = func(e fencelock.Event) {
+			if e.Kind == fencelock.LeaseRecalled {
+				recalls++
+			}
+		}
+		c, other := newClient(t, st, opts), newClient(t, st, nil)
+		const turns = 2000
+		shown := 0
+		for range turns {
+			idle(t, c, "x")
+			state, err := c.Inspect(ctxb, "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, h := range state.Holders {
+				if h.Linger > 0 {
+					shown++
+				}
+			}
+			unlock(t, lock(t, other, "x"))
+		}
+		if most := 10; recalls == 0 || recalls > most || shown > most {
+			t.Errorf("%d recalls and %d holders that linger in %d turns, want 1 to %d", recalls, shown, turns, most)
+		}
+	})
+}
+
+// A name that sticks to its process lingers again soon after a visitor, however many there
+// were.
+func TestLingerAfterAVisitor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := tap(newStore())
+		c, other := newClient(t, st, nil), newClient(t, st, nil)
+		for range 10 {
+			for range 20 {
+				idle(t, c, "x")
+			}
+			calls := st.total()
+			idle(t, c, "x")
+			if n := st.total() - calls; n > 0 {
+				t.Fatalf("%d calls for a name that has cooled down", n)
+			}
+			unlock(t, lock(t, other, "x"))
+		}
+	})
+}
+
+// While a name cools down, goroutines of the process hand it off among themselves.
+func TestLingerCoolGrantsAreHandedOff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := tap(newStore())
+		c, other := newClient(t, st, nil), newClient(t, st, nil)
+		idle(t, c, "x")
+		unlock(t, lock(t, other, "x"))
+		l := lock(t, c, "x", linger)
+		next := start(ctxb, c.Mutex("x", linger))
+		calls := st.total()
+		unlock(t, l)
+		l = next.wait(t, lingering)
+		if n := st.total() - calls; n > 0 {
+			t.Errorf("%d calls for a handoff in the process", n)
+		}
+		unlock(t, l)
+	})
+}
+
+// What is known of names that cool down is bounded, and a name that was dropped lingers.
+func TestLingerCoolsFewNames(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := tap(newStore())
+		c, other := newClient(t, st, nil), newClient(t, st, nil)
+		const names = 1100
+		for i := range names {
+			name := fmt.Sprint(i)
+			idle(t, c, name)
+			unlock(t, lock(t, other, name))
+		}
+		idle(t, c, "0")
+		calls := st.total()
+		idle(t, c, "0")
+		if n := st.total() - calls; n > 0 {
+			t.Errorf("%d calls for a name of which nothing is known any more", n)
+		}
+	})
+}
