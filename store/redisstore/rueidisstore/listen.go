@@ -67,9 +67,24 @@ type subscriber struct {
 func (s *subscriber) Subscribe(channels ...string) error {
 	cmd := s.conn.B().Subscribe().Channel(channels...).Build()
 	if s.cluster {
+		if err := s.atMaster(channels[0]); err != nil {
+			return err
+		}
 		cmd = s.conn.B().Ssubscribe().Channel(channels...).Build()
 	}
 	return s.conn.Do(s.ctx, cmd).Error()
+}
+
+// atMaster returns an error if the connection is not to the master of a channel. A replica lets
+// clients subscribe, but a master that was just promoted does not know for seconds that the one
+// before is its replica now, and sends it nothing. A replica answers MOVED to the read of a key.
+func (s *subscriber) atMaster(channel string) error {
+	bucket, _, _ := strings.Cut(channel, "}")
+	err := s.conn.Do(s.ctx, s.conn.B().Hget().Key(bucket+"}").Field("m").Build()).Error()
+	if rueidis.IsRedisNil(err) {
+		return nil
+	}
+	return err
 }
 
 // Unsubscribe implements adapt.Subscriber.
