@@ -32,6 +32,7 @@ type session struct {
 	cancel      context.CancelFunc
 	proof       runProof
 	pushes      pushes
+	notices     notices
 	records     records
 	claims      *claims // those of an earlier session of the same id, too
 	fast        fast
@@ -74,8 +75,11 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	}
 	gaps := s.pushes.gaps.Load()
 	out, err := s.attempt(ctx, c, record.text)
-	if out.State == driver.Queued {
+	switch {
+	case out.State == driver.Queued:
 		s.pushes.notePoll(c.Seq, gaps)
+	case out.State == driver.Granted && c.Watch && err == nil:
+		s.notices.watch(c.Seq, c.Name)
 	}
 	if err == nil && (out.State == driver.Busy || out.State == driver.Absent) {
 		s.drop(c.Seq)
@@ -189,6 +193,9 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 		select {
 		case p := <-w.granted:
 			s.claims.pushed(s, c.Seq, p)
+			if c.Watch {
+				s.notices.watch(c.Seq, c.Name)
+			}
 			return driver.Outcome{State: driver.Granted, Token: p.token}, nil
 		case <-w.poll:
 			out, err := s.Attempt(ctx, c)
@@ -278,6 +285,9 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 			if yes {
 				s.claims.begin(h.Claim.Seq, claim{name: h.Claim.Name})
 				s.claims.granted(h.Claim.Seq, int64(h.Token)/driver.TokenStep, "")
+				if h.Claim.Watch {
+					s.notices.watch(h.Claim.Seq, h.Claim.Name)
+				}
 			}
 			kept = append(kept, yes)
 		}
@@ -354,5 +364,6 @@ const maxClosed, maxReclaimed = 100, 50
 
 func (s *session) drop(seq uint64) {
 	s.pushes.done(seq)
+	s.notices.unwatch(seq)
 	s.claims.drop(seq)
 }

@@ -104,7 +104,7 @@ func New(client Client, opts *Options) (*Store, error) {
 func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
 		Engine: "redis", Fencing: driver.Strict, Durability: driver.Volatile, Grace: s.opts.Grace,
-		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
+		Queue: true, Push: true, Wanted: driver.NoticeAtOnce, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
 		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL, Assumes: s.assumes(),
 	}
 	if !s.opts.Grace {
@@ -223,6 +223,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.ctx, ss.cancel = context.WithCancel(context.Background())
 	ss.proof.init(ss, runID)
 	ss.pushes.init(ss)
+	ss.notices.s, ss.notices.wanted = ss, req.Wanted
 	ss.alive.s = ss
 	ss.alive.note(renewal.Clock, sent, renewal.Clock.UnixMilli()+req.TTL.Milliseconds())
 	ss.conns.init(ss)

@@ -36,6 +36,7 @@ if RUN_ID ~= '' and ARGV[19] == '' and ARGV[9] == '0' and ARGV[10] == '1' and AR
         if mine then
           before = math.floor(call('RPUSH', KEYS[3], 'Q' .. struct.pack('>I6', now) .. rest) / 2) - 2
           word = 'QUEUED'
+          if before == 0 then call(ARGV[4], ARGV[3] .. holder .. ':w', sub(raw, 24, 29)) end -- notice.go
         end
         if mine or ARGV[16] ~= '1' then
           -- Keep-alives by plain commands move the end in the sorted set only.

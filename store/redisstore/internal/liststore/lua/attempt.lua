@@ -91,6 +91,7 @@ end
 local poll, holders, before = 0, {}, at and place(k, at) or 0
 for i, h in ipairs(sample(k)) do
   if #holders < 4 then holders[#holders + 1] = shown(h) end
+  if at and before == 0 and h[SID] ~= '' then call(ARGV[4], ARGV[3] .. h[SID] .. ':w', struct.pack('>I6', h[SEQ])) end -- notice.go
   local d = ends_in(h)
   if i == 1 or d < poll then poll = d end
 end
