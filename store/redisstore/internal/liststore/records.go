@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
-// encoded is a record as JSON.
+// encoded is a record as JSON, with how long its holder may linger.
 type encoded struct {
 	record *driver.Record
+	linger time.Duration
 	text   string
 }
 
@@ -27,9 +30,9 @@ type records struct {
 }
 
 // find returns a record that was used lately, or nil.
-func (r *records) find(record *driver.Record) *encoded {
+func (r *records) find(t *driver.Terms) *encoded {
 	for _, e := range r.last {
-		if e != nil && e.record == record {
+		if e != nil && e.record == t.Record && e.linger == t.Linger {
 			return e
 		}
 	}
@@ -41,19 +44,19 @@ func (r *records) keep(e *encoded) {
 	r.next = (r.next + 1) % len(r.last)
 }
 
-// encode returns a record as JSON.
-func (r *records) encode(record *driver.Record) (*encoded, error) {
+// encode returns the record of terms as JSON.
+func (r *records) encode(t *driver.Terms) (*encoded, error) {
 	r.mu.Lock()
-	e := r.find(record)
+	e := r.find(t)
 	r.mu.Unlock()
 	if e != nil {
 		return e, nil
 	}
-	text, err := json.Marshal(record)
+	text, err := json.Marshal(wire.Shown{Record: t.Record, Linger: t.Linger.Milliseconds()})
 	if err != nil {
 		return nil, fmt.Errorf("redisstore: record: %w", err)
 	}
-	e = &encoded{record, string(text)}
+	e = &encoded{t.Record, t.Linger, string(text)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.keep(e)

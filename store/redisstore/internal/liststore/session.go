@@ -69,7 +69,7 @@ func terms(c *driver.Claim, record string) []string {
 
 // Attempt implements driver.Session.
 func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	record, err := s.records.encode(c.Terms.Record)
+	record, err := s.records.encode(c.Terms)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -268,7 +268,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 	for part := range slices.Chunk(held, maxReclaimed) {
 		var args, names []string
 		for _, h := range part {
-			record, err := s.records.encode(h.Claim.Terms.Record)
+			record, err := s.records.encode(h.Claim.Terms)
 			if err != nil {
 				return nil, err
 			}

@@ -104,7 +104,7 @@ func New(client Client, opts *Options) (*Store, error) {
 func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
 		Engine: "redis", Fencing: driver.Strict, Durability: driver.Volatile, Grace: s.opts.Grace,
-		Queue: true, Push: true, Wanted: driver.NoticeAtOnce, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
+		Queue: true, Push: true, Wanted: driver.NoticeAtOnce, Linger: true, Shared: true, Reentry: true, Hold: true, Listing: true, Floor: true,
 		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL, Assumes: s.assumes(),
 	}
 	if !s.opts.Grace {

@@ -74,6 +74,13 @@ func RecordOf(text string) (rec driver.Record) {
 	return rec
 }
 
+// Shown is what is kept of a claim to be shown: its record, and in ms how long its holder may
+// linger.
+type Shown struct {
+	*driver.Record
+	Linger int64 `json:"linger,omitempty"`
+}
+
 // HolderOf reads what the function shown of lib.lua wrote.
 func HolderOf(v any) driver.Holder {
 	list, _ := v.([]any)
@@ -81,7 +88,10 @@ func HolderOf(v any) driver.Holder {
 	h := driver.Holder{Claim: driver.ClaimID{Session: r.Session(), Seq: uint64(r.Number())}}
 	h.Kept = h.Claim.Session == driver.SessionID{}
 	h.Token, h.Mode, h.Weight, h.Reentry = r.Token(), driver.Mode(r.Number()), r.Number(), r.Text()
-	h.Record, h.Age, h.EndsIn = r.Record(), r.Millis(), r.Millis()
+	shown := Shown{Record: &h.Record}
+	_ = json.Unmarshal([]byte(r.Text()), &shown) // another version's record is shown as far as we know it
+	h.Linger = time.Duration(shown.Linger) * time.Millisecond
+	h.Age, h.EndsIn = r.Millis(), r.Millis()
 	return h
 }
 
