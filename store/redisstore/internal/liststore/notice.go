@@ -62,7 +62,7 @@ func (n *notices) watch(seq uint64, name string) {
 	}
 }
 
-// unwatch forgets a claim.
+// unwatch ends the watch of a claim.
 func (n *notices) unwatch(seq uint64) {
 	n.mu.Lock()
 	delete(n.watched, seq)
