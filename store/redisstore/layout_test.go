@@ -187,7 +187,8 @@ func TestLayoutOfShortForms(t *testing.T) {
 	want("handoff", []driver.Token{second.Token}, short("G", "bob", 91))
 }
 
-// TestLayoutOfPushes: a handoff is one message, to the one process.
+// TestLayoutOfPushes: a handoff is one message, to the one process. The first claim in the queue, and
+// no other, sends the holder a notice.
 func TestLayoutOfPushes(t *testing.T) {
 	t.Parallel()
 	l := newLayout(t)
@@ -205,9 +206,16 @@ func TestLayoutOfPushes(t *testing.T) {
 	l.withdraw("ann", 1, false)
 	counter := int64(l.attempt("bob", 5, driver.Terms{}, driver.Granted)) / driver.TokenStep
 	l.must(l.plain.Publish(l.ctx, "end", "").Err())
-	id := l.ids["bob"]
 	since := l.elements("x")[1][1:7]
-	for _, want := range [][2]string{{l.bucket + ":p:" + string(id[:]), "\x00\x00\x00\x00\x00\x05" + string(seven(counter)) + since}, {"end", ""}} {
+	channel := func(who string) string {
+		id := l.ids[who]
+		return l.bucket + ":p:" + string(id[:])
+	}
+	for _, want := range [][2]string{
+		{channel("ann") + ":w", "\x00\x00\x00\x00\x00\x01"},
+		{channel("bob"), "\x00\x00\x00\x00\x00\x05" + string(seven(counter)) + since},
+		{"end", ""},
+	} {
 		m, err := all.ReceiveMessage(l.ctx)
 		l.must(err)
 		if m.Channel != want[0] || m.Payload != want[1] {
