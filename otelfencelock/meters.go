@@ -47,7 +47,7 @@ type meters struct {
 	store   attribute.KeyValue
 	classes classes
 
-	acquire, hold, operation, headroom          metric.Float64Histogram
+	acquire, hold, operation, headroom, recall  metric.Float64Histogram
 	leases, waiters                             metric.Int64UpDownCounter
 	acquisitions, contentions, renewals, losses metric.Int64Counter
 	lossesByClass, sessions, failures           metric.Int64Counter
@@ -76,6 +76,7 @@ func newMeters(p metric.MeterProvider, store string) (*meters, error) {
 	histogram(&m.acquire, "fencelock.acquire.duration", "s", "How long callers waited for a lock, or for the news that they do not get it.", waitBounds)
 	histogram(&m.hold, "fencelock.hold.duration", "s", "How long leases were held.", waitBounds)
 	histogram(&m.operation, "fencelock.client.operation.duration", "s", "How long calls to the store took; waiting in a queue does not count.", callBounds)
+	histogram(&m.recall, "fencelock.recall.duration", "s", "How long it took to give back locks that lingered.", callBounds)
 	histogram(&m.headroom, "fencelock.lease.headroom", "1", "Share of the TTL that was left when the store confirmed a renewal.", headroomBounds)
 	upDown(&m.leases, "fencelock.lease.active", "{lease}", "Leases held now.")
 	upDown(&m.waiters, "fencelock.waiter.active", "{waiter}", "Acquisitions that wait now.")
@@ -162,6 +163,8 @@ func (m *meters) event(e fencelock.Event) {
 		reason := reasonKey.String(lossReason(e.Err))
 		m.losses.Add(ctx, 1, m.set(reason))
 		m.lossesByClass.Add(ctx, 1, m.set(class, reason))
+	case fencelock.LeaseRecalled:
+		m.recall.Record(ctx, e.Waited.Seconds(), m.set(class))
 	case fencelock.LeaseWaiting:
 		m.contentions.Add(ctx, 1, m.set(class))
 	}

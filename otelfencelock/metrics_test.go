@@ -68,6 +68,29 @@ func live(t *testing.T, p, other *process) {
 // through from the tenth minute.
 const silent = `any(on(attempt, name("gone", refuse)), during(10m, 20m, on(keepalive, refuse)))`
 
+// TestMetricsCountLocksThatLinger: a lock without a round trip is one via the process, and a
+// recall is counted.
+func TestMetricsCountLocksThatLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		p, other := newProcess(t, store, nil, &otelfencelock.Options{Class: otelfencelock.Template}), newProcess(t, store, nil, nil)
+		for range 3 {
+			l, err := p.Mutex("tenant/7", fencelock.Linger(time.Second)).Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			unlock(t, l)
+		}
+		unlock(t, lock(t, t.Context(), other.Client, "tenant/7"))
+		synctest.Wait()
+		p.wantMetrics(t, map[string]int64{
+			"fencelock.acquisitions{class=tenant/{id},via=store}":   1,
+			"fencelock.acquisitions{class=tenant/{id},via=process}": 2,
+			"fencelock.recall.duration{class=tenant/{id}}":          1,
+		})
+	})
+}
+
 func TestMetricsCountWhatHappened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)

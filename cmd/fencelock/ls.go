@@ -32,7 +32,8 @@ func (a *app) lsCommand() *cobra.Command {
 PREFIX if one is given. Free locks are not listed: the store does not keep them.
 
 AGE is how long the holder has had it. ENDS IN is when it ends unless it is renewed;
-a holder that lives renews it long before.
+a holder that lives renews it long before. "lingers, free on request": the holder's
+process may keep the lock after an unlock, and gives it back when another process waits.
 
 It reads page by page and blocks no client: on Redis it never uses KEYS.
 
@@ -109,8 +110,11 @@ func listRow(st *fencelock.Status, wide bool) []string {
 		h := &st.Holders[0]
 		age, ends, reason = short(oldest(st)), short(h.EndsIn), h.Record.Reason
 		mode, token, session = h.Mode.String(), h.Token.String(), h.Claim.Session.String()[:8]
-		if h.Kept && !wide {
-			reason = keptReason(reason)
+		switch {
+		case h.Kept && !wide:
+			reason = noted("reserved, not held", reason)
+		case h.Linger > 0:
+			reason = noted(lingers, reason)
 		}
 	}
 	waiting := strconv.Itoa(st.Waiting)
@@ -123,13 +127,16 @@ func listRow(st *fencelock.Status, wide bool) []string {
 	return []string{st.Name, holdersInShort(st), age, ends, waiting, reason}
 }
 
-// keptReason is the reason column of a lock that stays taken without a holder.
-func keptReason(reason string) string {
-	const kept = "reserved, not held"
+// lingers is what is shown of a lock that its process may keep after an unlock. The store
+// does not know whether the lock is in use.
+const lingers = "lingers, free on request"
+
+// noted is the reason column with a note before the reason.
+func noted(note, reason string) string {
 	if reason == "" {
-		return kept
+		return note
 	}
-	return kept + "; " + reason
+	return note + "; " + reason
 }
 
 // listing reads the locks that are wanted, by name.

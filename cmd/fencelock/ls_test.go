@@ -101,7 +101,7 @@ func TestLsThousand(t *testing.T) {
 
 func TestKeptReason(t *testing.T) {
 	for reason, want := range map[string]string{"": "reserved, not held", "nightly": "reserved, not held; nightly"} {
-		if got := keptReason(reason); got != want {
+		if got := noted("reserved, not held", reason); got != want {
 			t.Errorf("%q: got %q, want %q", reason, got, want)
 		}
 	}

@@ -173,6 +173,9 @@ func (a *app) explainStep(st *fencelock.Status, depth int, s graph.Step, waits [
 		if h.Record.Reason != "" {
 			line += " (" + h.Record.Reason + ")"
 		}
+		if h.Linger > 0 {
+			line += ", where it " + lingers
+		}
 	}
 	if len(waits) > 0 {
 		line += ", which itself waits for " + strings.Join(waits, ", ")
