@@ -10,7 +10,7 @@ var lingerMutants = []mutant{
 		new: "",
 	},
 	{
-		name: "linger-cools-forever", catcher: test("TestLingerCoolsDown"), file: "internal/core/cooling.go",
+		name: "linger-cools-forever", catcher: test("TestLingerAfterAVisitor"), file: "internal/core/cooling.go",
 		old: "	known.left--\n",
 		new: "",
 	},
