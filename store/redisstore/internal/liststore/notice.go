@@ -62,6 +62,19 @@ func (n *notices) watch(seq uint64, name string) {
 	}
 }
 
+// expect begins to watch a claim that is about to be attempted, and reports whether it does: if
+// the claim is granted with no claim behind it, every later one is published to this session, and
+// nothing must be checked.
+func (n *notices) expect(seq uint64, name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.ready || n.watched[seq] != "" {
+		return false
+	}
+	n.watched[seq] = name
+	return true
+}
+
 // unwatch ends the watch of a claim.
 func (n *notices) unwatch(seq uint64) {
 	n.mu.Lock()

@@ -74,7 +74,11 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 		return driver.Outcome{}, err
 	}
 	gaps := s.pushes.gaps.Load()
-	out, err := s.attempt(ctx, c, record.text)
+	expected := c.Watch && s.notices.expect(c.Seq, c.Name)
+	out, alone, err := s.attempt(ctx, c, record.text)
+	if expected && !alone {
+		s.notices.unwatch(c.Seq)
+	}
 	switch {
 	case out.State == driver.Queued:
 		s.pushes.notePoll(c.Seq, gaps)
@@ -87,8 +91,9 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	return out, err
 }
 
-// attempt sends the claim until no dead claims or grants hide that it could be granted.
-func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (driver.Outcome, error) {
+// attempt sends the claim until no dead claims or grants hide that it could be granted. alone is
+// set if it was granted when no other claim was there.
+func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (out driver.Outcome, alone bool, err error) {
 	element, plain := "", s.fast.may(c)
 	if plain {
 		element = s.pushedNow(c.Seq, record)
@@ -97,20 +102,19 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 	element, ticket := known.element, known.ticket
 	if plain && !was {
 		var got result
-		var err error
 		ticket, got, err = s.fast.attempt(ctx, c, element)
 		switch {
 		case err != nil:
-			return driver.Outcome{}, err
+			return driver.Outcome{}, false, err
 		case got == granted:
-			return driver.Outcome{State: driver.Granted, Token: driver.Token(ticket * driver.TokenStep)}, nil
+			return driver.Outcome{State: driver.Granted, Token: driver.Token(ticket * driver.TokenStep)}, true, nil
 		case got == undone:
 			element = ""
 		}
 	}
 	if !was && s.votes.may(c) {
 		if out, err := s.votes.acquire(ctx, c, record); err != nil || out.State == driver.Granted {
-			return out, err
+			return out, false, err
 		}
 	}
 	switch {
@@ -125,11 +129,11 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 			s.claims.doubt(c.Seq)
 		}
 		if err != nil {
-			return driver.Outcome{}, err
+			return driver.Outcome{}, false, err
 		}
 		out, head, err := outcome(reply)
 		if err != nil {
-			return out, err
+			return out, false, err
 		}
 		switch out.State {
 		case driver.Granted:
@@ -140,7 +144,7 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 			s.claims.granted(c.Seq, 0, "")
 		}
 		if out.State == driver.Granted || out.State == driver.Absent || out.Grace || !more(reply) {
-			return out, nil
+			return out, false, nil
 		}
 		element = "?"
 	}
