@@ -74,6 +74,9 @@ figures-redis: ## measure what is promised of redisstore; needs redis-server
 figures-redis-long: ## the same with many waiters, sessions and millions of locks; ten minutes, 5 GB
 	go run ./bench -figures redis-long
 
+figures-linger: ## measure locks that linger on Redis, and the notices that end it; needs redis-server
+	go run ./bench -figures linger
+
 figures-cli: ## fifty commands cut off from their store: is each dead in time?
 	go test ./cmd/fencelock -run '^TestCutOffs' -count=1 -v -cutoffs=50
 

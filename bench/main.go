@@ -12,6 +12,7 @@
 //	go run ./bench -figures redis-long -scale 0.01  # a short try of the large ones
 //	go run ./bench -figures etcd                    # etcdstore beside etcd's own lock; zk and sql alike
 //	go run ./bench -figures sql-crowd               # sessions that want one lock in a database, a part of sql
+//	go run ./bench -figures linger                  # locks that linger on Redis, and the notices that end it
 //	go run ./bench -quick                           # counts and processor time on Redis, with floors
 //	go run ./bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
 //	go run ./bench -suite redis -only holding,idle  # some parts, to the terminal
@@ -61,7 +62,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	figuresOf := flag.String("figures", "", "print figures: core, fence, redis, redis-long, etcd, zk or sql")
+	figuresOf := flag.String("figures", "", "print figures: core, fence, redis, redis-long, linger, etcd, zk or sql")
 	quickly := flag.Bool("quick", false, "print the figures that have a floor, and fail if one is below it")
 	p := plan{}
 	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb, memcached")

@@ -5,7 +5,7 @@ package candidate
 // All are the candidates.
 var All = []*Candidate{
 	BareRueidis, BareGoRedis, PingPong, Channel,
-	FencelockRueidis, FencelockGoRedis,
+	FencelockRueidis, FencelockGoRedis, FencelockLinger,
 	RueidislockDefault, RueidislockFast,
 	RedsyncRueidis, RedsyncGoRedis, RedsyncTuned,
 	Redislock, RedislockTuned,
