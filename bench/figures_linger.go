@@ -75,7 +75,7 @@ var lingerRelock = question{part: "uncontended", ask: func(ctx context.Context, 
 				if err != nil {
 					return nil, nil, err
 				}
-				sent := stats.Sent(candidate.FencelockRueidis.Plain).Calls
+				sent := stats.Sent(candidate.FencelockLinger.Plain).Calls
 				perThousand = append(perThousand, 1000*float64(sent)/float64(n))
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // FencelockLinger is FencelockRueidis with locks that linger in their process.
 var FencelockLinger = &Candidate{
 	Name: "fencelock-linger", Server: "redis", Bare: "bare-rueidis", Settings: FencelockRueidis.Settings + "; Linger 10 s", Waits: true,
-	Plain: listRequests, Parts: listParts, Overcounted: listOvercounted,
+	Plain: append([]string{"unsubscribe"}, listRequests...), Parts: listParts, Overcounted: listOvercounted,
 	Open: func(_ context.Context, at Place, n int) ([]Locker, error) {
 		store, closeStore, err := RueidisStore(at.Addr, n)
 		if err != nil {
