@@ -65,6 +65,8 @@ func MinHold(d time.Duration) LockOption {
 //     round trips and 50ms at most;
 //   - d after the first unlock, by a clock that counts suspends, and after 255 locks without a
 //     round trip;
+//   - by every unlock for a while after another process waited for it: at least eight times,
+//     and more often if it had not been locked again in between;
 //   - if a renewal fails or the store loses its data, and when the client is closed.
 //
 // If the notice that another process waits is lost, that process waits for d at most. If
