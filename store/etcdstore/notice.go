@@ -28,7 +28,7 @@ func (se *session) watchGrant(c *driver.Claim, granted bool) {
 	}
 	se.mu.Lock()
 	defer se.mu.Unlock()
-	if se.closed || se.notices.watches[c.Seq] != nil {
+	if se.closed || se.stale || se.notices.watches[c.Seq] != nil {
 		return
 	}
 	// Not with the call that began it, but with the client. A member that has lost its
@@ -152,9 +152,19 @@ func (h *handles) set(se *session) {
 	h.latest[se.id] = se
 	h.mu.Unlock()
 	if before != nil {
-		before.mu.Lock()
-		before.unwatchAllLocked()
-		before.mu.Unlock()
+		before.retire()
+	}
+}
+
+// retire ends the watches of a value whose session was opened again with another one. A claim
+// that still waits with this value polls.
+func (se *session) retire() {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	se.stale = true
+	se.unwatchAllLocked()
+	if se.pushes != nil {
+		se.pushes.cancel()
 	}
 }
 

@@ -142,8 +142,11 @@ func (se *session) listen(ctx context.Context) (*pushes, error) {
 		return nil, ctx.Err()
 	}
 	se.mu.Lock()
-	p := se.pushes
+	p, stale := se.pushes, se.stale
 	se.mu.Unlock()
+	if stale {
+		return nil, errWatch
+	}
 	if p != nil {
 		select {
 		case <-p.failed:
@@ -168,9 +171,13 @@ func (se *session) listen(ctx context.Context) (*pushes, error) {
 	p.since = created.Header.Revision
 	se.mu.Lock()
 	defer se.mu.Unlock()
-	if se.closed {
+	switch {
+	case se.closed:
 		cancel()
 		return nil, driver.ErrGone
+	case se.stale:
+		cancel()
+		return nil, errWatch
 	}
 	se.pushes = p
 	go se.receive(p, events)

@@ -3,6 +3,8 @@
 package etcdstore
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -62,5 +64,26 @@ func TestSecondsAreRoundedUp(t *testing.T) {
 		if got := seconds(d); got != want {
 			t.Errorf("%v is %d s, want %d", d, got, want)
 		}
+	}
+}
+
+// TestReopenedSessionEndsItsWatch: opening a session again makes another value. The watch of
+// the one before ends, and does not begin again.
+func TestReopenedSessionEndsItsWatch(t *testing.T) {
+	s := &Store{keys: lock.NewSpace("ns")}
+	id := driver.NewSessionID()
+	before := newSession(s, id)
+	watching, cancel := context.WithCancel(t.Context())
+	before.pushes = &pushes{failed: make(chan struct{}), cancel: cancel}
+	s.handles.set(before)
+	if watching.Err() != nil {
+		t.Fatal("the watch ended with its own session")
+	}
+	s.handles.set(newSession(s, id))
+	if watching.Err() == nil {
+		t.Error("the watch of the earlier value stays")
+	}
+	if _, err := before.listen(t.Context()); !errors.Is(err, errWatch) {
+		t.Errorf("the earlier value watches again: %v", err)
 	}
 }

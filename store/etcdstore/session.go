@@ -31,6 +31,7 @@ type session struct {
 	mu      sync.Mutex
 	closed  bool
 	ended   chan struct{} // closed with it
+	stale   bool          // the session was opened again, with another value
 	waits   map[uint64]*waiting
 	grants  map[uint64]place // of claims that were granted at once
 	busy    map[string]int   // names that claims waited for lately
