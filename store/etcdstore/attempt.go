@@ -278,7 +278,7 @@ func holder(g *lock.Grant, now time.Time) driver.Holder {
 	v := &e.Value
 	h := driver.Holder{
 		Claim: g.ID, Token: e.Token(), Mode: v.DriverMode(), Weight: v.Weight, Reentry: v.Reentry,
-		Record: v.Record, Age: v.Age(now), EndsIn: time.Duration(v.TTL) * time.Second, Kept: g.Kept(),
+		Record: v.Record, Age: v.Age(now), EndsIn: time.Duration(v.TTL) * time.Second, Kept: g.Kept(), Linger: v.Linger,
 	}
 	if g.Kept() {
 		h.Claim.Session = driver.SessionID{} // of no session

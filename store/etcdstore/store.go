@@ -112,7 +112,7 @@ func (s *Store) Close() error {
 func (s *Store) Caps() driver.Caps {
 	return driver.Caps{
 		Engine: "etcd", Fencing: driver.Strict, Durability: driver.Durable,
-		Queue: true, Push: true, Wanted: driver.NoticeAtOnce, Shared: true, Reentry: true, Hold: true, Listing: true,
+		Queue: true, Push: true, Wanted: driver.NoticeAtOnce, Linger: true, Shared: true, Reentry: true, Hold: true, Listing: true,
 		MinTTL: minTTL, MaxTTL: s.maxTTL,
 		Assumes: "Tokens keep increasing through a restore from a snapshot if the restore raises the revision (--bump-revision).",
 	}

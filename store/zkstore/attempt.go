@@ -19,7 +19,8 @@ import (
 type claimData struct {
 	Record  *driver.Record `json:"record,omitempty"`
 	Reentry string         `json:"reentry,omitempty"`
-	TTL     int64          `json:"ttl"` // of its session, in milliseconds
+	TTL     int64          `json:"ttl"`              // of its session, in milliseconds
+	Linger  int64          `json:"linger,omitempty"` // how long its holder may linger, in milliseconds
 }
 
 // Attempt implements driver.Session.
@@ -153,7 +154,7 @@ func (a *attempt) create(c *call) (e entry, ln lockState, refused bool, err erro
 
 // data is what the claim's node holds.
 func (a *attempt) data() []byte {
-	return encode(&claimData{Record: a.claim.Terms.Record, Reentry: a.claim.Terms.Reentry, TTL: a.lives().Milliseconds()})
+	return encode(&claimData{Record: a.claim.Terms.Record, Reentry: a.claim.Terms.Reentry, TTL: a.lives().Milliseconds(), Linger: a.claim.Terms.Linger.Milliseconds()})
 }
 
 // created reads the queue after a node was made. If the claim had a node already,

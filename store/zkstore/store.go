@@ -131,7 +131,7 @@ func (s *Store) lag(ttl time.Duration) time.Duration {
 func (s *Store) Caps() driver.Caps {
 	return driver.Caps{
 		Engine: "zookeeper", Fencing: driver.Strict, Durability: driver.Durable,
-		Queue: true, Push: true, Wanted: driver.NoticeAtOnce, Shared: true, Reentry: true, Listing: true,
+		Queue: true, Push: true, Wanted: driver.NoticeAtOnce, Linger: true, Shared: true, Reentry: true, Listing: true,
 		MinTTL: s.opts.MinTTL, MaxTTL: s.opts.MaxTTL,
 		Assumes: "Tokens keep increasing as long as the ensemble keeps its data. An ensemble that was rebuilt, or restored from a backup, starts with lower tokens.",
 	}

@@ -95,7 +95,7 @@ func holder(get func(path string) ([]byte, *zk.Stat, error), parent string, n no
 	}
 	h = driver.Holder{
 		Claim: n.claimID(), Token: token, Mode: n.mode, Weight: n.weight, Reentry: d.Reentry,
-		Age: age(stat), EndsIn: time.Duration(d.TTL) * time.Millisecond,
+		Age: age(stat), EndsIn: time.Duration(d.TTL) * time.Millisecond, Linger: time.Duration(d.Linger) * time.Millisecond,
 	}
 	if d.Record != nil {
 		h.Record = *d.Record

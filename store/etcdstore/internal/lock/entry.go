@@ -18,6 +18,7 @@ type Value struct {
 	Reentry string        `json:"reentry,omitempty"`
 	MinHold time.Duration `json:"min_hold_ns,omitempty"`
 	MaxHold time.Duration `json:"max_hold_ns,omitempty"`
+	Linger  time.Duration `json:"linger_ns,omitempty"`
 	Record  driver.Record `json:"record"`
 	// TTL is how long at most, in seconds, the key outlives its last renewal.
 	TTL int64 `json:"ttl"`
@@ -36,7 +37,7 @@ const sharedMode = "shared"
 
 // NewValue returns what a claim asks for.
 func NewValue(seq uint64, t *driver.Terms, ttl time.Duration, now time.Time) Value {
-	v := Value{Seq: seq, Weight: t.Weight, Limit: t.Limit, Reentry: t.Reentry, MinHold: t.MinHold, MaxHold: t.MaxHold,
+	v := Value{Seq: seq, Weight: t.Weight, Limit: t.Limit, Reentry: t.Reentry, MinHold: t.MinHold, MaxHold: t.MaxHold, Linger: t.Linger,
 		Record: *t.Record, TTL: int64(ttl / time.Second), Since: now.UnixMilli()}
 	if t.Mode == driver.Shared {
 		v.Mode = sharedMode
