@@ -40,6 +40,10 @@ func (g *grant) releaseLocked(by *Lease, now clock.Instant) release {
 		return release{g: g, next: q.pop(), lease: g.newLeaseLocked(context.Background(), g.nextTokenLocked(), now)}
 	}
 	if g.mayLingerLocked(now) {
+		if by.held == nil && !g.s.c.watched() {
+			g.lingerLocked(now) // no context and no hook is notified before the next lock
+			return release{}
+		}
 		g.s.users++
 		return release{g: g, by: by, linger: true, now: now}
 	}
