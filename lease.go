@@ -84,9 +84,10 @@ func (l *Lease) WithContext(ctx context.Context) (context.Context, context.Cance
 //
 // A goroutine of the same client closes it at once, another process as soon as
 // Guarantees.Wanted promises: at once, at the next renewal or never. TryLock does not
-// wait, so it does not close the channel. The channel stays closed even if the caller
-// that waited has given up since. A notice that is lost on its way is not repeated on
-// every store, so the channel is a hint: use MaxHold where others must not wait longer.
+// wait, so it does not close the channel, except for a lock with Linger. The channel stays
+// closed even if the caller that waited has given up since. A notice that is lost on its
+// way is not repeated on every store, so the channel is a hint: use MaxHold where others
+// must not wait longer.
 //
 // The first call for a lease makes one call to the store in the background; a lease
 // whose Wanted is not called costs nothing. The end of the lease does not close the

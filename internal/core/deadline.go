@@ -25,6 +25,7 @@ func (s *session) watch() {
 	for len(s.deadlines) > 0 && s.deadlines[0].nextCheck <= now {
 		g := heap.Pop(&s.deadlines).(*grant)
 		if g.lingerEnd != 0 {
+			g.nextCheck = 0  // an unlock that began before must not let it linger: no check would follow
 			g.recallLocked() // one that is in use is given back by its unlock
 		} else if g.state == grantHeld {
 			// Notified now, withdrawn a margin later, as the store would end it.

@@ -26,7 +26,7 @@ type grant struct {
 	fixedEnd   clock.Instant // the end by MaxHold, or zero
 	lingerEnd  clock.Instant // when it must not be idle any more, or zero before it first is
 	recalled   clock.Instant // when it was given back although idle, or zero
-	nextCheck  clock.Instant // when the watch must check the fixed end, or that of lingering
+	nextCheck  clock.Instant // when the watch must check the fixed end, or that of lingering; zero after the latter
 	keepFor    time.Duration // the longest time that a lease on it asked for when unlocked
 	heapIndex  int32         // index in the session's deadlines
 	attempts   int32         // downgrades in flight

@@ -23,7 +23,7 @@ func (g *grant) mayLingerLocked(now clock.Instant) bool {
 	return t.Linger > 0 && t.Mode == driver.Exclusive && g.keepFor == 0 && g.state == grantHeld &&
 		q != nil && q.exclusive == g && q.first == nil && !s.sh.closed &&
 		s.steadyLocked() && s.lingering < maxLingering && !g.unsure && g.attempts == 0 &&
-		g.tokenLeft() && !g.wantedLocked() && (g.lingerEnd == 0 || now < g.lingerEnd)
+		g.tokenLeft() && !g.wantedLocked() && (g.lingerEnd == 0 || g.nextCheck != 0 && now < g.lingerEnd)
 }
 
 // lingerOrRelease makes the grant idle, now that its last holder is notified: the next one
@@ -39,9 +39,9 @@ func (r *release) lingerOrRelease(ctx context.Context) error {
 		return nil
 	}
 	g.s.idleSince = now
-	rest := g.releaseLocked(r.by, now)
+	*r = g.releaseLocked(r.by, now) // so that a panic abandons this one
 	sh.mu.Unlock()
-	return rest.finish(ctx)
+	return r.finish(ctx)
 }
 
 // giveUpLingering gives the grant back: a hook panicked before it was idle.
@@ -95,7 +95,7 @@ func (g *grant) recallLocked() {
 		return
 	}
 	if g.detachLocked() { // or it ends with its session
-		g.recalled = g.s.c.clock.Sent()
+		g.recalled = max(g.s.c.clock.Sent(), 1) // zero would mean that it was not
 		g.queueWithdrawalLocked()
 	}
 	if q := g.q; q.exclusive == g {

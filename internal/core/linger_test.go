@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -71,7 +72,13 @@ func TestLingerHasEvents(t *testing.T) {
 				kinds = append(kinds, e.Kind)
 			}
 		}
-		c, other := newClient(t, store, opts), newClient(t, store, nil)
+		// The clock of the client still shows zero, without the noise of the machine's.
+		c, err := newSuspendable(store, opts, func() time.Duration { return 0 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeLater(t, c)
+		other := newClient(t, store, nil)
 		idle(t, c, "x")
 		idle(t, c, "x")
 		unlock(t, lock(t, other, "x"))
@@ -258,6 +265,54 @@ func TestPanicWhileLingeringLeavesNothingBehind(t *testing.T) {
 				wantClaims(t, store, "x", 0, 0)
 				idle(t, c, "x")
 				idle(t, c, "x")
+			})
+		})
+	}
+}
+
+// A caller that comes while the hook of an unlock runs keeps the grant from becoming idle. A panic
+// in what is done instead leaves neither a caller that hangs nor a grant.
+func TestPanicOfAnUnlockThatDoesNotLingerAfterAll(t *testing.T) {
+	for name, opts := range map[string][]fencelock.LockOption{"handed off": {linger}, "given back": nil} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store, hooked, o := newStore(), &fencelock.Options{}, &once{}
+				st := tap(store)
+				hooked.Hooks.Event = func(e fencelock.Event) {
+					switch e.Kind {
+					case fencelock.LeaseReleased:
+						time.Sleep(2 * time.Millisecond) // the next acquisition comes in between
+					case fencelock.LeaseHandedOff:
+						o.boom()
+					}
+				}
+				st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+					o.boom()
+					return next(ctx, w)
+				}
+				c := newClient(t, st, hooked)
+				l := lock(t, c, "x", linger)
+				next := make(chan *fencelock.Lease, 1)
+				go func() {
+					time.Sleep(time.Millisecond)
+					l, err := c.Mutex("x", opts...).Lock(ctxb)
+					if err != nil {
+						t.Error(err)
+					}
+					next <- l
+				}()
+				func() {
+					defer func() { _ = recover() }()
+					_ = l.Unlock(ctxb)
+				}()
+				select {
+				case got := <-next:
+					unlock(t, got)
+				case <-time.After(ttl):
+					t.Error("the next caller hangs")
+				}
+				time.Sleep(2 * lingering)
+				wantClaims(t, store, "x", 0, 0)
 			})
 		})
 	}

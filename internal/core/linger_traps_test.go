@@ -122,6 +122,30 @@ func TestLinger04LostNotice(t *testing.T) {
 	})
 }
 
+// The lingering ends while the hook of an unlock runs: the lock is given back then, and not kept
+// for as long as the session lives.
+func TestLingerEndsDuringAnUnlock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store, opts := newStore(), &fencelock.Options{}
+		slow := false
+		opts.Hooks.Event = func(e fencelock.Event) {
+			if e.Kind == fencelock.LeaseReleased && slow {
+				time.Sleep(lingering)
+			}
+		}
+		c := newClient(t, store, opts)
+		other := lock(t, c, "y")
+		idle(t, c, "x")
+		time.Sleep(lingering / 2)
+		slow = true
+		idle(t, c, "x")
+		slow = false
+		time.Sleep(lingering)
+		wantClaims(t, store, "x", 0, 0)
+		unlock(t, other)
+	})
+}
+
 // The notice may come before the answer to the attempt.
 func TestLinger05NoticeBeforeTheGrant(t *testing.T) {
 	bubble(t, func(t *testing.T) {
