@@ -38,6 +38,11 @@ var otherMutants = []mutant{
 		new: "		if patience == nil && !waiting[own] {\n",
 	},
 	{
+		name: "sh-silent-member-awaited", catcher: testOf("store/shard", "TestTryBesideASilentMember"), file: "store/shard/register.go",
+		old: "			late = true\n",
+		new: "",
+	},
+	{
 		name: "sh-other-list-unheard", catcher: testOf("store/shard", "TestOtherListIsFoundLater"), file: "store/shard/register.go",
 		old: "		r.refused.Store(&err)\n",
 		new: "",

@@ -105,6 +105,33 @@ func TestMemberThatIsDownDisturbsNoOther(t *testing.T) {
 	}
 }
 
+// TestTryBesideASilentMember: the first try of a process succeeds although another member answers
+// nothing at all, even if the name moves away from that member.
+func TestTryBesideASilentMember(t *testing.T) {
+	for _, change := range []shard.Change{shard.Stays, shard.Leaves} {
+		t.Run(change.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				silent, err := faultstore.Wrap(memstore.New(nil), faultstore.MustParse("lose(request)"), &faultstore.Options{LateLimit: time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				a, b := shard.Member{Name: "a", Store: memstore.New(nil)}, shard.Member{Name: "b", Store: silent}
+				name := nameAt(made(t, a, b), "a")
+				if change == shard.Leaves {
+					name = nameAt(made(t, a, b), "b")
+				}
+				b.Change = change
+				c := client(t, made(t, a, b))
+				if err := try(t, c, name); err != nil {
+					t.Error(err)
+				}
+				_ = c.Close(t.Context())
+				time.Sleep(time.Minute) // for what ends by itself
+			})
+		})
+	}
+}
+
 // TestMarkersSurviveADataLoss: the lists are kept apart again after all members lost their
 // data, and the process with the first list keeps its leases.
 func TestMarkersSurviveADataLoss(t *testing.T) {

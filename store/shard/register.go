@@ -15,7 +15,7 @@ import (
 
 // openPatience is how long an Open waits at least for members that did not answer before: one
 // of them may answer now that another list is in use. For the others it waits until they
-// answer, or are away: a third of the TTL at most.
+// answer, or are away: a third of the TTL at most, and half of its own time.
 const openPatience = 50 * time.Millisecond
 
 // register keeps this process in the markers of all members while it has a session on one.
@@ -75,7 +75,7 @@ func (r *register) enter(ctx context.Context, key sessionKey, ttl time.Duration,
 	fresh := r.refused.Swap(nil) == nil && time.Now().Before(r.due) && r.allMarked()
 	r.mu.Unlock()
 	if !fresh {
-		err = r.await(ctx, r.entry(p.to), r.round())
+		err = r.await(ctx, ttl, r.entry(p.to), r.round())
 	}
 	if err == nil && p.moves() {
 		err = r.adopt(ctx)
@@ -134,16 +134,26 @@ func (r *register) keep(ctx context.Context, e *entry) error {
 	return err
 }
 
+// forOthers is how long an Open waits for members other than that of the names: half of the time that
+// it has left, because the rest is for the session.
+func forOthers(ctx context.Context, ttl time.Duration) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return min(time.Until(end)/2, ttl/3)
+	}
+	return ttl / 3
+}
+
 // await waits until the member of the names is marked and the others have answered. For those
 // that were away before it waits only as long again.
-func (r *register) await(ctx context.Context, own *entry, answers <-chan answer) error {
+func (r *register) await(ctx context.Context, ttl time.Duration, own *entry, answers <-chan answer) error {
 	began := time.Now()
 	waiting := map[*entry]bool{}
 	for _, e := range r.entries {
 		waiting[e] = true
 	}
 	var patience <-chan time.Time
-	for len(waiting) > 0 {
+	half, late := time.After(forOthers(ctx, ttl)), false
+	for len(waiting) > 0 && (!late || waiting[own]) {
 		select {
 		case a := <-answers:
 			delete(waiting, a.e)
@@ -155,6 +165,8 @@ func (r *register) await(ctx context.Context, own *entry, answers <-chan answer)
 			}
 		case <-patience:
 			return nil
+		case <-half:
+			late = true
 		case <-ctx.Done():
 			return fmt.Errorf("shard: open: %w", ctx.Err())
 		}
@@ -197,21 +209,28 @@ func (r *register) adopt(ctx context.Context) error {
 	r.mu.Unlock()
 	errs := make([]error, len(r.entries))
 	r.each(func(i int, e *entry) {
-		bound, cancel := context.WithTimeout(ctx, ttl/3)
+		bound, cancel := context.WithTimeout(ctx, forOthers(ctx, ttl))
 		defer cancel()
 		errs[i] = e.keep(bound, ttl, r.view.adopted())
 	})
 	for i, e := range r.entries {
 		if err := r.notAdopted(e, errs[i]); err != nil {
-			r.each(func(_ int, e *entry) { e.drop(ctx, listMarker) })
+			r.drop(ctx, ttl, listMarker)
 			return err
 		}
 	}
 	r.mu.Lock()
 	r.adopted = true
 	r.mu.Unlock()
-	r.each(func(_ int, e *entry) { e.drop(ctx, changeMarker) })
+	r.drop(ctx, ttl, changeMarker)
 	return nil
+}
+
+// drop gives a mark back at all members.
+func (r *register) drop(ctx context.Context, ttl time.Duration, name string) {
+	bound, cancel := context.WithTimeout(ctx, forOthers(ctx, ttl))
+	defer cancel()
+	r.each(func(_ int, e *entry) { e.drop(bound, name) })
 }
 
 // notAdopted returns why one member keeps this process from the next list, or nil.
