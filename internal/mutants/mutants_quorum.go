@@ -92,7 +92,7 @@ var quorumMutants = []mutant{
 	},
 	{
 		name: "qs-reclaim-not-patient", catcher: testOf(quorumPkg, "TestReclaimWaitsForANodeThatItNeeds"), file: "store/quorum/reclaim.go",
-		old: "!(over && b.decided(requests, got))",
+		old: "!(over && (late || b.decided(requests, got)))",
 		new: "!over",
 	},
 	{

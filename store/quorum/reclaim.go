@@ -28,8 +28,8 @@ func (r *reclaimed) countsLocked(w *request, i int) bool {
 }
 
 // Reclaim implements driver.Session: every node is asked, and a claim is held if
-// enough of them have it. A slow node is waited for as long as a claim needs it: without its
-// answer the holder would lose a lock that it can have back.
+// enough of them have it. A slow node is waited for as long as a claim needs it, up to half of the
+// time of ctx: without its answer the holder would lose a lock that it can have back.
 func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
 	if err := s.enter(ctx, "reclaim"); err != nil {
 		return nil, err
@@ -47,7 +47,12 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 	var patience <-chan time.Time
 	got := map[int]reclaimed{}
 	over := false // so is the patience with nodes that no claim needs
-	for left := len(b.links); left > 0 && !(over && b.decided(requests, got)); {
+	var half <-chan time.Time
+	late := false // a claim that needs a silent node must not take the others along
+	if end, ok := ctx.Deadline(); ok {
+		half = time.After(end.Sub(sent) / 2)
+	}
+	for left := len(b.links); left > 0 && !(over && (late || b.decided(requests, got))); {
 		select {
 		case a := <-answers:
 			left--
@@ -56,6 +61,8 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 			}
 		case <-patience:
 			over = true
+		case <-half:
+			late = true
 		case <-ctx.Done():
 			return nil, errCanceled("reclaim", ctx.Err())
 		}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
@@ -52,4 +53,27 @@ func TestReclaimWaitsForANodeThatItNeeds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReclaimOfOneClaimDoesNotLoseTheOthers: x is on a and c, y on all nodes. c goes, and a and b lose their
+// data: x cannot come back, and the wait for c must not take as long as the session of y has.
+func TestReclaimOfOneClaimDoesNotLoseTheOthers(t *testing.T) {
+	const from = 5 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		c := r.process(map[int]faultstore.Fault{
+			1: faultstore.On(faultstore.Attempt, faultstore.Name("x", faultstore.Refuse())),
+			2: away(from, time.Hour),
+		}, &fencelock.Options{TTL: 600 * time.Millisecond}) // three times NodeTimeout
+		y := r.lock("holder", c, "y")
+		time.Sleep(100 * time.Millisecond)
+		x := r.lock("holder", c, "x")
+		time.Sleep(from - 100*time.Millisecond)
+		r.stores[0].Reset()
+		r.stores[1].Reset()
+		time.Sleep(from)
+		if !errors.Is(x.Err(), fencelock.ErrReset) || y.Err() != nil {
+			t.Errorf("x: %v, y: %v; want x lost with the data, and y held", x.Err(), y.Err())
+		}
+	})
 }
