@@ -15,7 +15,7 @@ import (
 
 // openPatience is how long an Open waits at least for members that did not answer before: one
 // of them may answer now that another list is in use. For the others it waits until they
-// answer, or are away: a third of the TTL at most, and half of its own time.
+// answer, or are away: a third of the TTL and half of the time of the Open at most.
 const openPatience = 50 * time.Millisecond
 
 // register keeps this process in the markers of all members while it has a session on one.
