@@ -4,7 +4,9 @@ package redisstore_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -109,6 +111,44 @@ func TestSweepPassesACrowdOfReaders(t *testing.T) {
 		l.must(err)
 		return slices.Equal(l.state(), []string{":g:read", ":l:read", ":s", ":t", "m", "sbob", "seve", "v"})
 	})
+}
+
+// TestSweepStopsAfterLongQueues: one call sweeps few locks if many dead claims wait for each, so that
+// it does not block the server.
+func TestSweepStopsAfterLongQueues(t *testing.T) {
+	t.Parallel()
+	l := newLayout(t)
+	l.open("ann")
+	l.open("bob")
+	const locks, claims = 16, 200
+	for seq := range uint64(locks * claims) {
+		want := driver.Queued
+		if seq < locks {
+			want = driver.Granted
+		}
+		l.attemptOf("ann", seq+1, fmt.Sprint("x", seq%locks), driver.Terms{}, want)
+	}
+	l.dies("ann")
+	before := l.scripts()
+	_, err := l.on["bob"].KeepAlive(l.ctx)
+	l.must(err)
+	waitFor(t, "the sweep ends", func() bool { return slices.Equal(l.state(), []string{":s", ":t", "m", "sbob", "v"}) })
+	if n := l.scripts() - before; n < locks {
+		t.Errorf("%d locks with %d dead claims each are swept by %d scripts", locks, claims, n)
+	}
+}
+
+// scripts is how many scripts the server has run.
+func (l *layout) scripts() (n int) {
+	l.t.Helper()
+	text, err := l.plain.Info(l.ctx, "commandstats").Result()
+	l.must(err)
+	for _, m := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(text, -1) {
+		calls, err := strconv.Atoi(m[1])
+		l.must(err)
+		n += calls
+	}
+	return n
 }
 
 // dies ends a session as if its process had died a long time ago.

@@ -17,8 +17,10 @@ local function readers(k)
 end
 
 for i = 7, #ARGV do
-  stopped, work = false, work + 4
+  local before = call('LLEN', H .. ':l:' .. ARGV[i])
+  stopped = false
   local k, dead, length = refresh(ARGV[i]), {}, 0
+  work = work + 4 + math.max(0, before - call('LLEN', k.L)) -- two elements for each dead claim in front
   local more = stopped
   if k.form == 'S' and k.shared[1] > SOME then
     more, stopped = not readers(k), false
