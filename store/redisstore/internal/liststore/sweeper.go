@@ -91,12 +91,19 @@ func (w *sweeper) tidy(cursor, before string) (next, now string, ok bool) {
 	return next, now, r.Err() == nil
 }
 
-// scan returns some names, and renews the lease in time.
+// renew renews the lease in time, and reports whether this process is still the sweeper.
+func (w *sweeper) renew() bool {
+	if time.Since(w.renewed) <= sweepLease/4 {
+		return true
+	}
+	_, _, ok := w.tidy("0", "0")
+	return ok
+}
+
+// scan returns some names.
 func (w *sweeper) scan(cursor uint64) (names []string, next uint64, ok bool) {
-	if time.Since(w.renewed) > sweepLease/4 {
-		if _, _, ok := w.tidy("0", "0"); !ok {
-			return nil, 0, false
-		}
+	if !w.renew() {
+		return nil, 0, false
 	}
 	ok = w.step(func(ctx context.Context) (err error) {
 		names, next, err = w.s.store.scan(ctx, w.s.base, cursor, "")
@@ -107,6 +114,9 @@ func (w *sweeper) scan(cursor uint64) (names []string, next uint64, ok bool) {
 
 // locks sweeps some locks in a sweep that began at a time, and returns the rest of them.
 func (w *sweeper) locks(names []string, began string) (left []string, ok bool) {
+	if !w.renew() {
+		return nil, false
+	}
 	part := names[:min(len(names), sweepNames)]
 	reply, ok := w.call(sweepScript, part, append([]string{began}, part...)...)
 	if !ok {

@@ -3,9 +3,47 @@
 package liststore
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
+
+// sweptServer answers the scripts of a sweep, and notes them.
+type sweptServer struct {
+	Client
+	ran []string
+}
+
+// Eval implements wire.Conn.
+func (s *sweptServer) Eval(_ context.Context, script *wire.Script, _, _ []string) ([]any, error) {
+	s.ran = append(s.ran, script.Name)
+	if script == tidyScript {
+		return []any{"OK", "0", "1"}, nil
+	}
+	return []any{"OK", int64(1)}, nil
+}
+
+// TestSweepOfLongLocksRenewsItsLease: a sweep that stays with the same names for long renews its
+// lease, so that no second process begins to sweep.
+func TestSweepOfLongLocksRenewsItsLease(t *testing.T) {
+	server := &sweptServer{}
+	store := &Store{client: server, opts: Options{Buckets: 1}, settings: settings{buckets: 1}}
+	w := &sweeper{s: &session{store: store, shard: firstShard, ctx: t.Context()}}
+	for _, old := range []bool{true, false, true} {
+		if old {
+			w.renewed = time.Now().Add(-sweepLease / 2)
+		}
+		if left, ok := w.locks([]string{"x", "y"}, "1"); !ok || len(left) != 1 {
+			t.Fatal(left, ok)
+		}
+	}
+	if want := []string{"tidy", "sweep", "sweep", "tidy", "sweep"}; !slices.Equal(server.ran, want) {
+		t.Errorf("the sweep ran %q, want %q", server.ran, want)
+	}
+}
 
 // TestSweepRests: all sweeps of a server together take at most a tenth of its time, and a step
 // that was held up outside of the server does not hold up the sweep ten times as long.
