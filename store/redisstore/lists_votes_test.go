@@ -140,6 +140,40 @@ func TestListsVotesOfOneBatch(t *testing.T) {
 	}
 }
 
+// TestListsForeignKeyFailsNoOtherVote: a key of another type in the place of a lock fails no vote for
+// another lock in the same batch, and no release.
+func TestListsForeignKeyFailsNoOtherVote(t *testing.T) {
+	t.Parallel()
+	l, _ := newVotes(t)
+	if err := l.plain.Set(t.Context(), l.base+":l:bad", "not a list", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range uint64(64) {
+		wg.Go(func() {
+			for round := range uint64(20) {
+				name, seq := fmt.Sprint("lock ", i), 1000*i+round+100
+				if i%4 == 0 {
+					name = "bad"
+				}
+				out, err := l.vote("ann", seq, name, driver.TokenStep)
+				if name == "bad" {
+					continue
+				}
+				if err != nil || out.State != driver.Granted {
+					t.Errorf("%q is %v, %v", name, out.State, err)
+					return
+				}
+				if found, err := l.on["ann"].Withdraw(t.Context(), driver.Withdrawal{Seq: seq, Name: name}); err != nil || found != driver.WasGranted {
+					t.Errorf("the release of %q is %v, %v", name, found, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // TestListsVotesBehindAHolder: a vote does not get a lock that another claim holds or waits for,
 // and a release leaves the queue alone.
 func TestListsVotesBehindAHolder(t *testing.T) {

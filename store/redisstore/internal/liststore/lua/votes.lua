@@ -14,11 +14,13 @@
 -- number
 local H, sid, tail, seqs, releases = KEYS[1], ARGV[1], ARGV[2], ARGV[5], tonumber(ARGV[4])
 local call, sub, byte = redis.call, string.sub, string.byte
+-- A key that is not a list must not break off the other operations: its own gets the error later.
+local try = redis.pcall
 local reply = {}
 for i = 1, releases do
   -- While the grant is there no other claim has the lock, so nothing else has to be checked.
   local list = KEYS[1 + i]
-  local all = call('LPOP', list, 3)
+  local all = try('LPOP', list, 3)
   if all and #all == 2 and byte(all[2]) == 71 and sub(all[2], 8, 29) == sid .. sub(seqs, 6 * i - 5, 6 * i) then -- G
     reply[i] = 1
   else
@@ -55,11 +57,12 @@ for i = 1, n do
   if not marks[i] then
     local list, text = KEYS[1 + at], string.format('%.0f', number)
     local claim = head .. sub(seqs, 6 * at - 5, 6 * at) .. tail .. (ARGV[7 + i] or ARGV[8])
-    if call('RPUSH', list, text, claim) == 2 then
+    local length = try('RPUSH', list, text, claim)
+    if length == 2 then
       counters[slot], reply[at] = number, number
       sets[#sets + 1] = slot
       sets[#sets + 1] = text
-    else -- it is not free
+    elseif type(length) == 'number' then -- it is not free
       call('LREM', list, -1, claim)
       call('LREM', list, -1, text)
     end
