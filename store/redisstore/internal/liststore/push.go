@@ -28,6 +28,9 @@ type pushes struct {
 	early      map[uint64]pushed // pushed before its claim waited
 }
 
+// maxEarly is how many pushes are kept for claims that do not wait yet.
+const maxEarly = 1024
+
 // waiting is a claim in Await.
 type waiting struct {
 	granted chan pushed
@@ -149,9 +152,11 @@ func (p *pushes) message(text string) {
 		}
 		return
 	}
-	// Between its attempt and its wait, or withdrawn by now: seqs are never used
-	// again, so a few left over do no harm.
-	if len(p.early) < 1024 {
-		p.early[seq] = grant
+	// Between its attempt and its wait, or withdrawn by now: seqs are never used again, so those
+	// left over stay until there are many. What may be lost with them is a gap: its claim polls.
+	if len(p.early) == maxEarly {
+		clear(p.early)
+		p.gaps.Add(1)
 	}
+	p.early[seq] = grant
 }
