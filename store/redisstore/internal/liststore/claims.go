@@ -99,6 +99,14 @@ func (c *claims) get(seq uint64) claim {
 	return c.noted[seq]
 }
 
+// has reports whether a claim is noted.
+func (c *claims) has(seq uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.noted[seq]
+	return ok
+}
+
 func (c *claims) drop(seq uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

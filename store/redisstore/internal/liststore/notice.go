@@ -46,6 +46,9 @@ func (n *notices) watch(seq uint64, name string) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if !n.s.claims.has(seq) {
+		return // it was withdrawn before the answer to its attempt arrived
+	}
 	if n.watched == nil {
 		n.watched = map[uint64]string{}
 	}

@@ -368,6 +368,6 @@ const maxClosed, maxReclaimed = 100, 50
 
 func (s *session) drop(seq uint64) {
 	s.pushes.done(seq)
+	s.claims.drop(seq) // before the watch, which a claim that is not noted does not get
 	s.notices.unwatch(seq)
-	s.claims.drop(seq)
 }
