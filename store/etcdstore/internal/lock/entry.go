@@ -63,7 +63,7 @@ func (v *Value) terms() *driver.Terms {
 
 // Downgrade makes it shared in place.
 func (v *Value) Downgrade(t *driver.Terms) {
-	v.Mode, v.Weight, v.Limit = sharedMode, t.Weight, t.Limit
+	v.Mode, v.Weight, v.Limit, v.Linger = sharedMode, t.Weight, t.Limit, t.Linger
 }
 
 // Encode returns the text of a value.

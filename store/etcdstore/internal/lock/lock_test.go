@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 )
@@ -324,4 +325,14 @@ func (s *Snapshot) restsOn(old *Snapshot, p *Plan) bool {
 		return false
 	}
 	return !slices.ContainsFunc(p.Witness, func(w *Entry) bool { return !here(w) })
+}
+
+// TestDowngradedClaimDoesNotLinger: a try of another process would wait for a reader that gives
+// nothing back.
+func TestDowngradedClaimDoesNotLinger(t *testing.T) {
+	v := NewValue(1, &driver.Terms{Weight: 1, Linger: time.Second, Record: &driver.Record{}}, time.Minute, time.Now())
+	v.Downgrade(&driver.Terms{Mode: driver.Shared, Weight: 1})
+	if !v.Shared() || v.Linger != 0 {
+		t.Errorf("got %+v", v)
+	}
 }
