@@ -46,7 +46,7 @@ func (ss *session) expect(seq uint64) *waiting {
 	defer ss.mu.Unlock()
 	w := ss.waits[seq]
 	if w == nil {
-		w = &waiting{notified: make(chan struct{}), ears: ears}
+		w = &waiting{notified: make(chan struct{}), ears: ears, moved: time.Now()}
 		ss.waits[seq] = w
 	}
 	return w
@@ -106,6 +106,7 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 				ss.stopWaiting(c.Seq)
 				return found, nil
 			}
+			w.polled(ss, ears)
 			if found.Position == 0 { // it moves: poll often
 				polls = 0
 			}
@@ -130,15 +131,18 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 	}
 }
 
-// mustPoll reports whether a push may have been missed, and notes that the claim is polled.
+// mustPoll reports whether a push may have been missed.
 func (w *waiting) mustPoll(ss *session, ears int64) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if ears != 0 && ears == w.ears && w.queued {
-		return false
-	}
+	return ears == 0 || ears != w.ears || !w.queued
+}
+
+// polled notes that a poll found the claim not granted. What is granted later is pushed.
+func (w *waiting) polled(ss *session, ears int64) {
+	ss.mu.Lock()
 	w.ears, w.queued = ears, true
-	return true
+	ss.mu.Unlock()
 }
 
 func (w *waiting) standing(ss *session) (place int, pace time.Duration) {

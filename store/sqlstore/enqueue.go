@@ -18,7 +18,8 @@ func (ss *session) short(ctx context.Context, c *driver.Claim, claim *book.Claim
 	s := ss.store
 	contended := w != nil && s.contended.has(c.Name)
 	if contended {
-		if out, done, err := ss.enqueue(ctx, claim, c.Name, w); done || err != nil {
+		out, done, err := ss.enqueue(ctx, claim, c.Name, w)
+		if done || err != nil || w.seenQueued(ss) {
 			return out, done, err
 		}
 	}
@@ -48,7 +49,7 @@ func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *w
 	var out driver.Outcome
 	var b *book.Book
 	if ss.store.dialect == MySQL {
-		out, b, err = ss.enqueueMySQL(ctx, c, name, string(entry))
+		out, b, err = ss.enqueueMySQL(ctx, c, name, string(entry), w)
 	} else {
 		out, b, err = ss.enqueuePostgres(ctx, c, name, string(entry))
 	}
@@ -81,12 +82,14 @@ func (ss *session) enqueuePostgres(ctx context.Context, c *book.Claim, name, ent
 }
 
 // enqueueMySQL reads where the claim stands by a second statement: an UPDATE returns no rows.
-func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry string) (driver.Outcome, *book.Book, error) {
+// The claim counts as queued even if that statement fails.
+func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry string, w *waiting) (driver.Outcome, *book.Book, error) {
 	s, probe := ss.store, probe(c.Session, c.Seq)
 	n, err := s.changed(ctx, "enqueue", entry, s.name(name), ss.sid, int64(c.Seq), probe, probe, ss.sid, ss.generation, ss.inc, ss.inc, ss.inc)
 	if err != nil || n == 0 {
 		return driver.Outcome{}, nil, err
 	}
+	ss.queued(w, 0, 0)
 	l, err := s.loadShort(ctx, ss.sid, name)
 	if err != nil {
 		return driver.Outcome{}, nil, err

@@ -179,12 +179,26 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	if c.Queue {
 		w = ss.expect(c.Seq)
 	}
-	if claim.Plain == 1 && !w.seenQueued(ss) {
-		if out, done, err := ss.short(ctx, c, &claim, w); done || err != nil {
-			return out, err
-		}
+	if w.seenQueued(ss) || claim.Plain != 1 {
+		return ss.attempt(ctx, c, claim, w)
 	}
-	return ss.attempt(ctx, c, claim, w)
+	out, done, err := ss.short(ctx, c, &claim, w)
+	if !done && err == nil {
+		out, err = ss.attempt(ctx, c, claim, w)
+	}
+	if err != nil && w.seenQueued(ss) {
+		err = afterQueuing(err)
+	}
+	return out, err
+}
+
+// afterQueuing is the error of an attempt that queued the claim and failed then. No caller may
+// take it for one that did nothing, unless the claim has ended with its session.
+func afterQueuing(err error) error {
+	if errors.Is(err, driver.ErrUnknown) || errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrReset) {
+		return err
+	}
+	return fmt.Errorf("%w; the claim is queued: %w", err, driver.ErrUnknown)
 }
 
 // attempt goes the longer way.

@@ -310,3 +310,27 @@ func TestOptionsAndURLMustNotDiffer(t *testing.T) {
 		t.Errorf("the same in both: %v", err)
 	}
 }
+
+// TestFailedPollIsRepeated: listening began after the claim was queued, so its grant may not
+// have been pushed, and the poll that would find it fails. The next wait polls again.
+func TestFailedPollIsRepeated(t *testing.T) {
+	db, err := sql.Open("pgx", "postgres://127.0.0.1:1/none?sslmode=disable") // no server listens there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, err := New(db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ss := &session{store: s, sid: "a", waits: map[uint64]*waiting{1: {queued: true, notified: make(chan struct{})}}}
+	s.hub.generation, s.hub.done = 1, make(chan struct{}) // it listens, and needs no goroutine
+	s.hub.members[ss.sid] = &member{ss: ss, live: true}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for i := range 2 {
+		if _, err := ss.Await(ctx, &driver.Claim{Seq: 1, Name: "x"}); !errors.Is(err, driver.ErrUnavailable) {
+			t.Fatalf("wait %d: %v, want what the poll returned", i+1, err)
+		}
+	}
+}
