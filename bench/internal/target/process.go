@@ -38,18 +38,16 @@ func processTime(pid int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(files) == 0 {
-		return 0, fmt.Errorf("schedstat of process %d: %w", pid, os.ErrNotExist)
-	}
-	sum := 0.0
+	sum, read := 0.0, 0
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // it has ended since the names were read
+		if ended(err) {
+			continue
 		}
 		if err != nil {
 			return 0, err
 		}
+		read++
 		ran, _, _ := strings.Cut(string(text), " ")
 		ns, err := strconv.ParseFloat(ran, 64)
 		if err != nil {
@@ -57,8 +55,15 @@ func processTime(pid int) (float64, error) {
 		}
 		sum += ns
 	}
+	if read == 0 {
+		return 0, fmt.Errorf("schedstat of process %d: %w", pid, os.ErrNotExist)
+	}
 	return sum / 1e9, nil
 }
+
+// ended reports whether a file of a thread could not be read because the thread has ended
+// since the names of the files were read.
+func ended(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
 
 // familyTime is processTime of a process and its children.
 func familyTime(pid int) (float64, error) {
@@ -72,6 +77,9 @@ func familyTime(pid int) (float64, error) {
 	}
 	for _, list := range lists {
 		text, err := os.ReadFile(list)
+		if ended(err) {
+			continue
+		}
 		if err != nil {
 			return 0, err
 		}

@@ -5,6 +5,8 @@ package target
 import (
 	"errors"
 	"os"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -33,5 +35,36 @@ func TestProcessTime(t *testing.T) {
 	}
 	if _, err := processTime(1 << 30); err == nil {
 		t.Error("a process that does not exist has a time")
+	}
+}
+
+// TestThreadsEndWhileTheirTimesAreRead: a server with a thread for each connection has a time
+// while connections are closed.
+func TestThreadsEndWhileTheirTimesAreRead(t *testing.T) {
+	if _, err := familyTime(os.Getpid()); errors.Is(err, os.ErrNotExist) {
+		t.Skip("this system does not report it")
+	}
+	stop := make(chan struct{})
+	var churn sync.WaitGroup
+	defer churn.Wait()
+	defer close(stop)
+	churn.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			var threads sync.WaitGroup
+			for range 8 {
+				threads.Go(runtime.LockOSThread) // never unlocked: the thread ends
+			}
+			threads.Wait()
+		}
+	})
+	for range 300 {
+		if _, err := familyTime(os.Getpid()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
