@@ -22,18 +22,29 @@ type namespace struct{ do chan func() }
 func newNamespace() (*namespace, error) {
 	ns := &namespace{do: make(chan func())}
 	made := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		err := syscall.Unshare(syscall.CLONE_NEWNET)
-		made <- err
-		if err != nil {
-			return
-		}
-		for f := range ns.do {
-			f()
-		}
-	}()
+	go ns.serve(made)
 	return ns, <-made
+}
+
+// serve is the goroutine of the namespace. It never takes the main thread, which ends only with
+// the process and whose network is what the process reads in /proc/net.
+func (ns *namespace) serve(made chan<- error) {
+	runtime.LockOSThread()
+	if syscall.Gettid() == syscall.Getpid() {
+		elsewhere := make(chan error)
+		go ns.serve(elsewhere)
+		made <- <-elsewhere
+		runtime.UnlockOSThread()
+		return
+	}
+	err := syscall.Unshare(syscall.CLONE_NEWNET)
+	made <- err
+	if err != nil {
+		return
+	}
+	for f := range ns.do {
+		f()
+	}
 }
 
 // in calls a function on the thread of the namespace.

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -144,9 +145,40 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// init keeps TestMain on the main thread, for TestNamespaceLeavesTheMainThread.
+func init() { runtime.LockOSThread() }
+
+// mainThread is the network of the main thread before and after a namespace was made there.
+var mainThread struct {
+	before, after string
+	err           error
+}
+
+// makeHere makes a namespace as if its goroutine had been started on this thread.
+func makeHere() {
+	network := func() string { link, _ := os.Readlink("/proc/self/ns/net"); return link }
+	ns, made := &namespace{do: make(chan func())}, make(chan error, 1)
+	mainThread.before = network()
+	close(ns.do) // it ends as soon as it is made
+	ns.serve(made)
+	mainThread.after, mainThread.err = network(), <-made
+}
+
+// TestNamespaceLeavesTheMainThread: a namespace on the main thread would stay after the wire
+// is closed, and /proc/net, where servers.Peers finds connections, would be of that namespace.
+func TestNamespaceLeavesTheMainThread(t *testing.T) {
+	if mainThread.err != nil {
+		t.Skip(mainThread.err)
+	}
+	if mainThread.after != mainThread.before {
+		t.Errorf("the main thread is in %s, and was in %s", mainThread.after, mainThread.before)
+	}
+}
+
 // TestMain is also the process of TestWireEndsWithItsProcess.
 func TestMain(m *testing.M) {
 	if os.Getenv(helper) == "" {
+		makeHere()
 		os.Exit(m.Run())
 	}
 	w, err := New(1)
