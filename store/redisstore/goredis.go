@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -177,14 +178,35 @@ func (g *goRedis) Listen(ctx context.Context, channel string, ready func(), mess
 	}
 	alone := &adapt.Listeners{}
 	alone.Listen(ctx, channel, ready, message, func(ctx context.Context) {
-		sub := g.client.SSubscribe(ctx)
-		g.receive(ctx, sub, alone, &subscriber{ctx, sub, sub.SSubscribe, sub.SUnsubscribe})
+		node, err := g.masterOf(ctx, channel)
+		if err != nil {
+			g.reload(ctx)
+			return
+		}
+		sub := node.SSubscribe(ctx)
+		g.receive(ctx, sub, alone, &subscriber{ctx, sub, sub.SSubscribe, sub.SUnsubscribe}, true)
 	})
+}
+
+// masterOf returns the node that is the master of a channel. A replica lets clients subscribe, but a
+// master that was just promoted does not know for seconds that the one before is its replica now,
+// and sends it nothing. A replica answers MOVED to the read of a key.
+func (g *goRedis) masterOf(ctx context.Context, channel string) (*redis.Client, error) {
+	bucket, _, _ := strings.Cut(channel, "}")
+	bucket += "}"
+	node, err := g.client.(*redis.ClusterClient).MasterForKey(ctx, bucket)
+	if err != nil {
+		return nil, err
+	}
+	if err := node.HGet(ctx, bucket, "m").Err(); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	return node, nil
 }
 
 func (g *goRedis) listen(ctx context.Context) {
 	sub := g.client.Subscribe(ctx)
-	g.receive(ctx, sub, &g.listeners, &subscriber{ctx, sub, sub.Subscribe, sub.Unsubscribe})
+	g.receive(ctx, sub, &g.listeners, &subscriber{ctx, sub, sub.Subscribe, sub.Unsubscribe}, false)
 }
 
 // subscriber implements adapt.Subscriber.
@@ -203,13 +225,14 @@ func (s *subscriber) Close() { _ = s.sub.Close() }
 
 // receive uses a subscription until it breaks. go-redis subscribes again by itself after its
 // connection broke, and says so. It does not when a slot moves to another node of
-// a cluster: the server then ends the subscription, and the caller begins a new one.
-func (g *goRedis) receive(ctx context.Context, sub *redis.PubSub, l *adapt.Listeners, s adapt.Subscriber) {
+// a cluster: the server then ends the subscription, and the caller begins a new one. With once set the
+// caller does so after a broken connection, too: the node may have become a replica.
+func (g *goRedis) receive(ctx context.Context, sub *redis.PubSub, l *adapt.Listeners, s adapt.Subscriber, once bool) {
 	end := sync.OnceFunc(s.Close)
 	defer end()
 	defer context.AfterFunc(ctx, end)()
 	defer l.Open(ctx, s)()
-	quiet := 0
+	quiet, begun := 0, false
 	for {
 		m, err := sub.ReceiveTimeout(ctx, 3*time.Second)
 		var wait net.Error
@@ -226,6 +249,11 @@ func (g *goRedis) receive(ctx context.Context, sub *redis.PubSub, l *adapt.Liste
 		switch m := m.(type) {
 		case *redis.Subscription:
 			if m.Kind == "subscribe" || m.Kind == "ssubscribe" {
+				if once && begun {
+					g.reload(ctx)
+					return
+				}
+				begun = true
 				l.Ready(m.Channel)
 			} else if l.Ended(m.Channel) {
 				g.reload(ctx)
