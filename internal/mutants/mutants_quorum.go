@@ -92,8 +92,8 @@ var quorumMutants = []mutant{
 	},
 	{
 		name: "qs-reclaim-not-patient", catcher: testOf(quorumPkg, "TestReclaimWaitsForANodeThatItNeeds"), file: "store/quorum/reclaim.go",
-		old: "!(over && (late || b.decided(requests, got)))",
-		new: "!over",
+		old: "b.decided(requests, got)))",
+		new: "len(got) > 0))",
 	},
 	{
 		name: "qs-list-not-patient", catcher: testOf(quorumPkg, "TestListOfSlowNodes"), file: "store/quorum/inspect.go",
