@@ -165,3 +165,31 @@ func TestListWrittenByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestSessionOpenedAgainLeavesNoSubscription: a process that opens its session again, as it does after
+// a data loss until it succeeds, closes only the last one, and no subscription is left.
+func TestSessionOpenedAgainLeavesNoSubscription(t *testing.T) {
+	t.Parallel()
+	l := newLayout(t)
+	id, seq := driver.NewSessionID(), uint64(0)
+	channels := func(want int) func() bool {
+		return func() bool {
+			all, err := l.plain.PubSubChannels(l.ctx, "*").Result()
+			l.must(err)
+			return len(all) == want
+		}
+	}
+	var last driver.Session
+	for range 3 {
+		s, _, err := l.store.Open(l.ctx, driver.OpenRequest{Shard: l.store.Shard("x"), ID: id, TTL: 30 * time.Second, Wanted: func(uint64) {}})
+		l.must(err)
+		seq++
+		_, err = s.Attempt(l.ctx, &driver.Claim{Seq: seq, Name: fmt.Sprint("x", seq), Watch: true,
+			Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+		l.must(err)
+		waitFor(t, "the subscription for notices", channels(1))
+		last = s
+	}
+	l.must(last.Close(l.ctx))
+	waitFor(t, "no subscription is left", channels(0))
+}

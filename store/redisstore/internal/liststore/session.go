@@ -366,6 +366,12 @@ func (s *session) Close(ctx context.Context) error {
 // below a millisecond of the server.
 const maxClosed, maxReclaimed = 100, 50
 
+// replaced ends what runs for a session that its process has opened again: that process closes only
+// the new one. Claims that wait come back with the new one, as after a data loss.
+func (s *session) replaced() {
+	s.pushes.heard(fmt.Errorf("redisstore: the session was opened again: %w", driver.ErrReset))
+}
+
 func (s *session) drop(seq uint64) {
 	s.pushes.done(seq)
 	s.claims.drop(seq) // before the watch, which a claim that is not noted does not get

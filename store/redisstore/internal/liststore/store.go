@@ -62,7 +62,7 @@ type Store struct {
 	listings  wire.Listings
 	runs      runs
 	contended contended
-	known     sync.Map // the claims of sessions, by session id: a session that is resumed has those of before
+	known     sync.Map // sessions, by session id: a session that is resumed has the claims of before
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -210,16 +210,13 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	}
 	incarnation, _ := strconv.ParseInt(ss.incarnation, 10, 64)
 	ss.tail = wire.BytesOf(ss.generation, 7) + wire.BytesOf(incarnation, 7)
-	resumed := false
+	before, known := s.known.Load(ss.sid)
+	resumed := known && !ss.fresh
 	ss.claims = &claims{}
-	if !ss.fresh {
+	if resumed {
 		// A copy: a late answer to the earlier session must not count for this one.
-		var before any
-		if before, resumed = s.known.Load(ss.sid); resumed {
-			ss.claims = before.(*claims).copy()
-		}
+		ss.claims = before.(*session).claims.copy()
 	}
-	s.known.Store(ss.sid, ss.claims)
 	ss.ctx, ss.cancel = context.WithCancel(context.Background())
 	ss.proof.init(ss, runID)
 	ss.pushes.init(ss)
@@ -232,6 +229,9 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.votes.init(ss)
 	if s.opts.Eager {
 		ss.proof.now(ctx)
+	}
+	if s.known.Store(ss.sid, ss); known {
+		before.(*session).replaced()
 	}
 	s.touch(ss.shard, ss.incarnation)
 	return ss, renewal, nil
