@@ -149,26 +149,18 @@ func w7BeforeTheWatch(t *scene) {
 	holder.mustBeWanted()
 }
 
-func w7Reclaimed(t *scene) {
-	name := t.name("lock")
-	holder := t.open(name).grant(name, watched)
-	t.reset()
-	again := holder.on(holder.s.resume())
-	if !again.s.reclaimBatch(true, again)[0] {
-		t.fatalf("%v was not reclaimed during grace", again)
-	}
-	t.passGrace(name, again.s) // a claim may be queued only then
-	t.openElsewhere(name).wait(name)
-	again.mustBeWanted()
-}
+func w7Reclaimed(t *scene) { w7After(t, t.reset) }
 
-func w7Confirmed(t *scene) {
+func w7Confirmed(t *scene) { w7After(t, t.restart) }
+
+// w7After lets a claim wait after a loss in which the holder kept its grant.
+func w7After(t *scene, loss func()) {
 	name := t.name("lock")
 	holder := t.open(name).grant(name, watched)
-	t.restart()
+	loss()
 	again := holder.on(holder.s.resume())
 	if !again.s.reclaimBatch(true, again)[0] {
-		t.fatalf("%v survived and was not confirmed", again)
+		t.fatalf("%v was not reclaimed or confirmed", again)
 	}
 	t.passGrace(name, again.s) // a claim may be queued only then
 	t.openElsewhere(name).wait(name)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -188,17 +187,14 @@ func (g *goRedis) Listen(ctx context.Context, channel string, ready func(), mess
 	})
 }
 
-// masterOf returns the node that is the master of a channel. A replica lets clients subscribe, but a
-// master that was just promoted does not know for seconds that the one before is its replica now,
-// and sends it nothing. A replica answers MOVED to the read of a key.
+// masterOf returns the node that is the master of a channel (adapt.MasterKey).
 func (g *goRedis) masterOf(ctx context.Context, channel string) (*redis.Client, error) {
-	bucket, _, _ := strings.Cut(channel, "}")
-	bucket += "}"
-	node, err := g.client.(*redis.ClusterClient).MasterForKey(ctx, bucket)
+	key, field := adapt.MasterKey(channel)
+	node, err := g.client.(*redis.ClusterClient).MasterForKey(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	if err := node.HGet(ctx, bucket, "m").Err(); err != nil && !errors.Is(err, redis.Nil) {
+	if err := node.HGet(ctx, key, field).Err(); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err
 	}
 	return node, nil

@@ -75,12 +75,10 @@ func (s *subscriber) Subscribe(channels ...string) error {
 	return s.conn.Do(s.ctx, cmd).Error()
 }
 
-// atMaster returns an error if the connection is not to the master of a channel. A replica lets
-// clients subscribe, but a master that was just promoted does not know for seconds that the one
-// before is its replica now, and sends it nothing. A replica answers MOVED to the read of a key.
+// atMaster returns an error if the connection is not to the master of a channel (adapt.MasterKey).
 func (s *subscriber) atMaster(channel string) error {
-	bucket, _, _ := strings.Cut(channel, "}")
-	err := s.conn.Do(s.ctx, s.conn.B().Hget().Key(bucket+"}").Field("m").Build()).Error()
+	key, field := adapt.MasterKey(channel)
+	err := s.conn.Do(s.ctx, s.conn.B().Hget().Key(key).Field(field).Build()).Error()
 	if rueidis.IsRedisNil(err) {
 		return nil
 	}

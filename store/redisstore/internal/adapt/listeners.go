@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -36,6 +37,15 @@ type Subscriber interface {
 	Unsubscribe(channel string) error
 	// Close ends the connection; the next one subscribes to all channels.
 	Close()
+}
+
+// MasterKey is the key of the bucket of a channel, and field a field of it, to read before a
+// connection of a cluster subscribes. A replica lets clients subscribe, but a master that was just
+// promoted does not know for seconds that the one before is its replica now, and sends it
+// nothing. A replica answers MOVED to the read of a key.
+func MasterKey(channel string) (key, field string) {
+	bucket, _, _ := strings.Cut(channel, "}")
+	return bucket + "}", "m"
 }
 
 // Listen listens to a channel until ctx ends: see wire.Client. run uses one connection until it
