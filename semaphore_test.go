@@ -53,6 +53,38 @@ func TestSemaphoreStaysWithinItsLimit(t *testing.T) {
 	})
 }
 
+// Waiters of one process want equal permits: unlike readers behind a reader, each
+// must be counted by the store, however the process orders them.
+func TestSemaphoreCountsEachOfEqualWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, waiters = 2, 5
+		ctx := locktest.Context(t)
+		store := memstore.New(nil)
+		full := locktest.Got(t)(locktest.Client(t, store, nil).Semaphore("x", limit).Acquire(ctx, limit))
+		sem := locktest.Client(t, store, nil).Semaphore("x", limit)
+		got := make(chan *fencelock.Lease, waiters)
+		for range waiters {
+			go func() {
+				l, err := sem.Acquire(ctx, 1)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- l
+			}()
+		}
+		synctest.Wait()
+		locktest.Unlock(t, full)
+		for left := waiters; left > 0; left-- {
+			synctest.Wait()
+			if want := min(limit, left); len(got) != want {
+				t.Fatalf("%d of %d waiters are inside together, want %d", len(got), left, want)
+			}
+			locktest.Unlock(t, <-got)
+		}
+		locktest.Free(t, store, "x")
+	})
+}
+
 func TestSemaphoreTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := locktest.Context(t)

@@ -133,7 +133,7 @@ var releaseMutants = []mutant{
 		new: "g.fixedEnd = now.Add(rest)",
 	},
 	{
-		name: "read-together-semaphore", catcher: apiTest("TestSemaphoreStaysWithinItsLimit"), file: "internal/core/admit.go",
+		name: "read-together-semaphore", catcher: apiTest("TestSemaphoreCountsEachOfEqualWaiters"), file: "internal/core/admit.go",
 		old: "if t.Limit > 0 || t.MaxHold",
 		new: "if t.MaxHold",
 	},
