@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/bench/internal/candidate"
 	"github.com/fencelock/fencelock/bench/internal/layout"
 	"github.com/fencelock/fencelock/bench/internal/stat"
 	"github.com/fencelock/fencelock/bench/internal/suite"
@@ -28,13 +29,12 @@ var redisShared = question{part: "fleet", metrics: fleetMetrics, gives: []string
 		if err != nil {
 			return nil, nil, err
 		}
-		return []figure.Figure{{Name: "redis-shared-cpu-growth", Value: cpuGrowth(cells, suite.Readers(few), suite.Readers(many)), Goal: figure.AtMost(1.5)}}, cells, nil
+		return []figure.Figure{{Name: "redis-shared-cpu-growth", Value: cpuGrowth(cells, candidate.FencelockReaders, suite.Readers(few), suite.Readers(many)), Goal: figure.AtMost(1.5)}}, cells, nil
 	}}
 
 // cpuGrowth is the ratio of the server's processor time in two cases of one candidate.
-func cpuGrowth(cells suite.Cells, few, many string) float64 {
-	name := cells[0].Candidate
-	return stat.Ratio(cells.Of(many, name).Values(suite.ServerCPU), cells.Of(few, name).Values(suite.ServerCPU))
+func cpuGrowth(cells suite.Cells, c *candidate.Candidate, few, many string) float64 {
+	return stat.Ratio(cells.Of(many, c.Name).Values(suite.ServerCPU), cells.Of(few, c.Name).Values(suite.ServerCPU))
 }
 
 // keptSessions are kept alive by as many processes.
@@ -87,15 +87,19 @@ var redisSpread = question{part: "names", gives: []string{"redis-bucket-spread-3
 		return []figure.Figure{{Name: "redis-bucket-spread-32", Value: stat.Busiest(counts), Goal: figure.AtMost(1.3)}}, nil, nil
 	}}
 
-// redisTenMillion is how much more a lock costs the server among many locks than among few.
-var redisTenMillion = question{part: "names-10m", metrics: fleetMetrics, gives: []string{"redis-10m-cpu-ratio"},
+// redisTenMillion is how much more a lock costs the server among many locks than among few, and
+// how much more the bare pair costs there.
+var redisTenMillion = question{part: "names-10m", metrics: fleetMetrics, gives: []string{"redis-10m-cpu-ratio", "redis-10m-bare-cpu-ratio"},
 	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 		few, many := 10_000, e.Scaled(10_000_000)
-		cells, err := e.Lasting(5, time.Second).FewAndMany(ctx, ours, few, many)
+		cells, err := e.Lasting(5, time.Second).FewAndMany(ctx, []*candidate.Candidate{ours, candidate.BareRueidis}, few, many)
 		if err != nil {
 			return nil, nil, err
 		}
-		return []figure.Figure{{Name: "redis-10m-cpu-ratio", Value: cpuGrowth(cells, suite.Names(few), suite.Names(many)), Goal: figure.AtMost(1.2)}}, cells, nil
+		return []figure.Figure{
+			{Name: "redis-10m-cpu-ratio", Value: cpuGrowth(cells, ours, suite.Names(few), suite.Names(many)), Goal: figure.AtMost(1.2)},
+			{Name: "redis-10m-bare-cpu-ratio", Value: cpuGrowth(cells, candidate.BareRueidis, suite.Names(few), suite.Names(many))},
+		}, cells, nil
 	}}
 
 // redisSweep is what others notice when a process dies with many locks.

@@ -4,6 +4,7 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -108,9 +109,47 @@ func sharedName(readers int) string { return fmt.Sprint("shared/", readers) }
 // manyClients is how many lock and unlock while names are held.
 const manyClients = 16
 
+// settleFor bounds settle. A server grows a table of ten million keys in about six seconds.
+const settleFor = 15 * time.Second
+
+// settle lets the server finish growing its table of keys. While it does, each command moves some
+// keys: that is the price of the keys that were written, and not of those that are held.
+func (f *filled) settle(ctx context.Context) error {
+	table := func() (int64, error) {
+		stats, err := f.raw.Do(ctx, "MEMORY", "STATS").Slice()
+		if err != nil {
+			return 0, err
+		}
+		for i := 0; i+1 < len(stats); i += 2 {
+			if db, ok := stats[i+1].([]any); ok && stats[i] == "db.0" && len(db) > 1 {
+				n, _ := db[1].(int64)
+				return n, nil
+			}
+		}
+		return 0, errors.New("the server does not tell how large its table of keys is")
+	}
+	before, err := table()
+	if err != nil {
+		return err
+	}
+	if err := f.raw.ConfigSet(ctx, "hz", "500").Err(); err != nil { // a millisecond for it in each cycle
+		return err
+	}
+	for end := time.Now().Add(settleFor); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		now, err := table()
+		if err != nil {
+			return err
+		}
+		if now < before*9/10 { // the smaller table is gone
+			break
+		}
+	}
+	return f.raw.ConfigSet(ctx, "hz", "10").Err()
+}
+
 // FewAndMany lets clients lock and unlock on two servers, one with few and one with many
 // locks held, in turn: whether a lock costs the server more among many.
-func (e *Env) FewAndMany(ctx context.Context, c *candidate.Candidate, few, many int) (Cells, error) {
+func (e *Env) FewAndMany(ctx context.Context, candidates []*candidate.Candidate, few, many int) (Cells, error) {
 	var runs []run
 	for _, n := range []int{few, many} {
 		f, err := e.startFilled(ctx)
@@ -124,22 +163,27 @@ func (e *Env) FewAndMany(ctx context.Context, c *candidate.Candidate, few, many 
 			return nil, err
 		}
 		defer o.Close()
-		lockers, err := f.openMany(ctx, c, manyClients)
-		if err != nil {
+		if err := f.settle(ctx); err != nil {
 			return nil, err
 		}
-		defer closeAll(lockers)
-		runs = append(runs, run{Names(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
-			here := *f.Env // the other server may be the last
-			here.For, here.Repetitions = e.For, e.Repetitions
-			s, err := here.fleet(ctx, c, lockers, worker.Task{
-				Name: fmt.Sprintf("fresh/%d", repetition), Own: true, Fresh: true, Goroutines: 1, Uncanceled: true,
-			})
+		for _, c := range candidates {
+			lockers, err := f.openMany(ctx, c, manyClients)
 			if err != nil {
 				return nil, err
 			}
-			return s, layout.Holders(ctx, f.store, holdName+"/0", 1)
-		}})
+			defer closeAll(lockers)
+			runs = append(runs, run{Names(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
+				here := *f.Env // the other server may be the last
+				here.For, here.Repetitions = e.For, e.Repetitions
+				s, err := here.fleet(ctx, c, lockers, worker.Task{
+					Name: fmt.Sprintf("fresh/%s/%d", c.Name, repetition), Own: true, Fresh: true, Goroutines: 1, Uncanceled: true,
+				})
+				if err != nil {
+					return nil, err
+				}
+				return s, layout.Holders(ctx, f.store, holdName+"/0", 1)
+			}})
+		}
 	}
 	return e.interleave(ctx, runs)
 }
