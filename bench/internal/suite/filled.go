@@ -116,17 +116,17 @@ const settleFor = 15 * time.Second
 // keys: that is the price of the keys that were written, and not of those that are held.
 func (f *filled) settle(ctx context.Context) error {
 	table := func() (int64, error) {
-		stats, err := f.raw.Do(ctx, "MEMORY", "STATS").Slice()
+		stats, err := f.raw.Do(ctx, "MEMORY", "STATS").Result()
 		if err != nil {
 			return 0, err
 		}
-		for i := 0; i+1 < len(stats); i += 2 {
-			if db, ok := stats[i+1].([]any); ok && stats[i] == "db.0" && len(db) > 1 {
-				n, _ := db[1].(int64)
-				return n, nil
-			}
+		all, _ := stats.(map[any]any)
+		keys, _ := all["db.0"].(map[any]any)
+		size, ok := keys["overhead.hashtable.main"].(int64)
+		if !ok {
+			return 0, errors.New("the server does not tell how large its table of keys is")
 		}
-		return 0, errors.New("the server does not tell how large its table of keys is")
+		return size, nil
 	}
 	before, err := table()
 	if err != nil {
