@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/breaklock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
 	"github.com/spf13/cobra"
 )
 
@@ -49,17 +49,6 @@ store did not answer.`,
 	return cmd
 }
 
-// breakView is what was done.
-type breakView struct {
-	Time   time.Time       `json:"time"`
-	Lock   string          `json:"lock"`
-	Token  fencelock.Token `json:"token,string"`
-	Fence  fencelock.Token `json:"fence,string"`
-	Holder *holderView     `json:"holder,omitempty"`
-	By     string          `json:"by"`
-	Reason string          `json:"reason"`
-}
-
 func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token, reason string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -73,23 +62,16 @@ func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token,
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(st.Holders, func(h fencelock.Holder) bool { return h.Token.Base() == token.Base() })
 	switch {
 	case token == 0 && len(st.Holders) > 0:
 		h := st.Holders[0]
-		return usage("which holder? %s has it for %s: --token %v", h.Record.Owner, short(h.Age), h.Token)
+		return usage("which holder? %s has it for %s: --token %v", h.Record.Owner, plain.Short(h.Age), h.Token)
 	case token == 0:
 		return usage("%s is not held", name)
 	case reason == "":
 		return usage("--reason is missing: give one for your records")
-	case st.Grace > 0:
-		return fmt.Errorf("%s: the store was reset, and the holder that it shows may be one from before; wait %s", name, short(st.Grace))
 	}
-	v := breakView{Time: time.Now(), Lock: name, Token: token, By: defaultOwner(os.Getpid()), Reason: reason}
-	if at >= 0 {
-		v.Holder = holderOf(&st.Holders[at])
-	}
-	v.Fence, err = conn.client.Break(ctx, name, token)
+	v, err := breaklock.Do(ctx, conn.client, &st, breaklock.Request{Token: token, Reason: reason, By: defaultOwner(os.Getpid())})
 	if errors.Is(err, fencelock.ErrNotHeld) {
 		return fmt.Errorf("%s: no holder has token %v; nothing was done (it is %s)", name, token, summary(&st))
 	}
@@ -101,7 +83,7 @@ func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token,
 	}
 	who := "its holder"
 	if v.Holder != nil {
-		who = clean(v.Holder.Owner)
+		who = plain.Clean(v.Holder.Owner)
 	}
 	_, err = fmt.Fprintf(a.out, "%s was taken from %s (token %v): %s\nfence the resource with %v\n", name, who, token, reason, v.Fence)
 	return err

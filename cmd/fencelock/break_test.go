@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/breaklock"
 )
 
 func TestBreak(t *testing.T) {
@@ -28,7 +29,7 @@ func TestBreak(t *testing.T) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	p := fencelockCLI(t, s.url(), "break", "a", "--token", token, "--reason", "it burns", "-o", "json").want(0)
-	var v breakView
+	var v breaklock.Done
 	if err := json.Unmarshal([]byte(p.out.String()), &v); err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 )
 
 func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain, 日本, é": "plain, 日本, é", "a\nb\tc": "a b c", "\x1b[2Jx": "\ufffd[2Jx", "a\u009bm": "a\ufffdm", "\u202egpj": "\ufffdgpj",
 	} {
-		if got := clean(in); got != want {
+		if got := plain.Clean(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -35,7 +37,7 @@ func TestTextsAreNotAboutGo(t *testing.T) {
 		"sqlstore: Options.MaxTTL is 1ms: choose":                   "max_ttl is 1ms: choose",
 		"use replication, or Options.Grace.":                        "use replication, or grace=true.",
 	} {
-		if got := oneLine(errors.New(in)); got != want {
+		if got := plain.OneLine(errors.New(in)); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -65,7 +67,7 @@ func TestViewsAreClean(t *testing.T) {
 			t.Errorf("%v: %q", args, text)
 		}
 	}
-	var v lockView
+	var v view.Lock
 	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "inspect", "a", "-o", "json").want(0).out.String()), &v); err != nil || v.Holders[0].Reason != evil {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -95,7 +97,7 @@ func TestMessagesAreForTheShell(t *testing.T) {
 		"store unavailable: redisstore: open h:1: redisstore: outcome unknown: EOF":     "store unavailable: open h:1: outcome unknown: EOF",
 		"lock \"a (b)\": held by x (nightly)":                                           "lock \"a (b)\": held by x (nightly)",
 	} {
-		if got := oneLine(errors.New(in)); got != want {
+		if got := plain.OneLine(errors.New(in)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/checkup"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/spf13/cobra"
 )
@@ -24,7 +27,7 @@ type diagnosis struct {
 	Server     string           `json:"server"`
 	Program    string           `json:"program"`
 	LockMS     float64          `json:"lock_ms"` // to take a lock and give it back
-	Guarantees *guaranteesView  `json:"guarantees,omitempty"`
+	Guarantees *view.Guarantees `json:"guarantees,omitempty"`
 	Findings   []driver.Finding `json:"findings"`
 	OK         bool             `json:"ok"`
 
@@ -93,32 +96,17 @@ does not answer.`,
 func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool) (*diagnosis, error) {
 	conn, err := a.connect(ctx, &fencelock.Options{TTL: ttl})
 	if errors.Is(err, driver.ErrRefused) {
-		return &diagnosis{Program: version(), Findings: []driver.Finding{{Severity: driver.Danger, Code: "refused", Reason: withoutGo(unprefixed(err))}}}, nil
+		return &diagnosis{Program: version(), Findings: []driver.Finding{{Severity: driver.Danger, Code: "refused", Reason: plain.WithoutGo(plain.Unprefixed(err))}}}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer a.close(conn)
-	d := &diagnosis{Server: conn.Caps().Engine, Program: version(), Findings: []driver.Finding{},
-		Guarantees: guaranteesOf(conn.client.Guarantees()), promises: conn.client.Guarantees()}
-	if store, ok := conn.OpenedStore.(driver.Checker); ok {
-		call, cancel := context.WithTimeout(ctx, 4*a.timeout)
-		found, err := store.Check(call)
-		cancel()
-		d.Findings = append(d.Findings, found...)
-		if err != nil { // a server did not answer; the findings of the others stand
-			d.Findings = append(d.Findings, driver.Finding{Severity: driver.Warning, Code: "unreachable", Reason: "a server could not be checked: " + err.Error(),
-				Fix: "start it; if only this machine does not reach it, check the network"})
-		}
-	} else {
-		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "unchecked", Reason: "this store cannot check its server"})
-	}
-	for _, f := range unfit(d.promises, conn.graceFix) {
-		if !correctness {
-			f.Severity = driver.Note
-		}
-		d.Findings = append(d.Findings, f)
-	}
+	d := &diagnosis{Server: conn.Caps().Engine, Program: version(),
+		Guarantees: view.GuaranteesOf(conn.client.Guarantees()), promises: conn.client.Guarantees()}
+	call, cancel := context.WithTimeout(ctx, 4*a.timeout)
+	d.Findings = checkup.Findings(call, conn.OpenedStore, d.promises, conn.graceFix, correctness)
+	cancel()
 	var took time.Duration
 	if !slices.ContainsFunc(d.Findings, func(f driver.Finding) bool { return f.Code == "unused" }) {
 		took, err = a.tryLock(ctx, conn.client)
@@ -128,16 +116,14 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 	case err == nil:
 	case exitCode(err) == exitUnavailable:
 		d.unavailable = err // the findings may say why
-		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: unprefixed(err)})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: plain.Unprefixed(err)})
 	case errors.As(err, &busy) && busy.Grace:
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "grace",
-			Reason: graceLine(busy.RetryAfter) + ", so locks were not tried"})
+			Reason: view.GraceLine(busy.RetryAfter) + ", so locks were not tried"})
 	case !explained(d.Findings, err):
-		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: unprefixed(err)})
+		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: plain.Unprefixed(err)})
 	}
-	for i, f := range d.Findings {
-		d.Findings[i].Reason, d.Findings[i].Fix = withoutGo(f.Reason), withoutGo(f.Fix)
-	}
+	checkup.ForPeople(d.Findings)
 	d.LockMS = float64(took.Microseconds()) / 1000
 	return d, nil
 }
@@ -147,23 +133,6 @@ func explained(findings []driver.Finding, err error) bool {
 	return slices.ContainsFunc(findings, func(f driver.Finding) bool {
 		return f.Severity == driver.Danger && f.Reason != "" && strings.Contains(err.Error(), f.Reason)
 	})
-}
-
-// unfit says what is missing where doing the work twice would corrupt something.
-func unfit(g fencelock.Guarantees, graceFix string) []driver.Finding {
-	var found []driver.Finding
-	if g.Fencing != fencelock.Strict {
-		found = append(found, driver.Finding{Severity: driver.Danger, Code: "fencing", Reason: "tokens are not strict: they are " + g.Fencing.String(), Fix: "use another store"})
-	}
-	if !g.SurvivesCrash {
-		fix := graceFix
-		if fix == "" {
-			fix = "use another store, or check the token wherever something is written"
-		}
-		found = append(found, driver.Finding{Severity: driver.Danger, Code: "data-loss",
-			Reason: "a crash or failover of the server may lose the holder of a lock, and another client may acquire the lock while it is held", Fix: fix})
-	}
-	return found
 }
 
 // tryLock acquires a lock that no other client uses, twice: the first opens the session.
@@ -196,7 +165,7 @@ func writeDiagnosis(w io.Writer, d *diagnosis, width int) error {
 	if d.Server != "" {
 		fmt.Fprintf(&b, "\nGuarantees on %s\n", d.Server)
 		for line := range strings.Lines(d.promises.String()) {
-			b.WriteString(wrap("  - ", withoutGo(strings.TrimSpace(line)), 4, width))
+			b.WriteString(wrap("  - ", plain.WithoutGo(strings.TrimSpace(line)), 4, width))
 		}
 	}
 	b.WriteString("\nWhat was found\n")
@@ -211,9 +180,9 @@ func writeDiagnosis(w io.Writer, d *diagnosis, width int) error {
 			fmt.Fprintf(&b, " (%s)", f.Node)
 		}
 		const indent = 11
-		b.WriteString("\n" + wrap(strings.Repeat(" ", indent), clean(f.Reason), indent, width))
+		b.WriteString("\n" + wrap(strings.Repeat(" ", indent), plain.Clean(f.Reason), indent, width))
 		if f.Fix != "" {
-			b.WriteString(wrap(strings.Repeat(" ", indent)+"change: ", clean(f.Fix), indent+8, width))
+			b.WriteString(wrap(strings.Repeat(" ", indent)+"change: ", plain.Clean(f.Fix), indent+8, width))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

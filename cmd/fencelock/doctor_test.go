@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/fencelock/fencelock/driver"
 )
 
@@ -114,7 +115,7 @@ func TestReadingNeedsNoSettings(t *testing.T) {
 	contains(t, fencelockCLI(t, operator, "inspect", "job").want(0).out.String(), "held by 1")
 	fencelockCLI(t, operator, "why", "job").want(0)
 	contains(t, fencelockCLI(t, operator, "run", "other", "--try", "--", "true").want(exitUsage).err.String(), "max_ttl=10s")
-	var v lockView
+	var v view.Lock
 	if err := json.Unmarshal([]byte(fencelockCLI(t, operator, "inspect", "job", "-o", "json").want(0).out.String()), &v); err != nil || len(v.Holders) != 1 {
 		t.Fatalf("%v, %+v", err, v)
 	}
@@ -139,7 +140,7 @@ func TestReadingIsNotRefusedForFindings(t *testing.T) {
 	contains(t, fencelockCLI(t, unsafe, "run", "other", "--try", "--", "true").want(exitUsage).err.String(), "accept=eviction")
 	fencelockCLI(t, unsafe, "acquire", "other", "--try").want(exitUsage)
 	fencelockCLI(t, unsafe, "doctor").want(exitFailed)
-	var v lockView
+	var v view.Lock
 	if err := json.Unmarshal([]byte(p.out.String()), &v); err != nil || len(v.Holders) != 1 {
 		t.Fatalf("%v, %+v", err, v)
 	}

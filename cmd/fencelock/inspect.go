@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/spf13/cobra"
 )
 
@@ -54,16 +56,16 @@ func (a *app) inspect(ctx context.Context, name string) error {
 		return err
 	}
 	if a.format == "json" {
-		return printJSON(a.out, lockOf(st))
+		return printJSON(a.out, view.LockOf(st))
 	}
-	if stateOf(&st) == "free" && conn.Caps().Listing {
+	if view.State(&st) == "free" && conn.Caps().Listing {
 		names := map[string]bool{}
 		within, cancel := context.WithTimeout(ctx, a.timeout)
 		for lock, err := range conn.client.List(within, name+"@") {
 			if err != nil {
 				break // it is only a hint
 			}
-			names[clean(lock.Name)] = true
+			names[plain.Clean(lock.Name)] = true
 		}
 		cancel()
 		if hint := occurrencesOf(name, maps.Keys(names)); hint != "" {
@@ -92,11 +94,11 @@ func occurrencesOf(name string, locks iter.Seq[string]) string {
 
 // writeInspection is the view for people.
 func writeInspection(w io.Writer, st fencelock.Status, width int) error {
-	st = shown(st)
+	st = view.Clean(st)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", st.Name, summary(&st))
 	if st.Grace > 0 {
-		fmt.Fprintln(&b, graceLine(st.Grace))
+		fmt.Fprintln(&b, view.GraceLine(st.Grace))
 	}
 	for i := range st.Holders {
 		b.WriteByte('\n')
@@ -109,7 +111,7 @@ func writeInspection(w io.Writer, st fencelock.Status, width int) error {
 			t.width = -100000
 		}
 		for i, waiter := range st.Waiters {
-			t.add(fmt.Sprintf("  %d", i+1), waiter.Record.Owner, kindOf(waiter.Mode, waiter.Weight), "waiting "+short(waiter.Age), waiter.Record.Reason)
+			t.add(fmt.Sprintf("  %d", i+1), waiter.Record.Owner, kindOf(waiter.Mode, waiter.Weight), "waiting "+plain.Short(waiter.Age), waiter.Record.Reason)
 		}
 		if err := t.write(&b); err != nil {
 			return err
@@ -124,7 +126,7 @@ func writeInspection(w io.Writer, st fencelock.Status, width int) error {
 
 func summary(st *fencelock.Status) string {
 	var parts []string
-	switch stateOf(st) {
+	switch view.State(st) {
 	case "free":
 		parts = append(parts, "free")
 	case "waited":
@@ -159,14 +161,14 @@ func writeHolder(b *strings.Builder, h *fencelock.Holder) {
 	line("holder", h.Record.Owner)
 	line("reason", h.Record.Reason)
 	line("mode", kindOf(h.Mode, h.Weight))
-	line("for", short(h.Age))
+	line("for", plain.Short(h.Age))
 	if h.Kept {
-		line("reserved", short(h.EndsIn)+" more")
+		line("reserved", plain.Short(h.EndsIn)+" more")
 	} else {
-		line("ends in", short(h.EndsIn)+" unless renewed")
+		line("ends in", plain.Short(h.EndsIn)+" unless renewed")
 	}
 	if h.Linger > 0 {
-		line("lingers", short(h.Linger)+" after an unlock, free on request")
+		line("lingers", plain.Short(h.Linger)+" after an unlock, free on request")
 	}
 	line("token", h.Token.String())
 	for _, key := range slices.Sorted(maps.Keys(h.Record.Labels)) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 )
 
 func TestInspect(t *testing.T) {
@@ -26,7 +27,7 @@ func TestInspect(t *testing.T) {
 	until(t, "it waits", func() bool { return strings.Contains(waiter.err.String(), "waiting") })
 	contains(t, fencelockCLI(t, s.url(), "inspect", "a").want(0).out.String(),
 		"a: held by 1, 1 waiting", "ann", "why not", l.Token().String(), "team     billing", "unless renewed", "1  bob  exclusive")
-	var v lockView
+	var v view.Lock
 	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "inspect", "a", "-o", "json").want(0).out.String()), &v); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/spf13/pflag"
 )
@@ -70,13 +72,10 @@ func (w *lockFlags) client() *fencelock.Options {
 	// A lock inside a lock: fencelock why must see that the outer one waits for what
 	// the inner one waits for.
 	if outer := os.Getenv("FENCELOCK_OWNER"); outer != "" {
-		opts.Labels = map[string]string{underLabel: outer}
+		opts.Labels = map[string]string{view.UnderLabel: outer}
 	}
 	return opts
 }
-
-// underLabel names the holder under whose lock a process runs.
-const underLabel = "under"
 
 func (w *lockFlags) options() []fencelock.LockOption {
 	var opts []fencelock.LockOption
@@ -139,7 +138,7 @@ func (w *lockFlags) connect(ctx context.Context, a *app, opts *fencelock.Options
 			return conn, err
 		}
 		if failures == 0 {
-			a.note("%v; trying again for %s", err, short(patience))
+			a.note("%v; trying again for %s", err, plain.Short(patience))
 		}
 		select {
 		case <-time.After(retryPause(failures)):
@@ -147,7 +146,7 @@ func (w *lockFlags) connect(ctx context.Context, a *app, opts *fencelock.Options
 			if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
 				return nil, cause // a signal
 			}
-			return nil, fmt.Errorf("%w (tried for %s)", err, short(patience))
+			return nil, fmt.Errorf("%w (tried for %s)", err, plain.Short(patience))
 		}
 	}
 }

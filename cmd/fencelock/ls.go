@@ -5,25 +5,17 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/spf13/cobra"
 )
 
-// selection is which locks of a listing to show.
-type selection struct {
-	prefix    string
-	owner     string
-	olderThan time.Duration
-	waited    bool
-}
-
 func (a *app) lsCommand() *cobra.Command {
-	var s selection
+	var s view.Selection
 	cmd := &cobra.Command{
 		Use:     "ls [PREFIX]",
 		Aliases: []string{"list"},
@@ -49,19 +41,19 @@ The exit code is 0 even if there is nothing to list, and 69 if the store did not
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				s.prefix = args[0]
+				s.Prefix = args[0]
 			}
 			return a.ls(cmd.Context(), s)
 		},
 	}
-	cmd.Flags().StringVar(&s.owner, "owner", "", "only those held or waited for by an owner with this in the name")
-	cmd.Flags().DurationVar(&s.olderThan, "older-than", 0, "only those held for longer than this")
-	cmd.Flags().BoolVar(&s.waited, "waited", false, "only those with waiters")
+	cmd.Flags().StringVar(&s.Owner, "owner", "", "only those held or waited for by an owner with this in the name")
+	cmd.Flags().DurationVar(&s.OlderThan, "older-than", 0, "only those held for longer than this")
+	cmd.Flags().BoolVar(&s.Waited, "waited", false, "only those with waiters")
 	a.formatFlag(cmd, "table", "wide", "json", "name")
 	return cmd
 }
 
-func (a *app) ls(ctx context.Context, s selection) error {
+func (a *app) ls(ctx context.Context, s view.Selection) error {
 	locks, err := a.listing(ctx, s)
 	if err != nil {
 		return err
@@ -73,14 +65,14 @@ func (a *app) ls(ctx context.Context, s selection) error {
 func (a *app) list(locks []fencelock.Status) error {
 	switch a.format {
 	case "json":
-		views := []lockView{}
+		views := []view.Lock{}
 		for _, st := range locks {
-			views = append(views, lockOf(st))
+			views = append(views, view.LockOf(st))
 		}
 		return printJSON(a.out, views)
 	case "name":
 		for _, st := range locks {
-			fmt.Fprintln(a.out, clean(st.Name))
+			fmt.Fprintln(a.out, plain.Clean(st.Name))
 		}
 		return nil
 	}
@@ -88,7 +80,7 @@ func (a *app) list(locks []fencelock.Status) error {
 		a.note("no lock is held or waited for")
 		return nil
 	}
-	allShown(locks)
+	view.CleanAll(locks)
 	wide := a.format == "wide"
 	t := a.newTable(listHeadings(wide)...)
 	for i := range locks {
@@ -108,7 +100,7 @@ func listRow(st *fencelock.Status, wide bool) []string {
 	age, ends, reason, mode, token, session := "-", "-", "", "-", "-", "-"
 	if len(st.Holders) > 0 {
 		h := &st.Holders[0]
-		age, ends, reason = short(oldest(st)), short(h.EndsIn), h.Record.Reason
+		age, ends, reason = plain.Short(view.Oldest(st)), plain.Short(h.EndsIn), h.Record.Reason
 		mode, token, session = h.Mode.String(), h.Token.String(), h.Claim.Session.String()[:8]
 		switch {
 		case h.Kept && !wide:
@@ -122,9 +114,9 @@ func listRow(st *fencelock.Status, wide bool) []string {
 		waiting = "-"
 	}
 	if wide {
-		return []string{st.Name, stateOf(st), mode, holdersInShort(st), age, ends, waiting, token, session, reason}
+		return []string{st.Name, view.State(st), mode, view.Owners(st), age, ends, waiting, token, session, reason}
 	}
-	return []string{st.Name, holdersInShort(st), age, ends, waiting, reason}
+	return []string{st.Name, view.Owners(st), age, ends, waiting, reason}
 }
 
 // lingers is what is shown of a lock that its process may keep after an unlock. The store
@@ -140,38 +132,13 @@ func noted(note, reason string) string {
 }
 
 // listing reads the locks that are wanted, by name.
-func (a *app) listing(ctx context.Context, s selection) ([]fencelock.Status, error) {
+func (a *app) listing(ctx context.Context, s view.Selection) ([]fencelock.Status, error) {
 	conn, err := a.connect(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer a.close(conn)
-	return s.read(ctx, conn.client)
-}
-
-func (s *selection) read(ctx context.Context, c *fencelock.Client) ([]fencelock.Status, error) {
-	var locks []fencelock.Status
-	for st, err := range c.List(ctx, s.prefix) {
-		if err != nil {
-			return nil, err
-		}
-		if s.wants(&st) {
-			locks = append(locks, st)
-		}
-	}
-	slices.SortFunc(locks, func(a, b fencelock.Status) int { return strings.Compare(a.Name, b.Name) })
-	return locks, nil
-}
-
-func (s *selection) wants(st *fencelock.Status) bool {
-	if s.waited && st.Waiting == 0 || s.olderThan > 0 && oldest(st) <= s.olderThan {
-		return false
-	}
-	if s.owner == "" {
-		return true
-	}
-	return slices.ContainsFunc(st.Holders, func(h fencelock.Holder) bool { return strings.Contains(h.Record.Owner, s.owner) }) ||
-		slices.ContainsFunc(st.Waiters, func(w fencelock.Waiter) bool { return strings.Contains(w.Record.Owner, s.owner) })
+	return s.Read(ctx, conn.client)
 }
 
 // completeLocks lists the names of locks for the shell.
@@ -180,13 +147,13 @@ func (a *app) completeLocks(cmd *cobra.Command, args []string, prefix string) ([
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	a.quiet, a.timeout = true, time.Second // a user who pressed tab does not wait for long
-	locks, err := a.listing(cmd.Context(), selection{prefix: prefix})
+	locks, err := a.listing(cmd.Context(), view.Selection{Prefix: prefix})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
 	for i := range locks {
-		names = append(names, locks[i].Name+"\t"+holdersInShort(&locks[i]))
+		names = append(names, locks[i].Name+"\t"+view.Owners(&locks[i]))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

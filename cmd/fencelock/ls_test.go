@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 )
 
 // holdAll takes locks of these names with one client.
@@ -55,7 +56,7 @@ func TestLs(t *testing.T) {
 	table := fencelockCLI(t, s.url(), "ls").want(0).out.String()
 	contains(t, table, "NAME", "HOLDER", "ann", "because orders/1")
 	contains(t, fencelockCLI(t, s.url(), "ls", "-o", "wide").want(0).out.String(), "TOKEN", "exclusive", "held")
-	var views []lockView
+	var views []view.Lock
 	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "ls", "-o", "json").want(0).out.String()), &views); err != nil {
 		t.Fatal(err)
 	}

@@ -69,9 +69,9 @@ func follow(user *os.File, shown *lockedBuffer) {
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;?>=<]*[a-zA-Z~]|\x1b[=>]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)")
 
-// plain is a text without escape sequences and spaces: what is on the screen
+// onScreen is a text without escape sequences and spaces: what is on the screen
 // already, blanks too, is jumped over.
-func plain(s string) string { return strings.ReplaceAll(escapes.ReplaceAllString(s, ""), " ", "") }
+func onScreen(s string) string { return strings.ReplaceAll(escapes.ReplaceAllString(s, ""), " ", "") }
 
 // TestRunInATerminal: the command reads from the terminal, ctrl-C is its own, and
 // ctrl-Z does not leave it stopped while it holds a lock.
@@ -166,7 +166,7 @@ func TestTop(t *testing.T) {
 	p, user, shown := inTerminal(t, s.url(), "top", "--every", "100ms")
 	sees := func(what string) {
 		t.Helper()
-		until(t, what, func() bool { return strings.Contains(plain(shown.String()), what) })
+		until(t, what, func() bool { return strings.Contains(onScreen(shown.String()), what) })
 	}
 	sees("becauseorders/1")
 	sees("becauseorders/2")

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
 	"github.com/spf13/cobra"
 )
 
@@ -46,7 +47,7 @@ func execute(args []string, out, errOut io.Writer) int {
 		<-time.After(time.Second) // it is on its way
 	}
 	if !isSilent(err) {
-		fmt.Fprintln(errOut, "fencelock:", oneLine(err))
+		fmt.Fprintln(errOut, "fencelock:", plain.OneLine(err))
 	}
 	if e != nil && e.code == exitUsage && cmd != nil {
 		fmt.Fprintf(errOut, "see %s --help\n", cmd.CommandPath())
@@ -142,7 +143,7 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 // note writes a line for people.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.err, "fencelock: %s\n", oneLine(fmt.Errorf(format, args...)))
+		fmt.Fprintf(a.err, "fencelock: %s\n", plain.OneLine(fmt.Errorf(format, args...)))
 	}
 }
 

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plan"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/supervisor"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/spf13/cobra"
 )
 
@@ -248,7 +250,7 @@ func (r *runner) refused(err error) error {
 	case errors.Is(err, fencelock.ErrBusy):
 		r.status.Outcome = outcomeBusy
 		if errors.As(err, &busy) && len(busy.Holders) > 0 {
-			r.status.Holder = holderOf(&busy.Holders[0])
+			r.status.Holder = view.HolderOf(&busy.Holders[0])
 		}
 	case errors.Is(err, errWaited):
 		r.status.Outcome = outcomeTimeout
@@ -258,7 +260,7 @@ func (r *runner) refused(err error) error {
 		r.status.Outcome = outcomeError
 	}
 	r.status.WaitedMS = time.Since(r.began).Milliseconds()
-	r.status.Reason = unprefixed(err)
+	r.status.Reason = plain.Unprefixed(err)
 	return err
 }
 
@@ -279,7 +281,7 @@ func (r *runner) released(ran, err error) error {
 	switch {
 	case err == nil || errors.Is(ran, fencelock.ErrLost):
 	case errors.Is(err, fencelock.ErrBroken), errors.Is(err, fencelock.ErrReset), errors.Is(err, fencelock.ErrEnded):
-		r.status.Outcome, r.status.Reason = outcomeLost, unprefixed(err)
+		r.status.Outcome, r.status.Reason = outcomeLost, plain.Unprefixed(err)
 		return fmt.Errorf("the lock was gone before the command had ended: %w", err)
 	case errors.Is(err, fencelock.ErrLost): // its time ran out after the command had ended
 	default:
@@ -310,7 +312,7 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 	case fencelock.OnceRan, fencelock.OnceFailed:
 		return r.released(ran, without(err, ran))
 	}
-	r.status.Outcome, r.status.Holder = outcomeSkipped, holderOf(res.Holder)
+	r.status.Outcome, r.status.Holder = outcomeSkipped, view.HolderOf(res.Holder)
 	who := ""
 	if res.Holder != nil {
 		who = ", started by " + res.Holder.Record.Owner

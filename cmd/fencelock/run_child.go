@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plan"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/supervisor"
 )
@@ -107,7 +108,7 @@ func (s *supervision) run(held context.Context) error {
 		case <-lost:
 			lost, s.cause = nil, context.Cause(held)
 			s.child.Kill(s.times.Margin / 4) // first: the reader of stderr may be slow
-			s.note("lost %s: %v; killing the command", s.name, unprefixed(s.cause))
+			s.note("lost %s: %v; killing the command", s.name, plain.Unprefixed(s.cause))
 		case <-timer.C:
 			timer.Reset(s.check())
 		}
@@ -221,7 +222,7 @@ func (s *supervision) over() error {
 
 // lost is the end of a command whose lock was lost.
 func (r *runner) lost(cause error, exit *supervisor.Exit) error {
-	r.status.Outcome, r.status.Reason = outcomeLost, unprefixed(cause)
+	r.status.Outcome, r.status.Reason = outcomeLost, plain.Unprefixed(cause)
 	what := "the command was not started"
 	switch {
 	case exit != nil && len(r.status.Survivors) > 0:

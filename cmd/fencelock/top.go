@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/spf13/cobra"
 )
 
@@ -43,9 +44,9 @@ It polls the store once every --every.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var s selection
+			var s view.Selection
 			if len(args) == 1 {
-				s.prefix = args[0]
+				s.Prefix = args[0]
 			}
 			return a.top(cmd.Context(), s, every)
 		},
@@ -54,7 +55,7 @@ It polls the store once every --every.`,
 	return cmd
 }
 
-func (a *app) top(ctx context.Context, s selection, every time.Duration) error {
+func (a *app) top(ctx context.Context, s view.Selection, every time.Duration) error {
 	if terminalWidth(os.Stdout) == 0 {
 		return usage("top needs a terminal; use ls or watch")
 	}
@@ -79,7 +80,7 @@ type topModel struct {
 	topScreen
 	ctx    context.Context
 	client *fencelock.Client
-	wanted selection
+	wanted view.Selection
 	every  time.Duration
 }
 
@@ -99,7 +100,7 @@ func (m *topModel) Init() tea.Cmd { return m.poll }
 // poll reads the locks. Only one call is in flight: a slow store is not polled faster
 // than it answers.
 func (m *topModel) poll() tea.Msg {
-	locks, err := m.wanted.read(m.ctx, m.client)
+	locks, err := m.wanted.Read(m.ctx, m.client)
 	return listed{locks, err, time.Now()}
 }
 

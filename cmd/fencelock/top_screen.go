@@ -11,7 +11,8 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 )
 
 // topScreen is what top shows. It knows neither terminal nor store.
@@ -19,15 +20,14 @@ type topScreen struct {
 	server        string
 	every         time.Duration
 	width, height int
-	order         string // "contended", "oldest", "ending"
+	order         view.Order
 	locks         []fencelock.Status
 	err           error
 	at            time.Time // of the last poll that succeeded
 	chosen        string    // name of the lock under the cursor
 	detail        bool
 	paused        bool
-	// most is how far away the end of each grant has been: about its TTL.
-	most map[driver.ClaimID]time.Duration
+	renewals      view.Renewals
 }
 
 var (
@@ -44,22 +44,13 @@ func (s *topScreen) took(locks []fencelock.Status, err error, at time.Time) {
 	if err != nil {
 		return
 	}
-	s.locks, s.at = allShown(locks), at
+	s.locks, s.at = view.CleanAll(locks), at
 	s.sort()
-	most := map[driver.ClaimID]time.Duration{}
-	for i := range locks {
-		for _, h := range locks[i].Holders {
-			most[h.Claim] = max(s.most[h.Claim], h.EndsIn)
-		}
-	}
-	s.most = most
+	s.renewals.Note(locks)
 }
 
-// troubled reports whether a holder has not renewed for half of its TTL: one that
-// lives does so after a third.
-func (s *topScreen) troubled(st *fencelock.Status) bool {
-	return slices.ContainsFunc(st.Holders, func(h fencelock.Holder) bool { return !h.Kept && h.EndsIn < s.most[h.Claim]/2 })
-}
+// troubled reports whether a holder has not renewed for half of its TTL.
+func (s *topScreen) troubled(st *fencelock.Status) bool { return s.renewals.Troubled(st) }
 
 // press takes a key and reports whether it is the end.
 func (s *topScreen) press(key string) (quit bool) {
@@ -73,7 +64,7 @@ func (s *topScreen) press(key string) (quit bool) {
 	case "p":
 		s.paused = !s.paused
 	case "c", "a", "e":
-		s.order = map[string]string{"c": "contended", "a": "oldest", "e": "ending"}[key]
+		s.order = map[string]view.Order{"c": view.Contended, "a": view.OldestFirst, "e": view.Ending}[key]
 		s.sort()
 	case "up", "k":
 		s.move(-1)
@@ -93,40 +84,7 @@ func (s *topScreen) move(by int) {
 	}
 }
 
-func (s *topScreen) sort() {
-	slices.SortFunc(s.locks, func(a, b fencelock.Status) int {
-		var c int
-		switch s.order {
-		case "oldest":
-			c = cmp.Compare(oldest(&b), oldest(&a))
-		case "ending":
-			c = cmp.Compare(endsNext(&a), endsNext(&b))
-		default:
-			c = cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(waited(&b), waited(&a)), cmp.Compare(oldest(&b), oldest(&a)))
-		}
-		return cmp.Or(c, cmp.Compare(a.Name, b.Name))
-	})
-}
-
-// endsNext is when the first holder that lives ends unless it is renewed.
-func endsNext(st *fencelock.Status) time.Duration {
-	next := time.Duration(1<<63 - 1)
-	for i := range st.Holders {
-		if !st.Holders[i].Kept {
-			next = min(next, st.Holders[i].EndsIn)
-		}
-	}
-	return next
-}
-
-// waited is how long the first waiter has waited.
-func waited(st *fencelock.Status) time.Duration {
-	var age time.Duration
-	for i := range st.Waiters {
-		age = max(age, st.Waiters[i].Age)
-	}
-	return age
-}
+func (s *topScreen) sort() { view.Sort(s.locks, s.order) }
 
 // render draws the screen.
 func (s *topScreen) render() string {
@@ -181,15 +139,15 @@ func (s *topScreen) header() string {
 func (s *topScreen) subheader() string {
 	switch {
 	case s.err != nil && s.at.IsZero():
-		return alarm.Render(cut("the store does not answer: "+oneLine(s.err), s.width))
+		return alarm.Render(cut("the store does not answer: "+plain.OneLine(s.err), s.width))
 	case s.err != nil:
-		return alarm.Render(cut(fmt.Sprintf("the store does not answer; this is from %s: %s", s.at.Format(time.TimeOnly), oneLine(s.err)), s.width))
+		return alarm.Render(cut(fmt.Sprintf("the store does not answer; this is from %s: %s", s.at.Format(time.TimeOnly), plain.OneLine(s.err)), s.width))
 	case s.paused:
 		return notice.Render("paused; this is from " + s.at.Format(time.TimeOnly))
 	case s.at.IsZero():
 		return dim.Render("reading the store ...")
 	}
-	return dim.Render(fmt.Sprintf("%s, every %v, %s first", s.at.Format(time.TimeOnly), s.every, cmp.Or(s.order, "contended")))
+	return dim.Render(fmt.Sprintf("%s, every %v, %s first", s.at.Format(time.TimeOnly), s.every, cmp.Or(s.order, view.Contended)))
 }
 
 func (s *topScreen) keys() string {
@@ -210,7 +168,7 @@ func (s *topScreen) rows(room int) []string {
 		row := listRow(&shown[i], false)
 		longest := "-"
 		if shown[i].Waiting > 0 {
-			longest = short(waited(&shown[i]))
+			longest = plain.Short(view.Waited(&shown[i]))
 		}
 		row = slices.Insert(row, 5, longest)
 		row[0], row[1] = cut(row[0], max(s.width/4, 12)), cut(row[1], max(s.width/4, 12))
@@ -250,7 +208,7 @@ func (s *topScreen) shade(st *fencelock.Status, line string) string {
 		return alarm.Render(line)
 	case st.Waiting > 0:
 		return notice.Render(line)
-	case stateOf(st) == "kept":
+	case view.State(st) == "kept":
 		return dim.Render(line)
 	}
 	return line

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 )
 
 // waitNotes prints on stderr whom the user waits for: at once, and again from
@@ -72,14 +74,14 @@ func (n *waitNotes) follow(c *fencelock.Client) (end func()) {
 func (n *waitNotes) again(c *fencelock.Client, waited time.Duration) {
 	st, err := c.Inspect(context.Background(), n.name)
 	if err != nil {
-		n.a.note("waiting for %s, %s so far: %v", n.name, short(waited), err)
+		n.a.note("waiting for %s, %s so far: %v", n.name, plain.Short(waited), err)
 		return
 	}
 	var h *fencelock.Holder
 	if len(st.Holders) > 0 {
 		h = &st.Holders[0]
 	}
-	n.a.note("%s; waited %s so far", waitingLine(n.name, h, -1, st.Grace), short(waited))
+	n.a.note("%s; waited %s so far", waitingLine(n.name, h, -1, st.Grace), plain.Short(waited))
 }
 
 func (n *waitNotes) done() { n.once.Do(func() { close(n.stop) }) }
@@ -89,10 +91,10 @@ func (n *waitNotes) done() { n.once.Do(func() { close(n.stop) }) }
 func waitingLine(name string, h *fencelock.Holder, place int, grace time.Duration) string {
 	line := "waiting for " + name
 	if grace > 0 {
-		return line + ": " + graceLine(grace)
+		return line + ": " + view.GraceLine(grace)
 	}
 	if h != nil {
-		line += ": " + holderLine(h, " for "+short(h.Age))
+		line += ": " + holderLine(h, " for "+plain.Short(h.Age))
 	}
 	if place > 0 {
 		line += fmt.Sprintf(", %d before you", place)

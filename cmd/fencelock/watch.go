@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/change"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/spf13/cobra"
 )
 
@@ -42,9 +43,9 @@ the start; later it is reported as unreachable, and watch goes on.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var s selection
+			var s view.Selection
 			if len(args) == 1 {
-				s.prefix = args[0]
+				s.Prefix = args[0]
 			}
 			return a.watch(cmd.Context(), s, every, limit)
 		},
@@ -62,7 +63,7 @@ type watchEvent struct {
 	Error   string `json:"error,omitempty"`
 }
 
-func (a *app) watch(parent context.Context, s selection, every, limit time.Duration) error {
+func (a *app) watch(parent context.Context, s view.Selection, every, limit time.Duration) error {
 	ctx, stop := untilSignal(parent)
 	defer stop()
 	if limit > 0 {
@@ -80,7 +81,7 @@ func (a *app) watch(parent context.Context, s selection, every, limit time.Durat
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		locks, err := s.read(ctx, conn.client)
+		locks, err := s.Read(ctx, conn.client)
 		if ctx.Err() == nil {
 			if err := w.report(locks, err); err != nil {
 				return err // stdout was closed

@@ -11,6 +11,8 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/graph"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/spf13/cobra"
 )
 
@@ -47,7 +49,7 @@ func (a *app) why(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	locks, err := a.listing(ctx, selection{})
+	locks, err := a.listing(ctx, view.Selection{})
 	if err != nil {
 		return err
 	}
@@ -62,9 +64,9 @@ func (a *app) why(ctx context.Context, args []string) error {
 // reports whether there are circles.
 func (a *app) explainAll(locks []fencelock.Status, wanted []string) (circles bool, err error) {
 	if a.format == "table" {
-		allShown(locks)
+		view.CleanAll(locks)
 	}
-	g := graph.New(parties(locks))
+	g := graph.New(view.Parties(locks))
 	byName := map[string]*fencelock.Status{}
 	var names []string
 	for i := range locks {
@@ -88,24 +90,6 @@ func (a *app) explainAll(locks []fencelock.Status, wanted []string) (circles boo
 	return len(cycles) > 0, err
 }
 
-// parties are the locks as the graph wants them.
-func parties(locks []fencelock.Status) []graph.Lock {
-	var all []graph.Lock
-	for _, st := range locks {
-		l := graph.Lock{Name: st.Name}
-		for _, h := range st.Holders {
-			if !h.Kept { // no process is behind it
-				l.Holders = append(l.Holders, graph.Party{Owner: h.Record.Owner, Under: h.Record.Labels[underLabel]})
-			}
-		}
-		for _, w := range st.Waiters {
-			l.Waiters = append(l.Waiters, graph.Party{Owner: w.Record.Owner, Under: w.Record.Labels[underLabel]})
-		}
-		all = append(all, l)
-	}
-	return all
-}
-
 // maxWaitersShown keeps the words to a screen; inspect shows all.
 const maxWaitersShown = 5
 
@@ -125,23 +109,23 @@ func (a *app) explain(g *graph.Graph, byName map[string]*fencelock.Status, names
 		}
 		fmt.Fprintf(a.out, "%s: %s\n", name, summary(st))
 		if st.Grace > 0 {
-			fmt.Fprintln(a.out, "  "+graceLine(st.Grace))
+			fmt.Fprintln(a.out, "  "+view.GraceLine(st.Grace))
 		}
 		g.Walk(name, func(depth int, s graph.Step, waits []string, seen graph.Seen) {
 			a.explainStep(byName[s.Lock], depth, s, waits, seen)
 		})
 		for i, w := range st.Waiters[:min(len(st.Waiters), maxWaitersShown)] {
 			under := ""
-			if outer := w.Record.Labels[underLabel]; outer != "" {
+			if outer := w.Record.Labels[view.UnderLabel]; outer != "" {
 				under = ", for " + outer + ", under whose lock it runs"
 			}
-			fmt.Fprintf(a.out, "  %d in queue: %s for %s%s\n", i+1, w.Record.Owner, short(w.Age), under)
+			fmt.Fprintf(a.out, "  %d in queue: %s for %s%s\n", i+1, w.Record.Owner, plain.Short(w.Age), under)
 		}
 		if more := st.Waiting - maxWaitersShown; more > 0 {
 			fmt.Fprintf(a.out, "  and %d more in queue\n", more)
 		}
 		if k := keptBy(st); k != nil {
-			fmt.Fprintf(a.out, "  not held; reserved for %s more, last by %s\n", short(k.EndsIn), k.Record.Owner)
+			fmt.Fprintf(a.out, "  not held; reserved for %s more, last by %s\n", plain.Short(k.EndsIn), k.Record.Owner)
 		}
 	}
 	for _, c := range cycles {
@@ -169,7 +153,7 @@ func (a *app) explainStep(st *fencelock.Status, depth int, s graph.Step, waits [
 	}
 	line += "held by " + s.Holder
 	if h := holderNamed(st, s.Holder); h != nil {
-		line += " for " + short(h.Age)
+		line += " for " + plain.Short(h.Age)
 		if h.Record.Reason != "" {
 			line += " (" + h.Record.Reason + ")"
 		}

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package plain writes texts for people who do not program in Go, on a terminal.
+package plain
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 )
 
-// clean makes a text safe to show. Owners, reasons and labels are written by other
+// Clean makes a text safe to show. Owners, reasons and labels are written by other
 // programs: an escape sequence in one would move the cursor, a line break would begin
 // another row, and a mark of writing direction would reverse the text beside it. -o json
 // does not need this, because JSON escapes such characters.
-func clean(s string) string {
+func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t' || r == '\r' || r == '\u2028' || r == '\u2029':
@@ -28,24 +31,24 @@ func clean(s string) string {
 	}, s)
 }
 
-// unprefixed is the text of an error without the names of packages: the command writes its
+// Unprefixed is the text of an error without the names of packages: the command writes its
 // own prefix.
-func unprefixed(err error) string { return driver.Inner(err).Error() }
+func Unprefixed(err error) string { return driver.Inner(err).Error() }
 
-// oneLine is the text of an error in one line: several errors stand in several. What the
+// OneLine is the text of an error in one line: several errors stand in several. What the
 // library writes for Go programs is left out or named as the command names it, and a text
 // that a store and the library both put before the reason is not repeated.
-func oneLine(err error) string {
-	s := strings.ReplaceAll(withoutGo(unprefixed(err)), "\n", "; ")
+func OneLine(err error) string {
+	s := strings.ReplaceAll(WithoutGo(Unprefixed(err)), "\n", "; ")
 	if once, rest, found := strings.Cut(s, unavailable); found {
 		s = once + unavailable + strings.ReplaceAll(rest, unavailable, "")
 	}
-	return clean(s)
+	return Clean(s)
 }
 
-// withoutGo leaves out what the library writes for Go programs, or names it as the command
+// WithoutGo leaves out what the library writes for Go programs, or names it as the command
 // does.
-func withoutGo(s string) string {
+func WithoutGo(s string) string {
 	return goOption.ReplaceAllStringFunc(goAdvice.ReplaceAllString(s, ""), func(option string) string {
 		return cmp.Or(settingOf[strings.TrimPrefix(option, "Options.")], option)
 	})
@@ -63,39 +66,19 @@ var (
 	unavailable = fencelock.ErrUnavailable.Error()[len("fencelock: "):] + ": "
 )
 
-// shown is a lock with everything cleaned.
-func shown(st fencelock.Status) fencelock.Status {
-	st.Name = clean(st.Name)
-	holders, waiters := st.Holders, st.Waiters
-	st.Holders, st.Waiters = nil, nil
-	for _, h := range holders {
-		h.Record = cleanRecord(h.Record)
-		st.Holders = append(st.Holders, h)
+// Short writes a duration for people: the two largest units that matter.
+func Short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", max(d, 0).Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 	}
-	for _, w := range waiters {
-		w.Record = cleanRecord(w.Record)
-		st.Waiters = append(st.Waiters, w)
-	}
-	return st
-}
-
-func cleanRecord(r fencelock.Record) fencelock.Record {
-	r.Owner, r.Reason, r.Trace = clean(r.Owner), clean(r.Reason), clean(r.Trace)
-	labels := r.Labels
-	r.Labels = nil
-	for key, value := range labels {
-		if r.Labels == nil {
-			r.Labels = map[string]string{}
-		}
-		r.Labels[clean(key)] = clean(value)
-	}
-	return r
-}
-
-// allShown cleans a listing.
-func allShown(locks []fencelock.Status) []fencelock.Status {
-	for i := range locks {
-		locks[i] = shown(locks[i])
-	}
-	return locks
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fencelock/fencelock"
+)
+
+// Order is which locks of a list come first.
+type Order string
+
+// The orders.
+const (
+	// Contended: with the most waiters, then the longest wait.
+	Contended Order = "contended"
+	// OldestFirst: held for the longest time.
+	OldestFirst Order = "oldest"
+	// Ending: those that end next unless they are renewed.
+	Ending Order = "ending"
+	// ByName: alphabetically.
+	ByName Order = "name"
+)
+
+// Orders are all of them; the first is the default.
+var Orders = []Order{Contended, OldestFirst, Ending, ByName}
+
+// Sort sorts locks in an order. Locks that are equal in it come by name.
+func Sort(locks []fencelock.Status, order Order) {
+	slices.SortFunc(locks, func(a, b fencelock.Status) int {
+		var c int
+		switch order {
+		case ByName:
+		case OldestFirst:
+			c = cmp.Compare(Oldest(&b), Oldest(&a))
+		case Ending:
+			c = cmp.Compare(EndsNext(&a), EndsNext(&b))
+		default:
+			c = cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(Waited(&b), Waited(&a)), cmp.Compare(Oldest(&b), Oldest(&a)))
+		}
+		return cmp.Or(c, cmp.Compare(a.Name, b.Name))
+	})
+}
