@@ -80,6 +80,9 @@ figures-linger: ## measure locks that linger on Redis, and the notices that end 
 figures-cli: ## fifty commands cut off from their store: is each dead in time?
 	go test ./cmd/fencelock -run '^TestCutOffs' -count=1 -v -cutoffs=50
 
+figures-serve: ## what the server costs the store, and what it lets pass; needs redis-server
+	go test ./cmd/fencelock/internal/serve -count=1 -v -run '^TestViewersShareOnePoll$$' | grep -E '^(figure|---|ok|FAIL)'
+
 figures-fence: ## prove the guards on real servers, and refuse wrong ones
 	go run ./bench -figures fence
 

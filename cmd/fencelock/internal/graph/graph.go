@@ -269,3 +269,7 @@ func keyOf(cycle []Step) string {
 	}
 	return b.String()
 }
+
+// Waits returns the locks that an owner waits for, by name, also through processes that run
+// under its locks.
+func (g *Graph) Waits(owner string) []string { return g.waits[owner] }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// Errors of Identify. All are answered alike, so that a caller learns nothing from them;
+// the audit log has them.
+var (
+	ErrNoProof      = errors.New("no token and no certificate")
+	ErrBadHeader    = errors.New("the header Authorization is not one bearer token")
+	ErrUnknownToken = errors.New("unknown token")
+	ErrUnknownCert  = errors.New("the names of the certificate are not in the file of users")
+	ErrTwoProofs    = errors.New("the token and the certificate belong to different users")
+	ErrForgedHeader = errors.New("the proxy's header from a caller that is not the proxy")
+	ErrUnknownName  = errors.New("the proxy named a user that is not in the file of users")
+)
+
+// Identify returns who makes a request.
+func (p *Policy) Identify(r *http.Request) (Caller, error) {
+	user, ambient, err := p.prove(r)
+	if err != nil {
+		return Caller{}, err
+	}
+	if p.proxy == nil {
+		return caller(user, ambient), nil
+	}
+	named := r.Header.Values(p.proxy.Header)
+	switch {
+	case len(named) == 0:
+		return caller(user, ambient), nil
+	case user.Name != p.proxy.User || len(named) > 1:
+		return Caller{}, ErrForgedHeader
+	case p.byName[named[0]] == nil || named[0] == p.proxy.User:
+		return Caller{}, ErrUnknownName
+	}
+	// A browser sends the proxy's cookie by itself.
+	return caller(p.byName[named[0]], true), nil
+}
+
+func caller(u *User, ambient bool) Caller {
+	return Caller{Name: u.Name, Grants: u.Grants, Ambient: ambient}
+}
+
+// prove finds the user by token, by certificate, or by both if they agree.
+func (p *Policy) prove(r *http.Request) (user *User, ambient bool, err error) {
+	token, err := bearer(r)
+	if err != nil {
+		return nil, false, err
+	}
+	var byCert *User
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		if byCert, err = p.certified(r.TLS.VerifiedChains[0][0]); err != nil {
+			return nil, false, err
+		}
+	}
+	if token == "" {
+		if byCert == nil {
+			return nil, false, ErrNoProof
+		}
+		return byCert, true, nil
+	}
+	byToken := p.byToken[HashOf(token)]
+	switch {
+	case byToken == nil:
+		return nil, false, ErrUnknownToken
+	case byCert != nil && byCert != byToken:
+		return nil, false, ErrTwoProofs
+	}
+	return byToken, false, nil
+}
+
+// bearer is the token of a request, "" if it has none.
+func bearer(r *http.Request) (string, error) {
+	headers := r.Header.Values("Authorization")
+	if len(headers) == 0 {
+		return "", nil
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	if len(headers) > 1 || !strings.EqualFold(scheme, "Bearer") || len(token) < 16 || len(token) > 200 || strings.ContainsAny(token, " \t,") {
+		return "", ErrBadHeader
+	}
+	return token, nil
+}
+
+// certified finds the user of a certificate. Two names of a certificate must not be those
+// of two users.
+func (p *Policy) certified(cert *x509.Certificate) (*User, error) {
+	var found *User
+	names := []string{"cn:" + cert.Subject.CommonName}
+	for _, u := range cert.URIs {
+		names = append(names, "uri:"+u.String())
+	}
+	for _, n := range cert.DNSNames {
+		names = append(names, "dns:"+n)
+	}
+	for _, n := range cert.EmailAddresses {
+		names = append(names, "email:"+n)
+	}
+	for _, n := range names {
+		u := p.byCertificate[n]
+		if u != nil && found != nil && u != found {
+			return nil, ErrUnknownCert
+		}
+		if u != nil {
+			found = u
+		}
+	}
+	if found == nil {
+		return nil, ErrUnknownCert
+	}
+	return found, nil
+}

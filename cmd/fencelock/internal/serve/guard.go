@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
+)
+
+// ServeHTTP judges a request and answers it. The order is: what is asked for, by name and
+// form; whether it comes from a page of another site; who asks; how often; and, in the
+// handler, whether this caller has the right on this lock.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	route, p := s.find(r)
+	if p == nil {
+		p = s.admit(w, r, route)
+	}
+	if p != nil {
+		p.write(w)
+	}
+}
+
+// secure sets what a browser must not do with any answer.
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "+
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// find returns the route of a request. A path is compared as it was sent: one that needs
+// decoding is not a path of this server.
+func (s *Server) find(r *http.Request) (*route, *problem) {
+	methods := s.routes[r.URL.Path]
+	if methods == nil || r.URL.EscapedPath() != r.URL.Path || r.URL.Host != "" {
+		return nil, failed(http.StatusNotFound, "path", "unknown path; /openapi.yaml lists the calls")
+	}
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	route := methods[method]
+	if route == nil {
+		return nil, failed(http.StatusMethodNotAllowed, "method", "%s does not take %s", r.URL.Path, r.Method)
+	}
+	return route, nil
+}
+
+// admit answers a request if it may be answered.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, route *route) *problem {
+	query, p := route.parse(r.URL.RawQuery)
+	if p != nil {
+		return p
+	}
+	c := &call{Request: r, query: query}
+	if !route.public {
+		if p := s.sameSite(r); p != nil {
+			return s.deny(c, p)
+		}
+		if p := s.authenticate(w, c); p != nil {
+			return p
+		}
+	}
+	if r.Method == http.MethodHead && route.stream {
+		return nil
+	}
+	err := route.serve(s, w, c)
+	if err == nil {
+		return nil
+	}
+	if !errors.As(err, &p) {
+		s.cfg.Logger.Error("a call failed", "call", route.path, "error", err)
+		p = failed(http.StatusInternalServerError, "internal", "the server failed; its log has the reason")
+	}
+	if p.Status == http.StatusForbidden {
+		return s.deny(c, p)
+	}
+	return p
+}
+
+// sameSite rejects what a page of another site makes a browser send. A program sends none
+// of these headers.
+func (s *Server) sameSite(r *http.Request) *problem {
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		return failed(http.StatusForbidden, "origin", "the request comes from a page of another site")
+	}
+	if err := s.origins.Check(r); err != nil {
+		return failed(http.StatusForbidden, "origin", "the request comes from a page of another site")
+	}
+	if s.cfg.Policy == nil && !localHost(r.Host) {
+		// A name that another site lets point at this address would make its page one of
+		// ours.
+		return failed(http.StatusForbidden, "host", "without users the server answers to localhost only, not to %q", r.Host)
+	}
+	return nil
+}
+
+// localHost reports whether the Host of a request names this machine.
+func localHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback() || strings.EqualFold(host, "localhost")
+}
+
+// identify returns who makes a request.
+func (s *Server) identify(r *http.Request) (access.Caller, error) {
+	if s.cfg.Policy == nil {
+		return access.Local, nil
+	}
+	return s.cfg.Policy().Identify(r)
+}
+
+// authenticate finds out who calls, and whether too often.
+func (s *Server) authenticate(w http.ResponseWriter, c *call) *problem {
+	now, remote := time.Now(), remoteKey(c.RemoteAddr)
+	if s.limits.failures.spent(remote, now) {
+		return s.tooMany(w, c, s.limits.failures, remote)
+	}
+	caller, err := s.identify(c.Request)
+	if err != nil {
+		s.limits.failures.allow(remote, now)
+		w.Header().Set("WWW-Authenticate", `Bearer realm="fencelock"`)
+		s.audit(c, audit.Entry{Kind: audit.Denied, Status: http.StatusUnauthorized, Error: err.Error()})
+		return failed(http.StatusUnauthorized, "identity", "who are you? Send a token of the server's file of users as Authorization: Bearer TOKEN, or a client certificate")
+	}
+	c.caller = caller
+	if !s.limits.reads.allow(caller.Name, now) {
+		return s.tooMany(w, c, s.limits.reads, caller.Name)
+	}
+	return nil
+}
+
+// tooMany is the answer to a caller above a limit. Most of them have no line in the audit
+// log, which would otherwise grow as fast as anyone can send.
+func (s *Server) tooMany(w http.ResponseWriter, c *call, l *limiter, key string) *problem {
+	w.Header().Set("Retry-After", "1")
+	p := failed(http.StatusTooManyRequests, "rate", "too many calls; try again later")
+	if line, more := l.note(key, time.Now()); line {
+		s.audit(c, audit.Entry{Kind: audit.Denied, Status: p.Status, Error: p.Detail, More: more})
+	}
+	return p
+}
+
+// deny writes a denial to the audit log.
+func (s *Server) deny(c *call, p *problem) *problem {
+	if remote := remoteKey(c.RemoteAddr); c.caller.Name == "" && !s.limits.failures.allow(remote, time.Now()) {
+		if line, more := s.limits.failures.note(remote, time.Now()); line {
+			s.audit(c, audit.Entry{Kind: audit.Denied, Status: p.Status, Error: p.Detail, More: more})
+		}
+		return p
+	}
+	s.audit(c, audit.Entry{Kind: audit.Denied, Status: p.Status, Error: p.Detail})
+	return p
+}
+
+// audit writes an entry about a call. It reports whether the entry was written.
+func (s *Server) audit(c *call, e audit.Entry) bool {
+	e.Time, e.Who, e.Remote = time.Now(), c.caller.Name, c.RemoteAddr
+	e.Call = c.Method + " " + c.URL.Path
+	if err := s.cfg.Audit.Write(e); err != nil {
+		s.cfg.Logger.Error("the audit log cannot be written; no lock is broken until it can", "error", err)
+		return false
+	}
+	return true
+}
+
+// allowed reports why a caller may not do something with a lock, nil if it may. The answer
+// is the same whether the lock exists or not.
+func (s *Server) allowed(c *call, right access.Right, name string) error {
+	if name == "" {
+		return failed(http.StatusBadRequest, "name", "the name of the lock is missing")
+	}
+	if !c.caller.May(right, name) {
+		return failed(http.StatusForbidden, "right", "%s may not %s %q; the server's file of users has the rights", c.caller.Name, right, name)
+	}
+	return nil
+}

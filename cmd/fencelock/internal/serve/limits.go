@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// limits bound how often a caller may call. Reads are cheap, because no read calls the
+// store; breaks are rare; and failed proofs of identity are either mistakes or guesses.
+type limits struct {
+	reads, breaks, failures *limiter
+}
+
+func newLimits() *limits {
+	return &limits{
+		reads:    newLimiter(100, 400),
+		breaks:   newLimiter(0.2, 10),
+		failures: newLimiter(1, 20),
+	}
+}
+
+// maxBuckets bounds the memory of a limiter. Callers beyond that share one bucket.
+const maxBuckets = 10_000
+
+// limiter is a token bucket for each key.
+type limiter struct {
+	perSecond, burst float64
+
+	mu      sync.Mutex
+	buckets map[string]*bucket
+}
+
+type bucket struct {
+	left  float64
+	at    time.Time
+	quiet int       // denials without a line in the audit log
+	noted time.Time // of the last line
+}
+
+func newLimiter(perSecond, burst float64) *limiter {
+	return &limiter{perSecond: perSecond, burst: burst, buckets: map[string]*bucket{}}
+}
+
+// fill computes what is in a bucket now.
+func (l *limiter) fill(b *bucket, now time.Time) {
+	b.left = min(l.burst, b.left+now.Sub(b.at).Seconds()*l.perSecond)
+	b.at = now
+}
+
+// bucketLocked finds the bucket of a key. l.mu must be held.
+func (l *limiter) bucketLocked(key string, now time.Time) *bucket {
+	b := l.buckets[key]
+	if b == nil && len(l.buckets) >= maxBuckets {
+		for k, old := range l.buckets {
+			if l.fill(old, now); old.left >= l.burst {
+				delete(l.buckets, k)
+			}
+		}
+		if len(l.buckets) >= maxBuckets {
+			key = ""
+			b = l.buckets[key]
+		}
+	}
+	if b == nil {
+		b = &bucket{left: l.burst, at: now}
+		l.buckets[key] = b
+	}
+	l.fill(b, now)
+	return b
+}
+
+// allow takes one from the bucket of a key and reports whether there was one.
+func (l *limiter) allow(key string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.bucketLocked(key, now)
+	if b.left < 1 {
+		return false
+	}
+	b.left--
+	return true
+}
+
+// spent reports whether a bucket is empty, and takes nothing.
+func (l *limiter) spent(key string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buckets[key] != nil && l.bucketLocked(key, now).left < 1
+}
+
+// noteEvery is how often calls above a limit have a line in the audit log.
+const noteEvery = time.Minute
+
+// note reports whether a denial above the limit shall have a line now, and how many since
+// the last line had none.
+func (l *limiter) note(key string, now time.Time) (line bool, more int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.bucketLocked(key, now)
+	if now.Sub(b.noted) < noteEvery {
+		b.quiet++
+		return false, 0
+	}
+	more, b.quiet, b.noted = b.quiet, 0, now
+	return true, more
+}
+
+// remoteKey is the address of a client, for limits. A client of IPv6 has at least a /64.
+func remoteKey(remote string) string {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	if addr = addr.Unmap(); addr.Is6() {
+		if net, err := addr.WithZone("").Prefix(64); err == nil {
+			return net.String()
+		}
+	}
+	return addr.String()
+}

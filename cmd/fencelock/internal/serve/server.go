@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/checkup"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/poll"
+	"github.com/fencelock/fencelock/driver"
+)
+
+// Config is what a server needs.
+type Config struct {
+	Client *fencelock.Client
+	Store  driver.Store
+	// GraceFix is how to make the store keep locks over a data loss, "" if it cannot.
+	GraceFix string
+	// Every is how often the store is polled.
+	Every time.Duration
+	// Timeout is how long a call to the store may take.
+	Timeout time.Duration
+	// Policy returns the users. Nil means that every caller is access.Local, which is safe
+	// only on a loopback address.
+	Policy  func() *access.Policy
+	Audit   *audit.Log
+	Logger  *slog.Logger
+	Version string
+	// limits are set by tests.
+	limits *limits
+}
+
+// Server is the handler with what it shares between requests.
+type Server struct {
+	cfg     Config
+	poller  poll.Poller
+	routes  map[string]map[string]*route // by path and method
+	limits  *limits
+	streams atomic.Int64
+	boot    string // names this process in the ids of events
+	origins *http.CrossOriginProtection
+	closing chan struct{}
+
+	mu       sync.Mutex
+	findings []driver.Finding
+	checked  time.Time
+}
+
+// New makes a server. Run must run while it is used.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, routes: map[string]map[string]*route{}, limits: cfg.limits, boot: randomID(),
+		origins: http.NewCrossOriginProtection(), closing: make(chan struct{})}
+	if s.limits == nil {
+		s.limits = newLimits()
+	}
+	s.poller.Client, s.poller.Every, s.poller.Lists = cfg.Client, cfg.Every, cfg.Store.Caps().Listing
+	for _, r := range append(apiRoutes(), staticRoutes()...) {
+		if s.routes[r.path] == nil {
+			s.routes[r.path] = map[string]*route{}
+		}
+		s.routes[r.path][r.method] = r
+	}
+	return s
+}
+
+// checkEvery is how often the servers of the store are checked.
+const checkEvery = time.Minute
+
+// Run polls and checks the store until ctx ends, and then ends all streams.
+func (s *Server) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { s.poller.Run(ctx) })
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		s.check(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	close(s.closing)
+	running.Wait()
+}
+
+func (s *Server) check(ctx context.Context) {
+	call, cancel := context.WithTimeout(ctx, 4*s.cfg.Timeout)
+	defer cancel()
+	found := checkup.Findings(call, s.cfg.Store, s.cfg.Client.Guarantees(), s.cfg.GraceFix, false)
+	checkup.ForPeople(found)
+	if ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.findings, s.checked = found, time.Now()
+}
+
+// HTTP returns the server of the standard library with bounds on what a slow or hostile
+// client can use up.
+func (s *Server) HTTP() *http.Server {
+	return &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second, // streams move it
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+}
