@@ -109,12 +109,12 @@ func sharedName(readers int) string { return fmt.Sprint("shared/", readers) }
 // manyClients is how many lock and unlock while names are held.
 const manyClients = 16
 
-// settleFor bounds settle. A server grows a table of ten million keys in about six seconds.
-const settleFor = 15 * time.Second
+// growFor bounds awaitGrown. A server grows a table of ten million keys in about six seconds.
+const growFor = 15 * time.Second
 
-// settle lets the server finish growing its table of keys. While it does, each command moves some
+// awaitGrown lets the server finish growing its table of keys. While it does, each command moves some
 // keys: that is the price of the keys that were written, and not of those that are held.
-func (f *filled) settle(ctx context.Context) error {
+func (f *filled) awaitGrown(ctx context.Context) error {
 	table := func() (int64, error) {
 		stats, err := f.raw.Do(ctx, "MEMORY", "STATS").Result()
 		if err != nil {
@@ -124,7 +124,7 @@ func (f *filled) settle(ctx context.Context) error {
 		keys, _ := all["db.0"].(map[any]any)
 		size, ok := keys["overhead.hashtable.main"].(int64)
 		if !ok {
-			return 0, errors.New("the server does not tell how large its table of keys is")
+			return 0, errors.New("the server does not report how large its table of keys is")
 		}
 		return size, nil
 	}
@@ -135,7 +135,7 @@ func (f *filled) settle(ctx context.Context) error {
 	if err := f.raw.ConfigSet(ctx, "hz", "500").Err(); err != nil { // a millisecond for it in each cycle
 		return err
 	}
-	for end := time.Now().Add(settleFor); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(growFor); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		now, err := table()
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func (e *Env) FewAndMany(ctx context.Context, candidates []*candidate.Candidate,
 			return nil, err
 		}
 		defer o.Close()
-		if err := f.settle(ctx); err != nil {
+		if err := f.awaitGrown(ctx); err != nil {
 			return nil, err
 		}
 		for _, c := range candidates {
