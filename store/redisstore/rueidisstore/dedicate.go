@@ -19,6 +19,14 @@ type dedicated struct {
 	release func()
 }
 
+// discard closes the connection. In the pool it would stay connected for as long as the client lives, and
+// rueidis sends a PING over each connection every second (Dialer.KeepAlive): with many processes these
+// cost the server more than their locks.
+func (d dedicated) discard() {
+	d.conn.Close()
+	d.release()
+}
+
 // dedicate asks for a connection. rueidis waits until the pool has one, forever if
 // need be, and that wait cannot be ended; so a goroutine waits.
 func dedicate(client rueidis.Client) <-chan dedicated {

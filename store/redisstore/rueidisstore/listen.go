@@ -33,9 +33,7 @@ func (a *adapter) listen(ctx context.Context, l *adapt.Listeners) {
 		return // ctx has ended
 	}
 	conn := d.conn
-	// Close, not release: what comes back to the pool must not be subscribed.
-	defer d.release()
-	defer conn.Close()
+	defer d.discard() // what comes back to the pool must not be subscribed
 	ended, end := context.WithCancel(ctx)
 	defer end()
 	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{

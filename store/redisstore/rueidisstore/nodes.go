@@ -48,7 +48,7 @@ func node(addr string, client rueidis.Client) checkedstore.Node {
 			if err != nil {
 				return nil, err
 			}
-			defer d.release() // held until the end, so that each is another one
+			defer d.discard() // held until the end, so that each is another one
 			reply, err := d.conn.Do(ctx, d.conn.B().Arbitrary(args...).Build()).ToAny()
 			if err != nil {
 				return nil, classify(ctx, err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,35 @@ func TestSmallPool(t *testing.T) {
 				t.Errorf("check while a subscription uses the only connection: %v", err)
 			}
 		})
+	}
+}
+
+// TestCheckLeavesNoConnections: the connections that a check opens are closed when it returns. rueidis would
+// keep them in its pool, and send a PING over each of them every second.
+func TestCheckLeavesNoConnections(t *testing.T) {
+	server := redistest.Start(t)
+	store := smallPool(t, server.Addr, rueidis.DefaultPoolSize)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	connected := func() int {
+		clients, err := server.Do("CLIENT", "LIST").Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(clients, "\n")
+	}
+	before := connected()
+	if _, err := store.Check(ctx); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for connected() > before+1 { // the shared connection may be new
+		select {
+		case <-tick.C: // the server has to notice that they are closed
+		case <-ctx.Done():
+			t.Fatalf("%d connections after a check, %d before", connected(), before)
+		}
 	}
 }
 
