@@ -60,7 +60,7 @@ func (s *Store) change(ctx context.Context, name string, who *session, decide fu
 			}
 			continue // with a row to write to
 		}
-		if ok, err := s.write(ctx, name, who, l); err != nil || ok {
+		if ok, err := s.write(ctx, name, who, l, l.Notices(before)); err != nil || ok {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func alike[T any](a, b []T) bool {
 }
 
 // write writes a lock back; false if another process has written it since.
-func (s *Store) write(ctx context.Context, name string, who *session, l *loaded) (bool, error) {
+func (s *Store) write(ctx context.Context, name string, who *session, l *loaded, notices []book.Push) (bool, error) {
 	r, err := l.Encode()
 	if err != nil {
 		return false, fmt.Errorf("sqlstore: %q: %w", name, err)
@@ -101,19 +101,25 @@ func (s *Store) write(ctx context.Context, name string, who *session, l *loaded)
 		statement = "writeFor"
 		args = append(args, who.sid, who.generation)
 	}
-	if len(l.Pushes) > 0 && s.dialect == PostgreSQL && !l.rules.poll {
+	if len(l.Pushes)+len(notices) > 0 && s.dialect == PostgreSQL && !l.rules.poll {
 		statement += "Notify"
-		args = append(args, s.notifications(l.Pushes))
+		args = append(args, s.notifications(l.Pushes, notices))
 	}
 	n, err := s.changed(ctx, statement, args...)
 	return n > 0, err
 }
 
 // notifications are channels and payloads, in JSON.
-func (s *Store) notifications(pushes []book.Push) string {
+func (s *Store) notifications(pushes, notices []book.Push) string {
 	var list [][2]string
+	add := func(session, payload string) {
+		list = append(list, [2]string{channelPrefix(s.opts.Prefix) + session, payload})
+	}
 	for _, p := range pushes {
-		list = append(list, [2]string{channelPrefix(s.opts.Prefix) + p.Session, strconv.FormatUint(p.Seq, 10) + " " + strconv.FormatInt(p.Counter, 10)})
+		add(p.Session, strconv.FormatUint(p.Seq, 10)+" "+strconv.FormatInt(p.Counter, 10))
+	}
+	for _, n := range notices {
+		add(n.Session, wantedWord+" "+strconv.FormatUint(n.Seq, 10))
 	}
 	text, _ := json.Marshal(list) // strings always have a JSON form
 	return string(text)

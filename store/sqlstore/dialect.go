@@ -57,9 +57,11 @@ type texts map[string]string
 // newTexts reads the statements of a dialect. ident is the expression for who
 // the server is, listen is whether a process may listen for notifications.
 func newTexts(d Dialect, prefix, ident string, listen bool) texts {
-	notify := "1"
+	notify, wanted := "1", "NULL"
 	if listen {
-		notify = "CASE WHEN u.holder IS NOT NULL THEN pg_notify('" + channelPrefix(prefix) + "' || u.holder, u.seq || ' ' || u.counter)::text END"
+		channel := "pg_notify('" + channelPrefix(prefix) + "' || "
+		notify = "CASE WHEN u.holder IS NOT NULL THEN " + channel + "u.holder, u.seq || ' ' || u.counter || CASE WHEN u.wanted THEN ' " + wantedWord + "' ELSE '' END)::text END"
+		wanted = channel + "l.holder, '" + wantedWord + " ' || l.seq)::text"
 	}
 	free := "{p}lock.holder IS NULL AND {p}lock.grants IS NULL AND {p}lock.queue IS NULL AND {p}lock.marks IS NULL"
 	json := "?"
@@ -71,7 +73,7 @@ func newTexts(d Dialect, prefix, ident string, listen bool) texts {
 	if d == PostgreSQL {
 		own = postgresText
 	}
-	fill := strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{j}", json, "{notify}", notify)
+	fill := strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{j}", json, "{notify}", notify, "{wanted}", wanted)
 	for _, text := range []string{bothText, own} {
 		for name, body := range sections(text) {
 			body = fill.Replace(strings.ReplaceAll(body, "{free}", free))

@@ -67,9 +67,10 @@ func (ss *session) enqueuePostgres(ctx context.Context, c *book.Claim, name, ent
 	var now, graceEnd int64
 	var ends sql.NullInt64
 	var position int
+	var notified sql.NullString
 	g := book.Claim{Plain: 1}
 	err := ss.store.row(ctx, "enqueue", []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, entry, "[" + probe(c.Session, c.Seq) + "]"},
-		[]any{&now, &graceEnd, &ends, &g.Counter, &g.Session, &g.Seq, &g.Generation, &g.Inc, &g.Since, &g.Record, &position})
+		[]any{&now, &graceEnd, &ends, &g.Counter, &g.Session, &g.Seq, &g.Generation, &g.Inc, &g.Since, &g.Record, &position, &notified})
 	if errors.Is(err, sql.ErrNoRows) {
 		return driver.Outcome{}, nil, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -54,4 +55,31 @@ func Reserved(db *sql.DB) int {
 	reserved.Lock()
 	defer reserved.Unlock()
 	return reserved.of[db]
+}
+
+// Attended returns how many sessions have a goroutine that reads what waits for them.
+func Attended(s *Store) int {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	return len(s.hub.attended)
+}
+
+// Listening returns for how many sessions messages are known to arrive.
+func Listening(s *Store) (n int) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	for _, m := range s.hub.members {
+		if m.live {
+			n++
+		}
+	}
+	return n
+}
+
+// ListensAs reports whether messages are known to arrive for this value of a session.
+func ListensAs(s *Store, ss driver.Session) bool {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	m := s.hub.members[ss.(*session).sid]
+	return m != nil && m.ss == ss && m.live
 }

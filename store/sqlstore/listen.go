@@ -37,7 +37,8 @@ type hub struct {
 	deaf       bool  // the last greeting was not heard
 	retry      time.Duration
 	members    map[string]*member
-	change     chan struct{} // closed when the ears of a session change
+	attended   map[string]*session // those whose notices a goroutine attends to, by id
+	change     chan struct{}       // closed when the ears of a session change
 	stir       context.CancelFunc
 }
 
@@ -57,7 +58,7 @@ const helloWait = 2 * time.Second
 const deafFor = 5 * time.Minute
 
 func (h *hub) init(s *Store) {
-	h.s, h.members, h.change = s, map[string]*member{}, make(chan struct{})
+	h.s, h.members, h.attended, h.change = s, map[string]*member{}, map[string]*session{}, make(chan struct{})
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.never, h.retry = !s.listens(), deafFor
 }
@@ -298,11 +299,8 @@ func (h *hub) take(n *pgconn.Notification, err error) error {
 		h.changedLocked()
 	}
 	h.mu.Unlock()
-	seqText, counterText, _ := strings.Cut(n.Payload, " ")
-	seq, err1 := strconv.ParseUint(seqText, 10, 64)
-	counter, err2 := strconv.ParseInt(counterText, 10, 64)
-	if m != nil && err1 == nil && err2 == nil {
-		m.ss.pushed(seq, counter)
+	if m != nil {
+		m.ss.heard(n.Payload)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (ss *session) Reclaim(ctx context.Context, held []driver.Held, last bool) (
 			return nil, err
 		}
 		for _, h := range part {
-			ss.note(h.Claim.Seq, h.Claim.Name)
+			ss.note(&h.Claim)
 			yes := survived[h.Claim.Seq] == h.Token.Base() && h.Token != 0
 			if !yes {
 				if yes, err = ss.reclaim(ctx, &h); err != nil {
@@ -76,10 +76,11 @@ func (ss *session) reclaim(ctx context.Context, h *driver.Held) (kept bool, err 
 // process will ever give back the grant that survived then.
 //
 // Only claims that are plain now are confirmed here: the row of one that was downgraded
-// since is still exclusive, and must become shared.
+// since is still exclusive, and must become shared. Nor are watched ones: the row may be
+// older than the watch.
 func (ss *session) confirm(ctx context.Context, held []driver.Held) (map[uint64]driver.Token, error) {
 	s := ss.store
-	held = slices.DeleteFunc(slices.Clone(held), func(h driver.Held) bool { return !book.Plain(h.Claim.Terms) })
+	held = slices.DeleteFunc(slices.Clone(held), func(h driver.Held) bool { return !book.Plain(h.Claim.Terms) || h.Claim.Watch })
 	if len(held) == 0 {
 		return nil, nil
 	}

@@ -104,6 +104,7 @@ func (ss *session) Close(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sqlstore: close: %w", err)
 	}
+	ss.notices.stop()
 	_, err := ss.store.changed(ctx, "closeSession", ss.sid, ss.generation, ss.inc)
 	if err != nil {
 		return err

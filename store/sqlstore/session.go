@@ -23,6 +23,7 @@ type session struct {
 	generation int64
 	inc        int64 // the incarnation it was opened in
 	ttl        time.Duration
+	notices    notices
 
 	mu     sync.Mutex
 	claims map[uint64]string // those that may be in the store, for Close
@@ -44,6 +45,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		return nil, driver.Renewal{}, err
 	}
 	ss := &session{store: s, sid: req.ID.String(), ttl: req.TTL, claims: map[uint64]string{}, waits: map[uint64]*waiting{}}
+	ss.notices.init(req.Wanted)
 	for {
 		m, err := s.incarnation(ctx, true)
 		if err != nil {
@@ -101,6 +103,7 @@ func (ss *session) verdict(l *loaded) error {
 // over ends every wait: waiters must come back with the next session.
 func (ss *session) over(why error) error {
 	err := fmt.Errorf("sqlstore: session %s: %w", ss.sid, why)
+	ss.notices.stop()
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	for _, w := range ss.waits {
@@ -115,11 +118,14 @@ func (ss *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	if err != nil {
 		return driver.Renewal{}, err
 	}
-	if n > 0 {
-		return driver.Renewal{TTL: ss.ttl}, nil
+	var broken []uint64
+	if n == 0 {
+		if broken, err = ss.brokenNow(ctx); err != nil {
+			return driver.Renewal{}, err
+		}
 	}
-	broken, err := ss.brokenNow(ctx)
-	return driver.Renewal{TTL: ss.ttl, Broken: broken}, err
+	ss.noticeAtRenewal(ctx)
+	return driver.Renewal{TTL: ss.ttl, Broken: broken}, nil
 }
 
 // brokenNow keeps the session alive by the slow path: it reads why the fast one did not,
@@ -174,7 +180,7 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	if err != nil {
 		return driver.Outcome{}, fmt.Errorf("sqlstore: %q: %w", c.Name, err)
 	}
-	ss.note(c.Seq, c.Name)
+	ss.note(c)
 	var w *waiting
 	if c.Queue {
 		w = ss.expect(c.Seq)
@@ -264,15 +270,20 @@ func (ss *session) fastMySQL(ctx context.Context, c *book.Claim, name string) (i
 	return res.LastInsertId()
 }
 
-func (ss *session) note(seq uint64, name string) {
+// note notes a claim before it is sent: a notice may overtake the answer.
+func (ss *session) note(c *driver.Claim) {
 	ss.mu.Lock()
-	ss.claims[seq] = name
+	ss.claims[c.Seq] = c.Name
 	ss.mu.Unlock()
+	if c.Watch {
+		ss.watch(c)
+	}
 }
 
 func (ss *session) drop(seq uint64) {
 	ss.stopWaiting(seq)
 	ss.mu.Lock()
 	delete(ss.claims, seq)
+	delete(ss.notices.watched, seq)
 	ss.mu.Unlock()
 }

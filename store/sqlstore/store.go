@@ -102,6 +102,16 @@ func (s *Store) notifies() bool { return s.dialect == PostgreSQL && !s.opts.Poll
 // listens reports whether this process tries to listen.
 func (s *Store) listens() bool { return s.notifies() && s.pgx && !s.opts.Pooler }
 
+// notice is how soon a holder is notified that a claim waits behind it. With the polls of
+// idle holders a lock that lingers would not cost less than one that is locked again, so
+// where no process listens it is the next renewal, and locks do not linger.
+func (s *Store) notice() driver.Notice {
+	if s.listens() {
+		return driver.NoticeAtOnce
+	}
+	return driver.NoticeAtRenewal
+}
+
 // prepare makes the statements. MySQL and MariaDB call their identity by different
 // names, and have not all of them.
 func (s *Store) prepare(ctx context.Context) error {
@@ -138,7 +148,7 @@ func (s *Store) prepare(ctx context.Context) error {
 func (s *Store) Caps() driver.Caps {
 	return driver.Caps{
 		Engine: s.dialect.String(), Fencing: driver.Strict, Durability: driver.Durable, Grace: s.opts.Grace,
-		Queue: true, Push: true, Shared: true, Reentry: true, Hold: true, Listing: true,
+		Queue: true, Push: true, Wanted: s.notice(), Linger: s.notice() == driver.NoticeAtOnce, Shared: true, Reentry: true, Hold: true, Listing: true,
 		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL, Assumes: s.assumes(),
 	}
 }

@@ -42,7 +42,8 @@ SELECT counter FROM u UNION ALL SELECT counter FROM i
 -- name: release
 -- A plain grant goes, and if the first in the queue is a plain claim of a session that
 -- lives, it has the lock in the same step and is notified. All other cases take
--- the slow path. {notify} is pg_notify, or nothing if no process listens.
+-- the slow path. {notify} is pg_notify, or nothing if no process listens. A holder that is
+-- watched is notified in the same message that claims wait behind it.
 WITH m AS MATERIALIZED (
   SELECT m.floor, m.grace_end FROM {p}incarnation m, {p}session s
   WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
@@ -56,7 +57,7 @@ WITH m AS MATERIALIZED (
   FROM m WHERE l.name = $1 AND l.holder = $2 AND l.seq = $3 AND (l.queue IS NULL OR
     m.grace_end <= {now} AND l.queue->0->>'x' = '1' AND (l.queue->0->>'i')::bigint = $5 AND EXISTS (
       SELECT 1 FROM {p}session n WHERE n.id = l.queue->0->>'s' AND n.generation = (l.queue->0->>'g')::bigint AND n.ends > {now}))
-  RETURNING l.holder, l.seq, l.counter
+  RETURNING l.holder, l.seq, l.counter, l.queue IS NOT NULL AND l.record LIKE '{"watch":%' AS wanted
 )
 SELECT {notify} FROM u
 
@@ -95,7 +96,8 @@ DELETE FROM {p}lock l WHERE l.name = $1 AND l.holder IS NULL AND l.grants IS NUL
 -- A claim that is known already, queued or marked, takes the slow path.
 -- It need not be durable: a crash that loses it costs a position in the queue, at the
 -- next poll. So the row is not held while the disk writes.
--- It returns the holder, and how many claims are before this one.
+-- It returns the holder, and how many claims are before this one. The first one notifies
+-- ({wanted}) a holder that is watched.
 UPDATE {p}lock AS l SET version = l.version + 1, touched = {now},
   queue = COALESCE(l.queue, '[]'::jsonb) || jsonb_set(CAST($6 AS text)::jsonb, '{t}', to_jsonb({now}))
 WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
@@ -105,4 +107,5 @@ WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
     AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now})
   AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = l.holder AND h.generation = l.generation AND h.ends > {now} AND (l.inc = $5 OR h.done <> $5))
 RETURNING {now}, (SELECT m.grace_end FROM {p}incarnation m WHERE m.id = 1), (SELECT h.ends FROM {p}session h WHERE h.id = l.holder),
-  l.counter, l.holder, l.seq, l.generation, l.inc, l.since, l.record, jsonb_array_length(l.queue) - 1
+  l.counter, l.holder, l.seq, l.generation, l.inc, l.since, l.record, jsonb_array_length(l.queue) - 1,
+  CASE WHEN jsonb_array_length(l.queue) = 1 AND l.record LIKE '{"watch":%' THEN {wanted} END

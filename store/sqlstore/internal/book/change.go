@@ -18,6 +18,7 @@ func (b *Book) Attempt(c Claim, queue bool) driver.Outcome {
 	c.Inc = b.Inc
 	if i := find(b.Grants, c.Session, c.Seq); i >= 0 {
 		b.Grants[i].Inc = b.Inc // its session knows of it
+		b.Grants[i].watch(&c)
 		b.downgrade(i, c)
 	} else if find(b.Queue, c.Session, c.Seq) < 0 {
 		b.admit(c, queue)
@@ -33,6 +34,7 @@ func (b *Book) downgrade(i int, c Claim) {
 		return
 	}
 	c.Inc, c.Counter, c.Since, c.MinEnd, c.MaxEnd = g.Inc, g.Counter, g.Since, g.MinEnd, g.MaxEnd
+	c.watch(&g)
 	b.Grants[i] = c
 	b.promote()
 }
@@ -102,6 +104,7 @@ func (b *Book) Reclaim(c Claim, token driver.Token) bool {
 			return false // another grant of the claim, which is not confirmed by this
 		}
 		b.Grants[i].Inc = b.Inc
+		b.Grants[i].watch(&c)
 		// The data may be older than a downgrade. Readers that were granted since
 		// reclaim beside this one.
 		b.downgrade(i, c)

@@ -40,7 +40,7 @@ type Claim struct {
 	// Keep is for how long a kept grant was to be kept when it was withdrawn.
 	Keep int64 `json:"keep,omitempty"`
 	// Record is the driver.Record in JSON, as a text: a column of JSON would
-	// rewrite it.
+	// rewrite it. That of a watched claim begins with watchKey.
 	Record string `json:"r"`
 }
 
@@ -51,6 +51,9 @@ func NewClaim(session string, generation int64, c *driver.Claim) (Claim, error) 
 		return Claim{}, fmt.Errorf("record: %w", err)
 	}
 	n := Claim{Session: session, Seq: c.Seq, Generation: generation, Record: string(rec)}
+	if c.Watch {
+		n.Record = withWatch(n.Record, c.Terms.Linger)
+	}
 	n.setTerms(c.Terms)
 	return n, nil
 }

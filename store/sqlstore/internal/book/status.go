@@ -25,7 +25,7 @@ func (b *Book) Status(name string) driver.Status {
 func (b *Book) holder(g *Claim) driver.Holder {
 	return driver.Holder{
 		Claim: g.id(), Token: g.Token(), Mode: g.mode(), Weight: g.weight(), Reentry: g.Reentry, Record: g.record(),
-		Age: micros(max(0, b.Now-g.Since)), EndsIn: b.endsIn(g), Kept: g.Session == "",
+		Age: micros(max(0, b.Now-g.Since)), EndsIn: b.endsIn(g), Kept: g.Session == "", Linger: g.linger(),
 	}
 }
 

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package book
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A watched claim, whose session is to be notified of claims that wait behind it, has that in
+// its record: the record begins with the key watch, whose value is how long the claim may
+// linger, in microseconds. The record is the one text of a claim that every statement carries
+// from the queue to the holder's column, so no table needs another column, and a version that
+// does not know the key ignores it. The statements compare the beginning of the text; in what
+// a caller wrote it cannot occur there.
+const watchKey = `{"watch":`
+
+// withWatch returns the record, in JSON, of a claim that is watched.
+func withWatch(record string, linger time.Duration) string {
+	rest := strings.TrimPrefix(record, "{")
+	if rest != "}" {
+		rest = "," + rest
+	}
+	return watchKey + strconv.FormatInt(linger.Microseconds(), 10) + rest
+}
+
+func (c *Claim) watched() bool { return strings.HasPrefix(c.Record, watchKey) }
+
+// linger returns how long the claim may linger.
+func (c *Claim) linger() time.Duration {
+	if !c.watched() || c.Shared {
+		return 0
+	}
+	var r struct {
+		Watch int64 `json:"watch"`
+	}
+	_ = json.Unmarshal([]byte(c.Record), &r) // a row that something else wrote may have any text
+	return micros(max(0, r.Watch))
+}
+
+// watch makes a grant watched if the claim that is attempted again, or reclaimed, is.
+func (g *Claim) watch(c *Claim) {
+	if c.watched() && !g.watched() {
+		g.Record = c.Record
+	}
+}
+
+// Notices returns the watched grants that a claim waits behind now, and did not before: the
+// queue was empty, or the grant was not there or not watched.
+func (l *Lock) Notices(before *Lock) (notices []Push) {
+	if len(l.Queue) == 0 {
+		return nil
+	}
+	for _, g := range l.Grants {
+		if !g.watched() || g.Session == "" {
+			continue
+		}
+		i := find(before.Grants, g.Session, g.Seq)
+		if i < 0 || !before.Grants[i].watched() || len(before.Queue) == 0 {
+			notices = append(notices, Push{Session: g.Session, Seq: g.Seq})
+		}
+	}
+	return notices
+}

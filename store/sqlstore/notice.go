@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
+)
+
+// wantedWord is in a message about a claim that others wait behind:
+//
+//	wanted SEQ            the first claim was queued behind the grant
+//	SEQ COUNTER           the claim was granted
+//	SEQ COUNTER wanted    the same, and others wait behind it already
+const wantedWord = "wanted"
+
+// notices is what a session knows of its claims that are watched.
+type notices struct {
+	wanted  func(seq uint64)
+	watched map[uint64]string // names by claim; guarded by the session's mu
+	stir    chan struct{}     // a claim is watched, and none was before
+	ended   chan struct{}     // the session is over
+	stop    func()
+}
+
+func (n *notices) init(wanted func(uint64)) {
+	n.wanted, n.watched, n.stir, n.ended = wanted, map[uint64]string{}, make(chan struct{}, 1), make(chan struct{})
+	n.stop = sync.OnceFunc(func() { close(n.ended) })
+}
+
+// watch notes a claim that is watched. The first one of a session makes the process listen.
+func (ss *session) watch(c *driver.Claim) {
+	if ss.notices.wanted == nil {
+		return
+	}
+	ss.mu.Lock()
+	first := len(ss.notices.watched) == 0
+	ss.notices.watched[c.Seq] = c.Name
+	ss.mu.Unlock()
+	if !first || !ss.store.listens() {
+		return
+	}
+	if ss.store.hub.attend(ss) {
+		go ss.attend()
+	}
+	select {
+	case ss.notices.stir <- struct{}{}:
+	default:
+	}
+}
+
+// attend reads what waits behind the watched claims whenever messages may have been missed:
+// while no connection listens again and again, and once after one began to.
+func (ss *session) attend() {
+	h := &ss.store.hub
+	defer h.unattend(ss)
+	defer h.leave(ss)
+	var heard int64 // the connection whose messages miss nothing
+	for h.attends(ss) {
+		ears, changed := h.ears(ss)
+		if ears == 0 || ears != heard {
+			if ss.check(h.ctx) == nil {
+				heard = ears
+			}
+		}
+		var again <-chan time.Time
+		if (ears == 0 || ears != heard) && ss.watches() {
+			again = time.After(longestPause)
+		}
+		select {
+		case <-ss.notices.stir:
+		case <-changed:
+		case <-again:
+		case <-ss.notices.ended:
+			return
+		case <-h.ctx.Done():
+			return
+		}
+	}
+}
+
+func (ss *session) watches() bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return len(ss.notices.watched) > 0
+}
+
+// noticeAtRenewal notifies where no process can listen. A failure is left to the next
+// renewal, and a slow one must not make this one late.
+func (ss *session) noticeAtRenewal(ctx context.Context) {
+	if !ss.store.listens() {
+		_ = ss.check(ctx)
+	}
+}
+
+// check reads which of the watched claims are granted and waited for, and notifies the
+// session. It costs a statement for some hundred watched claims.
+func (ss *session) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, ss.ttl/10)
+	defer cancel()
+	s := ss.store
+	ss.mu.Lock()
+	var names []string
+	for _, name := range ss.notices.watched {
+		names = append(names, name)
+	}
+	ss.mu.Unlock()
+	slices.Sort(names)
+	for part := range slices.Chunk(slices.Compact(names), manyAtOnce) {
+		args := make([]any, len(part))
+		for i, name := range part {
+			args[i] = s.name(name)
+		}
+		var wanted []uint64
+		text := "/* fencelock waited */ SELECT holder, seq, grants FROM " + s.opts.Prefix + "lock WHERE queue IS NOT NULL AND name IN (" + s.dialect.list(1, len(part)) + ")"
+		err := s.rows(ctx, "notice", text, args, func() { wanted = nil }, func(r *sql.Rows) error {
+			var holder, grants sql.NullString
+			var seq sql.NullInt64
+			err := r.Scan(&holder, &seq, &grants)
+			wanted = append(wanted, granted(ss.sid, holder.String, uint64(seq.Int64), grants.String)...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, seq := range wanted {
+			ss.notify(seq)
+		}
+	}
+	return nil
+}
+
+// granted returns the claims of a session that a lock is granted to.
+func granted(session, holder string, seq uint64, grants string) (seqs []uint64) {
+	if holder == session {
+		return []uint64{seq}
+	}
+	var list []book.Claim
+	if grants == "" || json.Unmarshal([]byte(grants), &list) != nil {
+		return nil
+	}
+	for _, g := range list {
+		if g.Session == session {
+			seqs = append(seqs, g.Seq)
+		}
+	}
+	return seqs
+}
+
+// notify notifies the session that a claim waits behind one of its claims, if that is watched.
+func (ss *session) notify(seq uint64) {
+	ss.mu.Lock()
+	_, watched := ss.notices.watched[seq]
+	ss.mu.Unlock()
+	if watched {
+		ss.notices.wanted(seq)
+	}
+}
+
+// heard takes a message of the session's channel.
+func (ss *session) heard(payload string) {
+	words := strings.Split(payload, " ")
+	if len(words) == 2 && words[0] == wantedWord {
+		if seq, err := strconv.ParseUint(words[1], 10, 64); err == nil {
+			ss.notify(seq)
+		}
+		return
+	}
+	if len(words) < 2 {
+		return
+	}
+	seq, err1 := strconv.ParseUint(words[0], 10, 64)
+	counter, err2 := strconv.ParseInt(words[1], 10, 64)
+	if err1 != nil || err2 != nil {
+		return // a greeting
+	}
+	ss.pushed(seq, counter)
+	if len(words) == 3 && words[2] == wantedWord {
+		ss.notify(seq)
+	}
+}
+
+// attend reports whether a goroutine must be started for the session. One for an earlier value
+// of the session, which was opened again since, ends.
+func (h *hub) attend(ss *session) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.attended[ss.sid] == ss {
+		return false
+	}
+	h.attended[ss.sid] = ss
+	return true
+}
+
+func (h *hub) attends(ss *session) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.attended[ss.sid] == ss
+}
+
+func (h *hub) unattend(ss *session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.attended[ss.sid] == ss {
+		delete(h.attended, ss.sid)
+	}
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/sqlstore"
+)
+
+// TestLingeringLockIsGivenBack: another process has a lock that lingers long before it has
+// lingered, by Lock and by TryLock, and with a higher token.
+func TestLingeringLockIsGivenBack(t *testing.T) {
+	t.Parallel()
+	server := need(t, postgres)
+	db := onPostgres.connect(t, server.Port)
+	opts := onPostgres.space(t, db)
+	mine := client(t, onPostgres.store(t, db, &opts), time.Minute)
+	other := client(t, onPostgres.store(t, onPostgres.connect(t, server.Port), &opts), time.Minute)
+	for name, try := range map[string]bool{"locked": false, "tried": true} {
+		var last fencelock.Token
+		for range 20 {
+			l, err := mine.Mutex(name, fencelock.Linger(time.Minute)).Lock(ctxb)
+			must(t, err)
+			last = l.Token()
+			must(t, l.Unlock(ctxb))
+		}
+		acquire, began := other.Mutex(name).Lock, time.Now()
+		if try {
+			acquire = other.Mutex(name).TryLock
+		}
+		l, err := acquire(ctxb)
+		for errors.Is(err, fencelock.ErrBusy) && time.Since(began) < time.Minute/2 {
+			l, err = acquire(ctxb) // the wait of a try is short for a machine under load
+		}
+		must(t, err)
+		if l.Token() <= last || time.Since(began) > time.Minute/2 {
+			t.Errorf("%s: token %v after %v, in %v", name, l.Token(), last, time.Since(began))
+		}
+	}
+}
+
+// TestLingerNeedsNotifications: where no process can listen, holders are notified at their
+// next renewal, and locks do not linger.
+func TestLingerNeedsNotifications(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind kind
+		opts sqlstore.Options
+		want driver.Notice
+	}{
+		{onPostgres, sqlstore.Options{}, driver.NoticeAtOnce},
+		{onPostgres, sqlstore.Options{Poll: true}, driver.NoticeAtRenewal},
+		{onPostgres, sqlstore.Options{Pooler: true}, driver.NoticeAtRenewal},
+		{onMySQL, sqlstore.Options{}, driver.NoticeAtRenewal},
+	} {
+		s := c.kind.store(t, c.kind.connect(t, 1), &c.opts)
+		if caps := s.Caps(); caps.Wanted != c.want || caps.Linger != (c.want == driver.NoticeAtOnce) {
+			t.Errorf("%s with %+v: notified %v, linger %t", c.kind.name, c.opts, caps.Wanted, caps.Linger)
+		}
+	}
+}
+
+// noticed is a session whose notices are counted.
+type noticed struct {
+	driver.Session
+	id   driver.SessionID
+	seqs chan uint64
+}
+
+func openNoticed(t *testing.T, s driver.Store) noticed {
+	t.Helper()
+	return openNoticedAs(t, s, driver.NewSessionID())
+}
+
+func openNoticedAs(t *testing.T, s driver.Store, id driver.SessionID) noticed {
+	t.Helper()
+	n := noticed{id: id, seqs: make(chan uint64, 1000)}
+	var err error
+	n.Session, _, err = s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: id, TTL: 50 * time.Second, Wanted: func(seq uint64) { n.seqs <- seq }})
+	must(t, err)
+	return n
+}
+
+// mustBeWanted waits for the notice about a claim.
+func (n noticed) mustBeWanted(t *testing.T, want uint64) {
+	t.Helper()
+	for end := time.After(time.Minute); ; {
+		select {
+		case seq := <-n.seqs:
+			if seq == want {
+				return
+			}
+		case <-end:
+			t.Fatalf("no notice about claim %d", want)
+		}
+	}
+}
+
+func watched(c *driver.Claim) *driver.Claim {
+	c.Watch = true
+	return c
+}
+
+// TestNoticeMissedWhileNotListening: a claim is queued while the connection of the holder is
+// broken. The holder is notified without a renewal.
+func TestNoticeMissedWhileNotListening(t *testing.T) {
+	t.Parallel()
+	server := need(t, postgres)
+	b := onPostgres.behind(t, server)
+	other := open(t, onPostgres.store(t, onPostgres.connect(t, server.Port), &b.opts))
+	holder := openNoticed(t, b)
+	attempt(t, holder, watched(plain(1, "x")), driver.Granted)
+	attempt(t, holder, watched(plain(2, "y")), driver.Granted)
+	attempt(t, other, queued(1, "x"), driver.Queued)
+	holder.mustBeWanted(t, 1)
+	eventually(t, "that it listens", func() bool { return sqlstore.Listening(b.Store) == 1 })
+	heal := b.proxy.Stall()
+	attempt(t, other, queued(2, "y"), driver.Queued)
+	b.proxy.Cut()
+	heal()
+	holder.mustBeWanted(t, 2)
+}
+
+// TestWatchAddsNoStatement: watched claims are locked, queued and handed off by as many
+// statements as others, and the holder that is handed a lock with waiters is notified by the
+// message that hands it off.
+func TestWatchAddsNoStatement(t *testing.T) {
+	t.Parallel()
+	server := need(t, postgres)
+	db := onPostgres.connect(t, server.Port)
+	opts := onPostgres.space(t, db)
+	if _, err := db.Exec("CREATE EXTENSION IF NOT EXISTS pg_stat_statements"); err != nil {
+		t.Skipf("pg_stat_statements: %v; on Debian: apt-get install postgresql-15", err)
+	}
+	s := onPostgres.store(t, db, &opts)
+	a, b, c := openNoticed(t, s), openNoticed(t, s), open(t, s)
+	for name, ss := range map[string]noticed{"a": a, "b": b} {
+		attempt(t, ss, watched(plain(1, name)), driver.Granted)
+		attempt(t, c, queued(uint64(name[0]), name), driver.Queued)
+		ss.mustBeWanted(t, 1)
+	}
+	eventually(t, "that all sessions listen", func() bool { return sqlstore.Listening(s) == 3 })
+	seq := uint64(1000)
+	round := func(prepare func(*driver.Claim) *driver.Claim, noticed func(noticed)) {
+		seq++
+		attempt(t, a, prepare(plain(seq, "x")), driver.Granted)
+		attempt(t, b, prepare(queued(seq, "x")), driver.Queued)
+		attempt(t, c, queued(seq, "x"), driver.Queued)
+		noticed(a)
+		withdraw(t, a, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
+		if out, err := b.Await(ctxb, queued(seq, "x")); err != nil || out.State != driver.Granted {
+			t.Fatalf("the next holder: %+v, %v", out, err)
+		}
+		noticed(b)
+		withdraw(t, b, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
+		withdraw(t, c, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
+	}
+	with := func() { round(watched, func(n noticed) { n.mustBeWanted(t, seq) }) }
+	without := func() {
+		round(func(c *driver.Claim) *driver.Claim { return c }, func(noticed) {})
+	}
+	with() // its row is made
+	count := func(f func()) int64 {
+		read := func() (n int64) {
+			must(t, db.QueryRow("SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat%'", opts.Prefix).Scan(&n))
+			return n
+		}
+		before := read()
+		for range 10 {
+			f()
+		}
+		return read() - before
+	}
+	if n, m := count(with), count(without); n != m {
+		t.Errorf("10 rounds were %d statements with Watch and %d without", n, m)
+	}
+}
+
+// TestHandleWithoutASpareConnection: a process that cannot listen reads what waits behind its
+// watched grants by itself, until its session is closed.
+func TestHandleWithoutASpareConnection(t *testing.T) {
+	t.Parallel()
+	server := need(t, postgres)
+	db := onPostgres.connect(t, server.Port)
+	opts := onPostgres.space(t, db)
+	other := open(t, onPostgres.store(t, onPostgres.connect(t, server.Port), &opts))
+	db.SetMaxOpenConns(1)
+	s := onPostgres.store(t, db, &opts)
+	holder := openNoticed(t, s)
+	attempt(t, holder, watched(plain(1, "x")), driver.Granted)
+	attempt(t, other, queued(1, "x"), driver.Queued)
+	holder.mustBeWanted(t, 1)
+	must(t, holder.Close(ctxb))
+	eventually(t, "that the session is not attended to", func() bool { return sqlstore.Attended(s) == 0 })
+}
+
+// TestReadersAreNotifiedAtRenewal: on a server without notifications a keep-alive notifies
+// each reader that a writer waits for, by one statement for all of them.
+func TestReadersAreNotifiedAtRenewal(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		if k.dialect == sqlstore.PostgreSQL {
+			opts.Poll = true
+		}
+		s := k.store(t, db, &opts)
+		holder := openNoticed(t, s)
+		for seq := uint64(1); seq <= 2; seq++ {
+			c := watched(plain(seq, "x"))
+			c.Terms.Mode = driver.Shared
+			attempt(t, holder, c, driver.Granted)
+		}
+		attempt(t, holder, watched(plain(3, "y")), driver.Granted)
+		other := open(t, s)
+		attempt(t, other, queued(1, "x"), driver.Queued)
+		if _, err := holder.KeepAlive(ctxb); err != nil {
+			t.Fatal(err)
+		}
+		got := map[uint64]bool{}
+		for len(holder.seqs) > 0 {
+			got[<-holder.seqs] = true
+		}
+		if len(got) != 2 || !got[1] || !got[2] {
+			t.Errorf("notices about %v, want 1 and 2", got)
+		}
+	})
+}
+
+// TestWatchedAfterTheGrant: a grant that is watched later, by another attempt or by a reclaim
+// on a server whose data is older than the watch, has that in its row: the process that
+// queues a claim behind it notifies the holder.
+func TestWatchedAfterTheGrant(t *testing.T) {
+	t.Parallel()
+	server := need(t, postgres)
+	db := onPostgres.connect(t, server.Port)
+	opts := onPostgres.space(t, db)
+	s := onPostgres.store(t, db, &opts)
+	holder := openNoticed(t, s)
+	attempt(t, holder, watched(plain(1, "listens")), driver.Granted)
+	eventually(t, "that it listens", func() bool { return sqlstore.Listening(s) == 1 })
+	attempt(t, holder, plain(2, "x"), driver.Granted)
+	attempt(t, holder, watched(plain(2, "x")), driver.Granted)
+	attempt(t, open(t, s), queued(1, "x"), driver.Queued)
+	holder.mustBeWanted(t, 2)
+
+	out := attempt(t, holder, plain(3, "y"), driver.Granted)
+	_, err := db.Exec("UPDATE " + opts.Prefix + "incarnation SET identity = 'another server'")
+	must(t, err)
+	again := openNoticedAs(t, s, holder.id)
+	kept, err := again.Reclaim(ctxb, []driver.Held{{Claim: *watched(plain(3, "y")), Token: out.Token}}, true)
+	if err != nil || len(kept) != 1 || !kept[0] {
+		t.Fatalf("the reclaim: %v, %v", kept, err)
+	}
+	eventually(t, "that it listens again", func() bool { return sqlstore.ListensAs(s, again.Session) })
+	attempt(t, open(t, s), queued(1, "y"), driver.Queued)
+	again.mustBeWanted(t, 3)
+}
