@@ -130,4 +130,9 @@ var lingerMutants = []mutant{
 		old: "(g.lingerEnd == 0 || g.nextCheck != 0 && now < g.lingerEnd)",
 		new: "(g.lingerEnd == 0 || now < g.lingerEnd)",
 	},
+	{
+		name: "linger-abandons-what-is-done", catcher: test("TestPanicOfAnUnlockThatDoesNotLingerAfterAll"), file: "internal/core/linger.go",
+		old: "	*r = g.releaseLocked(r.by, now) // so that a panic abandons this one\n	sh.mu.Unlock()\n	return r.finish(ctx)\n",
+		new: "	rest := g.releaseLocked(r.by, now)\n	sh.mu.Unlock()\n	return rest.finish(ctx)\n",
+	},
 }
