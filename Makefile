@@ -119,6 +119,9 @@ torture: ## break real servers under real locks, the full matrix, 75 minutes at 
 torture-lossy: ## the second matrix: lost, reordered and delayed packets, drifting clocks; as root, 45 minutes at most
 	go run ./test/torture -lossy -parallel 2 -least 80 -budget 45m -write test/torture/README.md
 
+torture-linger: ## the third matrix: locks that linger and holders that give way, 30 minutes at most
+	go run ./test/torture -linger -server redis,redis-grace,quorum-5,sentinel-grace,cluster-grace,etcd,zookeeper,postgres,mariadb -parallel 2 -least 120 -budget 30m -write test/torture/README.md
+
 torture-smoke: ## the cells of it that CI runs
 	go run ./test/torture -smoke -parallel 2 -least 18 -budget 2m50s
 

@@ -8,6 +8,7 @@
 //	torture broken [NAME...]             locks that are broken on purpose; each must be caught
 //	torture peers                     the same faults for locks of others, side by side
 //	torture -lossy                    the second matrix: lost and delayed packets, drifting clocks
+//	torture -linger                   the third matrix: locks that linger
 //	torture kept FILE                 the figures of the second matrix that is kept in a document
 //	torture -server redis -fault mix -seed 7
 //	torture -server redis -plan '400ms stop holder for 1.8s; 2s kill client:2'

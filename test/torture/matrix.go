@@ -26,7 +26,7 @@ type options struct {
 	server, fault, plan, lock, out, write string
 	seed                                  uint64
 	rounds, least, long, locks, parallel  int
-	smoke, lossy                          bool
+	smoke, lossy, linger                  bool
 	budget                                time.Duration
 }
 
@@ -45,6 +45,7 @@ func parse(args []string) (o options, err error) {
 	fs.IntVar(&o.rounds, "rounds", 1, "how often each cell is run, each time with the next seed")
 	fs.BoolVar(&o.smoke, "smoke", false, "the cells of CI only")
 	fs.BoolVar(&o.lossy, "lossy", false, "the rows of the second matrix: lost, reordered and delayed packets, drifting clocks, slow scripts, two servers at once")
+	fs.BoolVar(&o.linger, "linger", false, "the rows of the third matrix: locks that linger, each used by one client mostly, whose holders give way")
 	fs.IntVar(&o.least, "least", 1, "how many cells must have run, not counting those that do not apply")
 	fs.IntVar(&o.parallel, "parallel", 1, "how many cells run side by side")
 	fs.DurationVar(&o.budget, "budget", time.Hour, "cells that would start later than this, second tries included, are reported as not run")
@@ -54,7 +55,7 @@ func parse(args []string) (o options, err error) {
 	if o.parallel < 1 || o.locks < 1 {
 		return o, errors.New("-parallel and -locks must be at least 1")
 	}
-	if o.write != "" && (o.server != "" && !o.lossy || o.fault != "" || o.plan != "" || o.lock != "" || o.smoke) {
+	if o.write != "" && (o.server != "" && !o.lossy && !o.linger || o.fault != "" || o.plan != "" || o.lock != "" || o.smoke) {
 		return o, errors.New("-write is for the whole matrix: leave out -server, -fault, -plan, -lock and -smoke, or a part would replace the cells of all")
 	}
 	return o, nil
@@ -76,7 +77,7 @@ func torture(ctx context.Context, args []string) error {
 		}
 	}
 	for i := range cells {
-		cells[i].Lock, cells[i].Long, cells[i].Locks = o.lock, o.long, o.locks
+		cells[i].Lock, cells[i].Long, cells[i].Locks, cells[i].Linger = o.lock, o.long, o.locks, o.linger
 		if o.lock != "" {
 			cells[i].Deployment.Fair = false
 		}
@@ -106,14 +107,26 @@ func (o options) block() string {
 	if o.lossy {
 		return "lossy"
 	}
+	if o.linger {
+		return "linger"
+	}
 	return "matrix"
 }
 
 // rows reports whether a kind of fault is among those that the flags ask for, by name or
 // by matrix.
 func (o options) rows(k fault.Kind) bool {
-	return among(o.fault, k.Name) && (o.fault != "" || o.smoke || k.Lossy == o.lossy)
+	if o.linger && o.fault == "" {
+		return k.Lingers || slices.Contains(lingering, k.Name)
+	}
+	return among(o.fault, k.Name) && (o.fault != "" || o.smoke || k.Lossy == o.lossy && !k.Lingers)
 }
+
+// lingering are the rows of the third matrix that others have, too: what happens to
+// clients, to messages and to data. The other rows are about servers, to which a lock that
+// lingers is a lock that is held.
+var lingering = []string{"calm", "client-pause-short", "client-pause-long", "client-kill", "waiter-kill", "client-cut", "replies-lost",
+	"requests-lost", "delay", "duplicates", "server-pause-long", "server-kill", "server-wipe", "flushall", "push-cut", "connections-cut", "failover", "mix"}
 
 // figures prints what is wanted of a run, and is an error if it was missed.
 func figures(results []cell.Result, least int) error {

@@ -56,6 +56,9 @@ func TestPartIsNotWritten(t *testing.T) {
 	if _, err := parse([]string{"-write", "README.md", "-lossy", "-fault=reorder"}); err == nil {
 		t.Error("a part of the rows of the second matrix replaces all")
 	}
+	if o, err := parse([]string{"-write", "README.md", "-linger", "-server=redis"}); err != nil || o.block() != "linger" {
+		t.Errorf("the third matrix: %v", err)
+	}
 	if o, err := parse([]string{"-write", "README.md", "-lossy", "-server=redis"}); err != nil || o.block() != "lossy" {
 		t.Errorf("the second matrix: %v", err)
 	}
@@ -90,5 +93,20 @@ func TestFigures(t *testing.T) {
 	}
 	if err := figures(cells(1, cell.Held, "timed"), 1); err != nil {
 		t.Errorf("a single cell that is undecided: %v", err)
+	}
+}
+
+// TestThirdMatrix: its rows are faults that there are, and those of it alone are in no other.
+func TestThirdMatrix(t *testing.T) {
+	for _, name := range lingering {
+		if _, ok := fault.Named(name); !ok {
+			t.Errorf("there is no fault %q", name)
+		}
+	}
+	for _, o := range []options{{}, {lossy: true}, {linger: true}} {
+		k, _ := fault.Named("break")
+		if o.rows(k) != o.linger {
+			t.Errorf("lossy %t, linger %t: break is a row: %t", o.lossy, o.linger, o.rows(k))
+		}
 	}
 }

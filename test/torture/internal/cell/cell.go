@@ -41,6 +41,9 @@ type Cell struct {
 	// the TTL. A client uses any of the locks, one at a time.
 	Clients, Locks, Long int
 	TTL                  time.Duration
+	// Linger makes locks linger for half a TTL, where the store lets them. Each client has a
+	// lock that it uses mostly then, and gives way when another one waits.
+	Linger bool
 }
 
 // Defaults: few clients and a short TTL, because many cells share one machine.
@@ -53,6 +56,9 @@ const (
 func (c Cell) withDefaults() Cell {
 	if c.Clients == 0 {
 		c.Clients = DefaultClients
+	}
+	if c.Linger {
+		c.Locks = c.Clients
 	}
 	if c.Locks == 0 {
 		c.Locks = 1
@@ -92,6 +98,9 @@ func (c Cell) plan() (p fault.Plan, why string) {
 			return nil, why
 		}
 		p = c.Fault.Plan(c.Seed, shape)
+		if c.Linger {
+			p.Idle(c.Seed)
+		}
 	}
 	for _, s := range p {
 		if why := c.Deployment.Unfit(s); why != "" {
@@ -142,6 +151,7 @@ type Result struct {
 	Lock   string
 	Long   int
 	Locks  int
+	Linger bool
 	Status Status
 	// Reason is in words.
 	Reason string

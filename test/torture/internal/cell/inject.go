@@ -76,14 +76,10 @@ func (r *run) step(ctx context.Context, s fault.Step, text string) {
 		defer slot.mu.Unlock()
 		note(slot.child.who)
 		heal(r.harmClient(s, slot))
-	case s.Verb == fault.Crowd:
+	case s.Verb == fault.Crowd, s.Verb == fault.Break:
 		slot := r.pick(s.Target)
 		note("")
-		slot.mu.Lock()
-		err := slot.child.send(client.Order{Crowd: s.For})
-		slot.mu.Unlock()
-		time.Sleep(s.For)
-		heal(err)
+		heal(r.order(s, slot))
 	default:
 		slot := r.pick(s.Target)
 		note("")
@@ -96,6 +92,21 @@ func (r *run) step(ctx context.Context, s fault.Step, text string) {
 		}
 		heal(nil)
 	}
+}
+
+// order makes a client do something beside its work.
+func (r *run) order(s fault.Step, slot *slot) error {
+	o := client.Order{Crowd: s.For}
+	if s.Verb == fault.Break {
+		r.mu.Lock()
+		o.Break = lockName(r.rng.IntN(r.c.Locks))
+		r.mu.Unlock()
+	}
+	slot.mu.Lock()
+	err := slot.child.send(o)
+	slot.mu.Unlock()
+	time.Sleep(s.For)
+	return err
 }
 
 // network is the state of a network that a step makes.
@@ -140,7 +151,7 @@ func (r *run) pick(target string) *slot {
 	for ; time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		r.mu.Lock()
 		for _, s := range r.slots {
-			if len(r.holding) > 0 && r.holding[s.who.Load().(string)] == (target == "holder") {
+			if r.is(s.who.Load().(string), target) {
 				r.mu.Unlock()
 				return s
 			}
@@ -150,6 +161,14 @@ func (r *run) pick(target string) *slot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.slots[r.rng.IntN(len(r.slots))]
+}
+
+// is reports whether a client is what a step is about; r.mu must be held.
+func (r *run) is(who, target string) bool {
+	if target == "idle" {
+		return r.idle[who]
+	}
+	return len(r.holding) > 0 && r.holding[who] == (target == "holder")
 }
 
 func (r *run) harmServer(ctx context.Context, s fault.Step) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/test/torture/internal/check"
 	"github.com/fencelock/fencelock/test/torture/internal/history"
 	"github.com/fencelock/fencelock/test/torture/internal/linear"
@@ -66,7 +67,7 @@ func Judge(c Cell, events []history.Event, stall time.Duration, stuck error) Res
 			allowed = append(allowed, fmt.Sprintf("%s %d times", p, n))
 		}
 	}
-	switch why := unknown(events); {
+	switch why := unknown(c, events); {
 	case r.Counts[check.F] > 0:
 		r.Status, r.Reason = Failed, strings.Join(broken, ", ")
 	case stall > stallLimit:
@@ -87,7 +88,7 @@ func Judge(c Cell, events []history.Event, stall time.Duration, stuck error) Res
 
 // unknown says what a history without a violation does not show, because nothing
 // happened that could have gone wrong; "" if it shows all that must hold.
-func unknown(events []history.Event) string {
+func unknown(c Cell, events []history.Event) string {
 	granted, fenced, wrote := false, false, false
 	for _, e := range events {
 		granted = granted || e.Kind == history.Grant
@@ -103,6 +104,32 @@ func unknown(events []history.Event) string {
 		return "no fenced write was acknowledged, so nothing is known about fenced effects (F)"
 	case check.Handoffs(events) == 0:
 		return "the lock never went from one client to one who waited after the last fault and its consequences, so nothing is known about wake-ups (W)"
+	case c.Linger && c.Deployment.Lingers:
+		return unlingered(events)
+	}
+	return ""
+}
+
+// unlingered says what a history without a violation does not show of locks that linger: "" if
+// some were locked again without a round trip, and some went to another client. Such a lock
+// has a token that is not the first of its grant.
+func unlingered(events []history.Event) string {
+	again, gave := false, false
+	last := map[string]history.Event{}
+	for _, e := range events {
+		if e.Kind != history.Grant {
+			continue
+		}
+		same := last[e.Lock].Who == e.Who
+		again = again || same && e.Token%driver.TokenStep != 0
+		gave = gave || last[e.Lock].Who != "" && !same
+		last[e.Lock] = e
+	}
+	switch {
+	case !again:
+		return "no lock was locked again without a round trip, so nothing is known about locks that linger"
+	case !gave:
+		return "no lock went to another client, so nothing is known about recalls"
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ package cell
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,5 +132,25 @@ func TestPictures(t *testing.T) {
 	r := Judge(Cell{Deployment: e, Fault: k, Seed: 1}.withDefaults(), notified(fallen), 0, nil)
 	if len(r.Pictures) != 2 || r.Picture("timed") == r.Picture("untimed") {
 		t.Errorf("got %d pictures, want 2 of different names", len(r.Pictures))
+	}
+}
+
+// TestLingeringCellsMustLinger: a cell about locks that linger proves nothing if none was locked
+// again without a round trip, or none went to another client.
+func TestLingeringCellsMustLinger(t *testing.T) {
+	grant := func(who string, token int64) history.Event {
+		return history.Event{Kind: history.Grant, Who: who, Lock: "l0", Token: token}
+	}
+	for _, tt := range []struct {
+		events []history.Event
+		want   string
+	}{
+		{[]history.Event{grant("a", 256), grant("a", 257), grant("b", 512)}, ""},
+		{[]history.Event{grant("a", 256), grant("a", 512), grant("b", 768)}, "without a round trip"},
+		{[]history.Event{grant("a", 256), grant("a", 257)}, "went to another client"},
+	} {
+		if got := unlingered(tt.events); tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+			t.Errorf("%v: %q, want %q", tt.events, got, tt.want)
+		}
 	}
 }

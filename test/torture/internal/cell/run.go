@@ -11,15 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/test/torture/internal/check"
-	"github.com/fencelock/fencelock/test/torture/internal/client"
 	"github.com/fencelock/fencelock/test/torture/internal/deployment"
 	"github.com/fencelock/fencelock/test/torture/internal/history"
-	"github.com/fencelock/fencelock/test/torture/internal/lock"
 	"github.com/fencelock/fencelock/test/torture/internal/resource"
 	"github.com/fencelock/fencelock/test/torture/internal/wire"
 )
@@ -41,22 +38,11 @@ type run struct {
 	rng        *rand.Rand // steps run side by side
 	events     []history.Event
 	holding    map[string]bool
+	idle       map[string]bool // those that have unlocked and not asked since
 	slots      []*slot
 	undone     []string // faults that could not be carried out, and why
 	done       bool
 	unreported error // why the resource did not report its lists
-}
-
-// slot is one client and those that follow it when it is killed.
-type slot struct {
-	mu      sync.Mutex // held while the child is replaced
-	i       int
-	proxies []*servers.Proxy
-	child   *child
-	who     atomic.Value // name of the child, for those without the mutex
-	lives   int
-	asked   atomic.Bool
-	granted atomic.Int64 // when the lock was granted last
 }
 
 // unfit says why a fault does not apply to a deployment. What the machine lacks is
@@ -69,7 +55,7 @@ func (u unfit) Error() string { return string(u) }
 func Run(ctx context.Context, c Cell) Result {
 	c = c.withDefaults()
 	began := time.Now()
-	r := &run{c: c, holding: map[string]bool{}, rng: rand.New(rand.NewPCG(c.Seed, 3))}
+	r := &run{c: c, holding: map[string]bool{}, idle: map[string]bool{}, rng: rand.New(rand.NewPCG(c.Seed, 3))}
 	res, err := r.all(ctx)
 	if err != nil {
 		res = Result{Deployment: c.Deployment.Name, Fault: c.Fault.Name, Seed: c.Seed, Plan: r.c.Plan.String(), Status: NotRun, Reason: err.Error(), Events: r.events}
@@ -82,7 +68,8 @@ func Run(ctx context.Context, c Cell) Result {
 	if c.Lock != c.Deployment.Lock {
 		res.Lock = c.Lock
 	}
-	if c.Locks != 1 {
+	res.Linger = c.Linger
+	if c.Locks != 1 && !c.Linger {
 		res.Locks = c.Locks
 	}
 	if c.Long != DefaultLong {
@@ -264,46 +251,6 @@ func reachable(addr string) error {
 	}
 }
 
-// startClient starts the process of a slot; the caller has its mutex or is alone.
-func (r *run) startClient(s *slot) error {
-	who := fmt.Sprintf("c%d", s.i)
-	if s.lives > 0 {
-		who = fmt.Sprintf("c%d.%d", s.i, s.lives)
-	}
-	via := map[string]string{}
-	for i, p := range s.proxies {
-		via[r.rig.Reach[i]] = p.Addr
-	}
-	by, resource := servers.Start, r.resAddr
-	if r.wire != nil {
-		by, resource = r.wire.Start, r.way.Addr
-	}
-	names := []string{lock.LockName}
-	for i := 1; i < r.c.Locks; i++ {
-		names = append(names, fmt.Sprintf("l%d", i))
-	}
-	cfg := client.Config{
-		Spec:     lock.Spec{Kind: r.c.Lock, Addrs: r.rig.Addrs, Via: via, Who: who, TTL: r.c.TTL, MaxTTL: r.c.TTL},
-		Resource: "http://" + resource, Names: names, Seed: r.c.Seed*1000 + uint64(s.i*10+s.lives), Long: r.c.Long,
-	}
-	s.lives++
-	next, err := start(by, who, []string{"client"}, cfg, func(e history.Event) {
-		switch e.Kind {
-		case history.Ask:
-			s.asked.Store(true)
-		case history.Grant:
-			s.granted.Store(e.At)
-		}
-		r.add(e)
-	})
-	if next == nil {
-		return err // the slot keeps the one before, which is over, and is not served
-	}
-	s.child = next
-	s.who.Store(who)
-	return err
-}
-
 // add takes an event of any process.
 func (r *run) add(e history.Event) {
 	r.mu.Lock()
@@ -313,6 +260,12 @@ func (r *run) add(e history.Event) {
 		r.holding[e.Who] = true
 	case history.Release, history.Lost, history.Killed:
 		delete(r.holding, e.Who)
+	}
+	switch e.Kind {
+	case history.Released:
+		r.idle[e.Who] = e.Idle
+	case history.Ask, history.Killed:
+		delete(r.idle, e.Who)
 	}
 	r.events = append(r.events, e)
 }

@@ -39,6 +39,8 @@ type Config struct {
 	// Names are the locks to use.
 	Names []string `json:"names"`
 	Seed  uint64   `json:"seed"`
+	// Home, if Spec.Linger is set, is the lock that the client uses mostly.
+	Home int `json:"home"`
 	// Long is how many sections there are for each that is longer than the TTL.
 	Long int `json:"long"`
 }
@@ -47,6 +49,8 @@ type Config struct {
 type Order struct {
 	// Crowd: ask for hundreds of other locks at once, for so long.
 	Crowd time.Duration `json:"crowd"`
+	// Break is the lock to take away from its holder.
+	Break string `json:"break"`
 }
 
 // crowd is how many goroutines use the client at once: more than its pool of
@@ -83,7 +87,12 @@ func Main(in io.Reader, out io.Writer) error {
 			if err := lines.Decode(&o); err != nil {
 				return // the input is over, or broken: both end the work
 			}
-			w.crowd(ctx, o.Crowd)
+			switch g, ok := w.locks.(lock.Giver); {
+			case o.Break == "":
+				w.crowd(ctx, o.Crowd)
+			case ok:
+				go func() { _ = g.Break(ctx, o.Break) }() // an operator does not wait for it either
+			}
 		}
 	}()
 	w.rec.Add(history.Event{Kind: history.Start, Who: cfg.Spec.Who})
@@ -125,7 +134,7 @@ func (w *worker) crowd(ctx context.Context, d time.Duration) {
 
 // turn is one acquisition and what is done under it.
 func (w *worker) turn(ctx context.Context) {
-	name := w.cfg.Names[w.rng.IntN(len(w.cfg.Names))]
+	name, acquire := w.choose()
 	e := history.Event{Who: w.cfg.Spec.Who, Lock: name}
 	add := func(k history.Kind, change func(*history.Event)) {
 		x := e
@@ -136,7 +145,7 @@ func (w *worker) turn(ctx context.Context) {
 		w.rec.Add(x)
 	}
 	add(history.Ask, nil)
-	held, err := w.locks.Lock(ctx, name)
+	held, err := acquire(ctx, name)
 	if err != nil {
 		add(history.Miss, func(x *history.Event) { x.Text = err.Error() })
 		pause(ctx, w.cfg.Spec.TTL/10)
@@ -150,17 +159,47 @@ func (w *worker) turn(ctx context.Context) {
 			x.Until, x.Text = until.Load(), fmt.Sprint(context.Cause(held.Context()))
 		})
 	})
-	w.section(ctx, held, e)
+	w.section(ctx, held, e, func() { add(history.Wanted, nil) })
 	add(history.Release, func(x *history.Event) { x.Until = until.Load() })
 	unwatch()
 	err = held.Unlock(context.WithoutCancel(ctx))
 	add(history.Released, func(x *history.Event) {
+		x.Idle = w.lingers()
 		if err != nil {
 			x.Text = err.Error()
 		}
 	})
 	w.turns++
 	pause(ctx, time.Duration(w.rng.Int64N(int64(w.cfg.Spec.TTL)/50)))
+}
+
+// lingers reports whether the locks of this workload stay with the client.
+func (w *worker) lingers() bool { return w.cfg.Spec.Linger > 0 }
+
+// visits is how many turns of a client with locks that linger there are for each that is
+// about the lock of another client.
+const visits = 12
+
+// choose decides which lock to ask for, and how. A client whose locks linger has one that it
+// uses mostly, and tries some of the others.
+func (w *worker) choose() (string, func(context.Context, string) (lock.Held, error)) {
+	if w.lingers() && w.rng.IntN(visits) > 0 {
+		return w.cfg.Names[w.cfg.Home], w.locks.Lock
+	}
+	name := w.cfg.Names[w.rng.IntN(len(w.cfg.Names))]
+	if g, ok := w.locks.(lock.Giver); ok && w.lingers() && w.rng.IntN(3) == 0 {
+		return name, g.TryLock
+	}
+	return name, w.locks.Lock
+}
+
+// wanted returns what is closed when another client waits: a client whose locks linger
+// gives way in every other section. It is nil for the others.
+func (w *worker) wanted(held lock.Held) <-chan struct{} {
+	if h, ok := held.(lock.Wanted); ok && w.lingers() && w.rng.IntN(2) == 0 {
+		return h.Wanted()
+	}
+	return nil
 }
 
 // watch samples the deadline while it is held, because after the end of a lease
@@ -196,7 +235,7 @@ func trusted(held lock.Held) time.Time {
 
 // section is what is done while the lock is held: most are short, one in Config.Long
 // is longer than the TTL.
-func (w *worker) section(ctx context.Context, held lock.Held, e history.Event) {
+func (w *worker) section(ctx context.Context, held lock.Held, e history.Event, gaveWay func()) {
 	ttl := w.cfg.Spec.TTL
 	work := time.Duration(w.rng.Int64N(int64(ttl / 40)))
 	gap := time.Duration(w.rng.Int64N(int64(ttl / 40)))
@@ -215,6 +254,8 @@ func (w *worker) section(ctx context.Context, held lock.Held, e history.Event) {
 	select {
 	case <-time.After(work):
 	case <-held.Context().Done(): // the lease is lost: why work on?
+	case <-w.wanted(held):
+		gaveWay()
 	}
 	careful := held.Context().Err() == nil && time.Now().Before(held.Deadline())
 	time.Sleep(gap)

@@ -20,11 +20,11 @@ import (
 
 // cluster is three masters with a replica each. One master grants: that of the
 // slot of the lock.
-var cluster = Deployment{Name: "cluster", Lock: "cluster", Fair: true, Replicated: true, Quiet: 1,
+var cluster = Deployment{Name: "cluster", Lock: "cluster", Fair: true, Lingers: true, Replicated: true, Quiet: 1,
 	Shape: ofCluster, Can: canCluster, start: startCluster}
 
 // clusterGrace grants nothing for a TTL after another server took over.
-var clusterGrace = Deployment{Name: "cluster-grace", Lock: "cluster-grace", Fair: true, Replicated: true, SurvivesDataLoss: true, Quiet: 2,
+var clusterGrace = Deployment{Name: "cluster-grace", Lock: "cluster-grace", Fair: true, Lingers: true, Replicated: true, SurvivesDataLoss: true, Quiet: 2,
 	Shape: ofCluster, Can: canCluster, start: startCluster}
 
 var (

@@ -37,6 +37,8 @@ type Deployment struct {
 	Splits []string
 	// Fair is set if turns must come in the order of asking while all is calm.
 	Fair bool
+	// Lingers is set if its store lets locks linger.
+	Lingers bool
 	// Shape is what there is to break; Clients and TTL are filled in by the cell.
 	Shape fault.Shape
 	// Can are the faults that not every deployment knows and this one does; Lacks says

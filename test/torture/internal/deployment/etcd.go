@@ -16,7 +16,7 @@ import (
 
 // etcd is three members. Leases last whole seconds, end up to a second late, and
 // start again with a new leader.
-var etcd = Deployment{Name: "etcd", Lock: "etcd", TTL: 2 * time.Second, SurvivesDataLoss: true, Fair: true, Quiet: 1, start: startEtcd,
+var etcd = Deployment{Name: "etcd", Lock: "etcd", TTL: 2 * time.Second, SurvivesDataLoss: true, Fair: true, Lingers: true, Quiet: 1, start: startEtcd,
 	Shape: fault.Shape{Servers: 3, Replicated: true, Votes: true}, Can: append([]fault.Verb{fault.Failover}, ofPeers...),
 	Lacks: map[fault.Verb]string{
 		fault.Wipe:  "etcd does not take a member back that lost its data; it has to be replaced",

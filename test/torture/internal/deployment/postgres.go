@@ -16,7 +16,7 @@ import (
 
 // postgres is one server. It keeps acknowledged writes through a crash. Emptying its tables
 // stands for a data loss: with grace it then grants nothing for a TTL.
-var postgres = Deployment{Name: "postgres", Lock: "postgres", SurvivesDataLoss: true, Fair: true, Quiet: 1,
+var postgres = Deployment{Name: "postgres", Lock: "postgres", SurvivesDataLoss: true, Fair: true, Lingers: true, Quiet: 1,
 	Shape: fault.Shape{Servers: 1}, Can: ofPostgres, Lacks: lacksSQL,
 	start: func(ttl time.Duration, w fault.Wants) (*Rig, error) {
 		d, err := startPostgres(ttl, true, w)
@@ -34,7 +34,7 @@ var postgresPool = Deployment{Name: "pgbouncer", Lock: "pgbouncer", SurvivesData
 	Shape: fault.Shape{Servers: 1}, Pooled: true, Can: ofPostgres, Lacks: lacksSQL, start: startPool}
 
 // postgresPair is a server with a replica that may lag, without grace.
-var postgresPair = Deployment{Name: "postgres-pair", Lock: "postgres-pair", Fair: true, Quiet: 1,
+var postgresPair = Deployment{Name: "postgres-pair", Lock: "postgres-pair", Fair: true, Lingers: true, Quiet: 1,
 	Shape: fault.Shape{Servers: 1, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofPostgres...), Lacks: lacksSQL, start: startPair,
 	Keeps: []string{"server-kill", "leader-kill"}}
 

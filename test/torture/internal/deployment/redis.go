@@ -11,10 +11,10 @@ import (
 
 // redisOne is one server without grace: a data loss may make a second
 // holder, with a greater token.
-var redisOne = Deployment{Name: "redis", Lock: "redis", Fair: true, Shape: fault.Shape{Servers: 1}, Can: ofRedis, start: startOne}
+var redisOne = Deployment{Name: "redis", Lock: "redis", Fair: true, Lingers: true, Shape: fault.Shape{Servers: 1}, Can: ofRedis, start: startOne}
 
 // redisGrace is one server that grants nothing for a TTL after a loss.
-var redisGrace = Deployment{Name: "redis-grace", Lock: "redis-grace", Fair: true, SurvivesDataLoss: true, Quiet: 1,
+var redisGrace = Deployment{Name: "redis-grace", Lock: "redis-grace", Fair: true, Lingers: true, SurvivesDataLoss: true, Quiet: 1,
 	Shape: fault.Shape{Servers: 1}, Can: ofRedis, start: startOne}
 
 func startOne(_ time.Duration, w fault.Wants) (*Rig, error) {

@@ -17,11 +17,11 @@ import (
 
 // sentinel is a master with two replicas and three sentinels. What the master
 // acknowledged last may not be on the replica that takes over.
-var sentinel = Deployment{Name: "sentinel", Lock: "sentinel", Fair: true, Replicated: true, Splits: deadToSentinel,
+var sentinel = Deployment{Name: "sentinel", Lock: "sentinel", Fair: true, Lingers: true, Replicated: true, Splits: deadToSentinel,
 	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofRedis...), start: startSentinel}
 
 // sentinelGrace grants nothing for a TTL after another server took over.
-var sentinelGrace = Deployment{Name: "sentinel-grace", Lock: "sentinel-grace", Fair: true, Replicated: true, SurvivesDataLoss: true, Quiet: 1, Splits: deadToSentinel,
+var sentinelGrace = Deployment{Name: "sentinel-grace", Lock: "sentinel-grace", Fair: true, Lingers: true, Replicated: true, SurvivesDataLoss: true, Quiet: 1, Splits: deadToSentinel,
 	Shape: fault.Shape{Servers: 3, Replicated: true}, Can: append([]fault.Verb{fault.Failover}, ofRedis...), start: startSentinel}
 
 // deadToSentinel are the faults in which a sentinel takes a master for dead that

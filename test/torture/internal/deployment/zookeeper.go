@@ -16,7 +16,7 @@ import (
 )
 
 // zookeeper is an ensemble of three.
-var zookeeper = Deployment{Name: "zookeeper", Lock: "zookeeper", TTL: 2 * time.Second, SurvivesDataLoss: true, Fair: true, Quiet: 1, start: startZooKeeper,
+var zookeeper = Deployment{Name: "zookeeper", Lock: "zookeeper", TTL: 2 * time.Second, SurvivesDataLoss: true, Fair: true, Lingers: true, Quiet: 1, start: startZooKeeper,
 	Shape: fault.Shape{Servers: 3, Replicated: true, Votes: true}, Can: append([]fault.Verb{fault.Wipe}, ofPeers...)}
 
 func startZooKeeper(_ time.Duration, _ fault.Wants) (*Rig, error) {

@@ -27,8 +27,10 @@ type Kind struct {
 	// Splits is set if a server that was replaced may serve on, or again.
 	Splits bool
 	// Ages is set if the fault makes leases end before their time, by the clock of
-	// the server: exclusion in time is not promised then.
+	// the server or by an operator: exclusion in time is not promised then.
 	Ages bool
+	// Lingers is set for rows that only the third matrix has: locks that linger.
+	Lingers bool
 	// Lossy is set for rows of the second matrix: packets, drifting clocks, slow scripts,
 	// two servers at once.
 	Lossy bool
@@ -96,7 +98,13 @@ func (g *generation) series(n int, step func() Step) Plan {
 }
 
 // Kinds are the rows, in the order of the fault matrix.
-var Kinds = slices.Concat(plain, packets)
+var Kinds = slices.Concat(plain, packets, operators)
+
+var operators = []Kind{
+	{Name: "break", Ages: true, Lingers: true, make: func(g *generation) Plan {
+		return g.series(4, func() Step { return Step{Verb: Break, Target: g.client()} })
+	}},
+}
 
 var plain = []Kind{
 	{Name: "calm", make: func(g *generation) Plan { return nil }},

@@ -73,6 +73,8 @@ const (
 	Busy Verb = "busy"
 	// Crowd makes a client ask for hundreds of other locks at once.
 	Crowd Verb = "crowd"
+	// Break makes a client, as an operator, take a lock away from its holder.
+	Break Verb = "break"
 	// The others are about the IP packets of a client, on a wire of package wire. Lose,
 	// Corrupt, Double and Reorder hit a share of them; a reordered one comes By late, and
 	// the copy of a doubled one too.
@@ -98,8 +100,8 @@ type Step struct {
 	// At is counted from the beginning of the plan.
 	At   time.Duration
 	Verb Verb
-	// Target is client:N, server:N, holder (who holds the lock then), waiter (one
-	// who waits for it), clients (all of them, packets only), master (the server that
+	// Target is client:N, server:N, holder (who holds the lock then), idle (who has unlocked
+	// one that may linger), waiter (one who waits for it), clients (all of them, packets only), master (the server that
 	// grants), or pooler.
 	Target string
 	// Share is how much of it, in percent; 0 where that means nothing.
@@ -186,7 +188,7 @@ func (p Plan) Moves(ttl time.Duration) bool {
 func (s Step) ofServer() bool { return s.Target == "master" || strings.HasPrefix(s.Target, "server:") }
 
 var verbs = append([]Verb{Stop, Kill, Wipe, Rollback, Flush, FlushScripts, CutPush, CutAll, Cut, CutRequests, CutReplies, Delay,
-	Duplicate, Repeat, Failover, Migrate, Isolate, Mute, Deafen, Fill, FillDisk, Clock, ClockBack, ClockRate, Busy, Crowd}, onWire...)
+	Duplicate, Repeat, Failover, Migrate, Isolate, Mute, Deafen, Fill, FillDisk, Clock, ClockBack, ClockRate, Busy, Crowd, Break}, onWire...)
 
 // Parse reads what String wrote.
 func Parse(text string) (Plan, error) {
@@ -222,4 +224,14 @@ func Parse(text string) (Plan, error) {
 		p = append(p, s)
 	}
 	return Join(p), nil
+}
+
+// Idle makes every other step about a holder one about a client that has unlocked, by the
+// seed: of a lock that lingers that is a holder, too.
+func (p Plan) Idle(seed uint64) {
+	for i := range p {
+		if p[i].Target == "holder" && (uint64(i)+seed)%2 == 0 {
+			p[i].Target = "idle"
+		}
+	}
 }

@@ -43,6 +43,8 @@ const (
 	Released Kind = "released"
 	// Lost: the client was notified that its lease ended.
 	Lost Kind = "lost"
+	// Wanted: the holder was notified that another client waits.
+	Wanted Kind = "wanted"
 	// Write: an append to a register is about to be sent. Wrote: it was
 	// acknowledged. Refused: the guard refused it. Unsure: no answer.
 	Write   Kind = "write"
@@ -77,6 +79,9 @@ type Event struct {
 	Token int64 `json:"token,omitempty"`
 	// Until is the last trusted deadline that the client knew.
 	Until int64 `json:"until,omitempty"`
+	// Idle is set for an unlock of a lock that may linger: it did not ask the store,
+	// so it does not show that the lock was held until then.
+	Idle bool `json:"idle,omitempty"`
 	// Register, Value and List are about the resource.
 	Register string   `json:"register,omitempty"`
 	Value    string   `json:"value,omitempty"`

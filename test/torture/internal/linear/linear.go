@@ -5,7 +5,8 @@
 //
 //	state          who holds the lock, with which token; the greatest token so far
 //	acquire(tok)   no client holds it, and tok is greater than all before
-//	release        the caller holds it; without an answer: maybe
+//	release        the caller holds it; without an answer: maybe. Of a lock that may
+//	               linger: if the caller holds it still
 //	expire(tok)    the holder with that token holds it no more, or nothing happens
 //
 // Expiry is a call that no client made: for every grant that was not given back for
@@ -63,6 +64,8 @@ type call struct {
 	who   string
 	token int64
 	sure  bool
+	// idle is set for a release that did not ask the store: the lease may have ended before.
+	idle bool
 }
 
 // state of one lock.
@@ -110,7 +113,7 @@ func step(s state, c call) []any {
 		}
 		return []any{state{held: true, who: c.who, token: c.token, most: max(s.most, c.token)}}
 	case release:
-		if c.sure && !mine {
+		if c.sure && !c.idle && !mine {
 			return nil
 		}
 	}
@@ -229,7 +232,7 @@ func (b *builder) add(e history.Event) {
 	case history.Ask:
 		b.asked[e.Who] = e.At
 	case history.Grant:
-		g = &grant{call: call{acquire, e.Lock, e.Who, e.Token, true}, ask: b.asked[e.Who], until: e.Until}
+		g = &grant{call: call{verb: acquire, lock: e.Lock, who: e.Who, token: e.Token, sure: true}, ask: b.asked[e.Who], until: e.Until}
 		b.held[e.Who] = g
 		b.op(g.call, g.ask, e.At)
 	case history.Lost:
@@ -241,7 +244,7 @@ func (b *builder) add(e history.Event) {
 			if b.leaving == nil {
 				b.leaving = map[string]*grant{}
 			}
-			b.leaving[e.Who] = &grant{call: call{release, e.Lock, e.Who, g.token, false}, ask: e.At}
+			b.leaving[e.Who] = &grant{call: call{verb: release, lock: e.Lock, who: e.Who, token: g.token}, ask: e.At}
 		}
 	case history.Released:
 		b.released(e)
@@ -261,8 +264,11 @@ func (b *builder) released(e history.Event) {
 	}
 	delete(b.leaving, e.Who)
 	if e.Text == "" {
-		l.sure = true
+		l.sure, l.idle = true, e.Idle
 		b.op(l.call, l.ask, e.At)
+		if e.Idle {
+			b.expire(b.held[e.Who])
+		}
 	} else {
 		b.op(l.call, l.ask, forever)
 		b.expire(b.held[e.Who])
@@ -280,5 +286,5 @@ func (b *builder) expire(g *grant) {
 		}
 		from = max(from, end)
 	}
-	b.op(call{expire, g.lock, g.who, g.token, false}, from, forever)
+	b.op(call{verb: expire, lock: g.lock, who: g.who, token: g.token}, from, forever)
 }

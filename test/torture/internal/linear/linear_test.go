@@ -26,6 +26,11 @@ func failed(e history.Event) history.Event {
 	return e
 }
 
+func idle(e history.Event) history.Event {
+	e.Idle = true
+	return e
+}
+
 // TestCheck: what each history breaks, untimed (F) and timed (T).
 func TestCheck(t *testing.T) {
 	first := []history.Event{ev(1, history.Ask, "a"), ev(2, history.Grant, "a", 1, 100)}
@@ -49,6 +54,14 @@ func TestCheck(t *testing.T) {
 		{"after the first was killed", join(first, []history.Event{ev(8, history.Killed, "a")}, second), ""},
 		{"the release had no answer and had its effect", join(first, []history.Event{ev(5, history.Release, "a", 1), failed(ev(6, history.Released, "a"))}, second), ""},
 		{"released for certain, but only after the next grant", join(first, second, []history.Event{ev(50, history.Release, "a", 1), ev(60, history.Released, "a")}), "FT"},
+		{"released without asking, after the next grant", join(first, second, []history.Event{ev(50, history.Release, "a", 1), idle(ev(60, history.Released, "a"))}), "T"},
+		{"locked again without asking", join(first, []history.Event{ev(5, history.Release, "a", 1), idle(ev(6, history.Released, "a")),
+			ev(7, history.Ask, "a"), ev(8, history.Grant, "a", 2, 100), ev(9, history.Release, "a", 2), idle(ev(10, history.Released, "a")),
+			ev(11, history.Ask, "b"), ev(12, history.Grant, "b", 3, 110)}), ""},
+		{"locked again with the same token", join(first, []history.Event{ev(5, history.Release, "a", 1), idle(ev(6, history.Released, "a")),
+			ev(7, history.Ask, "a"), ev(8, history.Grant, "a", 1, 100)}), "FT"},
+		{"locked again after another client was granted it", join(first, []history.Event{ev(5, history.Release, "a", 1), idle(ev(6, history.Released, "a"))}, second,
+			[]history.Event{ev(12, history.Ask, "a"), ev(13, history.Grant, "a", 3, 100)}), "T"},
 		{"the token falls", join(first, []history.Event{ev(5, history.Release, "a", 1), ev(6, history.Released, "a"),
 			ev(10, history.Ask, "b"), ev(11, history.Grant, "b", 1, 110)}), "FT"},
 		{"an acquisition without an answer", join(first, []history.Event{ev(3, history.Ask, "c")}), ""},

@@ -34,6 +34,18 @@ type Held interface {
 	Unlock(ctx context.Context) error
 }
 
+// Giver is a lock whose holder can give way, and be made to.
+type Giver interface {
+	Locks
+	// TryLock takes the lock if no client uses it.
+	TryLock(ctx context.Context, name string) (Held, error)
+	// Break takes the lock away from its holder, if it has one.
+	Break(ctx context.Context, name string) error
+}
+
+// Wanted is a Held that reports that another client waits.
+type Wanted interface{ Wanted() <-chan struct{} }
+
 // Spec says which lock on which servers. It travels to the client processes.
 type Spec struct {
 	// Kind is a key of Kinds.
@@ -47,6 +59,8 @@ type Spec struct {
 	TTL time.Duration `json:"ttl"`
 	// MaxTTL is the longest TTL that the store allows.
 	MaxTTL time.Duration `json:"max_ttl"`
+	// Linger, if not 0, is how long locks linger, where the store lets them.
+	Linger time.Duration `json:"linger,omitempty"`
 }
 
 // via returns where an address is reached.

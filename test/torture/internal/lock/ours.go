@@ -4,6 +4,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"hash/fnv"
 
 	"github.com/fencelock/fencelock"
@@ -15,19 +16,42 @@ import (
 // ours is a client of fencelock.
 type ours struct {
 	c       *fencelock.Client
+	opts    []fencelock.LockOption
 	closers []func() error
 }
+
+var _ Giver = (*ours)(nil)
 
 type oursHeld struct{ *fencelock.Lease }
 
 func (h oursHeld) Token() int64 { return int64(h.Lease.Token()) }
 
 func (o *ours) Lock(ctx context.Context, name string) (Held, error) {
-	l, err := o.c.Mutex(name).Lock(ctx)
+	l, err := o.c.Mutex(name, o.opts...).Lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return oursHeld{l}, nil
+}
+
+func (o *ours) TryLock(ctx context.Context, name string) (Held, error) {
+	l, err := o.c.Mutex(name, o.opts...).TryLock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return oursHeld{l}, nil
+}
+
+func (o *ours) Break(ctx context.Context, name string) error {
+	st, err := o.c.Inspect(ctx, name)
+	if err != nil || len(st.Holders) == 0 {
+		return err
+	}
+	_, err = o.c.Break(ctx, name, st.Holders[0].Token)
+	if errors.Is(err, fencelock.ErrNotHeld) {
+		return nil // it was unlocked in between
+	}
+	return err
 }
 
 func (o *ours) Close(ctx context.Context) error {
@@ -44,7 +68,11 @@ func newOurs(s Spec, store driver.Store, need fencelock.Need, closers ...func() 
 	if err != nil {
 		return nil, err
 	}
-	return &ours{c, closers}, nil
+	o := &ours{c: c, closers: closers}
+	if s.Linger > 0 && c.Guarantees().Linger {
+		o.opts = append(o.opts, fencelock.Linger(s.Linger))
+	}
+	return o, nil
 }
 
 // MasterName is what sentinels call the master.

@@ -103,6 +103,9 @@ func again(r cell.Result) string {
 	if r.Lock != "" {
 		text += " -lock " + r.Lock
 	}
+	if r.Linger {
+		text += " -linger"
+	}
 	if r.Locks != 0 {
 		text += fmt.Sprintf(" -locks %d", r.Locks)
 	}
