@@ -83,13 +83,13 @@ func (se *session) open(ctx context.Context, req driver.OpenRequest) (driver.Ren
 		return driver.Renewal{}, err
 	}
 	se.ttl = ttl
-	key := s.keys.Session(req.ID)
+	key, high := s.keys.Session(req.ID), s.revisions.high()
 	resp, err := s.kv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{absent(key)},
 		Success: []*pb.RequestOp{put(key, strconv.AppendInt(nil, int64(ttl/time.Second), 10), se.lease)}}, callOptions...)
 	if err != nil {
 		return driver.Renewal{}, clientv3.ContextError(ctx, err)
 	}
-	if err := s.remember(resp.Header); err != nil {
+	if err := s.remember(resp.Header, high); err != nil {
 		return driver.Renewal{}, err
 	}
 	se.cluster, se.opened = resp.Header.ClusterId, resp.Header.Revision
@@ -100,11 +100,11 @@ func (se *session) open(ctx context.Context, req driver.OpenRequest) (driver.Ren
 	return driver.Renewal{TTL: ttl, Broken: broken}, err
 }
 
-// remember takes the answer to an Open. The cluster may be another than before:
-// that is what a session is opened again for. But if its revision is lower, its
-// tokens would repeat.
-func (s *Store) remember(h *pb.ResponseHeader) error {
-	high := s.revisions.high()
+// remember takes the answer to an Open that was sent when high was the highest revision
+// seen: answers to later calls may come first. The cluster may be another than before: that
+// is what a session is opened again for. But if its revision is lower, its tokens would
+// repeat.
+func (s *Store) remember(h *pb.ResponseHeader, high int64) error {
 	if s.revisions.see(h, high) != nil {
 		return fmt.Errorf("the cluster is at revision %d and was at %d, so it would give out tokens a second time; restore with "+
 			"etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted, or start this process again if no resource remembers a token: %w",
