@@ -27,6 +27,8 @@ type release struct {
 	now    clock.Instant // of the unlock, if linger is set
 	q      *queue        // nil, or the queue to hand off once the store has answered
 	what   driver.Withdrawal
+	// asked, if not nil, is closed when a request for notices has ended.
+	asked <-chan struct{}
 }
 
 // releaseLocked decides what becomes of the grant: nothing if it has ended already.
@@ -47,10 +49,14 @@ func (g *grant) releaseLocked(by *Lease, now clock.Instant) release {
 		g.s.users++
 		return release{g: g, by: by, linger: true, now: now}
 	}
+	r := release{g: g, by: by}
+	if w := g.s.watches[g.claim.Seq]; w != nil && g.attempts > 0 {
+		r.asked = w.asked
+	}
 	g.detachLocked()
 	g.s.users++
 	by.state.set(leaseReleasing)
-	r := release{g: g, by: by, what: g.withdrawalLocked()}
+	r.what = g.withdrawalLocked()
 	if q != nil && q.exclusive == g {
 		q.state, q.exclusive = queueReturning, nil
 		r.q = q
@@ -82,9 +88,32 @@ func (r *release) finish(ctx context.Context) error {
 	case r.linger:
 		return r.lingerOrRelease(ctx)
 	}
-	err := r.g.giveBack(r.by.bounding(ctx), r.what)
+	ctx = r.by.bounding(ctx)
+	if r.asked != nil {
+		r.awaitNotices(ctx)
+	}
+	err := r.g.giveBack(ctx, r.what)
 	r.over(err)
 	return err
+}
+
+// noticePatience is how long an unlock waits for the answer to a request for notices: longer
+// than a round trip takes.
+const noticePatience = 50 * time.Millisecond
+
+// awaitNotices waits for a request for notices that was sent a moment before the unlock. The
+// withdrawal would have to leave a tombstone, which the store keeps as long as the session.
+func (r *release) awaitNotices(ctx context.Context) {
+	t := time.NewTimer(noticePatience)
+	defer t.Stop()
+	select {
+	case <-r.asked:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	r.g.s.sh.mu.Lock()
+	r.what = r.g.withdrawalLocked()
+	r.g.s.sh.mu.Unlock()
 }
 
 // over takes the answer to the withdrawal: the session has a user less, callers

@@ -5,6 +5,7 @@ package core
 import (
 	"errors"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/timing"
@@ -22,6 +23,8 @@ type watch struct {
 	g *grant
 	// leases are the channels of Wanted.
 	leases map[*Lease]*notice
+	// asked is closed when the first request for notices has ended; nil if none was sent.
+	asked chan struct{}
 }
 
 // notice is the channel of one lease.
@@ -73,10 +76,11 @@ func (l *Lease) Wanted() <-chan struct{} {
 		n.send()
 	}
 	if !g.claim.Watch && s.c.caps.Wanted != driver.NoNotice {
-		g.claim.Watch = true
+		g.claim.Watch, w.asked = true, make(chan struct{})
 		g.attempts++ // an unlock during the call must tombstone the claim
-		if !s.c.Background(g.watchInStore) {
+		if !s.c.Background(func() { g.watchInStore(w.asked) }) {
 			g.attempts--
+			close(w.asked)
 		}
 	}
 	return n.ch
@@ -128,9 +132,11 @@ func (q *queue) notifyHolderLocked() {
 
 // watchInStore attempts the granted claim again, with Watch, until the store answers. What
 // becomes of the grant is not its matter: a broken one is found by the next renewal. A
-// reclaim in between carries Watch itself.
-func (g *grant) watchInStore() {
+// reclaim in between carries Watch itself. It closes asked after its first call.
+func (g *grant) watchInStore(asked chan struct{}) {
 	s, unsure := g.s, false
+	answered := sync.OnceFunc(func() { close(asked) })
+	defer answered()
 	defer func() {
 		s.sh.mu.Lock()
 		g.attempts--
@@ -156,6 +162,7 @@ func (g *grant) watchInStore() {
 		case !Transient(err) && err != errNotReclaimed:
 			return
 		}
+		answered()
 		if !Sleep(s.ctx, timing.Backoff(failures, s.trusted()/100, s.trusted()/12, rand.Float64())) {
 			return
 		}

@@ -254,6 +254,29 @@ func TestLostRequestForNoticesIsRepeated(t *testing.T) {
 	}
 }
 
+// An unlock right after Wanted waits for the store's answer: a tombstone for each such lease
+// would stay as long as the session.
+func TestUnlockAwaitsTheRequestForNotices(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := tap(newStore())
+		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+			time.Sleep(time.Millisecond)
+			return next(ctx, c)
+		}
+		c := newClient(t, st, nil)
+		for range 3 {
+			l := lock(t, c, "x")
+			l.Wanted()
+			unlock(t, l)
+		}
+		for _, w := range st.sent(faultstore.Withdraw) {
+			if w.tombstone {
+				t.Error("an unlock right after Wanted leaves a tombstone")
+			}
+		}
+	})
+}
+
 // The request for notices is an attempt: it must not bring a claim back that was
 // unlocked in between.
 func TestLateRequestForNoticesIsNotGranted(t *testing.T) {

@@ -6,7 +6,7 @@ package main
 var noticeMutants = []mutant{
 	{
 		name: "wanted-not-asked", catcher: test("TestWantedIsClosedByAnotherProcess"), file: "internal/core/wanted.go",
-		old: "		if !s.c.Background(g.watchInStore) {\n",
+		old: "		if !s.c.Background(func() { g.watchInStore(w.asked) }) {\n",
 		new: "		if true {\n",
 	},
 	{
@@ -54,5 +54,10 @@ var noticeMutants = []mutant{
 		name: "store-notice-without-a-waiter", catcher: clause("W9"), file: "store/memstore/notice.go",
 		old: "	if len(l.queue) == 0 || sh.notice",
 		new: "	if sh.notice",
+	},
+	{
+		name: "unlock-does-not-await-notices", catcher: test("TestUnlockAwaitsTheRequestForNotices"), file: "internal/core/release.go",
+		old: "	if r.asked != nil {\n		r.awaitNotices(ctx)\n	}\n",
+		new: "",
 	},
 }
