@@ -171,6 +171,7 @@ func wanted() []string {
 		"weather: calm", "weather: deaf", "weather: data loss", "weather: storm", "weather: haze",
 		"weather: outage", "outage: open", "outage: reclaim", "outage: withdraw", "suspended", "tens of leases",
 		"election: led", "election: lost", "election: resigned", "election: observed", "once: unconfirmed mark",
+		"notice: lost", "notice: twice", "notice: late", "gave way",
 		"renewal: definite error", "session: gone", "left: a session", "left: tombstones",
 	}
 	for _, k := range []fencelock.EventKind{fencelock.SessionOpened, fencelock.SessionRenewalFailed, fencelock.SessionReset, fencelock.SessionResumed,

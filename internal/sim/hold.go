@@ -20,6 +20,9 @@ func (k *worker) work(o op, id int, l *fencelock.Lease, hold time.Duration) {
 	ctx, cancel := context.WithCancel(until)
 	defer cancel()
 	defer context.AfterFunc(k.p.alive, cancel)()
+	if id%4 == 0 {
+		k.giveWay(ctx, l, cancel)
+	}
 	steps, down := 1+k.r.IntN(3), -1
 	if o.name.Kind == RWName && o.mode == driver.Exclusive && k.r.IntN(2) == 0 {
 		down = k.r.IntN(steps)

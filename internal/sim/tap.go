@@ -19,6 +19,8 @@ type tap struct {
 	line   *arrivals
 	// closing makes a call of Close or Withdraw and returns its place in the history.
 	closing func(call func() error) (place int, err error)
+	// notices are those of the client; nil passes all of them.
+	notices *notices
 }
 
 // arrivals are the claims of all clients in the order of their first attempt.
@@ -183,6 +185,7 @@ func (a *arrivals) list() []Claim {
 // Open implements driver.Store.
 func (t *tap) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
 	t.line.opens(req.ID, t.client)
+	req.Wanted = t.notices.through(req.Wanted)
 	var s driver.Session
 	answer, err := t.line.instances.open(req.ID, func() (answer driver.Renewal, err error) {
 		s, answer, err = t.Store.Open(ctx, req)

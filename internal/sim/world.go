@@ -101,7 +101,7 @@ func (w *world) process(i int) (*process, error) {
 	if p.plan.Kill > 0 {
 		fault = faultstore.Any(fault, faultstore.During(p.plan.Kill, forever, faultstore.Cut(forever)))
 	}
-	p.net, err = faultstore.Wrap(&tap{Store: w.store, client: i, line: w.line, closing: w.closing}, fault, &faultstore.Options{
+	p.net, err = faultstore.Wrap(&tap{Store: w.store, client: i, line: w.line, closing: w.closing, notices: newNotices(w, i)}, fault, &faultstore.Options{
 		Reset: w.reset, Step: w.step, Pauser: &w.pauser,
 	})
 	if err != nil {
