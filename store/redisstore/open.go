@@ -11,6 +11,7 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -108,7 +109,7 @@ func abandon(ctx context.Context, client redis.UniversalClient) {
 func answers(ctx context.Context, client redis.UniversalClient) error {
 	_, err := adapt.Within(ctx, func() (string, error) {
 		pong, err := client.Ping(ctx).Result()
-		return pong, classify(ctx, err)
+		return pong, goredis.Classify(ctx, err)
 	})
 	return err
 }
@@ -138,7 +139,7 @@ func (t *target) client() redis.UniversalClient {
 }
 
 // noHandoff turns off that a server moves a connection to another server: the proof of a
-// server's run id needs connections that end with the server (goRedis.Prove).
+// server's run id needs connections that end with the server (goredis.Client.Prove).
 func noHandoff() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }

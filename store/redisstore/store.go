@@ -4,11 +4,11 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -60,16 +60,10 @@ func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 
 // newStore is New. master is the name by which sentinels know the server, if it is known.
 func newStore(client redis.UniversalClient, opts *Options, closeClient func() error, master string) (*Store, error) {
-	cluster := false
-	switch client.(type) {
-	case nil:
-		return nil, errors.New("redisstore: New needs a client, for example redis.NewClient(&redis.Options{Addr: addr})")
-	case *redis.Ring:
-		return nil, errors.New("redisstore: a redis.Ring moves names to other servers when one is down, which makes two holders; use one client per server, or a cluster")
-	case *redis.ClusterClient:
-		cluster = true
+	if err := goredis.Fit("redisstore", client); err != nil {
+		return nil, err
 	}
-	store, err := checkedstore.New(newGoRedis(client, cluster, master), (*checkedstore.Options)(opts), closeClient)
+	store, err := checkedstore.New(goredis.New(client, master), (*checkedstore.Options)(opts), closeClient)
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,9 @@ package liststore
 import (
 	"strconv"
 	"sync"
-)
 
-// slots is how many hash slots a cluster has.
-const slots = 16384
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
 
 // buckets are the keys of the buckets of a namespace. All keys of a bucket begin with it, and
 // have the hash tag in it, so they are in one slot.
@@ -36,14 +35,14 @@ func (b *buckets) key(shard string, of int) string {
 		return key.(string)
 	}
 	i, _ := strconv.Atoi(shard)
-	first := int(crc16(0, b.namespace+":"+firstShard)) % slots
-	want := (first + i*slots/of) % slots
+	first := int(wire.CRC16(0, b.namespace+":"+firstShard)) % wire.Slots
+	want := (first + i*wire.Slots/of) % wire.Slots
 	tag := shard + "."
-	crc := crc16(0, b.namespace+":"+tag)
+	crc := wire.CRC16(0, b.namespace+":"+tag)
 	var digits []byte
 	for n := int64(0); ; n++ {
 		digits = strconv.AppendInt(digits[:0], n, 36)
-		if int(crc16(crc, digits))%slots == want {
+		if int(wire.CRC16(crc, digits))%wire.Slots == want {
 			key := b.named(tag + string(digits))
 			b.found.Store(p, key)
 			return key
@@ -53,29 +52,4 @@ func (b *buckets) key(shard string, of int) string {
 
 func (b *buckets) named(bucket string) string {
 	return b.namespace + ":{" + b.namespace + ":" + bucket + "}"
-}
-
-// crcs are the checksums of single bytes.
-var crcs = func() (all [256]uint16) {
-	for b := range all {
-		crc := uint16(b) << 8
-		for range 8 {
-			top := crc & 0x8000
-			crc <<= 1
-			if top != 0 {
-				crc ^= 0x1021
-			}
-		}
-		all[b] = crc
-	}
-	return all
-}()
-
-// crc16 continues the checksum from which a cluster computes the slot of a hash tag,
-// CRC-16/XMODEM.
-func crc16[T string | []byte](crc uint16, text T) uint16 {
-	for i := range len(text) {
-		crc = crc<<8 ^ crcs[byte(crc>>8)^text[i]]
-	}
-	return crc
 }

@@ -5,25 +5,10 @@ package liststore
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
-
-// slotOf is the slot of a key, as a cluster computes it.
-func slotOf(key string) int {
-	_, rest, _ := strings.Cut(key, "{")
-	tag, _, _ := strings.Cut(rest, "}")
-	return int(crc16(0, tag)) % slots
-}
-
-func TestSlot(t *testing.T) {
-	if got := crc16(0, "123456789"); got != 0x31c3 {
-		t.Errorf("CRC-16 of 123456789 is %#x, want 0x31c3", got)
-	}
-	if got := crc16(crc16(0, "1234"), "56789"); got != 0x31c3 {
-		t.Errorf("continued it is %#x", got)
-	}
-}
 
 // TestBucketsAreSpreadEvenly: no master of a cluster has more than its share of the buckets,
 // rounded up, whatever the namespace and the number of masters.
@@ -34,14 +19,14 @@ func TestBucketsAreSpreadEvenly(t *testing.T) {
 			b := &buckets{namespace: namespace}
 			var at []int
 			for i := range n {
-				at = append(at, slotOf(b.key(strconv.Itoa(i), n)))
+				at = append(at, wire.SlotOf(b.key(strconv.Itoa(i), n)))
 			}
 			for masters := 1; masters <= 64; masters++ {
 				counts := make([]int, masters)
 				for _, slot := range at {
-					counts[slot*masters/slots]++
+					counts[slot*masters/wire.Slots]++
 				}
-				if most, share := slices.Max(counts), (n+masters-1)/masters; most > share+1 || slots%masters == 0 && n%masters == 0 && most > share {
+				if most, share := slices.Max(counts), (n+masters-1)/masters; most > share+1 || wire.Slots%masters == 0 && n%masters == 0 && most > share {
 					t.Errorf("%s: %d of %d buckets are on one of %d masters", namespace, most, n, masters)
 				}
 			}

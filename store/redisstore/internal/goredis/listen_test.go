@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore
+package goredis
 
 import (
 	"testing"
@@ -14,5 +14,5 @@ func TestListen(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
-	redistest.CheckListener(t, server, &goRedis{client: client})
+	redistest.CheckListener(t, server, New(client, ""))
 }

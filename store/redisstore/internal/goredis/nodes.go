@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore
+package goredis
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 )
 
 // Nodes implements checkedstore.Client.
-func (g *goRedis) Nodes(ctx context.Context) ([]checkedstore.Node, error) {
+func (g *Client) Nodes(ctx context.Context) ([]checkedstore.Node, error) {
 	switch c := g.client.(type) {
 	case *redis.Client:
-		n := goRedisNode(c)
+		n := nodeOf(c)
 		if n.Addr == "FailoverClient" { // go-redis gives it no address
 			n.Addr = "the master that Sentinel names"
 			if g.master != "" {
@@ -28,19 +28,19 @@ func (g *goRedis) Nodes(ctx context.Context) ([]checkedstore.Node, error) {
 		err := c.ForEachMaster(ctx, func(_ context.Context, n *redis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
-			nodes = append(nodes, goRedisNode(n))
+			nodes = append(nodes, nodeOf(n))
 			return nil
 		})
-		return nodes, classify(ctx, err)
+		return nodes, Classify(ctx, err)
 	}
 	// The caller's own kind of client: it cannot be asked for its connections.
 	return []checkedstore.Node{{Addr: "the server", Ask: func(ctx context.Context, _ int, args ...string) ([]any, error) {
 		reply, err := g.client.Do(ctx, words(args)...).Result()
-		return []any{reply}, classify(ctx, err)
+		return []any{reply}, Classify(ctx, err)
 	}}}, nil
 }
 
-func goRedisNode(c *redis.Client) checkedstore.Node {
+func nodeOf(c *redis.Client) checkedstore.Node {
 	return checkedstore.Node{Addr: c.Options().Addr, Ask: func(ctx context.Context, n int, args ...string) ([]any, error) {
 		if size := c.Options().PoolSize; size > 0 {
 			n = max(1, min(n, size/2)) // leaves connections for the caller's own calls
@@ -51,7 +51,7 @@ func goRedisNode(c *redis.Client) checkedstore.Node {
 			defer conn.Close()
 			reply, err := conn.Do(ctx, words(args)...).Result()
 			if err != nil {
-				return nil, classify(ctx, err)
+				return nil, Classify(ctx, err)
 			}
 			replies = append(replies, reply)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore
+package goredis
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func TestDeadlineEndsACallThatCannotBeCanceled(t *testing.T) {
 				t.Cleanup(func() { _ = silent.Close() })
 				client := redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ContextTimeoutEnabled: enabled, ReadTimeout: timeout, WriteTimeout: timeout})
 				t.Cleanup(func() { _ = client.Close() })
-				g := newGoRedis(client, false, "")
+				g := New(client, "")
 				if want := enabled && timeout == -1; g.timed != want {
 					t.Errorf("timed is %v, want %v", g.timed, want)
 				}

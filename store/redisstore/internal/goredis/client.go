@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore
+// Package goredis is the stores' view of a go-redis client.
+package goredis
 
 import (
 	"context"
@@ -18,8 +19,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// goRedis is the store's view of a go-redis client.
-type goRedis struct {
+// Client is a go-redis client as the stores need it.
+type Client struct {
 	client  redis.UniversalClient
 	cluster bool
 	master  string // the name by which sentinels know the server; empty if unknown
@@ -28,8 +29,11 @@ type goRedis struct {
 	listeners adapt.Listeners
 }
 
-func newGoRedis(client redis.UniversalClient, cluster bool, master string) *goRedis {
-	g := &goRedis{client: client, cluster: cluster, master: master}
+// New returns the view of a client. master is the name by which sentinels know the server, if
+// it is known.
+func New(client redis.UniversalClient, master string) *Client {
+	_, cluster := client.(*redis.ClusterClient)
+	g := &Client{client: client, cluster: cluster, master: master}
 	switch c := client.(type) {
 	case *redis.Client:
 		o := c.Options()
@@ -41,6 +45,17 @@ func newGoRedis(client redis.UniversalClient, cluster bool, master string) *goRe
 	return g
 }
 
+// Fit returns an error for a client that cannot keep locks. store begins its text.
+func Fit(store string, client redis.UniversalClient) error {
+	switch client.(type) {
+	case nil:
+		return errors.New(store + ": New needs a client, for example redis.NewClient(&redis.Options{Addr: addr})")
+	case *redis.Ring:
+		return errors.New(store + ": a redis.Ring moves names to other servers when one is down, which makes two holders; use one client per server, or a cluster")
+	}
+	return nil
+}
+
 // timed reports whether a client with such options ends every wait at a deadline: a negative
 // timeout sets none.
 func timed(enabled bool, read, write time.Duration) bool { return enabled && read >= 0 && write >= 0 }
@@ -49,17 +64,17 @@ func timed(enabled bool, read, write time.Duration) bool { return enabled && rea
 // deadline of its context if ContextTimeoutEnabled is set, and never on a cancellation. So a
 // call that can be canceled needs a separate goroutine, which costs as much as the rest of
 // the client's work for it.
-func within[T any](ctx context.Context, g *goRedis, fn func() (T, error)) (T, error) {
+func within[T any](ctx context.Context, g *Client, fn func() (T, error)) (T, error) {
 	if _, ok := ctx.(interface{ EndsAtDeadline() }); ok && g.timed { // the core marks callers that cannot cancel
 		return fn()
 	}
 	return adapt.Within(ctx, fn)
 }
 
-var _ checkedstore.Client = (*goRedis)(nil)
+var _ checkedstore.Client = (*Client)(nil)
 
 // Sharded implements wire.Client.
-func (g *goRedis) Sharded() bool { return g.cluster }
+func (g *Client) Sharded() bool { return g.cluster }
 
 // once is a command that go-redis must not send again by itself. A repetition
 // hides what became of the first: if that was done and its reply lost, the error
@@ -70,13 +85,13 @@ type once struct{ *redis.Cmd }
 func (once) NoRetry() bool { return true }
 
 // Conn implements wire.Client: go-redis gives every call its own connection.
-func (g *goRedis) Conn(string) wire.Conn { return g }
+func (g *Client) Conn(string) wire.Conn { return g }
 
 // Close implements wire.Conn: there is nothing to give up.
-func (g *goRedis) Close() {}
+func (g *Client) Close() {}
 
 // Eval implements wire.Conn.
-func (g *goRedis) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
+func (g *Client) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
 	return within(ctx, g, func() ([]any, error) {
 		reply, err := g.eval(ctx, "evalsha", s.SHA, keys, args)
 		if adapt.MissingScript(err) && s.Text == "" {
@@ -89,7 +104,7 @@ func (g *goRedis) Eval(ctx context.Context, s *wire.Script, keys, args []string)
 	})
 }
 
-func (g *goRedis) eval(ctx context.Context, command, script string, keys, args []string) ([]any, error) {
+func (g *Client) eval(ctx context.Context, command, script string, keys, args []string) ([]any, error) {
 	words := make([]any, 0, 3+len(keys)+len(args))
 	words = append(words, command, script, len(keys))
 	for _, k := range keys {
@@ -109,7 +124,7 @@ func (g *goRedis) eval(ctx context.Context, command, script string, keys, args [
 }
 
 // Fields implements wire.Client.
-func (g *goRedis) Fields(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
+func (g *Client) Fields(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
 	type part struct {
 		names []string
 		next  uint64
@@ -128,7 +143,7 @@ func (g *goRedis) Fields(ctx context.Context, key string, cursor uint64, pattern
 // Prove implements wire.Client. A Conn of go-redis keeps one connection and never
 // replaces it by another, unless the server asks it to (maintenance notifications). That is
 // turned off first; a server that answers with an error never asks.
-func (g *goRedis) Prove(ctx context.Context, key, runID string, scripts []*wire.Script) error {
+func (g *Client) Prove(ctx context.Context, key, runID string, scripts []*wire.Script) error {
 	node, err := g.holder(ctx, key)
 	if err != nil {
 		return err
@@ -158,7 +173,7 @@ func (g *goRedis) Prove(ctx context.Context, key, runID string, scripts []*wire.
 }
 
 // holder returns a client of the one server that has a key.
-func (g *goRedis) holder(ctx context.Context, key string) (*redis.Client, error) {
+func (g *Client) holder(ctx context.Context, key string) (*redis.Client, error) {
 	switch c := g.client.(type) {
 	case *redis.Client:
 		return c, nil
@@ -170,7 +185,7 @@ func (g *goRedis) holder(ctx context.Context, key string) (*redis.Client, error)
 
 // Listen implements wire.Client. All channels of one server share a connection. On a cluster each
 // channel is on the node of its slot, and has a connection.
-func (g *goRedis) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
+func (g *Client) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
 	if !g.cluster {
 		g.listeners.Listen(ctx, channel, ready, message, g.listen)
 		return
@@ -187,8 +202,14 @@ func (g *goRedis) Listen(ctx context.Context, channel string, ready func(), mess
 	})
 }
 
+// ListenUnsharded is Listen on a channel that is not sharded, on a cluster, too: a message reaches
+// all nodes there, so all such channels share a connection.
+func (g *Client) ListenUnsharded(ctx context.Context, channel string, ready func(), message func(string)) {
+	g.listeners.Listen(ctx, channel, ready, message, g.listen)
+}
+
 // masterOf returns the node that is the master of a channel (adapt.MasterKey).
-func (g *goRedis) masterOf(ctx context.Context, channel string) (*redis.Client, error) {
+func (g *Client) masterOf(ctx context.Context, channel string) (*redis.Client, error) {
 	key, field := adapt.MasterKey(channel)
 	node, err := g.client.(*redis.ClusterClient).MasterForKey(ctx, key)
 	if err != nil {
@@ -200,7 +221,7 @@ func (g *goRedis) masterOf(ctx context.Context, channel string) (*redis.Client, 
 	return node, nil
 }
 
-func (g *goRedis) listen(ctx context.Context) {
+func (g *Client) listen(ctx context.Context) {
 	sub := g.client.Subscribe(ctx)
 	g.receive(ctx, sub, &g.listeners, &subscriber{ctx, sub, sub.Subscribe, sub.Unsubscribe}, false)
 }
@@ -223,7 +244,7 @@ func (s *subscriber) Close() { _ = s.sub.Close() }
 // connection broke, and says so. It does not when a slot moves to another node of
 // a cluster: the server then ends the subscription, and the caller begins a new one. With once set the
 // caller does so after a broken connection, too: the node may have become a replica.
-func (g *goRedis) receive(ctx context.Context, sub *redis.PubSub, l *adapt.Listeners, s adapt.Subscriber, once bool) {
+func (g *Client) receive(ctx context.Context, sub *redis.PubSub, l *adapt.Listeners, s adapt.Subscriber, once bool) {
 	end := sync.OnceFunc(s.Close)
 	defer end()
 	defer context.AfterFunc(ctx, end)()
@@ -265,7 +286,7 @@ func (g *goRedis) receive(ctx context.Context, sub *redis.PubSub, l *adapt.Liste
 
 // reload makes a cluster client learn who serves what: it asks by itself only
 // when a node that lives sends it elsewhere.
-func (g *goRedis) reload(ctx context.Context) {
+func (g *Client) reload(ctx context.Context) {
 	if c, ok := g.client.(*redis.ClusterClient); ok {
 		c.ReloadState(ctx)
 	}
@@ -273,16 +294,16 @@ func (g *goRedis) reload(ctx context.Context) {
 
 // judge returns what an error of a call means. A node that did not answer, or not for long,
 // may have been replaced by another.
-func (g *goRedis) judge(ctx context.Context, err error) error {
-	err = classify(ctx, err)
+func (g *Client) judge(ctx context.Context, err error) error {
+	err = Classify(ctx, err)
 	if errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrUnknown) {
 		g.reload(ctx)
 	}
 	return err
 }
 
-// classify returns what an error of go-redis means for what was asked.
-func classify(ctx context.Context, err error) error {
+// Classify returns what an error of go-redis means for what was asked.
+func Classify(ctx context.Context, err error) error {
 	var answer redis.Error
 	switch {
 	case err == nil:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore
+package goredis
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var _ liststore.Client = (*goRedis)(nil)
+var _ liststore.Client = (*Client)(nil)
 
 // Send implements liststore.Commander. go-redis does not repeat commands of which one forbids
 // it, unless a node of a cluster answered that it did nothing.
-func (g *goRedis) Send(ctx context.Context, c *liststore.Commands) error {
+func (g *Client) Send(ctx context.Context, c *liststore.Commands) error {
 	_, err := within(ctx, g, func() (struct{}, error) { return struct{}{}, g.judge(ctx, g.send(ctx, c)) })
 	return err
 }
 
-func (g *goRedis) send(ctx context.Context, c *liststore.Commands) error {
+func (g *Client) send(ctx context.Context, c *liststore.Commands) error {
 	cmds := make([]redis.Cmder, c.Len())
 	for i := range cmds {
 		command := c.Command(i)
