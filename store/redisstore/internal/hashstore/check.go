@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hashstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// Check asks the servers and returns what makes them a worse place for locks.
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("redissonstore: check: %w", err)
+	}
+	nodes, err := s.client.Nodes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("redissonstore: check: find the servers: %w", driver.Inner(err))
+	}
+	found := []driver.Finding{{Severity: driver.Note, Code: "efficiency-only",
+		Reason: "locks in Redisson's format survive no failover, and getLock in Java takes no token", Fix: advice}}
+	var failed error
+	for _, node := range nodes {
+		replies, err := node.Ask(ctx, 1, "INFO")
+		if err != nil {
+			failed = fmt.Errorf("redissonstore: check: %s: %w", node.Addr, driver.Inner(err))
+			continue
+		}
+		text, _ := replies[0].(string)
+		found = append(found, judge(node.Addr, text, s.client.Sharded())...)
+	}
+	return found, failed
+}
+
+// judge returns what INFO of a server means for locks. It does no I/O.
+func judge(addr, info string, cluster bool) (found []driver.Finding) {
+	add := func(severity driver.Severity, code, reason, fix string) {
+		found = append(found, driver.Finding{Severity: severity, Code: code, Node: addr, Reason: reason, Fix: fix})
+	}
+	has := func(line string) bool { return strings.Contains(info, "\n"+line) }
+	if has("role:slave") {
+		add(driver.Danger, "replica", "it is a replica and grants nothing", "connect to the master, or through Sentinel")
+	}
+	if has("connected_slaves:") && !has("connected_slaves:0\r") {
+		add(driver.Warning, "failover", "it has replicas: a failover to one that lags can make two holders at once", "keep locks that must survive a failover in redisstore with Grace")
+	}
+	if has("maxmemory_policy:") && !has("maxmemory_policy:noeviction") {
+		add(driver.Warning, "eviction", "a lock has a time to live, and the policy evicts such keys when memory is short", "CONFIG SET maxmemory-policy noeviction, or keep locks on a dedicated server")
+	}
+	if !cluster && (has("redis_mode:cluster") || has("server_mode:cluster")) {
+		add(driver.Danger, "cluster-client", "it is part of a cluster, and the client is not one for clusters", "use redis.NewClusterClient")
+	}
+	return found
+}

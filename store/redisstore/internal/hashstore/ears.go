@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hashstore
+
+import (
+	"context"
+	"sync"
+)
+
+// ears are the channels that this process listens to, while a claim waits for their lock.
+type ears struct {
+	client Client
+
+	mu       sync.Mutex
+	channels map[string]*ear
+}
+
+// ear is the subscription to one channel.
+type ear struct {
+	stop    context.CancelFunc
+	ready   bool
+	waiting map[chan struct{}]struct{}
+}
+
+// join listens to a channel until leave is called. A hint comes once the subscription is
+// confirmed, after each gap and for each message. Hints that no claim took are one hint.
+func (e *ears) join(channel string) (hints <-chan struct{}, leave func()) {
+	own := make(chan struct{}, 1)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	one := e.channels[channel]
+	if one == nil {
+		one = e.listenLocked(channel)
+	}
+	one.waiting[own] = struct{}{}
+	if one.ready {
+		own <- struct{}{}
+	}
+	return own, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(one.waiting, own)
+		if len(one.waiting) == 0 {
+			one.stop()
+			delete(e.channels, channel)
+		}
+	}
+}
+
+// listenLocked subscribes. On a cluster a Redisson publishes to the sharded channel or to the
+// plain one, by its version. e.mu must be held.
+func (e *ears) listenLocked(channel string) *ear {
+	ctx, stop := context.WithCancel(context.Background())
+	one := &ear{stop: stop, waiting: map[chan struct{}]struct{}{}}
+	if e.channels == nil {
+		e.channels = map[string]*ear{}
+	}
+	e.channels[channel] = one
+	ready := func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		one.ready = true
+		one.hintLocked()
+	}
+	message := func(string) { // whatever it says, it is a hint
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		one.hintLocked()
+	}
+	e.client.Listen(ctx, channel, ready, message)
+	if e.client.Sharded() {
+		e.client.ListenUnsharded(ctx, channel, ready, message)
+	}
+	return one
+}
+
+// hintLocked wakes all claims that wait. The mutex of the ears must be held.
+func (o *ear) hintLocked() {
+	for own := range o.waiting {
+		select {
+		case own <- struct{}{}:
+		default:
+		}
+	}
+}

@@ -1,0 +1,21 @@
+-- KEYS[4] is the lock. ARGV: holder, seq, for how long to keep it in ms, 1 for a tombstone, 1 for
+-- sharded channels.
+local key, holder, seq = KEYS[4], ARGV[1], ARGV[2]
+local now = micros()
+local ttl = redis.call('HGET', SESSION, 'ttl')
+if ARGV[4] == '1' and ttl then
+  redis.call('ZADD', TOMBSTONES, number(now), seq)
+  redis.call('PEXPIRE', TOMBSTONES, ttl)
+end
+local claim = claim_of(seq)
+if claim then redis.call('ZREM', CLAIMS, claim.entry) end
+if redis.call('TYPE', key).ok == 'hash' and redis.call('HEXISTS', key, holder) == 1 then
+  local min = tonumber(string.match(redis.call('HGET', key, DATA), '^%d+ %d+ (%d+) '))
+  let_go(key, holder, min, tonumber(ARGV[3]), now, ARGV[5])
+  return 'granted'
+end
+if not ttl then return 'absent' end
+local broken = redis.call('HDEL', SESSION, 'b' .. seq) == 1
+local ended = claim and claim.max > 0 and now >= claim.max
+if broken or claim and not ended then redis.call('HSET', SESSION, 'd' .. seq, 1) end
+return redis.call('HEXISTS', SESSION, 'd' .. seq) == 1 and 'broken' or 'absent'

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hashstore
+
+import (
+	"embed"
+
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+func source(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // embedded: it is there
+	}
+	return string(text)
+}
+
+// load returns a script. None has flags, which a server before 7.0 does not understand: a
+// fleet of Java services may still have one.
+func load(name string) *wire.Script { return wire.Compose(name, source("lib"), "", source(name)) }
+
+var (
+	openScript    = load("open")
+	keepScript    = load("keep")
+	takeScript    = load("take")
+	releaseScript = load("release")
+	closeScript   = load("close")
+	breakScript   = load("break")
+	inspectScript = load("inspect")
+)

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hashstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+// perScript is how many locks one script renews or frees: a server runs nothing else in the
+// meantime.
+const perScript = "250"
+
+// session is a session as the process that opened it knows it.
+type session struct {
+	store *Store
+	id    driver.SessionID
+	ttl   time.Duration
+	keys  []string
+
+	// ctx ends with the session, for those that wait.
+	ctx context.Context
+	end context.CancelCauseFunc
+
+	mu sync.Mutex
+	// doubted are the claims of which an attempt that Await made may still be under way.
+	doubted map[uint64]struct{}
+}
+
+// gone ends what waits, and returns the error of a session that has ended.
+func (s *session) gone(op string) error {
+	err := fmt.Errorf("redissonstore: %s: session %s has ended, or the server lost it: %w", op, uuid(s.id), driver.ErrGone)
+	s.end(err)
+	return err
+}
+
+// KeepAlive implements driver.Session. Each script renews some of the session's locks.
+func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
+	renewal := driver.Renewal{TTL: s.ttl}
+	for from := "0"; ; {
+		reply, err := s.store.call(ctx, "keep alive", keepScript, s.keys, from, uuid(s.id), perScript)
+		if err != nil {
+			return driver.Renewal{}, err
+		}
+		r := wire.Reader{Rest: reply}
+		if r.Text() == "gone" {
+			return driver.Renewal{}, s.gone("keep alive")
+		}
+		if from = r.Text(); from != "0" {
+			continue
+		}
+		for _, b := range r.List() {
+			text, _ := b.(string)
+			seq, err := strconv.ParseUint(text, 10, 64)
+			if err == nil {
+				renewal.Broken = append(renewal.Broken, seq)
+			}
+		}
+		return renewal, nil
+	}
+}
+
+// Attempt implements driver.Session. A claim that is not granted is busy: there is no queue.
+func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	if t := c.Terms; t.Mode != driver.Exclusive || t.Reentry != "" {
+		return driver.Outcome{}, s.store.unsupported(ctx, "attempt of a shared or re-entrant claim")
+	}
+	key, err := s.store.keyOf(c.Name)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	record, err := json.Marshal(c.Terms.Record)
+	if err != nil {
+		return driver.Outcome{}, fmt.Errorf("redissonstore: attempt: %w", err)
+	}
+	reply, err := s.store.call(ctx, "attempt", takeScript, s.with(key), holderOf(s.id, c.Seq), strconv.FormatUint(c.Seq, 10),
+		string(record), millis(c.Terms.MinHold), millis(c.Terms.MaxHold), flag(!s.store.opts.NoTokens))
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	r := wire.Reader{Rest: reply}
+	switch r.Text() {
+	case "gone":
+		return driver.Outcome{}, s.gone("attempt")
+	case "kind":
+		return driver.Outcome{}, wrongKind("attempt", c.Name, r.Text())
+	case "granted":
+		return driver.Outcome{State: driver.Granted, Token: driver.Token(r.Number()), Remaining: r.Millis()}, nil
+	case "busy":
+		holders, after := readState(r.List())
+		return driver.Outcome{State: driver.Busy, Holders: holders, PollAfter: after}, nil
+	}
+	return driver.Outcome{State: driver.Absent}, nil
+}
+
+// with returns the keys of a script about a lock.
+func (s *session) with(key string) []string {
+	return append(append(make([]string, 0, len(s.keys)+1), s.keys...), key)
+}
+
+// Await implements driver.Session. It attempts once the subscription is confirmed, because
+// the lock may have been freed before, and after each message.
+func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Outcome{}, fmt.Errorf("redissonstore: await: %w", err)
+	}
+	key, err := s.store.keyOf(c.Name)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	hints, leave := s.store.ears.join(channelOf(key))
+	defer leave()
+	for {
+		select {
+		case <-hints:
+			out, err := s.Attempt(ctx, c)
+			if err != nil {
+				s.mu.Lock()
+				s.doubted[c.Seq] = struct{}{}
+				s.mu.Unlock()
+			}
+			if err != nil || out.State != driver.Busy {
+				out.Remaining = 0
+				return out, err
+			}
+		case <-ctx.Done():
+			return driver.Outcome{}, fmt.Errorf("redissonstore: await: %w", ctx.Err())
+		case <-s.ctx.Done():
+			return driver.Outcome{}, context.Cause(s.ctx)
+		}
+	}
+}
+
+// Withdraw implements driver.Session. It does not ask whether the session lives: if the
+// field is still this claim's, no other claim had the lock in between.
+func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	key, err := s.store.keyOf(w.Name)
+	if err != nil {
+		return driver.WasAbsent, err
+	}
+	s.mu.Lock()
+	_, doubted := s.doubted[w.Seq]
+	s.mu.Unlock()
+	reply, err := s.store.call(ctx, "withdraw", releaseScript, s.with(key), holderOf(s.id, w.Seq), strconv.FormatUint(w.Seq, 10),
+		millis(w.KeepFor), flag(w.Tombstone || doubted), s.store.sharded())
+	if err != nil {
+		return driver.WasAbsent, err
+	}
+	s.mu.Lock()
+	delete(s.doubted, w.Seq)
+	s.mu.Unlock()
+	switch text, _ := reply[0].(string); text {
+	case "granted":
+		return driver.WasGranted, nil
+	case "broken":
+		return driver.WasBroken, nil
+	}
+	return driver.WasAbsent, nil
+}
+
+// Reclaim implements driver.Session. It only confirms what is there: after a data loss there
+// is no grace in which anything could be put back.
+func (s *session) Reclaim(ctx context.Context, held []driver.Held, _ bool) ([]bool, error) {
+	kept := make([]bool, len(held))
+	for i, h := range held {
+		holders, _, err := s.store.inspect(ctx, h.Claim.Name)
+		if err != nil {
+			return nil, err
+		}
+		mine := driver.ClaimID{Session: s.id, Seq: h.Claim.Seq}
+		kept[i] = len(holders) == 1 && holders[0].Claim == mine && !holders[0].Kept
+	}
+	return kept, nil
+}
+
+// Close implements driver.Session. The first script ends the session, and each frees some of
+// its locks.
+func (s *session) Close(ctx context.Context) error {
+	for {
+		reply, err := s.store.call(ctx, "close", closeScript, s.keys, uuid(s.id), perScript, s.store.sharded())
+		if err != nil {
+			return err
+		}
+		r := wire.Reader{Rest: reply}
+		if r.Number() == 0 {
+			_ = s.gone("close")
+			return nil
+		}
+	}
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hashstore
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+// The fields that fencelock adds to the hash of a lock.
+const (
+	dataField = "fencelock"
+	keptField = "fencelock-kept"
+)
+
+// readState reads what the function state of lib.lua wrote: the holders of a lock, and when
+// another attempt is worth making even if no message comes.
+func readState(list []any) (holders []driver.Holder, pollAfter time.Duration) {
+	r := wire.Reader{Rest: list}
+	ttl := r.Millis()
+	now := r.Number()
+	if ttl < 0 { // a key without a time to live: RLock.clearExpire, or another library
+		ttl = 0
+	}
+	var data grantData
+	var fields []string
+	pairs := wire.Reader{Rest: r.List()}
+	for len(pairs.Rest) > 1 {
+		field, value := pairs.Text(), pairs.Text()
+		if field == dataField {
+			data = parseData(value)
+		} else {
+			fields = append(fields, field)
+		}
+	}
+	for _, field := range fields {
+		holders = append(holders, data.holder(field, ttl, now))
+	}
+	return holders[:min(len(holders), driver.MaxHoldersReported)], ttl
+}
+
+// grantData is the field fencelock of a lock that a Go process holds or keeps.
+type grantData struct {
+	ours   bool
+	token  driver.Token
+	since  int64 // µs
+	record driver.Record
+}
+
+// parseData reads what take.lua wrote.
+func parseData(text string) grantData {
+	words := strings.SplitN(text, " ", 5)
+	if len(words) < 5 {
+		return grantData{}
+	}
+	token, _ := strconv.ParseInt(words[0], 10, 64)
+	since, _ := strconv.ParseInt(words[1], 10, 64)
+	return grantData{true, driver.Token(token), since, wire.RecordOf(words[4])}
+}
+
+// holder shows one field of a lock. Of a Java holder only its id is known: the client's UUID
+// and the thread.
+func (d grantData) holder(field string, endsIn time.Duration, now int64) driver.Holder {
+	h := driver.Holder{Weight: 1, EndsIn: endsIn, Kept: field == keptField}
+	h.Claim, _ = parseHolder(field)
+	if !d.ours {
+		h.Record.Owner = "redisson " + field
+		return h
+	}
+	h.Token, h.Record = d.token, d.record
+	h.Age = max(0, time.Duration(now-d.since)*time.Microsecond)
+	return h
+}

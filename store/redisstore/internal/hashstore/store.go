@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hashstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+)
+
+// Client is a client library as the store needs it.
+type Client interface {
+	wire.Conn
+	// Listen and ListenUnsharded are wire.Client.Listen. On a cluster Listen subscribes to a
+	// sharded channel and ListenUnsharded does not; elsewhere they are the same.
+	Listen(ctx context.Context, channel string, ready func(), message func(text string))
+	ListenUnsharded(ctx context.Context, channel string, ready func(), message func(text string))
+	// Sharded reports whether the client is one of a cluster.
+	Sharded() bool
+	Nodes(ctx context.Context) ([]checkedstore.Node, error)
+}
+
+// The bounds of a session's TTL. A Java waiter that missed a message waits for the rest of it.
+const (
+	MinTTL = 100 * time.Millisecond
+	MaxTTL = 10 * time.Minute
+)
+
+// Options are the options of redissonstore, where the fields are documented.
+type Options struct {
+	NameMapper func(name string) string
+	NoTokens   bool
+}
+
+// Store is the store that redissonstore.Store forwards to.
+type Store struct {
+	client Client
+	opts   Options
+	close  func() error
+	ears   ears
+}
+
+var _ driver.Store = (*Store)(nil)
+
+// New returns a store over a client. closeClient is nil if the client stays the
+// caller's. It does no I/O.
+func New(client Client, opts Options, closeClient func() error) *Store {
+	s := &Store{client: client, opts: opts, close: closeClient}
+	s.ears.client = client
+	return s
+}
+
+// Close closes the client if it is the store's.
+func (s *Store) Close() error {
+	if s.close == nil {
+		return nil
+	}
+	return s.close()
+}
+
+const (
+	advice = "locks in Redisson's format are for efficiency: getLock in Java takes no token, and a server that lost its data gives a lock to the next caller at once; " +
+		"use redisstore with Grace, etcdstore, zkstore or sqlstore when no Java service shares the lock"
+	assumes = "Tokens are shared with RFencedLock; a Java service that locks by getLock has none, so no guard can reject it. " +
+		"After a data loss tokens keep increasing for Go if the server's clock is not set back."
+	assumesNothing = "Java services share these locks."
+)
+
+// Caps implements driver.Store.
+func (s *Store) Caps() driver.Caps {
+	c := driver.Caps{
+		Engine: "redisson", Fencing: driver.BestEffort, Durability: driver.Volatile,
+		Push: true, Hold: true, MinTTL: MinTTL, MaxTTL: MaxTTL, Assumes: assumes, Advice: advice,
+	}
+	if s.opts.NoTokens {
+		c.Fencing, c.Assumes = driver.NoFencing, assumesNothing
+	}
+	return c
+}
+
+// Shard implements driver.Store. A script reaches one slot of a cluster, so each slot is a
+// shard there.
+func (s *Store) Shard(name string) string {
+	if !s.client.Sharded() {
+		return "0"
+	}
+	return strconv.Itoa(wire.SlotOf(s.key(name)))
+}
+
+// key is the key of a lock.
+func (s *Store) key(name string) string {
+	if s.opts.NameMapper != nil {
+		return s.opts.NameMapper(name)
+	}
+	return name
+}
+
+// keyOf is key, and an error for a name that does not work.
+func (s *Store) keyOf(name string) (string, error) {
+	key := s.key(name)
+	if key == "" {
+		return "", fmt.Errorf("redissonstore: Options.NameMapper made an empty key of %q: %w", name, driver.ErrRefused)
+	}
+	if s.client.Sharded() && split(key) {
+		return "", fmt.Errorf("redissonstore: lock %q: on a cluster Redisson cannot unlock a name with an unpaired or empty brace: %w", name, driver.ErrRefused)
+	}
+	return key, nil
+}
+
+// sharded is the argument of scripts that publish.
+func (s *Store) sharded() string { return flag(s.client.Sharded()) }
+
+func flag(on bool) string {
+	if on {
+		return "1"
+	}
+	return "0"
+}
+
+func millis(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
+
+// call runs a script.
+func (s *Store) call(ctx context.Context, op string, script *wire.Script, keys []string, args ...string) ([]any, error) {
+	err := ctx.Err()
+	var reply []any
+	if err == nil {
+		reply, err = s.client.Eval(ctx, script, keys, args)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("redissonstore: %s: %w", op, driver.Inner(err))
+	}
+	if len(reply) == 0 {
+		return nil, fmt.Errorf("redissonstore: %s: the script answered nothing", op)
+	}
+	return reply, nil
+}
+
+// wrongKind is the error of a key that is not a lock of this kind.
+func wrongKind(op, name, kind string) error {
+	return fmt.Errorf("redissonstore: %s: lock %q: the key is in use by something else, a %s; use another name or a NameMapper", op, name, kind)
+}
+
+// Open implements driver.Store.
+func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	if req.TTL < MinTTL || req.TTL > MaxTTL {
+		return nil, driver.Renewal{}, fmt.Errorf("redissonstore: TTL %v is not within %v and %v: %w", req.TTL, MinTTL, MaxTTL, driver.ErrRefused)
+	}
+	ses := &session{store: s, id: req.ID, ttl: req.TTL, keys: s.sessionKeys(req.Shard, req.ID), doubted: map[uint64]struct{}{}}
+	reply, err := s.call(ctx, "open", openScript, ses.keys, millis(req.TTL))
+	if err != nil {
+		return nil, driver.Renewal{}, err
+	}
+	ses.ctx, ses.end = context.WithCancelCause(context.Background())
+	r := wire.Reader{Rest: reply}
+	if fresh := r.Number() == 1; fresh {
+		return ses, driver.Renewal{TTL: req.TTL}, nil
+	}
+	// The leases of a session that is resumed count from now, too.
+	renewal, err := ses.KeepAlive(ctx)
+	return ses, renewal, err
+}
+
+// Inspect implements driver.Store. There is no queue, so it shows no waiters.
+func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
+	st := driver.Status{Name: name}
+	found, kind, err := s.inspect(ctx, name)
+	if err != nil {
+		return st, err
+	}
+	if kind != "" {
+		return st, wrongKind("inspect", name, kind)
+	}
+	st.Holders = found
+	return st, nil
+}
+
+func (s *Store) inspect(ctx context.Context, name string) (holders []driver.Holder, kind string, err error) {
+	key, err := s.keyOf(name)
+	if err != nil {
+		return nil, "", err
+	}
+	// The keys of a session are not used; the lock's own slot has to be asked.
+	reply, err := s.call(ctx, "inspect", inspectScript, []string{key, key, key, key})
+	if err != nil {
+		return nil, "", err
+	}
+	r := wire.Reader{Rest: reply}
+	switch r.Text() {
+	case "kind":
+		return nil, r.Text(), nil
+	case "held":
+		holders, _ = readState(r.List())
+	}
+	return holders, "", nil
+}
+
+// Break implements driver.Store. It breaks locks of Go processes, which have a token.
+func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
+	if s.opts.NoTokens {
+		return 0, fmt.Errorf("redissonstore: break: %w without tokens", driver.ErrUnsupported)
+	}
+	key, err := s.keyOf(name)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		holders, _, err := s.inspect(ctx, name)
+		if err != nil {
+			return 0, err
+		}
+		if len(holders) == 0 || holders[0].Token != token.Base() {
+			return 0, fmt.Errorf("redissonstore: break: %w", driver.ErrNotHeld)
+		}
+		h := holders[0]
+		field := keptField
+		if !h.Kept {
+			field = holderOf(h.Claim.Session, h.Claim.Seq)
+		}
+		keys := append(s.sessionKeys(s.Shard(name), h.Claim.Session), key)
+		reply, err := s.call(ctx, "break", breakScript, keys, token.Base().String(), field, strconv.FormatUint(h.Claim.Seq, 10), s.sharded())
+		if err != nil {
+			return 0, err
+		}
+		switch text, _ := reply[0].(string); text {
+		case "free":
+			return 0, fmt.Errorf("redissonstore: break: %w", driver.ErrNotHeld)
+		case "other": // it was unlocked in between, and is kept
+		default:
+			n, err := strconv.ParseInt(text, 10, 64)
+			return driver.Token(n), err
+		}
+	}
+}
+
+// List implements driver.Store: it is not supported, because locks have no common prefix.
+func (s *Store) List(ctx context.Context, _ driver.ListQuery) (driver.Page, error) {
+	return driver.Page{}, s.unsupported(ctx, "list")
+}
+
+// SetLimit implements driver.Store: it is not supported.
+func (s *Store) SetLimit(ctx context.Context, _ string, _ int64) error {
+	return s.unsupported(ctx, "set limit")
+}
+
+// unsupported is the answer to what the store cannot do by its Caps.
+func (s *Store) unsupported(ctx context.Context, op string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("redissonstore: %s: %w", op, err)
+	}
+	return fmt.Errorf("redissonstore: %s: %w in Redisson's format", op, errors.ErrUnsupported)
+}

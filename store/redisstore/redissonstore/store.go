@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redissonstore
+
+import (
+	"context"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
+	"github.com/fencelock/fencelock/store/redisstore/internal/hashstore"
+	"github.com/redis/go-redis/v9"
+)
+
+// The bounds of a session's TTL. A Java waiter that missed a message waits for the rest of
+// it, so keep the TTL near Redisson's 30 seconds or below.
+const (
+	MinTTL = hashstore.MinTTL
+	MaxTTL = hashstore.MaxTTL
+)
+
+// Options of a Store. The zero value is good for most; nil is the same.
+type Options struct {
+	// NameMapper makes the key of a lock from its name, as Config.setNameMapper of Redisson
+	// does: all services that share locks must map names alike. Default: the name is the key.
+	NameMapper func(name string) string
+	// NoTokens leaves out the fencing tokens. Each token costs a key that stays forever,
+	// redisson_lock_token:{name}, as with RFencedLock. Default false.
+	NoTokens bool
+}
+
+// Store is a store that shares locks with Redisson. Make one with New. It is safe for
+// concurrent use.
+type Store struct {
+	store *hashstore.Store
+}
+
+var _ driver.Store = (*Store)(nil)
+
+// New returns a store that uses the client: a *redis.Client for one server, a
+// *redis.Client from redis.NewFailoverClient for Sentinel, a *redis.ClusterClient
+// for a cluster. The client stays the caller's; the store never closes it. A nil
+// opts is fine. New does no I/O.
+func New(client redis.UniversalClient, opts *Options) (*Store, error) {
+	if err := goredis.Fit("redissonstore", client); err != nil {
+		return nil, err
+	}
+	if opts == nil {
+		opts = &Options{}
+	}
+	return &Store{hashstore.New(goredis.New(client, ""), hashstore.Options(*opts), nil)}, nil
+}
+
+// Caps implements driver.Store.
+func (s *Store) Caps() driver.Caps { return s.store.Caps() }
+
+// Shard implements driver.Store. On a cluster each hash slot is a shard, because one
+// script reaches one slot; elsewhere there is one shard.
+func (s *Store) Shard(name string) string { return s.store.Shard(name) }
+
+// Open implements driver.Store.
+func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	return s.store.Open(ctx, req)
+}
+
+// Inspect implements driver.Store. A holder that is a Java thread is shown by its id,
+// without a token.
+func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
+	return s.store.Inspect(ctx, name)
+}
+
+// List implements driver.Store: it is not supported, because the keys of locks have no
+// common prefix.
+func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
+	return s.store.List(ctx, q)
+}
+
+// Break implements driver.Store. It breaks locks that Go processes hold: only these have a
+// token.
+func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
+	return s.store.Break(ctx, name, token)
+}
+
+// SetLimit implements driver.Store: it is not supported.
+func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
+	return s.store.SetLimit(ctx, name, limit)
+}
+
+// Check asks the servers and returns what makes them a worse place for locks, each with the
+// setting to change. It writes nothing. That the format is for efficiency is always the
+// first finding.
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
+
+// Close does nothing: the client is the caller's to close, after the fencelock.Client.
+// It is there so that every store can be closed in the same way.
+func (s *Store) Close() error { return s.store.Close() }
