@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+)
+
+//go:embed redisson
+var redissonSource embed.FS
+
+// versions of Redisson: the oldest that is supported, those at which something on the wire
+// changed, and the newest.
+var versions = []string{"3.17.7", "3.27.2", "3.45.1", "3.52.0", "4.7.0"}
+
+// newest is the version of a short run.
+const newest = "4.7.0"
+
+var built sync.Map // of versions, to functions
+
+// command returns the command of a Java peer. The peer is built when it is wanted for the first
+// time, into the user's cache.
+func command(version string) ([]string, error) {
+	build, _ := built.LoadOrStore(version, sync.OnceValues(func() ([]string, error) { return buildPeer(version) }))
+	return build.(func() ([]string, error))()
+}
+
+func buildPeer(version string) ([]string, error) {
+	for _, tool := range []string{"mvn", "javac", "java"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return nil, fmt.Errorf("%s is not installed; on Debian: apt-get install maven default-jdk-headless", tool)
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	for _, file := range []string{"redisson/pom.xml", "redisson/peer/Peer.java"} {
+		text, err := redissonSource.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		sum.Write(text)
+	}
+	dir := filepath.Join(cache, "fencelock-interop", hex.EncodeToString(sum.Sum(nil)[:8]), version)
+	source, libraries, classes := filepath.Join(dir, "redisson"), filepath.Join(dir, "lib"), filepath.Join(dir, "classes")
+	classPath := libraries + "/*"
+	command := []string{"java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classes + string(os.PathListSeparator) + classPath, "peer.Peer"}
+	done := filepath.Join(dir, "built")
+	if _, err := os.Stat(done); err == nil {
+		return command, nil
+	}
+	if err := os.RemoveAll(dir); err != nil { // what an interrupted build left
+		return nil, err
+	}
+	if err := os.CopyFS(dir, redissonSource); err != nil {
+		return nil, err
+	}
+	for _, step := range [][]string{
+		{"mvn", "-q", "-B", "-f", filepath.Join(source, "pom.xml"), "dependency:copy-dependencies", "-Dredisson.version=" + version, "-DoutputDirectory=" + libraries},
+		{"javac", "-nowarn", "-cp", classPath, "-d", classes, filepath.Join(source, "peer", "Peer.java")},
+	} {
+		run := exec.Command(step[0], step[1:]...)
+		var out bytes.Buffer
+		run.Stdout, run.Stderr = &out, &out
+		if err := run.Run(); err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s", step[0], err, out.Bytes())
+		}
+	}
+	return command, os.WriteFile(done, nil, 0o644)
+}

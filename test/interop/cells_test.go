@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+)
+
+// cell is one thing that must be so between a holder and a waiter.
+type cell struct {
+	what           string
+	holder, waiter string
+	do             func(*scene)
+}
+
+// cells are all of them, for an RLock and an RFencedLock.
+var cells = []cell{
+	{"excluded", "Java", "Go", func(s *scene) {
+		java, locks := s.java(), s.client(ttl)
+		java.Must("a", "LOCK", s.kind, s.name, -1)
+		s.busy(locks)
+		java.Must("a", "UNLOCK", s.kind, s.name)
+		s.unlock(s.lock(locks))
+		s.free()
+	}},
+	{"excluded", "Go", "Java", func(s *scene) {
+		java, locks := s.java(), s.client(ttl)
+		l := s.lock(locks)
+		if got := java.Do("a", "TRY", s.kind, s.name, 0, -1); got.Word != "no" {
+			s.Fatalf("tryLock beside a Go holder: %v", got)
+		}
+		s.unlock(l)
+		java.Must("a", "TRY", s.kind, s.name, 0, -1)
+		java.Must("a", "UNLOCK", s.kind, s.name)
+		s.free()
+	}},
+	{"woken", "Java", "Go", func(s *scene) {
+		java, locks := s.java(), s.client(long)
+		java.Must("a", "LOCK", s.kind, s.name, long.Milliseconds())
+		waiting := s.locking(locks)
+		s.listened(1)
+		java.Must("a", "UNLOCK", s.kind, s.name)
+		s.unlock(s.granted(waiting).lease)
+	}},
+	{"woken", "Go", "Java", func(s *scene) {
+		java, locks := s.java(), s.client(long)
+		l := s.lock(locks)
+		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
+		s.listened(1)
+		s.unlock(l)
+		must(s, await(s, "lock() in Java", waiting).Err())
+		java.Must("a", "UNLOCK", s.kind, s.name)
+	}},
+	{"holder killed", "Java", "Go", func(s *scene) {
+		java, locks := s.mortal(), s.client(ttl)
+		java.Must("a", "LOCK", s.kind, s.name, -1)
+		waiting := s.locking(locks)
+		s.listened(1)
+		java.Kill()
+		s.unlock(s.granted(waiting).lease)
+	}},
+	{"holder killed", "Go", "Java", func(s *scene) {
+		java := s.java()
+		s.dying()
+		must(s, await(s, "lock() in Java", java.Ask("a", "LOCK", s.kind, s.name, -1)).Err())
+		java.Must("a", "UNLOCK", s.kind, s.name)
+	}},
+	{"waiter killed", "Java", "Go", func(s *scene) {
+		java := s.java()
+		java.Must("a", "LOCK", s.kind, s.name, -1)
+		locks := s.client(ttl)
+		ctx, cancel := context.WithCancel(s.Context())
+		ended := make(chan error, 1)
+		go func() { _, err := locks.Mutex(s.name).Lock(ctx); ended <- err }()
+		s.listened(1)
+		cancel()
+		if err := await(s, "the end of the wait", ended); !errors.Is(err, context.Canceled) {
+			s.Fatalf("the canceled wait ended with %v", err)
+		}
+		java.Must("a", "UNLOCK", s.kind, s.name)
+		s.free()
+	}},
+	{"waiter killed", "Go", "Java", func(s *scene) {
+		java, locks := s.mortal(), s.client(ttl)
+		l := s.lock(locks)
+		java.Ask("a", "LOCK", s.kind, s.name, -1)
+		s.listened(1)
+		java.Kill()
+		s.listened(0)
+		s.unlock(l)
+		s.free()
+	}},
+	{"holder paused", "Java", "Go", func(s *scene) {
+		java, locks := s.mortal(), s.client(ttl)
+		java.Must("a", "LOCK", s.kind, s.name, -1)
+		resume := java.Pause()
+		l := s.lock(locks)
+		resume()
+		if got := java.Do("a", "UNLOCK", s.kind, s.name); !strings.Contains(got.Value, "IllegalMonitorState") {
+			s.Errorf("unlock of a lock that was lost in a pause: %v", got)
+		}
+		must(s, l.Err())
+		s.unlock(l)
+		s.free()
+	}},
+	{"holder paused", "Go", "Java", func(s *scene) {
+		java := s.java()
+		paused := s.dying()
+		java.Must("a", "LOCK", s.kind, s.name, -1)
+		if _, err := paused.KeepAlive(s.Context()); !errors.Is(err, driver.ErrGone) {
+			s.Errorf("the renewal of a session that was lost in a pause: %v", err)
+		}
+		if found, err := paused.Withdraw(s.Context(), driver.Withdrawal{Seq: 1, Name: s.name}); err != nil || found != driver.WasAbsent {
+			s.Errorf("the unlock of a lock that was lost in a pause: %v, %v", found, err)
+		}
+		java.Must("a", "HELD", s.kind, s.name)
+		java.Must("a", "UNLOCK", s.kind, s.name)
+	}},
+	{"forced open", "Go", "Java", func(s *scene) {
+		java, locks := s.java(), s.client(ttl)
+		l := s.lock(locks)
+		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
+		s.listened(1)
+		java.Must("b", "FORCE", s.kind, s.name)
+		must(s, await(s, "lock() in Java", waiting).Err())
+		await(s, "the notice of the Go holder", l.Context().Done())
+		if err := context.Cause(l.Context()); !errors.Is(err, fencelock.ErrLost) {
+			s.Errorf("the lease ended with %v", err)
+		}
+		java.Must("a", "HELD", s.kind, s.name)
+		java.Must("a", "UNLOCK", s.kind, s.name)
+	}},
+	{"forced open, then unlocked", "Go", "Java", func(s *scene) {
+		java, locks := s.java(), s.client(long)
+		l := s.lock(locks)
+		java.Must("b", "FORCE", s.kind, s.name)
+		java.Must("a", "LOCK", s.kind, s.name, -1)
+		if err := l.Unlock(s.Context()); !errors.Is(err, fencelock.ErrLost) {
+			s.Errorf("Unlock of a lock that was forced open: %v", err)
+		}
+		java.Must("a", "HELD", s.kind, s.name)
+		java.Must("a", "UNLOCK", s.kind, s.name)
+	}},
+	{"broken by an operator", "Go", "Java", func(s *scene) {
+		java, locks := s.java(), s.client(long)
+		l := s.lock(locks)
+		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
+		s.listened(1)
+		_, err := s.client(ttl).Break(s.Context(), s.name, l.Token())
+		must(s, err)
+		must(s, await(s, "lock() in Java", waiting).Err())
+		java.Must("a", "UNLOCK", s.kind, s.name)
+	}},
+	{"renewed", "Java", "Go", func(s *scene) {
+		java, locks := s.java(), s.client(ttl)
+		java.Must("a", "LOCK", s.kind, s.name, -1)
+		ctx, cancel := context.WithTimeout(s.Context(), 3*watchdog)
+		defer cancel()
+		if _, err := locks.Mutex(s.name).Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			s.Fatalf("Lock beside a Java holder that renews: %v", err)
+		}
+		java.Must("a", "UNLOCK", s.kind, s.name)
+		s.free()
+	}},
+	{"renewed", "Go", "Java", func(s *scene) {
+		java, locks := s.java(), s.client(ttl)
+		l := s.lock(locks)
+		if got := java.Do("a", "TRY", s.kind, s.name, (3 * ttl).Milliseconds(), -1); got.Word != "no" {
+			s.Fatalf("tryLock beside a Go holder that renews: %v", got)
+		}
+		must(s, l.Err())
+		s.unlock(l)
+		s.free()
+	}},
+	{"re-entered", "Java", "Go", func(s *scene) {
+		java, locks := s.java(), s.client(long)
+		for range 3 {
+			java.Must("a", "LOCK", s.kind, s.name, long.Milliseconds())
+		}
+		waiting := s.locking(locks)
+		s.listened(1)
+		for left := 2; left >= 0; left-- {
+			s.busy(s.client(ttl))
+			if java.Must("a", "UNLOCK", s.kind, s.name); left > 0 {
+				if got := java.Must("a", "COUNT", s.kind, s.name).Value; got != []string{"0", "1", "2"}[left] {
+					s.Errorf("the hold count is %s, want %d", got, left)
+				}
+			}
+		}
+		s.unlock(s.granted(waiting).lease)
+	}},
+	{"waiter gives up", "Go", "Java", func(s *scene) {
+		java, locks := s.java(), s.client(long)
+		l := s.lock(locks)
+		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
+		s.listened(1)
+		java.Must("a", "INTERRUPT", s.kind, s.name)
+		if got := await(s, "the interrupted lock()", waiting); got.Word != "err" {
+			s.Errorf("the interrupted lock() answered %v", got)
+		}
+		s.unlock(l)
+		s.free()
+	}},
+}
+
+// tokens of Go and of RFencedLock are one sequence.
+func tokens(s *scene) {
+	java, locks := s.java(), s.client(ttl)
+	var last int64
+	rise := func(who string, token int64) {
+		s.Helper()
+		if token <= last {
+			s.Errorf("%s has token %d after %d", who, token, last)
+		}
+		last = token
+	}
+	for range 3 {
+		for range 2 {
+			rise("Java", number(s, java.Must("a", "TOKEN", "fenced", s.name).Value))
+			java.Must("a", "UNLOCK", "fenced", s.name)
+		}
+		for range 2 {
+			l := s.lock(locks)
+			rise("Go", int64(l.Token()))
+			s.unlock(l)
+			rise("Go's handoffs", int64(l.Token())+driver.TokenStep-1)
+		}
+	}
+}
+
+func TestTokensOfBothRise(t *testing.T) {
+	t.Parallel()
+	for _, version := range chosen() {
+		if version == "3.17.7" {
+			continue // it has no RFencedLock
+		}
+		t.Run(version, func(t *testing.T) { t.Parallel(); newStage(t, version).play(t, "fenced", tokens) })
+	}
+}
+
+// TestRedisson plays all cells.
+func TestRedisson(t *testing.T) {
+	for _, version := range chosen() {
+		t.Run(version, func(t *testing.T) {
+			stage := newStage(t, version)
+			for _, c := range cells {
+				t.Run(c.what+": "+c.holder+" holds, "+c.waiter+" waits", func(t *testing.T) {
+					t.Parallel()
+					stage.play(t, "lock", c.do)
+				})
+			}
+		})
+	}
+}

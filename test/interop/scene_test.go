@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// watchdog is the lease of a Java holder that renews, and ttl that of a Go holder: what
+	// a killed holder costs the other side.
+	watchdog = 5 * time.Second
+	ttl      = 5 * time.Second
+	// long is a lease that no test waits for: what comes earlier came by a message.
+	long = 10 * time.Minute
+)
+
+// scene is a server with Go and Java processes that share locks.
+type scene struct {
+	*testing.T
+	version string
+	kind    string // of lock, in Java
+	name    string
+	server  *servers.RedisServer
+	shared  func() *process
+}
+
+var names atomic.Int64
+
+// play runs a scene with a lock that no other scene has.
+func (s *stage) play(t *testing.T, kind string, do func(*scene)) {
+	do(&scene{T: t, version: s.version, kind: kind, server: s.server, shared: s.java, name: fmt.Sprint("orders/", names.Add(1))})
+}
+
+// stage is what the scenes of one version share: to start a Java process takes seconds.
+type stage struct {
+	version string
+	server  *servers.RedisServer
+	java    func() *process
+}
+
+func newStage(t *testing.T, version string) *stage {
+	s := &stage{version: version, server: redisServer(t)}
+	s.java = sync.OnceValue(func() *process {
+		return start(t, peerOptions{Version: version, Servers: []string{s.server.Addr}, Watchdog: watchdog})
+	})
+	return s
+}
+
+// java returns the Java process that the scenes share.
+func (s *scene) java() *peer { return &peer{s.shared(), s.name + "/"} }
+
+// mortal starts a Java process that can be killed or paused.
+func (s *scene) mortal() *peer {
+	s.Helper()
+	return &peer{start(s, peerOptions{Version: s.version, Servers: []string{s.server.Addr}, Watchdog: watchdog}), ""}
+}
+
+// store returns a store of a Go process.
+func (s *scene) store() *redissonstore.Store {
+	s.Helper()
+	return storeAt(s, redis.NewClient(&redis.Options{Addr: s.server.Addr}))
+}
+
+func storeAt(t testing.TB, client redis.UniversalClient) *redissonstore.Store {
+	t.Helper()
+	t.Cleanup(func() { _ = client.Close() })
+	store, err := redissonstore.New(client, nil)
+	must(t, err)
+	return store
+}
+
+// client returns a Go process.
+func (s *scene) client(ttl time.Duration) *fencelock.Client {
+	s.Helper()
+	locks, err := fencelock.New(s.store(), &fencelock.Options{TTL: ttl})
+	must(s, err)
+	s.Cleanup(func() { _ = locks.Close(context.Background()) })
+	return locks
+}
+
+// lock takes the lock in Go.
+func (s *scene) lock(locks *fencelock.Client) *fencelock.Lease {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	l, err := locks.Mutex(s.name).Lock(ctx)
+	must(s, err)
+	return l
+}
+
+// result is what a Lock in Go came to.
+type result struct {
+	lease *fencelock.Lease
+	err   error
+	at    time.Time
+}
+
+// locking takes the lock in Go, in the background.
+func (s *scene) locking(locks *fencelock.Client) <-chan result {
+	c := make(chan result, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(s.Context(), patience)
+		defer cancel()
+		l, err := locks.Mutex(s.name).Lock(ctx)
+		c <- result{l, err, time.Now()}
+	}()
+	return c
+}
+
+// granted waits for a lease.
+func (s *scene) granted(c <-chan result) result {
+	s.Helper()
+	r := await(s, "Lock in Go", c)
+	must(s, r.err)
+	return r
+}
+
+// busy checks that Go cannot take the lock.
+func (s *scene) busy(locks *fencelock.Client) {
+	s.Helper()
+	if _, err := locks.Mutex(s.name).TryLock(s.Context()); !errors.Is(err, fencelock.ErrBusy) {
+		s.Fatalf("TryLock beside a Java holder: %v", err)
+	}
+}
+
+// unlock gives the lock back in Go.
+func (s *scene) unlock(l *fencelock.Lease) {
+	s.Helper()
+	must(s, l.Unlock(s.Context()))
+}
+
+// dying is a Go process that will be killed: a session that nothing renews. It holds the lock.
+func (s *scene) dying() driver.Session {
+	s.Helper()
+	store := s.store()
+	ses, _, err := store.Open(s.Context(), driver.OpenRequest{Shard: store.Shard(s.name), ID: driver.NewSessionID(), TTL: ttl})
+	must(s, err)
+	out, err := ses.Attempt(s.Context(), s.claim())
+	must(s, err)
+	if out.State != driver.Granted {
+		s.Fatalf("the first attempt was %v", out.State)
+	}
+	return ses
+}
+
+func (s *scene) claim() *driver.Claim {
+	return &driver.Claim{Seq: 1, Name: s.name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "dying"}}}
+}
+
+// listened waits until n processes listen for the lock to become free.
+func (s *scene) listened(n int) {
+	s.Helper()
+	channel := "redisson_lock__channel:{" + s.name + "}"
+	must(s, servers.Await(fmt.Sprint(n, " processes listen"), func() bool {
+		got, err := s.server.Do("PUBSUB", "NUMSUB", channel).Slice()
+		return err == nil && len(got) == 2 && fmt.Sprint(got[1]) == fmt.Sprint(n)
+	}))
+}
+
+// fields returns the hash of the lock.
+func (s *scene) fields() []string {
+	s.Helper()
+	all, err := s.server.Do("HGETALL", s.name).StringSlice()
+	must(s, err)
+	return all
+}
+
+// free checks that nothing of the lock is left.
+func (s *scene) free() {
+	s.Helper()
+	if all := s.fields(); len(all) > 0 {
+		s.Fatalf("the lock is not free: %v", all)
+	}
+}
