@@ -91,6 +91,9 @@ figures-adapters: ## run the adapters in their hosts, several processes each; ne
 	cd test/caddy && go test . -count=1
 	cd test/adapters && go vet ./... && go test . -count=1 -v -adapters.figures
 
+interop: ## share locks with the other libraries themselves, every version, and write docs/interop.md; needs Java and Maven
+	go test ./test/interop -count=1 -timeout 30m -parallel 4 -v -interop.all -interop.page=$(CURDIR)/docs/interop.md
+
 figures-scale: ## what docs claim of scale and endurance, from the results that are kept
 	go run ./test/torture kept test/torture/README.md
 

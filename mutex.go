@@ -103,6 +103,8 @@ func (c *Client) supported(name string, w *config) error {
 	switch t := &w.terms; {
 	case t.Mode == driver.Shared && !c.caps.Shared:
 		missing = "shared and weighted locks"
+	case t.Limit > 0 && c.caps.NoLimits:
+		missing = "semaphores"
 	case t.Reentry != "" && !c.caps.Reentry:
 		missing = "ReentrantAs"
 	case (t.MinHold > 0 || t.MaxHold > 0) && !c.caps.Hold:

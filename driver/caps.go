@@ -83,6 +83,9 @@ type Caps struct {
 	Linger bool
 	// Shared is set when shared and weighted claims and stored limits work.
 	Shared bool
+	// NoLimits is set, with Shared, when only shared claims without a Limit work: readers, and
+	// no semaphores.
+	NoLimits bool
 	// Reentry is set when claims can join grants of the same Terms.Reentry.
 	Reentry bool
 	// Hold is set when Terms.MinHold, Terms.MaxHold and Withdrawal.KeepFor

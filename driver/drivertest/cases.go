@@ -98,6 +98,7 @@ var (
 	noticed = need{"Caps.Wanted", func(_ *Harness, c driver.Caps) bool { return c.Wanted != driver.NoNotice }}
 	lingers = need{"Caps.Linger", func(_ *Harness, c driver.Caps) bool { return c.Linger }}
 	sharing = need{"Caps.Shared", func(_ *Harness, c driver.Caps) bool { return c.Shared }}
+	limits  = need{"Caps.Shared with limits", func(_ *Harness, c driver.Caps) bool { return c.Shared && !c.NoLimits }}
 	reentry = need{"Caps.Reentry", func(_ *Harness, c driver.Caps) bool { return c.Reentry }}
 	holds   = need{"Caps.Hold", func(_ *Harness, c driver.Caps) bool { return c.Hold }}
 	floor   = need{"Caps.Floor", func(_ *Harness, c driver.Caps) bool { return c.Floor }}

@@ -12,7 +12,7 @@ import (
 
 var inspectCases = []spec{
 	{"I1", "holder", nil, i1Holder},
-	{"I1", "shared holders", all(sharing), i1SharedHolders},
+	{"I1", "shared holders", all(limits), i1SharedHolders},
 	{"I1", "ends with its MaxHold", all(holds), i1MaxHold},
 	{"I1", "queue", all(queue), i1Queue},
 	{"I1", "long queue", all(queue), i1LongQueue},
@@ -21,7 +21,7 @@ var inspectCases = []spec{
 	{"I2", "expired", nil, i2Expired},
 	{"I2", "left the queue", all(queue), i2LeftTheQueue},
 	{"I2", "not listed", all(listing), i2NotListed},
-	{"I2", "a limit alone", all(listing, sharing), i2LimitAlone},
+	{"I2", "a limit alone", all(listing, limits), i2LimitAlone},
 	{"I3", "pages", all(listing), i3Pages},
 	{"I3", "prefix", all(listing), i3Prefix},
 	{"I3", "what Inspect shows", all(listing), i3WhatInspectShows},

@@ -12,7 +12,7 @@ var nameCases = []spec{
 	{"O7", "side by side", nil, o7SideBySide},
 	{"O7", "own holder", nil, o7OwnHolder},
 	{"O7", "own queue", all(queue), o7OwnQueue},
-	{"O7", "own limit", all(sharing), o7OwnLimit},
+	{"O7", "own limit", all(limits), o7OwnLimit},
 }
 
 // nastyNames are names that some server could take for each other, or for

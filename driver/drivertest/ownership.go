@@ -12,7 +12,7 @@ import (
 var ownershipCases = []spec{
 	{"O1", "excludes", nil, o1Excludes},
 	{"O1", "excludes its own session", nil, o1ExcludesOwnSession},
-	{"O1", "excludes shared claims", all(sharing), o1ExcludesShared},
+	{"O1", "excludes shared claims", all(limits), o1ExcludesShared},
 	{"O1", "many at once", nil, o1ManyAtOnce},
 	{"O2", "same token again", nil, o2SameToken},
 	{"O2", "keeps its place", all(queue), o2KeepsPlace},

@@ -11,9 +11,9 @@ import (
 var reclaimCases = []spec{
 	{"R3", "put back", all(reset, grace), r3PutBack},
 	{"R3", "keeps others out", all(reset, grace), r3KeepsOthersOut},
-	{"R3", "shared", all(reset, grace, sharing), r3Shared},
-	{"R3", "shared with other limits", all(reset, grace, sharing), r3OtherLimits},
-	{"R3", "shared with a stored limit", all(reset, grace, sharing), r3StoredLimit},
+	{"R3", "shared", all(reset, grace, limits), r3Shared},
+	{"R3", "shared with other limits", all(reset, grace, limits), r3OtherLimits},
+	{"R3", "shared with a stored limit", all(reset, grace, limits), r3StoredLimit},
 	{"R3", "re-entered", all(reset, grace, reentry), r3Reentered},
 	{"R3", "attempted first", all(reset, grace, queue), r3AttemptedFirst},
 	{"R3", "after a rewind", all(rewind, grace), r3AfterARewind},

@@ -57,7 +57,7 @@ func (t *scene) calls(w *request) []call {
 			return err
 		}})
 	}
-	if t.caps.Shared {
+	if t.caps.Shared && !t.caps.NoLimits {
 		list = append(list, call{"SetLimit", func(ctx context.Context) error { return t.store.SetLimit(ctx, name, 0) }})
 	}
 	if t.caps.Fencing != driver.NoFencing {

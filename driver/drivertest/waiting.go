@@ -14,7 +14,7 @@ var waitingCases = []spec{
 	{"W1", "withdrawn", all(queue, push), w1Withdrawn},
 	{"W1", "closed", all(queue, push), w1Closed},
 	{"W1", "broken", all(queue, push, fencing), w1Broken},
-	{"W1", "limit raised", all(queue, push, sharing), w1LimitRaised},
+	{"W1", "limit raised", all(queue, push, limits), w1LimitRaised},
 	{"W1", "readers together", all(queue, push, sharing), w1Readers},
 	{"W1", "many handoffs", all(queue, push), w1ManyHandOvers},
 	{"W2", "ended before", nil, w2EndedBefore},
@@ -25,7 +25,7 @@ var waitingCases = []spec{
 	{"W4", "time to poll", all(queue), w4PollTime},
 	{"W4", "time to poll after a renewal", all(queue), w4PollTimeAfterARenewal},
 	{"W4", "max hold", all(queue, holds), w4MaxHold},
-	{"W4", "first of several to end", all(queue, sharing), w4FirstOfSeveral},
+	{"W4", "first of several to end", all(queue, limits), w4FirstOfSeveral},
 	{"W4", "kept", all(queue, holds), w4Kept},
 	{"W5", "at once", all(noPush), w5AtOnce},
 }

@@ -81,6 +81,7 @@ func combined(nodes []Node) driver.Caps {
 		c.Push = c.Push && d.Push
 		c.Wanted = min(c.Wanted, d.Wanted) // a waiter may be queued on any of them only
 		c.Shared = c.Shared && d.Shared
+		c.NoLimits = c.NoLimits || d.NoLimits
 		c.Hold = c.Hold && d.Hold
 		c.Listing = c.Listing && d.Listing
 		c.MinTTL = max(c.MinTTL, d.MinTTL)

@@ -54,6 +54,7 @@ func both(a, b driver.Caps) driver.Caps {
 	a.Wanted = min(a.Wanted, b.Wanted)
 	a.Linger = a.Linger && b.Linger
 	a.Shared = a.Shared && b.Shared
+	a.NoLimits = a.NoLimits || b.NoLimits
 	a.Reentry = a.Reentry && b.Reentry
 	a.Hold = a.Hold && b.Hold
 	a.Listing = a.Listing && b.Listing

@@ -3,14 +3,36 @@
 package interop
 
 import (
+	"cmp"
 	"flag"
+	"fmt"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
-var all = flag.Bool("interop.all", false, "run with every version")
+var (
+	all  = flag.Bool("interop.all", false, "run with every version")
+	page = flag.String("interop.page", "", "write the matrix to this file")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if played, bad := results.counts(); played > 0 {
+		fmt.Printf("figure interop-cells %d\nfigure interop-cells-failed %d =0\n", played, bad)
+	}
+	if *page != "" {
+		if err := results.write(*page); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
 
 // chosen are the versions to run with.
 func chosen() []string {
@@ -18,6 +40,19 @@ func chosen() []string {
 		return versions
 	}
 	return []string{newest}
+}
+
+// compareVersions compares versions such as 3.27.2.
+func compareVersions(x, y string) int {
+	a, b := strings.Split(x, "."), strings.Split(y, ".")
+	for i := range min(len(a), len(b)) {
+		m, _ := strconv.Atoi(a[i])
+		n, _ := strconv.Atoi(b[i])
+		if c := cmp.Compare(m, n); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(a), len(b))
 }
 
 // redisServer starts a server that ends with the test.

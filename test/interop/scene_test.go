@@ -71,13 +71,13 @@ func (s *scene) mortal() *peer {
 // store returns a store of a Go process.
 func (s *scene) store() *redissonstore.Store {
 	s.Helper()
-	return storeAt(s, redis.NewClient(&redis.Options{Addr: s.server.Addr}))
+	return storeAt(s, redis.NewClient(&redis.Options{Addr: s.server.Addr}), s.kind)
 }
 
-func storeAt(t testing.TB, client redis.UniversalClient) *redissonstore.Store {
+func storeAt(t testing.TB, client redis.UniversalClient, kind string) *redissonstore.Store {
 	t.Helper()
 	t.Cleanup(func() { _ = client.Close() })
-	store, err := redissonstore.New(client, nil)
+	store, err := redissonstore.New(client, &redissonstore.Options{ReadWrite: kind == "readwrite"})
 	must(t, err)
 	return store
 }
@@ -143,12 +143,14 @@ func (s *scene) unlock(l *fencelock.Lease) {
 }
 
 // dying is a Go process that will be killed: a session that nothing renews. It holds the lock.
-func (s *scene) dying() driver.Session {
+func (s *scene) dying() driver.Session { s.Helper(); return s.dyingWith(driver.Exclusive) }
+
+func (s *scene) dyingWith(mode driver.Mode) driver.Session {
 	s.Helper()
 	store := s.store()
 	ses, _, err := store.Open(s.Context(), driver.OpenRequest{Shard: store.Shard(s.name), ID: driver.NewSessionID(), TTL: ttl})
 	must(s, err)
-	out, err := ses.Attempt(s.Context(), s.claim())
+	out, err := ses.Attempt(s.Context(), s.claim(mode))
 	must(s, err)
 	if out.State != driver.Granted {
 		s.Fatalf("the first attempt was %v", out.State)
@@ -156,14 +158,17 @@ func (s *scene) dying() driver.Session {
 	return ses
 }
 
-func (s *scene) claim() *driver.Claim {
-	return &driver.Claim{Seq: 1, Name: s.name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "dying"}}}
+func (s *scene) claim(mode driver.Mode) *driver.Claim {
+	return &driver.Claim{Seq: 1, Name: s.name, Terms: &driver.Terms{Mode: mode, Weight: 1, Record: &driver.Record{Owner: "dying"}}}
 }
 
 // listened waits until n processes listen for the lock to become free.
 func (s *scene) listened(n int) {
 	s.Helper()
 	channel := "redisson_lock__channel:{" + s.name + "}"
+	if s.kind == "readwrite" {
+		channel = "redisson_rwlock:{" + s.name + "}"
+	}
 	must(s, servers.Await(fmt.Sprint(n, " processes listen"), func() bool {
 		got, err := s.server.Do("PUBSUB", "NUMSUB", channel).Slice()
 		return err == nil && len(got) == 2 && fmt.Sprint(got[1]) == fmt.Sprint(n)

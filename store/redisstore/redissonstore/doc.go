@@ -18,6 +18,7 @@
 // fencelock.New rejects the store with Require: Correctness. Tokens continue the sequence of
 // RFencedLock; a Java thread that locks by getLock has no token, and no guard can reject it.
 //
-// Mutex, LockAll, Election, Once, MinHold and MaxHold work. RWMutex, Semaphore,
-// ReentrantAs, Linger and List do not: their claims are rejected with ErrUnsupported.
+// Mutex, LockAll, Election, Once, MinHold and MaxHold work. RWMutex works in a store with
+// Options.ReadWrite, which shares RReadWriteLocks. Semaphore, ReentrantAs, Linger and List do
+// not work in this format: they return ErrUnsupported.
 package redissonstore

@@ -26,6 +26,11 @@ type Options struct {
 	// NoTokens leaves out the fencing tokens. Each token costs a key that stays forever,
 	// redisson_lock_token:{name}, as with RFencedLock. Default false.
 	NoTokens bool
+	// ReadWrite makes every lock of this store an RReadWriteLock: Mutex and RWMutex.Lock take
+	// its writeLock(), RWMutex.RLock its readLock(). There are no tokens then, and no MinHold
+	// and MaxHold. A name has one kind, as in Java; a service that needs both kinds makes two
+	// stores. Default false: every lock is an RLock.
+	ReadWrite bool
 }
 
 // Store is a store that shares locks with Redisson. Make one with New. It is safe for

@@ -21,6 +21,13 @@
 // in the form of a UUID and the number of the claim: never used again, so a hold count is
 // always 1, and an acquisition that is sent twice finds itself.
 //
+// # Readers
+//
+// Of an RReadWriteLock every field of the hash counts, so nothing is added to it. Each reader has
+// a key with its lease beside the hash; a reader that leaves drops the hash unless the key of
+// another is alive. Redisson decides the same, so a Go reader without its key would be dropped
+// by Java: renewals write that key again.
+//
 // # Race conditions
 //
 //   - The reply to an acquisition is lost. The field is there; the same claim finds it.

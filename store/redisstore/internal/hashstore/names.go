@@ -22,12 +22,17 @@ func companion(prefix, key string) string {
 	return prefix + ":{" + key + "}"
 }
 
-// channelOf is the channel on which the waiters of an RLock listen.
-func channelOf(key string) string { return companion("redisson_lock__channel", key) }
+// channelOf is the channel on which the waiters of a lock listen.
+func (s *Store) channelOf(key string) string {
+	if s.opts.ReadWrite {
+		return companion("redisson_rwlock", key)
+	}
+	return companion("redisson_lock__channel", key)
+}
 
 // split reports whether the companions of a key are in another slot than the key. Redisson
 // itself fails on a cluster with such names: it can lock them, and not unlock.
-func split(key string) bool { return wire.SlotOf(key) != wire.SlotOf(channelOf(key)) }
+func split(key string) bool { return wire.SlotOf(key) != wire.SlotOf(companion("", key)) }
 
 // tags has a hash tag for each slot.
 var tags = sync.OnceValue(func() *[wire.Slots]string {
@@ -42,13 +47,18 @@ var tags = sync.OnceValue(func() *[wire.Slots]string {
 	return &all
 })
 
+// sessions begins the keys of the sessions of a shard.
+func (s *Store) sessions(shard string) string {
+	if !s.client.Sharded() {
+		return "fencelock_session:"
+	}
+	slot, _ := strconv.Atoi(shard)
+	return "fencelock_session:{" + tags()[slot%wire.Slots] + "}:"
+}
+
 // sessionKeys are the keys of a session, as scripts expect them.
 func (s *Store) sessionKeys(shard string, id driver.SessionID) []string {
-	key := "fencelock_session:" + uuid(id)
-	if s.client.Sharded() {
-		slot, _ := strconv.Atoi(shard)
-		key = "fencelock_session:{" + tags()[slot%wire.Slots] + "}:" + uuid(id)
-	}
+	key := s.sessions(shard) + uuid(id)
 	return []string{key, key + ":claims", key + ":tombstones"}
 }
 

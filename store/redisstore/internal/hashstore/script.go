@@ -27,6 +27,7 @@ var (
 	openScript    = load("open")
 	keepScript    = load("keep")
 	takeScript    = load("take")
+	takeRWScript  = load("takerw")
 	releaseScript = load("release")
 	closeScript   = load("close")
 	breakScript   = load("break")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -24,6 +25,8 @@ type session struct {
 	id    driver.SessionID
 	ttl   time.Duration
 	keys  []string
+	// sessions begins the keys of all sessions of the shard.
+	sessions string
 
 	// ctx ends with the session, for those that wait.
 	ctx context.Context
@@ -69,19 +72,14 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 
 // Attempt implements driver.Session. A claim that is not granted is busy: there is no queue.
 func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	if t := c.Terms; t.Mode != driver.Exclusive || t.Reentry != "" {
-		return driver.Outcome{}, s.store.unsupported(ctx, "attempt of a shared or re-entrant claim")
+	if what := s.store.lacks(c.Terms); what != "" {
+		return driver.Outcome{}, s.store.unsupported(ctx, "attempt of a claim with "+what)
 	}
 	key, err := s.store.keyOf(c.Name)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	record, err := json.Marshal(c.Terms.Record)
-	if err != nil {
-		return driver.Outcome{}, fmt.Errorf("redissonstore: attempt: %w", err)
-	}
-	reply, err := s.store.call(ctx, "attempt", takeScript, s.with(key), holderOf(s.id, c.Seq), strconv.FormatUint(c.Seq, 10),
-		string(record), millis(c.Terms.MinHold), millis(c.Terms.MaxHold), flag(!s.store.opts.NoTokens))
+	reply, err := s.take(ctx, c, key)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -95,9 +93,42 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 		return driver.Outcome{State: driver.Granted, Token: driver.Token(r.Number()), Remaining: r.Millis()}, nil
 	case "busy":
 		holders, after := readState(r.List())
-		return driver.Outcome{State: driver.Busy, Holders: holders, PollAfter: after}, nil
+		return driver.Outcome{State: driver.Busy, Holders: holders[:min(len(holders), driver.MaxHoldersReported)], PollAfter: after}, nil
 	}
 	return driver.Outcome{State: driver.Absent}, nil
+}
+
+// lacks returns what a claim asks for and the format has not got, or "".
+func (s *Store) lacks(t *driver.Terms) string {
+	switch {
+	case t.Reentry != "":
+		return "ReentrantAs"
+	case t.Limit > 0:
+		return "a limit"
+	case t.Mode == driver.Shared && !s.opts.ReadWrite:
+		return "readers (set Options.ReadWrite)"
+	case s.opts.ReadWrite && (t.MinHold > 0 || t.MaxHold > 0):
+		return "MinHold or MaxHold on a read-write lock"
+	}
+	return ""
+}
+
+// take runs the script that takes a lock.
+func (s *session) take(ctx context.Context, c *driver.Claim, key string) ([]any, error) {
+	record, err := json.Marshal(c.Terms.Record)
+	if err != nil {
+		return nil, fmt.Errorf("redissonstore: attempt: %w", err)
+	}
+	holder, seq, keys := holderOf(s.id, c.Seq), strconv.FormatUint(c.Seq, 10), s.with(key)
+	if s.store.opts.ReadWrite {
+		side := "w"
+		if c.Terms.Mode == driver.Shared {
+			side = "r"
+		}
+		return s.store.call(ctx, "attempt", takeRWScript, keys, holder, seq, string(record), side, s.store.sharded(), s.sessions)
+	}
+	return s.store.call(ctx, "attempt", takeScript, keys, holder, seq, string(record),
+		millis(c.Terms.MinHold), millis(c.Terms.MaxHold), flag(!s.store.noTokens()), s.sessions)
 }
 
 // with returns the keys of a script about a lock.
@@ -115,7 +146,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	hints, leave := s.store.ears.join(channelOf(key))
+	hints, leave := s.store.ears.join(s.store.channelOf(key))
 	defer leave()
 	for {
 		select {
@@ -145,11 +176,14 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	if err != nil {
 		return driver.WasAbsent, err
 	}
+	if w.KeepFor > 0 && s.store.opts.ReadWrite {
+		return driver.WasAbsent, s.store.unsupported(ctx, "keeping a read-write lock after its withdrawal")
+	}
 	s.mu.Lock()
 	_, doubted := s.doubted[w.Seq]
 	s.mu.Unlock()
 	reply, err := s.store.call(ctx, "withdraw", releaseScript, s.with(key), holderOf(s.id, w.Seq), strconv.FormatUint(w.Seq, 10),
-		millis(w.KeepFor), flag(w.Tombstone || doubted), s.store.sharded())
+		millis(w.KeepFor), flag(w.Tombstone || doubted), s.store.sharded(), flag(s.store.opts.ReadWrite))
 	if err != nil {
 		return driver.WasAbsent, err
 	}
@@ -175,7 +209,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, _ bool) ([]bo
 			return nil, err
 		}
 		mine := driver.ClaimID{Session: s.id, Seq: h.Claim.Seq}
-		kept[i] = len(holders) == 1 && holders[0].Claim == mine && !holders[0].Kept
+		kept[i] = slices.ContainsFunc(holders, func(h driver.Holder) bool { return h.Claim == mine && !h.Kept })
 	}
 	return kept, nil
 }

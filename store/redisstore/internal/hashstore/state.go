@@ -17,6 +17,13 @@ const (
 	keptField = "fencelock-kept"
 )
 
+// modeField is the field of an RReadWriteLock that reports which side of it is taken, and
+// writeSuffix ends the field of a writer.
+const (
+	modeField   = "mode"
+	writeSuffix = ":write"
+)
+
 // readState reads what the function state of lib.lua wrote: the holders of a lock, and when
 // another attempt is worth making even if no message comes.
 func readState(list []any) (holders []driver.Holder, pollAfter time.Duration) {
@@ -26,24 +33,37 @@ func readState(list []any) (holders []driver.Holder, pollAfter time.Duration) {
 	if ttl < 0 { // a key without a time to live: RLock.clearExpire, or another library
 		ttl = 0
 	}
-	var data grantData
+	pairs, kept := wire.Reader{Rest: r.List()}, wire.Reader{Rest: r.List()}
 	var fields []string
-	pairs := wire.Reader{Rest: r.List()}
+	var data []grantData // of each field, from its session
+	var lock grantData   // of the holder of an RLock, which is alone
+	readWrite := false
 	for len(pairs.Rest) > 1 {
-		field, value := pairs.Text(), pairs.Text()
-		if field == dataField {
-			data = parseData(value)
-		} else {
-			fields = append(fields, field)
+		field, value, own := pairs.Text(), pairs.Text(), parseData(kept.Text())
+		switch field {
+		case dataField:
+			lock = parseData(value)
+		case modeField:
+			readWrite = true
+		default:
+			fields, data = append(fields, field), append(data, own)
 		}
 	}
-	for _, field := range fields {
-		holders = append(holders, data.holder(field, ttl, now))
+	for i, field := range fields {
+		d := data[i]
+		if !readWrite {
+			d = lock
+		}
+		h := d.holder(field, ttl, now)
+		if readWrite && !strings.HasSuffix(field, writeSuffix) {
+			h.Mode = driver.Shared
+		}
+		holders = append(holders, h)
 	}
-	return holders[:min(len(holders), driver.MaxHoldersReported)], ttl
+	return holders, ttl
 }
 
-// grantData is the field fencelock of a lock that a Go process holds or keeps.
+// grantData is what fencelock keeps of a lock that a Go process holds or keeps.
 type grantData struct {
 	ours   bool
 	token  driver.Token
@@ -51,7 +71,7 @@ type grantData struct {
 	record driver.Record
 }
 
-// parseData reads what take.lua wrote.
+// parseData reads what take.lua and takerw.lua wrote.
 func parseData(text string) grantData {
 	words := strings.SplitN(text, " ", 5)
 	if len(words) < 5 {
@@ -66,7 +86,7 @@ func parseData(text string) grantData {
 // and the thread.
 func (d grantData) holder(field string, endsIn time.Duration, now int64) driver.Holder {
 	h := driver.Holder{Weight: 1, EndsIn: endsIn, Kept: field == keptField}
-	h.Claim, _ = parseHolder(field)
+	h.Claim, _ = parseHolder(strings.TrimSuffix(field, writeSuffix))
 	if !d.ours {
 		h.Record.Owner = "redisson " + field
 		return h

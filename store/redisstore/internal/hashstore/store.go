@@ -36,6 +36,7 @@ const (
 type Options struct {
 	NameMapper func(name string) string
 	NoTokens   bool
+	ReadWrite  bool
 }
 
 // Store is the store that redissonstore.Store forwards to.
@@ -78,11 +79,17 @@ func (s *Store) Caps() driver.Caps {
 		Engine: "redisson", Fencing: driver.BestEffort, Durability: driver.Volatile,
 		Push: true, Hold: true, MinTTL: MinTTL, MaxTTL: MaxTTL, Assumes: assumes, Advice: advice,
 	}
-	if s.opts.NoTokens {
+	if s.noTokens() {
 		c.Fencing, c.Assumes = driver.NoFencing, assumesNothing
+	}
+	if s.opts.ReadWrite {
+		c.Shared, c.NoLimits, c.Hold = true, true, false
 	}
 	return c
 }
+
+// noTokens reports whether grants have no tokens. In an RReadWriteLock there is no place for them.
+func (s *Store) noTokens() bool { return s.opts.NoTokens || s.opts.ReadWrite }
 
 // Shard implements driver.Store. A script reaches one slot of a cluster, so each slot is a
 // shard there.
@@ -153,7 +160,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if req.TTL < MinTTL || req.TTL > MaxTTL {
 		return nil, driver.Renewal{}, fmt.Errorf("redissonstore: TTL %v is not within %v and %v: %w", req.TTL, MinTTL, MaxTTL, driver.ErrRefused)
 	}
-	ses := &session{store: s, id: req.ID, ttl: req.TTL, keys: s.sessionKeys(req.Shard, req.ID), doubted: map[uint64]struct{}{}}
+	ses := &session{store: s, id: req.ID, ttl: req.TTL, keys: s.sessionKeys(req.Shard, req.ID), sessions: s.sessions(req.Shard), doubted: map[uint64]struct{}{}}
 	reply, err := s.call(ctx, "open", openScript, ses.keys, millis(req.TTL))
 	if err != nil {
 		return nil, driver.Renewal{}, err
@@ -188,7 +195,7 @@ func (s *Store) inspect(ctx context.Context, name string) (holders []driver.Hold
 		return nil, "", err
 	}
 	// The keys of a session are not used; the lock's own slot has to be asked.
-	reply, err := s.call(ctx, "inspect", inspectScript, []string{key, key, key, key})
+	reply, err := s.call(ctx, "inspect", inspectScript, []string{key, key, key, key}, s.sessions(s.Shard(name)))
 	if err != nil {
 		return nil, "", err
 	}
@@ -204,7 +211,7 @@ func (s *Store) inspect(ctx context.Context, name string) (holders []driver.Hold
 
 // Break implements driver.Store. It breaks locks of Go processes, which have a token.
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
-	if s.opts.NoTokens {
+	if s.noTokens() {
 		return 0, fmt.Errorf("redissonstore: break: %w without tokens", driver.ErrUnsupported)
 	}
 	key, err := s.keyOf(name)

@@ -58,6 +58,13 @@ public final class Peer {
     }
 
     private void take(String[] words) {
+        if (words[2].equals("WAITS")) { // has it begun to wait for a message?
+            Actor other = actors.get(words[1]);
+            boolean waits = other != null && Arrays.stream(other.getStackTrace())
+                    .anyMatch(f -> f.getClassName().equals("java.util.concurrent.Semaphore"));
+            answer(words[0], waits ? "ok" : "no", micros(), "");
+            return;
+        }
         if (words[2].equals("INTERRUPT")) {
             Actor other = actors.get(words[1]);
             answer(words[0], other == null ? "no" : "ok", micros(), "");

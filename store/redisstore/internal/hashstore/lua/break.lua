@@ -10,5 +10,5 @@ local claim = claim_of(seq)
 if claim then redis.call('ZREM', CLAIMS, claim.entry) end
 if ARGV[2] ~= KEPT and redis.call('EXISTS', SESSION) == 1 then redis.call('HSET', SESSION, 'b' .. seq, 1) end
 local token = next_token(key, micros())
-wake(key, ARGV[4])
+wake('redisson_lock__channel', key, '0', ARGV[4])
 return token

@@ -3,9 +3,17 @@
 redis.call('DEL', SESSION, TOMBSTONES)
 local now = micros()
 for _, entry in ipairs(redis.call('ZRANGE', CLAIMS, 0, tonumber(ARGV[2]) - 1)) do
-  local seq, min, key = string.match(entry, '^(%d+):(%d+):%d+:(.*)$')
+  local seq, min, mode, key = string.match(entry, '^(%d+):(%d+):%d+:(%l):(.*)$')
   local holder = ARGV[1] .. ':' .. seq
-  if redis.pcall('HEXISTS', key, holder) == 1 then let_go(key, holder, tonumber(min), 0, now, ARGV[3]) end
+  if redis.pcall('HEXISTS', key, field_of(mode, holder)) == 1 then
+    if mode == 'r' then
+      leave_read(key, holder, ARGV[3])
+    elseif mode == 'w' then
+      leave_write(key, holder, ARGV[3])
+    else
+      let_go(key, holder, tonumber(min), 0, now, ARGV[3])
+    end
+  end
   redis.call('ZREM', CLAIMS, entry)
 end
 return redis.call('ZCARD', CLAIMS)

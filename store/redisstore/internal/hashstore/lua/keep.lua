@@ -14,10 +14,16 @@ end
 local some = redis.call('ZRANGEBYSCORE', CLAIMS, '(' .. ARGV[1], '+inf', 'LIMIT', 0, ARGV[3])
 local last = '0'
 for _, entry in ipairs(some) do
-  local seq, min, max, key = string.match(entry, '^(%d+):(%d+):(%d+):(.*)$')
+  local seq, min, max, mode, key = string.match(entry, '^(%d+):(%d+):(%d+):(%l):(.*)$')
+  local holder = ARGV[2] .. ':' .. seq
   min, max, last = tonumber(min), tonumber(max), seq
-  if redis.pcall('HEXISTS', key, ARGV[2] .. ':' .. seq) == 1 then
-    redis.call('PEXPIRE', key, lease(ttl, min, max, now))
+  if redis.pcall('HEXISTS', key, field_of(mode, holder)) == 1 then
+    local rest = lease(ttl, min, max, now)
+    if mode == 'r' then
+      redis.call('SET', alive(key, holder, 1), 1, 'PX', rest)
+      rest = math.max(rest, redis.call('PTTL', key))
+    end
+    redis.call('PEXPIRE', key, rest)
   else -- forced open, or gone with the server's data
     redis.call('ZREM', CLAIMS, entry)
     if max == 0 or now < max then redis.call('HSET', SESSION, 'b' .. seq, 1) end

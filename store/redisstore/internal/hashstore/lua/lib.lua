@@ -1,8 +1,10 @@
 -- A lock in Redisson's format is a hash: a field for its holder, and the time to live of the
 -- key is the lease. Beside it, in the field DATA, is what fencelock keeps of a grant; Redisson
--- reads no field but its own. KEYS[1] to KEYS[3] are of the caller's session:
---   hash:  ttl, b<seq> a broken claim, d<seq> a broken claim that was withdrawn
---   zset:  the granted claims, "<seq>:<end of MinHold>:<end of MaxHold>:<key>" by seq
+-- reads no field but its own. An RReadWriteLock has the field mode, and all fields count there,
+-- so DATA is kept with the session. KEYS[1] to KEYS[3] are of the caller's session:
+--   hash:  ttl, b<seq> a broken claim, d<seq> a broken claim that was withdrawn, g<seq> DATA
+--   zset:  the granted claims, "<seq>:<end of MinHold>:<end of MaxHold>:<mode>:<key>" by seq;
+--          the mode is x for an RLock, w and r for the sides of an RReadWriteLock
 --   zset:  the tombstones, seq by time
 local SESSION, CLAIMS, TOMBSTONES = KEYS[1], KEYS[2], KEYS[3]
 local DATA, KEPT = 'fencelock', 'fencelock-kept'
@@ -23,10 +25,10 @@ end
 
 -- wake lets the waiters of all processes try. Redisson on a cluster listens on sharded channels,
 -- or on plain ones, by its version. A server before 7.0 has no SPUBLISH.
-local function wake(key, sharded)
-  local channel = named('redisson_lock__channel', key)
-  redis.call('PUBLISH', channel, '0')
-  if sharded == '1' then redis.pcall('SPUBLISH', channel, '0') end
+local function wake(channel, key, text, sharded)
+  channel = named(channel, key)
+  redis.call('PUBLISH', channel, text)
+  if sharded == '1' then redis.pcall('SPUBLISH', channel, text) end
 end
 
 -- next_token continues the sequence of RFencedLock. The counter is left above the numbers of
@@ -43,8 +45,8 @@ end
 local function claim_of(seq)
   local found = redis.call('ZRANGEBYSCORE', CLAIMS, seq, seq)[1]
   if not found then return nil end
-  local min, max, key = string.match(found, '^%d+:(%d+):(%d+):(.*)$')
-  return { entry = found, min = tonumber(min), max = tonumber(max), key = key }
+  local min, max, mode, key = string.match(found, '^%d+:(%d+):(%d+):(%l):(.*)$')
+  return { entry = found, min = tonumber(min), max = tonumber(max), mode = mode, key = key }
 end
 
 -- lease is for how long in ms a lock is to stay: the TTL, MinHold if it is longer, MaxHold if it
@@ -65,11 +67,61 @@ local function let_go(key, holder, min, keep, now, sharded)
     redis.call('PEXPIRE', key, number(rest))
   else
     redis.call('DEL', key)
-    wake(key, sharded)
+    wake('redisson_lock__channel', key, '0', sharded)
   end
 end
 
--- state is what the lock is, for the caller to read: its time to live, the clock and its fields.
-local function state(key)
-  return { redis.call('PTTL', key), number(micros()), redis.call('HGETALL', key) }
+-- alive is the key that reports how long one hold of a reader lasts.
+local function alive(key, holder, i)
+  local name = holder .. ':rwlock_timeout:' .. i
+  if string.find(key, '{', 1, true) then return key .. ':' .. name end
+  return '{' .. key .. '}:' .. name
+end
+
+-- leave_read ends the hold of a reader. As in Redisson, the hash lasts as long as the longest hold
+-- of the others, and a reader without a live hold goes with it.
+local function leave_read(key, holder, sharded)
+  redis.call('HDEL', key, holder)
+  redis.call('DEL', alive(key, holder, 1))
+  local longest = 0
+  local fields = redis.call('HGETALL', key)
+  for i = 1, #fields, 2 do
+    for hold = 1, math.min(tonumber(fields[i + 1]) or 0, 1000) do
+      longest = math.max(longest, redis.call('PTTL', alive(key, fields[i], hold)))
+    end
+  end
+  if longest > 0 then
+    redis.call('PEXPIRE', key, longest)
+  elseif redis.call('HGET', key, 'mode') ~= 'write' then
+    redis.call('DEL', key)
+    wake('redisson_rwlock', key, '0', sharded)
+  end
+end
+
+-- leave_write ends the hold of a writer. Readers that are left are of a Java thread that also wrote.
+local function leave_write(key, holder, sharded)
+  redis.call('HDEL', key, holder .. ':write')
+  if redis.call('HLEN', key) > 1 then
+    redis.call('HSET', key, 'mode', 'read')
+  else
+    redis.call('DEL', key)
+  end
+  wake('redisson_rwlock', key, '1', sharded)
+end
+
+-- field_of is the field by which a claim holds its lock.
+local function field_of(mode, holder)
+  if mode == 'w' then return holder .. ':write' end
+  return holder
+end
+
+-- state is what the lock is, for the caller to read: its time to live, the clock, its fields, and
+-- what sessions keep of its holders. sessions begins the keys of sessions.
+local function state(key, sessions)
+  local fields, kept = redis.call('HGETALL', key), {}
+  for i = 1, #fields, 2 do
+    local id, seq = string.match(fields[i], '^([%x-]+):(%d+)')
+    kept[#kept + 1] = id and redis.call('HGET', sessions .. id, 'g' .. seq) or ''
+  end
+  return { redis.call('PTTL', key), number(micros()), fields, kept }
 end

@@ -1,5 +1,5 @@
 -- KEYS[4] is the lock. ARGV: holder, seq, for how long to keep it in ms, 1 for a tombstone, 1 for
--- sharded channels.
+-- sharded channels, 1 for an RReadWriteLock.
 local key, holder, seq = KEYS[4], ARGV[1], ARGV[2]
 local now = micros()
 local ttl = redis.call('HGET', SESSION, 'ttl')
@@ -9,7 +9,16 @@ if ARGV[4] == '1' and ttl then
 end
 local claim = claim_of(seq)
 if claim then redis.call('ZREM', CLAIMS, claim.entry) end
-if redis.call('TYPE', key).ok == 'hash' and redis.call('HEXISTS', key, holder) == 1 then
+local hash = redis.call('TYPE', key).ok == 'hash'
+if hash and ARGV[6] == '1' then -- an RReadWriteLock
+  redis.call('HDEL', SESSION, 'g' .. seq)
+  for mode, leave in pairs({ r = leave_read, w = leave_write }) do
+    if redis.call('HEXISTS', key, field_of(mode, holder)) == 1 then
+      leave(key, holder, ARGV[5])
+      return 'granted'
+    end
+  end
+elseif hash and redis.call('HEXISTS', key, holder) == 1 then
   local min = tonumber(string.match(redis.call('HGET', key, DATA), '^%d+ %d+ (%d+) '))
   let_go(key, holder, min, tonumber(ARGV[3]), now, ARGV[5])
   return 'granted'

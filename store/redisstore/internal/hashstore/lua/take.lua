@@ -1,4 +1,5 @@
--- KEYS[4] is the lock. ARGV: holder, seq, record, MinHold and MaxHold in ms, 1 for a token.
+-- KEYS[4] is the lock. ARGV: holder, seq, record, MinHold and MaxHold in ms, 1 for a token, the
+-- beginning of the keys of sessions.
 local key, holder, seq, record = KEYS[4], ARGV[1], ARGV[2], ARGV[3]
 local min_hold, max_hold = tonumber(ARGV[4]), tonumber(ARGV[5])
 local ttl = tonumber(redis.call('HGET', SESSION, 'ttl') or '0')
@@ -18,12 +19,12 @@ end
 if claim_of(seq) or redis.call('HEXISTS', SESSION, 'b' .. seq) == 1 or redis.call('HEXISTS', SESSION, 'd' .. seq) == 1 then
   return { 'absent' } -- it was granted, and has ended or was broken
 end
-if kind == 'hash' then return { 'busy', state(key) } end
+if kind == 'hash' then return { 'busy', state(key, ARGV[7]) } end
 local min = min_hold > 0 and now + min_hold * 1000 or 0
 local max = max_hold > 0 and now + max_hold * 1000 or 0
 local token = ARGV[6] == '1' and next_token(key, now) or '0'
 redis.call('HSET', key, holder, 1, DATA, table.concat({ token, number(now), number(min), number(max), record }, ' '))
 redis.call('PEXPIRE', key, lease(ttl, min, max, now))
-redis.call('ZADD', CLAIMS, seq, table.concat({ seq, number(min), number(max), key }, ':'))
+redis.call('ZADD', CLAIMS, seq, table.concat({ seq, number(min), number(max), 'x', key }, ':'))
 redis.call('PEXPIRE', CLAIMS, ttl)
 return granted(token, max)

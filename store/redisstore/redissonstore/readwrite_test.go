@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redissonstore_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
+	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
+)
+
+var readWrite = &redissonstore.Options{ReadWrite: true}
+
+// shared is a claim of a reader.
+func shared(seq uint64, name string) *driver.Claim {
+	c := claim(seq, name)
+	c.Terms.Mode = driver.Shared
+	return c
+}
+
+// TestReadersAndWritersAreWoken: a poll would come after minutes.
+func TestReadersAndWritersAreWoken(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b := newClient(t, newStore(t, server, readWrite)), newClient(t, newStore(t, server, readWrite))
+	for range 10 {
+		for _, hold := range []func() (*fencelock.Lease, error){
+			func() (*fencelock.Lease, error) { return a.RWMutex("x").Lock(t.Context()) },
+			func() (*fencelock.Lease, error) { return a.RWMutex("x").RLock(t.Context()) },
+		} {
+			held, err := hold()
+			must(t, err)
+			got := make(chan error, 1)
+			go func() {
+				l, err := b.RWMutex("x").Lock(t.Context())
+				if err == nil {
+					err = l.Unlock(t.Context())
+				}
+				got <- err
+			}()
+			must(t, held.Unlock(t.Context()))
+			select {
+			case err := <-got:
+				must(t, err)
+			case <-time.After(time.Minute):
+				t.Fatal("the waiter was not woken")
+			}
+		}
+	}
+}
+
+// TestReaderThatLeavesDropsOnlyTheDead: the hash lasts as long as the longest hold of the others.
+// Redisson decides in the same way, so a reader without its key is dropped by either side.
+func TestReaderThatLeavesDropsOnlyTheDead(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, _ := open(t, newStore(t, server, readWrite))
+	java := func(n int) {
+		must(t, server.Do("HSET", "x", fmt.Sprint("java:", n), "2").Err())
+		must(t, server.Do("SET", fmt.Sprintf("{x}:java:%d:rwlock_timeout:2", n), "1", "PX", 50_000).Err())
+	}
+	leave := func(seq uint64) {
+		t.Helper()
+		found, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: seq, Name: "x"})
+		must(t, err)
+		if found != driver.WasGranted {
+			t.Errorf("reader %d was %v", seq, found)
+		}
+	}
+	attempt(t, s, shared(1, "x"), driver.Granted)
+	java(1) // a live one, with a second hold
+	leave(1)
+	if left, err := server.Do("PTTL", "x").Int(); err != nil || left <= 0 || left > 50_000 {
+		t.Errorf("beside a live reader the lock lasts %d ms, %v", left, err)
+	}
+	attempt(t, s, shared(2, "x"), driver.Granted)
+	must(t, server.Do("DEL", "{x}:java:1:rwlock_timeout:2").Err())
+	leave(2)
+	if n, err := server.Do("EXISTS", "x", "{x}:"+"rwlock_timeout").Int(); err != nil || n != 0 {
+		t.Errorf("a dead reader kept the lock, %v", err)
+	}
+}
+
+// TestRenewalKeepsTheHoldOfAReader: the key of the hold, not only the hash.
+func TestRenewalKeepsTheHoldOfAReader(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, _ := open(t, newStore(t, server, readWrite))
+	attempt(t, s, shared(1, "x"), driver.Granted)
+	attempt(t, s, claim(2, "y"), driver.Granted)
+	holds := func() []string {
+		keys, err := server.Do("KEYS", "{x}:*:rwlock_timeout:1").StringSlice()
+		must(t, err)
+		return keys
+	}
+	hold := holds()
+	if len(hold) != 1 {
+		t.Fatalf("the keys of holds are %v", hold)
+	}
+	for _, key := range []string{"x", "y", hold[0]} {
+		must(t, server.Do("PEXPIRE", key, 60_000).Err())
+	}
+	must(t, server.Do("DEL", hold[0]).Err()) // as if it had lapsed
+	_, err := s.KeepAlive(t.Context())
+	must(t, err)
+	for _, key := range []string{"x", "y", hold[0]} {
+		if left, err := server.Do("PTTL", key).Int(); err != nil || left <= 60_000 {
+			t.Errorf("%s was not renewed: %d ms left, %v", key, left, err)
+		}
+	}
+	must(t, s.Close(t.Context()))
+	if keys, err := server.Do("KEYS", "*").StringSlice(); err != nil || len(keys) > 0 {
+		t.Errorf("left are %v, %v", keys, err)
+	}
+}
+
+// TestReadWriteRefusals: what an RReadWriteLock has not got.
+func TestReadWriteRefusals(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	locks := newClient(t, newStore(t, server, readWrite))
+	plain := newClient(t, newStore(t, server, nil))
+	must(t, server.Do("HSET", "rlock", "java:1", "1").Err())
+	for what, lock := range map[string]func() (*fencelock.Lease, error){
+		"semaphores": func() (*fencelock.Lease, error) { return locks.Semaphore("s", 2).Acquire(t.Context(), 1) },
+		"MaxHold": func() (*fencelock.Lease, error) {
+			return locks.Mutex("m", fencelock.MaxHold(time.Second)).Lock(t.Context())
+		},
+		"a RLock": func() (*fencelock.Lease, error) { return locks.RWMutex("rlock").RLock(t.Context()) },
+		"shared":  func() (*fencelock.Lease, error) { return plain.RWMutex("r").RLock(t.Context()) },
+		"ReentrantAs": func() (*fencelock.Lease, error) {
+			return plain.Mutex("e", fencelock.ReentrantAs("me")).Lock(t.Context())
+		},
+	} {
+		_, err := lock()
+		if err == nil || !strings.Contains(err.Error(), what) || !errors.Is(err, errors.ErrUnsupported) && what != "a RLock" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestInspectShowsReadersAndJava: those of Go with their record.
+func TestInspectShowsReadersAndJava(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := newStore(t, server, readWrite)
+	s, id := open(t, store)
+	c := shared(1, "x")
+	c.Terms.Record = &driver.Record{Owner: "me"}
+	attempt(t, s, c, driver.Granted)
+	must(t, server.Do("HSET", "x", "7d1c8a5e-0000-4000-8000-000000000001:42", "1").Err())
+	st, err := store.Inspect(t.Context(), "x")
+	must(t, err)
+	var owners []string
+	for _, h := range st.Holders {
+		owners = append(owners, h.Record.Owner)
+		if h.Mode != driver.Shared || h.Record.Owner == "me" && h.Claim != (driver.ClaimID{Session: id, Seq: 1}) {
+			t.Errorf("got holder %+v", h)
+		}
+	}
+	if slices.Sort(owners); !slices.Equal(owners, []string{"me", "redisson 7d1c8a5e-0000-4000-8000-000000000001:42"}) {
+		t.Errorf("the holders are %v", owners)
+	}
+}
