@@ -103,7 +103,7 @@ func TestSlowHookDoesNotDelayTheNotice(t *testing.T) {
 				time.Sleep(5 * time.Second)
 			}
 		}}
-		c := newClient(t, bent(t, m, `during(1s, 10m, on(keepalive, lose(request)))`), &fencelock.Options{Hooks: slow})
+		c := newClient(t, bent(t, m, `on(keepalive, lose(request))`), &fencelock.Options{Hooks: slow})
 		other := newClient(t, m, nil)
 		began := time.Now()
 		held := map[string]context.Context{}

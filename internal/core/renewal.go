@@ -19,7 +19,7 @@ import (
 func (s *session) loop() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	next := clock.Instant(s.deadline.Load()).Add(timing.RenewAfter(s.trusted(), rand.Float64()) - s.trusted())
+	next := s.spread(clock.Instant(s.deadline.Load()).Add(-s.trusted()))
 	for {
 		s.renewAt.Store(int64(next))
 		timer.Reset(next.Sub(s.c.clock.Now()))
@@ -33,36 +33,46 @@ func (s *session) loop() {
 		if s.retire() {
 			return
 		}
-		sent, ok := s.renew()
+		sent, tries, ok := s.renew()
 		if !ok {
 			return
 		}
 		next = sent.Add(timing.RenewAfter(s.trusted(), rand.Float64()))
+		if tries > 1 { // as other sessions probably did
+			next = s.spread(sent)
+		}
 	}
+}
+
+// spread returns when to renew next after a call that was sent at about the same time as those of
+// other sessions.
+func (s *session) spread(sent clock.Instant) clock.Instant {
+	now := s.c.clock.Now()
+	return now.Add(timing.RenewSpread(sent.Add(timing.RenewAfter(s.trusted(), 0)).Sub(now), rand.Float64()))
 }
 
 // renew keeps the session alive: it goes on trying inside the trusted time. Only the
 // deadline ends it, or the store, by answering that the session has ended or is refused.
 // Any other error decides nothing: the session lives on the server, and a password that
-// is being replaced is accepted a moment later.
-func (s *session) renew() (sent clock.Instant, ok bool) {
+// is being replaced is accepted a moment later. tries is how many calls it took.
+func (s *session) renew() (sent clock.Instant, tries int, ok bool) {
 	for failures := 1; ; failures++ {
 		left := clock.Instant(s.deadline.Load()).Sub(s.c.clock.Now())
 		sent, err := s.renewOnce(left)
 		switch {
 		case err == nil:
-			return sent, true
+			return sent, failures, true
 		case s.ctx.Err() != nil, s.endIfGone(err):
-			return sent, false
+			return sent, failures, false
 		case errors.Is(err, driver.ErrRefused):
 			s.end(lost(err))
-			return sent, false
+			return sent, failures, false
 		}
 		s.doubt()
 		s.c.emitSession(s, SessionRenewalFailed, left, err)
 		trust := s.trusted()
 		if !Sleep(s.ctx, timing.Backoff(failures, trust/100, trust/12, rand.Float64())) {
-			return sent, false
+			return sent, failures, false
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestReopenedSessionIsNotTrustedBeforeItsReclaim(t *testing.T) {
 		c := newClient(t, bent(t, store, `on(reclaim, refuse)`), nil)
 		sent := time.Now()
 		l := lock(t, c, "x")
-		time.Sleep(time.Second)
+		time.Sleep(trust / 100) // before the first renewal
 		store.Reset()
 		wantNear(t, "notified", ended(t, l.Context()), sent.Add(trust))
 	})

@@ -81,9 +81,19 @@ var sessionMutants = []mutant{
 		name: "definite-renew-error-retried", catcher: test("TestRefusedRenewalEndsTheSession"), file: "internal/core/renewal.go",
 		old: `		case errors.Is(err, driver.ErrRefused):
 			s.end(lost(err))
-			return sent, false
+			return sent, failures, false
 `,
 		new: "",
+	},
+	{
+		name: "first-renewal-not-spread", catcher: test("TestSessionsOpenedTogetherDoNotRenewTogether"), file: "internal/core/renewal.go",
+		old: "	next := s.spread(clock.Instant(s.deadline.Load()).Add(-s.trusted()))",
+		new: "	next := clock.Instant(s.deadline.Load()).Add(timing.RenewAfter(s.trusted(), rand.Float64()) - s.trusted())",
+	},
+	{
+		name: "renewal-after-a-failure-not-spread", catcher: test("TestSessionsDoNotRenewTogetherAfterAnOutage"), file: "internal/core/renewal.go",
+		old: "		if tries > 1 {",
+		new: "		if tries < 1 {",
 	},
 	{
 		name: "renew-no-backoff", catcher: test("TestCallsArePaced"), file: "internal/core/renewal.go",

@@ -24,10 +24,18 @@ func Trust(ttl time.Duration, drift float64, margin time.Duration) time.Duration
 
 // RenewAfter returns how long after the send of the last renewal to send the
 // next: a third of the trusted time, up to a tenth earlier by r in [0,1), so
-// that many processes started together do not renew together.
+// that sessions which renew together do not go on doing so.
 func RenewAfter(trust time.Duration, r float64) time.Duration {
 	third := trust / 3
 	return third - time.Duration(float64(third)*r/10)
+}
+
+// RenewSpread returns how long from now to send the first renewal of a session, or the
+// first after a failure, if RenewAfter with r = 0 is so far away: up to nine tenths earlier
+// by r in [0,1). Sessions that a deployment opened together, or that a server which was
+// away made wait together, would otherwise renew together for dozens of periods.
+func RenewSpread(away time.Duration, r float64) time.Duration {
+	return away - time.Duration(float64(max(away, 0))*r*9/10)
 }
 
 // TryTimeout bounds one renewal call: half of a renewal period, so that a lost

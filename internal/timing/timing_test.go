@@ -35,6 +35,8 @@ func eval(t *testing.T, f []string) time.Duration {
 		return Trust(d(1), n(2), d(3))
 	case "renew":
 		return RenewAfter(d(1), n(2))
+	case "spread":
+		return RenewSpread(d(1), n(2))
 	case "try":
 		return TryTimeout(d(1), d(2))
 	case "backoff":
@@ -86,6 +88,9 @@ func TestBounds(t *testing.T) {
 		}
 		if trust > 0 && (RenewAfter(trust, r) >= trust || RenewAfter(trust, r) < 0) {
 			t.Fatalf("RenewAfter(%v, %v) = %v", trust, r, RenewAfter(trust, r))
+		}
+		if got := RenewSpread(trust, r); got > trust || trust > 0 && got < trust/11 {
+			t.Fatalf("RenewSpread(%v, %v) = %v", trust, r, got)
 		}
 		n := 1 + rng.IntN(100)
 		for what, d := range map[string]time.Duration{

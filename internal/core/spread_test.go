@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/faultstore"
+	"github.com/fencelock/fencelock/store/memstore"
+)
+
+// peakVsMean is how many more calls there are in the fullest hundredth of a period than in a
+// mean one.
+func peakVsMean(calls []tapCall, from time.Time, length time.Duration) float64 {
+	const bins = 100
+	var count [bins]int
+	total, peak := 0, 0
+	for _, c := range calls {
+		if i := int(c.at.Sub(from) * bins / length); i >= 0 && i < bins && !c.at.Before(from) {
+			count[i]++
+			total, peak = total+1, max(peak, count[i])
+		}
+	}
+	if total == 0 {
+		return 0
+	}
+	return float64(peak) * bins / float64(total)
+}
+
+// openTogether opens many sessions at the same moment, each for a lease.
+func openTogether(t *testing.T, store driver.Store, n int) (leases []*fencelock.Lease) {
+	for i := range n {
+		leases = append(leases, lock(t, newClient(t, store, nil), fmt.Sprint("lock ", i)))
+	}
+	return leases
+}
+
+const together = 1000
+
+// TestSessionsOpenedTogetherDoNotRenewTogether: after a deployment that starts all processes at once, the
+// keep-alives of the first two TTLs come evenly.
+func TestSessionsOpenedTogetherDoNotRenewTogether(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		tp := tap(memstore.New(nil))
+		began := time.Now()
+		openTogether(t, tp, together)
+		time.Sleep(2 * fencelock.DefaultTTL)
+		if got := peakVsMean(tp.sent(faultstore.KeepAlive), began, 2*fencelock.DefaultTTL); got > 3 {
+			t.Errorf("the fullest hundredth of two TTLs has %.1f times as many keep-alives as a mean one", got)
+		}
+	})
+}
+
+// TestSessionsDoNotRenewTogetherAfterAnOutage: while the store does not answer, all sessions try again. When it
+// answers, they succeed at about the same time; the renewals after that come evenly.
+func TestSessionsDoNotRenewTogetherAfterAnOutage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		tp := tap(memstore.New(nil))
+		down := false
+		tp.onAlive = func(ctx context.Context, next aliveFunc) (driver.Renewal, error) {
+			if down {
+				return driver.Renewal{}, driver.ErrUnavailable
+			}
+			return next(ctx)
+		}
+		leases := openTogether(t, tp, together)
+		time.Sleep(fencelock.DefaultTTL)
+		synctest.Wait()
+		down = true
+		time.Sleep(fencelock.DefaultTTL / 2)
+		down = false
+		time.Sleep(fencelock.DefaultTTL / 10) // by then all have been answered
+		from := time.Now()
+		time.Sleep(2 * fencelock.DefaultTTL)
+		if got := peakVsMean(tp.sent(faultstore.KeepAlive), from, 2*fencelock.DefaultTTL); got > 3 {
+			t.Errorf("the fullest hundredth of two TTLs has %.1f times as many keep-alives as a mean one", got)
+		}
+		for _, l := range leases {
+			if !l.Valid() {
+				t.Fatalf("a lease was lost: %v", l.Err())
+			}
+		}
+	})
+}
