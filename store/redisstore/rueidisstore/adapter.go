@@ -23,6 +23,7 @@ type adapter struct {
 	cluster bool
 	pool    pool
 
+	texts     adapt.Texts
 	listeners adapt.Listeners
 }
 
@@ -34,7 +35,7 @@ func (a *adapter) Sharded() bool { return a.cluster }
 // Eval implements wire.Conn.
 func (a *adapter) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
 	return adapt.Within(ctx, func() ([]any, error) {
-		reply, err := eval(a.sending(ctx), a.client, s, keys, args)
+		reply, err := a.eval(a.sending(ctx), a.client, s, keys, args)
 		return reply, classify(ctx, err)
 	})
 }
@@ -42,17 +43,22 @@ func (a *adapter) Eval(ctx context.Context, s *wire.Script, keys, args []string)
 // Close implements wire.Conn: the client is the caller's.
 func (a *adapter) Close() {}
 
-// eval sends a script, once.
-func eval(ctx context.Context, client rueidis.CoreClient, s *wire.Script, keys, args []string) ([]any, error) {
+// eval sends a script. It is carried out once at most.
+func (a *adapter) eval(ctx context.Context, client rueidis.CoreClient, s *wire.Script, keys, args []string) ([]any, error) {
 	b := client.B()
-	reply, err := list(client.Do(ctx, b.Evalsha().Sha1(s.SHA).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
+	bySHA := func() ([]any, error) {
+		return list(client.Do(ctx, b.Evalsha().Sha1(s.SHA).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
+	}
+	reply, err := bySHA()
 	if !adapt.MissingScript(err) {
 		return reply, err
 	}
 	if s.Text == "" {
 		return nil, wire.ErrNoScript
 	}
-	return list(client.Do(ctx, b.Eval().Script(s.Text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
+	return a.texts.Send(ctx, s.SHA, bySHA, func() ([]any, error) {
+		return list(client.Do(ctx, b.Eval().Script(s.Text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
+	})
 }
 
 // sending returns the context to send a script with. rueidis must not see the deadline:

@@ -63,7 +63,7 @@ func (l *ownConn) Eval(ctx context.Context, s *wire.Script, keys, args []string)
 	if err := l.beginLocked(ctx); err != nil {
 		return nil, err
 	}
-	reply, err := eval(&l.ctx, l.conn, s, keys, args)
+	reply, err := l.a.eval(&l.ctx, l.conn, s, keys, args)
 	if err := l.endLocked(ctx, err); err != nil {
 		return nil, err
 	}

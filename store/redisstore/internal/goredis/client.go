@@ -26,6 +26,7 @@ type Client struct {
 	master  string // the name by which sentinels know the server; empty if unknown
 	timed   bool   // the client ends every wait at the deadline of its context
 
+	texts     adapt.Texts
 	listeners adapt.Listeners
 }
 
@@ -98,7 +99,9 @@ func (g *Client) Eval(ctx context.Context, s *wire.Script, keys, args []string) 
 			return nil, wire.ErrNoScript
 		}
 		if adapt.MissingScript(err) {
-			reply, err = g.eval(ctx, "eval", s.Text, keys, args)
+			reply, err = g.texts.Send(ctx, s.SHA,
+				func() ([]any, error) { return g.eval(ctx, "evalsha", s.SHA, keys, args) },
+				func() ([]any, error) { return g.eval(ctx, "eval", s.Text, keys, args) })
 		}
 		return reply, g.judge(ctx, err)
 	})
