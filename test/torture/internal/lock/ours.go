@@ -54,6 +54,9 @@ func (o *ours) Break(ctx context.Context, name string) error {
 	return err
 }
 
+// Client returns the client of fencelock, for what Locks does not have.
+func (o *ours) Client() *fencelock.Client { return o.c }
+
 func (o *ours) Close(ctx context.Context) error {
 	err := o.c.Close(ctx)
 	for _, c := range o.closers {

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/internal/figure"
+)
+
+// Result is what an event did. It is kept as a file.
+type Result struct {
+	Event string    `json:"event"`
+	Began time.Time `json:"began"`
+	Size  size      `json:"size"`
+	// Lost are leases that were lost and should not have been; Why is the first reason.
+	Lost int64  `json:"lost"`
+	Why  string `json:"why,omitempty"`
+	// Calm is how long after the event everything was as before.
+	Calm time.Duration `json:"calm"`
+	// PeakCPU is the largest share of a core that the server used in a second, CPU its processor
+	// time in all, Connections the most that it had.
+	PeakCPU     float64 `json:"peak_cpu"`
+	CPU         float64 `json:"cpu"`
+	Connections int     `json:"connections"`
+	// Arrivals are the requests since the event.
+	Arrivals Histogram `json:"arrivals"`
+	// Notes are further numbers, with their names.
+	Notes []Note `json:"notes,omitempty"`
+}
+
+// Note is a number that only one event has.
+type Note struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}
+
+func (r *Result) note(name string, value float64) { r.Notes = append(r.Notes, Note{name, value}) }
+
+// calmVsTTL is the time until calm as a multiple of the TTL.
+func (r *Result) calmVsTTL() float64 { return r.Calm.Seconds() / r.Size.TTL.Seconds() }
+
+// String is the result in words.
+func (r *Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d sessions in %d processes, %d leases each, TTL %v\n", r.Event, r.Size.Sessions, r.Size.Processes, r.Size.Leases, r.Size.TTL)
+	fmt.Fprintf(&b, "  lost that should not be: %d %s\n  calm after %.1f s, %.2f TTLs\n", r.Lost, r.Why, r.Calm.Seconds(), r.calmVsTTL())
+	fmt.Fprintf(&b, "  server: at most %.0f %% of a core in a second, %.1f s in all, %d connections\n", 100*r.PeakCPU, r.CPU, r.Connections)
+	fmt.Fprintf(&b, "  requests in 100 ms: the most are %.1f times the mean\n", r.Arrivals.peakVsMean())
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "  %s: %s\n", n.Name, figure.Number(n.Value))
+	}
+	return b.String()
+}
+
+// write keeps the result in a folder.
+func (r *Result) write(dir string) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	// The bins fill one line, not thousands.
+	head, bins, ok := strings.Cut(string(text), `"bins": [`)
+	if ok {
+		inner, tail, _ := strings.Cut(bins, "]")
+		text = []byte(head + `"bins": [` + strings.Join(strings.Fields(inner), "") + "]" + tail)
+	}
+	return os.WriteFile(filepath.Join(dir, r.Event+".json"), append(text, '\n'), 0o644)
+}
+
+// kept prints the figures of the results in a folder, and draws the storm into another one.
+func kept(args []string) error {
+	if len(args) < 1 || len(args) > 2 {
+		return errors.New("want the folder with the results, and one for the picture if it is to be drawn: events kept FOLDER [FOLDER]")
+	}
+	all := map[string]*Result{}
+	for name := range events {
+		text, err := os.ReadFile(filepath.Join(args[0], name+".json"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		r := &Result{}
+		if err == nil {
+			err = json.Unmarshal(text, r)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		all[name] = r
+	}
+	if f := all["failover"]; f != nil {
+		figure.Print("scale-failover-sessions", f.Size.Sessions, figure.AtLeast(5000))
+		figure.Print("scale-failover-leases-lost", f.Lost, figure.Exactly(0))
+		figure.Print("scale-failover-calm-vs-ttl", f.calmVsTTL(), figure.AtMost(2))
+	}
+	if f := all["restart"]; f != nil {
+		figure.Print("scale-storm-peak-vs-mean", f.Arrivals.peakVsMean(), figure.AtMost(4))
+		if len(args) == 2 {
+			return os.WriteFile(filepath.Join(args[1], "scale-storm.svg"), []byte(picture(f)), 0o644)
+		}
+	}
+	return nil
+}
