@@ -37,8 +37,9 @@ func (s *session) loop() {
 		if !ok {
 			return
 		}
+		late := sent.Sub(next) > s.trusted()/30
 		next = sent.Add(timing.RenewAfter(s.trusted(), rand.Float64()))
-		if tries > 1 { // as other sessions probably did
+		if tries > 1 || late { // as other sessions of a server, or of a machine that was busy
 			next = s.spread(sent)
 		}
 	}

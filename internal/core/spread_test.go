@@ -5,6 +5,7 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,7 +42,7 @@ func openTogether(t *testing.T, store driver.Store, n int) (leases []*fencelock.
 	return leases
 }
 
-const together = 1000
+const together = 500
 
 // TestSessionsOpenedTogetherDoNotRenewTogether: after a deployment that starts all processes at once, the
 // keep-alives of the first two TTLs come evenly.
@@ -85,6 +86,31 @@ func TestSessionsDoNotRenewTogetherAfterAnOutage(t *testing.T) {
 			if !l.Valid() {
 				t.Fatalf("a lease was lost: %v", l.Err())
 			}
+		}
+	})
+}
+
+// TestSessionsDoNotRenewTogetherAfterAStall: a machine that stood still sends all renewals that are due at once. Those
+// that follow come evenly.
+func TestSessionsDoNotRenewTogetherAfterAStall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		tp := tap(memstore.New(nil))
+		var stalled atomic.Int64
+		for i := range together / 2 { // each polls for a suspend
+			c, err := newSuspendable(tp, nil, func() time.Duration { return time.Duration(stalled.Load()) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeLater(t, c)
+			lock(t, c, fmt.Sprint("lock ", i))
+		}
+		time.Sleep(fencelock.DefaultTTL)
+		stalled.Store(int64(renewal))
+		time.Sleep(fencelock.DefaultTTL / 10) // by then it is noticed, and all have renewed
+		from := time.Now()
+		time.Sleep(2 * fencelock.DefaultTTL)
+		if got := peakVsMean(tp.sent(faultstore.KeepAlive), from, 2*fencelock.DefaultTTL); got > 3 {
+			t.Errorf("the fullest hundredth of two TTLs has %.1f times as many keep-alives as a mean one", got)
 		}
 	})
 }

@@ -92,8 +92,8 @@ var sessionMutants = []mutant{
 	},
 	{
 		name: "renewal-after-a-failure-not-spread", catcher: test("TestSessionsDoNotRenewTogetherAfterAnOutage"), file: "internal/core/renewal.go",
-		old: "		if tries > 1 {",
-		new: "		if tries < 1 {",
+		old: "		if tries > 1 || late {",
+		new: "		if tries < 1 && late {",
 	},
 	{
 		name: "renew-no-backoff", catcher: test("TestCallsArePaced"), file: "internal/core/renewal.go",
