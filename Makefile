@@ -125,6 +125,12 @@ torture-lossy: ## the second matrix: lost, reordered and delayed packets, drifti
 torture-linger: ## the third matrix: locks that linger and holders that give way, 30 minutes at most
 	go run ./test/torture -linger -server redis,redis-grace,quorum-5,sentinel-grace,cluster-grace,etcd,zookeeper,postgres,mariadb -parallel 2 -least 120 -budget 30m -write test/torture/README.md
 
+soak: ## use every server for half an hour each under random faults, and find out what grows; results are kept
+	go run ./test/torture/soak -for 35m -parallel 3
+
+events: ## failover, restart of all clients, death of a large client and others, with thousands of sessions; results are kept
+	for e in failover restart death hot slow; do go run ./test/events -event $$e || exit 1; done
+
 torture-smoke: ## the cells of it that CI runs
 	go run ./test/torture -smoke -parallel 2 -least 18 -budget 2m50s
 

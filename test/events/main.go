@@ -9,7 +9,7 @@
 //	events kept test/events/results docs         the figures of the results that are kept, and their picture
 //
 // The clients are in several processes. The sessions of a process share a store and its connections, as the goroutines
-// of a program do; each of them has its own keep-alive, so for the server it is a process of its own.
+// of a program do; each of them has its own keep-alive, so the server sees a process in each of them.
 // Each client counts its requests in bins of 100 ms, on the clock of the machine.
 package main
 
@@ -75,7 +75,7 @@ var events = map[string]event{
 func run(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("events", flag.ContinueOnError)
 	name := fs.String("event", "", "which: "+strings.Join(slices.Sorted(maps.Keys(events)), ", "))
-	sessions := fs.Int("sessions", 0, "how many sessions; by default as many as the documents say")
+	sessions := fs.Int("sessions", 0, "how many sessions; by default as many as in the documents")
 	leases := fs.Int("leases", 0, "how many leases each of them has")
 	processes := fs.Int("processes", 0, "how many processes have the sessions")
 	ttl := fs.Duration("ttl", 0, "TTL of the sessions")

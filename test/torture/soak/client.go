@@ -101,15 +101,15 @@ func serve(in io.Reader, out io.Writer) error {
 	return replies.Encode(k.over(base))
 }
 
-// settle is how long withdrawals in the background and connections that a fault cut have to end before
+// quietFor is how long withdrawals in the background and connections that a fault cut have to end before
 // a sample.
-const settle = 1500 * time.Millisecond
+const quietFor = 1500 * time.Millisecond
 
 // rest waits until no operation is in progress, and measures.
 func (k *client) rest() Report {
 	k.gate.Lock()
 	defer k.gate.Unlock()
-	time.Sleep(settle)
+	time.Sleep(quietFor)
 	for late := time.Now().Add(4 * k.cfg.Spec.TTL); k.held.Load() < lasting && time.Now().Before(late); {
 		time.Sleep(50 * time.Millisecond)
 	}
