@@ -28,9 +28,9 @@ func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Show locks over HTTP, to people and programs",
-		Long: `Serve an API over HTTP that shows who holds what, who waits for whom, what changes, and
-what the store promises. http://ADDRESS/openapi.yaml describes it.
+		Short: "Show locks in a browser, and over HTTP to programs",
+		Long: `Serve a page that shows who holds what, who waits for whom, deadlocks, and what the store
+promises, and the same as an API for programs: http://ADDRESS/openapi.yaml describes it.
 
 The server polls the store once for all viewers, and keeps nothing that locks depend on:
 stop it at any time. It listens on a loopback address only, where every user of the
@@ -38,7 +38,7 @@ machine can see all locks of the namespace.
 
 It ends with ctrl-C. The exit code is 64 if it cannot listen, and 69 if the store does not
 answer at the start; later /readyz reports it, and the server goes on.`,
-		Example: `  fencelock serve
+		Example: `  fencelock serve                                # open http://127.0.0.1:7420
   curl -s localhost:7420/v1/locks?waited=true | jq '.locks[].lock'
   curl -sN localhost:7420/v1/events`,
 		Args: exactly(0, "no arguments"),

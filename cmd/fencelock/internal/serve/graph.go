@@ -40,7 +40,7 @@ func (s *Server) graph(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	locks := snapshot.Visible(c.caller.Sees)
+	locks := view.Blocking(snapshot.Visible(c.caller.Sees))
 	g := graph.New(view.Parties(locks))
 	answer := waitGraph{asOf: at, Locks: []graphLock{}, Cycles: append([][]graph.Step{}, g.Cycles()...)}
 	inCycle := map[string]bool{}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package serve
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/browser"
+	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/store/memstore"
+)
+
+var pictures = flag.String("console.pictures", "", "write pictures of the console into this folder")
+
+// page is the console in a browser.
+type page struct {
+	*world
+	b   *browser.Browser
+	ctx context.Context
+}
+
+// openPage opens the console. It skips the test if there is no browser.
+func openPage(w *world) *page {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), 3*time.Minute)
+	w.Cleanup(cancel)
+	b, err := browser.Start(ctx)
+	if errors.Is(err, browser.ErrMissing) {
+		w.Skip(err)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(b.Close)
+	p := &page{w, b, ctx}
+	p.screen(1280, 800, false, "light")
+	p.check(b.Open(ctx, w.web.URL+"/"))
+	return p
+}
+
+func (p *page) check(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatal(err, p.b.Errors())
+	}
+}
+
+func (p *page) screen(width, height int, phone bool, scheme string) {
+	p.Helper()
+	p.check(p.b.Screen(p.ctx, width, height, phone, scheme))
+}
+
+func (p *page) await(expression string) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	defer cancel()
+	p.check(p.b.Await(ctx, expression))
+}
+
+func (p *page) run(code string) { p.Helper(); p.check(p.b.Eval(p.ctx, code, nil)) }
+
+// keys presses keys and types texts.
+func (p *page) keys(keys ...string) {
+	p.Helper()
+	for _, k := range keys {
+		p.check(p.b.Key(p.ctx, k))
+	}
+}
+
+// picture writes a picture if pictures are wanted.
+func (p *page) picture(name string) {
+	p.Helper()
+	if *pictures != "" {
+		p.check(p.b.Screenshot(p.ctx, filepath.Join(*pictures, name+".png")))
+	}
+}
+
+// noErrors fails the test if the page reported an error, such as code that the policy
+// rejected.
+func (p *page) noErrors() {
+	p.Helper()
+	for _, e := range p.b.Errors() {
+		p.Error(e)
+	}
+}
+
+const rowNames = `[...document.querySelectorAll("#table tr[data-lock]")].map((r) => r.dataset.lock).join(" ")`
+
+// demo fills a store with what an operator may find one day.
+func (w *world) demo() {
+	w.Helper()
+	at := func(owner string) *fencelock.Client {
+		return client(w.T, w.store, &fencelock.Options{Owner: owner, Labels: map[string]string{"team": "billing"}})
+	}
+	ann, bob, eve := at("ann@web-1:4711"), at("bob@ci-7:99"), at("eve@laptop:7")
+	hold := func(c *fencelock.Client, name, reason string) {
+		if _, err := c.Mutex(name, fencelock.Reason(reason)).Lock(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+	}
+	hold(ann, "billing/nightly", "monthly invoices")
+	hold(bob, "deploy", "release 4.2")
+	hold(eve, "schema/migrate", "adds an index")
+	hold(at("mallory@<b>host</b>:1"), "<img src=x onerror=alert(1)>", "</td><script>alert(1)</script>")
+	for i := range 24 {
+		hold(at(fmt.Sprintf("worker@node-%d:%d", i%5, 1000+i)), fmt.Sprintf("orders/%d", 4200+i), "charge the card")
+	}
+	for i := range 6 {
+		w.queue(at(fmt.Sprintf("worker@node-%d:%d", i, 2000+i)), "billing/nightly")
+	}
+	w.queue(ann, "deploy")          // ann holds billing/nightly
+	w.queue(bob, "schema/migrate")  // bob holds deploy
+	w.queue(eve, "billing/nightly") // eve holds schema/migrate
+	w.queue(at("ops@bastion:12"), "deploy")
+	for i := range 5 { // a past for the time line
+		c := at(fmt.Sprintf("import@batch-%d:77", i%3))
+		l, err := c.Mutex("import", fencelock.Reason("file "+fmt.Sprint(i))).Lock(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.until("it is seen", func() bool {
+			st := w.server.poller.Current(w.Context()).Snapshot
+			return st != nil && st.Lock("import") != nil && st.Lock("import").Holders[0].Token == l.Token()
+		})
+		if i < 4 {
+			if err := l.Unlock(w.Context()); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestConsoleInABrowser: an operator finds the contended lock, its queue and the deadlock,
+// by mouse and by keyboard, in both languages, and nothing that a program wrote into a lock
+// is taken for markup.
+func TestConsoleInABrowser(t *testing.T) {
+	w := newWorld(t, onRedis(t, startRedis(t)), unlimited)
+	w.demo()
+	w.until("all are there", func() bool { l := w.list(""); return l.Total == 29 && l.Waiting == 10 })
+	p := openPage(w)
+	p.await(rowNames + `.startsWith("billing/nightly deploy schema/migrate")`)
+	p.await(`document.querySelector("#deadlocks").textContent === "1"`)
+	p.await(`document.querySelector("#counts").textContent.includes("29 locks")`)
+	p.await(`document.querySelector("#table").textContent.includes("<img src=x onerror=alert(1)>")`)
+	p.picture("light")
+	p.screen(1280, 800, false, "dark")
+	p.picture("dark")
+
+	p.run(`document.getElementById("text").focus()`)
+	p.keys("4", "2", "1", "7")
+	p.await(rowNames + ` === "orders/4217"`)
+	p.run(`document.getElementById("text").value = ""; document.getElementById("text").dispatchEvent(new Event("input"))`)
+	p.await(rowNames + `.startsWith("billing/nightly")`)
+	p.keys("ArrowDown", "ArrowDown", "Enter")
+	p.await(`document.querySelector("#detail h2")?.textContent === "deploy"`)
+	p.await(`document.querySelectorAll("#detail .queue li").length === 2`)
+	p.keys("Escape")
+	p.await(`document.getElementById("detail").hidden && document.activeElement.dataset.lock === "deploy"`)
+	p.run(`location.hash = "lock=import"`)
+	p.await(`document.querySelectorAll("#detail .timeline .span").length === 5`)
+	p.picture("detail")
+	p.keys("Escape")
+
+	p.run(`location.hash = "graph"`)
+	p.await(`document.querySelectorAll("#picture .node.red").length === 6 && document.querySelector(".cycle li").textContent.includes("billing/nightly")`)
+	p.screen(1280, 800, false, "light")
+	p.picture("deadlock")
+	p.run(`location.hash = "sessions"`)
+	p.await(`document.querySelectorAll("#session-list tbody tr").length > 20`)
+	p.picture("sessions")
+	p.run(`location.hash = "store"`)
+	p.await(`document.querySelectorAll("#store-body .promises li").length > 5`)
+	p.picture("store")
+	p.run(`location.hash = "locks"; document.getElementById("language").click()`)
+	p.await(`document.documentElement.lang === "zh-CN" && document.querySelector("#table th").textContent === "锁"`)
+	p.picture("chinese")
+	p.run(`document.getElementById("language").click()`)
+
+	p.screen(390, 844, true, "light")
+	p.await(`document.querySelectorAll("#table tr[data-lock]").length > 8`)
+	p.picture("phone")
+	p.run(`location.hash = "lock=billing/nightly"`)
+	p.await(`document.querySelectorAll("#detail .queue li").length === 7`)
+	p.picture("phone-detail")
+	p.noErrors()
+}
+
+// frames scrolls and filters, and returns the times between frames in milliseconds.
+const frames = `(async () => {
+  const scroll = document.getElementById("scroll"), text = document.getElementById("text"), times = [];
+  const frame = () => new Promise((done) => requestAnimationFrame(done));
+  let last = await frame();
+  const step = async (act) => { act(); const now = await frame(); times.push(now - last); last = now; };
+  for (let i = 0; i < 150; i++) await step(() => { scroll.scrollTop += i % 3 ? 180 : 4000; });
+  for (const word of ["9", "99", "", "order"]) {
+    text.value = word;
+    text.dispatchEvent(new Event("input"));
+    for (let i = 0; i < 20; i++) await step(() => { scroll.scrollTop += 90; });
+  }
+  return times;
+})()`
+
+// TestConsoleStaysFluid: scrolling and filtering ten thousand locks, some of which change
+// all the time, does not make a reader wait.
+func TestConsoleStaysFluid(t *testing.T) {
+	store := memstore.New(nil)
+	w := newWorld(t, store, func(cfg *Config) { unlimited(cfg); cfg.Every = time.Second })
+	owner := client(t, store, &fencelock.Options{Owner: "worker@node:1"})
+	for i := range 10_000 {
+		w.holdWith(owner, fmt.Sprintf("orders/%05d", i))
+	}
+	p := openPage(w)
+	p.await(`document.querySelector("#counts").textContent.includes("10000 locks")`)
+	p.picture("ten-thousand")
+	var times []float64
+	p.check(p.b.Eval(p.ctx, frames, &times))
+	slices.Sort(times)
+	p95 := times[len(times)*95/100]
+	figure.Print("serve-console-10k-frame-ms", p95, figure.AtMost(50))
+	p.run(`document.getElementById("text").value = ""; document.getElementById("text").dispatchEvent(new Event("input"))`)
+	p.await(`document.getElementById("scroll").scrollTop === 0`)
+	p.await(`document.querySelector("#counts").textContent.includes("10000 locks")`)
+	p.run(`document.getElementById("scroll").scrollTop = 1e9`)
+	p.await(rowNames + `.endsWith("orders/09999")`)
+	var rows int
+	p.check(p.b.Eval(p.ctx, `document.querySelectorAll("#table tr").length`, &rows))
+	if rows > 80 {
+		t.Errorf("%d rows are in the page", rows)
+	}
+	p.noErrors()
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Processes with what they hold and wait for.
+
+import { get } from "./api.js";
+import { $, h, name, short } from "./dom.js";
+import { t } from "./words.js";
+
+const most = 200;
+let openLock = () => {}, text = "", busy = false;
+
+export function start(onOpen) {
+  openLock = onOpen;
+  let later = 0;
+  $("session-text").addEventListener("input", () => {
+    clearTimeout(later);
+    later = setTimeout(() => { text = $("session-text").value; refresh(); }, 120);
+  });
+}
+
+export async function refresh() {
+  if (busy) return;
+  busy = true;
+  const asked = text;
+  try {
+    draw(await get("/v1/sessions", { text, limit: most }));
+  } catch { /* the banner has it */ } finally {
+    busy = false;
+    if (asked !== text) refresh();
+  }
+}
+
+function draw(list) {
+  if (!list.total) {
+    $("session-list").replaceChildren(h("p", { class: "empty" }, t("noSessions")));
+    return;
+  }
+  const locks = (names, count) => [names.slice(0, 5).map((n, i) => [i ? ", " : "", h("button", { type: "button", class: "link", onclick: () => openLock(n) }, name(n))]).flat(),
+    count > 5 ? ` ${t("andMore", { n: count - 5 })}` : ""].flat();
+  $("session-list").replaceChildren(h("table", { class: "plain cards" },
+    h("thead", {}, h("tr", {}, ["owner", "heldCount", "waitsCount", "oldest", "endsIn", "session"].map((k) => h("th", { scope: "col" }, t(k))))),
+    h("tbody", {}, list.sessions.map((p) => h("tr", { class: p.waits ? "contended" : "" },
+      h("td", { class: "strong" }, name(p.owner)), h("td", { "data-label": t("heldCount") }, p.held ? h("b", {}, `${p.held} `) : "–", ...locks(p.holds, p.held)),
+      h("td", { "data-label": t("waitsCount") }, p.waits ? h("b", {}, `${p.waits} `) : "–", ...locks(p.waits_for, p.waits)),
+      h("td", { "data-label": t("oldest") }, p.held ? short(p.oldest_ms) : "–"), h("td", { "data-label": t("endsIn") }, p.held ? short(p.ends_in_ms) : "–"),
+      h("td", { "data-label": t("session") }, h("code", {}, p.session.slice(0, 12))))))),
+  h("p", { class: "note" }, t("shownOf", { shown: list.sessions.length, total: list.total })));
+}
