@@ -132,7 +132,7 @@ soak: ## use every server for half an hour each under random faults, and find ou
 	go run ./test/torture/soak -for 35m -parallel 3
 
 events: ## failover, restart of all clients, death of a large client and others, with thousands of sessions; results are kept
-	for e in failover restart death hot slow; do go run ./test/events -event $$e || exit 1; done
+	for e in failover restart death hot slow step; do go run ./test/events -event $$e || exit 1; done
 
 torture-smoke: ## the cells of it that CI runs
 	go run ./test/torture -smoke -parallel 2 -least 18 -budget 2m50s

@@ -49,10 +49,16 @@ func launch(cfg Config, s size) (fleet, error) {
 	return f, err
 }
 
+// memberProgram is the program of the members, this one if it is empty.
+var memberProgram string
+
 func startMember() (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
+	}
+	if memberProgram != "" {
+		self = memberProgram
 	}
 	p := &process{cmd: exec.Command(self, "member")}
 	p.cmd.Stderr = &p.errors

@@ -2,7 +2,8 @@
 
 // Command events does to a fleet of clients what happens to fleets: the server fails over, all
 // clients restart at once, a client with a million leases dies, the holder of a lock with thousands of
-// waiters dies, the server is slow for a minute.
+// waiters dies, the server is slow for a
+// minute, the clocks of all clients step.
 //
 //	events -event failover                       one event, result into test/events/results
 //	events -event restart -sessions 500 -out /tmp/results
@@ -70,6 +71,7 @@ var events = map[string]event{
 	"death":    {size{1, 1, 1_000_000, 15 * time.Second}, death},
 	"hot":      {size{4, 5000, 1, 15 * time.Second}, hot},
 	"slow":     {size{4, 5000, 1, 15 * time.Second}, slow},
+	"step":     {size{4, 5000, 1, 15 * time.Second}, step},
 }
 
 func run(ctx context.Context, args []string) error {

@@ -41,6 +41,8 @@ type Order struct {
 	Leases int    `json:"leases"`
 	// Every is which sessions get them: those whose number it divides.
 	Every int `json:"every"`
+	// Step is how far ahead the wall clock is set.
+	Step time.Duration `json:"step"`
 }
 
 // Reply is the answer to a line of input.
@@ -82,7 +84,8 @@ func serve(in io.Reader, out io.Writer) error {
 	lines.Buffer(nil, 1<<20)
 	replies := json.NewEncoder(out)
 	m := &member{}
-	m.count.began = time.Now().Truncate(binWidth)
+	now := time.Now() // with its monotonic part, which does not step
+	m.count.began = now.Add(-time.Duration(now.UnixNano() % int64(binWidth)))
 	for first := true; lines.Scan(); first = false {
 		var r Reply
 		err := error(nil)
@@ -174,6 +177,8 @@ func (m *member) do(o Order) (Reply, error) {
 		err = m.use(o)
 	case "check":
 		m.check()
+	case "step":
+		err = setClock(o.Step)
 	case "status":
 	default:
 		err = fmt.Errorf("unknown order %q", o.Op)

@@ -133,7 +133,7 @@ func (r *Result) write(dir string) error {
 	return os.WriteFile(filepath.Join(dir, r.Server+".json"), []byte(lines+"\n"), 0o644)
 }
 
-// read reads the results of a folder.
+// read reads the results of a folder. The slopes are fitted again, from the samples.
 func read(dir string) (all []*Result, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
@@ -148,12 +148,35 @@ func read(dir string) (all []*Result, err error) {
 		if err := json.Unmarshal(text, r); err != nil {
 			return nil, fmt.Errorf("%s: %w", p, err)
 		}
+		r.judge()
 		all = append(all, r)
 	}
 	return all, nil
 }
 
-// kept prints the figures of the results in a folder. The slopes are fitted again, from the samples.
+// table is the results as a table of Markdown.
+func table(all []*Result) string {
+	b := "| Server | Minutes | Operations | Faults | Heap, KiB per hour | Goroutines per hour | File descriptors per hour | Entries per hour |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- | --- |\n"
+	for _, r := range all {
+		faults := 0
+		for _, n := range r.Faults {
+			faults += n
+		}
+		b += fmt.Sprintf("| %s | %.0f | %d | %d |", r.Server, r.Seconds/60, r.Tally.Turns, faults)
+		for i, s := range r.Slopes {
+			scale := 1.0
+			if i == 0 {
+				scale = 1024
+			}
+			b += fmt.Sprintf(" %+.3g (%+.3g to %+.3g) |", s.PerHour/scale, s.Low/scale, s.High/scale)
+		}
+		b += "\n"
+	}
+	return b
+}
+
+// kept prints the results in a folder, and their figures.
 func kept(args []string) error {
 	if len(args) != 1 {
 		return errors.New("want the folder with the results: soak kept FOLDER")
@@ -165,10 +188,10 @@ func kept(args []string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Print(table(all))
 	hours, leaks := 0.0, 0
 	var failed []error
 	for _, r := range all {
-		r.judge()
 		hours += r.Seconds / 3600
 		leaks += r.leaks() + len(r.remains())
 		if err := r.verdict(); err != nil {

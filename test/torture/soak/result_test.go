@@ -22,8 +22,6 @@ func TestResultIsKept(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
-	all[0].Slopes = nil
-	all[0].judge()
 	if n := all[0].leaks(); n != 1 {
 		t.Errorf("%d leaks, want that of the heap", n)
 	}
