@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -85,14 +86,19 @@ func sum(from time.Time, length time.Duration, all ...Histogram) Histogram {
 	return h
 }
 
+// mean is how many requests a bin has.
+func (h Histogram) mean() float64 {
+	var total int64
+	for _, n := range h.Bins {
+		total += n
+	}
+	return float64(total) / float64(max(1, len(h.Bins)))
+}
+
 // peakVsMean is how much more requests there are in the fullest bin than in a mean one.
 func (h Histogram) peakVsMean() float64 {
-	var total, peak int64
-	for _, n := range h.Bins {
-		total, peak = total+n, max(peak, n)
-	}
-	if total == 0 {
+	if h.mean() == 0 {
 		return 0
 	}
-	return float64(peak) * float64(len(h.Bins)) / float64(total)
+	return float64(slices.Max(h.Bins)) / h.mean()
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -55,7 +54,11 @@ func step(ctx context.Context, s size) (*Result, error) {
 		for p := range f {
 			orders = append(orders, Order{Op: "step", Step: by * time.Duration(1-2*(p%2))})
 		}
-		if _, err := f.sendEach(orders); err != nil {
+		replies, err := f.sendEach(orders)
+		if err == nil {
+			err = stepped(replies, orders)
+		}
+		if err != nil {
 			return nil, err
 		}
 		if _, err := f.send(Order{Op: "hold", Name: fmt.Sprint("step ", i), Leases: 1}); err != nil {
@@ -76,6 +79,17 @@ func step(ctx context.Context, s size) (*Result, error) {
 	return r, nil
 }
 
+// stepped returns an error unless the clocks of all processes are as they were set.
+func stepped(replies []Reply, orders []any) error {
+	for i, r := range replies {
+		ahead := time.Until(time.UnixMilli(r.Clock))
+		if off := ahead - orders[i].(Order).Step; off.Abs() > time.Minute {
+			return fmt.Errorf("the clock of a process is %v ahead, and was to be %v", ahead, orders[i].(Order).Step)
+		}
+	}
+	return nil
+}
+
 // readsClock is where package time reads the clocks, and isAhead adds a number of seconds to the wall clock.
 const (
 	readsClock = "sec, nsec, mono := runtimeNow()\n\tif mono == 0 {"
@@ -85,7 +99,11 @@ const (
 
 // buildStepped builds this program with a package time whose wall clock can be set: libfaketime does not reach programs in Go.
 func buildStepped(ctx context.Context, dir string) (program string, err error) {
-	original := filepath.Join(runtime.GOROOT(), "src", "time", "time.go")
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOROOT: %w", err)
+	}
+	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 	text, err := os.ReadFile(original)
 	if err != nil {
 		return "", err

@@ -7,7 +7,7 @@
 //
 //	events -event failover                       one event, result into test/events/results
 //	events -event restart -sessions 500 -out /tmp/results
-//	events kept test/events/results docs         the figures of the results that are kept, and their picture
+//	events kept test/events/results docs/scale/storm.svg   the results that are kept, their figures, and a picture
 //
 // The clients are in several processes. The sessions of a process share a store and its connections, as the goroutines
 // of a program do; each of them has its own keep-alive, so the server sees a process in each of them.

@@ -61,6 +61,7 @@ type Reply struct {
 	LastServed    int64     `json:"last_served"`
 	Arrivals      Histogram `json:"arrivals"`
 	Why           string    `json:"why,omitempty"` // the first loss
+	Clock         int64     `json:"clock"`         // wall clock in ms since 1970
 }
 
 // member is a process of the fleet.
@@ -190,7 +191,8 @@ func (m *member) status() Reply {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return Reply{Held: m.held.Load(), Lost: m.lost.Load(), EndedSessions: m.ended.Load(), Resumed: m.resumed.Load(), LastResumed: m.lastResumed.Load(),
-		FailedRenewal: m.failed.Load(), Served: m.served.Load(), FirstServed: m.firstServed.Load(), LastServed: m.lastServed.Load(), Arrivals: m.count.counts(), Why: m.why}
+		FailedRenewal: m.failed.Load(), Served: m.served.Load(), FirstServed: m.firstServed.Load(), LastServed: m.lastServed.Load(), Arrivals: m.count.counts(), Why: m.why,
+		Clock: time.Now().UnixMilli()}
 }
 
 func nameOf(prefix string, session, lease int) string {

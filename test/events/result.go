@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,10 +76,27 @@ func (r *Result) write(dir string) error {
 	return os.WriteFile(filepath.Join(dir, r.Event+".json"), append(text, '\n'), 0o644)
 }
 
-// kept prints the figures of the results in a folder, and draws the storm into another one.
+// table is the results as a table of Markdown.
+func table(all map[string]*Result) string {
+	b := "| Event | Sessions, leases | TTL | Lost | Calm after | Server at most | Server in all | Connections | Requests in 100 ms: most, mean |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		r := all[name]
+		b += fmt.Sprintf("| %s | %d, %d | %v | %d | %.1f s, %.2f TTLs | %.0f %% of a core | %.1f s | %d | %.0f, %.1f |\n", name, r.Size.Sessions, r.Size.Sessions*r.Size.Leases,
+			r.Size.TTL, r.Lost, r.Calm.Seconds(), r.calmVsTTL(), 100*r.PeakCPU, r.CPU, r.Connections, r.Arrivals.mean()*r.Arrivals.peakVsMean(), r.Arrivals.mean())
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, n := range all[name].Notes {
+			b += fmt.Sprintf("- %s: %s %s\n", name, n.Name, figure.Number(n.Value))
+		}
+	}
+	return b
+}
+
+// kept prints the figures of the results in a folder, and draws the storm into a file.
 func kept(args []string) error {
 	if len(args) < 1 || len(args) > 2 {
-		return errors.New("want the folder with the results, and one for the picture if it is to be drawn: events kept FOLDER [FOLDER]")
+		return errors.New("want the folder with the results, and a file for the picture if it is to be drawn: events kept FOLDER [FILE]")
 	}
 	all := map[string]*Result{}
 	for name := range events {
@@ -94,6 +113,7 @@ func kept(args []string) error {
 		}
 		all[name] = r
 	}
+	fmt.Print(table(all))
 	if f := all["failover"]; f != nil {
 		figure.Print("scale-failover-sessions", f.Size.Sessions, figure.AtLeast(5000))
 		figure.Print("scale-failover-leases-lost", f.Lost, figure.Exactly(0))
@@ -102,7 +122,7 @@ func kept(args []string) error {
 	if f := all["restart"]; f != nil {
 		figure.Print("scale-storm-peak-vs-mean", f.Arrivals.peakVsMean(), figure.AtMost(4))
 		if len(args) == 2 {
-			return os.WriteFile(filepath.Join(args[1], "scale-storm.svg"), []byte(picture(f)), 0o644)
+			return os.WriteFile(args[1], []byte(picture(f)), 0o644)
 		}
 	}
 	return nil
