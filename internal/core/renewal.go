@@ -33,20 +33,20 @@ func (s *session) loop() {
 		if s.retire() {
 			return
 		}
-		sent, tries, ok := s.renew()
+		sent, ok := s.renew()
 		if !ok {
 			return
 		}
-		late := sent.Sub(next) > s.trusted()/30
-		next = sent.Add(timing.RenewAfter(s.trusted(), rand.Float64()))
-		if tries > 1 || late { // as other sessions of a server, or of a machine that was busy
+		// A renewal that failed before, or that a busy machine sent late, was sent together with those of
+		// other sessions. Counting from when it was due keeps the next ones apart.
+		next = min(next, sent).Add(timing.RenewAfter(s.trusted(), rand.Float64()))
+		if next < sent.Add(s.trusted()/30) {
 			next = s.spread(sent)
 		}
 	}
 }
 
-// spread returns when to renew next after a call that was sent at about the same time as those of
-// other sessions.
+// spread returns when to renew next after a call that other sessions probably sent at the same time.
 func (s *session) spread(sent clock.Instant) clock.Instant {
 	now := s.c.clock.Now()
 	return now.Add(timing.RenewSpread(sent.Add(timing.RenewAfter(s.trusted(), 0)).Sub(now), rand.Float64()))
@@ -55,25 +55,25 @@ func (s *session) spread(sent clock.Instant) clock.Instant {
 // renew keeps the session alive: it goes on trying inside the trusted time. Only the
 // deadline ends it, or the store, by answering that the session has ended or is refused.
 // Any other error decides nothing: the session lives on the server, and a password that
-// is being replaced is accepted a moment later. tries is how many calls it took.
-func (s *session) renew() (sent clock.Instant, tries int, ok bool) {
+// is being replaced is accepted a moment later.
+func (s *session) renew() (sent clock.Instant, ok bool) {
 	for failures := 1; ; failures++ {
 		left := clock.Instant(s.deadline.Load()).Sub(s.c.clock.Now())
 		sent, err := s.renewOnce(left)
 		switch {
 		case err == nil:
-			return sent, failures, true
+			return sent, true
 		case s.ctx.Err() != nil, s.endIfGone(err):
-			return sent, failures, false
+			return sent, false
 		case errors.Is(err, driver.ErrRefused):
 			s.end(lost(err))
-			return sent, failures, false
+			return sent, false
 		}
 		s.doubt()
 		s.c.emitSession(s, SessionRenewalFailed, left, err)
 		trust := s.trusted()
 		if !Sleep(s.ctx, timing.Backoff(failures, trust/100, trust/12, rand.Float64())) {
-			return sent, failures, false
+			return sent, false
 		}
 	}
 }

@@ -81,7 +81,7 @@ var sessionMutants = []mutant{
 		name: "definite-renew-error-retried", catcher: test("TestRefusedRenewalEndsTheSession"), file: "internal/core/renewal.go",
 		old: `		case errors.Is(err, driver.ErrRefused):
 			s.end(lost(err))
-			return sent, failures, false
+			return sent, false
 `,
 		new: "",
 	},
@@ -92,8 +92,13 @@ var sessionMutants = []mutant{
 	},
 	{
 		name: "renewal-after-a-failure-not-spread", catcher: test("TestSessionsDoNotRenewTogetherAfterAnOutage"), file: "internal/core/renewal.go",
-		old: "		if tries > 1 || late {",
-		new: "		if tries < 1 && late {",
+		old: "			next = s.spread(sent)",
+		new: "			next = sent.Add(timing.RenewAfter(s.trusted(), rand.Float64()))",
+	},
+	{
+		name: "late-renewals-stay-together", catcher: test("TestSessionsDoNotRenewTogetherAfterAStall"), file: "internal/core/renewal.go",
+		old: "		next = min(next, sent).Add(",
+		new: "		next = sent.Add(",
 	},
 	{
 		name: "renew-no-backoff", catcher: test("TestCallsArePaced"), file: "internal/core/renewal.go",

@@ -31,7 +31,7 @@ func RenewAfter(trust time.Duration, r float64) time.Duration {
 }
 
 // RenewSpread returns how long from now to send the first renewal of a session, or the
-// first after a failure, if RenewAfter with r = 0 is so far away: up to nine tenths earlier
+// first after an outage, if RenewAfter with r = 0 is so far away: up to nine tenths earlier
 // by r in [0,1). Sessions that a deployment opened together, or that a server which was
 // away made wait together, would otherwise renew together for dozens of periods.
 func RenewSpread(away time.Duration, r float64) time.Duration {
