@@ -22,27 +22,32 @@ type statements interface {
 
 // SessionCrowd lets so many lockers, each with its own session or connection, pass one
 // lock to each other, and measures the rate, the processor time of the server and the
-// statements of each handoff. Nothing is measured before each locker has had the lock:
-// what comes before is connecting.
+// statements of each handoff. The lockers of one size are closed before those of the next
+// are opened: what a server sends to every session that listens would be a cost of all
+// sizes otherwise.
 func (e *Env) SessionCrowd(ctx context.Context, candidates []*candidate.Candidate, sizes []int, section time.Duration) (Cells, error) {
+	return collect(sizes, func(n int) (Cells, error) { return e.sessions(ctx, candidates, n, section) })
+}
+
+// sessions measures one size. Nothing is measured before each locker has had the lock: what
+// comes before is connecting.
+func (e *Env) sessions(ctx context.Context, candidates []*candidate.Candidate, n int, section time.Duration) (Cells, error) {
 	var runs []run
-	for _, n := range sizes {
-		for _, c := range candidates {
-			lockers, err := c.Open(ctx, candidate.Place{Addr: e.Server.Addr(), Processes: 1}, n)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.Name, err)
-			}
-			defer closeAll(lockers)
-			t := worker.Task{Name: fmt.Sprintf("crowd/%s/%d", c.Name, n), Turns: true, Section: section, For: e.For}
-			if err := everyTurn(ctx, lockers, t); err != nil {
-				return nil, fmt.Errorf("%s, %s: %w", Contending(n), c.Name, err)
-			}
-			runs = append(runs, run{Contending(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
-				t := t
-				t.Name, t.For = fmt.Sprintf("%s/%d", t.Name, repetition), e.For
-				return e.charging(ctx, n, func() (*worker.Result, error) { return worker.Run(ctx, lockers, t, 0), nil })
-			}})
+	for _, c := range candidates {
+		lockers, err := c.Open(ctx, candidate.Place{Addr: e.Server.Addr(), Processes: 1}, n)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
 		}
+		defer closeAll(lockers)
+		t := worker.Task{Name: fmt.Sprintf("crowd/%s/%d", c.Name, n), Turns: true, Section: section, For: e.For}
+		if err := everyTurn(ctx, lockers, t); err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", Contending(n), c.Name, err)
+		}
+		runs = append(runs, run{Contending(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
+			t := t
+			t.Name, t.For = fmt.Sprintf("%s/%d", t.Name, repetition), e.For
+			return e.charging(ctx, n, func() (*worker.Result, error) { return worker.Run(ctx, lockers, t, 0), nil })
+		}})
 	}
 	return e.interleave(ctx, runs)
 }
