@@ -62,8 +62,7 @@ func ask(ctx context.Context, e *suite.Env, questions []question, floors figure.
 // for both reasons.
 var figureSets = map[string]func(context.Context, *suite.Env, selection) error{
 	"core": whole(coreFigures), "fence": whole(fenceFigures), "redis": redisFigures, "redis-long": redisLong,
-	"etcd": whole(etcdFigures), "zk": whole(zkFigures), "sql": whole(sqlFigures),
-	"sql-crowd": whole(sqlCrowdFigures), "linger": whole(lingerFigures),
+	"etcd": etcdFigures, "zk": zkFigures, "sql": sqlFigures, "sql-crowd": sqlCrowdFigures, "linger": whole(lingerFigures),
 }
 
 // figures prints one of figureSets.

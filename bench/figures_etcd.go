@@ -19,11 +19,13 @@ import (
 
 // etcdFigures measures what is promised of etcdstore, beside the recipe of etcd's client
 // library, on one server.
-func etcdFigures(ctx context.Context, e *suite.Env) error {
-	return askOn(ctx, e, target.StartEtcd, []question{etcdUncontended, etcdContended, etcdWatches, etcdHeartbeats, etcdLogins})
+func etcdFigures(ctx context.Context, e *suite.Env, only selection) error {
+	return askSelected(ctx, e, only, []on{{target.StartEtcd, etcdQuestions}})
 }
 
-var etcdUncontended = question{part: "uncontended", metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var etcdQuestions = []question{etcdUncontended, etcdContended, etcdWatches, etcdHeartbeats, etcdLogins}
+
+var etcdUncontended = question{part: "uncontended", gives: []string{"etcd-uncontended-vs-native"}, metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	ours, native := candidate.FencelockEtcd, candidate.EtcdRecipe
 	cells, err := e.Lasting(5, 700*time.Millisecond).Uncontended(ctx, []*candidate.Candidate{native, ours}, []int{1})
 	if err != nil {
@@ -36,7 +38,7 @@ var etcdUncontended = question{part: "uncontended", metrics: nativeMetrics, ask:
 
 // etcdContended is with one goroutine in each process: the recipe lets all goroutines of a
 // session hold the lock together. The figure is the worse of two sizes.
-var etcdContended = question{part: "processes", metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var etcdContended = question{part: "processes", gives: []string{"etcd-contended-vs-native"}, metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	worst := figure.Figure{Name: "etcd-contended-vs-native", Goal: figure.AtLeast(5)}
 	var all suite.Cells
 	for i, processes := range []int{2, 8} {
@@ -53,7 +55,7 @@ var etcdContended = question{part: "processes", metrics: nativeMetrics, ask: fun
 }}
 
 // etcdHeartbeats counts the lease renewals at the server.
-var etcdHeartbeats = question{part: "holding", ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var etcdHeartbeats = question{part: "holding", gives: []string{"etcd-heartbeats-1000-leases"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	server, err := e.Start(ctx) // one without other clients
 	if err != nil {
 		return nil, nil, err

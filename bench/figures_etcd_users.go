@@ -24,7 +24,7 @@ import (
 // etcdLogins counts how often one process logs in within an hour, on a cluster with users: to
 // start three clients, of which two wait for the lock of the third, and then with every
 // keep-alive, of which an hour has as many as it has thirds of the default TTL.
-var etcdLogins = question{part: "holding", ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var etcdLogins = question{part: "holding", gives: []string{"etcd-authenticate-per-hour"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	server, err := e.Start(ctx) // one without other clients
 	if err != nil {
 		return nil, nil, err

@@ -18,7 +18,7 @@ import (
 // etcdWatches measures how late a watch reports a deletion that comes right after
 // it was opened: opened at the revision of the last read, as concurrency.Mutex
 // does, and at the one after it. It is no promise of ours, so there is no figure.
-var etcdWatches = question{part: "processes", ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var etcdWatches = question{part: "processes", gives: []string{"etcd-watch"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	client, err := etcdClient(e.Server.Addr())
 	if err != nil {
 		return nil, nil, err

@@ -15,6 +15,7 @@ import (
 	"github.com/fencelock/fencelock/bench/internal/target"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/measure"
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // What the figures of stores beside the native lock of their servers share.
@@ -31,6 +32,43 @@ func askOn(ctx context.Context, e *suite.Env, start func(context.Context) (targe
 	defer e.Server.Stop()
 	_, err = ask(ctx, e, questions, nil)
 	return err
+}
+
+// on is a server, and what is asked there.
+type on struct {
+	start     func(context.Context) (target.Server, error) // nil for questions that start their own
+	questions []question
+}
+
+// askSelected asks the selected questions, each on its server. A server is not started
+// without a question.
+func askSelected(ctx context.Context, e *suite.Env, only selection, all []on) error {
+	var questions []question
+	for _, o := range all {
+		questions = append(questions, o.questions...)
+	}
+	if _, err := only.of(questions); err != nil {
+		return err
+	}
+	for _, o := range all {
+		chosen := only.among(o.questions)
+		var err error
+		switch {
+		case len(chosen) == 0:
+		case o.start == nil:
+			_, err = ask(ctx, e, chosen, nil)
+		default:
+			err = askOn(ctx, e, o.start, chosen)
+		}
+		if errors.Is(err, servers.ErrMissing) {
+			fmt.Printf("%s: not measured: %v\n", chosen[0].gives[0], err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // besideNative returns the ratio of the rate of a crowd to that of the same crowd with the

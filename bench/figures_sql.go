@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
@@ -35,49 +36,51 @@ var databases = []database{
 
 // sqlFigures measures what is promised of sqlstore, beside the locks that the databases
 // have themselves.
-func sqlFigures(ctx context.Context, e *suite.Env) error {
-	installed, err := onDatabases(func(d database) error {
-		return askOn(ctx, e, d.start, []question{d.contended(), d.uncontended()})
-	})
-	if err != nil {
-		return err
-	}
-	if _, err := ask(ctx, e, []question{sqlKeepAlives(installed)}, nil); err != nil {
-		return err
-	}
-	return sqlCrowdFigures(ctx, e)
+func sqlFigures(ctx context.Context, e *suite.Env, only selection) error {
+	return askSelected(ctx, e, only, slices.Concat(sqlAlone(), sqlCrowd()))
 }
 
 // sqlCrowdFigures measures a crowd of sessions that want one lock.
-func sqlCrowdFigures(ctx context.Context, e *suite.Env) error {
-	installed, err := onDatabases(func(d database) error { return askOn(ctx, e, d.startCounting, []question{d.crowd()}) })
-	if err != nil {
-		return err
-	}
-	_, err = ask(ctx, e, []question{sqlIdle(installed)}, nil)
-	return err
+func sqlCrowdFigures(ctx context.Context, e *suite.Env, only selection) error {
+	return askSelected(ctx, e, only, sqlCrowd())
 }
 
-// onDatabases measures on each database whose server is installed, and returns those.
-func onDatabases(measure func(database) error) (installed []database, err error) {
+func sqlAlone() (all []on) {
 	for _, d := range databases {
-		err := measure(d)
+		all = append(all, on{d.start, []question{d.contended(), d.uncontended()}})
+	}
+	return append(all, on{nil, []question{sqlKeepAlives}})
+}
+
+func sqlCrowd() (all []on) {
+	for _, d := range databases {
+		all = append(all, on{d.startCounting, []question{d.crowd()}})
+	}
+	return append(all, on{nil, []question{sqlIdle}})
+}
+
+// mostOf returns the most of what is measured on each database whose server is installed.
+func mostOf(what string, measure func(database) (float64, error)) (most float64, err error) {
+	for _, d := range databases {
+		n, err := measure(d)
 		if errors.Is(err, servers.ErrMissing) {
 			fmt.Printf("%s: not measured: %v\n", d.short, err)
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d.short, err)
+			return 0, fmt.Errorf("%s: %w", d.short, err)
 		}
-		installed = append(installed, d)
+		fmt.Printf("%s: %.3g %s\n", d.short, n, what)
+		most = max(most, n)
 	}
-	return installed, nil
+	return most, nil
 }
 
 // contended is with 16 workers that hold the lock for 1 ms: in 4 processes, and in 1, which
 // is how many applications use it.
 func (d database) contended() question {
-	return question{part: "processes", metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	name := fmt.Sprintf("%s-contended-vs-%s", d.short, d.native)
+	return question{part: "processes", gives: []string{name, name + "-1"}, metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 		const workers = 16
 		var figures []figure.Figure
 		var all suite.Cells
@@ -86,7 +89,7 @@ func (d database) contended() question {
 			if err != nil {
 				return nil, nil, err
 			}
-			name := fmt.Sprintf("%s-contended-vs-%s", d.short, d.native)
+			name := name
 			if processes != 4 {
 				name = fmt.Sprintf("%s-%d", name, processes)
 			}
@@ -99,7 +102,8 @@ func (d database) contended() question {
 // uncontended is with one goroutine, beside the native lock, which commits nothing, and
 // beside two bare commits of one row, which is what a durable token costs at the least.
 func (d database) uncontended() question {
-	return question{part: "uncontended", metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	vsNative, vsCommits := fmt.Sprintf("%s-uncontended-vs-%s", d.short, d.native), d.short+"-uncontended-vs-two-commits"
+	return question{part: "uncontended", gives: []string{vsNative, vsCommits}, metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 		cells, err := e.Lasting(3, 700*time.Millisecond).Uncontended(ctx, []*candidate.Candidate{d.lock, d.commits, d.ours}, []int{1})
 		if err != nil {
 			return nil, nil, err
@@ -108,27 +112,17 @@ func (d database) uncontended() question {
 			return cells.Ratio(suite.Goroutines(1), d.ours.Name, other.Name, suite.Rate)
 		}
 		return []figure.Figure{
-			{Name: fmt.Sprintf("%s-uncontended-vs-%s", d.short, d.native), Value: ratio(d.lock)},
-			{Name: d.short + "-uncontended-vs-two-commits", Value: ratio(d.commits), Goal: figure.AtLeast(0.8)},
+			{Name: vsNative, Value: ratio(d.lock)},
+			{Name: vsCommits, Value: ratio(d.commits), Goal: figure.AtLeast(0.8)},
 		}, cells, nil
 	}}
 }
 
 // sqlKeepAlives counts at the servers, which count nothing else then.
-func sqlKeepAlives(databases []database) question {
-	return question{part: "holding", ask: func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		most := 0.0
-		for _, d := range databases {
-			per, err := d.perKeepAlive(ctx)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", d.short, err)
-			}
-			fmt.Printf("%s: %.3g statements for each keep-alive of 1000 leases\n", d.short, per)
-			most = max(most, per)
-		}
-		return []figure.Figure{{Name: "sql-keepalive-statements", Value: most, Goal: figure.Exactly(1)}}, nil, nil
-	}}
-}
+var sqlKeepAlives = question{part: "holding", gives: []string{"sql-keepalive-statements"}, ask: func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	most, err := mostOf("statements for each keep-alive of 1000 leases", func(d database) (float64, error) { return d.perKeepAlive(ctx) })
+	return []figure.Figure{{Name: "sql-keepalive-statements", Value: most, Goal: figure.Exactly(1)}}, nil, err
+}}
 
 func (d database) perKeepAlive(ctx context.Context) (float64, error) {
 	server, err := d.startCounting(ctx)

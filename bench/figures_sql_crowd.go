@@ -26,11 +26,20 @@ var crowdGoals = []struct {
 // few and many are the sessions whose costs for the server are compared.
 const few, many = 4, 64
 
+// besideNative is the name of the figure of so many sessions.
+func (d database) besideNative(sessions int) string {
+	return fmt.Sprintf("%s-contended-vs-%s-%d", d.short, d.native, sessions)
+}
+
 // crowd is with sessions that hold the lock for 1 ms, each with its own connections, as
 // processes have: every handoff is between two of them.
 func (d database) crowd() question {
 	metrics := []string{suite.Rate, suite.Handoff50, suite.ServerCPU, suite.Commands, suite.CPU, suite.Jain, suite.Overlaps}
-	return question{part: "processes", metrics: metrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	gives := []string{d.short + "-server-cpu-per-handoff-growth", d.short + "-statements-handoff"}
+	for _, g := range crowdGoals {
+		gives = append(gives, d.besideNative(g.sessions))
+	}
+	return question{part: "processes", gives: gives, metrics: metrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 		sizes := []int{few}
 		for _, g := range crowdGoals {
 			sizes = append(sizes, g.sessions)
@@ -50,7 +59,7 @@ func (d database) crowd() question {
 		}
 		for _, g := range crowdGoals {
 			figures = append(figures, figure.Figure{
-				Name:  fmt.Sprintf("%s-contended-vs-%s-%d", d.short, d.native, g.sessions),
+				Name:  d.besideNative(g.sessions),
 				Value: cells.Ratio(suite.Contending(g.sessions), d.ours.Name, d.lock.Name, suite.Rate), Goal: figure.AtLeast(g.goal),
 			})
 		}
@@ -64,20 +73,11 @@ func (d database) crowd() question {
 
 // sqlIdle counts the statements of sessions that wait for a lock which stays held, without
 // the keep-alives of the sessions.
-func sqlIdle(databases []database) question {
-	return question{part: "idle", ask: func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
-		most := 0.0
-		for _, d := range databases {
-			n, err := d.idle(ctx)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", d.short, err)
-			}
-			fmt.Printf("%s: %.3g statements a second of %d sessions that wait, without keep-alives\n", d.short, n, many)
-			most = max(most, n)
-		}
-		return []figure.Figure{{Name: "sql-idle-statements-per-second", Value: most, Goal: figure.AtMost(2)}}, nil, nil
-	}}
-}
+var sqlIdle = question{part: "idle", gives: []string{"sql-idle-statements-per-second"}, ask: func(ctx context.Context, _ *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	what := fmt.Sprintf("statements a second of %d sessions that wait, without keep-alives", many)
+	most, err := mostOf(what, func(d database) (float64, error) { return d.idle(ctx) })
+	return []figure.Figure{{Name: "sql-idle-statements-per-second", Value: most, Goal: figure.AtMost(2)}}, nil, err
+}}
 
 const (
 	// idleAfter is how long the waiters have to queue, idleFor how long they are watched:

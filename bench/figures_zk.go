@@ -16,12 +16,14 @@ import (
 
 // zkFigures measures what is promised of zkstore, beside the recipe of its client
 // library, on an ensemble of three.
-func zkFigures(ctx context.Context, e *suite.Env) error {
-	return askOn(ctx, e, target.StartZooKeeper, []question{zkUncontended, zkContended, zkHeartbeats})
+func zkFigures(ctx context.Context, e *suite.Env, only selection) error {
+	return askSelected(ctx, e, only, []on{{target.StartZooKeeper, zkQuestions}})
 }
 
+var zkQuestions = []question{zkUncontended, zkContended, zkHeartbeats}
+
 // zkUncontended is with one goroutine: with more, both measure the ensemble.
-var zkUncontended = question{part: "uncontended", metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var zkUncontended = question{part: "uncontended", gives: []string{"zk-uncontended-vs-native", "zk-uncontended-vs-native-16"}, metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	ours, native := candidate.FencelockZK, candidate.ZKLock
 	cells, err := e.Lasting(5, 700*time.Millisecond).Uncontended(ctx, []*candidate.Candidate{native, ours}, []int{1, 16})
 	if err != nil {
@@ -34,7 +36,7 @@ var zkUncontended = question{part: "uncontended", metrics: nativeMetrics, ask: f
 }}
 
 // zkContended is a crowd as services have it: some processes, some goroutines in each.
-var zkContended = question{part: "processes", metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var zkContended = question{part: "processes", gives: []string{"zk-contended-vs-native-alone", "zk-contended-vs-native"}, metrics: nativeMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	var all suite.Cells
 	var figures []figure.Figure
 	for _, c := range []struct {
@@ -52,7 +54,7 @@ var zkContended = question{part: "processes", metrics: nativeMetrics, ask: func(
 
 // zkHeartbeats counts at the servers what one process sends while it holds a thousand
 // leases: requests for each time that the core renews.
-var zkHeartbeats = question{part: "holding", ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+var zkHeartbeats = question{part: "holding", gives: []string{"zk-heartbeats-1000-leases"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	server, err := e.Start(ctx) // one without other clients
 	if err != nil {
 		return nil, nil, err

@@ -12,6 +12,7 @@
 //	go run ./bench -figures redis-long -scale 0.01  # a short try of the large ones
 //	go run ./bench -figures etcd                    # etcdstore beside etcd's own lock; zk and sql alike
 //	go run ./bench -figures sql-crowd               # sessions that want one lock in a database, a part of sql
+//	go run ./bench -figures sql-crowd -only pg      # the same on PostgreSQL
 //	go run ./bench -figures linger                  # locks that linger on Redis, and the notices that end it
 //	go run ./bench -quick                           # counts and processor time on Redis, with floors
 //	go run ./bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
@@ -66,7 +67,7 @@ func run(ctx context.Context) error {
 	quickly := flag.Bool("quick", false, "print the figures that have a floor, and fail if one is below it")
 	p := plan{}
 	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb, memcached")
-	flag.StringVar(&p.only, "only", "", "run only these parts of the suite, or the figures of redis and redis-long whose names begin so; separated by commas")
+	flag.StringVar(&p.only, "only", "", "run only these parts of the suite, or the figures whose names begin so (redis, redis-long, etcd, zk, sql and sql-crowd); separated by commas")
 	scale := flag.Float64("scale", 1, "measure the figures of many locks, sessions and readers with so many times as many, for a short try")
 	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")

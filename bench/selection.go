@@ -38,14 +38,19 @@ func (s selection) of(questions []question) ([]question, error) {
 			return nil, fmt.Errorf("-only: the name of no figure begins with %q; there are %s", beginning, strings.Join(known, ", "))
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return !slices.ContainsFunc(q.gives, s.wants) }), nil
+	return s.among(questions), nil
+}
+
+// among returns the questions that give a selected figure, even if there is none.
+func (s selection) among(questions []question) []question {
+	return slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return !slices.ContainsFunc(q.gives, s.wants) })
 }
 
 // whole is a set of figures that are only measured together.
 func whole(set func(context.Context, *suite.Env) error) func(context.Context, *suite.Env, selection) error {
 	return func(ctx context.Context, e *suite.Env, only selection) error {
 		if len(only) > 0 {
-			return errors.New("-only selects among the figures of redis and redis-long; these are measured together")
+			return errors.New("-only does not select among these figures: they are measured together")
 		}
 		return set(ctx, e)
 	}

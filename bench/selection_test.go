@@ -37,10 +37,15 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// TestGives: every figure of Redis can be selected, and none is given by two questions.
+// TestGives: every figure that -only selects among can be selected, and none is given by two
+// questions.
 func TestGives(t *testing.T) {
+	questions := slices.Concat(redisQuestions, redisLongQuestions, []question{redisHolding(nil)}, etcdQuestions, zkQuestions)
+	for _, o := range slices.Concat(sqlAlone(), sqlCrowd()) {
+		questions = append(questions, o.questions...)
+	}
 	var seen []string
-	for _, q := range slices.Concat(redisQuestions, redisLongQuestions, []question{redisHolding(nil)}) {
+	for _, q := range questions {
 		if len(q.gives) == 0 {
 			t.Errorf("a question about %q does not list its figures", q.part)
 		}
