@@ -8,16 +8,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"strconv"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
 )
 
 // change reads a lock, lets decide change it, and writes it back. If another process has
-// written the row in between, change starts again: of several concurrent writers one
-// always succeeds, and no row is locked while decide runs.
+// written the row in between, change starts again, when it is its turn: of several
+// concurrent writers one always succeeds, and no row is locked while decide runs.
 //
 //	read row, sessions ──▶ decide (pure) ──▶ UPDATE ... WHERE version = the one read
 //	        ▲                                      │ no row: another was faster
@@ -33,7 +35,13 @@ func (s *Store) change(ctx context.Context, name string, who *session, decide fu
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	for {
+	for lost := 0; ; lost++ {
+		if lost == 1 {
+			defer s.turns.wait(ctx, name)()
+		}
+		if lost > 1 && !pause(ctx, afterLost(lost)) {
+			return fmt.Errorf("sqlstore: %q: %w", name, ctx.Err())
+		}
 		var sid string
 		if who != nil {
 			sid = who.sid
@@ -58,6 +66,7 @@ func (s *Store) change(ctx context.Context, name string, who *session, decide fu
 			if _, err := s.changed(ctx, "make", s.name(name)); err != nil {
 				return err
 			}
+			lost = -1
 			continue // with a row to write to
 		}
 		if ok, err := s.write(ctx, name, who, l, l.Notices(before)); err != nil || ok {
@@ -65,6 +74,10 @@ func (s *Store) change(ctx context.Context, name string, who *session, decide fu
 		}
 	}
 }
+
+// afterLost is how long a writer waits that was too late so often: writers of other
+// processes read the row at the same moment otherwise.
+func afterLost(lost int) time.Duration { return rand.N(time.Millisecond << min(lost, 6)) }
 
 func clone(l *book.Lock) *book.Lock {
 	c := *l

@@ -186,3 +186,43 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		}
 	}
 }
+
+// TestManyReadersReleaseAtOnce: the releases of readers, which each read the row and write it
+// back, do not make each other repeat that over and over.
+func TestManyReadersReleaseAtOnce(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		const readers = 80
+		p, err := servers.NewProxy(server.Addr)
+		must(t, err)
+		t.Cleanup(p.Close)
+		db := k.connect(t, p.Port)
+		db.SetMaxOpenConns(readers)
+		db.SetMaxIdleConns(readers)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		var sessions []driver.Session
+		for range readers {
+			ss := open(t, s)
+			c := plain(1, "x")
+			c.Terms.Mode = driver.Shared
+			attempt(t, ss, c, driver.Granted)
+			sessions = append(sessions, ss)
+		}
+		var requests atomic.Int64
+		p.Filter(func(_ int, toServer bool, _ []byte) bool {
+			if toServer {
+				requests.Add(1)
+			}
+			return true
+		})
+		var wg sync.WaitGroup
+		for _, ss := range sessions {
+			wg.Go(func() { withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted) })
+		}
+		wg.Wait()
+		t.Logf("%d requests", requests.Load())
+		if n := requests.Load(); n > 20*readers {
+			t.Errorf("%d releases were %d requests", readers, n)
+		}
+	})
+}

@@ -35,6 +35,7 @@ type Store struct {
 	hub       hub
 	sweeper   sweeper
 	contended contended
+	turns     turns
 
 	mu         sync.Mutex
 	ready      bool // texts are there
@@ -48,8 +49,8 @@ var _ driver.Store = (*Store)(nil)
 // releases what the store has there. A nil opts is fine. New does no I/O.
 //
 // The database handle must have room for more than one connection: one is used for
-// listening, while something waits. The stores of a handle listen on half of its
-// connections at most.
+// listening, while a claim waits and up to a minute longer. The stores of a handle listen on
+// half of its connections at most.
 func New(db *sql.DB, opts *Options) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("sqlstore: New needs a database, for example sql.Open(\"pgx\", url)")
