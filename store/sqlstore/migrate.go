@@ -19,13 +19,18 @@ var mysqlSchema string
 // Schema returns the statements that create the tables, to be read and applied by
 // the operator of the database. The prefix is Options.Prefix; empty for the default.
 // It panics if there is no such dialect.
-func Schema(d Dialect, prefix string) string {
+//
+// Migrate adds a compression method that not every server has; the text names it in a comment.
+func Schema(d Dialect, prefix string) string { return schema(d, prefix, "") }
+
+// schema is Schema with the compression method of the queue.
+func schema(d Dialect, prefix, compression string) string {
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
 	switch d {
 	case PostgreSQL:
-		return strings.ReplaceAll(postgresSchema, "{p}", prefix)
+		return strings.NewReplacer("{p}", prefix, "{lz4}", compression).Replace(postgresSchema)
 	case MySQL:
 		return strings.ReplaceAll(mysqlSchema, "{p}", prefix)
 	}
@@ -50,13 +55,17 @@ func Migrate(ctx context.Context, db *sql.DB, opts *Options) error {
 // Migrate creates the tables of the store if they are not there, as the function does.
 // It is for stores that own their handle.
 func (s *Store) Migrate(ctx context.Context) error {
-	for _, statement := range statementsOf(s.Schema()) {
+	plain := statementsOf(s.Schema())
+	for i, statement := range statementsOf(schema(s.dialect, s.opts.Prefix, " COMPRESSION lz4")) {
 		err := s.run(ctx, "migrate", func() error {
 			_, err := s.db.ExecContext(ctx, statement)
+			if among(uncompressed, code(err)) {
+				_, err = s.db.ExecContext(ctx, plain[i])
+			}
 			if among(raced, code(err)) {
 				// Two processes created it at the same time, and the other was
 				// faster: PostgreSQL reports it in several ways.
-				_, err = s.db.ExecContext(ctx, statement)
+				_, err = s.db.ExecContext(ctx, plain[i])
 			}
 			return err
 		})
@@ -66,6 +75,10 @@ func (s *Store) Migrate(ctx context.Context) error {
 	}
 	return nil
 }
+
+// uncompressed are the codes of a server that does not know a compression method: a syntax
+// error before PostgreSQL 14, and an unsupported feature if it was built without lz4.
+var uncompressed = []string{"42601", "0A000"}
 
 // raced are the codes of a table that was created by another at the same moment.
 var raced = []string{"23505", "42P07", "42710"}
