@@ -44,6 +44,8 @@ SELECT counter FROM u UNION ALL SELECT counter FROM i
 -- lives, it has the lock in the same step and is notified. All other cases take
 -- the slow path. {notify} is pg_notify, or nothing if no process listens. A holder that is
 -- watched is notified in the same message that claims wait behind it.
+-- A long queue is stored compressed, and each mention of it unpacks all of it: so the first
+-- claim is taken out once, by a subquery that OFFSET keeps from being merged.
 WITH m AS MATERIALIZED (
   SELECT m.floor, m.grace_end FROM {p}incarnation m, {p}session s
   WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
@@ -51,12 +53,13 @@ WITH m AS MATERIALIZED (
 ), u AS (
   UPDATE {p}lock AS l SET version = l.version + 1, touched = {now},
     counter = CASE WHEN l.queue IS NULL THEN l.counter ELSE GREATEST(l.counter, m.floor) + 1 END,
-    holder = l.queue->0->>'s', seq = (l.queue->0->>'n')::bigint, generation = (l.queue->0->>'g')::bigint,
-    inc = (l.queue->0->>'i')::bigint, since = CASE WHEN l.queue IS NOT NULL THEN {now} END, record = l.queue->0->>'r',
-    queue = CASE WHEN jsonb_array_length(l.queue) > 1 THEN l.queue - 0 END
-  FROM m WHERE l.name = $1 AND l.holder = $2 AND l.seq = $3 AND (l.queue IS NULL OR
-    m.grace_end <= {now} AND l.queue->0->>'x' = '1' AND (l.queue->0->>'i')::bigint = $5 AND EXISTS (
-      SELECT 1 FROM {p}session n WHERE n.id = l.queue->0->>'s' AND n.generation = (l.queue->0->>'g')::bigint AND n.ends > {now}))
+    (holder, seq, generation, inc, record) = (SELECT q.f->>'s', (q.f->>'n')::bigint, (q.f->>'g')::bigint, (q.f->>'i')::bigint, q.f->>'r'
+      FROM (SELECT l.queue->0 AS f OFFSET 0) q),
+    since = CASE WHEN l.queue IS NOT NULL THEN {now} END, queue = NULLIF(l.queue - 0, '[]'::jsonb)
+  FROM m WHERE l.name = $1 AND l.holder = $2 AND l.seq = $3 AND (l.queue IS NULL OR m.grace_end <= {now} AND EXISTS (
+    SELECT 1 FROM (SELECT l.queue->0 AS f OFFSET 0) q
+    JOIN {p}session n ON n.id = q.f->>'s' AND n.generation = (q.f->>'g')::bigint AND n.ends > {now}
+    WHERE q.f->>'x' = '1' AND (q.f->>'i')::bigint = $5))
   RETURNING l.holder, l.seq, l.counter, l.queue IS NOT NULL AND l.record LIKE '{"watch":%' AS wanted
 )
 SELECT {notify} FROM u
