@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -20,11 +19,14 @@ import (
 // sent, so that a push which overtakes the answer finds it.
 type waiting struct {
 	queued   bool
+	since    time.Time     // when it was queued
+	first    int           // its place then
 	place    int           // when it was read last
 	counter  int64         // of the lock then
 	moved    time.Time     // when that was seen first
-	pace     time.Duration // of a handoff, as far as it was seen; 0 if none was
-	ears     int64         // how often listening had begun when it was attempted
+	pace     time.Duration // of a handoff, as far as it is known; 0 if it is not
+	listenAt time.Time     // when it comes near the front of the queue
+	ears     int64         // since when its session was listened for when it was attempted
 	notified chan struct{} // closed when granted or err is set
 	granted  driver.Token
 	err      error
@@ -39,9 +41,13 @@ func (w *waiting) end(err error) {
 	}
 }
 
-// expect returns the record of a claim that may be queued.
-func (ss *session) expect(seq uint64) *waiting {
-	ears, _ := ss.store.hub.ears(ss)
+// expect returns the record of a claim that may be queued. With listen it begins to listen, so
+// that no push is missed; otherwise it is too far from the front of the queue.
+func (ss *session) expect(seq uint64, listen bool) *waiting {
+	ears, _ := ss.store.hub.present(ss)
+	if listen {
+		ears, _ = ss.store.hub.ears(ss)
+	}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	w := ss.waits[seq]
@@ -62,10 +68,20 @@ func (w *waiting) seenQueued(ss *session) bool {
 	return w.queued
 }
 
-func (ss *session) queued(w *waiting, place int, counter int64) {
+// queued notes where a claim stands in the queue, and the pace of handoffs if it is known.
+func (ss *session) queued(w *waiting, place int, counter int64, pace time.Duration) {
 	ss.mu.Lock()
-	w.queued, w.place, w.counter, w.moved = true, place, counter, time.Now()
-	ss.mu.Unlock()
+	defer ss.mu.Unlock()
+	now := time.Now()
+	w.queued, w.place, w.counter, w.moved, w.pace = true, place, counter, now, pace
+	w.since, w.first, w.listenAt = now, place, now.Add(listenAfter(place, pace))
+}
+
+// waitsNow reports whether a claim of the session waits.
+func (ss *session) waitsNow() bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return len(ss.waits) > 0
 }
 
 // stopWaiting notes that a claim does not wait any more.
@@ -87,24 +103,32 @@ func (ss *session) pushed(seq uint64, counter int64) {
 	}
 }
 
-// Await implements driver.Session. While the store listens, it waits for the push; if
-// listening began after the attempt, a push may have been missed, and it polls once.
-// Otherwise it polls, by a read of one row.
+// Await implements driver.Session. Near the front of the queue it waits for the push, while
+// the store listens; if listening began after the attempt, a push may have been missed, and it
+// polls once. Where the store cannot listen it polls, by a read of one row.
 func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", err)
 	}
-	w := ss.expect(c.Seq)
+	w := ss.expect(c.Seq, false)
 	for polls := 0; ; polls++ {
+		rested := ss.rest(ctx, w)
+		select {
+		case <-w.notified:
+			return ss.pushedTo(c, w)
+		case <-ctx.Done():
+			return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", ctx.Err())
+		default:
+		}
 		ears, changed := ss.store.hub.ears(ss)
-		if w.mustPoll(ss, ears) {
+		listening := rested && ears == 0 && ss.store.hub.soon() // and what was missed is polled then
+		if !listening && w.mustPoll(ss, ears) {
 			found, err := ss.poll(ctx, c, w)
 			if err != nil { // it may still be queued, and stays known
 				return found, err
 			}
 			if found.State != driver.Queued {
-				ss.stopWaiting(c.Seq)
-				return found, nil
+				return ss.waited(c, w, found), nil
 			}
 			w.polled(ss, ears)
 			if found.Position == 0 { // it moves: poll often
@@ -113,22 +137,64 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 		}
 		var again <-chan time.Time // without a Stop: an unreferenced timer is collected
 		if ears == 0 {
-			place, pace := w.standing(ss)
-			again = time.After(pollPause(polls, place, pace, rand.Float64()))
+			again = time.After(w.pollPause(ss, polls))
 		}
 		select {
 		case <-w.notified:
-			ss.stopWaiting(c.Seq)
-			if w.err != nil {
-				return driver.Outcome{}, w.err
-			}
-			return driver.Outcome{State: driver.Granted, Token: w.granted}, nil
+			return ss.pushedTo(c, w)
 		case <-again:
 		case <-changed:
 		case <-ctx.Done():
 			return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", ctx.Err())
 		}
 	}
+}
+
+// pushedTo ends the wait of a claim that was notified.
+func (ss *session) pushedTo(c *driver.Claim, w *waiting) (driver.Outcome, error) {
+	if w.err != nil {
+		ss.stopWaiting(c.Seq)
+		return driver.Outcome{}, w.err
+	}
+	return ss.waited(c, w, driver.Outcome{State: driver.Granted, Token: w.granted}), nil
+}
+
+// waited ends the wait of a claim, and notes the pace of the handoffs if it was granted.
+func (ss *session) waited(c *driver.Claim, w *waiting, out driver.Outcome) driver.Outcome {
+	ss.mu.Lock()
+	since, first := w.since, w.first
+	ss.mu.Unlock()
+	ss.stopWaiting(c.Seq)
+	if out.State == driver.Granted && !since.IsZero() {
+		ss.store.contended.granted(c.Name, first, time.Since(since))
+	}
+	return out
+}
+
+// rest lets a claim that is far from the front of the queue wait until it is near, and reports
+// whether it did. The store does not listen for its session meanwhile, unless another claim
+// waits or is watched.
+func (ss *session) rest(ctx context.Context, w *waiting) bool {
+	ss.mu.Lock()
+	d, all := time.Until(w.listenAt), len(ss.notices.watched) == 0
+	for _, other := range ss.waits {
+		all = all && time.Until(other.listenAt) > 0
+	}
+	ss.mu.Unlock()
+	if d <= 0 || !ss.store.listens() {
+		return false
+	}
+	if all {
+		ss.store.hub.rest(ss)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-w.notified:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return true
 }
 
 // mustPoll reports whether a push may have been missed.
@@ -145,45 +211,23 @@ func (w *waiting) polled(ss *session, ears int64) {
 	ss.mu.Unlock()
 }
 
-func (w *waiting) standing(ss *session) (place int, pace time.Duration) {
+// pollPause is how long a claim waits before it polls again.
+func (w *waiting) pollPause(ss *session, polls int) time.Duration {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	return w.place, w.pace
-}
-
-const (
-	// shortestPause is what the first in the queue waits between two polls, at first.
-	shortestPause = 500 * time.Microsecond
-	// longestPause bounds the pauses, and so how late a handoff is noticed.
-	longestPause = 50 * time.Millisecond
-)
-
-// pollPause is how long a claim waits before it polls again. Those in front add a tenth
-// each time, so a handoff is noticed, on average, a twentieth later than it could be;
-// those further back begin later and add half. Once handoffs were seen, a claim waits for
-// most of the time that those before it need at their pace. jitter is in [0, 1).
-func pollPause(polls, place int, pace time.Duration, jitter float64) time.Duration {
-	d, grow := float64(shortestPause)*float64(1+2*min(place, 20)), 1.1
-	if place > 1 {
-		grow = 1.5
-	}
-	d *= math.Pow(grow, float64(min(polls, 100)))
-	if pace > 0 {
-		d = max(d, (float64(place)*0.7+0.2)*float64(pace))
-	}
-	return time.Duration(min(d, float64(longestPause)) * (0.75 + jitter/2))
+	return pollPause(polls, w.place, w.pace, time.Since(w.moved), rand.Float64())
 }
 
 // poll reads whether a claim is granted. If it is not, it is taken to be queued still; a
-// place of 0 then means that the lock changed hands since the last poll.
+// position of 0 then means that the lock changed hands since the last poll.
 func (ss *session) poll(ctx context.Context, c *driver.Claim, w *waiting) (driver.Outcome, error) {
 	if err := ss.store.prepare(ctx); err != nil {
 		return driver.Outcome{}, err
 	}
 	var counter int64
-	var holder, grants sql.NullString
+	var holder, grants, first sql.NullString
 	var seq sql.NullInt64
-	err := ss.store.row(ctx, "poll", []any{ss.store.name(c.Name)}, []any{&counter, &holder, &seq, &grants})
+	err := ss.store.row(ctx, "poll", []any{ss.store.name(c.Name)}, []any{&counter, &holder, &seq, &grants, &first})
 	if errors.Is(err, sql.ErrNoRows) {
 		return driver.Outcome{State: driver.Absent}, nil
 	}
@@ -201,15 +245,26 @@ func (ss *session) poll(ctx context.Context, c *driver.Claim, w *waiting) (drive
 			}
 		}
 	}
+	if ss.standing(w, counter, first.String == ss.sid) {
+		return driver.Outcome{State: driver.Queued}, nil
+	}
+	return driver.Outcome{State: driver.Queued, Position: 1}, nil
+}
+
+// standing notes what a poll has found, and reports whether the lock changed hands since the
+// last one.
+func (ss *session) standing(w *waiting, counter int64, first bool) (moved bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	out := driver.Outcome{State: driver.Queued, Position: 1}
 	if w.counter != 0 && counter > w.counter { // so many were granted since
 		n := min(counter-w.counter, 1000)
 		w.place = max(0, w.place-int(n))
-		w.pace, w.moved = time.Since(w.moved)/time.Duration(n), time.Now()
-		out.Position = 0
+		w.pace = paceOf(time.Since(w.moved), int(n))
+		w.moved, moved = time.Now(), true
+	}
+	if first {
+		w.place = 0
 	}
 	w.counter = counter
-	return out, nil
+	return moved
 }

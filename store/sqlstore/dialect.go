@@ -64,16 +64,16 @@ func newTexts(d Dialect, prefix, ident string, listen bool) texts {
 		wanted = channel + "l.holder, '" + wantedWord + " ' || l.seq)::text"
 	}
 	free := "{p}lock.holder IS NULL AND {p}lock.grants IS NULL AND {p}lock.queue IS NULL AND {p}lock.marks IS NULL"
-	json := "?"
+	json, first := "?", "JSON_UNQUOTE(JSON_EXTRACT(l.queue, '$[0].s'))"
 	if d == PostgreSQL {
-		json = "CAST(? AS text)::jsonb"
+		json, first = "CAST(? AS text)::jsonb", "l.queue->0->>'s'"
 	}
 	t := texts{}
 	own := mysqlText
 	if d == PostgreSQL {
 		own = postgresText
 	}
-	fill := strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{j}", json, "{notify}", notify, "{wanted}", wanted)
+	fill := strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{j}", json, "{first}", first, "{notify}", notify, "{wanted}", wanted)
 	for _, text := range []string{bothText, own} {
 		for name, body := range sections(text) {
 			body = fill.Replace(strings.ReplaceAll(body, "{free}", free))

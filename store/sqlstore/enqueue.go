@@ -16,7 +16,10 @@ import (
 // that was contended a moment ago is most likely held: the claim is queued first then.
 func (ss *session) short(ctx context.Context, c *driver.Claim, claim *book.Claim, w *waiting) (driver.Outcome, bool, error) {
 	s := ss.store
-	contended := w != nil && s.contended.has(c.Name)
+	contended := false
+	if w != nil {
+		_, contended = s.contended.of(c.Name)
+	}
 	if contended {
 		out, done, err := ss.enqueue(ctx, claim, c.Name, w)
 		if done || err != nil || w.seenQueued(ss) {
@@ -56,8 +59,9 @@ func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *w
 	if err != nil || b == nil {
 		return driver.Outcome{}, false, err
 	}
-	ss.store.contended.add(name)
-	ss.queued(w, out.Position, b.Counter)
+	ss.store.contended.add(name, out.Position)
+	known, _ := ss.store.contended.of(name)
+	ss.queued(w, out.Position, b.Counter, known.pace)
 	return out, true, nil
 }
 
@@ -90,7 +94,7 @@ func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry 
 	if err != nil || n == 0 {
 		return driver.Outcome{}, nil, err
 	}
-	ss.queued(w, 0, 0)
+	ss.queued(w, 0, 0, 0)
 	l, err := s.loadShort(ctx, ss.sid, name)
 	if err != nil {
 		return driver.Outcome{}, nil, err

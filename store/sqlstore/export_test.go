@@ -69,7 +69,7 @@ func Listening(s *Store) (n int) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	for _, m := range s.hub.members {
-		if m.live {
+		if m.ears != 0 {
 			n++
 		}
 	}
@@ -81,5 +81,23 @@ func ListensAs(s *Store, ss driver.Session) bool {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	m := s.hub.members[ss.(*session).sid]
-	return m != nil && m.ss == ss && m.live
+	return m != nil && m.ss == ss && m.ears != 0
+}
+
+// StopListeningSoon makes a store stop listening soon after the last claim waited.
+func StopListeningSoon(s *Store, after time.Duration) { s.hub.idle = after }
+
+// SetPace makes a store expect that a claim for the lock is queued behind so many others, and
+// that each of them takes so long.
+func SetPace(s *Store, name string, place int, pace time.Duration) {
+	s.contended.add(name, place)
+	s.contended.granted(name, 0, pace)
+}
+
+// Listens reports whether a store listens for a session, or is about to.
+func Listens(s *Store, ss driver.Session) bool {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	m := s.hub.members[ss.(*session).sid]
+	return m != nil && !m.resting
 }

@@ -9,116 +9,12 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
-
-// hub listens for notifications on one connection, for all sessions of a store. It
-// begins when a claim first waits: a process that never waits never listens.
-//
-//	LISTEN channel ──▶ pg_notify(channel, hello) on another connection ──▶ heard? live
-//	                                                                  └──▶ not heard: poll; try again in minutes
-//
-// A pooler in transaction mode takes LISTEN, and gives the connection to another client.
-// Nothing but a message that arrives proves that messages arrive.
-type hub struct {
-	s      *Store
-	ctx    context.Context
-	cancel context.CancelFunc
-	done   chan struct{} // nil: not begun
-
-	mu         sync.Mutex
-	generation int64 // counts connections
-	never      bool  // listening cannot work here
-	deaf       bool  // the last greeting was not heard
-	retry      time.Duration
-	members    map[string]*member
-	attended   map[string]*session // those whose notices a goroutine attends to, by id
-	change     chan struct{}       // closed when the ears of a session change
-	stir       context.CancelFunc
-}
-
-// member is a session that waits for notifications.
-type member struct {
-	ss     *session
-	asked  bool   // LISTEN was sent on this connection
-	secret string // of its hello
-	live   bool   // and heard
-}
-
-// helloWait is how long a notification to ourselves may take to arrive.
-const helloWait = 2 * time.Second
-
-// deafFor is how long a store polls after a greeting that was not heard. It may have been
-// a pooler, or a server that was slow for once.
-const deafFor = 5 * time.Minute
-
-func (h *hub) init(s *Store) {
-	h.s, h.members, h.attended, h.change = s, map[string]*member{}, map[string]*session{}, make(chan struct{})
-	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.never, h.retry = !s.listens(), deafFor
-}
-
-// ears returns which connection listens for the session, 0 if none does, and a channel
-// that is closed when that changes. The first call begins it.
-func (h *hub) ears(ss *session) (int64, <-chan struct{}) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.never || h.ctx.Err() != nil {
-		return 0, nil
-	}
-	m := h.members[ss.sid]
-	if m == nil || m.ss != ss {
-		m = &member{ss: ss}
-		h.members[ss.sid] = m
-		if h.stir != nil {
-			h.stir()
-		}
-	}
-	if h.done == nil {
-		h.done = make(chan struct{})
-		go h.run()
-	}
-	if m.live {
-		return h.generation, h.change
-	}
-	return 0, h.change
-}
-
-func (h *hub) leave(ss *session) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if m := h.members[ss.sid]; m != nil && m.ss == ss {
-		delete(h.members, ss.sid)
-	}
-}
-
-// isDeaf reports whether listening should work here and does not.
-func (h *hub) isDeaf() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.deaf && !h.never
-}
-
-func (h *hub) close() {
-	h.cancel()
-	h.mu.Lock()
-	done := h.done
-	h.mu.Unlock()
-	if done != nil {
-		<-done
-	}
-}
-
-// changedLocked makes every session read its ears again.
-func (h *hub) changedLocked() {
-	close(h.change)
-	h.change = make(chan struct{})
-}
 
 // errDeaf means that notifications do not arrive on this connection, errNever that they
 // cannot arrive on any connection.
@@ -127,11 +23,14 @@ var (
 	errNever = errors.New("no connection can listen")
 	// errReserved: other stores keep the connections of the handle that can be spared.
 	errReserved = errors.New("no connection to spare")
+	// errIdle: no claim waits any more.
+	errIdle = errors.New("no claim waits")
 )
 
-// run listens until the store is closed or listening turns out to be impossible.
-func (h *hub) run() {
-	defer close(h.done)
+// run listens until the store is closed, no claim waits any more, or listening turns out to
+// be impossible.
+func (h *hub) run(done chan struct{}) {
+	defer close(done)
 	for failures := 0; h.ctx.Err() == nil; failures++ {
 		began := time.Now()
 		err := h.connection()
@@ -139,13 +38,17 @@ func (h *hub) run() {
 		deaf := errors.Is(err, errDeaf)
 		h.deaf = h.deaf || deaf
 		h.never = errors.Is(err, errNever) || deaf && h.s.pooled.Load()
-		never := h.never
+		h.proved = false
 		for _, m := range h.members {
-			m.asked, m.live = false, false
+			m.asked, m.ears = false, 0
 		}
 		h.changedLocked()
+		over := h.never || errors.Is(err, errIdle) && h.idleLocked()
+		if over {
+			h.done = nil
+		}
 		h.mu.Unlock()
-		if never {
+		if over {
 			return
 		}
 		if deaf {
@@ -178,9 +81,6 @@ func (h *hub) connection() error {
 		if !ok {
 			return errNever
 		}
-		h.mu.Lock()
-		h.generation++
-		h.mu.Unlock()
 		err := h.serve(c.Conn())
 		if errors.Is(err, errDeaf) && h.behindPooler(c.Conn().PgConn()) {
 			h.s.pooled.Store(true)
@@ -212,28 +112,22 @@ func (h *hub) behindPooler(c *pgconn.PgConn) bool {
 	return false
 }
 
-// serve sends LISTEN for new sessions and takes notifications.
+// serve sends LISTEN and UNLISTEN for sessions and takes notifications.
 func (h *hub) serve(c *pgx.Conn) error {
 	for {
 		ctx, stir := context.WithCancel(h.ctx)
 		h.mu.Lock()
 		h.stir = stir
-		var fresh []*member
-		waiting := false
-		for _, m := range h.members {
-			if !m.asked {
-				m.asked, m.secret = true, strconv.FormatUint(rand.Uint64(), 36)
-				fresh = append(fresh, m)
-			}
-			waiting = waiting || !m.live
-		}
+		rested, fresh := h.turnsLocked()
 		h.mu.Unlock()
-		err := h.greet(c, fresh)
-		for err == nil && ctx.Err() == nil {
-			err = h.next(ctx, c, waiting)
-			waiting = h.waiting()
+		err := h.unlisten(c, rested)
+		if err == nil {
+			err = h.greet(c, fresh)
 		}
-		stirred := ctx.Err() != nil // the wait was ended for a new session
+		for waiting := h.waiting(); err == nil && ctx.Err() == nil; waiting = h.waiting() {
+			err = h.next(ctx, c, waiting)
+		}
+		stirred := ctx.Err() != nil // the wait was ended for a session
 		stir()
 		if h.ctx.Err() != nil {
 			return h.ctx.Err()
@@ -244,15 +138,62 @@ func (h *hub) serve(c *pgx.Conn) error {
 	}
 }
 
-// greet listens for sessions, and sends each a message by another connection.
+// turnsLocked returns for which sessions to stop and to begin listening.
+func (h *hub) turnsLocked() (rested, fresh []*member) {
+	for sid, m := range h.members {
+		switch {
+		case m.resting && m.asked:
+			m.asked, m.ears = false, 0
+			rested = append(rested, m)
+		case !m.resting && !m.asked:
+			m.asked, m.secret = true, strconv.FormatUint(rand.Uint64(), 36)
+			fresh = append(fresh, m)
+		}
+		if m.gone {
+			delete(h.members, sid)
+		}
+	}
+	return rested, fresh
+}
+
+// channel is a session's, quoted.
+func (h *hub) channel(m *member) string { return channelPrefix(h.s.opts.Prefix) + m.ss.sid }
+
+// on sends a statement on the connection that listens.
+func (h *hub) on(c *pgx.Conn, statement string) error {
+	ctx, cancel := context.WithTimeout(h.ctx, helloWait)
+	defer cancel()
+	_, err := c.PgConn().Exec(ctx, statement).ReadAll()
+	return err
+}
+
+func (h *hub) unlisten(c *pgx.Conn, rested []*member) error {
+	for _, m := range rested {
+		if err := h.on(c, "UNLISTEN "+pgx.Identifier{h.channel(m)}.Sanitize()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// greet listens for sessions. On a connection on which nothing was heard yet, it sends each a
+// message by another connection.
 func (h *hub) greet(c *pgx.Conn, fresh []*member) error {
 	for _, m := range fresh {
-		ctx, cancel := context.WithTimeout(h.ctx, helloWait)
-		channel := channelPrefix(h.s.opts.Prefix) + m.ss.sid
-		_, err := c.PgConn().Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()).ReadAll()
-		if err == nil {
-			_, err = h.s.db.ExecContext(ctx, "SELECT pg_notify($1, $2)", h.s.args([]any{channel, "hello " + m.secret})...)
+		if err := h.on(c, "LISTEN "+pgx.Identifier{h.channel(m)}.Sanitize()); err != nil {
+			return err
 		}
+		h.mu.Lock()
+		proved := h.proved
+		if proved {
+			h.liveLocked(m)
+		}
+		h.mu.Unlock()
+		if proved {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(h.ctx, helloWait)
+		_, err := h.s.db.ExecContext(ctx, "SELECT pg_notify($1, $2)", h.s.args([]any{h.channel(m), "hello " + m.secret})...)
 		cancel()
 		if err != nil {
 			return err
@@ -265,14 +206,15 @@ func (h *hub) waiting() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, m := range h.members {
-		if m.asked && !m.live {
+		if m.asked && m.ears == 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// next takes one notification. While a greeting is under way it waits only so long.
+// next takes one notification. While a greeting is under way it waits only so long, and
+// otherwise until no claim waits any more.
 func (h *hub) next(ctx context.Context, c *pgx.Conn, greeting bool) error {
 	if greeting {
 		bounded, cancel := context.WithTimeout(ctx, helloWait)
@@ -283,7 +225,17 @@ func (h *hub) next(ctx context.Context, c *pgx.Conn, greeting bool) error {
 		}
 		return h.take(n, err)
 	}
-	n, err := c.WaitForNotification(ctx)
+	bounded, cancel := context.WithTimeout(ctx, h.idle)
+	defer cancel()
+	n, err := c.WaitForNotification(bounded)
+	if err != nil && bounded.Err() == context.DeadlineExceeded && ctx.Err() == nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.idleLocked() {
+			return errIdle
+		}
+		return nil
+	}
 	return h.take(n, err)
 }
 
@@ -294,9 +246,9 @@ func (h *hub) take(n *pgconn.Notification, err error) error {
 	}
 	h.mu.Lock()
 	m := h.members[strings.TrimPrefix(n.Channel, channelPrefix(h.s.opts.Prefix))]
-	if m != nil && n.Payload == "hello "+m.secret {
-		m.live, h.deaf = true, false
-		h.changedLocked()
+	if m != nil && m.asked && n.Payload == "hello "+m.secret {
+		h.proved, h.deaf = true, false
+		h.liveLocked(m)
 	}
 	h.mu.Unlock()
 	if m != nil {

@@ -98,3 +98,101 @@ func TestTwoStoresListenOnOneHandle(t *testing.T) {
 	}
 	withdraw(t, holder, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
 }
+
+// TestListeningEndsAfterTheLastWait: a store gives its connection back when no claim waits any
+// more, and listens again for the next one.
+func TestListeningEndsAfterTheLastWait(t *testing.T) {
+	t.Parallel()
+	server := need(t, postgres)
+	db := onPostgres.connect(t, server.Port)
+	opts := onPostgres.space(t, db)
+	holder := open(t, onPostgres.store(t, onPostgres.connect(t, server.Port), &opts))
+	s := onPostgres.store(t, db, &opts)
+	sqlstore.StopListeningSoon(s, 20*time.Millisecond)
+	waiter := open(t, s)
+	for seq := uint64(1); seq <= 3; seq++ {
+		attempt(t, holder, plain(seq, "x"), driver.Granted)
+		attempt(t, waiter, queued(seq, "x"), driver.Queued)
+		got := awaiting(t, waiter, queued(seq, "x"))
+		eventually(t, "that the store listens", func() bool { return sqlstore.Reserved(db) == 1 })
+		for range 5 { // it goes on while the claim waits
+			time.Sleep(20 * time.Millisecond)
+			if sqlstore.Reserved(db) != 1 {
+				t.Fatal("the store stopped listening while a claim waited")
+			}
+		}
+		withdraw(t, holder, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
+		if out := <-got; out.State != driver.Granted {
+			t.Fatalf("the waiter got %+v", out)
+		}
+		withdraw(t, waiter, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
+		eventually(t, "that the store does not listen", func() bool { return sqlstore.Reserved(db) == 0 })
+	}
+}
+
+// awaiting waits for a claim in the background.
+func awaiting(t *testing.T, ss driver.Session, c *driver.Claim) <-chan driver.Outcome {
+	t.Helper()
+	got := make(chan driver.Outcome, 1)
+	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+	go func() {
+		defer cancel()
+		out, err := ss.Await(ctx, c)
+		if err != nil {
+			t.Errorf("claim %d: %v", c.Seq, err)
+		}
+		got <- out
+	}()
+	return got
+}
+
+// TestFarClaimsListenLater: a claim far from the front of a queue that moves quickly does not
+// listen before it is near. What it is granted before is not missed.
+func TestFarClaimsListenLater(t *testing.T) {
+	t.Parallel()
+	server := need(t, postgres)
+	db := onPostgres.connect(t, server.Port)
+	opts := onPostgres.space(t, db)
+	s := onPostgres.store(t, db, &opts)
+	holder, far := open(t, s), open(t, s)
+	attempt(t, holder, plain(1, "x"), driver.Granted)
+	var before []driver.Session
+	for range 30 {
+		ss := open(t, s)
+		attempt(t, ss, queued(1, "x"), driver.Queued)
+		before = append(before, ss)
+	}
+	sqlstore.SetPace(s, "x", 29, 10*time.Millisecond) // far enough for some 150ms
+	if out := attempt(t, far, queued(1, "x"), driver.Queued); out.Position != 30 {
+		t.Fatalf("the claim is at %d", out.Position)
+	}
+	if sqlstore.Listens(s, far) {
+		t.Fatal("the store listens for a claim that 30 others are before")
+	}
+	got := awaiting(t, far, queued(1, "x"))
+	eventually(t, "that the store listens for it", func() bool { return sqlstore.Listens(s, far) })
+	for _, ss := range before {
+		withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
+	}
+	withdraw(t, holder, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
+	if out := <-got; out.State != driver.Granted {
+		t.Fatalf("the far claim got %+v", out)
+	}
+	// Queued again, at the end. This time it may be granted while the store does not listen.
+	for _, ss := range before {
+		attempt(t, ss, queued(2, "x"), driver.Queued)
+	}
+	sqlstore.SetPace(s, "x", 29, 10*time.Millisecond)
+	withdraw(t, far, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
+	attempt(t, far, queued(2, "x"), driver.Queued)
+	got = awaiting(t, far, queued(2, "x"))
+	eventually(t, "that the store rests", func() bool { return !sqlstore.Listens(s, far) })
+	for _, ss := range before[1:] {
+		withdraw(t, ss, driver.Withdrawal{Seq: 2, Name: "x"}, driver.WasQueued)
+	}
+	attempt(t, before[0], queued(2, "x"), driver.Granted)
+	withdraw(t, before[0], driver.Withdrawal{Seq: 2, Name: "x"}, driver.WasGranted)
+	if out := <-got; out.State != driver.Granted {
+		t.Fatalf("the claim that was granted during its rest got %+v", out)
+	}
+}

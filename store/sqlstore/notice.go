@@ -66,14 +66,18 @@ func (ss *session) attend() {
 	defer h.leave(ss)
 	var heard int64 // the connection whose messages miss nothing
 	for h.attends(ss) {
-		ears, changed := h.ears(ss)
-		if ears == 0 || ears != heard {
+		ears, changed := h.present(ss)
+		watches := ss.watches()
+		if watches {
+			ears, changed = h.ears(ss)
+		}
+		if watches && (ears == 0 || ears != heard) {
 			if ss.check(h.ctx) == nil {
 				heard = ears
 			}
 		}
 		var again <-chan time.Time
-		if (ears == 0 || ears != heard) && ss.watches() {
+		if (ears == 0 || ears != heard) && watches {
 			again = time.After(longestPause)
 		}
 		select {

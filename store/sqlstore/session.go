@@ -183,7 +183,8 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	ss.note(c)
 	var w *waiting
 	if c.Queue {
-		w = ss.expect(c.Seq)
+		known, _ := ss.store.contended.of(c.Name)
+		w = ss.expect(c.Seq, listenAfter(known.place, known.pace) == 0)
 	}
 	if w.seenQueued(ss) || claim.Plain != 1 {
 		return ss.attempt(ctx, c, claim, w)
@@ -221,7 +222,7 @@ func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Clai
 	}
 	switch {
 	case out.State == driver.Queued && w != nil:
-		ss.queued(w, out.Position, counter)
+		ss.queued(w, out.Position, counter, 0)
 	case out.State == driver.Granted:
 		ss.stopWaiting(c.Seq)
 	case out.State != driver.Queued:

@@ -214,29 +214,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestPollPause: pauses grow, are bounded, and are longer further back.
-func TestPollPause(t *testing.T) {
-	for place := range 30 {
-		var last time.Duration
-		for polls := range 120 {
-			d := pollPause(polls, place, 0, 0)
-			if d < last || d < shortestPause/2 || d > longestPause {
-				t.Fatalf("poll %d at place %d pauses %v after %v", polls, place, d, last)
-			}
-			last = d
-		}
-	}
-	if pollPause(0, 5, 0, 0) <= pollPause(0, 0, 0, 0.99) {
-		t.Error("those further back poll as often as the first")
-	}
-	if d := pollPause(0, 10, 4*time.Millisecond, 0.5); d < 20*time.Millisecond || d > 40*time.Millisecond {
-		t.Errorf("behind ten claims of 4ms each it pauses %v", d)
-	}
-	if d := pollPause(0, 60, time.Minute, 0.5); d > longestPause {
-		t.Errorf("at a slow pace it pauses %v", d)
-	}
-}
-
 // TestMayReserve: stores listen on half of a handle's connections at most.
 func TestMayReserve(t *testing.T) {
 	for limit, most := range map[int]int{1: 0, 2: 1, 3: 1, 4: 2, 5: 2, 10: 5} {
@@ -324,8 +301,8 @@ func TestFailedPollIsRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	ss := &session{store: s, sid: "a", waits: map[uint64]*waiting{1: {queued: true, notified: make(chan struct{})}}}
-	s.hub.generation, s.hub.done = 1, make(chan struct{}) // it listens, and needs no goroutine
-	s.hub.members[ss.sid] = &member{ss: ss, live: true}
+	s.hub.heard, s.hub.done = 1, make(chan struct{}) // it listens, and needs no goroutine
+	s.hub.members[ss.sid] = &member{ss: ss, asked: true, ears: 1}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for i := range 2 {

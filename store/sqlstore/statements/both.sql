@@ -89,8 +89,9 @@ WHERE name = ? AND version = ?
   AND EXISTS (SELECT 1 FROM {p}session s WHERE s.id = ? AND s.generation = ? AND s.ends > {now})
 
 -- name: poll
--- What a waiting claim polls: one row by its key.
-SELECT l.counter, l.holder, l.seq, l.grants FROM {p}lock l WHERE l.name = ?
+-- What a waiting claim polls: one row by its key. {first} is the session of the first claim
+-- in the queue: those before a claim may have given up.
+SELECT l.counter, l.holder, l.seq, l.grants, {first} FROM {p}lock l WHERE l.name = ?
 
 -- name: from
 -- Locks in the order of their names. Free ones are left out by the reader: their number

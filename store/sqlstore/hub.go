@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// hub listens for notifications on one connection, for all sessions of a store. It
+// begins when a claim waits or is watched, and ends a while after the last one was: the server
+// wakes every connection that listens for every notification.
+//
+//	LISTEN channel ──▶ pg_notify(channel, hello) on another connection ──▶ heard? live
+//	                                                                  └──▶ not heard: poll; try again in minutes
+//
+// A pooler in transaction mode takes LISTEN, and gives the connection to another client.
+// Nothing but a message that arrives proves that messages arrive. Once one has arrived on a
+// connection, a LISTEN there is enough.
+type hub struct {
+	s      *Store
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	done     chan struct{} // of the goroutine that listens; nil: there is none
+	heard    int64         // counts how often listening for a session has begun
+	never    bool          // listening cannot work here
+	deaf     bool          // the last greeting was not heard
+	proved   bool          // a greeting was heard on this connection
+	retry    time.Duration
+	idle     time.Duration
+	members  map[string]*member
+	attended map[string]*session // those whose notices a goroutine attends to, by id
+	change   chan struct{}       // closed when the ears of a session change
+	stir     context.CancelFunc
+}
+
+// member is a session whose claims wait for notifications.
+type member struct {
+	ss      *session
+	used    bool   // a claim has asked for its ears since the last check
+	resting bool   // none of its claims is near the front of a queue
+	gone    bool   // it has left
+	asked   bool   // LISTEN was sent on this connection
+	secret  string // of its hello
+	ears    int64  // since when it is listened for, in counts of hub.heard; 0 if it is not
+}
+
+// helloWait is how long a notification to ourselves may take to arrive.
+const helloWait = 2 * time.Second
+
+// deafFor is how long a store polls after a greeting that was not heard. It may have been
+// a pooler, or a server that was slow for once.
+const deafFor = 5 * time.Minute
+
+// listenIdle is after how long without a claim that waits or is watched a store stops
+// listening: within two of it.
+const listenIdle = 30 * time.Second
+
+func (h *hub) init(s *Store) {
+	h.s, h.members, h.attended, h.change = s, map[string]*member{}, map[string]*session{}, make(chan struct{})
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.never, h.retry, h.idle = !s.listens(), deafFor, listenIdle
+}
+
+// ears returns since when the session is listened for, 0 if it is not, and a channel that is
+// closed when that changes. It begins to listen if necessary.
+func (h *hub) ears(ss *session) (int64, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.never || h.ctx.Err() != nil {
+		return 0, nil
+	}
+	m := h.members[ss.sid]
+	if m == nil || m.ss != ss {
+		m = &member{ss: ss, resting: true}
+		h.members[ss.sid] = m
+	}
+	m.used = true
+	if m.resting {
+		m.resting = false
+		h.stirLocked()
+	}
+	if h.done == nil {
+		h.done = make(chan struct{})
+		go h.run(h.done)
+	}
+	return m.ears, h.change
+}
+
+// present returns what ears returns, and does not begin to listen.
+func (h *hub) present(ss *session) (int64, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m := h.members[ss.sid]; m != nil && m.ss == ss {
+		return m.ears, h.change
+	}
+	return 0, h.change
+}
+
+// soon reports whether a LISTEN is all that is missing.
+func (h *hub) soon() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.proved
+}
+
+// rest stops listening for a session until its ears are asked for again.
+func (h *hub) rest(ss *session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m := h.members[ss.sid]; m != nil && m.ss == ss && !m.resting {
+		m.resting = true
+		h.stirLocked()
+	}
+}
+
+func (h *hub) leave(ss *session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m := h.members[ss.sid]; m != nil && m.ss == ss {
+		if !m.asked {
+			delete(h.members, ss.sid)
+			return
+		}
+		m.resting, m.gone = true, true
+		h.stirLocked()
+	}
+}
+
+// isDeaf reports whether listening should work here and does not.
+func (h *hub) isDeaf() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.deaf && !h.never
+}
+
+func (h *hub) close() {
+	h.cancel()
+	h.mu.Lock()
+	done := h.done
+	h.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}
+
+// stirLocked makes the goroutine that listens read the members again.
+func (h *hub) stirLocked() {
+	if h.stir != nil {
+		h.stir()
+	}
+}
+
+// changedLocked makes every session read its ears again.
+func (h *hub) changedLocked() {
+	close(h.change)
+	h.change = make(chan struct{})
+}
+
+// liveLocked notes that a session is listened for from now on.
+func (h *hub) liveLocked(m *member) {
+	h.heard++
+	m.ears = h.heard
+	h.changedLocked()
+}
+
+// idleLocked reports whether no claim waits for a notification, nor has since the last call.
+func (h *hub) idleLocked() bool {
+	idle := true
+	for _, m := range h.members {
+		idle = idle && !m.used && !m.ss.waitsNow() && !m.ss.watches()
+		m.used = false
+	}
+	return idle
+}
