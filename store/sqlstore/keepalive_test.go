@@ -43,7 +43,8 @@ func TestKeepAliveIsOneStatement(t *testing.T) {
 	before, calls := statements(), store.Renewals()
 	must(t, store.Await(ctx, keepAlives))
 	after, now := statements(), store.Renewals()
-	if now-calls < keepAlives || after-before != int64(now-calls) {
+	// One may be under way: done at the server, and not counted here yet.
+	if more := after - before - int64(now-calls); now-calls < keepAlives || more < 0 || more > 1 {
 		t.Errorf("%d leases: %d keep-alives were %d statements, want as many", leases, now-calls, after-before)
 	}
 }
