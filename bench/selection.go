@@ -41,7 +41,7 @@ func (s selection) of(questions []question) ([]question, error) {
 	return s.among(questions), nil
 }
 
-// among returns the questions that give a selected figure, even if there is none.
+// among returns the questions that give a selected figure, or no question.
 func (s selection) among(questions []question) []question {
 	return slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return !slices.ContainsFunc(q.gives, s.wants) })
 }

@@ -172,8 +172,8 @@ func (ss *session) waited(c *driver.Claim, w *waiting, out driver.Outcome) drive
 }
 
 // rest lets a claim that is far from the front of the queue wait until it is near, and reports
-// whether it did. The store does not listen for its session meanwhile, unless another claim
-// waits or is watched.
+// whether it did. Until then the store does not listen for its session, unless another
+// claim waits or is watched.
 func (ss *session) rest(ctx context.Context, w *waiting) bool {
 	ss.mu.Lock()
 	d, all := time.Until(w.listenAt), len(ss.notices.watched) == 0

@@ -18,8 +18,8 @@ import (
 )
 
 // change reads a lock, lets decide change it, and writes it back. If another process has
-// written the row in between, change starts again, when it is its turn: of several
-// concurrent writers one always succeeds, and no row is locked while decide runs.
+// written the row in between, change starts again, one writer after the other: of
+// several concurrent writers one always succeeds, and no row is locked while decide runs.
 //
 //	read row, sessions ──▶ decide (pure) ──▶ UPDATE ... WHERE version = the one read
 //	        ▲                                      │ no row: another was faster
@@ -37,7 +37,7 @@ func (s *Store) change(ctx context.Context, name string, who *session, decide fu
 	}
 	for lost := 0; ; lost++ {
 		if lost == 1 {
-			defer s.turns.wait(ctx, name)()
+			defer s.retries.wait(ctx, name)()
 		}
 		if lost > 1 && !pause(ctx, afterLost(lost)) {
 			return fmt.Errorf("sqlstore: %q: %w", name, ctx.Err())

@@ -24,7 +24,7 @@ type hub struct {
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
-	done     chan struct{} // of the goroutine that listens; nil: there is none
+	done     chan struct{} // of the goroutine that listens; nil without one
 	heard    int64         // counts how often listening for a session has begun
 	never    bool          // listening cannot work here
 	deaf     bool          // the last greeting was not heard

@@ -74,8 +74,8 @@ func paceOf(took time.Duration, handoffs int) time.Duration {
 	return 0
 }
 
-// meanPace follows the pace of the handoffs. It forgets a slow one quickly: to expect the
-// grant too late costs more than to expect it too early.
+// meanPace follows the pace of the handoffs. A quick one counts at once: to expect
+// the grant too late costs more than to expect it too early.
 func meanPace(old, seen time.Duration) time.Duration {
 	if old == 0 || seen < old {
 		return seen

@@ -35,7 +35,7 @@ type Store struct {
 	hub       hub
 	sweeper   sweeper
 	contended contended
-	turns     turns
+	retries   retries
 
 	mu         sync.Mutex
 	ready      bool // texts are there

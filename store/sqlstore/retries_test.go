@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// TestTurns: writers come one after the other for as long as turns end. A writer that does not
-// end its turn stops no other for longer than a moment.
-func TestTurns(t *testing.T) {
+// TestRetries: writers that were too late come one after the other. One that does not come to
+// an end stops no other for longer than a moment.
+func TestRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all turns
+		var all retries
 		began := time.Now()
 		done := make(chan time.Duration, 3)
 		for range 3 {
 			go func() {
 				end := all.wait(t.Context(), "x")
-				time.Sleep(turnPatience * 9 / 10)
+				time.Sleep(retryPatience * 9 / 10)
 				end()
 				done <- time.Since(began)
 			}()
@@ -28,8 +28,8 @@ func TestTurns(t *testing.T) {
 		for range 3 {
 			last = <-done
 		}
-		if last != 3*turnPatience*9/10 {
-			t.Errorf("three turns took %v", last)
+		if last != 3*retryPatience*9/10 {
+			t.Errorf("three retries took %v", last)
 		}
 		if len(all.of) != 0 {
 			t.Errorf("left behind: %v", all.of)
@@ -41,7 +41,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("the writer of another row waited %v", d)
 		}
 		all.wait(t.Context(), "x")()
-		if d := time.Since(began); d != turnPatience {
+		if d := time.Since(began); d != retryPatience {
 			t.Errorf("behind a writer without an answer another one waited %v", d)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
