@@ -85,3 +85,17 @@ func (c *Client) Watches() int {
 	}
 	return n
 }
+
+// Doubt lets a renewal of the lease's session fail, and returns how long that takes.
+func (l *Lease) Doubt() time.Duration {
+	began := time.Now()
+	l.g.s.doubt()
+	return time.Since(began)
+}
+
+// Renewed lets a renewal of the lease's session succeed after one that failed.
+func (l *Lease) Renewed() {
+	l.g.s.sh.mu.Lock()
+	defer l.g.s.sh.mu.Unlock()
+	l.g.s.doubtful = false
+}

@@ -30,6 +30,7 @@ type grant struct {
 	keepFor    time.Duration // the longest time that a lease on it asked for when unlocked
 	heapIndex  int32         // index in the session's deadlines
 	attempts   int32         // downgrades in flight
+	idleIndex  uint16        // index among the idle grants of the session
 	index      uint8         // of the next token: how many leases have one
 	// unsure is set when an attempt may still be on its way: its withdrawal leaves a
 	// tombstone.
@@ -102,7 +103,7 @@ func (g *grant) detachLocked() bool {
 		return false
 	}
 	if g.state == grantLingering {
-		g.s.lingering-- // the session was used last when the grant became idle
+		g.notIdleLocked() // the session was used last when the grant became idle
 	} else {
 		g.s.idleSince = g.s.c.clock.Sent()
 	}

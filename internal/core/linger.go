@@ -22,7 +22,7 @@ func (g *grant) mayLingerLocked(now clock.Instant) bool {
 	t, s, q := g.claim.Terms, g.s, g.q
 	return t.Linger > 0 && t.Mode == driver.Exclusive && g.keepFor == 0 && g.state == grantHeld &&
 		q != nil && q.exclusive == g && q.first == nil && !s.sh.closed &&
-		s.steadyLocked() && s.lingering < maxLingering && !g.unsure && g.attempts == 0 &&
+		s.steadyLocked() && len(s.idle) < maxLingering && !g.unsure && g.attempts == 0 &&
 		g.tokenLeft() && !g.wantedLocked() && (g.lingerEnd == 0 || g.nextCheck != 0 && now < g.lingerEnd)
 }
 
@@ -62,7 +62,8 @@ func (g *grant) giveUpLingering() {
 func (g *grant) lingerLocked(now clock.Instant) {
 	s := g.s
 	g.state, g.q.state = grantLingering, queueLingering
-	s.lingering++
+	g.idleIndex = uint16(len(s.idle))
+	s.idle = append(s.idle, g)
 	s.idleSince = now
 	if g.lingerEnd == 0 {
 		g.lingerEnd = now.Add(g.claim.Terms.Linger)
@@ -82,7 +83,7 @@ func (g *grant) relockLocked(ctx context.Context, terms *driver.Terms, now clock
 		return nil
 	}
 	g.state = grantHeld
-	s.lingering--
+	g.notIdleLocked()
 	g.q.hold(g)
 	return g.newLeaseLocked(ctx, g.nextTokenLocked(), now)
 }
@@ -107,14 +108,19 @@ func (g *grant) recallLocked() {
 // recallAllLocked gives every idle grant back: the session is in doubt, and an idle grant is
 // not worth being reclaimed. sh.mu must be held.
 func (s *session) recallAllLocked() {
-	if s.lingering == 0 {
-		return
+	for i := len(s.idle) - 1; i >= 0; i-- { // from the end: each is taken out
+		s.idle[i].recallLocked()
 	}
-	for g := s.grants; g != nil; {
-		next := g.next
-		g.recallLocked()
-		g = next
-	}
+}
+
+// notIdleLocked takes the grant out of the idle ones of its session. These are kept apart from the
+// other grants, of which there may be a million. sh.mu must be held.
+func (g *grant) notIdleLocked() {
+	s, last := g.s, len(g.s.idle)-1
+	s.idle[g.idleIndex] = s.idle[last]
+	s.idle[g.idleIndex].idleIndex = g.idleIndex
+	s.idle[last] = nil
+	s.idle = s.idle[:last]
 }
 
 // doubt notes that a renewal failed. Nothing lingers until one succeeds.
@@ -129,7 +135,8 @@ func (s *session) doubt() {
 // must be held.
 func (s *session) steadyLocked() bool { return s.state == sessionOpen && !s.doubtful }
 
-// unusedLocked reports whether the session has no grants but idle ones. sh.mu must be held.
+// unusedLocked reports whether the session has no grants but idle ones, of which there are few.
+// sh.mu must be held.
 func (s *session) unusedLocked() bool {
 	for g := s.grants; g != nil; g = g.next {
 		if g.state != grantLingering {

@@ -55,7 +55,7 @@ type session struct {
 	grants     *grant
 	leaving    map[*grant]struct{} // given back with a mark to leave, not acknowledged
 	watches    map[uint64]*watch   // of claims whose holders asked for notices, by number
-	lingering  int                 // grants that are idle
+	idle       []*grant            // grants that linger, in no order
 	doubtful   bool                // the last renewal failed
 	users      int                 // acquisitions and unlocks that use it
 	idleSince  clock.Instant       // when the last grant or user went
@@ -235,7 +235,7 @@ func (s *session) endIf(cause error, condition func() bool) bool {
 		s.cleanup.timer.Stop()
 	}
 	grants := s.grants
-	s.lingering = 0
+	s.idle = nil
 	s.grants, s.deadlines, s.leaving, s.watches, s.cleanup.first, s.cleanup.failed = nil, nil, nil, nil, nil, nil
 	s.sh.mu.Unlock()
 	s.cancel(cause)

@@ -46,7 +46,7 @@ var lingerMutants = []mutant{
 	},
 	{
 		name: "linger-without-cap", catcher: test("TestLinger09ManyNames"), file: "internal/core/linger.go",
-		old: "s.lingering < maxLingering && ",
+		old: "len(s.idle) < maxLingering && ",
 		new: "",
 	},
 	{
