@@ -3,6 +3,7 @@
 package redisstore_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -135,13 +136,66 @@ func TestNoticeOfAWaiterBeforeThePush(t *testing.T) {
 	<-last
 }
 
+// TestTurnsAfterARecallArePlain: a claim that waited for an idle lock does not make the name one
+// that processes wait for. They take it in turn by plain commands, as without Linger.
+func TestTurnsAfterARecallArePlain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer admin.Close()
+	turn := func(c *fencelock.Client, name string, opts ...fencelock.LockOption) {
+		l, err := c.Mutex(name, opts...).Lock(t.Context())
+		if err == nil {
+			err = l.Unlock(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	scripts := func() int64 { return calls(t, admin, "evalsha", "eval") }
+	var pair [2]*fencelock.Client
+	for i := range pair {
+		store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair[i], err = fencelock.New(store, &fencelock.Options{TTL: time.Minute}) // no renewal is counted
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = pair[i].Close(t.Context()) })
+		waitFor(t, "plain commands", func() bool {
+			before := scripts()
+			turn(pair[i], "warm")
+			return scripts() == before
+		})
+	}
+	lingering := fencelock.Linger(10 * time.Second)
+	for i := range 3 { // each of them is recalled once
+		turn(pair[i%2], "x", lingering)
+	}
+	before := scripts()
+	const turns = 12 // fewer than the name cools down for
+	for i := range turns {
+		turn(pair[i%2], "x", lingering)
+	}
+	if n := scripts() - before; n > turns/4 { // a recall may still be under way
+		t.Errorf("%d turns after a recall took %d scripts", turns, n)
+	}
+}
+
 // sentTo counts the commands that change or read locks.
-func sentTo(t *testing.T, admin *redis.Client) (n int64) {
+func sentTo(t *testing.T, admin *redis.Client) int64 {
+	t.Helper()
+	return calls(t, admin, "evalsha", "eval", "multi", "llen", "lrem")
+}
+
+// calls counts the commands of some names.
+func calls(t *testing.T, admin *redis.Client, names ...string) (n int64) {
 	t.Helper()
 	for _, line := range strings.Split(admin.Info(t.Context(), "commandstats").Val(), "\r\n") {
 		name, rest, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
-		switch name {
-		case "evalsha", "eval", "multi", "llen", "lrem":
+		if slices.Contains(names, name) {
 			calls, _, _ := strings.Cut(strings.TrimPrefix(rest, "calls="), ",")
 			count, err := strconv.ParseInt(calls, 10, 64)
 			if err != nil {

@@ -20,6 +20,8 @@ type claim struct {
 	element string
 	// voted is set if votes.lua may remove its grant.
 	voted bool
+	// lingers is set if its holder may keep the lock without using it.
+	lingers bool
 	// doubted is set if plain commands that push it may still be on their way.
 	doubted bool
 }

@@ -3,9 +3,12 @@
 package liststore
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fencelock/fencelock/driver"
 )
 
 const (
@@ -34,6 +37,23 @@ func (c *contended) add(name string) {
 	}
 	c.names[name] = time.Now()
 	c.any.Store(true)
+}
+
+// waited notes that a claim waits for a name. A holder that lingers gives the lock back, and
+// claims the name without Linger for a while: most likely no claim waits for it next time.
+func (c *contended) waited(name string, holders []driver.Holder) {
+	if slices.ContainsFunc(holders, func(h driver.Holder) bool { return h.Linger > 0 }) {
+		c.remove(name)
+	} else {
+		c.add(name)
+	}
+}
+
+func (c *contended) remove(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.names, name)
+	c.any.Store(len(c.names) > 0)
 }
 
 func (c *contended) has(name string) bool {

@@ -161,7 +161,7 @@ func (f *fast) release(ctx context.Context, name string, c claim) (bool, error) 
 	}
 	got := o.result
 	o.free()
-	if got != released {
+	if got != released && !c.lingers { // one that lingers was waited for because it was not released
 		f.s.store.contended.add(name)
 	}
 	if got == passing {

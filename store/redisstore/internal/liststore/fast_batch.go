@@ -134,15 +134,11 @@ func (next *batch) readClaims(c *Commands) evidence {
 	return e
 }
 
-// judge gives claims up that do not count, and notes what the replies show about locks and
-// tickets.
+// judge gives claims up that do not count, and notes what the replies show about tickets.
 func (f *fast) judge(next *batch, counts bool) {
 	for _, o := range next.operations {
 		if o.release {
 			continue
-		}
-		if o.length > 2 {
-			f.s.store.contended.add(o.name)
 		}
 		if o.ticket > 0 && o.ticket%refillEvery == 0 {
 			f.refill()

@@ -98,7 +98,7 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 	if plain {
 		element = s.pushedNow(c.Seq, record)
 	}
-	known, was := s.claims.begin(c.Seq, claim{name: c.Name, record: record, element: element})
+	known, was := s.claims.begin(c.Seq, claim{name: c.Name, record: record, element: element, lingers: c.Terms.Linger > 0})
 	element, ticket := known.element, known.ticket
 	if plain && !was {
 		var got result
@@ -140,7 +140,7 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 			s.fast.calm.Store(true)
 			s.claims.granted(c.Seq, int64(out.Token)/driver.TokenStep, s.element(head, c.Seq, record))
 		case driver.Queued:
-			s.store.contended.add(c.Name)
+			s.store.contended.waited(c.Name, out.Holders)
 			s.claims.granted(c.Seq, 0, "")
 		}
 		if out.State == driver.Granted || out.State == driver.Absent || out.Grace || !more(reply) {
