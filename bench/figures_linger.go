@@ -268,9 +268,9 @@ func (t *lingerTimes) tryIdle(ctx context.Context, mine, theirs *fencelock.Clien
 	return l.Unlock(ctx)
 }
 
-// lingerAlternate lets two processes have a lock in turn, with and without Linger: while
-// both want it, by the time of a handoff, and one after the other when none waits, which
-// Linger is not for.
+// lingerAlternate lets two processes have a lock in turn, with and without Linger: one after the
+// other when none waits, which Linger is not for, by the time of a turn; and while both want
+// it, by the time of a handoff.
 var lingerAlternate = question{part: "processes", metrics: handoffMetrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 	with, without := candidate.FencelockLinger, candidate.FencelockRueidis
 	crowds := []suite.Crowd{{Candidate: without, Processes: 2}, {Candidate: with, Processes: 2}}
@@ -282,19 +282,19 @@ var lingerAlternate = question{part: "processes", metrics: handoffMetrics, ask: 
 	if err := excluded(cells.Of(kase, with.Name)); err != nil {
 		return nil, nil, err
 	}
-	apart, err := lingerApart(ctx, e)
+	turns, err := lingerInTurn(ctx, e)
 	if err != nil {
 		return nil, nil, err
 	}
 	return []figure.Figure{
-		{Name: "linger-pingpong-penalty", Value: cells.Ratio(kase, with.Name, without.Name, suite.Handoff50), Goal: figure.AtMost(1.3)},
-		{Name: "linger-apart-penalty", Value: apart},
+		{Name: "linger-pingpong-penalty", Value: turns, Goal: figure.AtMost(1.3)},
+		{Name: "linger-contended-penalty", Value: cells.Ratio(kase, with.Name, without.Name, suite.Handoff50), Goal: figure.AtMost(1.3)},
 	}, cells, nil
 }}
 
-// lingerApart returns how much longer a turn takes if the name lingers in the other process
-// each time.
-func lingerApart(ctx context.Context, e *suite.Env) (float64, error) {
+// lingerInTurn returns how much longer a turn takes if the name may linger in the process that had
+// it before.
+func lingerInTurn(ctx context.Context, e *suite.Env) (float64, error) {
 	var pair [2]*lingerer
 	for i := range pair {
 		p, err := newLingerer(e.Server.Addr())
@@ -314,7 +314,7 @@ func lingerApart(ctx context.Context, e *suite.Env) (float64, error) {
 			}
 			var err error
 			_, each[on], err = repeat(e.For, func(i int) error {
-				return turn(ctx, pair[i%2].client.Mutex(fmt.Sprint("apart/", on), options...))
+				return turn(ctx, pair[i%2].client.Mutex(fmt.Sprint("turn/", on), options...))
 			})
 			if err != nil {
 				return 0, err
