@@ -184,6 +184,57 @@ func TestTurnsAfterARecallArePlain(t *testing.T) {
 	}
 }
 
+// TestHolderThatGivesWayUnlocksOnce: an unlock of a lock that is known to be waited for hands it
+// off by one script, without plain commands before.
+func TestHolderThatGivesWayUnlocksOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer admin.Close()
+	var pair [2]*fencelock.Client
+	for i := range pair {
+		store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: server.Addr}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pair[i], err = fencelock.New(store, nil); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = pair[i].Close(t.Context()) })
+	}
+	waitFor(t, "plain commands", func() bool {
+		before := calls(t, admin, "lrem")
+		l, err := pair[0].Mutex("warm").Lock(t.Context())
+		if err == nil {
+			err = l.Unlock(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return calls(t, admin, "lrem") > before
+	})
+	held, err := pair[0].Mutex("x", fencelock.Linger(10*time.Second)).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := make(chan error, 1)
+	go func() {
+		_, err := pair[1].Mutex("x").Lock(t.Context())
+		next <- err
+	}()
+	<-held.Wanted()
+	before := calls(t, admin, "lrem")
+	if err := held.Unlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-next; err != nil {
+		t.Fatal(err)
+	}
+	if n := calls(t, admin, "lrem") - before; n > 0 {
+		t.Errorf("the unlock sent %d plain commands first", n)
+	}
+}
+
 // sentTo counts the commands that change or read locks.
 func sentTo(t *testing.T, admin *redis.Client) int64 {
 	t.Helper()

@@ -22,6 +22,8 @@ type claim struct {
 	voted bool
 	// lingers is set if its holder may keep the lock without using it.
 	lingers bool
+	// wanted is set if another claim was queued behind it.
+	wanted bool
 	// doubted is set if plain commands that push it may still be on their way.
 	doubted bool
 }
@@ -82,6 +84,16 @@ func (c *claims) doubt(seq uint64) {
 	defer c.mu.Unlock()
 	if known, ok := c.noted[seq]; ok {
 		known.doubted = true
+		c.noted[seq] = known
+	}
+}
+
+// want notes that another claim was queued behind a claim.
+func (c *claims) want(seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.noted[seq]; ok {
+		known.wanted = true
 		c.noted[seq] = known
 	}
 }

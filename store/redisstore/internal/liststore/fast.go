@@ -65,9 +65,10 @@ func (f *fast) may(c *driver.Claim) bool {
 		f.s.proof.done.Load() && !f.s.store.contended.has(c.Name)
 }
 
-// mayRelease reports whether a grant may be removed by plain commands.
+// mayRelease reports whether a grant may be removed by plain commands: one that is waited for
+// would need a script behind them.
 func (f *fast) mayRelease(w driver.Withdrawal, c claim) bool {
-	return c.ticket > 0 && c.element != "" && c.name == w.Name && !w.Tombstone && w.KeepFor == 0 && f.proven != "" &&
+	return c.ticket > 0 && c.element != "" && !c.wanted && c.name == w.Name && !w.Tombstone && w.KeepFor == 0 && f.proven != "" &&
 		f.s.proof.done.Load() && !f.s.store.contended.has(w.Name)
 }
 

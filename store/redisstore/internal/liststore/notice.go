@@ -108,6 +108,7 @@ func (n *notices) notify(seq uint64) {
 	_, watched := n.watched[seq]
 	n.mu.Unlock()
 	if watched {
+		n.s.claims.want(seq)
 		n.wanted(seq)
 	}
 }
