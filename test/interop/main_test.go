@@ -10,13 +10,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
 var (
-	all  = flag.Bool("interop.all", false, "run with every version")
-	page = flag.String("interop.page", "", "write the matrix to this file")
+	all     = flag.Bool("interop.all", false, "run with every version")
+	figures = flag.Bool("interop.figures", false, "measure how soon waiters are woken")
+	torture = flag.Duration("interop.torture", 5*time.Second, "how long a mixed fleet runs for each format")
+	page    = flag.String("interop.page", "", "write the matrix to this file")
 )
 
 func TestMain(m *testing.M) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // Beside an RReadWriteLock a scene needs both sides of it in both languages. The kinds in Java are
@@ -114,7 +113,7 @@ var readWrite = []cell{
 		l := s.lock(locks)
 		first, second := java.Ask("a", "LOCK", "read", s.name, -1), java.Ask("b", "LOCK", "read", s.name, -1)
 		for _, actor := range []string{"a", "b"} { // the message of a writer reaches only those that wait already
-			must(s, servers.Await(actor+" waits", func() bool { return java.Do(actor, "WAITS", "read", s.name).Word == "ok" }))
+			s.waits(java, actor)
 		}
 		s.unlock(l)
 		must(s, await(s, "the first reader in Java", first).Err())

@@ -79,6 +79,7 @@ func storeAt(t testing.TB, client redis.UniversalClient, kind string) *redissons
 	t.Cleanup(func() { _ = client.Close() })
 	store, err := redissonstore.New(client, &redissonstore.Options{ReadWrite: kind == "readwrite"})
 	must(t, err)
+	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
 

@@ -3,6 +3,7 @@
 package redissonstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,29 +30,29 @@ func shared(seq uint64, name string) *driver.Claim {
 func TestReadersAndWritersAreWoken(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	a, b := newClient(t, newStore(t, server, readWrite)), newClient(t, newStore(t, server, readWrite))
-	for range 10 {
-		for _, hold := range []func() (*fencelock.Lease, error){
-			func() (*fencelock.Lease, error) { return a.RWMutex("x").Lock(t.Context()) },
-			func() (*fencelock.Lease, error) { return a.RWMutex("x").RLock(t.Context()) },
+	a, b := newClient(t, newStore(t, server, readWrite)).RWMutex("x"), newClient(t, newStore(t, server, readWrite)).RWMutex("x")
+	unlock := func(l *fencelock.Lease) error { return l.Unlock(t.Context()) }
+	for i := range 6 {
+		for name, scene := range map[string]struct {
+			hold, wait func(context.Context) (*fencelock.Lease, error)
+			free       func(*fencelock.Lease) error
+		}{
+			"a writer for a writer":         {a.Lock, b.Lock, unlock},
+			"a writer for a reader":         {a.RLock, b.Lock, unlock},
+			"a reader for a writer":         {a.Lock, b.RLock, unlock},
+			"a reader for a downgraded one": {a.Lock, b.RLock, func(l *fencelock.Lease) error { return a.Downgrade(t.Context(), l) }},
 		} {
-			held, err := hold()
+			held, err := scene.hold(t.Context())
 			must(t, err)
-			got := make(chan error, 1)
-			go func() {
-				l, err := b.RWMutex("x").Lock(t.Context())
-				if err == nil {
-					err = l.Unlock(t.Context())
-				}
-				got <- err
-			}()
-			must(t, held.Unlock(t.Context()))
-			select {
-			case err := <-got:
-				must(t, err)
-			case <-time.After(time.Minute):
-				t.Fatal("the waiter was not woken")
+			before := scripts(t, server)
+			got := waiting(t, scene.wait)
+			if i%2 == 0 {
+				waits(t, server, before)
 			}
+			must(t, scene.free(held))
+			t.Log(name)
+			woken(t, got)
+			_ = held.Unlock(t.Context())
 		}
 	}
 }

@@ -95,6 +95,6 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 // first finding.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
 
-// Close does nothing: the client is the caller's to close, after the fencelock.Client.
-// It is there so that every store can be closed in the same way.
+// Close ends the store's subscriptions. The client is the caller's to close, after the
+// fencelock.Client and the store.
 func (s *Store) Close() error { return s.store.Close() }

@@ -5,7 +5,12 @@ package hashstore
 import (
 	"context"
 	"sync"
+	"time"
 )
+
+// linger is how long a subscription stays after the last claim that waited. Where a lock is
+// contended the next one comes at once, and would subscribe again before each wait.
+const linger = 5 * time.Second
 
 // ears are the channels that this process listens to, while a claim waits for their lock.
 type ears struct {
@@ -17,7 +22,9 @@ type ears struct {
 
 // ear is the subscription to one channel.
 type ear struct {
+	channel string
 	stop    context.CancelFunc
+	idle    *time.Timer // runs while no claim waits
 	ready   bool
 	waiting map[chan struct{}]struct{}
 }
@@ -32,6 +39,10 @@ func (e *ears) join(channel string) (hints <-chan struct{}, leave func()) {
 	if one == nil {
 		one = e.listenLocked(channel)
 	}
+	if one.idle != nil {
+		one.idle.Stop()
+		one.idle = nil
+	}
 	one.waiting[own] = struct{}{}
 	if one.ready {
 		own <- struct{}{}
@@ -41,9 +52,28 @@ func (e *ears) join(channel string) (hints <-chan struct{}, leave func()) {
 		defer e.mu.Unlock()
 		delete(one.waiting, own)
 		if len(one.waiting) == 0 {
-			one.stop()
-			delete(e.channels, channel)
+			one.idle = time.AfterFunc(linger, func() { e.drop(one) })
 		}
+	}
+}
+
+// drop ends a subscription, unless a claim waits again.
+func (e *ears) drop(one *ear) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(one.waiting) == 0 && e.channels[one.channel] == one {
+		one.stop()
+		delete(e.channels, one.channel)
+	}
+}
+
+// close ends all subscriptions.
+func (e *ears) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for channel, one := range e.channels {
+		one.stop()
+		delete(e.channels, channel)
 	}
 }
 
@@ -51,7 +81,7 @@ func (e *ears) join(channel string) (hints <-chan struct{}, leave func()) {
 // plain one, by its version. e.mu must be held.
 func (e *ears) listenLocked(channel string) *ear {
 	ctx, stop := context.WithCancel(context.Background())
-	one := &ear{stop: stop, waiting: map[chan struct{}]struct{}{}}
+	one := &ear{channel: channel, stop: stop, waiting: map[chan struct{}]struct{}{}}
 	if e.channels == nil {
 		e.channels = map[string]*ear{}
 	}

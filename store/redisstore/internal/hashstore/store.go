@@ -57,8 +57,9 @@ func New(client Client, opts Options, closeClient func() error) *Store {
 	return s
 }
 
-// Close closes the client if it is the store's.
+// Close ends the subscriptions, and closes the client if it is the store's.
 func (s *Store) Close() error {
+	s.ears.close()
 	if s.close == nil {
 		return nil
 	}

@@ -126,6 +126,13 @@ public final class Peer {
                 case "UNLOCK":
                     lock.unlock();
                     return "";
+                case "CYCLE": // the value is from when until when it was held
+                    lock.lockInterruptibly();
+                    long from = micros();
+                    Thread.sleep(Long.parseLong(args[0]));
+                    long until = micros();
+                    lock.unlock();
+                    return from + " " + until;
                 case "FORCE":
                     return lock.forceUnlock();
                 case "HELD":

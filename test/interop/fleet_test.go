@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package interop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+)
+
+// hold is a time in which a process believed to hold a lock, by the clock of the machine that all
+// processes of a fleet share.
+type hold struct {
+	who, name   string
+	reads       bool
+	from, until time.Time
+}
+
+// overlaps returns the pairs of holds that must not be at the same time.
+func overlaps(all []hold) (found [][2]hold) {
+	slices.SortFunc(all, func(x, y hold) int {
+		return cmp.Or(strings.Compare(x.name, y.name), x.from.Compare(y.from))
+	})
+	for i, x := range all {
+		for _, y := range all[i+1:] {
+			if y.name != x.name || !y.from.Before(x.until) {
+				break
+			}
+			if !x.reads || !y.reads {
+				found = append(found, [2]hold{x, y})
+			}
+		}
+	}
+	return found
+}
+
+// TestOverlapsAreFound: the judge of a fleet is judged, too.
+func TestOverlapsAreFound(t *testing.T) {
+	at := func(n int) time.Time { return time.UnixMicro(int64(n)) }
+	for want, all := range map[int][]hold{
+		0: {{name: "a", from: at(1), until: at(3)}, {name: "a", from: at(3), until: at(4)}, {name: "b", from: at(2), until: at(9)}},
+		1: {{name: "a", from: at(2), until: at(4)}, {name: "a", from: at(1), until: at(3)}},
+		2: {{name: "a", reads: true, from: at(1), until: at(9)}, {name: "a", reads: true, from: at(2), until: at(8)}, {name: "a", from: at(3), until: at(4)}},
+	} {
+		if got := overlaps(all); len(got) != want {
+			t.Errorf("%d overlaps in %v, want %d", len(got), all, want)
+		}
+	}
+}
+
+// fleet is Go and Java processes that compete for a few locks.
+type fleet struct {
+	*scene
+	names []string
+	until time.Time
+
+	mu    sync.Mutex
+	holds []hold
+	kills int
+	// byGo and byJava count the holds of each side.
+	byGo, byJava int
+}
+
+func (f *fleet) note(h hold) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.holds = append(f.holds, h)
+	if strings.HasPrefix(h.who, "go") {
+		f.byGo++
+	} else {
+		f.byJava++
+	}
+}
+
+// pick returns a lock, and whether to read.
+func (f *fleet) pick() (name string, reads bool) {
+	return f.names[rand.IntN(len(f.names))], f.kind == "readwrite" && rand.IntN(3) > 0
+}
+
+// enough is how often each side must have held a lock before a fleet ends.
+const enough = 20
+
+// over reports whether the time has passed, and both sides have held locks. It begins when all
+// processes run.
+func (f *fleet) over() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Now().After(f.until) && f.byGo >= enough && f.byJava >= enough || f.Failed()
+}
+
+// goes is a Go process. Now and then it closes its client, with locks that it holds, or waits for.
+func (f *fleet) goes(who string) {
+	for !f.over() {
+		locks, err := fencelock.New(f.store(), &fencelock.Options{TTL: ttl})
+		must(f, err)
+		var workers sync.WaitGroup
+		ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(time.Second+rand.N(5*time.Second)))
+		for range 4 {
+			workers.Go(func() {
+				for ctx.Err() == nil {
+					f.work(ctx, who, locks)
+				}
+			})
+		}
+		workers.Wait()
+		cancel()
+		_ = locks.Close(context.Background())
+	}
+}
+
+// work holds a lock for a moment.
+func (f *fleet) work(ctx context.Context, who string, locks *fencelock.Client) {
+	name, reads := f.pick()
+	take := locks.RWMutex(name).Lock
+	if reads {
+		take = locks.RWMutex(name).RLock
+	}
+	l, err := take(ctx)
+	if err != nil {
+		if ctx.Err() == nil && !errors.Is(err, fencelock.ErrLost) {
+			f.Errorf("%s: %v", who, err)
+		}
+		return
+	}
+	from := time.Now()
+	time.Sleep(rand.N(3 * time.Millisecond))
+	until := time.Now()
+	if l.Err() == nil {
+		f.note(hold{who, name, reads, from, until})
+	}
+	_ = l.Unlock(context.Background())
+}
+
+// javas is a Java process. Now and then it is killed, and another one started.
+func (f *fleet) javas(who string) {
+	for !f.over() {
+		p := &peer{start(f, peerOptions{Version: f.version, Servers: []string{f.server.Addr}, Watchdog: watchdog}), ""}
+		end := time.Now().Add(2*time.Second + rand.N(20*time.Second))
+		var actors sync.WaitGroup
+		for i := range 4 {
+			actors.Go(func() {
+				for !f.over() && f.cycle(who, p, fmt.Sprint(i)) {
+				}
+			})
+		}
+		for time.Now().Before(end) && !f.over() {
+			time.Sleep(50 * time.Millisecond)
+		}
+		p.Kill()
+		actors.Wait()
+		f.mu.Lock()
+		f.kills++
+		f.mu.Unlock()
+	}
+}
+
+// cycle lets a thread hold a lock for a moment, and reports whether its process lives.
+func (f *fleet) cycle(who string, p *peer, actor string) bool {
+	name, reads := f.pick()
+	kind := map[bool]string{true: "read", false: "write"}[reads]
+	if f.kind != "readwrite" {
+		kind = f.kind
+	}
+	var from, until int64
+	got := await(f, "CYCLE", p.Ask(actor, "CYCLE", kind, name, rand.IntN(3)))
+	switch {
+	case got.Word == "ended":
+		return false
+	case got.Err() != nil:
+		f.Errorf("%s: %v", who, got)
+	default:
+		_, err := fmt.Sscan(got.Value, &from, &until)
+		must(f, err)
+		f.note(hold{who, name, reads, time.UnixMicro(from), time.UnixMicro(until)})
+	}
+	return true
+}
+
+// TestMixedFleet: processes of both sides compete, and are killed and closed while they hold or
+// wait. No two hold a lock at the same time.
+func TestMixedFleet(t *testing.T) {
+	for _, format := range formats {
+		t.Run(format.title, func(t *testing.T) {
+			newStage(t, newest).play(t, format.kind, func(s *scene) {
+				s.java() // built, or the test is skipped
+				f := &fleet{scene: s, names: []string{s.name + "/a", s.name + "/b", s.name + "/c"}, until: time.Now().Add(*torture)}
+				var all sync.WaitGroup
+				for i := range 2 {
+					all.Go(func() { f.goes(fmt.Sprint("go", i)) })
+					all.Go(func() { f.javas(fmt.Sprint("java", i)) })
+				}
+				all.Wait()
+				found := overlaps(f.holds)
+				fmt.Printf("figure interop-overlaps-%s %d =0\n", strings.ToLower(format.title), len(found))
+				t.Logf("%d holds of Go, %d of Java, %d kills, %d overlaps in %v", f.byGo, f.byJava, f.kills, len(found), *torture)
+				for _, pair := range found[:min(len(found), 10)] {
+					t.Errorf("overlap: %+v and %+v", pair[0], pair[1])
+				}
+			})
+		})
+	}
+}
