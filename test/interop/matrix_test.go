@@ -5,6 +5,7 @@ package interop
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,8 +81,33 @@ sides: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.md) expl
 - *yes* passed, **no** failed, – this version has not got it.
 `
 
+// keep takes over from a page what was not played in this run, so that versions can be run one after
+// the other.
+func (m *matrix) keep(page string) {
+	title := ""
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		if t, ok := strings.CutPrefix(line, "## "); ok {
+			title = t
+		}
+		words := strings.Split(strings.Trim(line, "| "), " | ")
+		if title == "" || len(words) != 3+len(versions) {
+			continue
+		}
+		r := row{title, words[0], words[1], words[2]}
+		for i, v := range versions {
+			if m.outcomes[r][v] == "" && slices.Contains([]string{yes, failed, impossible}, words[3+i]) {
+				m.note(r, v, words[3+i])
+			}
+		}
+	}
+}
+
 // write writes the page.
 func (m *matrix) write(path string) error {
+	if old, err := os.ReadFile(path); err == nil {
+		m.keep(string(old))
+	}
 	var b strings.Builder
 	b.WriteString(heading)
 	title := ""
