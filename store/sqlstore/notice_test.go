@@ -168,8 +168,8 @@ func TestWatchAddsNoStatement(t *testing.T) {
 	with() // its row is made
 	count := func(f func()) int64 {
 		read := func() (n int64) {
-			must(t, db.QueryRow("SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat%'", opts.Prefix).Scan(&n))
-			return n
+			must(t, db.QueryRow("SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat%' AND query NOT LIKE '%fencelock poll%'", opts.Prefix).Scan(&n))
+			return n // how often the next holder polls is a matter of time
 		}
 		before := read()
 		for range 10 {
