@@ -68,7 +68,7 @@ func (a *acquisition) install(ctx context.Context, p *sentClaim, ans *answer, no
 	if ans.generation != s.generation {
 		return nil, driver.ErrReset
 	}
-	g := &grant{s: s, claim: p.claim, token: ans.Token, granted: now, unsure: p.unsure}
+	g := &grant{s: s, claim: p.claim, token: ans.Token, granted: now, generation: s.generation, unsure: p.unsure}
 	if a.terms.MaxHold > 0 {
 		// From the send, as every deadline; drift counts here too.
 		rest := timing.Trust(ans.Remaining, a.c.opts.Drift, g.margin(a.c.opts.Margin))

@@ -104,7 +104,7 @@ func (s *session) moreCleanupLocked() {
 // runCleanup withdraws what is queued until nothing can be sent now.
 func (s *session) runCleanup() {
 	for r := s.takeRemoval(); r != nil; r = s.takeRemoval() {
-		_, err := s.callWithdraw(context.Background(), r.Withdrawal)
+		_, _, err := s.callWithdraw(context.Background(), r.Withdrawal)
 		s.endIfGone(err)
 		if errors.Is(err, driver.ErrReset) {
 			s.renewNow()
@@ -198,21 +198,23 @@ func (s *session) wakeCleanupLocked() {
 	})
 }
 
-// callWithdraw makes one bounded call.
-func (s *session) callWithdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+// callWithdraw makes one bounded call. It returns the generation of the session that was asked,
+// too: in a later one than that of the grant an absent claim may have been lost.
+func (s *session) callWithdraw(ctx context.Context, w driver.Withdrawal) (found driver.Removed, generation uint64, err error) {
 	s.sh.mu.Lock()
-	drv, generation, early := s.drv, s.generation, w.KeepFor > 0 && s.state.unreclaimed()
+	drv, early := s.drv, w.KeepFor > 0 && s.state.unreclaimed()
+	generation = s.generation
 	s.sh.mu.Unlock()
 	if early {
-		return driver.WasAbsent, errNotReclaimed
+		return driver.WasAbsent, generation, errNotReclaimed
 	}
 	call, over := s.withdrawals.Context(ctx)
 	defer over()
-	found, err := drv.Withdraw(call, w)
+	found, err = drv.Withdraw(call, w)
 	if err == nil && w.KeepFor > 0 && s.resumedSince(generation) {
 		err = errNotReclaimed // the mark was left in data that is gone
 	}
-	return found, err
+	return found, generation, err
 }
 
 // errNotReclaimed is why a withdrawal that leaves a mark must be made later: the

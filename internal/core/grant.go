@@ -37,6 +37,8 @@ type grant struct {
 	unsure bool
 	// downgradeUnconfirmed is set from a downgrade here until the store confirms it.
 	downgradeUnconfirmed bool
+	// generation is that of the session when the store granted it, or gave it back last.
+	generation uint64
 	// notReclaimed is set when the store was reset and did not give the grant back.
 	notReclaimed bool
 	// withdrawalQueued is set while its withdrawal is in the cleanup's queue, and not

@@ -93,7 +93,11 @@ func (s *session) reclaim(drv driver.Session, batch []*grant, held []driver.Held
 			// reclaim, which then put it back.
 			g.queueWithdrawalLocked()
 		}
-		if err == nil && !kept[i] {
+		switch {
+		case err != nil:
+		case kept[i]:
+			g.generation = s.generation
+		default:
 			g.notReclaimed = true
 			missing = append(missing, g)
 		}

@@ -123,3 +123,42 @@ func TestGrantPushedAfterARestartIsNotDroppedByTheReclaim(t *testing.T) {
 		wantHolds(t, m, holder)
 	})
 }
+
+// TestUnlockBeforeTheReclaimIsNotConfirmed: the store lost its data, and another process has the
+// lock before this one can reclaim it. An unlock in between finds no claim, which must not be
+// taken for a withdrawal that was executed before.
+func TestUnlockBeforeTheReclaimIsNotConfirmed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		st := tap(m)
+		reclaiming := make(chan struct{})
+		st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+			close(reclaiming)
+			time.Sleep(time.Second)
+			return next(ctx, held, last)
+		}
+		c, other := newClient(t, st, nil), newClient(t, m, nil)
+		l := lock(t, c, "x")
+		m.Reset()
+		<-reclaiming
+		next := lock(t, other, "x")
+		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrReleased, fencelock.ErrUnavailable)
+		time.Sleep(2 * time.Second)
+		wantHolds(t, m, next)
+	})
+}
+
+// TestUnlockAfterTheReclaimIsConfirmedTwice: a client library sends the withdrawal of a lease that
+// was reclaimed twice, and the second finds no claim.
+func TestUnlockAfterTheReclaimIsConfirmedTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := graceful()
+		c := newClient(t, bent(t, m, `on(withdraw, dup)`), nil)
+		l := lock(t, c, "x")
+		m.Reset()
+		time.Sleep(2 * ttl) // it is reclaimed
+		if err := l.Unlock(ctxb); err != nil {
+			t.Errorf("Unlock of a lease that was reclaimed: %v", err)
+		}
+	})
+}

@@ -154,7 +154,7 @@ var errPanicked = errors.New("a hook or the store panicked")
 // giveBack withdraws a grant on behalf of Unlock.
 func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
 	s := g.s
-	found, err := g.withdraw(ctx, w)
+	found, generation, err := g.withdraw(ctx, w)
 	switch {
 	case err == nil && found == driver.WasBroken:
 		g.acknowledged()
@@ -162,6 +162,14 @@ func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
 	case err == nil && found == driver.WasAbsent && w.KeepFor > 0 && !g.marked(ctx):
 		g.acknowledged()
 		return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: lost(ErrReset)})
+	case err == nil && found == driver.WasAbsent && w.KeepFor == 0 && g.olderThan(generation):
+		// The store lost its data, and was asked before the claim was reclaimed. Without a
+		// grace period another process may have had the lock since. Nothing is left to be
+		// repeated: a reclaim that is under way withdraws the claim again.
+		g.acknowledged()
+		f := g.unconfirmed(ctx, driver.ErrReset)
+		f.Hint = "the lock is free of this lease; unless the store has a grace period, another process may have acquired it before the unlock"
+		return s.c.fail(f)
 	case err == nil:
 		// Absent is fine: the claim was trusted to this moment, so the
 		// withdrawal was only executed twice, as client libraries do that send
@@ -195,6 +203,14 @@ func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
 	return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: chain(ended, Unavailable(err))})
 }
 
+// olderThan reports whether the store has not given the grant back since the session was
+// opened in a generation.
+func (g *grant) olderThan(generation uint64) bool {
+	g.s.sh.mu.Lock()
+	defer g.s.sh.mu.Unlock()
+	return g.generation < generation
+}
+
 // marked reports whether the mark of a claim that is absent is in the store. If
 // the store was reset and did not give the claim back, either an earlier try left
 // the mark, or the data is gone.
@@ -215,19 +231,19 @@ func (g *grant) marked(ctx context.Context) bool {
 // withdraw makes the call. If a mark is to be left and the store was reset, it
 // goes on while the session reclaims, as long as a call may take: the caller then
 // knows that the mark is there.
-func (g *grant) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+func (g *grant) withdraw(ctx context.Context, w driver.Withdrawal) (found driver.Removed, generation uint64, err error) {
 	s := g.s
 	end := s.c.clock.Sent().Add(s.c.opts.CallTimeout)
 	for failures := 1; ; failures++ {
-		found, err := s.callWithdraw(ctx, w)
+		found, generation, err = s.callWithdraw(ctx, w)
 		if errors.Is(err, driver.ErrReset) {
 			s.renewNow()
 		} else if err != errNotReclaimed {
-			return found, err
+			return found, generation, err
 		}
 		pause := timing.Backoff(failures, s.trusted()/100, s.trusted()/12, rand.Float64())
 		if w.KeepFor == 0 || s.c.clock.Sent().Add(pause) >= end || !Sleep(s.ctx, pause) || ctx.Err() != nil {
-			return found, err
+			return found, generation, err
 		}
 	}
 }

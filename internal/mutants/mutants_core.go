@@ -78,7 +78,7 @@ var coreMutants = []mutant{
 		new: `	var leases []*Lease
 	for _, g := range notify {
 		if mutated("holder-notified-after-the-withdrawal") {
-			_, _ = g.s.callWithdraw(g.s.ctx, driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name})
+			_, _, _ = g.s.callWithdraw(g.s.ctx, driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name})
 		}
 `,
 	},
@@ -89,8 +89,8 @@ var coreMutants = []mutant{
 	},
 	{
 		name: "forgotten-lease-kept", catcher: test("TestLeaseThatTheStoreLostIsLost"), file: "internal/core/reclaim.go",
-		old: "		if err == nil && !kept[i] {",
-		new: `		if err == nil && !kept[i] && !mutated("forgotten-lease-kept") {`,
+		old: "		case kept[i]:\n",
+		new: "		case kept[i] || mutated(\"forgotten-lease-kept\"):\n",
 	},
 	{
 		name: "reclaim-given-up-half-way", catcher: test("TestInterruptedReclaimIsRepeated"), file: "internal/core/renewal.go",

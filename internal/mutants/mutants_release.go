@@ -152,4 +152,14 @@ var releaseMutants = []mutant{
 		old: "now >= g.fixedEnd {",
 		new: "now > g.fixedEnd.Add(1<<62) {",
 	},
+	{
+		name: "absent-before-the-reclaim", catcher: test("TestUnlockBeforeTheReclaimIsNotConfirmed"), file: "internal/core/release.go",
+		old: "w.KeepFor == 0 && g.olderThan(generation):",
+		new: "w.KeepFor == 0 && generation == 0:",
+	},
+	{
+		name: "reclaimed-grant-stays-old", catcher: test("TestUnlockAfterTheReclaimIsConfirmedTwice"), file: "internal/core/reclaim.go",
+		old: "			g.generation = s.generation\n",
+		new: "",
+	},
 }
