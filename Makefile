@@ -80,8 +80,8 @@ figures-linger: ## measure locks that linger on Redis, and the notices that end 
 figures-cli: ## fifty commands cut off from their store: is each dead in time?
 	go test ./cmd/fencelock -run '^TestCutOffs' -count=1 -v -cutoffs=50
 
-figures-serve: ## what the server costs the store, how fluid its page is; needs redis-server and Chromium
-	go test ./cmd/fencelock/internal/serve -count=1 -v -run '^(TestViewersShareOnePoll|TestConsoleStaysFluid)$$' | grep -E '^(figure|---|ok|FAIL)'
+figures-serve: ## what the server costs the store, what it lets pass, how fluid its page is; needs redis-server and Chromium
+	go test ./cmd/fencelock/internal/serve -count=1 -v -run '^(TestViewersShareOnePoll|TestHostileRequestsDoNotPass|TestConsoleStaysFluid)$$' | grep -E '^(figure|---|ok|FAIL)'
 
 figures-fence: ## prove the guards on real servers, and refuse wrong ones
 	go run ./bench -figures fence
@@ -114,7 +114,7 @@ docs-check: ## every code block compiles, every example runs, every link leads s
 	go run ./internal/repo/docscheck
 
 pictures-console: ## pictures of the console, from a real run, into the folder TO; needs redis-server and Chromium
-	go test ./cmd/fencelock/internal/serve -count=1 -run '^TestConsole(InABrowser|StaysFluid)$$' -console.pictures=$(abspath $(TO))
+	go test ./cmd/fencelock/internal/serve -count=1 -run '^(TestConsoleInABrowser|TestConsoleBreaksALock|TestConsoleStaysFluid)$$' -console.pictures=$(abspath $(TO))
 
 pictures: ## render every SVG, light and dark, into the folder TO; needs Chromium
 	internal/repo/pictures.sh $(TO)

@@ -4,24 +4,33 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/serve"
 	"github.com/spf13/cobra"
 )
 
-// serveFlags are where and how to serve.
+// serveFlags are where, how and for whom to serve.
 type serveFlags struct {
-	listen string
-	every  time.Duration
+	listen             string
+	every              time.Duration
+	users, audit       string
+	cert, key, callers string
+	plainHTTP          bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -33,19 +42,33 @@ func (a *app) serveCommand() *cobra.Command {
 promises, and the same as an API for programs: http://ADDRESS/openapi.yaml describes it.
 
 The server polls the store once for all viewers, and keeps nothing that locks depend on:
-stop it at any time. It listens on a loopback address only, where every user of the
-machine can see all locks of the namespace.
+stop it at any time.
+
+Without --users it listens on a loopback address only, where every user of the machine can
+see all locks of the namespace, and break none. With --users a caller needs a token of
+"fencelock serve token", or a certificate that --client-ca signed, and has the rights that
+the file gives it. Every break and every denied call is logged, on stderr and in the file
+of --audit.
 
 It ends with ctrl-C. The exit code is 64 if it cannot listen, and 69 if the store does not
 answer at the start; later /readyz reports it, and the server goes on.`,
 		Example: `  fencelock serve                                # open http://127.0.0.1:7420
-  curl -s localhost:7420/v1/locks?waited=true | jq '.locks[].lock'
-  curl -sN localhost:7420/v1/events`,
+  fencelock serve token ann --may see,break --users users.json
+  fencelock serve --users users.json --audit audit.log --listen :7420 --tls-cert c.pem --tls-key k.pem
+  curl -s localhost:7420/v1/locks?waited=true | jq '.locks[].lock'`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), &f) },
 	}
-	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7420", "address to listen on; port 0 chooses a free one")
-	cmd.Flags().DurationVar(&f.every, "every", time.Second, "how often to poll the store while there are viewers")
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:7420", "address to listen on; port 0 chooses a free one")
+	flags.DurationVar(&f.every, "every", time.Second, "how often to poll the store while there are viewers")
+	flags.StringVar(&f.users, "users", "", "file of users with their rights; it is read again when it changes")
+	flags.StringVar(&f.audit, "audit", "", "file to which every break and every denied call is appended")
+	flags.StringVar(&f.cert, "tls-cert", "", "certificate of the server, to serve over TLS")
+	flags.StringVar(&f.key, "tls-key", "", "private key of the certificate")
+	flags.StringVar(&f.callers, "client-ca", "", "certificates that sign those of callers")
+	flags.BoolVar(&f.plainHTTP, "plain-http", false, "listen on other than loopback addresses without TLS, behind a proxy that has it")
+	cmd.AddCommand(a.serveTokenCommand())
 	return cmd
 }
 
@@ -55,11 +78,17 @@ func (f *serveFlags) check() error {
 		return usage("--every %v: at least 100ms", f.every)
 	}
 	host, _, err := net.SplitHostPort(f.listen)
-	if err != nil {
+	switch {
+	case err != nil:
 		return usage("--listen %s: write it as HOST:PORT: %v", f.listen, err)
-	}
-	if !isLoopback(host) {
-		return usage("--listen %s: only a loopback address, such as 127.0.0.1:7420, is safe without users", f.listen)
+	case !isLoopback(host) && f.users == "":
+		return usage("--listen %s: without --users only a loopback address, such as 127.0.0.1:7420, is safe", f.listen)
+	case (f.cert == "") != (f.key == ""):
+		return usage("--tls-cert and --tls-key: give both or neither")
+	case f.callers != "" && (f.cert == "" || f.users == ""):
+		return usage("--client-ca needs --tls-cert, --tls-key and --users")
+	case !isLoopback(host) && f.cert == "" && !f.plainHTTP:
+		return usage("--listen %s: tokens would cross the network in the clear; give --tls-cert and --tls-key, or --plain-http behind a proxy that has TLS", f.listen)
 	}
 	return nil
 }
@@ -70,10 +99,54 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
+// tlsConfig is nil without TLS.
+func (f *serveFlags) tlsConfig() (*tls.Config, error) {
+	if f.cert == "" {
+		return nil, nil
+	}
+	cert, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return nil, withCode(exitUsage, err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	if f.callers == "" {
+		return config, nil
+	}
+	text, err := os.ReadFile(f.callers)
+	if err != nil {
+		return nil, withCode(exitUsage, err)
+	}
+	config.ClientCAs = x509.NewCertPool()
+	if !config.ClientCAs.AppendCertsFromPEM(text) {
+		return nil, usage("--client-ca %s has no certificate in PEM form", f.callers)
+	}
+	config.ClientAuth = tls.VerifyClientCertIfGiven // a caller may have a token instead
+	return config, nil
+}
+
 func (a *app) serve(parent context.Context, f *serveFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	secure, err := f.tlsConfig()
+	if err != nil {
+		return err
+	}
+	logger := slog.New(slog.NewTextHandler(a.err, nil))
+	cfg := serve.Config{Every: f.every, Timeout: a.timeout, Logger: logger, Version: version()}
+	if f.users != "" {
+		users, err := access.Watch(f.users, func(err error) {
+			logger.Error("the file of users is wrong; the users from before stay", "error", err)
+		})
+		if err != nil {
+			return withCode(exitUsage, err)
+		}
+		cfg.Policy = users.Policy
+	}
+	if cfg.Audit, err = audit.Open(f.audit, logger); err != nil {
+		return withCode(exitUsage, err)
+	}
+	defer cfg.Audit.Close()
 	ctx, stop := untilSignal(parent)
 	defer stop()
 	conn, err := a.connect(ctx, nil)
@@ -81,19 +154,17 @@ func (a *app) serve(parent context.Context, f *serveFlags) error {
 		return err
 	}
 	defer a.close(conn)
+	cfg.Client, cfg.Store, cfg.GraceFix = conn.client, conn.OpenedStore, conn.graceFix
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
-	logger := slog.New(slog.NewTextHandler(a.err, nil))
-	log, err := audit.Open("", logger)
-	if err != nil {
-		return withCode(exitUsage, err)
+	scheme := "http"
+	if secure != nil {
+		scheme, listener = "https", tls.NewListener(listener, secure)
 	}
-	server := serve.New(serve.Config{Client: conn.client, Store: conn.OpenedStore, GraceFix: conn.graceFix, Every: f.every, Timeout: a.timeout,
-		Audit: log, Logger: logger, Version: version()})
-	a.note("serving %s on http://%s", conn.Caps().Engine, listener.Addr())
-	return serveUntil(ctx, server, listener)
+	a.note("serving %s on %s://%s", conn.Caps().Engine, scheme, listener.Addr())
+	return serveUntil(ctx, serve.New(cfg), listener)
 }
 
 // shutdownWithin is how long requests may take to end.
@@ -119,4 +190,59 @@ func serveUntil(ctx context.Context, server *serve.Server, listener net.Listener
 		return withCode(exitInternal, fmt.Errorf("serving: %w", err))
 	}
 	return ended(ctx)
+}
+
+func (a *app) serveTokenCommand() *cobra.Command {
+	var users, prefix string
+	var may []string
+	cmd := &cobra.Command{
+		Use:   "token NAME --users FILE",
+		Short: "Make a token for a user of the server",
+		Long: `Make a token for a user and print it. The file of users gets its hash only, so the token
+cannot be shown again.
+
+A user that is not in the file is added, with the rights of --may on locks whose name
+begins with --prefix. One that is there gets a further token, and its rights stay as they
+are: remove the old token from the file when the new one is in use. Edit the file to give
+a user more rights, or certificates; the server reads it again within a second.`,
+		Example: `  fencelock serve token ann --users users.json
+  fencelock serve token oncall --may see,break --prefix orders/ --users users.json`,
+		Args: exactly(1, "the name of a user"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			changed := cmd.Flags().Changed("may") || cmd.Flags().Changed("prefix")
+			return a.addToken(users, args[0], prefix, may, changed)
+		},
+	}
+	cmd.Flags().StringVar(&users, "users", "", "file of users; it is made if it is not there")
+	cmd.Flags().StringVar(&prefix, "prefix", "", "the user has the rights on names that begin with this (default: all)")
+	cmd.Flags().StringSliceVar(&may, "may", []string{"see"}, "rights of the user: see, take, break")
+	return cmd
+}
+
+// addToken adds a token to a file of users and prints it.
+func (a *app) addToken(users, name, prefix string, may []string, changed bool) error {
+	if users == "" {
+		return usage("--users is missing: name the file of users")
+	}
+	grant := access.Grant{Prefix: prefix}
+	for _, text := range may {
+		if !slices.Contains(access.Rights, access.Right(text)) {
+			return usage("--may %s: rights are see, take and break", text)
+		}
+		grant.May = append(grant.May, access.Right(text))
+	}
+	token, added, err := access.AddToken(users, name, grant)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	switch {
+	case added:
+		a.note("added %s to %s, who may %s names that begin with %q; the token is shown this once", name, users, strings.Join(may, " and "), prefix)
+	case changed:
+		a.note("%s has a further token; its rights stay as they are in %s, edit them there", name, users)
+	default:
+		a.note("%s has a further token; the others in %s stay valid until you remove them", name, users)
+	}
+	_, err = fmt.Fprintln(a.out, token)
+	return err
 }

@@ -7,6 +7,8 @@ package main
 import (
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -67,4 +69,60 @@ func TestServeRefusesOtherAddresses(t *testing.T) {
 		contains(t, fencelockCLI(t, "mem://", "serve", "--listen", addr).want(64).err.String(), "--listen")
 	}
 	contains(t, fencelockCLI(t, "mem://", "serve", "--every", "1ms").want(64).err.String(), "--every")
+}
+
+// TestServeUsers: with users a caller needs a token, and the token command makes one.
+func TestServeUsers(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	dir := t.TempDir()
+	users, log := filepath.Join(dir, "users.json"), filepath.Join(dir, "audit.log")
+	contains(t, fencelockCLI(t, s.url(), "serve", "token", "ann").want(64).err.String(), "--users")
+	contains(t, fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "all", "--users", users).want(64).err.String(), "see, take and break")
+	made := fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see,break", "--prefix", "a", "--users", users).want(0)
+	token := strings.TrimSpace(made.out.String())
+	if text, err := os.ReadFile(users); err != nil || strings.Contains(string(text), token) || strings.Contains(made.err.String(), token) {
+		t.Errorf("the file has the token: %s, %v", text, err)
+	}
+	_, url := serving(t, s, "--users", users, "--audit", log)
+	contains(t, fetched(t, url+"/v1/locks"), `"status":401`)
+	contains(t, fetched(t, url+"/"), "<!doctype html>")
+	req, err := http.NewRequestWithContext(t.Context(), "GET", url+"/v1/me", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, string(text), `"name":"ann"`, `"prefix":"a"`, `"break"`)
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"event":"denied"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// TestServeRefusesWhatIsUnsafe: users alone are not enough for other addresses, and
+// settings that do not go together are rejected.
+func TestServeRefusesWhatIsUnsafe(t *testing.T) {
+	t.Parallel()
+	users := filepath.Join(t.TempDir(), "users.json")
+	fencelockCLI(t, "mem://", "serve", "token", "ann", "--users", users).want(0)
+	for want, args := range map[string][]string{
+		"in the clear":      {"--listen", "0.0.0.0:0", "--users", users},
+		"both or neither":   {"--tls-cert", "x"},
+		"needs --tls-cert":  {"--client-ca", "x"},
+		"no such file":      {"--users", users + "x"},
+		"without --users":   {"--listen", "0.0.0.0:0", "--plain-http"},
+		"is a directory":    {"--users", users, "--audit", filepath.Dir(users)},
+		"tls-missing.pem":   {"--users", users, "--tls-cert", "tls-missing.pem", "--tls-key", "x"},
+		"only a loopback a": {"--listen", "[::]:0", "--tls-cert", "x", "--tls-key", "y"},
+	} {
+		contains(t, fencelockCLI(t, "mem://", append([]string{"serve"}, args...)...).want(64).err.String(), want)
+	}
 }

@@ -127,13 +127,14 @@ func (s *Server) identify(r *http.Request) (access.Caller, error) {
 
 // authenticate finds out who calls, and whether too often.
 func (s *Server) authenticate(w http.ResponseWriter, c *call) *problem {
-	now, remote := time.Now(), remoteKey(c.RemoteAddr)
-	if s.limits.failures.spent(remote, now) {
-		return s.tooMany(w, c, s.limits.failures, remote)
-	}
+	now := time.Now()
 	caller, err := s.identify(c.Request)
 	if err != nil {
-		s.limits.failures.allow(remote, now)
+		// A right token passes whatever others at the same address do: tokens cannot be
+		// guessed, so the limit is for the audit log.
+		if remote := remoteKey(c.RemoteAddr); !s.limits.failures.allow(remote, now) {
+			return s.tooMany(w, c, s.limits.failures, remote)
+		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="fencelock"`)
 		s.audit(c, audit.Entry{Kind: audit.Denied, Status: http.StatusUnauthorized, Error: err.Error()})
 		return failed(http.StatusUnauthorized, "identity", "who are you? Send a token of the server's file of users as Authorization: Bearer TOKEN, or a client certificate")

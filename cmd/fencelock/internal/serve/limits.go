@@ -85,13 +85,6 @@ func (l *limiter) allow(key string, now time.Time) bool {
 	return true
 }
 
-// spent reports whether a bucket is empty, and takes nothing.
-func (l *limiter) spent(key string, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buckets[key] != nil && l.bucketLocked(key, now).left < 1
-}
-
 // noteEvery is how often calls above a limit have a line in the audit log.
 const noteEvery = time.Minute
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/breaklock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/graph"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/poll"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
@@ -32,12 +33,8 @@ type operation struct {
 	Parameters []struct {
 		Name string `yaml:"name"`
 	} `yaml:"parameters"`
-	Security *[]any `yaml:"security"`
-	Body     struct {
-		Content map[string]struct {
-			Schema *schema `yaml:"schema"`
-		} `yaml:"content"`
-	} `yaml:"requestBody"`
+	Security  *[]any         `yaml:"security"`
+	Body      any            `yaml:"requestBody"`
 	Responses map[string]any `yaml:"responses"`
 }
 
@@ -52,7 +49,7 @@ type schema struct {
 
 // described are the Go types of the schemas.
 var described = map[string]reflect.Type{
-	"Problem": reflect.TypeFor[problem](), "Identity": reflect.TypeFor[identity](), "Grant": reflect.TypeFor[access.Grant](),
+	"BreakRequest": reflect.TypeFor[breakRequest](), "Broken": reflect.TypeFor[breaklock.Done](), "Problem": reflect.TypeFor[problem](), "Identity": reflect.TypeFor[identity](), "Grant": reflect.TypeFor[access.Grant](),
 	"LockList": reflect.TypeFor[lockList](), "Row": reflect.TypeFor[row](), "Holder": reflect.TypeFor[view.Holder](),
 	"Waiter": reflect.TypeFor[view.Waiter](), "LockDetail": reflect.TypeFor[lockDetail](), "Span": reflect.TypeFor[poll.Span](),
 	"WaitGraph": reflect.TypeFor[waitGraph](), "GraphLock": reflect.TypeFor[graphLock](), "Step": reflect.TypeFor[graph.Step](),
@@ -93,6 +90,9 @@ func TestDescriptionHasTheCalls(t *testing.T) {
 		}
 		if public := op.Security != nil && len(*op.Security) == 0; public != r.public {
 			t.Errorf("%s: described as public: %v, is public: %v", call, public, r.public)
+		}
+		if (op.Body != nil) != (r.method == "POST") {
+			t.Errorf("%s: a body is described: %v", call, op.Body != nil)
 		}
 		if op.Responses["200"] == nil || op.Responses["default"] == nil {
 			t.Errorf("%s: describe 200 and default", call)

@@ -38,6 +38,7 @@ func apiRoutes() []*route {
 		{method: "GET", path: "/v1/sessions", params: []string{"text", "offset", "limit"}, serve: (*Server).sessions},
 		{method: "GET", path: "/v1/store", serve: (*Server).store},
 		{method: "GET", path: "/v1/events", params: []string{"prefix"}, stream: true, serve: (*Server).events},
+		{method: "POST", path: "/v1/break", serve: (*Server).breakLock},
 		{method: "GET", path: "/healthz", public: true, serve: (*Server).healthz},
 		{method: "GET", path: "/readyz", public: true, serve: (*Server).readyz},
 		{method: "GET", path: "/openapi.yaml", public: true, serve: (*Server).openapi},

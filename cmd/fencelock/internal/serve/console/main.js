@@ -4,6 +4,7 @@
 // stands with the server and the store.
 
 import { follow, get, hasToken, setToken } from "./api.js";
+import * as breaking from "./breaklock.js";
 import * as detail from "./detail.js";
 import { $, h, put } from "./dom.js";
 import * as graph from "./graph.js";
@@ -83,8 +84,10 @@ async function connect() {
   stop = null;
   try {
     me = await get("/v1/me");
+    table.enable(true);
   } catch (error) {
     me = null;
+    table.enable(false);
     if (error.status === 401) return signIn(hasToken());
     status();
     setTimeout(connect, 2000);
@@ -136,7 +139,7 @@ function words() {
 table.start(openLock);
 graph.start(openLock);
 sessions.start(openLock);
-detail.start({ onBreak: () => {}, mayBreak: () => false, closed: () => { if (location.hash.startsWith("#lock=")) history.replaceState(null, "", `#${view}`); if (view === "locks") table.focus(); } });
+detail.start({ onBreak: (lock, holder, heldFor) => breaking.ask(lock, holder, heldFor, () => detail.refresh()), mayBreak: (lock) => breaking.may(me, lock), closed: () => { if (location.hash.startsWith("#lock=")) history.replaceState(null, "", `#${view}`); if (view === "locks") table.focus(); } });
 $("theme").addEventListener("click", () => {
   theme = themes[(themes.indexOf(theme) + 1) % themes.length];
   localStorage.setItem("fencelock-theme", theme);

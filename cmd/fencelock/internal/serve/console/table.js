@@ -15,7 +15,7 @@ const query = { text: "", waited: false, sort: "contended" };
 let blocks = new Map(); // number: {rows, at, revision}
 const pending = new Set();
 let total = 0, latest = 0, generation = 0, chosen = "", open = () => {};
-let first = true;
+let first = true, enabled = false;
 
 const scroll = $("scroll"), body = $("table").tBodies[0], head = $("table").tHead.rows[0];
 const above = h("tr", { class: "spacer", "aria-hidden": "true" }, h("td"));
@@ -62,8 +62,12 @@ export function polled(revision) {
 
 export function refresh() { latest++; draw(); }
 
+// enable lets the list be fetched: not before the reader is known, because every failed
+// call is one for the audit log.
+export function enable(on) { enabled = on; }
+
 async function load(number) {
-  if (pending.has(number)) return;
+  if (!enabled || pending.has(number)) return;
   pending.add(number);
   const mine = generation;
   try {

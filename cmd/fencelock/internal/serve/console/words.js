@@ -8,7 +8,7 @@ const texts = {
     filter: "Filter by name, owner or reason", onlyWaited: "Only with waiters", sort: "Sort",
     sortContended: "contended first", sortOldest: "oldest first", sortEnding: "ending first", sortName: "by name",
     lock: "Lock", holder: "Holder", heldFor: "Held for", endsIn: "Ends in", waiting: "Waiting", longest: "Longest wait", reason: "Reason",
-    counts: "{total} locks, {held} held, {contended} contended, {waiting} waiting", notRenewedCount: "{n} not renewed",
+    counts: "locks {total} · held {held} · contended {contended} · waiting {waiting}", notRenewedCount: "not renewed {n}",
     none: "No lock is held or waited for.", noMatch: "No lock matches the filter.", reading: "Reading the store …",
     kept: "reserved, not held", waited: "only waited for", free: "free", held: "held", notRenewed: "not renewed",
     notRenewedWhy: "The holder has not renewed for half of its TTL. It may be dead, stopped or cut off.",

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// file has ann with a token, bob with certificates, and a proxy with a token.
+func file(t *testing.T) (p *Policy, ann, proxy string) {
+	t.Helper()
+	ann, annHash := NewToken()
+	proxy, proxyHash := NewToken()
+	p, err := Parse(fmt.Appendf(nil, `{"users":[
+		{"name":"ann","tokens":[%q],"rights":[{"prefix":"orders/","may":["see","break"]},{"prefix":"","may":["see"]}]},
+		{"name":"bob","certificates":["uri:spiffe://example.org/bob","cn:bob"],"rights":[{"prefix":"","may":["see"]}]},
+		{"name":"gateway","tokens":[%q],"rights":[]}],
+		"proxy":{"header":"X-User","user":"gateway"}}`, annHash, proxyHash))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, ann, proxy
+}
+
+func certificate(cn string, uris ...string) *tls.ConnectionState {
+	cert := &x509.Certificate{Subject: pkix.Name{CommonName: cn}}
+	for _, text := range uris {
+		u, err := url.Parse(text)
+		if err != nil {
+			panic(err)
+		}
+		cert.URIs = append(cert.URIs, u)
+	}
+	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}
+}
+
+func TestIdentify(t *testing.T) {
+	p, ann, proxy := file(t)
+	unverified := certificate("bob")
+	unverified.VerifiedChains = nil
+	for name, tt := range map[string]struct {
+		headers []string
+		tls     *tls.ConnectionState
+		want    string
+		ambient bool
+		err     error
+	}{
+		"token":                     {[]string{"Authorization", "Bearer " + ann}, nil, "ann", false, nil},
+		"scheme in any case":        {[]string{"Authorization", "bearer " + ann}, nil, "ann", false, nil},
+		"nothing":                   {nil, nil, "", false, ErrNoProof},
+		"unknown token":             {[]string{"Authorization", "Bearer " + ann + "x"}, nil, "", false, ErrUnknownToken},
+		"two tokens":                {[]string{"Authorization", "Bearer " + ann, "Authorization", "Bearer " + ann}, nil, "", false, ErrBadHeader},
+		"basic":                     {[]string{"Authorization", "Basic " + ann}, nil, "", false, ErrBadHeader},
+		"certificate by URI":        {nil, certificate("x", "spiffe://example.org/bob"), "bob", true, nil},
+		"certificate by name":       {nil, certificate("bob"), "bob", true, nil},
+		"unknown certificate":       {nil, certificate("eve", "spiffe://example.org/eve"), "", false, ErrUnknownCert},
+		"certificate not verified":  {nil, unverified, "", false, ErrNoProof},
+		"certificate of another":    {[]string{"Authorization", "Bearer " + ann}, certificate("bob"), "", false, ErrTwoProofs},
+		"unknown certificate, too":  {[]string{"Authorization", "Bearer " + ann}, certificate("eve"), "", false, ErrUnknownCert},
+		"proxy names a user":        {[]string{"Authorization", "Bearer " + proxy, "X-User", "ann"}, nil, "ann", true, nil},
+		"proxy for itself":          {[]string{"Authorization", "Bearer " + proxy}, nil, "gateway", false, nil},
+		"proxy names an unknown":    {[]string{"Authorization", "Bearer " + proxy, "X-User", "eve"}, nil, "", false, ErrUnknownName},
+		"proxy names itself":        {[]string{"Authorization", "Bearer " + proxy, "X-User", "gateway"}, nil, "", false, ErrUnknownName},
+		"proxy names two":           {[]string{"Authorization", "Bearer " + proxy, "X-User", "ann", "X-User", "bob"}, nil, "", false, ErrForgedHeader},
+		"the header of another":     {[]string{"Authorization", "Bearer " + ann, "X-User", "bob"}, nil, "", false, ErrForgedHeader},
+		"the header without a user": {[]string{"X-User", "ann"}, nil, "", false, ErrNoProof},
+	} {
+		r := &http.Request{Header: http.Header{}, TLS: tt.tls}
+		for i := 0; i < len(tt.headers); i += 2 {
+			r.Header.Add(tt.headers[i], tt.headers[i+1])
+		}
+		c, err := p.Identify(r)
+		if !errors.Is(err, tt.err) || c.Name != tt.want || c.Ambient != tt.ambient {
+			t.Errorf("%s: got %q, ambient %v, %v", name, c.Name, c.Ambient, err)
+		}
+	}
+}
+
+func TestRights(t *testing.T) {
+	p, _, _ := file(t)
+	ann := caller(p.byName["ann"], false)
+	for name, want := range map[string]string{"orders/1": "see break", "orders": "see", "billing": "see", "": "see"} {
+		var got []string
+		for _, r := range Rights {
+			if ann.May(r, name) {
+				got = append(got, string(r))
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: got %v, want %s", name, got, want)
+		}
+	}
+	if Local.May(Break, "a") || Local.May(Take, "a") || !Local.May(See, "a") {
+		t.Error("the local caller may see, and nothing else")
+	}
+}
+
+// TestWrongFilesAreRejected: a mistake in the file of users is an error, and not a right
+// that is missing or too many.
+func TestWrongFilesAreRejected(t *testing.T) {
+	_, hash := NewToken()
+	for text, word := range map[string]string{
+		``: "EOF", `{}`: "no users", `{"users":[]}`: "no users", `{"users":[{"name":"a","rights":[]}]} x`: "more after", `{"user":[]}`: "user",
+		`{"users":[{"name":"","rights":[]}]}`:              "1 to 100",
+		`{"users":[{"name":"a\n","rights":[]}]}`:           "printable",
+		`{"users":[{"name":"a"},{"name":"a"}]}`:            "twice",
+		`{"users":[{"name":"a","tokens":["secret"]}]}`:     "sha256:",
+		`{"users":[{"name":"a","tokens":["sha256:abc"]}]}`: "sha256:",
+		`{"users":[{"name":"a","tokens":["` + hash + `"]},{"name":"b","tokens":["` + strings.ToUpper(hash[7:]) + `"]}]}`: "sha256:",
+		`{"users":[{"name":"a","tokens":["` + hash + `","` + hash + `"]}]}`:                                              "twice",
+		`{"users":[{"name":"a","certificates":["bob"]}]}`:                                                                "cn:",
+		`{"users":[{"name":"a","certificates":["cn:b"]},{"name":"c","certificates":["cn:b"]}]}`:                          "twice",
+		`{"users":[{"name":"a","rights":[{"prefix":"","may":["all"]}]}]}`:                                                "see, take or break",
+		`{"users":[{"name":"a","rights":[{"prefix":"","may":[]}]}]}`:                                                     "may is empty",
+		`{"users":[{"name":"a","rights":[{"Prefix":"","mai":["see"]}]}]}`:                                                "mai",
+		`{"users":[{"name":"a"}],"proxy":{"header":"X","user":"b"}}`:                                                     "not a user",
+		`{"users":[{"name":"a"}],"proxy":{"user":"a"}}`:                                                                  "header",
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%s: got %v, want %q in it", text, err, word)
+		}
+	}
+}
+
+// TestFileOthersCanWriteIsRejected: another user of the machine could add itself.
+func TestFileOthersCanWriteIsRejected(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "users.json")
+	if _, added, err := AddToken(path, "ann", Grant{May: []Right{See}}); err != nil || !added {
+		t.Fatal(added, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), "chmod") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestUsersAreReadAgain: a user that is removed is gone without a restart, a second token
+// works beside the first, and a broken file changes nothing.
+func TestUsersAreReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "users.json")
+	add := func(name string) string {
+		t.Helper()
+		token, _, err := AddToken(path, name, Grant{May: []Right{See}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	ann := add("ann")
+	var reported error
+	w, err := Watch(path, func(err error) { reported = err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := func(token string) string {
+		w.checked = time.Time{} // a second has passed
+		c, _ := w.Policy().Identify(&http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}})
+		return c.Name
+	}
+	bob, second := add("bob"), add("ann")
+	if who(ann) != "ann" || who(second) != "ann" || who(bob) != "bob" {
+		t.Errorf("got %q, %q, %q", who(ann), who(second), who(bob))
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if who(ann) != "ann" || reported == nil {
+		t.Errorf("got %q, %v", who(ann), reported)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	carol := add("carol")
+	if who(ann) != "" || who(carol) != "carol" {
+		t.Errorf("got %q, %q", who(ann), who(carol))
+	}
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// AddToken makes a token for a user of a file and returns it. A user that is not there yet is
+// added with a grant, and so is the file; the rights of one that is there stay as they are,
+// and its other tokens stay valid. The file is replaced in one step.
+func AddToken(path, name string, grant Grant) (token string, added bool, err error) {
+	file := &File{}
+	switch text, err := os.ReadFile(path); {
+	case err == nil:
+		if file, err = Decode(text); err != nil {
+			return "", false, fmt.Errorf("%s: %w", path, err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", false, err
+	}
+	token, hash := NewToken()
+	at := slices.IndexFunc(file.Users, func(u User) bool { return u.Name == name })
+	if at < 0 {
+		file.Users = append(file.Users, User{Name: name, Grants: []Grant{grant}})
+		at, added = len(file.Users)-1, true
+	}
+	file.Users[at].Tokens = append(file.Users[at].Tokens, hash)
+	text, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		return "", false, err
+	}
+	if _, err := Parse(text); err != nil {
+		return "", false, fmt.Errorf("%s: %w", path, err)
+	}
+	return token, added, replace(path, append(text, '\n'))
+}
+
+// replace writes a file that only its owner can read.
+func replace(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".users-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
