@@ -170,6 +170,9 @@ func (b *batcher) do(ctx context.Context, o *operation) error {
 	if i := slices.Index(b.queue, o); i >= 0 {
 		b.queue = slices.Delete(b.queue, i, i+1)
 	}
+	if b.overLocked() {
+		b.work.Broadcast()
+	}
 	return fmt.Errorf("redisstore: %w", ctx.Err()) // never sent
 }
 
@@ -202,8 +205,9 @@ func (b *batcher) sendLoop() {
 	defer b.mu.Unlock()
 	for {
 		for !b.mayLocked(len(b.queue)) {
-			if b.s.ctx.Err() != nil && len(b.queue) == 0 {
+			if b.overLocked() {
 				b.senders--
+				b.work.Broadcast() // the end of the session found others in front of a queue
 				return
 			}
 			b.idle++
@@ -229,6 +233,9 @@ func (b *batcher) sendLoop() {
 		b.doneLocked()
 	}
 }
+
+// overLocked reports whether the session is over and nothing is left to send. b.mu must be held.
+func (b *batcher) overLocked() bool { return b.s.ctx.Err() != nil && len(b.queue) == 0 }
 
 // send makes one call, on no caller's context: other callers depend on it too.
 func (b *batcher) send(next *batch) {

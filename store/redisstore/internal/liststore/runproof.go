@@ -67,7 +67,6 @@ func (l *runProof) init(s *session, runID string) {
 // sessions of a process find at once that the new server does not have the scripts.
 type run struct {
 	scripts map[*wire.Script]*wire.Script // without text
-	texts   []*wire.Script
 
 	loading sync.Mutex
 	loads   atomic.Int64 // how often they were loaded
@@ -88,6 +87,15 @@ func (r *run) load(loads int64, prove func() error) bool {
 	return true
 }
 
+// textsOf returns the scripts for a run id, with their texts. They are a quarter of a megabyte, and needed
+// rarely, so they are made for each load: a process that kept them would grow with every restart of a server.
+func textsOf(runID string) (texts []*wire.Script) {
+	for _, generic := range frequent {
+		texts = append(texts, generic.In(runID))
+	}
+	return texts
+}
+
 // runs are the scripts that sessions use: to make them takes longer than to open a session.
 type runs struct {
 	mu   sync.Mutex
@@ -104,10 +112,8 @@ func (r *runs) of(runID string) *run {
 		return found
 	}
 	made := &run{scripts: map[*wire.Script]*wire.Script{}}
-	for _, generic := range frequent {
-		own := generic.In(runID)
-		made.texts = append(made.texts, own)
-		made.scripts[generic] = &wire.Script{Name: own.Name, SHA: own.SHA}
+	for i, own := range textsOf(runID) {
+		made.scripts[frequent[i]] = &wire.Script{Name: own.Name, SHA: own.SHA}
 	}
 	if len(r.byID) >= maxRuns || r.byID == nil {
 		r.byID = map[string]*run{}
@@ -134,9 +140,14 @@ func (l *runProof) call(ctx context.Context, conn wire.Conn, generic *wire.Scrip
 
 // now loads the scripts and waits for it.
 func (l *runProof) now(ctx context.Context) {
-	if len(l.texts) > 0 && l.s.store.client.Prove(ctx, l.s.base, l.runID, l.texts) == nil {
+	if len(l.scripts) > 0 && l.request(ctx) == nil {
 		l.done.Store(true)
 	}
+}
+
+// request has the client load the scripts.
+func (l *runProof) request(ctx context.Context) error {
+	return l.s.store.client.Prove(ctx, l.s.base, l.runID, textsOf(l.runID))
 }
 
 // lost notes that the server does not know the scripts, and loads them in the background.
@@ -162,7 +173,7 @@ func (l *runProof) prove() {
 	go func() {
 		ctx, cancel := context.WithTimeout(l.s.ctx, proveAgain)
 		defer cancel()
-		proven := l.load(loads, func() error { return l.s.store.client.Prove(ctx, l.s.base, l.runID, l.texts) })
+		proven := l.load(loads, func() error { return l.request(ctx) })
 		if !proven {
 			<-ctx.Done()
 		}
