@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -28,6 +30,8 @@ type Config struct {
 	Workers int `json:"workers"`
 	// Fresh is how many names there are that are mostly used once.
 	Fresh int `json:"fresh"`
+	// Profiles is where profiles of the heap are written, to find out what grows; empty for none.
+	Profiles string `json:"profiles"`
 }
 
 // Report is a line of output: after the start, for each request, and at the end.
@@ -68,6 +72,9 @@ func serve(in io.Reader, out io.Writer) error {
 		return err
 	}
 	replies := json.NewEncoder(out)
+	if k.cfg.Profiles != "" {
+		runtime.MemProfileRate = 2048
+	}
 	base := ofProcess()
 	if err := replies.Encode(Report{Sample: base}); err != nil {
 		return err
@@ -86,8 +93,12 @@ func serve(in io.Reader, out io.Writer) error {
 	for i := range lasting {
 		all.Go(func() { k.keep(ctx, i, rand.New(rand.NewPCG(k.cfg.Seed, uint64(100+i)))) })
 	}
-	for lines.Scan() {
-		if err := replies.Encode(k.rest()); err != nil {
+	for i := 0; lines.Scan(); i++ {
+		r := k.rest()
+		if k.cfg.Profiles != "" && i%profileEvery == 0 {
+			k.profile(i)
+		}
+		if err := replies.Encode(r); err != nil {
 			return err
 		}
 	}
@@ -99,6 +110,19 @@ func serve(in io.Reader, out io.Writer) error {
 		k.failed(err)
 	}
 	return replies.Encode(k.over(base))
+}
+
+// profileEvery is how many rests there are for a profile.
+const profileEvery = 20
+
+// profile writes a profile of the heap. One that cannot be written is missed by a reader.
+func (k *client) profile(i int) {
+	f, err := os.Create(fmt.Sprintf("%s-%03d.prof", k.cfg.Profiles, i))
+	if err != nil {
+		return
+	}
+	_ = pprof.Lookup("heap").WriteTo(f, 0)
+	_ = f.Close()
 }
 
 // quietFor is how long withdrawals in the background and connections that a fault cut have to end before

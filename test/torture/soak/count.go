@@ -161,16 +161,25 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// sqlCounter counts rows.
+// microseconds is the clock of a database as its rows have it.
+var microseconds = map[string]string{
+	"pgx":   "(extract(epoch FROM clock_timestamp()) * 1000000)",
+	"mysql": "(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000)",
+}
+
+// sqlCounter counts rows. The row of a lock that is free stays for a minute, and until the next sweep: such rows
+// count if they are older than three minutes.
 func sqlCounter(driver, dsn string) (counter, error) {
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxIdleConns(0) // a restarted server must not be asked on an old connection
+	query := fmt.Sprintf("SELECT (SELECT count(*) FROM %[1]ssession) + (SELECT count(*) FROM %[1]slock"+
+		" WHERE holder IS NOT NULL OR grants IS NOT NULL OR queue IS NOT NULL OR marks IS NOT NULL OR touched < %[2]s - 180000000)", sqlstore.DefaultPrefix, microseconds[driver])
 	return func(ctx context.Context) (int64, error) {
 		var n int64
-		err := db.QueryRowContext(ctx, fmt.Sprintf("SELECT (SELECT count(*) FROM %[1]ssession) + (SELECT count(*) FROM %[1]slock)", sqlstore.DefaultPrefix)).Scan(&n)
+		err := db.QueryRowContext(ctx, query).Scan(&n)
 		return n, err
 	}, nil
 }

@@ -65,6 +65,7 @@ func soakAll(ctx context.Context, args []string) error {
 	length := fs.Duration("for", 35*time.Minute, "how long each of them is run")
 	parallel := fs.Int("parallel", 2, "how many of them run side by side")
 	seed := fs.Uint64("seed", 1, "seed of the faults and of the load")
+	profiles := fs.String("profiles", "", "folder for profiles of the heap of the measured clients, to find out what grows")
 	out := fs.String("out", filepath.Join("test", "torture", "soak", "results"), "folder for the results")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -84,7 +85,7 @@ func soakAll(ctx context.Context, args []string) error {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			err := soakOne(ctx, d, *seed, *length, *out)
+			err := soakOne(ctx, &soak{d: d, seed: *seed, length: *length, profiles: *profiles}, *out)
 			if err != nil {
 				mu.Lock()
 				failed = append(failed, fmt.Errorf("%s: %w", d.Name, err))
@@ -106,8 +107,7 @@ func names() (all []string) {
 }
 
 // soakOne runs one deployment and writes its result.
-func soakOne(ctx context.Context, d deployment.Deployment, seed uint64, length time.Duration, out string) error {
-	s := &soak{d: d, seed: seed, length: length}
+func soakOne(ctx context.Context, s *soak, out string) error {
 	r, err := s.run(ctx)
 	if err != nil {
 		return err

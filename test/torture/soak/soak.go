@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"path/filepath"
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
@@ -24,6 +25,8 @@ type soak struct {
 	d      deployment.Deployment
 	seed   uint64
 	length time.Duration
+	// profiles is the folder for profiles of the heap, empty for none.
+	profiles string
 
 	rig     *deployment.Rig
 	proxies []*servers.Proxy // of the measured client
@@ -79,7 +82,11 @@ func (s *soak) spec(who string, via map[string]string) lock.Spec {
 func (s *soak) begin() error {
 	var first Report
 	var err error
-	s.lasting, first, err = start(Config{Spec: s.spec("stays", s.via), Seed: s.seed, Workers: 4, Fresh: s.fresh()})
+	cfg := Config{Spec: s.spec("stays", s.via), Seed: s.seed, Workers: 4, Fresh: s.fresh()}
+	if s.profiles != "" {
+		cfg.Profiles = filepath.Join(s.profiles, s.d.Name)
+	}
+	s.lasting, first, err = start(cfg)
 	if err != nil {
 		return err
 	}
