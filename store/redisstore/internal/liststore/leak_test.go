@@ -129,8 +129,8 @@ func (r *refusing) Eval(context.Context, *wire.Script, []string, []string) ([]an
 	return nil, r.err
 }
 
-// TestStoreForgetsSessionsThatAreNotClosed: a session that has ended in the store, or cannot be closed, is not kept forever.
-func TestStoreForgetsSessionsThatAreNotClosed(t *testing.T) {
+// TestStoreDropsSessionsThatAreNotClosed: a session that has ended in the store, or cannot be closed, is not kept forever.
+func TestStoreDropsSessionsThatAreNotClosed(t *testing.T) {
 	for _, tt := range []struct {
 		err   error
 		after time.Duration
