@@ -20,17 +20,18 @@ import (
 // database is a server with a native lock.
 type database struct {
 	// short is how the names of its figures begin, native how they call its lock.
-	short, native        string
-	ours, lock, commits  *candidate.Candidate
-	start, startCounting func(context.Context) (target.Server, error)
+	short, native string
+	// durable is the native lock with a commit of each holder.
+	ours, lock, durable, commits *candidate.Candidate
+	start, startCounting         func(context.Context) (target.Server, error)
 }
 
 var databases = []database{
-	{short: "pg", native: "advisory", ours: candidate.FencelockPostgres, lock: candidate.AdvisoryLock, commits: candidate.PostgresCommits,
+	{short: "pg", native: "advisory", ours: candidate.FencelockPostgres, lock: candidate.AdvisoryLock, durable: candidate.AdvisoryLockCommit, commits: candidate.PostgresCommits,
 		start: target.StartPostgres, startCounting: target.StartPostgresCounting},
-	{short: "mariadb", native: "getlock", ours: candidate.FencelockMariaDB, lock: candidate.GetLock, commits: candidate.MariaDBCommits,
+	{short: "mariadb", native: "getlock", ours: candidate.FencelockMariaDB, lock: candidate.GetLock, durable: candidate.GetLockCommit, commits: candidate.MariaDBCommits,
 		start: target.StartMariaDB, startCounting: target.StartMariaDBCounting},
-	{short: "mysql", native: "getlock", ours: candidate.FencelockMySQL, lock: candidate.GetLockMySQL, commits: candidate.MySQLCommits,
+	{short: "mysql", native: "getlock", ours: candidate.FencelockMySQL, lock: candidate.GetLockMySQL, durable: candidate.GetLockMySQLCommit, commits: candidate.MySQLCommits,
 		start: target.StartMySQL, startCounting: target.StartMySQLCounting},
 }
 

@@ -31,20 +31,25 @@ func (d database) besideNative(sessions int) string {
 	return fmt.Sprintf("%s-contended-vs-%s-%d", d.short, d.native, sessions)
 }
 
+// besideDurable is the same beside the native lock with a commit of each holder.
+func (d database) besideDurable(sessions int) string {
+	return fmt.Sprintf("%s-contended-vs-%s-and-commit-%d", d.short, d.native, sessions)
+}
+
 // crowd is with sessions that hold the lock for 1 ms, each with its own connections, as
 // processes have: every handoff is between two of them.
 func (d database) crowd() question {
 	metrics := []string{suite.Rate, suite.Handoff50, suite.ServerCPU, suite.Commands, suite.CPU, suite.Jain, suite.Overlaps}
 	gives := []string{d.short + "-server-cpu-per-handoff-growth", d.short + "-statements-handoff"}
 	for _, g := range crowdGoals {
-		gives = append(gives, d.besideNative(g.sessions))
+		gives = append(gives, d.besideNative(g.sessions), d.besideDurable(g.sessions))
 	}
 	return question{part: "processes", gives: gives, metrics: metrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 		sizes := []int{few}
 		for _, g := range crowdGoals {
 			sizes = append(sizes, g.sessions)
 		}
-		cells, err := e.Lasting(3, 3*time.Second).SessionCrowd(ctx, []*candidate.Candidate{d.lock, d.ours}, sizes, time.Millisecond)
+		cells, err := e.Lasting(3, 3*time.Second).SessionCrowd(ctx, []*candidate.Candidate{d.lock, d.durable, d.ours}, sizes, time.Millisecond)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -61,6 +66,9 @@ func (d database) crowd() question {
 			figures = append(figures, figure.Figure{
 				Name:  d.besideNative(g.sessions),
 				Value: cells.Ratio(suite.Contending(g.sessions), d.ours.Name, d.lock.Name, suite.Rate), Goal: figure.AtLeast(g.goal),
+			}, figure.Figure{
+				Name:  d.besideDurable(g.sessions),
+				Value: cells.Ratio(suite.Contending(g.sessions), d.ours.Name, d.durable.Name, suite.Rate),
 			})
 		}
 		cpu := func(n int) float64 { return cells.Of(suite.Contending(n), d.ours.Name).Median(suite.ServerCPU) }
