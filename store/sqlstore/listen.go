@@ -118,7 +118,7 @@ func (h *hub) serve(c *pgx.Conn) error {
 		ctx, stir := context.WithCancel(h.ctx)
 		h.mu.Lock()
 		h.stir = stir
-		rested, fresh := h.turnsLocked()
+		rested, fresh := h.dueLocked()
 		h.mu.Unlock()
 		err := h.unlisten(c, rested)
 		if err == nil {
@@ -138,11 +138,17 @@ func (h *hub) serve(c *pgx.Conn) error {
 	}
 }
 
-// turnsLocked returns for which sessions to stop and to begin listening.
-func (h *hub) turnsLocked() (rested, fresh []*member) {
+// dueLocked returns for which sessions to stop and to begin listening. While the connection
+// listens for one session, it is woken for every notification, so it may listen for those
+// that rest, too.
+func (h *hub) dueLocked() (rested, fresh []*member) {
+	rest := true
+	for _, m := range h.members {
+		rest = rest && m.resting
+	}
 	for sid, m := range h.members {
 		switch {
-		case m.resting && m.asked:
+		case m.resting && m.asked && (rest || m.gone):
 			m.asked, m.ears = false, 0
 			rested = append(rested, m)
 		case !m.resting && !m.asked:

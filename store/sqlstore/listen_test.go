@@ -153,12 +153,12 @@ func TestFarClaimsListenLater(t *testing.T) {
 	server := need(t, postgres)
 	db := onPostgres.connect(t, server.Port)
 	opts := onPostgres.space(t, db)
-	s := onPostgres.store(t, db, &opts)
-	holder, far := open(t, s), open(t, s)
+	others, s := onPostgres.store(t, onPostgres.connect(t, server.Port), &opts), onPostgres.store(t, db, &opts)
+	holder, far := open(t, others), open(t, s)
 	attempt(t, holder, plain(1, "x"), driver.Granted)
 	var before []driver.Session
 	for range 30 {
-		ss := open(t, s)
+		ss := open(t, others)
 		attempt(t, ss, queued(1, "x"), driver.Queued)
 		before = append(before, ss)
 	}
