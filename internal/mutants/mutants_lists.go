@@ -149,4 +149,10 @@ var listMutants = []mutant{
 		old: "	case end < now.UnixMilli()+ttl-took.Milliseconds(): // the clock was moved: the end is early\n",
 		new: "	case end < took.Milliseconds():\n",
 	},
+	{
+		name: "queued-claim-not-known", catcher: testOf(redisPkg, "TestClaimDeepInAQueueIsFoundAtOnce"),
+		file: "store/redisstore/internal/liststore/claims.go",
+		old:  "cmp.Or(c.element, c.queued)",
+		new:  "cmp.Or(c.element)",
+	},
 }

@@ -142,6 +142,15 @@ var lossScenes = []scene{
 		w.reclaim(0, lost, true)
 		w.compareAll()
 	}},
+	// A claim that is queued then comes first in the list, where a holder would be.
+	{name: "grace, given up", grace: true, play: func(w *world) {
+		w.openAll()
+		w.lose("flush", false)
+		w.ask(0, 1, "a", plainTerms)
+		w.leave(0, 1, "a")
+		w.ask(1, 1, "a", readTerms)
+		w.leave(1, 1, "a")
+	}},
 	{name: "grace, from a clock ahead", grace: true, play: func(w *world) {
 		w.openAll()
 		w.ask(0, 1, "a", plainTerms)

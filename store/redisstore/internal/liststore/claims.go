@@ -3,6 +3,7 @@
 package liststore
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -18,6 +19,8 @@ type claim struct {
 	ticket int64
 	// element is its element in the list of the lock, if the process knows that.
 	element string
+	// queued is the element that it had when it was queued, to find it in a long queue.
+	queued string
 	// voted is set if votes.lua may remove its grant.
 	voted bool
 	// lingers is set if its holder may keep the lock without using it.
@@ -63,10 +66,23 @@ func (c *claims) granted(seq uint64, ticket int64, element string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.noted[seq]; ok {
-		known.ticket, known.element = ticket, element
+		known.ticket, known.element, known.queued = ticket, element, ""
 		c.noted[seq] = known
 	}
 }
+
+// waits notes the element of a claim that is queued, if it is still noted.
+func (c *claims) waits(seq uint64, element string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.noted[seq]; ok {
+		known.ticket, known.element, known.queued = 0, "", element
+		c.noted[seq] = known
+	}
+}
+
+// hint is where a script looks for the claim first.
+func (c claim) hint() string { return cmp.Or(c.element, c.queued) }
 
 // voted notes the number of a claim that votes.lua has granted.
 func (c *claims) voted(seq uint64, number int64) {

@@ -7,15 +7,15 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
-// outcome reads the reply of attempt.lua. head begins the element of a grant that plain
-// commands may remove.
-func outcome(reply []any) (out driver.Outcome, head string, err error) {
+// outcome reads the reply of attempt.lua. element is that of a claim that is queued; of a grant
+// that plain commands may remove it is the beginning.
+func outcome(reply []any) (out driver.Outcome, element string, err error) {
 	r := wire.Reader{Rest: reply}
 	switch r.Text() {
 	case "GRANTED":
 		out = driver.Outcome{State: driver.Granted, Token: r.Token(), Remaining: r.Millis()}
-		head = r.Text()
-		return out, head, r.Err()
+		element = r.Text()
+		return out, element, r.Err()
 	case "ABSENT":
 		return driver.Outcome{State: driver.Absent}, "", nil
 	case "QUEUED":
@@ -30,6 +30,7 @@ func outcome(reply []any) (out driver.Outcome, head string, err error) {
 		out.Holders = append(out.Holders, wire.HolderOf(h))
 	}
 	out.Token = r.Token()
+	element = r.Text()
 	r.Number()
-	return out, "", r.Err()
+	return out, element, r.Err()
 }

@@ -3,6 +3,7 @@
 package liststore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 		element = s.pushedNow(c.Seq, record)
 	}
 	known, was := s.claims.begin(c.Seq, claim{name: c.Name, record: record, element: element, lingers: c.Terms.Linger > 0})
-	element, ticket := known.element, known.ticket
+	element, ticket := known.hint(), known.ticket
 	if plain && !was {
 		var got result
 		ticket, got, err = s.fast.attempt(ctx, c, element)
@@ -131,22 +132,22 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 		if err != nil {
 			return driver.Outcome{}, false, err
 		}
-		out, head, err := outcome(reply)
+		out, own, err := outcome(reply)
 		if err != nil {
 			return out, false, err
 		}
 		switch out.State {
 		case driver.Granted:
 			s.fast.calm.Store(true)
-			s.claims.granted(c.Seq, int64(out.Token)/driver.TokenStep, s.element(head, c.Seq, record))
+			s.claims.granted(c.Seq, int64(out.Token)/driver.TokenStep, s.element(own, c.Seq, record))
 		case driver.Queued:
 			s.store.contended.waited(c.Name, out.Holders)
-			s.claims.granted(c.Seq, 0, "")
+			s.claims.waits(c.Seq, own)
 		}
 		if out.State == driver.Granted || out.State == driver.Absent || out.Grace || !more(reply) {
 			return out, false, nil
 		}
-		element = "?"
+		element = cmp.Or(own, "?")
 	}
 }
 
@@ -240,7 +241,7 @@ func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 		}
 	}
 	reply, err := s.call(ctx, withdrawScript, []string{w.Name}, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Tombstone),
-		known.element, s.tail)
+		known.hint(), s.tail)
 	if err != nil {
 		return driver.WasAbsent, err
 	}
@@ -353,7 +354,7 @@ func (s *session) close(ctx context.Context) error {
 		rest = append(rest, ended{strconv.FormatUint(b.seq, 10), b.name, ""})
 	}
 	for seq, c := range s.claims.all() {
-		rest = append(rest, ended{strconv.FormatUint(seq, 10), c.name, c.element})
+		rest = append(rest, ended{strconv.FormatUint(seq, 10), c.name, c.hint()})
 	}
 	for {
 		n := min(len(rest), maxClosed)

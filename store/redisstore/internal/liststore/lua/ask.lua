@@ -31,11 +31,11 @@ if RUN_ID ~= '' and ARGV[19] == '' and ARGV[9] == '0' and ARGV[10] == '1' and AR
       local h = call('HGET', KEYS[1], 's' .. holder)
       if h and sub(h, 7, 13) == sub(raw, 30, 36) and sub(raw, 8, 29) ~= id and ends(holder, h, now) > now
         and unmarked(h, sub(raw, 8, 29)) then
-        local before, word = 0, 'BUSY'
+        local before, word, element = 0, 'BUSY', ''
         local mine = ARGV[16] == '1' and call('LMOVE', KEYS[2], KEYS[3], 'LEFT', 'RIGHT')
         if mine then
-          before = math.floor(call('RPUSH', KEYS[3], 'Q' .. struct.pack('>I6', now) .. rest) / 2) - 2
-          word = 'QUEUED'
+          word, element = 'QUEUED', 'Q' .. struct.pack('>I6', now) .. rest
+          before = math.floor(call('RPUSH', KEYS[3], element) / 2) - 2
           if before == 0 then call(ARGV[4], ARGV[3] .. holder .. ':w', sub(raw, 24, 29)) end -- notice.go
         end
         if mine or ARGV[16] ~= '1' then
@@ -44,7 +44,7 @@ if RUN_ID ~= '' and ARGV[19] == '' and ARGV[9] == '0' and ARGV[10] == '1' and AR
           local ends = math.max(0, math.max(till, struct.unpack('>I6', h)) - now - 1)
           return { word, before, '0', string.format('%.0f', ends + math.min(before, 8) * 250),
             { { holder, string.format('%.0f', struct.unpack('>I6', raw, 24)), ticket, 0, '1', '', sub(raw, 44),
-              string.format('%.0f', math.max(0, now - struct.unpack('>I6', raw, 2))), string.format('%.0f', ends) } }, '0', 0 }
+              string.format('%.0f', math.max(0, now - struct.unpack('>I6', raw, 2))), string.format('%.0f', ends) } }, '0', element, 0 }
         end
       end
     end

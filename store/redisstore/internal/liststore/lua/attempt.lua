@@ -7,7 +7,8 @@
 -- Replies: GRANTED, counter, rest of max hold in ms, the first 7 bytes of its element if plain
 --          commands may remove it
 --        | QUEUED or BUSY, place, rest of grace, poll after ms, holders, highest
---          counter if one was not to fall below, or 0; 1 if dead grants are left to be checked
+--          counter if one was not to fall below, or 0; its element in the queue or ''; 1 if dead
+--          grants are left to be checked
 --        | ABSENT | GONE | RESET
 if was_reset() then return { 'RESET' } end
 local sid, name = ARGV[6], ARGV[8]
@@ -72,7 +73,10 @@ if at and (not ticket or foreign(sub(raw, 1, 1), ticket) or not stands(claim_of(
   unqueue(k, ticket, raw)
   at = nil
 end
-if at and byte(raw) == 88 then call('LSET', k.L, at, 'Q' .. sub(raw, 2)) end
+if at and byte(raw) == 88 then
+  raw = 'Q' .. sub(raw, 2)
+  call('LSET', k.L, at, raw)
+end
 
 local resting = grace() > 0
 if not at then
@@ -84,7 +88,8 @@ if not at then
   end
   if k.form == 'S' then save(k) end
   if ARGV[16] == '1' then
-    at = call('RPUSH', k.L, num(draw()), queued(e)) - 1
+    raw = queued(e)
+    at = call('RPUSH', k.L, num(draw()), raw) - 1
   end
 end
 
@@ -97,4 +102,4 @@ for i, h in ipairs(sample(k)) do
 end
 if resting then poll = grace() elseif stopped then poll = 1 else poll = poll + math.min(before, 8) * 250 end
 return { at and 'QUEUED' or 'BUSY', before, num(grace()), num(poll), holders,
-  num(floor > 0 and highest(name) or 0), stopped and 1 or 0 }
+  num(floor > 0 and highest(name) or 0), at and raw or '', stopped and 1 or 0 }

@@ -1,8 +1,10 @@
 -- Removes a plain grant, and passes the lock to the first in the queue if that is a plain claim,
 -- under the conditions of ask.lua. It stands before all of withdraw.lua. That there is no grace
 -- is read from the marker: ask.lua has no ticket in a grace, but a claim may be queued in one.
+-- A claim that is queued is not a grant, even if it is the first of the list: the one before it
+-- was removed by plain commands, or there is a grace period.
 -- ARGV[12] generation and incarnation of the session, 7 bytes each
-if RUN_ID ~= '' and ARGV[9] == '0' and ARGV[10] == '0' and ARGV[11] ~= '' then
+if RUN_ID ~= '' and ARGV[9] == '0' and ARGV[10] == '0' and string.find(ARGV[11], '^[XG]') then
   local call, sub, byte = redis.call, string.sub, string.byte
   local four = call('LRANGE', KEYS[3], 0, 3)
   local ticket, next = four[3], four[4]
