@@ -23,16 +23,17 @@ import (
 
 // options are the flags.
 type options struct {
-	server, fault, plan, lock, out, write string
-	seed                                  uint64
-	rounds, least, long, locks, parallel  int
-	smoke, lossy, linger                  bool
-	budget                                time.Duration
+	part, server, fault, plan, lock, out, write string
+	seed                                        uint64
+	rounds, least, long, locks, parallel        int
+	smoke, lossy, linger                        bool
+	budget                                      time.Duration
 }
 
 // parse reads the flags.
 func parse(args []string) (o options, err error) {
 	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
+	fs.StringVar(&o.part, "part", "", "run one half of the matrix: redis, all that is made of Redis servers; or others")
 	fs.StringVar(&o.server, "server", "", "run only these deployments of servers, separated by commas: redis, redis-grace, etcd, ...")
 	fs.StringVar(&o.fault, "fault", "", "run only these faults, separated by commas")
 	fs.StringVar(&o.plan, "plan", "", "run this plan of faults instead of one from a seed")
@@ -55,8 +56,14 @@ func parse(args []string) (o options, err error) {
 	if o.parallel < 1 || o.locks < 1 {
 		return o, errors.New("-parallel and -locks must be at least 1")
 	}
+	if o.part != "" && o.part != "redis" && o.part != "others" {
+		return o, fmt.Errorf("-part is redis or others, not %q", o.part)
+	}
+	if o.write != "" && o.part == "" && !o.lossy && !o.linger {
+		return o, errors.New("-write of the matrix needs a -part: its halves are kept apart")
+	}
 	if o.write != "" && (o.server != "" && !o.lossy && !o.linger || o.fault != "" || o.plan != "" || o.lock != "" || o.smoke) {
-		return o, errors.New("-write is for the whole matrix: leave out -server, -fault, -plan, -lock and -smoke, or a part would replace the cells of all")
+		return o, errors.New("-write is for a whole matrix or -part: leave out -server, -fault, -plan, -lock and -smoke, or a part would replace the cells of all")
 	}
 	return o, nil
 }
@@ -110,8 +117,20 @@ func (o options) block() string {
 	if o.linger {
 		return "linger"
 	}
-	return "matrix"
+	return "matrix-" + o.part
 }
+
+// columns reports whether a deployment is among those that the flags ask for.
+func (o options) columns(e deployment.Deployment) bool {
+	half := "others"
+	if slices.Contains(ofRedis, e.Name) {
+		half = "redis"
+	}
+	return among(o.server, e.Name) && (o.part == "" || o.part == half)
+}
+
+// ofRedis are the deployments in the half of the matrix that is about Redis.
+var ofRedis = []string{"redis", "redis-grace", "quorum-5", "sentinel", "sentinel-grace", "cluster", "cluster-grace"}
 
 // rows reports whether a kind of fault is among those that the flags ask for, by name or
 // by matrix.
@@ -167,7 +186,7 @@ func matrix(o options) ([]cell.Cell, error) {
 	for round := range o.rounds {
 		for _, e := range deployment.All {
 			for _, k := range fault.Kinds {
-				if !among(o.server, e.Name) || !o.rows(k) {
+				if !o.columns(e) || !o.rows(k) {
 					continue
 				}
 				if o.smoke && !smoke[e.Name+" "+k.Name] {

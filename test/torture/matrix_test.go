@@ -46,7 +46,7 @@ func TestSmoke(t *testing.T) {
 // TestPartIsNotWritten: a part of the matrix does not replace the whole.
 func TestPartIsNotWritten(t *testing.T) {
 	for _, part := range []string{"-server=redis", "-fault=mix", "-plan=1s kill holder", "-lock=peer:redsync", "-smoke"} {
-		if _, err := parse([]string{part, "-write", "README.md"}); err == nil || !strings.Contains(err.Error(), "whole matrix") {
+		if _, err := parse([]string{part, "-part=redis", "-write", "README.md"}); err == nil || !strings.Contains(err.Error(), "whole matrix") {
 			t.Errorf("%s with -write: %v", part, err)
 		}
 		if _, err := parse([]string{part}); err != nil {
@@ -62,8 +62,32 @@ func TestPartIsNotWritten(t *testing.T) {
 	if o, err := parse([]string{"-write", "README.md", "-lossy", "-server=redis"}); err != nil || o.block() != "lossy" {
 		t.Errorf("the second matrix: %v", err)
 	}
-	if o, err := parse([]string{"-write", "README.md", "-seed", "7", "-parallel", "2"}); err != nil || o.write == "" {
-		t.Errorf("the whole matrix: %v", err)
+	if o, err := parse([]string{"-write", "README.md", "-part", "redis", "-seed", "7", "-parallel", "2"}); err != nil || o.block() != "matrix-redis" {
+		t.Errorf("a half of the matrix: %v", err)
+	}
+	for _, args := range [][]string{{"-write", "README.md"}, {"-part", "etcd"}} {
+		if _, err := parse(args); err == nil || !strings.Contains(err.Error(), "-part") {
+			t.Errorf("%q: %v; want to be told what -part may be", args, err)
+		}
+	}
+}
+
+// TestPartsAreTheWhole: each deployment is in one half of the matrix.
+func TestPartsAreTheWhole(t *testing.T) {
+	count := func(part string) int {
+		cells, err := matrix(options{part: part, rounds: 1})
+		if err != nil {
+			t.Error(err)
+		}
+		return len(cells)
+	}
+	if whole, redis, others := count(""), count("redis"), count("others"); redis+others != whole || redis == 0 || others == 0 {
+		t.Errorf("%d cells: %d of Redis and %d others", whole, redis, others)
+	}
+	for _, name := range ofRedis {
+		if _, ok := deployment.Named(name); !ok {
+			t.Errorf("there is no deployment %s", name)
+		}
 	}
 }
 
