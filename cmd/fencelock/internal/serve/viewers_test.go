@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/figure"
@@ -20,7 +21,13 @@ import (
 func TestViewersShareOnePoll(t *testing.T) {
 	redis := startRedis(t)
 	w := newWorld(t, onRedis(t, redis), unlimited)
-	owner := client(t, w.store, &fencelock.Options{Owner: "ann"})
+	// Neither renewals nor the check of the server shall fall into the count.
+	owner := client(t, w.store, &fencelock.Options{Owner: "ann", TTL: time.Minute})
+	w.until("the server is checked", func() bool {
+		var h storeHealth
+		w.get("/v1/store", &h, nil)
+		return h.CheckedAt != nil
+	})
 	for i := range 50 {
 		w.holdWith(owner, fmt.Sprintf("lock/%02d", i))
 	}
