@@ -53,43 +53,42 @@ func TestIdentify(t *testing.T) {
 		headers []string
 		tls     *tls.ConnectionState
 		want    string
-		ambient bool
 		err     error
 	}{
-		"token":                     {[]string{"Authorization", "Bearer " + ann}, nil, "ann", false, nil},
-		"scheme in any case":        {[]string{"Authorization", "bearer " + ann}, nil, "ann", false, nil},
-		"nothing":                   {nil, nil, "", false, ErrNoProof},
-		"unknown token":             {[]string{"Authorization", "Bearer " + ann + "x"}, nil, "", false, ErrUnknownToken},
-		"two tokens":                {[]string{"Authorization", "Bearer " + ann, "Authorization", "Bearer " + ann}, nil, "", false, ErrBadHeader},
-		"basic":                     {[]string{"Authorization", "Basic " + ann}, nil, "", false, ErrBadHeader},
-		"certificate by URI":        {nil, certificate("x", "spiffe://example.org/bob"), "bob", true, nil},
-		"certificate by name":       {nil, certificate("bob"), "bob", true, nil},
-		"unknown certificate":       {nil, certificate("eve", "spiffe://example.org/eve"), "", false, ErrUnknownCert},
-		"certificate not verified":  {nil, unverified, "", false, ErrNoProof},
-		"certificate of another":    {[]string{"Authorization", "Bearer " + ann}, certificate("bob"), "", false, ErrTwoProofs},
-		"unknown certificate, too":  {[]string{"Authorization", "Bearer " + ann}, certificate("eve"), "", false, ErrUnknownCert},
-		"proxy names a user":        {[]string{"Authorization", "Bearer " + proxy, "X-User", "ann"}, nil, "ann", true, nil},
-		"proxy for itself":          {[]string{"Authorization", "Bearer " + proxy}, nil, "gateway", false, nil},
-		"proxy names an unknown":    {[]string{"Authorization", "Bearer " + proxy, "X-User", "eve"}, nil, "", false, ErrUnknownName},
-		"proxy names itself":        {[]string{"Authorization", "Bearer " + proxy, "X-User", "gateway"}, nil, "", false, ErrUnknownName},
-		"proxy names two":           {[]string{"Authorization", "Bearer " + proxy, "X-User", "ann", "X-User", "bob"}, nil, "", false, ErrForgedHeader},
-		"the header of another":     {[]string{"Authorization", "Bearer " + ann, "X-User", "bob"}, nil, "", false, ErrForgedHeader},
-		"the header without a user": {[]string{"X-User", "ann"}, nil, "", false, ErrNoProof},
+		"token":                     {[]string{"Authorization", "Bearer " + ann}, nil, "ann", nil},
+		"scheme in any case":        {[]string{"Authorization", "bearer " + ann}, nil, "ann", nil},
+		"nothing":                   {nil, nil, "", ErrNoProof},
+		"unknown token":             {[]string{"Authorization", "Bearer " + ann + "x"}, nil, "", ErrUnknownToken},
+		"two tokens":                {[]string{"Authorization", "Bearer " + ann, "Authorization", "Bearer " + ann}, nil, "", ErrBadHeader},
+		"basic":                     {[]string{"Authorization", "Basic " + ann}, nil, "", ErrBadHeader},
+		"certificate by URI":        {nil, certificate("x", "spiffe://example.org/bob"), "bob", nil},
+		"certificate by name":       {nil, certificate("bob"), "bob", nil},
+		"unknown certificate":       {nil, certificate("eve", "spiffe://example.org/eve"), "", ErrUnknownCert},
+		"certificate not verified":  {nil, unverified, "", ErrNoProof},
+		"certificate of another":    {[]string{"Authorization", "Bearer " + ann}, certificate("bob"), "", ErrTwoProofs},
+		"unknown certificate, too":  {[]string{"Authorization", "Bearer " + ann}, certificate("eve"), "", ErrUnknownCert},
+		"proxy names a user":        {[]string{"Authorization", "Bearer " + proxy, "X-User", "ann"}, nil, "ann", nil},
+		"proxy for itself":          {[]string{"Authorization", "Bearer " + proxy}, nil, "gateway", nil},
+		"proxy names an unknown":    {[]string{"Authorization", "Bearer " + proxy, "X-User", "eve"}, nil, "", ErrUnknownName},
+		"proxy names itself":        {[]string{"Authorization", "Bearer " + proxy, "X-User", "gateway"}, nil, "", ErrUnknownName},
+		"proxy names two":           {[]string{"Authorization", "Bearer " + proxy, "X-User", "ann", "X-User", "bob"}, nil, "", ErrForgedHeader},
+		"the header of another":     {[]string{"Authorization", "Bearer " + ann, "X-User", "bob"}, nil, "", ErrForgedHeader},
+		"the header without a user": {[]string{"X-User", "ann"}, nil, "", ErrNoProof},
 	} {
 		r := &http.Request{Header: http.Header{}, TLS: tt.tls}
 		for i := 0; i < len(tt.headers); i += 2 {
 			r.Header.Add(tt.headers[i], tt.headers[i+1])
 		}
 		c, err := p.Identify(r)
-		if !errors.Is(err, tt.err) || c.Name != tt.want || c.Ambient != tt.ambient {
-			t.Errorf("%s: got %q, ambient %v, %v", name, c.Name, c.Ambient, err)
+		if !errors.Is(err, tt.err) || c.Name != tt.want {
+			t.Errorf("%s: got %q, %v", name, c.Name, err)
 		}
 	}
 }
 
 func TestRights(t *testing.T) {
 	p, _, _ := file(t)
-	ann := caller(p.byName["ann"], false)
+	ann := caller(p.byName["ann"])
 	for name, want := range map[string]string{"orders/1": "see break", "orders": "see", "billing": "see", "": "see"} {
 		var got []string
 		for _, r := range Rights {

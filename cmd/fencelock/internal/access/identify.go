@@ -23,56 +23,53 @@ var (
 
 // Identify returns who makes a request.
 func (p *Policy) Identify(r *http.Request) (Caller, error) {
-	user, ambient, err := p.prove(r)
+	user, err := p.prove(r)
 	if err != nil {
 		return Caller{}, err
 	}
 	if p.proxy == nil {
-		return caller(user, ambient), nil
+		return caller(user), nil
 	}
 	named := r.Header.Values(p.proxy.Header)
 	switch {
 	case len(named) == 0:
-		return caller(user, ambient), nil
+		return caller(user), nil
 	case user.Name != p.proxy.User || len(named) > 1:
 		return Caller{}, ErrForgedHeader
 	case p.byName[named[0]] == nil || named[0] == p.proxy.User:
 		return Caller{}, ErrUnknownName
 	}
-	// A browser sends the proxy's cookie by itself.
-	return caller(p.byName[named[0]], true), nil
+	return caller(p.byName[named[0]]), nil
 }
 
-func caller(u *User, ambient bool) Caller {
-	return Caller{Name: u.Name, Grants: u.Grants, Ambient: ambient}
-}
+func caller(u *User) Caller { return Caller{Name: u.Name, Grants: u.Grants} }
 
 // prove finds the user by token, by certificate, or by both if they agree.
-func (p *Policy) prove(r *http.Request) (user *User, ambient bool, err error) {
+func (p *Policy) prove(r *http.Request) (*User, error) {
 	token, err := bearer(r)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	var byCert *User
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		if byCert, err = p.certified(r.TLS.VerifiedChains[0][0]); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
 	if token == "" {
 		if byCert == nil {
-			return nil, false, ErrNoProof
+			return nil, ErrNoProof
 		}
-		return byCert, true, nil
+		return byCert, nil
 	}
 	byToken := p.byToken[HashOf(token)]
 	switch {
 	case byToken == nil:
-		return nil, false, ErrUnknownToken
+		return nil, ErrUnknownToken
 	case byCert != nil && byCert != byToken:
-		return nil, false, ErrTwoProofs
+		return nil, ErrTwoProofs
 	}
-	return byToken, false, nil
+	return byToken, nil
 }
 
 // bearer is the token of a request, "" if it has none.

@@ -41,13 +41,10 @@ type Grant struct {
 type Caller struct {
 	Name   string  `json:"name"`
 	Grants []Grant `json:"rights"`
-	// Ambient is set if a browser sends the proof of identity by itself, so that a page
-	// of another site could use it.
-	Ambient bool `json:"-"`
 }
 
 // Local is the caller of a server without a file of users.
-var Local = Caller{Name: "local", Grants: []Grant{{May: []Right{See}}}, Ambient: true}
+var Local = Caller{Name: "local", Grants: []Grant{{May: []Right{See}}}}
 
 // May reports whether the caller has a right on a lock.
 func (c *Caller) May(r Right, name string) bool {

@@ -145,10 +145,10 @@ func TestGraphIsBounded(t *testing.T) {
 	t.Parallel()
 	store := memstore.New(nil)
 	w := newWorld(t, store, nil)
-	c := client(t, store, &fencelock.Options{Owner: "crowd"})
+	ann, c := client(t, store, &fencelock.Options{Owner: "ann"}), client(t, store, &fencelock.Options{Owner: "crowd"})
 	for i := range maxGraph + 20 {
 		name := fmt.Sprintf("crowd/%03d", i)
-		w.hold("ann", name)
+		w.holdWith(ann, name)
 		w.queue(c, name)
 	}
 	w.hold("self", "zz")

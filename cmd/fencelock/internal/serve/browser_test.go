@@ -32,7 +32,7 @@ type page struct {
 // openPage opens the console. It skips the test if there is no browser.
 func openPage(w *world) *page {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Minute)
 	w.Cleanup(cancel)
 	b, err := browser.Start(ctx)
 	if errors.Is(err, browser.ErrMissing) {
@@ -62,7 +62,7 @@ func (p *page) screen(width, height int, phone bool, scheme string) {
 
 func (p *page) await(expression string) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
 	p.check(p.b.Await(ctx, expression))
 }
@@ -74,6 +74,19 @@ func (p *page) keys(keys ...string) {
 	p.Helper()
 	for _, k := range keys {
 		p.check(p.b.Key(p.ctx, k))
+	}
+}
+
+// keepsFocus fails the test if new data take the focus from the reader.
+func (p *page) keepsFocus(selector string) {
+	p.Helper()
+	p.run(fmt.Sprintf(`document.querySelector(%q).focus(); window.focused = document.activeElement`, selector))
+	revision := p.server.poller.Now().Snapshot.Revision
+	p.until("some polls", func() bool { return p.server.poller.Now().Snapshot.Revision > revision+2 })
+	var kept bool
+	p.check(p.b.Eval(p.ctx, `window.focused.isConnected && document.activeElement === window.focused`, &kept))
+	if !kept {
+		p.Errorf("%s lost the focus", selector)
 	}
 }
 
@@ -171,6 +184,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	p.await(`document.getElementById("detail").hidden && document.activeElement.dataset.lock === "deploy"`)
 	p.run(`location.hash = "lock=import"`)
 	p.await(`document.querySelectorAll("#detail .timeline .span").length === 5`)
+	p.keepsFocus("#detail .card button")
 	p.picture("detail")
 	p.keys("Escape")
 
@@ -180,6 +194,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	p.picture("deadlock")
 	p.run(`location.hash = "sessions"`)
 	p.await(`document.querySelectorAll("#session-list tbody tr").length > 20`)
+	p.keepsFocus("#session-list button")
 	p.picture("sessions")
 	p.run(`location.hash = "store"`)
 	p.await(`document.querySelectorAll("#store-body .promises li").length > 5`)

@@ -44,7 +44,7 @@ func newWorld(t *testing.T, store driver.Store, change func(*Config)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Client: client(t, store, nil), Store: store, Every: 20 * time.Millisecond, Timeout: 10 * time.Second,
+	cfg := Config{Client: client(t, store, nil), Store: store, Every: 100 * time.Millisecond, Timeout: 10 * time.Second,
 		Audit: log, Logger: slog.New(slog.DiscardHandler), Version: "test"}
 	if change != nil {
 		change(&cfg)

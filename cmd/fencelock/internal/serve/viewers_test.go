@@ -6,6 +6,8 @@ package serve
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strconv"
 	"sync"
 	"testing"
@@ -17,7 +19,7 @@ import (
 )
 
 // TestViewersShareOnePoll: a hundred viewers cost the store as many commands per poll as
-// one. Each follows the events and fetches, after every poll, what the console shows.
+// one. Each follows the events and fetches, after every poll, some of what the console shows.
 func TestViewersShareOnePoll(t *testing.T) {
 	redis := startRedis(t)
 	w := newWorld(t, onRedis(t, redis), unlimited)
@@ -32,24 +34,27 @@ func TestViewersShareOnePoll(t *testing.T) {
 		w.holdWith(owner, fmt.Sprintf("lock/%02d", i))
 	}
 	w.until("all are seen", func() bool { return w.list("").Total == 50 })
-	one := w.commandsPerPoll(redis, 1, 12)
-	many := w.commandsPerPoll(redis, 100, 12)
+	one := w.commandsPerPoll(redis, 1, 10)
+	many := w.commandsPerPoll(redis, 100, 10)
 	figure.Print("serve-store-commands-per-viewer", many/one, figure.AtMost(1.1))
 	if many/one > 1.1 {
 		t.Errorf("%.1f commands per poll with one viewer, %.1f with a hundred", one, many)
 	}
 }
 
+// shown is what the console fetches.
+var shown = []string{"/v1/locks", "/v1/lock?name=lock/01", "/v1/graph", "/v1/sessions", "/v1/store"}
+
 // commandsPerPoll counts the commands of the store while viewers look on for some polls.
 func (w *world) commandsPerPoll(redis *servers.RedisServer, viewers, polls int) float64 {
 	var all sync.WaitGroup
 	end := make(chan struct{})
 	var ready sync.WaitGroup
-	for range viewers {
+	for i := range viewers {
 		ready.Add(1)
 		v := w.watch("", nil)
 		all.Go(func() {
-			for began := false; ; began = true {
+			for n := i; ; n++ {
 				e := v.next()
 				select {
 				case <-end:
@@ -57,12 +62,15 @@ func (w *world) commandsPerPoll(redis *servers.RedisServer, viewers, polls int) 
 				default:
 				}
 				if e.kind != "poll" {
+					n--
 					continue
 				}
-				for _, path := range []string{"/v1/locks", "/v1/lock?name=lock/01", "/v1/graph", "/v1/sessions", "/v1/store"} {
-					_ = w.get(path, nil, nil)
+				// One of them after each poll: all of them would measure this machine.
+				if resp, err := http.Get(w.web.URL + shown[n%len(shown)]); err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					_ = resp.Body.Close()
 				}
-				if !began {
+				if n == i {
 					ready.Done()
 				}
 			}

@@ -40,9 +40,11 @@ export async function refresh() {
   try {
     const answer = await get("/v1/lock", { name: lock });
     if (lock !== shown) return;
+    const same = data && key(data) === key(answer);
     data = answer;
     at = readAt(answer);
-    draw();
+    if (same) update();
+    else draw();
   } catch (error) {
     if (lock === shown && error.status) panel.replaceChildren(header(), h("p", { class: "note" }, error.message));
   } finally {
@@ -70,6 +72,20 @@ export function draw() {
   panel.scrollTop = top;
   if (focused === "h2") panel.querySelector("h2").focus({ preventScroll: true });
   else if (focused) panel.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  tick();
+}
+
+// key is what is shown of an answer, without times: while it is the same, the reader keeps
+// what is selected and focused.
+const key = (d) => JSON.stringify([d.state, d.waiting, d.not_renewed, d.grace_ms > 0, d.history.length,
+  d.holders.map((w) => [w.owner, w.token, w.reason, w.kept, w.labels]), d.waiters.map((w) => [w.owner, w.session, w.mode, w.reason])]);
+
+// update takes new times into the panel as it is.
+function update() {
+  const up = [...data.holders, ...data.waiters].map((w) => w.age_ms), down = data.holders.map((w) => w.ends_in_ms);
+  panel.querySelectorAll("[data-up]").forEach((el, i) => { el.dataset.up = up[i]; });
+  panel.querySelectorAll("[data-down]").forEach((el, i) => { el.dataset.down = down[i]; });
+  panel.querySelector(".timeline").replaceWith(timeline());
   tick();
 }
 

@@ -3,11 +3,11 @@
 // Processes with what they hold and wait for.
 
 import { get } from "./api.js";
-import { $, h, name, short } from "./dom.js";
+import { $, h, name, put, short } from "./dom.js";
 import { t } from "./words.js";
 
 const most = 200;
-let openLock = () => {}, text = "", busy = false;
+let openLock = () => {}, text = "", busy = false, drawn = "";
 
 export function start(onOpen) {
   openLock = onOpen;
@@ -30,7 +30,20 @@ export async function refresh() {
   }
 }
 
+// key is what is shown, without times and in the language of the page: while it is the same, the
+// reader keeps the focus.
+const key = (list) => JSON.stringify([t("owner"), list.total, list.sessions.map((p) => [p.session, p.holds, p.held, p.waits_for, p.waits])]);
+
 function draw(list) {
+  const rows = $("session-list").querySelectorAll("tbody tr");
+  if (drawn === key(list) && rows.length === list.sessions.length) {
+    list.sessions.forEach((p, i) => {
+      put(rows[i].cells[3], p.held ? short(p.oldest_ms) : "–");
+      put(rows[i].cells[4], p.held ? short(p.ends_in_ms) : "–");
+    });
+    return;
+  }
+  drawn = key(list);
   if (!list.total) {
     $("session-list").replaceChildren(h("p", { class: "empty" }, t("noSessions")));
     return;
