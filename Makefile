@@ -94,6 +94,10 @@ figures-adapters: ## run the adapters in their hosts, several processes each; ne
 interop: ## share locks with the other libraries themselves, every version, and write docs/interop.md; needs Java and Maven
 	go test ./test/interop -count=1 -timeout 30m -parallel 4 -v -interop.all -interop.page=$(CURDIR)/docs/interop.md
 
+figures-interop: ## locks shared with Redisson: wake-ups, renewals, ten minutes of a mixed fleet for each kind; needs Java and Maven
+	go test ./store/redisstore/redissonstore -count=1 -v -run '^TestRenewalTakesFewScripts$$'
+	go test ./test/interop -count=1 -timeout 60m -v -run '^(TestWakeUps|TestMixedFleet)$$' -interop.all -interop.figures -interop.torture=10m
+
 figures-scale: ## what docs claim of scale and endurance, from the results that are kept
 	go run ./test/torture kept test/torture/README.md
 
