@@ -162,7 +162,7 @@ var cells = []cell{
 	{"renewed", "Java", "Go", func(s *scene) {
 		java, locks := s.java(), s.client(ttl)
 		java.Must("a", "LOCK", s.kind, s.name, -1)
-		ctx, cancel := context.WithTimeout(s.Context(), 3*watchdog)
+		ctx, cancel := context.WithTimeout(s.Context(), watchdog+watchdog/2)
 		defer cancel()
 		if _, err := locks.Mutex(s.name).Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			s.Fatalf("Lock beside a Java holder that renews: %v", err)
@@ -173,7 +173,7 @@ var cells = []cell{
 	{"renewed", "Go", "Java", func(s *scene) {
 		java, locks := s.java(), s.client(ttl)
 		l := s.lock(locks)
-		if got := java.Do("a", "TRY", s.kind, s.name, (3 * ttl).Milliseconds(), -1); got.Word != "no" {
+		if got := java.Do("a", "TRY", s.kind, s.name, (ttl + ttl/2).Milliseconds(), -1); got.Word != "no" {
 			s.Fatalf("tryLock beside a Go holder that renews: %v", got)
 		}
 		must(s, l.Err())

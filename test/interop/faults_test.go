@@ -76,7 +76,7 @@ var faults = []cell{
 		l := s.lock(locks)
 		must(s, s.server.Reboot())
 		must(s, servers.Await("Java reaches the server", func() bool { return java.Do("a", "LOCKED", s.kind, s.name).Word == "ok" }))
-		if got := java.Do("a", "TRY", s.kind, s.name, (2 * ttl).Milliseconds(), -1); got.Word != "no" {
+		if got := java.Do("a", "TRY", s.kind, s.name, (ttl + ttl/2).Milliseconds(), -1); got.Word != "no" {
 			s.Errorf("tryLock after a restart: %v", got)
 		}
 		must(s, l.Err())

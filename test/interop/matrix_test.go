@@ -78,7 +78,7 @@ Use this page to see which locks were shared with another library, in which vers
 sides: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.md) explains what is shared.
 
 - *excluded*: the waiter cannot take the lock. *woken*: the waiter is woken by a message when the holder unlocks, not by a poll.
-- *yes* passed, **no** failed, – this version has not got it.
+- *yes* passed, **no** failed, – this version has not got it, *not played*: no result yet.
 `
 
 // keep takes over from a page what was not played in this run, so that versions can be run one after

@@ -155,7 +155,7 @@ func (p *peer) Ask(actor, verb, kind, name string, args ...any) <-chan answer {
 }
 
 // patience bounds every wait of a test: what is expected to come comes far earlier.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // Do sends a request and waits for its answer.
 func (p *peer) Do(actor, verb, kind, name string, args ...any) answer {

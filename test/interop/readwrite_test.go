@@ -143,11 +143,11 @@ var readWrite = []cell{
 		java, locks := s.java(), s.client(ttl)
 		l := s.rlock(locks)
 		java.Must("a", "LOCK", "read", s.name, -1)
-		if got := java.Do("b", "TRY", "write", s.name, (2 * ttl).Milliseconds(), -1); got.Word != "no" {
+		if got := java.Do("b", "TRY", "write", s.name, (ttl + ttl/2).Milliseconds(), -1); got.Word != "no" {
 			s.Fatalf("a writer beside two readers: %v", got)
 		}
 		java.Must("a", "UNLOCK", "read", s.name)
-		if got := java.Do("b", "TRY", "write", s.name, (2 * ttl).Milliseconds(), -1); got.Word != "no" {
+		if got := java.Do("b", "TRY", "write", s.name, (ttl + ttl/2).Milliseconds(), -1); got.Word != "no" {
 			s.Fatalf("a writer beside a reader: %v", got)
 		}
 		must(s, l.Err())
@@ -158,7 +158,7 @@ var readWrite = []cell{
 		java, locks := s.java(), s.client(ttl)
 		java.Must("a", "LOCK", "read", s.name, -1)
 		s.unlock(s.rlock(locks))
-		ctx, cancel := context.WithTimeout(s.Context(), 3*watchdog)
+		ctx, cancel := context.WithTimeout(s.Context(), watchdog+watchdog/2)
 		defer cancel()
 		if _, err := locks.Mutex(s.name).Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			s.Fatalf("a writer beside a Java reader that renews: %v", err)

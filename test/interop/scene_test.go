@@ -20,9 +20,9 @@ import (
 
 const (
 	// watchdog is the lease of a Java holder that renews, and ttl that of a Go holder: what
-	// a killed holder costs the other side.
-	watchdog = 5 * time.Second
-	ttl      = 5 * time.Second
+	// a killed holder costs the other side. A loaded machine must not end a lease.
+	watchdog = 15 * time.Second
+	ttl      = 15 * time.Second
 	// long is a lease that no test waits for: what comes earlier came by a message.
 	long = 10 * time.Minute
 )

@@ -52,8 +52,24 @@ func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	return &Store{hashstore.New(goredis.New(client, ""), hashstore.Options(*opts), nil)}, nil
+	set := hashstore.Options{Package: "redissonstore", Key: opts.NameMapper, NoTokens: opts.NoTokens, Advice: advice, Assumes: assumes}
+	if opts.ReadWrite {
+		set.Kind = hashstore.ReadWrite
+	}
+	if opts.NoTokens || opts.ReadWrite {
+		set.Assumes = assumesNothing
+	}
+	return &Store{hashstore.New(goredis.New(client, ""), set, nil)}, nil
 }
+
+// What Guarantees and a refusal of Require: Correctness say.
+const (
+	advice = "locks in Redisson's format are for efficiency: getLock in Java takes no token, and a server that lost its data gives a lock to the next caller at once; " +
+		"use redisstore with Grace, etcdstore, zkstore or sqlstore when no Java service shares the lock"
+	assumes = "Tokens are shared with RFencedLock; a Java service that locks by getLock has none, so no guard can reject it. " +
+		"After a data loss tokens keep increasing for Go if the server's clock is not set back."
+	assumesNothing = "Java services share these locks."
+)
 
 // Caps implements driver.Store.
 func (s *Store) Caps() driver.Caps { return s.store.Caps() }

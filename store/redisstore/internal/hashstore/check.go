@@ -4,7 +4,6 @@ package hashstore
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
@@ -13,19 +12,19 @@ import (
 // Check asks the servers and returns what makes them a worse place for locks.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("redissonstore: check: %w", err)
+		return nil, s.errorf("check: %w", err)
 	}
 	nodes, err := s.client.Nodes(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("redissonstore: check: find the servers: %w", driver.Inner(err))
+		return nil, s.errorf("check: find the servers: %w", driver.Inner(err))
 	}
 	found := []driver.Finding{{Severity: driver.Note, Code: "efficiency-only",
-		Reason: "locks in Redisson's format survive no failover, and getLock in Java takes no token", Fix: advice}}
+		Reason: "locks in this format survive no failover, and other libraries take no token", Fix: s.opts.Advice}}
 	var failed error
 	for _, node := range nodes {
 		replies, err := node.Ask(ctx, 1, "INFO")
 		if err != nil {
-			failed = fmt.Errorf("redissonstore: check: %s: %w", node.Addr, driver.Inner(err))
+			failed = s.errorf("check: %s: %w", node.Addr, driver.Inner(err))
 			continue
 		}
 		text, _ := replies[0].(string)

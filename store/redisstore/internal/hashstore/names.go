@@ -24,7 +24,7 @@ func companion(prefix, key string) string {
 
 // channelOf is the channel on which the waiters of a lock listen.
 func (s *Store) channelOf(key string) string {
-	if s.opts.ReadWrite {
+	if s.opts.Kind == ReadWrite {
 		return companion("redisson_rwlock", key)
 	}
 	return companion("redisson_lock__channel", key)

@@ -24,12 +24,13 @@ func source(name string) string {
 func load(name string) *wire.Script { return wire.Compose(name, source("lib"), "", source(name)) }
 
 var (
-	openScript    = load("open")
-	keepScript    = load("keep")
-	takeScript    = load("take")
-	takeRWScript  = load("takerw")
-	releaseScript = load("release")
-	closeScript   = load("close")
-	breakScript   = load("break")
-	inspectScript = load("inspect")
+	openScript      = load("open")
+	keepScript      = load("keep")
+	takeScript      = load("take")
+	takeRWScript    = load("takerw")
+	takePlainScript = load("takeplain")
+	releaseScript   = load("release")
+	closeScript     = load("close")
+	breakScript     = load("break")
+	inspectScript   = load("inspect")
 )

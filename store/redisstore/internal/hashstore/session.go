@@ -5,7 +5,6 @@ package hashstore
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -39,7 +38,7 @@ type session struct {
 
 // gone ends what waits, and returns the error of a session that has ended.
 func (s *session) gone(op string) error {
-	err := fmt.Errorf("redissonstore: %s: session %s has ended, or the server lost it: %w", op, uuid(s.id), driver.ErrGone)
+	err := s.store.errorf("%s: session %s has ended, or the server lost it: %w", op, uuid(s.id), driver.ErrGone)
 	s.end(err)
 	return err
 }
@@ -88,11 +87,11 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	case "gone":
 		return driver.Outcome{}, s.gone("attempt")
 	case "kind":
-		return driver.Outcome{}, wrongKind("attempt", c.Name, r.Text())
+		return driver.Outcome{}, s.store.wrongKind("attempt", c.Name, r.Text())
 	case "granted":
 		return driver.Outcome{State: driver.Granted, Token: driver.Token(r.Number()), Remaining: r.Millis()}, nil
 	case "busy":
-		holders, after := readState(r.List())
+		holders, after := s.store.readState(r.List())
 		return driver.Outcome{State: driver.Busy, Holders: holders[:min(len(holders), driver.MaxHoldersReported)], PollAfter: after}, nil
 	}
 	return driver.Outcome{State: driver.Absent}, nil
@@ -105,10 +104,10 @@ func (s *Store) lacks(t *driver.Terms) string {
 		return "ReentrantAs"
 	case t.Limit > 0:
 		return "a limit"
-	case t.Mode == driver.Shared && !s.opts.ReadWrite:
-		return "readers (set Options.ReadWrite)"
-	case s.opts.ReadWrite && (t.MinHold > 0 || t.MaxHold > 0):
-		return "MinHold or MaxHold on a read-write lock"
+	case t.Mode == driver.Shared && s.opts.Kind != ReadWrite:
+		return "readers"
+	case s.opts.Kind != Lock && (t.MinHold > 0 || t.MaxHold > 0):
+		return "MinHold or MaxHold"
 	}
 	return ""
 }
@@ -117,15 +116,18 @@ func (s *Store) lacks(t *driver.Terms) string {
 func (s *session) take(ctx context.Context, c *driver.Claim, key string) ([]any, error) {
 	record, err := json.Marshal(c.Terms.Record)
 	if err != nil {
-		return nil, fmt.Errorf("redissonstore: attempt: %w", err)
+		return nil, s.store.errorf("attempt: %w", err)
 	}
 	holder, seq, keys := holderOf(s.id, c.Seq), strconv.FormatUint(c.Seq, 10), s.with(key)
-	if s.store.opts.ReadWrite {
+	switch s.store.opts.Kind {
+	case ReadWrite:
 		side := "w"
 		if c.Terms.Mode == driver.Shared {
 			side = "r"
 		}
 		return s.store.call(ctx, "attempt", takeRWScript, keys, holder, seq, string(record), side, s.store.sharded(), s.sessions)
+	case Plain:
+		return s.store.call(ctx, "attempt", takePlainScript, keys, holder, seq, string(record), s.sessions)
 	}
 	return s.store.call(ctx, "attempt", takeScript, keys, holder, seq, string(record),
 		millis(c.Terms.MinHold), millis(c.Terms.MaxHold), flag(!s.store.noTokens()), s.sessions)
@@ -140,11 +142,14 @@ func (s *session) with(key string) []string {
 // the lock may have been freed before, and after each message.
 func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	if err := ctx.Err(); err != nil {
-		return driver.Outcome{}, fmt.Errorf("redissonstore: await: %w", err)
+		return driver.Outcome{}, s.store.errorf("await: %w", err)
 	}
 	key, err := s.store.keyOf(c.Name)
 	if err != nil {
 		return driver.Outcome{}, err
+	}
+	if s.store.opts.Kind == Plain { // nothing is published
+		return driver.Outcome{State: driver.Busy, PollAfter: s.ttl}, nil
 	}
 	hints, leave := s.store.ears.join(s.store.channelOf(key))
 	defer leave()
@@ -162,7 +167,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 				return out, err
 			}
 		case <-ctx.Done():
-			return driver.Outcome{}, fmt.Errorf("redissonstore: await: %w", ctx.Err())
+			return driver.Outcome{}, s.store.errorf("await: %w", ctx.Err())
 		case <-s.ctx.Done():
 			return driver.Outcome{}, context.Cause(s.ctx)
 		}
@@ -176,14 +181,14 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	if err != nil {
 		return driver.WasAbsent, err
 	}
-	if w.KeepFor > 0 && s.store.opts.ReadWrite {
-		return driver.WasAbsent, s.store.unsupported(ctx, "keeping a read-write lock after its withdrawal")
+	if w.KeepFor > 0 && s.store.opts.Kind != Lock {
+		return driver.WasAbsent, s.store.unsupported(ctx, "keeping a lock after its withdrawal")
 	}
 	s.mu.Lock()
 	_, doubted := s.doubted[w.Seq]
 	s.mu.Unlock()
 	reply, err := s.store.call(ctx, "withdraw", releaseScript, s.with(key), holderOf(s.id, w.Seq), strconv.FormatUint(w.Seq, 10),
-		millis(w.KeepFor), flag(w.Tombstone || doubted), s.store.sharded(), flag(s.store.opts.ReadWrite))
+		millis(w.KeepFor), flag(w.Tombstone || doubted), s.store.sharded(), strconv.Itoa(int(s.store.opts.Kind)))
 	if err != nil {
 		return driver.WasAbsent, err
 	}

@@ -26,7 +26,7 @@ const (
 
 // readState reads what the function state of lib.lua wrote: the holders of a lock, and when
 // another attempt is worth making even if no message comes.
-func readState(list []any) (holders []driver.Holder, pollAfter time.Duration) {
+func (s *Store) readState(list []any) (holders []driver.Holder, pollAfter time.Duration) {
 	r := wire.Reader{Rest: list}
 	ttl := r.Millis()
 	now := r.Number()
@@ -51,10 +51,13 @@ func readState(list []any) (holders []driver.Holder, pollAfter time.Duration) {
 	}
 	for i, field := range fields {
 		d := data[i]
-		if !readWrite {
+		if lock.ours {
 			d = lock
 		}
 		h := d.holder(field, ttl, now)
+		if !d.ours && s.opts.Kind == Plain {
+			h.Record.Owner = field
+		}
 		if readWrite && !strings.HasSuffix(field, writeSuffix) {
 			h.Mode = driver.Shared
 		}

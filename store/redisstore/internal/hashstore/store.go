@@ -32,14 +32,33 @@ const (
 	MaxTTL = 10 * time.Minute
 )
 
-// Options are the options of redissonstore, where the fields are documented.
+// Kind is what a lock is on the server.
+type Kind uint8
+
+const (
+	// Lock is Redisson's RLock and RFencedLock: a hash.
+	Lock Kind = iota
+	// ReadWrite is Redisson's RReadWriteLock: a hash with a mode, and a key for each reader.
+	ReadWrite
+	// Plain is a string that is set if it is absent, as redsync and many others do.
+	Plain
+)
+
+// Options are what the packages that forward to a Store set.
 type Options struct {
-	NameMapper func(name string) string
-	NoTokens   bool
-	ReadWrite  bool
+	// Package begins the errors.
+	Package string
+	// Kind is that of all locks.
+	Kind Kind
+	// Key makes the key of a lock from its name; nil takes the name.
+	Key func(name string) string
+	// NoTokens leaves out the tokens of a Lock.
+	NoTokens bool
+	// Advice and Assumes are those of Caps.
+	Advice, Assumes string
 }
 
-// Store is the store that redissonstore.Store forwards to.
+// Store is the store that redissonstore.Store and setnxstore.Store forward to.
 type Store struct {
 	client Client
 	opts   Options
@@ -66,31 +85,26 @@ func (s *Store) Close() error {
 	return s.close()
 }
 
-const (
-	advice = "locks in Redisson's format are for efficiency: getLock in Java takes no token, and a server that lost its data gives a lock to the next caller at once; " +
-		"use redisstore with Grace, etcdstore, zkstore or sqlstore when no Java service shares the lock"
-	assumes = "Tokens are shared with RFencedLock; a Java service that locks by getLock has none, so no guard can reject it. " +
-		"After a data loss tokens keep increasing for Go if the server's clock is not set back."
-	assumesNothing = "Java services share these locks."
-)
-
 // Caps implements driver.Store.
 func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
 		Engine: "redisson", Fencing: driver.BestEffort, Durability: driver.Volatile,
-		Push: true, Hold: true, MinTTL: MinTTL, MaxTTL: MaxTTL, Assumes: assumes, Advice: advice,
+		Push: true, Hold: true, MinTTL: MinTTL, MaxTTL: MaxTTL, Assumes: s.opts.Assumes, Advice: s.opts.Advice,
 	}
 	if s.noTokens() {
-		c.Fencing, c.Assumes = driver.NoFencing, assumesNothing
+		c.Fencing = driver.NoFencing
 	}
-	if s.opts.ReadWrite {
+	switch s.opts.Kind {
+	case ReadWrite:
 		c.Shared, c.NoLimits, c.Hold = true, true, false
+	case Plain:
+		c.Engine, c.Push, c.Hold = "redis", false, false
 	}
 	return c
 }
 
-// noTokens reports whether grants have no tokens. In an RReadWriteLock there is no place for them.
-func (s *Store) noTokens() bool { return s.opts.NoTokens || s.opts.ReadWrite }
+// noTokens reports whether grants have no tokens. Only RFencedLock has a place for them.
+func (s *Store) noTokens() bool { return s.opts.NoTokens || s.opts.Kind != Lock }
 
 // Shard implements driver.Store. A script reaches one slot of a cluster, so each slot is a
 // shard there.
@@ -103,8 +117,8 @@ func (s *Store) Shard(name string) string {
 
 // key is the key of a lock.
 func (s *Store) key(name string) string {
-	if s.opts.NameMapper != nil {
-		return s.opts.NameMapper(name)
+	if s.opts.Key != nil {
+		return s.opts.Key(name)
 	}
 	return name
 }
@@ -113,10 +127,10 @@ func (s *Store) key(name string) string {
 func (s *Store) keyOf(name string) (string, error) {
 	key := s.key(name)
 	if key == "" {
-		return "", fmt.Errorf("redissonstore: Options.NameMapper made an empty key of %q: %w", name, driver.ErrRefused)
+		return "", s.errorf("the key that was made of %q is empty: %w", name, driver.ErrRefused)
 	}
-	if s.client.Sharded() && split(key) {
-		return "", fmt.Errorf("redissonstore: lock %q: on a cluster Redisson cannot unlock a name with an unpaired or empty brace: %w", name, driver.ErrRefused)
+	if s.client.Sharded() && s.opts.Kind != Plain && split(key) {
+		return "", s.errorf("lock %q: on a cluster Redisson cannot unlock a name with an unpaired or empty brace: %w", name, driver.ErrRefused)
 	}
 	return key, nil
 }
@@ -143,23 +157,28 @@ func (s *Store) call(ctx context.Context, op string, script *wire.Script, keys [
 		reply, err = s.client.Eval(ctx, script, keys, args)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("redissonstore: %s: %w", op, driver.Inner(err))
+		return nil, s.errorf("%s: %w", op, driver.Inner(err))
 	}
 	if len(reply) == 0 {
-		return nil, fmt.Errorf("redissonstore: %s: the script answered nothing", op)
+		return nil, s.errorf("%s: the script answered nothing", op)
 	}
 	return reply, nil
 }
 
 // wrongKind is the error of a key that is not a lock of this kind.
-func wrongKind(op, name, kind string) error {
-	return fmt.Errorf("redissonstore: %s: lock %q: the key is in use by something else, a %s; use another name or a NameMapper", op, name, kind)
+func (s *Store) wrongKind(op, name, kind string) error {
+	return s.errorf("%s: lock %q: the key %s is in use by something else, a %s; use another name or another key", op, name, s.key(name), kind)
+}
+
+// errorf makes an error that begins with the package that forwards to the store.
+func (s *Store) errorf(format string, args ...any) error {
+	return fmt.Errorf(s.opts.Package+": "+format, args...)
 }
 
 // Open implements driver.Store.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
 	if req.TTL < MinTTL || req.TTL > MaxTTL {
-		return nil, driver.Renewal{}, fmt.Errorf("redissonstore: TTL %v is not within %v and %v: %w", req.TTL, MinTTL, MaxTTL, driver.ErrRefused)
+		return nil, driver.Renewal{}, s.errorf("TTL %v is not within %v and %v: %w", req.TTL, MinTTL, MaxTTL, driver.ErrRefused)
 	}
 	ses := &session{store: s, id: req.ID, ttl: req.TTL, keys: s.sessionKeys(req.Shard, req.ID), sessions: s.sessions(req.Shard), doubted: map[uint64]struct{}{}}
 	reply, err := s.call(ctx, "open", openScript, ses.keys, millis(req.TTL))
@@ -184,7 +203,7 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error)
 		return st, err
 	}
 	if kind != "" {
-		return st, wrongKind("inspect", name, kind)
+		return st, s.wrongKind("inspect", name, kind)
 	}
 	st.Holders = found
 	return st, nil
@@ -196,7 +215,7 @@ func (s *Store) inspect(ctx context.Context, name string) (holders []driver.Hold
 		return nil, "", err
 	}
 	// The keys of a session are not used; the lock's own slot has to be asked.
-	reply, err := s.call(ctx, "inspect", inspectScript, []string{key, key, key, key}, s.sessions(s.Shard(name)))
+	reply, err := s.call(ctx, "inspect", inspectScript, []string{key, key, key, key}, s.sessions(s.Shard(name)), s.keyType())
 	if err != nil {
 		return nil, "", err
 	}
@@ -205,15 +224,23 @@ func (s *Store) inspect(ctx context.Context, name string) (holders []driver.Hold
 	case "kind":
 		return nil, r.Text(), nil
 	case "held":
-		holders, _ = readState(r.List())
+		holders, _ = s.readState(r.List())
 	}
 	return holders, "", nil
+}
+
+// keyType is the type of the keys of locks.
+func (s *Store) keyType() string {
+	if s.opts.Kind == Plain {
+		return "string"
+	}
+	return "hash"
 }
 
 // Break implements driver.Store. It breaks locks of Go processes, which have a token.
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
 	if s.noTokens() {
-		return 0, fmt.Errorf("redissonstore: break: %w without tokens", driver.ErrUnsupported)
+		return 0, s.errorf("break: %w without tokens", driver.ErrUnsupported)
 	}
 	key, err := s.keyOf(name)
 	if err != nil {
@@ -225,7 +252,7 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (dri
 			return 0, err
 		}
 		if len(holders) == 0 || holders[0].Token != token.Base() {
-			return 0, fmt.Errorf("redissonstore: break: %w", driver.ErrNotHeld)
+			return 0, s.errorf("break: %w", driver.ErrNotHeld)
 		}
 		h := holders[0]
 		field := keptField
@@ -239,7 +266,7 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (dri
 		}
 		switch text, _ := reply[0].(string); text {
 		case "free":
-			return 0, fmt.Errorf("redissonstore: break: %w", driver.ErrNotHeld)
+			return 0, s.errorf("break: %w", driver.ErrNotHeld)
 		case "other": // it was unlocked in between, and is kept
 		default:
 			n, err := strconv.ParseInt(text, 10, 64)
@@ -261,7 +288,7 @@ func (s *Store) SetLimit(ctx context.Context, _ string, _ int64) error {
 // unsupported is the answer to what the store cannot do by its Caps.
 func (s *Store) unsupported(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("redissonstore: %s: %w", op, err)
+		return s.errorf("%s: %w", op, err)
 	}
-	return fmt.Errorf("redissonstore: %s: %w in Redisson's format", op, errors.ErrUnsupported)
+	return s.errorf("%s: %w in this format", op, errors.ErrUnsupported)
 }

@@ -17,7 +17,7 @@ for _, entry in ipairs(some) do
   local seq, min, max, mode, key = string.match(entry, '^(%d+):(%d+):(%d+):(%l):(.*)$')
   local holder = ARGV[2] .. ':' .. seq
   min, max, last = tonumber(min), tonumber(max), seq
-  if redis.pcall('HEXISTS', key, field_of(mode, holder)) == 1 then
+  if held_by(mode, key, holder) then
     local rest = lease(ttl, min, max, now)
     if mode == 'r' then
       redis.call('SET', alive(key, holder, 1), 1, 'PX', rest)

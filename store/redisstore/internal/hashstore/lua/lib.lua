@@ -4,7 +4,7 @@
 -- so DATA is kept with the session. KEYS[1] to KEYS[3] are of the caller's session:
 --   hash:  ttl, b<seq> a broken claim, d<seq> a broken claim that was withdrawn, g<seq> DATA
 --   zset:  the granted claims, "<seq>:<end of MinHold>:<end of MaxHold>:<mode>:<key>" by seq;
---          the mode is x for an RLock, w and r for the sides of an RReadWriteLock
+--          the mode is x for an RLock, w and r for the sides of an RReadWriteLock, s for a string
 --   zset:  the tombstones, seq by time
 local SESSION, CLAIMS, TOMBSTONES = KEYS[1], KEYS[2], KEYS[3]
 local DATA, KEPT = 'fencelock', 'fencelock-kept'
@@ -115,10 +115,21 @@ local function field_of(mode, holder)
   return holder
 end
 
+-- held_by reports whether a claim holds its lock, whatever has become of the key.
+local function held_by(mode, key, holder)
+  if mode == 's' then return redis.pcall('GET', key) == holder end
+  return redis.pcall('HEXISTS', key, field_of(mode, holder)) == 1
+end
+
 -- state is what the lock is, for the caller to read: its time to live, the clock, its fields, and
 -- what sessions keep of its holders. sessions begins the keys of sessions.
 local function state(key, sessions)
-  local fields, kept = redis.call('HGETALL', key), {}
+  local kept, fields = {}, nil
+  if redis.call('TYPE', key).ok == 'string' then
+    fields = { redis.call('GET', key), '1' }
+  else
+    fields = redis.call('HGETALL', key)
+  end
   for i = 1, #fields, 2 do
     local id, seq = string.match(fields[i], '^([%x-]+):(%d+)')
     kept[#kept + 1] = id and redis.call('HGET', sessions .. id, 'g' .. seq) or ''

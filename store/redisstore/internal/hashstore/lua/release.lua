@@ -1,5 +1,5 @@
 -- KEYS[4] is the lock. ARGV: holder, seq, for how long to keep it in ms, 1 for a tombstone, 1 for
--- sharded channels, 1 for an RReadWriteLock.
+-- sharded channels, 1 for an RReadWriteLock and 2 for a string.
 local key, holder, seq = KEYS[4], ARGV[1], ARGV[2]
 local now = micros()
 local ttl = redis.call('HGET', SESSION, 'ttl')
@@ -9,9 +9,14 @@ if ARGV[4] == '1' and ttl then
 end
 local claim = claim_of(seq)
 if claim then redis.call('ZREM', CLAIMS, claim.entry) end
+redis.call('HDEL', SESSION, 'g' .. seq)
 local hash = redis.call('TYPE', key).ok == 'hash'
-if hash and ARGV[6] == '1' then -- an RReadWriteLock
-  redis.call('HDEL', SESSION, 'g' .. seq)
+if ARGV[6] == '2' then
+  if held_by('s', key, holder) then
+    redis.call('DEL', key)
+    return 'granted'
+  end
+elseif hash and ARGV[6] == '1' then
   for mode, leave in pairs({ r = leave_read, w = leave_write }) do
     if redis.call('HEXISTS', key, field_of(mode, holder)) == 1 then
       leave(key, holder, ARGV[5])
