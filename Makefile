@@ -98,8 +98,19 @@ figures-interop: ## locks shared with Redisson: wake-ups, renewals, ten minutes 
 	go test ./store/redisstore/redissonstore -count=1 -v -run '^TestRenewalTakesFewScripts$$'
 	go test ./test/interop -count=1 -timeout 60m -v -run '^(TestWakeUps|TestMixedFleet)$$' -interop.all -interop.figures -interop.torture=10m
 
+# Half an hour, and 5 GB. The machine must do nothing else.
+scale: ## measure unit costs, growth and small fleets on every server, for fencelock plan and docs/scale.md
+	go run ./bench -units -for 1s
+	go run ./bench -growth -repetitions 5 -for 1s
+	go run ./bench -runs -for 1s
+	go run ./bench -page
+	go run ./cmd/fencelock plan --server redis --processes 2000 --locks 50000 --rate 3000 --contended 0.1 --rtt 500us --picture docs/scale/plan.svg
+
 figures-scale: ## what docs claim of scale and endurance, from the results that are kept
 	go run ./test/torture kept test/torture/README.md
+	go run ./bench -figures scale
+	go test ./internal/fleetsim -count=1 -v -run '^TestSimulationAgreesWithRealRuns$$'
+	go test ./cmd/fencelock/internal/capacity -count=1 -v -run '^TestPlansAgreeWithRealRuns$$'
 
 figures-stores: ## measure the stores beside their servers' own locks; needs the servers
 	go run ./bench -figures etcd

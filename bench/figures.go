@@ -63,6 +63,7 @@ func ask(ctx context.Context, e *suite.Env, questions []question, floors figure.
 var figureSets = map[string]func(context.Context, *suite.Env, selection) error{
 	"core": whole(coreFigures), "fence": whole(fenceFigures), "redis": redisFigures, "redis-long": redisLong,
 	"etcd": etcdFigures, "zk": zkFigures, "sql": sqlFigures, "sql-crowd": sqlCrowdFigures, "linger": whole(lingerFigures),
+	"scale": whole(scaleFigures),
 }
 
 // figures prints one of figureSets.

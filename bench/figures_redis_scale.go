@@ -92,7 +92,7 @@ var redisSpread = question{part: "names", gives: []string{"redis-bucket-spread-3
 var redisTenMillion = question{part: "names-10m", metrics: fleetMetrics, gives: []string{"redis-10m-cpu-ratio", "redis-10m-bare-cpu-ratio"},
 	ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 		few, many := 10_000, e.Scaled(10_000_000)
-		cells, err := e.Lasting(5, time.Second).FewAndMany(ctx, []*candidate.Candidate{ours, candidate.BareRueidis}, few, many)
+		cells, err := e.Lasting(5, time.Second).GrowHeld(ctx, []*candidate.Candidate{ours, candidate.BareRueidis}, []int{few, many})
 		if err != nil {
 			return nil, nil, err
 		}

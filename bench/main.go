@@ -15,6 +15,11 @@
 //	go run ./bench -figures sql-crowd -only pg      # the same on PostgreSQL
 //	go run ./bench -figures linger                  # locks that linger on Redis, and the notices that end it
 //	go run ./bench -quick                           # counts and processor time on Redis, with floors
+//	go run ./bench -units                           # what one of each costs every server, for fencelock plan
+//	go run ./bench -growth                          # how costs grow, for docs/scale.md
+//	go run ./bench -runs                            # small fleets, which plans and simulations are compared with
+//	go run ./bench -page                            # the tables and pictures of docs/scale.md, from what is kept
+//	go run ./bench -figures scale                   # what docs/scale.md claims of growth, from what is kept
 //	go run ./bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
 //	go run ./bench -suite redis -only holding,idle  # some parts, to the terminal
 //	go run ./bench -suite redis -only uncontended -pin
@@ -63,7 +68,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	figuresOf := flag.String("figures", "", "print figures: core, fence, redis, redis-long, linger, etcd, zk or sql")
+	figuresOf := flag.String("figures", "", "print figures: core, fence, redis, redis-long, linger, scale, etcd, zk or sql")
 	quickly := flag.Bool("quick", false, "print the figures that have a floor, and fail if one is below it")
 	p := plan{}
 	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb, memcached")
@@ -72,6 +77,10 @@ func run(ctx context.Context) error {
 	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")
 	flag.DurationVar(&p.each, "for", 2*time.Second, "how long each time; some parts take half of it")
+	units := flag.Bool("units", false, "measure what one lock, handoff, keep-alive and session cost each server, and write what fencelock plan reads; with -only these servers")
+	growth := flag.Bool("growth", false, "measure how costs grow with locks, sessions, waiters and readers, for docs/scale.md; with -only some, such as redis/waiters")
+	runs := flag.Bool("runs", false, "run small fleets on each server, which fencelock plan and the simulation are compared with; with -only these servers")
+	page := flag.Bool("page", false, "write the tables and pictures of docs/scale.md from what is kept, and simulate its fleets; measures nothing")
 	again := flag.Bool("redraw", false, "draw the charts of docs/benchmarks again from the stored results.json; measures nothing")
 	pin := flag.Bool("pin", false, "give the server one processor and the clients another; redis, quorum, etcd, memcached only")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of this process to this file; read it with go tool pprof")
@@ -88,18 +97,27 @@ func run(ctx context.Context) error {
 	e := &suite.Env{Scale: *scale, Progress: func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}}
+	lasting := e.Lasting(p.repetitions, p.each)
 	switch {
 	case *figuresOf != "":
 		return figures(ctx, e, *figuresOf, parseSelection(p.only))
 	case *quickly:
 		return quick(ctx, e)
+	case *units:
+		return writeUnits(ctx, lasting, parseSelection(p.only))
+	case *growth:
+		return writeGrowth(ctx, lasting, parseSelection(p.only))
+	case *runs:
+		return writeRuns(ctx, lasting, parseSelection(p.only))
+	case *page:
+		return writePage(e)
 	case *again:
 		return redraw(filepath.Join("docs", "benchmarks"))
 	case p.suite != "":
 		return p.run(ctx, e)
 	}
 	flag.Usage()
-	return errors.New("one of -figures, -quick, -suite and -redraw is needed")
+	return errors.New("one of -figures, -quick, -units, -growth, -runs, -page, -suite and -redraw is needed")
 }
 
 // profiled begins to write a profile, if a file is given.

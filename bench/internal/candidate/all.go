@@ -5,7 +5,7 @@ package candidate
 // All are the candidates.
 var All = []*Candidate{
 	BareRueidis, BareGoRedis, PingPong, Channel,
-	FencelockRueidis, FencelockGoRedis, FencelockLinger,
+	FencelockRueidis, FencelockGoRedis, FencelockCluster, FencelockLinger,
 	RueidislockDefault, RueidislockFast,
 	RedsyncRueidis, RedsyncGoRedis, RedsyncTuned,
 	Redislock, RedislockTuned,

@@ -16,7 +16,7 @@ import (
 type Candidate struct {
 	// Name is what reports call it, such as "fencelock-rueidis".
 	Name string
-	// Server is what it runs on: "redis", "quorum" for several of those, "etcd",
+	// Server is what it runs on: "redis", "cluster" or "quorum" for several of those, "etcd",
 	// "zk", "postgres", "mariadb", "memcached", or nothing.
 	Server string
 	// Bare is the candidate that does what the server does without a library,

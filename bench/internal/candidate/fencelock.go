@@ -4,6 +4,7 @@ package candidate
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/fencelock/fencelock"
@@ -14,6 +15,25 @@ import (
 type ours struct {
 	*shared
 	client *fencelock.Client
+	store  driver.Store
+}
+
+// StoreOf returns the store of a locker of ours.
+func StoreOf(l Locker) (driver.Store, error) {
+	o, ok := l.(*ours)
+	if !ok {
+		return nil, fmt.Errorf("%T is not a locker of ours", l)
+	}
+	return o.store, nil
+}
+
+// Reading returns a locker of ours that shares every lock.
+func Reading(l Locker) (Locker, error) {
+	o, ok := l.(*ours)
+	if !ok {
+		return nil, fmt.Errorf("%T is not a locker of ours", l)
+	}
+	return reader{o}, nil
 }
 
 // OnStore opens n clients, each with its own session, on a store that the caller closes.
@@ -29,7 +49,7 @@ func openOurs(store driver.Store, n int, closeStore func()) ([]Locker, error) {
 			closeStore()
 			return nil, err
 		}
-		lockers[i] = &ours{users, client}
+		lockers[i] = &ours{users, client, store}
 	}
 	return lockers, nil
 }

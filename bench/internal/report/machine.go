@@ -25,8 +25,8 @@ type Machine struct {
 	Go     string
 	// Commit is that of fencelock, and whether files had been changed since; empty
 	// if git does not know it.
-	Commit  string `json:",omitempty"`
-	Modules []Module
+	Commit  string   `json:",omitempty"`
+	Modules []Module `json:",omitempty"`
 }
 
 // Module is one that was linked in.

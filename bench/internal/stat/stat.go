@@ -92,3 +92,20 @@ func Busiest(shares []float64) float64 {
 	}
 	return slices.Max(shares) * float64(len(shares)) / sum
 }
+
+// LogSlope is the slope of the line through the logarithms, by least squares: 0 if y does not depend on x, 1 if it is
+// proportional to x. Points with a value that is not positive are left out; it is NaN with fewer than two others.
+func LogSlope(x, y []float64) float64 {
+	var n, sx, sy, sxx, sxy float64
+	for i := range min(len(x), len(y)) {
+		if !(x[i] > 0) || !(y[i] > 0) {
+			continue
+		}
+		lx, ly := math.Log(x[i]), math.Log(y[i])
+		n, sx, sy, sxx, sxy = n+1, sx+lx, sy+ly, sxx+lx*lx, sxy+lx*ly
+	}
+	if n < 2 || n*sxx == sx*sx {
+		return math.NaN()
+	}
+	return (n*sxy - sx*sy) / (n*sxx - sx*sx)
+}

@@ -115,3 +115,20 @@ func TestBusiest(t *testing.T) {
 		t.Errorf("Busiest of nothing = %v", got)
 	}
 }
+
+func TestLogSlope(t *testing.T) {
+	for _, tt := range []struct {
+		x, y []float64
+		want float64
+	}{
+		{[]float64{1, 10, 100}, []float64{3, 3, 3}, 0},
+		{[]float64{1, 10, 100}, []float64{2, 20, 200}, 1},
+		{[]float64{1, 10, 100, 0}, []float64{9, math.NaN(), 90, 1}, 0.5},
+		{[]float64{1}, []float64{1}, math.NaN()},
+		{[]float64{5, 5}, []float64{1, 2}, math.NaN()},
+	} {
+		if got := LogSlope(tt.x, tt.y); !(math.Abs(got-tt.want) < 1e-9) && !(math.IsNaN(got) && math.IsNaN(tt.want)) {
+			t.Errorf("LogSlope(%v, %v) is %v, want %v", tt.x, tt.y, got, tt.want)
+		}
+	}
+}

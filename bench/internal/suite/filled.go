@@ -109,6 +109,9 @@ func sharedName(readers int) string { return fmt.Sprint("shared/", readers) }
 // manyClients is how many lock and unlock while names are held.
 const manyClients = 16
 
+// manyKeys is from when a server takes longer to grow its table of keys than to warm up.
+const manyKeys = 1_000_000
+
 // growFor bounds awaitGrown. A server grows a table of ten million keys in about six seconds.
 const growFor = 15 * time.Second
 
@@ -147,11 +150,11 @@ func (f *filled) awaitGrown(ctx context.Context) error {
 	return f.raw.ConfigSet(ctx, "hz", "10").Err()
 }
 
-// FewAndMany lets clients lock and unlock on two servers, one with few and one with many
-// locks held, in turn: whether a lock costs the server more among many.
-func (e *Env) FewAndMany(ctx context.Context, candidates []*candidate.Candidate, few, many int) (Cells, error) {
+// GrowHeld lets clients lock and unlock on several servers, each with another number of locks
+// held, in turn: whether a lock costs the server more among many.
+func (e *Env) GrowHeld(ctx context.Context, candidates []*candidate.Candidate, sizes []int) (Cells, error) {
 	var runs []run
-	for _, n := range []int{few, many} {
+	for _, n := range sizes {
 		f, err := e.startFilled(ctx)
 		if err != nil {
 			return nil, err
@@ -163,8 +166,10 @@ func (e *Env) FewAndMany(ctx context.Context, candidates []*candidate.Candidate,
 			return nil, err
 		}
 		defer o.Close()
-		if err := f.awaitGrown(ctx); err != nil {
-			return nil, err
+		if n >= manyKeys {
+			if err := f.awaitGrown(ctx); err != nil {
+				return nil, err
+			}
 		}
 		for _, c := range candidates {
 			lockers, err := f.openMany(ctx, c, manyClients)

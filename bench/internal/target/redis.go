@@ -95,6 +95,16 @@ func (r *Redis) Memory(ctx context.Context) (float64, error) {
 	return r.number(ctx, "memory", "used_memory")
 }
 
+// Data is Memory without the buffers of connections, which grow and shrink.
+func (r *Redis) Data(ctx context.Context) (float64, error) {
+	all, err := r.Memory(ctx)
+	if err != nil {
+		return 0, err
+	}
+	clients, err := r.number(ctx, "memory", "mem_clients_normal")
+	return all - clients, err
+}
+
 // CPU implements Server: as the scheduler counts it, or as INFO does where the scheduler
 // does not report it.
 func (r *Redis) CPU(ctx context.Context) (float64, error) {

@@ -72,9 +72,7 @@ func (r *Redises) Stats(ctx context.Context) (Stats, error) {
 		if err != nil {
 			return nil, err
 		}
-		for name, c := range s {
-			sum[name] = Count{sum[name].Calls + c.Calls, sum[name].Usec + c.Usec}
-		}
+		sum.add(s)
 	}
 	return sum, nil
 }
@@ -84,6 +82,9 @@ func (r *Redises) CPU(ctx context.Context) (float64, error) { return r.sum(ctx, 
 
 // Memory implements Server. It is the sum of four servers.
 func (r *Redises) Memory(ctx context.Context) (float64, error) { return r.sum(ctx, (*Redis).Memory) }
+
+// Data is Memory without the buffers of connections.
+func (r *Redises) Data(ctx context.Context) (float64, error) { return r.sum(ctx, (*Redis).Data) }
 
 func (r *Redises) sum(ctx context.Context, of func(*Redis, context.Context) (float64, error)) (sum float64, err error) {
 	for _, n := range r.asked() {

@@ -73,5 +73,12 @@ func (s Stats) Sent(plain []string) Count {
 	return sum
 }
 
+// add adds what another server counted.
+func (s Stats) add(other Stats) {
+	for name, c := range other {
+		s[name] = Count{s[name].Calls + c.Calls, s[name].Usec + c.Usec}
+	}
+}
+
 // Pings is how often a client library asked whether its connection is well.
 func (s Stats) Pings() int { return s["ping"].Calls }

@@ -55,8 +55,17 @@ func (z *ZooKeeper) ResetStats(context.Context) error { return nil }
 // Stats implements Server: ZooKeeper does not count by kind.
 func (z *ZooKeeper) Stats(context.Context) (Stats, error) { return nil, nil }
 
-// CPU implements Server: it is not measured.
-func (z *ZooKeeper) CPU(context.Context) (float64, error) { return 0, nil }
+// CPU implements Server. It is the sum of all servers.
+func (z *ZooKeeper) CPU(context.Context) (sum float64, err error) {
+	for _, s := range z.Servers {
+		ran, err := processTime(s.PID())
+		if err != nil {
+			return 0, err
+		}
+		sum += ran
+	}
+	return sum, nil
+}
 
 // Memory implements Server: it is not measured.
 func (z *ZooKeeper) Memory(context.Context) (float64, error) { return 0, nil }

@@ -49,7 +49,7 @@ func (p place) released() bool {
 
 // testTools are the internal packages that may cross module lines, into what no user
 // links: versions that do not fit break a test of ours, and no program of theirs.
-var testTools = []string{"internal/servers", "internal/figure", "internal/measure"}
+var testTools = []string{"internal/servers", "internal/figure", "internal/measure", "internal/fleetsim"}
 
 // An importRule forbids imports, and says why and what to do.
 type importRule struct {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/fencelock/fencelock/bench/internal/scale"
+)
+
+// TestScalePageIsCurrent: the tables and the picture of growth are those of the kept results.
+func TestScalePageIsCurrent(t *testing.T) {
+	t.Chdir("..")
+	text, err := os.ReadFile(scalePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks, err := keptBlocks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range blocks {
+		if page, err := withBlock(string(text), name, block); err != nil || page != string(text) {
+			t.Errorf("the block %s of %s is not that of the kept results (%v); run go run ./bench -page", name, scalePage, err)
+		}
+	}
+	g, err := keptGrowth()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if picture, err := os.ReadFile("docs/scale/growth.svg"); err != nil || string(picture) != scale.GrowthPicture(g.Curves) {
+		t.Errorf("docs/scale/growth.svg is not that of the kept results (%v); run go run ./bench -page", err)
+	}
+	if _, err := withBlock("text", "units", ""); err == nil || !strings.Contains(err.Error(), "no block <!-- units -->") {
+		t.Errorf("a page without the block: %v", err)
+	}
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/fencelock/fencelock/bench/internal/candidate"
+	"github.com/fencelock/fencelock/bench/internal/suite"
+	"github.com/fencelock/fencelock/bench/internal/target"
+	"github.com/fencelock/fencelock/internal/servers"
+)
+
+// unitServer is a server whose units are measured.
+type unitServer struct {
+	name   string
+	start  func(context.Context) (target.Server, error)
+	ours   *candidate.Candidate
+	leases int
+	// counted is the share of its servers whose time and memory are counted.
+	counted float64
+}
+
+var unitServers = []unitServer{
+	{"redis", target.StartRedis, candidate.FencelockRueidis, 100_000, 1},
+	{"valkey", target.StartValkey, candidate.FencelockRueidis, 100_000, 1},
+	{"cluster", target.StartCluster, candidate.FencelockCluster, 100_000, 1},
+	{"quorum", target.StartFive, candidate.FencelockQuorum, 50_000, 4.0 / 5},
+	{"etcd", target.StartEtcd, candidate.FencelockEtcd, 10_000, 1},
+	{"zk", target.StartZooKeeper, candidate.FencelockZK, 10_000, 1},
+	{"postgres", target.StartPostgres, candidate.FencelockPostgres, 10_000, 1},
+	{"mariadb", target.StartMariaDB, candidate.FencelockMariaDB, 10_000, 1},
+	{"mysql", target.StartMySQL, candidate.FencelockMySQL, 10_000, 1},
+}
+
+// unitFile is what is written.
+type unitFile struct {
+	origin
+	Units []*suite.Units
+}
+
+// unitsPath is where fencelock plan has it linked in.
+var unitsPath = filepath.Join("cmd", "fencelock", "internal", "capacity", "units.json")
+
+// writeUnits measures the servers that are wanted and writes them down, beside those of before
+// that are not.
+func writeUnits(ctx context.Context, e *suite.Env, only selection) error {
+	var f unitFile
+	if err := readKept(unitsPath, &f); err != nil {
+		return err
+	}
+	f.origin = thisOrigin()
+	for _, s := range unitServers {
+		if !only.wants(s.name) {
+			continue
+		}
+		u, err := s.measure(ctx, e)
+		if errors.Is(err, servers.ErrMissing) {
+			e.Progress("%s: %v", s.name, err)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		f.put(u)
+		fmt.Printf("%s: %+v\n", s.name, *u)
+		if err := writeKept(unitsPath, f); err != nil { // after each, so that half a run is not lost
+			return err
+		}
+	}
+	return nil
+}
+
+func (s unitServer) measure(ctx context.Context, e *suite.Env) (*suite.Units, error) {
+	there := *e
+	there.Start = s.start
+	var err error
+	there.Server, err = s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer there.Server.Stop()
+	u, err := there.Units(ctx, s.ours, there.Scaled(s.leases))
+	if err != nil {
+		return nil, err
+	}
+	u.Server = s.name
+	for _, v := range []*float64{&u.Pair, &u.Wake, &u.Reader, &u.Handoff, &u.KeepAlive, &u.Waiting, &u.Connected, &u.Base, &u.Lease, &u.Session, &u.Claim, &u.Process} {
+		*v /= s.counted
+	}
+	return u, nil
+}
+
+// put replaces the units of a server, or adds them.
+func (f *unitFile) put(u *suite.Units) {
+	for i, old := range f.Units {
+		if old.Server == u.Server {
+			f.Units[i] = u
+			return
+		}
+	}
+	f.Units = append(f.Units, u)
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleetsim
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/internal/figure"
+)
+
+// layouts are the servers of real runs: one that does one call at once, several that share the names, or two
+// cores that serve what comes.
+var layouts = map[string]Fleet{
+	"redis": {Masters: 1}, "valkey": {Masters: 1}, "cluster": {Masters: 3}, "quorum": {Masters: 5, Quorum: true},
+	"etcd": {Masters: 2}, "zk": {Masters: 2}, "postgres": {Masters: 2}, "mariadb": {Masters: 2}, "mysql": {Masters: 2},
+}
+
+// TestSimulationAgreesWithRealRuns simulates the fleets that were run on real servers (bench -runs), with the measured unit
+// costs, and compares how busy the servers were. make figures-scale prints the figure.
+func TestSimulationAgreesWithRealRuns(t *testing.T) {
+	t.Parallel()
+	var kept struct {
+		Runs []struct {
+			Server, Name            string
+			Processes               int
+			Rate, Contended, HoldMS float64
+			Cores                   float64
+		}
+	}
+	text, err := os.ReadFile("../../docs/scale/runs.json")
+	if err == nil {
+		err = json.Unmarshal(text, &kept)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	units, err := os.ReadFile("../../cmd/fencelock/internal/capacity/units.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errors []float64
+	for _, r := range kept.Runs {
+		f := layouts[r.Server]
+		f.Costs, err = CostsOf(units, r.Server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Quorum {
+			f.Costs = f.Costs.Over(f.Masters)
+		}
+		f.Processes, f.Sessions, f.Rate, f.Contended, f.Hold = r.Processes, 1, r.Rate, r.Contended, time.Duration(r.HoldMS*float64(time.Millisecond))
+		f.TTL, f.For, f.Seed = 15*time.Second, 10*time.Second, 1
+		got := Run(f).Mean * float64(f.Masters)
+		errors = append(errors, math.Abs(got-r.Cores)/r.Cores)
+		t.Logf("%-8s %-28s %8.0f locks/s: %.4f cores, simulated %.4f, error %.2f", r.Server, r.Name, r.Rate, r.Cores, got, errors[len(errors)-1])
+	}
+	if len(errors) < 20 {
+		t.Fatalf("only %d real runs are kept; run go run ./bench -runs", len(errors))
+	}
+	slices.Sort(errors)
+	median := figure.Figure{Name: "sim-vs-real-error", Value: errors[len(errors)/2], Goal: figure.AtMost(0.25)}
+	t.Log(len(errors), "runs")
+	figure.Print(median.Name, median.Value, median.Goal)
+	if median.Value > 0.6 { // the goal is of a machine that does nothing else; this is a mistake in the simulation
+		t.Errorf("%v", median)
+	}
+}
