@@ -62,18 +62,11 @@ func (b *bench) main(parent context.Context) error {
 	}
 	ctx, stop := untilSignal(parent)
 	defer stop()
-	if b.ns == "" {
-		b.ns = benchNamespace
+	clients, done, err := b.clients(ctx)
+	if err != nil {
+		return err
 	}
-	var clients [2]*fencelock.Client
-	for i := range clients {
-		conn, err := b.connect(ctx, &fencelock.Options{LocalHandoff: -1})
-		if err != nil {
-			return err
-		}
-		defer b.close(conn)
-		clients[i] = conn.client
-	}
+	defer done()
 	own, err := b.own(ctx, clients[0])
 	if err != nil {
 		return err
@@ -90,6 +83,29 @@ func (b *bench) main(parent context.Context) error {
 		t.add(m.Part, fmt.Sprint(m.Count), fmt.Sprintf("%.0f", m.PerSecond), millis(m.MedianMS), millis(m.P99MS), millis(m.MostMS))
 	}
 	return t.write(b.out)
+}
+
+// clients connects two, as if on two machines, away from the locks of an application.
+func (b *bench) clients(ctx context.Context) (clients [2]*fencelock.Client, done func(), err error) {
+	if b.ns == "" {
+		b.ns = benchNamespace
+	}
+	var opened []*connection
+	done = func() {
+		for _, c := range opened {
+			b.close(c)
+		}
+	}
+	for i := range clients {
+		c, err := b.connect(ctx, &fencelock.Options{LocalHandoff: -1})
+		if err != nil {
+			done()
+			return clients, nil, err
+		}
+		opened = append(opened, c)
+		clients[i] = c.client
+	}
+	return clients, done, nil
 }
 
 func millis(ms float64) string { return fmt.Sprintf("%.2f ms", ms) }

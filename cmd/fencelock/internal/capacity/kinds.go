@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package capacity
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Kind is a kind of server.
+type Kind struct {
+	Name string
+	// Cores is how many cores one server uses for locks, 0 for one: Redis does one thing at once.
+	Cores int
+	// Trips is how many round trips Lock and Unlock take.
+	Trips float64
+	// Splits reports whether names can be spread over more of them without package shard.
+	Splits bool
+	// Buckets is how many parts the names have, each with its own session; 0 for one on each server.
+	Buckets int
+	// Masters is how many servers the units were measured on, 0 for one, and Nodes how many a process
+	// connects to: replicas too.
+	Masters, Nodes int
+	// MaxConnections is the limit of one server as it comes, 0 if it has none that matters.
+	MaxConnections int
+}
+
+func (k Kind) cores() float64 { return float64(max(1, k.Cores)) }
+func (k Kind) masters() int   { return max(1, k.Masters) }
+func (k Kind) nodes() int     { return max(1, k.Nodes) }
+
+// sessions is how many sessions a process has on average: one in each part of the names that it uses. A session
+// that was not used for as long as it is trusted is closed.
+func (k Kind) sessions(l Load, masters int) float64 {
+	parts, markers := 1.0, 0.0
+	switch {
+	case k.Buckets > 0:
+		parts = float64(k.Buckets)
+	case masters > 1: // shards: each member also has the marker of the process
+		parts, markers = float64(masters), float64(masters)
+	}
+	n := float64(l.Processes)
+	held, used := float64(l.Held)/n, l.Rate/n*trusted*l.TTL.Seconds()
+	unused := math.Pow(1-1/parts, held) * math.Exp(-used/parts)
+	if parts == 1 {
+		unused = math.Max(0, 1-held) * math.Exp(-used)
+	}
+	return parts*(1-unused) + markers
+}
+
+// Kinds are those for which units are measured.
+var Kinds = []Kind{
+	{Name: "redis", Trips: 2, MaxConnections: 10_000},
+	{Name: "valkey", Trips: 2, MaxConnections: 10_000},
+	{Name: "cluster", Trips: 2, Splits: true, Buckets: 32, Masters: 3, Nodes: 6, MaxConnections: 10_000},
+	{Name: "quorum", Cores: 5, Trips: 2, Nodes: 5, MaxConnections: 10_000},
+	{Name: "etcd", Cores: 4, Trips: 2},
+	{Name: "zk", Cores: 4, Trips: 2},
+	{Name: "postgres", Cores: 4, Trips: 2, MaxConnections: 100},
+	{Name: "mariadb", Cores: 4, Trips: 2, MaxConnections: 151},
+	{Name: "mysql", Cores: 4, Trips: 2, MaxConnections: 151},
+}
+
+//go:embed units.json
+var measured []byte
+
+// Measured returns a kind of server and its units, as they were measured.
+func Measured(name string) (Kind, Units, error) {
+	var file struct{ Units []Units }
+	if err := json.Unmarshal(measured, &file); err != nil {
+		return Kind{}, Units{}, fmt.Errorf("units.json: %w", err)
+	}
+	var known []string
+	for _, k := range Kinds {
+		for _, u := range file.Units {
+			if u.Server != k.Name {
+				continue
+			}
+			if k.Name == name {
+				return k, u, nil
+			}
+			known = append(known, k.Name)
+		}
+	}
+	return Kind{}, Units{}, fmt.Errorf("--server %s is not known: use one of %s", name, strings.Join(known, ", "))
+}
