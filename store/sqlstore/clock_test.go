@@ -60,3 +60,24 @@ func TestClockSetBack(t *testing.T) {
 		}
 	})
 }
+
+// TestClockSetBackBehindAHolder: a claim that waits is attempted again, and takes back the end
+// of its holder's session that is a year ahead: the holder may have died.
+func TestClockSetBackBehindAHolder(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		holder, waiter := open(t, s), open(t, s)
+		attempt(t, holder, plain(1, "x"), driver.Granted)
+		attempt(t, waiter, queued(1, "x"), driver.Queued)
+		must(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + "+aYear))
+		attempt(t, waiter, queued(1, "x"), driver.Queued)
+		var ahead int
+		tomorrow := time.Now().Add(24 * time.Hour).UnixMicro()
+		must(t, db.QueryRow(fmt.Sprintf("SELECT count(*) FROM %ssession WHERE ends > %d", opts.Prefix, tomorrow)).Scan(&ahead))
+		if ahead != 0 {
+			t.Errorf("%d sessions still end next year", ahead)
+		}
+	})
+}

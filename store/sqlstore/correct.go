@@ -16,7 +16,7 @@ import (
 // An end is never set to less than a whole TTL from now, so a session that lives keeps all
 // that its process trusts in.
 func (s *Store) correct(ctx context.Context, l *loaded) (again bool, err error) {
-	if l.GraceEnd > l.Now+l.rules.graceFor()+book.Leap {
+	if l.graceLeapt() {
 		n, err := s.changed(ctx, "correctGrace", l.rules.graceFor(), l.rules.graceFor()+book.Leap)
 		if err != nil {
 			return false, err
@@ -24,7 +24,7 @@ func (s *Store) correct(ctx context.Context, l *loaded) (again bool, err error) 
 		again = n > 0
 	}
 	for id, session := range l.Sessions {
-		if session.Ends > l.Now+2*l.rules.maxTTL.Microseconds()+book.Leap {
+		if l.leapt(session) {
 			n, err := s.changed(ctx, "correctSession", id, session.Generation)
 			if err != nil {
 				return false, err
@@ -34,3 +34,11 @@ func (s *Store) correct(ctx context.Context, l *loaded) (again bool, err error) 
 	}
 	return again, nil
 }
+
+// leapt reports whether the end of a session is further ahead than it can be.
+func (l *loaded) leapt(session book.Session) bool {
+	return session.Ends > l.Now+2*l.rules.maxTTL.Microseconds()+book.Leap
+}
+
+// graceLeapt reports the same of the grace period.
+func (l *loaded) graceLeapt() bool { return l.GraceEnd > l.Now+l.rules.graceFor()+book.Leap }

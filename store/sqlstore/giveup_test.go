@@ -87,6 +87,29 @@ func TestHandoffIsTwoStatements(t *testing.T) {
 	})
 }
 
+// TestWaitingClaimIsAttemptedAgainByOneStatement: while its holder lives, however many wait. When
+// the holder's session has ended, the attempt grants.
+func TestWaitingClaimIsAttemptedAgainByOneStatement(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		s, requests := k.counting(t, server)
+		holder, first, next := open(t, s), open(t, s), open(t, s)
+		attempt(t, holder, plain(1, "x"), driver.Granted)
+		attempt(t, first, queued(1, "x"), driver.Queued)
+		attempt(t, next, queued(1, "x"), driver.Queued)
+		attempt(t, next, queued(1, "x"), driver.Queued) // what is prepared is prepared now
+		requests()
+		if out := attempt(t, next, queued(1, "x"), driver.Queued); out.Position != 1 || len(out.Holders) != 1 {
+			t.Errorf("the claim is at %d behind %v", out.Position, out.Holders)
+		}
+		if n := requests(); n != 1 {
+			t.Errorf("another attempt was %d requests, want 1", n)
+		}
+		withdraw(t, first, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
+		must(t, holder.Close(ctxb))
+		attempt(t, next, queued(1, "x"), driver.Granted)
+	})
+}
+
 // TestGivingUpIsOneStatement: a waiter that gives up sends one statement, which no other
 // process can make it repeat. Those behind it stay in order.
 func TestGivingUpIsOneStatement(t *testing.T) {

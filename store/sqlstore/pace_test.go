@@ -38,7 +38,8 @@ func TestPollPauseOfAStillLock(t *testing.T) {
 		still, want time.Duration
 	}{
 		{0, 500 * time.Millisecond, longestPause}, {0, 4 * time.Second, 200 * time.Millisecond}, {0, time.Hour, longestStillFirst},
-		{9, 300 * time.Millisecond, longestPause}, {9, 4 * time.Second, 400 * time.Millisecond}, {9, time.Hour, longestStill},
+		{9, 300 * time.Millisecond, longestPause}, {9, 4 * time.Second, 400 * time.Millisecond}, {60, time.Hour, longestStill},
+		{2, time.Hour, 2 * longestStillFirst},
 	} {
 		if d := pollPause(1000, tt.place, 0, tt.still, 0.5); d != tt.want {
 			t.Errorf("place %d of a lock that was still for %v: %v, want %v", tt.place, tt.still, d, tt.want)

@@ -186,6 +186,11 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 		known, _ := ss.store.contended.of(c.Name)
 		w = ss.expect(c.Seq, listenAfter(known.place, known.pace) == 0)
 	}
+	if w.seenQueued(ss) {
+		if out, waits, err := ss.waitsStill(ctx, c); waits || err != nil {
+			return out, err
+		}
+	}
 	if w.seenQueued(ss) || claim.Plain != 1 {
 		return ss.attempt(ctx, c, claim, w)
 	}
@@ -197,6 +202,27 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 		err = afterQueuing(err)
 	}
 	return out, err
+}
+
+// waitsStill reports whether a claim is still queued behind a plain holder that lives, by one
+// statement: nothing can be granted then, whatever became of the other sessions in the
+// queue. Each waiting claim is attempted again once in a TTL.
+func (ss *session) waitsStill(ctx context.Context, c *driver.Claim) (driver.Outcome, bool, error) {
+	if err := ss.store.prepare(ctx); err != nil {
+		return driver.Outcome{}, false, err
+	}
+	l, err := ss.store.loadShort(ctx, ss.sid, c.Name)
+	if err != nil {
+		return driver.Outcome{}, false, err
+	}
+	if err := ss.verdict(l); err != nil {
+		return driver.Outcome{}, false, err
+	}
+	out, ok := l.Waiting(ss.sid, c.Seq)
+	if !ok || l.Grants[0].Plain != 1 || l.graceLeapt() || l.leapt(l.Sessions[l.Grants[0].Session]) {
+		return driver.Outcome{}, false, nil
+	}
+	return out, true, nil
 }
 
 // afterQueuing is the error of an attempt that queued the claim and failed then. No caller may
