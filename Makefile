@@ -111,6 +111,8 @@ figures-scale: ## what docs claim of scale and endurance, from the results that 
 	go run ./bench -figures scale
 	go test ./internal/fleetsim -count=1 -v -run '^TestSimulationAgreesWithRealRuns$$'
 	go test ./cmd/fencelock/internal/capacity -count=1 -v -run '^TestPlansAgreeWithRealRuns$$'
+	go run ./test/events kept test/events/results docs/scale/storm.svg
+	go run ./test/torture/soak kept test/torture/soak/results
 
 figures-stores: ## measure the stores beside their servers' own locks; needs the servers
 	go run ./bench -figures etcd

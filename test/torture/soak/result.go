@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,17 @@ func (r *Result) judge() {
 func (r *Result) leaks() (n int) {
 	for _, s := range r.Slopes {
 		if s.Leak {
+			n++
+		}
+	}
+	return n
+}
+
+// undecided are the series with too few samples to judge: on a machine that is too busy the client does not come to
+// rest in time.
+func (r *Result) undecided() (n int) {
+	for _, s := range r.Slopes {
+		if math.IsInf(s.Low, 0) || math.IsNaN(s.PerHour) {
 			n++
 		}
 	}
@@ -169,6 +181,10 @@ func table(all []*Result) string {
 			if i == 0 {
 				scale = 1024
 			}
+			if math.IsInf(s.Low, 0) || math.IsNaN(s.PerHour) {
+				b += " undecided |"
+				continue
+			}
 			b += fmt.Sprintf(" %+.3g (%+.3g to %+.3g) |", s.PerHour/scale, s.Low/scale, s.High/scale)
 		}
 		b += "\n"
@@ -189,11 +205,12 @@ func kept(args []string) error {
 		return err
 	}
 	fmt.Print(table(all))
-	hours, leaks := 0.0, 0
+	hours, leaks, undecided := 0.0, 0, 0
 	var failed []error
 	for _, r := range all {
 		hours += r.Seconds / 3600
 		leaks += r.leaks() + len(r.remains())
+		undecided += r.undecided()
 		if err := r.verdict(); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", r.Server, err))
 		}
@@ -201,5 +218,6 @@ func kept(args []string) error {
 	figure.Print("soak-servers", len(all), figure.AtLeast(8))
 	figure.Print("soak-hours", hours, figure.AtLeast(4))
 	figure.Print("soak-leak-slopes", leaks, figure.Exactly(0))
+	figure.Print("soak-undecided-slopes", undecided, figure.Exactly(0))
 	return errors.Join(failed...)
 }

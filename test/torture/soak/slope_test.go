@@ -81,4 +81,7 @@ func TestFewSamplesProveNothing(t *testing.T) {
 	if s := slopeOf(metrics[0], samples, 0); s.Leak || !math.IsInf(s.Low, -1) {
 		t.Errorf("three medians have the slope %+v", s)
 	}
+	if r := (&Result{Slopes: []Slope{slopeOf(metrics[0], samples, 0)}}); r.undecided() != 1 {
+		t.Error("three medians count as decided")
+	}
 }
