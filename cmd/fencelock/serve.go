@@ -54,7 +54,7 @@ It ends with ctrl-C. The exit code is 64 if it cannot listen, and 69 if the stor
 answer at the start; later /readyz reports it, and the server goes on.`,
 		Example: `  fencelock serve                                # open http://127.0.0.1:7420
   fencelock serve token ann --may see,break --users users.json
-  fencelock serve --users users.json --audit audit.log --listen :7420 --tls-cert c.pem --tls-key k.pem
+  fencelock serve --users users.json --listen :7420 --tls-cert cert.pem --tls-key key.pem
   curl -s localhost:7420/v1/locks?waited=true | jq '.locks[].lock'`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), &f) },
