@@ -147,13 +147,13 @@ func (p *Poller) took(locks []fencelock.Status, err error, began, now time.Time)
 func (p *Poller) publish(before, after *State) {
 	if after.Err != nil {
 		if before.Err == nil {
-			p.Feed.add(event("store", "", storeEvent{after.Ended, "unreachable", plain.OneLine(after.Err)}))
+			p.Feed.add(after.event())
 		}
 		return
 	}
 	var events []Event
 	if before.Err != nil {
-		events = append(events, event("store", "", storeEvent{after.Ended, "reachable", ""}))
+		events = append(events, after.event())
 	}
 	if before.Snapshot != nil {
 		changes := change.Between(before.Snapshot.Locks, after.Snapshot.Locks)
@@ -163,6 +163,23 @@ func (p *Poller) publish(before, after *State) {
 		}
 	}
 	p.Feed.add(append(events, event("poll", "", pollEvent{after.Snapshot.Revision, after.Snapshot.At}))...)
+}
+
+// StoreNow is the event of whether the store answers now, for a viewer that comes; ok is
+// false before the first poll.
+func (p *Poller) StoreNow() (e Event, ok bool) {
+	state := p.Now()
+	if state.Ended.IsZero() {
+		return Event{}, false
+	}
+	return state.event(), true
+}
+
+func (s *State) event() Event {
+	if s.Err != nil {
+		return event("store", "", storeEvent{s.Since, "unreachable", plain.OneLine(s.Err)})
+	}
+	return event("store", "", storeEvent{s.Ended, "reachable", ""})
 }
 
 // The data of events.

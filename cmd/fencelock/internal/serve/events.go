@@ -37,6 +37,9 @@ func (s *Server) events(w http.ResponseWriter, c *call) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	stream.text.WriteString("retry: 2000\n\n")
+	if e, ok := s.poller.StoreNow(); ok { // after resume, so that no later event is older
+		fmt.Fprintf(&stream.text, "event: %s\ndata: %s\n\n", e.Kind, e.Data)
+	}
 	stream.run()
 	return nil
 }
@@ -70,7 +73,9 @@ type stream struct {
 func (t *stream) run() {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	for {
+	// What the standard library writes at the end must not wait for the client forever.
+	defer func() { _ = t.rc.SetWriteDeadline(time.Now().Add(writeWithin)) }()
+	for t.known() {
 		events, missed, more := t.s.poller.Feed.After(t.at)
 		if missed {
 			t.at = t.s.poller.Feed.Last()
@@ -78,7 +83,7 @@ func (t *stream) run() {
 		}
 		for _, e := range events {
 			t.add(&e)
-			if t.text.Len() > 64<<10 && !t.flush() {
+			if t.text.Len() > 64<<10 && !(t.flush() && t.known()) {
 				return
 			}
 		}
@@ -97,12 +102,18 @@ func (t *stream) run() {
 		case <-t.s.closing:
 			return
 		}
-		caller, err := t.s.identify(t.c.Request)
-		if err != nil || caller.Name != t.c.caller.Name {
-			return
-		}
-		t.c.caller = caller // with the rights that it has now
 	}
+}
+
+// known reports whether the caller is still a user, and takes the rights that it has now. A
+// client that reads slowly always has events to read, so each write needs a check.
+func (t *stream) known() bool {
+	caller, err := t.s.identify(t.c.Request)
+	if err != nil || caller.Name != t.c.caller.Name {
+		return false
+	}
+	t.c.caller = caller
+	return true
 }
 
 func (t *stream) add(e *poll.Event) {
@@ -121,5 +132,10 @@ func (t *stream) flush() bool {
 	_ = t.rc.SetWriteDeadline(time.Now().Add(writeWithin))
 	_, err := t.w.Write(t.text.Bytes())
 	t.text.Reset()
-	return err == nil && t.rc.Flush() == nil
+	if err != nil || t.rc.Flush() != nil {
+		return false
+	}
+	// HTTP/2 resets a stream whose deadline passes even while nothing is written.
+	_ = t.rc.SetWriteDeadline(time.Time{})
+	return true
 }

@@ -98,7 +98,6 @@ async function connect() {
   if (document.hidden) return;
   stop = follow(onEvent, (ok, error) => {
     connected = ok;
-    if (ok) storeError = "";
     status();
     if (error?.status === 401) connect();
   });
