@@ -121,6 +121,9 @@ func kept(args []string) error {
 	}
 	if f := all["restart"]; f != nil {
 		figure.Print("scale-storm-peak-vs-mean", f.Arrivals.peakVsMean(), figure.AtMost(4))
+		// All sessions are opened by then; what follows is up to the library alone.
+		opened := min(int(f.Size.TTL/5/binWidth), len(f.Arrivals.Bins))
+		figure.Print("scale-storm-after-opening-peak-vs-mean", Histogram{Bins: f.Arrivals.Bins[opened:]}.peakVsMean(), figure.AtMost(4))
 		if len(args) == 2 {
 			return os.WriteFile(args[1], []byte(picture(f)), 0o644)
 		}
