@@ -60,7 +60,10 @@ func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *w
 		return driver.Outcome{}, false, err
 	}
 	ss.store.contended.add(name, out.Position)
-	known, _ := ss.store.contended.of(name)
+	var known contention
+	if ss.store.listens() { // polls that are planned by an old pace are late, and make it slower
+		known, _ = ss.store.contended.of(name)
+	}
 	ss.queued(w, out.Position, b.Counter, known.pace)
 	return out, true, nil
 }

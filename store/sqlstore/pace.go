@@ -16,8 +16,8 @@ const (
 	// longestPause bounds the pauses while the lock changes hands, and so how late a handoff
 	// is noticed.
 	longestPause = 50 * time.Millisecond
-	// longestPaced bounds those of a claim that knows the pace of those before it.
-	longestPaced = 200 * time.Millisecond
+	// slowestPace is from which pace on handoffs say nothing about the next one.
+	slowestPace = 200 * time.Millisecond
 	// longestStillFirst and longestStill bound the pauses of the first claim and of those far
 	// back while the lock stays held.
 	longestStillFirst, longestStill = 500 * time.Millisecond, 5 * time.Second
@@ -40,7 +40,7 @@ func pollPause(polls, place int, pace, still time.Duration, jitter float64) time
 	}
 	d = min(d*math.Pow(grow, float64(min(polls, 100))), float64(max(longest, longestPause)))
 	if pace > 0 {
-		d = max(d, min((float64(place)*0.7+0.2)*float64(pace), float64(longestPaced)))
+		d = max(d, min((float64(place)*0.7+0.2)*float64(pace), float64(longestPause)))
 	}
 	return time.Duration(d * (0.75 + jitter/2))
 }
@@ -69,7 +69,7 @@ func listenAfter(place int, pace time.Duration) time.Duration {
 // paceOf is the pace of so many handoffs; 0 if they say nothing about the next one, because a
 // holder took its time.
 func paceOf(took time.Duration, handoffs int) time.Duration {
-	if pace := took / time.Duration(handoffs); pace < longestPaced {
+	if pace := took / time.Duration(handoffs); pace < slowestPace {
 		return pace
 	}
 	return 0

@@ -25,7 +25,7 @@ func TestPollPause(t *testing.T) {
 	if d := pollPause(0, 10, 4*time.Millisecond, 0, 0.5); d < 20*time.Millisecond || d > 40*time.Millisecond {
 		t.Errorf("behind ten claims of 4ms each it pauses %v", d)
 	}
-	if d := pollPause(0, 60, time.Minute, 0, 0.5); d > longestPaced {
+	if d := pollPause(0, 60, time.Minute, 0, 0.5); d > longestPause {
 		t.Errorf("at a slow pace it pauses %v", d)
 	}
 }
