@@ -154,7 +154,7 @@ var errPanicked = errors.New("a hook or the store panicked")
 // giveBack withdraws a grant on behalf of Unlock.
 func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
 	s := g.s
-	found, generation, err := g.withdraw(ctx, w)
+	found, moved, err := g.withdraw(ctx, w)
 	switch {
 	case err == nil && found == driver.WasBroken:
 		g.acknowledged()
@@ -162,7 +162,7 @@ func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
 	case err == nil && found == driver.WasAbsent && w.KeepFor > 0 && !g.marked(ctx):
 		g.acknowledged()
 		return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: lost(ErrReset)})
-	case err == nil && found == driver.WasAbsent && w.KeepFor == 0 && g.olderThan(generation):
+	case err == nil && found == driver.WasAbsent && w.KeepFor == 0 && moved:
 		// The store lost its data, and was asked before the claim was reclaimed. Without a
 		// grace period another process may have had the lock since. Nothing is left to be
 		// repeated: a reclaim that is under way withdraws the claim again.
@@ -203,12 +203,11 @@ func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
 	return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: chain(ended, Unavailable(err))})
 }
 
-// olderThan reports whether the store has not given the grant back since the session was
-// opened in a generation.
-func (g *grant) olderThan(generation uint64) bool {
+// lastIn returns the generation of the session in which the store had the grant last.
+func (g *grant) lastIn() uint64 {
 	g.s.sh.mu.Lock()
 	defer g.s.sh.mu.Unlock()
-	return g.generation < generation
+	return g.generation
 }
 
 // marked reports whether the mark of a claim that is absent is in the store. If
@@ -230,20 +229,23 @@ func (g *grant) marked(ctx context.Context) bool {
 
 // withdraw makes the call. If a mark is to be left and the store was reset, it
 // goes on while the session reclaims, as long as a call may take: the caller then
-// knows that the mark is there.
-func (g *grant) withdraw(ctx context.Context, w driver.Withdrawal) (found driver.Removed, generation uint64, err error) {
+// knows that the mark is there. moved reports whether the session that was asked had not been
+// given the grant back before the call: a reclaim that is under way may put the claim back.
+func (g *grant) withdraw(ctx context.Context, w driver.Withdrawal) (found driver.Removed, moved bool, err error) {
 	s := g.s
 	end := s.c.clock.Sent().Add(s.c.opts.CallTimeout)
 	for failures := 1; ; failures++ {
+		last, generation := g.lastIn(), uint64(0)
 		found, generation, err = s.callWithdraw(ctx, w)
+		moved = generation != last
 		if errors.Is(err, driver.ErrReset) {
 			s.renewNow()
 		} else if err != errNotReclaimed {
-			return found, generation, err
+			return found, moved, err
 		}
 		pause := timing.Backoff(failures, s.trusted()/100, s.trusted()/12, rand.Float64())
 		if w.KeepFor == 0 || s.c.clock.Sent().Add(pause) >= end || !Sleep(s.ctx, pause) || ctx.Err() != nil {
-			return found, generation, err
+			return found, moved, err
 		}
 	}
 }

@@ -57,11 +57,11 @@ var queueMutants = []mutant{
 	},
 	{
 		name: "unlock-ignores-its-context", catcher: test("TestUnlockWaitsAsLongAsItsContextAllows"), file: "internal/core/release.go",
-		old: "	found, generation, err := g.withdraw(ctx, w)\n",
+		old: "	found, moved, err := g.withdraw(ctx, w)\n",
 		new: `	if mutated("unlock-ignores-its-context") {
 		ctx = context.WithoutCancel(ctx)
 	}
-	found, generation, err := g.withdraw(ctx, w)
+	found, moved, err := g.withdraw(ctx, w)
 `,
 	},
 	{

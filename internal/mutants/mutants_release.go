@@ -154,8 +154,8 @@ var releaseMutants = []mutant{
 	},
 	{
 		name: "absent-before-the-reclaim", catcher: test("TestUnlockBeforeTheReclaimIsNotConfirmed"), file: "internal/core/release.go",
-		old: "w.KeepFor == 0 && g.olderThan(generation):",
-		new: "w.KeepFor == 0 && generation == 0:",
+		old: "w.KeepFor == 0 && moved:",
+		new: "w.KeepFor == 0 && moved && false:",
 	},
 	{
 		name: "reclaimed-grant-stays-old", catcher: test("TestUnlockAfterTheReclaimIsConfirmedTwice"), file: "internal/core/reclaim.go",

@@ -47,7 +47,11 @@ func (t *Texts) Send(ctx context.Context, sha string, bySHA, byText func() ([]an
 
 // waited reports whether the other call is over in time.
 func waited(ctx context.Context, other <-chan struct{}) bool {
-	late := time.NewTimer(textWait)
+	wait := textWait
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)/3) // or nothing would be sent in time
+	}
+	late := time.NewTimer(wait)
 	defer late.Stop()
 	select {
 	case <-other:

@@ -75,3 +75,23 @@ func TestTextOfADeadConnectionIsNotWaitedForLong(t *testing.T) {
 		}
 	})
 }
+
+// TestTextIsSentWhileTheContextLasts: the call that sends the text hangs, and another call has less
+// time than it would wait for it.
+func TestTextIsSentWhileTheContextLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var texts adapt.Texts
+		hung := make(chan struct{})
+		go func() {
+			_, _ = texts.Send(context.Background(), "sha", nil, func() ([]any, error) { <-hung; return nil, nil })
+		}()
+		synctest.Wait()
+		defer close(hung)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		sent := false
+		if _, err := texts.Send(ctx, "sha", nil, func() ([]any, error) { sent = true; return nil, nil }); err != nil || !sent {
+			t.Errorf("the text was sent: %t, %v", sent, err)
+		}
+	})
+}
