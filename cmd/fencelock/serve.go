@@ -215,7 +215,7 @@ a user more rights, or certificates; the server reads it again within a second.`
 	}
 	cmd.Flags().StringVar(&users, "users", "", "file of users; it is made if it is not there")
 	cmd.Flags().StringVar(&prefix, "prefix", "", "the user has the rights on names that begin with this (default: all)")
-	cmd.Flags().StringSliceVar(&may, "may", []string{"see"}, "rights of the user: see, take, break")
+	cmd.Flags().StringSliceVar(&may, "may", []string{"see"}, "rights of the user: see, take, break; or none")
 	return cmd
 }
 
@@ -225,9 +225,13 @@ func (a *app) addToken(users, name, prefix string, may []string, changed bool) e
 		return usage("--users is missing: name the file of users")
 	}
 	grant := access.Grant{Prefix: prefix}
+	rights := strings.Join(may, " and ")
+	if rights == "none" {
+		may = nil
+	}
 	for _, text := range may {
 		if !slices.Contains(access.Rights, access.Right(text)) {
-			return usage("--may %s: rights are see, take and break", text)
+			return usage("--may %s: rights are see, take and break, or none alone", text)
 		}
 		grant.May = append(grant.May, access.Right(text))
 	}
@@ -236,8 +240,10 @@ func (a *app) addToken(users, name, prefix string, may []string, changed bool) e
 		return withCode(exitUsage, err)
 	}
 	switch {
+	case added && len(may) == 0:
+		a.note("added %s to %s, without rights; the token is shown this once", name, users)
 	case added:
-		a.note("added %s to %s, who may %s names that begin with %q; the token is shown this once", name, users, strings.Join(may, " and "), prefix)
+		a.note("added %s to %s, who may %s names that begin with %q; the token is shown this once", name, users, rights, prefix)
 	case changed:
 		a.note("%s has a further token; its rights stay as they are in %s, edit them there", name, users)
 	default:

@@ -84,6 +84,7 @@ func TestServeUsers(t *testing.T) {
 	if text, err := os.ReadFile(users); err != nil || strings.Contains(string(text), token) || strings.Contains(made.err.String(), token) {
 		t.Errorf("the file has the token: %s, %v", text, err)
 	}
+	contains(t, fencelockCLI(t, s.url(), "serve", "token", "gateway", "--may", "none", "--users", users).want(0).err.String(), "without rights")
 	_, url := serving(t, s, "--users", users, "--audit", log)
 	contains(t, fetched(t, url+"/v1/locks"), `"status":401`)
 	contains(t, fetched(t, url+"/"), "<!doctype html>")

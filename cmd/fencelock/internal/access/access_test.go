@@ -34,7 +34,7 @@ func file(t *testing.T) (p *Policy, ann, proxy string) {
 }
 
 func certificate(cn string, uris ...string) *tls.ConnectionState {
-	cert := &x509.Certificate{Subject: pkix.Name{CommonName: cn}}
+	cert := &x509.Certificate{Subject: pkix.Name{CommonName: cn}, NotAfter: time.Now().Add(time.Hour)}
 	for _, text := range uris {
 		u, err := url.Parse(text)
 		if err != nil {
@@ -49,31 +49,35 @@ func TestIdentify(t *testing.T) {
 	p, ann, proxy := file(t)
 	unverified := certificate("bob")
 	unverified.VerifiedChains = nil
+	expired := certificate("bob")
+	expired.PeerCertificates[0].NotAfter = time.Now().Add(-time.Second)
 	for name, tt := range map[string]struct {
 		headers []string
 		tls     *tls.ConnectionState
 		want    string
 		err     error
 	}{
-		"token":                     {[]string{"Authorization", "Bearer " + ann}, nil, "ann", nil},
-		"scheme in any case":        {[]string{"Authorization", "bearer " + ann}, nil, "ann", nil},
-		"nothing":                   {nil, nil, "", ErrNoProof},
-		"unknown token":             {[]string{"Authorization", "Bearer " + ann + "x"}, nil, "", ErrUnknownToken},
-		"two tokens":                {[]string{"Authorization", "Bearer " + ann, "Authorization", "Bearer " + ann}, nil, "", ErrBadHeader},
-		"basic":                     {[]string{"Authorization", "Basic " + ann}, nil, "", ErrBadHeader},
-		"certificate by URI":        {nil, certificate("x", "spiffe://example.org/bob"), "bob", nil},
-		"certificate by name":       {nil, certificate("bob"), "bob", nil},
-		"unknown certificate":       {nil, certificate("eve", "spiffe://example.org/eve"), "", ErrUnknownCert},
-		"certificate not verified":  {nil, unverified, "", ErrNoProof},
-		"certificate of another":    {[]string{"Authorization", "Bearer " + ann}, certificate("bob"), "", ErrTwoProofs},
-		"unknown certificate, too":  {[]string{"Authorization", "Bearer " + ann}, certificate("eve"), "", ErrUnknownCert},
-		"proxy names a user":        {[]string{"Authorization", "Bearer " + proxy, "X-User", "ann"}, nil, "ann", nil},
-		"proxy for itself":          {[]string{"Authorization", "Bearer " + proxy}, nil, "gateway", nil},
-		"proxy names an unknown":    {[]string{"Authorization", "Bearer " + proxy, "X-User", "eve"}, nil, "", ErrUnknownName},
-		"proxy names itself":        {[]string{"Authorization", "Bearer " + proxy, "X-User", "gateway"}, nil, "", ErrUnknownName},
-		"proxy names two":           {[]string{"Authorization", "Bearer " + proxy, "X-User", "ann", "X-User", "bob"}, nil, "", ErrForgedHeader},
-		"the header of another":     {[]string{"Authorization", "Bearer " + ann, "X-User", "bob"}, nil, "", ErrForgedHeader},
-		"the header without a user": {[]string{"X-User", "ann"}, nil, "", ErrNoProof},
+		"token":                      {[]string{"Authorization", "Bearer " + ann}, nil, "ann", nil},
+		"scheme in any case":         {[]string{"Authorization", "bearer " + ann}, nil, "ann", nil},
+		"nothing":                    {nil, nil, "", ErrNoProof},
+		"unknown token":              {[]string{"Authorization", "Bearer " + ann + "x"}, nil, "", ErrUnknownToken},
+		"two tokens":                 {[]string{"Authorization", "Bearer " + ann, "Authorization", "Bearer " + ann}, nil, "", ErrBadHeader},
+		"basic":                      {[]string{"Authorization", "Basic " + ann}, nil, "", ErrBadHeader},
+		"certificate by URI":         {nil, certificate("x", "spiffe://example.org/bob"), "bob", nil},
+		"certificate by name":        {nil, certificate("bob"), "bob", nil},
+		"unknown certificate":        {nil, certificate("eve", "spiffe://example.org/eve"), "", ErrUnknownCert},
+		"certificate not verified":   {nil, unverified, "", ErrNoProof},
+		"certificate has expired":    {nil, expired, "", ErrExpiredCert},
+		"token, certificate expired": {[]string{"Authorization", "Bearer " + ann}, expired, "", ErrExpiredCert},
+		"certificate of another":     {[]string{"Authorization", "Bearer " + ann}, certificate("bob"), "", ErrTwoProofs},
+		"unknown certificate, too":   {[]string{"Authorization", "Bearer " + ann}, certificate("eve"), "", ErrUnknownCert},
+		"proxy names a user":         {[]string{"Authorization", "Bearer " + proxy, "X-User", "ann"}, nil, "ann", nil},
+		"proxy names no user":        {[]string{"Authorization", "Bearer " + proxy}, nil, "", ErrUnknownName},
+		"proxy names an unknown":     {[]string{"Authorization", "Bearer " + proxy, "X-User", "eve"}, nil, "", ErrUnknownName},
+		"proxy names itself":         {[]string{"Authorization", "Bearer " + proxy, "X-User", "gateway"}, nil, "", ErrUnknownName},
+		"proxy names two":            {[]string{"Authorization", "Bearer " + proxy, "X-User", "ann", "X-User", "bob"}, nil, "", ErrForgedHeader},
+		"the header of another":      {[]string{"Authorization", "Bearer " + ann, "X-User", "bob"}, nil, "", ErrForgedHeader},
+		"the header without a user":  {[]string{"X-User", "ann"}, nil, "", ErrNoProof},
 	} {
 		r := &http.Request{Header: http.Header{}, TLS: tt.tls}
 		for i := 0; i < len(tt.headers); i += 2 {
@@ -124,6 +128,7 @@ func TestWrongFilesAreRejected(t *testing.T) {
 		`{"users":[{"name":"a","rights":[{"prefix":"","may":[]}]}]}`:                                                     "may is empty",
 		`{"users":[{"name":"a","rights":[{"Prefix":"","mai":["see"]}]}]}`:                                                "mai",
 		`{"users":[{"name":"a"}],"proxy":{"header":"X","user":"b"}}`:                                                     "not a user",
+		`{"users":[{"name":"a","rights":[{"prefix":"","may":["see"]}]}],"proxy":{"header":"X","user":"a"}}`:              "remove the rights",
 		`{"users":[{"name":"a"}],"proxy":{"user":"a"}}`:                                                                  "header",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), word) {
@@ -188,5 +193,40 @@ func TestUsersAreReadAgain(t *testing.T) {
 	carol := add("carol")
 	if who(ann) != "" || who(carol) != "carol" {
 		t.Errorf("got %q, %q", who(ann), who(carol))
+	}
+}
+
+// TestProxyWithoutTheHeaderHasNoRights: the token of the proxy alone is not a proof, so a proxy
+// that does not set the header gives its clients nothing.
+func TestProxyWithoutTheHeaderHasNoRights(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "users.json")
+	token, _, err := AddToken(path, "gateway", Grant{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Parse(fmt.Appendf(nil, `{"users":[{"name":"gateway","tokens":[%q],"rights":[]}],"proxy":{"header":"X-User","user":"gateway"}}`, HashOf(token)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := p.Identify(&http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}}); !errors.Is(err, ErrUnknownName) {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), `"rights": []`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// TestExpiredCertificateIsRefusedOnAnOpenConnection: the handshake checked the certificate once.
+func TestExpiredCertificateIsRefusedOnAnOpenConnection(t *testing.T) {
+	p, _, _ := file(t)
+	state := certificate("bob")
+	r := &http.Request{Header: http.Header{}, TLS: state}
+	if _, err := p.Identify(r); err != nil {
+		t.Error(err)
+	}
+	state.VerifiedChains[0][0].NotAfter = time.Now().Add(-time.Second)
+	if c, err := p.Identify(r); !errors.Is(err, ErrExpiredCert) {
+		t.Errorf("got %+v, %v", c, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // AddToken makes a token for a user of a file and returns it. A user that is not there yet is
-// added with a grant, and so is the file; the rights of one that is there stay as they are,
+// added with a grant, unless it has no rights, and so is the file; the rights of one that is there stay as they are,
 // and its other tokens stay valid. The file is replaced in one step.
 func AddToken(path, name string, grant Grant) (token string, added bool, err error) {
 	file := &File{}
@@ -28,7 +28,11 @@ func AddToken(path, name string, grant Grant) (token string, added bool, err err
 	token, hash := NewToken()
 	at := slices.IndexFunc(file.Users, func(u User) bool { return u.Name == name })
 	if at < 0 {
-		file.Users = append(file.Users, User{Name: name, Grants: []Grant{grant}})
+		user := User{Name: name, Grants: []Grant{}}
+		if len(grant.May) > 0 {
+			user.Grants = append(user.Grants, grant)
+		}
+		file.Users = append(file.Users, user)
 		at, added = len(file.Users)-1, true
 	}
 	file.Users[at].Tokens = append(file.Users[at].Tokens, hash)

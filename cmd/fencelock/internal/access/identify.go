@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Errors of Identify. All are answered alike, so that a caller learns nothing from them;
@@ -16,9 +17,10 @@ var (
 	ErrBadHeader    = errors.New("the header Authorization is not one bearer token")
 	ErrUnknownToken = errors.New("unknown token")
 	ErrUnknownCert  = errors.New("the names of the certificate are not in the file of users")
+	ErrExpiredCert  = errors.New("the certificate has expired since the connection was opened")
 	ErrTwoProofs    = errors.New("the token and the certificate belong to different users")
 	ErrForgedHeader = errors.New("the proxy's header from a caller that is not the proxy")
-	ErrUnknownName  = errors.New("the proxy named a user that is not in the file of users")
+	ErrUnknownName  = errors.New("the proxy named no user, or one that is not in the file of users")
 )
 
 // Identify returns who makes a request.
@@ -32,11 +34,11 @@ func (p *Policy) Identify(r *http.Request) (Caller, error) {
 	}
 	named := r.Header.Values(p.proxy.Header)
 	switch {
-	case len(named) == 0:
+	case user.Name != p.proxy.User && len(named) == 0:
 		return caller(user), nil
 	case user.Name != p.proxy.User || len(named) > 1:
 		return Caller{}, ErrForgedHeader
-	case p.byName[named[0]] == nil || named[0] == p.proxy.User:
+	case len(named) == 0 || p.byName[named[0]] == nil || named[0] == p.proxy.User:
 		return Caller{}, ErrUnknownName
 	}
 	return caller(p.byName[named[0]]), nil
@@ -52,7 +54,12 @@ func (p *Policy) prove(r *http.Request) (*User, error) {
 	}
 	var byCert *User
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		if byCert, err = p.certified(r.TLS.VerifiedChains[0][0]); err != nil {
+		cert := r.TLS.VerifiedChains[0][0]
+		// The handshake checked it, but a connection can last longer than the certificate.
+		if time.Now().After(cert.NotAfter) {
+			return nil, ErrExpiredCert
+		}
+		if byCert, err = p.certified(cert); err != nil {
 			return nil, err
 		}
 	}

@@ -35,7 +35,8 @@ type User struct {
 
 // Proxy lets a reverse proxy name its user in a header. Only the user of the file that is
 // named here may do so, by its own token or certificate: the header of any other caller is
-// rejected.
+// rejected. The proxy's user has no rights: a proxy that does not set the header must not give its
+// clients any.
 type Proxy struct {
 	Header string `json:"header"`
 	User   string `json:"user"`
@@ -118,6 +119,9 @@ func Parse(text []byte) (*Policy, error) {
 	}
 	if p.proxy != nil && (p.proxy.Header == "" || p.byName[p.proxy.User] == nil) {
 		return nil, fmt.Errorf("proxy: name the header, and the user of the proxy; %q is not a user of the file", p.proxy.User)
+	}
+	if p.proxy != nil && len(p.byName[p.proxy.User].Grants) > 0 {
+		return nil, fmt.Errorf("proxy: remove the rights of %q; the proxy calls for the users that it names, never for itself", p.proxy.User)
 	}
 	return p, nil
 }
