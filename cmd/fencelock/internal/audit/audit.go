@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -55,6 +56,7 @@ type Log struct {
 	path   string
 	mu     sync.Mutex
 	file   *os.File
+	torn   bool // the file ends with a part of a line
 }
 
 // Open opens a log that appends to a file, or one without a file if path is empty.
@@ -74,7 +76,7 @@ func (l *Log) reopen() error {
 	if l.file != nil {
 		_ = l.file.Close()
 	}
-	l.file = f
+	l.file, l.torn = f, false
 	return nil
 }
 
@@ -100,13 +102,29 @@ func (l *Log) Write(e Entry) error {
 	if err := l.rotated(); err != nil {
 		return err
 	}
-	if _, err := l.file.Write(append(line, '\n')); err != nil {
+	if err := l.appendLocked(l.file, line); err != nil {
 		return err
 	}
 	if e.Kind == Denied {
 		return nil
 	}
 	return l.file.Sync()
+}
+
+// appendLocked writes a line. A part of a line that a full disk left is ended first, so that it
+// spoils no other. l.mu must be held.
+func (l *Log) appendLocked(w io.Writer, line []byte) error {
+	text := append(line, '\n')
+	if l.torn {
+		text = append([]byte{'\n'}, text...)
+	}
+	n, err := w.Write(text)
+	if err == nil {
+		l.torn = false
+	} else if n > 0 {
+		l.torn = true
+	}
+	return err
 }
 
 // rotated opens the file again if another program moved it away.

@@ -194,6 +194,33 @@ func TestDeniedCallsAreAudited(t *testing.T) {
 	}
 }
 
+// TestDeniedCallsOfAUserAreLimitedInTheAuditLog: a user without the right cannot fill the disk,
+// neither by many calls nor by a long name, and the answer stays the same.
+func TestDeniedCallsOfAUserAreLimitedInTheAuditLog(t *testing.T) {
+	t.Parallel()
+	o := newOperated(t, memstore.New(nil))
+	token, _, err := access.AddToken(o.users, "bob", access.Grant{Prefix: "b", May: []access.Right{access.See}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := func(name string) int {
+		return o.get("/v1/lock?name="+name, nil, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
+	}
+	o.until("bob is known", func() bool { return status("b") == http.StatusOK })
+	before := len(o.trail())
+	if got := status(strings.Repeat("a", driver.MaxNameBytes+1)); got != http.StatusBadRequest {
+		t.Errorf("a long name: status %d", got)
+	}
+	for range 60 {
+		if got := status("a"); got != http.StatusForbidden {
+			t.Errorf("status %d", got)
+		}
+	}
+	if lines := len(o.trail()) - before; lines != 21 {
+		t.Errorf("60 denied calls have %d lines", lines)
+	}
+}
+
 // TestBreaksAreLimited: a caller that breaks one lock after the other is stopped.
 func TestBreaksAreLimited(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,8 @@ import (
 const (
 	// maxStreams bounds the memory that viewers can use up.
 	maxStreams = 1000
+	// maxUserStreams bounds those of one user, so that it cannot use up all of them.
+	maxUserStreams = 50
 	// heartbeat is how often a stream without events has a line, so that proxies keep it
 	// and a dead client is noticed.
 	heartbeat = 15 * time.Second
@@ -30,6 +32,12 @@ func (s *Server) events(w http.ResponseWriter, c *call) error {
 		return failed(http.StatusServiceUnavailable, "streams", "%d streams are open; close one, or try again later", maxStreams)
 	}
 	defer s.streams.Add(-1)
+	if s.cfg.Policy != nil { // without users all callers have one name
+		if !s.userStreams.enter(c.caller.Name, maxUserStreams) {
+			return failed(http.StatusTooManyRequests, "streams", "%s has %d open streams; close one, or try again later", c.caller.Name, maxUserStreams)
+		}
+		defer s.userStreams.leave(c.caller.Name)
+	}
 	defer s.poller.Watch()()
 	stream := &stream{s: s, w: w, rc: http.NewResponseController(w), c: c, prefix: c.query.Get("prefix")}
 	stream.at = s.resume(c.Header.Get("Last-Event-ID"))

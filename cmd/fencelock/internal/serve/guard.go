@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
+	"github.com/fencelock/fencelock/driver"
 )
 
 // ServeHTTP judges a request and answers it. The order is: what is asked for, by name and
@@ -157,10 +158,15 @@ func (s *Server) tooMany(w http.ResponseWriter, c *call, l *limiter, key string)
 	return p
 }
 
-// deny writes a denial to the audit log.
+// deny writes a denial to the audit log. The lines of a caller are limited whether it is known
+// or not, because both can fill the disk.
 func (s *Server) deny(c *call, p *problem) *problem {
-	if remote := remoteKey(c.RemoteAddr); c.caller.Name == "" && !s.limits.failures.allow(remote, time.Now()) {
-		if line, more := s.limits.failures.note(remote, time.Now()); line {
+	key := remoteKey(c.RemoteAddr)
+	if c.caller.Name != "" {
+		key = "user:" + c.caller.Name
+	}
+	if !s.limits.failures.allow(key, time.Now()) {
+		if line, more := s.limits.failures.note(key, time.Now()); line {
 			s.audit(c, audit.Entry{Kind: audit.Denied, Status: p.Status, Error: p.Detail, More: more})
 		}
 		return p
@@ -185,6 +191,9 @@ func (s *Server) audit(c *call, e audit.Entry) bool {
 func (s *Server) allowed(c *call, right access.Right, name string) error {
 	if name == "" {
 		return failed(http.StatusBadRequest, "name", "the name of the lock is missing")
+	}
+	if len(name) > driver.MaxNameBytes { // before the rights, because the answer to a denial repeats the name
+		return failed(http.StatusBadRequest, "name", "a name has at most %d bytes, and this one has %d", driver.MaxNameBytes, len(name))
 	}
 	if !c.caller.May(right, name) {
 		return failed(http.StatusForbidden, "right", "%s may not %s %q; the server's file of users has the rights", c.caller.Name, right, name)

@@ -119,3 +119,31 @@ func remoteKey(remote string) string {
 	}
 	return addr.String()
 }
+
+// inFlight counts what callers have open at once.
+type inFlight struct {
+	mu   sync.Mutex
+	open map[string]int
+}
+
+// enter reports whether a caller has less than a limit open, and counts one more then.
+func (f *inFlight) enter(name string, limit int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open[name] >= limit {
+		return false
+	}
+	if f.open == nil {
+		f.open = map[string]int{}
+	}
+	f.open[name]++
+	return true
+}
+
+func (f *inFlight) leave(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open[name]--; f.open[name] == 0 {
+		delete(f.open, name)
+	}
+}

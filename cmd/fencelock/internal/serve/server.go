@@ -45,9 +45,11 @@ type Server struct {
 	routes  map[string]map[string]*route // by path and method
 	limits  *limits
 	streams atomic.Int64
-	boot    string // names this process in the ids of events
-	origins *http.CrossOriginProtection
-	closing chan struct{}
+	// userStreams are the open streams of each user.
+	userStreams inFlight
+	boot        string // names this process in the ids of events
+	origins     *http.CrossOriginProtection
+	closing     chan struct{}
 
 	mu       sync.Mutex
 	findings []driver.Finding

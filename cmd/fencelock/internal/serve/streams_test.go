@@ -117,3 +117,22 @@ func TestStreamsBeginWithTheStore(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 }
+
+// TestStreamsOfAUserAreBounded: a user cannot use up the streams of all others, and one that
+// ends makes room.
+func TestStreamsOfAUserAreBounded(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	viewers := make([]*viewer, maxUserStreams)
+	for i := range viewers {
+		viewers[i] = g.watch("", g.as("viewer"))
+	}
+	var p problem
+	if status := g.get("/v1/events", &p, g.as("viewer")); status != http.StatusTooManyRequests || p.Code != "streams" {
+		t.Errorf("got %d, %+v", status, p)
+	}
+	g.watch("", g.as("admin"))
+	viewers[0].stop()
+	g.until("there is room", func() bool { return g.server.streams.Load() == maxUserStreams })
+	g.watch("", g.as("viewer"))
+}
