@@ -101,3 +101,10 @@ func Listens(s *Store, ss driver.Session) bool {
 	m := s.hub.members[ss.(*session).sid]
 	return m != nil && !m.resting
 }
+
+// Members returns how many sessions a store listens for, or will after a reconnect.
+func Members(s *Store) int {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	return len(s.hub.members)
+}

@@ -5,6 +5,7 @@ package sqlstore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -195,4 +196,39 @@ func TestFarClaimsListenLater(t *testing.T) {
 	if out := <-got; out.State != driver.Granted {
 		t.Fatalf("the claim that was granted during its rest got %+v", out)
 	}
+}
+
+// TestFailedCloseEndsWaitsAndListening: a session whose Close fails is over for its process:
+// its waits end, and the store does not listen for it any more. Close can be repeated, and frees
+// the locks of the session then.
+func TestFailedCloseEndsWaitsAndListening(t *testing.T) {
+	t.Parallel()
+	server := need(t, postgres)
+	b := onPostgres.behind(t, server)
+	holder := open(t, onPostgres.store(t, onPostgres.connect(t, server.Port), &b.opts))
+	attempt(t, holder, plain(1, "x"), driver.Granted)
+	ss := open(t, b)
+	attempt(t, ss, plain(1, "y"), driver.Granted)
+	attempt(t, ss, queued(2, "x"), driver.Queued)
+	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := ss.Await(ctx, queued(2, "x"))
+		ended <- err
+	}()
+	eventually(t, "that the store listens", func() bool { return sqlstore.ListensAs(b.Store, ss) })
+	b.proxy.Filter(func(int, bool, []byte) bool { return false })
+	short, stop := context.WithTimeout(ctxb, time.Second)
+	defer stop()
+	if err := ss.Close(short); err == nil {
+		t.Fatal("Close succeeded without a server")
+	}
+	b.proxy.Filter(nil)
+	if err := <-ended; !errors.Is(err, driver.ErrGone) {
+		t.Errorf("the wait ended with %v, want ErrGone", err)
+	}
+	eventually(t, "that the session left the hub", func() bool { return sqlstore.Members(b.Store) == 0 })
+	must(t, ss.Close(ctx))
+	attempt(t, holder, plain(2, "y"), driver.Granted)
 }

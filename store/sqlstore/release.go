@@ -104,13 +104,13 @@ func (ss *session) Close(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sqlstore: close: %w", err)
 	}
-	ss.notices.stop()
+	// Before the statement: when it fails, the session is over for this process anyway.
+	_ = ss.over(driver.ErrGone)
+	ss.store.hub.leave(ss)
 	_, err := ss.store.changed(ctx, "closeSession", ss.sid, ss.generation, ss.inc)
 	if err != nil {
 		return err
 	}
-	_ = ss.over(driver.ErrGone)
-	ss.store.hub.leave(ss)
 	ss.mu.Lock()
 	var names []string
 	for _, name := range ss.claims {
