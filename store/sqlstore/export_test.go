@@ -108,3 +108,10 @@ func Members(s *Store) int {
 	defer s.hub.mu.Unlock()
 	return len(s.hub.members)
 }
+
+// Stir makes the goroutine that listens read for which sessions it has to.
+func Stir(s *Store) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	s.hub.stirLocked()
+}

@@ -124,6 +124,10 @@ func (h *hub) serve(c *pgx.Conn) error {
 		if err == nil {
 			err = h.greet(c, fresh)
 		}
+		if err != nil { // not because of a stir: a member that was not greeted would seem deaf
+			stir()
+			return err
+		}
 		for waiting := h.waiting(); err == nil && ctx.Err() == nil; waiting = h.waiting() {
 			err = h.next(ctx, c, waiting)
 		}
@@ -158,6 +162,9 @@ func (h *hub) dueLocked() (rested, fresh []*member) {
 		if m.gone {
 			delete(h.members, sid)
 		}
+	}
+	if len(rested) > 0 { // a claim may wait for a push since its session was found to rest
+		h.changedLocked()
 	}
 	return rested, fresh
 }

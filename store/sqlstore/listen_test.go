@@ -232,3 +232,39 @@ func TestFailedCloseEndsWaitsAndListening(t *testing.T) {
 	must(t, ss.Close(ctx))
 	attempt(t, holder, plain(2, "y"), driver.Granted)
 }
+
+// TestFailedGreetingIsRepeated: a greeting that could not be sent is sent again, even when
+// another session has to be listened for at that moment. The store is not taken for deaf.
+func TestFailedGreetingIsRepeated(t *testing.T) {
+	t.Parallel()
+	server := need(t, postgres)
+	b := onPostgres.behind(t, server)
+	holder := open(t, onPostgres.store(t, onPostgres.connect(t, server.Port), &b.opts))
+	attempt(t, holder, plain(1, "x"), driver.Granted)
+	ss := open(t, b)
+	var once sync.Once
+	b.proxy.Filter(func(_ int, toServer bool, data []byte) bool {
+		failed := false
+		if toServer && bytes.Contains(data, []byte("hello ")) {
+			once.Do(func() {
+				sqlstore.Stir(b.Store)
+				failed = true
+			})
+		}
+		return !failed
+	})
+	attempt(t, ss, queued(1, "x"), driver.Queued)
+	got := awaiting(t, ss, queued(1, "x"))
+	eventually(t, "that the store listens", func() bool {
+		findings, err := b.Check(ctxb)
+		must(t, err)
+		if has(findings, "deaf") {
+			t.Fatal("the store is taken for deaf")
+		}
+		return sqlstore.ListensAs(b.Store, ss)
+	})
+	withdraw(t, holder, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
+	if out := <-got; out.State != driver.Granted {
+		t.Errorf("the waiter got %+v", out)
+	}
+}

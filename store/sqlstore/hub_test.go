@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import "testing"
+
+// TestRestIsAnnounced: a claim that began to wait for a push while its session was found to
+// rest must not wait on when the store stops listening for the session.
+func TestRestIsAnnounced(t *testing.T) {
+	ss := &session{sid: "s"}
+	h := &hub{members: map[string]*member{"s": {ss: ss, asked: true, resting: true, ears: 1}}, change: make(chan struct{})}
+	ears, changed := h.present(ss)
+	if ears == 0 {
+		t.Fatal("the session is not listened for")
+	}
+	h.mu.Lock()
+	rested, _ := h.dueLocked()
+	h.mu.Unlock()
+	if len(rested) != 1 {
+		t.Fatalf("%d sessions rest, want 1", len(rested))
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("the waiter was not notified that its session is not listened for")
+	}
+}
