@@ -35,8 +35,10 @@ func (s *Store) change(ctx context.Context, name string, who *session, decide fu
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
+	taken := false // once in a call: lost starts again when the row was swept
 	for lost := 0; ; lost++ {
-		if lost == 1 {
+		if lost == 1 && !taken {
+			taken = true
 			defer s.retries.wait(ctx, name)()
 		}
 		if lost > 1 && !pause(ctx, afterLost(lost)) {

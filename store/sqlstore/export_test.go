@@ -115,3 +115,19 @@ func Stir(s *Store) {
 	defer s.hub.mu.Unlock()
 	s.hub.stirLocked()
 }
+
+// ChangeLimit changes the limit of a lock, and calls before with the number of writers that
+// try again before each write.
+func ChangeLimit(ctx context.Context, s *Store, name string, limit int64, before func(retrying int)) error {
+	return s.change(ctx, name, nil, func(l *loaded) error {
+		s.retries.mu.Lock()
+		users := 0
+		if one := s.retries.of[name]; one != nil {
+			users = one.users
+		}
+		s.retries.mu.Unlock()
+		before(users)
+		l.Limit = limit
+		return nil
+	})
+}

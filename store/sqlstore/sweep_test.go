@@ -89,3 +89,28 @@ func count(t *testing.T, db *sql.DB, table string) (n int) {
 	must(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&n))
 	return n
 }
+
+// TestWriterOfASweptRowDoesNotWaitForItself: a writer that is too late, makes the row that was
+// swept, and is too late again is one writer that tries again, not two.
+func TestWriterOfASweptRowDoesNotWaitForItself(t *testing.T) {
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		must(t, s.SetLimit(ctxb, "x", 2))
+		var seen []int
+		must(t, sqlstore.ChangeLimit(ctxb, s, "x", 3, func(retrying int) {
+			if seen = append(seen, retrying); len(seen) <= 3 { // swept between the read and the write
+				must(t, exec(db, "DELETE FROM "+opts.Prefix+"lock"))
+			}
+		}))
+		for _, n := range seen {
+			if n > 1 {
+				t.Fatalf("writers that tried again, by write: %v, want at most 1", seen)
+			}
+		}
+		if len(seen) < 5 {
+			t.Errorf("%d writes, want the writer to be too late twice", len(seen))
+		}
+	})
+}
