@@ -101,9 +101,15 @@ func (ss *session) watches() bool {
 // noticeAtRenewal notifies where no process can listen. A failure is left to the next
 // renewal, and a slow one must not make this one late.
 func (ss *session) noticeAtRenewal(ctx context.Context) {
-	if !ss.store.listens() {
-		_ = ss.check(ctx)
+	if ss.store.listens() {
+		return
 	}
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+	}
+	_ = ss.check(ctx)
 }
 
 // check reads which of the watched claims are granted and waited for, and notifies the

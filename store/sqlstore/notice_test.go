@@ -3,7 +3,10 @@
 package sqlstore_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -261,4 +264,33 @@ func TestWatchedAfterTheGrant(t *testing.T) {
 	eventually(t, "that it listens again", func() bool { return sqlstore.ListensAs(s, again.Session) })
 	attempt(t, open(t, s), queued(1, "y"), driver.Queued)
 	again.mustBeWanted(t, 3)
+}
+
+// TestSlowNoticeDoesNotMakeARenewalLate: while the statement that reads what waits is not
+// answered, a keep-alive that succeeded returns before its context ends.
+func TestSlowNoticeDoesNotMakeARenewalLate(t *testing.T) {
+	t.Parallel()
+	server := need(t, onMariaDB.start)
+	b := onMariaDB.behind(t, server)
+	holder := openNoticed(t, b)
+	attempt(t, holder, watched(plain(1, "x")), driver.Granted)
+	heal, asked := make(chan struct{}), make(chan struct{})
+	healed, ask := sync.OnceFunc(func() { close(heal) }), sync.OnceFunc(func() { close(asked) })
+	t.Cleanup(healed)
+	b.proxy.Filter(func(_ int, toServer bool, data []byte) bool {
+		if toServer && bytes.Contains(data, []byte("fencelock waited")) {
+			ask()
+			<-heal
+		}
+		return true
+	})
+	ctx, cancel := context.WithTimeout(ctxb, 4*time.Second) // less than a notice may take anyway
+	defer cancel()
+	if _, err := holder.KeepAlive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		t.Error("the keep-alive returned after its context had ended")
+	}
+	<-asked
 }
