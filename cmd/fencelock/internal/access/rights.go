@@ -53,3 +53,15 @@ func (c *Caller) May(r Right, name string) bool {
 
 // Sees is May(See, name).
 func (c *Caller) Sees(name string) bool { return c.May(See, name) }
+
+// Scope is the same for callers that see the same prefixes.
+func (c *Caller) Scope() string {
+	var prefixes []string
+	for _, g := range c.Grants {
+		if slices.Contains(g.May, See) {
+			prefixes = append(prefixes, g.Prefix)
+		}
+	}
+	slices.Sort(prefixes)
+	return fmt.Sprintf("%q", slices.Compact(prefixes))
+}

@@ -40,6 +40,10 @@ type Graph struct {
 	before map[string][]Step
 }
 
+// maxWaits bounds the edges of a graph: a process that holds thousands of locks and waits for
+// thousands has an edge for each pair. Waits beyond that are left out, the last by name.
+const maxWaits = 100
+
 // New makes a graph.
 func New(locks []Lock) *Graph {
 	g := &Graph{locks: map[string]*Lock{}, waits: map[string][]string{}, before: map[string][]Step{}}
@@ -63,7 +67,8 @@ func New(locks []Lock) *Graph {
 	}
 	for owner, names := range g.waits {
 		slices.Sort(names)
-		g.waits[owner] = slices.Compact(names)
+		names = slices.Compact(names)
+		g.waits[owner] = names[:min(len(names), maxWaits)]
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.locks)) {
 		for _, owner := range g.holders(name) {

@@ -21,6 +21,8 @@ type Event struct {
 	Lock string
 	// Data is JSON, encoded once for all viewers.
 	Data []byte
+	// Limited is the Data for a viewer that may not see all locks, nil if it is the same.
+	Limited []byte
 }
 
 // Feed keeps the latest events. Viewers read it at their own pace and have no buffers, so a

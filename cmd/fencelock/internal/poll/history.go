@@ -15,6 +15,8 @@ import (
 const (
 	historyFor  = time.Hour
 	historySize = 50_000
+	// maxSpans bounds what is returned of one lock, which can have the whole history.
+	maxSpans = 1000
 )
 
 // Span is the time in which a client held a lock.
@@ -55,7 +57,7 @@ func (h *History) note(events []change.Event, last, now time.Time) {
 	h.spans = h.spans[gone:]
 }
 
-// Of returns who held a lock in the last hour, the latest last, with those that hold it
+// Of returns who held a lock in the last hour, at most the last maxSpans, the latest last, with those that hold it
 // at the time of the snapshot.
 func (h *History) Of(name string, s *Snapshot) []Span {
 	spans := []Span{}
@@ -75,5 +77,5 @@ func (h *History) Of(name string, s *Snapshot) []Span {
 		}
 	}
 	slices.SortStableFunc(spans, func(a, b Span) int { return a.From.Compare(b.From) })
-	return spans
+	return spans[max(0, len(spans)-maxSpans):]
 }

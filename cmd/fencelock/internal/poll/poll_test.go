@@ -98,6 +98,9 @@ func TestHistory(t *testing.T) {
 	if len(h.spans) != historySize {
 		t.Errorf("%d spans", len(h.spans))
 	}
+	if spans := h.Of("a", s); len(spans) != maxSpans || !spans[maxSpans-1].Held {
+		t.Errorf("%d spans are returned, the last is %+v", len(spans), spans[len(spans)-1])
+	}
 }
 
 func TestPause(t *testing.T) {

@@ -177,10 +177,15 @@ func (p *Poller) StoreNow() (e Event, ok bool) {
 
 func (s *State) event() Event {
 	if s.Err != nil {
-		return event("store", "", storeEvent{s.Since, "unreachable", plain.OneLine(s.Err)})
+		e := event("store", "", storeEvent{s.Since, "unreachable", plain.OneLine(s.Err)})
+		e.Limited = event("store", "", storeEvent{s.Since, "unreachable", NoAnswer}).Data
+		return e
 	}
 	return event("store", "", storeEvent{s.Ended, "reachable", ""})
 }
+
+// NoAnswer is the error of the store for viewers that may not see all locks.
+const NoAnswer = "the store does not answer"
 
 // The data of events.
 type (

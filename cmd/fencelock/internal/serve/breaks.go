@@ -89,7 +89,8 @@ func (s *Server) doBreak(c *call, req *breakRequest) (*breaklock.Done, *problem)
 	case errors.Is(err, fencelock.ErrNotHeld):
 		return nil, failed(http.StatusConflict, "not_held", "no holder of %q has token %v; nothing was done", req.Lock, req.Token)
 	case errors.Is(err, fencelock.ErrUnavailable):
-		return nil, failed(http.StatusServiceUnavailable, "store", "the store did not answer, and the lock may be broken or not; inspect it before you try again: %s", plain.OneLine(err))
+		s.cfg.Logger.Error("a break failed", "lock", req.Lock, "error", err) // the caller may not learn all of it
+		return nil, failed(http.StatusServiceUnavailable, "store", "the store did not answer, and the lock may be broken or not; inspect it before you try again: %s", c.storeError(err))
 	}
 	return nil, failed(http.StatusBadRequest, "name", "%s", plain.OneLine(err))
 }

@@ -46,7 +46,7 @@ func (s *Server) events(w http.ResponseWriter, c *call) error {
 	w.Header().Set("X-Accel-Buffering", "no")
 	stream.text.WriteString("retry: 2000\n\n")
 	if e, ok := s.poller.StoreNow(); ok { // after resume, so that no later event is older
-		fmt.Fprintf(&stream.text, "event: %s\ndata: %s\n\n", e.Kind, e.Data)
+		fmt.Fprintf(&stream.text, "event: %s\ndata: %s\n\n", e.Kind, stream.dataOf(&e))
 	}
 	stream.run()
 	return nil
@@ -129,7 +129,15 @@ func (t *stream) add(e *poll.Event) {
 	if e.Lock != "" && (!strings.HasPrefix(e.Lock, t.prefix) || !t.c.caller.Sees(e.Lock)) {
 		return
 	}
-	fmt.Fprintf(&t.text, "id: %s-%d\nevent: %s\ndata: %s\n\n", t.s.boot, e.Seq, e.Kind, e.Data)
+	fmt.Fprintf(&t.text, "id: %s-%d\nevent: %s\ndata: %s\n\n", t.s.boot, e.Seq, e.Kind, t.dataOf(e))
+}
+
+// dataOf is what the caller may know of an event.
+func (t *stream) dataOf(e *poll.Event) []byte {
+	if e.Limited != nil && !t.c.caller.Sees("") {
+		return e.Limited
+	}
+	return e.Data
 }
 
 // flush sends what there is and reports whether the client took it.

@@ -6,14 +6,18 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"sync"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/graph"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 )
 
-// maxGraph is how many locks and waiters of each the graph has: more cannot be drawn.
+// maxGraph is how many locks the graph has, and holders and waiters of each: more cannot be
+// drawn.
 const (
 	maxGraph        = 150
+	maxGraphHolders = 20
 	maxGraphWaiters = 20
 )
 
@@ -40,9 +44,38 @@ func (s *Server) graph(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	locks := view.Blocking(snapshot.Visible(c.caller.Sees))
+	answer := s.graphs.of(snapshot.Revision, c.caller.Scope(), func() waitGraph {
+		return graphOf(view.Blocking(snapshot.Visible(c.caller.Sees)))
+	})
+	answer.asOf = at
+	return reply(w, answer)
+}
+
+// graphs are the graphs of one snapshot, by what their viewers may see. A graph is the only
+// answer whose cost grows with the square of a tangle, so it is computed once for all.
+type graphs struct {
+	mu       sync.Mutex
+	revision uint64
+	made     map[string]func() waitGraph
+}
+
+func (g *graphs) of(revision uint64, scope string, compute func() waitGraph) waitGraph {
+	g.mu.Lock()
+	if g.made == nil || g.revision != revision {
+		g.revision, g.made = revision, map[string]func() waitGraph{}
+	}
+	if g.made[scope] == nil {
+		g.made[scope] = sync.OnceValue(compute)
+	}
+	made := g.made[scope]
+	g.mu.Unlock()
+	return made()
+}
+
+// graphOf computes the graph of some locks.
+func graphOf(locks []fencelock.Status) waitGraph {
 	g := graph.New(view.Parties(locks))
-	answer := waitGraph{asOf: at, Locks: []graphLock{}, Cycles: append([][]graph.Step{}, g.Cycles()...)}
+	answer := waitGraph{Locks: []graphLock{}, Cycles: append([][]graph.Step{}, g.Cycles()...)}
 	inCycle := map[string]bool{}
 	for _, cycle := range answer.Cycles {
 		for _, step := range cycle {
@@ -55,7 +88,9 @@ func (s *Server) graph(w http.ResponseWriter, c *call) error {
 		blocked := false
 		for _, h := range st.Holders {
 			if !h.Kept {
-				l.Holders = append(l.Holders, h.Record.Owner)
+				if len(l.Holders) < maxGraphHolders {
+					l.Holders = append(l.Holders, h.Record.Owner)
+				}
 				blocked = blocked || len(g.Waits(h.Record.Owner)) > 0
 			}
 		}
@@ -71,7 +106,7 @@ func (s *Server) graph(w http.ResponseWriter, c *call) error {
 	})
 	answer.LeftOut = max(0, len(answer.Locks)-maxGraph)
 	answer.Locks = answer.Locks[:len(answer.Locks)-answer.LeftOut]
-	return reply(w, answer)
+	return answer
 }
 
 func compareBool(a, b bool) int {

@@ -73,6 +73,12 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, route *route) *pr
 		if p := s.authenticate(w, c); p != nil {
 			return p
 		}
+		if s.cfg.Policy != nil && !route.stream { // without users all callers have one name
+			if !s.userCalls.enter(c.caller.Name, maxUserCalls) {
+				return s.tooMany(w, c, s.limits.reads, c.caller.Name)
+			}
+			defer s.userCalls.leave(c.caller.Name)
+		}
 	}
 	if r.Method == http.MethodHead && route.stream {
 		return nil

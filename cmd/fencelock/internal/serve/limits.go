@@ -120,6 +120,9 @@ func remoteKey(remote string) string {
 	return addr.String()
 }
 
+// maxUserCalls bounds the memory and the processor time that one user can use at once.
+const maxUserCalls = 16
+
 // inFlight counts what callers have open at once.
 type inFlight struct {
 	mu   sync.Mutex

@@ -62,15 +62,15 @@ type lockDetail struct {
 func (s *Server) current(c *call) (*poll.Snapshot, asOf, error) {
 	state := s.poller.Current(c.Context())
 	if state.Snapshot == nil {
-		reason := "it is not read yet"
+		reason := "the first poll is not over; try again later"
 		if state.Err != nil {
-			reason = plain.OneLine(state.Err)
+			reason = c.storeError(state.Err)
 		}
-		return nil, asOf{}, failed(http.StatusServiceUnavailable, "store", "the store does not answer: %s", reason)
+		return nil, asOf{}, failed(http.StatusServiceUnavailable, "store", "the store was never read: %s", reason)
 	}
 	at := asOf{Revision: state.Snapshot.Revision, Time: state.Snapshot.At, OldMS: time.Since(state.Snapshot.At).Milliseconds()}
 	if state.Err != nil {
-		at.Error = plain.OneLine(state.Err)
+		at.Error = c.storeError(state.Err)
 	}
 	return state.Snapshot, at, nil
 }
@@ -159,7 +159,7 @@ func (s *Server) inspect(c *call, name string) (fencelock.Status, error) {
 	st, err := s.cfg.Client.Inspect(c.Context(), name)
 	switch {
 	case errors.Is(err, fencelock.ErrUnavailable):
-		return st, failed(http.StatusServiceUnavailable, "store", "the store does not answer: %s", plain.OneLine(err))
+		return st, failed(http.StatusServiceUnavailable, "store", "the lock was not read: %s", c.storeError(err))
 	case err != nil:
 		return st, failed(http.StatusBadRequest, "name", "%s", plain.OneLine(err))
 	}

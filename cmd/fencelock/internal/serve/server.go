@@ -47,9 +47,12 @@ type Server struct {
 	streams atomic.Int64
 	// userStreams are the open streams of each user.
 	userStreams inFlight
-	boot        string // names this process in the ids of events
-	origins     *http.CrossOriginProtection
-	closing     chan struct{}
+	// userCalls are the calls of each user that are not answered yet.
+	userCalls inFlight
+	boot      string // names this process in the ids of events
+	origins   *http.CrossOriginProtection
+	closing   chan struct{}
+	graphs    graphs
 
 	mu       sync.Mutex
 	findings []driver.Finding

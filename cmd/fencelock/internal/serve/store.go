@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/poll"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/fencelock/fencelock/driver"
 )
@@ -22,7 +23,8 @@ type storeHealth struct {
 	// Promises are the guarantees in words.
 	Promises []string `json:"promises"`
 	// Findings are what is wrong with the servers; CheckedAt is when they were checked, and
-	// missing until then.
+	// missing until then. Both, and the grace period of all locks, are for callers that may
+	// see all locks.
 	Findings  []driver.Finding `json:"findings"`
 	CheckedAt *time.Time       `json:"checked_at,omitempty"`
 	Poll      pollHealth       `json:"poll"`
@@ -49,7 +51,10 @@ func (s *Server) store(w http.ResponseWriter, c *call) error {
 		h.Promises = append(h.Promises, plain.WithoutGo(strings.TrimSpace(line)))
 	}
 	if state.Err != nil {
-		h.Poll.Error, h.Poll.Since = plain.OneLine(state.Err), &state.Since
+		h.Poll.Error, h.Poll.Since = c.storeError(state.Err), &state.Since
+	}
+	if !c.caller.Sees("") { // what follows is of all locks and servers
+		return reply(w, h)
 	}
 	if state.Snapshot != nil {
 		for i := range state.Snapshot.Locks {
@@ -62,6 +67,15 @@ func (s *Server) store(w http.ResponseWriter, c *call) error {
 	}
 	s.mu.Unlock()
 	return reply(w, h)
+}
+
+// storeError is what a caller learns of an error of the store. Its text has addresses of
+// servers and names of settings, which are not for a user of a few locks.
+func (c *call) storeError(err error) string {
+	if c.caller.Sees("") {
+		return plain.OneLine(err)
+	}
+	return poll.NoAnswer
 }
 
 // me is who the caller is.
