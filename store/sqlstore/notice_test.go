@@ -6,7 +6,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -293,4 +296,36 @@ func TestSlowNoticeDoesNotMakeARenewalLate(t *testing.T) {
 		t.Error("the keep-alive returned after its context had ended")
 	}
 	<-asked
+}
+
+// TestWatchedGrantsAreReclaimedManyAtOnce: after a failover, watched grants whose rows survived
+// with the watch are not reclaimed by statements for each of them.
+func TestWatchedGrantsAreReclaimedManyAtOnce(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, k kind, server *servers.Server) {
+		const grants = 100
+		b := k.behind(t, server)
+		holder := openNoticed(t, b)
+		var held []driver.Held
+		for seq := uint64(1); seq <= grants; seq++ {
+			c := watched(plain(seq, fmt.Sprint("x", seq)))
+			held = append(held, driver.Held{Claim: *c, Token: attempt(t, holder, c, driver.Granted).Token})
+		}
+		must(t, exec(k.connect(t, server.Port), "UPDATE "+b.opts.Prefix+"incarnation SET identity = 'another server'"))
+		again := openNoticedAs(t, b, holder.id)
+		var requests atomic.Int64
+		b.proxy.Filter(func(_ int, toServer bool, _ []byte) bool {
+			if toServer {
+				requests.Add(1)
+			}
+			return true
+		})
+		kept, err := again.Reclaim(ctxb, held, true)
+		if err != nil || len(kept) != grants || slices.Contains(kept, false) {
+			t.Fatalf("the reclaim: %v, %v", kept, err)
+		}
+		if n := requests.Load(); n >= grants { // a load and a write for each are twice as many
+			t.Errorf("%d requests for %d grants", n, grants)
+		}
+	})
 }

@@ -76,11 +76,11 @@ func (ss *session) reclaim(ctx context.Context, h *driver.Held) (kept bool, err 
 // process will ever give back the grant that survived then.
 //
 // Only claims that are plain now are confirmed here: the row of one that was downgraded
-// since is still exclusive, and must become shared. Nor are watched ones: the row may be
-// older than the watch.
+// since is still exclusive, and must become shared. A watched one is confirmed if its row has
+// the watch: the row may be older.
 func (ss *session) confirm(ctx context.Context, held []driver.Held) (map[uint64]driver.Token, error) {
 	s := ss.store
-	held = slices.DeleteFunc(slices.Clone(held), func(h driver.Held) bool { return !book.Plain(h.Claim.Terms) || h.Claim.Watch })
+	held = slices.DeleteFunc(slices.Clone(held), func(h driver.Held) bool { return !book.Plain(h.Claim.Terms) })
 	if len(held) == 0 {
 		return nil, nil
 	}
@@ -90,7 +90,11 @@ func (ss *session) confirm(ctx context.Context, held []driver.Held) (map[uint64]
 	slices.SortFunc(held, func(a, b driver.Held) int { return strings.Compare(a.Claim.Name, b.Claim.Name) })
 	for _, h := range held {
 		p := s.dialect.parameters(len(args)+1, 3)
-		grants = append(grants, fmt.Sprintf("name = %s AND seq = %s AND counter = %s", p[0], p[1], p[2]))
+		grant := fmt.Sprintf("name = %s AND seq = %s AND counter = %s", p[0], p[1], p[2])
+		if h.Claim.Watch {
+			grant += " AND record LIKE '" + book.WatchKey + "%'"
+		}
+		grants = append(grants, grant)
 		args = append(args, s.name(h.Claim.Name), int64(h.Claim.Seq), int64(h.Token.Base())/driver.TokenStep)
 	}
 	p := s.dialect.parameters(1, 3)

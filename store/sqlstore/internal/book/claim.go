@@ -40,7 +40,7 @@ type Claim struct {
 	// Keep is for how long a kept grant was to be kept when it was withdrawn.
 	Keep int64 `json:"keep,omitempty"`
 	// Record is the driver.Record in JSON, as a text: a column of JSON would
-	// rewrite it. That of a watched claim begins with watchKey.
+	// rewrite it. That of a watched claim begins with WatchKey.
 	Record string `json:"r"`
 }
 

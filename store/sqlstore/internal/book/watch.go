@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// A watched claim, whose session is to be notified of claims that wait behind it, has that in
-// its record: the record begins with the key watch, whose value is how long the claim may
-// linger, in microseconds. The record is the one text of a claim that every statement carries
-// from the queue to the holder's column, so no table needs another column, and a version that
-// does not know the key ignores it. The statements compare the beginning of the text; in what
-// a caller wrote it cannot occur there.
-const watchKey = `{"watch":`
+// WatchKey is how the record of a watched claim begins: of one whose session is to be notified
+// of claims that wait behind it. The value is how long the claim may linger, in microseconds.
+// The record is the one text of a claim that every statement carries from the queue to the
+// holder's column, so no table needs another column, and a version that does not know the key
+// ignores it. The statements compare the beginning of the text; in what a caller wrote it
+// cannot occur there.
+const WatchKey = `{"watch":`
 
 // withWatch returns the record, in JSON, of a claim that is watched.
 func withWatch(record string, linger time.Duration) string {
@@ -23,10 +23,10 @@ func withWatch(record string, linger time.Duration) string {
 	if rest != "}" {
 		rest = "," + rest
 	}
-	return watchKey + strconv.FormatInt(linger.Microseconds(), 10) + rest
+	return WatchKey + strconv.FormatInt(linger.Microseconds(), 10) + rest
 }
 
-func (c *Claim) watched() bool { return strings.HasPrefix(c.Record, watchKey) }
+func (c *Claim) watched() bool { return strings.HasPrefix(c.Record, WatchKey) }
 
 // linger returns how long the claim may linger.
 func (c *Claim) linger() time.Duration {
