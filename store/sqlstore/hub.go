@@ -73,6 +73,11 @@ func (h *hub) ears(ss *session) (int64, <-chan struct{}) {
 	if h.never || h.ctx.Err() != nil {
 		return 0, nil
 	}
+	select {
+	case <-ss.notices.ended: // a wait that has not ended yet must not bring it back
+		return 0, nil
+	default:
+	}
 	m := h.members[ss.sid]
 	if m == nil || m.ss != ss {
 		m = &member{ss: ss, resting: true}

@@ -2,7 +2,11 @@
 
 package sqlstore
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/fencelock/fencelock/driver"
+)
 
 // TestRestIsAnnounced: a claim that began to wait for a push while its session was found to
 // rest must not wait on when the store stops listening for the session.
@@ -23,5 +27,22 @@ func TestRestIsAnnounced(t *testing.T) {
 	case <-changed:
 	default:
 		t.Error("the waiter was not notified that its session is not listened for")
+	}
+}
+
+// TestEndedSessionDoesNotComeBack: a wait that reads its ears after its session has left the
+// hub does not make the store listen for the session again.
+func TestEndedSessionDoesNotComeBack(t *testing.T) {
+	ss := &session{sid: "s"}
+	ss.notices.init(nil)
+	h := &hub{members: map[string]*member{}, change: make(chan struct{}), ctx: t.Context(), done: make(chan struct{})}
+	h.ears(ss)
+	if len(h.members) != 1 {
+		t.Fatal("the session is not a member")
+	}
+	_ = ss.over(driver.ErrGone)
+	h.leave(ss)
+	if h.ears(ss); len(h.members) != 0 {
+		t.Error("the session is a member again after it was over")
 	}
 }
