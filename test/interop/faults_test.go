@@ -22,7 +22,8 @@ var faults = []cell{
 		lossy := &loser{}
 		client := redis.NewClient(&redis.Options{Addr: s.server.Addr})
 		client.AddHook(lossy)
-		locks, err := fencelock.New(storeAt(s, client, s.kind), &fencelock.Options{TTL: long})
+		store := storeAt(s, client, s.kind)
+		locks, err := fencelock.New(store, &fencelock.Options{TTL: min(long, store.Caps().MaxTTL)})
 		must(s, err)
 		s.Cleanup(func() { _ = locks.Close(context.Background()) })
 		other := *s

@@ -23,7 +23,8 @@ const (
 	// a killed holder costs the other side. A loaded machine must not end a lease.
 	watchdog = 15 * time.Second
 	ttl      = 15 * time.Second
-	// long is a lease that no test waits for: what comes earlier came by a message.
+	// long is a lease that no test waits for: what comes earlier came by a message. A client of
+	// read-write locks has the longest TTL of these instead, and may poll at its end.
 	long = 10 * time.Minute
 )
 
@@ -86,7 +87,8 @@ func storeAt(t testing.TB, client redis.UniversalClient, kind string) *redissons
 // client returns a Go process.
 func (s *scene) client(ttl time.Duration) *fencelock.Client {
 	s.Helper()
-	locks, err := fencelock.New(s.store(), &fencelock.Options{TTL: ttl})
+	store := s.store()
+	locks, err := fencelock.New(store, &fencelock.Options{TTL: min(ttl, store.Caps().MaxTTL)})
 	must(s, err)
 	s.Cleanup(func() { _ = locks.Close(context.Background()) })
 	return locks

@@ -26,7 +26,7 @@ func shared(seq uint64, name string) *driver.Claim {
 	return c
 }
 
-// TestReadersAndWritersAreWoken: a poll would come after minutes.
+// TestReadersAndWritersAreWoken: a poll would come after two thirds of the TTL or more.
 func TestReadersAndWritersAreWoken(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -51,7 +51,7 @@ func TestReadersAndWritersAreWoken(t *testing.T) {
 			}
 			must(t, scene.free(held))
 			t.Log(name)
-			woken(t, got)
+			woken(t, got, redissonstore.MaxReadWriteTTL/2)
 			_ = held.Unlock(t.Context())
 		}
 	}
@@ -65,7 +65,7 @@ func TestReaderThatLeavesDropsOnlyTheDead(t *testing.T) {
 	s, _ := open(t, newStore(t, server, readWrite))
 	java := func(n int) {
 		must(t, server.Do("HSET", "x", fmt.Sprint("java:", n), "2").Err())
-		must(t, server.Do("SET", fmt.Sprintf("{x}:java:%d:rwlock_timeout:2", n), "1", "PX", 50_000).Err())
+		must(t, server.Do("SET", fmt.Sprintf("{x}:java:%d:rwlock_timeout:2", n), "1", "PX", 20_000).Err())
 	}
 	leave := func(seq uint64) {
 		t.Helper()
@@ -78,7 +78,7 @@ func TestReaderThatLeavesDropsOnlyTheDead(t *testing.T) {
 	attempt(t, s, shared(1, "x"), driver.Granted)
 	java(1) // a live one, with a second hold
 	leave(1)
-	if left, err := server.Do("PTTL", "x").Int(); err != nil || left <= 0 || left > 50_000 {
+	if left, err := server.Do("PTTL", "x").Int(); err != nil || left <= 0 || left > 20_000 {
 		t.Errorf("beside a live reader the lock lasts %d ms, %v", left, err)
 	}
 	attempt(t, s, shared(2, "x"), driver.Granted)
@@ -106,19 +106,36 @@ func TestRenewalKeepsTheHoldOfAReader(t *testing.T) {
 		t.Fatalf("the keys of holds are %v", hold)
 	}
 	for _, key := range []string{"x", "y", hold[0]} {
-		must(t, server.Do("PEXPIRE", key, 60_000).Err())
+		must(t, server.Do("PEXPIRE", key, 10_000).Err())
 	}
 	must(t, server.Do("DEL", hold[0]).Err()) // as if it had lapsed
 	_, err := s.KeepAlive(t.Context())
 	must(t, err)
 	for _, key := range []string{"x", "y", hold[0]} {
-		if left, err := server.Do("PTTL", key).Int(); err != nil || left <= 60_000 {
+		if left, err := server.Do("PTTL", key).Int(); err != nil || left <= 10_000 {
 			t.Errorf("%s was not renewed: %d ms left, %v", key, left, err)
 		}
 	}
 	must(t, s.Close(t.Context()))
 	if keys, err := server.Do("KEYS", "*").StringSlice(); err != nil || len(keys) > 0 {
 		t.Errorf("left are %v, %v", keys, err)
+	}
+}
+
+// TestReadWriteTTLIsBoundedByTheWatchdog: the watchdog of a Java reader shortens the lease of a Go reader.
+func TestReadWriteTTLIsBoundedByTheWatchdog(t *testing.T) {
+	t.Parallel()
+	store := newStore(t, redistest.Start(t), readWrite)
+	const watchdog = 30 * time.Second
+	if got := store.Caps().MaxTTL; got != watchdog {
+		t.Errorf("the longest TTL is %v", got)
+	}
+	_, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: watchdog + time.Millisecond})
+	if !errors.Is(err, driver.ErrRefused) {
+		t.Errorf("a longer one: %v", err)
+	}
+	if _, err := fencelock.New(store, &fencelock.Options{TTL: watchdog + time.Millisecond}); err == nil {
+		t.Error("a client with a longer one is accepted")
 	}
 }
 

@@ -18,6 +18,9 @@ const (
 	MaxTTL = hashstore.MaxTTL
 )
 
+// MaxReadWriteTTL is MaxTTL with Options.ReadWrite.
+const MaxReadWriteTTL = hashstore.MaxReadWriteTTL
+
 // Options of a Store. The zero value is good for most; nil is the same.
 type Options struct {
 	// NameMapper makes the key of a lock from its name, as Config.setNameMapper of Redisson
@@ -30,6 +33,10 @@ type Options struct {
 	// its writeLock(), RWMutex.RLock its readLock(). There are no tokens then, and no MinHold
 	// and MaxHold. A name has one kind, as in Java; a service that needs both kinds makes two
 	// stores. Default false: every lock is an RLock.
+	//
+	// The TTL must not exceed lockWatchdogTimeout of the Java services, or a writer can hold the
+	// lock beside a Go reader: the watchdog of a Java reader shortens the lease of all readers to
+	// it. The store rejects a TTL above MaxReadWriteTTL, which is the default of that setting.
 	ReadWrite bool
 }
 

@@ -39,7 +39,7 @@ func newStore(t *testing.T, server *redistest.Server, opts *redissonstore.Option
 
 func newClient(t *testing.T, store driver.Store) *fencelock.Client {
 	t.Helper()
-	locks, err := fencelock.New(store, &fencelock.Options{TTL: long})
+	locks, err := fencelock.New(store, &fencelock.Options{TTL: min(long, store.Caps().MaxTTL)})
 	must(t, err)
 	t.Cleanup(func() { _ = locks.Close(context.Background()) })
 	return locks
@@ -49,7 +49,7 @@ func newClient(t *testing.T, store driver.Store) *fencelock.Client {
 func open(t *testing.T, store *redissonstore.Store) (driver.Session, driver.SessionID) {
 	t.Helper()
 	id := driver.NewSessionID()
-	s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: long})
+	s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: min(long, store.Caps().MaxTTL)})
 	must(t, err)
 	return s, id
 }
@@ -109,7 +109,7 @@ func TestWaiterIsWokenByTheMessageOfAnUnlock(t *testing.T) {
 			waits(t, server, before)
 		}
 		must(t, held.Unlock(t.Context()))
-		woken(t, got)
+		woken(t, got, time.Minute)
 	}
 }
 
@@ -133,13 +133,13 @@ func waits(t *testing.T, server *redistest.Server, before int) {
 	must(t, servers.Await("the claim waits", func() bool { return scripts(t, server) >= before+2 }))
 }
 
-// woken waits for the end of waiting.
-func woken(t *testing.T, got <-chan error) {
+// woken waits for the end of waiting, for less than until the next poll.
+func woken(t *testing.T, got <-chan error, patience time.Duration) {
 	t.Helper()
 	select {
 	case err := <-got:
 		must(t, err)
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatal("the waiter was not woken")
 	}
 }

@@ -32,6 +32,11 @@ const (
 	MaxTTL = 10 * time.Minute
 )
 
+// MaxReadWriteTTL is MaxTTL of an RReadWriteLock: the default of Redisson's lockWatchdogTimeout. The
+// watchdog of a Java reader sets the time to live of the hash to that, even if a Go reader has
+// set a longer one, and a writer that finds no hash is granted beside the Go reader.
+const MaxReadWriteTTL = 30 * time.Second
+
 // Kind is what a lock is on the server.
 type Kind uint8
 
@@ -89,7 +94,7 @@ func (s *Store) Close() error {
 func (s *Store) Caps() driver.Caps {
 	c := driver.Caps{
 		Engine: "redisson", Fencing: driver.BestEffort, Durability: driver.Volatile,
-		Push: true, Hold: true, MinTTL: MinTTL, MaxTTL: MaxTTL, Assumes: s.opts.Assumes, Advice: s.opts.Advice,
+		Push: true, Hold: true, MinTTL: MinTTL, MaxTTL: s.maxTTL(), Assumes: s.opts.Assumes, Advice: s.opts.Advice,
 	}
 	if s.noTokens() {
 		c.Fencing = driver.NoFencing
@@ -101,6 +106,14 @@ func (s *Store) Caps() driver.Caps {
 		c.Engine, c.Push, c.Hold = "redis", false, false
 	}
 	return c
+}
+
+// maxTTL is the longest TTL of a session.
+func (s *Store) maxTTL() time.Duration {
+	if s.opts.Kind == ReadWrite {
+		return MaxReadWriteTTL
+	}
+	return MaxTTL
 }
 
 // noTokens reports whether grants have no tokens. Only RFencedLock has a place for them.
@@ -177,8 +190,8 @@ func (s *Store) errorf(format string, args ...any) error {
 
 // Open implements driver.Store.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	if req.TTL < MinTTL || req.TTL > MaxTTL {
-		return nil, driver.Renewal{}, s.errorf("TTL %v is not within %v and %v: %w", req.TTL, MinTTL, MaxTTL, driver.ErrRefused)
+	if req.TTL < MinTTL || req.TTL > s.maxTTL() {
+		return nil, driver.Renewal{}, s.errorf("TTL %v is not within %v and %v: %w", req.TTL, MinTTL, s.maxTTL(), driver.ErrRefused)
 	}
 	ses := &session{store: s, id: req.ID, ttl: req.TTL, keys: s.sessionKeys(req.Shard, req.ID), sessions: s.sessions(req.Shard), doubted: map[uint64]struct{}{}}
 	reply, err := s.call(ctx, "open", openScript, ses.keys, millis(req.TTL))
