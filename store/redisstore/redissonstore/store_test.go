@@ -95,55 +95,6 @@ func TestGuaranteesNameTheLimits(t *testing.T) {
 	}
 }
 
-// TestWaiterIsWokenByTheMessageOfAnUnlock: a poll would come after minutes.
-func TestWaiterIsWokenByTheMessageOfAnUnlock(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	a, b := newClient(t, newStore(t, server, nil)), newClient(t, newStore(t, server, nil))
-	for i := range 20 {
-		held, err := a.Mutex("x").Lock(t.Context())
-		must(t, err)
-		before := scripts(t, server)
-		got := waiting(t, b.Mutex("x").Lock)
-		if i%2 == 0 { // it waits; otherwise the unlock comes before, while or after it subscribes
-			waits(t, server, before)
-		}
-		must(t, held.Unlock(t.Context()))
-		woken(t, got, time.Minute)
-	}
-}
-
-// waiting locks and unlocks in the background.
-func waiting(t *testing.T, lock func(context.Context) (*fencelock.Lease, error)) <-chan error {
-	got := make(chan error, 1)
-	go func() {
-		l, err := lock(t.Context())
-		if err == nil {
-			err = l.Unlock(t.Context())
-		}
-		got <- err
-	}()
-	return got
-}
-
-// waits waits until a claim has been attempted again after it subscribed. before are the scripts
-// that had been run before it came.
-func waits(t *testing.T, server *redistest.Server, before int) {
-	t.Helper()
-	must(t, servers.Await("the claim waits", func() bool { return scripts(t, server) >= before+2 }))
-}
-
-// woken waits for the end of waiting, for less than until the next poll.
-func woken(t *testing.T, got <-chan error, patience time.Duration) {
-	t.Helper()
-	select {
-	case err := <-got:
-		must(t, err)
-	case <-time.After(patience):
-		t.Fatal("the waiter was not woken")
-	}
-}
-
 // TestRenewalTakesFewScripts: Redisson renews a hundred locks with a script.
 func TestRenewalTakesFewScripts(t *testing.T) {
 	t.Parallel()

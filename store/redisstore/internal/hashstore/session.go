@@ -139,7 +139,8 @@ func (s *session) with(key string) []string {
 }
 
 // Await implements driver.Session. It attempts once the subscription is confirmed, because
-// the lock may have been freed before, and after each message.
+// the lock may have been freed before, and after each message. It returns Busy if the core has to
+// poll earlier than it knew.
 func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Outcome{}, s.store.errorf("await: %w", err)
@@ -162,7 +163,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 				s.doubted[c.Seq] = struct{}{}
 				s.mu.Unlock()
 			}
-			if err != nil || out.State != driver.Busy {
+			if err != nil || out.State != driver.Busy || endsSooner(ctx, out.PollAfter) {
 				out.Remaining = 0
 				return out, err
 			}
@@ -172,6 +173,18 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 			return driver.Outcome{}, context.Cause(s.ctx)
 		}
 	}
+}
+
+// endsSooner reports whether a lock that is busy ends well before the wait: it is kept for less
+// time than was left of its lease, and no message comes at its end. An eighth of the wait is not
+// worth another attempt, because the core waits for up to a tenth longer than the lease.
+func endsSooner(ctx context.Context, after time.Duration) bool {
+	end, bounded := ctx.Deadline()
+	if !bounded || after <= 0 {
+		return false
+	}
+	rest := time.Until(end)
+	return after < rest-rest/8
 }
 
 // Withdraw implements driver.Session. It does not ask whether the session lives: if the

@@ -58,7 +58,8 @@ local function lease(ttl, min, max, now)
   return number(math.max(rest, 1))
 end
 
--- let_go ends a grant: the lock is free, or kept for as long as MinHold and keep demand.
+-- let_go ends a grant: the lock is free, or kept for as long as MinHold and keep demand. Waiters of
+-- a kept lock are woken, too: it ends before the time to live that they have read.
 local function let_go(key, holder, min, keep, now, sharded)
   local rest = math.max(keep, math.ceil((min - now) / 1000))
   if rest > 0 then
@@ -67,8 +68,8 @@ local function let_go(key, holder, min, keep, now, sharded)
     redis.call('PEXPIRE', key, number(rest))
   else
     redis.call('DEL', key)
-    wake('redisson_lock__channel', key, '0', sharded)
   end
+  wake('redisson_lock__channel', key, '0', sharded)
 end
 
 -- alive is the key that reports how long one hold of a reader lasts.
