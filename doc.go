@@ -95,7 +95,7 @@
 // # Kinds
 //
 //   - Mutex: one holder. ReentrantAs re-enters across processes.
-//   - RWMutex: one writer or many readers; neither starves; Downgrade.
+//   - RWMutex: one writer or many readers; neither starves in a store with a queue; Downgrade.
 //   - Semaphore: leases up to a limit of weight, which SetLimit changes live.
 //   - LockAll: several names, all or none, without deadlock among its callers.
 //   - Election: one leader; campaigns again after a loss; Observe, Resign.

@@ -9,11 +9,11 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// RWMutex is a lock that either one writer or any number of readers have. Requests are
-// served in order: readers that came before a writer are let in together, readers that came
-// after it wait for it, so neither side starves. Readers of one process that wait together
-// count as having come with the first of them. A Mutex of the same name is its write lock.
-// It is a cheap handle and safe for concurrent use.
+// RWMutex is a lock that either one writer or any number of readers have. In a store with a
+// queue (Guarantees.Fair) requests are served in order: readers that came before a writer are
+// let in together, readers that came after it wait for it, so neither side starves. Readers of
+// one process that wait together count as having come with the first of them. A Mutex of the
+// same name is its write lock. It is a cheap handle and safe for concurrent use.
 type RWMutex struct{ r, w handle }
 
 // RWMutex returns a handle for the lock of that name. It does no I/O; a bad name

@@ -21,7 +21,8 @@ const (
 // MaxReadWriteTTL is MaxTTL with Options.ReadWrite.
 const MaxReadWriteTTL = hashstore.MaxReadWriteTTL
 
-// Options of a Store. The zero value is good for most; nil is the same.
+// Options of a Store. The zero value is good for most; nil is the same. No option makes renewals
+// notice that a part of the server's data was lost: see the known limits of the package.
 type Options struct {
 	// NameMapper makes the key of a lock from its name, as Config.setNameMapper of Redisson
 	// does: all services that share locks must map names alike. Default: the name is the key.
@@ -33,6 +34,8 @@ type Options struct {
 	// its writeLock(), RWMutex.RLock its readLock(). There are no tokens then, and no MinHold
 	// and MaxHold. A name has one kind, as in Java; a service that needs both kinds makes two
 	// stores. Default false: every lock is an RLock.
+	//
+	// A writer can starve while readers overlap: the lock has no queue.
 	//
 	// The TTL must not exceed lockWatchdogTimeout of the Java services, or a writer can hold the
 	// lock beside a Go reader: the watchdog of a Java reader shortens the lease of all readers to
@@ -74,8 +77,8 @@ const (
 	advice = "locks in Redisson's format are for efficiency: getLock in Java takes no token, and a server that lost its data gives a lock to the next caller at once; " +
 		"use redisstore with Grace, etcdstore, zkstore or sqlstore when no Java service shares the lock"
 	assumes = "Tokens are shared with RFencedLock; a Java service that locks by getLock has none, so no guard can reject it. " +
-		"After a data loss tokens keep increasing for Go if the server's clock is not set back."
-	assumesNothing = "Java services share these locks."
+		"After a data loss tokens keep increasing for Go if the server's clock is not set back. " + hashstore.PartialLoss
+	assumesNothing = "Java services share these locks. " + hashstore.PartialLoss
 )
 
 // Caps implements driver.Store.

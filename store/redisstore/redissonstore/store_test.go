@@ -88,7 +88,7 @@ func TestCorrectnessIsRefused(t *testing.T) {
 func TestGuaranteesNameTheLimits(t *testing.T) {
 	t.Parallel()
 	text := newClient(t, newStore(t, redistest.Start(t), nil)).Guarantees().String()
-	for _, want := range []string{"RFencedLock", "no guard can reject it", "in no particular order", "may be lost in a crash"} {
+	for _, want := range []string{"RFencedLock", "no guard can reject it", "in no particular order", "is not reported as lost", "may be lost in a crash"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the guarantees do not say %q:\n%s", want, text)
 		}

@@ -19,7 +19,8 @@ const (
 	MaxTTL = hashstore.MaxTTL
 )
 
-// Options of a Store. The zero value shares the keys of redsync; nil is the same.
+// Options of a Store. The zero value shares the keys of redsync; nil is the same. No option makes
+// renewals notice that a part of the server's data was lost: see the known limits of the package.
 type Options struct {
 	// Key is the key of a lock with one %s in the place of its name, as in "redlock:%s".
 	// All services that share locks must use the same keys. Default "%s": the name is the
@@ -54,7 +55,7 @@ func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 		}
 	}
 	return &Store{hashstore.New(goredis.New(client, ""), hashstore.Options{
-		Package: "setnxstore", Kind: hashstore.Plain, Advice: advice, Assumes: "Other libraries share these locks.",
+		Package: "setnxstore", Kind: hashstore.Plain, Advice: advice, Assumes: "Other libraries share these locks. " + hashstore.PartialLoss,
 		Key: func(name string) string { return before + name + after },
 	}, nil)}, nil
 }

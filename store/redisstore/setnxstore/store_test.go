@@ -72,6 +72,9 @@ func TestDocumented(t *testing.T) {
 	locks, err := withOthers(client)
 	must(t, err)
 	defer locks.Close(context.Background())
+	if text := locks.Guarantees().String(); !strings.Contains(text, "is not reported as lost") {
+		t.Errorf("the guarantees do not name the limit of renewals:\n%s", text)
+	}
 	err = locks.Do(t.Context(), "x", func(ctx context.Context, l *fencelock.Lease) error {
 		if n, err := server.Do("EXISTS", "redlock:x").Int(); err != nil || n != 1 {
 			t.Errorf("the key redlock:x is not there, %v", err)

@@ -14,6 +14,10 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
+// PartialLoss is the known limit that Guarantees shows, in the words of Caps.Assumes.
+const PartialLoss = "Renewals do not notice that the server lost a part of its data, by a failover or an eviction: " +
+	"a lease whose writes were lost is not reported as lost, and a release that was lost comes back and is renewed while the session lives."
+
 // Client is a client library as the store needs it.
 type Client interface {
 	wire.Conn
