@@ -42,10 +42,15 @@ type Subscriber interface {
 // MasterKey is the key of the bucket of a channel, and field a field of it, to read before a
 // connection of a cluster subscribes. A replica lets clients subscribe, but a master that was just
 // promoted does not know for seconds that the one before is its replica now, and sends it
-// nothing. A replica answers MOVED to the read of a key.
+// nothing. A replica answers MOVED to the read of a key. The key has the slot of the channel,
+// whatever braces are in its name.
 func MasterKey(channel string) (key, field string) {
-	bucket, _, _ := strings.Cut(channel, "}")
-	return bucket + "}", "m"
+	before, rest, _ := strings.Cut(channel, "{")
+	tag, _, tagged := strings.Cut(rest, "}")
+	if !tagged || tag == "" {
+		return channel, "m"
+	}
+	return before + "{" + tag + "}", "m"
 }
 
 // Listen listens to a channel until ctx ends: see wire.Client. run uses one connection until it
