@@ -63,9 +63,9 @@ func TestSessionsOpenedTogetherDoNotRenewTogether(t *testing.T) {
 func TestSessionsDoNotRenewTogetherAfterAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tp := tap(memstore.New(nil))
-		down := false
+		var down atomic.Bool
 		tp.onAlive = func(ctx context.Context, next aliveFunc) (driver.Renewal, error) {
-			if down {
+			if down.Load() {
 				return driver.Renewal{}, driver.ErrUnavailable
 			}
 			return next(ctx)
@@ -73,9 +73,9 @@ func TestSessionsDoNotRenewTogetherAfterAnOutage(t *testing.T) {
 		leases := openTogether(t, tp, together)
 		time.Sleep(fencelock.DefaultTTL)
 		synctest.Wait()
-		down = true
+		down.Store(true)
 		time.Sleep(fencelock.DefaultTTL / 2)
-		down = false
+		down.Store(false)
 		time.Sleep(fencelock.DefaultTTL / 10) // by then all have been answered
 		from := time.Now()
 		time.Sleep(2 * fencelock.DefaultTTL)
