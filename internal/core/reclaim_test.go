@@ -71,13 +71,16 @@ func TestRenewalThatASuspendDelayedIsMadeAtOnce(t *testing.T) {
 		var slept atomic.Int64
 		suspended := func() time.Duration { return time.Duration(slept.Load()) }
 		store := memstore.New(&memstore.Options{Now: func() time.Time { return time.Now().Add(suspended()) }})
-		c, err := newSuspendable(store, nil, suspended)
+		st := tap(store)
+		c, err := newSuspendable(st, nil, suspended)
 		if err != nil {
 			t.Fatal(err)
 		}
 		closeLater(t, c)
 		l := lock(t, c, "x")
-		time.Sleep(200 * time.Millisecond)
+		for len(st.sent(faultstore.KeepAlive)) == 0 { // the first one may come at any time
+			time.Sleep(100 * time.Millisecond)
+		}
 		slept.Store(int64(9500 * time.Millisecond))
 		time.Sleep(10 * time.Second)
 		if err := l.Err(); err != nil {

@@ -76,7 +76,7 @@ func (h *Holding) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	h.memory, err = h.server.Memory(ctx)
+	h.memory, err = dataOf(ctx, h.server)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (h *Holding) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	h.held, err = h.server.Memory(ctx)
+	h.held, err = dataOf(ctx, h.server)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock/bench/internal/candidate"
 	"github.com/fencelock/fencelock/bench/internal/layout"
+	"github.com/fencelock/fencelock/bench/internal/target"
 	"github.com/fencelock/fencelock/driver"
 )
 
@@ -199,11 +200,13 @@ func (e *Env) second(ctx context.Context) (float64, error) {
 }
 
 // data is the memory of the server without buffers of connections, where it reports that.
-func (e *Env) data(ctx context.Context) (float64, error) {
-	if s, ok := e.Server.(interface {
+func (e *Env) data(ctx context.Context) (float64, error) { return dataOf(ctx, e.Server) }
+
+func dataOf(ctx context.Context, server target.Server) (float64, error) {
+	if s, ok := server.(interface {
 		Data(context.Context) (float64, error)
 	}); ok {
 		return s.Data(ctx)
 	}
-	return e.Server.Memory(ctx)
+	return server.Memory(ctx)
 }
