@@ -13,7 +13,7 @@ import (
 // quietBound: a candidate that never stops sending must not end the run.
 const (
 	quietGap   = 250 * time.Millisecond
-	quietBound = 10 * time.Second
+	quietBound = 4 * time.Second
 )
 
 // quiet waits until the server gets no commands, because commands of the candidate that
