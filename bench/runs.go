@@ -4,13 +4,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"github.com/fencelock/fencelock/bench/internal/suite"
-	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // runsPath is where real runs are kept that simulation and plan are compared with.
@@ -39,35 +37,17 @@ func writeRuns(ctx context.Context, e *suite.Env, only selection) error {
 		return err
 	}
 	f.origin = thisOrigin()
-	for _, s := range unitServers {
-		if !only.wants(s.name) {
-			continue
-		}
-		runs, err := s.runs(ctx, e)
-		if errors.Is(err, servers.ErrMissing) {
-			e.Progress("%s: %v", s.name, err)
-			continue
-		}
+	return eachServer(ctx, e, only, func(s unitServer, there *suite.Env) error {
+		runs, err := s.runs(ctx, there)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		f.put(s.name, runs)
-		if err := writeKept(runsPath, f); err != nil {
 			return err
 		}
-	}
-	return nil
+		f.put(s.name, runs)
+		return writeKept(runsPath, f)
+	})
 }
 
-func (s unitServer) runs(ctx context.Context, e *suite.Env) ([]*suite.RealRun, error) {
-	there := *e
-	there.Start = s.start
-	var err error
-	there.Server, err = s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer there.Server.Stop()
+func (s unitServer) runs(ctx context.Context, there *suite.Env) ([]*suite.RealRun, error) {
 	var runs []*suite.RealRun
 	for _, m := range mixes {
 		r, err := there.RealRun(ctx, s.ours, m)

@@ -53,11 +53,32 @@ func writeUnits(ctx context.Context, e *suite.Env, only selection) error {
 		return err
 	}
 	f.origin = thisOrigin()
+	return eachServer(ctx, e, only, func(s unitServer, there *suite.Env) error {
+		u, err := s.measure(ctx, there)
+		if err != nil {
+			return err
+		}
+		f.put(u)
+		fmt.Printf("%s: %+v\n", s.name, *u)
+		return writeKept(unitsPath, f) // after each, so that half a run is not lost
+	})
+}
+
+// eachServer starts the servers that are wanted, one after the other, for what is measured there.
+// Those that are not installed are left out.
+func eachServer(ctx context.Context, e *suite.Env, only selection, measure func(s unitServer, there *suite.Env) error) error {
 	for _, s := range unitServers {
 		if !only.wants(s.name) {
 			continue
 		}
-		u, err := s.measure(ctx, e)
+		there := *e
+		there.Start = s.start
+		var err error
+		there.Server, err = s.start(ctx)
+		if err == nil {
+			err = measure(s, &there)
+			there.Server.Stop()
+		}
 		if errors.Is(err, servers.ErrMissing) {
 			e.Progress("%s: %v", s.name, err)
 			continue
@@ -65,24 +86,11 @@ func writeUnits(ctx context.Context, e *suite.Env, only selection) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		f.put(u)
-		fmt.Printf("%s: %+v\n", s.name, *u)
-		if err := writeKept(unitsPath, f); err != nil { // after each, so that half a run is not lost
-			return err
-		}
 	}
 	return nil
 }
 
-func (s unitServer) measure(ctx context.Context, e *suite.Env) (*suite.Units, error) {
-	there := *e
-	there.Start = s.start
-	var err error
-	there.Server, err = s.start(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer there.Server.Stop()
+func (s unitServer) measure(ctx context.Context, there *suite.Env) (*suite.Units, error) {
 	u, err := there.Units(ctx, s.ours, there.Scaled(s.leases))
 	if err != nil {
 		return nil, err

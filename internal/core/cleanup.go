@@ -104,7 +104,7 @@ func (s *session) moreCleanupLocked() {
 // runCleanup withdraws what is queued until nothing can be sent now.
 func (s *session) runCleanup() {
 	for r := s.takeRemoval(); r != nil; r = s.takeRemoval() {
-		_, _, err := s.callWithdraw(context.Background(), r.Withdrawal)
+		_, _, err := s.callWithdraw(context.Background(), r.Withdrawal, nil)
 		s.endIfGone(err)
 		if errors.Is(err, driver.ErrReset) {
 			s.renewNow()
@@ -198,15 +198,16 @@ func (s *session) wakeCleanupLocked() {
 	})
 }
 
-// callWithdraw makes one bounded call. It returns the generation of the session that was asked,
-// too: in a later one than that of the grant an absent claim may have been lost.
-func (s *session) callWithdraw(ctx context.Context, w driver.Withdrawal) (found driver.Removed, generation uint64, err error) {
+// callWithdraw makes one bounded call. moved reports whether the store had g, if there is one,
+// last in an earlier generation of the session than the one that is asked: an absent claim may
+// have been lost then, and a reclaim that is under way may put it back.
+func (s *session) callWithdraw(ctx context.Context, w driver.Withdrawal, g *grant) (found driver.Removed, moved bool, err error) {
 	s.sh.mu.Lock()
-	drv, early := s.drv, w.KeepFor > 0 && s.state.unreclaimed()
-	generation = s.generation
+	drv, generation, early := s.drv, s.generation, w.KeepFor > 0 && s.state.unreclaimed()
+	moved = g != nil && g.generation != generation
 	s.sh.mu.Unlock()
 	if early {
-		return driver.WasAbsent, generation, errNotReclaimed
+		return driver.WasAbsent, moved, errNotReclaimed
 	}
 	call, over := s.withdrawals.Context(ctx)
 	defer over()
@@ -214,7 +215,7 @@ func (s *session) callWithdraw(ctx context.Context, w driver.Withdrawal) (found 
 	if err == nil && w.KeepFor > 0 && s.resumedSince(generation) {
 		err = errNotReclaimed // the mark was left in data that is gone
 	}
-	return found, generation, err
+	return found, moved, err
 }
 
 // errNotReclaimed is why a withdrawal that leaves a mark must be made later: the

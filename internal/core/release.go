@@ -203,13 +203,6 @@ func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
 	return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: chain(ended, Unavailable(err))})
 }
 
-// lastIn returns the generation of the session in which the store had the grant last.
-func (g *grant) lastIn() uint64 {
-	g.s.sh.mu.Lock()
-	defer g.s.sh.mu.Unlock()
-	return g.generation
-}
-
 // marked reports whether the mark of a claim that is absent is in the store. If
 // the store was reset and did not give the claim back, either an earlier try left
 // the mark, or the data is gone.
@@ -229,15 +222,12 @@ func (g *grant) marked(ctx context.Context) bool {
 
 // withdraw makes the call. If a mark is to be left and the store was reset, it
 // goes on while the session reclaims, as long as a call may take: the caller then
-// knows that the mark is there. moved reports whether the session that was asked had not been
-// given the grant back before the call: a reclaim that is under way may put the claim back.
+// knows that the mark is there. moved is that of callWithdraw.
 func (g *grant) withdraw(ctx context.Context, w driver.Withdrawal) (found driver.Removed, moved bool, err error) {
 	s := g.s
 	end := s.c.clock.Sent().Add(s.c.opts.CallTimeout)
 	for failures := 1; ; failures++ {
-		last, generation := g.lastIn(), uint64(0)
-		found, generation, err = s.callWithdraw(ctx, w)
-		moved = generation != last
+		found, moved, err = s.callWithdraw(ctx, w, g)
 		if errors.Is(err, driver.ErrReset) {
 			s.renewNow()
 		} else if err != errNotReclaimed {

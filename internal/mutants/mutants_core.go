@@ -78,7 +78,7 @@ var coreMutants = []mutant{
 		new: `	var leases []*Lease
 	for _, g := range notify {
 		if mutated("holder-notified-after-the-withdrawal") {
-			_, _, _ = g.s.callWithdraw(g.s.ctx, driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name})
+			_, _, _ = g.s.callWithdraw(g.s.ctx, driver.Withdrawal{Seq: g.claim.Seq, Name: g.claim.Name}, nil)
 		}
 `,
 	},

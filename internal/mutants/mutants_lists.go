@@ -151,8 +151,8 @@ var listMutants = []mutant{
 	},
 	{
 		name: "queued-claim-not-known", catcher: testOf(redisPkg, "TestClaimDeepInAQueueIsFoundAtOnce"),
-		file: "store/redisstore/internal/liststore/claims.go",
-		old:  "cmp.Or(c.element, c.queued)",
-		new:  "cmp.Or(c.element)",
+		file: "store/redisstore/internal/liststore/session.go",
+		old:  "s.claims.stands(c.Seq, 0, own)",
+		new:  "s.claims.stands(c.Seq, 0, \"\")",
 	},
 }

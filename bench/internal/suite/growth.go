@@ -72,9 +72,22 @@ const nameGoroutines = 16
 // a server where so many others are held: whether a lock costs more among many, and
 // whether a free one leaves something behind.
 func (e *Env) GrowNames(ctx context.Context, c *candidate.Candidate, sizes []int) (Cells, error) {
+	return e.whileHeld(ctx, c, sizes, growNames)
+}
+
+// whileHeld measures a cell on a server for each size, while so many names are held there.
+func (e *Env) whileHeld(ctx context.Context, c *candidate.Candidate, sizes []int, measure func(context.Context, *Env, *candidate.Candidate, int) (*Cell, error)) (Cells, error) {
 	var all Cells
 	for _, n := range sizes {
-		cell, err := e.growNames(ctx, c, n)
+		e.Progress("%s, %s: taking them", Names(n), c.Name)
+		holding, err := e.Hold(ctx, c, n)
+		if err != nil {
+			return nil, err
+		}
+		here := *e
+		here.Server = holding.server
+		cell, err := measure(ctx, &here, c, n)
+		holding.Stop()
 		if err != nil {
 			return nil, err
 		}
@@ -83,15 +96,7 @@ func (e *Env) GrowNames(ctx context.Context, c *candidate.Candidate, sizes []int
 	return all, nil
 }
 
-func (e *Env) growNames(ctx context.Context, c *candidate.Candidate, n int) (*Cell, error) {
-	e.Progress("%s, %s: taking them", Names(n), c.Name)
-	holding, err := e.Hold(ctx, c, n)
-	if err != nil {
-		return nil, err
-	}
-	defer holding.Stop()
-	here := *e
-	here.Server = holding.server
+func growNames(ctx context.Context, here *Env, c *candidate.Candidate, n int) (*Cell, error) {
 	lockers, closeLockers, err := here.openOne(ctx, []*candidate.Candidate{c})
 	if err != nil {
 		return nil, err

@@ -69,26 +69,10 @@ func keepInTurn(ctx context.Context, sessions []driver.Session, times int) error
 // GrowHeldThrough is GrowHeld for any server: the locks are taken through the library, and the servers follow each
 // other.
 func (e *Env) GrowHeldThrough(ctx context.Context, c *candidate.Candidate, sizes []int) (Cells, error) {
-	var all Cells
-	for _, n := range sizes {
-		cell, err := e.heldThrough(ctx, c, n)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, cell)
-	}
-	return all, nil
+	return e.whileHeld(ctx, c, sizes, heldThrough)
 }
 
-func (e *Env) heldThrough(ctx context.Context, c *candidate.Candidate, n int) (*Cell, error) {
-	e.Progress("%s, %s: taking them", Names(n), c.Name)
-	holding, err := e.Hold(ctx, c, n)
-	if err != nil {
-		return nil, err
-	}
-	defer holding.Stop()
-	here := *e
-	here.Server = holding.server
+func heldThrough(ctx context.Context, here *Env, c *candidate.Candidate, n int) (*Cell, error) {
 	lockers, err := here.openMany(ctx, c, manyClients)
 	if err != nil {
 		return nil, err

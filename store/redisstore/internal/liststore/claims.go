@@ -3,7 +3,6 @@
 package liststore
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"sync"
@@ -17,10 +16,9 @@ type claim struct {
 	record string // in JSON
 	// ticket is the number of its grant, 0 if the process does not hold the lock.
 	ticket int64
-	// element is its element in the list of the lock, if the process knows that.
+	// element is its element in the list of the lock, of a grant or in the queue, if the process
+	// knows that.
 	element string
-	// queued is the element that it had when it was queued, to find it in a long queue.
-	queued string
 	// voted is set if votes.lua may remove its grant.
 	voted bool
 	// lingers is set if its holder may keep the lock without using it.
@@ -61,28 +59,15 @@ func (c *claims) begin(seq uint64, first claim) (claim, bool) {
 	return first, false
 }
 
-// granted notes the number of a claim and its element, if it is still noted.
-func (c *claims) granted(seq uint64, ticket int64, element string) {
+// stands notes the number of a claim, 0 if it is queued, and its element, if it is still noted.
+func (c *claims) stands(seq uint64, ticket int64, element string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.noted[seq]; ok {
-		known.ticket, known.element, known.queued = ticket, element, ""
+		known.ticket, known.element = ticket, element
 		c.noted[seq] = known
 	}
 }
-
-// waits notes the element of a claim that is queued, if it is still noted.
-func (c *claims) waits(seq uint64, element string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if known, ok := c.noted[seq]; ok {
-		known.ticket, known.element, known.queued = 0, "", element
-		c.noted[seq] = known
-	}
-}
-
-// hint is where a script looks for the claim first.
-func (c claim) hint() string { return cmp.Or(c.element, c.queued) }
 
 // voted notes the number of a claim that votes.lua has granted.
 func (c *claims) voted(seq uint64, number int64) {
@@ -120,7 +105,7 @@ func (c *claims) pushed(s *session, seq uint64, p pushed) {
 	if p.since != "" {
 		element = s.element("G"+p.since, seq, c.get(seq).record)
 	}
-	c.granted(seq, int64(p.token)/driver.TokenStep, element)
+	c.stands(seq, int64(p.token)/driver.TokenStep, element)
 }
 
 func (c *claims) get(seq uint64) claim {

@@ -83,9 +83,9 @@ func (f *fast) attempt(ctx context.Context, c *driver.Claim, element string) (ti
 		f.s.claims.doubt(c.Seq)
 	case err != nil:
 	case got == granted:
-		f.s.claims.granted(c.Seq, ticket, element)
+		f.s.claims.stands(c.Seq, ticket, element)
 	case got == undone:
-		f.s.claims.granted(c.Seq, 0, "")
+		f.s.claims.stands(c.Seq, 0, "")
 	}
 	return ticket, got, err
 }

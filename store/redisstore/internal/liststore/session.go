@@ -100,7 +100,7 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 		element = s.pushedNow(c.Seq, record)
 	}
 	known, was := s.claims.begin(c.Seq, claim{name: c.Name, record: record, element: element, lingers: c.Terms.Linger > 0})
-	element, ticket := known.hint(), known.ticket
+	element, ticket := known.element, known.ticket
 	if plain && !was {
 		var got result
 		ticket, got, err = s.fast.attempt(ctx, c, element)
@@ -139,10 +139,10 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 		switch out.State {
 		case driver.Granted:
 			s.fast.calm.Store(true)
-			s.claims.granted(c.Seq, int64(out.Token)/driver.TokenStep, s.element(own, c.Seq, record))
+			s.claims.stands(c.Seq, int64(out.Token)/driver.TokenStep, s.element(own, c.Seq, record))
 		case driver.Queued:
 			s.store.contended.waited(c.Name, out.Holders)
-			s.claims.waits(c.Seq, own)
+			s.claims.stands(c.Seq, 0, own)
 		}
 		if out.State == driver.Granted || out.State == driver.Absent || out.Grace || !more(reply) {
 			return out, false, nil
@@ -241,7 +241,7 @@ func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 		}
 	}
 	reply, err := s.call(ctx, withdrawScript, []string{w.Name}, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Tombstone),
-		known.hint(), s.tail)
+		known.element, s.tail)
 	if err != nil {
 		return driver.WasAbsent, err
 	}
@@ -289,7 +289,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 			yes := r.Number() == 1
 			if yes {
 				s.claims.begin(h.Claim.Seq, claim{name: h.Claim.Name})
-				s.claims.granted(h.Claim.Seq, int64(h.Token)/driver.TokenStep, "")
+				s.claims.stands(h.Claim.Seq, int64(h.Token)/driver.TokenStep, "")
 				if h.Claim.Watch {
 					s.notices.watch(h.Claim.Seq, h.Claim.Name)
 				}
@@ -354,7 +354,7 @@ func (s *session) close(ctx context.Context) error {
 		rest = append(rest, ended{strconv.FormatUint(b.seq, 10), b.name, ""})
 	}
 	for seq, c := range s.claims.all() {
-		rest = append(rest, ended{strconv.FormatUint(seq, 10), c.name, c.hint()})
+		rest = append(rest, ended{strconv.FormatUint(seq, 10), c.name, c.element})
 	}
 	for {
 		n := min(len(rest), maxClosed)
