@@ -138,12 +138,59 @@ func TestSweepStopsAfterLongQueues(t *testing.T) {
 	}
 }
 
+// TestSweepOfAPlainLockIsTwoCalls: a process may leave a million locks behind, so each that none waits
+// for costs the server no more than to read it and to remove it; one of a process that lives, to read it.
+func TestSweepOfAPlainLockIsTwoCalls(t *testing.T) {
+	t.Parallel()
+	l := newLayout(t)
+	l.open("ann")
+	l.open("bob")
+	const locks = 100
+	left := []string{":s", ":t", "m", "sbob", "v"}
+	for i := range uint64(locks) {
+		l.attemptOf("ann", i+1, fmt.Sprint("dead", i), driver.Terms{}, driver.Granted)
+		l.attemptOf("bob", i+1, fmt.Sprint("lives", i), driver.Terms{}, driver.Granted)
+		left = append(left, fmt.Sprint(":l:lives", i))
+	}
+	slices.Sort(left)
+	l.dies("ann")
+	before := l.calls("lrange|lpop|llen|hexists|hget|hdel")
+	_, err := l.on["bob"].KeepAlive(l.ctx)
+	l.must(err)
+	waitFor(t, "the sweep ends", func() bool { return slices.Equal(l.state(), left) })
+	if n := l.calls("lrange|lpop|llen|hexists|hget|hdel") - before; n > 3*locks+locks/2 {
+		t.Errorf("%d locks of a dead process and as many of another took %d calls, want 3 for both", locks, n)
+	}
+}
+
+// TestSweepRemovesAClaimThatCameAfterItsWithdrawal: the session of a claim lives, but the claim was withdrawn before
+// it was pushed, so its process does not know that it holds the lock.
+func TestSweepRemovesAClaimThatCameAfterItsWithdrawal(t *testing.T) {
+	t.Parallel()
+	l := newLayout(t)
+	l.open("ann")
+	l.open("bob")
+	l.attemptOf("ann", 1, "x", driver.Terms{}, driver.Granted)
+	l.attemptOf("bob", 1, "late", driver.Terms{}, driver.Granted)
+	pushed := l.elements("late")
+	_, err := l.on["bob"].Withdraw(l.ctx, driver.Withdrawal{Seq: 1, Name: "late", Tombstone: true})
+	l.must(err)
+	l.must(l.plain.RPush(l.ctx, l.list("late"), pushed).Err())
+	l.dies("ann")
+	_, err = l.on["bob"].KeepAlive(l.ctx)
+	l.must(err)
+	waitFor(t, "the sweep ends", func() bool { return slices.Equal(l.state(), []string{":s", ":t", "bbob" + six(1), "m", "sbob", "v"}) })
+}
+
 // scripts is how many scripts the server has run.
-func (l *layout) scripts() (n int) {
+func (l *layout) scripts() int { l.t.Helper(); return l.calls("eval(?:sha)?") }
+
+// calls is how often the server has run some commands.
+func (l *layout) calls(commands string) (n int) {
 	l.t.Helper()
 	text, err := l.plain.Info(l.ctx, "commandstats").Result()
 	l.must(err)
-	for _, m := range regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`).FindAllStringSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile(`cmdstat_(?:`+commands+`):calls=(\d+)`).FindAllStringSubmatch(text, -1) {
 		calls, err := strconv.Atoi(m[1])
 		l.must(err)
 		n += calls

@@ -13,7 +13,7 @@ import (
 const taken = 10_000
 
 // death kills a client with many leases. Others want some of its locks; the rest is swept.
-func death(_ context.Context, s size) (*Result, error) {
+func death(ctx context.Context, s size) (*Result, error) {
 	server, err := servers.Redis.Start("--maxclients", "20000")
 	if err != nil {
 		return nil, err
@@ -46,7 +46,11 @@ func death(_ context.Context, s size) (*Result, error) {
 	}
 	r.Calm = time.Since(began)
 	for keys(server) > 1000 {
-		time.Sleep(200 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
 	}
 	swept := time.Since(began)
 	replies, err := others.send(Order{Op: "check"})

@@ -16,7 +16,23 @@ local function readers(k)
   return false
 end
 
-for i = 7, #ARGV do
+-- alone handles a lock with one exclusive holder and no queue, which nearly all locks are, and returns whether
+-- it is one. Without it each lock that a dead process leaves costs eight calls, not two, and a process may leave a million.
+local function alone(L)
+  local first = call('LRANGE', L, 0, 2)
+  local raw = first[2]
+  if #first ~= 2 or not is_ticket(first[1]) or byte(raw) ~= 88 and byte(raw) ~= 71 then return false end -- X, G
+  local s = session(sub(raw, 8, 23))
+  if not s then
+    call('LPOP', L, 2) -- r<name>, if it is there, tidy.lua removes
+    return true
+  end
+  local generation, of = struct.unpack('>I7I7', raw, 30)
+  return s[2] == generation and of == inc and s[5] == 0 -- it stands
+end
+
+-- sweep handles any other lock, and returns whether it is done.
+local function sweep(i)
   local before = call('LLEN', H .. ':l:' .. ARGV[i])
   stopped = false
   local k, dead, length = refresh(ARGV[i]), {}, 0
@@ -43,7 +59,15 @@ for i = 7, #ARGV do
       break
     end
   end
-  if more then return { 'OK', i - 7 } end
+  return not more
+end
+
+for i = 7, #ARGV do
+  if alone(H .. ':l:' .. ARGV[i]) then
+    work = work + 2
+  elseif not sweep(i) then
+    return { 'OK', i - 7 }
+  end
   if late() then return { 'OK', i - 6 } end
 end
 return { 'OK', #ARGV - 6 }
