@@ -15,9 +15,9 @@ const (
 	// sweepEvery is how many keep-alives of a session pass between two checks of the bucket.
 	sweepEvery = 8
 	// sweepFields is how many fields of the bucket a call reads, to drop sessions that ended.
-	// sweepNames is how many locks a call sweeps at most; sweep.lua stops before if they are long.
+	// sweepNames is how many locks a call sweeps at most; sweep.lua stops before, after half a millisecond.
 	sweepFields = "256"
-	sweepNames  = 32
+	sweepNames  = 75
 	// sweepLease is for how long a process is the one that sweeps a bucket without renewing that.
 	sweepLease = 20 * time.Second
 	// sweepCall is how long a call of a sweep may take.
@@ -158,13 +158,13 @@ func (w *sweeper) step(call func(context.Context) error) bool {
 // rest is how long a sweeper pauses after a step: ten times as long as the step took, and that for
 // each bucket. All buckets of a server may be swept at once, by as many processes, and together
 // they take at most a tenth of its time. A step that took much longer than a server works on one
-// was held up elsewhere.
+// was held up elsewhere, by the network or by other calls.
 func rest(took time.Duration, buckets int) time.Duration {
 	return time.Duration(buckets) * min(max(10*took, between), longest)
 }
 
-// longest is ten times what a step keeps the server busy, and more.
-const longest = 50 * time.Millisecond
+// longest is twenty times what a step keeps the server busy.
+const longest = 10 * time.Millisecond
 
 // scan returns a part of the names of a bucket that have a list, and the next cursor, 0 at
 // the end.

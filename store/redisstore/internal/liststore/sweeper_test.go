@@ -53,8 +53,8 @@ func TestSweepRests(t *testing.T) {
 		buckets int
 		want    time.Duration
 	}{
-		{time.Millisecond, 1, 10 * time.Millisecond},
-		{time.Millisecond, 32, 320 * time.Millisecond},
+		{500 * time.Microsecond, 1, 5 * time.Millisecond},
+		{500 * time.Microsecond, 32, 160 * time.Millisecond},
 		{10 * time.Microsecond, 1, between},
 		{time.Second, 1, longest},
 	} {
