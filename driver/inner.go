@@ -41,7 +41,7 @@ var (
 	anyStore = regexp.MustCompile(`^[a-z0-9]+(store|fence): `)
 	// packageNames are those of our packages whose errors begin with them, wherever an
 	// error begins inside a text.
-	packageNames = regexp.MustCompile(`(^|: |\n|; )(?:(?:fencelock|otelfencelock|quorum|redisquorum|shard|memstore|faultstore|` +
+	packageNames = regexp.MustCompile(`(^|: |\n|; )(?:(?:fencelock|otelfencelock|quorum|redisquorum|shard|both|memstore|faultstore|` +
 		`redisstore|rueidisstore|redissonstore|setnxstore|etcdstore|zkstore|sqlstore|memcachestore|` +
 		`fence|sqlfence|httpfence|filefence|redisfence|etcdfence): )+`)
 )

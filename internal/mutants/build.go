@@ -41,7 +41,7 @@ type binaries struct {
 }
 
 // packages are those whose tests may kill a mutant.
-var packages = []string{".", "internal/core", "store/memstore", "store/shard", "internal/clock", "internal/timing", "internal/sim",
+var packages = []string{".", "internal/core", "store/memstore", "store/shard", "store/both", "internal/clock", "internal/timing", "internal/sim",
 	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model", "store/redisstore"}
 
 // env names the variable that opens a mutant.

@@ -68,12 +68,12 @@ var otherMutants = []mutant{
 		new: "	if e.drv == nil || idle() {\n",
 	},
 	{
-		name: "sh-caps-grace-or", catcher: testOf("store/shard", "TestRequireCorrectnessNamesTheMember"), file: "store/shard/caps.go",
+		name: "sh-caps-grace-or", catcher: testOf("store/shard", "TestRequireCorrectnessNamesTheMember"), file: "internal/parts/caps.go",
 		old: "a.Grace = (a.Grace || b.Grace) && survives(a) && survives(b)",
 		new: "a.Grace = a.Grace || b.Grace",
 	},
 	{
-		name: "sh-caps-hold-or", catcher: testOf("store/shard", "TestCapsAreTheWeakest"), file: "store/shard/caps.go",
+		name: "sh-caps-hold-or", catcher: testOf("store/shard", "TestCapsAreTheWeakest"), file: "internal/parts/caps.go",
 		old: "a.Hold = a.Hold && b.Hold",
 		new: "a.Hold = a.Hold || b.Hold",
 	},

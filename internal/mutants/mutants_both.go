@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+const (
+	bothPkg     = "store/both"
+	bothAttempt = "store/both/attempt.go"
+	bothSession = "store/both/session.go"
+)
+
+// bothMutants break clauses of package both, one each.
+var bothMutants = []mutant{
+	{
+		name: "bo-old-lock-awaited-beside-the-next", catcher: testOf(bothPkg, "TestB4ClaimThatLostTheOldLockBeginsAgain"), file: bothAttempt,
+		old: "	case known.asked:\n",
+		new: "	case known.reported:\n",
+	},
+	{
+		name: "bo-old-lock-not-confirmed", catcher: testOf(bothPkg, "TestB4OldLockIsConfirmedAfterAWait"), file: bothAttempt,
+		old: "	if confirm || raise {\n",
+		new: "	if raise {\n",
+	},
+	{
+		name: "bo-token-not-above-the-old", catcher: testOf(bothPkg, "TestB3TokensRiseThroughAllPhases"), file: bothAttempt,
+		old: "		asked.Floor, asked.Lift = above(first.Token), !known.reported\n",
+		new: "",
+	},
+	{
+		name: "bo-old-tokens-not-raised", catcher: testOf(bothPkg, "TestB3TokensRiseThroughAllPhases"), file: bothAttempt,
+		old: "			again.Floor = above(out.Token)\n",
+		new: "",
+	},
+	{
+		name: "bo-try-keeps-the-old-lock", catcher: testOf(bothPkg, "TestB5TryGivesTheOldLockBack"), file: bothAttempt,
+		old: "	return waiting(out), s.giveBack(ctx, c)\n",
+		new: "	return waiting(out), nil\n",
+	},
+	{
+		name: "bo-await-unattended", catcher: testOf(bothPkg, "TestB5AttemptThatAwaitMadeIsTombstoned"), file: bothSession,
+		old: "	w.Tombstone = w.Tombstone || c.unsure\n",
+		new: "",
+	},
+	{
+		name: "bo-one-session-is-enough", catcher: testOf(bothPkg, "TestB7LeaseEndsUnlessBothStoresAnswer"), file: bothSession,
+		old: "	if err := failures(\"keep alive\", old.err, next.err); err != nil {\n",
+		new: "	if err := failures(\"keep alive\", nil, next.err); err != nil {\n",
+	},
+	{
+		name: "bo-longer-ttl", catcher: testOf(bothPkg, "TestB7ShorterTTLCounts"), file: bothSession,
+		old: "	next.TTL = min(old.TTL, next.TTL)\n",
+		new: "	next.TTL = max(old.TTL, next.TTL)\n",
+	},
+	{
+		name: "bo-break-of-the-old-unheard", catcher: testOf(bothPkg, "TestB6LockThatOneStoreBrokeIsLost"), file: bothSession,
+		old: "	next.Broken = slices.Concat(old.Broken, next.Broken)\n",
+		new: "",
+	},
+	{
+		name: "bo-reclaimed-in-one", catcher: testOf(bothPkg, "TestB6LockThatOneStoreLostIsLost"), file: bothSession,
+		old: "		kept[i] = got[j]\n",
+		new: "		kept[i] = true\n",
+	},
+	{
+		name: "bo-silent-store-keeps-the-other", catcher: testOf(bothPkg, "TestB8UnconfirmedReleaseIsRepeated"), file: bothSession,
+		old: "		t := time.NewTimer(time.Until(end) / 2)\n",
+		new: "		t := time.NewTimer(time.Until(end) * 2)\n",
+	},
+	{
+		name: "bo-first-withdrawal-forgotten", catcher: testOf(bothPkg, "TestB8RepeatedReleaseFindsWhatTheFirstFound"), file: bothSession,
+		old: "max(c.foundOld, old), max(c.foundNext, next)",
+		new: "old, next",
+	},
+	{
+		name: "bo-mark-lost-with-the-next", catcher: testOf(bothPkg, "TestB6MarkIsLeftInBothAfterADataLossOfOne"), file: bothSession,
+		old: "		if errors.Is(nextErr, driver.ErrReset) {\n",
+		new: "		if false {\n",
+	},
+	{
+		name: "bo-fencing-of-the-next-alone", catcher: testOf(bothPkg, "TestB3WithoutFloorsFencingIsBestEffort"), file: "store/both/store.go",
+		old: "; !strict {\n",
+		new: "; false && !strict {\n",
+	},
+}

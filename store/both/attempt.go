@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package both
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// absent makes the client library withdraw the claim and begin again with another.
+var absent = driver.Outcome{State: driver.Absent}
+
+// Attempt implements driver.Session: in the old store, and if that grants it, in the next one.
+func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	known, _ := s.claims.get(c.Seq)
+	first, err := s.old.Attempt(ctx, c)
+	switch {
+	case err != nil:
+		s.claims.change(c.Seq, func(*claim) {}) // a withdrawal will come, and finds the next store not asked
+		return driver.Outcome{}, failures("attempt", err, nil)
+	case first.State == driver.Granted:
+		return s.attemptNext(ctx, c, first)
+	case known.asked:
+		// It waits in the next store, or holds the lock there, and lost the old one. If it waited for the
+		// old lock now, two processes could each hold what the other waits for.
+		return absent, nil
+	}
+	if c.Queue {
+		s.claims.change(c.Seq, func(*claim) {})
+		return waiting(first), nil
+	}
+	s.claims.forget(c.Seq) // no withdrawal follows
+	return s.translated(ctx, c.Name, waiting(first)), nil
+}
+
+// translated gives the holders that the old store has shown the next store's tokens, as far as
+// that is known: a program may want to break the lock. A claim that waits is not worth the call.
+func (s *session) translated(ctx context.Context, name string, out driver.Outcome) driver.Outcome {
+	if s.s.caps.Fencing == driver.NoFencing {
+		return out
+	}
+	st, err := s.s.next.Inspect(ctx, name)
+	if err != nil {
+		return out
+	}
+	for i, h := range out.Holders {
+		if at := find(st.Holders, h); at >= 0 {
+			out.Holders[i].Token = st.Holders[at].Token
+		}
+	}
+	return out
+}
+
+// attemptNext asks the next store for a claim that the old store has granted.
+func (s *session) attemptNext(ctx context.Context, c *driver.Claim, first driver.Outcome) (driver.Outcome, error) {
+	known := s.claims.change(c.Seq, func(c *claim) { c.old, c.granted, c.asked = first.Token, true, true })
+	asked := *c
+	if s.s.floored {
+		asked.Floor, asked.Lift = above(first.Token), !known.reported
+	}
+	out, err := s.next.Attempt(ctx, &asked)
+	switch {
+	case err != nil:
+		return driver.Outcome{}, s.halfway(failures("attempt", nil, err))
+	case out.State == driver.Granted:
+		return s.complete(ctx, c, first, out, false)
+	case out.State == driver.Absent || known.reported:
+		return absent, nil
+	case c.Queue:
+		return waiting(out), nil
+	}
+	return waiting(out), s.giveBack(ctx, c)
+}
+
+// giveBack gives the old lock back for a try that the next store did not grant. The caller withdraws
+// nothing after such an answer.
+func (s *session) giveBack(ctx context.Context, c *driver.Claim) error {
+	if _, err := s.old.Withdraw(ctx, driver.Withdrawal{Seq: c.Seq, Name: c.Name}); err != nil {
+		return s.halfway(failures("attempt", err, nil))
+	}
+	s.claims.forget(c.Seq)
+	return nil
+}
+
+// halfway is the error of a claim that the old store has granted: something was done, so the outcome is never
+// that nothing was.
+func (s *session) halfway(err error) error {
+	if errors.Is(err, driver.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", err, driver.ErrUnknown)
+	}
+	return err
+}
+
+// complete ends an attempt that both stores have granted. With confirm, and to raise the old store's
+// later tokens, the old store is asked again.
+func (s *session) complete(ctx context.Context, c *driver.Claim, first, out driver.Outcome, confirm bool) (driver.Outcome, error) {
+	known, _ := s.claims.get(c.Seq)
+	raise := s.s.raises && known.raised != out.Token
+	if confirm || raise {
+		again := *c
+		again.Queue = false
+		if raise {
+			again.Floor = above(out.Token)
+		}
+		var err error
+		if first, err = s.old.Attempt(ctx, &again); err != nil {
+			return driver.Outcome{}, s.halfway(failures("attempt", err, nil))
+		}
+		if first.State != driver.Granted {
+			return absent, nil
+		}
+	}
+	s.claims.change(c.Seq, func(c *claim) { c.reported, c.raised = true, out.Token })
+	out.Remaining = shorter(first.Remaining, out.Remaining)
+	return out, nil
+}
+
+// Await implements driver.Session: it waits in the store that the claim waits in, and goes on to the next store
+// when the old one has granted it.
+func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	known, _ := s.claims.get(c.Seq)
+	if !known.asked {
+		if !s.s.caps.Push && s.s.old.Caps().Push {
+			return driver.Outcome{State: driver.Busy, PollAfter: s.ttl / 32}, ctxError("await", ctx)
+		}
+		first, err := s.old.Await(ctx, c)
+		if err != nil {
+			return driver.Outcome{}, failures("await", err, nil)
+		}
+		if first.State != driver.Granted {
+			return waiting(first), nil
+		}
+		out, err := s.unattended(c.Seq, func() (driver.Outcome, error) { return s.attemptNext(ctx, c, first) })
+		if err != nil || out.State == driver.Granted || out.State == driver.Absent {
+			return pushed(out), err
+		}
+	}
+	out, err := s.next.Await(ctx, c)
+	switch {
+	case err != nil:
+		return driver.Outcome{}, failures("await", nil, err)
+	case out.State != driver.Granted:
+		return waiting(out), nil
+	}
+	out, err = s.unattended(c.Seq, func() (driver.Outcome, error) { return s.complete(ctx, c, driver.Outcome{}, out, true) })
+	return pushed(out), err
+}
+
+// unattended makes calls of which the caller does not know that they were made.
+func (s *session) unattended(seq uint64, f func() (driver.Outcome, error)) (driver.Outcome, error) {
+	out, err := f()
+	if err != nil {
+		s.claims.change(seq, func(c *claim) { c.unsure = true })
+	}
+	return out, err
+}
+
+// ctxError returns the error of a context that has ended, or nil.
+func ctxError(op string, ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("both: %s: %w", op, ctx.Err())
+}
+
+// pushed is an outcome as Await returns it.
+func pushed(out driver.Outcome) driver.Outcome {
+	out.Remaining = 0
+	return out
+}
+
+// waiting is the answer of one store to a claim that is not granted. The token of a floor is of no use to
+// the caller, and those of the holders may be the old store's.
+func waiting(out driver.Outcome) driver.Outcome {
+	out.Token = 0
+	holders := make([]driver.Holder, len(out.Holders))
+	for i, h := range out.Holders {
+		h.Token = 0
+		holders[i] = h
+	}
+	out.Holders = holders
+	return out
+}
+
+// above is the lowest token above another one and its local handoffs.
+func above(t driver.Token) driver.Token { return t.Base() + driver.TokenStep }
+
+// shorter returns the lesser of two times, where 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package both_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/store/both"
+	"github.com/fencelock/fencelock/store/faultstore"
+	"github.com/fencelock/fencelock/store/memstore"
+)
+
+// TestConformance checks the store clauses on two stores that are reset together.
+func TestConformance(t *testing.T) {
+	type kinds struct{ old, next *memstore.Options }
+	for name, k := range map[string]kinds{
+		"plain":           {},
+		"grace":           {&memstore.Options{Grace: true}, &memstore.Options{Grace: true}},
+		"several shards":  {&memstore.Options{Shards: 3}, &memstore.Options{Shards: 5, MinTTL: time.Second}},
+		"old not pushed":  {&memstore.Options{NoPush: true}, nil},
+		"next not pushed": {nil, &memstore.Options{NoPush: true}},
+		"old not queued":  {&memstore.Options{NoQueue: true}, nil},
+		"next not queued": {nil, &memstore.Options{NoQueue: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.RunInBubble(t, func(t *testing.T) *drivertest.Harness {
+				return harness(t, memstore.New(k.old), memstore.New(k.next))
+			})
+		})
+	}
+}
+
+// harness makes a store of two anew for each process.
+func harness(t *testing.T, mems ...*memstore.Store) *drivertest.Harness {
+	each := func(f func(*memstore.Store)) error {
+		for _, m := range mems {
+			f(m)
+		}
+		return nil
+	}
+	return &drivertest.Harness{
+		Open:    func() (driver.Store, error) { return made(t, mems[0], mems[1]), nil },
+		Reset:   func() error { return each((*memstore.Store).Reset) },
+		Restart: func() error { return each((*memstore.Store).Restart) },
+		Checkpoint: func() func() error {
+			old, next := mems[0].Snapshot(), mems[1].Snapshot()
+			return func() error { mems[0].Restore(old); mems[1].Restore(next); return nil }
+		},
+		Slack: time.Millisecond,
+	}
+}
+
+// TestConformanceWithTheOldSideReset checks the clauses of a data loss when only the old store loses
+// its data. Holders keep their locks by its grace period.
+func TestConformanceWithTheOldSideReset(t *testing.T) {
+	drivertest.RunInBubble(t, func(t *testing.T) *drivertest.Harness {
+		old, next := memstore.New(&memstore.Options{Grace: true}), memstore.New(&memstore.Options{Grace: true})
+		h := harness(t, old, next)
+		h.Reset = func() error { old.Reset(); return nil }
+		h.Restart, h.Checkpoint = nil, nil
+		return h
+	})
+}
+
+// TestConformanceWithASlowSide checks all clauses while every call to one of the stores takes longer
+// than those to the other, and some attempts are executed twice.
+func TestConformanceWithASlowSide(t *testing.T) {
+	const slow = `any(delay(3ms, 2ms), on(attempt, prob(0.3, 7, dup)))`
+	for name, side := range map[string]int{"old": 0, "next": 1} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.RunInBubble(t, func(t *testing.T) *drivertest.Harness {
+				mems := []*memstore.Store{memstore.New(&memstore.Options{Grace: true}), memstore.New(&memstore.Options{Grace: true})}
+				h := harness(t, mems...)
+				h.Open = func() (driver.Store, error) {
+					stores := []driver.Store{mems[0], mems[1]}
+					stores[side] = faulty(t, mems[side], slow)
+					return made(t, stores[0], stores[1]), nil
+				}
+				h.Slack = 100 * time.Millisecond
+				return h
+			})
+		})
+	}
+}
+
+func faulty(t *testing.T, store driver.Store, fault string) *faultstore.Store {
+	t.Helper()
+	f, err := faultstore.Parse(fault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := faultstore.Wrap(store, f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func made(t *testing.T, old, next driver.Store) *both.Store {
+	t.Helper()
+	s, err := both.New(old, next, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
