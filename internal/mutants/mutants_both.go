@@ -42,8 +42,8 @@ var bothMutants = []mutant{
 	},
 	{
 		name: "bo-one-session-is-enough", catcher: testOf(bothPkg, "TestB7LeaseEndsUnlessBothStoresAnswer"), file: bothSession,
-		old: "	if err := failures(\"keep alive\", old.err, next.err); err != nil {\n",
-		new: "	if err := failures(\"keep alive\", nil, next.err); err != nil {\n",
+		old: "	go ask(true, s.old)\n",
+		new: "	go ask(true, s.next)\n",
 	},
 	{
 		name: "bo-longer-ttl", catcher: testOf(bothPkg, "TestB7ShorterTTLCounts"), file: bothSession,

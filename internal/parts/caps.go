@@ -8,7 +8,8 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// Common returns what two stores can both do. Engine, Queue, Push, Assumes and Advice are the first one's.
+// Common returns what two stores can both do. Whatever is not the same for both by a rule is the first one's: the
+// name, Queue, Push, Assumes and Advice.
 func Common(a, b driver.Caps) driver.Caps {
 	a.Fencing = min(a.Fencing, b.Fencing)
 	// Grants survive a crash if they do so in each of them, in whatever way.

@@ -33,7 +33,7 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 		s.claims.change(c.Seq, func(*claim) {})
 		return waiting(first), nil
 	}
-	s.claims.forget(c.Seq) // no withdrawal follows
+	s.claims.drop(c.Seq) // no withdrawal follows
 	return s.translated(ctx, c.Name, waiting(first)), nil
 }
 
@@ -82,7 +82,7 @@ func (s *session) giveBack(ctx context.Context, c *driver.Claim) error {
 	if _, err := s.old.Withdraw(ctx, driver.Withdrawal{Seq: c.Seq, Name: c.Name}); err != nil {
 		return s.halfway(failures("attempt", err, nil))
 	}
-	s.claims.forget(c.Seq)
+	s.claims.drop(c.Seq)
 	return nil
 }
 
@@ -189,7 +189,7 @@ func waiting(out driver.Outcome) driver.Outcome {
 // above is the lowest token above another one and its local handoffs.
 func above(t driver.Token) driver.Token { return t.Base() + driver.TokenStep }
 
-// shorter returns the lesser of two times, where 0 is none.
+// shorter returns the lesser of two times, where 0 is no time.
 func shorter(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)

@@ -56,8 +56,8 @@ func (all *claims) change(seq uint64, f func(*claim)) claim {
 	return *c
 }
 
-// forget drops the claim.
-func (all *claims) forget(seq uint64) {
+// drop removes the claim.
+func (all *claims) drop(seq uint64) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	delete(all.by, seq)

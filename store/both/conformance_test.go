@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// harness makes a store of two anew for each process.
+// harness makes another store of the two for each process.
 func harness(t *testing.T, mems ...*memstore.Store) *drivertest.Harness {
 	each := func(f func(*memstore.Store)) error {
 		for _, m := range mems {
@@ -101,7 +101,7 @@ func faulty(t *testing.T, store driver.Store, fault string) *faultstore.Store {
 
 func made(t *testing.T, old, next driver.Store) *both.Store {
 	t.Helper()
-	s, err := both.New(old, next, nil)
+	s, err := both.New(both.Stores{Old: old, New: next}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -320,7 +320,7 @@ func TestBadStoresAreErrors(t *testing.T) {
 			memstore.New(&memstore.Options{MinTTL: 10 * time.Second}), memstore.New(&memstore.Options{MaxTTL: time.Second}),
 		},
 	} {
-		if _, err := both.New(c[0], c[1], nil); err == nil {
+		if _, err := both.New(both.Stores{Old: c[0], New: c[1]}, nil); err == nil {
 			t.Errorf("%s: got no error", what)
 		}
 	}

@@ -5,7 +5,7 @@
 //
 //	old, err := setnxstore.New(client, nil) // what the other processes use today
 //	next, err := redisstore.New(client, nil) // what all of them shall use
-//	store, err := both.New(old, next, nil)
+//	store, err := both.New(both.Stores{Old: old, New: next}, nil)
 //	locks, err := fencelock.New(store, nil)
 //
 // # Phases
@@ -46,7 +46,7 @@
 //     by the old store only gives that back before it returns.
 //   - B6, loss. A claim that either store has ended, lost or broken is lost as a whole. The holder
 //     is notified first; then the client library withdraws what the other store still has.
-//   - B7, keep-alives. Each store has a session of its own. A renewal succeeds when both sessions are
+//   - B7, keep-alives. Each store has its own session. A renewal succeeds when both sessions are
 //     kept, and the shorter TTL counts.
 //   - B8, release. The next lock is released first, then the old one, so that a process that is granted
 //     the old lock finds the next one free. A store that does not answer delays the other's

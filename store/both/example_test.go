@@ -27,7 +27,7 @@ func Example() {
 		case "old":
 			store = old
 		case "both":
-			store, err = both.New(old, next, nil)
+			store, err = both.New(both.Stores{Old: old, New: next}, nil)
 		case "new":
 			store = next
 		default:

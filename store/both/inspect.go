@@ -176,5 +176,9 @@ func target(old, next []driver.Holder, token driver.Token) (inOld, inNext driver
 
 // find returns where the same claim is in a list, or -1.
 func find(holders []driver.Holder, h driver.Holder) int {
-	return slices.IndexFunc(holders, func(o driver.Holder) bool { return o.Claim == h.Claim && o.Kept == h.Kept })
+	return slices.IndexFunc(holders, func(o driver.Holder) bool {
+		// Some stores do not keep the claim with a lock that is only kept.
+		unnamed := o.Kept && (o.Claim.Session == driver.SessionID{} || h.Claim.Session == driver.SessionID{})
+		return o.Kept == h.Kept && (o.Claim == h.Claim || unnamed)
+	})
 }

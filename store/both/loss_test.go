@@ -28,6 +28,16 @@ func sides(t *testing.T, f func(t *testing.T, mems [2]*memstore.Store, side int)
 	}
 }
 
+// lost waits until a lease has ended.
+func lost(t *testing.T, l *fencelock.Lease) {
+	t.Helper()
+	select {
+	case <-l.Context().Done():
+	case <-time.After(5 * fencelock.DefaultTTL):
+		t.Fatal("the lease has not ended")
+	}
+}
+
 func TestB6SessionThatOneStoreEndedIsEnded(t *testing.T) {
 	sides(t, func(t *testing.T, mems [2]*memstore.Store, side int) {
 		var l *fencelock.Lease
@@ -36,7 +46,7 @@ func TestB6SessionThatOneStoreEndedIsEnded(t *testing.T) {
 		c := client(t, made(t, &tap{Store: mems[0], log: &callLog{}, closing: closing}, &tap{Store: mems[1], log: &callLog{}, closing: closing}))
 		l = lock(t, c)
 		mems[side].StepClock(time.Hour)
-		<-l.Context().Done()
+		lost(t, l)
 		if err := l.Err(); !errors.Is(err, fencelock.ErrEnded) {
 			t.Errorf("got %v, want that the session ended", err)
 		}
@@ -58,7 +68,7 @@ func TestB6LockThatOneStoreBrokeIsLost(t *testing.T) {
 		if _, err := mems[side].Break(t.Context(), name, st.Holders[0].Token); err != nil {
 			t.Fatal(err)
 		}
-		<-l.Context().Done()
+		lost(t, l)
 		if err := l.Err(); !errors.Is(err, fencelock.ErrBroken) {
 			t.Errorf("got %v, want that it was broken", err)
 		}
@@ -71,7 +81,7 @@ func TestB6LockThatOneStoreLostIsLost(t *testing.T) {
 	sides(t, func(t *testing.T, mems [2]*memstore.Store, side int) {
 		l := lock(t, client(t, made(t, mems[0], mems[1])))
 		mems[side].Reset()
-		<-l.Context().Done()
+		lost(t, l)
 		if err := l.Err(); !errors.Is(err, fencelock.ErrReset) {
 			t.Errorf("got %v, want that the store lost its data", err)
 		}
@@ -113,7 +123,7 @@ func TestB7LeaseEndsUnlessBothStoresAnswer(t *testing.T) {
 		stores[side] = faulty(t, mems[side], "on(keepalive, lose(request))")
 		l := lock(t, client(t, made(t, stores[0], stores[1])))
 		began := time.Now()
-		<-l.Context().Done()
+		lost(t, l)
 		if took := time.Since(began); took > fencelock.DefaultTTL {
 			t.Errorf("the holder was notified after %v, later than a TTL", took)
 		}
@@ -246,7 +256,7 @@ func TestInspectShowsWhatIsInTheWay(t *testing.T) {
 				t.Errorf("phase %d: Break returned %v, %v", p, fence, err)
 			}
 			mustBeFree(t, old, next)
-			<-l.Context().Done()
+			lost(t, l)
 		}
 	})
 }

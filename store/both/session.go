@@ -90,7 +90,7 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	if err := failures("withdraw", oldErr, nextErr); err != nil {
 		return driver.WasAbsent, err
 	}
-	s.claims.forget(w.Seq)
+	s.claims.drop(w.Seq)
 	return removed(old, next, c.reported), nil
 }
 

@@ -43,16 +43,22 @@ type sessionKey struct {
 // Options are the settings of a store; nil stands for the defaults. No setting exists yet.
 type Options struct{}
 
-// New returns a store that takes locks in the old store and in the next one. The stores stay in their
-// places for the whole migration, even on the way back: every process must take them in the same
-// order. It fails if one is missing, if they are the same, or if no TTL suits both. It does no
-// I/O. The two stores stay the caller's.
-func New(old, next driver.Store, _ *Options) (*Store, error) {
+// Stores are the two stores of a migration. Each stays in its place for the whole migration, even on the way
+// back: every process must take the locks in the same order.
+type Stores struct {
+	// Old is the store that the fleet moves from, and New the one that it moves to.
+	Old, New driver.Store
+}
+
+// New returns a store that takes locks in the old store and in the new one. It fails if one is missing, if
+// they are the same, or if no TTL suits both. It does no I/O. The two stores stay the caller's.
+func New(stores Stores, _ *Options) (*Store, error) {
+	old, next := stores.Old, stores.New
 	switch {
 	case old == nil || next == nil:
-		return nil, errors.New("both: the old store and the next store are required")
+		return nil, errors.New("both: Stores.Old and Stores.New are required")
 	case reflect.TypeOf(old).Comparable() && old == next:
-		return nil, errors.New("both: the old store and the next store are the same value; a claim would wait for itself")
+		return nil, errors.New("both: Stores.Old and Stores.New are the same store; a claim would wait for itself")
 	}
 	o, n := old.Caps(), next.Caps()
 	caps, err := combined(o, n)
