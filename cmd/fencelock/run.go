@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/occurrence"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plan"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/supervisor"
@@ -166,7 +167,7 @@ func (r *runner) checkLock() error {
 		return r.lockFlags.checkLock(r.name)
 	}
 	return validateOffline(r.lockFlags.client(), func(ctx context.Context, c *fencelock.Client) error {
-		_, err := r.occurrences(c).Do(ctx, occurrence(time.Now(), r.oncePer), func(context.Context, *fencelock.Lease) error { return nil })
+		_, err := r.occurrences(c).Do(ctx, occurrence.Name(occurrence.Start(time.Now(), r.oncePer)), func(context.Context, *fencelock.Lease) error { return nil })
 		return err
 	})
 }
@@ -295,9 +296,9 @@ var errSkipped = errors.New("skipped")
 
 // once runs the command unless the present stretch of time has had its run.
 func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() syscall.Signal) error {
-	occurrence := occurrence(time.Now(), r.oncePer)
+	period := occurrence.Name(occurrence.Start(time.Now(), r.oncePer))
 	var ran error
-	res, err := r.occurrences(c).Do(ctx, occurrence, func(_ context.Context, l *fencelock.Lease) error {
+	res, err := r.occurrences(c).Do(ctx, period, func(_ context.Context, l *fencelock.Lease) error {
 		if sig := acquired(); sig != 0 {
 			r.signals <- sig // the occurrence has begun: it is the command's
 		}
@@ -305,7 +306,7 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 		ran = r.supervise(l)
 		return ran
 	})
-	r.status.Occurrence = occurrence
+	r.status.Occurrence = period
 	switch res.Outcome {
 	case fencelock.OnceNotRun:
 		return r.refused(err)
@@ -317,26 +318,18 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 	if res.Holder != nil {
 		who = ", started by " + res.Holder.Record.Owner
 	}
-	r.note("%s at %s: %v%s; skipped", r.name, occurrence, res.Outcome, who)
+	r.note("%s at %s: %v%s; skipped", r.name, period, res.Outcome, who)
 	return errSkipped
 }
 
 // occurrences are the runs of which one is wanted in each stretch of time.
 func (r *runner) occurrences(c *fencelock.Client) *fencelock.Once {
-	// The mark outlives the stretch by another: no replica is that late.
-	keep := 2 * r.oncePer
+	keep := occurrence.KeepFactor * r.oncePer
 	opts := r.lockFlags.options()
 	if !r.retryFailed {
 		opts = append(opts, fencelock.MinHold(keep))
 	}
 	return c.Once(r.name, keep, opts...)
-}
-
-// occurrence names the stretch of time that an instant is in by its beginning. All
-// stretches are counted from the beginning of 1970 in UTC: time.Truncate would count
-// from that of the year 1, which begins a week on a Monday and not on a Thursday.
-func occurrence(now time.Time, per time.Duration) string {
-	return now.Add(-time.Duration(now.UnixNano() % int64(per))).UTC().Format(time.RFC3339)
 }
 
 // without returns err without the error other, which err may be or may join.
