@@ -22,7 +22,9 @@ const openLock = (lock) => { location.hash = `lock=${encodeURIComponent(lock)}`;
 function route() {
   const hash = location.hash.slice(1);
   if (hash.startsWith("lock=")) {
-    detail.open(decodeURIComponent(hash.slice(5)));
+    const lock = decodeURIComponent(hash.slice(5));
+    table.mark(lock);
+    detail.open(lock);
   } else {
     detail.close();
     view = views.includes(hash) ? hash : "locks";

@@ -9,7 +9,8 @@ import { t } from "./words.js";
 
 const block = 100; // rows that are fetched together
 const spare = 8; // rows above and below the screen
-const columns = [["lock", "lock"], ["holder", "holder"], ["heldFor", "num age"], ["endsIn", "num ends"], ["waiting", "num waiting"], ["longest", "num longest"], ["reason", "reason"]];
+// Word, class, and the order of a column that can be sorted by.
+const columns = [["lock", "lock", "name"], ["holder", "holder"], ["heldFor", "num age", "oldest"], ["endsIn", "num ends", "ending"], ["waiting", "num waiting", "contended"], ["longest", "num longest"], ["reason", "reason"]];
 
 const query = { text: "", waited: false, sort: "contended" };
 let blocks = new Map(); // number: {rows, at, revision}
@@ -33,15 +34,28 @@ export function start(onOpen) {
     later = setTimeout(() => ask({ text: $("text").value }), 120);
   });
   $("waited").addEventListener("change", () => ask({ waited: $("waited").checked }));
-  $("sort").addEventListener("change", () => ask({ sort: $("sort").value }));
-  scroll.addEventListener("scroll", () => requestAnimationFrame(draw), { passive: true });
-  new ResizeObserver(() => draw()).observe(scroll);
+  $("sort").addEventListener("change", () => sortBy($("sort").value));
+  scroll.addEventListener("scroll", redraw, { passive: true });
+  new ResizeObserver(redraw).observe(scroll);
   body.addEventListener("click", (e) => {
     const tr = e.target.closest("tr[data-lock]");
     if (tr) choose(Number(tr.dataset.index), true);
   });
   scroll.addEventListener("keydown", keys);
-  setInterval(() => { if (!document.hidden) draw(); }, 1000); // ages rise
+  setInterval(() => { if (!document.hidden) redraw(); }, 1000); // ages rise
+}
+
+function sortBy(order) {
+  $("sort").value = order;
+  markSorted();
+  ask({ sort: order });
+}
+
+function markSorted() {
+  columns.forEach(([, , order], i) => {
+    if (order && order === $("sort").value) head.cells[i].setAttribute("aria-sort", order === "name" || order === "ending" ? "ascending" : "descending");
+    else head.cells[i].removeAttribute("aria-sort");
+  });
 }
 
 // ask changes what is wanted. Rows of the old question are not shown under the new one.
@@ -57,10 +71,16 @@ function ask(change) {
 // polled notes that the store was read again: what is on the screen is fetched again.
 export function polled(revision) {
   latest = revision;
-  draw();
+  redraw();
 }
 
-export function refresh() { latest++; draw(); }
+export function refresh() { latest++; redraw(); }
+
+// mark shows which lock is open, however it was opened.
+export function mark(lock) {
+  chosen = lock;
+  redraw();
+}
 
 // enable lets the list be fetched: not before the reader is known, because every failed
 // call is one for the audit log.
@@ -85,7 +105,7 @@ async function load(number) {
   } finally {
     if (mine === generation) pending.delete(number);
   }
-  draw();
+  redraw();
 }
 
 function count(list) {
@@ -95,11 +115,21 @@ function count(list) {
 }
 
 export function headings() {
-  head.replaceChildren(...columns.map(([key, cls]) => h("th", { scope: "col", role: "columnheader", class: cls }, t(key))));
+  head.replaceChildren(...columns.map(([key, cls, order]) => h("th", { scope: "col", role: "columnheader", class: cls },
+    order ? h("button", { type: "button", onclick: () => sortBy(order) }, t(key)) : t(key))));
+  markSorted();
   for (const row of rows.values()) {
     row.drawn = null;
     row.cells.forEach((cell, i) => { cell.dataset.label = t(columns[i][0]).toLowerCase(); });
   }
+}
+
+// redraw draws once before the next frame, however many answers and events come until then.
+let asked = false;
+function redraw() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => { asked = false; draw(); });
 }
 
 // draw puts the rows that are on the screen there.
