@@ -18,9 +18,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/metrics"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/serve"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/tfstate"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/spf13/cobra"
 )
 
@@ -31,6 +35,9 @@ type serveFlags struct {
 	users, audit       string
 	cert, key, callers string
 	plainHTTP          bool
+	terraform          string
+	watches            []string
+	watchFile          string
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -50,6 +57,11 @@ see all locks of the namespace, and break none. With --users a caller needs a to
 the file gives it. Every break and every denied call is logged, on stderr and in the file
 of --audit.
 
+With --watch /metrics shows locks to Prometheus: how long they are held and waited for,
+and whether a job of "fencelock run --once-per" was missed. With --terraform the server
+is an http backend of Terraform and OpenTofu, which keeps states in a folder: an apply
+whose lock was unlocked by force cannot write its state. Back that folder up.
+
 It ends with ctrl-C. The exit code is 64 if it cannot listen, and 69 if the store does not
 answer at the start; later /readyz reports it, and the server goes on.`,
 		Example: `  fencelock serve                                # open http://127.0.0.1:7420
@@ -68,6 +80,9 @@ answer at the start; later /readyz reports it, and the server goes on.`,
 	flags.StringVar(&f.key, "tls-key", "", "private key of the certificate")
 	flags.StringVar(&f.callers, "client-ca", "", "certificates that sign those of callers")
 	flags.BoolVar(&f.plainHTTP, "plain-http", false, "listen on other than loopback addresses without TLS, behind a proxy that has it")
+	flags.StringVar(&f.terraform, "terraform", "", "folder for the states of the Terraform backend; it needs --users")
+	flags.StringArrayVar(&f.watches, "watch", nil, "lock with metrics at /metrics: limits and a name or a prefix, as in \"held=10m waiting=1m deploy/*\"; can be repeated")
+	flags.StringVar(&f.watchFile, "watch-file", "", "file of such lines")
 	cmd.AddCommand(a.serveTokenCommand())
 	return cmd
 }
@@ -83,6 +98,8 @@ func (f *serveFlags) check() error {
 		return usage("--listen %s: write it as HOST:PORT: %v", f.listen, err)
 	case !isLoopback(host) && f.users == "":
 		return usage("--listen %s: without --users only a loopback address, such as 127.0.0.1:7420, is safe", f.listen)
+	case f.terraform != "" && f.users == "":
+		return usage("--terraform needs --users: without users no caller may take a lock")
 	case (f.cert == "") != (f.key == ""):
 		return usage("--tls-cert and --tls-key: give both or neither")
 	case f.callers != "" && (f.cert == "" || f.users == ""):
@@ -91,6 +108,23 @@ func (f *serveFlags) check() error {
 		return usage("--listen %s: tokens would cross the network in the clear; give --tls-cert and --tls-key, or --plain-http behind a proxy that has TLS", f.listen)
 	}
 	return nil
+}
+
+// watched are the locks with metrics.
+func (f *serveFlags) watched() ([]metrics.Watch, error) {
+	lines := f.watches
+	if f.watchFile != "" {
+		more, err := metrics.Lines(f.watchFile)
+		if err != nil {
+			return nil, withCode(exitUsage, err)
+		}
+		lines = append(lines, more...)
+	}
+	all, err := metrics.ParseAll(lines)
+	if err != nil {
+		return nil, usage("--watch: %v", err)
+	}
+	return all, nil
 }
 
 // isLoopback reports whether only this machine can reach a host.
@@ -143,18 +177,30 @@ func (a *app) serve(parent context.Context, f *serveFlags) error {
 		}
 		cfg.Policy = users.Policy
 	}
+	if cfg.Watches, err = f.watched(); err != nil {
+		return err
+	}
 	if cfg.Audit, err = audit.Open(f.audit, logger); err != nil {
 		return withCode(exitUsage, err)
 	}
 	defer cfg.Audit.Close()
 	ctx, stop := untilSignal(parent)
 	defer stop()
-	conn, err := a.connect(ctx, nil)
+	var opts *fencelock.Options // nil: no lock is to be taken
+	if f.terraform != "" {
+		opts = &fencelock.Options{}
+	}
+	conn, err := a.connect(ctx, opts)
 	if err != nil {
 		return err
 	}
 	defer a.close(conn)
 	cfg.Client, cfg.Store, cfg.GraceFix = conn.client, conn.OpenedStore, conn.graceFix
+	if f.terraform != "" {
+		if err := a.keepStates(&cfg, f.terraform); err != nil {
+			return err
+		}
+	}
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return withCode(exitUsage, err)
@@ -165,6 +211,21 @@ func (a *app) serve(parent context.Context, f *serveFlags) error {
 	}
 	a.note("serving %s on %s://%s", conn.Caps().Engine, scheme, listener.Addr())
 	return serveUntil(ctx, serve.New(cfg), listener)
+}
+
+// keepStates lets the server keep Terraform states in a folder. The client that holds their
+// locks is not closed at the end: an apply may go on, and the next server takes them over
+// within the TTL.
+func (a *app) keepStates(cfg *serve.Config, folder string) (err error) {
+	caps := cfg.Store.Caps()
+	if !caps.Reentry || caps.Fencing == driver.NoFencing {
+		return usage("--terraform: %s has no fencing tokens or no re-entry; use Redis, etcd, PostgreSQL, MySQL or ZooKeeper", caps.Engine)
+	}
+	if cfg.States, err = tfstate.Open(folder); err != nil {
+		return withCode(exitUsage, err)
+	}
+	cfg.StatesClient, err = fencelock.New(cfg.Store, &fencelock.Options{CallTimeout: a.callTimeout(fencelock.DefaultTTL)})
+	return err
 }
 
 // shutdownWithin is how long requests may take to end.

@@ -37,6 +37,7 @@ type Poller struct {
 
 	mu       sync.Mutex
 	state    State
+	polls    Polls
 	asked    time.Time // of the last request
 	viewers  int
 	polled   chan struct{} // closed and replaced at the end of every poll
@@ -57,6 +58,9 @@ type State struct {
 	Took  time.Duration
 	Ended time.Time
 }
+
+// Polls counts the polls of this process.
+type Polls struct{ Count, Failed uint64 }
 
 // fresh reports whether the last poll is not long ago, as it is while there are viewers.
 func (s *State) fresh(now time.Time, every time.Duration) bool {
@@ -126,6 +130,10 @@ func (p *Poller) took(locks []fencelock.Status, err error, began, now time.Time)
 	before := p.state
 	p.state.Took, p.state.Ended = now.Sub(began), now
 	p.state.Err = err
+	p.polls.Count++
+	if err != nil {
+		p.polls.Failed++
+	}
 	var revision uint64 = 1
 	if before.Snapshot != nil {
 		revision = before.Snapshot.Revision + 1
@@ -240,6 +248,13 @@ func (p *Poller) Now() State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state
+}
+
+// Polls returns how many polls there were.
+func (p *Poller) Polls() Polls {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.polls
 }
 
 // Current returns what is known, and after a pause without viewers waits for the next

@@ -94,6 +94,14 @@ func (s *Snapshot) Page(q *Query) (page []*fencelock.Status, counts Counts) {
 	return page, counts
 }
 
+// Counts are the sums of all locks.
+func (s *Snapshot) Counts() (c Counts) {
+	for i := range s.Locks {
+		c.add(&s.Locks[i], s.Troubled[s.Locks[i].Name])
+	}
+	return c
+}
+
 func (c *Counts) add(st *fencelock.Status, troubled bool) {
 	c.Total++
 	c.Waiting += st.Waiting

@@ -81,6 +81,9 @@ func (s *Server) doBreak(c *call, req *breakRequest) (*breaklock.Done, *problem)
 	if err == nil {
 		done, err = breaklock.Do(ctx, s.cfg.Client, &st, breaklock.Request{Token: req.Token, Reason: req.Reason, By: c.caller.Name})
 	}
+	if (err == nil || errors.Is(err, fencelock.ErrNotHeld)) && s.terraform != nil {
+		s.terraform.broken(ctx, req.Lock, req.Token)
+	}
 	switch {
 	case err == nil:
 		return done, nil

@@ -7,7 +7,8 @@
 //	                    └──▶ audit
 //
 // The server keeps nothing that locks depend on: killing it costs the viewers their page,
-// the history of the last hour, and nothing else.
+// the history of the last hour, and nothing else. Terraform states are the exception, and
+// in a folder that outlives the server; tflocks.go holds their locks.
 //
 // Paths are compared byte for byte. Everything that varies, names of locks above all, is in
 // the query or in the body, so that there is no path to normalize, and no second way to

@@ -70,7 +70,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, route *route) *pr
 		if p := s.sameSite(r); p != nil {
 			return s.deny(c, p)
 		}
-		if p := s.authenticate(w, c); p != nil {
+		if p := s.authenticate(w, c, route.basic); p != nil {
 			return p
 		}
 		if s.cfg.Policy != nil && !route.stream { // without users all callers have one name
@@ -125,17 +125,20 @@ func localHost(host string) bool {
 }
 
 // identify returns who makes a request.
-func (s *Server) identify(r *http.Request) (access.Caller, error) {
-	if s.cfg.Policy == nil {
+func (s *Server) identify(r *http.Request, basic bool) (access.Caller, error) {
+	switch {
+	case s.cfg.Policy == nil:
 		return access.Local, nil
+	case basic:
+		return s.cfg.Policy().IdentifyBasic(r)
 	}
 	return s.cfg.Policy().Identify(r)
 }
 
 // authenticate finds out who calls, and whether too often.
-func (s *Server) authenticate(w http.ResponseWriter, c *call) *problem {
+func (s *Server) authenticate(w http.ResponseWriter, c *call, basic bool) *problem {
 	now := time.Now()
-	caller, err := s.identify(c.Request)
+	caller, err := s.identify(c.Request, basic)
 	if err != nil {
 		// A right token passes whatever others at the same address do: tokens cannot be
 		// guessed, so the limit is for the audit log.

@@ -88,7 +88,12 @@ func startRedis(t *testing.T) *servers.RedisServer {
 
 func onRedis(t *testing.T, s *servers.RedisServer) driver.Store {
 	t.Helper()
-	store, err := redisstore.Open(t.Context(), "redis://"+s.Addr, nil)
+	return storeAt(t, s.Addr)
+}
+
+func storeAt(t *testing.T, addr string) driver.Store {
+	t.Helper()
+	store, err := redisstore.Open(t.Context(), "redis://"+addr, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 type guarded struct {
 	*world
 	tokens map[string]string
-	secret string // the token of the holder of billing/secret
+	secret string // the token of the holder of billing/secret, and in a state
 }
 
 const hidden = "billing/secret"
@@ -50,6 +50,7 @@ func newGuarded(t *testing.T) *guarded {
 		unlimited(cfg)
 		cfg.limits.failures, cfg.limits.breaks = newLimiter(1e9, 1e9), newLimiter(1e9, 1e9)
 		cfg.Policy = func() *access.Policy { return policy }
+		openStates(t, cfg)
 	})
 	g.secret = g.hold("ann", hidden)[0].Token().String()
 	g.hold("bob", "orders/1")
@@ -58,6 +59,7 @@ func newGuarded(t *testing.T) *guarded {
 		g.get("/v1/locks", &l, g.as("admin"))
 		return l.Total == 2
 	})
+	g.keepState()
 	return g
 }
 
@@ -103,7 +105,7 @@ func (g *guarded) withoutProof() (all []attack) {
 		{"Authorization: Bearer " + strings.Repeat("A", 5000)}, {"Authorization_: Bearer " + admin}, {"Sec-Fetch-Site: same-origin", "Origin: http://localhost"},
 	}
 	for i, proof := range proofs {
-		for _, path := range []string{"/v1/locks", "/v1/lock?name=" + hidden, "/v1/graph", "/v1/sessions", "/v1/events", "/v1/store", "/v1/me"} {
+		for _, path := range []string{"/v1/locks", "/v1/lock?name=" + hidden, "/v1/graph", "/v1/sessions", "/v1/events", "/v1/store", "/v1/me", "/metrics", terraformPath + "?name=" + hiddenState} {
 			all = append(all, attack{fmt.Sprint("no proof ", i, " ", path), request("GET", path, "", proof...)})
 		}
 		all = append(all, attack{fmt.Sprint("no proof ", i, " break"), g.breaking(proof...)})
@@ -237,7 +239,7 @@ func (g *guarded) send(wire string) (int, string) {
 func TestHostileRequestsDoNotPass(t *testing.T) {
 	g := newGuarded(t)
 	var all []attack
-	for _, kind := range []func() []attack{g.withoutProof, g.wrongRights, g.otherSites, g.smuggled, g.crooked, g.huge} {
+	for _, kind := range []func() []attack{g.withoutProof, g.wrongRights, g.otherSites, g.smuggled, g.crooked, g.huge, g.terraform} {
 		all = append(all, kind()...)
 	}
 	passed := 0
@@ -248,7 +250,7 @@ func TestHostileRequestsDoNotPass(t *testing.T) {
 			t.Errorf("%s: %d %.200s", a.what, status, body)
 		}
 	}
-	passed += g.leaks() + g.slow()
+	passed += g.leaks() + g.slow() + g.stateChanged()
 	if st, err := g.server.cfg.Client.Inspect(t.Context(), hidden); err != nil || len(st.Holders) != 1 || st.Holders[0].Token.String() != g.secret {
 		passed++
 		t.Errorf("the lock was broken: %+v, %v", st, err)

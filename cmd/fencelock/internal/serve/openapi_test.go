@@ -75,9 +75,13 @@ func TestDescriptionHasTheCalls(t *testing.T) {
 	}
 	var want, got []string
 	for _, r := range apiRoutes() {
-		call := strings.ToLower(r.method) + " " + r.path
+		method := strings.ToLower(r.method)
+		if method == "lock" || method == "unlock" { // methods that OpenAPI 3.1 does not know
+			method = "x-" + method
+		}
+		call := method + " " + r.path
 		want = append(want, call)
-		op, ok := d.Paths[r.path][strings.ToLower(r.method)]
+		op, ok := d.Paths[r.path][method]
 		if !ok {
 			continue
 		}
@@ -91,7 +95,7 @@ func TestDescriptionHasTheCalls(t *testing.T) {
 		if public := op.Security != nil && len(*op.Security) == 0; public != r.public {
 			t.Errorf("%s: described as public: %v, is public: %v", call, public, r.public)
 		}
-		if (op.Body != nil) != (r.method == "POST") {
+		if (op.Body != nil) != (r.method == "POST" || strings.HasPrefix(method, "x-")) {
 			t.Errorf("%s: a body is described: %v", call, op.Body != nil)
 		}
 		if op.Responses["200"] == nil || op.Responses["default"] == nil {

@@ -24,7 +24,9 @@ type route struct {
 	public bool
 	// stream lasts, and is limited by number and not by rate.
 	stream bool
-	serve  func(s *Server, w http.ResponseWriter, c *call) error
+	// basic is for a client that can send a token only as a password.
+	basic bool
+	serve func(s *Server, w http.ResponseWriter, c *call) error
 }
 
 // apiRoutes are the calls that openapi.yaml describes.
@@ -39,6 +41,12 @@ func apiRoutes() []*route {
 		{method: "GET", path: "/v1/store", serve: (*Server).store},
 		{method: "GET", path: "/v1/events", params: []string{"prefix"}, stream: true, serve: (*Server).events},
 		{method: "POST", path: "/v1/break", serve: (*Server).breakLock},
+		{method: "GET", path: "/metrics", serve: (*Server).metrics},
+		{method: "GET", path: terraformPath, params: []string{"name"}, basic: true, serve: (*Server).stateGet},
+		{method: "POST", path: terraformPath, params: []string{"name", "ID"}, basic: true, serve: (*Server).statePost},
+		{method: "DELETE", path: terraformPath, params: []string{"name"}, basic: true, serve: (*Server).stateDelete},
+		{method: "LOCK", path: terraformPath, params: []string{"name"}, basic: true, serve: (*Server).stateLock},
+		{method: "UNLOCK", path: terraformPath, params: []string{"name"}, basic: true, serve: (*Server).stateUnlock},
 		{method: "GET", path: "/healthz", public: true, serve: (*Server).healthz},
 		{method: "GET", path: "/readyz", public: true, serve: (*Server).readyz},
 		{method: "GET", path: "/openapi.yaml", public: true, serve: (*Server).openapi},

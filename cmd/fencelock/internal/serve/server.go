@@ -14,7 +14,9 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/checkup"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/metrics"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/poll"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/tfstate"
 	"github.com/fencelock/fencelock/driver"
 )
 
@@ -30,10 +32,17 @@ type Config struct {
 	Timeout time.Duration
 	// Policy returns the users. Nil means that every caller is access.Local, which is safe
 	// only on a loopback address.
-	Policy  func() *access.Policy
-	Audit   *audit.Log
-	Logger  *slog.Logger
-	Version string
+	Policy func() *access.Policy
+	// Watches are the locks that have metrics.
+	Watches []metrics.Watch
+	// States are the Terraform states that the server keeps, nil if it keeps none. StatesClient
+	// holds their locks, on a store with fencing tokens and re-entry. It must not be closed
+	// when the server ends, because an apply may go on: the next server takes the lock over.
+	States       *tfstate.Folder
+	StatesClient *fencelock.Client
+	Audit        *audit.Log
+	Logger       *slog.Logger
+	Version      string
 	// limits are set by tests.
 	limits *limits
 }
@@ -53,6 +62,7 @@ type Server struct {
 	origins   *http.CrossOriginProtection
 	closing   chan struct{}
 	graphs    graphs
+	terraform *terraform // nil without Config.States
 
 	mu       sync.Mutex
 	findings []driver.Finding
@@ -65,6 +75,9 @@ func New(cfg Config) *Server {
 		origins: http.NewCrossOriginProtection(), closing: make(chan struct{})}
 	if s.limits == nil {
 		s.limits = newLimits()
+	}
+	if cfg.States != nil {
+		s.terraform = newTerraform(&cfg)
 	}
 	s.poller.Client, s.poller.Every, s.poller.Lists = cfg.Client, cfg.Every, cfg.Store.Caps().Listing
 	for _, r := range append(apiRoutes(), staticRoutes()...) {
@@ -83,6 +96,9 @@ const checkEvery = time.Minute
 func (s *Server) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { s.poller.Run(ctx) })
+	if s.terraform != nil {
+		running.Go(func() { s.terraform.run(ctx) })
+	}
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {

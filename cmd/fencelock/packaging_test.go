@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// served starts the command line of a package, with its folders in a temporary one and on a free
+// port, and returns its URL.
+func served(t *testing.T, s *server, args []string, paths ...string) string {
+	t.Helper()
+	for i := range args {
+		args[i] = regexp.MustCompile(`^[0-9.]+:7420$`).ReplaceAllString(strings.NewReplacer(paths...).Replace(args[i]), "127.0.0.1:0")
+	}
+	p := begin(t, s.url(), args...)
+	until(t, "it serves", func() bool { return servedAt.MatchString(p.err.String()) || !running(p) })
+	at := servedAt.FindStringSubmatch(p.err.String())
+	if at == nil {
+		t.Fatalf("%q: %s", args, p.err.String())
+	}
+	return at[1]
+}
+
+func running(p *process) bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// as fetches a path with a token.
+func as(t *testing.T, token, url string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+// TestUnit: systemd accepts the unit, finds little that it could still take from it, and its
+// command line serves.
+func TestUnit(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("packaging/fencelock-serve.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const program = "/usr/local/bin/fencelock"
+	line := regexp.MustCompile(`(?m)^ExecStart=` + program + ` (.*)$`).FindStringSubmatch(string(text))
+	if line == nil {
+		t.Fatal("no ExecStart")
+	}
+	s, dir := startRedis(t), t.TempDir()
+	users := filepath.Join(dir, "users.json")
+	token := strings.TrimSpace(fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see,take", "--users", users).want(0).out.String())
+	if err := os.WriteFile(filepath.Join(dir, "watches"), []byte("deploy/*\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := served(t, s, strings.Fields(line[1]), "/etc/fencelock", dir, "/var/log/fencelock", dir, "/var/lib/fencelock", dir)
+	for path, want := range map[string]int{"/v1/locks": 200, "/metrics": 200, "/v1/terraform?name=a": 204} {
+		if got := as(t, token, url+path); got != want {
+			t.Errorf("%s: status %d, want %d", path, got, want)
+		}
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed; on Debian: apt-get install systemd")
+	}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := filepath.Join(dir, "fencelock-serve.service")
+	if err := os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), program, path)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"verify", "--man=no", unit}, {"security", "--offline=true", "--threshold=15", unit}} { // of 100
+		if out, err := exec.Command(analyze, args...).CombinedOutput(); err != nil || args[0] == "verify" && len(out) > 0 {
+			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)
+		}
+	}
+}
+
+// composed is what the test reads of compose.yaml.
+type composed struct {
+	Services map[string]struct {
+		Command []string `yaml:"command"`
+	} `yaml:"services"`
+}
+
+// TestCompose: the command lines of the compose file, run without containers: a token is made
+// once, the server shows the locks, and both workers get their turns.
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("packaging/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file composed
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, dir := startRedis(t), t.TempDir()
+	shell := func(name string) *exec.Cmd {
+		command := file.Services[name].Command
+		if len(command) != 3 || command[0] != "sh" {
+			t.Fatalf("%s: %q is not a command of the shell", name, command)
+		}
+		cmd := exec.Command("sh", "-c", strings.ReplaceAll(command[2], "/data", dir))
+		cmd.Env = append(cleanEnvironment(), "FENCELOCK_STORE="+s.url(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		return cmd
+	}
+	out, err := shell("users").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimSpace(string(out))
+	if again, err := shell("users").Output(); err != nil || len(again) > 0 {
+		t.Errorf("another token is made with every start: %s, %v", again, err)
+	}
+	for _, name := range []string{"worker-1", "worker-2"} {
+		worker := shell(name)
+		if err := worker.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Kill(-worker.Process.Pid, syscall.SIGKILL); _ = worker.Wait() })
+	}
+	url := served(t, s, file.Services["server"].Command, "/data", dir)
+	if got := as(t, token, url+"/v1/lock?name=demo/report"); got != 200 {
+		t.Errorf("status %d", got)
+	}
+	c, owners := s.client(t, nil), map[string]bool{}
+	until(t, "both workers have held the lock", func() bool {
+		st, err := c.Inspect(t.Context(), "demo/report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range st.Holders {
+			owners[h.Record.Owner] = true
+		}
+		return len(owners) >= 2
+	})
+}
