@@ -13,11 +13,19 @@ type Costs struct {
 	Pair, Handoff, KeepAlive, Reclaim time.Duration
 	// Wake is what a call costs more that finds the master idle.
 	Wake time.Duration
-	// Connected is what a process costs all masters together in a second in which it does nothing:
-	// its client library asks whether its connections are well.
+	// Connected is what a process costs all masters together in a second in which it does nothing, if they
+	// are idle: its client library asks whether its connections are well.
 	Connected time.Duration
 	// Base is what all masters together cost in a second in which no process calls.
 	Base time.Duration
+}
+
+// connectedAwake is the part of Connected that a master spends which is awake anyway: the share that it is of a pair.
+func (c *Costs) connectedAwake() time.Duration {
+	if c.Pair == 0 {
+		return c.Connected
+	}
+	return time.Duration(float64(c.Connected) * float64(c.Pair) / float64(c.Pair+2*c.Wake))
 }
 
 // Fleet is what is simulated.

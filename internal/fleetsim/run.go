@@ -123,17 +123,20 @@ func (r *run) fail() {
 
 // serve returns when a call begins to be served, by its master or by a majority.
 func (r *run) serve(e event, at int) time.Duration {
-	service := r.service(e)
+	service, wake := r.service(e), r.Costs.Wake
+	if e.kind == connect {
+		wake = r.Costs.Connected - service
+	}
 	if !r.Quorum {
 		before := r.masters[at].worked
-		begins := r.masters[at].serve(e.at, service, r.Costs.Wake)
+		begins := r.masters[at].serve(e.at, service, wake)
 		if at == 0 {
 			r.out.Worked[min(int(begins/Bin), len(r.out.Worked)-1)] += float64(r.masters[0].worked-before) / float64(Bin)
 		}
 		return begins
 	}
 	for i := range r.masters {
-		r.begun[i] = r.masters[i].serve(e.at, service, r.Costs.Wake)
+		r.begun[i] = r.masters[i].serve(e.at, service, wake)
 	}
 	slices.Sort(r.begun)
 	return r.begun[len(r.begun)/2]
@@ -151,7 +154,7 @@ func (r *run) service(e event) time.Duration {
 		}
 		return c.Pair / 2
 	case connect:
-		return max(0, c.Connected-c.Wake)
+		return c.connectedAwake()
 	}
 	if r.reopen[e.of] {
 		r.reopen[e.of] = false

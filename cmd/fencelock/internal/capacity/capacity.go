@@ -34,6 +34,15 @@ type Units struct {
 	Traffic                        Traffic
 }
 
+// awake is the share of a call's cost that a server spends which is awake anyway. It was measured for a pair, and
+// is taken for the calls of idle connections, too.
+func (u *Units) awake() float64 {
+	if u.Pair == 0 {
+		return 1
+	}
+	return u.Pair / (u.Pair + u.Wake)
+}
+
 // Traffic is the bytes of one of each.
 type Traffic struct{ Pair, Handoff, KeepAlive, Connected float64 }
 
@@ -84,11 +93,12 @@ type Plan struct {
 	Version string  `json:"measured_on"`
 	Load    Load    `json:"load"`
 	Shares  []Share `json:"shares"`
-	// Cores is the processor time of all servers together, in seconds for each second.
+	// Cores is the processor time of all servers together, in seconds for each second, with that of waking up.
 	Cores float64 `json:"cores"`
 	// Masters is how many servers share the names, so that none is busier than Busy.
 	Masters int `json:"masters"`
-	// Utilization is that of each.
+	// Utilization is the share of each server's time that is work. To wake up is none: a server with more to do wakes up
+	// less often, so that this time is room for other calls.
 	Utilization float64 `json:"utilization"`
 	// Memory is that of all servers; 0 if it was not measured.
 	Memory float64 `json:"memory_bytes"`
@@ -129,11 +139,16 @@ const month = 30 * 24 * 3600
 const mostMasters = 1000
 
 // Compute returns the plan of a load on a kind of server: on the fewest servers that are not too busy.
+// If no number is enough, it is that of one.
 func Compute(k Kind, u Units, l Load) Plan {
-	p := compute(k, u, l, k.masters())
+	fewest := compute(k, u, l, k.masters())
+	p := fewest
 	for p.Utilization > Busy && p.Masters < mostMasters {
 		// At least as many more as the excess needs; each may add sessions.
 		p = compute(k, u, l, max(p.Masters+1, min(mostMasters, int(float64(p.Masters)*p.Utilization/Busy))))
+	}
+	if p.Utilization > Busy {
+		p = fewest
 	}
 	p.Limits = limits(k, p)
 	return p
@@ -152,7 +167,7 @@ func compute(k Kind, u Units, l Load, masters int) Plan {
 		{"handoffs", contended * u.Handoff / 1e6},
 		{"keep-alives", p.KeepAlives * u.KeepAlive / 1e6},
 		{"claims that wait", float64(l.Waiting) * u.Waiting / 1e6},
-		{"connections that are idle", n * u.Connected * grown / 1e6},
+		{"connections that are idle", n * u.Connected * u.awake() * grown / 1e6},
 		{"the servers themselves", u.Base * grown / 1e6},
 	}
 	work := 0.0
@@ -161,13 +176,11 @@ func compute(k Kind, u Units, l Load, masters int) Plan {
 	}
 	all := k.cores() * float64(masters)
 	calls := 2*free + p.KeepAlives
-	wake := calls * u.Wake / 2 / 1e6
-	p.Utilization = (work + wake) / (all + wake)
-	p.Cores = p.Utilization * all
-	if p.Cores > work {
-		p.Shares = append(p.Shares, Share{"waking up for a call", p.Cores - work})
-	} else {
-		p.Cores, p.Utilization = work, work/all
+	wake := (calls*u.Wake/2 + n*u.Connected*(1-u.awake())*grown) / 1e6
+	p.Utilization, p.Cores = work/all, work
+	if cores := all * (work + wake) / (all + wake); cores > work {
+		p.Cores = cores
+		p.Shares = append(p.Shares, Share{"waking up for a call", cores - work})
 	}
 	p.latencies(k, u)
 	p.Memory = float64(l.Held)*u.Lease + n*u.Process*grown + max(0, p.Sessions-n)*u.Session + float64(l.Waiting)*u.Claim
@@ -190,7 +203,7 @@ func (p *Plan) latencies(k Kind, u Units) {
 	squares := 0.0 // of the time of each call, for all calls of a second
 	for _, c := range []struct{ rate, usec float64 }{
 		{2 * free, u.Pair / 2}, {handoffCalls * contended, u.Handoff / handoffCalls}, {p.KeepAlives, u.KeepAlive},
-		{float64(l.Processes) * connections, u.Connected / connections},
+		{float64(l.Processes) * connections, u.Connected * u.awake() / connections},
 	} {
 		squares += c.rate * c.usec * c.usec
 	}
@@ -220,8 +233,8 @@ const mostBusy = 0.99
 
 func limits(k Kind, p Plan) (all []string) {
 	if p.Utilization > Busy {
-		return []string{fmt.Sprintf("%d servers would be %.0f %% busy: each process has a session on each of them, so more servers do not help. "+
-			"Use a longer --ttl, fewer processes (one for each machine holds the locks of all), or one lock domain for each team or region", p.Masters, 100*p.Utilization)}
+		return []string{fmt.Sprintf("%.0f %% is too much, and more servers do not help: each process has a session on each of them. "+
+			"Use a longer --ttl, fewer processes (one for each machine holds the locks of all), or one lock domain for each team or region", 100*p.Utilization)}
 	}
 	if p.Masters > 1 && !k.Splits {
 		all = append(all, fmt.Sprintf("one %s server is not enough: spread the names over %d of them with package shard (docs/shard.md), or use another server", k.Name, p.Masters))

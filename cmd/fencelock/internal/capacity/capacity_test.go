@@ -101,6 +101,28 @@ func TestMastersKeepRoom(t *testing.T) {
 	}
 }
 
+// TestPlanOfTooManyProcesses: where more servers do not help, the plan is that of the fewest, and says what does.
+func TestPlanOfTooManyProcesses(t *testing.T) {
+	t.Parallel()
+	p := Compute(oneKind, oneUnits, Load{Processes: 10_000_000, Held: 10_000_000, TTL: 15 * time.Second})
+	if p.Masters != oneKind.masters() || p.Utilization <= Busy || len(p.Limits) != 1 || !strings.Contains(p.Limits[0], "more servers do not help") {
+		t.Errorf("%d masters are %v busy: %q", p.Masters, p.Utilization, p.Limits)
+	}
+}
+
+// TestWakingUpNeedsNoServer: a server that sleeps often costs more time, and has room for more calls all the same.
+func TestWakingUpNeedsNoServer(t *testing.T) {
+	t.Parallel()
+	u := oneUnits
+	l := Load{Processes: 1, Rate: 10_000, TTL: time.Minute}
+	calm := Compute(oneKind, u, l)
+	u.Wake = 100 * u.Pair
+	woken := Compute(oneKind, u, l)
+	if woken.Masters != calm.Masters || woken.Utilization > calm.Utilization || woken.Cores <= calm.Cores {
+		t.Errorf("%d masters, %v busy, %v cores; without waking up %d, %v, %v", woken.Masters, woken.Utilization, woken.Cores, calm.Masters, calm.Utilization, calm.Cores)
+	}
+}
+
 func TestWaitGrowsWithUtilization(t *testing.T) {
 	t.Parallel()
 	before := 0.0

@@ -71,7 +71,7 @@ func TestPlansAgreeWithRealRuns(t *testing.T) {
 	slices.Sort(errors)
 	median := figure.Figure{Name: "plan-vs-real-error", Value: errors[len(errors)/2], Goal: figure.AtMost(0.3)}
 	figure.Print(median.Name, median.Value, median.Goal)
-	if median.Value > 1 { // the goal is of a machine that does nothing else; this is a mistake in the plan
+	if median.Value > 0.3 {
 		t.Errorf("%v", median)
 	}
 }
