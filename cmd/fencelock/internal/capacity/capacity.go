@@ -97,7 +97,7 @@ type Plan struct {
 	Cores float64 `json:"cores"`
 	// Masters is how many servers share the names, so that none is busier than Busy.
 	Masters int `json:"masters"`
-	// Utilization is the share of each server's time that is work. To wake up is none: a server with more to do wakes up
+	// Utilization is the share of each server's time that is work. Waking up is not: a server with more to do wakes up
 	// less often, so that this time is room for other calls.
 	Utilization float64 `json:"utilization"`
 	// Memory is that of all servers; 0 if it was not measured.

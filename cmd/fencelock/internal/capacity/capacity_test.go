@@ -110,7 +110,7 @@ func TestPlanOfTooManyProcesses(t *testing.T) {
 	}
 }
 
-// TestWakingUpNeedsNoServer: a server that sleeps often costs more time, and has room for more calls all the same.
+// TestWakingUpNeedsNoServer: a server that sleeps often costs more time, and still has room for more calls.
 func TestWakingUpNeedsNoServer(t *testing.T) {
 	t.Parallel()
 	u := oneUnits
