@@ -5,15 +5,11 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redisurl"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // Open connects to the server at a URL and returns a store that owns its client:
@@ -54,23 +50,19 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := t.client()
-	silent := func(err error) error {
-		return fmt.Errorf("redisstore: open %s: %w", strings.Join(t.addrs, ","), driver.Inner(t.hint(ctx, err)))
-	}
-	if err := answers(ctx, client); err != nil {
-		abandon(ctx, client)
-		return nil, silent(err)
+	client, err := t.Connect(ctx)
+	if err != nil {
+		return nil, err
 	}
 	s, err := t.store(client)
 	if err == nil {
 		err = checkedstore.Begin(ctx, s.store)
 		if errors.Is(err, driver.ErrUnavailable) { // a refusal names the server itself
-			err = silent(err)
+			err = t.Silent(ctx, err)
 		}
 	}
 	if err != nil {
-		abandon(ctx, client)
+		redisurl.Abandon(ctx, client)
 		return nil, err
 	}
 	return s, nil
@@ -85,7 +77,7 @@ func FromURL(url string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := t.client()
+	client := t.Client()
 	s, err := t.store(client)
 	if err != nil {
 		_ = client.Close()
@@ -96,50 +88,5 @@ func FromURL(url string, opts *Options) (*Store, error) {
 
 // store makes the store of a client that it owns.
 func (t *target) store(client redis.UniversalClient) (*Store, error) {
-	return newStore(client, &t.options, client.Close, t.master)
-}
-
-// abandon closes a client, and leaves it to close by itself when ctx ends: a client of
-// Sentinel does not close before a dial under way is over.
-func abandon(ctx context.Context, client redis.UniversalClient) {
-	_, _ = adapt.Within(ctx, func() (struct{}, error) { return struct{}{}, client.Close() })
-}
-
-// answers asks the server whether it is there.
-func answers(ctx context.Context, client redis.UniversalClient) error {
-	_, err := adapt.Within(ctx, func() (string, error) {
-		pong, err := client.Ping(ctx).Result()
-		return pong, goredis.Classify(ctx, err)
-	})
-	return err
-}
-
-// client makes the client for a target. It does no I/O.
-func (t *target) client() redis.UniversalClient {
-	switch t.kind {
-	case "sentinel":
-		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: t.master, SentinelAddrs: t.addrs, Username: t.user, Password: t.pass, DB: t.db,
-			SentinelUsername: t.sentinel.user, SentinelPassword: t.sentinel.pass,
-			ClientName: t.clientName, TLSConfig: t.tls, DialTimeout: t.dial, ReadTimeout: t.read,
-			PoolSize: t.poolSize, ContextTimeoutEnabled: true,
-		})
-	case "cluster":
-		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: t.addrs, Username: t.user, Password: t.pass,
-			ClientName: t.clientName, TLSConfig: t.tls, DialTimeout: t.dial, ReadTimeout: t.read,
-			PoolSize: t.poolSize, ContextTimeoutEnabled: true, MaintNotificationsConfig: noHandoff(),
-		})
-	}
-	return redis.NewClient(&redis.Options{
-		Addr: t.addrs[0], Username: t.user, Password: t.pass, DB: t.db,
-		ClientName: t.clientName, TLSConfig: t.tls, DialTimeout: t.dial, ReadTimeout: t.read,
-		PoolSize: t.poolSize, ContextTimeoutEnabled: true, MaintNotificationsConfig: noHandoff(),
-	})
-}
-
-// noHandoff turns off that a server moves a connection to another server: the proof of a
-// server's run id needs connections that end with the server (goredis.Client.Prove).
-func noHandoff() *maintnotifications.Config {
-	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return newStore(client, &t.options, client.Close, t.Master)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func init() {
-	for scheme := range kinds {
+	for _, scheme := range form.Schemes() {
 		driver.Register(opener, scheme, strings.Replace(scheme, "redis", "valkey", 1))
 	}
 }

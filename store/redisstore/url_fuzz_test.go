@@ -33,7 +33,7 @@ func FuzzParseURL(f *testing.F) {
 			}
 			return
 		}
-		if shown := strings.Join(parsed.addrs, ",") + parsed.master; strings.Contains(shown, secret) {
+		if shown := strings.Join(parsed.Addrs, ",") + parsed.Master; strings.Contains(shown, secret) {
 			t.Errorf("%q: the password is shown as %q", url, shown)
 		}
 		if _, err := parseURL(url, &Options{Namespace: "x"}); err != nil && strings.Contains(err.Error(), secret) {

@@ -42,25 +42,25 @@ func TestParseURL(t *testing.T) {
 
 // String returns what is set, for tests: it shows secrets.
 func (t *target) String() string {
-	words := []string{strings.Join(t.addrs, ",")}
+	words := []string{strings.Join(t.Addrs, ",")}
 	add := func(set bool, format string, args ...any) {
 		if set {
 			words = append(words, fmt.Sprintf(format, args...))
 		}
 	}
-	if t.kind != "" {
-		words = append([]string{t.kind}, words...)
+	if t.Kind != "" {
+		words = append([]string{t.Kind}, words...)
 	}
-	add(t.user+t.pass != "", "%s:%s", t.user, t.pass)
-	add(t.master != "", "master=%s", t.master)
-	add(t.db != 0, "db=%d", t.db)
-	add(t.sentinel.user+t.sentinel.pass != "", "%s:%s", t.sentinel.user, t.sentinel.pass)
-	add(t.dial != 0, "dial=%v", t.dial)
-	add(t.read != 0, "read=%v", t.read)
-	add(t.poolSize != 0, "pool=%d", t.poolSize)
-	add(t.clientName != "", "name=%s", t.clientName)
-	if t.tls != nil {
-		add(true, "tls(%s)", t.tls.ServerName)
+	add(t.User+t.Pass != "", "%s:%s", t.User, t.Pass)
+	add(t.Master != "", "master=%s", t.Master)
+	add(t.DB != 0, "db=%d", t.DB)
+	add(t.Sentinel.User+t.Sentinel.Pass != "", "%s:%s", t.Sentinel.User, t.Sentinel.Pass)
+	add(t.Dial != 0, "dial=%v", t.Dial)
+	add(t.Read != 0, "read=%v", t.Read)
+	add(t.PoolSize != 0, "pool=%d", t.PoolSize)
+	add(t.ClientName != "", "name=%s", t.ClientName)
+	if t.TLS != nil {
+		add(true, "tls(%s)", t.TLS.ServerName)
 	}
 	return strings.Join(words, " ")
 }
@@ -97,7 +97,7 @@ func TestURLErrors(t *testing.T) {
 		{"redis://h?sentinel_password=hunter2;x=%", "name=value"},
 		{"redis://h?password=hunter2", `the unknown parameter "password"; there are accept, buckets`},
 		{"redis://h?dial_timeout=hunter2", "dial_timeout"},
-		{"redis://h?tls_ca=f", "rediss with two s"},
+		{"redis://h?tls_ca=f", "write rediss instead of redis"},
 		{"rediss://h?tls_ca=no-such-file", "tls_ca"},
 		{"rediss://h?tls_ca=url.go", "no certificate"},
 		{"rediss://h?tls_cert=f", "go together"},
@@ -166,8 +166,11 @@ func TestOpenErrors(t *testing.T) {
 
 // TestOpenStore: every scheme is registered and read as Open does. No server listens.
 func TestOpenStore(t *testing.T) {
-	for scheme := range kinds {
-		path := map[string]string{"sentinel": "/m"}[kinds[scheme].kind]
+	for _, scheme := range form.Schemes() {
+		path := ""
+		if strings.HasSuffix(scheme, "-sentinel") {
+			path = "/m"
+		}
 		for _, name := range []string{scheme, strings.Replace(scheme, "redis", "valkey", 1)} {
 			for query, want := range map[string]string{"namspace=x": "did you mean namespace?", "migrate=true": "does nothing", "max_ttl=hunter2": "max_ttl"} {
 				store, err := fencelock.OpenStore(t.Context(), name+"://u:hunter2@127.0.0.1:1"+path+"?"+query)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisstore
+package redisurl
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 // hint adds what is probably wrong with the URL to the error of a server that could not
 // be opened.
-func (t *target) hint(ctx context.Context, err error) error {
+func (t *Target) hint(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		if refused := t.refuses(); refused != nil {
 			return fmt.Errorf("%w: %w", driver.ErrUnavailable, refused)
@@ -30,16 +30,16 @@ func (t *target) hint(ctx context.Context, err error) error {
 	var record tls.RecordHeaderError
 	cut := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 	switch {
-	case t.kind == "sentinel" && strings.Contains(err.Error(), "redis: nil"):
+	case t.Kind == "sentinel" && strings.Contains(err.Error(), "redis: nil"):
 		return fmt.Errorf("%w: %s", driver.ErrUnavailable, t.masters(ctx))
 	case adapt.NoConnection(err):
 		return err
-	case t.tls == nil && cut:
-		return fmt.Errorf("%w: the server closed the connection; if it uses TLS, write rediss:// with two s: %w", driver.ErrUnavailable, unsent(err))
-	case t.tls != nil && (cut || errors.As(err, &record) || errors.Is(err, context.DeadlineExceeded)):
-		return fmt.Errorf("%w: no answer over TLS; if the server does not use TLS, write redis:// with one s: %w", driver.ErrUnavailable, unsent(err))
-	case t.kind == "cluster" && strings.Contains(err.Error(), "cluster support disabled"):
-		return fmt.Errorf("%w; the server is not part of a cluster: write redis://", err)
+	case t.TLS == nil && cut:
+		return fmt.Errorf("%w: the server closed the connection; if it uses TLS, write %ss:// instead of %[2]s://: %[3]w", driver.ErrUnavailable, t.Form.Scheme, unsent(err))
+	case t.TLS != nil && (cut || errors.As(err, &record) || errors.Is(err, context.DeadlineExceeded)):
+		return fmt.Errorf("%w: no answer over TLS; if the server does not use TLS, write %s:// instead of %[2]ss://: %[3]w", driver.ErrUnavailable, t.Form.Scheme, unsent(err))
+	case t.Kind == "cluster" && strings.Contains(err.Error(), "cluster support disabled"):
+		return fmt.Errorf("%w; the server is not part of a cluster: write %s://", err, t.Form.Scheme)
 	case errors.Is(err, driver.ErrUnknown):
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, unsent(err))
 	}
@@ -59,26 +59,26 @@ func unsent(err error) error {
 
 // refuses returns the error of a port at which no server listens. The client goes on
 // dialing such a port until the time is over, and then reports only that.
-func (t *target) refuses() error {
-	conn, err := net.DialTimeout("tcp", t.addrs[0], 100*time.Millisecond)
+func (t *Target) refuses() error {
+	conn, err := net.DialTimeout("tcp", t.Addrs[0], 100*time.Millisecond)
 	if err == nil {
 		_ = conn.Close()
 		return nil
 	}
-	if len(t.addrs) > 1 || !errors.Is(err, syscall.ECONNREFUSED) {
+	if len(t.Addrs) > 1 || !errors.Is(err, syscall.ECONNREFUSED) {
 		return nil
 	}
 	return err
 }
 
 // masters returns the message that no sentinel knows the master, and which masters they know.
-func (t *target) masters(ctx context.Context) string {
-	text := fmt.Sprintf("the sentinels know no master %q", t.master)
+func (t *Target) masters(ctx context.Context) string {
+	text := fmt.Sprintf("the sentinels know no master %q", t.Master)
 	var names []string
-	for _, addr := range t.addrs {
+	for _, addr := range t.Addrs {
 		found, err := adapt.Within(ctx, func() ([]any, error) {
-			c := redis.NewSentinelClient(&redis.Options{Addr: addr, Username: t.sentinel.user, Password: t.sentinel.pass,
-				TLSConfig: t.tls, DialTimeout: t.dial, ReadTimeout: t.read, ContextTimeoutEnabled: true})
+			c := redis.NewSentinelClient(&redis.Options{Addr: addr, Username: t.Sentinel.User, Password: t.Sentinel.Pass,
+				TLSConfig: t.TLS, DialTimeout: t.Dial, ReadTimeout: t.Read, ContextTimeoutEnabled: true})
 			defer c.Close()
 			return c.Masters(ctx).Result()
 		})
