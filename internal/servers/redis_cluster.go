@@ -32,10 +32,10 @@ func ClusterNode() (args []string, bus int, err error) {
 }
 
 // StartCluster starts six servers and joins them to a cluster. A node that has been silent
-// for as long as down is taken for down.
-func (f Flavor) StartCluster(down time.Duration) (*RedisCluster, error) {
+// for as long as down is taken for down. further are arguments of their command lines.
+func (f Flavor) StartCluster(down time.Duration, further ...string) (*RedisCluster, error) {
 	c := &RedisCluster{}
-	err := c.start(f, down)
+	err := c.start(f, down, further)
 	if err != nil {
 		c.Stop()
 		return nil, err
@@ -43,13 +43,14 @@ func (f Flavor) StartCluster(down time.Duration) (*RedisCluster, error) {
 	return c, nil
 }
 
-func (c *RedisCluster) start(f Flavor, down time.Duration) error {
+func (c *RedisCluster) start(f Flavor, down time.Duration, further []string) error {
 	var buses []string
 	for range 2 * masters {
 		args, bus, err := ClusterNode()
 		if err != nil {
 			return err
 		}
+		args = append(args, further...)
 		n, err := f.Start(replicated(append(args, "--cluster-node-timeout", strconv.FormatInt(down.Milliseconds(), 10), "--cluster-config-file", "nodes.conf")...)...)
 		if err != nil {
 			return err

@@ -22,10 +22,9 @@
 // Options.ReadWrite, which shares RReadWriteLocks. Semaphore, ReentrantAs, Linger and List do
 // not work in this format: they return ErrUnsupported.
 //
-// # Known limits
+// # Data loss
 //
-// Renewals do not notice that the server lost a part of its data, as in a failover to a replica
-// without the last writes, or by an eviction. A lease whose writes were lost is not reported as
-// lost, and a release that was lost comes back and is renewed while the session lives. One session
-// renews about 27,000 leases with the default TTL and a round trip of 20 ms (computed).
+// If the server loses a part of its data, as in a failover to a replica without the last writes or
+// by an eviction, the next renewal finds it: a lease that was lost is reported as lost, and a lock
+// whose unlock was lost is freed. Until then two processes may hold one lock.
 package redissonstore

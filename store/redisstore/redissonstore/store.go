@@ -21,8 +21,7 @@ const (
 // MaxReadWriteTTL is MaxTTL with Options.ReadWrite.
 const MaxReadWriteTTL = hashstore.MaxReadWriteTTL
 
-// Options of a Store. The zero value is good for most; nil is the same. No option makes renewals
-// notice that a part of the server's data was lost: see the known limits of the package.
+// Options of a Store. The zero value is good for most; nil is the same.
 type Options struct {
 	// NameMapper makes the key of a lock from its name, as Config.setNameMapper of Redisson
 	// does: all services that share locks must map names alike. Default: the name is the key.
@@ -56,6 +55,10 @@ var _ driver.Store = (*Store)(nil)
 // for a cluster. The client stays the caller's; the store never closes it. A nil
 // opts is fine. New does no I/O.
 func New(client redis.UniversalClient, opts *Options) (*Store, error) {
+	return newStore(client, opts, nil)
+}
+
+func newStore(client redis.UniversalClient, opts *Options, closeClient func() error) (*Store, error) {
 	if err := goredis.Fit("redissonstore", client); err != nil {
 		return nil, err
 	}
@@ -69,7 +72,7 @@ func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 	if opts.NoTokens || opts.ReadWrite {
 		set.Assumes = assumesNothing
 	}
-	return &Store{hashstore.New(goredis.New(client, ""), set, nil)}, nil
+	return &Store{hashstore.New(goredis.New(client, ""), set, closeClient)}, nil
 }
 
 // What Guarantees and a refusal of Require: Correctness say.
@@ -121,6 +124,6 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 // first finding.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
 
-// Close ends the store's subscriptions. The client is the caller's to close, after the
-// fencelock.Client and the store.
+// Close ends the store's subscriptions, and closes the client of Open. The client of New is the
+// caller's to close, after the fencelock.Client and the store.
 func (s *Store) Close() error { return s.store.Close() }

@@ -88,7 +88,7 @@ func TestCorrectnessIsRefused(t *testing.T) {
 func TestGuaranteesNameTheLimits(t *testing.T) {
 	t.Parallel()
 	text := newClient(t, newStore(t, redistest.Start(t), nil)).Guarantees().String()
-	for _, want := range []string{"RFencedLock", "no guard can reject it", "in no particular order", "is not reported as lost", "may be lost in a crash"} {
+	for _, want := range []string{"RFencedLock", "no guard can reject it", "in no particular order", "is reported at the next renewal", "may be lost in a crash"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the guarantees do not say %q:\n%s", want, text)
 		}
@@ -153,7 +153,9 @@ func TestKeyInUseIsAnError(t *testing.T) {
 	locks := newClient(t, store)
 	must(t, server.Do("SET", "text", "1").Err())
 	must(t, server.Do("HSET", "rw", "mode", "read", "x:1", "1").Err())
-	for name, kind := range map[string]string{"text": "string", "rw": "RReadWriteLock"} {
+	must(t, server.Do("HSET", "fair", "x:1", "1").Err())
+	must(t, server.Do("RPUSH", "redisson_lock_queue:{fair}", "x:2").Err())
+	for name, kind := range map[string]string{"text": "RPermitExpirableSemaphore", "rw": "RReadWriteLock", "fair": "use getLock in the Java services"} {
 		if _, err := locks.Mutex(name).Lock(t.Context()); err == nil || !strings.Contains(err.Error(), kind) {
 			t.Errorf("lock of a %s: %v", kind, err)
 		}

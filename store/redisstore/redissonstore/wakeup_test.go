@@ -26,7 +26,7 @@ func TestWaiterIsWokenByTheMessageOfAnUnlock(t *testing.T) {
 			waits(t, server, before)
 		}
 		must(t, held.Unlock(t.Context()))
-		woken(t, got, time.Minute)
+		woken(t, got, 30*time.Second)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -201,8 +202,20 @@ func (g *Client) Listen(ctx context.Context, channel string, ready func(), messa
 			return
 		}
 		sub := node.SSubscribe(ctx)
-		g.receive(ctx, sub, alone, &subscriber{ctx, sub, sub.SSubscribe, sub.SUnsubscribe}, true)
+		err = g.receive(ctx, sub, alone, &subscriber{ctx, sub, sub.SSubscribe, sub.SUnsubscribe}, true)
+		if err != nil && strings.Contains(err.Error(), "unknown command") {
+			pauseOld(ctx)
+		}
 	})
+}
+
+// pauseOld waits before a server is asked again that has no sharded channels, as those before 7.0:
+// it may have been replaced. Messages come over ListenUnsharded until then.
+func pauseOld(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+	}
 }
 
 // ListenUnsharded is Listen on a channel that is not sharded, on a cluster, too: a message reaches
@@ -226,7 +239,7 @@ func (g *Client) masterOf(ctx context.Context, channel string) (*redis.Client, e
 
 func (g *Client) listen(ctx context.Context) {
 	sub := g.client.Subscribe(ctx)
-	g.receive(ctx, sub, &g.listeners, &subscriber{ctx, sub, sub.Subscribe, sub.Unsubscribe}, false)
+	_ = g.receive(ctx, sub, &g.listeners, &subscriber{ctx, sub, sub.Subscribe, sub.Unsubscribe}, false)
 }
 
 // subscriber implements adapt.Subscriber.
@@ -247,7 +260,8 @@ func (s *subscriber) Close() { _ = s.sub.Close() }
 // connection broke, and says so. It does not when a slot moves to another node of
 // a cluster: the server then ends the subscription, and the caller begins a new one. With once set the
 // caller does so after a broken connection, too: the node may have become a replica.
-func (g *Client) receive(ctx context.Context, sub *redis.PubSub, l *adapt.Listeners, s adapt.Subscriber, once bool) {
+// It returns the error that ended it, if there is one.
+func (g *Client) receive(ctx context.Context, sub *redis.PubSub, l *adapt.Listeners, s adapt.Subscriber, once bool) error {
 	end := sync.OnceFunc(s.Close)
 	defer end()
 	defer context.AfterFunc(ctx, end)()
@@ -264,20 +278,20 @@ func (g *Client) receive(ctx context.Context, sub *redis.PubSub, l *adapt.Listen
 		if err != nil {
 			// MOVED is one of these errors: go-redis would wait forever on the old node.
 			g.reload(ctx)
-			return
+			return err
 		}
 		switch m := m.(type) {
 		case *redis.Subscription:
 			if m.Kind == "subscribe" || m.Kind == "ssubscribe" {
 				if once && begun {
 					g.reload(ctx)
-					return
+					return nil
 				}
 				begun = true
 				l.Ready(m.Channel)
 			} else if l.Ended(m.Channel) {
 				g.reload(ctx)
-				return
+				return nil
 			}
 		case *redis.Message:
 			l.Message(m.Channel, m.Payload)

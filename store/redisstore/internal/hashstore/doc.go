@@ -6,14 +6,15 @@
 // # Sessions
 //
 // In Redisson's format the lease is the time to live of the lock's own key, so every lock is
-// renewed. What fencelock calls a session is three further keys beside the locks:
+// renewed. What fencelock calls a session is further keys beside the locks:
 //
 //	fencelock_session:<id>              hash   TTL, claims that were broken
 //	fencelock_session:<id>:claims       zset   granted claims, with the key of their lock
 //	fencelock_session:<id>:tombstones   zset   claims that must not be granted any more
+//	fencelock_session:<id>:records      hash   records of claims whose lock has no place for them
 //
-// One script renews up to 250 locks of a session. On a cluster a script reaches one slot: each
-// slot is a shard with a session, whose keys have a hash tag of that slot.
+// One script renews up to 250 locks of a session, and several are under way at once. On a cluster a
+// script reaches one slot: each slot is a shard with a session, whose keys have a hash tag of that slot.
 //
 // # Holders
 //
@@ -37,6 +38,9 @@
 //     field gone and reports the claim as broken, before or after another process has the lock.
 //   - A message is lost, doubled or late: it is only a hint to try again. Each wait begins with
 //     an attempt after the subscription was confirmed, and ends with the time to live.
+//   - The server loses some keys and keeps the session: each renewal is compared with the claims
+//     that the process knows (see claims). A grant that is missing is reported as broken, and a
+//     claim that was withdrawn and is back is freed.
 //   - A renewal of many locks ends half way. The session's own keys were extended first, the
 //     core trusts none of the leases for longer, and repeats the renewal.
 package hashstore

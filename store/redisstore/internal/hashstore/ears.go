@@ -15,6 +15,8 @@ const linger = 5 * time.Second
 // ears are the channels that this process listens to, while a claim waits for their lock.
 type ears struct {
 	client Client
+	// plain is set if channels are never sharded.
+	plain bool
 
 	mu       sync.Mutex
 	channels map[string]*ear
@@ -26,12 +28,14 @@ type ear struct {
 	stop    context.CancelFunc
 	idle    *time.Timer // runs while no claim waits
 	ready   bool
-	waiting map[chan struct{}]struct{}
+	// waiting are the claims that wait, with the message that is about their lock, "" for every one.
+	waiting map[chan struct{}]string
 }
 
 // join listens to a channel until leave is called. A hint comes once the subscription is
-// confirmed, after each gap and for each message. Hints that no claim took are one hint.
-func (e *ears) join(channel string) (hints <-chan struct{}, leave func()) {
+// confirmed, after each gap and for each message with the text, or whatever its text if that is
+// empty. Hints that no claim took are one hint.
+func (e *ears) join(channel, text string) (hints <-chan struct{}, leave func()) {
 	own := make(chan struct{}, 1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -43,7 +47,7 @@ func (e *ears) join(channel string) (hints <-chan struct{}, leave func()) {
 		one.idle.Stop()
 		one.idle = nil
 	}
-	one.waiting[own] = struct{}{}
+	one.waiting[own] = text
 	if one.ready {
 		own <- struct{}{}
 	}
@@ -81,7 +85,7 @@ func (e *ears) close() {
 // plain one, by its version. e.mu must be held.
 func (e *ears) listenLocked(channel string) *ear {
 	ctx, stop := context.WithCancel(context.Background())
-	one := &ear{channel: channel, stop: stop, waiting: map[chan struct{}]struct{}{}}
+	one := &ear{channel: channel, stop: stop, waiting: map[chan struct{}]string{}}
 	if e.channels == nil {
 		e.channels = map[string]*ear{}
 	}
@@ -90,12 +94,16 @@ func (e *ears) listenLocked(channel string) *ear {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		one.ready = true
-		one.hintLocked()
+		one.hintLocked("")
 	}
-	message := func(string) { // whatever it says, it is a hint
+	message := func(text string) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		one.hintLocked()
+		one.hintLocked(text)
+	}
+	if e.plain {
+		e.client.ListenUnsharded(ctx, channel, ready, message)
+		return one
 	}
 	e.client.Listen(ctx, channel, ready, message)
 	if e.client.Sharded() {
@@ -104,9 +112,13 @@ func (e *ears) listenLocked(channel string) *ear {
 	return one
 }
 
-// hintLocked wakes all claims that wait. The mutex of the ears must be held.
-func (o *ear) hintLocked() {
-	for own := range o.waiting {
+// hintLocked wakes the claims that a message is about, all of them for an empty one. The mutex of the
+// ears must be held.
+func (o *ear) hintLocked(text string) {
+	for own, wanted := range o.waiting {
+		if wanted != "" && text != "" && text != wanted {
+			continue
+		}
 		select {
 		case own <- struct{}{}:
 		default:

@@ -22,12 +22,16 @@ func companion(prefix, key string) string {
 	return prefix + ":{" + key + "}"
 }
 
-// channelOf is the channel on which the waiters of a lock listen.
-func (s *Store) channelOf(key string) string {
-	if s.opts.Kind == ReadWrite {
-		return companion("redisson_rwlock", key)
+// channelOf is the channel on which the waiters of a lock listen, "" if nothing is published, and the
+// message about it, "" if every message is.
+func (s *Store) channelOf(key string) (channel, text string) {
+	switch s.opts.Kind {
+	case ReadWrite:
+		return companion("redisson_rwlock", key), ""
+	case Plain:
+		return s.opts.Channel, key
 	}
-	return companion("redisson_lock__channel", key)
+	return companion("redisson_lock__channel", key), ""
 }
 
 // split reports whether the companions of a key are in another slot than the key. Redisson

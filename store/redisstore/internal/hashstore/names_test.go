@@ -14,7 +14,7 @@ func TestCompanionsFollowRedissonsRule(t *testing.T) {
 	for key, want := range map[string]string{
 		"orders": "redisson_lock__channel:{orders}", "a{b}": "redisson_lock__channel:a{b}", "a{": "redisson_lock__channel:a{", "a}": "redisson_lock__channel:{a}}",
 	} {
-		if got := new(Store).channelOf(key); got != want {
+		if got, text := new(Store).channelOf(key); got != want || text != "" {
 			t.Errorf("the channel of %s is %s, want %s", key, got, want)
 		}
 	}

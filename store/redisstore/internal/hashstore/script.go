@@ -26,6 +26,7 @@ func load(name string) *wire.Script { return wire.Compose(name, source("lib"), "
 var (
 	openScript      = load("open")
 	keepScript      = load("keep")
+	mendScript      = load("mend")
 	takeScript      = load("take")
 	takeRWScript    = load("takerw")
 	takePlainScript = load("takeplain")

@@ -7,16 +7,11 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
-
-// perScript is how many locks one script renews or frees: a server runs nothing else in the
-// meantime.
-const perScript = "250"
 
 // session is a session as the process that opened it knows it.
 type session struct {
@@ -24,6 +19,8 @@ type session struct {
 	id    driver.SessionID
 	ttl   time.Duration
 	keys  []string
+	// opened is how often the session was opened, this time included.
+	opened string
 	// sessions begins the keys of all sessions of the shard.
 	sessions string
 
@@ -31,9 +28,7 @@ type session struct {
 	ctx context.Context
 	end context.CancelCauseFunc
 
-	mu sync.Mutex
-	// doubted are the claims of which an attempt that Await made may still be under way.
-	doubted map[uint64]struct{}
+	claims claims
 }
 
 // gone ends what waits, and returns the error of a session that has ended.
@@ -41,32 +36,6 @@ func (s *session) gone(op string) error {
 	err := s.store.errorf("%s: session %s has ended, or the server lost it: %w", op, uuid(s.id), driver.ErrGone)
 	s.end(err)
 	return err
-}
-
-// KeepAlive implements driver.Session. Each script renews some of the session's locks.
-func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
-	renewal := driver.Renewal{TTL: s.ttl}
-	for from := "0"; ; {
-		reply, err := s.store.call(ctx, "keep alive", keepScript, s.keys, from, uuid(s.id), perScript)
-		if err != nil {
-			return driver.Renewal{}, err
-		}
-		r := wire.Reader{Rest: reply}
-		if r.Text() == "gone" {
-			return driver.Renewal{}, s.gone("keep alive")
-		}
-		if from = r.Text(); from != "0" {
-			continue
-		}
-		for _, b := range r.List() {
-			text, _ := b.(string)
-			seq, err := strconv.ParseUint(text, 10, 64)
-			if err == nil {
-				renewal.Broken = append(renewal.Broken, seq)
-			}
-		}
-		return renewal, nil
-	}
 }
 
 // Attempt implements driver.Session. A claim that is not granted is busy: there is no queue.
@@ -78,6 +47,14 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	if err != nil {
 		return driver.Outcome{}, err
 	}
+	at := time.Now()
+	s.claims.send(c.Seq, key)
+	out, err := s.attempt(ctx, c, key)
+	s.claims.answered(c.Seq, out, err, at, c.Terms.MaxHold > 0)
+	return out, err
+}
+
+func (s *session) attempt(ctx context.Context, c *driver.Claim, key string) (driver.Outcome, error) {
 	reply, err := s.take(ctx, c, key)
 	if err != nil {
 		return driver.Outcome{}, err
@@ -125,7 +102,7 @@ func (s *session) take(ctx context.Context, c *driver.Claim, key string) ([]any,
 		if c.Terms.Mode == driver.Shared {
 			side = "r"
 		}
-		return s.store.call(ctx, "attempt", takeRWScript, keys, holder, seq, string(record), side, s.store.sharded(), s.sessions)
+		return s.store.call(ctx, "attempt", takeRWScript, keys, holder, seq, string(record), side, s.store.waking(), s.sessions)
 	case Plain:
 		return s.store.call(ctx, "attempt", takePlainScript, keys, holder, seq, string(record), s.sessions)
 	}
@@ -149,20 +126,16 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	if s.store.opts.Kind == Plain { // nothing is published
+	channel, text := s.store.channelOf(key)
+	if channel == "" { // nothing is published
 		return driver.Outcome{State: driver.Busy, PollAfter: s.ttl}, nil
 	}
-	hints, leave := s.store.ears.join(s.store.channelOf(key))
+	hints, leave := s.store.ears.join(channel, text)
 	defer leave()
 	for {
 		select {
 		case <-hints:
 			out, err := s.Attempt(ctx, c)
-			if err != nil {
-				s.mu.Lock()
-				s.doubted[c.Seq] = struct{}{}
-				s.mu.Unlock()
-			}
 			if err != nil || out.State != driver.Busy || endsSooner(ctx, out.PollAfter) {
 				out.Remaining = 0
 				return out, err
@@ -197,17 +170,18 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	if w.KeepFor > 0 && s.store.opts.Kind != Lock {
 		return driver.WasAbsent, s.store.unsupported(ctx, "keeping a lock after its withdrawal")
 	}
-	s.mu.Lock()
-	_, doubted := s.doubted[w.Seq]
-	s.mu.Unlock()
+	// Await attempts by itself, so the core cannot know that an attempt may be under way.
+	holds, doubted := s.claims.leave(w.Seq)
+	opened := ""
+	if holds {
+		opened = s.opened
+	}
 	reply, err := s.store.call(ctx, "withdraw", releaseScript, s.with(key), holderOf(s.id, w.Seq), strconv.FormatUint(w.Seq, 10),
-		millis(w.KeepFor), flag(w.Tombstone || doubted), s.store.sharded(), strconv.Itoa(int(s.store.opts.Kind)))
+		millis(w.KeepFor), flag(w.Tombstone || doubted), s.store.waking(), strconv.Itoa(int(s.store.opts.Kind)), opened)
 	if err != nil {
 		return driver.WasAbsent, err
 	}
-	s.mu.Lock()
-	delete(s.doubted, w.Seq)
-	s.mu.Unlock()
+	s.claims.drop(w.Seq)
 	switch text, _ := reply[0].(string); text {
 	case "granted":
 		return driver.WasGranted, nil
@@ -236,7 +210,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, _ bool) ([]bo
 // its locks.
 func (s *session) Close(ctx context.Context) error {
 	for {
-		reply, err := s.store.call(ctx, "close", closeScript, s.keys, uuid(s.id), perScript, s.store.sharded())
+		reply, err := s.store.call(ctx, "close", closeScript, s.keys, uuid(s.id), strconv.Itoa(perScript), s.store.waking())
 		if err != nil {
 			return err
 		}
@@ -245,5 +219,13 @@ func (s *session) Close(ctx context.Context) error {
 			_ = s.gone("close")
 			return nil
 		}
+	}
+}
+
+// Drop makes a session of a Store take a claim for withdrawn that may be on the server: the next
+// renewal frees it there. The claim must not be attempted again.
+func Drop(ses driver.Session, seq uint64) {
+	if s, ok := ses.(*session); ok {
+		s.claims.drop(seq)
 	}
 }

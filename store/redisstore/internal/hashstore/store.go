@@ -14,9 +14,10 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
-// PartialLoss is the known limit that Guarantees shows, in the words of Caps.Assumes.
-const PartialLoss = "Renewals do not notice that the server lost a part of its data, by a failover or an eviction: " +
-	"a lease whose writes were lost is not reported as lost, and a release that was lost comes back and is renewed while the session lives."
+// PartialLoss is what Guarantees shows of a server that loses a part of its data, in the words of
+// Caps.Assumes.
+const PartialLoss = "If the server loses a part of its data, by a failover or an eviction, a lease that was lost is reported at the next renewal: " +
+	"until then another process may hold the lock, too."
 
 // Client is a client library as the store needs it.
 type Client interface {
@@ -63,6 +64,8 @@ type Options struct {
 	Key func(name string) string
 	// NoTokens leaves out the tokens of a Lock.
 	NoTokens bool
+	// Channel is where the key of a Plain lock that became free is published, "" if nowhere.
+	Channel string
 	// Advice and Assumes are those of Caps.
 	Advice, Assumes string
 }
@@ -81,7 +84,7 @@ var _ driver.Store = (*Store)(nil)
 // caller's. It does no I/O.
 func New(client Client, opts Options, closeClient func() error) *Store {
 	s := &Store{client: client, opts: opts, close: closeClient}
-	s.ears.client = client
+	s.ears.client, s.ears.plain = client, opts.Kind == Plain
 	return s
 }
 
@@ -107,7 +110,7 @@ func (s *Store) Caps() driver.Caps {
 	case ReadWrite:
 		c.Shared, c.NoLimits, c.Hold = true, true, false
 	case Plain:
-		c.Engine, c.Push, c.Hold = "redis", false, false
+		c.Engine, c.Push, c.Hold = "redis", s.opts.Channel != "", false
 	}
 	return c
 }
@@ -152,8 +155,14 @@ func (s *Store) keyOf(name string) (string, error) {
 	return key, nil
 }
 
-// sharded is the argument of scripts that publish.
-func (s *Store) sharded() string { return flag(s.client.Sharded()) }
+// waking is the argument of scripts that wake waiters: the channel of a Plain lock, or whether
+// channels are sharded.
+func (s *Store) waking() string {
+	if s.opts.Kind == Plain {
+		return s.opts.Channel
+	}
+	return flag(s.client.Sharded())
+}
 
 func flag(on bool) string {
 	if on {
@@ -184,6 +193,14 @@ func (s *Store) call(ctx context.Context, op string, script *wire.Script, keys [
 
 // wrongKind is the error of a key that is not a lock of this kind.
 func (s *Store) wrongKind(op, name, kind string) error {
+	switch {
+	case kind == "RFairLock":
+		return s.errorf("%s: lock %q is an RFairLock, with Java threads in its queue, which cannot be shared: positions lapse by the clocks of clients; "+
+			"use getLock in the Java services, or another name", op, name)
+	case kind == "string" && s.opts.Kind != Plain:
+		return s.errorf("%s: lock %q: the key %s is a string: an RSemaphore, an RPermitExpirableSemaphore, a latch, or a lock of another library, which cannot be shared; "+
+			"use another name or another key", op, name, s.key(name))
+	}
 	return s.errorf("%s: lock %q: the key %s is in use by something else, a %s; use another name or another key", op, name, s.key(name), kind)
 }
 
@@ -197,18 +214,20 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if req.TTL < MinTTL || req.TTL > s.maxTTL() {
 		return nil, driver.Renewal{}, s.errorf("TTL %v is not within %v and %v: %w", req.TTL, MinTTL, s.maxTTL(), driver.ErrRefused)
 	}
-	ses := &session{store: s, id: req.ID, ttl: req.TTL, keys: s.sessionKeys(req.Shard, req.ID), sessions: s.sessions(req.Shard), doubted: map[uint64]struct{}{}}
+	ses := &session{store: s, id: req.ID, ttl: req.TTL, keys: s.sessionKeys(req.Shard, req.ID), sessions: s.sessions(req.Shard)}
 	reply, err := s.call(ctx, "open", openScript, ses.keys, millis(req.TTL))
 	if err != nil {
 		return nil, driver.Renewal{}, err
 	}
 	ses.ctx, ses.end = context.WithCancelCause(context.Background())
 	r := wire.Reader{Rest: reply}
-	if fresh := r.Number() == 1; fresh {
+	fresh := r.Number() == 1
+	ses.opened = strconv.FormatInt(r.Number(), 10)
+	if fresh {
 		return ses, driver.Renewal{TTL: req.TTL}, nil
 	}
-	// The leases of a session that is resumed count from now, too.
-	renewal, err := ses.KeepAlive(ctx)
+	// The leases of a session that is resumed count from now, too. What it had is not known.
+	renewal, err := ses.keepAlive(ctx, false)
 	return ses, renewal, err
 }
 
@@ -277,7 +296,7 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (dri
 			field = holderOf(h.Claim.Session, h.Claim.Seq)
 		}
 		keys := append(s.sessionKeys(s.Shard(name), h.Claim.Session), key)
-		reply, err := s.call(ctx, "break", breakScript, keys, token.Base().String(), field, strconv.FormatUint(h.Claim.Seq, 10), s.sharded())
+		reply, err := s.call(ctx, "break", breakScript, keys, token.Base().String(), field, strconv.FormatUint(h.Claim.Seq, 10), s.waking())
 		if err != nil {
 			return 0, err
 		}

@@ -20,10 +20,10 @@ type Cluster struct {
 }
 
 // StartCluster starts a cluster that ends with the test. A node that has been silent for
-// as long as down is taken for down.
-func (f Flavor) StartCluster(t testing.TB, down time.Duration) *Cluster {
+// as long as down is taken for down. args are further arguments of the servers' command lines.
+func (f Flavor) StartCluster(t testing.TB, down time.Duration, args ...string) *Cluster {
 	t.Helper()
-	return &Cluster{t: t, RedisCluster: servers.Test(t, func() (*servers.RedisCluster, error) { return servers.Flavor(f).StartCluster(down) })}
+	return &Cluster{t: t, RedisCluster: servers.Test(t, func() (*servers.RedisCluster, error) { return servers.Flavor(f).StartCluster(down, args...) })}
 }
 
 // Find returns the slot and the master of the keys that match a pattern.

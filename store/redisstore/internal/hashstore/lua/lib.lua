@@ -2,11 +2,14 @@
 -- key is the lease. Beside it, in the field DATA, is what fencelock keeps of a grant; Redisson
 -- reads no field but its own. An RReadWriteLock has the field mode, and all fields count there,
 -- so DATA is kept with the session. KEYS[1] to KEYS[3] are of the caller's session:
---   hash:  ttl, b<seq> a broken claim, d<seq> a broken claim that was withdrawn, g<seq> DATA
+--   hash:  ttl, how often it was opened, b<seq> a broken claim, d<seq> a broken claim that was
+--          withdrawn
 --   zset:  the granted claims, "<seq>:<end of MinHold>:<end of MaxHold>:<mode>:<key>" by seq;
 --          the mode is x for an RLock, w and r for the sides of an RReadWriteLock, s for a string
 --   zset:  the tombstones, seq by time
+-- Beside them is a hash with DATA of claims, by seq.
 local SESSION, CLAIMS, TOMBSTONES = KEYS[1], KEYS[2], KEYS[3]
+local RECORDS = SESSION .. ':records'
 local DATA, KEPT = 'fencelock', 'fencelock-kept'
 
 local function number(v) return string.format('%.0f', v) end
@@ -41,6 +44,9 @@ local function next_token(key, now)
   return number(token)
 end
 
+-- newest reports whether a caller opened the session last. What others know of its claims is old.
+local function newest(opened) return redis.call('HGET', SESSION, 'opened') == opened end
+
 -- claim is the entry of a granted claim.
 local function claim_of(seq)
   local found = redis.call('ZRANGEBYSCORE', CLAIMS, seq, seq)[1]
@@ -70,6 +76,12 @@ local function let_go(key, holder, min, keep, now, sharded)
     redis.call('DEL', key)
   end
   wake('redisson_lock__channel', key, '0', sharded)
+end
+
+-- free_string ends a grant of a string. channel is where its waiters listen, empty if nowhere.
+local function free_string(key, channel)
+  redis.call('DEL', key)
+  if channel ~= '' then redis.call('PUBLISH', channel, key) end
 end
 
 -- alive is the key that reports how long one hold of a reader lasts.
@@ -122,6 +134,47 @@ local function held_by(mode, key, holder)
   return redis.pcall('HEXISTS', key, field_of(mode, holder)) == 1
 end
 
+-- renew extends the lease of a grant to rest, in ms, and reports whether its claim holds the lock.
+local function renew(mode, key, holder, rest)
+  if not held_by(mode, key, holder) then return false end
+  if mode == 'r' then
+    redis.call('SET', alive(key, holder, 1), 1, 'PX', rest)
+    rest = math.max(rest, redis.call('PTTL', key))
+  end
+  redis.call('PEXPIRE', key, rest)
+  return true
+end
+
+-- finish ends a grant if its claim still holds the lock. waking is the channel of a string, or 1 for
+-- sharded channels.
+local function finish(mode, key, holder, min, now, waking)
+  if not held_by(mode, key, holder) then return end
+  if mode == 'r' then
+    leave_read(key, holder, waking)
+  elseif mode == 'w' then
+    leave_write(key, holder, waking)
+  elseif mode == 's' then
+    free_string(key, waking)
+  else
+    let_go(key, holder, min, 0, now, waking)
+  end
+end
+
+-- broken are the claims that were broken and not withdrawn yet.
+local function broken()
+  local seqs = {}
+  for _, field in ipairs(redis.call('HKEYS', SESSION)) do
+    if string.sub(field, 1, 1) == 'b' then seqs[#seqs + 1] = string.sub(field, 2) end
+  end
+  return seqs
+end
+
+-- keep_record keeps what is shown of a claim, where the lock itself has no place for it.
+local function keep_record(seq, record, ttl)
+  redis.call('HSET', RECORDS, seq, table.concat({ 0, number(micros()), 0, 0, record }, ' '))
+  redis.call('PEXPIRE', RECORDS, ttl)
+end
+
 -- state is what the lock is, for the caller to read: its time to live, the clock, its fields, and
 -- what sessions keep of its holders. sessions begins the keys of sessions.
 local function state(key, sessions)
@@ -133,7 +186,7 @@ local function state(key, sessions)
   end
   for i = 1, #fields, 2 do
     local id, seq = string.match(fields[i], '^([%x-]+):(%d+)')
-    kept[#kept + 1] = id and redis.call('HGET', sessions .. id, 'g' .. seq) or ''
+    kept[#kept + 1] = id and redis.call('HGET', sessions .. id .. ':records', seq) or ''
   end
   return { redis.call('PTTL', key), number(micros()), fields, kept }
 end

@@ -1,5 +1,6 @@
 -- KEYS[4] is the lock. ARGV: holder, seq, for how long to keep it in ms, 1 for a tombstone, 1 for
--- sharded channels, 1 for an RReadWriteLock and 2 for a string.
+-- sharded channels or the channel of a string, 1 for an RReadWriteLock and 2 for a string, the number
+-- of the opening if the claim was granted and must still be.
 local key, holder, seq = KEYS[4], ARGV[1], ARGV[2]
 local now = micros()
 local ttl = redis.call('HGET', SESSION, 'ttl')
@@ -9,11 +10,11 @@ if ARGV[4] == '1' and ttl then
 end
 local claim = claim_of(seq)
 if claim then redis.call('ZREM', CLAIMS, claim.entry) end
-redis.call('HDEL', SESSION, 'g' .. seq)
+redis.call('HDEL', RECORDS, seq)
 local hash = redis.call('TYPE', key).ok == 'hash'
 if ARGV[6] == '2' then
   if held_by('s', key, holder) then
-    redis.call('DEL', key)
+    free_string(key, ARGV[5])
     return 'granted'
   end
 elseif hash and ARGV[6] == '1' then
@@ -31,5 +32,5 @@ end
 if not ttl then return 'absent' end
 local broken = redis.call('HDEL', SESSION, 'b' .. seq) == 1
 local ended = claim and claim.max > 0 and now >= claim.max
-if broken or claim and not ended then redis.call('HSET', SESSION, 'd' .. seq, 1) end
+if broken or (claim or newest(ARGV[7])) and not ended then redis.call('HSET', SESSION, 'd' .. seq, 1) end
 return redis.call('HEXISTS', SESSION, 'd' .. seq) == 1 and 'broken' or 'absent'

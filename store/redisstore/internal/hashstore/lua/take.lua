@@ -7,6 +7,8 @@ if ttl == 0 then return { 'gone' } end
 local kind = redis.call('TYPE', key).ok
 if kind ~= 'none' and kind ~= 'hash' then return { 'kind', kind } end
 if redis.call('HEXISTS', key, 'mode') == 1 then return { 'kind', 'RReadWriteLock' } end
+-- A waiter of a fair lock listens elsewhere, and would be passed over.
+if redis.call('EXISTS', named('redisson_lock_queue', key)) == 1 then return { 'kind', 'RFairLock' } end
 if redis.call('ZSCORE', TOMBSTONES, seq) then return { 'absent' } end
 local now = micros()
 local function granted(token, max)

@@ -14,5 +14,5 @@ if kind == 'string' then return { 'busy', state(key, ARGV[4]) } end
 redis.call('SET', key, holder, 'PX', ttl)
 redis.call('ZADD', CLAIMS, seq, table.concat({ seq, 0, 0, 's', key }, ':'))
 redis.call('PEXPIRE', CLAIMS, ttl)
-redis.call('HSET', SESSION, 'g' .. seq, table.concat({ 0, number(micros()), 0, 0, ARGV[3] }, ' '))
+keep_record(seq, ARGV[3], ttl)
 return { 'granted', '0', '0' }

@@ -40,5 +40,5 @@ if redis.call('HEXISTS', SESSION, 'b' .. seq) == 1 or redis.call('HEXISTS', SESS
 end
 if mode and not (mode == 'read' and want == 'r') then return { 'busy', state(key, ARGV[6]) } end
 hold()
-redis.call('HSET', SESSION, 'g' .. seq, table.concat({ 0, number(micros()), 0, 0, ARGV[3] }, ' '))
+keep_record(seq, ARGV[3], ttl)
 return granted

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redissonstore
+
+import (
+	"context"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redisurl"
+)
+
+// form is what URLs look like.
+var form = redisurl.Form{Package: "redissonstore", Scheme: "redisson"}
+
+func init() {
+	driver.Register(func(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
+		s, err := Open(ctx, url, nil)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}, form.Schemes()...)
+}
+
+// Open connects to the servers of a URL and returns a store that owns its client: Store.Close
+// closes it. Open returns an error if no server answers, and never shows a password.
+//
+//	redisson://[user[:password]@]host[:port][/database][?parameters]
+//	redisson-sentinel://[user[:password]@]host[:port][,host[:port]...]/master[/database][?parameters]
+//	redisson-cluster://[user[:password]@]host[:port][,host[:port]...][?parameters]
+//
+// With redissons, redissons-sentinel and redissons-cluster everything goes over TLS. The parameters of
+// the connection are those of redisstore.Open, from client_name to tls_server_name. Further there
+// are
+//
+//	read_write   true for RReadWriteLocks, as Options.ReadWrite
+//	no_tokens    true for no fencing tokens, as Options.NoTokens
+//
+// A setting that is in opts, too, must have the same value there.
+func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	f := form
+	f.More = storeurl.Parameters{
+		"read_write": storeurl.Option("ReadWrite", &o.ReadWrite, storeurl.Bool), "no_tokens": storeurl.Option("NoTokens", &o.NoTokens, storeurl.Bool),
+	}
+	t, err := redisurl.Parse(url, f)
+	if err != nil {
+		return nil, err
+	}
+	client, err := t.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newStore(client, &o, client.Close)
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redissonstore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
+	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
+)
+
+// TestOpen: a URL is a client that the store owns, and its parameters are options.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for query, shared := range map[string]bool{"": false, "?read_write=true&client_name=x": true, "?no_tokens=true": false} {
+		store, err := fencelock.OpenStore(t.Context(), "redisson://"+server.Addr+"/0"+query)
+		must(t, err)
+		if store.Caps().Shared != shared {
+			t.Errorf("%s: shared is %v", query, store.Caps().Shared)
+		}
+		locks, err := fencelock.New(store, nil)
+		must(t, err)
+		must(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error { return nil }))
+		must(t, locks.Close(t.Context()))
+		must(t, store.Close())
+		if _, err := store.Inspect(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "closed") {
+			t.Errorf("%s: the client is open after Close: %v", query, err)
+		}
+	}
+}
+
+// TestOpenRefusals: errors name what to change, and show no password.
+func TestOpenRefusals(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for url, want := range map[string]string{
+		"redisson://u:hunter2@127.0.0.1:1":     "open 127.0.0.1:1",
+		"redis://u:hunter2@h":                  "must begin with redisson://",
+		"redisson://u:hunter2@a,b":             "redisson-cluster://",
+		"redisson://u:hunter2@h?grace=true":    "does nothing in this store",
+		"redisson://u:hunter2@h?read_write=so": "read_write",
+		"redisson-sentinel://u:hunter2@h":      "redisson-sentinel://host:26379/mymaster",
+	} {
+		if _, err := redissonstore.Open(ctx, url, nil); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v, want %q", want, err, want)
+		}
+	}
+}
