@@ -2,8 +2,9 @@
 
 // Package setnxstore shares locks with the many libraries whose lock is a string in Redis: SET
 // with NX and PX, extended and deleted only if the value is still one's own. Among them are
-// redsync on one server, bsm/redislock, redis-py, node-redlock on one server, RedLock.net,
-// Laravel's Cache::lock and go-zero.
+// redsync, bsm/redislock, redis-py, node-redlock, RedLock.net, Laravel's Cache::lock, go-zero and
+// Spring Integration's RedisLockRegistry. NewRedlock shares locks with those that lock a majority
+// of several servers.
 //
 //	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	store, err := setnxstore.New(client, &setnxstore.Options{Key: "locks:%s"})
@@ -19,10 +20,9 @@
 // and a server that lost its data gives a lock to the next caller at once. fencelock.New
 // rejects the store with Require: Correctness.
 //
-// # Known limits
+// # Data loss
 //
-// Renewals do not notice that the server lost a part of its data, as in a failover to a replica
-// without the last writes, or by an eviction. A lease whose writes were lost is not reported as
-// lost, and a release that was lost comes back and is renewed while the session lives. One session
-// renews about 27,000 leases with the default TTL and a round trip of 20 ms (computed).
+// If the server loses a part of its data, as in a failover to a replica without the last writes or
+// by an eviction, the next renewal finds it: a lease that was lost is reported as lost, and a lock
+// whose unlock was lost is freed. Until then two processes may hold one lock.
 package setnxstore

@@ -5,11 +5,13 @@ package setnxstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 	"github.com/fencelock/fencelock/store/redisstore/internal/hashstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/majoritystore"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -19,45 +21,110 @@ const (
 	MaxTTL = hashstore.MaxTTL
 )
 
-// Options of a Store. The zero value shares the keys of redsync; nil is the same. No option makes
-// renewals notice that a part of the server's data was lost: see the known limits of the package.
+// Options of a Store. The zero value shares the keys of redsync; nil is the same.
 type Options struct {
 	// Key is the key of a lock with one %s in the place of its name, as in "redlock:%s".
 	// All services that share locks must use the same keys. Default "%s": the name is the
 	// key.
 	Key string
+	// Channel is where an unlock publishes the key of the lock, and where waiters listen, as Spring
+	// Integration's RedisLockRegistry does in its mode PUB_SUB_LOCK: "REGISTRY-channel" with the
+	// Key "REGISTRY:%s". Default "": nothing is published, and waiters poll.
+	Channel string
 }
 
-// Store is a store whose locks are strings. Make one with New. It is safe for concurrent use.
+// Store is a store whose locks are strings. Make one with New or NewRedlock. It is safe for
+// concurrent use.
 type Store struct {
-	store *hashstore.Store
+	store interface {
+		driver.Store
+		Check(ctx context.Context) ([]driver.Finding, error)
+		Close() error
+	}
+	clients []redis.UniversalClient // of Open
 }
 
 var _ driver.Store = (*Store)(nil)
 
-// advice is what Require: Correctness is refused with.
-const advice = "a lock that is a string set by SET NX is for efficiency: it has no fencing tokens, and a server that lost its data gives it to the next caller at once; " +
-	"use redisstore with Grace, etcdstore, zkstore or sqlstore when no other library shares the lock"
+// What Guarantees and a refusal of Require: Correctness say.
+const (
+	advice = "a lock that is a string set by SET NX is for efficiency: it has no fencing tokens, and a server that lost its data gives it to the next caller at once; " +
+		"use redisstore with Grace, etcdstore, zkstore or sqlstore when no other library shares the lock"
+	assumes        = "Other libraries share these locks. "
+	assumesRedlock = "Other libraries share these locks, on a majority of servers. The clocks of the servers run equally fast up to a hundredth, " +
+		"and a server that lost its data stays down for the longest TTL: otherwise two may hold one lock."
+)
 
 // New returns a store that uses the client: a *redis.Client for one server, a
 // *redis.Client from redis.NewFailoverClient for Sentinel, a *redis.ClusterClient
 // for a cluster. The client stays the caller's; the store never closes it. A nil
 // opts is fine. New does no I/O.
 func New(client redis.UniversalClient, opts *Options) (*Store, error) {
+	set, err := settings(opts, assumes+hashstore.PartialLoss)
+	if err != nil {
+		return nil, err
+	}
+	node, err := nodeOf(client, set)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{store: node}, nil
+}
+
+// NewRedlock returns a store over several independent servers: a lock is held if a majority of them
+// has it, as with redsync.New of the same servers, node-redlock and other Redlock libraries. All
+// services must name the same servers. The clients stay the caller's. NewRedlock does no I/O.
+//
+// Use it to join services that lock in this way. Without them package redisquorum is better: it
+// has fencing tokens and a queue.
+func NewRedlock(clients []redis.UniversalClient, opts *Options) (*Store, error) {
+	set, err := settings(opts, assumesRedlock)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(clients) < 2:
+		return nil, fmt.Errorf("setnxstore: NewRedlock needs the clients of several servers, it got %d; use New for one server", len(clients))
+	case set.Channel != "":
+		return nil, errors.New("setnxstore: Options.Channel is for one server; remove it, the libraries that lock a majority publish nothing")
+	}
+	var nodes []*hashstore.Store
+	for _, client := range clients {
+		if _, cluster := client.(*redis.ClusterClient); cluster {
+			return nil, errors.New("setnxstore: a node of NewRedlock must be one server, not a cluster; use New for a cluster")
+		}
+		node, err := nodeOf(client, set)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, node)
+	}
+	return &Store{store: majoritystore.New("setnxstore", nodes)}, nil
+}
+
+// nodeOf is the store of one client.
+func nodeOf(client redis.UniversalClient, set hashstore.Options) (*hashstore.Store, error) {
 	if err := goredis.Fit("setnxstore", client); err != nil {
 		return nil, err
 	}
-	before, after := "", ""
-	if opts != nil && opts.Key != "" {
-		var ok bool
-		if before, after, ok = strings.Cut(opts.Key, "%s"); !ok || strings.Contains(before+after, "%") {
-			return nil, errors.New(`setnxstore: Options.Key must have one %s in the place of the name, and no other %, as in "redlock:%s"`)
-		}
+	return hashstore.New(goredis.New(client, ""), set, nil), nil
+}
+
+// settings reads the options.
+func settings(opts *Options, assumes string) (hashstore.Options, error) {
+	set := hashstore.Options{Package: "setnxstore", Kind: hashstore.Plain, Advice: advice, Assumes: assumes}
+	if opts == nil {
+		return set, nil
 	}
-	return &Store{hashstore.New(goredis.New(client, ""), hashstore.Options{
-		Package: "setnxstore", Kind: hashstore.Plain, Advice: advice, Assumes: "Other libraries share these locks. " + hashstore.PartialLoss,
-		Key: func(name string) string { return before + name + after },
-	}, nil)}, nil
+	set.Channel = opts.Channel
+	if opts.Key == "" {
+		return set, nil
+	}
+	before, after, ok := strings.Cut(opts.Key, "%s")
+	if !ok || strings.Contains(before+after, "%") {
+		return set, errors.New(`setnxstore: Options.Key must have one %s in the place of the name, and no other %, as in "redlock:%s"`)
+	}
+	set.Key = func(name string) string { return before + name + after }
+	return set, nil
 }
 
 // Caps implements driver.Store.
@@ -97,6 +164,6 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 // first finding.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
 
-// Close does nothing: the client is the caller's to close, after the fencelock.Client.
-// It is there so that every store can be closed in the same way.
-func (s *Store) Close() error { return s.store.Close() }
+// Close ends the store's subscriptions, and closes the clients of Open. The clients of New and
+// NewRedlock are the caller's to close, after the fencelock.Client and the store.
+func (s *Store) Close() error { return errors.Join(s.store.Close(), closeAll(s.clients)) }

@@ -4,6 +4,7 @@ package setnxstore_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,35 @@ func withOthers(client redis.UniversalClient) (*fencelock.Client, error) {
 	return fencelock.New(store, nil) // Require: fencelock.Correctness would be rejected
 }
 
+func withRedlock(a, b, c redis.UniversalClient) (*fencelock.Client, error) {
+	store, err := setnxstore.NewRedlock([]redis.UniversalClient{a, b, c}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return fencelock.New(store, nil)
+}
+
+// TestDocumentedRedlock: the lock is on a majority of the servers.
+func TestDocumentedRedlock(t *testing.T) {
+	t.Parallel()
+	all := startThree(t)
+	var clients []redis.UniversalClient
+	for _, server := range all {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr})
+		defer client.Close()
+		clients = append(clients, client)
+	}
+	locks, err := withRedlock(clients[0], clients[1], clients[2])
+	must(t, err)
+	defer locks.Close(context.Background())
+	must(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
+		if free := slices.Index(all.values(t, "x"), ""); free >= 0 && slices.Index(all.values(t, "x")[free+1:], "") >= 0 {
+			t.Errorf("the values are %v", all.values(t, "x"))
+		}
+		return nil
+	}))
+}
+
 // TestDocumented: the key of a lock is made of its name, and a foreign lock is shown by its value.
 func TestDocumented(t *testing.T) {
 	t.Parallel()
@@ -72,8 +102,8 @@ func TestDocumented(t *testing.T) {
 	locks, err := withOthers(client)
 	must(t, err)
 	defer locks.Close(context.Background())
-	if text := locks.Guarantees().String(); !strings.Contains(text, "is not reported as lost") {
-		t.Errorf("the guarantees do not name the limit of renewals:\n%s", text)
+	if text := locks.Guarantees().String(); !strings.Contains(text, "is reported at the next renewal") {
+		t.Errorf("the guarantees do not name what a partial loss costs:\n%s", text)
 	}
 	err = locks.Do(t.Context(), "x", func(ctx context.Context, l *fencelock.Lease) error {
 		if n, err := server.Do("EXISTS", "redlock:x").Int(); err != nil || n != 1 {

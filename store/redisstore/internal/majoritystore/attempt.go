@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package majoritystore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/hashstore"
+)
+
+// Attempt implements driver.Session. It returns as soon as a majority has granted, or cannot.
+func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	began := time.Now()
+	one, asked, err := s.begin(c)
+	if one == nil {
+		return driver.Outcome{State: driver.Absent}, err
+	}
+	answers := ask(ctx, s.store, s.patience(), func(ctx context.Context, node int) (driver.Outcome, error) {
+		ses, err := s.node(node)
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		return ses.Attempt(ctx, asked)
+	})
+	t := tally{votes: make([]bool, len(s.nodes))}
+	for !t.decided(s.store.majority()) {
+		select {
+		case a := <-answers:
+			t.add(a)
+		case <-ctx.Done():
+			return driver.Outcome{}, s.store.errorf("attempt: %w: %w", driver.ErrUnknown, ctx.Err())
+		}
+	}
+	out := t.outcome()
+	if t.granted >= s.store.majority() {
+		s.granted(one, &t, began)
+		go s.late(one, asked, answers, t.open())
+		return out, nil
+	}
+	s.mu.Lock()
+	holds := one.granted
+	s.mu.Unlock()
+	failed := len(t.errs) > len(s.nodes)-s.store.majority()
+	if failed && t.gone >= s.store.majority() {
+		return driver.Outcome{}, s.ended("attempt")
+	}
+	if holds { // its majority may be complete again: a renewal decides
+		return driver.Outcome{}, s.store.errorf("attempt: no majority has lock %q any more: %w", c.Name, driver.ErrUnknown)
+	}
+	undoing := context.WithoutCancel(ctx)
+	doubt := s.retract(undoing, asked, &t)
+	s.retire(one, (doubt || t.open() > 0) && out.State != driver.Absent)
+	go s.undo(undoing, asked, answers, t.open())
+	if failed {
+		return driver.Outcome{}, s.store.failure("attempt", t.errs, false)
+	}
+	return out, nil
+}
+
+// begin notes that a claim is attempted, and returns it as servers know it, or nil if it must not
+// be granted any more.
+func (s *session) begin(c *driver.Claim) (*claim, *driver.Claim, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return nil, nil, s.goneLocked("attempt")
+	}
+	if slices.Contains(s.dead, c.Seq) {
+		return nil, nil, nil
+	}
+	one := s.claims[c.Seq]
+	if one == nil {
+		one = &claim{Claim: *c, try: s.doubts, votes: make([]bool, len(s.nodes))}
+		s.claims[c.Seq] = one
+	}
+	return one, one.onServers(), nil
+}
+
+// granted notes the servers that have a claim.
+func (s *session) granted(one *claim, t *tally, began time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !one.granted {
+		one.granted, one.since = true, began
+	}
+	for i, has := range t.votes {
+		one.votes[i] = one.votes[i] || has
+	}
+}
+
+// late notes the votes that come after the majority was complete.
+func (s *session) late(one *claim, asked *driver.Claim, answers <-chan answer[driver.Outcome], n int) {
+	for range n {
+		a := <-answers
+		s.mu.Lock()
+		if a.err == nil && a.value.State == driver.Granted {
+			one.votes[a.node] = true
+		}
+		gone := s.claims[one.Seq] != one
+		ses := s.nodes[a.node]
+		s.mu.Unlock()
+		if gone && ses != nil { // it was withdrawn before the server had it
+			hashstore.Drop(ses, asked.Seq)
+		}
+	}
+}
+
+// retract withdraws a claim from the servers that granted it, and reports whether one of them, or
+// one that did not answer, may have it.
+func (s *session) retract(ctx context.Context, asked *driver.Claim, t *tally) (doubt bool) {
+	pending := make(chan error, len(t.votes))
+	n := 0
+	for i, has := range t.votes {
+		if has || slices.Contains(t.unknown, i) {
+			n++
+			go func() { pending <- s.withdrawFrom(ctx, i, asked, !has) }()
+			doubt = doubt || !has
+		}
+	}
+	for range n {
+		if <-pending != nil {
+			doubt = true
+		}
+	}
+	return doubt
+}
+
+// withdrawFrom withdraws a claim from one server.
+func (s *session) withdrawFrom(ctx context.Context, node int, asked *driver.Claim, tombstone bool) error {
+	ctx, cancel := context.WithTimeout(ctx, s.patience())
+	defer cancel()
+	ses, err := s.node(node)
+	if err != nil {
+		return err
+	}
+	_, err = ses.Withdraw(ctx, driver.Withdrawal{Seq: asked.Seq, Name: asked.Name, Tombstone: tombstone})
+	if err != nil {
+		hashstore.Drop(ses, asked.Seq)
+	}
+	return err
+}
+
+// retire ends an attempt that was not granted. If it may still arrive somewhere, the next attempt of
+// the claim has another number.
+func (s *session) retire(one *claim, doubt bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claims[one.Seq] == one {
+		delete(s.claims, one.Seq)
+	}
+	if doubt {
+		s.doubts++
+	}
+}
+
+// undo withdraws a claim from the servers that answer after it was given up.
+func (s *session) undo(ctx context.Context, asked *driver.Claim, answers <-chan answer[driver.Outcome], n int) {
+	for range n {
+		a := <-answers
+		if a.err == nil && a.value.State != driver.Granted {
+			continue
+		}
+		_ = s.withdrawFrom(ctx, a.node, asked, true)
+	}
+}
+
+// tally counts the answers to an attempt.
+type tally struct {
+	votes          []bool
+	unknown        []int // the servers whose reply was lost
+	granted, other int
+	gone           int
+	busy           *driver.Outcome
+	errs           []error
+}
+
+func (t *tally) add(a answer[driver.Outcome]) {
+	switch {
+	case a.err != nil:
+		t.errs = append(t.errs, a.err)
+		if errors.Is(a.err, driver.ErrUnknown) {
+			t.unknown = append(t.unknown, a.node)
+		}
+		if errors.Is(a.err, driver.ErrGone) {
+			t.gone++
+		}
+	case a.value.State == driver.Granted:
+		t.votes[a.node] = true
+		t.granted++
+	default:
+		t.other++
+		if a.value.State == driver.Busy && (t.busy == nil || a.value.PollAfter < t.busy.PollAfter) {
+			t.busy = &a.value
+		}
+	}
+}
+
+// open is how many servers have not answered yet.
+func (t *tally) open() int { return len(t.votes) - t.granted - t.other - len(t.errs) }
+
+// decided reports whether a majority has granted, or cannot any more.
+func (t *tally) decided(majority int) bool {
+	return t.granted >= majority || t.granted+t.open() < majority
+}
+
+// outcome is the answer of a majority.
+func (t *tally) outcome() driver.Outcome {
+	switch {
+	case t.granted > t.other+len(t.errs)+t.open():
+		return driver.Outcome{State: driver.Granted}
+	case t.busy != nil:
+		out := *t.busy
+		for i := range out.Holders {
+			out.Holders[i] = plain(out.Holders[i])
+		}
+		return out
+	}
+	return driver.Outcome{State: driver.Absent}
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package majoritystore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/hashstore"
+)
+
+// healAtOnce is how many claims are put back on a server at once, and healMost how many in one renewal.
+const (
+	healAtOnce = 8
+	healMost   = 1000
+)
+
+// renewed is what the renewal of a session on one server came to.
+type renewed struct {
+	// fresh is set if the server had no session: it has none of its claims.
+	fresh  bool
+	broken []uint64
+}
+
+// KeepAlive implements driver.Session.
+func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
+	began := time.Now()
+	got, err := every(ctx, s.store, "keep alive", func(ctx context.Context, node int) (renewed, error) { return s.renewNode(ctx, node) })
+	if err != nil {
+		return driver.Renewal{}, err
+	}
+	var errs []error
+	alive := make([]bool, len(s.nodes))
+	lost := 0
+	s.mu.Lock()
+	gone := s.gone
+	for _, a := range got {
+		switch {
+		case a.err == nil:
+			alive[a.node] = true
+			s.loseLocked(a.node, a.value)
+		case errors.Is(a.err, driver.ErrGone):
+			lost++
+			s.loseLocked(a.node, renewed{fresh: true})
+		default:
+			errs = append(errs, a.err)
+		}
+	}
+	s.mu.Unlock()
+	if gone || lost >= s.store.majority() {
+		return driver.Renewal{}, s.ended("keep alive")
+	}
+	errs = append(errs, s.reopen(ctx, alive)...)
+	if len(errs) > len(s.nodes)-s.store.majority() {
+		return driver.Renewal{}, s.store.failure("keep alive", errs, false)
+	}
+	s.heal(ctx, alive)
+	return s.judge(alive, began)
+}
+
+// renewNode renews the session on a server.
+func (s *session) renewNode(ctx context.Context, node int) (renewed, error) {
+	s.mu.Lock()
+	ses := s.nodes[node]
+	s.mu.Unlock()
+	if ses == nil {
+		return renewed{fresh: true}, nil
+	}
+	r, err := ses.KeepAlive(ctx)
+	return renewed{broken: r.Broken}, err
+}
+
+// reopen opens the session on the servers that have none: those that were down, and those that ended it.
+// A majority has kept it.
+func (s *session) reopen(ctx context.Context, alive []bool) (errs []error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, ses := range s.nodes {
+		if ses != nil {
+			continue
+		}
+		alive[i] = false
+		s.mu.Unlock()
+		bound, cancel := context.WithTimeout(ctx, s.patience()/2)
+		opened, err := s.openNode(bound, i)
+		cancel()
+		s.mu.Lock()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.nodes[i], alive[i] = opened, true
+	}
+	return errs
+}
+
+// loseLocked takes back the votes of a server for the claims that it has not got. s.mu must be
+// held.
+func (s *session) loseLocked(node int, r renewed) {
+	if r.fresh {
+		s.nodes[node] = nil
+		for _, c := range s.claims {
+			c.votes[node] = false
+		}
+	}
+	for _, seq := range r.broken {
+		if c := s.claims[seq/tries]; c != nil && c.onServers().Seq == seq {
+			c.votes[node] = false
+		}
+	}
+}
+
+// heal puts claims on servers that have not got them, as far as a majority has or may have had them
+// without a gap.
+func (s *session) heal(ctx context.Context, alive []bool) {
+	type job struct {
+		c    *claim
+		node int
+	}
+	var jobs []job
+	s.mu.Lock()
+	for _, c := range s.claims {
+		if !c.granted || c.has(nil) < s.store.majority() || time.Since(c.since) > s.ttl-drift(s.ttl) {
+			continue
+		}
+		for i, up := range alive {
+			if up && !c.votes[i] && len(jobs) < healMost {
+				jobs = append(jobs, job{c, i})
+			}
+		}
+	}
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	slots := make(chan struct{}, healAtOnce)
+	for _, j := range jobs {
+		slots <- struct{}{}
+		all.Go(func() { s.put(ctx, j.c, j.node); <-slots })
+	}
+	all.Wait()
+}
+
+// put attempts a claim that is held on one more server.
+func (s *session) put(ctx context.Context, c *claim, node int) {
+	ses, err := s.node(node)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	asked := c.onServers()
+	s.mu.Unlock()
+	out, err := ses.Attempt(ctx, asked)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && out.State == driver.Granted {
+		c.votes[node] = true
+	}
+	if s.claims[c.Seq] != c { // withdrawn in between
+		hashstore.Drop(ses, asked.Seq)
+	}
+}
+
+// has counts the servers that have the claim, of those that are up.
+func (c *claim) has(alive []bool) (n int) {
+	for i, has := range c.votes {
+		if has && (alive == nil || alive[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// judge decides which claims still have a majority. If a claim may still have one on servers that
+// did not answer, the renewal failed and is tried again.
+func (s *session) judge(alive []bool, began time.Time) (driver.Renewal, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	renewal := driver.Renewal{TTL: s.ttl - drift(s.ttl)}
+	for seq, c := range s.claims {
+		switch {
+		case !c.granted, c.since.After(began): // granted in the meantime
+		case c.has(alive) >= s.store.majority():
+			c.since = began
+		case c.has(nil) >= s.store.majority():
+			return driver.Renewal{}, s.store.errorf("keep alive: too few servers that have lock %q answered: %w", c.Name, driver.ErrUnavailable)
+		default:
+			renewal.Broken = append(renewal.Broken, seq)
+		}
+	}
+	return renewal, nil
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setnxstore_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
+)
+
+// TestOpen: a URL with one host is New, one with several is NewRedlock, and the store owns the clients.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	all := startThree(t)
+	three := all[0].Addr + "," + all[1].Addr + "," + all[2].Addr
+	for url, on := range map[string]int{"setnx://" + all[0].Addr + "?prefix=one:": 1, "setnx://" + three + "/0?prefix=three:": 2} {
+		store, err := fencelock.OpenStore(t.Context(), url)
+		must(t, err)
+		locks, err := fencelock.New(store, nil)
+		must(t, err)
+		_, prefix, _ := strings.Cut(url, "prefix=")
+		must(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
+			if has := strings.Count(strings.Join(all.values(t, prefix+"x"), " "), ":"); has < on {
+				t.Errorf("%s: %d servers have the lock, want %d", url, has, on)
+			}
+			return nil
+		}))
+		must(t, locks.Close(t.Context()))
+		must(t, store.Close())
+		if _, err := store.Inspect(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "closed") {
+			t.Errorf("%s: the client is open after Close: %v", url, err)
+		}
+	}
+}
+
+// TestOpenRefusals: errors name what to change, and show no password.
+func TestOpenRefusals(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for url, want := range map[string]string{
+		"setnx://u:hunter2@127.0.0.1:1":   "open 127.0.0.1:1",
+		"redis://u:hunter2@h":             "must begin with setnx://",
+		"setnx://u:hunter2@h?namespace=x": "does nothing in this store",
+		"setnx://u:hunter2@h?prefix=%25s": "use a prefix without one",
+		"setnx://u:hunter2@a,b?channel=c": "the parameter channel is for one server",
+	} {
+		if _, err := setnxstore.Open(ctx, url, nil); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v, want %q", want, err, want)
+		}
+	}
+}
