@@ -39,9 +39,10 @@ func TestStoresAreDocumented(t *testing.T) {
 	for _, e := range storeKinds {
 		for _, scheme := range e.schemes {
 			// valkey stands for redis, an s is TLS.
-			plain := strings.NewReplacer("valkey", "redis", "rediss", "redis", "valkeys", "redis").Replace(scheme)
-			if storeKindOf(strings.TrimSuffix(plain, "s")) != nil {
-				plain = strings.TrimSuffix(plain, "s")
+			plain := strings.Replace(scheme, "valkey", "redis", 1)
+			base, _, _ := strings.Cut(plain, "-")
+			if without := strings.TrimSuffix(base, "s") + strings.TrimPrefix(plain, base); storeKindOf(without) == e {
+				plain = without
 			}
 			if !strings.Contains(page, "`"+plain+"://") && !strings.Contains(page, "`"+plain+"`") {
 				t.Errorf("%s: no %s in docs/cli.md", scheme, plain)

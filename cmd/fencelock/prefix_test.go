@@ -19,6 +19,7 @@ func TestOpenErrorsHaveOnePrefix(t *testing.T) {
 	for _, url := range []string{
 		"redis://127.0.0.1:1", "redis-sentinel://127.0.0.1:1/m", "redis-cluster://127.0.0.1:1", "quorum://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3",
 		"etcd://127.0.0.1:1", "zk://127.0.0.1:1", "postgres://127.0.0.1:1/d", "mysql://u@127.0.0.1:1/d", "memcached://127.0.0.1:1",
+		"redisson://127.0.0.1:1", "redisson-cluster://127.0.0.1:1", "setnx://127.0.0.1:1", "setnx://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "redisson://h?x=y", "setnx://h?x=y",
 		"redis://h?grace=perhaps", "quorum://a,b", "etcd://h?grace=true", "zk://h?x=y", "postgres://h/d?buckets=1", "memcached://h/p", "mem://h", "nosuch://h",
 	} {
 		t.Run(url, func(t *testing.T) {

@@ -97,6 +97,7 @@ func TestStoresRejectWhatTheyIgnore(t *testing.T) {
 		"etcd://h?grace=true", "etcd://h?buckets=4", "etcd://h?accept=clock", "zk://h?grace=true", "zk://h?accept=clock",
 		"memcached://h?accept=clock", "memcached://h?max_ttl=1m", "mem://?accept=clock", "mem://?buckets=3",
 		"postgres://h/d?buckets=4", "mysql://h/d?buckets=4", "redis://h?migrate=true", "quorum://a,b,c?migrate=true",
+		"redisson://h?grace=true", "redisson://h?namespace=x", "setnx://h?buckets=4", "setnx://a,b,c?max_ttl=1m",
 	} {
 		_, err := (&app{timeout: time.Second}).open(t.Context(), url, "")
 		if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "does nothing") {

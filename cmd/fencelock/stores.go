@@ -17,6 +17,8 @@ import (
 	_ "github.com/fencelock/fencelock/store/memstore"
 	_ "github.com/fencelock/fencelock/store/redisstore"
 	_ "github.com/fencelock/fencelock/store/redisstore/redisquorum"
+	_ "github.com/fencelock/fencelock/store/redisstore/redissonstore"
+	_ "github.com/fencelock/fencelock/store/redisstore/setnxstore"
 	_ "github.com/fencelock/fencelock/store/sqlstore"
 	_ "github.com/fencelock/fencelock/store/zkstore"
 )
@@ -78,6 +80,18 @@ redis-cluster://host[:port][,host[:port]...]`,
 	note: "Redis 7.0 or later, and Valkey: valkey may stand for redis; with rediss or valkeys\n" +
 		"      over TLS",
 	grace: true,
+}, {
+	schemes: []string{"redisson", "redissons", "redisson-sentinel", "redissons-sentinel", "redisson-cluster", "redissons-cluster"},
+	form:    "redisson://[user[:password]@]host[:port][/database]",
+	note: "the locks of Java services on Redisson, for efficiency only; read_write=true for\n" +
+		"      RReadWriteLocks; also redisson-sentinel and redisson-cluster; with redissons\n" +
+		"      over TLS",
+}, {
+	schemes: []string{"setnx", "setnxs", "setnx-sentinel", "setnxs-sentinel", "setnx-cluster", "setnxs-cluster"},
+	form:    "setnx://[user[:password]@]host[:port][,host[:port]...][/database]",
+	note: "the locks of redsync and others that SET a key with NX, for efficiency only;\n" +
+		"      several hosts are the servers of a Redlock; prefix=TEXT begins the keys; also\n" +
+		"      setnx-sentinel and setnx-cluster; with setnxs over TLS",
 }, {
 	schemes: []string{"zk", "zks"},
 	form:    "zk://[user:password@]host[:port][,host[:port]...][/root]",
