@@ -13,7 +13,7 @@ import (
 )
 
 // mutant is one mutant: in file, the text old becomes the text new. The change must be
-// inside one function, see split.
+// inside one function, see split, or in a Lua script.
 type mutant struct {
 	name     string
 	catcher  catcher
@@ -42,7 +42,8 @@ type binaries struct {
 
 // packages are those whose tests may kill a mutant.
 var packages = []string{".", "internal/core", "store/memstore", "store/shard", "store/both", "internal/clock", "internal/timing", "internal/sim",
-	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model", "store/redisstore"}
+	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model", "store/redisstore",
+	"store/redisstore/internal/hashstore", "store/redisstore/redissonstore", "store/redisstore/setnxstore"}
 
 // env names the variable that opens a mutant.
 const env = "FENCELOCK_MUTANT"
@@ -87,13 +88,18 @@ func (b binaries) path(pkg string) string {
 // overlay writes the changed files and the map that go build reads.
 func (b binaries) overlay(mutants []mutant) (string, error) {
 	edits := map[string][]namedEdit{}
+	var errs []error
 	for _, c := range mutants {
 		for _, e := range c.edits() {
+			if strings.HasSuffix(e.file, ".lua") {
+				var err error
+				e, err = b.ofScript(c.name, e)
+				errs = append(errs, err)
+			}
 			edits[e.file] = append(edits[e.file], namedEdit{c.name, e.old, e.new})
 		}
 	}
 	texts := map[string]string{}
-	var errs []error
 	for file, list := range edits {
 		raw, err := os.ReadFile(filepath.Join(b.root, file))
 		if err != nil {
@@ -106,6 +112,18 @@ func (b binaries) overlay(mutants []mutant) (string, error) {
 		return "", err
 	}
 	return b.writeOverlay(texts)
+}
+
+// ofScript makes an edit of a Lua script one of the function that composes scripts, where the
+// environment can switch it on.
+func (b binaries) ofScript(name string, e edit) (edit, error) {
+	const text = `head + "local RUN_ID = '" + runID + "'\n" + body`
+	raw, err := os.ReadFile(filepath.Join(b.root, e.file))
+	if n := strings.Count(string(raw), e.old); err == nil && n != 1 {
+		err = fmt.Errorf("mutant %s: its text is %d times in %s, want once; adapt it to the script", name, n, e.file)
+	}
+	changed := fmt.Sprintf("strings.Replace(%s, %q, %q, 1)", text, e.old, e.new)
+	return edit{"store/redisstore/internal/wire/script.go", "text := " + text, "text := " + changed}, err
 }
 
 func (b binaries) writeOverlay(texts map[string]string) (string, error) {

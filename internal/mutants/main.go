@@ -9,7 +9,7 @@
 //	go run ./internal/mutants -find         which test fails first, among all tests
 //	go run ./internal/mutants -survey       what the simulator makes of every mutant
 //
-// A mutant is a change of the source inside one function (see docs/decisions/0009): all
+// A mutant is a change of the source inside one function (see docs/decisions/0009), or of a Lua script: all
 // of them are compiled together into test binaries with go test -overlay, and
 // switched on one at a time by the environment. The command fails if a mutant survives, if
 // only another check kills it, or if the text that it changes is no longer in the
@@ -53,7 +53,7 @@ func main() {
 func mutants() []mutant {
 	return slices.Concat(storeMutants, floorMutants, dataLossMutants, coreMutants, queueMutants, changeMutants, ownMutants,
 		sessionMutants, releaseMutants, waitMutants, kindMutants, memstoreMutants, otherMutants, noticeMutants, lingerMutants, fixMutants,
-		quorumMutants, listMutants, bothMutants)
+		quorumMutants, listMutants, bothMutants, sharedMutants)
 }
 
 func run(o options) error {
