@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-//go:embed redisson
-var redissonSource embed.FS
+//go:embed redisson spring
+var javaSource embed.FS
 
 // versions of Redisson: the oldest that is supported, those at which something on the wire
 // changed, and the newest.
@@ -24,16 +24,16 @@ var versions = []string{"3.17.7", "3.27.2", "3.45.1", "3.52.0", "4.7.0"}
 // newest is the version of a short run.
 const newest = "4.7.0"
 
-var built sync.Map // of versions, to functions
+var built sync.Map // of libraries and versions, to functions
 
-// command returns the command of a Java peer. The peer is built when it is wanted for the first
-// time, into the user's cache.
-func command(version string) ([]string, error) {
-	build, _ := built.LoadOrStore(version, sync.OnceValues(func() ([]string, error) { return buildPeer(version) }))
+// command returns the command of a Java peer with a library, redisson or spring. The peer is built
+// when it is wanted for the first time, into the user's cache.
+func command(library, version string) ([]string, error) {
+	build, _ := built.LoadOrStore(library+" "+version, sync.OnceValues(func() ([]string, error) { return buildPeer(library, version) }))
 	return build.(func() ([]string, error))()
 }
 
-func buildPeer(version string) ([]string, error) {
+func buildPeer(library, version string) ([]string, error) {
 	for _, tool := range []string{"mvn", "javac", "java"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return nil, fmt.Errorf("%s is not installed; on Debian: apt-get install maven default-jdk-headless", tool)
@@ -44,15 +44,15 @@ func buildPeer(version string) ([]string, error) {
 		return nil, err
 	}
 	sum := sha256.New()
-	for _, file := range []string{"redisson/pom.xml", "redisson/peer/Peer.java"} {
-		text, err := redissonSource.ReadFile(file)
+	for _, file := range []string{library + "/pom.xml", library + "/peer/Peer.java"} {
+		text, err := javaSource.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
 		sum.Write(text)
 	}
 	dir := filepath.Join(cache, "fencelock-interop", hex.EncodeToString(sum.Sum(nil)[:8]), version)
-	source, libraries, classes := filepath.Join(dir, "redisson"), filepath.Join(dir, "lib"), filepath.Join(dir, "classes")
+	source, libraries, classes := filepath.Join(dir, library), filepath.Join(dir, "lib"), filepath.Join(dir, "classes")
 	classPath := libraries + "/*"
 	command := []string{"java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classes + string(os.PathListSeparator) + classPath, "peer.Peer"}
 	done := filepath.Join(dir, "built")
@@ -62,11 +62,11 @@ func buildPeer(version string) ([]string, error) {
 	if err := os.RemoveAll(dir); err != nil { // what an interrupted build left
 		return nil, err
 	}
-	if err := os.CopyFS(dir, redissonSource); err != nil {
+	if err := os.CopyFS(dir, javaSource); err != nil {
 		return nil, err
 	}
 	for _, step := range [][]string{
-		{"mvn", "-q", "-B", "-f", filepath.Join(source, "pom.xml"), "dependency:copy-dependencies", "-Dredisson.version=" + version, "-DoutputDirectory=" + libraries},
+		{"mvn", "-q", "-B", "-f", filepath.Join(source, "pom.xml"), "dependency:copy-dependencies", "-D" + library + ".version=" + version, "-DoutputDirectory=" + libraries},
 		{"javac", "-nowarn", "-cp", classPath, "-d", classes, filepath.Join(source, "peer", "Peer.java")},
 	} {
 		run := exec.Command(step[0], step[1:]...)

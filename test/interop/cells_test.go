@@ -245,9 +245,12 @@ type format struct {
 	cells []cell
 }
 
+// sameCells compare what both sides write.
+var sameCells = []cell{{"same on the wire", "both", "both", sameOnTheWire}, {"same in the store", "both", "both", sameInStore}}
+
 var formats = []format{
-	{"RLock", "lock", "", slices.Concat(cells, faults, []cell{{"same on the wire", "both", "both", sameOnTheWire}})},
-	{"RFencedLock", "fenced", "3.19.0", slices.Concat(cells, faults, []cell{{"tokens rise", "both", "both", tokens}, {"same on the wire", "both", "both", sameOnTheWire}})},
+	{"RLock", "lock", "", slices.Concat(cells, faults, sameCells)},
+	{"RFencedLock", "fenced", "3.19.0", slices.Concat(cells, faults, []cell{{"tokens rise", "both", "both", tokens}}, sameCells)},
 	{"RReadWriteLock", "readwrite", "", readWrite},
 }
 

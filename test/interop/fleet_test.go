@@ -193,6 +193,7 @@ func TestMixedFleet(t *testing.T) {
 			continue
 		}
 		t.Run(format.title, func(t *testing.T) {
+			t.Parallel()
 			newStage(t, newest).play(t, format.kind, func(s *scene) {
 				s.java() // built, or the test is skipped
 				f := &fleet{scene: s, names: []string{s.name + "/a", s.name + "/b", s.name + "/c"}, until: time.Now().Add(*torture)}
@@ -202,13 +203,18 @@ func TestMixedFleet(t *testing.T) {
 					all.Go(func() { f.javas(fmt.Sprint("java", i)) })
 				}
 				all.Wait()
-				found := overlaps(f.holds)
-				fmt.Printf("figure interop-overlaps-%s %d =0\n", strings.ToLower(format.title), len(found))
-				t.Logf("%d holds of Go, %d of Java, %d kills, %d overlaps in %v", f.byGo, f.byJava, f.kills, len(found), *torture)
-				for _, pair := range found[:min(len(found), 10)] {
-					t.Errorf("overlap: %+v and %+v", pair[0], pair[1])
-				}
+				f.report(format.title)
 			})
 		})
+	}
+}
+
+// report prints and judges what a fleet has held.
+func (f *fleet) report(title string) {
+	found := overlaps(f.holds)
+	fmt.Printf("figure interop-overlaps-%s %d =0\n", strings.ReplaceAll(strings.ToLower(title), " ", "-"), len(found))
+	f.Logf("%d holds of Go, %d of the other side, %d kills, %d overlaps in %v", f.byGo, f.byJava, f.kills, len(found), *torture)
+	for _, pair := range found[:min(len(found), 10)] {
+		f.Errorf("overlap: %+v and %+v", pair[0], pair[1])
 	}
 }

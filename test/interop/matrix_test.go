@@ -72,10 +72,31 @@ func (m *matrix) counts() (played, bad int) {
 	return played, bad
 }
 
+// family is a library in several versions, with the rows of its formats.
+type family struct {
+	versions []string
+	rows     []row
+}
+
+// families are in the order of the page.
+func families() []family {
+	return []family{{versions, everyCell()}, {[]string{springVersion}, springRows()}, {[]string{redsyncVersion}, redlockRows()}}
+}
+
+// versionsOf returns the columns of a format.
+func versionsOf(format string) []string {
+	for _, f := range families() {
+		if slices.ContainsFunc(f.rows, func(r row) bool { return r.format == format }) {
+			return f.versions
+		}
+	}
+	return nil
+}
+
 const heading = `# Interoperability
 
 Use this page to see which locks were shared with another library, in which versions. Each cell was played by real processes of both
-sides: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.md) explains what is shared.
+sides: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.md) and [setnx.md](setnx.md) explain what is shared.
 
 - *excluded*: the waiter cannot take the lock. *woken*: the waiter is woken by a message when the holder unlocks, not by a poll.
 - *yes* passed, **no** failed, – this version has not got it, *not played*: no result yet.
@@ -90,7 +111,7 @@ func (m *matrix) keep(page string) {
 		if t, ok := strings.CutPrefix(line, "## "); ok {
 			title = t
 		}
-		words := strings.Split(strings.Trim(line, "| "), " | ")
+		words, versions := strings.Split(strings.Trim(line, "| "), " | "), versionsOf(title)
 		if title == "" || len(words) != 3+len(versions) {
 			continue
 		}
@@ -110,21 +131,27 @@ func (m *matrix) write(path string) error {
 	}
 	var b strings.Builder
 	b.WriteString(heading)
+	for _, f := range families() {
+		m.writeFamily(&b, f)
+	}
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+func (m *matrix) writeFamily(b *strings.Builder, f family) {
 	title := ""
-	for _, r := range everyCell() {
+	for _, r := range f.rows {
 		if r.format != title {
 			title = r.format
-			fmt.Fprintf(&b, "\n## %s\n\n| | Holder | Waiter | %s |\n|%s\n", title, strings.Join(versions, " | "), strings.Repeat(" --- |", 3+len(versions)))
+			fmt.Fprintf(b, "\n## %s\n\n| | Holder | Waiter | %s |\n|%s\n", title, strings.Join(f.versions, " | "), strings.Repeat(" --- |", 3+len(f.versions)))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |", r.what, r.holder, r.waiter)
-		for _, v := range versions {
+		fmt.Fprintf(b, "| %s | %s | %s |", r.what, r.holder, r.waiter)
+		for _, v := range f.versions {
 			outcome := m.outcomes[r][v]
 			if outcome == "" {
 				outcome = "not played"
 			}
-			fmt.Fprintf(&b, " %s |", outcome)
+			fmt.Fprintf(b, " %s |", outcome)
 		}
 		b.WriteString("\n")
 	}
-	return os.WriteFile(path, []byte(b.String()), 0o644)
 }

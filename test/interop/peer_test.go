@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// peer is a Java process as one scene uses it, with separate actors.
+// peer is a process of another library as one scene uses it, with separate actors.
 type peer struct {
 	*process
 	actors string
 }
 
-// process is a Java process with a Redisson client.
+// process is a process with a client of another library.
 type process struct {
-	// ID is the id of its client, which begins the holder ids of its threads.
+	// ID is the id of its client. With Redisson it begins the holder ids of its threads.
 	ID string
 
 	t   testing.TB
@@ -49,7 +49,7 @@ type peerOptions struct {
 // installed.
 func start(t testing.TB, o peerOptions) *process {
 	t.Helper()
-	command, err := command(o.Version)
+	command, err := command("redisson", o.Version)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -59,8 +59,15 @@ func start(t testing.TB, o peerOptions) *process {
 	if o.Timeout == 0 {
 		o.Timeout = 3 * time.Second
 	}
-	args := append(command[1:len(command):len(command)], strings.Join(o.Servers, ","), millis(o.Watchdog), millis(o.Timeout))
+	return launch(t, command, strings.Join(o.Servers, ","), millis(o.Watchdog), millis(o.Timeout))
+}
+
+// launch starts a process by a command and more arguments.
+func launch(t testing.TB, command []string, more ...string) *process {
+	t.Helper()
+	args := append(command[1:len(command):len(command)], more...)
 	p := &process{t: t, cmd: exec.Command(command[0], args...), waiting: map[string]chan answer{}}
+	var err error
 	p.in, err = p.cmd.StdinPipe()
 	must(t, err)
 	out, err := p.cmd.StdoutPipe()
@@ -73,7 +80,7 @@ func start(t testing.TB, o peerOptions) *process {
 	})
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() {
-		t.Fatal("the Java process ended before it was ready")
+		t.Fatalf("%s ended before it was ready", command[0])
 	}
 	p.ID = strings.TrimPrefix(lines.Text(), "ready ")
 	go p.read(lines)
@@ -86,7 +93,7 @@ type errorsOf struct{ t testing.TB }
 // Write implements io.Writer.
 func (e *errorsOf) Write(text []byte) (int, error) {
 	if e.t.Context().Err() == nil {
-		e.t.Logf("java: %s", text)
+		e.t.Logf("peer: %s", text)
 	}
 	return len(text), nil
 }

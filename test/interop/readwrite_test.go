@@ -222,6 +222,7 @@ var readWrite = []cell{
 		s.free()
 	}},
 	{"same on the wire", "both", "both", sameReadWrite},
+	{"same in the store", "both", "both", sameInStore},
 }
 
 // leaveInEveryOrder: two Java readers and a Go reader leave; the lock is closed to writers until the

@@ -145,6 +145,22 @@ public final class Peer {
                     return lock.remainTimeToLive();
                 case "TOKEN": // not in every version
                     return lock.getClass().getMethod("lockAndGetToken").invoke(lock);
+                case "TOKENLEASE": // with a lease
+                    return lock.getClass().getMethod("lockAndGetToken", long.class, TimeUnit.class)
+                            .invoke(lock, Long.parseLong(args[0]), TimeUnit.MILLISECONDS);
+                case "TRYTOKEN":
+                    return lock.getClass().getMethod("tryLockAndGetToken").invoke(lock);
+                case "TRYWAIT": // without a lease
+                    return lock.tryLock(Long.parseLong(args[0]), TimeUnit.MILLISECONDS);
+                case "MULTI": // as an RMultiLock of this lock alone
+                    client.getMultiLock(lock).lock(Long.parseLong(args[0]), TimeUnit.MILLISECONDS);
+                    return "";
+                case "LATCHSET":
+                    return client.getCountDownLatch(name).trySetCount(Long.parseLong(args[0]));
+                case "LATCHAWAIT":
+                    return client.getCountDownLatch(name).await(Long.parseLong(args[0]), TimeUnit.MILLISECONDS);
+                case "LATCHDELETE":
+                    return client.getCountDownLatch(name).delete();
                 case "LAST":
                     return lock.getClass().getMethod("getToken").invoke(lock);
                 case "THREAD":
