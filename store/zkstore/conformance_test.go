@@ -3,11 +3,8 @@
 package zkstore_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,65 +39,18 @@ var roots atomic.Int64
 
 func harness(t *testing.T, e *servers.Ensemble) *drivertest.Harness {
 	root := fmt.Sprintf("/case%d", roots.Add(1))
-	valve := &valve{}
+	valve := &servers.Valve{}
 	return &drivertest.Harness{
 		Open: func() (driver.Store, error) {
-			s, err := zkstore.New(e.Addrs(), &zkstore.Options{Root: root, TickTime: servers.TickTime, MaxTTL: 50 * time.Second, Dial: valve.dial})
+			s, err := zkstore.New(e.Addrs(), &zkstore.Options{Root: root, TickTime: servers.TickTime, MaxTTL: 50 * time.Second, Dial: valve.Dial})
 			if err == nil {
 				t.Cleanup(func() { s.Close() })
 			}
 			return s, err
 		},
-		Sever: valve.shut,
+		Sever: valve.Shut,
 		TTL:   3 * time.Second, // several servers and all these clients share few processors here
 		Slack: 1200 * time.Millisecond,
 		Soon:  10 * time.Second,
 	}
-}
-
-// valve holds back everything that its connections send, while it is shut.
-type valve struct {
-	mu   sync.Mutex
-	open chan struct{} // nil: it is open
-}
-
-func (v *valve) shut() (heal func()) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	open := make(chan struct{})
-	v.open = open
-	return func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.open = nil
-		close(open)
-	}
-}
-
-func (v *valve) wait() {
-	v.mu.Lock()
-	open := v.open
-	v.mu.Unlock()
-	if open != nil {
-		<-open
-	}
-}
-
-func (v *valve) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	v.wait()
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	return &valveConn{Conn: conn, v: v}, nil
-}
-
-type valveConn struct {
-	net.Conn
-	v *valve
-}
-
-func (c *valveConn) Write(p []byte) (int, error) {
-	c.v.wait()
-	return c.Conn.Write(p)
 }

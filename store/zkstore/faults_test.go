@@ -22,14 +22,14 @@ const patience = 60 * time.Second
 type process struct {
 	*fencelock.Client
 	store *zkstore.Store
-	valve *valve
+	valve *servers.Valve
 }
 
 func newProcess(t *testing.T, addrs []string, ttl time.Duration) *process {
 	t.Helper()
-	p := &process{valve: &valve{}}
+	p := &process{valve: &servers.Valve{}}
 	var err error
-	p.store, err = zkstore.New(addrs, &zkstore.Options{TickTime: servers.TickTime, MaxTTL: time.Minute, Dial: p.valve.dial})
+	p.store, err = zkstore.New(addrs, &zkstore.Options{TickTime: servers.TickTime, MaxTTL: time.Minute, Dial: p.valve.Dial})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestCutOffHolderIsNotifiedFirst(t *testing.T) {
 	holder, other := newProcess(t, e.Addrs(), 2*time.Second), newProcess(t, e.Addrs(), 2*time.Second)
 	l := holder.lock(t, "x")
 	next := other.waiting(t, "x")
-	heal := holder.valve.shut()
+	heal := holder.valve.Shut()
 	defer heal()
 	got := <-next
 	if got == nil {

@@ -4,23 +4,17 @@ package zkstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
-	"regexp"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/zkstore/internal/treestore"
 )
 
 // Defaults of Options.
 const (
-	DefaultRoot     = "/fencelock"
-	DefaultTickTime = 2 * time.Second
+	DefaultRoot     = treestore.DefaultRoot
+	DefaultTickTime = treestore.DefaultTickTime
 )
 
 // Options of a Store. The zero value is good for most; nil is the same. Bad values
@@ -47,251 +41,75 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Store is a store on a ZooKeeper ensemble. Make one with New or Open. It is safe for
-// concurrent use.
-type Store struct {
-	servers []string
-	opts    Options
-	paths   paths
-	acl     []zk.ACL
-
-	mu     sync.Mutex
-	closed bool
-	done   chan struct{} // closed with it
-	links  map[string]*link
-	// apart is the connection of the calls that belong to no session. It is made
-	// when it is first needed.
-	apart *apart
+// tree returns the options of the package that does the work.
+func (o *Options) tree() treestore.Options {
+	t := treestore.Options{Package: "zkstore"}
+	if o != nil {
+		t.Root, t.TickTime, t.MinTTL, t.MaxTTL, t.Auth, t.Dial = o.Root, o.TickTime, o.MinTTL, o.MaxTTL, o.Auth, o.Dial
+	}
+	return t
 }
 
-var _ driver.Store = (*Store)(nil)
+// Store is a store on a ZooKeeper ensemble. Make one with New or Open. It is safe for
+// concurrent use.
+type Store struct{ store *treestore.Store }
 
-var goodRoot = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
+var _ driver.Store = (*Store)(nil)
 
 // New returns a store on the servers, each as host:port. A nil opts is fine. It does
 // no I/O. It takes addresses and not a client, because a session of the store is a session
 // of ZooKeeper: the store connects once for each of its sessions.
 func New(servers []string, opts *Options) (*Store, error) {
-	s := &Store{servers: servers, done: make(chan struct{}), links: map[string]*link{}}
-	if opts != nil {
-		s.opts = *opts
-	}
-	o := &s.opts
-	if o.Root == "" {
-		o.Root = DefaultRoot
-	}
-	if o.TickTime == 0 {
-		o.TickTime = DefaultTickTime
-	}
-	if o.MinTTL == 0 {
-		o.MinTTL = o.TickTime * 3 / 2
-	}
-	if o.MaxTTL == 0 {
-		o.MaxTTL = 15 * o.TickTime
-	}
-	if o.Dial == nil {
-		o.Dial = dialTCP
-	}
-	switch {
-	case len(servers) == 0:
-		return nil, errors.New("zkstore: New needs the servers of the ensemble, as host:port")
-	case !goodRoot.MatchString(o.Root) || o.Root == "/zookeeper":
-		return nil, fmt.Errorf("zkstore: Options.Root is %q; write a path such as /fencelock, of letters, digits, dots, hyphens and underscores", o.Root)
-	case o.TickTime < time.Millisecond:
-		return nil, fmt.Errorf("zkstore: Options.TickTime is %v; it must be the tickTime of the servers, whose default is 2s", o.TickTime)
-	case o.MinTTL <= 0 || o.MaxTTL < o.MinTTL:
-		return nil, fmt.Errorf("zkstore: Options.MinTTL is %v and MaxTTL %v; they must be positive and in order", o.MinTTL, o.MaxTTL)
-	case o.Auth != "" && !strings.Contains(o.Auth, ":"):
-		return nil, errors.New("zkstore: Options.Auth must be user:password")
-	}
-	for _, server := range servers {
-		if _, _, err := net.SplitHostPort(server); err != nil {
-			return nil, fmt.Errorf("zkstore: a server must be host:port: %w", err)
-		}
-	}
-	s.paths, s.acl = paths{o.Root}, zk.WorldACL(zk.PermAll)
-	if o.Auth != "" {
-		s.acl = zk.AuthACL(zk.PermAll)
-	}
-	return s, nil
-}
-
-// lag is how much longer than the TTL the timeout is that a session asks for: the
-// leader may count from the heartbeat before the last, see pulse, which the core sends
-// less than a third of the TTL earlier. Where that is hardly a tick, the last heartbeat
-// may prove nothing of the one before it, and it takes a tick more.
-func (s *Store) lag(ttl time.Duration) time.Duration {
-	if ttl < 5*s.opts.TickTime {
-		return ttl/3 + s.opts.TickTime
-	}
-	return ttl / 3
-}
-
-// Caps implements driver.Store.
-func (s *Store) Caps() driver.Caps {
-	return driver.Caps{
-		Engine: "zookeeper", Fencing: driver.Strict, Durability: driver.Durable,
-		Queue: true, Push: true, Wanted: driver.NoticeAtOnce, Linger: true, Shared: true, Reentry: true, Listing: true,
-		MinTTL: s.opts.MinTTL, MaxTTL: s.opts.MaxTTL,
-		Assumes: "Tokens keep increasing as long as the ensemble keeps its data. An ensemble that was rebuilt, or restored from a backup, starts with lower tokens.",
-	}
-}
-
-// Shard implements driver.Store: an ensemble is one shard.
-func (s *Store) Shard(string) string { return "0" }
-
-// Open implements driver.Store. Every session has its own connection.
-func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	if c := s.Caps(); req.TTL < c.MinTTL || req.TTL > c.MaxTTL {
-		return nil, driver.Renewal{}, fmt.Errorf("zkstore: TTL %v is not within %v and %v, the bounds in Options: %w", req.TTL, c.MinTTL, c.MaxTTL, driver.ErrRefused)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, driver.Renewal{}, fmt.Errorf("zkstore: open: %w", err)
-	}
-	l, err := s.link(req.ID.String(), req.TTL)
-	if err != nil {
-		return nil, driver.Renewal{}, err
-	}
-	l.mu.Lock()
-	l.notices.wanted = req.Wanted
-	l.mu.Unlock()
-	renewal, err := run(l.again(ctx, "open"), l.begin)
-	if err != nil {
-		if errors.Is(err, driver.ErrGone) { // while it was being opened: once more is worth it
-			err = fmt.Errorf("zkstore: open: %w: the session ended at once", driver.ErrUnavailable)
-		}
-		return nil, driver.Renewal{}, err
-	}
-	return l, renewal, nil
-}
-
-// link returns the link of a session, and connects it if the session is new.
-func (s *Store) link(id string, ttl time.Duration) (*link, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, fmt.Errorf("zkstore: open: the store is closed: %w", driver.ErrUnavailable)
-	}
-	if l := s.links[id]; l != nil {
-		return l, nil
-	}
-	l, err := s.dial(id, ttl)
-	if err == nil {
-		s.links[id] = l
-	}
-	return l, err
-}
-
-// drop drops a link that has ended.
-func (s *Store) drop(l *link) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.links[l.id] == l {
-		delete(s.links, l.id)
-	}
-}
-
-// Close ends every session that is still open and closes all connections.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	if !s.closed {
-		s.closed = true
-		close(s.done)
-	}
-	var links []*link
-	for _, l := range s.links {
-		links = append(links, l)
-	}
-	a := s.apart
-	s.apart = nil
-	s.mu.Unlock()
-	for _, l := range links {
-		l.end()
-	}
-	if a != nil {
-		a.conn.Close()
-	}
-	return nil
-}
-
-// apart is a connection for calls that belong to no session.
-type apart struct {
-	conn  *zk.Conn
-	wire  *wire
-	begun sync.Once
-	has   chan struct{}
-	mu    sync.Mutex
-	known bool // it knows who we are
-}
-
-// aside returns a call that belongs to no session, once there is a connection.
-func (s *Store) aside(ctx context.Context, op string) (*call, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("zkstore: %s: %w", op, err)
-	}
-	a, err := s.join()
-	if err != nil {
-		return nil, fmt.Errorf("zkstore: %s: %w: %w", op, driver.ErrUnavailable, err)
-	}
-	select {
-	case <-a.has:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("zkstore: %s: %w: %w", op, driver.ErrUnavailable, a.wire.why(ctx.Err()))
-	}
-	c := &call{ctx: ctx, conn: a.conn, done: s.done, op: op}
-	if s.opts.Auth != "" {
-		_, err = run(c, func(c *call) (struct{}, error) { return struct{}{}, a.authenticate(c, s.opts.Auth) })
-	}
-	return c, err
-}
-
-// authenticate logs in, once; the library repeats it when it connects again.
-func (a *apart) authenticate(c *call, auth string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.known {
-		return nil
-	}
-	if err := a.conn.AddAuth("digest", []byte(auth)); err != nil {
-		return c.failed(err)
-	}
-	a.known = true
-	return nil
-}
-
-func (s *Store) join() (*apart, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return nil, errors.New("the store is closed")
-	case s.apart != nil:
-		return s.apart, nil
-	}
-	timeout := 10 * s.opts.TickTime
-	a := &apart{has: make(chan struct{}), wire: newWire(true, timeout)}
-	event := func(ev zk.Event) {
-		if ev.Type == zk.EventSession && ev.State == zk.StateHasSession {
-			a.begun.Do(func() { close(a.has) })
-		}
-	}
-	conn, events, err := s.connect(a.wire, timeout, event)
+	s, err := treestore.New(servers, opts.tree())
 	if err != nil {
 		return nil, err
 	}
-	go func() {
-		for range events {
-		}
-	}()
-	a.conn, s.apart = conn, a
-	return a, nil
+	return &Store{s}, nil
 }
 
-// unsupported is the answer to what it cannot do by its Caps.
-func unsupported[T any](ctx context.Context, what string) (T, error) {
-	var zero T
-	if err := ctx.Err(); err != nil {
-		return zero, fmt.Errorf("zkstore: %w", err)
-	}
-	return zero, fmt.Errorf("zkstore: %s: %w on ZooKeeper, which does not report its time", what, driver.ErrUnsupported)
+// Caps implements driver.Store.
+func (s *Store) Caps() driver.Caps { return s.store.Caps() }
+
+// Shard implements driver.Store: an ensemble is one shard.
+func (s *Store) Shard(name string) string { return s.store.Shard(name) }
+
+// Open implements driver.Store. Every session has its own connection.
+func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	return s.store.Open(ctx, req)
 }
+
+// Inspect implements driver.Store. The age of a holder counts from when it was
+// queued, by the clocks of the leader and of this process; its end is the latest it can
+// be.
+func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
+	return s.store.Inspect(ctx, name)
+}
+
+// List implements driver.Store.
+func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
+	return s.store.List(ctx, q)
+}
+
+// Break implements driver.Store. Breaking two readers in front of the same writer gives the
+// same fence twice.
+func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
+	return s.store.Break(ctx, name, token)
+}
+
+// SetLimit implements driver.Store.
+func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
+	return s.store.SetLimit(ctx, name, limit)
+}
+
+// Check asks every server that the store knows whether it is fit to keep locks, and returns
+// what is not, with what to change; an empty list is a good answer. It sends the four-letter
+// words srvr and conf and writes nothing. What 4lw.commands.whitelist hides is a finding,
+// too. The error reports that no server answered at all. The codes are apart, member, serving,
+// session-timeout, standalone, tick-time, unchecked, unreachable and version; findings
+// without a Node are about the ensemble.
+//
+// Whether a server writes to disk before it answers (forceSync) cannot be read.
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
+
+// Close ends every session that is still open and closes all connections.
+func (s *Store) Close() error { return s.store.Close() }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
@@ -39,16 +38,22 @@ func (l *link) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 // Withdraw implements driver.Session.
 func (l *link) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	if w.KeepFor > 0 {
-		return unsupported[driver.Removed](ctx, "KeepFor")
+		return unsupported[driver.Removed](ctx, l.store, "KeepFor")
+	}
+	if l.store.layout.refuses(w.Name) != nil { // so was the attempt
+		return driver.WasAbsent, ctx.Err()
 	}
 	return run(l.call(ctx, "withdraw"), func(c *call) (driver.Removed, error) { return l.withdraw(c, w) })
 }
 
 func (l *link) withdraw(c *call, w driver.Withdrawal) (driver.Removed, error) {
+	if err := l.leave(c, w.Seq); err != nil {
+		return driver.WasAbsent, err
+	}
 	e, noted := l.entry(w.Seq)
 	if noted && e.granted && !w.Tombstone {
 		// Nothing but its own removal ends a grant, so there is no need to read.
-		there, err := c.remove(l.store.paths.lock(w.Name) + "/" + e.node.name)
+		there, err := l.removeGranted(c, w, e)
 		if err != nil {
 			return driver.WasAbsent, err
 		}
@@ -66,10 +71,25 @@ func (l *link) withdraw(c *call, w driver.Withdrawal) (driver.Removed, error) {
 		return driver.WasAbsent, err
 	}
 	l.dropClaim(w.Seq)
-	if broken {
+	if l.takenBack(w.Seq) || broken {
 		return driver.WasBroken, nil
 	}
 	return found, nil
+}
+
+// removeGranted removes the node of a grant, and reports whether it was there. If it was not, and
+// no removal was sent before, another program has removed it.
+func (l *link) removeGranted(c *call, w driver.Withdrawal, e entry) (there bool, err error) {
+	again := e.leaving
+	e.leaving = true
+	l.note(w.Seq, e)
+	there, err = l.removeOwn(c, l.store.layout.lock(w.Name)+"/"+e.node.name)
+	if err == nil && !there && !again && !l.store.layout.alone() {
+		l.mu.Lock()
+		l.owned.take(w.Seq)
+		l.mu.Unlock()
+	}
+	return there, err
 }
 
 // strike notes a tombstone in the record of the session, and takes a broken claim out
@@ -122,7 +142,7 @@ func (l *link) removeAll(c *call, w driver.Withdrawal) (driver.Removed, error) {
 		if !n.is(l.id, w.Seq) {
 			continue
 		}
-		there, err := c.remove(l.store.paths.lock(w.Name) + "/" + n.name)
+		there, err := l.removeOwn(c, l.store.layout.lock(w.Name)+"/"+n.name)
 		switch {
 		case err != nil:
 			return driver.WasAbsent, err
@@ -152,12 +172,12 @@ func (l *link) Reclaim(ctx context.Context, held []driver.Held, _ bool) ([]bool,
 			if !ok {
 				continue
 			}
-			token, err := c.token(l.store.paths.lock(h.Claim.Name), n)
-			if err != nil {
+			e := entry{node: n, granted: true}
+			if _, err := l.tokenise(c, &h.Claim, &e); err != nil {
 				return nil, err
 			}
-			if kept[i] = token == h.Token.Base(); kept[i] {
-				l.note(h.Claim.Seq, entry{node: n, token: token, granted: true})
+			if kept[i] = e.token == h.Token.Base(); kept[i] {
+				l.note(h.Claim.Seq, e)
 				l.watchGrant(&h.Claim, true)
 			}
 		}
@@ -169,7 +189,7 @@ func (l *link) Reclaim(ctx context.Context, held []driver.Held, _ bool) ([]bool,
 // claim in one transaction.
 func (l *link) Close(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("zkstore: close: %w", err)
+		return l.store.errorf("close: %w", err)
 	}
 	l.mu.Lock()
 	guest := l.open && !l.owner && !l.isOver
@@ -184,7 +204,7 @@ func (l *link) Close(ctx context.Context) error {
 	case <-l.wire.closed:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("zkstore: close: %w: %w", driver.ErrUnknown, ctx.Err())
+		return l.store.errorf("close: %w: %w", driver.ErrUnknown, ctx.Err())
 	case <-l.left:
 	}
 	l.mu.Lock()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func TestNodesComeBack(t *testing.T) {
 		{session: id, seq: math.MaxUint64, mode: driver.Shared, weight: math.MaxInt64, limit: math.MaxInt64, place: math.MaxInt32},
 		{session: id, seq: 7, weight: 1, reentry: digest("me"), token: 1 << 60, place: math.MinInt32},
 	} {
-		n.name = n.placed()
+		n.name = placed(own{}, n)
 		if back, ok := parse(n.name); !ok || back != n {
 			t.Errorf("%+v came back as %+v", n, back)
 		}
@@ -60,10 +60,10 @@ func TestOrderSurvivesTheOverflow(t *testing.T) {
 	first := int32(math.MaxInt32 - 2)
 	for i := range int32(6) {
 		n := node{session: fmt.Sprintf("%032d", i), seq: 1, weight: 1, place: first + i}
-		names = append(names, n.placed())
+		names = append(names, placed(own{}, n))
 	}
 	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	claims, _ := arrange(names)
+	claims, _ := arrange(names, parse)
 	for i, n := range claims {
 		if n.session != fmt.Sprintf("%032d", i) {
 			t.Fatalf("place %d has the claim of session %s", i, n.session)
@@ -76,9 +76,9 @@ func TestFirstNodeOfAClaimCounts(t *testing.T) {
 	var names []string
 	for _, place := range []int32{9, 4, 6} {
 		a.place = place
-		names = append(names, a.placed())
+		names = append(names, placed(own{}, a))
 	}
-	claims, extra := arrange(append(names, pinName))
+	claims, extra := arrange(append(names, pinName), parse)
 	if len(claims) != 1 || claims[0].place != 4 || len(extra) != 2 {
 		t.Errorf("got %v and %v, want the one at place 4, and two more", claims, extra)
 	}

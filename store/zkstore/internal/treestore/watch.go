@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -22,7 +23,7 @@ func (l *link) resume(c *call, cl *driver.Claim) (*changed, error) {
 	if e, ok := l.entry(cl.Seq); ok && e.blocker != "" && !e.granted {
 		// Without the blocker the queue is read. The server has shown that it is gone, so what
 		// it shows next is not older.
-		return l.watchNode(c, l.store.paths.lock(cl.Name)+"/"+e.blocker)
+		return l.watchNode(c, l.store.layout.lock(cl.Name)+"/"+e.blocker)
 	}
 	return nil, c.catchUp(l.store)
 }
@@ -30,10 +31,10 @@ func (l *link) resume(c *call, cl *driver.Claim) (*changed, error) {
 // waitFor reads whether the claim is granted. If not, it returns what signals when it
 // is worth reading again.
 func (l *link) waitFor(c *call, cl *driver.Claim) (out driver.Outcome, wait *changed, err error) {
-	path := l.store.paths.lock(cl.Name)
+	path := l.store.layout.lock(cl.Name)
 	for {
 		ln, err := l.readLock(c, cl.Name)
-		if err != nil {
+		if err := cmp.Or(err, ln.strange); err != nil {
 			return out, nil, err
 		}
 		if n, ok := ln.holds(l.id, cl.Seq); ok {
@@ -50,7 +51,7 @@ func (l *link) waitFor(c *call, cl *driver.Claim) (out driver.Outcome, wait *cha
 			l.blocked(cl.Seq, n.name)
 			wait, err = l.watchNode(c, path+"/"+n.name)
 		} else {
-			wait, err = l.watchQueue(c, path)
+			wait, err = l.watchQueue(c, path, path+"/"+pinName)
 		}
 		if wait != nil || err != nil {
 			return out, wait, err
@@ -72,7 +73,7 @@ func (l *link) blocked(seq uint64, name string) {
 func (l *link) turn(c *call, cl *driver.Claim, n node) (driver.Outcome, *changed, error) {
 	e, _ := l.entry(cl.Seq)
 	e.node = n
-	there, err := l.tokenise(c, cl.Name, &e)
+	there, err := l.tokenise(c, cl, &e)
 	if err != nil || !there {
 		return driver.Outcome{State: driver.Absent}, nil, err
 	}
@@ -114,10 +115,10 @@ func (l *link) getAndWatch(c *call, path string) (data []byte, stat *zk.Stat, er
 	return data, stat, nil
 }
 
-// watchQueue signals when any claim comes or goes, or the stored limit changes. It is for
-// the claims that more than one node's end can help. It returns nil if a watch is new:
+// watchQueue signals when any claim comes or goes, or a child changes, such as the stored limit.
+// It is for the claims that more than one node's end can help. It returns nil if a watch is new:
 // it was set after the read, so another read is due.
-func (l *link) watchQueue(c *call, path string) (*changed, error) {
+func (l *link) watchQueue(c *call, path, child string) (*changed, error) {
 	claims, fresh1, err := l.watch(c, "c"+path, func() (<-chan zk.Event, error) {
 		_, _, ch, err := c.conn.ChildrenW(path)
 		return ch, err
@@ -125,14 +126,14 @@ func (l *link) watchQueue(c *call, path string) (*changed, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, fresh2, err := l.watch(c, "d"+path, func() (<-chan zk.Event, error) {
-		_, _, ch, err := c.conn.GetW(path + "/" + pinName)
+	data, fresh2, err := l.watch(c, "d"+child, func() (<-chan zk.Event, error) {
+		_, _, ch, err := c.conn.GetW(child)
 		return ch, err
 	})
-	if err != nil || fresh1 || fresh2 && limit != nil {
+	if err != nil || fresh1 || fresh2 && data != nil {
 		return nil, err
 	}
-	return &changed{claims, limit}, nil // without a limit there is nothing to watch but the queue
+	return &changed{claims, data}, nil // without the child there is nothing to watch but the queue
 }
 
 // watch returns the watch there is, or sets one. It returns no channel if there is

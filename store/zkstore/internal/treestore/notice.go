@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
 	"context"
@@ -84,18 +84,28 @@ func (l *link) notify(ctx context.Context, seq uint64, name string) {
 	}
 }
 
-// queuedBehind returns true when a claim waits for the lock, and false without an error if
-// the grant is not there. A try that is not granted is not queued, or only for a moment.
+// queuedBehind returns true when a claim waits for the lock, or another program has asked for its
+// release, and false without an error if the grant is not there. A try that is not granted is not
+// queued, or only for a moment.
 func (l *link) queuedBehind(c *call, seq uint64, name string) (bool, error) {
+	path := l.store.layout.lock(name)
 	for {
 		ln, err := l.readLock(c, name)
 		if err != nil {
 			return false, err
 		}
-		if _, held := ln.holds(l.id, seq); !held || len(ln.waiting) > 0 {
+		n, held := ln.holds(l.id, seq)
+		if !held || len(ln.waiting) > 0 {
 			return held, nil
 		}
-		wait, err := l.watchQueue(c, l.store.paths.lock(name))
+		child := path + "/" + pinName
+		if !l.store.layout.alone() {
+			child = path + "/" + n.name
+			if data, _, err := c.get(child); err != nil || string(data) == revocation {
+				return err == nil, err
+			}
+		}
+		wait, err := l.watchQueue(c, path, child)
 		if err != nil {
 			return false, err
 		}

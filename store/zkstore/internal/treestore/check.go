@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 		}
 		errs = append(errs, r.err)
 	}
-	return nil, fmt.Errorf("zkstore: check: %w: %w", driver.ErrUnavailable, errors.Join(errs...))
+	return nil, s.errorf("check: %w: %w", driver.ErrUnavailable, errors.Join(errs...))
 }
 
 // word sends a four-letter word and returns the answer, after which the server closes the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
 	"errors"
@@ -50,7 +50,7 @@ func TestJudge(t *testing.T) {
 		"long sessions":  {func(all []report) { all[0].change("minSessionTimeout=4000", "minSessionTimeout=30000") }, "note session-timeout"},
 		"more servers":   {func(all []report) { all[0].conf += "\nserver.5=e:2888:3888:participant" }, "note member"},
 	} {
-		s, err := New([]string{"a:2181", "b:2181", "c:2181"}, nil)
+		s, err := New([]string{"a:2181", "b:2181", "c:2181"}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestCheck(t *testing.T) {
 	}
 	check := func(opts *Options, addrs ...string) string {
 		t.Helper()
-		s, err := New(addrs, opts)
+		s, err := New(addrs, *opts)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 // has ended finishes the request under way and makes no further one.
 type call struct {
 	ctx  context.Context
+	pkg  string // whose errors it returns
 	conn *zk.Conn
 	link *link           // nil for calls that belong to no session
 	done <-chan struct{} // closed with the store
@@ -52,31 +53,36 @@ func run[T any](c *call, requests func(*call) (T, error)) (T, error) {
 	case r := <-done:
 		return r.v, r.err
 	case <-c.ctx.Done():
-		return zero, fmt.Errorf("zkstore: %s: %w: %w", c.op, driver.ErrUnknown, c.ctx.Err())
+		return zero, c.errorf("%w: %w", driver.ErrUnknown, c.ctx.Err())
 	}
+}
+
+// errorf returns an error of the call.
+func (c *call) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s: %s: "+format, append([]any{c.pkg, c.op}, args...)...)
 }
 
 // over returns the context's error, or that the session has ended.
 func (c *call) over() error {
 	if err := c.ctx.Err(); err != nil {
 		if c.wrote {
-			return fmt.Errorf("zkstore: %s: %w: %w", c.op, driver.ErrUnknown, err)
+			return c.errorf("%w: %w", driver.ErrUnknown, err)
 		}
-		return fmt.Errorf("zkstore: %s: %w", c.op, err)
+		return c.errorf("%w", err)
 	}
 	if c.link != nil && c.link.ended() {
 		return c.gone()
 	}
 	select {
 	case <-c.done:
-		return fmt.Errorf("zkstore: %s: the store is closed: %w", c.op, driver.ErrUnavailable)
+		return c.errorf("the store is closed: %w", driver.ErrUnavailable)
 	default:
 		return nil
 	}
 }
 
 func (c *call) gone() error {
-	return fmt.Errorf("zkstore: %s: session %s: %w", c.op, c.link.id, driver.ErrGone)
+	return c.errorf("session %s: %w", c.link.id, driver.ErrGone)
 }
 
 // failed returns what an error of the client library means. Those that the caller
@@ -89,18 +95,18 @@ func (c *call) failed(err error) error {
 	meaning := driver.ErrUnknown
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrAuthFailed):
-		return fmt.Errorf("zkstore: %s: the ensemble denies this user access; check the user and password of the URL (Options.Auth), and the ACLs below the root: %w", c.op, err)
+		return c.errorf("the ensemble denies this user access; check the user and password of the URL (Options.Auth), and the ACLs below the root: %w", err)
 	case mustAuthenticate(err):
-		return fmt.Errorf("zkstore: %s: the ensemble lets no client in without authentication; give a user and password in the URL (Options.Auth), "+
-			"and let the servers accept the scheme digest (enforce.auth.schemes): SASL is not supported: %w", c.op, err)
+		return c.errorf("the ensemble lets no client in without authentication; give a user and password in the URL (Options.Auth), "+
+			"and let the servers accept the scheme digest (enforce.auth.schemes): SASL is not supported: %w", err)
 	case c.wrote:
 	case errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrSessionExpired):
 		meaning = driver.ErrUnavailable
 	}
 	if ended := c.ctx.Err(); ended != nil {
-		return fmt.Errorf("zkstore: %s: %w: %w: %w", c.op, meaning, ended, err)
+		return c.errorf("%w: %w: %w", meaning, ended, err)
 	}
-	return fmt.Errorf("zkstore: %s: %w: %w", c.op, meaning, err)
+	return c.errorf("%w: %w", meaning, err)
 }
 
 // mustAuthenticate reports whether the ensemble ended the connection because it wants SASL
@@ -206,23 +212,64 @@ func (c *call) make(path string, acl []zk.ACL) error {
 
 // makeLock creates the node of a lock, and what is above it. It is a container: the
 // ensemble removes it some time after its last claim has gone.
-func (c *call) makeLock(s *Store, name string) error {
-	for range 3 {
+func (o own) makeLock(c *call, s *Store, name string) error {
+	bucket := o.bucket(bucketOf(name))
+	return c.makeNode(s, o.lock(name), true, func() error { return c.makeAbove(s, bucket) })
+}
+
+// makeLock creates the node of a lock as Curator does: every node that is missing is a container.
+func (k *Curator) makeLock(c *call, s *Store, name string) error {
+	path := k.lock(name)
+	return c.makeNode(s, path, !k.Persistent, func() error {
+		for i := 1; i < len(path); i++ {
+			if path[i] == '/' {
+				// One that has been removed since is made by the next try.
+				if err := c.create(s, path[:i], !k.Persistent); err != nil && !errors.Is(err, zk.ErrNoNode) {
+					return c.failed(err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// makeNode creates a node unless it is there, and with above what is missing above it.
+func (c *call) makeNode(s *Store, path string, container bool, above func() error) error {
+	for range makeTries {
 		if err := c.over(); err != nil {
 			return err
 		}
-		_, err := c.conn.CreateContainer(s.paths.lock(name), nil, zk.FlagContainer, s.acl)
+		err := c.create(s, path, container)
 		switch {
-		case err == nil, errors.Is(err, zk.ErrNodeExists):
+		case err == nil:
 			return nil
 		case !errors.Is(err, zk.ErrNoNode):
 			return c.failed(err)
 		}
-		if err := c.makeAbove(s, s.paths.bucket(bucketOf(name))); err != nil {
+		if err := above(); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("zkstore: %s: %s keeps disappearing: %w", c.op, s.paths.bucket(bucketOf(name)), driver.ErrUnavailable)
+	return c.errorf("what is above %s keeps disappearing: %w", path, driver.ErrUnavailable)
+}
+
+// makeTries is how often a node is made: the ensemble may remove an empty container above it in
+// between.
+const makeTries = 5
+
+// create creates a node without data, unless it is there. Its data is empty and not null, as
+// Curator's is: Java code reads it.
+func (c *call) create(s *Store, path string, container bool) error {
+	var err error
+	if container {
+		_, err = c.conn.CreateContainer(path, []byte{}, zk.FlagContainer, s.acl)
+	} else {
+		_, err = c.conn.Create(path, []byte{}, zk.FlagPersistent, s.acl)
+	}
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
 }
 
 // makeAbove creates a node and those above it.

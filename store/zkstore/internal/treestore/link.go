@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -28,6 +27,9 @@ type record struct {
 	// Withdrawn are the broken claims that were withdrawn: a withdrawal that is
 	// sent twice must find the claim broken twice.
 	Withdrawn []uint64 `json:"withdrawn,omitempty"`
+	// Left are the claims that another process withdrew, which has opened this session, too: their
+	// nodes were not taken by another program.
+	Left []uint64 `json:"left,omitempty"`
 	// Closing is set by a process that closes the session of another.
 	Closing bool `json:"closing,omitempty"`
 }
@@ -41,6 +43,7 @@ type entry struct {
 	node    node
 	token   driver.Token // 0: not read yet
 	granted bool         // and reported so
+	leaving bool         // a removal was sent, and may have been done
 	blocker string       // the node to wait for, if it was queued and there is one
 }
 
@@ -75,6 +78,7 @@ type link struct {
 	claims  map[uint64]entry
 	watches map[string]<-chan zk.Event
 	notices notices
+	owned   owned
 	crowded int         // so many watches are worth a sweep
 	timer   *time.Timer // ends it unless it is kept alive
 	isOver  bool
@@ -92,7 +96,7 @@ func (s *Store) dial(id string, ttl time.Duration) (*link, error) {
 	}
 	conn, events, err := s.connect(l.wire, l.ask, l.event)
 	if err != nil {
-		return nil, fmt.Errorf("zkstore: open: %w: %w", driver.ErrUnavailable, err)
+		return nil, s.errorf("open: %w: %w", driver.ErrUnavailable, err)
 	}
 	l.conn = conn
 	go func() {
@@ -138,6 +142,9 @@ func (silence) Printf(string, ...any) {}
 
 // event is called by the library for each change of the connection.
 func (l *link) event(ev zk.Event) {
+	if ev.Type == zk.EventNodeDeleted {
+		l.deleted(ev.Path)
+	}
 	if ev.Type != zk.EventSession {
 		return
 	}
@@ -204,9 +211,9 @@ func (l *link) renewal(c *call, sent time.Time) (driver.Renewal, error) {
 	early := l.pulse.heard(beat{sent: sent, answered: time.Now()}, l.store.opts.TickTime)
 	ttl := min(l.ttl, l.wire.agreed()-early)
 	if ttl <= 0 {
-		return driver.Renewal{}, fmt.Errorf("zkstore: %s: %w: the ensemble may count the timeout from %v ago; try again with the next heartbeat", c.op, driver.ErrUnavailable, early)
+		return driver.Renewal{}, c.errorf("%w: the ensemble may count the timeout from %v ago; try again with the next heartbeat", driver.ErrUnavailable, early)
 	}
-	return driver.Renewal{TTL: ttl, Broken: slices.Clone(l.record.Broken)}, nil
+	return driver.Renewal{TTL: ttl, Broken: l.owned.broken(&l.record)}, nil
 }
 
 // begin makes the node of the session, or finds it.
@@ -217,7 +224,7 @@ func (l *link) begin(c *call) (driver.Renewal, error) {
 	select {
 	case <-l.has:
 	case <-l.over:
-		return driver.Renewal{}, fmt.Errorf("zkstore: open: no session within the TTL: %w", l.wire.why(driver.ErrUnavailable))
+		return driver.Renewal{}, c.errorf("no session within the TTL: %w", l.wire.why(driver.ErrUnavailable))
 	case <-c.ctx.Done():
 		return driver.Renewal{}, c.over()
 	}
@@ -260,11 +267,13 @@ func (l *link) create(c *call) error {
 		case !errors.Is(err, zk.ErrNoNode):
 			return c.failed(err)
 		}
-		if err := errors.Join(c.makeAbove(l.store, l.store.paths.sessions()), c.makeAbove(l.store, l.store.paths.locks())); err != nil {
-			return err
+		for _, path := range append(l.store.layout.above(), l.store.paths.sessions()) {
+			if err := c.makeAbove(l.store, path); err != nil {
+				return err
+			}
 		}
 	}
-	return fmt.Errorf("zkstore: open: %s keeps disappearing: %w", l.store.paths.sessions(), driver.ErrUnavailable)
+	return c.errorf("%s keeps disappearing: %w", l.store.paths.sessions(), driver.ErrUnavailable)
 }
 
 // refresh reads the node of the session. If it is not there, or another process is
@@ -286,6 +295,13 @@ func (l *link) refresh(c *call) (record, error) {
 	}
 	l.owner = stat.EphemeralOwner == l.conn.SessionID()
 	return l.record, nil
+}
+
+// refuses reports whether the claim must not be attempted any more.
+func (l *link) refuses(seq uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.record.refuses(seq) || l.owned.wasTaken(seq)
 }
 
 // known returns what is known of the node of the session.
@@ -356,7 +372,7 @@ func amend(c *call, path string, change func(*record), ops ...any) (done bool, r
 		}
 		var r record
 		if err := json.Unmarshal(data, &r); err != nil {
-			return false, nil, fmt.Errorf("zkstore: %s: %s is not a session of this layout: %w", c.op, path, err)
+			return false, nil, c.errorf("%s is not a session of this layout: %w", path, err)
 		}
 		change(&r)
 		all := append([]any{&zk.SetDataRequest{Path: path, Data: encode(&r), Version: stat.Version}}, ops...)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
 	"slices"
@@ -23,6 +23,9 @@ type lockState struct {
 	admitted         []driver.Grant // granted, as the admission rule takes them
 	limit            limit
 	pinned           bool // something is stored with the lock
+	// strange is why the claims do not show who holds the lock, if another program has a
+	// child there that does not fit.
+	strange error
 }
 
 // evaluate decides who holds a lock. It is a function of the queued claims and
@@ -47,11 +50,14 @@ func evaluate(claims []node, lim limit) lockState {
 	return l
 }
 
-// fits reports whether a claim can be granted beside those before it. An exclusive
-// claim that joined a grant has the place of that grant.
+// fits reports whether a claim can be granted beside those before it. A claim that joined a
+// grant has the place of that grant.
 func (l *lockState) fits(n node) bool {
-	if len(l.granted) > 0 && n.mode == driver.Exclusive {
-		return slices.ContainsFunc(l.granted, func(g node) bool { return g.place == n.place })
+	switch {
+	case slices.ContainsFunc(l.granted, func(g node) bool { return g.place == n.place }):
+		return true
+	case len(l.granted) > 0 && n.mode == driver.Exclusive:
+		return false
 	}
 	t := n.terms()
 	if l.limit.Upto != nil && before(n.place, *l.limit.Upto) <= 0 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,26 +17,30 @@ import (
 
 // readLock reads a lock: the queued claims, and the stored limit if there is one.
 func (c *call) readLock(s *Store, name string) (ln lockState, extra []node, stat *zk.Stat, err error) {
-	path := s.paths.lock(name)
+	path := s.layout.lock(name)
 	children, stat, err := c.children(path)
 	if err != nil {
 		return lockState{}, nil, nil, err
 	}
-	claims, extra := arrange(children)
+	claims, extra, strange := s.layout.arrange(children)
 	var lim limit
-	if slices.Contains(children, pinName) {
+	pinned := s.layout.alone() && slices.Contains(children, pinName)
+	if pinned {
 		data, st, err := c.get(path + "/" + pinName)
 		if err != nil {
 			return lockState{}, nil, nil, err
 		}
 		if st != nil {
 			if err := json.Unmarshal(data, &lim); err != nil {
-				return lockState{}, nil, nil, fmt.Errorf("zkstore: %s: %s/%s holds no limit of this layout: %w", c.op, path, pinName, err)
+				return lockState{}, nil, nil, c.errorf("%s/%s holds no limit of this layout: %w", path, pinName, err)
 			}
 		}
 	}
 	ln = evaluate(claims, lim)
-	ln.pinned = slices.Contains(children, pinName)
+	ln.pinned = pinned
+	if strange != nil {
+		ln.strange = c.errorf("%s: %w", path, strange)
+	}
 	return ln, extra, stat, nil
 }
 
@@ -74,22 +78,34 @@ func (c *call) token(parent string, n node) (driver.Token, error) {
 	if err != nil || stat == nil {
 		return 0, err
 	}
-	return tokenOf(stat.Czxid)
+	return c.tokenOf(stat.Czxid)
+}
+
+// tokenOf is tokenOf with an error of the call.
+func (c *call) tokenOf(czxid int64) (driver.Token, error) {
+	token, err := tokenOf(czxid)
+	if err != nil {
+		err = c.errorf("%w", err)
+	}
+	return token, err
 }
 
 // holder shows a granted claim. ok is false if it has gone. ZooKeeper notes neither
 // when a claim was granted nor when a session will end, and its time is that of the
 // leader: Age counts from queueing, by two clocks, and EndsIn is the most it
-// can be.
-func holder(get func(path string) ([]byte, *zk.Stat, error), parent string, n node) (h driver.Holder, ok bool, err error) {
+// can be. Of a claim of another program that is the longest timeout of a session.
+func (c *call) holder(get getter, s *Store, parent string, n node) (h driver.Holder, ok bool, err error) {
 	data, stat, err := get(parent + "/" + n.name)
 	if err != nil || stat == nil {
 		return h, false, err
 	}
-	d := parseClaim(data)
+	d := parseClaim(data, n.foreign)
+	if d.TTL == 0 {
+		d.TTL = (s.opts.MaxTTL * 4 / 3).Milliseconds()
+	}
 	token := n.token
 	if token == 0 {
-		if token, err = tokenOf(stat.Czxid); err != nil {
+		if token, err = c.tokenOf(stat.Czxid); err != nil {
 			return h, false, err
 		}
 	}
@@ -110,7 +126,7 @@ func (c *call) waiter(parent string, n node) (w driver.Waiter, ok bool, err erro
 		return w, false, err
 	}
 	w = driver.Waiter{Claim: n.claimID(), Mode: n.mode, Weight: n.weight, Age: age(stat)}
-	if d := parseClaim(data); d.Record != nil {
+	if d := parseClaim(data, n.foreign); d.Record != nil {
 		w.Record = *d.Record
 	}
 	return w, true, nil
@@ -126,8 +142,19 @@ func (n node) claimID() driver.ClaimID {
 	return id
 }
 
-// parseClaim reads what a claim's node holds. What cannot be read is not shown.
-func parseClaim(data []byte) (d claimData) {
+// parseClaim reads what a claim's node holds. What cannot be read is not shown. Other programs
+// write a text: Curator the address of the process, or the id that it was given.
+func parseClaim(data []byte, foreign bool) (d claimData) {
+	if foreign || string(data) == revocation {
+		text := data[:min(len(data), maxOwner)]
+		return claimData{Record: &driver.Record{Owner: strings.ToValidUTF8(string(text), "?")}}
+	}
 	_ = json.Unmarshal(data, &d)
 	return d
 }
+
+// maxOwner is how much of the text of another program is shown.
+const maxOwner = 256
+
+// getter reads a node, as call.get does.
+type getter = func(path string) ([]byte, *zk.Stat, error)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
 	"cmp"
@@ -31,6 +31,8 @@ type node struct {
 	reentry string // a digest, "" for none
 	token   driver.Token
 	place   int32
+	// foreign is set for a claim of another program, which has no session here.
+	foreign bool
 
 	name string // as in ZooKeeper; "" if not created yet
 }
@@ -70,9 +72,6 @@ func (n node) prefix() string {
 	return fmt.Sprintf("%s.%d.%s.%d.%d.%s.%s_", n.session, n.seq, mode, n.weight, n.limit, reentry, token)
 }
 
-// placed is the name with the place, for a node that joins or replaces another.
-func (n node) placed() string { return fmt.Sprintf("%s%010d", n.prefix(), n.place) }
-
 // parse reads a name. It returns false for what is no claim.
 func parse(name string) (node, bool) {
 	n := node{name: name}
@@ -104,7 +103,9 @@ func parse(name string) (node, bool) {
 }
 
 // is reports whether the node is this claim's.
-func (n node) is(session string, seq uint64) bool { return n.session == session && n.seq == seq }
+func (n node) is(session string, seq uint64) bool {
+	return !n.foreign && n.session == session && n.seq == seq
+}
 
 // before orders places by their difference, so that the order survives the overflow
 // of the counter as long as the queued claims are fewer than 2^31.
@@ -113,9 +114,9 @@ func before(a, b int32) int { return cmp.Compare(a-b, 0) }
 // arrange puts the claims among the children of a lock into the order of the queue. A
 // claim whose creation was repeated has several nodes; the first counts, the others
 // are returned as extra.
-func arrange(children []string) (claims, extra []node) {
+func arrange(children []string, read func(name string) (node, bool)) (claims, extra []node) {
 	for _, name := range children {
-		if n, ok := parse(name); ok {
+		if n, ok := read(name); ok {
 			claims = append(claims, n)
 		}
 	}
@@ -129,7 +130,9 @@ func arrange(children []string) (claims, extra []node) {
 	seen := map[id]bool{}
 	kept := claims[:0]
 	for _, n := range claims {
-		if k := (id{n.session, n.seq}); seen[k] {
+		if k := (id{n.session, n.seq}); n.foreign {
+			kept = append(kept, n)
+		} else if seen[k] {
 			extra = append(extra, n)
 		} else {
 			seen[k] = true

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -26,7 +27,10 @@ type claimData struct {
 // Attempt implements driver.Session.
 func (l *link) Attempt(ctx context.Context, cl *driver.Claim) (driver.Outcome, error) {
 	if cl.Terms.MinHold > 0 || cl.Terms.MaxHold > 0 {
-		return unsupported[driver.Outcome](ctx, "MinHold and MaxHold")
+		return unsupported[driver.Outcome](ctx, l.store, "MinHold and MaxHold")
+	}
+	if err := errors.Join(l.store.layout.refuses(cl.Name), l.store.layout.unfit(cl.Terms)); err != nil {
+		return driver.Outcome{}, l.store.errorf("attempt: %w", err)
 	}
 	a := &attempt{link: l, claim: cl, me: describe(l.id, cl)}
 	out, err := run(l.again(ctx, "attempt"), a.make)
@@ -35,7 +39,7 @@ func (l *link) Attempt(ctx context.Context, cl *driver.Claim) (driver.Outcome, e
 }
 
 func (l *link) call(ctx context.Context, op string) *call {
-	return &call{ctx: ctx, conn: l.conn, link: l, op: op}
+	return &call{ctx: ctx, pkg: l.store.opts.Package, conn: l.conn, link: l, op: op}
 }
 
 // again returns a call that may be made again.
@@ -53,10 +57,9 @@ type attempt struct {
 }
 
 func (a *attempt) make(c *call) (driver.Outcome, error) {
-	known, _ := a.known()
 	e, noted := a.entry(a.claim.Seq)
 	switch {
-	case known.refuses(a.claim.Seq):
+	case a.refuses(a.claim.Seq):
 		return driver.Outcome{State: driver.Absent}, nil
 	case noted:
 		return a.retry(c, e)
@@ -82,7 +85,7 @@ func (a *attempt) readFirst(c *call) (out driver.Outcome, done bool, err error) 
 		return out, false, err
 	}
 	ln, err := a.readLock(c, a.claim.Name)
-	if err != nil {
+	if err := cmp.Or(err, ln.strange); err != nil {
 		return out, false, err
 	}
 	all := slices.Concat(ln.granted, ln.waiting)
@@ -106,7 +109,7 @@ func (a *attempt) retry(c *call, e entry) (driver.Outcome, error) {
 		return driver.Outcome{}, err
 	}
 	ln, err := a.readLock(c, a.claim.Name)
-	if err != nil {
+	if err := cmp.Or(err, ln.strange); err != nil {
 		return driver.Outcome{}, err
 	}
 	return a.answer(c, e, ln)
@@ -116,25 +119,29 @@ func (a *attempt) retry(c *call, e entry) (driver.Outcome, error) {
 // session's, so it is not made for a session that has ended or a claim that was
 // tombstoned. refused is set if the claim was tombstoned or broken.
 //
-// The lock's own node is written to in the same transaction, with nothing: the answer
-// to that has the transaction's number, which is the czxid of the new node, and how
+// If the lock's own node is the store's, it is written to in the same transaction, with nothing:
+// the answer to that has the transaction's number, which is the czxid of the new node, and how
 // many children there are now. Alone it is granted, and nothing needs to be read.
 func (a *attempt) create(c *call) (e entry, ln lockState, refused bool, err error) {
-	parent := a.store.paths.lock(a.claim.Name)
+	parent := a.store.layout.lock(a.claim.Name)
 	for {
 		_, version := a.known()
-		answers, at, refusal, err := c.multi(
+		ops := []any{
 			&zk.CheckVersionRequest{Path: a.path, Version: version},
-			&zk.CreateRequest{Path: parent + "/" + a.me.prefix(), Data: a.data(), Acl: a.store.acl, Flags: zk.FlagEphemeralSequential},
-			&zk.SetDataRequest{Path: parent, Version: -1})
+			&zk.CreateRequest{Path: parent + "/" + a.store.layout.prefix(a.me), Data: a.data(), Acl: a.store.acl, Flags: zk.FlagEphemeralSequential},
+		}
+		if a.store.layout.alone() {
+			ops = append(ops, &zk.SetDataRequest{Path: parent, Version: -1})
+		}
+		answers, at, refusal, err := c.multi(ops...)
 		switch {
 		case err != nil:
 			return e, ln, false, err
 		case at < 0:
-			e, ln, err = a.created(c, answers[1].String[len(parent)+1:], answers[2].Stat)
+			e, ln, err = a.created(c, answers[1].String[len(parent)+1:], answers[len(answers)-1].Stat)
 			return e, ln, false, err
 		case at > 0: // the lock's own node is missing
-			if err := c.makeLock(a.store, a.claim.Name); err != nil {
+			if err := a.store.layout.makeLock(c, a.store, a.claim.Name); err != nil {
 				return e, ln, false, err
 			}
 		case errors.Is(refusal, zk.ErrNoNode):
@@ -161,23 +168,26 @@ func (a *attempt) data() []byte {
 // because the answer to an earlier attempt was lost, that one counts and this one
 // goes.
 func (a *attempt) created(c *call, name string, parent *zk.Stat) (e entry, ln lockState, err error) {
-	var ok bool
-	if e.node, ok = parse(name); !ok || parent == nil {
+	made, _, _ := a.store.layout.arrange([]string{name})
+	if len(made) != 1 || !made[0].is(a.id, a.claim.Seq) {
 		return e, ln, c.failed(errors.New("the ensemble named the node " + name))
 	}
-	if e.token, err = tokenOf(parent.Mzxid); err != nil {
-		return e, ln, err
+	e.node = made[0]
+	if a.store.layout.alone() {
+		if e.token, err = c.tokenOf(parent.Mzxid); err != nil {
+			return e, ln, err
+		}
+		if parent.NumChildren == 1 {
+			return e, evaluate([]node{e.node}, limit{}), nil
+		}
 	}
-	if parent.NumChildren == 1 {
-		return e, evaluate([]node{e.node}, limit{}), nil
-	}
-	ln, extra, err := a.readAllClaims(c, a.claim.Name)
+	ln, extra, err := a.readCreated(c, &e)
 	if err != nil {
 		return e, ln, err
 	}
 	for _, x := range extra {
 		if x.is(a.id, a.claim.Seq) {
-			if _, err := c.remove(a.store.paths.lock(a.claim.Name) + "/" + x.name); err != nil {
+			if _, err := a.removeOwn(c, a.store.layout.lock(a.claim.Name)+"/"+x.name); err != nil {
 				return e, ln, err
 			}
 		}
@@ -189,11 +199,30 @@ func (a *attempt) created(c *call, name string, parent *zk.Stat) (e entry, ln lo
 	return e, ln, nil // without a node it was withdrawn since; answer finds out
 }
 
+// readCreated reads the queue, and in a shared layout at the same time the token of the new node. If
+// the queue does not show who holds the lock, the node goes: others would wait for it.
+func (a *attempt) readCreated(c *call, e *entry) (ln lockState, extra []node, err error) {
+	var token error
+	var reading sync.WaitGroup
+	reading.Go(func() { _, token = a.tokenise(c, a.claim, e) })
+	ln, extra, err = a.readAllClaims(c, a.claim.Name)
+	reading.Wait()
+	if err := cmp.Or(err, token); err != nil {
+		return ln, extra, err
+	}
+	if ln.strange != nil {
+		if _, err := a.removeOwn(c, a.store.layout.lock(a.claim.Name)+"/"+e.node.name); err != nil {
+			return ln, extra, err
+		}
+	}
+	return ln, extra, ln.strange
+}
+
 // answer returns where the claim stands.
 func (a *attempt) answer(c *call, e entry, ln lockState) (driver.Outcome, error) {
 	if n, ok := ln.holds(a.id, a.claim.Seq); ok {
 		e.node = n
-		ok, err := a.tokenise(c, a.claim.Name, &e)
+		ok, err := a.tokenise(c, a.claim, &e)
 		if err != nil {
 			return driver.Outcome{}, err
 		}
@@ -232,76 +261,10 @@ func (a *attempt) answer(c *call, e entry, ln lockState) (driver.Outcome, error)
 		return a.notGranted(c, ln, driver.Queued, place, e.blocker)
 	}
 	a.dropClaim(a.claim.Seq)
-	if _, err := c.remove(a.store.paths.lock(a.claim.Name) + "/" + ln.waiting[place].name); err != nil {
+	if _, err := a.removeOwn(c, a.store.layout.lock(a.claim.Name)+"/"+ln.waiting[place].name); err != nil {
 		return driver.Outcome{}, err
 	}
 	return a.notGranted(c, ln, driver.Busy, 0, "")
-}
-
-// join gives the claim the place and the token of the grant it re-enters, while that
-// is there. Done is false if it has gone.
-func (a *attempt) join(c *call, host node, old *node) (out driver.Outcome, done bool, err error) {
-	parent := a.store.paths.lock(a.claim.Name)
-	token, err := c.token(parent, host)
-	if err != nil || token == 0 {
-		return out, false, err
-	}
-	n := a.me
-	n.place, n.token = host.place, token
-	n.name = n.placed()
-	_, version := a.known()
-	ops := []any{
-		&zk.CheckVersionRequest{Path: a.path, Version: version},
-		&zk.CheckVersionRequest{Path: parent + "/" + host.name, Version: -1},
-		&zk.CreateRequest{Path: parent + "/" + n.name, Acl: a.store.acl, Flags: zk.FlagEphemeral,
-			Data: a.data()},
-	}
-	if old != nil {
-		ops = append(ops, &zk.DeleteRequest{Path: parent + "/" + old.name, Version: -1})
-	}
-	_, at, refusal, err := c.multi(ops...)
-	switch {
-	case err != nil:
-		return out, false, err
-	case at == 0 && errors.Is(refusal, zk.ErrNoNode):
-		a.end()
-		return out, false, c.gone()
-	case at == 0:
-		known, err := a.refresh(c)
-		if err != nil {
-			return out, false, err
-		}
-		if known.refuses(a.claim.Seq) {
-			return driver.Outcome{State: driver.Absent}, true, nil
-		}
-		return out, false, nil
-	case at == 1, at > 2:
-		return out, false, nil
-	}
-	// Made, or made before.
-	a.note(a.claim.Seq, entry{node: n, token: token, granted: true})
-	return driver.Outcome{State: driver.Granted, Token: token}, true, nil
-}
-
-// downgrade replaces the claim's node by a shared one in its place, with its token.
-// Waiters notice that a node goes.
-func (a *attempt) downgrade(c *call, e *entry) error {
-	parent := a.store.paths.lock(a.claim.Name)
-	n := a.me
-	n.place, n.token = e.node.place, e.token
-	n.name = n.placed()
-	_, at, refusal, err := c.multi(
-		&zk.DeleteRequest{Path: parent + "/" + e.node.name, Version: -1},
-		&zk.CreateRequest{Path: parent + "/" + n.name, Acl: a.store.acl, Flags: zk.FlagEphemeral,
-			Data: a.data()})
-	if err != nil {
-		return err
-	}
-	if at >= 0 {
-		return c.failed(refusal) // the lock changed in between: read it again
-	}
-	e.node = n
-	return nil
 }
 
 // notGranted answers a claim that is not granted, with the holders in its way. It watches the
@@ -309,6 +272,12 @@ func (a *attempt) downgrade(c *call, e *entry) error {
 func (a *attempt) notGranted(c *call, ln lockState, state driver.State, place int, blocker string) (driver.Outcome, error) {
 	out := driver.Outcome{State: state, Position: place, PollAfter: a.lives()}
 	var err error
+	if state == driver.Queued && a.store.layout.revokes() {
+		err = a.revokeHolders(c, ln)
+	}
+	if err != nil {
+		return out, err
+	}
 	if out.Holders, err = a.holders(c, ln, blocker); err != nil {
 		return driver.Outcome{}, err
 	}
@@ -321,10 +290,22 @@ func (a *attempt) notGranted(c *call, ln lockState, state driver.State, place in
 	return out, nil
 }
 
+// revokeHolders asks the holders of other programs to release. Those of this library see the queue.
+func (a *attempt) revokeHolders(c *call, ln lockState) error {
+	for _, n := range ln.granted {
+		if n.foreign {
+			if err := c.revoke(a.store.layout.lock(a.claim.Name) + "/" + n.name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // holders reads the holders, and sets the watch that Await would set. All requests are sent
 // before the first is answered, and a blocker that is a holder is read by its watch.
 func (a *attempt) holders(c *call, ln lockState, blocker string) ([]driver.Holder, error) {
-	parent := a.store.paths.lock(a.claim.Name)
+	parent := a.store.layout.lock(a.claim.Name)
 	nodes := ln.granted[:min(len(ln.granted), driver.MaxHoldersReported)]
 	found, there, errs := make([]driver.Holder, len(nodes)), make([]bool, len(nodes)), make([]error, len(nodes)+1)
 	var reads sync.WaitGroup
@@ -333,7 +314,7 @@ func (a *attempt) holders(c *call, ln lockState, blocker string) ([]driver.Holde
 		if n.name == blocker {
 			get = func(path string) ([]byte, *zk.Stat, error) { return a.getAndWatch(c, path) }
 		}
-		reads.Go(func() { found[i], there[i], errs[i] = holder(get, parent, n) })
+		reads.Go(func() { found[i], there[i], errs[i] = c.holder(get, a.store, parent, n) })
 	}
 	if blocker != "" && !slices.ContainsFunc(nodes, func(n node) bool { return n.name == blocker }) {
 		_, errs[len(nodes)] = a.watchNode(c, parent+"/"+blocker)
@@ -352,12 +333,16 @@ func (a *attempt) holders(c *call, ln lockState, blocker string) ([]driver.Holde
 const pollStep = 250 * time.Millisecond
 
 // tokenise finds out the token of a claim's node. It returns false if the node has
-// gone.
-func (l *link) tokenise(c *call, name string, e *entry) (bool, error) {
+// gone. In a layout that other programs share it watches the node, too.
+func (l *link) tokenise(c *call, cl *driver.Claim, e *entry) (ok bool, err error) {
 	if e.token != 0 {
 		return true, nil
 	}
-	var err error
-	e.token, err = c.token(l.store.paths.lock(name), e.node)
-	return e.token != 0, err
+	path := l.store.layout.lock(cl.Name)
+	if l.store.layout.alone() {
+		e.token, err = c.token(path, e.node)
+		return e.token != 0, err
+	}
+	e.token, ok, err = l.own(c, path+"/"+e.node.name, cl.Seq, e.node)
+	return ok, err
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
 	"fmt"
@@ -19,10 +19,10 @@ const tokenStep = 2 * driver.TokenStep
 // one election every ten seconds.
 const maxZxid = 1 << 54
 
-// tokenOf returns the token of a claim created by a transaction.
+// tokenOf returns the token of a claim created by a transaction. The error has no package name.
 func tokenOf(czxid int64) (driver.Token, error) {
 	if czxid <= 0 || czxid >= maxZxid {
-		return 0, fmt.Errorf("zkstore: the transaction id %#x is too high for a token of 63 bits; restore the data into a fresh ensemble, and raise the fences at the resources: %w", czxid, driver.ErrRefused)
+		return 0, fmt.Errorf("the transaction id %#x is too high for a token of 63 bits; restore the data into a fresh ensemble, and raise the fences at the resources: %w", czxid, driver.ErrRefused)
 	}
 	return driver.Token(czxid * tokenStep), nil
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zkstore
+package treestore
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -17,6 +17,9 @@ import (
 // queued, by the clocks of the leader and of this process; its end is the latest it can
 // be.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
+	if err := s.layout.refuses(name); err != nil {
+		return driver.Status{}, s.errorf("inspect: %w", err)
+	}
 	c, err := s.aside(ctx, "inspect")
 	if err != nil {
 		return driver.Status{}, err
@@ -32,13 +35,13 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error)
 
 func (s *Store) status(c *call, name string) (driver.Status, error) {
 	ln, _, _, err := c.readLock(s, name)
-	if err != nil {
+	if err := cmp.Or(err, ln.strange); err != nil {
 		return driver.Status{}, err
 	}
 	st := driver.Status{Name: name, Waiting: len(ln.waiting), Limit: ln.limit.Limit}
-	path := s.paths.lock(name)
+	path := s.layout.lock(name)
 	for _, n := range ln.granted {
-		h, ok, err := holder(c.get, path, n)
+		h, ok, err := c.holder(c.get, s, path, n)
 		if err != nil {
 			return driver.Status{}, err
 		}
@@ -58,9 +61,11 @@ func (s *Store) status(c *call, name string) (driver.Status, error) {
 	return st, nil
 }
 
-// List implements driver.Store. It goes through the buckets one after the other; the
-// cursor is the bucket and the last name shown.
+// List implements driver.Store.
 func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
+	if !s.Caps().Listing {
+		return driver.Page{}, s.errorf("list: %w: the names of locks cannot be found from their paths", driver.ErrUnsupported)
+	}
 	c, err := s.aside(ctx, "list")
 	if err != nil {
 		return driver.Page{}, err
@@ -70,27 +75,33 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 		if err := c.catchUp(s); err != nil {
 			return driver.Page{}, err
 		}
-		var page driver.Page
-		from, after, _ := strings.Cut(q.Cursor, " ")
-		buckets, _, err := c.children(s.paths.locks())
-		if err != nil {
+		return s.layout.list(c, s, q)
+	})
+}
+
+// list goes through the buckets one after the other; the cursor is the bucket and the last name
+// shown.
+func (o own) list(c *call, s *Store, q driver.ListQuery) (driver.Page, error) {
+	var page driver.Page
+	from, after, _ := strings.Cut(q.Cursor, " ")
+	buckets, _, err := c.children(o.locks())
+	if err != nil {
+		return page, err
+	}
+	slices.Sort(buckets)
+	for _, b := range buckets {
+		if b < from {
+			continue
+		}
+		if b != from {
+			after = ""
+		}
+		if full, err := s.listBucket(c, b, after, q, &page); full || err != nil {
 			return page, err
 		}
-		slices.Sort(buckets)
-		for _, b := range buckets {
-			if b < from {
-				continue
-			}
-			if b != from {
-				after = ""
-			}
-			if full, err := s.listBucket(c, b, after, q, &page); full || err != nil {
-				return page, err
-			}
-		}
-		page.Next = ""
-		return page, nil
-	})
+	}
+	page.Next = ""
+	return page, nil
 }
 
 // listBucket adds the locks of a bucket to a page, until it is full.
@@ -128,6 +139,9 @@ func (s *Store) listBucket(c *call, bucket, after string, q driver.ListQuery, pa
 // happened to the lock. Breaking two readers in front of the same writer gives the
 // same fence twice.
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
+	if err := s.layout.refuses(name); err != nil {
+		return 0, s.errorf("break: %w", err)
+	}
 	c, err := s.aside(ctx, "break")
 	if err != nil {
 		return 0, err
@@ -142,7 +156,7 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (dri
 		}
 		var broken []node
 		for _, n := range ln.granted {
-			t, err := c.token(s.paths.lock(name), n)
+			t, err := c.token(s.layout.lock(name), n)
 			if err != nil {
 				return 0, err
 			}
@@ -151,7 +165,7 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (dri
 			}
 		}
 		if len(broken) == 0 {
-			return 0, fmt.Errorf("zkstore: %q with token %v: %w", name, token, driver.ErrNotHeld)
+			return 0, s.errorf("%q with token %v: %w", name, token, driver.ErrNotHeld)
 		}
 		fence, err := s.fence(c, name, ln, stat)
 		if err != nil {
@@ -169,19 +183,19 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (dri
 // fence returns a token above all that were granted and below all that will be.
 func (s *Store) fence(c *call, name string, ln lockState, stat *zk.Stat) (driver.Token, error) {
 	for _, n := range ln.waiting {
-		st, err := c.stat(s.paths.lock(name) + "/" + n.name)
+		st, err := c.stat(s.layout.lock(name) + "/" + n.name)
 		if err != nil {
 			return 0, err
 		}
 		if st == nil {
 			continue // left the queue
 		}
-		if _, err := tokenOf(st.Czxid); err != nil {
+		if _, err := c.tokenOf(st.Czxid); err != nil {
 			return 0, err
 		}
 		return fenceBelow(st.Czxid), nil
 	}
-	if _, err := tokenOf(stat.Pzxid); err != nil {
+	if _, err := c.tokenOf(stat.Pzxid); err != nil {
 		return 0, err
 	}
 	return fenceAbove(stat.Pzxid), nil
@@ -189,7 +203,11 @@ func (s *Store) fence(c *call, name string, ln lockState, stat *zk.Stat) (driver
 
 // breakClaim removes a claim and notifies its session.
 func (s *Store) breakClaim(c *call, name string, n node) error {
-	remove := &zk.DeleteRequest{Path: s.paths.lock(name) + "/" + n.name, Version: -1}
+	remove := &zk.DeleteRequest{Path: s.layout.lock(name) + "/" + n.name, Version: -1}
+	if n.foreign {
+		_, err := c.remove(remove.Path)
+		return err
+	}
 	done, refusal, err := amend(c, s.paths.session(n.session), func(r *record) {
 		if !slices.Contains(r.Broken, n.seq) {
 			r.Broken = append(r.Broken, n.seq)
@@ -206,7 +224,10 @@ func (s *Store) breakClaim(c *call, name string, n node) error {
 // keeps the ensemble from removing the lock's node while the lock is free.
 func (s *Store) SetLimit(ctx context.Context, name string, most int64) error {
 	if most < 0 {
-		return fmt.Errorf("zkstore: limit %d is below 0: %w", most, driver.ErrRefused)
+		return s.errorf("limit %d is below 0: %w", most, driver.ErrRefused)
+	}
+	if !s.layout.alone() {
+		return s.errorf("set limit: %w: other programs count every child of a lock", driver.ErrUnsupported)
 	}
 	c, err := s.aside(ctx, "set limit")
 	if err != nil {
@@ -243,13 +264,13 @@ func (s *Store) storeLimit(c *call, name string, most int64, exact bool) (done b
 	case most == 0 && !ln.pinned:
 		return true, nil
 	case stat == nil:
-		return false, c.makeLock(s, name)
+		return false, s.layout.makeLock(c, s, name)
 	}
 	lim := limit{Limit: most}
 	if n := len(ln.granted); n > 0 {
 		lim.Upto = &ln.granted[n-1].place
 	}
-	pin := s.paths.lock(name) + "/" + pinName
+	pin := s.layout.lock(name) + "/" + pinName
 	var op any = &zk.SetDataRequest{Path: pin, Data: encode(&lim), Version: -1}
 	switch {
 	case !ln.pinned:
@@ -259,9 +280,9 @@ func (s *Store) storeLimit(c *call, name string, most int64, exact bool) (done b
 	}
 	ops := []any{op}
 	if exact {
-		ops = append(ops, &zk.CheckVersionRequest{Path: s.paths.lock(name), Version: stat.Version})
+		ops = append(ops, &zk.CheckVersionRequest{Path: s.layout.lock(name), Version: stat.Version})
 		for _, n := range slices.Concat(ln.granted, ln.waiting) {
-			ops = append(ops, &zk.CheckVersionRequest{Path: s.paths.lock(name) + "/" + n.name, Version: -1})
+			ops = append(ops, &zk.CheckVersionRequest{Path: s.layout.lock(name) + "/" + n.name, Version: -1})
 		}
 	}
 	_, at, _, err := c.multi(ops...)
