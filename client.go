@@ -103,6 +103,7 @@ func (c *Client) Close(ctx context.Context) error { return c.core.Close(ctx) }
 //	import _ "github.com/fencelock/fencelock/store/redisstore/redisquorum" // quorum, quorums
 //	import _ "github.com/fencelock/fencelock/store/etcdstore"     // etcd, etcds
 //	import _ "github.com/fencelock/fencelock/store/zkstore"       // zk, zks
+//	import _ "github.com/fencelock/fencelock/store/zkstore/curatorstore" // curator, curators
 //	import _ "github.com/fencelock/fencelock/store/sqlstore"      // postgres, mysql, mariadb
 //	import _ "github.com/fencelock/fencelock/store/memcachestore" // memcached, memcacheds
 //	import _ "github.com/fencelock/fencelock/store/memstore"      // mem, for tests

@@ -21,6 +21,7 @@ import (
 	_ "github.com/fencelock/fencelock/store/redisstore/setnxstore"
 	_ "github.com/fencelock/fencelock/store/sqlstore"
 	_ "github.com/fencelock/fencelock/store/zkstore"
+	_ "github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
 
 // storeKind is help about the URLs of a store. Opening them is up to the stores.
@@ -41,6 +42,11 @@ type opened struct {
 
 // storeKinds are in the order of help.
 var storeKinds = []*storeKind{{
+	schemes: []string{"curator", "curators"},
+	form:    "curator://[user:password@]host[:port][,host[:port]...][/path]",
+	note: "ZooKeeper, for locks that Apache Curator, zk.Lock or kazoo take at the same path;\n" +
+		"      recipe=readwrite or recipe=latch for other kinds; with curators over TLS",
+}, {
 	schemes: []string{"etcd", "etcds"},
 	form:    "etcd://[user:password@]host[:port][,host[:port]...][/namespace]",
 	note:    "etcd 3.4 or later; name all members; with etcds over TLS",

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package curatorstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/store/zkstore/internal/treestore"
+)
+
+func init() { driver.Register(opener, urls.Scheme, urls.Scheme+"s") }
+
+var urls = treestore.URL{Package: "curatorstore", Scheme: "curator", Example: "curator://host1:2181,host2:2181,host3:2181/locks"}
+
+// opener is Open for driver.OpenStore. It refuses no server, so it has no use for the options.
+func opener(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
+	s, err := Open(ctx, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Open connects to the ensemble at a URL and returns a store on it. It asks once, so that a wrong
+// address is reported now. Errors never show a password.
+//
+//	curator://[user:password@]host[:port][,host[:port]...][/root][?parameters]
+//	curators://...
+//
+// curators is TLS. The path is Options.Root, user and password are Options.Auth. A setting that is in
+// opts, too, must have the same value there. The parameters are those of zkstore, and:
+//
+//	namespace            Options.Root without its first slash, instead of the path
+//	recipe               Options.Recipe: mutex, readwrite or latch
+//	persistent_parents   Options.PersistentParents
+//	revoke               Options.Revoke
+//	fenced_peers         Options.FencedPeers
+//	sessions             Options.Sessions without its first slash
+func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
+	servers, o, err := parseURL(url, opts)
+	if err != nil {
+		return nil, err
+	}
+	t, err := o.tree()
+	if err != nil {
+		return nil, err
+	}
+	s, err := treestore.Open(ctx, servers, t)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{s}, nil
+}
+
+// parseURL reads a URL into a copy of opts.
+func parseURL(url string, opts *Options) ([]string, *Options, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	var kind, sessions string
+	more := storeurl.Parameters{
+		"recipe": storeurl.Text(&kind), "sessions": storeurl.Text(&sessions),
+		"persistent_parents": storeurl.Option("PersistentParents", &o.PersistentParents, storeurl.Bool),
+		"revoke":             storeurl.Option("Revoke", &o.Revoke, storeurl.Bool),
+		"fenced_peers":       storeurl.Option("FencedPeers", &o.FencedPeers, storeurl.Bool),
+	}
+	t := treestore.Options{TickTime: o.TickTime, MinTTL: o.MinTTL, MaxTTL: o.MaxTTL, Auth: o.Auth, Dial: o.Dial}
+	servers, namespace, err := urls.Parse(url, &t, more)
+	o.TickTime, o.MinTTL, o.MaxTTL, o.Auth, o.Dial = t.TickTime, t.MinTTL, t.MaxTTL, t.Auth, t.Dial
+	if err == nil && namespace != "" {
+		err = storeurl.Part(urls.Package, "namespace", "Root", &o.Root, namespace)
+	}
+	if err == nil && sessions != "" {
+		err = storeurl.Part(urls.Package, "parameter sessions", "Sessions", &o.Sessions, "/"+sessions)
+	}
+	if err == nil && kind != "" {
+		err = o.setRecipe(kind)
+	}
+	return servers, &o, err
+}
+
+// setRecipe reads the name of a recipe.
+func (o *Options) setRecipe(name string) error {
+	i := slices.Index([]string{"mutex", "readwrite", "latch"}, name)
+	if i < 0 {
+		return errors.New("curatorstore: the parameter recipe in the URL takes mutex, readwrite or latch")
+	}
+	return storeurl.Part(urls.Package, "parameter recipe", "Recipe", &o.Recipe, Recipe(i))
+}
