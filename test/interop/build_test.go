@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-//go:embed redisson spring
+//go:embed redisson spring curator
 var javaSource embed.FS
 
 // versions of Redisson: the oldest that is supported, those at which something on the wire
@@ -26,7 +26,7 @@ const newest = "4.7.0"
 
 var built sync.Map // of libraries and versions, to functions
 
-// command returns the command of a Java peer with a library, redisson or spring. The peer is built
+// command returns the command of a Java peer with a library, redisson, spring or curator. The peer is built
 // when it is wanted for the first time, into the user's cache.
 func command(library, version string) ([]string, error) {
 	build, _ := built.LoadOrStore(library+" "+version, sync.OnceValues(func() ([]string, error) { return buildPeer(library, version) }))

@@ -57,10 +57,9 @@ func TestOverlapsAreFound(t *testing.T) {
 	}
 }
 
-// fleet is Go and Java processes that compete for a few locks.
-type fleet struct {
-	*scene
-	names []string
+// history is what the processes of a fleet held, and until when the fleet runs.
+type history struct {
+	t     testing.TB
 	until time.Time
 
 	mu    sync.Mutex
@@ -70,20 +69,22 @@ type fleet struct {
 	byGo, byJava int
 }
 
-func (f *fleet) note(h hold) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.holds = append(f.holds, h)
-	if strings.HasPrefix(h.who, "go") {
-		f.byGo++
+func (h *history) note(held hold) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holds = append(h.holds, held)
+	if strings.HasPrefix(held.who, "go") {
+		h.byGo++
 	} else {
-		f.byJava++
+		h.byJava++
 	}
 }
 
-// pick returns a lock, and whether to read.
-func (f *fleet) pick() (name string, reads bool) {
-	return f.names[rand.IntN(len(f.names))], f.kind == "readwrite" && rand.IntN(3) > 0
+// killed notes that a process was killed.
+func (h *history) killed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kills++
 }
 
 // enough is how often each side must have held a lock before a fleet ends.
@@ -91,10 +92,32 @@ const enough = 20
 
 // over reports whether the time has passed, and both sides have held locks. It begins when all
 // processes run.
-func (f *fleet) over() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return time.Now().After(f.until) && f.byGo >= enough && f.byJava >= enough || f.Failed()
+func (h *history) over() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Now().After(h.until) && h.byGo >= enough && h.byJava >= enough || h.t.Failed()
+}
+
+// report prints the figure, and fails the test if two holds overlap.
+func (h *history) report(title string) {
+	found := overlaps(h.holds)
+	fmt.Printf("figure interop-overlaps-%s %d =0\n", strings.ReplaceAll(strings.ToLower(title), " ", "-"), len(found))
+	h.t.Logf("%d holds of Go, %d of the other side, %d kills, %d overlaps in %v", h.byGo, h.byJava, h.kills, len(found), *torture)
+	for _, pair := range found[:min(len(found), 10)] {
+		h.t.Errorf("overlap: %+v and %+v", pair[0], pair[1])
+	}
+}
+
+// fleet is Go and Java processes that compete for a few locks.
+type fleet struct {
+	*scene
+	*history
+	names []string
+}
+
+// pick returns a lock, and whether to read.
+func (f *fleet) pick() (name string, reads bool) {
+	return f.names[rand.IntN(len(f.names))], f.kind == "readwrite" && rand.IntN(3) > 0
 }
 
 // goes is a Go process. Now and then it closes its client, with locks that it holds, or waits for.
@@ -157,9 +180,7 @@ func (f *fleet) javas(who string) {
 		}
 		p.Kill()
 		actors.Wait()
-		f.mu.Lock()
-		f.kills++
-		f.mu.Unlock()
+		f.killed()
 	}
 }
 
@@ -196,7 +217,7 @@ func TestMixedFleet(t *testing.T) {
 			t.Parallel()
 			newStage(t, newest).play(t, format.kind, func(s *scene) {
 				s.java() // built, or the test is skipped
-				f := &fleet{scene: s, names: []string{s.name + "/a", s.name + "/b", s.name + "/c"}, until: time.Now().Add(*torture)}
+				f := &fleet{s, &history{t: t, until: time.Now().Add(*torture)}, []string{s.name + "/a", s.name + "/b", s.name + "/c"}}
 				var all sync.WaitGroup
 				for i := range 2 {
 					all.Go(func() { f.goes(fmt.Sprint("go", i)) })
@@ -206,15 +227,5 @@ func TestMixedFleet(t *testing.T) {
 				f.report(format.title)
 			})
 		})
-	}
-}
-
-// report prints and judges what a fleet has held.
-func (f *fleet) report(title string) {
-	found := overlaps(f.holds)
-	fmt.Printf("figure interop-overlaps-%s %d =0\n", strings.ReplaceAll(strings.ToLower(title), " ", "-"), len(found))
-	f.Logf("%d holds of Go, %d of the other side, %d kills, %d overlaps in %v", f.byGo, f.byJava, f.kills, len(found), *torture)
-	for _, pair := range found[:min(len(found), 10)] {
-		f.Errorf("overlap: %+v and %+v", pair[0], pair[1])
 	}
 }

@@ -80,7 +80,7 @@ type family struct {
 
 // families are in the order of the page.
 func families() []family {
-	return []family{{versions, everyCell()}, {[]string{springVersion}, springRows()}, {[]string{redsyncVersion}, redlockRows()}}
+	return []family{{versions, everyCell()}, {[]string{springVersion}, springRows()}, {[]string{redsyncVersion}, redlockRows()}, {curatorVersions, everyTreeCell()}}
 }
 
 // versionsOf returns the columns of a format.
@@ -96,7 +96,7 @@ func versionsOf(format string) []string {
 const heading = `# Interoperability
 
 Use this page to see which locks were shared with another library, in which versions. Each cell was played by real processes of both
-sides: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.md) and [setnx.md](setnx.md) explain what is shared.
+sides: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.md), [setnx.md](setnx.md) and [curator.md](curator.md) explain what is shared.
 
 - *excluded*: the waiter cannot take the lock. *woken*: the waiter is woken by a message when the holder unlocks, not by a poll.
 - *yes* passed, **no** failed, – this version has not got it, *not played*: no result yet.
