@@ -53,7 +53,7 @@ func main() {
 func mutants() []mutant {
 	return slices.Concat(storeMutants, floorMutants, dataLossMutants, coreMutants, queueMutants, changeMutants, ownMutants,
 		sessionMutants, releaseMutants, waitMutants, kindMutants, memstoreMutants, otherMutants, noticeMutants, lingerMutants, fixMutants,
-		quorumMutants, listMutants, bothMutants, sharedMutants)
+		quorumMutants, listMutants, bothMutants, sharedMutants, treeMutants)
 }
 
 func run(o options) error {
