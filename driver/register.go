@@ -135,6 +135,7 @@ var imports = func() map[string]string {
 		"redisstore/redisquorum": "quorum quorums",
 		"etcdstore":              "etcd etcds",
 		"zkstore":                "zk zks",
+		"zkstore/curatorstore":   "curator curators",
 		"sqlstore":               "postgres postgresql mysql mariadb",
 		"memcachestore":          "memcached memcacheds",
 	} {

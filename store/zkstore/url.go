@@ -10,7 +10,7 @@ import (
 	"github.com/fencelock/fencelock/store/zkstore/internal/treestore"
 )
 
-func init() { driver.Register(opener, urls.Scheme, urls.Scheme+"s") }
+func init() { driver.Register(opener, "zk", "zks") }
 
 var urls = treestore.URL{Package: "zkstore", Scheme: "zk", Example: "zk://host1:2181,host2:2181,host3:2181/fencelock"}
 

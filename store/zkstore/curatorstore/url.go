@@ -12,7 +12,7 @@ import (
 	"github.com/fencelock/fencelock/store/zkstore/internal/treestore"
 )
 
-func init() { driver.Register(opener, urls.Scheme, urls.Scheme+"s") }
+func init() { driver.Register(opener, "curator", "curators") }
 
 var urls = treestore.URL{Package: "curatorstore", Scheme: "curator", Example: "curator://host1:2181,host2:2181,host3:2181/locks"}
 
