@@ -82,6 +82,10 @@ figures-cli: ## fifty commands cut off from their store: is each dead in time?
 
 figures-serve: ## what the server costs the store, what it lets pass, how fluid its page is; needs redis-server and Chromium
 	go test ./cmd/fencelock/internal/serve -count=1 -v -run '^(TestViewersShareOnePoll|TestHostileRequestsDoNotPass|TestConsoleStaysFluid)$$' | grep -E '^(figure|---|ok|FAIL)'
+	go test ./cmd/fencelock -count=1 -v -run '^(TestServeDemo|TestServeCosts)$$' -serve.demo=40s -serve.costs | grep -E '^(figure|---|ok|FAIL)'
+
+serve-demo: ## kill, pause and cut off servers, Go and Python workers for ten minutes; needs redis-server and python3
+	go test ./cmd/fencelock -count=1 -v -run '^TestServeDemo$$' -serve.demo=10m -timeout 30m
 
 figures-fence: ## prove the guards on real servers, and refuse wrong ones
 	go run ./bench -figures fence

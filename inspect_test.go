@@ -163,6 +163,11 @@ func TestHolderRecord(t *testing.T) {
 			t.Errorf("default owner %q, want user@host:pid", owner)
 		}
 		locktest.Unlock(t, l)
+		l = locktest.Got(t)(a.Mutex("x", fencelock.OwnedBy("guest")).Lock(locktest.Context(t)))
+		if owner := locktest.Status(t, store, "x").Holders[0].Record.Owner; owner != "guest" || l.Owner() != "guest" {
+			t.Errorf("owner %q in the store, %q of the lease; want that of OwnedBy", owner, l.Owner())
+		}
+		locktest.Unlock(t, l)
 	})
 }
 

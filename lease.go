@@ -30,8 +30,8 @@ func lease(l *core.Lease) *Lease {
 func (l *Lease) Name() string { return l.core.Name() }
 
 // Owner returns the owner in the holder record of this acquisition, as Inspect
-// shows it: Options.Owner.
-func (l *Lease) Owner() string { return l.c.record.Owner }
+// shows it: Options.Owner, or that of OwnedBy.
+func (l *Lease) Owner() string { return l.core.Owner() }
 
 // Token returns the fencing token of this acquisition. It is greater than the
 // token of every acquisition of this name that it could conflict with and that

@@ -113,6 +113,12 @@ func Reason(why string) LockOption {
 	return LockOption{func(w *config) error { w.terms.Record.Reason = why; return nil }}
 }
 
+// OwnedBy names the holder for people, instead of Options.Owner. It is for a program that
+// locks for others, such as a server: who waits for whom is found by owners.
+func OwnedBy(owner string) LockOption {
+	return LockOption{func(w *config) error { w.terms.Record.Owner = owner; return nil }}
+}
+
 // Label adds a pair to the holder record.
 func Label(key, value string) LockOption {
 	return LockOption{func(w *config) error {

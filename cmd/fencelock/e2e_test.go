@@ -63,6 +63,9 @@ var binary = sync.OnceValues(func() (string, error) {
 
 // TestMain lets tests run together: they wait for processes most of the time.
 func TestMain(m *testing.M) {
+	if config := os.Getenv(goWorkerVariable); config != "" {
+		runGoWorker(config)
+	}
 	flag.Parse()
 	silenceDrivers()
 	catchIgnoredHangup()

@@ -22,6 +22,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/metrics"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/serve"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/tfstate"
 	"github.com/fencelock/fencelock/driver"
@@ -38,18 +39,20 @@ type serveFlags struct {
 	terraform          string
 	watches            []string
 	watchFile          string
+	lockTTL            time.Duration
 }
 
 func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Show locks in a browser, and over HTTP to programs",
+		Short: "Show locks in a browser, and take them over HTTP for programs in any language",
 		Long: `Serve a page that shows who holds what, who waits for whom, deadlocks, and what the store
 promises, and the same as an API for programs: http://ADDRESS/openapi.yaml describes it.
 
 The server polls the store once for all viewers, and keeps nothing that locks depend on:
-stop it at any time.
+stop it at any time. Programs in any language take locks through it, and keep them when it is
+killed and they reach another server within --lock-ttl.
 
 Without --users it listens on a loopback address only, where every user of the machine can
 see all locks of the namespace, and break none. With --users a caller needs a token of
@@ -79,6 +82,7 @@ answer at the start; later /readyz reports it, and the server goes on.`,
 	flags.StringVar(&f.cert, "tls-cert", "", "certificate of the server, to serve over TLS")
 	flags.StringVar(&f.key, "tls-key", "", "private key of the certificate")
 	flags.StringVar(&f.callers, "client-ca", "", "certificates that sign those of callers")
+	flags.DurationVar(&f.lockTTL, "lock-ttl", 30*time.Second, "how long locks that clients took through this server stay taken if it is killed and they do not reach another")
 	flags.BoolVar(&f.plainHTTP, "plain-http", false, "listen on other than loopback addresses without TLS, behind a proxy that has it")
 	flags.StringVar(&f.terraform, "terraform", "", "folder for the states of the Terraform backend; it needs --users")
 	flags.StringArrayVar(&f.watches, "watch", nil, "lock with metrics at /metrics: limits and a name or a prefix, as in \"held=10m waiting=1m deploy/*\"; can be repeated")
@@ -91,6 +95,9 @@ answer at the start; later /readyz reports it, and the server goes on.`,
 func (f *serveFlags) check() error {
 	if f.every < 100*time.Millisecond {
 		return usage("--every %v: at least 100ms", f.every)
+	}
+	if f.lockTTL < 2*remote.MinTTL {
+		return usage("--lock-ttl %v: at least %v", f.lockTTL, 2*remote.MinTTL)
 	}
 	host, _, err := net.SplitHostPort(f.listen)
 	switch {
@@ -201,6 +208,9 @@ func (a *app) serve(parent context.Context, f *serveFlags) error {
 			return err
 		}
 	}
+	if cfg.Locks, err = f.lockClient(conn.OpenedStore); err != nil {
+		return withCode(exitUsage, err)
+	}
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return withCode(exitUsage, err)
@@ -226,6 +236,16 @@ func (a *app) keepStates(cfg *serve.Config, folder string) (err error) {
 	}
 	cfg.StatesClient, err = fencelock.New(cfg.Store, &fencelock.Options{CallTimeout: a.callTimeout(fencelock.DefaultTTL)})
 	return err
+}
+
+// lockClient takes the locks of clients. It is never closed: when the server ends, its clients go
+// on at another one, and what they do not continue ends with the TTL.
+func (f *serveFlags) lockClient(store driver.Store) (*fencelock.Client, error) {
+	ttl := f.lockTTL
+	if most := store.Caps().MaxTTL; most > 0 {
+		ttl = min(ttl, most)
+	}
+	return fencelock.New(store, &fencelock.Options{TTL: ttl, LocalHandoff: -1})
 }
 
 // shutdownWithin is how long requests may take to end.

@@ -62,6 +62,9 @@ type heldContext struct {
 // Name returns the name of the lock.
 func (l *Lease) Name() string { return l.g.claim.Name }
 
+// Owner returns the owner in the holder record.
+func (l *Lease) Owner() string { return l.g.claim.Terms.Record.Owner }
+
 // Token returns the token of the lease.
 func (l *Lease) Token() driver.Token { return l.token }
 

@@ -37,7 +37,7 @@ type breakRequest struct {
 // no lock is broken without a trail.
 func (s *Server) breakLock(w http.ResponseWriter, c *call) error {
 	var req breakRequest
-	if err := decode(w, c, &req); err != nil {
+	if err := decode(w, c, &req, maxBody); err != nil {
 		return err
 	}
 	for _, right := range []access.Right{access.See, access.Break} { // the answer shows the holder
@@ -100,17 +100,17 @@ func (s *Server) doBreak(c *call, req *breakRequest) (*breaklock.Done, *problem)
 
 // decode reads a body. Only JSON is accepted: a form of another site's page cannot send it
 // without asking first.
-func decode(w http.ResponseWriter, c *call, v any) error {
+func decode(w http.ResponseWriter, c *call, v any, most int64) error {
 	kind, _, err := mime.ParseMediaType(c.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" || c.Header.Get("Content-Encoding") != "" {
 		return failed(http.StatusUnsupportedMediaType, "body", "send the body as Content-Type: application/json, not encoded")
 	}
-	dec := json.NewDecoder(http.MaxBytesReader(w, c.Body, maxBody))
+	dec := json.NewDecoder(http.MaxBytesReader(w, c.Body, most))
 	dec.DisallowUnknownFields()
 	var tooLong *http.MaxBytesError
 	switch err := dec.Decode(v); {
 	case errors.As(err, &tooLong):
-		return failed(http.StatusRequestEntityTooLarge, "body", "the body is longer than %d bytes", maxBody)
+		return failed(http.StatusRequestEntityTooLarge, "body", "the body is longer than %d bytes", most)
 	case err != nil:
 		return failed(http.StatusBadRequest, "body", "the body cannot be read: %v", err)
 	}

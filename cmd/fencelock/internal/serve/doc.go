@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serve shows the locks of a store over HTTP, and lets operators break them.
+// Package serve shows the locks of a store over HTTP, lets operators break them, and takes
+// them for programs in any language.
 //
 //	browser, curl ──▶ guard ──▶ handler ──▶ poll.Snapshot (reads)
-//	                    │          └──────▶ store (break only)
+//	                    │          ├──────▶ store (break only)
+//	                    │          └──────▶ remote.Book (locks for clients in any language)
 //	                    └──▶ audit
 //
-// The server keeps nothing that locks depend on: killing it costs the viewers their page,
-// the history of the last hour, and nothing else. Terraform states are the exception, and
-// in a folder that outlives the server; tflocks.go holds their locks.
+// The server keeps nothing that locks depend on: killing it costs the viewers their page and
+// the history of the last hour. Clients that hold locks through it go on at another server
+// (package remote). Terraform states are the exception, and in a folder that outlives the
+// server; tflocks.go holds their locks.
 //
 // Paths are compared byte for byte. Everything that varies, names of locks above all, is in
 // the query or in the body, so that there is no path to normalize, and no second way to

@@ -65,19 +65,20 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, route *route) *pr
 	if p != nil {
 		return p
 	}
-	c := &call{Request: r, query: query}
+	c := &call{Request: r, query: query, received: time.Now()}
 	if !route.public {
 		if p := s.sameSite(r); p != nil {
 			return s.deny(c, p)
 		}
-		if p := s.authenticate(w, c, route.basic); p != nil {
+		if p := s.authenticate(w, c, route); p != nil {
 			return p
 		}
 		if s.cfg.Policy != nil && !route.stream { // without users all callers have one name
-			if !s.userCalls.enter(c.caller.Name, maxUserCalls) {
-				return s.tooMany(w, c, s.limits.reads, c.caller.Name)
+			open, most := s.callsOf(route)
+			if !open.enter(c.caller.Name, most) {
+				return s.tooMany(w, c, s.limits.of(route), c.caller.Name)
 			}
-			defer s.userCalls.leave(c.caller.Name)
+			defer open.leave(c.caller.Name)
 		}
 	}
 	if r.Method == http.MethodHead && route.stream {
@@ -136,9 +137,10 @@ func (s *Server) identify(r *http.Request, basic bool) (access.Caller, error) {
 }
 
 // authenticate finds out who calls, and whether too often.
-func (s *Server) authenticate(w http.ResponseWriter, c *call, basic bool) *problem {
+func (s *Server) authenticate(w http.ResponseWriter, c *call, route *route) *problem {
+	often := s.limits.of(route)
 	now := time.Now()
-	caller, err := s.identify(c.Request, basic)
+	caller, err := s.identify(c.Request, route.basic)
 	if err != nil {
 		// A right token passes whatever others at the same address do: tokens cannot be
 		// guessed, so the limit is for the audit log.
@@ -150,8 +152,8 @@ func (s *Server) authenticate(w http.ResponseWriter, c *call, basic bool) *probl
 		return failed(http.StatusUnauthorized, "identity", "who are you? Send a token of the server's file of users as Authorization: Bearer TOKEN, or a client certificate")
 	}
 	c.caller = caller
-	if !s.limits.reads.allow(caller.Name, now) {
-		return s.tooMany(w, c, s.limits.reads, caller.Name)
+	if !often.allow(caller.Name, now) {
+		return s.tooMany(w, c, often, caller.Name)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ type world struct {
 // unlimited is for tests that measure something else.
 func unlimited(cfg *Config) {
 	cfg.limits = newLimits()
-	cfg.limits.reads = newLimiter(1e9, 1e9)
+	cfg.limits.reads, cfg.limits.locks = newLimiter(1e9, 1e9), newLimiter(1e9, 1e9)
 }
 
 // newWorld starts a server on a store. change may be nil.
@@ -44,7 +44,8 @@ func newWorld(t *testing.T, store driver.Store, change func(*Config)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Client: client(t, store, nil), Store: store, Every: 100 * time.Millisecond, Timeout: 10 * time.Second,
+	locks := client(t, store, &fencelock.Options{TTL: 6 * time.Second, LocalHandoff: -1})
+	cfg := Config{Client: client(t, store, nil), Locks: locks, Store: store, Every: 100 * time.Millisecond, Timeout: 10 * time.Second,
 		Audit: log, Logger: slog.New(slog.DiscardHandler), Version: "test"}
 	if change != nil {
 		change(&cfg)

@@ -36,7 +36,7 @@ func newGuarded(t *testing.T) *guarded {
 	for _, u := range []struct{ name, rights string }{
 		{"admin", `{"prefix":"","may":["see","break"]}`}, {"viewer", `{"prefix":"","may":["see"]}`},
 		{"orders", `{"prefix":"orders/","may":["see","break"]}`}, {"blind", `{"prefix":"","may":["break"]}`},
-		{"none", ``}, {"gateway", ``},
+		{"none", ``}, {"gateway", ``}, {"taker", `{"prefix":"orders/","may":["take"]}`}, {"thief", `{"prefix":"orders/","may":["take"]}`},
 	} {
 		token, hash := access.NewToken()
 		g.tokens[u.name] = token
@@ -239,7 +239,7 @@ func (g *guarded) send(wire string) (int, string) {
 func TestHostileRequestsDoNotPass(t *testing.T) {
 	g := newGuarded(t)
 	var all []attack
-	for _, kind := range []func() []attack{g.withoutProof, g.wrongRights, g.otherSites, g.smuggled, g.crooked, g.huge, g.terraform} {
+	for _, kind := range []func() []attack{g.withoutProof, g.wrongRights, g.otherSites, g.smuggled, g.crooked, g.huge, g.terraform, g.lockCalls} {
 		all = append(all, kind()...)
 	}
 	passed := 0
@@ -250,7 +250,7 @@ func TestHostileRequestsDoNotPass(t *testing.T) {
 			t.Errorf("%s: %d %.200s", a.what, status, body)
 		}
 	}
-	passed += g.leaks() + g.slow() + g.stateChanged()
+	passed += g.leaks() + g.slow() + g.stateChanged() + g.stolen()
 	if st, err := g.server.cfg.Client.Inspect(t.Context(), hidden); err != nil || len(st.Holders) != 1 || st.Holders[0].Token.String() != g.secret {
 		passed++
 		t.Errorf("the lock was broken: %+v, %v", st, err)

@@ -12,15 +12,24 @@ import (
 // limits bound how often a caller may call. Reads are cheap, because no read calls the
 // store; breaks are rare; and failed proofs of identity are either mistakes or guesses.
 type limits struct {
-	reads, breaks, failures *limiter
+	reads, locks, breaks, failures *limiter
 }
 
 func newLimits() *limits {
 	return &limits{
 		reads:    newLimiter(100, 400),
+		locks:    newLimiter(2000, 10_000),
 		breaks:   newLimiter(0.2, 10),
 		failures: newLimiter(1, 20),
 	}
+}
+
+// of is the limit of a call.
+func (l *limits) of(r *route) *limiter {
+	if r.locks {
+		return l.locks
+	}
+	return l.reads
 }
 
 // maxBuckets bounds the memory of a limiter. Callers beyond that share one bucket.
@@ -122,6 +131,18 @@ func remoteKey(remote string) string {
 
 // maxUserCalls bounds the memory and the processor time that one user can use at once.
 const maxUserCalls = 16
+
+// maxUserWaits is the same for calls that take locks: most of them wait.
+const maxUserWaits = 5000
+
+// callsOf counts the calls of users, those that take locks by themselves: they must not keep an
+// operator of the same name from looking.
+func (s *Server) callsOf(r *route) (open *inFlight, most int) {
+	if r.locks {
+		return &s.userWaits, maxUserWaits
+	}
+	return &s.userCalls, maxUserCalls
+}
 
 // inFlight counts what callers have open at once.
 type inFlight struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/breaklock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/graph"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/poll"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/fencelock/fencelock/driver"
 	"go.yaml.in/yaml/v3"
@@ -55,7 +56,9 @@ var described = map[string]reflect.Type{
 	"WaitGraph": reflect.TypeFor[waitGraph](), "GraphLock": reflect.TypeFor[graphLock](), "Step": reflect.TypeFor[graph.Step](),
 	"SessionList": reflect.TypeFor[sessionList](), "Session": reflect.TypeFor[session](), "StoreHealth": reflect.TypeFor[storeHealth](),
 	"Guarantees": reflect.TypeFor[view.Guarantees](), "Finding": reflect.TypeFor[driver.Finding](), "PollHealth": reflect.TypeFor[pollHealth](),
-	"Health": reflect.TypeFor[health](),
+	"Health": reflect.TypeFor[health](), "SessionRequest": reflect.TypeFor[sessionRequest](), "SessionMade": reflect.TypeFor[sessionMade](),
+	"AcquireRequest": reflect.TypeFor[acquireRequest](), "RenewRequest": reflect.TypeFor[renewRequest](), "ReleaseRequest": reflect.TypeFor[releaseRequest](),
+	"NamedLease": reflect.TypeFor[remote.Named](), "Lease": reflect.TypeFor[remote.Answer](), "LeaseList": reflect.TypeFor[leaseList](),
 }
 
 func readDescription(t *testing.T) *description {

@@ -26,6 +26,8 @@ type route struct {
 	stream bool
 	// basic is for a client that can send a token only as a password.
 	basic bool
+	// locks are taken by the call: it has its own limits, and it may wait.
+	locks bool
 	serve func(s *Server, w http.ResponseWriter, c *call) error
 }
 
@@ -47,6 +49,11 @@ func apiRoutes() []*route {
 		{method: "DELETE", path: terraformPath, params: []string{"name"}, basic: true, serve: (*Server).stateDelete},
 		{method: "LOCK", path: terraformPath, params: []string{"name"}, basic: true, serve: (*Server).stateLock},
 		{method: "UNLOCK", path: terraformPath, params: []string{"name"}, basic: true, serve: (*Server).stateUnlock},
+		{method: "POST", path: "/v1/session", locks: true, serve: (*Server).makeSession},
+		{method: "POST", path: "/v1/acquire", locks: true, serve: (*Server).acquire},
+		{method: "POST", path: "/v1/renew", locks: true, serve: (*Server).renew},
+		{method: "POST", path: "/v1/release", locks: true, serve: (*Server).release},
+		{method: "POST", path: "/v1/end", locks: true, serve: (*Server).end},
 		{method: "GET", path: "/healthz", public: true, serve: (*Server).healthz},
 		{method: "GET", path: "/readyz", public: true, serve: (*Server).readyz},
 		{method: "GET", path: "/openapi.yaml", public: true, serve: (*Server).openapi},
@@ -56,8 +63,9 @@ func apiRoutes() []*route {
 // call is a request that passed the guard.
 type call struct {
 	*http.Request
-	caller access.Caller
-	query  url.Values
+	caller   access.Caller
+	query    url.Values
+	received time.Time
 }
 
 // problem is an error for the caller, as RFC 9457 has it. Code is for programs.

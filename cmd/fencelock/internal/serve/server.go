@@ -16,6 +16,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/checkup"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/metrics"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/poll"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/tfstate"
 	"github.com/fencelock/fencelock/driver"
 )
@@ -24,6 +25,9 @@ import (
 type Config struct {
 	Client *fencelock.Client
 	Store  driver.Store
+	// Locks takes the locks of clients. It must not be closed before the process ends: the
+	// clients trust their leases, and continue them at another server.
+	Locks *fencelock.Client
 	// GraceFix is how to make the store keep locks over a data loss, "" if it cannot.
 	GraceFix string
 	// Every is how often the store is polled.
@@ -58,6 +62,9 @@ type Server struct {
 	userStreams inFlight
 	// userCalls are the calls of each user that are not answered yet.
 	userCalls inFlight
+	// userWaits are those that take locks.
+	userWaits inFlight
+	book      *remote.Book
 	boot      string // names this process in the ids of events
 	origins   *http.CrossOriginProtection
 	closing   chan struct{}
@@ -79,6 +86,7 @@ func New(cfg Config) *Server {
 	if cfg.States != nil {
 		s.terraform = newTerraform(&cfg)
 	}
+	s.book = remote.NewBook(cfg.Locks, cfg.Store.Caps().Reentry, s.closing)
 	s.poller.Client, s.poller.Every, s.poller.Lists = cfg.Client, cfg.Every, cfg.Store.Caps().Listing
 	for _, r := range append(apiRoutes(), staticRoutes()...) {
 		if s.routes[r.path] == nil {

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distributed locks with fencing tokens, through a server of `fencelock serve`.
+
+    from fencelock import Client
+
+    with Client("http://localhost:7420", token=TOKEN, owner="worker-3") as client:
+        with client.lock("orders/42", wait=30) as lease:
+            write(order, fence=lease.token)  # the resource rejects a token older than one it has seen
+
+The standard library is enough. Two threads work for a client: one renews its leases, the other notices when
+their trusted time is over, whatever the first one waits for.
+
+    acquire ──▶ held ──▶ released    release(), or the end of the with block
+                 └─────▶ lost        the server reports it, or trusted time is over: lease.lost is set,
+                                     on_lost is called, check() and the with block raise Lost
+
+A call that fails is repeated, at the next URL if there are several: every call has an id, so that repeating it changes
+nothing. Leases outlive the server that they were acquired through, if another one answers in time.
+
+A lock alone does not stop a process that was paused for longer than its lease: send lease.token with each write, and
+let the resource reject older tokens (guard_example.py). Make a client after a fork, not before.
+"""
+import http.client
+import json
+import logging
+import ssl
+import threading
+import time
+import urllib.parse
+import uuid
+
+__all__ = ["Client", "Lease", "Error", "Busy", "Lost", "Denied", "Unavailable"]
+log = logging.getLogger("fencelock")
+
+
+class Error(Exception):
+    """What all errors of this module are."""
+
+
+class Busy(Error, TimeoutError):
+    """The lock was not free within the wait."""
+
+
+class Lost(Error):
+    """The lease has ended before it was released: another client may hold the lock."""
+
+
+class Denied(Error):
+    """The server rejected the call: wrong token, no right on the lock, or a bad argument."""
+
+
+class Unavailable(Error, ConnectionError):
+    """No server answered in time, or its store did not."""
+
+
+def clock():
+    """Seconds that count the time the machine was suspended, where the system can."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class Lease:
+    """One acquisition. It is safe to use from several threads."""
+
+    def __init__(self, client, name, reason, on_lost, on_wanted, watch):
+        self.name, self.reason = name, reason
+        self.id = uuid.uuid4().hex
+        self.token = 0  #: the fencing token: send it with each write
+        self.lost = threading.Event()  #: set when the lease has ended before it was released
+        self.wanted = threading.Event()  #: set when another client waits for the lock, if watch was asked for
+        self.why = ""  #: why it was lost
+        self._client, self._on_lost, self._on_wanted = client, on_lost, on_wanted
+        self._watch, self._deadline = watch or on_wanted is not None, 0.0
+        self._moved = self._released = False
+
+    @property
+    def remaining(self):
+        """Seconds for which the lease can be trusted without another answer of a server."""
+        return 0.0 if self.lost.is_set() or self._released else max(0.0, self._deadline - clock())
+
+    def valid(self):
+        """Whether the lease is trusted at this moment. The process can be paused right after it."""
+        return self.remaining > 0
+
+    def check(self):
+        """Raise Lost unless the lease is held. Call it between the steps of long work."""
+        if not self.valid():
+            raise Lost(f"lock {self.name!r}: {self.why or 'its trusted time is over, or it was released'}")
+
+    def release(self):
+        """Give the lock back. Raise Lost if the lease had ended before."""
+        self._client._release(self)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        try:
+            self.release()
+        except Error:
+            if kind is None:
+                raise
+
+    def _named(self):
+        return {"id": self.id, "lock": self.name, "token": str(self.token), "reason": self.reason,
+                "watch": self._watch, "wanted": self.wanted.is_set(), "moved": self._moved}
+
+    def _answered(self, answer, sent):
+        """Take an answer of a server to a call that was sent at an instant."""
+        self._moved = self._moved or answer.get("moved", False)
+        if answer["state"] == "lost":
+            self._end(answer.get("why", ""))
+        elif answer["state"] == "held":
+            self.token = int(answer["token"])
+            self._deadline = max(self._deadline, sent + answer["trusted_ms"] / 1000)
+            if answer.get("wanted") and not self.wanted.is_set():
+                self.wanted.set()
+                _run(self._on_wanted, self)
+
+    def _end(self, why):
+        with self._client._changed:
+            if self._released or self.lost.is_set() or self._client._leases.pop(self.id, None) is None:
+                return
+            self.why = why
+            self.lost.set()
+        log.warning("lock %r was lost: %s", self.name, why)
+        _run(self._on_lost, self)
+
+
+def _run(callback, lease):
+    try:
+        if callback:
+            callback(lease)
+    except Exception:
+        log.exception("a callback about lock %r failed", lease.name)
+
+
+class Client:
+    """A client of one or more servers. It is safe to use from several threads; leases end with close().
+
+    url      of a server or a load balancer, or a list of them
+    token    of a user with the right to take the locks; or give ssl_context with a client certificate
+    owner    who you are, for the people who look at the locks
+    ttl      seconds until the locks of a killed process are free; the servers have a limit
+    """
+
+    def __init__(self, url, token="", owner="", ttl=10.0, ssl_context=None):
+        self._urls = [urllib.parse.urlsplit(u) for u in ([url] if isinstance(url, str) else url)]
+        self._headers = {"Content-Type": "application/json"}
+        if token:
+            self._headers["Authorization"] = "Bearer " + token
+        self._owner, self._ttl, self._ssl = owner, ttl, ssl_context
+        self._session, self._session_lock = "", threading.Lock()
+        self._idle, self._at = [], 0
+        self._changed = threading.Condition()
+        self._leases = {}  # held, by id
+        self._threads, self._closed = [], False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def lock(self, name, wait=None, reason="", on_lost=None, on_wanted=None, watch=False):
+        """Wait for the lock and return a Lease, to be released or used in a with block.
+
+        wait       seconds, 0 to try once; None waits forever. Busy is raised after that.
+        on_lost    called with the lease, on another thread, when the lease is lost
+        on_wanted  called with the lease, on another thread, when another client waits for the lock
+        watch      sets lease.wanted then, without a callback; both cost a call to the store
+        """
+        lease = Lease(self, name, reason, on_lost, on_wanted, watch)
+        until = None if wait is None else clock() + wait
+        try:
+            while not self._acquire(lease, until):
+                if until is not None and clock() >= until:
+                    raise Busy(f"lock {name!r}: not free within {wait} s")
+        except BaseException:
+            self._abandon(lease)
+            raise
+        return lease
+
+    def _acquire(self, lease, until):
+        """Make one call that waits, and report whether the lock is held."""
+        left = 5.0 if until is None else max(0.0, min(5.0, until - clock()))
+        body = {"session": self._open(), "id": lease.id, "lock": lease.name, "wait_ms": int(left * 1000),
+                "reason": lease.reason, "watch": lease._watch}
+        answer, sent = self._insist("/v1/acquire", body, left + self._ttl / 2, None if until is None else until + self._ttl)
+        if answer["state"] != "held":
+            return False
+        lease._answered(answer, sent)
+        with self._changed:
+            if self._closed:
+                raise Error("the client was closed")
+            self._leases[lease.id] = lease
+            if not self._threads:
+                self._threads = [threading.Thread(target=t, name="fencelock", daemon=True) for t in (self._renew, self._watch)]
+                for t in self._threads:
+                    t.start()
+            self._changed.notify_all()
+        return True
+
+    def _abandon(self, lease):
+        """Stop waiting. If no server answers, none keeps the position for longer than the TTL."""
+        with self._changed:
+            self._leases.pop(lease.id, None)
+            lease._released = True
+        if self._session:
+            try:
+                self._call("/v1/release", dict(lease._named(), session=self._session), self._ttl / 2)
+            except Error:
+                pass
+
+    def _release(self, lease):
+        with self._changed:
+            if lease._released:
+                return
+            lease._released = True
+            self._leases.pop(lease.id, None)
+        if lease.lost.is_set():
+            raise Lost(f"lock {lease.name!r}: {lease.why}")
+        answer, _ = self._insist("/v1/release", dict(lease._named(), session=self._session), self._ttl / 2, clock() + self._ttl)
+        if answer["state"] == "lost":
+            raise Lost(f"lock {lease.name!r}: {answer.get('why', '')}")
+
+    def close(self):
+        """Release all leases and stop the threads."""
+        with self._changed:
+            leases, self._closed = list(self._leases.values()), True
+            self._changed.notify_all()
+        for lease in leases:
+            try:
+                lease.release()
+            except Error as err:
+                log.warning("lock %r was not released: %s", lease.name, err)
+        for conn in self._idle:
+            conn.close()
+
+    def _open(self):
+        """Make the session, once."""
+        with self._session_lock:
+            if not self._session:
+                body = {"ttl_ms": int(self._ttl * 1000), "owner": self._owner}
+                made, _ = self._insist("/v1/session", body, self._ttl / 2, clock() + self._ttl)
+                self._session = made["session"]
+        return self._session
+
+    def _renew(self):
+        """The thread that renews. A call waits at the server for news, for a fifth of the TTL, and is given up early
+        enough for another try: a server that is paused does not answer."""
+        failures = 0
+        while True:
+            with self._changed:
+                while not self._leases and not self._closed:
+                    self._changed.wait()
+                if self._closed and not self._leases:
+                    return
+                leases = list(self._leases.values())[:100]
+            body = {"session": self._session, "wait_ms": int(self._ttl / 5 * 1000), "leases": [l._named() for l in leases]}
+            try:
+                answer, sent = self._call("/v1/renew", body, self._ttl / 5 + self._ttl / 6)
+                for lease, state in zip(leases, answer["leases"]):
+                    lease._answered(state, sent)
+                failures = 0
+            except Error as err:
+                failures += 1
+                log.info("a renewal failed: %s", err)
+                time.sleep(min(self._ttl / 20, 0.01 * 2 ** min(failures, 8)))
+
+    def _watch(self):
+        """The thread that ends leases at their deadline. It wakes up often, because a suspend moves the clock."""
+        while True:
+            with self._changed:
+                if self._closed and not self._leases:
+                    return
+                now = clock()
+                over = [l for l in self._leases.values() if l._deadline <= now]
+                if not over:
+                    ends = [l._deadline - now for l in self._leases.values()]
+                    self._changed.wait(min(ends + [0.5]))
+            for lease in over:
+                lease._end("it was not renewed in time")
+
+    def _insist(self, path, body, timeout, until):
+        """Repeat a call until a server answers it, or until an instant."""
+        failures = 0
+        while True:
+            try:
+                return self._call(path, body, timeout)
+            except Unavailable:
+                failures += 1
+                pause = min(1.0, 0.01 * 2 ** min(failures, 8))
+                if self._closed or until is not None and clock() + pause >= until:
+                    raise
+                time.sleep(pause)
+
+    def _call(self, path, body, timeout):
+        """Make one call; return its answer and the instant before it was sent."""
+        sent, conn = clock(), self._connection(timeout)
+        try:
+            conn.request("POST", conn.path + path, json.dumps(body), self._headers)
+            response = conn.getresponse()
+            status, text = response.status, response.read()
+            answer = json.loads(text)
+        except (OSError, ValueError, http.client.HTTPException) as err:
+            conn.close()
+            self._at += 1
+            raise Unavailable(f"{path}: {type(err).__name__}: {err}") from err
+        self._idle.append(conn)
+        if status == 200:
+            return answer, sent
+        detail = f"{path}: {answer.get('detail') or answer.get('title') or status}"
+        again = status >= 500 or status == 429 and answer.get("code") != "limit"
+        raise (Unavailable if again else Denied)(detail)
+
+    def _connection(self, timeout):
+        try:
+            conn = self._idle.pop()
+        except IndexError:
+            url = self._urls[self._at % len(self._urls)]
+            if url.scheme == "https":
+                conn = http.client.HTTPSConnection(url.netloc, context=self._ssl or ssl.create_default_context())
+            else:
+                conn = http.client.HTTPConnection(url.netloc)
+            conn.path = url.path.rstrip("/")
+        conn.timeout = timeout
+        if conn.sock:
+            conn.sock.settimeout(timeout)
+        return conn

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock"
+)
+
+// Limits of a server. A session counts while it has leases, and for a TTL after that.
+const (
+	MaxSessions     = 50_000
+	MaxUserSessions = 5_000
+	MaxLeases       = 100 // of a session, held or waited for
+	MinTTL          = time.Second
+	// maxEnded is how many released leases a session remembers, so that a late acquisition
+	// is not made.
+	maxEnded = 64
+)
+
+// Errors of calls.
+var (
+	ErrOver            = errors.New("the session was ended; make another one")
+	ErrTooManySessions = errors.New("too many sessions; end those that are no longer used")
+	ErrTooManyLeases   = errors.New("the session has too many leases; use a second session")
+	ErrOtherLock       = errors.New("the id was used for another lock; use a new id for each acquisition")
+)
+
+// Book has the leases that one server holds for clients.
+type Book struct {
+	client *fencelock.Client
+	// carries is set if another server can join a lease.
+	carries bool
+	// closing is closed when the server ends: calls that wait return.
+	closing <-chan struct{}
+
+	mu       sync.Mutex
+	sessions map[[sha256.Size]byte]*session
+	users    map[string]int // sessions of each user
+}
+
+// NewBook makes an empty book. The client must not hand locks from one waiter to another by
+// itself, because the record of a holder would be that of the one before; and it must
+// not be closed while clients trust their leases.
+func NewBook(client *fencelock.Client, carries bool, closing <-chan struct{}) *Book {
+	return &Book{client: client, carries: carries, closing: closing, sessions: map[[sha256.Size]byte]*session{}, users: map[string]int{}}
+}
+
+// Carries reports whether a lease survives its server.
+func (b *Book) Carries() bool { return b.carries }
+
+// Sessions counts those that this server knows.
+func (b *Book) Sessions() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.sessions)
+}
+
+// Caller is a client with its session. Received is when its call came in.
+type Caller struct {
+	User     string
+	Handle   Handle
+	Received time.Time
+}
+
+// session is what a server knows of a client. It is guarded by the mutex of the book.
+type session struct {
+	book    *Book
+	key     [sha256.Size]byte
+	user    string
+	ttl     time.Duration
+	leases  map[string]*lease
+	ended   []string // ids of the last leases that were released
+	over    bool
+	used    time.Time
+	timer   *time.Timer
+	changed chan struct{} // closed when a lease changes; nil while no call waits for that
+}
+
+// sessionLocked finds the session of a caller, or makes it. b.mu must be held.
+func (b *Book) sessionLocked(c *Caller) (*session, error) {
+	key := c.Handle.key(c.User)
+	if s := b.sessions[key]; s != nil {
+		s.used = time.Now()
+		return s, nil
+	}
+	if len(b.sessions) >= MaxSessions || b.users[c.User] >= MaxUserSessions {
+		return nil, ErrTooManySessions
+	}
+	s := &session{book: b, key: key, user: c.User, ttl: c.Handle.TTL(), leases: map[string]*lease{}, used: time.Now()}
+	s.timer = time.AfterFunc(s.ttl, s.check)
+	b.sessions[key] = s
+	b.users[c.User]++
+	return s, nil
+}
+
+// check unlocks leases that the client no longer names, and drops an unused session.
+func (s *session) check() {
+	s.book.mu.Lock()
+	defer s.book.mu.Unlock()
+	now := time.Now()
+	next := s.used.Add(s.ttl)
+	for _, l := range s.leases {
+		end := l.expires
+		if l.polls > 0 {
+			end = now.Add(s.ttl) // from the end of the call that waits
+		}
+		if !end.After(now) {
+			s.dropLocked(l, Lost, errUnnamed)
+			unlockLater(l.endLocked())
+		} else if end.Before(next) || !next.After(now) {
+			next = end
+		}
+	}
+	if len(s.leases) == 0 && !next.After(now) {
+		delete(s.book.sessions, s.key)
+		if s.book.users[s.user]--; s.book.users[s.user] == 0 {
+			delete(s.book.users, s.user)
+		}
+		return
+	}
+	s.timer.Reset(max(next.Sub(now), s.ttl/20))
+}
+
+// dropLocked takes a lease out of the session. b.mu must be held.
+func (s *session) dropLocked(l *lease, to State, why error) {
+	delete(s.leases, l.id)
+	l.state, l.why = to, why
+	if to == Released {
+		if len(s.ended) == maxEnded {
+			s.ended = s.ended[1:]
+		}
+		s.ended = append(s.ended, l.id)
+	}
+	s.notifyLocked()
+}
+
+// notifyLocked ends the waits of calls for a change. b.mu must be held.
+func (s *session) notifyLocked() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// changeLocked is closed when a lease changes. b.mu must be held.
+func (s *session) changeLocked() <-chan struct{} {
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+// pause waits for a channel or a time, and reports whether it is worth going on.
+func (b *Book) pause(ctx context.Context, event <-chan struct{}, until <-chan time.Time) bool {
+	select {
+	case <-event:
+		return true
+	case <-until:
+	case <-ctx.Done():
+	case <-b.closing:
+	}
+	return false
+}

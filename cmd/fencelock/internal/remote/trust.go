@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import "time"
+
+const (
+	// drift is the share by which the clocks of client and server may run differently.
+	drift = 0.01
+	// marginShare of the TTL is what a client has to stop after its trusted time.
+	marginShare = 10
+)
+
+// Trusted is how long a client may trust its lease, counted from before it sent the call that
+// was received at a time. expires is when the server unlocks the lease unless the client names
+// it again, and deadline is until when the server itself may trust it.
+func Trusted(received, expires, deadline time.Time, ttl time.Duration) time.Duration {
+	end := expires.Add(-ttl / marginShare)
+	if deadline.Before(end) {
+		end = deadline
+	}
+	d := end.Sub(received)
+	return max(0, d-time.Duration(float64(d)*drift)).Truncate(time.Millisecond)
+}

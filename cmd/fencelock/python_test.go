@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/servers"
+)
+
+// pythonWorld is Redis with two servers behind a balancer, and a Go client that uses the same locks.
+type pythonWorld struct {
+	*testing.T
+	redis    *server
+	token    string
+	servers  []*process
+	balancer *balancer
+	other    *fencelock.Client
+}
+
+const (
+	pythonTTL     = 2 * time.Second
+	pythonLockTTL = 5 * time.Second
+)
+
+func newPythonWorld(t *testing.T, lockTTL time.Duration) *pythonWorld {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is missing; install it and run: go test ./cmd/fencelock -run TestPythonClient")
+	}
+	t.Parallel()
+	w := &pythonWorld{T: t, redis: startRedis(t)}
+	users := filepath.Join(t.TempDir(), "users.json")
+	made := fencelockCLI(t, w.redis.url(), "serve", "token", "ann", "--may", "take", "--users", users).want(0)
+	w.token = strings.TrimSpace(made.out.String())
+	var addrs []string
+	for range 2 {
+		p, url := serving(t, w.redis, "--users", users, "--lock-ttl", lockTTL.String())
+		w.servers = append(w.servers, p)
+		addrs = append(addrs, strings.TrimPrefix(url, "http://"))
+	}
+	w.balancer = newBalancer(t, addrs...)
+	w.other = w.redis.client(t, &fencelock.Options{TTL: pythonTTL})
+	return w
+}
+
+// pythonHolder is a Python process that holds a lock.
+type pythonHolder struct {
+	*pythonWorld
+	p  *process
+	in io.Writer
+}
+
+func (w *pythonWorld) holder(lock string) *pythonHolder {
+	cmd := exec.Command("python3", "testdata/holder.py", w.balancer.url(), w.token, lock, fmt.Sprint(pythonTTL.Seconds()))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		w.Fatal(err)
+	}
+	return &pythonHolder{w, beginProgram(w, cmd), in}
+}
+
+// send sends a command.
+func (h *pythonHolder) send(command string) {
+	h.Helper()
+	if _, err := io.WriteString(h.in, command+"\n"); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// wrote returns the words of the last line that begins with a word, or nil.
+func (h *pythonHolder) wrote(word string) (words []string) {
+	for line := range strings.Lines(h.p.out.String()) {
+		if fields := strings.Fields(line); strings.HasSuffix(line, "\n") && fields[0] == word {
+			words = fields
+		}
+	}
+	return words
+}
+
+// expect waits for a line, and returns its words.
+func (h *pythonHolder) expect(word string) []string {
+	h.Helper()
+	until(h, "the Python process writes "+word+", and not only "+h.p.out.String()+h.p.err.String(), func() bool { return h.wrote(word) != nil })
+	return h.wrote(word)
+}
+
+// at is when a line was written.
+func (h *pythonHolder) at(words []string) time.Time {
+	h.Helper()
+	seconds, err := strconv.ParseFloat(words[len(words)-1], 64)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return time.UnixMicro(int64(seconds * 1e6))
+}
+
+// next waits for the lock as the other client.
+func (w *pythonWorld) next(lock string) (*fencelock.Lease, time.Time) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	l, err := w.other.Mutex(lock).Lock(ctx)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return l, time.Now()
+}
+
+// TestPythonClient runs the Python client against real servers, with the faults that Go
+// programs are tested with.
+func TestPythonClient(t *testing.T) {
+	t.Run("guard example", func(t *testing.T) {
+		w := newPythonWorld(t, 30*time.Second)
+		p := beginProgram(t, exec.Command("python3", "../../clients/python/guard_example.py", w.balancer.url(), w.token)).want(0)
+		contains(t, p.out.String(), "rejected: token ", "pieces: 98\n")
+	})
+	t.Run("wanted", func(t *testing.T) {
+		h := newPythonWorld(t, pythonLockTTL).holder("x")
+		h.send("lock")
+		token := h.expect("held")[1]
+		got := make(chan *fencelock.Lease)
+		go func() { l, _ := h.next("x"); got <- l }()
+		h.expect("wanted")
+		h.send("release")
+		h.expect("released")
+		if l := <-got; l.Token().String() <= token {
+			t.Errorf("token %v after %s", l.Token(), token)
+		}
+	})
+	t.Run("server killed", pythonServerKilled)
+	t.Run("client paused", pythonPaused)
+	t.Run("client cut off", pythonCutOff)
+	t.Run("client killed", func(t *testing.T) {
+		h := newPythonWorld(t, pythonLockTTL).holder("x")
+		h.send("lock")
+		h.expect("held")
+		_ = h.p.cmd.Process.Kill()
+		h.next("x")
+	})
+}
+
+// pythonServerKilled: the lease goes on at the other server, with its token, for longer than the store
+// keeps what the first one had.
+func pythonServerKilled(t *testing.T) {
+	h := newPythonWorld(t, pythonLockTTL).holder("x")
+	h.send("lock")
+	token := h.expect("held")[1]
+	for _, p := range h.servers[:1] {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+	time.Sleep(pythonLockTTL + pythonTTL)
+	h.send("check")
+	if got := h.expect("valid")[1]; got != token || h.wrote("lost") != nil {
+		t.Errorf("token %s, then %s: %s", token, got, h.p.out.String())
+	}
+	if _, err := h.other.Mutex("x").TryLock(t.Context()); err == nil {
+		t.Error("another client got the lock")
+	}
+	h.send("release")
+	h.expect("released")
+	h.next("x")
+}
+
+// pythonPaused: a process that was paused for longer than its lease knows it when it goes on.
+func pythonPaused(t *testing.T) {
+	h := newPythonWorld(t, pythonLockTTL).holder("x")
+	h.send("lock")
+	h.expect("held")
+	_ = h.p.cmd.Process.Signal(syscall.SIGSTOP)
+	servers.AwaitStopped(h.p.cmd.Process.Pid)
+	h.next("x")
+	_ = h.p.cmd.Process.Signal(syscall.SIGCONT)
+	h.send("check")
+	h.expect("Lost")
+	h.expect("lost")
+}
+
+// pythonCutOff: a client that reaches no server is notified before another one can hold the lock.
+func pythonCutOff(t *testing.T) {
+	h := newPythonWorld(t, pythonLockTTL).holder("x")
+	h.send("lock")
+	h.expect("held")
+	_ = h.balancer.l.Close()
+	h.balancer.cut("")
+	_, granted := h.next("x")
+	if lost := h.at(h.expect("lost")); lost.After(granted) {
+		t.Errorf("the holder was notified %v after the lock was granted to another", lost.Sub(granted))
+	}
+}
