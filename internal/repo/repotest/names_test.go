@@ -18,7 +18,9 @@ var unreleased = []string{"internal", "bench", "test"}
 var released = []string{"driver", "store", "fence", "adapters", "otelfencelock", "cmd", "examples"}
 
 // misplaced are packages in a place that the rule of names does not allow, with the reason.
-var misplaced = map[string]string{}
+var misplaced = map[string]string{
+	"store/sqlstore/pgadvisory": "not a store: a lock of the database that is held beside a lease, where a reader who looks for PostgreSQL looks",
+}
 
 // checkNames is the rule of names at the top of CONTRIBUTING.md: the last element of a
 // public package's path says what the package is, and the folder agrees.
