@@ -3,13 +3,11 @@
 package interop
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -38,9 +36,9 @@ var treeFaults = []treeCell{
 		other := *s
 		other.path += "-other"
 		s.unlock(other.lock(locks)) // there is a session
-		lost.on.Store(true)
+		lost.Start()
 		l := s.lock(locks)
-		if !lost.over.Load() {
+		if !lost.Done() {
 			s.Fatal("no reply was lost")
 		}
 		s.queued(1)
@@ -55,9 +53,9 @@ var treeFaults = []treeCell{
 		proxy, lost := s.lossy()
 		java := &peer{startCurator(s, s.version, []string{proxy.Addr}, treeTimeout), ""}
 		java.Must("a", "LOCK", s.kind, s.path+"-other") // it is connected
-		lost.on.Store(true)
+		lost.Start()
 		java.Must("a", "LOCK", s.kind, s.path)
-		if !lost.over.Load() {
+		if !lost.Done() {
 			s.Fatal("no reply was lost")
 		}
 		locks := s.client(treeLong)
@@ -96,31 +94,13 @@ var treeFaults = []treeCell{
 	{"names in one order", "both", "both", sameOrder},
 }
 
-// lossy returns a proxy that loses the first reply to the creation of a claim, when it is turned on.
-func (s *treeScene) lossy() (*servers.Proxy, *lossyTree) {
+// lossy returns a proxy that loses the first reply to the creation of a claim, once it is started.
+func (s *treeScene) lossy() (*servers.Proxy, *servers.LostReply) {
 	s.Helper()
 	proxy, err := servers.NewProxy(s.ensemble.Addrs()[0])
 	must(s, err)
 	s.Cleanup(proxy.Close)
-	lost := &lossyTree{mark: []byte(s.path + "/_c_")}
-	proxy.Filter(lost.filter)
-	return proxy, lost
-}
-
-// lossyTree loses the first reply on the connection of a request that has the mark in it.
-type lossyTree struct {
-	mark  []byte
-	on    atomic.Bool
-	asked atomic.Int64 // the connection, + 1
-	over  atomic.Bool
-}
-
-func (l *lossyTree) filter(conn int, toServer bool, data []byte) bool {
-	if toServer && l.on.Load() && bytes.Contains(data, l.mark) {
-		l.asked.CompareAndSwap(0, int64(conn)+1)
-		return true
-	}
-	return toServer || l.asked.Load() != int64(conn)+1 || !l.over.CompareAndSwap(false, true)
+	return proxy, proxy.LoseReplyTo(s.path + "/_c_")
 }
 
 var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\d+)?-`)

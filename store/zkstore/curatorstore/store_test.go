@@ -383,10 +383,10 @@ func TestLostReplyLeavesOneNode(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	locks := client(t, []string{proxy.Addr}, curatorstore.Options{}, 20*time.Second)
 	must(t, lock(t, locks, "other").Unlock(t.Context())) // there is a session
-	lost := dropReplyTo("-lock-")
-	proxy.Filter(lost.filter)
+	lost := proxy.LoseReplyTo("-lock-")
+	lost.Start()
 	l := lock(t, locks, "x")
-	if !lost.done() {
+	if !lost.Done() {
 		t.Fatal("no reply was lost")
 	}
 	names := o.children("/x")
