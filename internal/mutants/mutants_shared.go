@@ -53,7 +53,7 @@ var sharedMutants = []mutant{
 	},
 	{
 		name: "rd-late-await-granted", catcher: testOf(redissonPkg, "TestAttemptOfAWaitThatIsLateIsNotGranted"), file: hashFile,
-		old: "flag(w.Tombstone || doubted)", new: "flag(w.Tombstone)",
+		old: "flag(w.Tombstone || doubted)", new: "flag(w.Tombstone || doubted && false)",
 	},
 	{
 		name: "rd-one-page-at-once", catcher: testOf(redissonPkg, "TestRenewalOfManyLeases"), file: renewFile,
