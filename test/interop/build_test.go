@@ -7,11 +7,14 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 )
 
 //go:embed redisson spring curator
@@ -52,19 +55,24 @@ func buildPeer(library, version string) ([]string, error) {
 		sum.Write(text)
 	}
 	dir := filepath.Join(cache, "fencelock-interop", hex.EncodeToString(sum.Sum(nil)[:8]), version)
-	source, libraries, classes := filepath.Join(dir, library), filepath.Join(dir, "lib"), filepath.Join(dir, "classes")
-	classPath := libraries + "/*"
-	command := []string{"java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classes + string(os.PathListSeparator) + classPath, "peer.Peer"}
-	done := filepath.Join(dir, "built")
-	if _, err := os.Stat(done); err == nil {
+	command := []string{"java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp",
+		filepath.Join(dir, "classes") + string(os.PathListSeparator) + filepath.Join(dir, "lib") + "/*", "peer.Peer"}
+	if _, err := os.Stat(dir); err == nil {
 		return command, nil
 	}
-	if err := os.RemoveAll(dir); err != nil { // what an interrupted build left
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, err
 	}
-	if err := os.CopyFS(dir, javaSource); err != nil {
+	building, err := os.MkdirTemp(filepath.Dir(dir), "building") // another process may build the same
+	if err != nil {
 		return nil, err
 	}
+	defer os.RemoveAll(building)
+	if err := os.CopyFS(building, javaSource); err != nil {
+		return nil, err
+	}
+	source, libraries, classes := filepath.Join(building, library), filepath.Join(building, "lib"), filepath.Join(building, "classes")
+	classPath := libraries + "/*"
 	for _, step := range [][]string{
 		{"mvn", "-q", "-B", "-f", filepath.Join(source, "pom.xml"), "dependency:copy-dependencies", "-D" + library + ".version=" + version, "-DoutputDirectory=" + libraries},
 		{"javac", "-nowarn", "-cp", classPath, "-d", classes, filepath.Join(source, "peer", "Peer.java")},
@@ -76,5 +84,8 @@ func buildPeer(library, version string) ([]string, error) {
 			return nil, fmt.Errorf("%s: %w\n%s", step[0], err, out.Bytes())
 		}
 	}
-	return command, os.WriteFile(done, nil, 0o644)
+	if err := os.Rename(building, dir); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY) {
+		return nil, err
+	}
+	return command, nil
 }

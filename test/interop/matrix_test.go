@@ -80,7 +80,7 @@ type family struct {
 
 // families are in the order of the page.
 func families() []family {
-	return []family{{versions, everyCell()}, {[]string{springVersion}, springRows()}, {[]string{redsyncVersion}, redlockRows()}, {curatorVersions, everyTreeCell()}}
+	return []family{{versions, everyCell()}, {[]string{springVersion}, springRows()}, {setNXVersions(), setNX}, {[]string{redsyncVersion}, redlockRows()}, {curatorVersions, everyTreeCell()}}
 }
 
 // versionsOf returns the columns of a format.

@@ -5,6 +5,8 @@ package interop
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,25 +22,75 @@ import (
 
 // other is a library whose lock is a string.
 type other struct {
-	name string
-	// try takes a lock for so long, and returns what gives it back.
-	try func(ctx context.Context, client *redis.Client, name string, ttl time.Duration) (unlock func() error, err error)
+	name, version string
+	// on returns what takes a lock of a server for so long, and returns what gives it back.
+	on func(t *testing.T, client *redis.Client) try
 }
 
+type try func(ctx context.Context, name string, ttl time.Duration) (unlock func() error, err error)
+
 var others = []other{
-	{"redsync", func(ctx context.Context, client *redis.Client, name string, ttl time.Duration) (func() error, error) {
-		m := redsync.New(goredis.NewPool(client)).NewMutex(name, redsync.WithExpiry(ttl), redsync.WithTries(1))
-		return func() error {
-			if ok, err := m.UnlockContext(ctx); !ok || err != nil {
-				return errors.Join(errors.New("not unlocked"), err)
-			}
-			return nil
-		}, m.LockContext(ctx)
+	{"redsync", redsyncVersion, func(_ *testing.T, client *redis.Client) try {
+		return func(ctx context.Context, name string, ttl time.Duration) (func() error, error) {
+			m := redsync.New(goredis.NewPool(client)).NewMutex(name, redsync.WithExpiry(ttl), redsync.WithTries(1))
+			return func() error {
+				if ok, err := m.UnlockContext(ctx); !ok || err != nil {
+					return errors.Join(errors.New("not unlocked"), err)
+				}
+				return nil
+			}, m.LockContext(ctx)
+		}
 	}},
-	{"redislock", func(ctx context.Context, client *redis.Client, name string, ttl time.Duration) (func() error, error) {
-		l, err := redislock.Obtain(ctx, client, name, ttl, nil)
-		return func() error { return l.Release(ctx) }, err
+	{"redislock", "0.9.4", func(_ *testing.T, client *redis.Client) try {
+		return func(ctx context.Context, name string, ttl time.Duration) (func() error, error) {
+			l, err := redislock.Obtain(ctx, client, name, ttl, nil)
+			return func() error { return l.Release(ctx) }, err
+		}
 	}},
+	{"redis-py", "6.4.0", func(t *testing.T, client *redis.Client) try {
+		dir := installed(t, "redis-py-6.4.0", "bin/python", "python3 -m venv %[1]s && %[1]s/bin/pip install redis==6.4.0")
+		return byProcess(launch(t, []string{filepath.Join(dir, "bin/python"), "redispy/peer.py"}, client.Options().Addr))
+	}},
+	{"node-redlock", "5.0.0-beta.2", func(t *testing.T, client *redis.Client) try {
+		dir := installed(t, "redlock-5.0.0-beta.2", "node_modules/redlock", "mkdir -p %[1]s && npm install --prefix %[1]s redlock@5.0.0-beta.2 ioredis@5.7.0")
+		return byProcess(launch(t, []string{"node", "redlockjs/peer.mjs"}, dir, client.Options().Addr))
+	}},
+}
+
+// setNX are the rows of TestSetNX.
+var setNX = []row{
+	{"SET NX on one server", "excluded", "fencelock", "other"}, {"SET NX on one server", "excluded", "other", "fencelock"},
+	{"SET NX on one server", "holder paused", "fencelock", "other"},
+}
+
+// setNXVersions are the columns of TestSetNX.
+func setNXVersions() (all []string) {
+	for _, o := range others {
+		all = append(all, o.name+" "+o.version)
+	}
+	return all
+}
+
+// installed returns the folder in the user's cache with a library. If it is not there, the test is
+// skipped with the command that installs it.
+func installed(t *testing.T, name, file, command string) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	must(t, err)
+	dir := filepath.Join(cache, "fencelock-interop", name)
+	if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+		t.Skipf("%s is not installed; run: "+command, name, dir)
+	}
+	return dir
+}
+
+// byProcess takes locks in another process.
+func byProcess(p *process) try {
+	other := &peer{p, ""}
+	return func(_ context.Context, name string, ttl time.Duration) (func() error, error) {
+		unlock := func() error { return other.Do("a", "UNLOCK", "lock", name).Err() }
+		return unlock, other.Do("a", "TRY", "lock", name, ttl.Milliseconds()).Err()
+	}
 }
 
 // TestSetNX shares locks with libraries whose lock is a string.
@@ -50,49 +102,55 @@ func TestSetNX(t *testing.T) {
 			t.Parallel()
 			client := redis.NewClient(&redis.Options{Addr: server.Addr})
 			t.Cleanup(func() { _ = client.Close() })
+			take := o.on(t, client)
 			store, err := setnxstore.New(client, nil)
 			must(t, err)
 			locks, err := fencelock.New(store, &fencelock.Options{TTL: ttl})
 			must(t, err)
 			t.Cleanup(func() { _ = locks.Close(context.Background()) })
-			t.Run("excluded by Go", func(t *testing.T) { excludedByGo(t, o, client, locks) })
-			t.Run("excluded by the other", func(t *testing.T) { excludedByOther(t, o, client, locks) })
-			t.Run("lost to the other", func(t *testing.T) { lostToOther(t, o, client, store) })
+			for i, do := range []func(t *testing.T){
+				func(t *testing.T) { excludedByGo(t, o.name, take, client, locks) },
+				func(t *testing.T) { excludedByOther(t, o.name, take, locks) },
+				func(t *testing.T) { lostToOther(t, o.name, take, store) },
+			} {
+				r := setNX[i]
+				t.Run(r.what+" by "+r.holder, func(t *testing.T) { results.noteTest(t, r, o.name+" "+o.version); do(t) })
+			}
 		})
 	}
 }
 
 // excludedByGo: while Go renews, and after.
-func excludedByGo(t *testing.T, o other, client *redis.Client, locks *fencelock.Client) {
-	l, err := locks.Mutex(o.name + "/a").Lock(t.Context())
+func excludedByGo(t *testing.T, library string, take try, client *redis.Client, locks *fencelock.Client) {
+	l, err := locks.Mutex(library + "/a").Lock(t.Context())
 	must(t, err)
 	last := ttl
 	must(t, servers.Await("Go renews", func() bool {
-		if _, err := o.try(t.Context(), client, o.name+"/a", time.Minute); err == nil {
+		if _, err := take(t.Context(), library+"/a", time.Minute); err == nil {
 			t.Error("it took the lock beside a Go holder")
 		}
-		left, err := client.PTTL(t.Context(), o.name+"/a").Result()
+		left, err := client.PTTL(t.Context(), library+"/a").Result()
 		renewed := err == nil && left > last
 		last = left
 		return renewed
 	}))
 	must(t, l.Err())
 	must(t, l.Unlock(t.Context()))
-	unlock, err := o.try(t.Context(), client, o.name+"/a", time.Minute)
+	unlock, err := take(t.Context(), library+"/a", time.Minute)
 	must(t, err)
 	must(t, unlock())
 }
 
 // excludedByOther: until it unlocks, and until its lease has ended.
-func excludedByOther(t *testing.T, o other, client *redis.Client, locks *fencelock.Client) {
-	unlock, err := o.try(t.Context(), client, o.name+"/b", long)
+func excludedByOther(t *testing.T, library string, take try, locks *fencelock.Client) {
+	unlock, err := take(t.Context(), library+"/b", long)
 	must(t, err)
-	if _, err := locks.Mutex(o.name + "/b").TryLock(t.Context()); !errors.Is(err, fencelock.ErrBusy) {
+	if _, err := locks.Mutex(library + "/b").TryLock(t.Context()); !errors.Is(err, fencelock.ErrBusy) {
 		t.Fatalf("TryLock beside it: %v", err)
 	}
 	got := make(chan error, 1)
 	go func() {
-		l, err := locks.Mutex(o.name + "/b").Lock(t.Context())
+		l, err := locks.Mutex(library + "/b").Lock(t.Context())
 		if err == nil {
 			err = l.Unlock(t.Context())
 		}
@@ -100,16 +158,16 @@ func excludedByOther(t *testing.T, o other, client *redis.Client, locks *fencelo
 	}()
 	must(t, unlock())
 	must(t, await(t, "Lock in Go after its unlock", got))
-	_, err = o.try(t.Context(), client, o.name+"/b", time.Second)
+	_, err = take(t.Context(), library+"/b", time.Second)
 	must(t, err)
-	l, err := locks.Mutex(o.name + "/b").Lock(t.Context()) // as if it had been killed
+	l, err := locks.Mutex(library + "/b").Lock(t.Context()) // as if it had been killed
 	must(t, err)
 	must(t, l.Unlock(t.Context()))
 }
 
 // lostToOther: a Go process that did not renew neither keeps nor frees the lock of the other.
-func lostToOther(t *testing.T, o other, client *redis.Client, store *setnxstore.Store) {
-	name := o.name + "/c"
+func lostToOther(t *testing.T, library string, take try, store *setnxstore.Store) {
+	name := library + "/c"
 	ses, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(name), ID: driver.NewSessionID(), TTL: time.Second})
 	must(t, err)
 	out, err := ses.Attempt(t.Context(), &driver.Claim{Seq: 1, Name: name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
@@ -119,7 +177,7 @@ func lostToOther(t *testing.T, o other, client *redis.Client, store *setnxstore.
 	}
 	var unlock func() error
 	must(t, servers.Await("the other has the lock", func() bool {
-		unlock, err = o.try(t.Context(), client, name, time.Minute)
+		unlock, err = take(t.Context(), name, time.Minute)
 		return err == nil
 	}))
 	if _, err := ses.KeepAlive(t.Context()); !errors.Is(err, driver.ErrGone) {

@@ -150,8 +150,8 @@ public final class Peer {
                             .invoke(lock, Long.parseLong(args[0]), TimeUnit.MILLISECONDS);
                 case "TRYTOKEN":
                     return lock.getClass().getMethod("tryLockAndGetToken").invoke(lock);
-                case "TRYWAIT": // without a lease
-                    return lock.tryLock(Long.parseLong(args[0]), TimeUnit.MILLISECONDS);
+                case "TRYSECONDS": // without a lease
+                    return lock.tryLock(Long.parseLong(args[0]), TimeUnit.SECONDS);
                 case "MULTI": // as an RMultiLock of this lock alone
                     client.getMultiLock(lock).lock(Long.parseLong(args[0]), TimeUnit.MILLISECONDS);
                     return "";
