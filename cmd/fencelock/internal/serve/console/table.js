@@ -8,7 +8,7 @@ import { $, h, name, put, readAt, short, since, visible } from "./dom.js";
 import { t } from "./words.js";
 
 const block = 100; // rows that are fetched together
-const spare = 8; // rows above and below the screen
+const spare = 4; // rows above and below the screen
 // Word, class, and the order of a column that can be sorted by.
 const columns = [["lock", "lock", "name"], ["holder", "holder"], ["heldFor", "num age", "oldest"], ["endsIn", "num ends", "ending"], ["waiting", "num waiting", "contended"], ["longest", "num longest"], ["reason", "reason"]];
 
