@@ -42,6 +42,6 @@ var (
 	// packageNames are those of our packages whose errors begin with them, wherever an
 	// error begins inside a text.
 	packageNames = regexp.MustCompile(`(^|: |\n|; )(?:(?:fencelock|otelfencelock|quorum|redisquorum|shard|both|memstore|faultstore|` +
-		`redisstore|rueidisstore|redissonstore|setnxstore|etcdstore|zkstore|curatorstore|sqlstore|memcachestore|` +
+		`redisstore|rueidisstore|redissonstore|setnxstore|etcdstore|concurrencystore|zkstore|curatorstore|sqlstore|memcachestore|` +
 		`fence|sqlfence|httpfence|filefence|redisfence|etcdfence): )+`)
 )

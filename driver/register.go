@@ -130,14 +130,15 @@ var imports = func() map[string]string {
 	const stores = "github.com/fencelock/fencelock/store/"
 	all := map[string]string{}
 	for path, schemes := range map[string]string{
-		"memstore":               "mem",
-		"redisstore":             "redis rediss redis-sentinel rediss-sentinel redis-cluster rediss-cluster",
-		"redisstore/redisquorum": "quorum quorums",
-		"etcdstore":              "etcd etcds",
-		"zkstore":                "zk zks",
-		"zkstore/curatorstore":   "curator curators",
-		"sqlstore":               "postgres postgresql mysql mariadb",
-		"memcachestore":          "memcached memcacheds",
+		"memstore":                   "mem",
+		"redisstore":                 "redis rediss redis-sentinel rediss-sentinel redis-cluster rediss-cluster",
+		"redisstore/redisquorum":     "quorum quorums",
+		"etcdstore":                  "etcd etcds",
+		"etcdstore/concurrencystore": "etcd-concurrency etcds-concurrency",
+		"zkstore":                    "zk zks",
+		"zkstore/curatorstore":       "curator curators",
+		"sqlstore":                   "postgres postgresql mysql mariadb",
+		"memcachestore":              "memcached memcacheds",
 	} {
 		for s := range strings.FieldsSeq(schemes) {
 			all[s] = stores + path

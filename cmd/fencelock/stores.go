@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	_ "github.com/fencelock/fencelock/store/etcdstore" // each registers its schemes
+	_ "github.com/fencelock/fencelock/store/etcdstore/concurrencystore"
 	_ "github.com/fencelock/fencelock/store/memcachestore"
 	_ "github.com/fencelock/fencelock/store/memstore"
 	_ "github.com/fencelock/fencelock/store/redisstore"
@@ -50,6 +51,11 @@ var storeKinds = []*storeKind{{
 	schemes: []string{"etcd", "etcds"},
 	form:    "etcd://[user:password@]host[:port][,host[:port]...][/namespace]",
 	note:    "etcd 3.4 or later; name all members; with etcds over TLS",
+}, {
+	schemes: []string{"etcd-concurrency", "etcds-concurrency"},
+	form:    "etcd-concurrency://[user:password@]host[:port][,host[:port]...]",
+	note: "the locks of etcd's package concurrency and of etcdctl lock; prefix=TEXT begins\n" +
+		"      the keys; with etcds-concurrency over TLS",
 }, {
 	schemes: []string{"mem"},
 	form:    "mem://",

@@ -4,95 +4,22 @@ package etcdstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
-	"github.com/fencelock/fencelock/driver"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
 )
-
-// kind is what a call could have changed.
-type kind bool
 
 const (
-	reading kind = false
-	writing kind = true
+	reading = failure.Reading
+	writing = failure.Writing
 )
 
-// fail turns what the client returned into the words of the contract. Only what etcd
-// certainly refused is a definite error: whatever else may go wrong with a write
-// may go wrong after it was done.
-func fail(ctx context.Context, op string, err error, k kind) error {
-	for _, known := range []error{driver.ErrUnknown, driver.ErrUnavailable, driver.ErrGone, driver.ErrReset,
-		driver.ErrNotHeld, driver.ErrRefused} {
-		if errors.Is(err, known) {
-			return fmt.Errorf("etcdstore: %s: %w", op, err)
-		}
-	}
-	var before notSent
-	if errors.As(err, &before) {
-		return fmt.Errorf("etcdstore: %s: %w", op, before.error)
-	}
-	err = clientv3.ContextError(ctx, err)
-	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
-		err = fmt.Errorf("%w (%w)", err, cause)
-	}
-	switch sort := outcome(err); {
-	case sort != nil:
-		return fmt.Errorf("etcdstore: %s: %w: %w", op, sort, err)
-	case definite(err):
-		return fmt.Errorf("etcdstore: %s: %w", op, err)
-	case k == reading:
-		return fmt.Errorf("etcdstore: %s: %w: %w", op, driver.ErrUnavailable, err)
-	}
-	return fmt.Errorf("etcdstore: %s: %w: %w", op, driver.ErrUnknown, err)
+// fail turns what the client returned into the words of the contract.
+func fail(ctx context.Context, op string, err error, k failure.Kind) error {
+	return failure.Of(ctx, "etcdstore", op, err, k)
 }
 
-// outcome returns the error of the contract for what etcd certainly refused for
-// now, nil for the rest.
-func outcome(err error) error {
-	switch {
-	case errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrNoSpace),
-		errors.Is(err, rpctypes.ErrNotCapable), errors.Is(err, rpctypes.ErrNoLeader):
-		return driver.ErrUnavailable
-	}
-	return nil
-}
+func before(ctx context.Context) error { return failure.Before(ctx) }
 
-// definite reports whether etcd refused for good.
-func definite(err error) bool {
-	for _, known := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed,
-		rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps, rpctypes.ErrLeaseTTLTooLarge} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	code := status.Code(err)
-	return code == codes.Unimplemented || code == codes.Unauthenticated
-}
+func leaseMissing(err error) bool { return failure.LeaseMissing(err) }
 
-// notSent marks the error of a context that had ended before anything was sent.
-type notSent struct{ error }
-
-func (e notSent) Unwrap() error { return e.error }
-
-// before returns an error if ctx has ended: nothing is sent then, so nothing is
-// unknown.
-func before(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return notSent{err}
-	}
-	return nil
-}
-
-// leaseMissing reports whether a lease that a call named is not there.
-func leaseMissing(err error) bool {
-	return errors.Is(err, rpctypes.ErrLeaseNotFound) || rpctypes.Error(err) == rpctypes.ErrLeaseNotFound
-}
-
-func leaseThere(err error) bool {
-	return errors.Is(err, rpctypes.ErrLeaseExist) || rpctypes.Error(err) == rpctypes.ErrLeaseExist
-}
+func leaseThere(err error) bool { return failure.LeaseThere(err) }

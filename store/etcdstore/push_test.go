@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/share"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
@@ -50,11 +51,11 @@ func TestForeignPush(t *testing.T) {
 
 func TestLeaseOfASession(t *testing.T) {
 	for range 1000 {
-		if n := leaseOf(driver.NewSessionID()); n <= 0 {
+		if n := share.Lease(driver.NewSessionID()); n <= 0 {
 			t.Fatalf("lease %d", n)
 		}
 	}
-	if leaseOf(driver.SessionID{}) == 0 {
+	if share.Lease(driver.SessionID{}) == 0 {
 		t.Error("lease 0 lets etcd choose")
 	}
 }

@@ -4,7 +4,6 @@ package etcdstore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/share"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -41,15 +41,8 @@ type session struct {
 	touched map[uint64]bool // claims attempted since a resumed session was opened
 }
 
-// leaseOf makes the number of the lease from that of the session, so that an Open
-// whose reply was lost finds its lease again.
-func leaseOf(id driver.SessionID) int64 {
-	n := int64(binary.BigEndian.Uint64(id[:8]) &^ (1 << 63))
-	return max(n, 1) // 0 would let etcd choose
-}
-
 func newSession(s *Store, id driver.SessionID) *session {
-	return &session{s: s, id: id, lease: leaseOf(id), ended: make(chan struct{}), opening: make(chan struct{}, 1),
+	return &session{s: s, id: id, lease: share.Lease(id), ended: make(chan struct{}), opening: make(chan struct{}, 1),
 		waits: map[uint64]*waiting{}, grants: map[uint64]place{}, busy: map[string]int{}}
 }
 

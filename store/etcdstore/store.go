@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/share"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -75,6 +76,13 @@ func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	leases := clientv3.RetryLeaseClient(client)
 	return &Store{client: client, kv: clientv3.RetryKVClient(client), leases: leases, beats: heartbeats{leases: leases, idle: o.MaxTTL},
 		keys: lock.NewSpace(o.Namespace), maxTTL: o.MaxTTL, holds: map[int64]hold{}}, nil
+}
+
+func init() {
+	share.Parts = func(store driver.Store) (*clientv3.Client, lock.Space) {
+		s := store.(*Store)
+		return s.client, s.keys
+	}
 }
 
 // filled returns the options with defaults, or what is wrong with them.

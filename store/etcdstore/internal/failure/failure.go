@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package failure turns what etcd's client returned into the errors of package driver.
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fencelock/fencelock/driver"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Kind is what a call could have changed.
+type Kind bool
+
+// The kinds.
+const (
+	Reading Kind = false
+	Writing Kind = true
+)
+
+// Of turns what the client returned into the words of the contract. Only what etcd
+// certainly refused is a definite error: whatever else may go wrong with a write
+// may go wrong after it was done.
+func Of(ctx context.Context, store, op string, err error, k Kind) error {
+	for _, known := range []error{driver.ErrUnknown, driver.ErrUnavailable, driver.ErrGone, driver.ErrReset,
+		driver.ErrNotHeld, driver.ErrRefused} {
+		if errors.Is(err, known) {
+			return fmt.Errorf("%s: %s: %w", store, op, err)
+		}
+	}
+	var early notSent
+	if errors.As(err, &early) {
+		return fmt.Errorf("%s: %s: %w", store, op, early.error)
+	}
+	err = clientv3.ContextError(ctx, err)
+	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w (%w)", err, cause)
+	}
+	switch sort := outcome(err); {
+	case sort != nil:
+		return fmt.Errorf("%s: %s: %w: %w", store, op, sort, err)
+	case definite(err):
+		return fmt.Errorf("%s: %s: %w", store, op, err)
+	case k == Reading:
+		return fmt.Errorf("%s: %s: %w: %w", store, op, driver.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %s: %w: %w", store, op, driver.ErrUnknown, err)
+}
+
+// outcome returns the error of the contract for what etcd certainly refused for
+// now, nil for the rest.
+func outcome(err error) error {
+	switch {
+	case errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrNoSpace),
+		errors.Is(err, rpctypes.ErrNotCapable), errors.Is(err, rpctypes.ErrNoLeader):
+		return driver.ErrUnavailable
+	}
+	return nil
+}
+
+// definite reports whether etcd refused for good.
+func definite(err error) bool {
+	for _, known := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed,
+		rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps, rpctypes.ErrLeaseTTLTooLarge} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	code := status.Code(err)
+	return code == codes.Unimplemented || code == codes.Unauthenticated
+}
+
+// notSent marks the error of a context that had ended before anything was sent.
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }
+
+// Before returns an error if ctx has ended: nothing is sent then, so nothing is
+// unknown.
+func Before(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return notSent{err}
+	}
+	return nil
+}
+
+// LeaseMissing reports whether a lease that a call named is not there.
+func LeaseMissing(err error) bool {
+	return errors.Is(err, rpctypes.ErrLeaseNotFound) || rpctypes.Error(err) == rpctypes.ErrLeaseNotFound
+}
+
+// LeaseThere reports whether a lease that a call makes is there already.
+func LeaseThere(err error) bool {
+	return errors.Is(err, rpctypes.ErrLeaseExist) || rpctypes.Error(err) == rpctypes.ErrLeaseExist
+}
