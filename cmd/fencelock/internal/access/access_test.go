@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -228,5 +229,37 @@ func TestExpiredCertificateIsRefusedOnAnOpenConnection(t *testing.T) {
 	state.VerifiedChains[0][0].NotAfter = time.Now().Add(-time.Second)
 	if c, err := p.Identify(r); !errors.Is(err, ErrExpiredCert) {
 		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+// TestAddTokenKeepsOwnerAndMode: root adds a user to the file of a server that is not root, and the
+// server can still read it.
+func TestAddTokenKeepsOwnerAndMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "users.json")
+	if _, _, err := AddToken(path, "ann", Grant{May: []Right{See}}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("a new file: %v, %v", info.Mode(), err)
+	}
+	uid, gid := os.Getuid(), os.Getgid()
+	if uid == 0 {
+		gid = 12345 // only root can give a file away
+		if err := os.Chown(path, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := AddToken(path, "bob", Grant{May: []Right{See}}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sys := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != 0o640 || int(sys.Uid) != uid || int(sys.Gid) != gid {
+		t.Errorf("mode %v, owner %d:%d", info.Mode(), sys.Uid, sys.Gid)
 	}
 }

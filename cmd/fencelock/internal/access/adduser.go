@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 )
 
 // AddToken makes a token for a user of a file and returns it. A user that is not there yet is
@@ -46,16 +47,40 @@ func AddToken(path, name string, grant Grant) (token string, added bool, err err
 	return token, added, replace(path, append(text, '\n'))
 }
 
-// replace writes a file that only its owner can read.
+// replace writes a file. A new one can be read by its owner only; one that is there keeps its
+// owner, group and mode, because root adds users for a server that is not root.
 func replace(path string, text []byte) error {
+	old, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".users-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(text)
+	if old != nil {
+		err = errors.Join(err, likeOld(f, old))
+	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// likeOld gives a file the owner, group and mode of another.
+func likeOld(f *os.File, old os.FileInfo) error {
+	mine, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	now, ok := mine.Sys().(*syscall.Stat_t)
+	was, ok2 := old.Sys().(*syscall.Stat_t)
+	if ok && ok2 && (now.Uid != was.Uid || now.Gid != was.Gid) {
+		if err := f.Chown(int(was.Uid), int(was.Gid)); err != nil {
+			return fmt.Errorf("the file would no longer belong to its owner, so it is not changed; run the command as root: %w", err)
+		}
+	}
+	return f.Chmod(old.Mode().Perm())
 }
