@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/fencelock/fencelock/driver"
 )
@@ -40,22 +42,35 @@ func (w *Watch) Label() string {
 //	held=10m waiting=1m deploy/*
 //	every=24h by=4h nightly-report
 func Parse(text string) (w Watch, err error) {
-	rest := strings.TrimSpace(text)
 	limits := map[string]*time.Duration{"held": &w.Held, "waiting": &w.Waiting, "every": &w.Every, "by": &w.By}
-	for {
-		word, more, found := strings.Cut(rest, " ")
-		key, value, _ := strings.Cut(word, "=")
+	words := strings.Fields(text)
+	rest := strings.TrimSpace(text)
+	for len(words) > 0 {
+		key, value, isLimit := strings.Cut(words[0], "=")
 		limit := limits[key]
-		if !found || limit == nil {
+		if !isLimit || limit == nil && len(words) == 1 { // the name
 			break
+		}
+		if limit == nil {
+			return w, fmt.Errorf("%q: unknown limit %s; use held, waiting, every and by, and then the name", text, key)
+		}
+		if *limit != 0 {
+			return w, fmt.Errorf("%q: %s is there twice", text, key)
 		}
 		if *limit, err = time.ParseDuration(value); err != nil || *limit <= 0 {
 			return w, fmt.Errorf("%q: %s takes a time such as 90s", text, key)
 		}
-		rest = strings.TrimSpace(more)
+		rest, words = strings.TrimSpace(strings.TrimPrefix(rest, words[0])), words[1:]
+	}
+	for _, word := range words { // such a name would be watched, and its limit ignored
+		if key, _, isLimit := strings.Cut(word, "="); isLimit && limits[key] != nil {
+			return w, fmt.Errorf("%q: write %s= before the name", text, key)
+		}
 	}
 	w.Name, w.Prefix = strings.CutSuffix(rest, "*")
 	switch {
+	case !utf8.ValidString(text) || strings.ContainsFunc(rest, unicode.IsControl):
+		return w, fmt.Errorf("%q: a name is UTF-8 without control characters", text)
 	case rest == "" || len(rest) > driver.MaxNameBytes:
 		return w, fmt.Errorf("%q: give the name of a lock of at most %d bytes at the end", text, driver.MaxNameBytes)
 	case w.Every > 0 && w.Prefix:

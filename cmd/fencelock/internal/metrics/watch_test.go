@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestParse: limits come first and the name last, which may have any characters.
+// TestParse: limits come first and the name last. What is mistyped is not taken for a name.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]Watch{
 		"deploy":                         {Name: "deploy"},
@@ -22,7 +22,9 @@ func TestParse(t *testing.T) {
 		" held=10m  a name with blanks ": {Name: "a name with blanks", Held: 10 * time.Minute},
 		"every=24h by=4h nightly":        {Name: "nightly", Every: 24 * time.Hour, By: 4 * time.Hour},
 		"a=b":                            {Name: "a=b"},
-		"a=b held=3s":                    {Name: "a=b held=3s"},
+		"held=1s\ta":                     {Name: "a", Held: time.Second},
+		"held=1s a=b":                    {Name: "a=b", Held: time.Second},
+		"a b=c":                          {Name: "a b=c"},
 	} {
 		if got, err := Parse(text); err != nil || got != want {
 			t.Errorf("%q: got %+v, %v", text, got, err)
@@ -30,7 +32,16 @@ func TestParse(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"":                       "give the name",
-		"held=10m ":              "", // a name that looks like a limit is one
+		"held=10m ":              "give the name",
+		"held=10":                "a time such as",
+		"hold=10m deploy":        "unknown limit hold",
+		"held=1m Waiting=1m a":   "unknown limit Waiting",
+		"a=b c":                  "unknown limit a",
+		"deploy held=10m":        "before the name",
+		"held=1m held=2m deploy": "twice",
+		"held=1m a\x00b":         "control characters",
+		"held=1m a\tb":           "control characters",
+		"held=1m \xff":           "UTF-8",
 		"held=x deploy":          "a time such as",
 		"held=-1s deploy":        "a time such as",
 		"every=24h jobs/*":       "not for a prefix",
@@ -39,7 +50,7 @@ func TestParse(t *testing.T) {
 		"every=1500ms a":         "whole seconds",
 		strings.Repeat("x", 600): "at most 512 bytes",
 	} {
-		if got, err := Parse(text); want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if got, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %+v, %v", text, got, err)
 		}
 	}
