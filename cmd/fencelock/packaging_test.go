@@ -77,6 +77,7 @@ func TestUnit(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "watches"), []byte("deploy/*\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	newStates(t, dir)
 	url := served(t, s, strings.Fields(line[1]), "/etc/fencelock", dir, "/var/log/fencelock", dir, "/var/lib/fencelock", dir)
 	for path, want := range map[string]int{"/v1/locks": 200, "/metrics": 200, "/v1/terraform?name=a": 204} {
 		if got := as(t, token, url+path); got != want {

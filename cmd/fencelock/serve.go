@@ -62,8 +62,9 @@ of --audit.
 
 With --watch /metrics shows locks to Prometheus: how long they are held and waited for,
 and whether a job of "fencelock run --once-per" was missed. With --terraform the server
-is an http backend of Terraform and OpenTofu, which keeps states in a folder: an apply
-whose lock was unlocked by force cannot write its state. Back that folder up.
+is an http backend of Terraform and OpenTofu, which keeps states in a folder that
+"fencelock serve states" made: an apply whose lock was unlocked by force cannot write its
+state. Back that folder up.
 
 It ends with ctrl-C. The exit code is 64 if it cannot listen, and 69 if the store does not
 answer at the start; later /readyz reports it, and the server goes on.`,
@@ -84,10 +85,10 @@ answer at the start; later /readyz reports it, and the server goes on.`,
 	flags.StringVar(&f.callers, "client-ca", "", "certificates that sign those of callers")
 	flags.DurationVar(&f.lockTTL, "lock-ttl", 30*time.Second, "how long locks that clients took through this server stay taken if it is killed and they do not reach another")
 	flags.BoolVar(&f.plainHTTP, "plain-http", false, "listen on other than loopback addresses without TLS, behind a proxy that has it")
-	flags.StringVar(&f.terraform, "terraform", "", "folder for the states of the Terraform backend; it needs --users")
+	flags.StringVar(&f.terraform, "terraform", "", "folder of \"fencelock serve states\" for the Terraform backend; it needs --users")
 	flags.StringArrayVar(&f.watches, "watch", nil, "lock with metrics at /metrics: limits and a name or a prefix, as in \"held=10m waiting=1m deploy/*\"; can be repeated")
 	flags.StringVar(&f.watchFile, "watch-file", "", "file of such lines")
-	cmd.AddCommand(a.serveTokenCommand())
+	cmd.AddCommand(a.serveTokenCommand(), a.serveStatesCommand())
 	return cmd
 }
 
@@ -271,6 +272,25 @@ func serveUntil(ctx context.Context, server *serve.Server, listener net.Listener
 		return withCode(exitInternal, fmt.Errorf("serving: %w", err))
 	}
 	return ended(ctx)
+}
+
+func (a *app) serveStatesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "states DIR",
+		Short: "Make a folder for Terraform states",
+		Long: `Make a folder for the states of the Terraform backend, for "fencelock serve --terraform DIR".
+
+The server makes none: where the disk of the states is not mounted, an empty folder would
+let Terraform build everything again. A folder that is there already stays as it is.`,
+		Example: `  fencelock serve states /var/lib/fencelock/states`,
+		Args:    exactly(1, "a folder"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := tfstate.Init(args[0]); err != nil {
+				return withCode(exitUsage, err)
+			}
+			return nil
+		},
+	}
 }
 
 func (a *app) serveTokenCommand() *cobra.Command {

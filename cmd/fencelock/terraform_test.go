@@ -128,15 +128,23 @@ func newShared(t *testing.T) *shared {
 	t.Helper()
 	program, s, dir := terraformProgram(t), startRedis(t), t.TempDir()
 	users := filepath.Join(dir, "users.json")
-	rights := map[string]string{"ann": "see,take", "bob": "see,take", "op": "see,take,break"}
+	rights := map[string]string{"ann": "see,take", "bob": "see,take", "op": "see,break"}
 	tokens := map[string]string{}
 	for name, may := range rights {
 		made := fencelockCLI(t, s.url(), "serve", "token", name, "--may", may, "--prefix", "tf/", "--users", users).want(0)
 		tokens[name] = strings.TrimSpace(made.out.String())
 	}
-	_, url := serving(t, s, "--users", users, "--terraform", filepath.Join(dir, "states"), "--audit", filepath.Join(dir, "audit.log"))
+	_, url := serving(t, s, "--users", users, "--terraform", newStates(t, dir), "--audit", filepath.Join(dir, "audit.log"))
 	of := func(name string) *stack { return newStack(t, program, url, name, tokens[name]) }
 	return &shared{s, dir, of("ann"), of("bob"), of("op")}
+}
+
+// newStates makes a folder for states.
+func newStates(t *testing.T, dir string) string {
+	t.Helper()
+	states := filepath.Join(dir, "states")
+	fencelockCLI(t, "mem://", "serve", "states", states).want(0)
+	return states
 }
 
 // atWork starts an apply that is at work until open is called.
@@ -152,13 +160,17 @@ func (s *shared) atWork(st *stack, value string) (r *ran, open func()) {
 	}
 }
 
-// TestTerraformApplies: of two applies at once the second one fails with the name of the
-// holder, or waits for it. Without a lock nothing is written.
+// TestTerraformApplies: of two applies at once the second one fails with the id of the first one's
+// lock, or waits for it. Without a lock nothing is written.
 func TestTerraformApplies(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	first, open := s.atWork(s.ann, "first")
-	contains(t, s.bob.want(1, apply("second")...), "Error acquiring the state lock", "OperationTypeApply")
+	st, err := s.client(t, nil).Inspect(t.Context(), "tf/prod")
+	if err != nil || len(st.Holders) != 1 {
+		t.Fatalf("got %+v, %v", st, err)
+	}
+	contains(t, s.bob.want(1, apply("second")...), "Error acquiring the state lock", "already locked: ID="+st.Holders[0].Record.Labels["terraform"])
 	waits := s.bob.start(apply("second", "-lock-timeout=60s")...)
 	open()
 	first.ended(0)
@@ -181,7 +193,7 @@ func TestLateTerraformApplyWritesNothing(t *testing.T) {
 	if err != nil || len(st.Holders) != 1 {
 		t.Fatalf("got %+v, %v", st, err)
 	}
-	id := st.Holders[0].Reentry
+	id := st.Holders[0].Record.Labels["terraform"]
 	contains(t, s.bob.want(1, "force-unlock", "-force", "-no-color", id), "403") // bob may not
 	s.op.want(0, "force-unlock", "-force", "-no-color", id)
 	s.bob.want(0, apply("next")...)
@@ -211,7 +223,7 @@ func TestTerraformOutlivesAServer(t *testing.T) {
 	dir := t.TempDir()
 	users := filepath.Join(dir, "users.json")
 	token := strings.TrimSpace(fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see,take", "--users", users).want(0).out.String())
-	args := []string{"--users", users, "--terraform", filepath.Join(dir, "states")}
+	args := []string{"--users", users, "--terraform", newStates(t, dir)}
 	server, url := serving(t, s, args...)
 	one, two := newStack(t, program, url, "ann", token), newStack(t, program, url, "ann", token)
 	gate := filepath.Join(dir, "gate")

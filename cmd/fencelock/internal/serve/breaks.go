@@ -18,6 +18,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/breaklock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/driver"
 )
 
 const (
@@ -82,7 +83,11 @@ func (s *Server) doBreak(c *call, req *breakRequest) (*breaklock.Done, *problem)
 		done, err = breaklock.Do(ctx, s.cfg.Client, &st, breaklock.Request{Token: req.Token, Reason: req.Reason, By: c.caller.Name})
 	}
 	if (err == nil || errors.Is(err, fencelock.ErrNotHeld)) && s.terraform != nil {
-		s.terraform.broken(ctx, req.Lock, req.Token)
+		if s.terraform.broken(ctx, req.Lock, req.Token) && err != nil {
+			// Its lock in the store had ended, and its state was locked still.
+			done, err = &breaklock.Done{Time: time.Now(), Lock: req.Lock, Token: req.Token, Fence: req.Token.Base() + driver.TokenStep - 1,
+				By: c.caller.Name, Reason: req.Reason}, nil
+		}
 	}
 	switch {
 	case err == nil:

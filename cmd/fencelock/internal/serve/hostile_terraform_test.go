@@ -35,7 +35,11 @@ func (g *guarded) keepState() {
 func openStates(t *testing.T, cfg *Config) {
 	t.Helper()
 	var err error
-	if cfg.States, err = tfstate.Open(filepath.Join(t.TempDir(), "states")); err != nil {
+	states := filepath.Join(t.TempDir(), "states")
+	if err := tfstate.Init(states); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.States, err = tfstate.Open(states); err != nil {
 		t.Fatal(err)
 	}
 	cfg.StatesClient = client(t, cfg.Store, nil)

@@ -13,6 +13,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -46,22 +47,26 @@ type lockInfo struct {
 	Path      string
 }
 
-// stateOf returns the state that a call is about, if the caller may use it. To read it takes
-// the right to take the lock, because a state has passwords in it.
-func (s *Server) stateOf(c *call) (name string, err error) {
+// stateOf returns the state that a call is about, if the caller may see it and has one of the
+// rights. To read it takes the right to take the lock, because a state has passwords in it.
+func (s *Server) stateOf(c *call, rights ...access.Right) (name string, err error) {
 	if s.terraform == nil {
-		return "", failed(http.StatusNotFound, "terraform", "the server keeps no states; start it with --terraform DIR")
+		// Not 404: Terraform takes that for a state that is not there, and builds everything again.
+		return "", failed(http.StatusNotImplemented, "terraform", "the server keeps no states; start it with --terraform DIR")
 	}
 	name = c.query.Get("name")
 	if !printable(name) {
 		return "", failed(http.StatusBadRequest, "name", "a name is UTF-8 without control characters")
 	}
-	for _, right := range []access.Right{access.See, access.Take} {
-		if err := s.allowed(c, right, name); err != nil {
-			return "", err
+	if err := s.allowed(c, access.See, name); err != nil {
+		return "", err
+	}
+	for _, right := range rights {
+		if err = s.allowed(c, right, name); err == nil {
+			return name, nil
 		}
 	}
-	return name, nil
+	return "", err
 }
 
 // printable reports whether the store can keep a text as a part of a name.
@@ -80,6 +85,11 @@ func (s *Server) stateFailed(w http.ResponseWriter, err error) error {
 		return failed(http.StatusConflict, "not_locked", "the lock was unlocked, by force or not, or never taken, so the state is not written; lock it and apply again")
 	case errors.Is(err, fence.ErrStale):
 		return failed(http.StatusConflict, "stale", "%s; lock again, and if that does not help, find out whether the store lost its data", plain.OneLine(err))
+	case errors.Is(err, tfstate.ErrOld):
+		return failed(http.StatusConflict, "old", "%s; the write was retried, and came late", plain.OneLine(err))
+	case errors.Is(err, tfstate.ErrBusy):
+		s.cfg.Logger.Error("a Terraform state cannot be changed", "error", err)
+		return failed(http.StatusServiceUnavailable, "busy", "%v; nothing was done, try again", tfstate.ErrBusy)
 	case errors.As(err, &tooLong):
 		return failed(http.StatusRequestEntityTooLarge, "body", "the state is longer than %d bytes", maxState)
 	}
@@ -95,7 +105,7 @@ func replyLocked(w http.ResponseWriter, info json.RawMessage) error {
 }
 
 func (s *Server) stateGet(w http.ResponseWriter, c *call) error {
-	name, err := s.stateOf(c)
+	name, err := s.stateOf(c, access.Take)
 	if err != nil {
 		return err
 	}
@@ -108,15 +118,27 @@ func (s *Server) stateGet(w http.ResponseWriter, c *call) error {
 		return nil
 	}
 	defer file.Close()
+	stat, err := file.Stat()
+	if err != nil {
+		return err
+	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stateWithin))
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.Copy(w, file) // the client may be gone
+	sendState(w, file, stat.Size())
 	return nil
+}
+
+// sendState sends all of a state, or ends the connection: a part of it must not look whole.
+func sendState(w http.ResponseWriter, state io.Reader, size int64) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	if n, err := io.Copy(w, state); err != nil || n != size {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // statePost writes a state with the id of the lock that is on record, and with no other.
 func (s *Server) statePost(w http.ResponseWriter, c *call) error {
-	name, err := s.stateOf(c)
+	name, err := s.stateOf(c, access.Take)
 	if err != nil {
 		return err
 	}
@@ -171,17 +193,34 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func (s *Server) stateDelete(w http.ResponseWriter, c *call) error {
-	name, err := s.stateOf(c)
+	name, err := s.stateOf(c, access.Break)
 	if err != nil {
 		return err
 	}
-	if r, err := s.terraform.states.Read(name); err != nil || r.State == "" && r.Lock == nil {
-		if err == nil {
-			err = reply(w, health{true})
-		}
-		return err
+	return s.withTrail(w, c, audit.Entry{Lock: name, Reason: "removal of the Terraform state"}, func(ctx context.Context) error {
+		return s.terraform.states.Clear(ctx, name)
+	})
+}
+
+// withTrail does what an operator may, at the rate of breaks, between two lines of the audit log. A
+// caller that hangs up does not stop it halfway.
+func (s *Server) withTrail(w http.ResponseWriter, c *call, entry audit.Entry, do func(context.Context) error) error {
+	if !s.limits.breaks.allow(c.caller.Name, time.Now()) {
+		return s.tooMany(w, c, s.limits.breaks, c.caller.Name)
 	}
-	if _, err := s.terraform.states.Change(c.Context(), name, (*tfstate.Record).Clear); err != nil {
+	entry.Kind = audit.Asked
+	if !s.audit(c, entry) {
+		return failed(http.StatusServiceUnavailable, "audit", "the audit log cannot be written, so nothing was done; the server's log has the reason")
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 2*s.cfg.Timeout)
+	defer cancel()
+	err := do(ctx)
+	entry.Kind, entry.Status = audit.Broken, http.StatusOK
+	if err != nil {
+		entry.Kind, entry.Error, entry.Status = audit.Failed, plain.OneLine(err), http.StatusInternalServerError
+	}
+	s.audit(c, entry)
+	if err != nil {
 		return s.stateFailed(w, err)
 	}
 	return reply(w, health{true})
@@ -210,7 +249,7 @@ func readInfo(w http.ResponseWriter, c *call) (*lockInfo, error) {
 // stateLock locks a state for an apply: in the store, where Go programs and the console see
 // it, and then on record.
 func (s *Server) stateLock(w http.ResponseWriter, c *call) error {
-	name, err := s.stateOf(c)
+	name, err := s.stateOf(c, access.Take)
 	if err != nil {
 		return err
 	}
@@ -233,6 +272,9 @@ func (s *Server) stateLock(w http.ResponseWriter, c *call) error {
 		return replyLocked(w, busyInfo(name, busy))
 	case errors.Is(err, fencelock.ErrUnavailable):
 		return failed(http.StatusServiceUnavailable, "store", "the store did not answer, so the state is not locked; try again: %s", c.storeError(err))
+	case errors.Is(err, fence.ErrStale):
+		s.cfg.Logger.Error("a Terraform state cannot be locked", "state", name, "error", err)
+		return replyLocked(w, staleInfo(name))
 	}
 	return s.stateFailed(w, err)
 }
@@ -251,10 +293,21 @@ func busyInfo(name string, busy *fencelock.BusyError) json.RawMessage {
 	return text
 }
 
+// staleInfo describes why a state cannot be locked with a token of the store. Terraform shows only
+// the ID of what it takes for the holder.
+func staleInfo(name string) json.RawMessage {
+	text, err := json.Marshal(lockInfo{ID: "none (the token of the store is too old: try again; after a move to another store see docs/serve.md, Terraform)",
+		Info: "the state was locked with a newer token than the store gives", Path: name, Created: time.Now()})
+	if err != nil {
+		panic("serve: " + err.Error()) // it can be encoded
+	}
+	return text
+}
+
 // stateUnlock unlocks a state. A caller that unlocks what another user has locked, or that
 // does not name the lock as "terraform force-unlock" does not, needs the right to break.
 func (s *Server) stateUnlock(w http.ResponseWriter, c *call) error {
-	name, err := s.stateOf(c)
+	name, err := s.stateOf(c, access.Take, access.Break)
 	if err != nil {
 		return err
 	}
@@ -266,7 +319,7 @@ func (s *Server) stateUnlock(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	if r.Lock == nil { // unlocked already, by a call whose answer was lost for one
+	if r.Lock == nil || info != nil && r.Gave(info.ID, c.caller.Name) { // already, by a call whose answer was lost for one
 		return reply(w, health{true})
 	}
 	if info != nil {
@@ -274,21 +327,23 @@ func (s *Server) stateUnlock(w http.ResponseWriter, c *call) error {
 			return s.stateFailed(w, err)
 		}
 		if r.Lock.User == c.caller.Name {
-			return s.unlocked(w, c, name, r.Lock)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 2*s.cfg.Timeout) // a caller that hangs up does not stop it halfway
+			defer cancel()
+			if err := s.unlocked(ctx, c, name, r.Lock); err != nil {
+				return s.stateFailed(w, err)
+			}
+			return reply(w, health{true})
 		}
 	}
 	return s.forceUnlock(w, c, name, r.Lock)
 }
 
-func (s *Server) unlocked(w http.ResponseWriter, c *call, name string, l *tfstate.Lock) error {
-	// A caller that hangs up does not stop it halfway.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 2*s.cfg.Timeout)
-	defer cancel()
-	err := s.terraform.unlock(ctx, name, l.ID)
-	if err != nil && !errors.Is(err, tfstate.ErrNotLocked) {
-		return s.stateFailed(w, err)
+func (s *Server) unlocked(ctx context.Context, c *call, name string, l *tfstate.Lock) error {
+	err := s.terraform.unlock(ctx, name, l.ID, c.caller.Name)
+	if errors.Is(err, tfstate.ErrNotLocked) {
+		return nil
 	}
-	return reply(w, health{true})
+	return err
 }
 
 // forceUnlock unlocks for an operator, with a trail.
@@ -296,19 +351,6 @@ func (s *Server) forceUnlock(w http.ResponseWriter, c *call, name string, l *tfs
 	if err := s.allowed(c, access.Break, name); err != nil {
 		return err
 	}
-	if !s.limits.breaks.allow(c.caller.Name, time.Now()) {
-		return s.tooMany(w, c, s.limits.breaks, c.caller.Name)
-	}
-	entry := audit.Entry{Kind: audit.Asked, Lock: name, Token: l.Token, Holder: l.User,
-		Reason: fmt.Sprintf("force-unlock of the Terraform lock %s", l.ID)}
-	if !s.audit(c, entry) {
-		return failed(http.StatusServiceUnavailable, "audit", "the audit log cannot be written, so nothing was done; the server's log has the reason")
-	}
-	err := s.unlocked(w, c, name, l)
-	entry.Kind, entry.Status = audit.Broken, http.StatusOK
-	if err != nil {
-		entry.Kind, entry.Error, entry.Status = audit.Failed, plain.OneLine(err), http.StatusInternalServerError
-	}
-	s.audit(c, entry)
-	return err
+	entry := audit.Entry{Lock: name, Token: l.Token, Holder: l.User, Reason: fmt.Sprintf("force-unlock of the Terraform lock %s", l.ID)}
+	return s.withTrail(w, c, entry, func(ctx context.Context) error { return s.unlocked(ctx, c, name, l) })
 }

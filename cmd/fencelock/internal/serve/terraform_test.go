@@ -42,10 +42,13 @@ func newStated(t *testing.T, ttl time.Duration, stores ...driver.Store) *stated 
 	t.Helper()
 	dir := t.TempDir()
 	s := &stated{T: t, tokens: map[string]string{}, states: filepath.Join(dir, "states"), log: filepath.Join(dir, "audit.log")}
+	if err := tfstate.Init(s.states); err != nil {
+		t.Fatal(err)
+	}
 	users := filepath.Join(dir, "users.json")
 	for name, g := range map[string]access.Grant{
 		"ann": {Prefix: "tf/", May: []access.Right{access.See, access.Take}}, "bob": {Prefix: "tf/", May: []access.Right{access.See, access.Take}},
-		"op":     {May: []access.Right{access.See, access.Take, access.Break}},
+		"op":     {May: []access.Right{access.See, access.Break}},
 		"viewer": {May: []access.Right{access.See}}, "blind": {May: []access.Right{access.Take}},
 	} {
 		var err error
@@ -150,14 +153,14 @@ func TestTerraformState(t *testing.T) {
 		if err := json.Unmarshal([]byte(s.want(423, two, "bob", "LOCK", "tf/prod", "", info("b7"))), &busy); err != nil || busy.ID != "a1" || busy.Who != "ann@laptop" || busy.Created.IsZero() || busy.Path != "tf/prod" {
 			t.Errorf("got %+v, %v", busy, err)
 		}
-		if h := s.holder(one, "tf/prod"); h == nil || h.Reentry != "a1" || !strings.Contains(h.Record.Reason, "ann@laptop") {
+		if h := s.holder(one, "tf/prod"); h == nil || h.Reentry != reentry("a1") || h.Record.Labels["terraform"] != "a1" || !strings.Contains(h.Record.Reason, "ann@laptop") {
 			t.Errorf("in the store: %+v", h)
 		}
 		s.want(200, two, "ann", "POST", "tf/prod", "a1", `{"serial":1}`)
 		s.want(423, one, "ann", "POST", "tf/prod", "b7", `{"serial":9}`)
 		s.want(423, one, "bob", "POST", "tf/prod", "a1", `{"serial":9}`) // an id is not a secret
 		s.want(409, one, "ann", "POST", "tf/prod", "", `{"serial":9}`)
-		s.want(423, one, "ann", "DELETE", "tf/prod", "", "")
+		s.want(423, one, "op", "DELETE", "tf/prod", "", "")
 		s.want(423, one, "ann", "UNLOCK", "tf/prod", "", info("b7"))
 		s.want(200, two, "ann", "UNLOCK", "tf/prod", "", info("a1")) // not the server that locked
 		if h := s.holder(one, "tf/prod"); h != nil {
@@ -170,7 +173,9 @@ func TestTerraformState(t *testing.T) {
 		if got := s.want(200, one, "bob", "GET", "tf/prod", "", ""); got != `{"serial":1}` {
 			t.Errorf("the state is %s", got)
 		}
-		s.want(200, one, "ann", "DELETE", "tf/prod", "", "")
+		s.want(403, one, "ann", "DELETE", "tf/prod", "", "")
+		s.want(200, one, "op", "DELETE", "tf/prod", "", "")
+		s.want(200, two, "op", "DELETE", "tf/prod", "", "")
 		s.want(204, two, "ann", "GET", "tf/prod", "", "")
 	})
 }
@@ -239,7 +244,7 @@ func TestTerraformRights(t *testing.T) {
 	s.want(400, w, "ann", "LOCK", "tf/\xff", "", info("a1"))
 	s.want(413, w, "ann", "LOCK", "tf/prod", "", `{"ID":"`+strings.Repeat("x", maxBody)+`"}`)
 	off := newWorld(t, memstore.New(nil), nil)
-	if status := off.get(terraformPath+"?name=a", nil, nil); status != 404 {
+	if status := off.get(terraformPath+"?name=a", nil, nil); status != 501 { // 404 is "no state" for Terraform
 		t.Errorf("without --terraform: %d", status)
 	}
 }
@@ -338,7 +343,7 @@ func TestAnotherServerTakesTerraformLocksOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return renewed(&st, "a1", 4*time.Second) && st.Holders[len(st.Holders)-1].Claim != before.Claim
+		return renewed(&st, reentry("a1"), 4*time.Second) && st.Holders[len(st.Holders)-1].Claim != before.Claim
 	})
 	if h := s.holder(two, "tf/prod"); h.Token != before.Token {
 		t.Errorf("token %v, before %v", h.Token, before.Token)

@@ -4,9 +4,12 @@ package serve
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -21,13 +24,17 @@ type terraform struct {
 	states *tfstate.Folder
 	client *fencelock.Client
 	logger *slog.Logger
-	// patience bounds the calls of one round.
-	patience time.Duration
-	nudged   chan struct{}
+	// patience bounds the calls of one round, and each those for one state: one that does not
+	// answer must not keep the others from being taken over.
+	patience, each time.Duration
+	nudged         chan struct{}
 
 	mu   sync.Mutex
 	held map[string]heldState // by name of the state
 }
+
+// minEach is enough for a store that answers.
+const minEach = time.Second
 
 type heldState struct {
 	id    string
@@ -36,7 +43,7 @@ type heldState struct {
 
 func newTerraform(cfg *Config) *terraform {
 	return &terraform{states: cfg.States, client: cfg.StatesClient, logger: cfg.Logger, patience: 4 * cfg.Timeout,
-		nudged: make(chan struct{}, 1), held: map[string]heldState{}}
+		each: max(cfg.StatesClient.Guarantees().TTL/4, minEach), nudged: make(chan struct{}, 1), held: map[string]heldState{}}
 }
 
 // run takes over, takes again and gives back what the records ask for, until ctx ends. It
@@ -63,11 +70,18 @@ func (t *terraform) round(parent context.Context) {
 	}
 	wanted := map[string]bool{}
 	for i := range records {
-		r := &records[i]
-		wanted[r.Name+"\x00"+r.Lock.ID] = true
-		if err := t.keep(ctx, r); err != nil && ctx.Err() == nil && !errors.Is(err, fencelock.ErrBusy) {
-			t.logger.Error("the lock of a Terraform state cannot be held; the state stays locked", "state", r.Name, "error", err)
+		wanted[records[i].Name+"\x00"+records[i].Lock.ID] = true
+	}
+	// What one round does not reach must not be the same every time.
+	rand.Shuffle(len(records), func(i, k int) { records[i], records[k] = records[k], records[i] })
+	for i := range records {
+		if ctx.Err() != nil {
+			if parent.Err() == nil {
+				t.logger.Error("the store or the disk is too slow to hold the locks of all Terraform states", "skipped", len(records)-i)
+			}
+			break
 		}
+		t.keepWithin(ctx, &records[i])
 	}
 	if err != nil { // a record that was not read may be one that is held
 		return
@@ -89,6 +103,14 @@ func (t *terraform) holds() map[string]heldState {
 	return all
 }
 
+func (t *terraform) keepWithin(parent context.Context, r *tfstate.Record) {
+	ctx, cancel := context.WithTimeout(parent, t.each)
+	defer cancel()
+	if err := t.keep(ctx, r); err != nil && !errors.Is(err, fencelock.ErrBusy) && !errors.Is(parent.Err(), context.Canceled) {
+		t.logger.Error("the lock of a Terraform state cannot be held; the state stays locked", "state", r.Name, "error", err)
+	}
+}
+
 // keep makes sure that a server holds the lock of a record.
 func (t *terraform) keep(ctx context.Context, r *tfstate.Record) error {
 	if h, ok := t.holds()[r.Name]; ok && h.id == r.Lock.ID {
@@ -97,7 +119,7 @@ func (t *terraform) keep(ctx context.Context, r *tfstate.Record) error {
 			return nil
 		}
 		if errors.Is(err, fencelock.ErrBroken) { // to break the lock is to force-unlock the state
-			_, err := t.states.Change(ctx, r.Name, func(now *tfstate.Record) error { return now.Give(r.Lock.ID) })
+			_, err := t.states.Change(ctx, r.Name, func(now *tfstate.Record) error { return now.Give(r.Lock.ID, "") })
 			if err == nil {
 				t.logger.Warn("the lock of a Terraform state was broken; the state is unlocked", "state", r.Name, "id", r.Lock.ID)
 			}
@@ -106,7 +128,7 @@ func (t *terraform) keep(ctx context.Context, r *tfstate.Record) error {
 		}
 	}
 	st, err := t.client.Inspect(ctx, r.Name)
-	if err != nil || renewed(&st, r.Lock.ID, t.client.Guarantees().TTL) {
+	if err != nil || renewed(&st, reentry(r.Lock.ID), t.client.Guarantees().TTL) {
 		return err
 	}
 	var info lockInfo
@@ -134,11 +156,19 @@ func notHeld(err error) error {
 	return err
 }
 
-// renewed reports whether a server holds the lock for an id and renews it. One that lives
-// renews after a third of the TTL.
-func renewed(st *fencelock.Status, id string, ttl time.Duration) bool {
+// reentry is the id of the store for an id of Terraform. A caller chooses the latter, so it must
+// not be one with which a program has locked: the caller would join the program's lock, and its
+// unlock would break it.
+func reentry(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return "terraform:" + hex.EncodeToString(sum[:])
+}
+
+// renewed reports whether a server holds the lock with a re-entry id and renews it. One that
+// lives renews after a third of the TTL.
+func renewed(st *fencelock.Status, reentry string, ttl time.Duration) bool {
 	for i := range st.Holders {
-		if h := &st.Holders[i]; h.Reentry == id && !h.Kept && h.EndsIn > ttl/2 {
+		if h := &st.Holders[i]; h.Reentry == reentry && !h.Kept && h.EndsIn > ttl/2 {
 			return true
 		}
 	}
@@ -147,7 +177,7 @@ func renewed(st *fencelock.Status, id string, ttl time.Duration) bool {
 
 // take takes the lock of the store, if no other than this id has it.
 func (t *terraform) take(ctx context.Context, name string, info *lockInfo) (*fencelock.Lease, error) {
-	return t.client.Mutex(name, fencelock.ReentrantAs(info.ID), fencelock.Label("terraform", brief(info.ID, 64)),
+	return t.client.Mutex(name, fencelock.ReentrantAs(reentry(info.ID)), fencelock.Label("terraform", brief(info.ID, 64)),
 		fencelock.Reason("terraform: "+brief(info.Operation, 64)+" by "+brief(info.Who, 128))).TryLock(ctx)
 }
 
@@ -215,14 +245,14 @@ func (t *terraform) lock(ctx context.Context, name, user string, info *lockInfo)
 
 // unlock removes a lock from the record, and then from the store, whichever server holds it
 // there. From the first step on no write with its id is admitted.
-func (t *terraform) unlock(ctx context.Context, name, id string) error {
-	if _, err := t.states.Change(ctx, name, func(r *tfstate.Record) error { return r.Give(id) }); err != nil {
+func (t *terraform) unlock(ctx context.Context, name, id, by string) error {
+	if _, err := t.states.Change(ctx, name, func(r *tfstate.Record) error { return r.Give(id, by) }); err != nil {
 		return err
 	}
 	t.drop(ctx, name, id)
 	st, err := t.client.Inspect(ctx, name)
 	for i := range st.Holders { // of other servers, which give it back only after their next round
-		if h := &st.Holders[i]; h.Reentry == id && !h.Kept {
+		if h := &st.Holders[i]; h.Reentry == reentry(id) && !h.Kept {
 			_, broken := t.client.Break(ctx, name, h.Token)
 			if errors.Is(broken, fencelock.ErrNotHeld) {
 				broken = nil
@@ -236,13 +266,18 @@ func (t *terraform) unlock(ctx context.Context, name, id string) error {
 	return nil
 }
 
-// broken unlocks a state whose lock in the store an operator broke through this server.
-func (t *terraform) broken(ctx context.Context, name string, token fencelock.Token) {
+// broken unlocks a state whose lock in the store an operator broke through this server, or that
+// has ended there. It reports whether it did.
+func (t *terraform) broken(ctx context.Context, name string, token fencelock.Token) bool {
 	r, err := t.states.Read(name)
-	if err == nil && r.Lock != nil && r.Lock.Token.Base() == token.Base() {
-		_, err = t.states.Change(ctx, name, func(now *tfstate.Record) error { return now.Give(r.Lock.ID) })
+	if err == nil && (r.Lock == nil || r.Lock.Token.Base() != token.Base()) {
+		return false
 	}
-	if err := notHeld(err); err != nil {
+	if err == nil {
+		_, err = t.states.Change(ctx, name, func(now *tfstate.Record) error { return now.Give(r.Lock.ID, "") })
+	}
+	if notHeld(err) != nil {
 		t.logger.Error("a lock was broken, and the Terraform state cannot be unlocked", "state", name, "error", err)
 	}
+	return err == nil
 }

@@ -20,6 +20,11 @@
 //
 // # Failure cases
 //
+//   - A write hangs in a server, and is retried on another one: it is refused if it comes after
+//     the next write of its lock, by the serial of the state.
+//   - The folder vanishes, or its disk is not mounted: nothing is read, and nothing is made. An
+//     empty folder would be an empty state.
+//   - A server is paused while it changes a record: others give up after ten seconds.
 //   - A server dies while it writes: the record leads to the version from before, and the
 //     part that was written is removed by a later write.
 //   - All servers die: the record stays, and no other apply begins. The lock in the store

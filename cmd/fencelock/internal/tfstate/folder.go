@@ -10,11 +10,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,25 +20,31 @@ import (
 )
 
 const (
+	// markerFile has the random id of a folder. An empty mount point does not have it, and
+	// every state would be new there.
+	markerFile = "folder.id"
 	recordFile = "record.json"
 	guardFile  = "guard.lock"
-	stateEnd   = ".tfstate"
-	// keepVersions is how many versions are kept beside the current one, for an operator.
-	keepVersions = 10
-	// keepFor lets a reader, and a writer that is not yet on record, finish.
-	keepFor = time.Hour
 	// racyFor is how long a file can change again without looking different: its time is
 	// coarse, and the number of a file that was removed is used again.
 	racyFor = time.Second
-	// pollEvery is how long to wait between two tries for a lock of the kernel: its own
-	// waiting cannot be ended by a context.
-	pollEvery = 5 * time.Millisecond
+	// holdWithin bounds the wait for another server that changes the same state, which takes
+	// milliseconds unless that server is paused.
+	holdWithin = 10 * time.Second
 )
+
+// ErrBusy: another server keeps the state from being changed. Nothing was changed.
+var ErrBusy = errors.New("another server is at the state, and is paused or has a slow disk")
+
+// ErrGone: the folder is not the one that was opened. Nothing was read or changed.
+var ErrGone = errors.New("the folder of states is not the one that the server opened; is its disk mounted?")
 
 // Folder keeps states in files, for servers of one machine. What makes a decision and its
 // write one step is a lock of the kernel (flock), which a process that dies gives back.
 type Folder struct {
-	root string
+	root   string
+	id     string // of the folder that was opened
+	within time.Duration
 
 	mu   sync.Mutex
 	seen map[string]seen // by folder of a state
@@ -52,22 +56,58 @@ type seen struct {
 	record Record
 }
 
-// Open uses a folder, and makes it if it is not there. It rejects one that other users can
-// read: states have passwords in them.
-func Open(root string) (*Folder, error) {
+// Init makes a folder for states. One that is there already stays as it is.
+func Init(root string) error {
 	if err := os.MkdirAll(root, 0o700); err != nil {
+		return err
+	}
+	if err := private(root); err != nil {
+		return err
+	}
+	err := writeNew(filepath.Join(root, markerFile), strings.NewReader(rand.Text()+"\n"))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return errors.Join(err, syncPath(root))
+}
+
+// Open uses a folder that Init made. It makes none: where a disk is not mounted, an empty
+// folder would let Terraform build everything again.
+func Open(root string) (*Folder, error) {
+	id, err := os.ReadFile(filepath.Join(root, markerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is not a folder of states; mount its disk, or make a new one with: fencelock serve states %s", root, root)
+	}
+	if err != nil {
 		return nil, err
 	}
+	if err := private(root); err != nil {
+		return nil, err
+	}
+	return &Folder{root: root, id: string(id), within: holdWithin, seen: map[string]seen{}}, nil
+}
+
+// private rejects a folder that other users can read: states have passwords in them.
+func private(root string) error {
 	info, err := os.Stat(root)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case !info.IsDir():
-		return nil, fmt.Errorf("%s is not a directory", root)
+		return fmt.Errorf("%s is not a directory", root)
 	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("%s: other users may use it, and states have passwords in them; chmod 700 it", root)
+		return fmt.Errorf("%s: other users may use it, and states have passwords in them; chmod 700 it", root)
 	}
-	return &Folder{root: root, seen: map[string]seen{}}, nil
+	return nil
+}
+
+// here reports why the folder is not the one that was opened, nil if it is.
+func (f *Folder) here() error {
+	id, err := os.ReadFile(filepath.Join(f.root, markerFile))
+	if err == nil && string(id) == f.id {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%w %s", ErrGone, f.root), err)
 }
 
 // path is the folder of a state. A name may have any characters, so it is only a hint for
@@ -87,7 +127,7 @@ func (f *Folder) path(name string) string {
 func (f *Folder) Read(name string) (Record, error) {
 	r, err := readRecord(f.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Record{Name: name}, nil
+		return Record{Name: name}, f.here()
 	}
 	return r, err
 }
@@ -107,6 +147,14 @@ func readRecord(dir string) (r Record, err error) {
 // one step. If decide returns an error nothing is changed. The record that is returned is
 // the one that is kept.
 func (f *Folder) Change(ctx context.Context, name string, decide func(*Record) error) (Record, error) {
+	return f.change(ctx, name, decide, nil)
+}
+
+// change is Change. What comes after it, before another change can begin, is done by after.
+func (f *Folder) change(ctx context.Context, name string, decide func(*Record) error, after func()) (Record, error) {
+	if err := f.here(); err != nil {
+		return Record{}, err
+	}
 	dir := f.path(name)
 	if err := os.Mkdir(dir, 0o700); err == nil {
 		if err := syncPath(f.root); err != nil {
@@ -115,7 +163,9 @@ func (f *Folder) Change(ctx context.Context, name string, decide func(*Record) e
 	} else if !errors.Is(err, fs.ErrExist) {
 		return Record{}, err
 	}
-	unlock, err := hold(ctx, filepath.Join(dir, guardFile))
+	wait, cancel := context.WithTimeout(ctx, f.within)
+	defer cancel()
+	unlock, err := hold(wait, filepath.Join(dir, guardFile))
 	if err != nil {
 		return Record{}, err
 	}
@@ -124,71 +174,33 @@ func (f *Folder) Change(ctx context.Context, name string, decide func(*Record) e
 	if err != nil {
 		return Record{}, err
 	}
-	after := before
+	next := before
 	if before.Lock != nil { // decide may write into it
 		l := *before.Lock
-		after.Lock = &l
+		next.Lock = &l
 	}
-	if err := decide(&after); err != nil {
+	if err := decide(&next); err != nil {
 		return before, err
 	}
-	text, err := json.MarshalIndent(after, "", "  ")
+	text, err := json.MarshalIndent(next, "", "  ")
 	if err != nil {
 		return before, err
 	}
-	return after, replace(filepath.Join(dir, recordFile), append(text, '\n'))
-}
-
-// Write makes body the current version, if admits allows it. It guarantees that readers see
-// the version from before or all of body.
-func (f *Folder) Write(ctx context.Context, name string, body io.Reader, admits func(*Record) error) error {
-	if before, err := f.Read(name); err != nil {
-		return err
-	} else if err := admits(&before); err != nil { // decided again below; this one spares the disk
-		return err
+	if err := replace(filepath.Join(dir, recordFile), append(text, '\n')); err != nil {
+		return next, err
 	}
-	dir := f.path(name)
-	version := time.Now().UTC().Format("20060102T150405.000000Z") + "-" + rand.Text()[:8] + stateEnd
-	if err := writeNew(filepath.Join(dir, version), body); err != nil {
-		return err
+	if after != nil {
+		after()
 	}
-	_, err := f.Change(ctx, name, func(r *Record) error {
-		if err := admits(r); err != nil {
-			return err
-		}
-		r.State = version
-		return nil
-	})
-	if err != nil {
-		// The record may lead there if only its last step failed.
-		if r, readErr := f.Read(name); readErr == nil && r.State != version {
-			_ = os.Remove(filepath.Join(dir, version))
-		}
-		return err
-	}
-	tidy(dir, version)
-	return nil
-}
-
-// Get opens the current version; it returns nil before the first.
-func (f *Folder) Get(name string) (*os.File, error) {
-	for {
-		r, err := f.Read(name)
-		if err != nil || r.State == "" {
-			return nil, err
-		}
-		file, err := os.Open(filepath.Join(f.path(name), r.State))
-		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return file, err
-		}
-		if again, readErr := f.Read(name); readErr != nil || again.State == r.State {
-			return nil, fmt.Errorf("the record of %q leads to a version that is not there; restore it from a backup: %w", name, err)
-		}
-	}
+	return next, nil
 }
 
 // Locked returns the records with a lock. A record that has not changed is not read again.
+// With an error some may be missing.
 func (f *Folder) Locked() (locked []Record, err error) {
+	if err := f.here(); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(f.root)
 	if err != nil {
 		return nil, err
@@ -198,7 +210,11 @@ func (f *Folder) Locked() (locked []Record, err error) {
 	for _, e := range entries {
 		dir := filepath.Join(f.root, e.Name())
 		info, statErr := os.Stat(filepath.Join(dir, recordFile))
-		if statErr != nil { // not a state, or one that is being made
+		if errors.Is(statErr, fs.ErrNotExist) || errors.Is(statErr, syscall.ENOTDIR) { // not a state, or one that is being made
+			continue
+		}
+		if statErr != nil {
+			err = errors.Join(err, statErr)
 			continue
 		}
 		known, ok := f.seen[dir]
@@ -214,89 +230,9 @@ func (f *Folder) Locked() (locked []Record, err error) {
 				f.seen[dir] = known
 			}
 		}
-		if known.record.Lock != nil {
+		if known.record.Lock != nil && dir == f.path(known.record.Name) { // not a copy
 			locked = append(locked, known.record)
 		}
 	}
 	return locked, err
-}
-
-// tidy removes old versions. What cannot be removed now is removed by a later write.
-func tidy(dir, current string) {
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	var versions []string
-	for _, file := range files {
-		if name := file.Name(); strings.HasSuffix(name, stateEnd) && name != current {
-			versions = append(versions, name)
-		}
-	}
-	slices.Sort(versions) // by time
-	for _, name := range versions[:max(0, len(versions)-keepVersions)] {
-		path := filepath.Join(dir, name)
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > keepFor {
-			_ = os.Remove(path)
-		}
-	}
-}
-
-// writeNew writes a file that is not there yet, and makes it durable.
-func writeNew(path string, body io.Reader) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(file, body)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		_ = os.Remove(path)
-	}
-	return err
-}
-
-// replace replaces a file in one step, and makes it durable.
-func replace(path string, text []byte) error {
-	next := path + ".new" // the guard of the folder is held, so there is one writer
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := writeNew(next, strings.NewReader(string(text))); err != nil {
-		return err
-	}
-	if err := os.Rename(next, path); err != nil {
-		return err
-	}
-	return syncPath(filepath.Dir(path))
-}
-
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-// hold takes a lock of the kernel.
-func hold(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
-		case err == nil:
-			return func() { _ = f.Close() }, nil // closing gives it back
-		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("wait for %s: %w", path, context.Cause(ctx)), f.Close())
-		}
-	}
 }
