@@ -127,7 +127,7 @@ func (s *Server) stateGet(w http.ResponseWriter, c *call) error {
 	return nil
 }
 
-// sendState sends all of a state, or ends the connection: a part of it must not look whole.
+// sendState sends all of a state, or ends the connection: a part of it must not be taken for all of it.
 func sendState(w http.ResponseWriter, state io.Reader, size int64) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))

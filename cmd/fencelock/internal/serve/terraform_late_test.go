@@ -134,8 +134,8 @@ func TestDeleteOfAStateLeavesATrail(t *testing.T) {
 	}
 }
 
-// TestPartOfAStateDoesNotLookWhole: a disk that fails while a state is sent ends the connection.
-func TestPartOfAStateDoesNotLookWhole(t *testing.T) {
+// TestPartOfAStateIsNotTakenForAllOfIt: a disk that fails while a state is sent ends the connection.
+func TestPartOfAStateIsNotTakenForAllOfIt(t *testing.T) {
 	t.Parallel()
 	for what, state := range map[string]io.Reader{
 		"an error":     io.MultiReader(strings.NewReader(`{"serial":1`), readerFunc(func([]byte) (int, error) { return 0, errors.New("the disk is gone") })),

@@ -18,41 +18,32 @@ func TestRecordDecides(t *testing.T) {
 	isFine := func(err error) bool { return err == nil }
 	free := Record{Name: "prod", Fence: fence.Mark{Lock: "prod", Token: 512}}
 	held := Record{Name: "prod", Fence: fence.Mark{Lock: "prod", Token: 512}, Lock: &ann}
-	wrote := held
-	wrote.Lock = &Lock{ID: "a1", User: "ann", Token: 512, Last: Version{Lineage: "x", Serial: 6}}
 	for what, tt := range map[string]struct {
 		record Record
 		do     func(*Record) error
 		want   func(error) bool
 		locked string // the id on record after that
 	}{
-		"first":                                   {Record{Name: "prod"}, func(r *Record) error { return r.Take(ann) }, isFine, "a1"},
-		"again":                                   {held, func(r *Record) error { return r.Take(ann) }, isFine, "a1"},
-		"same id, other user":                     {held, func(r *Record) error { return r.Take(Lock{ID: "a1", User: "eve", Token: 768}) }, isLocked, "a1"},
-		"other id":                                {held, func(r *Record) error { return r.Take(Lock{ID: "b7", User: "ann", Token: 768}) }, isLocked, "a1"},
-		"after an unlock":                         {free, func(r *Record) error { return r.Take(Lock{ID: "b7", User: "bob", Token: 768}) }, isFine, "b7"},
-		"by a server that was paused":             {free, func(r *Record) error { return r.Take(Lock{ID: "b7", User: "bob", Token: 256}) }, isStale, ""},
-		"late, with the token that was unlocked":  {free, func(r *Record) error { return r.Take(ann) }, isStale, ""},
-		"late, after a local handoff":             {free, func(r *Record) error { return r.Take(Lock{ID: "a1", User: "ann", Token: 513}) }, isStale, ""},
-		"write of a retry":                        {wrote, func(r *Record) error { return r.Write(Version{Lineage: "x", Serial: 6}) }, isFine, "a1"},
-		"write of the next":                       {wrote, func(r *Record) error { return r.Write(Version{Lineage: "x", Serial: 7}) }, isFine, "a1"},
-		"write of another lineage":                {wrote, func(r *Record) error { return r.Write(Version{Lineage: "y", Serial: 1}) }, isFine, "a1"},
-		"write without an order":                  {wrote, func(r *Record) error { return r.Write(Version{}) }, isFine, "a1"},
-		"write that was retried elsewhere":        {wrote, func(r *Record) error { return r.Write(Version{Lineage: "x", Serial: 5}) }, func(err error) bool { return errors.Is(err, ErrOld) }, "a1"},
-		"write of an older one, under a new lock": {held, func(r *Record) error { return r.Write(Version{Lineage: "x", Serial: 5}) }, isFine, "a1"},
-		"write of a version after an unlock":      {free, func(r *Record) error { return r.Write(Version{}) }, isNotLocked, ""},
-		"without a token":                         {free, func(r *Record) error { return r.Take(Lock{ID: "b7", User: "bob"}) }, func(err error) bool { return errors.Is(err, fence.ErrNoToken) }, ""},
-		"taken over":                              {held, func(r *Record) error { return r.Renew("a1", 1024) }, isFine, "a1"},
-		"taken over late":                         {held, func(r *Record) error { return r.Renew("a1", 256) }, isStale, "a1"},
-		"taken over when unlocked":                {free, func(r *Record) error { return r.Renew("a1", 1024) }, isNotLocked, ""},
-		"write":                                   {held, func(r *Record) error { return r.Admits("a1") }, isFine, "a1"},
-		"write of another":                        {held, func(r *Record) error { return r.Admits("b7") }, isLocked, "a1"},
-		"write after an unlock":                   {free, func(r *Record) error { return r.Admits("a1") }, isNotLocked, ""},
-		"write without an id":                     {free, func(r *Record) error { return r.Admits("") }, isNotLocked, ""},
-		"unlock":                                  {held, func(r *Record) error { return r.Give("a1", "ann") }, isFine, ""},
-		"unlock of another":                       {held, func(r *Record) error { return r.Give("b7", "ann") }, isLocked, "a1"},
-		"remove a locked state":                   {held, (*Record).Clear, isLocked, "a1"},
-		"remove":                                  {free, (*Record).Clear, isFine, ""},
+		"first":                                  {Record{Name: "prod"}, func(r *Record) error { return r.Take(ann) }, isFine, "a1"},
+		"again":                                  {held, func(r *Record) error { return r.Take(ann) }, isFine, "a1"},
+		"same id, other user":                    {held, func(r *Record) error { return r.Take(Lock{ID: "a1", User: "eve", Token: 768}) }, isLocked, "a1"},
+		"other id":                               {held, func(r *Record) error { return r.Take(Lock{ID: "b7", User: "ann", Token: 768}) }, isLocked, "a1"},
+		"after an unlock":                        {free, func(r *Record) error { return r.Take(Lock{ID: "b7", User: "bob", Token: 768}) }, isFine, "b7"},
+		"by a server that was paused":            {free, func(r *Record) error { return r.Take(Lock{ID: "b7", User: "bob", Token: 256}) }, isStale, ""},
+		"late, with the token that was unlocked": {free, func(r *Record) error { return r.Take(ann) }, isStale, ""},
+		"late, after a local handoff":            {free, func(r *Record) error { return r.Take(Lock{ID: "a1", User: "ann", Token: 513}) }, isStale, ""},
+		"without a token":                        {free, func(r *Record) error { return r.Take(Lock{ID: "b7", User: "bob"}) }, func(err error) bool { return errors.Is(err, fence.ErrNoToken) }, ""},
+		"taken over":                             {held, func(r *Record) error { return r.Renew("a1", 1024) }, isFine, "a1"},
+		"taken over late":                        {held, func(r *Record) error { return r.Renew("a1", 256) }, isStale, "a1"},
+		"taken over when unlocked":               {free, func(r *Record) error { return r.Renew("a1", 1024) }, isNotLocked, ""},
+		"write":                                  {held, func(r *Record) error { return r.Admits("a1") }, isFine, "a1"},
+		"write of another":                       {held, func(r *Record) error { return r.Admits("b7") }, isLocked, "a1"},
+		"write after an unlock":                  {free, func(r *Record) error { return r.Admits("a1") }, isNotLocked, ""},
+		"write without an id":                    {free, func(r *Record) error { return r.Admits("") }, isNotLocked, ""},
+		"unlock":                                 {held, func(r *Record) error { return r.Give("a1", "ann") }, isFine, ""},
+		"unlock of another":                      {held, func(r *Record) error { return r.Give("b7", "ann") }, isLocked, "a1"},
+		"remove a locked state":                  {held, (*Record).Clear, isLocked, "a1"},
+		"remove":                                 {free, (*Record).Clear, isFine, ""},
 	} {
 		r := tt.record
 		if r.Lock != nil {
@@ -73,7 +64,7 @@ func TestRecordDecides(t *testing.T) {
 	}
 }
 
-// TestUnlockIsRepeated: the user that unlocked may ask again, also when another has locked.
+// TestUnlockIsRepeated: the user that unlocked may ask again, even when another has locked.
 func TestUnlockIsRepeated(t *testing.T) {
 	r := Record{Name: "prod", Lock: &Lock{ID: "a1", User: "ann"}}
 	if r.Gave("a1", "ann") || r.Gave("", "") {
@@ -84,5 +75,34 @@ func TestUnlockIsRepeated(t *testing.T) {
 	}
 	if !r.Gave("a1", "op") || r.Gave("a1", "ann") || r.Gave("b7", "op") {
 		t.Errorf("got %+v", r.Unlocked)
+	}
+}
+
+// TestWritesOfOneLockAreInOrder: a write that was retried elsewhere does not replace the next one.
+func TestWritesOfOneLockAreInOrder(t *testing.T) {
+	wrote := &Lock{ID: "a1", Last: Version{Lineage: "x", Serial: 6}}
+	for what, tt := range map[string]struct {
+		lock *Lock
+		v    Version
+		want error
+	}{
+		"a retry":                      {wrote, Version{Lineage: "x", Serial: 6}, nil},
+		"the next":                     {wrote, Version{Lineage: "x", Serial: 7}, nil},
+		"another lineage":              {wrote, Version{Lineage: "y", Serial: 1}, nil},
+		"no order":                     {wrote, Version{}, nil},
+		"retried elsewhere":            {wrote, Version{Lineage: "x", Serial: 5}, ErrOld},
+		"an older one of another lock": {&Lock{ID: "b7"}, Version{Lineage: "x", Serial: 5}, nil},
+		"after an unlock":              {nil, Version{Lineage: "x", Serial: 7}, ErrNotLocked},
+	} {
+		r := Record{Name: "prod", State: "before"}
+		if tt.lock != nil {
+			l := *tt.lock
+			r.Lock = &l
+		}
+		tt.v.File = "after"
+		err := r.Write(tt.v)
+		if !errors.Is(err, tt.want) || (err == nil) != (r.State == "after" && r.Lock.Last == tt.v) {
+			t.Errorf("%s: got %v, %+v", what, err, r)
+		}
 	}
 }
