@@ -133,6 +133,8 @@ var imports = func() map[string]string {
 		"memstore":                   "mem",
 		"redisstore":                 "redis rediss redis-sentinel rediss-sentinel redis-cluster rediss-cluster",
 		"redisstore/redisquorum":     "quorum quorums",
+		"redisstore/redissonstore":   "redisson redissons redisson-sentinel redissons-sentinel redisson-cluster redissons-cluster",
+		"redisstore/setnxstore":      "setnx setnxs setnx-sentinel setnxs-sentinel setnx-cluster setnxs-cluster",
 		"etcdstore":                  "etcd etcds",
 		"etcdstore/concurrencystore": "etcd-concurrency etcds-concurrency",
 		"zkstore":                    "zk zks",

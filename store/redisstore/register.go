@@ -10,9 +10,12 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
+// schemes are written out, because a test of package driver reads them here. "valkey" may stand for
+// "redis" in each.
+var schemes = []string{"redis", "rediss", "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster"}
+
 func init() {
-	// Written out, because a test of package driver reads them here.
-	for _, scheme := range []string{"redis", "rediss", "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster"} {
+	for _, scheme := range schemes {
 		driver.Register(opener, scheme, strings.Replace(scheme, "redis", "valkey", 1))
 	}
 }

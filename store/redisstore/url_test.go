@@ -166,7 +166,7 @@ func TestOpenErrors(t *testing.T) {
 
 // TestOpenStore: every scheme is registered and read as Open does. No server listens.
 func TestOpenStore(t *testing.T) {
-	for _, scheme := range form.Schemes() {
+	for _, scheme := range schemes {
 		path := ""
 		if strings.HasSuffix(scheme, "-sentinel") {
 			path = "/m"

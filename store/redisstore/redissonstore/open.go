@@ -20,7 +20,7 @@ func init() {
 			return nil, err
 		}
 		return s, nil
-	}, form.Schemes()...)
+	}, "redisson", "redissons", "redisson-sentinel", "redissons-sentinel", "redisson-cluster", "redissons-cluster")
 }
 
 // Open connects to the servers of a URL and returns a store that owns its client: Store.Close

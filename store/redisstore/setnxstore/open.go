@@ -23,7 +23,7 @@ func init() {
 			return nil, err
 		}
 		return s, nil
-	}, form.Schemes()...)
+	}, "setnx", "setnxs", "setnx-sentinel", "setnxs-sentinel", "setnx-cluster", "setnxs-cluster")
 }
 
 // Open connects to the servers of a URL and returns a store that owns its clients: Store.Close

@@ -29,16 +29,6 @@ type Form struct {
 	More storeurl.Parameters
 }
 
-// Schemes returns all schemes.
-func (f Form) Schemes() (all []string) {
-	for _, secure := range []string{"", "s"} {
-		for _, kind := range []string{"", "-sentinel", "-cluster"} {
-			all = append(all, f.Scheme+secure+kind)
-		}
-	}
-	return all
-}
-
 // Target is a URL that was understood.
 type Target struct {
 	Form       Form
