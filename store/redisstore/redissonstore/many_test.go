@@ -91,7 +91,7 @@ func TestRenewalOfManyLeases(t *testing.T) {
 	slow.mu.Lock()
 	slow.on = true
 	slow.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	renewal, err := s.KeepAlive(ctx)
 	must(t, err)
