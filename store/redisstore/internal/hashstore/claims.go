@@ -91,6 +91,24 @@ func (c *claims) answered(seq uint64, out driver.Outcome, err error, at time.Tim
 	}
 }
 
+// confirm notes that a claim of before the session was resumed holds its lock, at least until a time
+// if it has a MaxHold.
+func (c *claims) confirm(seq uint64, key string, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known, c.first = map[uint64]*claim{}, seq
+	}
+	one := c.known[seq]
+	if one == nil {
+		one = &claim{key: key}
+		c.known[seq] = one
+	}
+	if !one.granted {
+		one.granted, one.round, one.until = true, c.round, until
+	}
+}
+
 // leave notes that a claim is being withdrawn. It reports whether the claim must hold its lock, and
 // whether an attempt of it may still be under way.
 func (c *claims) leave(seq uint64) (holds, doubted bool) {

@@ -39,6 +39,8 @@ func TestRenewalIsComparedWithWhatIsKnown(t *testing.T) {
 		"withdrawn during it, found":    {steps: []step{{"grant", []uint64{1}}, {"begin", nil}, {"leave", []uint64{1}}, {"drop", []uint64{1}}, {"found", []uint64{1}}}},
 		"left over":                     {steps: []step{{"grant", []uint64{1}}, {"leave", []uint64{1}}, {"drop", []uint64{1}}, {"begin", nil}, {"found", []uint64{1}}}, left: []uint64{1}},
 		"withdrawal under way":          {steps: []step{{"grant", []uint64{1}}, {"leave", []uint64{1}}, {"begin", nil}, {"found", []uint64{1}}}},
+		"confirmed after a resume":      {steps: []step{{"grant", []uint64{3}}, {"confirm", []uint64{5}}, {"grant", []uint64{6}}, {"begin", nil}, {"found", []uint64{3, 5, 6}}}},
+		"confirmed, then missing":       {steps: []step{{"confirm", []uint64{5}}, {"begin", nil}, {"found", nil}}, missing: []uint64{5}},
 		"of before it was resumed":      {steps: []step{{"grant", []uint64{5}}, {"begin", nil}, {"found", []uint64{3, 5, 9}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,6 +62,8 @@ func TestRenewalIsComparedWithWhatIsKnown(t *testing.T) {
 					case "grant":
 						c.send(seq, "x")
 						c.answered(seq, grant, nil, time.Now(), false)
+					case "confirm":
+						c.confirm(seq, "x", time.Time{})
 					case "send":
 						c.send(seq, "x")
 					case "answer":

@@ -192,16 +192,31 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 }
 
 // Reclaim implements driver.Session. It only confirms what is there: after a data loss there
-// is no grace in which anything could be put back.
+// is no grace in which anything could be put back. What is there is known from then on, or the next
+// renewal would take it for left over.
 func (s *session) Reclaim(ctx context.Context, held []driver.Held, _ bool) ([]bool, error) {
 	kept := make([]bool, len(held))
 	for i, h := range held {
+		key, err := s.store.keyOf(h.Claim.Name)
+		if err != nil {
+			return nil, err
+		}
+		at := time.Now()
 		holders, _, err := s.store.inspect(ctx, h.Claim.Name)
 		if err != nil {
 			return nil, err
 		}
 		mine := driver.ClaimID{Session: s.id, Seq: h.Claim.Seq}
-		kept[i] = slices.ContainsFunc(holders, func(h driver.Holder) bool { return h.Claim == mine && !h.Kept })
+		found := slices.IndexFunc(holders, func(h driver.Holder) bool { return h.Claim == mine && !h.Kept })
+		if found < 0 {
+			continue
+		}
+		kept[i] = true
+		var until time.Time
+		if h.Claim.Terms.MaxHold > 0 {
+			until = at.Add(holders[found].EndsIn)
+		}
+		s.claims.confirm(h.Claim.Seq, key, until)
 	}
 	return kept, nil
 }
