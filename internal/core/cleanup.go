@@ -34,7 +34,7 @@ const (
 // mutex.
 type cleanup struct {
 	first   []*removal  // not sent yet
-	failed  removalHeap // sent and failed, by the time of the next try
+	failed  removalHeap // sent and failed, or to be sent later, by the time of the next try
 	running int         // goroutines, one call in flight each
 	repeats int         // calls in flight for removals that failed before
 	timer   *time.Timer // starts goroutines for failed; nil until needed
@@ -86,6 +86,17 @@ func (g *grant) queueWithdrawalLocked() {
 		g.withdrawalQueued = true
 		g.s.addRemovalLocked(&removal{Withdrawal: g.withdrawalLocked(), g: g})
 	}
+}
+
+// queueLaterWithdrawalLocked queues the withdrawal of a grant to be sent after a time. sh.mu must be held.
+func (g *grant) queueLaterWithdrawalLocked(after time.Duration) {
+	s := g.s
+	if !s.state.live() || g.withdrawalQueued {
+		return
+	}
+	g.withdrawalQueued = true
+	heap.Push(&s.cleanup.failed, &removal{g: g, failures: 1, due: s.c.clock.Sent().Add(after)})
+	s.wakeCleanupLocked()
 }
 
 func (s *session) addRemovalLocked(r *removal) {

@@ -44,7 +44,7 @@ func (s *session) watch() {
 	if now >= clock.Instant(s.renewAt.Load()) {
 		s.renewNow() // the loop's timer stood still in a suspend
 	}
-	loseAll(ended, over, lost(ErrExpired))
+	loseAll(ended, over, lost(ErrExpired), 0)
 }
 
 // untilCheckLocked returns how long it is until watch must run. sh.mu must be held.

@@ -181,8 +181,8 @@ func (g *grant) freeQueue() {
 
 // loseAll ends grants whose session lives on: at their fixed end, broken, or not
 // reclaimed. The holders of notify are notified first, then the grants of remove are
-// withdrawn, which may let another client in, and events come last.
-func loseAll(notify, remove []*grant, cause error) {
+// withdrawn after a time, which may let another client in, and events come last.
+func loseAll(notify, remove []*grant, cause error, after time.Duration) {
 	var leases []*Lease
 	for _, g := range notify {
 		leases = g.notify(cause, leases)
@@ -190,7 +190,10 @@ func loseAll(notify, remove []*grant, cause error) {
 	for _, g := range remove {
 		g.s.sh.mu.Lock()
 		ok := g.detachLocked()
-		if ok {
+		switch {
+		case ok && after > 0:
+			g.queueLaterWithdrawalLocked(after)
+		case ok:
 			g.queueWithdrawalLocked()
 		}
 		g.s.sh.mu.Unlock()

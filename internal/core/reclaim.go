@@ -103,6 +103,7 @@ func (s *session) reclaim(drv driver.Session, batch []*grant, held []driver.Held
 		}
 	}
 	s.sh.mu.Unlock()
-	loseAll(missing, missing, lost(ErrReset))
+	// A store that is made of several may still have the lock in one of them.
+	loseAll(missing, missing, lost(ErrReset), s.c.opts.Margin)
 	return err
 }

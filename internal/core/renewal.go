@@ -137,7 +137,7 @@ func (s *session) confirm(sent clock.Instant, renewal driver.Renewal) bool {
 		s.end(lost(err))
 		return false
 	}
-	loseAll(broken, broken, lost(ErrBroken))
+	loseAll(broken, broken, lost(ErrBroken), 0)
 	return true
 }
 

@@ -16,7 +16,8 @@ import (
 // leaveStore ends the session in the store, so that no other client waits for a
 // TTL. After a loss it comes a margin later: a store that answers again just then
 // would give the lock to another while the holder, notified a moment ago, is still
-// stopping.
+// stopping. That is so even if the store has ended the session: it may be made of
+// several stores, and one of them has ended it.
 //
 // A session that Client.Close ends gives locks back, and Close answers for that:
 // the call is repeated, and a failure is reported. Other sessions have nothing to
@@ -24,7 +25,7 @@ import (
 // by itself, and one call is enough.
 func (s *session) leaveStore() {
 	cause := context.Cause(s.ctx)
-	if errors.Is(cause, ErrLost) && !errors.Is(cause, ErrEnded) {
+	if errors.Is(cause, ErrLost) {
 		t := time.NewTimer(s.c.opts.Margin)
 		defer t.Stop()
 		select {

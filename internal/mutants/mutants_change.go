@@ -54,13 +54,13 @@ var changeMutants = []mutant{
 	},
 	{
 		name: "hook-before-all-breaks-are-notified", catcher: test("TestSlowHookDoesNotDelayTheNoticeOfABreak"), file: "internal/core/renewal.go",
-		old: "	loseAll(broken, broken, lost(ErrBroken))\n",
+		old: "	loseAll(broken, broken, lost(ErrBroken), 0)\n",
 		new: `	if mutated("hook-before-all-breaks-are-notified") {
 		for i := range broken {
-			loseAll(broken[i:i+1], broken[i:i+1], lost(ErrBroken))
+			loseAll(broken[i:i+1], broken[i:i+1], lost(ErrBroken), 0)
 		}
 	}
-	loseAll(broken, broken, lost(ErrBroken))
+	loseAll(broken, broken, lost(ErrBroken), 0)
 `,
 	},
 	{
