@@ -70,7 +70,8 @@ type Caps struct {
 	// session must have ended, so that holders can reclaim.
 	Grace bool
 	// Queue is set when the store queues claims, first come first served. Without
-	// it Attempt answers Busy and the core polls.
+	// it Attempt answers Busy and the core polls; a store that is made of others may
+	// answer Queued for a claim in the queue of one of them.
 	Queue bool
 	// Push is set when Await returns by itself soon after a grant. Without it
 	// Await returns at once and the core polls.

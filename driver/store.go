@@ -81,7 +81,8 @@ type Session interface {
 	// Await returns when it is worth polling a queued or busy claim again. It may
 	// return Granted after a push, it may return at any time for no reason, and it
 	// returns the context's error when the context ends. It changes nothing in the
-	// store.
+	// store but what an Attempt of the same claim would; Withdraw must remove even an
+	// attempt of Await that arrives late.
 	Await(ctx context.Context, c *Claim) (Outcome, error)
 
 	// Withdraw removes exactly this claim, granted or queued, and grants to

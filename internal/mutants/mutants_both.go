@@ -57,8 +57,8 @@ var bothMutants = []mutant{
 	},
 	{
 		name: "bo-reclaimed-in-one", catcher: testOf(bothPkg, "TestB6LockThatOneStoreLostIsLost"), file: bothSession,
-		old: "		kept[i] = got[j]\n",
-		new: "		kept[i] = got[j] || true\n",
+		old: "			kept[i] = got[j]\n",
+		new: "			kept[i] = got[j] || true\n",
 	},
 	{
 		name: "bo-silent-store-keeps-the-other", catcher: testOf(bothPkg, "TestB8UnconfirmedReleaseIsRepeated"), file: bothSession,
@@ -76,8 +76,48 @@ var bothMutants = []mutant{
 		new: "		if false {\n",
 	},
 	{
-		name: "bo-fencing-of-the-next-alone", catcher: testOf(bothPkg, "TestB3WithoutFloorsFencingIsBestEffort"), file: "store/both/store.go",
+		name: "bo-fencing-of-the-next-alone", catcher: testOf(bothPkg, "TestB3WithoutFloorsThatLastFencingIsBestEffort"), file: "store/both/store.go",
 		old: "; !strict {\n",
 		new: "; false && !strict {\n",
+	},
+	{
+		name: "bo-min-hold-of-the-old", catcher: testOf(bothPkg, "TestB9GivingUpLeavesNoMinHold"), file: "store/both/hold.go",
+		old: "	terms.MinHold, terms.MaxHold = 0, 0\n",
+		new: "	terms.MaxHold = 0\n",
+	},
+	{
+		name: "bo-min-hold-forgotten", catcher: testOf(bothPkg, "TestB9MinHoldCountsFromTheCommonGrant"), file: bothSession,
+		old: "			w.KeepFor = c.keepOld(w)\n",
+		new: "",
+	},
+	{
+		name: "bo-max-hold-of-the-old", catcher: testOf(bothPkg, "TestB9MaxHoldCountsFromTheCommonGrant"), file: "store/both/hold.go",
+		old: "	terms.MinHold, terms.MaxHold = 0, 0\n",
+		new: "	terms.MinHold = 0\n",
+	},
+	{
+		name: "bo-lost-try-not-withdrawn", catcher: testOf(bothPkg, "TestB5TryThatLosesTheOldLockLeavesNothing"), file: bothAttempt,
+		old: "c.Queue || known.reported {\n		return absent, nil\n",
+		new: "true || c.Queue || known.reported {\n		return absent, nil\n",
+	},
+	{
+		name: "bo-fresh-grant-confirms", catcher: testOf(bothPkg, "TestB4FreshOldGrantIsNoConfirmation"), file: bothAttempt,
+		old: "first.State == driver.Granted && !(known.granted && known.old != first.Token)",
+		new: "first.State == driver.Granted",
+	},
+	{
+		name: "bo-break-fence-of-the-new", catcher: testOf(bothPkg, "TestB10FenceIsBelowTheTokensOfAllPhases"), file: "store/both/break.go",
+		old: "	_ = raise(ctx, lower, name, max(old, next))\n",
+		new: "	_ = lower\n",
+	},
+	{
+		name: "bo-mark-not-reclaimed", catcher: testOf(bothPkg, "TestB11MarkSurvivesALossBeforeTheReply"), file: bothSession,
+		old: "		s.claims.mark(w.Seq, false)\n",
+		new: "",
+	},
+	{
+		name: "bo-left-over-after-a-resume", catcher: testOf(bothPkg, "TestConformanceWithOneSideReset"), file: bothSession,
+		old: "		return kept, s.dropLeftOver(ctx)\n",
+		new: "		return kept, nil\n",
 	},
 }

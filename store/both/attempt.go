@@ -14,35 +14,38 @@ import (
 // absent makes the client library withdraw the claim and begin again with another.
 var absent = driver.Outcome{State: driver.Absent}
 
-// Attempt implements driver.Session: in the old store, and if that grants it, in the next one.
+// Attempt implements driver.Session: in the old store, and if that grants it, in the new one.
 func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	known, _ := s.claims.get(c.Seq)
-	first, err := s.old.Attempt(ctx, c)
+	known := s.claims.begin(c.Seq, c.Name)
+	first, err := s.old.Attempt(ctx, withoutHolds(c))
 	switch {
 	case err != nil:
-		s.claims.change(c.Seq, func(*claim) {}) // a withdrawal will come, and finds the next store not asked
 		return driver.Outcome{}, failures("attempt", err, nil)
-	case first.State == driver.Granted:
+	case first.State == driver.Granted && !(known.granted && known.old != first.Token):
 		return s.attemptNext(ctx, c, first)
 	case known.asked:
-		// It waits in the next store, or holds the lock there, and lost the old one. If it waited for the
-		// old lock now, two processes could each hold what the other waits for.
-		return absent, nil
-	}
-	if c.Queue {
-		s.claims.change(c.Seq, func(*claim) {})
+		// It waits in the new store, or holds the lock there, and lost the old one. If it waited for the
+		// old lock now, two processes could each hold what the other waits for. If it was granted the old
+		// lock again, another process may have held that in between, with a token above the new store's.
+		return s.lost(ctx, c)
+	case c.Queue:
 		return waiting(first), nil
 	}
 	s.claims.drop(c.Seq) // no withdrawal follows
 	return s.translated(ctx, c.Name, waiting(first)), nil
 }
 
-// translated gives the holders that the old store has shown the next store's tokens, as far as
-// that is known: a program may want to break the lock. A claim that waits is not worth the call.
+// translatePatience is how long a try that is busy waits for the new store's tokens.
+const translatePatience = 100 * time.Millisecond
+
+// translated gives the holders that the old store has shown the new store's tokens, as far as
+// that is known soon: a program may want to break the lock. A claim that waits is not worth the call.
 func (s *session) translated(ctx context.Context, name string, out driver.Outcome) driver.Outcome {
 	if s.s.caps.Fencing == driver.NoFencing {
 		return out
 	}
+	ctx, cancel := context.WithTimeout(ctx, translatePatience)
+	defer cancel()
 	st, err := s.s.next.Inspect(ctx, name)
 	if err != nil {
 		return out
@@ -55,9 +58,12 @@ func (s *session) translated(ctx context.Context, name string, out driver.Outcom
 	return out
 }
 
-// attemptNext asks the next store for a claim that the old store has granted.
+// attemptNext asks the new store for a claim that the old store has granted.
 func (s *session) attemptNext(ctx context.Context, c *driver.Claim, first driver.Outcome) (driver.Outcome, error) {
-	known := s.claims.change(c.Seq, func(c *claim) { c.old, c.granted, c.asked = first.Token, true, true })
+	known, ok := s.claims.change(c.Seq, func(c *claim) { c.old, c.granted, c.asked = first.Token, true, true })
+	if !ok { // it was withdrawn while the old store answered
+		return absent, nil
+	}
 	asked := *c
 	if s.s.floored {
 		asked.Floor, asked.Lift = above(first.Token), !known.reported
@@ -67,16 +73,29 @@ func (s *session) attemptNext(ctx context.Context, c *driver.Claim, first driver
 	case err != nil:
 		return driver.Outcome{}, s.halfway(failures("attempt", nil, err))
 	case out.State == driver.Granted:
-		return s.complete(ctx, c, first, out, false)
+		return s.complete(ctx, c, out, false)
 	case out.State == driver.Absent || known.reported:
-		return absent, nil
+		return s.lost(ctx, c)
 	case c.Queue:
 		return waiting(out), nil
 	}
 	return waiting(out), s.giveBack(ctx, c)
 }
 
-// giveBack gives the old lock back for a try that the next store did not grant. The caller withdraws
+// lost is the answer to a claim that one of the stores has not got any more. The caller withdraws
+// nothing after the answer to a try, so that is done here.
+func (s *session) lost(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	if known, _ := s.claims.get(c.Seq); c.Queue || known.reported {
+		return absent, nil
+	}
+	w := driver.Withdrawal{Seq: c.Seq, Name: c.Name}
+	if _, err := s.next.Withdraw(ctx, w); err != nil {
+		return driver.Outcome{}, s.halfway(failures("attempt", nil, err))
+	}
+	return absent, s.giveBack(ctx, c)
+}
+
+// giveBack gives the old lock back for a try that the new store did not grant. The caller withdraws
 // nothing after such an answer.
 func (s *session) giveBack(ctx context.Context, c *driver.Claim) error {
 	if _, err := s.old.Withdraw(ctx, driver.Withdrawal{Seq: c.Seq, Name: c.Name}); err != nil {
@@ -97,29 +116,28 @@ func (s *session) halfway(err error) error {
 
 // complete ends an attempt that both stores have granted. With confirm, and to raise the old store's
 // later tokens, the old store is asked again.
-func (s *session) complete(ctx context.Context, c *driver.Claim, first, out driver.Outcome, confirm bool) (driver.Outcome, error) {
+func (s *session) complete(ctx context.Context, c *driver.Claim, out driver.Outcome, confirm bool) (driver.Outcome, error) {
 	known, _ := s.claims.get(c.Seq)
 	raise := s.s.raises && known.raised != out.Token
 	if confirm || raise {
-		again := *c
+		again := *withoutHolds(c)
 		again.Queue = false
 		if raise {
 			again.Floor = above(out.Token)
 		}
-		var err error
-		if first, err = s.old.Attempt(ctx, &again); err != nil {
+		first, err := s.old.Attempt(ctx, &again)
+		if err != nil {
 			return driver.Outcome{}, s.halfway(failures("attempt", err, nil))
 		}
-		if first.State != driver.Granted {
-			return absent, nil
+		if first.State != driver.Granted || first.Token != known.old {
+			return s.lost(ctx, c)
 		}
 	}
-	s.claims.change(c.Seq, func(c *claim) { c.reported, c.raised = true, out.Token })
-	out.Remaining = shorter(first.Remaining, out.Remaining)
+	s.held(c, out.Token, out.Remaining)
 	return out, nil
 }
 
-// Await implements driver.Session: it waits in the store that the claim waits in, and goes on to the next store
+// Await implements driver.Session: it waits in the store that the claim waits in, and goes on to the new store
 // when the old one has granted it.
 func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	known, _ := s.claims.get(c.Seq)
@@ -127,7 +145,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 		if !s.s.caps.Push && s.s.old.Caps().Push {
 			return driver.Outcome{State: driver.Busy, PollAfter: s.ttl / 32}, ctxError("await", ctx)
 		}
-		first, err := s.old.Await(ctx, c)
+		first, err := s.old.Await(ctx, withoutHolds(c))
 		if err != nil {
 			return driver.Outcome{}, failures("await", err, nil)
 		}
@@ -146,7 +164,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 	case out.State != driver.Granted:
 		return waiting(out), nil
 	}
-	out, err = s.unattended(c.Seq, func() (driver.Outcome, error) { return s.complete(ctx, c, driver.Outcome{}, out, true) })
+	out, err = s.unattended(c.Seq, func() (driver.Outcome, error) { return s.complete(ctx, c, out, true) })
 	return pushed(out), err
 }
 
@@ -188,11 +206,3 @@ func waiting(out driver.Outcome) driver.Outcome {
 
 // above is the lowest token above another one and its local handoffs.
 func above(t driver.Token) driver.Token { return t.Base() + driver.TokenStep }
-
-// shorter returns the lesser of two times, where 0 is no time.
-func shorter(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
-}

@@ -3,6 +3,8 @@
 package both_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,16 +55,30 @@ func harness(t *testing.T, mems ...*memstore.Store) *drivertest.Harness {
 	}
 }
 
-// TestConformanceWithTheOldSideReset checks the clauses of a data loss when only the old store loses
-// its data. Holders keep their locks by its grace period.
-func TestConformanceWithTheOldSideReset(t *testing.T) {
-	drivertest.RunInBubble(t, func(t *testing.T) *drivertest.Harness {
-		old, next := memstore.New(&memstore.Options{Grace: true}), memstore.New(&memstore.Options{Grace: true})
-		h := harness(t, old, next)
-		h.Reset = func() error { old.Reset(); return nil }
-		h.Restart, h.Checkpoint = nil, nil
-		return h
-	})
+// oldAnswers are the cases in which an attempt is made behind a holder of the old lock.
+var oldAnswers = []string{"/R1/data_loss", "/R1/restarted", "/R2/nothing_new"}
+
+// TestConformanceWithOneSideReset checks the clauses of a data loss when only one of the stores loses its data, restarts or
+// fails over. Holders keep their locks by its grace period.
+func TestConformanceWithOneSideReset(t *testing.T) {
+	for side, what := range []string{"old", "new"} {
+		t.Run(what, func(t *testing.T) {
+			drivertest.RunInBubble(t, func(t *testing.T) *drivertest.Harness {
+				if side == 1 && slices.ContainsFunc(oldAnswers, func(c string) bool { return strings.HasSuffix(t.Name(), c) }) {
+					t.Skip("the old store answers that the lock is busy, and the new one is not asked; the session finds out at its next renewal")
+				}
+				mems := []*memstore.Store{memstore.New(&memstore.Options{Grace: true}), memstore.New(&memstore.Options{Grace: true})}
+				h, one := harness(t, mems...), mems[side]
+				h.Reset = func() error { one.Reset(); return nil }
+				h.Restart = func() error { one.Restart(); return nil }
+				h.Checkpoint = func() func() error {
+					data := one.Snapshot()
+					return func() error { one.Restore(data); return nil }
+				}
+				return h
+			})
+		})
+	}
 }
 
 // TestConformanceWithASlowSide checks all clauses while every call to one of the stores takes longer

@@ -97,7 +97,7 @@ func TestB2NoProcessHoldsBesideAnother(t *testing.T) {
 
 func TestB3TokensRiseThroughAllPhases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		old, next := memstore.New(nil), memstore.New(nil)
+		old, next := durable(memstore.New(nil)), memstore.New(nil)
 		procs := map[phase]*fencelock.Client{}
 		for _, p := range []phase{phaseOld, phaseBoth, phaseNext} {
 			procs[p] = client(t, p.store(t, old, next))
@@ -126,18 +126,21 @@ func TestB3TokensRiseThroughAllPhases(t *testing.T) {
 	})
 }
 
-func TestB3WithoutFloorsFencingIsBestEffort(t *testing.T) {
+// TestB3WithoutFloorsThatLastFencingIsBestEffort: an old store that loses its data grants tokens below those
+// that the new store has given out.
+func TestB3WithoutFloorsThatLastFencingIsBestEffort(t *testing.T) {
 	for what, c := range map[string]struct {
 		old, next func(*driver.Caps)
 		want      driver.Fencing
 	}{
-		"both have floors":        {nil, nil, driver.Strict},
-		"the old store has none":  {func(c *driver.Caps) { c.Floor = false }, nil, driver.BestEffort},
-		"the next store has none": {nil, func(c *driver.Caps) { c.Floor = false }, driver.BestEffort},
-		"old without tokens":      {func(c *driver.Caps) { c.Fencing = driver.NoFencing }, nil, driver.BestEffort},
-		"next without tokens":     {nil, func(c *driver.Caps) { c.Fencing = driver.NoFencing }, driver.NoFencing},
+		"both have floors":       {nil, nil, driver.Strict},
+		"the old store has none": {func(c *driver.Caps) { c.Floor = false }, nil, driver.BestEffort},
+		"the new store has none": {nil, func(c *driver.Caps) { c.Floor = false }, driver.BestEffort},
+		"old loses its data":     {func(c *driver.Caps) { c.Durability = driver.Volatile }, nil, driver.BestEffort},
+		"old without tokens":     {func(c *driver.Caps) { c.Fencing = driver.NoFencing }, nil, driver.BestEffort},
+		"new without tokens":     {nil, func(c *driver.Caps) { c.Fencing = driver.NoFencing }, driver.NoFencing},
 	} {
-		s := made(t, &tap{Store: memstore.New(nil), caps: c.old}, &tap{Store: memstore.New(nil), caps: c.next})
+		s := made(t, &tap{Store: durable(memstore.New(nil)), caps: c.old}, &tap{Store: memstore.New(nil), caps: c.next})
 		if got := s.Caps().Fencing; got != c.want {
 			t.Errorf("%s: got fencing %v, want %v", what, got, c.want)
 		}
@@ -178,13 +181,17 @@ func TestB4WaiterIsPushedThroughBothQueues(t *testing.T) {
 }
 
 // waitsForNext returns a session whose claim 1 holds the old lock and waits for the next one, and what
-// releases the next one.
-func waitsForNext(t *testing.T, old, next driver.Store) (drv driver.Session, release func()) {
+// releases the next one. The claim may be changed before it is attempted.
+func waitsForNext(t *testing.T, old, next driver.Store, change ...func(*driver.Claim)) (drv driver.Session, release func()) {
 	t.Helper()
 	holder := session(t, next)
 	must(t, holder, claim(1), driver.Granted)
 	drv = session(t, made(t, old, next))
-	must(t, drv, claim(1), driver.Queued)
+	c := claim(1)
+	for _, f := range change {
+		f(c)
+	}
+	must(t, drv, c, driver.Queued)
 	return drv, func() {
 		if _, err := holder.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name}); err != nil {
 			t.Fatal(err)
@@ -197,13 +204,7 @@ func TestB4OldLockIsConfirmedAfterAWait(t *testing.T) {
 		old, next := memstore.New(nil), memstore.New(nil)
 		noFloor := &tap{Store: old, log: &callLog{}, caps: func(c *driver.Caps) { c.Floor = false }} // which would be raised, and so asked
 		drv, release := waitsForNext(t, noFloor, next)
-		st, err := old.Inspect(t.Context(), name)
-		if err != nil || len(st.Holders) != 1 {
-			t.Fatal(st, err)
-		}
-		if _, err := old.Break(t.Context(), name, st.Holders[0].Token); err != nil {
-			t.Fatal(err)
-		}
+		breakOnly(t, old)
 		oldOnly := session(t, old)
 		must(t, oldOnly, claim(1), driver.Granted)
 		release()

@@ -4,7 +4,6 @@ package both
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 )
 
 // Inspect implements driver.Store. It shows what is in the way of a claim in either store: a
-// claim that both have granted once, with the next store's token, and those of processes in phase old or next.
+// claim that both have granted once, with the new store's token, and those of processes in phase old or new.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
 	var old, next driver.Status
 	var oldErr, nextErr error
@@ -28,18 +27,22 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error)
 func merged(old, next driver.Status) driver.Status {
 	st := next
 	st.Holders = slices.Clone(next.Holders)
+	var halfway []driver.Waiter
 	for _, h := range old.Holders {
 		at := find(st.Holders, h)
 		switch {
 		case at >= 0:
 			st.Holders[at].EndsIn = min(st.Holders[at].EndsIn, h.EndsIn)
-		case !waits(next, h.Claim):
+		case waits(next, h.Claim):
+		case excluded(next.Holders, h):
+			halfway = append(halfway, driver.Waiter{Claim: h.Claim, Mode: h.Mode, Weight: h.Weight, Record: h.Record, Age: h.Age})
+		default:
 			st.Holders = append(st.Holders, h)
 		}
 	}
-	st.Waiters = slices.Concat(next.Waiters, old.Waiters)
+	st.Waiters = slices.Concat(next.Waiters, halfway, old.Waiters)
 	st.Waiters = st.Waiters[:min(len(st.Waiters), driver.MaxWaitersReported)]
-	st.Waiting = next.Waiting + old.Waiting
+	st.Waiting = next.Waiting + len(halfway) + old.Waiting
 	st.Grace = max(old.Grace, next.Grace)
 	if st.Limit == 0 {
 		st.Limit = old.Limit
@@ -47,9 +50,18 @@ func merged(old, next driver.Status) driver.Status {
 	return st
 }
 
-// waits reports whether a claim that holds the old lock is shown as a waiter for the next one.
+// waits reports whether a claim that holds the old lock is shown as a waiter for the new one.
 func waits(st driver.Status, id driver.ClaimID) bool {
 	return slices.ContainsFunc(st.Waiters, func(w driver.Waiter) bool { return w.Claim == id })
+}
+
+// excluded reports whether a claim that holds the old lock cannot hold the new one beside its holders. It then waits for
+// the new lock, in a store that does not show it, and its token is not one of the new store.
+func excluded(holders []driver.Holder, h driver.Holder) bool {
+	return !h.Kept && slices.ContainsFunc(holders, func(o driver.Holder) bool {
+		joined := h.Reentry != "" && h.Reentry == o.Reentry
+		return o.Kept || !joined && (o.Mode == driver.Exclusive || h.Mode == driver.Exclusive)
+	})
 }
 
 // cursors of a listing begin with the store that is read.
@@ -58,7 +70,7 @@ const (
 	readsOld  = "old "
 )
 
-// List implements driver.Store: the locks of the next store, then those that only the old store has.
+// List implements driver.Store: the locks of the new store, then those that only the old store has.
 func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
 	if !s.caps.Listing {
 		return driver.Page{}, fmt.Errorf("both: list: one of the stores cannot list its locks: %w", driver.ErrUnsupported)
@@ -78,7 +90,7 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	return s.listOld(ctx, q)
 }
 
-// listNext lists what the next store has, with what the old store shows of it.
+// listNext lists what the new store has, with what the old store shows of it.
 func (s *Store) listNext(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
 	page, err := s.next.List(ctx, q)
 	if err != nil {
@@ -120,58 +132,6 @@ func (s *Store) listOld(ctx context.Context, q driver.ListQuery) (driver.Page, e
 		page.Next = readsOld + page.Next
 	}
 	return page, nil
-}
-
-// Break implements driver.Store. The token is the next store's, or that of a process in phase old; Inspect
-// shows it. The claim is broken in both stores, first in the next one. An old store that cannot break keeps
-// the claim until the holder's next renewal, or to the end of its TTL.
-func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
-	var old, next driver.Status
-	var oldErr, nextErr error
-	inParallel(func() { old, oldErr = s.old.Inspect(ctx, name) }, func() { next, nextErr = s.next.Inspect(ctx, name) })
-	if err := failures("break", oldErr, nextErr); err != nil {
-		return 0, err
-	}
-	inOld, inNext := target(old.Holders, next.Holders, token)
-	if inOld == 0 && inNext == 0 {
-		return 0, fmt.Errorf("both: %q with token %v: %w", name, token, driver.ErrNotHeld)
-	}
-	var fence driver.Token
-	var err error
-	if inNext != 0 {
-		if fence, err = s.next.Break(ctx, name, inNext); err != nil {
-			return 0, failures("break", nil, err)
-		}
-	}
-	if inOld == 0 {
-		return fence, nil
-	}
-	oldFence, err := s.old.Break(ctx, name, inOld)
-	switch {
-	case err != nil && inNext == 0, err != nil && !errors.Is(err, driver.ErrNotHeld) && !errors.Is(err, driver.ErrUnsupported):
-		return 0, failures("break", err, nil)
-	case inNext == 0:
-		return oldFence, nil
-	}
-	return fence, nil
-}
-
-// target returns the tokens by which the stores know the claim that has a token, 0 where it is not held. The old
-// store's token counts only for a claim that the next store has not got: of any other it is not shown.
-func target(old, next []driver.Holder, token driver.Token) (inOld, inNext driver.Token) {
-	has := func(h driver.Holder) bool { return h.Token > 0 && h.Token.Base() == token.Base() }
-	if i := slices.IndexFunc(next, has); i >= 0 {
-		if j := find(old, next[i]); j >= 0 {
-			inOld = old[j].Token
-		}
-		return inOld, next[i].Token
-	}
-	for _, h := range old {
-		if has(h) && find(next, h) < 0 {
-			return h.Token, 0
-		}
-	}
-	return 0, 0
 }
 
 // find returns where the same claim is in a list, or -1.

@@ -95,6 +95,25 @@ type tap struct {
 	caps    func(*driver.Caps)
 	renewal func(*driver.Renewal)
 	closing func()
+	// before is called before each attempt, and after each withdrawal.
+	before, after func()
+}
+
+// durable is a store that claims to keep its data.
+func durable(store driver.Store) *tap {
+	return &tap{Store: store, log: &callLog{}, caps: func(c *driver.Caps) { c.Durability = driver.Durable }}
+}
+
+// breakOnly breaks the lock of the only holder of a store.
+func breakOnly(t *testing.T, store driver.Store) {
+	t.Helper()
+	st, err := store.Inspect(t.Context(), name)
+	if err != nil || len(st.Holders) != 1 {
+		t.Fatal(st, err)
+	}
+	if _, err := store.Break(t.Context(), name, st.Holders[0].Token); err != nil {
+		t.Fatal(err)
+	}
 }
 
 type callLog struct {
@@ -149,11 +168,17 @@ func (s *tapSession) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 
 func (s *tapSession) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	s.s.log.add(s.s.name + " attempt")
+	if s.s.before != nil {
+		s.s.before()
+	}
 	return s.Session.Attempt(ctx, c)
 }
 
 func (s *tapSession) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	s.s.log.add(s.s.name + " withdraw")
+	if s.s.after != nil {
+		defer s.s.after()
+	}
 	return s.Session.Withdraw(ctx, w)
 }
 

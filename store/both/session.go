@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -30,6 +31,7 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 		renewal driver.Renewal
 		err     error
 	}
+	marked := s.claims.allMarked()
 	answers := make(chan answer, 2)
 	ask := func(old bool, drv driver.Session) {
 		r, err := drv.KeepAlive(ctx)
@@ -52,6 +54,7 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	if err := failures("keep alive", old.err, next.err); err != nil {
 		return driver.Renewal{}, err
 	}
+	s.claims.dropMarked(marked)
 	return renewed(old.renewal, next.renewal), nil
 }
 
@@ -64,11 +67,14 @@ func renewed(old, next driver.Renewal) driver.Renewal {
 	return next
 }
 
-// Withdraw implements driver.Session: from the next store, then from the old one. If the next store was
+// Withdraw implements driver.Session: from the new store, then from the old one. If the new store was
 // reset, the claim stays in the old one: the session is opened again, and reclaims the claim in both.
 func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	c, known := s.claims.get(w.Seq)
 	w.Tombstone = w.Tombstone || c.unsure
+	if w.KeepFor > 0 {
+		s.claims.mark(w.Seq, false)
+	}
 	var old, next driver.Removed
 	oldErr, nextErr := inReverse(ctx,
 		func() (err error) {
@@ -78,24 +84,29 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 			return err
 		},
 		func() (err error) {
+			w := w
+			w.KeepFor = c.keepOld(w)
 			old, err = s.old.Withdraw(ctx, w)
 			return err
 		})
-	if known {
-		c = s.claims.change(w.Seq, func(c *claim) {
-			c.foundOld, c.foundNext = max(c.foundOld, old), max(c.foundNext, next)
-		})
-		old, next = c.foundOld, c.foundNext
+	if now, still := s.claims.change(w.Seq, func(c *claim) {
+		c.foundOld, c.foundNext = max(c.foundOld, old), max(c.foundNext, next)
+	}); still {
+		old, next = now.foundOld, now.foundNext
 	}
 	if err := failures("withdraw", oldErr, nextErr); err != nil {
 		return driver.WasAbsent, err
 	}
-	s.claims.drop(w.Seq)
+	if w.KeepFor > 0 {
+		s.claims.mark(w.Seq, true)
+	} else {
+		s.claims.drop(w.Seq)
+	}
 	return removed(old, next, c.reported), nil
 }
 
-// inReverse makes a call to the next store and then one to the old store, unless the next one was reset.
-// If the next one takes half of the time that the call has, the old one does not wait for it any longer.
+// inReverse makes a call to the new store and then one to the old store, unless the new one was reset.
+// If the new one takes half of the time that the call has, the old one does not wait for it any longer.
 func inReverse(ctx context.Context, next, old func() error) (oldErr, nextErr error) {
 	done := make(chan error, 1)
 	go func() { done <- next() }()
@@ -117,15 +128,16 @@ func inReverse(ctx context.Context, next, old func() error) (oldErr, nextErr err
 	}
 }
 
-// Reclaim implements driver.Session: what both stores give back is held.
+// Reclaim implements driver.Session: what both stores give back is held. A claim whose withdrawal leaves marks may have
+// left one in the store that kept its data, so it is enough if the other gives it back: it is withdrawn again.
 func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
 	kept := make([]bool, len(held))
 	var at []int
 	var inOld []driver.Held
 	for i, h := range held {
-		if c, known := s.claims.get(h.Claim.Seq); known && c.granted {
+		if c, known := s.claims.reclaim(h.Claim.Seq); known && c.granted {
 			at = append(at, i)
-			inOld = append(inOld, driver.Held{Claim: h.Claim, Token: c.old})
+			inOld = append(inOld, driver.Held{Claim: *withoutHolds(&h.Claim), Token: c.old})
 		}
 	}
 	got, err := s.old.Reclaim(ctx, inOld, last)
@@ -135,7 +147,8 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 	var back []int
 	var inNext []driver.Held
 	for j, i := range at {
-		if got[j] {
+		kept[i] = got[j]
+		if got[j] || s.claims.isMarked(held[i].Claim.Seq) {
 			back = append(back, i)
 			inNext = append(inNext, held[i])
 		}
@@ -145,9 +158,45 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 		return nil, failures("reclaim", nil, err)
 	}
 	for j, i := range back {
-		kept[i] = got[j]
+		if seq := held[i].Claim.Seq; s.claims.isMarked(seq) {
+			kept[i] = kept[i] || got[j]
+			s.claims.unmark(seq)
+		} else {
+			kept[i] = got[j]
+		}
+	}
+	if last {
+		return kept, s.dropLeftOver(ctx)
 	}
 	return kept, nil
+}
+
+// dropsAtOnce is how many claims that are left over are withdrawn at once.
+const dropsAtOnce = 16
+
+// dropLeftOver withdraws what was left over from before the session was opened again.
+func (s *session) dropLeftOver(ctx context.Context) error {
+	var all sync.WaitGroup
+	slots, failed := make(chan struct{}, dropsAtOnce), make(chan error, 1)
+	for _, w := range s.claims.leftOver() {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if _, err := s.Withdraw(ctx, w); err != nil {
+				select {
+				case failed <- err:
+				default:
+				}
+			}
+		})
+	}
+	all.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
 }
 
 // Close implements driver.Session.
@@ -158,6 +207,7 @@ func (s *session) Close(ctx context.Context) error {
 		delete(s.s.sessions, s.key) // nothing is reclaimed any more, even if Close is called again
 	}
 	s.s.mu.Unlock()
+	s.claims.dropAll()
 	return failures("close", oldErr, nextErr)
 }
 

@@ -16,13 +16,13 @@ import (
 	"github.com/fencelock/fencelock/internal/parts"
 )
 
-// Store is a driver.Store made of an old one and the next one. Make one with New. It is safe for
+// Store is a driver.Store made of an old one and the new one. Make one with New. It is safe for
 // concurrent use.
 type Store struct {
 	old, next driver.Store
 	caps      driver.Caps
-	// floored is set if the next store is asked for tokens above the old store's, and raises if
-	// the old store is then asked for later tokens above the next store's.
+	// floored is set if the new store is asked for tokens above the old store's, and raises if
+	// the old store is then asked for later tokens above the new store's.
 	floored, raises bool
 
 	mu       sync.Mutex
@@ -57,8 +57,8 @@ func New(stores Stores, _ *Options) (*Store, error) {
 	switch {
 	case old == nil || next == nil:
 		return nil, errors.New("both: Stores.Old and Stores.New are required")
-	case reflect.TypeOf(old).Comparable() && old == next:
-		return nil, errors.New("both: Stores.Old and Stores.New are the same store; a claim would wait for itself")
+	case reflect.ValueOf(old).Comparable() && reflect.ValueOf(next).Comparable() && old == next:
+		return nil, errors.New("both: Stores.Old and Stores.New are the same store; give Old the one that the fleet moves from")
 	}
 	o, n := old.Caps(), next.Caps()
 	caps, err := combined(o, n)
@@ -80,11 +80,12 @@ func combined(old, next driver.Caps) (driver.Caps, error) {
 	}
 	c.Engine = old.Engine + " and " + next.Engine
 	c.Push = old.Push && next.Push
-	// Processes in phase next wait in the next store only, so there is not one queue.
+	// Processes in phase new wait in the new store only, so there is not one queue.
 	c.Queue = false
 	c.Floor = false // it would have to raise two counters in one step
 	c.Fencing = next.Fencing
-	if strict := old.Fencing == driver.Strict && old.Floor && next.Floor; !strict {
+	// That the old store's tokens were raised is lost with its data.
+	if strict := old.Fencing == driver.Strict && old.Floor && old.Durability == driver.Durable && next.Floor; !strict {
 		c.Fencing = min(next.Fencing, driver.BestEffort)
 	}
 	c.Assumes = strings.Join(nonEmpty(old.Assumes, next.Assumes, tokensAssume(c.Fencing)), "\n")
@@ -164,9 +165,10 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	defer s.mu.Unlock()
 	all := s.sessions[key]
 	if all == nil {
-		all = &claims{by: map[uint64]*claim{}}
+		all = newClaims()
 		s.sessions[key] = all
 	}
+	all.open()
 	return &session{s: s, key: key, ttl: req.TTL, old: o.drv, next: n.drv, claims: all}, renewed(o.renewal, n.renewal), nil
 }
 
