@@ -3,11 +3,9 @@
 package metrics
 
 import (
-	"sort"
 	"strings"
 	"time"
 
-	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/occurrence"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/poll"
 )
@@ -15,8 +13,10 @@ import (
 // Input is what a scrape is computed from.
 type Input struct {
 	Watches []Watch
-	State   poll.State
-	Polls   poll.Polls
+	// Sums are kept from scrape to scrape.
+	Sums  *Sums
+	State poll.State
+	Polls poll.Polls
 	// Lists is set if the store can list its locks. Without a list there are no series of locks.
 	Lists bool
 	// Viewers is how many streams of events are open.
@@ -95,9 +95,10 @@ func ofLocks(in *Input) []*family {
 		begun:        gauge("fencelock_job_begun", "Whether the job has begun in this period."),
 	}
 	if answers(in) {
+		sums := in.Sums.at(in.State.Snapshot, in.Watches)
 		for i := range in.Watches {
 			if w := &in.Watches[i]; in.Sees(w.Name) {
-				f.add(in, w)
+				f.add(in, w, &sums[i])
 			}
 		}
 	}
@@ -105,13 +106,12 @@ func ofLocks(in *Input) []*family {
 }
 
 // add appends the series of a watch.
-func (f *families) add(in *Input, w *Watch) {
-	s := sumOf(in, w)
-	label := w.Label()
+func (f *families) add(in *Input, w *Watch, s *sum) {
+	label, since := w.Label(), max(0, in.Now.Sub(in.State.Snapshot.At))
 	f.holders.add(label, float64(s.holders))
 	f.waiters.add(label, float64(s.waiters))
-	f.held.add(label, s.held.Seconds())
-	f.waiting.add(label, s.waiting.Seconds())
+	f.held.add(label, s.held.after(since))
+	f.waiting.add(label, s.waiting.after(since))
 	f.troubled.add(label, float64(s.troubled))
 	if w.Held > 0 {
 		f.heldLimit.add(label, w.Held.Seconds())
@@ -120,58 +120,22 @@ func (f *families) add(in *Input, w *Watch) {
 		f.waitingLimit.add(label, w.Waiting.Seconds())
 	}
 	if w.Every > 0 {
-		begun, missed := job(in.State.Snapshot, w, in.Now)
+		begun, missed := job(in.State.Snapshot, w)
 		f.begun.add(label, number(begun))
 		f.missed.add(label, number(missed))
 	}
 }
 
-// sum is what the locks of a watch have together.
-type sum struct {
-	holders, waiters, troubled int
-	held, waiting              time.Duration // of the oldest
-}
-
-func sumOf(in *Input, w *Watch) (s sum) {
-	locks, snapshot := in.State.Snapshot.Locks, in.State.Snapshot
-	since := max(0, in.Now.Sub(snapshot.At)) // what was held then is taken as held still
-	first := sort.Search(len(locks), func(i int) bool { return locks[i].Name >= w.Name })
-	for i := first; i < len(locks) && w.has(locks[i].Name); i++ {
-		s.add(&locks[i], since)
-		if snapshot.Troubled[locks[i].Name] {
-			s.troubled++
-		}
-	}
-	return s
-}
-
-func (w *Watch) has(name string) bool {
-	return name == w.Name || w.Prefix && strings.HasPrefix(name, w.Name)
-}
-
-func (s *sum) add(st *fencelock.Status, since time.Duration) {
-	for i := range st.Holders {
-		if h := &st.Holders[i]; !h.Kept { // a lock that is only reserved has no holder
-			s.holders++
-			s.held = max(s.held, h.Age+since)
-		}
-	}
-	s.waiters += st.Waiting
-	for i := range st.Waiters {
-		s.waiting = max(s.waiting, st.Waiters[i].Age+since)
-	}
-}
-
 // job reports whether a job has begun in the present period, and whether it missed the one
 // before, or its time in this one. The mark of a run stays for two periods, so that no memory
-// is needed.
-func job(s *poll.Snapshot, w *Watch, now time.Time) (begun, missed bool) {
-	start := occurrence.Start(now, w.Every)
+// is needed. The time is that of the poll: a period that began after it has no marks yet.
+func job(s *poll.Snapshot, w *Watch) (begun, missed bool) {
+	start := occurrence.Start(s.At, w.Every)
 	ran := func(start time.Time) bool {
 		st := s.Lock(occurrence.Lock(w.Name, start))
 		return st != nil && len(st.Holders) > 0
 	}
 	begun = ran(start)
-	late := w.By > 0 && now.Sub(start) > w.By && !begun
+	late := w.By > 0 && s.At.Sub(start) > w.By && !begun
 	return begun, late || !ran(start.Add(-w.Every))
 }

@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func input(watches []string, locks ...fencelock.Status) *Input {
 		panic(err)
 	}
 	at := now.Add(-2 * time.Second)
-	return &Input{Watches: all, Lists: true, Sees: func(string) bool { return true }, Now: now, Polls: poll.Polls{Count: 3, Failed: 1},
+	return &Input{Watches: all, Sums: &Sums{}, Lists: true, Sees: func(string) bool { return true }, Now: now, Polls: poll.Polls{Count: 3, Failed: 1},
 		State: poll.State{Snapshot: &poll.Snapshot{At: at, Locks: locks, Troubled: map[string]bool{"deploy/b": true}}, Ended: at, Took: time.Second}}
 }
 
@@ -78,6 +79,29 @@ func TestJobs(t *testing.T) {
 			t.Errorf("%s: got\n%s", tt.what, text)
 		}
 	}
+}
+
+// TestJobIsJudgedByThePoll: a period that began after the last poll has no marks yet.
+func TestJobIsJudgedByThePoll(t *testing.T) {
+	in := input([]string{"every=24h job"})
+	midnight := occurrence.Start(now, 24*time.Hour)
+	for _, start := range []time.Time{midnight.Add(-48 * time.Hour), midnight.Add(-24 * time.Hour)} {
+		in.State.Snapshot.Locks = append(in.State.Snapshot.Locks, fencelock.Status{Name: occurrence.Lock("job", start), Holders: []fencelock.Holder{{Kept: true}}})
+	}
+	slices.SortFunc(in.State.Snapshot.Locks, func(a, b fencelock.Status) int { return strings.Compare(a.Name, b.Name) })
+	in.State.Snapshot.At, in.Now = midnight.Add(-time.Second), midnight.Add(24*time.Hour+time.Second)
+	lines(t, Text(in), `fencelock_job_begun{lock="job"} 1`, `fencelock_job_missed{lock="job"} 0`)
+}
+
+// TestSumsAreComputedOnceForASnapshot: a scrape of a snapshot that was scraped before reads no lock.
+func TestSumsAreComputedOnceForASnapshot(t *testing.T) {
+	in := input([]string{"deploy/*"}, fencelock.Status{Name: "deploy/a", Holders: []fencelock.Holder{held(time.Minute)}})
+	lines(t, Text(in), `fencelock_lock_holders{lock="deploy/*"} 1`, `fencelock_locks_held 1`, `fencelock_lock_held_seconds{lock="deploy/*"} 62`)
+	in.State.Snapshot.Locks = nil // a snapshot does not change; this shows that it is not read
+	in.Now = now.Add(time.Second)
+	lines(t, Text(in), `fencelock_lock_holders{lock="deploy/*"} 1`, `fencelock_locks_held 1`, `fencelock_lock_held_seconds{lock="deploy/*"} 63`)
+	in.State.Snapshot = &poll.Snapshot{At: now}
+	lines(t, Text(in), `fencelock_lock_holders{lock="deploy/*"} 0`, `fencelock_locks_held 0`, `fencelock_lock_held_seconds{lock="deploy/*"} 0`)
 }
 
 // TestOldSeriesAreAbsent: while the store does not answer, nothing is known of locks.

@@ -17,6 +17,9 @@ import (
 // MaxWatches bounds the number of series.
 const MaxWatches = 200
 
+// minEvery is twice as long as FencelockJobMissed of alerts.yaml waits.
+const minEvery = 2 * time.Minute
+
 // Watch is a lock that an operator named, or all locks whose names begin with a prefix.
 type Watch struct {
 	// Name is the name, or the prefix if Prefix is set.
@@ -75,6 +78,8 @@ func Parse(text string) (w Watch, err error) {
 		return w, fmt.Errorf("%q: give the name of a lock of at most %d bytes at the end", text, driver.MaxNameBytes)
 	case w.Every > 0 && w.Prefix:
 		return w, fmt.Errorf("%q: every is for the job of one name, not for a prefix", text)
+	case w.Every > 0 && w.Every < minEvery: // a missed run must last longer than the alert waits
+		return w, fmt.Errorf("%q: every is %v or longer; watch a job that runs more often by its own metrics", text, minEvery)
 	case w.Every > 0 && w.Every%time.Second != 0:
 		return w, fmt.Errorf("%q: every takes whole seconds", text)
 	case w.By > 0 && w.Every == 0:

@@ -47,7 +47,8 @@ func TestParse(t *testing.T) {
 		"every=24h jobs/*":       "not for a prefix",
 		"by=4h a":                "needs every",
 		"every=1h by=2h a":       "shorter than every",
-		"every=1500ms a":         "whole seconds",
+		"every=150500ms a":       "whole seconds",
+		"every=1m a":             "2m0s or longer",
 		strings.Repeat("x", 600): "at most 512 bytes",
 	} {
 		if got, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {

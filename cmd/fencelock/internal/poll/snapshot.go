@@ -23,6 +23,8 @@ type Snapshot struct {
 	// Troubled are the names of locks with a holder that does not renew.
 	Troubled map[string]bool
 	sorted   map[view.Order]func() []fencelock.Status
+	counted  sync.Once
+	counts   Counts
 }
 
 func newSnapshot(revision uint64, at time.Time, locks []fencelock.Status, renewals *view.Renewals) *Snapshot {
@@ -94,12 +96,14 @@ func (s *Snapshot) Page(q *Query) (page []*fencelock.Status, counts Counts) {
 	return page, counts
 }
 
-// Counts are the sums of all locks.
-func (s *Snapshot) Counts() (c Counts) {
-	for i := range s.Locks {
-		c.add(&s.Locks[i], s.Troubled[s.Locks[i].Name])
-	}
-	return c
+// Counts are the sums of all locks, computed once.
+func (s *Snapshot) Counts() Counts {
+	s.counted.Do(func() {
+		for i := range s.Locks {
+			s.counts.add(&s.Locks[i], s.Troubled[s.Locks[i].Name])
+		}
+	})
+	return s.counts
 }
 
 func (c *Counts) add(st *fencelock.Status, troubled bool) {

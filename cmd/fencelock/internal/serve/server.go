@@ -58,6 +58,8 @@ type Server struct {
 	routes  map[string]map[string]*route // by path and method
 	limits  *limits
 	streams atomic.Int64
+	// sums are those of the watches, for all scrapes of a snapshot.
+	sums metrics.Sums
 	// userStreams are the open streams of each user.
 	userStreams inFlight
 	// userCalls are the calls of each user that are not answered yet.
