@@ -10,6 +10,8 @@ const (
 	hashScripts   = "store/redisstore/internal/hashstore/lua/"
 	hashPkg       = "store/redisstore/internal/hashstore"
 	redissonPkg   = "store/redisstore/redissonstore"
+	setnxPkg      = "store/redisstore/setnxstore"
+	redlockFolder = "store/redisstore/internal/majoritystore/"
 	comparedTest  = "TestRenewalIsComparedWithWhatIsKnown"
 	readersLeave  = "TestReaderThatLeavesDropsOnlyTheDead"
 	forcedOpen    = "TestLockForcedOpenIsReported"
@@ -114,6 +116,18 @@ var sharedMutants = []mutant{
 	{
 		name: "rd-unlock-wakes-no-one", catcher: testOf(redissonPkg, "TestWaiterIsWokenByTheMessageOfAnUnlock"), file: hashScripts + "lib.lua",
 		old: "  wake('redisson_lock__channel', key, '0', sharded)\n", new: "",
+	},
+	{
+		name: "rd-redlock-of-a-minority", catcher: testOf(setnxPkg, "TestRedlockThatLostItsMajorityIsReported"), file: redlockFolder + "store.go",
+		old: "return len(s.nodes)/2 + 1", new: "return len(s.nodes) / 2",
+	},
+	{
+		name: "rd-redlock-loss-not-reported", catcher: testOf(setnxPkg, "TestRedlockThatLostItsMajorityIsReported"), file: redlockFolder + "keepalive.go",
+		old: "renewal.Broken = append(renewal.Broken, seq)", new: "_ = seq",
+	},
+	{
+		name: "rd-string-not-published", catcher: testOf(setnxPkg, "TestChannelWakesWaiters"), file: hashScripts + "lib.lua",
+		old: "  if channel ~= '' then redis.call('PUBLISH', channel, key) end\n", new: "",
 	},
 	{
 		name: "rd-reader-drops-the-living", catcher: testOf(redissonPkg, readersLeave), file: hashScripts + "lib.lua",
