@@ -42,12 +42,12 @@ var treeMutants = []mutant{
 	{
 		name: "tr-revocation-unread", catcher: testOf("store/zkstore/curatorstore", "TestRevocationIsWanted"), file: "store/zkstore/internal/treestore/notice.go",
 		old: "err != nil || string(data) == revocation {",
-		new: "err != nil {",
+		new: "err != nil || len(data) < 0 {",
 	},
 	{
 		name: "tr-revokes-everyone", catcher: testOf("store/zkstore/curatorstore", "TestWaiterRevokes"), file: "store/zkstore/internal/treestore/owned.go",
 		old: "stat == nil || len(data) > 0 {",
-		new: "stat == nil {",
+		new: "stat == nil || len(data) < 0 {",
 	},
 	{
 		name: "tr-revokes-unasked", catcher: testOf("store/zkstore/curatorstore", "TestWaiterRevokes"), file: "store/zkstore/internal/treestore/attempt.go",
@@ -57,7 +57,7 @@ var treeMutants = []mutant{
 	{
 		name: "tr-foreign-is-ours", catcher: testOf("store/zkstore/internal/treestore", "TestContenders"), file: "store/zkstore/internal/treestore/contender.go",
 		old: "	if err != nil || len(parts) > 2 || len(text) > 0 && text[0] != '-' {\n",
-		new: "	if false {\n",
+		new: "	if err != nil && false {\n",
 	},
 	{
 		name: "tr-negative-unread", catcher: testOf("store/zkstore/internal/treestore", "TestContenders"), file: "store/zkstore/internal/treestore/contender.go",

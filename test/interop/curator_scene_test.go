@@ -57,13 +57,17 @@ func newTreeStage(t *testing.T, version string) *treeStage {
 	e := servers.Test(t, func() (*servers.Ensemble, error) { return servers.ZooKeeper(1) })
 	s := &treeStage{version: version, ensemble: e}
 	s.java = sync.OnceValue(func() *process { return startCurator(t, version, e.Addrs(), treeTimeout) })
-	s.conn = sync.OnceValue(func() *zk.Conn {
-		conn, _, err := zk.Connect(e.Addrs(), 40*time.Second, zk.WithLogInfo(false))
-		must(t, err)
-		t.Cleanup(conn.Close)
-		return conn
-	})
+	s.conn = sync.OnceValue(func() *zk.Conn { return connectTree(t, e) })
 	return s
+}
+
+// connectTree opens a connection to see the tree.
+func connectTree(t testing.TB, e *servers.Ensemble) *zk.Conn {
+	t.Helper()
+	conn, _, err := zk.Connect(e.Addrs(), 40*time.Second, zk.WithLogInfo(false))
+	must(t, err)
+	t.Cleanup(conn.Close)
+	return conn
 }
 
 // startCurator starts a Java process with Curator, or skips the test.
