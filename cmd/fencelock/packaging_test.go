@@ -73,7 +73,7 @@ func TestUnit(t *testing.T) {
 	}
 	s, dir := startRedis(t), t.TempDir()
 	users := filepath.Join(dir, "users.json")
-	token := strings.TrimSpace(fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see,take", "--users", users).want(0).out.String())
+	token := strings.TrimSpace(fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see,state", "--users", users).want(0).out.String())
 	if err := os.WriteFile(filepath.Join(dir, "watches"), []byte("deploy/*\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func (f *serveFlags) check() error {
 	case !isLoopback(host) && f.users == "":
 		return usage("--listen %s: without --users only a loopback address, such as 127.0.0.1:7420, is safe", f.listen)
 	case f.terraform != "" && f.users == "":
-		return usage("--terraform needs --users: without users no caller may take a lock")
+		return usage("--terraform needs --users: without users no caller may use a state")
 	case (f.cert == "") != (f.key == ""):
 		return usage("--tls-cert and --tls-key: give both or neither")
 	case f.callers != "" && (f.cert == "" || f.users == ""):
@@ -316,7 +316,7 @@ a user more rights, or certificates; the server reads it again within a second.`
 	}
 	cmd.Flags().StringVar(&users, "users", "", "file of users; it is made if it is not there")
 	cmd.Flags().StringVar(&prefix, "prefix", "", "the user has the rights on names that begin with this (default: all)")
-	cmd.Flags().StringSliceVar(&may, "may", []string{"see"}, "rights of the user: see, take, break; or none")
+	cmd.Flags().StringSliceVar(&may, "may", []string{"see"}, "rights of the user: see, take, state, break; or none")
 	return cmd
 }
 
@@ -332,7 +332,7 @@ func (a *app) addToken(users, name, prefix string, may []string, changed bool) e
 	}
 	for _, text := range may {
 		if !slices.Contains(access.Rights, access.Right(text)) {
-			return usage("--may %s: rights are see, take and break, or none alone", text)
+			return usage("--may %s: rights are see, take, state and break, or none alone", text)
 		}
 		grant.May = append(grant.May, access.Right(text))
 	}

@@ -128,7 +128,7 @@ func newShared(t *testing.T) *shared {
 	t.Helper()
 	program, s, dir := terraformProgram(t), startRedis(t), t.TempDir()
 	users := filepath.Join(dir, "users.json")
-	rights := map[string]string{"ann": "see,take", "bob": "see,take", "op": "see,take,break"}
+	rights := map[string]string{"ann": "see,state", "bob": "see,state", "op": "see,state,break"}
 	tokens := map[string]string{}
 	for name, may := range rights {
 		made := fencelockCLI(t, s.url(), "serve", "token", name, "--may", may, "--prefix", "tf/", "--users", users).want(0)
@@ -222,7 +222,7 @@ func TestTerraformOutlivesAServer(t *testing.T) {
 	s := startRedis(t)
 	dir := t.TempDir()
 	users := filepath.Join(dir, "users.json")
-	token := strings.TrimSpace(fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see,take", "--users", users).want(0).out.String())
+	token := strings.TrimSpace(fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see,state", "--users", users).want(0).out.String())
 	args := []string{"--users", users, "--terraform", newStates(t, dir)}
 	server, url := serving(t, s, args...)
 	one, two := newStack(t, program, url, "ann", token), newStack(t, program, url, "ann", token)

@@ -48,7 +48,7 @@ type lockInfo struct {
 }
 
 // stateOf returns the state that a call is about, if the caller may see it and has one of the
-// rights. To read it takes the right to take the lock, because a state has passwords in it.
+// rights. Taking locks is another right, because a state has passwords in it.
 func (s *Server) stateOf(c *call, rights ...access.Right) (name string, err error) {
 	if s.terraform == nil {
 		// Not 404: Terraform takes that for a state that is not there, and builds everything again.
@@ -105,7 +105,7 @@ func replyLocked(w http.ResponseWriter, info json.RawMessage) error {
 }
 
 func (s *Server) stateGet(w http.ResponseWriter, c *call) error {
-	name, err := s.stateOf(c, access.Take)
+	name, err := s.stateOf(c, access.State)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func sendState(w http.ResponseWriter, state io.Reader, size int64) {
 
 // statePost writes a state with the id of the lock that is on record, and with no other.
 func (s *Server) statePost(w http.ResponseWriter, c *call) error {
-	name, err := s.stateOf(c, access.Take)
+	name, err := s.stateOf(c, access.State)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func readInfo(w http.ResponseWriter, c *call) (*lockInfo, error) {
 // stateLock locks a state for an apply: in the store, where Go programs and the console see
 // it, and then on record.
 func (s *Server) stateLock(w http.ResponseWriter, c *call) error {
-	name, err := s.stateOf(c, access.Take)
+	name, err := s.stateOf(c, access.State)
 	if err != nil {
 		return err
 	}
@@ -307,7 +307,7 @@ func staleInfo(name string) json.RawMessage {
 // stateUnlock unlocks a state. A caller that unlocks what another user has locked, or that
 // does not name the lock as "terraform force-unlock" does not, needs the right to break.
 func (s *Server) stateUnlock(w http.ResponseWriter, c *call) error {
-	name, err := s.stateOf(c, access.Take, access.Break)
+	name, err := s.stateOf(c, access.State, access.Break)
 	if err != nil {
 		return err
 	}

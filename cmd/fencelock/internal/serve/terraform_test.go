@@ -47,9 +47,10 @@ func newStated(t *testing.T, ttl time.Duration, stores ...driver.Store) *stated 
 	}
 	users := filepath.Join(dir, "users.json")
 	for name, g := range map[string]access.Grant{
-		"ann": {Prefix: "tf/", May: []access.Right{access.See, access.Take}}, "bob": {Prefix: "tf/", May: []access.Right{access.See, access.Take}},
+		"ann": {Prefix: "tf/", May: []access.Right{access.See, access.State}}, "bob": {Prefix: "tf/", May: []access.Right{access.See, access.State}},
 		"op":     {May: []access.Right{access.See, access.Break}},
-		"viewer": {May: []access.Right{access.See}}, "blind": {May: []access.Right{access.Take}},
+		"viewer": {May: []access.Right{access.See}}, "blind": {May: []access.Right{access.State}},
+		"taker": {May: []access.Right{access.See, access.Take}},
 	} {
 		var err error
 		if s.tokens[name], _, err = access.AddToken(users, name, g); err != nil {
@@ -219,13 +220,14 @@ func TestTerraformForceUnlock(t *testing.T) {
 	}
 }
 
-// TestTerraformRights: a state has passwords, so that to see locks is not enough.
+// TestTerraformRights: a state has passwords, so that to see and take locks is not enough.
 func TestTerraformRights(t *testing.T) {
 	t.Parallel()
 	s := newStated(t, 0, memstore.New(nil))
 	w := s.servers[0]
 	for _, method := range []string{"GET", "POST", "DELETE", "LOCK", "UNLOCK"} {
 		s.want(403, w, "viewer", method, "tf/prod", "", "")
+		s.want(403, w, "taker", method, "tf/prod", "", "")
 		s.want(403, w, "blind", method, "tf/prod", "", "")
 		s.want(403, w, "ann", method, "billing/prod", "", "")
 		s.want(401, w, "stranger", method, "tf/prod", "", "")
