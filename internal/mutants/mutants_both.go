@@ -120,4 +120,14 @@ var bothMutants = []mutant{
 		old: "		return kept, s.dropLeftOver(ctx)\n",
 		new: "		return kept, nil\n",
 	},
+	{
+		name: "bo-no-margin-after-an-end", catcher: testOf(bothPkg, "TestB6SessionThatOneStoreEndedIsEnded"), file: "internal/core/session_close.go",
+		old: "	if errors.Is(cause, ErrLost) {\n",
+		new: "	if errors.Is(cause, ErrLost) && !errors.Is(cause, ErrEnded) {\n",
+	},
+	{
+		name: "bo-no-margin-after-a-reset", catcher: testOf(bothPkg, "TestB6LockThatOneStoreLostIsLost"), file: "internal/core/reclaim.go",
+		old: "lost(ErrReset), s.c.opts.Margin)",
+		new: "lost(ErrReset), 0)",
+	},
 }

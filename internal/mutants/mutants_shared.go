@@ -22,6 +22,10 @@ const (
 // sharedMutants break the stores of the formats of other libraries, and their scripts.
 var sharedMutants = []mutant{
 	{
+		name: "rd-reclaimed-is-left-over", catcher: testOf("store/redisstore", "TestLockOfAnotherLibraryIsKeptAfterALossOfTheNewStore"), file: hashFile,
+		old: "		s.claims.confirm(h.Claim.Seq, key, until)\n", new: "		_, _ = key, until\n",
+	},
+	{
 		name: "rd-missing-not-compared", catcher: testOf(redissonPkg, lostGrantTest), file: renewFile,
 		old: "	if compare {\n", new: "	if !compare {\n",
 	},
