@@ -76,7 +76,7 @@
 //     of them share one Options.CallTimeout: give it three times what the slower store needs.
 //   - There is a session in each store for each pair of shards that is in use. On a Redis Cluster the stores of other
 //     formats have a shard per slot: a process that locks many names keeps many sessions alive.
-//   - List makes one Inspect for each lock that it returns. A lock with readers in several phases that are granted or
+//   - List makes one Inspect for each lock that it returns, several at once. A lock with readers in several phases that are granted or
 //     released during the listing may be missing or be listed twice.
 //   - Inspect and the answer of a store show Linger of a claim that holds the old lock and waits for the new one: a try of a
 //     process in phase old may wait for the notice as if the lock were idle.
@@ -90,7 +90,8 @@
 //   - A process dies: each store ends its session by itself. A waiter gets the old lock first,
 //     and the new one when the longer of the two TTLs has passed.
 //   - An operator breaks a lock: Break ends the grant in both. A store that cannot break keeps its
-//     grant until the holder's next renewal, or its TTL if the process is dead.
+//     grant until the holder's next renewal, or its TTL if the process is dead. The command opens one store by its
+//     URL: break the lock in the old store, then in the new one. Either ends the lease of a holder that lives.
 //   - Two processes were given the stores in different order: each may hold what the other
 //     waits for, until one of them gives up. Both leave nothing behind.
 //   - A process of phase new starts while one of phase old runs: they do not exclude each other. No

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/fencelock/fencelock/driver"
 )
@@ -96,12 +97,12 @@ func (s *Store) listNext(ctx context.Context, q driver.ListQuery) (driver.Page, 
 	if err != nil {
 		return driver.Page{}, failures("list", nil, err)
 	}
+	old, err := inspectAll(ctx, s.old, page.Locks)
+	if err != nil {
+		return driver.Page{}, failures("list", err, nil)
+	}
 	for i, st := range page.Locks {
-		old, err := s.old.Inspect(ctx, st.Name)
-		if err != nil {
-			return driver.Page{}, failures("list", err, nil)
-		}
-		page.Locks[i] = merged(old, st)
+		page.Locks[i] = merged(old[i], st)
 	}
 	if page.Next != "" {
 		page.Next = readsNext + page.Next
@@ -117,14 +118,14 @@ func (s *Store) listOld(ctx context.Context, q driver.ListQuery) (driver.Page, e
 	if err != nil {
 		return driver.Page{}, failures("list", err, nil)
 	}
+	next, err := inspectAll(ctx, s.next, page.Locks)
+	if err != nil {
+		return driver.Page{}, failures("list", nil, err)
+	}
 	kept := page.Locks[:0]
-	for _, st := range page.Locks {
-		next, err := s.next.Inspect(ctx, st.Name)
-		if err != nil {
-			return driver.Page{}, failures("list", nil, err)
-		}
-		if len(next.Holders) == 0 && next.Waiting == 0 {
-			kept = append(kept, merged(st, next))
+	for i, st := range page.Locks {
+		if len(next[i].Holders) == 0 && next[i].Waiting == 0 {
+			kept = append(kept, merged(st, next[i]))
 		}
 	}
 	page.Locks = kept
@@ -132,6 +133,30 @@ func (s *Store) listOld(ctx context.Context, q driver.ListQuery) (driver.Page, e
 		page.Next = readsOld + page.Next
 	}
 	return page, nil
+}
+
+// inspectsAtOnce is how many locks of a page are inspected at once.
+const inspectsAtOnce = 8
+
+// inspectAll returns the locks of a page as another store shows them.
+func inspectAll(ctx context.Context, store driver.Store, page []driver.Status) ([]driver.Status, error) {
+	found, errs := make([]driver.Status, len(page)), make([]error, len(page))
+	slots := make(chan struct{}, inspectsAtOnce)
+	var all sync.WaitGroup
+	for i, st := range page {
+		slots <- struct{}{}
+		all.Go(func() {
+			found[i], errs[i] = store.Inspect(ctx, st.Name)
+			<-slots
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // find returns where the same claim is in a list, or -1.
