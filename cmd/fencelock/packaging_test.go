@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -106,22 +107,50 @@ func TestUnit(t *testing.T) {
 // composed is what the test reads of compose.yaml.
 type composed struct {
 	Services map[string]struct {
-		Command []string `yaml:"command"`
+		Command     []string `yaml:"command"`
+		Healthcheck struct {
+			Test []string `yaml:"test"`
+		} `yaml:"healthcheck"`
 	} `yaml:"services"`
+}
+
+func readCompose(t *testing.T) (file composed) {
+	t.Helper()
+	text, err := os.ReadFile("packaging/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// healthy runs the health check of a container.
+func healthy(t *testing.T, check []string, url string) {
+	t.Helper()
+	if len(check) < 2 || check[0] != "CMD" || check[1] != "/usr/local/bin/fencelock" {
+		t.Fatalf("the image has no program for %q", check)
+	}
+	fencelockCLI(t, "mem://", append(check[2:], url)...).want(0)
+	fencelockCLI(t, "mem://", append(check[2:], "http://127.0.0.1:1")...).want(69)
+}
+
+// stopped stops workers as docker stop does, with a signal to the shell alone.
+func stopped(t *testing.T, workers []*exec.Cmd) {
+	t.Helper()
+	for _, worker := range workers {
+		if err := errors.Join(worker.Process.Signal(syscall.SIGTERM), worker.Wait()); err != nil {
+			t.Errorf("a worker that is stopped: %v", err)
+		}
+	}
 }
 
 // TestCompose: the command lines of the compose file, run without containers: a token is made
 // once, the server shows the locks, and both workers get their turns.
 func TestCompose(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("packaging/compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file composed
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	file := readCompose(t)
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +161,7 @@ func TestCompose(t *testing.T) {
 		if len(command) != 3 || command[0] != "sh" {
 			t.Fatalf("%s: %q is not a command of the shell", name, command)
 		}
-		cmd := exec.Command("sh", "-c", strings.ReplaceAll(command[2], "/data", dir))
+		cmd := exec.Command("sh", "-c", strings.NewReplacer("/data", dir, "$$", "$").Replace(command[2]))
 		cmd.Env = append(cleanEnvironment(), "FENCELOCK_STORE="+s.url(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		return cmd
@@ -145,14 +174,17 @@ func TestCompose(t *testing.T) {
 	if again, err := shell("users").Output(); err != nil || len(again) > 0 {
 		t.Errorf("another token is made with every start: %s, %v", again, err)
 	}
+	var workers []*exec.Cmd
 	for _, name := range []string{"worker-1", "worker-2"} {
 		worker := shell(name)
+		workers = append(workers, worker)
 		if err := worker.Start(); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = syscall.Kill(-worker.Process.Pid, syscall.SIGKILL); _ = worker.Wait() })
 	}
-	url := served(t, s, file.Services["server"].Command, "/data", dir)
+	url := served(t, s, file.Services["server"].Command, "/data", dir, "/audit", dir)
+	healthy(t, file.Services["server"].Healthcheck.Test, url)
 	if got := as(t, token, url+"/v1/lock?name=demo/report"); got != 200 {
 		t.Errorf("status %d", got)
 	}
@@ -167,4 +199,8 @@ func TestCompose(t *testing.T) {
 		}
 		return len(owners) >= 2
 	})
+	stopped(t, workers)
+	if h := holderOf(t, c, "demo/report"); h != 0 {
+		t.Errorf("the lock is held with token %v after the workers have ended", h)
+	}
 }

@@ -88,7 +88,7 @@ answer at the start; later /readyz reports it, and the server goes on.`,
 	flags.StringVar(&f.terraform, "terraform", "", "folder of \"fencelock serve states\" for the Terraform backend; it needs --users")
 	flags.StringArrayVar(&f.watches, "watch", nil, "lock with metrics at /metrics: limits and a name or a prefix, as in \"held=10m waiting=1m deploy/*\"; can be repeated")
 	flags.StringVar(&f.watchFile, "watch-file", "", "file of such lines")
-	cmd.AddCommand(a.serveTokenCommand(), a.serveStatesCommand())
+	cmd.AddCommand(a.serveTokenCommand(), a.serveStatesCommand(), a.serveHealthCommand())
 	return cmd
 }
 
