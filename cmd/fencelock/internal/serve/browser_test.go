@@ -157,6 +157,17 @@ func (w *world) demo() {
 	}
 }
 
+// tabReachesARowOfAnotherList: the tab key reaches one row, even if the lock that is open is not in
+// the list.
+func (p *page) tabReachesARowOfAnotherList() {
+	p.Helper()
+	const stops = `[...document.querySelectorAll("#table tr[data-lock]")].filter((r) => r.tabIndex === 0).map((r) => r.dataset.lock).join(" ")`
+	p.await(stops + ` === "import"`)
+	p.run(`location.hash = "lock=not-in-the-list"`)
+	p.await(`document.querySelector("#table tr.chosen") === null && ` + stops + ` === "billing/nightly"`)
+	p.keys("Escape")
+}
+
 // TestConsoleInABrowser: an operator finds the contended lock, its queue and the deadlock,
 // by mouse and by keyboard, in both languages, and nothing that a program wrote into a lock
 // is taken for markup.
@@ -193,6 +204,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	p.keepsFocus("#detail .card button")
 	p.picture("detail")
 	p.keys("Escape")
+	p.tabReachesARowOfAnotherList()
 
 	p.run(`location.hash = "graph"`)
 	p.await(`document.querySelectorAll("#picture .node.red").length === 6 && document.querySelector(".cycle li").textContent.includes("billing/nightly")`)

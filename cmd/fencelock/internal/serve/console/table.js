@@ -153,11 +153,20 @@ export function draw() {
   }
   for (const row of unused) row.tr.remove();
   rows = now;
+  tabTo([...rows.values()].find((row) => row.tr.classList.contains("chosen")) || rows.get(from));
   above.style.height = `${from * height}px`;
   below.style.height = `${Math.max(0, total - to) * height}px`;
   const empty = $("empty");
   empty.hidden = total > 0;
   if (total === 0 && !empty.dataset.fixed) put(empty, first ? t("reading") : query.text || query.waited ? t("noMatch") : t("none"));
+}
+
+// tabTo lets one row be reached with the tab key: a lock that is open may not be in the list.
+function tabTo(stop) {
+  for (const row of rows.values()) {
+    const index = row === stop ? 0 : -1;
+    if (row.tab !== index) row.tab = row.tr.tabIndex = index;
+  }
 }
 
 function newRow() {
@@ -177,7 +186,6 @@ function fill(row, index, lock, at) {
     tr.dataset.index = index;
     tr.dataset.lock = lock.lock;
     tr.className = (lock.not_renewed ? "troubled" : lock.waiting ? "contended" : lock.state === "kept" ? "kept" : "") + (selected ? " chosen" : "");
-    tr.tabIndex = selected || (!chosen && index === 0) ? 0 : -1;
     tr.setAttribute("aria-selected", String(selected));
     tr.setAttribute("aria-rowindex", String(index + 2));
   }
