@@ -71,11 +71,6 @@ var bothMutants = []mutant{
 		new: "old, next",
 	},
 	{
-		name: "bo-mark-lost-with-the-next", catcher: testOf(bothPkg, "TestB6MarkIsLeftInBothAfterADataLossOfOne"), file: bothSession,
-		old: "		if errors.Is(nextErr, driver.ErrReset) {\n",
-		new: "		if false {\n",
-	},
-	{
 		name: "bo-fencing-of-the-next-alone", catcher: testOf(bothPkg, "TestB3WithoutFloorsThatLastFencingIsBestEffort"), file: "store/both/store.go",
 		old: "; !strict {\n",
 		new: "; false && !strict {\n",

@@ -58,7 +58,7 @@
 //   - B10, breaking. Break ends the grant in both stores, first in the old one, and can be repeated after a lost
 //     reply. If both have floors, the fence is above the earlier tokens of both and below their later ones.
 //   - B11, marks. The mark of a withdrawal with KeepFor is left in both stores. If one of them loses it before the next
-//     renewal, and gives the claim back by its grace period, the mark is left again.
+//     renewal, and gives the claim back by its grace period, the mark is left again. Without one the mark may stay in the other only.
 //
 // # What it can do
 //

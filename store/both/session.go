@@ -67,8 +67,7 @@ func renewed(old, next driver.Renewal) driver.Renewal {
 	return next
 }
 
-// Withdraw implements driver.Session: from the new store, then from the old one. If the new store was
-// reset, the claim stays in the old one: the session is opened again, and reclaims the claim in both.
+// Withdraw implements driver.Session: from the new store, then from the old one.
 func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	c, known := s.claims.get(w.Seq)
 	w.Tombstone = w.Tombstone || c.unsure
@@ -105,7 +104,7 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	return removed(old, next, c.reported), nil
 }
 
-// inReverse makes a call to the new store and then one to the old store, unless the new one was reset.
+// inReverse makes a call to the new store and then one to the old store.
 // If the new one takes half of the time that the call has, the old one does not wait for it any longer.
 func inReverse(ctx context.Context, next, old func() error) (oldErr, nextErr error) {
 	done := make(chan error, 1)
@@ -118,9 +117,6 @@ func inReverse(ctx context.Context, next, old func() error) (oldErr, nextErr err
 	}
 	select {
 	case nextErr = <-done:
-		if errors.Is(nextErr, driver.ErrReset) {
-			return nil, nextErr
-		}
 		return old(), nextErr
 	case <-late:
 		oldErr = old()
