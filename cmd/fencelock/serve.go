@@ -51,8 +51,8 @@ func (a *app) serveCommand() *cobra.Command {
 promises, and the same as an API for programs: http://ADDRESS/openapi.yaml describes it.
 
 The server polls the store once for all viewers, and keeps nothing that locks depend on:
-stop it at any time. Programs in any language take locks through it, and keep them when it is
-killed and they reach another server within --lock-ttl.
+stop it at any time. Programs in any language take locks through it, and keep them when
+it is killed and they reach another server within --lock-ttl.
 
 Without --users it listens on a loopback address only, where every user of the machine can
 see all locks of the namespace, and break none. With --users a caller needs a token of
