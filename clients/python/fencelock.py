@@ -185,7 +185,11 @@ class Client:
         left = 5.0 if until is None else max(0.0, min(5.0, until - clock()))
         body = {"session": self._open(), "id": lease.id, "lock": lease.name, "wait_ms": int(left * 1000),
                 "reason": lease.reason, "watch": lease._watch}
+        failed = self._at
         answer, sent = self._insist("/v1/acquire", body, left + self._ttl / 2, None if until is None else until + self._ttl)
+        lease._moved = lease._moved or self._at != failed  # a server that did not answer may have granted it, too
+        if answer["state"] == "lost":  # it was granted, and its answer was not received in time: begin again
+            lease.id = uuid.uuid4().hex
         if answer["state"] != "held":
             return False
         lease._answered(answer, sent)
