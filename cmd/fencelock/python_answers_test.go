@@ -65,9 +65,9 @@ fencelock.Client(sys.argv[1]).lock("x", wait=60).release()`, server.URL)
 	return all
 }
 
-// TestPythonClientForgetsALostLease: a lease that was granted and lost before the client heard of it is never
+// TestPythonClientDropsALostLease: a lease that was granted and lost before the client heard of it is never
 // held again, so the client does not ask for it in a loop.
-func TestPythonClientForgetsALostLease(t *testing.T) {
+func TestPythonClientDropsALostLease(t *testing.T) {
 	t.Parallel()
 	all := pythonAsks(t, "lost", "held")
 	if len(all) != 3 || all[0].ID == all[1].ID || all[1].ID != all[2].ID {
