@@ -36,7 +36,7 @@ fuzz: ## run every fuzz target; FUZZTIME=10m each, FUZZ=dir/dir for some package
 	done
 
 mutants: ## mutants of our own source; each must be killed by the check named for it
-	go run ./internal/mutants -all
+	go run ./internal/mutants -all -slow
 
 million: ## a million leases in one process
 	go test -run TestMillionLeases -count=1 -v ./internal/measure -leases=1000000

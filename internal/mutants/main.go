@@ -5,6 +5,7 @@
 //
 //	go run ./internal/mutants               all mutants but those that take long
 //	go run ./internal/mutants -all          all mutants, and the figures
+//	go run ./internal/mutants -all -slow    also those whose check starts ZooKeeper
 //	go run ./internal/mutants -only REGEXP  some mutants; a single one with the output of its check
 //	go run ./internal/mutants -find         which test fails first, among all tests
 //	go run ./internal/mutants -survey       what the simulator makes of every mutant
@@ -32,14 +33,15 @@ import (
 
 // options are the flags.
 type options struct {
-	only              string
-	all, find, survey bool
+	only                    string
+	all, slow, find, survey bool
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "run the mutants whose name matches this regular expression")
 	flag.BoolVar(&o.all, "all", false, "run all mutants, also with the checks that take long, and print the figures")
+	flag.BoolVar(&o.slow, "slow", false, "run also the mutants whose check takes half a minute each")
 	flag.BoolVar(&o.find, "find", false, "run all tests for each mutant and print the first that fails")
 	flag.BoolVar(&o.survey, "survey", false, "run every mutant in the simulator, whatever must kill it")
 	flag.Parse()
@@ -62,7 +64,11 @@ func run(o options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	all, every := mutants(), slices.Concat(mutants(), equivalentMutants())
+	all := mutants()
+	if !o.slow && o.only == "" {
+		all = slices.DeleteFunc(all, mutant.slow)
+	}
+	every := slices.Concat(all, equivalentMutants())
 	bins, err := build(dir, every)
 	if err != nil {
 		return err
@@ -101,6 +107,9 @@ func run(o options) error {
 	}
 	return nil
 }
+
+// slow reports whether the check of a mutant starts a server in Java.
+func (m mutant) slow() bool { return m.catcher.pkg == "store/zkstore/curatorstore" }
 
 // choose returns the mutants that the flag -only selects.
 func choose(all []mutant, only string) ([]mutant, error) {
