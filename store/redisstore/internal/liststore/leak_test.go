@@ -155,3 +155,21 @@ func TestStoreDropsSessionsThatAreNotClosed(t *testing.T) {
 		})
 	}
 }
+
+// TestSessionThatHasEndedIsForgotten: a quorum opens a session under another id after a server has ended it, and does
+// not close the one before. One that was reset is resumed, with its claims.
+func TestSessionThatHasEndedIsForgotten(t *testing.T) {
+	for _, tt := range []struct {
+		answer error
+		known  bool
+	}{{driver.ErrGone, false}, {driver.ErrReset, true}, {driver.ErrUnknown, true}} {
+		s := &session{store: &Store{}, sid: "ann"}
+		s.ctx, s.cancel = context.WithCancel(t.Context())
+		s.pushes.init(s)
+		s.store.known.Store(s.sid, s)
+		s.pushes.heard(fmt.Errorf("redisstore: %w", tt.answer))
+		if _, known := s.store.known.Load(s.sid); known != tt.known {
+			t.Errorf("after %v: known %v, want %v", tt.answer, known, tt.known)
+		}
+	}
+}

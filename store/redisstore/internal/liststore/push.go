@@ -56,6 +56,10 @@ func (p *pushes) heard(err error) {
 		p.mu.Unlock()
 		p.s.cancel()
 	}
+	if errors.Is(err, driver.ErrGone) {
+		// It is not resumed, and a quorum goes on under another id without closing it.
+		p.s.store.known.CompareAndDelete(p.s.sid, p.s)
+	}
 }
 
 func (p *pushes) why() error {
