@@ -15,6 +15,7 @@ import (
 // TestFactsOfCurator shows what curatorstore takes for granted about the other programs, and no cell
 // shows.
 func TestFactsOfCurator(t *testing.T) {
+	byHand(t)
 	stage := newTreeStage(t, curatorNewest)
 	for name, do := range map[string]func(*treeScene){
 		"data of a node":                  dataOfNodes,

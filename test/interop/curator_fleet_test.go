@@ -122,6 +122,7 @@ func (f *treeFleet) cycle(who string, p *peer, actor string) bool {
 // TestMixedFleetOnZooKeeper: processes of both sides compete, and are killed and closed while they hold
 // or wait. No two hold a lock at the same time.
 func TestMixedFleetOnZooKeeper(t *testing.T) {
+	byHand(t)
 	for _, format := range []struct{ title, kind string }{{"InterProcessMutex", "mutex"}, {"InterProcessReadWriteLock", "readwrite"}} {
 		if !*all && format.kind != "mutex" {
 			continue

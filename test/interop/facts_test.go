@@ -169,6 +169,7 @@ func versionsFrom(first string) (all []string) {
 
 // TestFactsAboutRedisson proves what the store and its pages rely on.
 func TestFactsAboutRedisson(t *testing.T) {
+	byHand(t)
 	if !*all {
 		t.Skip("run it with -interop.all")
 	}
@@ -190,6 +191,7 @@ func TestFactsAboutRedisson(t *testing.T) {
 // TestNamesWithABraceOnACluster: Redisson locks a name with an unpaired or empty brace, and cannot unlock
 // it. The store rejects such names.
 func TestNamesWithABraceOnACluster(t *testing.T) {
+	byHand(t)
 	if !*all {
 		t.Skip("run it with -interop.all")
 	}

@@ -73,3 +73,12 @@ func number(t testing.TB, text string) int64 {
 	must(t, err)
 	return n
 }
+
+// byHand leaves a test to make interop: it shows what does not change with our code, or repeats with another library
+// what a test of CI shows with one.
+func byHand(t *testing.T) {
+	t.Helper()
+	if !*all {
+		t.Skip("make interop runs it")
+	}
+}

@@ -174,6 +174,7 @@ func TestRedlock(t *testing.T) {
 // TestMixedRedlockFleet: processes with redsync and with fencelock compete on one server, and over
 // three. No two hold a lock at the same time.
 func TestMixedRedlockFleet(t *testing.T) {
+	byHand(t)
 	for n, title := range map[int]string{1: "redsync on one server", 3: redlockTitle} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()

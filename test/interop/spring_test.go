@@ -198,6 +198,7 @@ func springRows() (all []row) {
 
 // TestSpring shares locks with the registries of Spring Integration.
 func TestSpring(t *testing.T) {
+	byHand(t)
 	t.Parallel()
 	server := redisServer(t)
 	shared := startSpring(t, server, long)
