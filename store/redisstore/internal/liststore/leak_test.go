@@ -156,9 +156,9 @@ func TestStoreDropsSessionsThatAreNotClosed(t *testing.T) {
 	}
 }
 
-// TestSessionThatHasEndedIsForgotten: a quorum opens a session under another id after a server has ended it, and does
+// TestSessionThatHasEndedIsDropped: a quorum opens a session under another id after a server has ended it, and does
 // not close the one before. One that was reset is resumed, with its claims.
-func TestSessionThatHasEndedIsForgotten(t *testing.T) {
+func TestSessionThatHasEndedIsDropped(t *testing.T) {
 	for _, tt := range []struct {
 		answer error
 		known  bool
