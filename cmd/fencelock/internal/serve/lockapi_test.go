@@ -304,6 +304,7 @@ func TestQueueIsKeptBetweenCalls(t *testing.T) {
 		a := ann.want(remote.Held, "1", "x", 0)
 		kim.want(remote.Waiting, "1", "x", time.Millisecond) // and never again
 		bob.want(remote.Waiting, "1", "x", time.Millisecond)
+		ls.servers[0].until("both are queued", func() bool { return ls.inspect("x").Waiting == 2 }) // the server queues a claim in the background
 		ls.servers[0].until("the first waiter is gone", func() bool { ann.renew(a, 0); return ls.inspect("x").Waiting == 1 })
 		bob.want(remote.Waiting, "1", "x", time.Millisecond)
 		if st := ls.inspect("x"); st.Waiting != 1 || st.Waiters[0].Age < 900*time.Millisecond {
