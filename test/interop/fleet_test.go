@@ -108,11 +108,28 @@ func (h *history) report(title string) {
 	}
 }
 
-// fleet is Go and Java processes that compete for a few locks.
+// fleet is processes of Go and of another library that compete for a few locks.
 type fleet struct {
-	*scene
+	*testing.T
 	*history
-	names []string
+	kind string
+	// names are those of the locks in Go, and foreign is how the other library names one.
+	names   []string
+	foreign func(name string) string
+	// locks makes a Go client, java a Java process.
+	locks func() *fencelock.Client
+	java  func() *peer
+}
+
+// run lets two processes of each side compete.
+func (f *fleet) run(title string) {
+	var all sync.WaitGroup
+	for i := range 2 {
+		all.Go(func() { f.goes(fmt.Sprint("go", i)) })
+		all.Go(func() { f.javas(fmt.Sprint("java", i)) })
+	}
+	all.Wait()
+	f.report(title)
 }
 
 // pick returns a lock, and whether to read.
@@ -123,8 +140,7 @@ func (f *fleet) pick() (name string, reads bool) {
 // goes is a Go process. Now and then it closes its client, with locks that it holds, or waits for.
 func (f *fleet) goes(who string) {
 	for !f.over() {
-		locks, err := fencelock.New(f.store(), &fencelock.Options{TTL: ttl})
-		must(f, err)
+		locks := f.locks()
 		var workers sync.WaitGroup
 		ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(time.Second+rand.N(5*time.Second)))
 		for range 4 {
@@ -143,7 +159,10 @@ func (f *fleet) goes(who string) {
 // work holds a lock for a moment.
 func (f *fleet) work(ctx context.Context, who string, locks *fencelock.Client) {
 	name, reads := f.pick()
-	take := locks.RWMutex(name).Lock
+	take := locks.Mutex(name).Lock
+	if f.kind == "readwrite" {
+		take = locks.RWMutex(name).Lock
+	}
 	if reads {
 		take = locks.RWMutex(name).RLock
 	}
@@ -166,7 +185,7 @@ func (f *fleet) work(ctx context.Context, who string, locks *fencelock.Client) {
 // javas is a Java process. Now and then it is killed, and another one started.
 func (f *fleet) javas(who string) {
 	for !f.over() {
-		p := &peer{start(f, peerOptions{Version: f.version, Servers: []string{f.server.Addr}, Watchdog: watchdog}), ""}
+		p := f.java()
 		end := time.Now().Add(2*time.Second + rand.N(20*time.Second))
 		var actors sync.WaitGroup
 		for i := range 4 {
@@ -184,21 +203,23 @@ func (f *fleet) javas(who string) {
 	}
 }
 
-// cycle lets a thread hold a lock for a moment, and reports whether its process lives.
+// cycle lets a thread hold a lock for a moment, and reports whether its process lives. A thread whose
+// node in ZooKeeper has gone by the end does not count: its session has ended, and in Curator it is up
+// to the application to notice.
 func (f *fleet) cycle(who string, p *peer, actor string) bool {
 	name, reads := f.pick()
 	kind := map[bool]string{true: "read", false: "write"}[reads]
 	if f.kind != "readwrite" {
 		kind = f.kind
 	}
-	var from, until int64
-	got := await(f, "CYCLE", p.Ask(actor, "CYCLE", kind, name, rand.IntN(3)))
+	got := await(f, "CYCLE", p.Ask(actor, "CYCLE", kind, f.foreign(name), rand.IntN(3)))
 	switch {
 	case got.Word == "ended":
 		return false
 	case got.Err() != nil:
 		f.Errorf("%s: %v", who, got)
-	default:
+	case got.Value != "lost":
+		var from, until int64
 		_, err := fmt.Sscan(got.Value, &from, &until)
 		must(f, err)
 		f.note(hold{who, name, reads, time.UnixMicro(from), time.UnixMicro(until)})
@@ -217,14 +238,20 @@ func TestMixedFleet(t *testing.T) {
 			t.Parallel()
 			newStage(t, newest).play(t, format.kind, func(s *scene) {
 				s.java() // built, or the test is skipped
-				f := &fleet{s, &history{t: t, until: time.Now().Add(*torture)}, []string{s.name + "/a", s.name + "/b", s.name + "/c"}}
-				var all sync.WaitGroup
-				for i := range 2 {
-					all.Go(func() { f.goes(fmt.Sprint("go", i)) })
-					all.Go(func() { f.javas(fmt.Sprint("java", i)) })
+				f := &fleet{
+					T: t, history: &history{t: t, until: time.Now().Add(*torture)}, kind: s.kind,
+					names:   []string{s.name + "/a", s.name + "/b", s.name + "/c"},
+					foreign: func(name string) string { return name },
+					locks: func() *fencelock.Client {
+						locks, err := fencelock.New(s.store(), &fencelock.Options{TTL: ttl})
+						must(s, err)
+						return locks
+					},
+					java: func() *peer {
+						return &peer{start(s, peerOptions{Version: s.version, Servers: []string{s.server.Addr}, Watchdog: watchdog}), ""}
+					},
 				}
-				all.Wait()
-				f.report(format.title)
+				f.run(format.title)
 			})
 		})
 	}

@@ -185,7 +185,7 @@ func TestMixedRedlockFleet(t *testing.T) {
 
 func mixedRedlock(t *testing.T, n int, title string) {
 	m := startMasters(t, n)
-	f := &fleet{&scene{T: t, kind: "lock"}, &history{t: t, until: time.Now().Add(*torture)}, []string{"a", "b"}}
+	f := &fleet{T: t, history: &history{t: t, until: time.Now().Add(*torture)}, kind: "lock", names: []string{"a", "b"}}
 	var all sync.WaitGroup
 	for i := range 2 {
 		all.Go(func() {
