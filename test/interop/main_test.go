@@ -20,19 +20,26 @@ var (
 	figures = flag.Bool("interop.figures", false, "measure how soon waiters are woken")
 	torture = flag.Duration("interop.torture", 5*time.Second, "how long a mixed fleet runs for each format")
 	page    = flag.String("interop.page", "", "write the matrix to this file")
+	pages   = flag.String("interop.keep", "", "pages of other runs, separated by commas, whose cells the matrix keeps")
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	began := time.Now()
 	code := m.Run()
 	if *page != "" {
-		if err := results.write(*page); err != nil {
+		var others []string
+		if *pages != "" {
+			others = strings.Split(*pages, ",")
+		}
+		if err := results.write(*page, began, others...); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
 	}
-	if played, bad := results.counts(); played > 0 {
-		fmt.Printf("figure interop-cells %d\nfigure interop-cells-failed %d =0\n", played, bad)
+	if c := results.counts(); c.played+c.kept > 0 {
+		fmt.Printf("figure interop-cells %d\nfigure interop-cells-failed %d =0\nfigure interop-cells-kept %d\nfigure interop-cells-kept-failed %d =0\n",
+			c.played, c.failed, c.kept, c.keptFailed)
 	}
 	os.Exit(code)
 }

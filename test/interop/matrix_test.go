@@ -3,10 +3,7 @@
 package interop
 
 import (
-	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -18,30 +15,42 @@ var results matrix
 // row names a cell of a format.
 type row struct{ format, what, holder, waiter string }
 
+// outcome is what came of a cell.
+type outcome struct {
+	word string // yes, failed or impossible
+	// kept is when the run began that the outcome was kept of, or unknown. It is empty for this run.
+	kept string
+}
+
 // matrix has the outcome of cells.
 type matrix struct {
 	mu       sync.Mutex
-	outcomes map[row]map[string]string
+	outcomes map[row]map[string]outcome
 }
 
-// The outcomes of a cell. impossible is not a failure: the version has not got it.
+// The words of an outcome. impossible is not a failure: the version has not got it.
 const (
 	yes        = "yes"
 	failed     = "**no**"
 	impossible = "–"
 )
 
-// note notes the outcome of a cell.
-func (m *matrix) note(r row, version, outcome string) {
+// unknown stands for a run of which the page does not say when it was. It is before all others.
+const unknown = "an earlier day"
+
+// note notes the outcome of a cell in this run.
+func (m *matrix) note(r row, version, word string) { m.set(r, version, outcome{word: word}) }
+
+func (m *matrix) set(r row, version string, o outcome) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.outcomes == nil {
-		m.outcomes = map[row]map[string]string{}
+		m.outcomes = map[row]map[string]outcome{}
 	}
 	if m.outcomes[r] == nil {
-		m.outcomes[r] = map[string]string{}
+		m.outcomes[r] = map[string]outcome{}
 	}
-	m.outcomes[r][version] = outcome
+	m.outcomes[r][version] = o
 }
 
 // noteTest notes the outcome of the test t, when it has ended. A test that was skipped is not
@@ -57,19 +66,27 @@ func (m *matrix) noteTest(t *testing.T, r row, version string) {
 	})
 }
 
-// counts returns how many cells were played, and how many of them failed.
-func (m *matrix) counts() (played, bad int) {
+// counts are of cells. An impossible one does not count.
+type counts struct{ played, failed, kept, keptFailed int }
+
+// counts returns how many cells this run played and how many it kept of earlier runs.
+func (m *matrix) counts() (c counts) {
 	for _, by := range m.outcomes {
-		for _, outcome := range by {
-			if outcome != impossible {
-				played++
+		for _, o := range by {
+			bad := 0
+			if o.word == failed {
+				bad = 1
 			}
-			if outcome == failed {
-				bad++
+			switch {
+			case o.word == impossible:
+			case o.kept == "":
+				c.played, c.failed = c.played+1, c.failed+bad
+			default:
+				c.kept, c.keptFailed = c.kept+1, c.keptFailed+bad
 			}
 		}
 	}
-	return played, bad
+	return c
 }
 
 // family is a library in several versions, with the rows of its formats.
@@ -91,67 +108,4 @@ func versionsOf(format string) []string {
 		}
 	}
 	return nil
-}
-
-const heading = `# Interoperability
-
-Use this page to see which locks were shared with another library, in which versions. Each cell was played by real processes of both
-sides: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.md), [setnx.md](setnx.md) and [curator.md](curator.md) explain what is shared.
-
-- *excluded*: the waiter cannot take the lock. *woken*: the waiter is woken by a message when the holder unlocks, not by a poll.
-- *yes* passed, **no** failed, – this version has not got it, *not played*: no result yet.
-`
-
-// keep takes over from a page what was not played in this run, so that versions can be run one after
-// the other.
-func (m *matrix) keep(page string) {
-	title := ""
-	for line := range strings.Lines(page) {
-		line = strings.TrimSpace(line)
-		if t, ok := strings.CutPrefix(line, "## "); ok {
-			title = t
-		}
-		words, versions := strings.Split(strings.Trim(line, "| "), " | "), versionsOf(title)
-		if title == "" || len(words) != 3+len(versions) {
-			continue
-		}
-		r := row{title, words[0], words[1], words[2]}
-		for i, v := range versions {
-			if m.outcomes[r][v] == "" && slices.Contains([]string{yes, failed, impossible}, words[3+i]) {
-				m.note(r, v, words[3+i])
-			}
-		}
-	}
-}
-
-// write writes the page.
-func (m *matrix) write(path string) error {
-	if old, err := os.ReadFile(path); err == nil {
-		m.keep(string(old))
-	}
-	var b strings.Builder
-	b.WriteString(heading)
-	for _, f := range families() {
-		m.writeFamily(&b, f)
-	}
-	return os.WriteFile(path, []byte(b.String()), 0o644)
-}
-
-func (m *matrix) writeFamily(b *strings.Builder, f family) {
-	title := ""
-	for _, r := range f.rows {
-		if r.format != title {
-			title = r.format
-			fmt.Fprintf(b, "\n## %s\n\n| | Holder | Waiter | %s |\n|%s\n", title, strings.Join(f.versions, " | "), strings.Repeat(" --- |", 3+len(f.versions)))
-		}
-		fmt.Fprintf(b, "| %s | %s | %s |", r.what, r.holder, r.waiter)
-		for _, v := range f.versions {
-			outcome := m.outcomes[r][v]
-			if outcome == "" {
-				outcome = "not played"
-			}
-			fmt.Fprintf(b, " %s |", outcome)
-		}
-		b.WriteString("\n")
-	}
 }
