@@ -98,10 +98,10 @@ figures-adapters: ## run the adapters in their hosts, several processes each; ne
 interop: ## share locks with the other libraries themselves, every version, and write docs/interop.md; needs Java and Maven
 	go test ./test/interop -count=1 -timeout 40m -parallel 4 -v -interop.all -interop.page=$(CURDIR)/docs/interop.md
 
-figures-interop: ## shared locks: wake-ups, renewals, ten minutes of a mixed fleet for each kind; needs Java and Maven
+figures-interop: ## shared locks: wake-ups, renewals, ten minutes of a mixed fleet for each kind, fleets that migrate; needs Java and Maven
 	go test ./store/redisstore/redissonstore -count=1 -v -run '^TestRenewalTakesFewScripts$$'
 	go test ./test/interop -count=1 -timeout 90m -v -run '^(TestWakeUps|TestMixed)' -interop.all -interop.figures -interop.torture=10m
-	go test ./test/migrations -count=1 -timeout 30m -v -run '^TestFleet' -migrations.processes=5 -migrations.rounds=5
+	go test ./test/interop -count=1 -timeout 40m -v -run '^TestFleet' -interop.all -interop.processes=5 -interop.rounds=5
 
 # Half an hour, and 5 GB. The machine must do nothing else.
 scale: ## measure unit costs, growth and small fleets on every server, for fencelock plan and docs/scale.md

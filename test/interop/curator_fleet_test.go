@@ -21,7 +21,7 @@ func TestMixedFleetOnZooKeeper(t *testing.T) {
 			newTreeStage(t, curatorNewest).play(t, format.kind, func(s *treeScene) {
 				s.java() // built, or the test is skipped
 				name := s.path[1:]
-				f := &fleet{
+				f := &mixedFleet{
 					T: t, history: &history{t: t, until: time.Now().Add(*torture)}, kind: s.kind,
 					names:   []string{name + "-a", name + "-b", name + "-c"},
 					foreign: func(name string) string { return "/" + name },

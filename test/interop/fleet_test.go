@@ -3,59 +3,18 @@
 package interop
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/test/internal/fleet"
 )
-
-// hold is a time in which a process believed to hold a lock, by the clock of the machine that all
-// processes of a fleet share.
-type hold struct {
-	who, name   string
-	reads       bool
-	from, until time.Time
-}
-
-// overlaps returns the pairs of holds that must not be at the same time.
-func overlaps(all []hold) (found [][2]hold) {
-	slices.SortFunc(all, func(x, y hold) int {
-		return cmp.Or(strings.Compare(x.name, y.name), x.from.Compare(y.from))
-	})
-	for i, x := range all {
-		for _, y := range all[i+1:] {
-			if y.name != x.name || !y.from.Before(x.until) {
-				break
-			}
-			if !x.reads || !y.reads {
-				found = append(found, [2]hold{x, y})
-			}
-		}
-	}
-	return found
-}
-
-// TestOverlapsAreFound: the judge of a fleet is judged, too.
-func TestOverlapsAreFound(t *testing.T) {
-	at := func(n int) time.Time { return time.UnixMicro(int64(n)) }
-	for want, all := range map[int][]hold{
-		0: {{name: "a", from: at(1), until: at(3)}, {name: "a", from: at(3), until: at(4)}, {name: "b", from: at(2), until: at(9)}},
-		1: {{name: "a", from: at(2), until: at(4)}, {name: "a", from: at(1), until: at(3)}},
-		2: {{name: "a", reads: true, from: at(1), until: at(9)}, {name: "a", reads: true, from: at(2), until: at(8)}, {name: "a", from: at(3), until: at(4)}},
-	} {
-		if got := overlaps(all); len(got) != want {
-			t.Errorf("%d overlaps in %v, want %d", len(got), all, want)
-		}
-	}
-}
 
 // history is what the processes of a fleet held, and until when the fleet runs.
 type history struct {
@@ -63,17 +22,17 @@ type history struct {
 	until time.Time
 
 	mu    sync.Mutex
-	holds []hold
+	holds []fleet.Hold
 	kills int
 	// byGo and byJava count the holds of each side.
 	byGo, byJava int
 }
 
-func (h *history) note(held hold) {
+func (h *history) note(held fleet.Hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.holds = append(h.holds, held)
-	if strings.HasPrefix(held.who, "go") {
+	if strings.HasPrefix(held.Who, "go") {
 		h.byGo++
 	} else {
 		h.byJava++
@@ -100,7 +59,7 @@ func (h *history) over() bool {
 
 // report prints the figure, and fails the test if two holds overlap.
 func (h *history) report(title string) {
-	found := overlaps(h.holds)
+	found := fleet.Overlaps(h.holds)
 	fmt.Printf("figure interop-overlaps-%s %d =0\n", strings.ReplaceAll(strings.ToLower(title), " ", "-"), len(found))
 	h.t.Logf("%d holds of Go, %d of the other side, %d kills, %d overlaps in %v", h.byGo, h.byJava, h.kills, len(found), *torture)
 	for _, pair := range found[:min(len(found), 10)] {
@@ -108,8 +67,8 @@ func (h *history) report(title string) {
 	}
 }
 
-// fleet is processes of Go and of another library that compete for a few locks.
-type fleet struct {
+// mixedFleet is processes of Go and of another library that compete for a few locks.
+type mixedFleet struct {
 	*testing.T
 	*history
 	kind string
@@ -122,7 +81,7 @@ type fleet struct {
 }
 
 // run lets two processes of each side compete.
-func (f *fleet) run(title string) {
+func (f *mixedFleet) run(title string) {
 	var all sync.WaitGroup
 	for i := range 2 {
 		all.Go(func() { f.goes(fmt.Sprint("go", i)) })
@@ -133,12 +92,12 @@ func (f *fleet) run(title string) {
 }
 
 // pick returns a lock, and whether to read.
-func (f *fleet) pick() (name string, reads bool) {
+func (f *mixedFleet) pick() (name string, reads bool) {
 	return f.names[rand.IntN(len(f.names))], f.kind == "readwrite" && rand.IntN(3) > 0
 }
 
 // goes is a Go process. Now and then it closes its client, with locks that it holds, or waits for.
-func (f *fleet) goes(who string) {
+func (f *mixedFleet) goes(who string) {
 	for !f.over() {
 		locks := f.locks()
 		var workers sync.WaitGroup
@@ -157,7 +116,7 @@ func (f *fleet) goes(who string) {
 }
 
 // work holds a lock for a moment.
-func (f *fleet) work(ctx context.Context, who string, locks *fencelock.Client) {
+func (f *mixedFleet) work(ctx context.Context, who string, locks *fencelock.Client) {
 	name, reads := f.pick()
 	take := locks.Mutex(name).Lock
 	if f.kind == "readwrite" {
@@ -177,13 +136,13 @@ func (f *fleet) work(ctx context.Context, who string, locks *fencelock.Client) {
 	time.Sleep(rand.N(3 * time.Millisecond))
 	until := time.Now()
 	if l.Err() == nil {
-		f.note(hold{who, name, reads, from, until})
+		f.note(fleet.Hold{Who: who, Name: name, Reads: reads, From: from, Until: until})
 	}
 	_ = l.Unlock(context.Background())
 }
 
 // javas is a Java process. Now and then it is killed, and another one started.
-func (f *fleet) javas(who string) {
+func (f *mixedFleet) javas(who string) {
 	for !f.over() {
 		p := f.java()
 		end := time.Now().Add(2*time.Second + rand.N(20*time.Second))
@@ -206,7 +165,7 @@ func (f *fleet) javas(who string) {
 // cycle lets a thread hold a lock for a moment, and reports whether its process lives. A thread whose
 // node in ZooKeeper has gone by the end does not count: its session has ended, and in Curator it is up
 // to the application to notice.
-func (f *fleet) cycle(who string, p *peer, actor string) bool {
+func (f *mixedFleet) cycle(who string, p *peer, actor string) bool {
 	name, reads := f.pick()
 	kind := map[bool]string{true: "read", false: "write"}[reads]
 	if f.kind != "readwrite" {
@@ -219,10 +178,9 @@ func (f *fleet) cycle(who string, p *peer, actor string) bool {
 	case got.Err() != nil:
 		f.Errorf("%s: %v", who, got)
 	case got.Value != "lost":
-		var from, until int64
-		_, err := fmt.Sscan(got.Value, &from, &until)
+		from, until, err := got.held()
 		must(f, err)
-		f.note(hold{who, name, reads, time.UnixMicro(from), time.UnixMicro(until)})
+		f.note(fleet.Hold{Who: who, Name: name, Reads: reads, From: from, Until: until})
 	}
 	return true
 }
@@ -238,7 +196,7 @@ func TestMixedFleet(t *testing.T) {
 			t.Parallel()
 			newStage(t, newest).play(t, format.kind, func(s *scene) {
 				s.java() // built, or the test is skipped
-				f := &fleet{
+				f := &mixedFleet{
 					T: t, history: &history{t: t, until: time.Now().Add(*torture)}, kind: s.kind,
 					names:   []string{s.name + "/a", s.name + "/b", s.name + "/c"},
 					foreign: func(name string) string { return name },

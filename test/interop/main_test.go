@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/test/internal/fleet"
 )
 
 var (
@@ -21,9 +22,13 @@ var (
 	torture = flag.Duration("interop.torture", 5*time.Second, "how long a mixed fleet runs for each format")
 	page    = flag.String("interop.page", "", "write the matrix to this file")
 	pages   = flag.String("interop.keep", "", "pages of other runs, separated by commas, whose cells the matrix keeps")
+
+	processes = flag.Int("interop.processes", 3, "how many processes a fleet has that moves")
+	rounds    = flag.Int("interop.rounds", 1, "how often a fleet moves to fencelock and back")
 )
 
 func TestMain(m *testing.M) {
+	fleet.Child(openNative)
 	flag.Parse()
 	began := time.Now()
 	code := m.Run()

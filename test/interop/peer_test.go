@@ -113,6 +113,18 @@ func (a answer) Err() error {
 	return nil
 }
 
+// held returns from when until when a thread held a lock, if that is what the answer is.
+func (a answer) held() (from, until time.Time, err error) {
+	if err := a.Err(); err != nil {
+		return from, until, err
+	}
+	first, last, found := strings.Cut(a.Value, " ")
+	if !found {
+		return from, until, fmt.Errorf("the lock was %s", a.Value)
+	}
+	return instant(first), instant(last), nil
+}
+
 func (p *process) read(lines *bufio.Scanner) {
 	for lines.Scan() {
 		words := strings.SplitN(lines.Text(), " ", 5)

@@ -14,6 +14,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
+	"github.com/fencelock/fencelock/test/internal/fleet"
 	"github.com/go-redsync/redsync/v4"
 	redsyncpool "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
@@ -185,7 +186,7 @@ func TestMixedRedlockFleet(t *testing.T) {
 
 func mixedRedlock(t *testing.T, n int, title string) {
 	m := startMasters(t, n)
-	f := &fleet{T: t, history: &history{t: t, until: time.Now().Add(*torture)}, kind: "lock", names: []string{"a", "b"}}
+	f := &mixedFleet{T: t, history: &history{t: t, until: time.Now().Add(*torture)}, kind: "lock", names: []string{"a", "b"}}
 	var all sync.WaitGroup
 	for i := range 2 {
 		all.Go(func() {
@@ -209,7 +210,7 @@ func mixedRedlock(t *testing.T, n int, title string) {
 
 // syncs holds a lock for a moment, with redsync. What it does after the end of its lease counts for
 // nothing.
-func (f *fleet) syncs(who string, rs *redsync.Redsync) {
+func (f *mixedFleet) syncs(who string, rs *redsync.Redsync) {
 	name, _ := f.pick()
 	l := rs.NewMutex(name, redsync.WithExpiry(ttl), redsync.WithTries(5))
 	if l.Lock() != nil {
@@ -218,7 +219,7 @@ func (f *fleet) syncs(who string, rs *redsync.Redsync) {
 	from := time.Now()
 	time.Sleep(rand.N(3 * time.Millisecond))
 	if until := time.Now(); until.Before(l.Until()) {
-		f.note(hold{who, name, false, from, until})
+		f.note(fleet.Hold{Who: who, Name: name, From: from, Until: until})
 	}
 	_, _ = l.Unlock()
 	time.Sleep(rand.N(20 * time.Millisecond)) // it polls, and would starve

@@ -15,5 +15,6 @@
 // while the process waits for the second lock; the other way round, an old lock that is
 // not renewed can end before the work begins.
 //
-// The code is in the tests, which run it on real servers.
+// The code is in the tests, which run it on real servers. Fleets that move with package both, which takes the old lock
+// first, are in test/interop.
 package migrations

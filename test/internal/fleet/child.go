@@ -23,54 +23,53 @@ const variable = "FENCELOCK_FLEET_CHILD"
 
 // Task is what a child does.
 type Task struct {
-	// Kind is which lock the fleet moves from, and Phase which locks the child takes.
-	Kind  string
 	Phase Phase
-	// Addr is the address of the server, and Names are the locks.
-	Addr  string
+	// From and To are the URLs of the stores that the fleet moves between.
+	From, To string
+	// Names are those of the locks.
 	Names []string
 	// Workers is how many goroutines compete in the child.
 	Workers int
 }
 
-// Phase is which locks a process takes.
+// Phase is which locks a process takes, and how.
 type Phase string
 
-// The phases.
+// The phases. Native is the lock of phase old, taken by the library that the fleet comes from.
 const (
-	Old  Phase = "old"
-	Both Phase = "both"
-	New  Phase = "new"
+	Native Phase = "native"
+	Old    Phase = "old"
+	Both   Phase = "both"
+	New    Phase = "new"
 )
 
 // Locker holds a lock while do runs. The context of do ends when the lock is lost.
 type Locker func(ctx context.Context, name string, do func(ctx context.Context)) error
 
-// Opener returns how a child takes locks, and what closes it.
-type Opener func(t Task) (Locker, func(), error)
-
-// Child runs the task of a child and ends the process, or returns at once if this process is not a child.
-func Child(openers map[string]Opener) {
+// Child runs the task of a child and ends the process, or returns at once if this process is not a child. native
+// returns how the library that the fleet comes from takes locks, if that is a library for Go.
+func Child(native func(t Task) (Locker, error)) {
 	text := os.Getenv(variable)
 	if text == "" {
 		return
 	}
-	if err := child(text, openers); err != nil {
+	if err := child(text, native); err != nil {
 		fmt.Fprintln(os.Stderr, "fleet:", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func child(text string, openers map[string]Opener) error {
+func child(text string, native func(Task) (Locker, error)) error {
 	var t Task
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
 		return err
 	}
-	lock, closing, err := openers[t.Kind](t)
+	lock, closing, err := t.open(native)
 	if err != nil {
 		return err
 	}
+	defer closing()
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -86,8 +85,49 @@ func child(text string, openers map[string]Opener) error {
 		})
 	}
 	workers.Wait()
-	closing()
 	return nil
+}
+
+// open returns how the child takes locks, and what ends its session.
+func (t Task) open(native func(Task) (Locker, error)) (Locker, func(), error) {
+	if t.Phase == Native {
+		lock, err := native(t)
+		return lock, func() {}, err
+	}
+	store, err := t.store()
+	if err != nil {
+		return nil, nil, err
+	}
+	locks, err := fencelock.New(store, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	lock := func(ctx context.Context, name string, do func(context.Context)) error {
+		return locks.Do(ctx, name, func(_ context.Context, l *fencelock.Lease) error {
+			do(l.Context())
+			return nil
+		})
+	}
+	return lock, func() { _ = locks.Close(context.Background()) }, nil // what is not released ends with its session
+}
+
+// store opens the store of the phase, as a program does whose deployment has the phase and two URLs.
+func (t Task) store() (driver.Store, error) {
+	switch t.Phase {
+	case Old:
+		return fencelock.OpenStore(context.Background(), t.From)
+	case New:
+		return fencelock.OpenStore(context.Background(), t.To)
+	}
+	old, err := fencelock.OpenStore(context.Background(), t.From)
+	if err != nil {
+		return nil, err
+	}
+	next, err := fencelock.OpenStore(context.Background(), t.To)
+	if err != nil {
+		return nil, err
+	}
+	return both.New(both.Stores{Old: old, New: next}, nil)
 }
 
 // longest bounds one acquisition. Far fewer processes compete than could make it so long.
@@ -121,28 +161,4 @@ func (w *writer) line(format string, args ...any) {
 	defer w.mu.Unlock()
 	fmt.Fprintf(w.out, format+"\n", args...)
 	_ = w.out.Flush() // the parent may have ended
-}
-
-// Of returns how a child takes locks with a client of ours. after is called when the client is closed.
-func Of(locks *fencelock.Client, after func()) (Locker, func()) {
-	return func(ctx context.Context, name string, do func(context.Context)) error {
-			return locks.Do(ctx, name, func(_ context.Context, l *fencelock.Lease) error {
-				do(l.Context())
-				return nil
-			})
-		}, func() {
-			_ = locks.Close(context.Background()) // what is not released ends with its session
-			after()
-		}
-}
-
-// Stores returns the store of a phase.
-func (p Phase) Stores(old, next driver.Store) (driver.Store, error) {
-	switch p {
-	case Old:
-		return old, nil
-	case New:
-		return next, nil
-	}
-	return both.New(both.Stores{Old: old, New: next}, nil)
 }
