@@ -36,13 +36,13 @@ func (t *Target) Client() redis.UniversalClient {
 			MasterName: t.Master, SentinelAddrs: t.Addrs, Username: t.User, Password: t.Pass, DB: t.DB,
 			SentinelUsername: t.Sentinel.User, SentinelPassword: t.Sentinel.Pass,
 			ClientName: t.ClientName, TLSConfig: t.TLS, DialTimeout: t.Dial, ReadTimeout: t.Read,
-			PoolSize: t.PoolSize, ContextTimeoutEnabled: true,
+			PoolSize: t.PoolSize, PipelinePoolSize: onePool, ContextTimeoutEnabled: true,
 		})
 	case "cluster":
 		return redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: t.Addrs, Username: t.User, Password: t.Pass,
 			ClientName: t.ClientName, TLSConfig: t.TLS, DialTimeout: t.Dial, ReadTimeout: t.Read,
-			PoolSize: t.PoolSize, ContextTimeoutEnabled: true, MaintNotificationsConfig: noHandoff(),
+			PoolSize: t.PoolSize, PipelinePoolSize: onePool, ContextTimeoutEnabled: true, MaintNotificationsConfig: noHandoff(),
 		})
 	}
 	return t.ClientOf(t.Addrs[0])
@@ -53,7 +53,7 @@ func (t *Target) ClientOf(addr string) redis.UniversalClient {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, Username: t.User, Password: t.Pass, DB: t.DB,
 		ClientName: t.ClientName, TLSConfig: t.TLS, DialTimeout: t.Dial, ReadTimeout: t.Read,
-		PoolSize: t.PoolSize, ContextTimeoutEnabled: true, MaintNotificationsConfig: noHandoff(),
+		PoolSize: t.PoolSize, PipelinePoolSize: onePool, ContextTimeoutEnabled: true, MaintNotificationsConfig: noHandoff(),
 	})
 }
 
@@ -62,6 +62,11 @@ func (t *Target) ClientOf(addr string) redis.UniversalClient {
 func noHandoff() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
+
+// onePool makes pipelines use the connections of all other calls. By default go-redis has a second pool of ten
+// connections with 256 KB each for them, which pool_size does not count: a process would have about twice the
+// connections, on each server of a quorum.
+const onePool = -1
 
 // Connect makes the client for a target and asks the server whether it is there.
 func (t *Target) Connect(ctx context.Context) (redis.UniversalClient, error) {

@@ -9,7 +9,6 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/quorum"
 	"github.com/fencelock/fencelock/store/redisstore"
-	"github.com/redis/go-redis/v9"
 )
 
 // openQuorum uses all servers as nodes; each keeps quiet after a loss.
@@ -17,7 +16,7 @@ func openQuorum(s Spec) (Locks, error) {
 	var nodes []quorum.Node
 	var closers []func() error
 	for i, addr := range s.Addrs {
-		client := redis.NewClient(&redis.Options{Addr: addr, Dialer: s.dial, ContextTimeoutEnabled: true, DisableIdentity: true})
+		client := s.redis(addr)
 		store, err := redisstore.New(client, &redisstore.Options{Grace: true, MaxTTL: s.MaxTTL, Warn: func(driver.Finding) {}})
 		if err != nil {
 			return nil, err
