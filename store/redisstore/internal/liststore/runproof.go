@@ -5,10 +5,12 @@ package liststore
 import (
 	"context"
 	"errors"
+	"maps"
 	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
@@ -96,29 +98,28 @@ func textsOf(runID string) (texts []*wire.Script) {
 	return texts
 }
 
-// runs are the scripts that sessions use: to make them takes longer than to open a session.
+// runs are the scripts that sessions use: to make them takes longer than to open a session. They are kept as long as a session
+// uses them. A list with a limit would grow with every restart of a server, or be too short for a large cluster.
 type runs struct {
 	mu   sync.Mutex
-	byID map[string]*run
+	byID map[string]weak.Pointer[run]
 }
-
-// maxRuns is more than the masters that a process uses at once.
-const maxRuns = 256
 
 func (r *runs) of(runID string) *run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if found := r.byID[runID]; found != nil {
+	if found := r.byID[runID].Value(); found != nil {
 		return found
 	}
 	made := &run{scripts: map[*wire.Script]*wire.Script{}}
 	for i, own := range textsOf(runID) {
 		made.scripts[frequent[i]] = &wire.Script{Name: own.Name, SHA: own.SHA}
 	}
-	if len(r.byID) >= maxRuns || r.byID == nil {
-		r.byID = map[string]*run{}
+	if r.byID == nil {
+		r.byID = map[string]weak.Pointer[run]{}
 	}
-	r.byID[runID] = made
+	maps.DeleteFunc(r.byID, func(_ string, p weak.Pointer[run]) bool { return p.Value() == nil })
+	r.byID[runID] = weak.Make(made)
 	return made
 }
 

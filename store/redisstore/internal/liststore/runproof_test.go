@@ -4,9 +4,12 @@ package liststore
 
 import (
 	"errors"
+	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestScriptsOfRunsDiffer: the scripts for a run id have another SHA than those for
@@ -45,5 +48,30 @@ func TestSessionsShareTheProof(t *testing.T) {
 	}
 	if n := all(func() error { proofs.Add(1); return errors.New("no permission") }); n != 0 || proofs.Load() != 52 {
 		t.Errorf("%d sessions have the scripts by %d proofs, 50 of which failed", n, proofs.Load()-2)
+	}
+}
+
+// TestRunsThatNoSessionUsesAreDropped: a process does not grow with the restarts of its servers, and sessions of one
+// run share its scripts.
+func TestRunsThatNoSessionUsesAreDropped(t *testing.T) {
+	t.Parallel()
+	var r runs
+	used := r.of("used")
+	for i := range 50 {
+		r.of(fmt.Sprint("ended ", i))
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for i := 0; ; i++ {
+		runtime.GC()
+		r.of(fmt.Sprint("next ", i))
+		if len(r.byID) <= 3 { // the one in use, the last, and one that was made after the collection
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d runs are kept, one is in use", len(r.byID))
+		}
+	}
+	if r.of("used") != used {
+		t.Error("the scripts of a run in use were made again")
 	}
 }
