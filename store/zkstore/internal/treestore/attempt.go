@@ -169,11 +169,12 @@ func (a *attempt) data() []byte {
 // goes.
 func (a *attempt) created(c *call, name string, parent *zk.Stat) (e entry, ln lockState, err error) {
 	made, _, _ := a.store.layout.arrange([]string{name})
-	if len(made) != 1 || !made[0].is(a.id, a.claim.Seq) {
+	alone := a.store.layout.alone()
+	if len(made) != 1 || !made[0].is(a.id, a.claim.Seq) || alone && parent == nil {
 		return e, ln, c.failed(errors.New("the ensemble named the node " + name))
 	}
 	e.node = made[0]
-	if a.store.layout.alone() {
+	if alone {
 		if e.token, err = c.tokenOf(parent.Mzxid); err != nil {
 			return e, ln, err
 		}
@@ -231,9 +232,7 @@ func (a *attempt) answer(c *call, e entry, ln lockState) (driver.Outcome, error)
 				return driver.Outcome{}, err
 			}
 		}
-		if ok {
-			e.granted = true
-			a.note(a.claim.Seq, e)
+		if ok && a.noteGrant(a.claim, e) {
 			return driver.Outcome{State: driver.Granted, Token: e.token}, nil
 		}
 	}
@@ -241,7 +240,7 @@ func (a *attempt) answer(c *call, e entry, ln lockState) (driver.Outcome, error)
 	if place < 0 {
 		// Broken, or withdrawn through another value of the session. Whatever it
 		// was, the claim is spent.
-		a.dropClaim(a.claim.Seq)
+		a.missing(a.claim.Seq)
 		_, err := a.refresh(c)
 		return driver.Outcome{State: driver.Absent}, err
 	}
@@ -271,13 +270,10 @@ func (a *attempt) answer(c *call, e entry, ln lockState) (driver.Outcome, error)
 // blocker of a queued claim, if there is one.
 func (a *attempt) notGranted(c *call, ln lockState, state driver.State, place int, blocker string) (driver.Outcome, error) {
 	out := driver.Outcome{State: state, Position: place, PollAfter: a.lives()}
-	var err error
 	if state == driver.Queued && a.store.layout.revokes() {
-		err = a.revokeHolders(c, ln)
+		a.revokeHolders(c, ln)
 	}
-	if err != nil {
-		return out, err
-	}
+	var err error
 	if out.Holders, err = a.holders(c, ln, blocker); err != nil {
 		return driver.Outcome{}, err
 	}
@@ -291,15 +287,12 @@ func (a *attempt) notGranted(c *call, ln lockState, state driver.State, place in
 }
 
 // revokeHolders asks the holders of other programs to release. Those of this library see the queue.
-func (a *attempt) revokeHolders(c *call, ln lockState) error {
+func (a *attempt) revokeHolders(c *call, ln lockState) {
 	for _, n := range ln.granted {
 		if n.foreign {
-			if err := c.revoke(a.store.layout.lock(a.claim.Name) + "/" + n.name); err != nil {
-				return err
-			}
+			c.revoke(a.store.layout.lock(a.claim.Name) + "/" + n.name)
 		}
 	}
-	return nil
 }
 
 // holders reads the holders, and sets the watch that Await would set. All requests are sent
@@ -335,14 +328,15 @@ const pollStep = 250 * time.Millisecond
 // tokenise finds out the token of a claim's node. It returns false if the node has
 // gone. In a layout that other programs share it watches the node, too.
 func (l *link) tokenise(c *call, cl *driver.Claim, e *entry) (ok bool, err error) {
-	if e.token != 0 {
+	lock, alone := l.store.layout.lock(cl.Name), l.store.layout.alone()
+	path := lock + "/" + e.node.name
+	switch {
+	case e.token != 0 && (alone || l.owns(path)):
 		return true, nil
-	}
-	path := l.store.layout.lock(cl.Name)
-	if l.store.layout.alone() {
-		e.token, err = c.token(path, e.node)
+	case alone:
+		e.token, err = c.token(lock, e.node)
 		return e.token != 0, err
 	}
-	e.token, ok, err = l.own(c, path+"/"+e.node.name, cl.Seq, e.node)
+	e.token, ok, err = l.own(c, path, cl.Seq, e.node)
 	return ok, err
 }

@@ -62,8 +62,8 @@ func (a *attempt) downgrade(c *call, e *entry) error {
 	n := a.me
 	n.place, n.token = e.node.place, e.token
 	n.name = placed(a.store.layout, n)
-	old := parent + "/" + e.node.name
-	a.disown(old)
+	old, shared := parent+"/"+e.node.name, !a.store.layout.alone()
+	a.disown(old) // its deletion is reported before the answer
 	_, at, refusal, err := c.multi(
 		&zk.DeleteRequest{Path: old, Version: -1},
 		&zk.CreateRequest{Path: parent + "/" + n.name, Acl: a.store.acl, Flags: zk.FlagEphemeral,
@@ -72,11 +72,19 @@ func (a *attempt) downgrade(c *call, e *entry) error {
 		return err
 	}
 	if at >= 0 {
+		if shared {
+			a.adopt(old, a.claim.Seq)
+		}
+		if shared && at == 0 {
+			a.deleted(old) // by another program, after disown
+		}
 		return c.failed(refusal) // the lock changed in between: read it again
 	}
 	e.node = n
-	if !a.store.layout.alone() {
-		_, _, err = a.own(c, parent+"/"+n.name, a.claim.Seq, n)
+	if shared {
+		// The call may be over, and the node needs its watch.
+		a.adopt(parent+"/"+n.name, a.claim.Seq)
+		go a.watchOwned(parent + "/" + n.name)
 	}
-	return err
+	return nil
 }

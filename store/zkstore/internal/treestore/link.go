@@ -142,10 +142,8 @@ func (silence) Printf(string, ...any) {}
 
 // event is called by the library for each change of the connection.
 func (l *link) event(ev zk.Event) {
-	if ev.Type == zk.EventNodeDeleted {
-		l.deleted(ev.Path)
-	}
 	if ev.Type != zk.EventSession {
+		l.heard(ev)
 		return
 	}
 	switch ev.State {

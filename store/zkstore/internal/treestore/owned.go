@@ -5,6 +5,7 @@ package treestore
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,12 +18,13 @@ const revocation = "__REVOKE__"
 // owned are the nodes of granted claims that are watched, in a layout that other programs share:
 // any of them may delete a node, and the holder must learn of it. Guarded by the link's mu.
 //
-//	other program          ensemble             this process
-//	delete(node) ────────▶ NodeDeleted ───────▶ taken ──▶ Renewal.Broken of the next heartbeat
+//	other program          ensemble               this process
+//	delete(node) ────────▶ NodeDeleted ─────────▶ taken ──▶ Renewal.Broken of the next heartbeat
+//	set(node, data) ─────▶ NodeDataChanged ─────▶ watch again: a watch reports one change
 //
 // A holder is notified after the fact: the node does not go in a transaction that checks anything.
 type owned struct {
-	nodes map[string]uint64 // claims by the paths of their nodes
+	nodes map[string]uint64 // claims by the paths of their nodes; one that was deleted is not there
 	// taken are claims whose nodes were deleted while they were granted, and withdrawn those of
 	// them that were withdrawn since.
 	taken, withdrawn []uint64
@@ -65,12 +67,7 @@ func (l *link) own(c *call, path string, seq uint64, n node) (driver.Token, bool
 	if err := c.over(); err != nil {
 		return 0, false, err
 	}
-	l.mu.Lock()
-	if l.owned.nodes == nil {
-		l.owned.nodes = map[string]uint64{}
-	}
-	l.owned.nodes[path] = seq
-	l.mu.Unlock()
+	l.adopt(path, seq)
 	_, stat, _, err := c.conn.GetW(path)
 	if err != nil {
 		l.disown(path)
@@ -84,6 +81,73 @@ func (l *link) own(c *call, path string, seq uint64, n node) (driver.Token, bool
 	}
 	token, err := c.tokenOf(stat.Czxid)
 	return token, err == nil, err
+}
+
+// adopt notes that a node is that of a claim. A watch of it must be there, or follow.
+func (l *link) adopt(path string, seq uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.owned.nodes == nil {
+		l.owned.nodes = map[string]uint64{}
+	}
+	l.owned.nodes[path] = seq
+}
+
+// owns reports whether a node is noted as that of a claim, and was not deleted since.
+func (l *link) owns(path string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ownsLocked(path)
+}
+
+// ownsLocked is owns. l.mu must be held.
+func (l *link) ownsLocked(path string) bool {
+	_, ok := l.owned.nodes[path]
+	return ok
+}
+
+// noteGrant notes a granted claim. It returns false if another program has deleted its node since
+// it was read: its deletion came before the grant, so it was not noted.
+func (l *link) noteGrant(cl *driver.Claim, e entry) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.store.layout.alone() && !l.ownsLocked(l.store.layout.lock(cl.Name)+"/"+e.node.name) {
+		return false
+	}
+	e.granted = true
+	l.claims[cl.Seq] = e
+	return true
+}
+
+// heard is called by the library for a node that has changed. It must not wait for a request: it is
+// what reads the answers.
+func (l *link) heard(ev zk.Event) {
+	switch ev.Type {
+	case zk.EventNodeDeleted:
+		l.deleted(ev.Path)
+	case zk.EventNodeDataChanged:
+		if l.owns(ev.Path) {
+			go l.watchOwned(ev.Path)
+		}
+	}
+}
+
+// watchOwned sets the watch of a node, however long that takes, unless the node has gone.
+func (l *link) watchOwned(path string) {
+	for !l.ended() && l.owns(path) {
+		_, _, _, err := l.conn.GetW(path)
+		switch {
+		case err == nil:
+			return
+		case errors.Is(err, zk.ErrNoNode):
+			l.deleted(path)
+			return
+		}
+		select {
+		case <-l.over:
+		case <-time.After(l.ask / 8):
+		}
+	}
 }
 
 // disown is called before this process removes a node.
@@ -103,9 +167,27 @@ func (l *link) deleted(path string) {
 		return
 	}
 	delete(l.owned.nodes, path)
-	if e := l.claims[seq]; e.granted {
+	l.takeLocked(seq)
+}
+
+// takeLocked notes that another program has deleted the node of a claim, if the claim was granted and
+// this process has not removed the node itself. l.mu must be held.
+func (l *link) takeLocked(seq uint64) {
+	if e := l.claims[seq]; e.granted && !e.leaving && !l.record.refuses(seq) {
 		l.owned.take(seq)
 	}
+}
+
+// missing is called for a claim that has no node. If it was granted, another program has deleted its
+// node, perhaps between two watches.
+func (l *link) missing(seq uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.store.layout.alone() {
+		l.takeLocked(seq)
+	}
+	delete(l.claims, seq)
+	l.unwatchLocked(seq)
 }
 
 // takenBack ends the report that a claim was taken, and returns whether it was.
@@ -138,15 +220,13 @@ func (l *link) removeOwn(c *call, path string) (bool, error) {
 	return c.remove(path)
 }
 
-// revoke asks the holder of a node to release, if it listens: a revocable lock has no data.
-func (c *call) revoke(path string) error {
+// revoke asks the holder of a node to release, if it listens: a revocable lock has no data. A claim
+// waits whether the holder could be asked or not, so there is no error: access to the holder's node
+// may be denied.
+func (c *call) revoke(path string) {
 	data, stat, err := c.get(path)
 	if err != nil || stat == nil || len(data) > 0 {
-		return err
+		return
 	}
-	_, err = c.conn.Set(path, []byte(revocation), stat.Version)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
-		return c.failed(err)
-	}
-	return nil
+	_, _ = c.conn.Set(path, []byte(revocation), stat.Version)
 }

@@ -172,12 +172,11 @@ func (l *link) Reclaim(ctx context.Context, held []driver.Held, _ bool) ([]bool,
 			if !ok {
 				continue
 			}
-			e := entry{node: n, granted: true}
+			e := entry{node: n}
 			if _, err := l.tokenise(c, &h.Claim, &e); err != nil {
 				return nil, err
 			}
-			if kept[i] = e.token == h.Token.Base(); kept[i] {
-				l.note(h.Claim.Seq, e)
+			if kept[i] = e.token == h.Token.Base() && l.noteGrant(&h.Claim, e); kept[i] {
 				l.watchGrant(&h.Claim, true)
 			}
 		}

@@ -77,8 +77,9 @@ func (l *link) turn(c *call, cl *driver.Claim, n node) (driver.Outcome, *changed
 	if err != nil || !there {
 		return driver.Outcome{State: driver.Absent}, nil, err
 	}
-	e.granted = true
-	l.note(cl.Seq, e)
+	if !l.noteGrant(cl, e) {
+		return driver.Outcome{State: driver.Absent}, nil, nil
+	}
 	return driver.Outcome{State: driver.Granted, Token: e.token}, nil, nil
 }
 
