@@ -204,10 +204,25 @@ func (c *call) make(path string, acl []zk.ACL) error {
 	if err := c.over(); err != nil {
 		return err
 	}
-	if _, err := c.conn.Create(path, nil, zk.FlagPersistent, acl); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+	_, err := c.conn.Create(path, nil, zk.FlagPersistent, acl)
+	if err = c.unlessThere(path, err); err != nil {
 		return c.failed(err)
 	}
 	return nil
+}
+
+// unlessThere returns the error of a creation, or nil if the node is there. The ensemble denies the
+// creation of a node that is there to a user that may not create nodes beside it.
+func (c *call) unlessThere(path string, err error) error {
+	if errors.Is(err, zk.ErrNoAuth) {
+		if there, _, failed := c.conn.Exists(path); there && failed == nil {
+			return nil
+		}
+	}
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
 }
 
 // makeLock creates the node of a lock, and what is above it. It is a container: the
@@ -266,10 +281,7 @@ func (c *call) create(s *Store, path string, container bool) error {
 	} else {
 		_, err = c.conn.Create(path, []byte{}, zk.FlagPersistent, s.acl)
 	}
-	if errors.Is(err, zk.ErrNodeExists) {
-		return nil
-	}
-	return err
+	return c.unlessThere(path, err)
 }
 
 // makeAbove creates a node and those above it.

@@ -56,7 +56,8 @@ func (k *Curator) caps() driver.Caps {
 
 func (*Curator) alone() bool { return false }
 
-func (k *Curator) revokes() bool { return k.Revoke }
+// revokes leaves out LeaderLatch: the data of its node is the id of the participant, which may be empty.
+func (k *Curator) revokes() bool { return k.Revoke && k.Recipe != Latch }
 
 func (*Curator) above() []string { return nil }
 
@@ -78,7 +79,8 @@ func (k *Curator) refuses(name string) error {
 	return nil
 }
 
-// goodPath is what ZooKeeper accepts as a path.
+// goodPath is what ZooKeeper accepts as a path. It checks halves of UTF-16, so no character above
+// U+FFFF is one.
 func goodPath(path string) bool {
 	if !utf8.ValidString(path) || !strings.HasPrefix(path, "/") {
 		return false
@@ -89,7 +91,7 @@ func goodPath(path string) bool {
 		}
 	}
 	return !strings.ContainsFunc(path, func(r rune) bool {
-		return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff
+		return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 	})
 }
 
