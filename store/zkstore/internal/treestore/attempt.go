@@ -307,7 +307,7 @@ func (a *attempt) holders(c *call, ln lockState, blocker string) ([]driver.Holde
 		if n.name == blocker {
 			get = func(path string) ([]byte, *zk.Stat, error) { return a.getAndWatch(c, path) }
 		}
-		reads.Go(func() { found[i], there[i], errs[i] = c.holder(get, a.store, parent, n) })
+		reads.Go(func() { found[i], there[i], errs[i] = c.holder(get, a.store, parent, ln, n) })
 	}
 	if blocker != "" && !slices.ContainsFunc(nodes, func(n node) bool { return n.name == blocker }) {
 		_, errs[len(nodes)] = a.watchNode(c, parent+"/"+blocker)

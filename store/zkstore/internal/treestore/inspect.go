@@ -41,7 +41,7 @@ func (s *Store) status(c *call, name string) (driver.Status, error) {
 	st := driver.Status{Name: name, Waiting: len(ln.waiting), Limit: ln.limit.Limit}
 	path := s.layout.lock(name)
 	for _, n := range ln.granted {
-		h, ok, err := c.holder(c.get, s, path, n)
+		h, ok, err := c.holder(c.get, s, path, ln, n)
 		if err != nil {
 			return driver.Status{}, err
 		}
@@ -157,6 +157,9 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (dri
 		var broken []node
 		for _, n := range ln.granted {
 			t, err := c.token(s.layout.lock(name), n)
+			if err == nil {
+				t, err = c.order(s.layout.lock(name), ln, n, t)
+			}
 			if err != nil {
 				return 0, err
 			}

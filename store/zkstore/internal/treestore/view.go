@@ -81,6 +81,34 @@ func (c *call) token(parent string, n node) (driver.Token, error) {
 	return c.tokenOf(stat.Czxid)
 }
 
+// order returns the token that shows where a granted claim stands. It is the one given, unless the
+// claim is a reader of another program that is younger than claims behind it: Java acquired it under
+// its own write lock. The token is then that of the writer. If the writer has gone, it is the highest
+// one below the queue, so that Break fences it and not the next in the queue.
+func (c *call) order(parent string, ln lockState, n node, token driver.Token) (driver.Token, error) {
+	if token == 0 || !n.foreign || n.mode != driver.Shared {
+		return token, nil
+	}
+	for _, w := range ln.granted {
+		if w.place == n.place && w.mode == driver.Exclusive {
+			writer, err := c.token(parent, w)
+			if err != nil || writer != 0 {
+				return writer, err
+			}
+		}
+	}
+	for _, w := range ln.waiting {
+		next, err := c.token(parent, w)
+		if err != nil {
+			return 0, err
+		}
+		if next != 0 {
+			return min(token, next-tokenStep), nil
+		}
+	}
+	return token, nil
+}
+
 // tokenOf is tokenOf with an error of the call.
 func (c *call) tokenOf(czxid int64) (driver.Token, error) {
 	token, err := tokenOf(czxid)
@@ -94,7 +122,7 @@ func (c *call) tokenOf(czxid int64) (driver.Token, error) {
 // when a claim was granted nor when a session will end, and its time is that of the
 // leader: Age counts from queueing, by two clocks, and EndsIn is the most it
 // can be. Of a claim of another program that is the longest timeout of a session.
-func (c *call) holder(get getter, s *Store, parent string, n node) (h driver.Holder, ok bool, err error) {
+func (c *call) holder(get getter, s *Store, parent string, ln lockState, n node) (h driver.Holder, ok bool, err error) {
 	data, stat, err := get(parent + "/" + n.name)
 	if err != nil || stat == nil {
 		return h, false, err
@@ -105,7 +133,10 @@ func (c *call) holder(get getter, s *Store, parent string, n node) (h driver.Hol
 	}
 	token := n.token
 	if token == 0 {
-		if token, err = c.tokenOf(stat.Czxid); err != nil {
+		if token, err = c.tokenOf(stat.Czxid); err == nil {
+			token, err = c.order(parent, ln, n, token)
+		}
+		if err != nil {
 			return h, false, err
 		}
 	}
