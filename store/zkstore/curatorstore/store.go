@@ -46,7 +46,8 @@ type Options struct {
 	// with dontUseContainerParents. Default false: as containers, which the ensemble removes.
 	PersistentParents bool
 	// Revoke lets a waiter ask holders in Java to release, if they have called makeRevocable: it
-	// writes __REVOKE__ to their node, as Revoker.attemptRevoke does. Default false.
+	// writes __REVOKE__ to their node, as Revoker.attemptRevoke does. A node that it may not write to
+	// is left as it is, and so is every node of a Latch, whose data is an id. Default false.
 	Revoke bool
 	// FencedPeers states that every program that shares these locks checks tokens where it writes:
 	// the czxid of its node times 512. New then accepts Require: Correctness. Default false.
@@ -132,13 +133,15 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 }
 
 // Inspect implements driver.Store. A holder of another program is shown with the text of its node
-// as owner; its end is the longest timeout of a session.
+// as owner; its end is the longest timeout of a session. A reader that Java acquired under its own
+// write lock is shown with a token below those of the writers that wait.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
 	return s.store.Inspect(ctx, name)
 }
 
 // List implements driver.Store. It walks the tree below Options.Root, because a lock may be
-// anywhere in it, and shows the locks of the store's recipe. With a NameMapper it is not supported.
+// anywhere in it, and shows the locks of the store's recipe. Below Root, nodes that the user may not
+// read are left out. With a NameMapper it is not supported.
 func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
 	return s.store.List(ctx, q)
 }

@@ -135,6 +135,7 @@ func TestPathsOfZooKeeper(t *testing.T) {
 		"/a": true, "/a/b": true, "/é": true, "/a b": true, "/..a": true,
 		"": false, "a": false, "/": false, "/a/": false, "//a": false, "/a//b": false, "/a/./b": false, "/..": false,
 		"/a\x00": false, "/a\n": false, "/a\u0085": false, "/a\ue000": false, "/a\ufff0": false, "/\xff": false,
+		"/a\U0001F600": false, "/\U00010000": false, "/中": true,
 	} {
 		if goodPath(path) != want {
 			t.Errorf("%q: want %t", path, want)
@@ -147,6 +148,23 @@ func TestOrderOfAWalk(t *testing.T) {
 	slices.SortFunc(names, inOrder)
 	if got := strings.Join(names, " "); got != "a a/b a/b/c a-b b" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestPartOfAWalk: a walk leaves out what comes before the cursor, and what the prefix excludes.
+func TestPartOfAWalk(t *testing.T) {
+	for _, tt := range []struct {
+		name, cursor, prefix string
+		want                 bool
+	}{
+		{"a", "", "", true},
+		{"a", "a/b", "", true}, {"a", "a", "", true}, {"a", "a-b", "", false}, {"a/b", "a", "", true}, {"a/b", "a/c", "", false},
+		{"b", "a", "", true}, {"a", "b", "", false}, {"a/b", "a-b", "", false},
+		{"a", "", "a/b", true}, {"a", "", "a/", true}, {"a", "", "ab", false}, {"ab", "", "a", true}, {"b", "", "a", false}, {"a", "b", "a", false},
+	} {
+		if got := reaches(tt.name, driver.ListQuery{Cursor: tt.cursor, Prefix: tt.prefix}); got != tt.want {
+			t.Errorf("%q after %q with the prefix %q: %t", tt.name, tt.cursor, tt.prefix, got)
+		}
 	}
 }
 

@@ -7,11 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/fencelock/fencelock/driver"
 )
 
 // list walks the tree below the root, because a lock may be anywhere in it. A node is a lock if a
-// child of it is a claim of the recipe. The cursor is the last name shown.
+// child of it is a claim of the recipe. The cursor is the last name shown. Below the root, what this
+// user may not read is left out.
 func (k *Curator) list(c *call, s *Store, q driver.ListQuery) (driver.Page, error) {
 	w := walk{Curator: k, c: c, s: s, q: q}
 	if err := w.visit(k.Root); err != nil {
@@ -31,17 +34,20 @@ type walk struct {
 
 // visit shows the locks at a path and below it, in the order of inOrder.
 func (w *walk) visit(path string) error {
-	if path == w.Sessions || path == "/zookeeper" {
+	name, below := strings.CutPrefix(path, w.Root+"/")
+	if path == w.Sessions || path == "/zookeeper" || below && !reaches(name, w.q) {
 		return nil
 	}
 	children, _, err := w.c.children(orTop(path))
 	if err != nil {
+		if below && errors.Is(err, zk.ErrNoAuth) {
+			return nil
+		}
 		return err
 	}
 	slices.Sort(children)
-	name := strings.TrimPrefix(path, w.Root+"/")
 	claims, _, _ := w.arrange(children)
-	if path != w.Root && len(claims) > 0 {
+	if below && len(claims) > 0 {
 		if err := w.show(name); err != nil {
 			return err
 		}
@@ -68,13 +74,20 @@ func (w *walk) show(name string) error {
 		return nil
 	}
 	st, err := w.s.status(w.c, name)
-	if err != nil && !errors.Is(err, driver.ErrRefused) {
+	if err != nil && !errors.Is(err, driver.ErrRefused) && !errors.Is(err, zk.ErrNoAuth) {
 		return err
 	}
 	if len(st.Holders) > 0 || st.Waiting > 0 {
 		w.page.Locks = append(w.page.Locks, st)
 	}
 	return nil
+}
+
+// reaches reports whether a name, or one below it, can belong to a page: it does not come before the
+// cursor, and the prefix does not exclude it.
+func reaches(name string, q driver.ListQuery) bool {
+	before := q.Cursor != "" && inOrder(name, q.Cursor) < 0 && !strings.HasPrefix(q.Cursor, name+"/")
+	return !before && (strings.HasPrefix(name, q.Prefix) || strings.HasPrefix(q.Prefix, name+"/"))
 }
 
 // inOrder compares names in the order of a walk: node by node, and a node before those below it.
