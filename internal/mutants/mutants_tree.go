@@ -6,8 +6,88 @@ package main
 var treeMutants = []mutant{
 	{
 		name: "tr-deleted-unheard", catcher: testOf("store/zkstore/curatorstore", "TestDeletedNodeIsReported"), file: "store/zkstore/internal/treestore/owned.go",
-		old: "	if e := l.claims[seq]; e.granted {\n",
+		old: "	case zk.EventNodeDeleted:\n",
+		new: "	case zk.EventNodeCreated:\n",
+	},
+	{
+		name: "tr-revocation-uses-the-watch", catcher: testOf("store/zkstore/curatorstore", "TestDeletionAfterARevocationIsReported"), file: "store/zkstore/internal/treestore/owned.go",
+		old: "		if l.owns(ev.Path) {\n",
+		new: "		if false {\n",
+	},
+	{
+		name: "tr-gone-between-watches", catcher: testOf("store/zkstore/curatorstore", "TestDeletionAfterARevocationIsReported"), file: "store/zkstore/internal/treestore/owned.go",
+		old: "			l.deleted(path)\n",
+		new: "",
+	},
+	{
+		name: "tr-grant-of-a-deleted-node", catcher: testOf("store/zkstore/internal/treestore", "TestGrantOfADeletedNodeIsNotNoted"), file: "store/zkstore/internal/treestore/owned.go",
+		old: "	if !l.store.layout.alone() && !l.ownsLocked(",
+		new: "	if false && !l.ownsLocked(",
+	},
+	{
+		name: "tr-missing-unreported", catcher: testOf("store/zkstore/internal/treestore", "TestMissingGrantIsReported"), file: "store/zkstore/internal/treestore/owned.go",
+		old: "	if !l.store.layout.alone() {\n		l.takeLocked(seq)",
+		new: "	if false {\n		l.takeLocked(seq)",
+	},
+	{
+		name: "tr-withdrawn-is-broken", catcher: testOf("store/zkstore/internal/treestore", "TestMissingGrantIsReported"), file: "store/zkstore/internal/treestore/owned.go",
+		old: "e.granted && !e.leaving && !l.record.refuses(seq) {",
+		new: "e.granted {",
+	},
+	{
+		name: "tr-downgrade-unwatched", catcher: testOf("store/zkstore/curatorstore", "TestDowngradeWithALostReplyIsWatched"), file: "store/zkstore/internal/treestore/join.go",
+		old: "		go a.watchOwned(parent + \"/\" + n.name)\n",
+		new: "",
+	},
+	{
+		name: "tr-lost-downgrade-unwatched", catcher: testOf("store/zkstore/curatorstore", "TestDowngradeWithALostReplyIsWatched"), file: "store/zkstore/internal/treestore/attempt.go",
+		old: "	case e.token != 0 && (alone || l.owns(path)):\n",
+		new: "	case e.token != 0:\n",
+	},
+	{
+		name: "tr-parent-denied", catcher: testOf("store/zkstore/curatorstore", "TestParentsOfOthersAreUsed"), file: "store/zkstore/internal/treestore/call.go",
+		old: "	if errors.Is(err, zk.ErrNoAuth) {\n",
 		new: "	if false {\n",
+	},
+	{
+		name: "tr-latch-revoked", catcher: testOf("store/zkstore/curatorstore", "TestLatchIsNotRevoked"), file: "store/zkstore/internal/treestore/curator.go",
+		old: "return k.Revoke && k.Recipe != Latch",
+		new: "return k.Revoke",
+	},
+	{
+		name: "tr-reader-after-its-turn", catcher: testOf("store/zkstore/curatorstore", "TestReaderUnderItsWriterIsFenced"), file: "store/zkstore/internal/treestore/view.go",
+		old: "			return min(token, next-tokenStep), nil\n",
+		new: "			return token, nil\n",
+	},
+	{
+		name: "tr-reader-apart-from-its-writer", catcher: testOf("store/zkstore/curatorstore", "TestReaderUnderItsWriterIsFenced"), file: "store/zkstore/internal/treestore/view.go",
+		old: "		if w.place == n.place && w.mode == driver.Exclusive {\n",
+		new: "		if false {\n",
+	},
+	{
+		name: "tr-list-denied", catcher: testOf("store/zkstore/curatorstore", "TestListLeavesOutWhatIsDenied"), file: "store/zkstore/internal/treestore/walk.go",
+		old: "		if below && errors.Is(err, zk.ErrNoAuth) {\n",
+		new: "		if false {\n",
+	},
+	{
+		name: "tr-list-root-denied", catcher: testOf("store/zkstore/curatorstore", "TestListLeavesOutWhatIsDenied"), file: "store/zkstore/internal/treestore/walk.go",
+		old: "		if below && errors.Is(err, zk.ErrNoAuth) {\n",
+		new: "		if errors.Is(err, zk.ErrNoAuth) {\n",
+	},
+	{
+		name: "tr-list-reads-all", catcher: testOf("store/zkstore/internal/treestore", "TestPartOfAWalk"), file: "store/zkstore/internal/treestore/walk.go",
+		old: "	return !before && (",
+		new: "	return before || !before && (",
+	},
+	{
+		name: "tr-paths-above-16-bits", catcher: testOf("store/zkstore/internal/treestore", "TestPathsOfZooKeeper"), file: "store/zkstore/internal/treestore/curator.go",
+		old: "|| r >= 0xfff0\n",
+		new: "|| r >= 0xfff0 && r <= 0xffff\n",
+	},
+	{
+		name: "tr-created-without-a-stat", catcher: testOf("store/zkstore/internal/treestore", "TestCreationWithoutAStatIsAnError"), file: "store/zkstore/internal/treestore/attempt.go",
+		old: " || alone && parent == nil {\n",
+		new: " {\n",
 	},
 	{
 		name: "tr-deleted-unlock-quiet", catcher: testOf("store/zkstore/curatorstore", "TestDeletedNodeIsReported"), file: "store/zkstore/internal/treestore/session.go",
@@ -20,7 +100,7 @@ var treeMutants = []mutant{
 		new: "	if false {\n",
 	},
 	{
-		name: "tr-strange-node-stays", catcher: testOf("store/zkstore/curatorstore", "TestUnreadableQueueIsRefused"), file: "store/zkstore/internal/treestore/attempt.go",
+		name: "tr-strange-node-stays", catcher: testOf("store/zkstore/curatorstore", "TestRefusedClaimLeavesNoNode"), file: "store/zkstore/internal/treestore/attempt.go",
 		old: "	if ln.strange != nil {\n",
 		new: "	if false {\n",
 	},
@@ -35,7 +115,7 @@ var treeMutants = []mutant{
 		new: "CreateContainer(path, []byte(\"null\"), zk.FlagContainer",
 	},
 	{
-		name: "tr-extra-node-stays", catcher: testOf("store/zkstore/curatorstore", "TestLostReplyLeavesOneNode"), file: "store/zkstore/internal/treestore/attempt.go",
+		name: "tr-extra-node-stays", catcher: testOf("store/zkstore/curatorstore", "TestRepeatedClaimLeavesOneNode"), file: "store/zkstore/internal/treestore/attempt.go",
 		old: "		if x.is(a.id, a.claim.Seq) {\n",
 		new: "		if false {\n",
 	},
