@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
@@ -33,14 +35,22 @@ func TestDeletionAfterARevocationIsReported(t *testing.T) {
 	e := shared(t)
 	o := join(t, e.Addrs())
 	locks := client(t, e.Addrs(), curatorstore.Options{Root: "/owned"}, 5*time.Second)
-	for _, times := range []int{1, 3} {
-		l := lock(t, locks, "x")
-		node := "/owned/x/" + o.children("/owned/x")[0]
-		for range times {
-			_, err := o.Set(node, []byte("__REVOKE__"), -1)
+	for name, revoke := range map[string]func(node string){
+		"before": func(node string) {
+			for range 3 {
+				_, err := o.Set(node, []byte("__REVOKE__"), -1)
+				must(t, err)
+			}
+			must(t, o.Delete(node, -1))
+		},
+		// The watch has reported the data when the node goes, and there is no time to set another one.
+		"together": func(node string) {
+			_, err := o.Multi(&zk.SetDataRequest{Path: node, Data: []byte("__REVOKE__"), Version: -1}, &zk.DeleteRequest{Path: node, Version: -1})
 			must(t, err)
-		}
-		must(t, o.Delete(node, -1))
+		},
+	} {
+		l := lock(t, locks, name)
+		revoke("/owned/" + name + "/" + o.children("/owned/" + name)[0])
 		mustBreak(t, l)
 	}
 }
