@@ -81,8 +81,8 @@ func newOurs(s Spec, store driver.Store, need fencelock.Need, closers ...func() 
 // MasterName is what sentinels call the master.
 const MasterName = "locks"
 
-// A pool of go-redis retains as many closed connections as it ever had idle ones, with 64 KB each. A small pool
-// reaches that number while a soak warms up; in one of twenty the heap would grow for hours, which looks like a leak.
+// A pool of go-redis retains as many closed connections as it ever had idle ones, with 64 KB each. A small pool that
+// is full from the start has that number at once; otherwise the heap grows for hours, which looks like a leak in a soak.
 const (
 	poolSize = 6
 	onePool  = -1 // pipelines use it too, as in stores that redisstore.Open opens
@@ -90,7 +90,7 @@ const (
 
 // redis makes the client of one server.
 func (s Spec) redis(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: addr, Dialer: s.dial, PoolSize: poolSize, PipelinePoolSize: onePool,
+	return redis.NewClient(&redis.Options{Addr: addr, Dialer: s.dial, PoolSize: poolSize, MinIdleConns: poolSize, PipelinePoolSize: onePool,
 		ContextTimeoutEnabled: true, DisableIdentity: true})
 }
 
@@ -102,13 +102,13 @@ func openRedis(s Spec, grace bool) (Locks, error) {
 // openSentinel uses the master that the sentinels name.
 func openSentinel(s Spec, grace bool) (Locks, error) {
 	return openClient(s, grace, redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs, Dialer: s.dial,
-		PoolSize: poolSize, PipelinePoolSize: onePool, ContextTimeoutEnabled: true, DisableIdentity: true}))
+		PoolSize: poolSize, MinIdleConns: poolSize, PipelinePoolSize: onePool, ContextTimeoutEnabled: true, DisableIdentity: true}))
 }
 
 // openCluster uses a cluster.
 func openCluster(s Spec, grace bool) (Locks, error) {
 	return openClient(s, grace, redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.Addrs, Dialer: s.dial,
-		PoolSize: poolSize, PipelinePoolSize: onePool, ContextTimeoutEnabled: true, DisableIdentity: true}))
+		PoolSize: poolSize, MinIdleConns: poolSize, PipelinePoolSize: onePool, ContextTimeoutEnabled: true, DisableIdentity: true}))
 }
 
 // LockName is the lock that all clients use.
