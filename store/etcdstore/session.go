@@ -76,7 +76,7 @@ func (se *session) open(ctx context.Context, req driver.OpenRequest) (driver.Ren
 		return driver.Renewal{}, err
 	}
 	se.ttl = ttl
-	key, high := s.keys.Session(req.ID), s.revisions.high()
+	key, high := s.keys.Session(req.ID), s.revisions.High()
 	resp, err := s.kv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{absent(key)},
 		Success: []*pb.RequestOp{put(key, strconv.AppendInt(nil, int64(ttl/time.Second), 10), se.lease)}}, callOptions...)
 	if err != nil {
@@ -98,7 +98,7 @@ func (se *session) open(ctx context.Context, req driver.OpenRequest) (driver.Ren
 // is what a session is opened again for. But if its revision is lower, its tokens would
 // repeat.
 func (s *Store) remember(h *pb.ResponseHeader, high int64) error {
-	if s.revisions.see(h, high) != nil {
+	if s.revisions.See(h, high) != nil {
 		return fmt.Errorf("the cluster is at revision %d and was at %d, so it would give out tokens a second time; restore with "+
 			"etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted, or start this process again if no resource remembers a token: %w",
 			h.Revision, high, driver.ErrRefused)

@@ -69,19 +69,36 @@ func New(client *clientv3.Client, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if reflect.TypeOf(client.KV) != reflect.TypeOf(clientv3.NewKV(client)) {
-		return nil, errors.New("etcdstore: the KV of the client was replaced, for example by namespace.NewKV; " +
-			"pass a client as clientv3.New returns it, and set Options.Namespace")
+	if part := replaced(client); part != "" {
+		return nil, fmt.Errorf("etcdstore: the %s of the client was replaced, for example by namespace.New%s; "+
+			"pass a client as clientv3.New returns it, and set Options.Namespace", part, part)
 	}
 	leases := clientv3.RetryLeaseClient(client)
 	return &Store{client: client, kv: clientv3.RetryKVClient(client), leases: leases, beats: heartbeats{leases: leases, idle: o.MaxTTL},
 		keys: lock.NewSpace(o.Namespace), maxTTL: o.MaxTTL, holds: map[int64]hold{}}, nil
 }
 
+// replaced returns which part of a client is not as clientv3.New makes it, or "". Keys, the keys of leases and watches would
+// have different names.
+func replaced(client *clientv3.Client) string {
+	kv, leases, watcher := clientv3.NewKV(client), clientv3.NewLease(client), clientv3.NewWatcher(client)
+	defer leases.Close()
+	defer watcher.Close()
+	for _, part := range []struct {
+		name      string
+		is, plain any
+	}{{"KV", client.KV, kv}, {"Lease", client.Lease, leases}, {"Watcher", client.Watcher, watcher}} {
+		if reflect.TypeOf(part.is) != reflect.TypeOf(part.plain) {
+			return part.name
+		}
+	}
+	return ""
+}
+
 func init() {
-	share.Parts = func(store driver.Store) (*clientv3.Client, lock.Space) {
+	share.PartsOf = func(store driver.Store) share.Parts {
 		s := store.(*Store)
-		return s.client, s.keys
+		return share.Parts{Client: s.client, KV: clientv3.NewKV(s.client), Keys: s.keys, Revisions: &s.revisions}
 	}
 }
 
@@ -135,12 +152,12 @@ type revisions struct {
 	revision atomic.Int64 // the highest one seen
 }
 
-// high is the revision that an answer to a call that is sent now must have reached.
-func (m *revisions) high() int64 { return m.revision.Load() }
+// High is the revision that an answer to a call that is sent now must have reached.
+func (m *revisions) High() int64 { return m.revision.Load() }
 
-// see takes the header of a linearizable answer to a call that was sent when high
+// See takes the header of a linearizable answer to a call that was sent when high
 // was the highest revision seen.
-func (m *revisions) see(h *pb.ResponseHeader, high int64) error {
+func (m *revisions) See(h *pb.ResponseHeader, high int64) error {
 	for {
 		seen := m.revision.Load()
 		if h.Revision <= seen || m.revision.CompareAndSwap(seen, h.Revision) {
@@ -148,7 +165,7 @@ func (m *revisions) see(h *pb.ResponseHeader, high int64) error {
 		}
 	}
 	if h.Revision < high {
-		return fmt.Errorf("etcdstore: the cluster is at revision %d and was at %d: it was restored from an older snapshot: %w",
+		return fmt.Errorf("the cluster is at revision %d and was at %d: it was restored from an older snapshot: %w",
 			h.Revision, high, driver.ErrReset)
 	}
 	return nil

@@ -25,7 +25,7 @@ func (s *Store) commit(ctx context.Context, se *session, ifs []*pb.Compare, then
 	if err := before(ctx); err != nil {
 		return nil, err
 	}
-	high := s.revisions.high()
+	high := s.revisions.High()
 	resp, err := s.kv.Txn(ctx, &pb.TxnRequest{Compare: ifs, Success: then, Failure: otherwise}, callOptions...)
 	if err != nil {
 		return nil, clientv3.ContextError(ctx, err)
@@ -33,7 +33,7 @@ func (s *Store) commit(ctx context.Context, se *session, ifs []*pb.Compare, then
 	if se != nil && resp.Header.ClusterId != se.cluster {
 		return nil, fmt.Errorf("cluster %x answers, the session was opened on %x: %w", resp.Header.ClusterId, se.cluster, driver.ErrReset)
 	}
-	return resp, s.revisions.see(resp.Header, high)
+	return resp, s.revisions.See(resp.Header, high)
 }
 
 // noLease is for a key that stays.

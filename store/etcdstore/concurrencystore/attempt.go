@@ -5,7 +5,6 @@ package concurrencystore
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -14,236 +13,252 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
+// pollStep spreads the polls of queued claims: the farther back, the later.
+const pollStep = 250 * time.Millisecond
+
+// attempt is one try to be granted.
+type attempt struct {
+	*session
+	queue
+	c  *driver.Claim
+	id driver.ClaimID
+	// enqueue writes the key even if the lock is not free.
+	enqueue bool
+	text    string
+}
+
 // Attempt implements driver.Session.
 func (se *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	out, err := se.attempt(ctx, c, c.Queue)
+	out, err := se.attempt(ctx, c)
 	if err != nil {
 		return driver.Outcome{}, se.s.fail(ctx, "attempt", err, failure.Writing)
 	}
 	return out, nil
 }
 
-// attempt writes the key of the claim and reads where it stands. A try writes it only if the lock is free; if only locks
-// whose names continue this one are in its range, it is written anyway, and removed if it is not the first.
-func (se *session) attempt(ctx context.Context, c *driver.Claim, enqueue bool) (driver.Outcome, error) {
-	id := driver.ClaimID{Session: se.id, Seq: c.Seq}
-	key, under, own := se.key(c.Name, c.Seq), se.s.under(c.Name), se.s.keys.Session(se.id)
+func (se *session) attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	under, err := se.s.named(c.Name)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
 	text, err := json.Marshal(value{Session: se.id.String(), Seq: c.Seq, Since: time.Now().UnixMilli(), Record: *c.Terms.Record})
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	ifs := []clientv3.Cmp{
-		clientv3.Compare(clientv3.CreateRevision(own), ">", 0),
-		clientv3.Compare(clientv3.CreateRevision(se.s.keys.Gone(id)), "=", 0),
-		clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
+	a := &attempt{session: se, queue: queue{se.s, under}, c: c, id: driver.ClaimID{Session: se.id, Seq: c.Seq}, enqueue: c.Queue, text: string(text)}
+	return a.run(ctx)
+}
+
+// run writes the key of the claim and reads where it stands. A try writes it only if the lock is free.
+func (a *attempt) run(ctx context.Context) (driver.Outcome, error) {
+	slot, handle, ok := a.claims.take(a.c.Name, a.c.Seq)
+	if !ok {
+		return a.afterReading(ctx)
 	}
-	if !enqueue {
-		ifs = append(ifs, clientv3.Compare(clientv3.CreateRevision(under).WithPrefix(), "<", 1))
-	}
-	contents := clientv3.OpGet(under, clientv3.WithPrefix(), byCreation)
-	resp, err := se.commit(ctx, ifs,
-		[]clientv3.Op{clientv3.OpPut(key, string(text), clientv3.WithLease(clientv3.LeaseID(se.lease))), contents},
-		[]clientv3.Op{contents, clientv3.OpGet(own, clientv3.WithCountOnly()), clientv3.OpGet(se.s.keys.Gone(id), clientv3.WithCountOnly())})
+	key := a.keyOf(a.c.Name, slot)
+	resp, err := a.commit(ctx, a.ifs(handle, absent(key)), a.writes(key),
+		[]clientv3.Op{clientv3.OpGet(key), a.first(), a.readHandle(), a.readGone()})
 	if err != nil {
 		return driver.Outcome{}, err
 	}
 	if resp.Succeeded {
-		return se.standing(ctx, c, contenders(under, rangeOf(resp, 1).Kvs))
+		return a.written(ctx, slot, resp)
 	}
-	all := contenders(under, rangeOf(resp, 0).Kvs)
-	switch {
-	case rangeOf(resp, 1).Count == 0:
+	own := a.mine(resp, 0)
+	switch now := handleIn(resp, 2); {
+	case now == 0:
 		return driver.Outcome{}, driver.ErrGone
-	case rangeOf(resp, 2).Count > 0:
-		se.free(c.Name, c.Seq)
-		return driver.Outcome{State: driver.Absent}, nil
-	case enqueue || len(all) > 0:
-		return se.standing(ctx, c, all)
+	case rangeOf(resp, 3).Count > 0:
+		return a.tombstoned()
+	case own != nil:
+		return a.standing(ctx, own, resp, 1)
+	case now != handle || len(rangeOf(resp, 0).Kvs) > 0:
+		return a.afterReading(ctx) // another value of the session may have written a key
 	}
-	out, err := se.attempt(ctx, c, true)
-	if err == nil && out.State == driver.Queued {
-		out.State = driver.Busy
-		_, err = se.withdraw(ctx, driver.Withdrawal{Seq: c.Seq, Name: c.Name})
-	}
-	return out, err
+	return a.notFree(ctx, resp, 1)
 }
 
-func rangeOf(resp *clientv3.TxnResponse, i int) *pb.RangeResponse {
-	return resp.Responses[i].GetResponseRange()
-}
-
-// standing is where a claim stands among those of its lock.
-func (se *session) standing(ctx context.Context, c *driver.Claim, all []entry) (driver.Outcome, error) {
-	at := se.index(c, all)
-	if at == 0 {
-		se.holds(c.Seq, grant{all[0].key, all[0].created})
-		return driver.Outcome{State: driver.Granted, Token: all[0].token()}, nil
-	}
-	out := driver.Outcome{State: driver.Busy}
-	if at > 0 {
-		out.State, out.Position = driver.Queued, at-1
-	} else {
-		se.free(c.Name, c.Seq)
-	}
-	if len(all) == 0 {
-		return out, nil
-	}
-	h := all[0].holder(time.Now())
-	var err error
-	if h.EndsIn, err = se.s.left(ctx, all[0].lease); err != nil {
-		return driver.Outcome{}, err
-	}
-	out.Holders = []driver.Holder{h}
-	out.PollAfter = max(h.EndsIn, time.Millisecond)
-	return out, nil
-}
-
-// index returns the position of a claim, or -1.
-func (se *session) index(c *driver.Claim, all []entry) int {
-	for i, e := range all {
-		if e.ours && e.id == (driver.ClaimID{Session: se.id, Seq: c.Seq}) {
-			return i
-		}
-	}
-	return -1
-}
-
-// position reads where a claim stands, without writing.
-func (se *session) position(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	se.key(c.Name, c.Seq)
-	under := se.s.under(c.Name)
-	resp, err := se.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(under, clientv3.WithPrefix(), byCreation),
-		clientv3.OpGet(se.s.keys.Session(se.id), clientv3.WithCountOnly())}, nil)
-	if err != nil {
-		return driver.Outcome{}, err
-	}
-	if rangeOf(resp, 1).Count == 0 {
-		return driver.Outcome{}, driver.ErrGone
-	}
-	return se.standing(ctx, c, contenders(under, rangeOf(resp, 0).Kvs))
-}
-
-// errWatch is why a watch ended early; the caller polls.
-var errWatch = errors.New("the watch was cut")
-
-// Await implements driver.Session: it watches the claim before its own, so that one waiter wakes when one claim goes.
-func (se *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	out, err := se.await(ctx, c)
-	switch {
-	case err == nil:
-		return out, nil
-	case errors.Is(err, errWatch) && ctx.Err() == nil:
-		return driver.Outcome{State: driver.Absent}, nil
-	}
-	return driver.Outcome{}, se.s.fail(ctx, "await", err, failure.Reading)
-}
-
-func (se *session) await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	under := se.s.under(c.Name)
+// afterReading is run for a value of the session that does not know which keys the session has: it reads them, and writes
+// if none was added since. It becomes the latest value by that.
+func (a *attempt) afterReading(ctx context.Context) (driver.Outcome, error) {
 	for {
-		resp, err := se.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(under, clientv3.WithPrefix(), byCreation)}, nil)
+		resp, err := a.commit(ctx, nil, []clientv3.Op{a.readOwn(a.c.Name), a.first(), a.readHandle(), a.readGone()}, nil)
 		if err != nil {
 			return driver.Outcome{}, err
 		}
-		all := contenders(under, rangeOf(resp, 0).Kvs)
-		at := se.index(c, all)
+		handle, latest := handleIn(resp, 2), a.claims.latest()
 		switch {
-		case at < 0:
-			return driver.Outcome{State: driver.Absent}, nil
-		case at == 0:
-			se.holds(c.Seq, grant{all[0].key, all[0].created})
-			return driver.Outcome{State: driver.Granted, Token: all[0].token()}, nil
+		case handle == 0:
+			return driver.Outcome{}, driver.ErrGone
+		case rangeOf(resp, 3).Count > 0:
+			return a.tombstoned()
 		}
-		if err := se.deleted(ctx, all[at-1].key, resp.Header.Revision+1); err != nil {
+		own := a.ownIn(a.c.Name, resp, 0)
+		if handle == latest {
+			a.claims.learn(a.c.Name, own)
+		}
+		if e := a.mine(resp, 0); e != nil {
+			a.claims.use(a.c.Name, e.slot, a.c.Seq)
+			return a.standing(ctx, e, resp, 1)
+		}
+		if !a.enqueue && len(rangeOf(resp, 1).Kvs) > 0 {
+			return a.notFree(ctx, resp, 1)
+		}
+		slot := freeSlot(own)
+		then := a.writes(a.keyOf(a.c.Name, slot))
+		if handle != latest {
+			then = append(then, clientv3.OpPut(a.s().parts.Keys.Handle(a.session.id), "", a.onLease()))
+		}
+		done, err := a.commit(ctx, a.ifs(handle, a.nothingSince(a.c.Name, resp.Header.Revision)), then, nil)
+		if err != nil {
 			return driver.Outcome{}, err
 		}
+		if !done.Succeeded {
+			continue // another attempt or a tombstone came first
+		}
+		if handle != latest {
+			a.claims.took(done.Header.Revision)
+			a.claims.learn(a.c.Name, own)
+		}
+		a.claims.use(a.c.Name, slot, a.c.Seq)
+		return a.written(ctx, slot, done)
 	}
 }
 
-// deleted returns when a key was deleted at a revision or later. A watch that begins after the last revision is notified
-// at once; one that begins earlier is up to 100 ms late.
-func (se *session) deleted(ctx context.Context, key string, from int64) error {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
-	for resp := range se.s.client.Watch(ctx, key, clientv3.WithRev(from), clientv3.WithFilterPut()) {
-		if err := resp.Err(); err != nil {
-			return errors.Join(errWatch, err)
-		}
-		if len(resp.Events) > 0 {
-			return nil
-		}
+func (a *attempt) s() *Store { return a.session.s }
+
+// ifs are the comparisons of a write: the session lives and this value of it is the latest, and no tombstone came.
+func (a *attempt) ifs(handle int64, more clientv3.Cmp) []clientv3.Cmp {
+	keys := a.s().parts.Keys
+	ifs := []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(keys.Handle(a.session.id)), "=", handle),
+		absent(keys.Gone(a.id)),
+		more,
 	}
-	if err := ctx.Err(); err != nil {
-		return err
+	if !a.enqueue {
+		ifs = append(ifs, clientv3.Compare(clientv3.CreateRevision(a.under).WithPrefix(), "<", 1))
 	}
-	return errWatch
+	return ifs
 }
 
-// withdrawnBroken is the value of the mark of a broken claim that was withdrawn, as in etcdstore.
-const withdrawnBroken = "withdrawn"
+// writes are the operations that write the key, and read what is before it.
+func (a *attempt) writes(key string) []clientv3.Op {
+	return []clientv3.Op{clientv3.OpPut(key, a.text, a.onLease()), a.first(), a.last(near + 1)}
+}
 
-// Withdraw implements driver.Session.
-func (se *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	if w.KeepFor > 0 {
-		return driver.WasAbsent, se.s.fail(ctx, "withdraw", errKeep, failure.Writing)
+func (a *attempt) readGone() clientv3.Op {
+	return clientv3.OpGet(a.s().parts.Keys.Gone(a.id), clientv3.WithCountOnly())
+}
+
+// mine returns the key of the claim among those that were read, or nil.
+func (a *attempt) mine(resp *clientv3.TxnResponse, i int) *entry {
+	return find(a.ownIn(a.c.Name, resp, i), a.id)
+}
+
+// tombstoned answers for a claim that must not be granted.
+func (a *attempt) tombstoned() (driver.Outcome, error) {
+	a.claims.drop(a.c.Name, a.c.Seq)
+	return driver.Outcome{State: driver.Absent}, nil
+}
+
+// written answers for a claim whose key was written, the last one of the lock.
+func (a *attempt) written(ctx context.Context, slot int, resp *clientv3.TxnResponse) (driver.Outcome, error) {
+	own := &entry{key: a.keyOf(a.c.Name, slot), created: resp.Header.Revision}
+	before := rangeOf(resp, 2)
+	return a.place(ctx, own, rangeOf(resp, 1), resp.Header.Revision, func() (int, error) {
+		return a.position(before.Kvs[1:], before.More, before.Count, -1), nil
+	})
+}
+
+// standing answers for a claim whose key was there.
+func (a *attempt) standing(ctx context.Context, own *entry, resp *clientv3.TxnResponse, first int) (driver.Outcome, error) {
+	return a.place(ctx, own, rangeOf(resp, first), resp.Header.Revision, func() (int, error) {
+		was := -1
+		if k, ok := a.claims.get(a.c.Seq); ok && k.created == own.created {
+			was = k.position
+		}
+		resp, err := a.commit(ctx, nil, []clientv3.Op{a.before(own.created, near)}, nil)
+		if err != nil {
+			return 0, err
+		}
+		before := rangeOf(resp, 0)
+		return a.position(before.Kvs, before.More, before.Count, was), nil
+	})
+}
+
+// place answers where a claim with a key stands.
+func (a *attempt) place(ctx context.Context, own *entry, first *pb.RangeResponse, revision int64, position func() (int, error)) (driver.Outcome, error) {
+	front, err := a.front(ctx, first, revision)
+	switch {
+	case err != nil:
+		return driver.Outcome{}, err
+	case front != nil && front.key == own.key:
+		a.claims.stands(a.c.Seq, own.created, granted, 0)
+		return driver.Outcome{State: driver.Granted, Token: own.token()}, nil
 	}
-	found, err := se.withdraw(ctx, w)
+	n, err := position()
 	if err != nil {
-		return driver.WasAbsent, se.s.fail(ctx, "withdraw", err, failure.Writing)
+		return driver.Outcome{}, err
 	}
-	return found, nil
+	a.claims.stands(a.c.Seq, own.created, queued, n)
+	if a.enqueue && !a.c.Queue {
+		_, err := a.withdraw(ctx, driver.Withdrawal{Seq: a.c.Seq, Name: a.c.Name})
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		return a.behind(ctx, driver.Outcome{State: driver.Busy}, front)
+	}
+	return a.behind(ctx, driver.Outcome{State: driver.Queued, Position: n}, front)
 }
 
-var errKeep = errors.Join(errors.New("this format cannot keep a lock taken"), driver.ErrRefused)
-
-// withdraw deletes the key of the claim, if it is the claim's.
-func (se *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	id := driver.ClaimID{Session: se.id, Seq: w.Seq}
-	under, broken := se.s.under(w.Name), se.s.keys.Broken(id)
-	lease := clientv3.WithLease(clientv3.LeaseID(se.lease))
-	for {
-		resp, err := se.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(under, clientv3.WithPrefix(), byCreation),
-			clientv3.OpGet(se.s.keys.Session(se.id), clientv3.WithCountOnly()), clientv3.OpGet(broken)}, nil)
-		switch {
-		case err != nil:
-			return driver.WasAbsent, err
-		case rangeOf(resp, 1).Count == 0:
-			return driver.WasAbsent, driver.ErrGone
-		}
-		all := contenders(under, rangeOf(resp, 0).Kvs)
-		at := se.index(&driver.Claim{Seq: w.Seq}, all)
-		var ifs []clientv3.Cmp
-		var ops []clientv3.Op
-		found := driver.WasAbsent
-		if at >= 0 {
-			found = driver.WasQueued
-			if at == 0 {
-				found = driver.WasGranted
-			}
-			ifs = append(ifs, clientv3.Compare(clientv3.CreateRevision(all[at].key), "=", all[at].created))
-			ops = append(ops, clientv3.OpDelete(all[at].key))
-		} else if key := se.slotKey(w.Name, w.Seq); key != "" && w.Tombstone {
-			ifs = append(ifs, clientv3.Compare(clientv3.CreateRevision(key), "=", 0)) // an attempt may arrive just now
-		}
-		if marks := rangeOf(resp, 2).Kvs; at < 0 && len(marks) > 0 {
-			found = driver.WasBroken
-			if string(marks[0].Value) != withdrawnBroken {
-				ops = append(ops, clientv3.OpPut(broken, withdrawnBroken, lease))
-			}
-		}
-		if w.Tombstone {
-			ops = append(ops, clientv3.OpPut(se.s.keys.Gone(id), "", lease))
-		}
-		if len(ops) > 0 {
-			done, err := se.commit(ctx, ifs, ops, nil)
-			if err != nil {
-				return driver.WasAbsent, err
-			}
-			if !done.Succeeded {
-				continue // it was broken or attempted in between
-			}
-		}
-		se.free(w.Name, w.Seq)
-		return found, nil
+// notFree answers for a try that wrote nothing. If only locks whose names continue this one are in its range, it is
+// written anyway, and removed if it is not the first.
+func (a *attempt) notFree(ctx context.Context, resp *clientv3.TxnResponse, first int) (driver.Outcome, error) {
+	front, err := a.front(ctx, rangeOf(resp, first), resp.Header.Revision)
+	switch {
+	case err != nil:
+		return driver.Outcome{}, err
+	case front == nil:
+		a.enqueue = true
+		return a.run(ctx)
 	}
+	a.claims.drop(a.c.Name, a.c.Seq)
+	return a.behind(ctx, driver.Outcome{State: driver.Busy}, front)
+}
+
+// behind adds the holder, and when to poll.
+func (a *attempt) behind(ctx context.Context, out driver.Outcome, front *entry) (driver.Outcome, error) {
+	if front == nil {
+		return out, nil
+	}
+	h := front.holder(time.Now())
+	var err error
+	if h.EndsIn, err = a.s().left(ctx, front.lease); err != nil {
+		return driver.Outcome{}, err
+	}
+	out.Holders = []driver.Holder{h}
+	out.PollAfter = max(h.EndsIn, time.Millisecond) + time.Duration(min(out.Position, near))*pollStep
+	return out, nil
+}
+
+// readOwn reads the keys of the session for a lock.
+func (se *session) readOwn(name string) clientv3.Op {
+	return clientv3.OpGet(se.ownKey(name), clientv3.WithRange(se.ownEnd(name)))
+}
+
+// nothingSince compares that no key of the session for a lock was created after a revision.
+func (se *session) nothingSince(name string, revision int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(se.ownKey(name)).WithRange(se.ownEnd(name)), "<", revision+1)
+}
+
+// ownIn returns the session's claims among keys that were read.
+func (se *session) ownIn(name string, resp *clientv3.TxnResponse, i int) (own []entry) {
+	for _, kv := range rangeOf(resp, i).Kvs {
+		e := read(kv)
+		if slot, ok := slotOf(e.key, se.ownKey(name)); ok && e.ours && e.id.Session == se.id {
+			e.slot = slot
+			own = append(own, e)
+		}
+	}
+	return own
 }

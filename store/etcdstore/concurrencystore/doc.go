@@ -19,23 +19,29 @@
 // so the value is free: it has the record of the holder.
 //
 // Sessions, their leases and heartbeats are those of etcdstore; a session key, the tombstones and the marks of broken claims
-// are in Options.Namespace, beside the locks.
+// are in Options.Namespace, beside the locks. There is the handle of a session, too, which is written when the session
+// is opened: every write of a claim compares it, so that an attempt which is under way from before adds no second key.
+//
+// A client reads the first key of a lock, its own and a few before its own, however many wait.
 //
 // # Tokens
 //
 // A token is the create revision of the key times 16384. A holder with another library computes the same from
 // the create_revision of the key that it has; Mutex.Header().Revision is another number, and may be equal for two holders.
+// A holder that writes without a token cannot be fenced, so Require: Correctness is refused unless Options.FencedPeers states that
+// all programs check tokens.
 //
 // # Failure cases
 //
 //   - A reply is lost: the same claim finds its key again, or is withdrawn and tombstoned.
-//   - Another program deletes the key: the lock passes on at once, and the holder is notified at its next renewal.
+//   - Another program deletes the key: the lock passes on at once, and the holder is notified at its next renewal, or by
+//     its Unlock.
 //   - An operator breaks the lock of another library: the lock passes on, and that holder does not learn of it. Its
 //     format has nothing for that.
 //   - A holder with package concurrency trusts its session longer than etcd does: the client counts from the reply to its
 //     keep-alive, and notices the end with up to a second of delay.
 //   - The lock jobs, in another library, waits for keys of the lock jobs/42. This store does not.
-//   - A cluster is restored under another id: as in etcdstore.
+//   - A cluster is restored under another id, or to a lower revision: as in etcdstore.
 //
 // # What it cannot do
 //

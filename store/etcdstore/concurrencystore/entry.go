@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +29,7 @@ type value struct {
 type entry struct {
 	key            string
 	created, lease int64
+	slot           int // of a claim of the session that reads it
 	ours           bool
 	id             driver.ClaimID
 	since          time.Time
@@ -51,15 +54,33 @@ func read(kv *mvccpb.KeyValue) entry {
 	return e
 }
 
-// contenders are the claims of a lock in the order of their keys, which were read by creation. Keys of locks whose
-// names continue this one are left out.
-func contenders(under string, kvs []*mvccpb.KeyValue) (all []entry) {
-	for _, kv := range kvs {
-		if !strings.Contains(strings.TrimPrefix(string(kv.Key), under), "/") {
-			all = append(all, read(kv))
+// find returns the claim among entries, or nil.
+func find(all []entry, id driver.ClaimID) *entry {
+	for i := range all {
+		if all[i].ours && all[i].id == id {
+			return &all[i]
 		}
 	}
-	return all
+	return nil
+}
+
+// slotOf returns the slot of a key of the session whose first key for the lock is base.
+func slotOf(key, base string) (slot int, ok bool) {
+	rest, ok := strings.CutPrefix(key, base)
+	if !ok || rest == "" {
+		return 0, ok
+	}
+	number, ok := strings.CutPrefix(rest, ".")
+	slot, err := strconv.Atoi(number)
+	return slot, ok && err == nil && slot > 0
+}
+
+// freeSlot returns the lowest slot that no entry has.
+func freeSlot(own []entry) (slot int) {
+	for slices.ContainsFunc(own, func(e entry) bool { return e.slot == slot }) {
+		slot++
+	}
+	return slot
 }
 
 // token is that of a claim which holds the lock.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
@@ -23,74 +21,72 @@ type session struct {
 	id      driver.SessionID
 	lease   int64
 	cluster uint64
-
-	mu sync.Mutex
-	// slots has, by the name of the lock, which claim uses which key. A slot is used again, because etcd scans all keys that ever
-	// were in a range until the next compaction.
-	slots map[string][]uint64
-	// granted has the claims that hold their lock.
-	granted map[uint64]grant
-	// earlier are the claims that the session had when it was opened, and that were not asked about since.
-	earlier map[uint64]string // the name of the lock, by the number
-}
-
-// grant is a claim that holds its lock.
-type grant struct {
-	key     string
-	created int64
+	claims  *claims
 }
 
 func newSession(s *Store, base driver.Session, id driver.SessionID) *session {
-	return &session{Session: base, s: s, id: id, lease: share.Lease(id),
-		slots: map[string][]uint64{}, granted: map[uint64]grant{}, earlier: map[uint64]string{}}
+	return &session{Session: base, s: s, id: id, lease: share.Lease(id), claims: newClaims()}
 }
 
-// load finds the claims of a session that was open before.
-func (se *session) load(ctx context.Context) error {
-	attached, err := se.attached(ctx)
-	if err != nil {
-		return err
-	}
-	resp, err := se.s.client.Get(ctx, se.s.keys.Session(se.id), clientv3.WithCountOnly())
-	if err != nil {
+// own makes this value of the session the latest: it writes the handle of the session. A write of an earlier value
+// compares the handle, so an attempt that is still under way from there adds no key.
+func (se *session) own(ctx context.Context) error {
+	handle := se.s.parts.Keys.Handle(se.id)
+	resp, err := se.s.commit(ctx, anyCluster, []clientv3.Cmp{there(se.s.parts.Keys.Session(se.id))},
+		[]clientv3.Op{clientv3.OpGet(handle), clientv3.OpPut(handle, "", se.onLease())}, nil)
+	switch {
+	case failure.LeaseMissing(err), err == nil && !resp.Succeeded:
+		return fmt.Errorf("the session ended while it was opened: %w", driver.ErrUnavailable)
+	case err != nil:
 		return err
 	}
 	se.cluster = resp.Header.ClusterId
-	ending := fmt.Sprintf("/%x", se.lease)
-	for _, key := range attached {
-		at := strings.LastIndex(key, "/")
-		if at < 0 || !strings.HasPrefix(key[at:], ending) || !strings.HasPrefix(key, se.s.prefix) {
-			continue
-		}
-		resp, err := se.s.client.Get(ctx, key)
-		if err != nil {
-			return err
-		}
-		for _, kv := range resp.Kvs {
-			if e := read(kv); e.ours && e.id.Session == se.id {
-				se.found(key[len(se.s.prefix):at], strings.TrimPrefix(key[at:], ending), e.id.Seq)
-			}
-		}
-	}
+	se.claims.opened(resp.Header.Revision, len(rangeOf(resp, 0).Kvs) > 0)
 	return nil
 }
 
-// found notes a claim from before.
-func (se *session) found(name, ending string, seq uint64) {
-	slot := 0
-	if ending != "" {
-		slot, _ = strconv.Atoi(strings.TrimPrefix(ending, "."))
-	}
-	for len(se.slots[name]) <= slot {
-		se.slots[name] = append(se.slots[name], 0)
-	}
-	se.slots[name][slot] = seq
-	se.earlier[seq] = name
+func (se *session) onLease() clientv3.OpOption {
+	return clientv3.WithLease(clientv3.LeaseID(se.lease))
 }
 
-// attached returns the keys on the session's lease.
+// ownKey is the key of the session's first claim for a lock. The keys of its other claims have a dot and a number behind it.
+func (se *session) ownKey(name string) string { return fmt.Sprintf("%s%x", se.s.under(name), se.lease) }
+
+// keyOf is the key of a claim.
+func (se *session) keyOf(name string, slot int) string {
+	if slot == 0 {
+		return se.ownKey(name)
+	}
+	return se.ownKey(name) + "." + strconv.Itoa(slot)
+}
+
+// ownEnd is the end of the range of the session's keys for a lock: a slash follows the dot, and precedes the digits with which the
+// number of a longer lease would go on.
+func (se *session) ownEnd(name string) string { return se.ownKey(name) + "/" }
+
+// commit sends a transaction of the session.
+func (se *session) commit(ctx context.Context, ifs []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+	resp, err := se.s.commit(ctx, se.cluster, ifs, then, otherwise)
+	if failure.LeaseMissing(err) {
+		return nil, driver.ErrGone
+	}
+	return resp, err
+}
+
+// createdAt compares the revision at which a key was created; 0 is that of a key that does not exist.
+func createdAt(key string, revision int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(key), "=", revision)
+}
+
+func absent(key string) clientv3.Cmp { return createdAt(key, 0) }
+
+func there(key string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(key), ">", 0)
+}
+
+// attached returns the keys on the session's lease, from the memory of a leader, which may be behind.
 func (se *session) attached(ctx context.Context) ([]string, error) {
-	resp, err := se.s.client.TimeToLive(ctx, clientv3.LeaseID(se.lease), clientv3.WithAttachedKeys())
+	resp, err := se.s.parts.Client.TimeToLive(ctx, clientv3.LeaseID(se.lease), clientv3.WithAttachedKeys())
 	if err != nil {
 		return nil, err
 	}
@@ -101,148 +97,98 @@ func (se *session) attached(ctx context.Context) ([]string, error) {
 	return keys, nil
 }
 
-// key returns the key of a claim: that of the lease, as the others write it, or with a number if the session has
-// another claim for the lock.
-func (se *session) key(name string, seq uint64) string {
-	se.mu.Lock()
-	defer se.mu.Unlock()
-	used := se.slots[name]
-	slot := slices.Index(used, seq)
-	if slot < 0 {
-		if slot = slices.Index(used, 0); slot < 0 {
-			slot = len(used)
-			used = append(used, 0)
-		}
-		used[slot] = seq
-		se.slots[name] = used
-	}
-	delete(se.earlier, seq)
-	return se.inSlot(name, slot)
-}
-
-// slotKey returns the key that a claim uses, or "" if it has none.
-func (se *session) slotKey(name string, seq uint64) string {
-	se.mu.Lock()
-	defer se.mu.Unlock()
-	if slot := slices.Index(se.slots[name], seq); slot >= 0 {
-		return se.inSlot(name, slot)
-	}
-	return ""
-}
-
-func (se *session) inSlot(name string, slot int) string {
-	key := fmt.Sprintf("%s%x", se.s.under(name), se.lease)
-	if slot > 0 {
-		key += "." + strconv.Itoa(slot)
-	}
-	return key
-}
-
-// free makes the key of a claim that is gone available.
-func (se *session) free(name string, seq uint64) {
-	se.mu.Lock()
-	defer se.mu.Unlock()
-	delete(se.granted, seq)
-	used := se.slots[name]
-	if slot := slices.Index(used, seq); slot >= 0 {
-		used[slot] = 0
-	}
-	if !slices.ContainsFunc(used, func(seq uint64) bool { return seq != 0 }) {
-		delete(se.slots, name)
-	}
-}
-
-// holds notes that a claim holds its lock.
-func (se *session) holds(seq uint64, g grant) {
-	se.mu.Lock()
-	defer se.mu.Unlock()
-	se.granted[seq] = g
-}
-
-// commit sends a transaction of the session.
-func (se *session) commit(ctx context.Context, ifs []clientv3.Cmp, then, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
-	if err := failure.Before(ctx); err != nil {
-		return nil, err
-	}
-	resp, err := se.s.client.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...).Commit()
-	switch {
-	case failure.LeaseMissing(err):
-		return nil, driver.ErrGone
-	case err != nil:
-		return nil, err
-	case resp.Header.ClusterId != se.cluster:
-		return nil, fmt.Errorf("cluster %x answers, the session was opened on %x: %w", resp.Header.ClusterId, se.cluster, driver.ErrReset)
-	}
-	return resp, nil
-}
-
 // KeepAlive implements driver.Session. A claim whose key another program deleted is reported as broken.
 func (se *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
-	se.mu.Lock()
-	held := make(map[string]uint64, len(se.granted))
-	for seq, g := range se.granted {
-		held[g.key] = seq
-	}
-	se.mu.Unlock()
+	held := se.claims.held()
 	renewal, err := se.Session.KeepAlive(ctx)
 	if err != nil {
 		return driver.Renewal{}, fmt.Errorf("concurrencystore: %w", driver.Inner(err))
 	}
-	if len(held) == 0 {
-		return renewal, nil
-	}
-	attached, err := se.attached(ctx)
+	missing, err := se.missing(ctx, held)
 	if err != nil {
 		return driver.Renewal{}, se.s.fail(ctx, "keep alive", err, failure.Reading)
 	}
-	for _, key := range attached {
-		delete(held, key)
-	}
-	for _, seq := range held {
-		renewal.Broken = append(renewal.Broken, seq)
+	still := se.claims.held() // a key that was removed since is not missing
+	for _, seq := range missing {
+		if _, ok := still[seq]; ok {
+			renewal.Broken = append(renewal.Broken, seq)
+		}
 	}
 	slices.Sort(renewal.Broken)
 	renewal.Broken = slices.Compact(renewal.Broken)
 	return renewal, nil
 }
 
-// Reclaim implements driver.Session. etcd does not lose data, so nothing is put back: a grant is held if it is there. What a
-// restored cluster has too much, the last call removes.
-func (se *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
-	kept, err := se.reclaim(ctx, held, last)
-	if err != nil {
-		return nil, se.s.fail(ctx, "reclaim", err, failure.Writing)
-	}
-	if _, err := se.Session.Reclaim(ctx, nil, last); err != nil {
-		return nil, fmt.Errorf("concurrencystore: %w", driver.Inner(err))
-	}
-	return kept, nil
-}
+// keysPerTxn is how many keys one transaction reads. etcd allows 128 operations.
+const keysPerTxn = 100
 
-func (se *session) reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
-	kept := make([]bool, len(held))
-	for i, h := range held {
-		out, err := se.position(ctx, &h.Claim)
+// missing returns the claims whose keys are not there. The list of the lease is one call for any number of keys; what it
+// lacks is read through a quorum.
+func (se *session) missing(ctx context.Context, held map[uint64]claim) (missing []uint64, err error) {
+	if len(held) == 0 {
+		return nil, nil
+	}
+	attached, err := se.attached(ctx)
+	if err != nil && !failure.LeaseMissing(err) {
+		return nil, err
+	}
+	listed := make(map[string]bool, len(attached))
+	for _, key := range attached {
+		listed[key] = true
+	}
+	var doubted []uint64
+	for seq, k := range held {
+		if !listed[se.keyOf(k.name, k.slot)] {
+			doubted = append(doubted, seq)
+		}
+	}
+	for part := range slices.Chunk(doubted, keysPerTxn) {
+		gone, err := se.absentOf(ctx, held, part)
 		if err != nil {
 			return nil, err
 		}
-		kept[i] = out.State == driver.Granted && out.Token == h.Token.Base()
+		missing = append(missing, gone...)
 	}
-	if !last {
-		return kept, nil
+	return missing, nil
+}
+
+// absentOf reads which keys of claims are not there. A value of the session that is not the latest does not know: the latest may
+// have removed them.
+func (se *session) absentOf(ctx context.Context, held map[uint64]claim, part []uint64) (gone []uint64, err error) {
+	ops := []clientv3.Op{se.readHandle()}
+	for _, seq := range part {
+		ops = append(ops, clientv3.OpGet(se.keyOf(held[seq].name, held[seq].slot), clientv3.WithKeysOnly()))
 	}
-	se.mu.Lock()
-	stale := make(map[uint64]string, len(se.earlier))
-	for seq, name := range se.earlier {
-		stale[seq] = name
+	resp, err := se.commit(ctx, nil, ops, nil)
+	if err != nil {
+		return nil, err
 	}
-	se.mu.Unlock()
-	for seq, name := range stale {
-		if _, err := se.withdraw(ctx, driver.Withdrawal{Seq: seq, Name: name}); err != nil {
-			return nil, err
+	handle := handleIn(resp, 0)
+	switch {
+	case handle == 0:
+		return nil, driver.ErrGone
+	case handle != se.claims.latest():
+		return nil, nil
+	}
+	for i, seq := range part {
+		if kvs := rangeOf(resp, i+1).Kvs; len(kvs) == 0 || kvs[0].CreateRevision != held[seq].created {
+			gone = append(gone, seq)
 		}
 	}
-	return kept, nil
+	return gone, nil
+}
+
+// readHandle reads the handle of the session, which is there as long as the session.
+func (se *session) readHandle() clientv3.Op {
+	return clientv3.OpGet(se.s.parts.Keys.Handle(se.id), clientv3.WithKeysOnly())
+}
+
+// handleIn is the revision of the handle that was read, 0 if the session has ended.
+func handleIn(resp *clientv3.TxnResponse, i int) int64 {
+	for _, kv := range rangeOf(resp, i).Kvs {
+		return kv.ModRevision
+	}
+	return 0
 }
 
 // Close implements driver.Session: the keys go with the lease.

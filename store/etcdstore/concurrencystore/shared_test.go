@@ -328,7 +328,7 @@ func TestNameThatContinuesAnotherIsAnother(t *testing.T) {
 func TestOpenByURL(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
-	store, err := fencelock.OpenStore(t.Context(), "etcd-concurrency://"+cluster.Members[0].Addr+"?prefix="+prefix+"&max_ttl=30s")
+	store, err := fencelock.OpenStore(t.Context(), "etcd-concurrency://"+cluster.Members[0].Addr+"?prefix="+prefix+"&max_ttl=30s&fenced_peers=true")
 	must(t, err)
 	defer store.Close()
 	c, err := fencelock.New(store, &fencelock.Options{Require: fencelock.Correctness})

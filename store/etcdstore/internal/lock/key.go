@@ -20,6 +20,7 @@ import (
 //	ns|lock|NAME|queue|SID.SLOT     a queued claim
 //	ns|limit|NAME|                  a stored limit
 //	ns|wake|SID                     the last push to a session
+//	ns|handle|SID                   written when a session is opened, in concurrencystore
 //	ns|gone|SID|SEQ                 a claim that must never be granted (again)
 //	ns|broken|SID|SEQ               a grant that an operator broke
 //
@@ -122,6 +123,9 @@ func (s Space) Session(id driver.SessionID) string { return string(s) + "session
 
 // Wake is the key of the pushes to a session.
 func (s Space) Wake(id driver.SessionID) string { return string(s) + "wake|" + id.String() }
+
+// Handle is the key that the latest value of a session has written.
+func (s Space) Handle(id driver.SessionID) string { return string(s) + "handle|" + id.String() }
 
 // HeldOf is the prefix of a session's grants of a name.
 func (s Space) HeldOf(name string, id driver.SessionID) string {

@@ -8,11 +8,29 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Parts returns the client of an *etcdstore.Store and the keys of its namespace. Package etcdstore sets it.
-var Parts func(store driver.Store) (*clientv3.Client, lock.Space)
+// Parts are the parts of an *etcdstore.Store.
+type Parts struct {
+	Client *clientv3.Client
+	// KV is that of the client as it was when the store was made.
+	KV        clientv3.KV
+	Keys      lock.Space
+	Revisions Revisions
+}
+
+// Revisions reports whether the cluster that answers is the one that answered before.
+type Revisions interface {
+	// High is the revision that an answer to a call that is sent now must have reached.
+	High() int64
+	// See takes the header of a linearizable answer to a call that was sent when high was the highest revision seen.
+	See(h *pb.ResponseHeader, high int64) error
+}
+
+// PartsOf returns the parts of an *etcdstore.Store. Package etcdstore sets it.
+var PartsOf func(store driver.Store) Parts
 
 // Lease makes the number of the lease from that of the session, so that an Open
 // whose reply was lost finds its lease again.

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package concurrencystore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Inspect implements driver.Store.
+func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
+	st, err := s.inspect(ctx, name)
+	if err != nil {
+		return driver.Status{}, s.fail(ctx, "inspect", err, failure.Reading)
+	}
+	return st, nil
+}
+
+func (s *Store) inspect(ctx context.Context, name string) (driver.Status, error) {
+	under, err := s.named(name)
+	if err != nil {
+		return driver.Status{}, err
+	}
+	q := queue{s, under}
+	const most = driver.MaxWaitersReported + 1 // the holder is one of them
+	p, err := q.page(ctx, clientv3.WithLimit(most))
+	if err != nil {
+		return driver.Status{}, err
+	}
+	total := p.claims
+	for p.more { // the rest is only counted
+		if p, err = q.page(ctx, p.next(), clientv3.WithKeysOnly(), clientv3.WithLimit(keysAtOnce)); err != nil {
+			return driver.Status{}, err
+		}
+		total = append(total, p.claims...)
+	}
+	st := driver.Status{Name: name, Waiting: max(0, len(total)-1)}
+	now := time.Now()
+	for i, e := range total[:min(len(total), most)] {
+		if i > 0 {
+			st.Waiters = append(st.Waiters, driver.Waiter{Claim: e.id, Weight: 1, Record: e.record, Age: e.age(now)})
+			continue
+		}
+		h := e.holder(now)
+		if h.EndsIn, err = s.left(ctx, e.lease); err != nil {
+			return driver.Status{}, err
+		}
+		st.Holders = append(st.Holders, h)
+	}
+	return st, nil
+}
+
+// left is how long a lease lasts if it is not kept alive again. etcd rounds it down to whole seconds.
+func (s *Store) left(ctx context.Context, lease int64) (time.Duration, error) {
+	resp, err := s.parts.Client.TimeToLive(ctx, clientv3.LeaseID(lease))
+	if err != nil && !failure.LeaseMissing(err) {
+		return 0, err
+	}
+	if err != nil || resp.TTL <= 0 {
+		return 0, nil
+	}
+	return time.Duration(min(resp.TTL+1, resp.GrantedTTL)) * time.Second, nil
+}
+
+// List implements driver.Store: the keys of locks have no common prefix that is theirs alone.
+func (s *Store) List(context.Context, driver.ListQuery) (driver.Page, error) {
+	return driver.Page{}, fmt.Errorf("concurrencystore: list: locks of this format cannot be distinguished from other keys; read them with etcdctl get --prefix: %w", driver.ErrUnsupported)
+}
+
+// SetLimit implements driver.Store.
+func (s *Store) SetLimit(context.Context, string, int64) error {
+	return fmt.Errorf("concurrencystore: set limit: this format has no semaphores: %w", driver.ErrUnsupported)
+}
+
+// Break implements driver.Store. The fence is between the token of the broken claim and those of all waiters, which have
+// their revisions already. A holder with another library is not notified.
+func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
+	fence, err := s.breaks(ctx, name, token)
+	if err != nil {
+		return 0, s.fail(ctx, "break", err, failure.Writing)
+	}
+	return fence, nil
+}
+
+func (s *Store) breaks(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
+	under, err := s.named(name)
+	if err != nil {
+		return 0, err
+	}
+	q := queue{s, under}
+	resp, err := s.read(ctx, q.first())
+	if err != nil {
+		return 0, err
+	}
+	e, err := q.front(ctx, rangeOf(resp, 0), resp.Header.Revision)
+	if err != nil {
+		return 0, err
+	}
+	notHeld := fmt.Errorf("no grant has token %v: %w", token, driver.ErrNotHeld)
+	if e == nil || e.token() != token.Base() {
+		return 0, notHeld
+	}
+	ops := []clientv3.Op{clientv3.OpDelete(e.key)}
+	if e.ours {
+		lease := clientv3.WithLease(clientv3.LeaseID(e.lease))
+		ops = append(ops, clientv3.OpPut(s.parts.Keys.Gone(e.id), "", lease), clientv3.OpPut(s.parts.Keys.Broken(e.id), "", lease))
+	}
+	done, err := s.commit(ctx, anyCluster, []clientv3.Cmp{createdAt(e.key, e.created)}, ops, nil)
+	switch {
+	case failure.LeaseMissing(err), err == nil && !done.Succeeded:
+		return 0, notHeld // it ended in between
+	case err != nil:
+		return 0, err
+	}
+	return lock.Token(e.created, 1), nil
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package concurrencystore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Reclaim implements driver.Session. etcd does not lose data, so nothing is put back: a grant is held if it is there. What a
+// restored cluster has too much, the last call removes.
+func (se *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	kept, err := se.reclaim(ctx, held, last)
+	if err != nil {
+		return nil, se.s.fail(ctx, "reclaim", err, failure.Writing)
+	}
+	if _, err := se.Session.Reclaim(ctx, nil, last); err != nil {
+		return nil, fmt.Errorf("concurrencystore: %w", driver.Inner(err))
+	}
+	return kept, nil
+}
+
+func (se *session) reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
+	kept := make([]bool, len(held))
+	for i := range held {
+		var err error
+		if kept[i], err = se.confirm(ctx, &held[i]); err != nil {
+			return nil, err
+		}
+	}
+	if last {
+		return kept, se.dropEarlier(ctx)
+	}
+	return kept, nil
+}
+
+// confirm reads whether a claim has its grant.
+func (se *session) confirm(ctx context.Context, h *driver.Held) (bool, error) {
+	c := &h.Claim
+	se.claims.touch(c.Seq)
+	q := queue{se.s, se.s.under(c.Name)}
+	resp, err := se.commit(ctx, nil, []clientv3.Op{se.readOwn(c.Name), q.first(), se.readHandle()}, nil)
+	if err != nil {
+		return false, err
+	}
+	handle := handleIn(resp, 2)
+	if handle == 0 {
+		return false, driver.ErrGone
+	}
+	own := se.ownIn(c.Name, resp, 0)
+	if handle == se.claims.latest() {
+		se.claims.learn(c.Name, own)
+	}
+	front, err := q.front(ctx, rangeOf(resp, 1), resp.Header.Revision)
+	mine := find(own, driver.ClaimID{Session: se.id, Seq: c.Seq})
+	if err != nil || mine == nil || front == nil || front.key != mine.key || mine.token() != h.Token.Base() {
+		return false, err
+	}
+	se.claims.use(c.Name, mine.slot, c.Seq)
+	se.claims.stands(c.Seq, mine.created, granted, 0)
+	return true, nil
+}
+
+// dropEarlier removes what a resumed session has from before and was not asked about since.
+func (se *session) dropEarlier(ctx context.Context) error {
+	if !se.claims.resuming() {
+		return nil
+	}
+	attached, err := se.attached(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range attached {
+		at := strings.LastIndex(key, "/")
+		if at < len(se.s.prefix) || !strings.HasPrefix(key, se.s.prefix) {
+			continue
+		}
+		name := key[len(se.s.prefix):at]
+		if _, ok := slotOf(key, se.ownKey(name)); !ok {
+			continue
+		}
+		resp, err := se.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(key)}, nil)
+		if err != nil {
+			return err
+		}
+		for _, e := range se.ownIn(name, resp, 0) {
+			if !se.claims.untouched(e.id.Seq) {
+				continue
+			}
+			if _, err := se.withdraw(ctx, driver.Withdrawal{Seq: e.id.Seq, Name: name}); err != nil {
+				return err
+			}
+		}
+	}
+	se.claims.dropped()
+	return nil
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package concurrencystore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// withdrawnBroken is the value of the mark of a broken claim that was withdrawn, as in etcdstore.
+const withdrawnBroken = "withdrawn"
+
+// Withdraw implements driver.Session.
+func (se *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	if w.KeepFor > 0 {
+		return driver.WasAbsent, se.s.fail(ctx, "withdraw", errKeep, failure.Writing)
+	}
+	found, err := se.withdraw(ctx, w)
+	if err != nil {
+		return driver.WasAbsent, se.s.fail(ctx, "withdraw", err, failure.Writing)
+	}
+	return found, nil
+}
+
+var errKeep = errors.Join(errors.New("this format cannot keep a lock taken"), driver.ErrRefused)
+
+// withdraw deletes the key of the claim, if it is the claim's.
+func (se *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	k, known := se.claims.leave(w.Seq)
+	found, done, err := driver.WasGranted, false, error(nil)
+	if known && k.state == granted {
+		done, err = se.removeGrant(ctx, w, k)
+	}
+	if err == nil && !done {
+		found, err = se.removeAfterReading(ctx, w, k, known)
+	}
+	if err != nil {
+		return driver.WasAbsent, err
+	}
+	se.claims.drop(w.Name, w.Seq)
+	return found, nil
+}
+
+// removeGrant removes the key of a claim that held the lock. It returns false if that is not there.
+func (se *session) removeGrant(ctx context.Context, w driver.Withdrawal, k claim) (bool, error) {
+	key := se.keyOf(w.Name, k.slot)
+	resp, err := se.commit(ctx, []clientv3.Cmp{createdAt(key, k.created)}, append(se.tombstone(w), clientv3.OpDelete(key)), nil)
+	return err == nil && resp.Succeeded, err
+}
+
+// tombstone is the operation that makes the store refuse the claim from now on, if the withdrawal asks for it.
+func (se *session) tombstone(w driver.Withdrawal) []clientv3.Op {
+	if !w.Tombstone {
+		return nil
+	}
+	return []clientv3.Op{clientv3.OpPut(se.s.parts.Keys.Gone(driver.ClaimID{Session: se.id, Seq: w.Seq}), "", se.onLease())}
+}
+
+// removeAfterReading reads what there is of a claim, and removes it if that has not changed since. It reads the key that the claim
+// uses, and all keys of the session for the lock if the claim is not there: an earlier value of the session may have written it.
+func (se *session) removeAfterReading(ctx context.Context, w driver.Withdrawal, k claim, known bool) (driver.Removed, error) {
+	id := driver.ClaimID{Session: se.id, Seq: w.Seq}
+	broken, q := se.s.parts.Keys.Broken(id), queue{se.s, se.s.under(w.Name)}
+	for wide := !known; ; {
+		own := clientv3.OpGet(se.keyOf(w.Name, k.slot))
+		if wide {
+			own = se.readOwn(w.Name)
+		}
+		resp, err := se.commit(ctx, nil, []clientv3.Op{own, q.first(), se.readHandle(), clientv3.OpGet(broken)}, nil)
+		if err != nil {
+			return driver.WasAbsent, err
+		}
+		handle := handleIn(resp, 2)
+		mine := find(se.ownIn(w.Name, resp, 0), id)
+		switch {
+		case handle == 0:
+			return driver.WasAbsent, driver.ErrGone
+		case mine == nil && !wide:
+			wide = true
+			continue
+		}
+		front, err := q.front(ctx, rangeOf(resp, 1), resp.Header.Revision)
+		if err != nil {
+			return driver.WasAbsent, err
+		}
+		ops, unless := se.tombstone(w), se.nothingSince(w.Name, resp.Header.Revision)
+		// Only the latest value of the session knows that no other one has removed the key.
+		lost := known && k.state == granted && !k.leaving && handle == se.claims.latest()
+		found, mark := missing(rangeOf(resp, 3).Kvs, lost)
+		if mark {
+			ops = append(ops, clientv3.OpPut(broken, withdrawnBroken, se.onLease()))
+		}
+		if mine != nil {
+			found, unless = driver.WasQueued, createdAt(mine.key, mine.created)
+			if front != nil && front.key == mine.key {
+				found = driver.WasGranted
+			}
+			ops = append(se.tombstone(w), clientv3.OpDelete(mine.key))
+		}
+		if len(ops) == 0 {
+			return found, nil
+		}
+		done, err := se.commit(ctx, []clientv3.Cmp{unless}, ops, nil)
+		if err != nil || done.Succeeded {
+			return found, err
+		}
+		wide = true // it was broken or attempted in between
+	}
+}
+
+// missing decides about a claim that has no key: by the mark that a break left, or because the lock was lost without one. mark
+// is set if a mark must be written, so that each withdrawal finds the claim broken.
+func missing(marks []*mvccpb.KeyValue, lost bool) (found driver.Removed, mark bool) {
+	switch {
+	case len(marks) > 0:
+		return driver.WasBroken, string(marks[0].Value) != withdrawnBroken
+	case lost:
+		return driver.WasBroken, true
+	}
+	return driver.WasAbsent, false
+}
