@@ -17,7 +17,7 @@ import (
 	"syscall"
 )
 
-//go:embed redisson spring curator
+//go:embed redisson spring curator jetcd
 var javaSource embed.FS
 
 // versions of Redisson: the oldest that is supported, those at which something on the wire
@@ -29,7 +29,7 @@ const newest = "4.7.0"
 
 var built sync.Map // of libraries and versions, to functions
 
-// command returns the command of a Java peer with a library, redisson, spring or curator. The peer is built
+// command returns the command of a Java peer with a library, redisson, spring, curator or jetcd. The peer is built
 // when it is wanted for the first time, into the user's cache.
 func command(library, version string) ([]string, error) {
 	build, _ := built.LoadOrStore(library+" "+version, sync.OnceValues(func() ([]string, error) { return buildPeer(library, version) }))

@@ -29,6 +29,12 @@ var (
 
 func TestMain(m *testing.M) {
 	fleet.Child(openNative)
+	if len(os.Args) > 1 && os.Args[1] == etcdPeerWord {
+		if err := runConcurrencyPeer(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return
+	}
 	flag.Parse()
 	began := time.Now()
 	code := m.Run()

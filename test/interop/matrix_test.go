@@ -97,7 +97,8 @@ type family struct {
 
 // families are in the order of the page.
 func families() []family {
-	return []family{{versions, everyCell()}, {[]string{springVersion}, springRows()}, {setNXVersions(), setNX}, {[]string{redsyncVersion}, redlockRows()}, {curatorVersions, everyTreeCell()}}
+	return []family{{versions, everyCell()}, {[]string{springVersion}, springRows()}, {setNXVersions(), setNX}, {[]string{redsyncVersion}, redlockRows()}, {curatorVersions, everyTreeCell()},
+		{etcdVersions(), etcdRows()}}
 }
 
 // versionsOf returns the columns of a format.

@@ -15,7 +15,7 @@ import (
 const heading = `# Interoperability
 
 Use this page to see which locks were shared with another library, in which versions. Each cell was played by real processes of both
-sides: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.md), [setnx.md](setnx.md) and [curator.md](curator.md) explain what is shared.
+sides: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.md), [setnx.md](setnx.md), [curator.md](curator.md) and [etcd-shared.md](etcd-shared.md) explain what is shared.
 
 - *excluded*: the waiter cannot take the lock. *woken*: the waiter is woken by a message when the holder unlocks, not by a poll.
 - *yes* passed, **no** failed, – this version has not got it, *not played*: no result yet.
