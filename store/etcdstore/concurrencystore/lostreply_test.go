@@ -28,15 +28,17 @@ func TestLostReplyOfAGrantLeavesOneKey(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
 	w := &wire{}
-	c := w.client(t, cluster)
+	ses := open(t, storeOf(t, w.connect(t, cluster)), driver.NewSessionID())
 	lost := w.loseOnce(func(c call) bool { return c.writes(prefix+"a/", false) })
-	l, err := c.Mutex("a").Lock(t.Context())
-	must(t, err)
+	if out, err := ses.Attempt(t.Context(), claim(1, "a")); !errors.Is(err, driver.ErrUnknown) {
+		t.Fatalf("the attempt whose reply was lost: %+v, %v", out, err)
+	}
 	within(t, "the loss of the reply", lost)
+	attempt(t, ses, claim(1, "a"), driver.Granted)
 	if all := keys(t, cluster, "a"); len(all) != 1 {
 		t.Errorf("a lock that is held has the keys %v", all)
 	}
-	must(t, l.Unlock(t.Context()))
+	withdraw(t, ses, driver.Withdrawal{Seq: 1, Name: "a"}, driver.WasGranted)
 	if all := keys(t, cluster, "a"); len(all) > 0 {
 		t.Errorf("after the unlock %v is left", all)
 	}
