@@ -71,13 +71,13 @@ func connectTree(t testing.TB, e *servers.Ensemble) *zk.Conn {
 }
 
 // startCurator starts a Java process with Curator, or skips the test.
-func startCurator(t testing.TB, version string, addrs []string, timeout time.Duration) *process {
+func startCurator(t testing.TB, version string, addrs []string, timeout time.Duration, more ...string) *process {
 	t.Helper()
 	command, err := command("curator", version)
 	if err != nil {
 		t.Skip(err)
 	}
-	return launch(t, command, strings.Join(addrs, ","), millis(timeout))
+	return launch(t, command, append([]string{strings.Join(addrs, ","), millis(timeout)}, more...)...)
 }
 
 // play runs a scene with a lock that no other scene has.

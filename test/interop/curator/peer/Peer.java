@@ -51,9 +51,13 @@ public final class Peer {
     }
 
     public static void main(String[] args) throws Exception {
-        CuratorFramework client = CuratorFrameworkFactory.builder().connectString(args[0])
+        CuratorFrameworkFactory.Builder builder = CuratorFrameworkFactory.builder().connectString(args[0])
                 .sessionTimeoutMs(Integer.parseInt(args[1])).connectionTimeoutMs(Integer.parseInt(args[1]))
-                .retryPolicy(new RetryNTimes(50, 200)).build();
+                .retryPolicy(new RetryNTimes(50, 200));
+        if (args.length > 2 && args[2].equals("compress")) {
+            builder.enableCompression();
+        }
+        CuratorFramework client = builder.build();
         client.start();
         client.blockUntilConnected();
         Peer peer = new Peer(client);
