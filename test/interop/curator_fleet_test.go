@@ -18,6 +18,7 @@ func TestMixedFleetOnZooKeeper(t *testing.T) {
 	byHand(t)
 	for _, format := range []struct{ title, kind string }{{"InterProcessMutex", "mutex"}, {"InterProcessReadWriteLock", "readwrite"}} {
 		t.Run(format.title, func(t *testing.T) {
+			t.Parallel()
 			newTreeStage(t, curatorNewest).play(t, format.kind, func(s *treeScene) {
 				s.java() // built, or the test is skipped
 				name := s.path[1:]
