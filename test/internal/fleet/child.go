@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/both"
 )
 
 // variable has the task of a child.
@@ -31,17 +29,6 @@ type Task struct {
 	// Workers is how many goroutines compete in the child.
 	Workers int
 }
-
-// Phase is which locks a process takes, and how.
-type Phase string
-
-// The phases. Native is the lock of phase old, taken by the library that the fleet comes from.
-const (
-	Native Phase = "native"
-	Old    Phase = "old"
-	Both   Phase = "both"
-	New    Phase = "new"
-)
 
 // Locker holds a lock while do runs. The context of do ends when the lock is lost.
 type Locker func(ctx context.Context, name string, do func(ctx context.Context)) error
@@ -94,7 +81,7 @@ func (t Task) open(native func(Task) (Locker, error)) (Locker, func(), error) {
 		lock, err := native(t)
 		return lock, func() {}, err
 	}
-	store, err := t.store()
+	store, err := openPhase(context.Background(), t.Phase, t.From, t.To)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,25 +96,6 @@ func (t Task) open(native func(Task) (Locker, error)) (Locker, func(), error) {
 		})
 	}
 	return lock, func() { _ = locks.Close(context.Background()) }, nil // what is not released ends with its session
-}
-
-// store opens the store of the phase, as a program does whose deployment has the phase and two URLs.
-func (t Task) store() (driver.Store, error) {
-	switch t.Phase {
-	case Old:
-		return fencelock.OpenStore(context.Background(), t.From)
-	case New:
-		return fencelock.OpenStore(context.Background(), t.To)
-	}
-	old, err := fencelock.OpenStore(context.Background(), t.From)
-	if err != nil {
-		return nil, err
-	}
-	next, err := fencelock.OpenStore(context.Background(), t.To)
-	if err != nil {
-		return nil, err
-	}
-	return both.New(both.Stores{Old: old, New: next}, nil)
 }
 
 // longest bounds one acquisition. Far fewer processes compete than could make it so long.

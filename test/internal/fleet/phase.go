@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/both"
+)
+
+// Phase is which locks a process takes, and how.
+type Phase string
+
+// The phases. Native is the lock of phase old, taken by the library that the fleet comes from.
+const (
+	Native Phase = "native"
+	Old    Phase = "old"
+	Both   Phase = "both"
+	New    Phase = "new"
+)
+
+// openPhase opens the store of a phase. All three are settings of the deployment.
+func openPhase(ctx context.Context, phase Phase, oldURL, newURL string) (driver.Store, error) {
+	switch phase {
+	case "old":
+		return fencelock.OpenStore(ctx, oldURL)
+	case "new":
+		return fencelock.OpenStore(ctx, newURL)
+	case "both":
+		old, err := fencelock.OpenStore(ctx, oldURL)
+		if err != nil {
+			return nil, err
+		}
+		next, err := fencelock.OpenStore(ctx, newURL)
+		if err != nil {
+			return nil, err
+		}
+		return both.New(both.Stores{Old: old, New: next}, nil)
+	}
+	return nil, fmt.Errorf("the phase is %q; use old, both or new", phase)
+}
