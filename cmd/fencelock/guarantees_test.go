@@ -132,7 +132,7 @@ func notified(c driver.Caps) string {
 	case !c.Push:
 		return "no, it polls"
 	case c.Engine == sqlstore.MySQL.String():
-		return "by the store, which polls"
+		return "by a named lock, or it polls"
 	}
 	return "by the store"
 }

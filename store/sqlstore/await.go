@@ -27,6 +27,9 @@ type waiting struct {
 	pace     time.Duration // of a handoff, as far as it is known; 0 if it is not
 	listenAt time.Time     // when it comes near the front of the queue
 	ears     int64         // since when its session was listened for when it was attempted
+	before   int64         // the bell of the claim before it; 0 for none
+	wait     *job          // for that bell
+	deep     bool          // the last wait for it counted as a deadlock
 	notified chan struct{} // closed when granted or err is set
 	granted  driver.Token
 	err      error
@@ -103,15 +106,29 @@ func (ss *session) pushed(seq uint64, counter int64) {
 	}
 }
 
-// Await implements driver.Session. Near the front of the queue it waits for the push, while
-// the store listens; if listening began after the attempt, a push may have been missed, and it
-// polls once. Where the store cannot listen it polls, by a read of one row.
+// Await implements driver.Session. On PostgreSQL, near the front of the queue, it waits for the
+// push, while the store listens; if listening began after the attempt, a push may have been
+// missed, and it polls once. On MySQL it waits for the bell of the claim before it. Where there
+// is neither it polls, by a read of one row.
 func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", err)
 	}
 	w := ss.expect(c.Seq, false)
 	for polls := 0; ; polls++ {
+		if wait := ss.follow(c, w); wait != nil {
+			out, over, err := ss.awaitBell(ctx, c, w, wait)
+			if over && err == nil {
+				out = ss.waited(c, w, out)
+			}
+			if over || err != nil {
+				return out, err
+			}
+			if !w.isDeep(ss) {
+				polls = -1 // the polls after a bell begin with the shortest pause
+			}
+			continue
+		}
 		rested := ss.rest(ctx, w)
 		select {
 		case <-w.notified:
@@ -197,6 +214,13 @@ func (ss *session) rest(ctx context.Context, w *waiting) bool {
 	return true
 }
 
+// isDeep reports whether the server took the last wait for a bell for a deadlock.
+func (w *waiting) isDeep(ss *session) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return w.deep
+}
+
 // mustPoll reports whether a push may have been missed.
 func (w *waiting) mustPoll(ss *session, ears int64) bool {
 	ss.mu.Lock()
@@ -224,31 +248,41 @@ func (ss *session) poll(ctx context.Context, c *driver.Claim, w *waiting) (drive
 	if err := ss.store.prepare(ctx); err != nil {
 		return driver.Outcome{}, err
 	}
-	var counter int64
-	var holder, grants, first sql.NullString
-	var seq sql.NullInt64
-	err := ss.store.row(ctx, "poll", []any{ss.store.name(c.Name)}, []any{&counter, &holder, &seq, &grants, &first})
+	var p polled
+	err := ss.store.row(ctx, "poll", []any{ss.store.name(c.Name)}, []any{&p.counter, &p.holder, &p.seq, &p.grants, &p.first})
 	if errors.Is(err, sql.ErrNoRows) {
 		return driver.Outcome{State: driver.Absent}, nil
 	}
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	if holder.String == ss.sid && uint64(seq.Int64) == c.Seq {
-		return driver.Outcome{State: driver.Granted, Token: driver.Token(counter * driver.TokenStep)}, nil
+	return ss.found(c, w, &p), nil
+}
+
+// polled is what a claim that waits reads of the lock's row.
+type polled struct {
+	counter               int64
+	holder, grants, first sql.NullString
+	seq                   sql.NullInt64
+}
+
+// found returns what a poll says of a claim, and notes it.
+func (ss *session) found(c *driver.Claim, w *waiting, p *polled) driver.Outcome {
+	if p.holder.String == ss.sid && uint64(p.seq.Int64) == c.Seq {
+		return driver.Outcome{State: driver.Granted, Token: driver.Token(p.counter * driver.TokenStep)}
 	}
 	var list []book.Claim
-	if grants.Valid && json.Unmarshal([]byte(grants.String), &list) == nil {
+	if p.grants.Valid && json.Unmarshal([]byte(p.grants.String), &list) == nil {
 		for _, g := range list {
 			if g.Session == ss.sid && g.Seq == c.Seq {
-				return driver.Outcome{State: driver.Granted, Token: g.Token()}, nil
+				return driver.Outcome{State: driver.Granted, Token: g.Token()}
 			}
 		}
 	}
-	if ss.standing(w, counter, first.String == ss.sid) {
-		return driver.Outcome{State: driver.Queued}, nil
+	if ss.standing(w, p.counter, p.first.String == ss.sid) {
+		return driver.Outcome{State: driver.Queued}
 	}
-	return driver.Outcome{State: driver.Queued, Position: 1}, nil
+	return driver.Outcome{State: driver.Queued, Position: 1}
 }
 
 // standing notes what a poll has found, and reports whether the lock changed hands since the

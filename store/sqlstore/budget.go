@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// reserved counts the connections of each handle on which stores listen. Several stores may
+// reserved counts the connections of each handle on which claims of stores wait. Several stores may
 // share a handle, so the count is that of the handle.
 var reserved = struct {
 	sync.Mutex

@@ -17,7 +17,7 @@ import (
 // more permissions than the store does. The error means that the database could not be
 // asked.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
-	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), deaf: s.hub.isDeaf(),
+	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), deaf: s.hub.isDeaf(), noBells: s.bells.off(),
 		prefix: s.opts.Prefix, grants: s.grantsText()}
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
@@ -99,6 +99,7 @@ func (s *Store) tableNames() string {
 type facts struct {
 	dialect             Dialect
 	grace, pooled, deaf bool
+	noBells             bool // no dedicated connection was to be had for a claim that waits
 	values              map[string]string
 	prefix, grants      string // of the tables, and what a role needs on them
 	missing             string // function without which the server cannot say who it is

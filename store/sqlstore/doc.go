@@ -17,8 +17,8 @@
 //
 // # How it is built
 //
-// There are leases in tables, and no session locks (advisory locks, GET_LOCK): those hang
-// on a connection, which a pooler gives to another client, and have no token.
+// There are leases in tables, and no lock is a session lock (advisory locks, GET_LOCK): those
+// hang on a connection, which a pooler gives to another client, and have no token.
 //
 //	incarnation (1 row)      session (1 row a process)    lock (1 row a name)
 //	┌──────────────────┐     ┌───────────────────────┐    ┌───────────────────────────────┐
@@ -33,7 +33,7 @@
 //
 //	lock a free name                 1 statement
 //	unlock                           1 statement, which also grants to the first in the queue
-//	wait for a held name             2 statements, 3 on MySQL, then a notification or polls
+//	wait for a held name             2 statements, 3 on MySQL, then a notification, a bell or polls
 //	the same, again and again        1 statement, 2 on MySQL
 //	give up waiting                  1 statement
 //	keep any number of leases alive  1 statement each third of the TTL
@@ -46,9 +46,16 @@
 // # Waking
 //
 // On PostgreSQL with pgx the process that is granted a lock is notified by NOTIFY, in the
-// commit that grants it, and listens on one connection for all its locks. Everywhere else,
-// through a transaction pooler too, it polls the row. The store finds
-// out which by sending itself a message.
+// commit that grants it, and listens on one connection for all its locks. The store finds out
+// by a message to itself whether that works.
+//
+// On MySQL and MariaDB each queued claim has a bell, a named lock on a dedicated connection, until
+// it is gone. The claim behind waits for that, and then reads the row, which alone grants:
+//
+//	claim A: queued ── has bell 1 ─────────────── granted ── released: bell 1 is free
+//	claim B:        queued ── has bell 2 ── waits for bell 1 ······┘ reads the row: granted
+//
+// Everywhere else, through a pooler or proxy that shares connections too, a process polls the row.
 //
 // # Failure cases
 //
@@ -68,6 +75,8 @@
 //   - The tables are emptied: the same.
 //   - A backup is restored in place, on the same server and timeline: nothing shows it.
 //     Delete the row of the incarnation table afterwards.
+//   - The connection of a bell is lost or silent, or a process hangs: the claim behind reads the
+//     row after a second and a second more for each place, half of its TTL at most.
 //   - Two statements meet (deadlock, serialization failure): the one that was refused is
 //     repeated inside the call.
 //

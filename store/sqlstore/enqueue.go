@@ -42,9 +42,12 @@ func (ss *session) short(ctx context.Context, c *driver.Claim, claim *book.Claim
 }
 
 // enqueue queues a plain claim behind a plain holder, in one statement, and finds out where
-// it stands; false if the lock is of another kind.
+// it stands; false if the lock is of another kind. On MySQL it gets a bell, if it can.
 func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *waiting) (driver.Outcome, bool, error) {
 	c.Inc = ss.inc
+	if book.BellOf(c.Record) == 0 {
+		c.Record = book.WithBell(c.Record, ss.bell(ctx, c.Seq))
+	}
 	entry, err := json.Marshal(c)
 	if err != nil {
 		return driver.Outcome{}, false, err
@@ -106,5 +109,6 @@ func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry 
 	if !ok {
 		return out, nil, nil
 	}
+	ss.behind(w, l.BellBefore(c.Session, c.Seq))
 	return out, l.Book, nil
 }

@@ -50,7 +50,7 @@ func EndSessionsTooEarly(ctx context.Context, s *Store, name string, ahead time.
 	return s.endSessions(ctx, l.Book)
 }
 
-// Reserved returns on how many connections of a handle stores listen.
+// Reserved returns on how many connections of a handle claims wait.
 func Reserved(db *sql.DB) int {
 	reserved.Lock()
 	defer reserved.Unlock()
@@ -130,4 +130,54 @@ func ChangeLimit(ctx context.Context, s *Store, name string, limit int64, before
 		l.Limit = limit
 		return nil
 	})
+}
+
+// MakeBell waits until a store has an idle bell.
+func MakeBell(ctx context.Context, s *Store) error {
+	for ctx.Err() == nil {
+		if bl := s.bells.get(ctx); bl != nil {
+			s.bells.mu.Lock()
+			s.bells.putBackLocked(bl)
+			s.bells.mu.Unlock()
+			return nil
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+	return ctx.Err()
+}
+
+// BellOf returns the named lock of a claim as the server knows it, or "".
+func BellOf(ss driver.Session, seq uint64) string {
+	own := ss.(*session)
+	bl := own.store.bells.of(claimID{own.sid, seq})
+	if bl == nil {
+		return ""
+	}
+	own.store.bells.mu.Lock()
+	defer own.store.bells.mu.Unlock()
+	return bellName(bl.id)
+}
+
+// Bells returns how many bells a store has.
+func Bells(s *Store) int {
+	s.bells.mu.Lock()
+	defer s.bells.mu.Unlock()
+	return s.bells.all
+}
+
+// Deadlock lets two bells of a store wait for each other, and returns for how many of them the
+// server answered so.
+func Deadlock(ctx context.Context, s *Store) (answers int) {
+	one, two := s.bells.get(ctx), s.bells.get(ctx)
+	if one == nil || two == nil {
+		return -1
+	}
+	waits := []job{one.send(job{other: two.id, bound: 2 * time.Second}), two.send(job{other: one.id, bound: 2 * time.Second})}
+	for _, j := range waits {
+		<-j.done
+		if j.ring.deep {
+			answers++
+		}
+	}
+	return answers
 }

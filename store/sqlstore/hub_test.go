@@ -33,7 +33,7 @@ func TestRestIsAnnounced(t *testing.T) {
 // TestEndedSessionDoesNotComeBack: a wait that reads its ears after its session has left the
 // hub does not make the store listen for the session again.
 func TestEndedSessionDoesNotComeBack(t *testing.T) {
-	ss := &session{sid: "s"}
+	ss := &session{sid: "s", store: &Store{}}
 	ss.notices.init(nil)
 	h := &hub{members: map[string]*member{}, change: make(chan struct{}), ctx: t.Context(), done: make(chan struct{})}
 	h.ears(ss)

@@ -18,7 +18,7 @@ const clockBound = 2 * time.Second
 
 // codes are the codes of all findings. They are stable.
 var codes = []string{
-	"binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
+	"bells", "binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
 	"multi-primary", "permissions", "pooler", "replica", "replicas-without-grace", "sync-binlog",
 	"synchronous-commit", "table-engine", "tables", "unlogged", "version",
 }
@@ -118,6 +118,10 @@ func judgeMySQL(f *facts, add adder) {
 	if f.values["group_replication_single_primary_mode"] == "OFF" {
 		add(driver.Danger, "multi-primary", "group_replication_single_primary_mode is OFF: two members may grant the same lock before one of them is refused, and each has the identity of another server",
 			"group_replication_single_primary_mode = ON, or use another database")
+	}
+	if f.noBells {
+		add(driver.Note, "bells", "no dedicated connection could wait for a named lock (GET_LOCK): waiters poll, which costs the server more",
+			"allow more connections (max_connections, SetMaxOpenConns), connect directly if a proxy shares connections, or leave it")
 	}
 	judgeIsolation(f, add)
 }

@@ -34,10 +34,10 @@ type Options struct {
 	// leases. It is not needed where a replica takes over only with all that was
 	// acknowledged.
 	Grace bool
-	// Poll turns LISTEN and NOTIFY of PostgreSQL off: waiters poll again and
-	// again, with growing pauses, as they do on MySQL. NOTIFY makes handoffs of all
-	// locks of a database commit one after the other; where there are thousands a
-	// second this is the better choice.
+	// Poll turns LISTEN and NOTIFY of PostgreSQL off, and named locks of MySQL and
+	// MariaDB: waiters poll again and again, with growing pauses, and need no
+	// connections. NOTIFY makes handoffs of all locks of a database commit one after
+	// the other; where there are thousands a second this is the better choice.
 	Poll bool
 	// Pooler is set if a pooler gives each statement to another connection, as
 	// pgbouncer does in transaction mode: this process then prepares no statements

@@ -65,6 +65,8 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 			if renewal.Broken, err = ss.brokenNow(ctx); err != nil {
 				return nil, driver.Renewal{}, err
 			}
+		} else {
+			s.bells.freeAll(ss.sid) // of the session before
 		}
 		s.sweeper.maybe()
 		return ss, renewal, nil
@@ -104,6 +106,7 @@ func (ss *session) verdict(l *loaded) error {
 func (ss *session) over(why error) error {
 	err := fmt.Errorf("sqlstore: session %s: %w", ss.sid, why)
 	ss.notices.stop()
+	ss.store.bells.freeAll(ss.sid)
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	for _, w := range ss.waits {
@@ -201,6 +204,9 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	if err != nil && w.seenQueued(ss) {
 		err = afterQueuing(err)
 	}
+	if err != nil && !errors.Is(err, driver.ErrUnknown) { // no withdrawal need follow
+		ss.store.bells.free(claimID{ss.sid, c.Seq})
+	}
 	return out, err
 }
 
@@ -237,10 +243,10 @@ func afterQueuing(err error) error {
 // attempt goes the longer way.
 func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Claim, w *waiting) (driver.Outcome, error) {
 	var out driver.Outcome
-	var counter int64
+	var counter, before int64
 	err := ss.store.change(ctx, c.Name, ss, func(l *loaded) error {
 		out = l.Attempt(claim, c.Queue)
-		counter = l.Counter
+		counter, before = l.Counter, l.BellBefore(ss.sid, c.Seq)
 		return nil
 	})
 	if err != nil {
@@ -249,6 +255,7 @@ func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Clai
 	switch {
 	case out.State == driver.Queued && w != nil:
 		ss.queued(w, out.Position, counter, 0)
+		ss.behind(w, before)
 	case out.State == driver.Granted:
 		ss.stopWaiting(c.Seq)
 	case out.State != driver.Queued:
@@ -313,4 +320,5 @@ func (ss *session) drop(seq uint64) {
 	delete(ss.claims, seq)
 	delete(ss.notices.watched, seq)
 	ss.mu.Unlock()
+	ss.store.bells.free(claimID{ss.sid, seq})
 }

@@ -33,6 +33,7 @@ type Store struct {
 	closeDB   bool        // Open made the handle
 	fitted    atomic.Bool // the database was found fit to keep locks
 	hub       hub
+	bells     bells
 	sweeper   sweeper
 	contended contended
 	retries   retries
@@ -48,9 +49,9 @@ var _ driver.Store = (*Store)(nil)
 // New returns a store that uses the database, which stays the caller's; Store.Close
 // releases what the store has there. A nil opts is fine. New does no I/O.
 //
-// The database handle must have room for more than one connection: one is used for
-// listening, while a claim waits and up to a minute longer. The stores of a handle listen on
-// half of its connections at most.
+// The database handle must have room for more than one connection. While claims wait, and up to
+// a minute longer, one is used for listening on PostgreSQL, and up to four on MySQL and MariaDB,
+// one for each claim that waits. The stores of a handle keep half of its connections at most.
 func New(db *sql.DB, opts *Options) (*Store, error) {
 	if db == nil {
 		return nil, errors.New("sqlstore: New needs a database, for example sql.Open(\"pgx\", url)")
@@ -80,6 +81,7 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 	}
 	s.pooled.Store(o.Pooler)
 	s.hub.init(s)
+	s.bells.init(s)
 	s.sweeper.init(s)
 	if s.dialect == PostgreSQL {
 		s.texts, s.ready = newTexts(s.dialect, o.Prefix, pgIdentity, s.notifies()), true
@@ -169,9 +171,10 @@ func (s *Store) assumes() string {
 func (s *Store) Shard(string) string { return "0" }
 
 // Close releases what the store has in the database handle: prepared statements and the
-// connection that listens. A store that Open made closes its handle too. Close the
+// connections on which claims wait. A store that Open made closes its handle too. Close the
 // fencelock.Client first: sessions are not closed here.
 func (s *Store) Close() error {
+	s.bells.close()
 	s.hub.close()
 	s.sweeper.close()
 	s.mu.Lock()

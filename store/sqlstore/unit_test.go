@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -214,7 +215,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestMayReserve: stores listen on half of a handle's connections at most.
+// TestMayReserve: stores keep half of a handle's connections at most.
 func TestMayReserve(t *testing.T) {
 	for limit, most := range map[int]int{1: 0, 2: 1, 3: 1, 4: 2, 5: 2, 10: 5} {
 		if !mayReserve(limit, most-1) && most > 0 || mayReserve(limit, most) {
@@ -308,6 +309,58 @@ func TestFailedPollIsRepeated(t *testing.T) {
 	for i := range 2 {
 		if _, err := ss.Await(ctx, &driver.Claim{Seq: 1, Name: "x"}); !errors.Is(err, driver.ErrUnavailable) {
 			t.Fatalf("wait %d: %v, want what the poll returned", i+1, err)
+		}
+	}
+}
+
+// TestNextBell: what a claim waits for that was not granted though its bell was free.
+func TestNextBell(t *testing.T) {
+	for _, tt := range []struct {
+		what      string
+		now, want int64
+	}{
+		{"the claim before it is gone", 6, 6},
+		{"the claim before it has no bell", 0, 0},
+		{"no process has the bell any more", 5, 0},
+	} {
+		if got := nextBell(5, tt.now); got != tt.want {
+			t.Errorf("%s: bell %d, want %d", tt.what, got, tt.want)
+		}
+	}
+}
+
+// TestBellBound: a fault of a bell delays the first in the queue by a second, and no claim by
+// more than half of its TTL. The server gets whole seconds, and never zero.
+func TestBellBound(t *testing.T) {
+	for _, tt := range []struct {
+		place               int
+		ttl, bound, rounded time.Duration
+	}{
+		{0, 15 * time.Second, time.Second, time.Second}, {3, 15 * time.Second, 4 * time.Second, 4 * time.Second},
+		{60, 15 * time.Second, 7500 * time.Millisecond, 8 * time.Second}, {0, minTTL, minTTL / 2, time.Second},
+	} {
+		if got := bellBound(tt.place, tt.ttl); got != tt.bound || serverBound(got) != tt.rounded {
+			t.Errorf("place %d with a TTL of %v: %v, %v; want %v, %v", tt.place, tt.ttl, got, serverBound(got), tt.bound, tt.rounded)
+		}
+	}
+}
+
+// TestBellThatComesBackIsNotMissed: a claim that waits for a bell gets it, whenever it comes.
+func TestBellThatComesBackIsNotMissed(t *testing.T) {
+	b := bells{patience: time.Minute, freed: 1}
+	for i := range 2000 {
+		got := make(chan *bell)
+		go func() { got <- b.get(t.Context()) }()
+		for asks := false; !asks; {
+			runtime.Gosched()
+			b.mu.Lock()
+			if asks = len(b.asking) == 1; asks {
+				b.putBackLocked(&bell{})
+			}
+			b.mu.Unlock()
+		}
+		if bl := <-got; bl == nil || len(b.idle) != 0 {
+			t.Fatalf("claim %d got %v, and %d bells are idle", i, bl, len(b.idle))
 		}
 	}
 }

@@ -109,3 +109,13 @@ WHERE name = ? AND holder IS NOT NULL AND grants IS NULL AND (holder <> ? OR seq
     WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident})
   AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = {p}lock.holder AND h.generation = {p}lock.generation AND h.ends > {now}
     AND ({p}lock.inc = ? OR h.done <> ?))
+
+-- name: renewBell
+-- Frees a bell and takes another.
+SELECT RELEASE_LOCK(?), GET_LOCK(?, 0)
+
+-- name: waitBell
+-- Waits for a bell, gives it back, and polls. The derived table comes first, and the row is read
+-- by what it returns, so it is read after the wait.
+SELECT g.got, RELEASE_LOCK(?), l.counter, l.holder, l.seq, l.grants, {first}
+FROM (SELECT GET_LOCK(?, ?) AS got) g LEFT JOIN {p}lock l ON l.name = IF(g.got < 2, ?, NULL)

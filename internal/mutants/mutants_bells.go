@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+// bellMutants break the wake-up of waiters on MySQL and MariaDB.
+var bellMutants = []mutant{
+	{
+		name: "bell-bound-of-nothing", catcher: testOf("store/sqlstore", "TestBellBound"), file: "store/sqlstore/bell.go",
+		old: "math.Ceil(bound.Seconds())",
+		new: "math.Round(math.Ceil(bound.Seconds()) - 0.6)",
+	},
+	{
+		name: "bell-bound-beyond-the-ttl", catcher: testOf("store/sqlstore", "TestBellBound"), file: "store/sqlstore/bell.go",
+		old: "min(time.Duration(1+place)*time.Second, ttl/2)",
+		new: "min(time.Duration(1+place)*time.Second, 2*ttl)",
+	},
+	{
+		name: "bell-without-a-process", catcher: testOf("store/sqlstore", "TestNextBell"), file: "store/sqlstore/follow.go",
+		old: "	if now == waited {\n",
+		new: "	if false {\n",
+	},
+	{
+		name: "bell-of-itself", catcher: testOf("store/sqlstore/internal/book", "TestBellBefore"), file: "store/sqlstore/internal/book/bell.go",
+		old: "b.Queue[i-1].Record",
+		new: "b.Queue[i].Record",
+	},
+	{
+		name: "bell-of-one-holder-of-two", catcher: testOf("store/sqlstore/internal/book", "TestBellBefore"), file: "store/sqlstore/internal/book/bell.go",
+		old: "len(b.Grants) == 1 &&",
+		new: "len(b.Grants) > 0 &&",
+	},
+	{
+		name: "bell-in-a-record-without-a-comma", catcher: testOf("store/sqlstore/internal/book", "TestBellInARecord"), file: "store/sqlstore/internal/book/bell.go",
+		old: "	if rest != \"{\" {\n",
+		new: "	if false {\n",
+	},
+	{
+		name: "bell-and-a-poll", catcher: testOf("store/sqlstore", "TestBellIsTheLastStatement"), file: "store/sqlstore/follow.go",
+		old: "	if wait.ring.row != nil {\n",
+		new: "	if false {\n",
+	},
+	{
+		name: "bell-of-a-closed-store", catcher: testOf("store/sqlstore", "TestBellsOfAClosedStore"), file: "store/sqlstore/bells.go",
+		old: "	b.working.Wait()\n",
+		new: "",
+	},
+	{
+		name: "bells-of-a-whole-handle", catcher: testOf("store/sqlstore", "TestMayReserve"), file: "store/sqlstore/budget.go",
+		old: "2*(kept+1) <= limit",
+		new: "kept+1 <= limit",
+	},
+	{
+		name: "bell-that-waits-counts-as-idle-soon", catcher: testOf("store/sqlstore", "TestBellOfAClaimThatGaveUp"), file: "store/sqlstore/bell.go",
+		old: "	} else if !bl.waits {",
+		new: "	} else if true {",
+	},
+	{
+		name: "bells-with-poll", catcher: testOf("store/sqlstore", "TestNoBellsWithPoll"), file: "store/sqlstore/bells.go",
+		old: "s.dialect != MySQL || s.opts.Poll ||",
+		new: "s.dialect != MySQL ||",
+	},
+}

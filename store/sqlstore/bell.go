@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// bell is a named lock of MySQL (GET_LOCK) on a dedicated connection. It serves one claim, from
+// when the claim is queued until it is gone. On the same connection the claim waits for the
+// bell of the claim before it.
+type bell struct {
+	b     *bells
+	conn  *sql.Conn
+	id    int64    // b.mu must be held, except in serve
+	waits bool     // a wait is under way or about to be; b.mu must be held
+	gone  bool     // b.mu must be held
+	jobs  chan job // has room for more than a claim can send: a wait, and to free it
+
+	statements map[string]*sql.Stmt // of serve
+}
+
+// job is what a bell's connection does next.
+type job struct {
+	other int64         // the bell to wait for; 0: free this one, and take a new one
+	name  string        // the lock whose row to read then
+	bound time.Duration // how long to wait
+	soon  bool          // the bell is idle when this is done, and that is in a moment
+	ring  *ring         // written before done is closed
+	done  chan struct{} // closed when it is done
+}
+
+// ring is how a wait for a bell ended.
+type ring struct {
+	rung bool    // the bell was free
+	deep bool    // the server took it for a deadlock
+	row  *polled // what was read then; nil if it was not
+}
+
+// bellGrace is how much longer than the server may take a statement is waited for: the
+// connection may have been dropped silently. The claim polls by then.
+const bellGrace = 5 * time.Second
+
+// bellBound is for how long a claim waits for a bell before it reads the row anyway. A lock may
+// be granted without a bell: an operator breaks it, or the process of the claim before hangs
+// for longer than its TTL. It is short for the first in the queue, which is granted then,
+// and grows with the place, so that many claims that wait for long send few statements.
+func bellBound(place int, ttl time.Duration) time.Duration {
+	return min(time.Duration(1+place)*time.Second, ttl/2)
+}
+
+// serverBound is what the server is to wait for. MySQL takes whole seconds.
+func serverBound(bound time.Duration) time.Duration {
+	return time.Duration(math.Ceil(bound.Seconds())) * time.Second
+}
+
+// newBell returns a number that no other bell has. It is exact in JSON of any reader.
+func newBell() int64 { return rand.Int64N(1<<53-1) + 1 }
+
+// bellName is the name of a bell's lock. Such names are those of all databases of a server.
+func bellName(id int64) string { return "fencelock/" + strconv.FormatInt(id, 36) }
+
+// errNoBell means that a connection cannot have bells.
+var errNoBell = errors.New("sqlstore: the connection cannot have named locks")
+
+// connect opens a connection, takes a bell, and checks that it is that of this connection: a
+// proxy may send each statement on another one, where named locks would stay.
+func (b *bells) connect() (bl *bell, shared bool, err error) {
+	ctx, cancel := context.WithTimeout(b.ctx, bellGrace)
+	defer cancel()
+	if err := b.s.prepare(ctx); err != nil {
+		return nil, false, err
+	}
+	conn, err := b.s.db.Conn(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	bl = &bell{b: b, conn: conn, id: newBell(), jobs: make(chan job, 16), statements: map[string]*sql.Stmt{}}
+	if err = bl.renew(ctx, bl.id); err != nil {
+		return bl, false, err
+	}
+	var ours sql.NullBool
+	err = conn.QueryRowContext(ctx, "/* fencelock bell */ SELECT IS_USED_LOCK(?) = CONNECTION_ID()", bellName(bl.id)).Scan(&ours)
+	return bl, err == nil && !ours.Bool, err
+}
+
+// renew frees a bell, and takes one with another number.
+func (bl *bell) renew(ctx context.Context, id int64) error {
+	var freed, taken sql.NullBool
+	err := bl.row(ctx, "renewBell", []any{bellName(bl.id), bellName(id)}, []any{&freed, &taken})
+	if err == nil && !taken.Bool {
+		err = errNoBell
+	}
+	return err
+}
+
+// row runs a statement of the store on the connection, prepared.
+func (bl *bell) row(ctx context.Context, name string, args, to []any) error {
+	st := bl.statements[name]
+	if st == nil {
+		var err error
+		if st, err = bl.conn.PrepareContext(ctx, bl.b.s.texts[name]); err != nil {
+			return err
+		}
+		bl.statements[name] = st
+	}
+	return st.QueryRowContext(ctx, args...).Scan(to...)
+}
+
+// discard closes the connection: it has named locks.
+func (bl *bell) discard() {
+	_ = bl.conn.Raw(func(any) error { return sqldriver.ErrBadConn })
+	_ = bl.conn.Close()
+}
+
+// serve does the work of a bell until its connection ends, or no claim has needed it for
+// a while. nil means that nothing is wrong.
+func (bl *bell) serve() error {
+	for {
+		select {
+		case j := <-bl.jobs:
+			err := bl.do(j)
+			close(j.done)
+			if err != nil {
+				return err
+			}
+		case <-time.After(bellIdle):
+			if bl.b.retire(bl) {
+				return nil
+			}
+		case <-bl.b.ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (bl *bell) do(j job) error {
+	ctx, cancel := context.WithTimeout(bl.b.ctx, serverBound(j.bound)+bellGrace)
+	defer cancel()
+	if j.other != 0 {
+		r, err := bl.waitFor(ctx, j)
+		*j.ring = r
+		bl.b.mu.Lock()
+		bl.waits = false
+		bl.b.mu.Unlock()
+		return err
+	}
+	id := newBell()
+	err := bl.renew(ctx, id)
+	bl.b.mu.Lock()
+	defer bl.b.mu.Unlock()
+	bl.b.overLocked(j)
+	if err == nil {
+		bl.id = id
+		bl.b.putBackLocked(bl)
+	}
+	return err
+}
+
+// waitFor waits for another bell, and reads the row then.
+func (bl *bell) waitFor(ctx context.Context, j job) (ring, error) {
+	var got sql.NullBool
+	var counter sql.NullInt64
+	p := &polled{}
+	other := bellName(j.other)
+	err := bl.row(ctx, "waitBell", []any{other, other, int64(serverBound(j.bound).Seconds()), bl.b.s.name(j.name)},
+		[]any{&got, new(any), &counter, &p.holder, &p.seq, &p.grants, &p.first})
+	switch c := code(err); {
+	case c == "1213" || c == "3058": // a chain of more than 32 waits counts as a deadlock, too
+		return ring{deep: true}, nil
+	case err == nil && !got.Valid:
+		return ring{}, errNoBell
+	case err != nil || !counter.Valid:
+		return ring{rung: got.Bool}, err
+	}
+	p.counter = counter.Int64
+	return ring{rung: got.Bool, row: p}, nil
+}
+
+// send gives a job to the connection. One that is gone has done it.
+func (bl *bell) send(j job) job {
+	j.ring, j.done = &ring{}, make(chan struct{})
+	bl.b.mu.Lock()
+	defer bl.b.mu.Unlock()
+	if bl.gone {
+		close(j.done)
+		return j
+	}
+	if j.other != 0 {
+		bl.waits = true
+	} else if !bl.waits { // otherwise that may take as long as the wait
+		j.soon = true
+		bl.b.freed++
+	}
+	bl.jobs <- j
+	return j
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/sqlstore"
+)
+
+// ringing runs a test on each server that has bells.
+func ringing(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
+	for _, k := range []kind{onMariaDB, onMySQL} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			f(t, k, need(t, k.start))
+		})
+	}
+}
+
+// crowd is a contended lock: its holder came from the queue, so it has a bell.
+type crowd struct {
+	k      kind
+	server *servers.Server
+	admin  *sql.DB
+	opts   sqlstore.Options
+	holder driver.Session
+}
+
+func newCrowd(t *testing.T, k kind, server *servers.Server, names ...string) *crowd {
+	t.Helper()
+	c := &crowd{k: k, server: server, admin: k.connect(t, server.Port)}
+	c.opts = k.space(t, c.admin)
+	first := open(t, k.store(t, k.connect(t, server.Port), &c.opts))
+	s := c.store(t, k.connect(t, server.Port))
+	c.holder = open(t, s)
+	for i, name := range names {
+		attempt(t, first, plain(uint64(i)+1, name), driver.Granted)
+		makeBell(t, s)
+		attempt(t, c.holder, queued(uint64(i)+1, name), driver.Queued)
+		withdraw(t, first, driver.Withdrawal{Seq: uint64(i) + 1, Name: name}, driver.WasGranted)
+		attempt(t, c.holder, queued(uint64(i)+1, name), driver.Granted)
+		if sqlstore.BellOf(c.holder, uint64(i)+1) == "" {
+			t.Fatalf("the holder of %s has no bell", name)
+		}
+	}
+	return c
+}
+
+// store returns a store of another process.
+func (c *crowd) store(t *testing.T, db *sql.DB) *sqlstore.Store {
+	t.Helper()
+	return c.k.store(t, db, &c.opts)
+}
+
+// waiter returns a session whose claim 1 for a lock is queued, and has a bell.
+func (c *crowd) waiter(t *testing.T, s *sqlstore.Store, name string) driver.Session {
+	t.Helper()
+	ss := open(t, s)
+	makeBell(t, s)
+	attempt(t, ss, queued(1, name), driver.Queued)
+	if sqlstore.BellOf(ss, 1) == "" {
+		t.Fatal("the waiter has no bell")
+	}
+	return ss
+}
+
+// makeBell waits until a store has a bell for the next claim: a claim waits only a moment for
+// one.
+func makeBell(t *testing.T, s *sqlstore.Store) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+	defer cancel()
+	must(t, sqlstore.MakeBell(ctx, s))
+}
+
+// release lets the holder release its claim.
+func (c *crowd) release(t *testing.T, seq uint64, name string) {
+	t.Helper()
+	withdraw(t, c.holder, driver.Withdrawal{Seq: seq, Name: name}, driver.WasGranted)
+}
+
+// held counts the connections of the server that have a named lock, 0 or 1.
+func (c *crowd) held(t *testing.T, named string) (n int) {
+	t.Helper()
+	must(t, c.admin.QueryRow("SELECT IF(IS_FREE_LOCK(?), 0, 1)", named).Scan(&n))
+	return n
+}
+
+// kill ends the connection that has a named lock.
+func (c *crowd) kill(t *testing.T, named string) {
+	t.Helper()
+	var id string
+	must(t, c.admin.QueryRow("SELECT IS_USED_LOCK(?)", named).Scan(&id))
+	must(t, exec(c.admin, "KILL "+id))
+}
+
+// awaited waits in the background for the grant of claim 1, as the core does.
+type awaited struct {
+	cancel context.CancelFunc
+	out    chan driver.Outcome
+}
+
+func await(t *testing.T, ss driver.Session, name string) *awaited {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+	a := &awaited{cancel, make(chan driver.Outcome, 1)}
+	var wg sync.WaitGroup
+	t.Cleanup(wg.Wait)
+	t.Cleanup(cancel)
+	wg.Go(func() {
+		out, err := ss.Await(ctx, queued(1, name))
+		if err != nil && ctx.Err() != context.Canceled {
+			t.Errorf("await of %s: %v", name, err)
+		}
+		a.out <- out
+	})
+	return a
+}
+
+func (a *awaited) granted(t *testing.T) {
+	t.Helper()
+	if out := <-a.out; out.State != driver.Granted {
+		t.Errorf("the waiter got %+v, want the lock", out)
+	}
+}
+
+// TestBellWakesTheNext: a claim has its bell until it is gone, and the claim behind it is
+// granted then, one after the other.
+func TestBellWakesTheNext(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		second := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
+		third := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
+		two, three := await(t, second, "x"), await(t, third, "x")
+		bells := []string{sqlstore.BellOf(c.holder, 1), sqlstore.BellOf(second, 1), sqlstore.BellOf(third, 1)}
+		for i, bell := range bells {
+			if c.held(t, bell) != 1 {
+				t.Errorf("the server does not know the bell of claim %d", i)
+			}
+		}
+		c.release(t, 1, "x")
+		two.granted(t)
+		withdraw(t, second, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
+		three.granted(t)
+		must(t, third.Close(ctxb))
+		eventually(t, "that no bell is left", func() bool { return c.held(t, bells[0])+c.held(t, bells[1])+c.held(t, bells[2]) == 0 })
+	})
+}
+
+// TestBellOfAClaimInBetween: the claim before a waiter gives up. The waiter waits for the
+// claim before that one then.
+func TestBellOfAClaimInBetween(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		second := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
+		third := await(t, c.waiter(t, c.store(t, k.connect(t, server.Port)), "x"), "x")
+		withdraw(t, second, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
+		c.release(t, 1, "x")
+		third.granted(t)
+	})
+}
+
+// TestBellAfterALostReply: a claim whose reply was lost is made again, and waits in the way
+// that the row has for it.
+func TestBellAfterALostReply(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		const word = "the-lost-one"
+		c := newCrowd(t, k, server, word)
+		p, err := servers.NewProxy(server.Addr)
+		must(t, err)
+		t.Cleanup(p.Close)
+		s := c.store(t, k.connect(t, p.Port))
+		ss := open(t, s)
+		attempt(t, ss, queued(7, word), driver.Queued) // what is prepared is prepared now
+		withdraw(t, ss, driver.Withdrawal{Seq: 7, Name: word}, driver.WasQueued)
+		(&through{proxy: p}).loseReply(word)
+		if out, err := ss.Attempt(ctxb, queued(1, word)); err == nil {
+			t.Fatalf("the reply was not lost: %+v", out)
+		}
+		attempt(t, ss, queued(1, word), driver.Queued)
+		a := await(t, ss, word)
+		c.release(t, 1, word)
+		a.granted(t)
+	})
+}
+
+// TestBreakWakesAClaimWithABell: a lock is granted by an operator's break, which frees no bell.
+func TestBreakWakesAClaimWithABell(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		s := c.store(t, k.connect(t, server.Port))
+		a := await(t, c.waiter(t, s, "x"), "x")
+		st, err := s.Inspect(ctxb, "x")
+		must(t, err)
+		if _, err := s.Break(ctxb, "x", st.Holders[0].Token); err != nil {
+			t.Fatal(err)
+		}
+		a.granted(t)
+	})
+}
+
+// TestBellOfADeadConnection: the connection of the holder's bell is ended. The holder unlocks as
+// if nothing had happened, and the claim behind it is granted.
+func TestBellOfADeadConnection(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		ss := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
+		bell := sqlstore.BellOf(c.holder, 1)
+		c.kill(t, bell)
+		eventually(t, "that the bell is free", func() bool { return c.held(t, bell) == 0 })
+		a := await(t, ss, "x")
+		c.release(t, 1, "x")
+		a.granted(t)
+	})
+}
+
+// TestBellOfAWaiterDies: the connection on which a claim waits is ended. It is granted anyway.
+func TestBellOfAWaiterDies(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		ss := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
+		a := await(t, ss, "x")
+		c.kill(t, sqlstore.BellOf(ss, 1))
+		eventually(t, "that the claim has no bell", func() bool { return sqlstore.BellOf(ss, 1) == "" })
+		c.release(t, 1, "x")
+		a.granted(t)
+	})
+}
+
+// TestBellIsTheLastStatement: the wait for a bell also reads the row, after the bell: a claim
+// that is granted by it sends no statement more.
+func TestBellIsTheLastStatement(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		p, err := servers.NewProxy(server.Addr)
+		must(t, err)
+		t.Cleanup(p.Close)
+		ss := c.waiter(t, c.store(t, k.connect(t, p.Port)), "x")
+		waits := make(chan struct{})
+		var sent atomic.Int64 // after the text of the statement, its execution
+		p.Filter(func(_ int, toServer bool, data []byte) bool {
+			if toServer && (bytes.Contains(data, []byte("fencelock waitBell")) || sent.Load() > 0) && sent.Add(1) == 2 {
+				close(waits)
+			}
+			return true
+		})
+		a := await(t, ss, "x")
+		<-waits
+		c.release(t, 1, "x")
+		a.granted(t)
+		if n := sent.Load(); n != 2 {
+			t.Errorf("%d statements after the wait for the bell", n-2)
+		}
+	})
+}
+
+// TestBellOfAClaimThatGaveUp: its connection may wait for long. The next claim of the process
+// does not wait for that connection, and gets another one.
+func TestBellOfAClaimThatGaveUp(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		s := c.store(t, k.connect(t, server.Port))
+		ss := c.waiter(t, s, "x")
+		bell := sqlstore.BellOf(ss, 1)
+		a := await(t, ss, "x")
+		eventually(t, "that the claim waits", func() bool {
+			var n int
+			must(t, c.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID = IS_USED_LOCK(?)", "%waitBell%", bell).Scan(&n))
+			return n > 0
+		})
+		a.cancel()
+		<-a.out
+		withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
+		makeBell(t, s)
+		attempt(t, ss, queued(2, "x"), driver.Queued)
+		if n := sqlstore.Bells(s); n != 2 || sqlstore.BellOf(ss, 2) == "" {
+			t.Errorf("the next claim has bell %q, and the store has %d", sqlstore.BellOf(ss, 2), n)
+		}
+		c.release(t, 1, "x")
+		eventually(t, "that the bell is free", func() bool { return c.held(t, bell) == 0 })
+	})
+}

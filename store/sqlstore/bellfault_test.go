@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/sqlstore"
+	"github.com/go-sql-driver/mysql"
+)
+
+// TestBellsOfTwoStoresOnOneHandle: all stores of a handle keep half of its connections at most,
+// and keep their sessions alive while all their claims wait.
+func TestBellsOfTwoStoresOnOneHandle(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		names := []string{"x", "y", "z"}
+		c := newCrowd(t, k, server, names...)
+		db := k.connect(t, server.Port)
+		db.SetMaxOpenConns(4)
+		var sessions []driver.Session
+		for range 2 {
+			s := c.store(t, db)
+			for _, name := range names {
+				ss := open(t, s)
+				attempt(t, ss, queued(1, name), driver.Queued)
+				await(t, ss, name)
+				sessions = append(sessions, ss)
+			}
+		}
+		for range 10 {
+			if n := sqlstore.Reserved(db); n > 2 {
+				t.Fatalf("%d of 4 connections are kept", n)
+			}
+			for _, ss := range sessions {
+				if _, err := ss.KeepAlive(ctxb); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i, name := range names {
+			c.release(t, uint64(i)+1, name)
+		}
+	})
+}
+
+// TestBellsKeepNothing: after many handoffs there are as many goroutines and connections as
+// after a few. Not parallel: it counts all goroutines.
+func TestBellsKeepNothing(t *testing.T) {
+	for _, k := range []kind{onMariaDB, onMySQL} {
+		t.Run(k.name, func(t *testing.T) {
+			server := need(t, k.start)
+			p, err := servers.NewProxy(server.Addr)
+			must(t, err)
+			t.Cleanup(p.Close)
+			var connections sync.Map
+			p.Filter(func(conn int, _ bool, _ []byte) bool {
+				connections.Store(conn, true)
+				return true
+			})
+			count := func() (n int) {
+				connections.Range(func(any, any) bool { n++; return true })
+				return n
+			}
+			c := newCrowd(t, k, server, "x")
+			s := c.store(t, k.connect(t, p.Port))
+			one, two := c.holder, open(t, s)
+			makeBell(t, s)
+			seq := uint64(1)
+			handoffs := func(n int) {
+				for range n {
+					attempt(t, two, queued(seq, "x"), driver.Queued)
+					withdraw(t, one, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
+					if out, err := two.Await(ctxb, queued(seq, "x")); err != nil || out.State != driver.Granted {
+						t.Fatal(out, err)
+					}
+					attempt(t, one, queued(seq+1, "x"), driver.Queued)
+					withdraw(t, two, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
+					seq++
+					if out, err := one.Await(ctxb, queued(seq, "x")); err != nil || out.State != driver.Granted {
+						t.Fatal(out, err)
+					}
+				}
+			}
+			handoffs(20)
+			goroutines, connected := runtime.NumGoroutine(), count()
+			handoffs(100)
+			if n := runtime.NumGoroutine(); n > goroutines+10 {
+				t.Errorf("%d goroutines after 100 handoffs, %d before", n, goroutines)
+			}
+			if n := count(); n > connected+2 {
+				t.Errorf("%d connections after 100 handoffs, %d before", n, connected)
+			}
+		})
+	}
+}
+
+// TestBellBesideALockedRow: a process whose claim for x waits for a row that a foreign
+// transaction has locked gets y, for which it waits by a bell.
+func TestBellBesideALockedRow(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x", "y")
+		s := c.store(t, k.connect(t, server.Port))
+		a := await(t, c.waiter(t, s, "y"), "y")
+		lockRow(t, c.admin, c.opts.Prefix, "x")
+		ctx, cancel := context.WithCancel(ctxb)
+		other := open(t, s)
+		makeBell(t, s)
+		sqlstore.SetPace(s, "x", 0, time.Millisecond) // it is contended, so the claim is queued first
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = other.Attempt(ctx, queued(1, "x")) })
+		eventually(t, "that the claim for x has a bell", func() bool { return sqlstore.BellOf(other, 1) != "" })
+		c.release(t, 2, "y")
+		a.granted(t)
+		cancel()
+		wg.Wait()
+	})
+}
+
+// TestBellOfACallerThatLeaves: the context of a caller ends while its claim waits. Other claims
+// of the process keep their bells, and so does the claim until it is withdrawn.
+func TestBellOfACallerThatLeaves(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x", "y")
+		s := c.store(t, k.connect(t, server.Port))
+		one, two := c.waiter(t, s, "x"), c.waiter(t, s, "y")
+		stays, leaves := await(t, one, "x"), await(t, two, "y")
+		bells := []string{sqlstore.BellOf(one, 1), sqlstore.BellOf(two, 1)}
+		leaves.cancel()
+		<-leaves.out
+		if sqlstore.BellOf(one, 1) != bells[0] || sqlstore.BellOf(two, 1) != bells[1] || c.held(t, bells[0])+c.held(t, bells[1]) != 2 {
+			t.Error("a bell is gone")
+		}
+		withdraw(t, two, driver.Withdrawal{Seq: 1, Name: "y"}, driver.WasQueued)
+		c.release(t, 1, "x")
+		stays.granted(t)
+	})
+}
+
+// TestBellOfASilentConnection: the connection of a bell gets no answer any more. Its claim is
+// granted anyway, and the connection is closed.
+func TestBellOfASilentConnection(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		p, err := servers.NewProxy(server.Addr)
+		must(t, err)
+		t.Cleanup(p.Close)
+		silent := make(chan struct{})
+		t.Cleanup(func() { close(silent) })
+		var bell atomic.Int64
+		s := c.store(t, k.connect(t, p.Port))
+		ss := c.waiter(t, s, "x")
+		waits := make(chan struct{})
+		once := sync.OnceFunc(func() { close(waits) })
+		p.Filter(func(conn int, toServer bool, data []byte) bool {
+			if toServer && bytes.Contains(data, []byte("fencelock waitBell")) {
+				bell.Store(int64(conn))
+				once()
+			}
+			if !toServer && bell.Load() == int64(conn) {
+				<-silent
+			}
+			return true
+		})
+		a := await(t, ss, "x")
+		<-waits
+		c.release(t, 1, "x")
+		a.granted(t)
+		eventually(t, "that the connection is closed", func() bool { return sqlstore.BellOf(ss, 1) == "" && sqlstore.Bells(s) == 0 })
+	})
+}
+
+// TestBellsOfAClosedStore: a store that is closed while a claim waits leaves no connection.
+func TestBellsOfAClosedStore(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		db := k.connect(t, server.Port)
+		s := c.store(t, db)
+		ss := c.waiter(t, s, "x")
+		bell := sqlstore.BellOf(ss, 1)
+		a := await(t, ss, "x")
+		a.cancel()
+		<-a.out
+		must(t, s.Close())
+		if n, used := sqlstore.Reserved(db), db.Stats().InUse; n != 0 || used != 0 {
+			t.Errorf("%d connections are kept, %d in use", n, used)
+		}
+		eventually(t, "that the server has closed it", func() bool { return c.held(t, bell) == 0 })
+	})
+}
+
+// wrapped hides what a driver's connections are.
+type wrapped struct{ sqldriver.Connector }
+
+func (w wrapped) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	conn, err := w.Connector.Connect(ctx)
+	return struct{ sqldriver.Conn }{conn}, err
+}
+
+// TestBellsBehindAWrapper: a connector that wraps a known driver works, with bells or without.
+func TestBellsBehindAWrapper(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		config, err := mysql.ParseDSN(k.source(server.Port))
+		must(t, err)
+		inner, err := mysql.NewConnector(config)
+		must(t, err)
+		db := sql.OpenDB(wrapped{inner})
+		t.Cleanup(func() { db.Close() })
+		s := c.store(t, db)
+		ss := open(t, s)
+		attempt(t, ss, queued(1, "x"), driver.Queued)
+		a := await(t, ss, "x")
+		findings, err := s.Check(ctxb)
+		must(t, err)
+		if has(findings, "bells") == (sqlstore.BellOf(ss, 1) != "") {
+			t.Errorf("bell %v, and Check found %v", sqlstore.BellOf(ss, 1), findings)
+		}
+		c.release(t, 1, "x")
+		a.granted(t)
+	})
+}
+
+// TestNoBellsWithPoll: Options.Poll takes no connection and no named lock.
+func TestNoBellsWithPoll(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		k.opts.Poll = true
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		one, two := open(t, s), open(t, s)
+		attempt(t, one, plain(1, "x"), driver.Granted)
+		attempt(t, two, queued(1, "x"), driver.Queued)
+		if n := sqlstore.Reserved(db); n != 0 || sqlstore.BellOf(two, 1) != "" {
+			t.Errorf("a claim that polls has %v, and %d connections", sqlstore.BellOf(two, 1), n)
+		}
+		a := await(t, two, "x")
+		withdraw(t, one, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
+		a.granted(t)
+	})
+}
+
+// TestBellsThatWaitForEachOther: the server answers one of two waits with a deadlock. The
+// bells stay.
+func TestBellsThatWaitForEachOther(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		s := k.store(t, db, &opts)
+		open(t, s)
+		answers := -1
+		eventually(t, "that there are two bells", func() bool {
+			answers = sqlstore.Deadlock(ctxb, s)
+			return answers >= 0
+		})
+		if n := sqlstore.Bells(s); answers != 1 || n < 2 {
+			t.Errorf("%d of 2 waits counted as a deadlock, and %d bells are left", answers, n)
+		}
+	})
+}
+
+// TestNoBellsInASmallHandle: a handle of one connection has none to wait on. Claims poll, and Check
+// notes it.
+func TestNoBellsInASmallHandle(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		db := k.connect(t, server.Port)
+		db.SetMaxOpenConns(1)
+		s := c.store(t, db)
+		ss := open(t, s)
+		attempt(t, ss, queued(1, "x"), driver.Queued)
+		findings, err := s.Check(ctxb)
+		must(t, err)
+		if !has(findings, "bells") || sqlstore.BellOf(ss, 1) != "" {
+			t.Errorf("bell %q, and Check found %v", sqlstore.BellOf(ss, 1), findings)
+		}
+		a := await(t, ss, "x")
+		c.release(t, 1, "x")
+		a.granted(t)
+	})
+}

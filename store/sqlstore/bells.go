@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxBells bounds the bells of a store, each of which is a connection.
+	maxBells = 4
+	// bellsAgain is how long after a failure no bell is made.
+	bellsAgain = 10 * time.Second
+	// bellIdle is how long a bell without a claim keeps its connection.
+	bellIdle = time.Minute
+	// bellPatience is how long a claim that is about to queue waits for a new bell.
+	bellPatience = 250 * time.Millisecond
+)
+
+// bells are the bells of a store on MySQL or MariaDB; on PostgreSQL it has none.
+//
+//	claim A: queued ── has bell 1 ─────────────── granted ── released: bell 1 is free
+//	claim B:        queued ── has bell 2 ── waits for bell 1 ······┘ reads the row: granted
+//
+// So exactly one process wakes for a handoff, in the memory of the server. A bell is a hint:
+// only the row says who has the lock, every wait is bounded, and no statement whose outcome
+// matters is sent on the connection of a bell. A claim without a bell before it polls.
+type bells struct {
+	s        *Store
+	ctx      context.Context
+	cancel   context.CancelFunc
+	working  sync.WaitGroup
+	patience time.Duration
+
+	mu     sync.Mutex
+	never  bool // they cannot work here
+	failed bool // the last bell could not be made, or broke
+	after  time.Time
+	all    int // bells that are there or are being made
+	idle   []*bell
+	freed  int          // bells that will be idle in a moment
+	asking []chan *bell // of claims that wait for a bell, each with room for it
+	taken  map[claimID]*bell
+}
+
+// claimID is a claim of a session.
+type claimID struct {
+	session string
+	seq     uint64
+}
+
+func (b *bells) init(s *Store) {
+	b.s, b.taken, b.patience = s, map[claimID]*bell{}, bellPatience
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.never = s.dialect != MySQL || s.opts.Poll || s.opts.Pooler || !s.known
+}
+
+// close ends the connections of all bells.
+func (b *bells) close() {
+	b.mu.Lock() // no bell is made after it
+	b.cancel()
+	b.never = true
+	b.mu.Unlock()
+	b.working.Wait()
+}
+
+// off reports whether bells should work here and do not.
+func (b *bells) off() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed
+}
+
+// take gives a claim a bell, and returns its number, 0 for none.
+func (b *bells) take(ctx context.Context, c claimID) int64 {
+	bl := b.of(c)
+	if bl == nil {
+		bl = b.get(ctx)
+	}
+	if bl == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if bl.gone {
+		return 0
+	}
+	b.taken[c] = bl
+	return bl.id
+}
+
+// of returns the bell of a claim, or nil.
+func (b *bells) of(c claimID) *bell {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.taken[c]
+}
+
+// free frees the bell of a claim that is gone. No caller waits for it.
+func (b *bells) free(c claimID) {
+	b.mu.Lock()
+	bl := b.taken[c]
+	delete(b.taken, c)
+	b.mu.Unlock()
+	if bl != nil {
+		bl.send(job{})
+	}
+}
+
+// freeAll frees the bells of a session that has ended or is opened again.
+func (b *bells) freeAll(session string) {
+	b.mu.Lock()
+	var claims []claimID
+	for c := range b.taken {
+		if c.session == session {
+			claims = append(claims, c)
+		}
+	}
+	b.mu.Unlock()
+	for _, c := range claims {
+		b.free(c)
+	}
+}
+
+// get returns an idle bell, or nil. If one will be idle in a moment it waits for that; otherwise
+// it makes one, if the handle has room, and waits a moment for it: in the worst case the
+// claim goes without.
+func (b *bells) get(ctx context.Context) *bell {
+	b.mu.Lock()
+	if b.never {
+		b.mu.Unlock()
+		return nil
+	}
+	if n := len(b.idle); n > 0 {
+		bl := b.idle[n-1]
+		b.idle = b.idle[:n-1]
+		b.mu.Unlock()
+		return bl
+	}
+	if b.freed <= len(b.asking) {
+		if b.all >= maxBells || time.Now().Before(b.after) {
+			b.mu.Unlock()
+			return nil
+		}
+		if !reserve(b.s.db) {
+			b.failed = true
+			b.mu.Unlock()
+			return nil
+		}
+		b.all++
+		b.working.Go(b.work)
+	}
+	ask := make(chan *bell, 1)
+	b.asking = append(b.asking, ask)
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, b.patience)
+	defer cancel()
+	select {
+	case bl := <-ask:
+		return bl
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.asking, ask); i >= 0 {
+		b.asking = slices.Delete(b.asking, i, i+1)
+		return nil
+	}
+	return <-ask // it was given one at the last moment
+}
+
+// work makes a bell and serves it until its connection ends.
+func (b *bells) work() {
+	bl, shared, err := b.connect()
+	if err == nil && !shared {
+		b.mu.Lock()
+		b.failed = false
+		b.putBackLocked(bl)
+		b.mu.Unlock()
+		err = bl.serve()
+	}
+	if bl != nil {
+		b.remove(bl)
+	}
+	unreserve(b.s.db)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all--
+	if (err != nil || shared) && b.ctx.Err() == nil {
+		b.failed, b.never, b.after = true, b.never || shared, time.Now().Add(bellsAgain)
+	}
+	b.answerLocked(nil)
+}
+
+// putBackLocked gives a bell to a claim that asks for one, or makes it idle. b.mu must be held.
+func (b *bells) putBackLocked(bl *bell) {
+	if !b.answerLocked(bl) {
+		b.idle = append(b.idle, bl)
+	}
+}
+
+// answerLocked gives a bell, or nil for none, to the first claim that asks. b.mu must be held.
+func (b *bells) answerLocked(bl *bell) bool {
+	if len(b.asking) == 0 {
+		return false
+	}
+	b.asking[0] <- bl
+	b.asking = b.asking[1:]
+	return true
+}
+
+// overLocked notes that a bell which was to be freed is, or is gone. b.mu must be held.
+func (b *bells) overLocked(j job) {
+	if j.soon {
+		b.freed--
+	}
+}
+
+// retire takes an idle bell out; false if it has a claim.
+func (b *bells) retire(bl *bell) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.idle, bl)
+	if i >= 0 {
+		b.idle = slices.Delete(b.idle, i, i+1)
+	}
+	return i >= 0
+}
+
+// remove ends a bell: whatever waits for it is woken, and it gets no work any more.
+func (b *bells) remove(bl *bell) {
+	b.retire(bl)
+	b.mu.Lock()
+	defer bl.discard()
+	defer b.mu.Unlock()
+	bl.gone = true
+	maps.DeleteFunc(b.taken, func(_ claimID, other *bell) bool { return other == bl })
+	for {
+		select {
+		case j := <-bl.jobs:
+			b.overLocked(j)
+			close(j.done)
+		default:
+			return
+		}
+	}
+}

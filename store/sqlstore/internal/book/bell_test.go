@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package book
+
+import (
+	"testing"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// TestBellInARecord: a bell leaves the record as it was, and no text of a caller is one.
+func TestBellInARecord(t *testing.T) {
+	for _, r := range []driver.Record{{}, {Owner: "a", Reason: `"bell":5}`}, {Labels: map[string]string{"bell": "1"}}} {
+		for _, watch := range []bool{false, true} {
+			c, err := NewClaim("s", 1, &driver.Claim{Seq: 1, Watch: watch, Terms: &driver.Terms{Weight: 1, Record: &r}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := BellOf(c.Record); got != 0 {
+				t.Errorf("%s has bell %d", c.Record, got)
+			}
+			const id = 1<<53 - 1
+			with := Claim{Record: WithBell(c.Record, id)}
+			if got := BellOf(with.Record); got != id {
+				t.Errorf("%s: got bell %d, want %d", with.Record, got, int64(id))
+			}
+			if got := with.record(); got.Owner != r.Owner || got.Reason != r.Reason || len(got.Labels) != len(r.Labels) || with.watched() != watch {
+				t.Errorf("%s: the record is %+v, want %+v", with.Record, got, r)
+			}
+		}
+	}
+	for _, damaged := range []string{"", "{", "null", `{"bell":"x"}`} {
+		if got := BellOf(WithBell(damaged, 0)); got != 0 {
+			t.Errorf("%q has bell %d", damaged, got)
+		}
+	}
+}
+
+// TestBellBefore: a claim waits for the one directly before it, and the first for a holder that
+// is alone.
+func TestBellBefore(t *testing.T) {
+	claim := func(session string, bell int64) Claim {
+		return Claim{Session: session, Seq: 1, Record: WithBell("{}", bell)}
+	}
+	b := Book{Lock: &Lock{Grants: []Claim{claim("h", 7)}, Queue: []Claim{claim("a", 0), claim("b", 9), claim("c", 0)}}}
+	for session, want := range map[string]int64{"a": 7, "b": 0, "c": 9, "h": 0, "x": 0} {
+		if got := b.BellBefore(session, 1); got != want {
+			t.Errorf("before %s is bell %d, want %d", session, got, want)
+		}
+	}
+	b.Grants = append(b.Grants, claim("g", 8))
+	if got := b.BellBefore("a", 1); got != 0 {
+		t.Errorf("before the first, behind two holders, is bell %d", got)
+	}
+	b.Grants = nil
+	if got := b.BellBefore("a", 1); got != 0 {
+		t.Errorf("before the first, without a holder, is bell %d", got)
+	}
+}
