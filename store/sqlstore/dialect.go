@@ -5,7 +5,6 @@ package sqlstore
 import (
 	_ "embed" // the statements
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -92,23 +91,20 @@ func newTexts(d Dialect, prefix, ident string, listen bool) texts {
 	return t
 }
 
-var (
-	heading = regexp.MustCompile(`(?m)^-- name: (\w+)$`)
-	comment = regexp.MustCompile(`(?m)^--.*\n`)
-	space   = regexp.MustCompile(`\s+`)
-)
-
 // sections splits a file of statements at its headings and leaves comments out.
 func sections(text string) map[string]string {
-	found := map[string]string{}
-	marks := heading.FindAllStringSubmatchIndex(text, -1)
-	for i, m := range marks {
-		end := len(text)
-		if i+1 < len(marks) {
-			end = marks[i+1][0]
+	words := map[string][]string{}
+	name := ""
+	for line := range strings.Lines(text) {
+		if heading, ok := strings.CutPrefix(line, "-- name: "); ok {
+			name = strings.TrimSpace(heading)
+		} else if name != "" && !strings.HasPrefix(line, "--") {
+			words[name] = append(words[name], strings.Fields(line)...)
 		}
-		body := comment.ReplaceAllString(strings.TrimPrefix(text[m[1]:end], "\n"), "")
-		found[text[m[2]:m[3]]] = strings.TrimSpace(space.ReplaceAllString(body, " "))
+	}
+	found := map[string]string{}
+	for name, all := range words {
+		found[name] = strings.Join(all, " ")
 	}
 	return found
 }
