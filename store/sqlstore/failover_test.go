@@ -73,6 +73,7 @@ func (p pair) arrived(t *testing.T, replica *servers.Server, rows string) {
 // grace a second holder is possible at once, with a higher token; with it the first puts
 // its lease back and keeps it.
 func TestFailoverToALaggingReplica(t *testing.T) {
+	t.Parallel()
 	for _, p := range pairs {
 		for _, grace := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/grace=%t", p.kind.name, grace), func(t *testing.T) {
@@ -80,11 +81,11 @@ func TestFailoverToALaggingReplica(t *testing.T) {
 				primary := need(t, p.primary)
 				t.Cleanup(primary.Stop)
 				k := p.kind
-				k.opts = sqlstore.Options{Grace: grace, MaxTTL: 12 * time.Second}
+				k.opts = sqlstore.Options{Grace: grace, MaxTTL: 21 * time.Second}
 				b := k.behind(t, primary)
 				must(t, visit(b))
 				must(t, exec(k.connect(t, primary.Port), "UPDATE "+b.opts.Prefix+"incarnation SET grace_end = 0"))
-				must(t, lock(t, client(t, b, 11*time.Second), knownLock).Unlock(ctxb))
+				must(t, lock(t, client(t, b, 20*time.Second), knownLock).Unlock(ctxb))
 				stream, err := servers.NewProxy(primary.Addr)
 				must(t, err)
 				t.Cleanup(stream.Close)
@@ -103,7 +104,7 @@ func TestFailoverToALaggingReplica(t *testing.T) {
 const knownLock, newLock = "known", "new"
 
 func (p pair) lagging(t *testing.T, b *through, primary, replica *servers.Server, grace bool) {
-	c := client(t, b, 11*time.Second)
+	c := client(t, b, 20*time.Second)
 	var held []*fencelock.Lease
 	for _, name := range []string{knownLock, newLock} {
 		for range 5 { // so that the replica would repeat tokens if it only counted on
@@ -121,7 +122,7 @@ func (p pair) lagging(t *testing.T, b *through, primary, replica *servers.Server
 			must(t, l.Unlock(ctxb))
 		}
 	} else {
-		next = client(t, b, 11*time.Second)
+		next = client(t, b, 20*time.Second)
 	}
 	for _, l := range held {
 		if n := lock(t, next, l.Name()); n.Token() <= l.Token() {
@@ -148,6 +149,7 @@ func putBack(t *testing.T, b *through, l *fencelock.Lease) {
 // TestFailoverToAReplicaThatHasEverything: the lease goes on, and no other client gets the
 // lock. Correctness may be required of a server with such a replica.
 func TestFailoverToAReplicaThatHasEverything(t *testing.T) {
+	t.Parallel()
 	for _, p := range pairs {
 		t.Run(p.kind.name, func(t *testing.T) {
 			t.Parallel()

@@ -74,8 +74,9 @@ func everywhere(t *testing.T, f func(t *testing.T, k kind, server *servers.Serve
 	}
 }
 
-// alone runs a test on dedicated servers, which it may stop.
+// alone runs a test on dedicated servers, which it may stop, beside other tests.
 func alone(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
+	t.Parallel()
 	for _, k := range []kind{onPostgres, onMariaDB} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -157,6 +158,7 @@ func inspectSoon(t *testing.T, s driver.Store, name string) (st driver.Status, e
 // TestConnectionsAreCut: whatever happens to the connections, holders do not overlap,
 // tokens rise, and nothing is left behind.
 func TestConnectionsAreCut(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		const workers, turns = 6, 25
 		b := k.behind(t, server)

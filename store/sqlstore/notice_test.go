@@ -303,7 +303,7 @@ func TestSlowNoticeDoesNotMakeARenewalLate(t *testing.T) {
 func TestWatchedGrantsAreReclaimedManyAtOnce(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, k kind, server *servers.Server) {
-		const grants = 100
+		const grants = 30
 		b := k.behind(t, server)
 		holder := openNoticed(t, b)
 		var held []driver.Held

@@ -49,8 +49,9 @@ func keepsThrough(t *testing.T, l *fencelock.Lease, counter *measure.Counter, ti
 // locked keeps its other leases: the statement that waits holds nothing that its keep-alive
 // needs. The same for a name that has no row yet.
 func TestRowLockedByOthers(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
-		const ttl = 3 * time.Second
+		const ttl = 6 * time.Second
 		admin := k.connect(t, server.Port)
 		prefix := k.space(t, admin).Prefix
 		c, counter := k.process(t, server, prefix, ttl)
@@ -70,8 +71,9 @@ func TestRowLockedByOthers(t *testing.T) {
 // TestRowLockedByOthersAndSweep: a process that waits for a locked row, beside one that
 // sweeps, stops no other process: that one keeps its leases and gets other locks.
 func TestRowLockedByOthersAndSweep(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
-		const ttl = 6 * time.Second // the loop below keeps a core busy
+		const ttl = 6 * time.Second
 		admin := k.connect(t, server.Port)
 		prefix := k.space(t, admin).Prefix
 		first, _ := k.process(t, server, prefix, ttl)
@@ -91,6 +93,7 @@ func TestRowLockedByOthersAndSweep(t *testing.T) {
 		go func() { // what a sweep of any process does, once a minute
 			for ctx.Err() == nil {
 				_, _ = admin.ExecContext(ctx, "UPDATE "+prefix+"incarnation SET floor = floor + 1 WHERE id = 1")
+				<-time.After(time.Millisecond) // it would keep a core busy, beside other tests
 			}
 		}()
 		keepsThrough(t, y, counter, 4)
