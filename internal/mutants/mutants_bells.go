@@ -5,14 +5,14 @@ package main
 // bellMutants break the wake-up of waiters on MySQL and MariaDB.
 var bellMutants = []mutant{
 	{
-		name: "bell-bound-of-nothing", catcher: testOf("store/sqlstore", "TestBellBound"), file: "store/sqlstore/bell.go",
+		name: "bell-bound-of-nothing", catcher: testOf("store/sqlstore", "TestBellWait"), file: "store/sqlstore/bell.go",
 		old: "math.Ceil(bound.Seconds())",
 		new: "math.Round(math.Ceil(bound.Seconds()) - 0.6)",
 	},
 	{
-		name: "bell-bound-beyond-the-ttl", catcher: testOf("store/sqlstore", "TestBellBound"), file: "store/sqlstore/bell.go",
-		old: "min(time.Duration(1+place)*time.Second, ttl/2)",
-		new: "min(time.Duration(1+place)*time.Second, 2*ttl)",
+		name: "bell-bound-beyond-the-ttl", catcher: testOf("store/sqlstore", "TestBellWait"), file: "store/sqlstore/bell.go",
+		old: "min(time.Duration(1+place)*time.Second, ttl/2, bellLongest), false",
+		new: "min(time.Duration(1+place)*time.Second, bellLongest), false",
 	},
 	{
 		name: "bell-without-a-process", catcher: testOf("store/sqlstore", "TestNextBell"), file: "store/sqlstore/follow.go",
@@ -36,8 +36,8 @@ var bellMutants = []mutant{
 	},
 	{
 		name: "bell-and-a-poll", catcher: testOf("store/sqlstore", "TestBellIsTheLastStatement"), file: "store/sqlstore/follow.go",
-		old: "	if wait.ring.row != nil {\n",
-		new: "	if false {\n",
+		old: "	case r.row != nil:\n",
+		new: "	case false:\n",
 	},
 	{
 		name: "bell-of-a-closed-store", catcher: testOf("store/sqlstore", "TestBellsOfAClosedStore"), file: "store/sqlstore/bells.go",
@@ -51,12 +51,37 @@ var bellMutants = []mutant{
 	},
 	{
 		name: "bell-that-waits-counts-as-idle-soon", catcher: testOf("store/sqlstore", "TestBellOfAClaimThatGaveUp"), file: "store/sqlstore/bell.go",
-		old: "	} else if !bl.waits {",
-		new: "	} else if true {",
+		old: "	case !bl.waits: //",
+		new: "	case true: //",
 	},
 	{
 		name: "bells-with-poll", catcher: testOf("store/sqlstore", "TestNoBellsWithPoll"), file: "store/sqlstore/bells.go",
 		old: "s.dialect != MySQL || s.opts.Poll ||",
 		new: "s.dialect != MySQL ||",
+	},
+	{
+		name: "bell-that-keeps-the-table", catcher: testOf("store/sqlstore", "TestBellWait"), file: "store/sqlstore/bell.go",
+		old: "ttl/2, bellLongest), false",
+		new: "ttl/2, bellLongest), true",
+	},
+	{
+		name: "bell-with-two-waits", catcher: testOf("store/sqlstore", "TestBellHasOneWait"), file: "store/sqlstore/bell.go",
+		old: "	case wait && bl.waits: //",
+		new: "	case false: //",
+	},
+	{
+		name: "bell-that-takes-the-last-connection", catcher: testOf("store/sqlstore", "TestBellsLeaveAConnection"), file: "store/sqlstore/bell.go",
+		old: "	conn, err := spared(ctx, b.s.db)\n",
+		new: "	conn, err := b.s.db.Conn(ctx)\n",
+	},
+	{
+		name: "bells-on-galera-again", catcher: testOf("store/sqlstore", "TestBellsThatCannotWork"), file: "store/sqlstore/bells.go",
+		old: "|| shared || code(err) == unsupported,",
+		new: "|| shared,",
+	},
+	{
+		name: "bell-without-its-limit", catcher: testOf("store/sqlstore", "TestBellAndALimitForStatements"), file: "store/sqlstore/bell.go",
+		old: "case among(refusals, c), !j.read && among(limits, c):",
+		new: "case among(refusals, c):",
 	},
 }

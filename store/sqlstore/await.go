@@ -29,7 +29,8 @@ type waiting struct {
 	ears     int64         // since when its session was listened for when it was attempted
 	before   int64         // the bell of the claim before it; 0 for none
 	wait     *job          // for that bell
-	deep     bool          // the last wait for it counted as a deadlock
+	refused  bool          // the server ended the last wait for it
+	longer   bool          // the next wait for it may be longer
 	notified chan struct{} // closed when granted or err is set
 	granted  driver.Token
 	err      error
@@ -124,7 +125,7 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 			if over || err != nil {
 				return out, err
 			}
-			if !w.isDeep(ss) {
+			if !w.wasRefused(ss) {
 				polls = -1 // the polls after a bell begin with the shortest pause
 			}
 			continue
@@ -214,11 +215,11 @@ func (ss *session) rest(ctx context.Context, w *waiting) bool {
 	return true
 }
 
-// isDeep reports whether the server took the last wait for a bell for a deadlock.
-func (w *waiting) isDeep(ss *session) bool {
+// wasRefused reports whether the server ended the last wait for a bell.
+func (w *waiting) wasRefused(ss *session) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	return w.deep
+	return w.refused
 }
 
 // mustPoll reports whether a push may have been missed.

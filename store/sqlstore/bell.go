@@ -22,7 +22,7 @@ type bell struct {
 	id    int64    // b.mu must be held, except in serve
 	waits bool     // a wait is under way or about to be; b.mu must be held
 	gone  bool     // b.mu must be held
-	jobs  chan job // has room for more than a claim can send: a wait, and to free it
+	jobs  chan job // has room for all that a claim can send: one wait, and to free it
 
 	statements map[string]*sql.Stmt // of serve
 }
@@ -32,6 +32,7 @@ type job struct {
 	other int64         // the bell to wait for; 0: free this one, and take a new one
 	name  string        // the lock whose row to read then
 	bound time.Duration // how long to wait
+	read  bool          // the statement that waits also reads the row
 	soon  bool          // the bell is idle when this is done, and that is in a moment
 	ring  *ring         // written before done is closed
 	done  chan struct{} // closed when it is done
@@ -39,21 +40,48 @@ type job struct {
 
 // ring is how a wait for a bell ended.
 type ring struct {
-	rung bool    // the bell was free
-	deep bool    // the server took it for a deadlock
-	row  *polled // what was read then; nil if it was not
+	state ringState
+	row   *polled // what was read then; nil if it was not
 }
+
+type ringState int
+
+const (
+	// ringLost: the connection ended, or a wait is under way there already. Nothing is known.
+	ringLost ringState = iota
+	// ringRung: the bell is free.
+	ringRung
+	// ringBound: the wait has reached its bound.
+	ringBound
+	// ringRefused: the server ended the wait, and will most likely do so again: it took it for a
+	// deadlock, or its limit for the time of a statement is shorter.
+	ringRefused
+)
 
 // bellGrace is how much longer than the server may take a statement is waited for: the
 // connection may have been dropped silently. The claim polls by then.
 const bellGrace = 5 * time.Second
 
-// bellBound is for how long a claim waits for a bell before it reads the row anyway. A lock may
-// be granted without a bell: an operator breaks it, or the process of the claim before hangs
-// for longer than its TTL. It is short for the first in the queue, which is granted then,
-// and grows with the place, so that many claims that wait for long send few statements.
-func bellBound(place int, ttl time.Duration) time.Duration {
-	return min(time.Duration(1+place)*time.Second, ttl/2)
+const (
+	// bellReads bounds a wait that also reads the row. It keeps the table open from its beginning:
+	// FLUSH TABLES WITH READ LOCK, with which backups begin, waits for it while every write of
+	// the server waits for that, and so does a statement that alters the table.
+	bellReads = time.Second
+	// bellLongest bounds all other waits. From ten seconds on a statement is slow by the default
+	// of long_query_time, and is logged.
+	bellLongest = 8 * time.Second
+)
+
+// bellWait is how a claim waits for a bell: for how long, and whether the same statement reads
+// the row then. A lock may be granted without a bell: an operator breaks it, or the process
+// of the claim before hangs for longer than its TTL. So the first in the queue, which is
+// granted then, reads the row each second. For the others each second wait is longer, the
+// longer the further back, so that many claims that wait for long send few statements.
+func bellWait(place int, ttl time.Duration, longer bool) (bound time.Duration, read bool) {
+	if place == 0 || !longer {
+		return min(bellReads, ttl/2), true
+	}
+	return min(time.Duration(1+place)*time.Second, ttl/2, bellLongest), false
 }
 
 // serverBound is what the server is to wait for. MySQL takes whole seconds.
@@ -78,17 +106,33 @@ func (b *bells) connect() (bl *bell, shared bool, err error) {
 	if err := b.s.prepare(ctx); err != nil {
 		return nil, false, err
 	}
-	conn, err := b.s.db.Conn(ctx)
+	conn, err := spared(ctx, b.s.db)
 	if err != nil {
 		return nil, false, err
 	}
-	bl = &bell{b: b, conn: conn, id: newBell(), jobs: make(chan job, 16), statements: map[string]*sql.Stmt{}}
+	bl = &bell{b: b, conn: conn, id: newBell(), jobs: make(chan job, 2), statements: map[string]*sql.Stmt{}}
 	if err = bl.renew(ctx, bl.id); err != nil {
 		return bl, false, err
 	}
 	var ours sql.NullBool
 	err = conn.QueryRowContext(ctx, "/* fencelock bell */ SELECT IS_USED_LOCK(?) = CONNECTION_ID()", bellName(bl.id)).Scan(&ours)
 	return bl, err == nil && !ours.Bool, err
+}
+
+// spared takes a connection of a handle if it can have another one then. It may be the only
+// one that the handle has, and a server at its limit gives it no other: the keep-alives of
+// the sessions would fail.
+func spared(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	other, err := db.Conn(ctx)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, other.Close()
 }
 
 // renew frees a bell, and takes one with another number.
@@ -164,38 +208,57 @@ func (bl *bell) do(j job) error {
 	return err
 }
 
-// waitFor waits for another bell, and reads the row then.
+// waitFor waits for another bell, and reads the row then if the job says so.
 func (bl *bell) waitFor(ctx context.Context, j job) (ring, error) {
 	var got sql.NullBool
 	var counter sql.NullInt64
 	p := &polled{}
-	other := bellName(j.other)
-	err := bl.row(ctx, "waitBell", []any{other, other, int64(serverBound(j.bound).Seconds()), bl.b.s.name(j.name)},
-		[]any{&got, new(any), &counter, &p.holder, &p.seq, &p.grants, &p.first})
-	switch c := code(err); {
-	case c == "1213" || c == "3058": // a chain of more than 32 waits counts as a deadlock, too
-		return ring{deep: true}, nil
-	case err == nil && !got.Valid:
-		return ring{}, errNoBell
-	case err != nil || !counter.Valid:
-		return ring{rung: got.Bool}, err
+	other, seconds := bellName(j.other), int64(serverBound(j.bound).Seconds())
+	name, args, to := "waitBell", []any{other, other, seconds}, []any{&got, new(any)}
+	if j.read {
+		name, args = "waitBellRead", append(args, bl.b.s.name(j.name))
+		to = append(to, &counter, &p.holder, &p.seq, &p.grants, &p.first)
 	}
-	p.counter = counter.Int64
-	return ring{rung: got.Bool, row: p}, nil
+	err := bl.row(ctx, name, args, to)
+	switch c := code(err); {
+	case among(refusals, c), !j.read && among(limits, c):
+		return ring{state: ringRefused}, nil
+	case err == nil && !got.Valid:
+		err = errNoBell
+	}
+	if err != nil {
+		return ring{}, err
+	}
+	r := ring{state: ringBound}
+	if got.Bool {
+		r.state = ringRung
+	}
+	if counter.Valid {
+		p.counter = counter.Int64
+		r.row = p
+	}
+	return r, nil
 }
 
-// send gives a job to the connection. One that is gone has done it.
-func (bl *bell) send(j job) job {
+// refusals are the answers to a wait that would be a deadlock, or a chain of more than 32 waits,
+// which counts as one. limits are those of a statement that took longer than the server allows;
+// one that reads the row may have the bell of the other claim by then.
+var refusals, limits = []string{"1213", "3058"}, []string{"1969", "3024"}
+
+// sendLocked gives a job to the connection. b.mu must be held.
+func (bl *bell) sendLocked(j job) job {
 	j.ring, j.done = &ring{}, make(chan struct{})
-	bl.b.mu.Lock()
-	defer bl.b.mu.Unlock()
-	if bl.gone {
+	switch wait := j.other != 0; {
+	case bl.gone:
 		close(j.done)
 		return j
-	}
-	if j.other != 0 {
+	case wait && bl.waits: // of the same claim, which was forgotten and made again
+		j.ring.state = ringRefused
+		close(j.done)
+		return j
+	case wait:
 		bl.waits = true
-	} else if !bl.waits { // otherwise that may take as long as the wait
+	case !bl.waits: // otherwise that may take as long as the wait
 		j.soon = true
 		bl.b.freed++
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
 
-// ringing runs a test on each server that has bells.
+// ringing runs a test on each server that has bells, beside other tests.
 func ringing(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
+	t.Parallel()
 	for _, k := range []kind{onMariaDB, onMySQL} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()

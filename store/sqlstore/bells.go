@@ -42,10 +42,13 @@ type bells struct {
 	after  time.Time
 	all    int // bells that are there or are being made
 	idle   []*bell
-	freed  int          // bells that will be idle in a moment
+	freed  int          // bells that will be idle in a moment: they are freed, or made
 	asking []chan *bell // of claims that wait for a bell, each with room for it
 	taken  map[claimID]*bell
 }
+
+// unsupported is the answer of a Galera node to GET_LOCK.
+const unsupported = "1235"
 
 // claimID is a claim of a session.
 type claimID struct {
@@ -100,14 +103,26 @@ func (b *bells) of(c claimID) *bell {
 	return b.taken[c]
 }
 
+// wait lets the connection of a claim's bell wait for another bell. It returns nil if the claim
+// has none.
+func (b *bells) wait(c claimID, j job) *job {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	bl := b.taken[c]
+	if bl == nil {
+		return nil
+	}
+	j = bl.sendLocked(j)
+	return &j
+}
+
 // free frees the bell of a claim that is gone. No caller waits for it.
 func (b *bells) free(c claimID) {
 	b.mu.Lock()
-	bl := b.taken[c]
-	delete(b.taken, c)
-	b.mu.Unlock()
-	if bl != nil {
-		bl.send(job{})
+	defer b.mu.Unlock()
+	if bl := b.taken[c]; bl != nil {
+		delete(b.taken, c)
+		bl.sendLocked(job{})
 	}
 }
 
@@ -152,6 +167,7 @@ func (b *bells) get(ctx context.Context) *bell {
 			return nil
 		}
 		b.all++
+		b.freed++
 		b.working.Go(b.work)
 	}
 	ask := make(chan *bell, 1)
@@ -176,11 +192,15 @@ func (b *bells) get(ctx context.Context) *bell {
 // work makes a bell and serves it until its connection ends.
 func (b *bells) work() {
 	bl, shared, err := b.connect()
-	if err == nil && !shared {
-		b.mu.Lock()
+	works := err == nil && !shared
+	b.mu.Lock()
+	b.freed--
+	if works {
 		b.failed = false
 		b.putBackLocked(bl)
-		b.mu.Unlock()
+	}
+	b.mu.Unlock()
+	if works {
 		err = bl.serve()
 	}
 	if bl != nil {
@@ -191,7 +211,7 @@ func (b *bells) work() {
 	defer b.mu.Unlock()
 	b.all--
 	if (err != nil || shared) && b.ctx.Err() == nil {
-		b.failed, b.never, b.after = true, b.never || shared, time.Now().Add(bellsAgain)
+		b.failed, b.never, b.after = true, b.never || shared || code(err) == unsupported, time.Now().Add(bellsAgain)
 	}
 	b.answerLocked(nil)
 }

@@ -77,6 +77,7 @@
 //     Delete the row of the incarnation table afterwards.
 //   - The connection of a bell is lost or silent, or a process hangs: the claim behind reads the
 //     row after a second and a second more for each place, half of its TTL at most.
+//   - The server has no connection to spare, or a proxy shares connections: claims poll.
 //   - Two statements meet (deadlock, serialization failure): the one that was refused is
 //     repeated inside the call.
 //

@@ -52,7 +52,7 @@ var forbidden = []string{"42501", "1142", "1143", "1044", "1370"}
 // is among them: a slow minute of the server must not end a session with all its leases.
 // PostgreSQL does not answer so once the commit is under way: a wait for a synchronous
 // replica that is canceled ends with a warning, and the commit stands.
-var down = []string{"53", "57P03", "57014", "57P05", "55000", "25006", "1040", "1203", "1290", "1836", "1792", "1053", "1047", "1969", "3024"}
+var down = []string{"53", "57P03", "57014", "57P05", "55000", "25006", "1040", "1203", "1226", "1290", "1836", "1792", "1053", "1047", "1969", "3024"}
 
 // unsure are the codes after which a commit may have happened: an operator ended the
 // connection, perhaps while it waited for a synchronous replica, or the commit itself

@@ -146,6 +146,21 @@ func MakeBell(ctx context.Context, s *Store) error {
 	return ctx.Err()
 }
 
+// TryBell lets a store make its first bell, and reports whether it could. If not, it does not try
+// again.
+func TryBell(ctx context.Context, s *Store) bool {
+	bl := s.bells.get(ctx)
+	s.bells.mu.Lock()
+	defer s.bells.mu.Unlock()
+	for bl == nil && s.bells.all > len(s.bells.idle) {
+		s.bells.mu.Unlock()
+		pause(ctx, time.Millisecond)
+		s.bells.mu.Lock()
+	}
+	s.bells.after = time.Now().Add(time.Hour)
+	return s.bells.all > 0
+}
+
 // BellOf returns the named lock of a claim as the server knows it, or "".
 func BellOf(ss driver.Session, seq uint64) string {
 	own := ss.(*session)
@@ -165,19 +180,60 @@ func Bells(s *Store) int {
 	return s.bells.all
 }
 
+// twoBells takes two bells of a store out; false if it has none to spare yet.
+func twoBells(ctx context.Context, s *Store) (one, two *bell, ok bool) {
+	one, two = s.bells.get(ctx), s.bells.get(ctx)
+	if one != nil && two != nil {
+		return one, two, true
+	}
+	s.bells.mu.Lock()
+	defer s.bells.mu.Unlock()
+	for _, bl := range []*bell{one, two} {
+		if bl != nil {
+			s.bells.putBackLocked(bl)
+		}
+	}
+	return nil, nil, false
+}
+
+func (bl *bell) send(j job) job {
+	bl.b.mu.Lock()
+	defer bl.b.mu.Unlock()
+	return bl.sendLocked(j)
+}
+
 // Deadlock lets two bells of a store wait for each other, and returns for how many of them the
 // server answered so.
 func Deadlock(ctx context.Context, s *Store) (answers int) {
-	one, two := s.bells.get(ctx), s.bells.get(ctx)
-	if one == nil || two == nil {
+	one, two, ok := twoBells(ctx, s)
+	if !ok {
 		return -1
 	}
 	waits := []job{one.send(job{other: two.id, bound: 2 * time.Second}), two.send(job{other: one.id, bound: 2 * time.Second})}
 	for _, j := range waits {
 		<-j.done
-		if j.ring.deep {
+		if j.ring.state == ringRefused {
 			answers++
 		}
 	}
 	return answers
+}
+
+// WaitWithoutEnd lets one bell of a store wait for another, by a statement that reads the row or
+// does not. It returns a channel that is closed when the wait ends, which frees the other bell
+// does; nil if the store has no two bells yet.
+func WaitWithoutEnd(ctx context.Context, s *Store, read bool) (done <-chan struct{}, refused func() bool, end func()) {
+	one, two, ok := twoBells(ctx, s)
+	if !ok {
+		return nil, nil, nil
+	}
+	j := one.send(job{other: two.id, bound: time.Hour, name: "x", read: read})
+	return j.done, func() bool { return j.ring.state == ringRefused }, func() { two.send(job{}) }
+}
+
+// NoBells reports whether a store has found out that bells cannot work.
+func NoBells(s *Store) bool {
+	s.bells.mu.Lock()
+	defer s.bells.mu.Unlock()
+	return s.bells.never
 }

@@ -32,16 +32,15 @@ func (ss *session) behind(w *waiting, bell int64) {
 // follow begins to wait for the bell of the claim before w, or goes on with it. It returns nil
 // if no bell is before it.
 func (ss *session) follow(c *driver.Claim, w *waiting) *job {
-	bl := ss.store.bells.of(claimID{ss.sid, c.Seq})
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if bl == nil || w.before == 0 || w.deep {
-		w.deep = false // it waits for its bell again after one poll and its pause
+	if w.before == 0 || w.refused {
+		w.refused = false // it waits for its bell again after one poll and its pause
 		return nil
 	}
 	if w.wait == nil {
-		j := bl.send(job{other: w.before, name: c.Name, bound: bellBound(w.place, ss.ttl)})
-		w.wait = &j
+		bound, read := bellWait(w.place, ss.ttl, w.longer)
+		w.wait = ss.store.bells.wait(claimID{ss.sid, c.Seq}, job{other: w.before, name: c.Name, bound: bound, read: read})
 	}
 	return w.wait
 }
@@ -60,21 +59,24 @@ func (ss *session) awaitBell(ctx context.Context, c *driver.Claim, w *waiting, w
 		out, err := ss.poll(ctx, c, w)
 		return out, out.State != driver.Queued, err
 	}
+	r := wait.ring
 	ss.mu.Lock()
-	w.wait, w.deep = nil, wait.ring.deep
+	w.wait, w.refused = nil, r.state == ringRefused
+	w.longer = r.state == ringBound && wait.read
 	waited := w.before
 	ss.mu.Unlock()
 	out, err := driver.Outcome{State: driver.Queued}, error(nil)
-	if wait.ring.row != nil {
-		out = ss.found(c, w, wait.ring.row)
-	} else if !wait.ring.deep { // the caller polls then
+	switch {
+	case r.row != nil:
+		out = ss.found(c, w, r.row)
+	case r.state == ringRung, r.state == ringLost, wait.read && r.state == ringBound: // the last: the row is gone
 		out, err = ss.poll(ctx, c, w)
 	}
-	if err != nil {
+	if err != nil || out.State != driver.Queued {
 		return out, true, err
 	}
-	if out.State != driver.Queued || !wait.ring.rung { // not rung: it is held for long, or its own bell is gone
-		return out, out.State != driver.Queued, nil
+	if r.state != ringRung {
+		return out, false, nil
 	}
 	l, err := ss.store.loadShort(ctx, ss.sid, c.Name)
 	if err != nil {

@@ -329,19 +329,47 @@ func TestNextBell(t *testing.T) {
 	}
 }
 
-// TestBellBound: a fault of a bell delays the first in the queue by a second, and no claim by
-// more than half of its TTL. The server gets whole seconds, and never zero.
-func TestBellBound(t *testing.T) {
+// TestBellWait: a fault of a bell delays the first in the queue by a second, and no claim by more
+// than half of its TTL. Waits that keep the table open are short, no wait is a slow query by
+// the default of ten seconds, and the server gets whole seconds, never zero.
+func TestBellWait(t *testing.T) {
 	for _, tt := range []struct {
-		place               int
-		ttl, bound, rounded time.Duration
+		place          int
+		ttl            time.Duration
+		longer         bool
+		bound, rounded time.Duration
+		read           bool
 	}{
-		{0, 15 * time.Second, time.Second, time.Second}, {3, 15 * time.Second, 4 * time.Second, 4 * time.Second},
-		{60, 15 * time.Second, 7500 * time.Millisecond, 8 * time.Second}, {0, minTTL, minTTL / 2, time.Second},
+		{0, 15 * time.Second, false, time.Second, time.Second, true},
+		{0, 15 * time.Second, true, time.Second, time.Second, true},
+		{3, 15 * time.Second, false, time.Second, time.Second, true},
+		{3, 15 * time.Second, true, 4 * time.Second, 4 * time.Second, false},
+		{60, 15 * time.Second, true, 7500 * time.Millisecond, 8 * time.Second, false},
+		{60, time.Minute, true, 8 * time.Second, 8 * time.Second, false},
+		{0, minTTL, true, minTTL / 2, time.Second, true},
+		{9, minTTL, true, minTTL / 2, time.Second, false},
 	} {
-		if got := bellBound(tt.place, tt.ttl); got != tt.bound || serverBound(got) != tt.rounded {
-			t.Errorf("place %d with a TTL of %v: %v, %v; want %v, %v", tt.place, tt.ttl, got, serverBound(got), tt.bound, tt.rounded)
+		if got, read := bellWait(tt.place, tt.ttl, tt.longer); got != tt.bound || serverBound(got) != tt.rounded || read != tt.read {
+			t.Errorf("place %d with a TTL of %v, longer %t: %v, %v, %t; want %v, %v, %t",
+				tt.place, tt.ttl, tt.longer, got, serverBound(got), read, tt.bound, tt.rounded, tt.read)
 		}
+	}
+}
+
+// TestBellHasOneWait: a claim that waits again while its connection still waits is refused, so
+// there is always room to free its bell.
+func TestBellHasOneWait(t *testing.T) {
+	b := &bells{taken: map[claimID]*bell{}}
+	c := claimID{"s", 1}
+	bl := &bell{b: b, jobs: make(chan job, 2)}
+	b.taken[c] = bl
+	b.wait(c, job{other: 7})
+	if second := b.wait(c, job{other: 7}); len(bl.jobs) != 1 || second.ring.state != ringRefused {
+		t.Fatalf("%d waits, and the second is in state %v", len(bl.jobs), second.ring.state)
+	}
+	b.free(c)
+	if b.wait(c, job{other: 7}) != nil || len(bl.jobs) != 2 {
+		t.Errorf("a claim waits without a bell; %d jobs", len(bl.jobs))
 	}
 }
 

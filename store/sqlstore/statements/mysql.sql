@@ -115,7 +115,11 @@ WHERE name = ? AND holder IS NOT NULL AND grants IS NULL AND (holder <> ? OR seq
 SELECT RELEASE_LOCK(?), GET_LOCK(?, 0)
 
 -- name: waitBell
--- Waits for a bell, gives it back, and polls. The derived table comes first, and the row is read
--- by what it returns, so it is read after the wait.
+-- Waits for a bell, and gives it back.
+SELECT g.got, RELEASE_LOCK(?) FROM (SELECT GET_LOCK(?, ?) AS got) g
+
+-- name: waitBellRead
+-- The same, and polls. The derived table comes first, and the row is read by what it returns,
+-- so it is read after the wait.
 SELECT g.got, RELEASE_LOCK(?), l.counter, l.holder, l.seq, l.grants, {first}
 FROM (SELECT GET_LOCK(?, ?) AS got) g LEFT JOIN {p}lock l ON l.name = IF(g.got < 2, ?, NULL)

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	sqldriver "database/sql/driver"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/sqlstore"
+	"github.com/go-sql-driver/mysql"
+)
+
+// wrapped hides what a driver's connections are.
+type wrapped struct{ sqldriver.Connector }
+
+func (w wrapped) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	conn, err := w.Connector.Connect(ctx)
+	return struct{ sqldriver.Conn }{conn}, err
+}
+
+// TestBellsBehindAWrapper: a connector that wraps a known driver works, with bells or without.
+func TestBellsBehindAWrapper(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		config, err := mysql.ParseDSN(k.source(server.Port))
+		must(t, err)
+		inner, err := mysql.NewConnector(config)
+		must(t, err)
+		db := sql.OpenDB(wrapped{inner})
+		t.Cleanup(func() { db.Close() })
+		s := c.store(t, db)
+		ss := open(t, s)
+		attempt(t, ss, queued(1, "x"), driver.Queued)
+		a := await(t, ss, "x")
+		findings, err := s.Check(ctxb)
+		must(t, err)
+		if has(findings, "bells") == (sqlstore.BellOf(ss, 1) != "") {
+			t.Errorf("bell %v, and Check found %v", sqlstore.BellOf(ss, 1), findings)
+		}
+		c.release(t, 1, "x")
+		a.granted(t)
+	})
+}
+
+// between is a connector whose connections prepare what a function makes of a statement.
+type between struct {
+	sqldriver.Connector
+	prepare func(ctx context.Context, conns [2]sqldriver.Conn, text string) (sqldriver.Stmt, error)
+}
+
+type betweenConn struct {
+	sqldriver.Conn
+	b     between
+	conns [2]sqldriver.Conn
+}
+
+func (b between) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	one, err := b.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	two, err := b.Connector.Connect(ctx)
+	return &betweenConn{one, b, [2]sqldriver.Conn{one, two}}, err
+}
+
+func (c *betweenConn) PrepareContext(ctx context.Context, text string) (sqldriver.Stmt, error) {
+	return c.b.prepare(ctx, c.conns, text)
+}
+
+func (c *betweenConn) Close() error { return errors.Join(c.conns[0].Close(), c.conns[1].Close()) }
+
+// TestBellsThatCannotWork: behind a proxy that gives statements to several connections, and on a
+// server without named locks, claims poll, no bell is tried again, and Check notes it.
+func TestBellsThatCannotWork(t *testing.T) {
+	for name, prepare := range map[string]func(ctx context.Context, conns [2]sqldriver.Conn, text string) (sqldriver.Stmt, error){
+		"proxy": func(ctx context.Context, conns [2]sqldriver.Conn, text string) (sqldriver.Stmt, error) {
+			i := 0
+			if strings.Contains(text, "IS_USED_LOCK") {
+				i = 1
+			}
+			return conns[i].(sqldriver.ConnPrepareContext).PrepareContext(ctx, text)
+		},
+		"galera": func(ctx context.Context, conns [2]sqldriver.Conn, text string) (sqldriver.Stmt, error) {
+			if strings.Contains(text, "GET_LOCK") {
+				return nil, &mysql.MySQLError{Number: 1235, Message: "GET_LOCK in cluster (WSREP_ON=ON)"}
+			}
+			return conns[0].(sqldriver.ConnPrepareContext).PrepareContext(ctx, text)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+				c := newCrowd(t, k, server, "x")
+				config, err := mysql.ParseDSN(k.source(server.Port))
+				must(t, err)
+				inner, err := mysql.NewConnector(config)
+				must(t, err)
+				db := sql.OpenDB(between{inner, prepare})
+				t.Cleanup(func() { db.Close() })
+				s := c.store(t, db)
+				ss := open(t, s)
+				attempt(t, ss, queued(1, "x"), driver.Queued)
+				eventually(t, "that it is found out", func() bool { return sqlstore.NoBells(s) })
+				findings, err := s.Check(ctxb)
+				must(t, err)
+				if !has(findings, "bells") || sqlstore.BellOf(ss, 1) != "" || sqlstore.Bells(s) != 0 {
+					t.Errorf("bell %q of %d, and Check found %v", sqlstore.BellOf(ss, 1), sqlstore.Bells(s), findings)
+				}
+				a := await(t, ss, "x")
+				c.release(t, 1, "x")
+				a.granted(t)
+			})
+		})
+	}
+}
