@@ -252,7 +252,7 @@ func (bl *bell) sendLocked(j job) job {
 	case bl.gone:
 		close(j.done)
 		return j
-	case wait && bl.waits: // of the same claim, which was forgotten and made again
+	case wait && bl.waits: // of the same claim, which has begun to wait again
 		j.ring.state = ringRefused
 		close(j.done)
 		return j
