@@ -109,6 +109,9 @@ func TestKeepAliveWithoutPermission(t *testing.T) {
 		db.SetMaxIdleConns(0) // each statement logs in
 		s := k.store(t, db, &opts)
 		grant := func() {
+			if k.dialect == sqlstore.MySQL { // it connects to this schema
+				must(t, exec(admin, "GRANT SELECT ON test.* TO "+name))
+			}
 			for statement := range strings.SplitSeq(strings.TrimSpace(s.Grants(name)), ";") {
 				if statement != "" {
 					must(t, exec(admin, statement))
