@@ -98,16 +98,15 @@ func TestBellAndALimitForStatements(t *testing.T) {
 			t.Cleanup(func() { db.Close() })
 			s := c.store(t, db, &opts)
 			open(t, s)
-			eventually(t, "that a wait is refused", func() bool {
-				done, refused, _ := sqlstore.WaitWithoutEnd(ctxb, s, false)
-				if done == nil {
-					return false
-				}
-				<-done
-				return refused()
+			var done <-chan struct{}
+			var refused func() bool
+			eventually(t, "that there are two bells", func() bool {
+				done, refused, _ = sqlstore.WaitWithoutEnd(ctxb, s, false)
+				return done != nil
 			})
-			if n := sqlstore.Bells(s); n < 2 {
-				t.Errorf("%d bells are left", n)
+			<-done
+			if n := sqlstore.Bells(s); n < 2 || !refused() {
+				t.Errorf("refused %t, and %d bells are left", refused(), n)
 			}
 		})
 	}

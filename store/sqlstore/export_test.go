@@ -146,8 +146,7 @@ func MakeBell(ctx context.Context, s *Store) error {
 	return ctx.Err()
 }
 
-// TryBell lets a store make its first bell, and reports whether it could. If not, it does not try
-// again.
+// TryBell lets a store make its first bell, and reports whether it could. It makes no other.
 func TryBell(ctx context.Context, s *Store) bool {
 	bl := s.bells.get(ctx)
 	s.bells.mu.Lock()
@@ -156,6 +155,9 @@ func TryBell(ctx context.Context, s *Store) bool {
 		s.bells.mu.Unlock()
 		pause(ctx, time.Millisecond)
 		s.bells.mu.Lock()
+	}
+	if bl != nil {
+		s.bells.putBackLocked(bl)
 	}
 	s.bells.after = time.Now().Add(time.Hour)
 	return s.bells.all > 0
