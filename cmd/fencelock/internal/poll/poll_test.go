@@ -50,6 +50,20 @@ func TestPageShowsWhatTheViewerSees(t *testing.T) {
 	}
 }
 
+// TestReservedLockIsNotCountedAsHeld: the record of a run --once-per is a lock without a holder.
+func TestReservedLockIsNotCountedAsHeld(t *testing.T) {
+	var r view.Renewals
+	reserved := held("nightly@2026-11-16T00:00:00Z", "ann", time.Minute, time.Hour)
+	reserved.Holders[0].Kept = true
+	s := newSnapshot(1, time.Now(), []fencelock.Status{held("a", "ann", 0, 1), reserved}, &r)
+	_, listed := s.Page(&Query{Sees: all, Order: view.ByName, Limit: 10})
+	for _, counts := range []Counts{listed, s.Counts()} {
+		if counts.Total != 2 || counts.Held != 1 {
+			t.Errorf("got %+v, want 1 held of 2", counts)
+		}
+	}
+}
+
 func TestFeed(t *testing.T) {
 	var f Feed
 	events, missed, more := f.After(0)

@@ -109,7 +109,7 @@ func (s *Snapshot) Counts() Counts {
 func (c *Counts) add(st *fencelock.Status, troubled bool) {
 	c.Total++
 	c.Waiting += st.Waiting
-	if len(st.Holders) > 0 {
+	if len(st.Holders) > 0 && !st.Holders[0].Kept { // a lock that is only reserved is not held
 		c.Held++
 	}
 	if st.Waiting > 0 {
