@@ -92,6 +92,15 @@ func (p *planner) main(ctx context.Context) error {
 		kind.Cores = p.cores
 	}
 	if p.calibrate {
+		url, err := p.urlOfStore()
+		if err != nil {
+			return err
+		}
+		if scheme, _, named := strings.Cut(url, "://"); named {
+			if err := kind.Keeps(scheme); err != nil {
+				return usage("%v", err)
+			}
+		}
 		if err := p.measure(ctx, &units); err != nil {
 			return err
 		}
@@ -128,7 +137,7 @@ func (p *planner) measure(parent context.Context, u *capacity.Units) error {
 	if err != nil {
 		return err
 	}
-	u.PairLatency, u.HandoffLatency = 1000*own.MedianMS, 1000*one.MedianMS
+	u.PairLatency, u.HandoffLatency, u.Calibrated = 1000*own.MedianMS, 1000*one.MedianMS, true
 	p.load.RoundTrip = 0 // it is in what was measured
 	return nil
 }
@@ -143,7 +152,7 @@ func planText(p capacity.Plan) string {
 	if p.Masters > 1 {
 		servers = "servers that share the names"
 	}
-	line("servers", "%d %s, %.0f %% busy (planned: at most %.0f %%)", p.Masters, servers, 100*p.Utilization, 100*capacity.Busy)
+	line("servers", "%d %s, %.0f %% busy without waking up (planned: at most %.0f %%)", p.Masters, servers, 100*p.Utilization, 100*capacity.Busy)
 	line("cores", "%.2f in all", p.Cores)
 	for _, s := range p.Shares {
 		if s.Cores > 0 {
@@ -159,10 +168,13 @@ func planText(p capacity.Plan) string {
 	line("keep-alives", "%.0f per second, of %.0f sessions", p.KeepAlives, p.Sessions)
 	line("lock, unlock", "p50 %s, p99 %s", micros(p.P50), micros(p.P99))
 	line("handoff", "p50 %s", micros(p.Handoff))
-	line("failover", "%.2f s until all sessions and leases are known again, %.0f times in a TTL", p.Recovery, p.Headroom)
+	line("failover", "%.2f s until all sessions and leases are known again; a TTL is %.0f times as long", p.Recovery, p.Headroom)
 	line("traffic", "%s in 30 days, %s of it between zones", sizeOf(p.Traffic), sizeOf(p.Billed))
 	for _, l := range p.Limits {
 		line("limit", "%s", l)
+	}
+	if p.Calibrated {
+		line("latencies", "measured now, on the store")
 	}
 	line("measured on", "%s", p.Version)
 	return b.String()

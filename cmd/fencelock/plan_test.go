@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func TestPlanText(t *testing.T) {
 		Connections: 6000, EachConnections: 3000, Sessions: 4000, KeepAlives: 946, P50: 45.2, P99: 1234, Handoff: 210, Recovery: 0.5, Headroom: 30,
 		Traffic: 2.5e12, Billed: 1.25e12, Limits: []string{"spread the names"},
 	}
-	const want = `servers       2 servers that share the names, 38 % busy (planned: at most 60 %)
+	const want = `servers       2 servers that share the names, 38 % busy without waking up (planned: at most 60 %)
 cores         0.75 in all
                0.500  locks that are free
                0.250  keep-alives
@@ -33,11 +34,14 @@ connections   6000, to one server 3000
 keep-alives   946 per second, of 4000 sessions
 lock, unlock  p50 45µs, p99 1.234ms
 handoff       p50 210µs
-failover      0.50 s until all sessions and leases are known again, 30 times in a TTL
+failover      0.50 s until all sessions and leases are known again; a TTL is 30 times as long
 traffic       2.5 TB in 30 days, 1.25 TB of it between zones
 limit         spread the names
 measured on   Redis 7.0.15
 `
+	if strings.Contains(planText(p), "latencies") {
+		t.Error("latencies that come with the program look measured now")
+	}
 	if got := planText(p); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
@@ -99,7 +103,28 @@ func TestPlanCalibrates(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	contains(t, fencelockCLI(t, "redis://127.0.0.1:1", "plan", "--calibrate").want(69).err.String(), "127.0.0.1:1")
+	if contains(t, planText(p), "latencies     measured now, on the store"); !p.Calibrated {
+		t.Error("the plan does not report that it is calibrated")
+	}
 	if p.P50 <= 0 || p.P50 > 1e6*took.Seconds() || p.Handoff <= 0 {
 		t.Errorf("a pair takes %v µs and a handoff %v, measured in %v", p.P50, p.Handoff, took)
+	}
+}
+
+// TestPlanIsNotCalibratedOnAnotherServer: the latencies of one server beside the costs of another are no plan.
+func TestPlanIsNotCalibratedOnAnotherServer(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"redis://127.0.0.1:1": "the store is redis://, and the plan is for etcd; use --server redis, or a store that begins with etcd://",
+		"mem://":              "the store is mem://, for which there is no plan; use a store that begins with etcd://, or leave --calibrate out",
+	} {
+		contains(t, fencelockCLI(t, url, "plan", "--server", "etcd", "--calibrate").want(64).err.String(), want)
+	}
+	for _, k := range capacity.Kinds {
+		for _, scheme := range k.Schemes {
+			if err := k.Keeps(scheme); err != nil || !slices.ContainsFunc(storeKinds, func(s *storeKind) bool { return slices.Contains(s.schemes, scheme) }) {
+				t.Errorf("%s: %s:// is not a store of it: %v", k.Name, scheme, err)
+			}
+		}
 	}
 }

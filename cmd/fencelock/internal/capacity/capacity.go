@@ -32,6 +32,8 @@ type Units struct {
 	PairLatency, HandoffLatency    float64
 	Connections                    float64
 	Traffic                        Traffic
+	// Calibrated reports whether the latencies are of the user's store.
+	Calibrated bool `json:"-"`
 }
 
 // awake is the share of a call's cost that a server spends which is awake anyway. It was measured for a pair, and
@@ -111,6 +113,8 @@ type Plan struct {
 	P50     float64 `json:"pair_p50_us"`
 	P99     float64 `json:"pair_p99_us"`
 	Handoff float64 `json:"handoff_p50_us"`
+	// Calibrated reports whether these latencies begin from those of the user's store.
+	Calibrated bool `json:"calibrated,omitempty"`
 	// Recovery is how many seconds of one master's time it takes until every session and lease
 	// of it is known to a new one, and Headroom how many times that fits into a TTL.
 	Recovery float64 `json:"recovery_seconds"`
@@ -156,7 +160,7 @@ func Compute(k Kind, u Units, l Load) Plan {
 
 // compute returns the plan of a load on so many servers.
 func compute(k Kind, u Units, l Load, masters int) Plan {
-	p := Plan{Server: k.Name, Version: u.Version, Load: l, Masters: masters}
+	p := Plan{Server: k.Name, Version: u.Version, Calibrated: u.Calibrated, Load: l, Masters: masters}
 	n := float64(l.Processes)
 	free, contended := l.Rate*(1-l.Contended), l.Rate*l.Contended
 	p.Sessions = n * k.sessions(l, masters)
@@ -232,17 +236,18 @@ func wait(busy, mean, quantile float64) float64 {
 const mostBusy = 0.99
 
 func limits(k Kind, p Plan) (all []string) {
-	if p.Utilization > Busy {
-		return []string{fmt.Sprintf("%.0f %% is too much, and more servers do not help: each process has a session on each of them. "+
-			"Use a longer --ttl, fewer processes (one for each machine holds the locks of all), or one lock domain for each team or region", 100*p.Utilization)}
+	full := p.Utilization > Busy
+	if full {
+		all = append(all, fmt.Sprintf("%.0f %% is too much, and more servers do not help: each process has a session on each of them. "+
+			"Use a longer --ttl, fewer processes (one for each machine holds the locks of all), or one lock domain for each team or region", 100*p.Utilization))
 	}
-	if p.Masters > 1 && !k.Splits {
+	if p.Masters > 1 && !k.Splits && !full {
 		all = append(all, fmt.Sprintf("one %s server is not enough: spread the names over %d of them with package shard (docs/shard.md), or use another server", k.Name, p.Masters))
 	}
 	if k.MaxConnections > 0 && p.EachConnections > float64(k.MaxConnections) {
 		all = append(all, fmt.Sprintf("%.0f connections to one server are more than the %d that %s accepts by default: raise its limit, or put a pooler in front of it", p.EachConnections, k.MaxConnections, k.Name))
 	}
-	if p.Headroom > 0 && p.Headroom < 2 {
+	if p.Headroom > 0 && p.Headroom < 2 && !full {
 		all = append(all, fmt.Sprintf("after a failover it takes %.1f s until all sessions and leases are known again: use --ttl %.0fs or more, or more servers", p.Recovery, math.Ceil(2*p.Recovery)))
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +27,21 @@ type Kind struct {
 	Masters, Nodes int
 	// MaxConnections is the limit of one server as it comes, 0 if it has none that matters.
 	MaxConnections int
+	// Schemes begin the URLs of stores that keep their locks on such a server.
+	Schemes []string
+}
+
+// Keeps returns an error if the store of a URL is not of this kind.
+func (k Kind) Keeps(scheme string) error {
+	if slices.Contains(k.Schemes, scheme) {
+		return nil
+	}
+	for _, other := range Kinds {
+		if slices.Contains(other.Schemes, scheme) {
+			return fmt.Errorf("--calibrate: the store is %s://, and the plan is for %s; use --server %s, or a store that begins with %s://", scheme, k.Name, other.Name, k.Schemes[0])
+		}
+	}
+	return fmt.Errorf("--calibrate: the store is %s://, for which there is no plan; use a store that begins with %s://, or leave --calibrate out", scheme, k.Schemes[0])
 }
 
 func (k Kind) cores() float64 { return float64(max(1, k.Cores)) }
@@ -51,17 +67,22 @@ func (k Kind) sessions(l Load, masters int) float64 {
 	return parts*(1-unused) + markers
 }
 
+var (
+	ofRedis = []string{"redis", "rediss", "valkey", "valkeys", "redis-sentinel", "rediss-sentinel", "valkey-sentinel", "valkeys-sentinel"}
+	ofMySQL = []string{"mysql", "mariadb"}
+)
+
 // Kinds are those for which units are measured.
 var Kinds = []Kind{
-	{Name: "redis", Trips: 2, MaxConnections: 10_000},
-	{Name: "valkey", Trips: 2, MaxConnections: 10_000},
-	{Name: "cluster", Trips: 2, Splits: true, Buckets: 32, Masters: 3, Nodes: 6, MaxConnections: 10_000},
-	{Name: "quorum", Cores: 5, Trips: 2, Nodes: 5, MaxConnections: 10_000},
-	{Name: "etcd", Cores: 4, Trips: 2},
-	{Name: "zk", Cores: 4, Trips: 2},
-	{Name: "postgres", Cores: 4, Trips: 2, MaxConnections: 100},
-	{Name: "mariadb", Cores: 4, Trips: 2, MaxConnections: 151},
-	{Name: "mysql", Cores: 4, Trips: 2, MaxConnections: 151},
+	{Name: "redis", Trips: 2, MaxConnections: 10_000, Schemes: ofRedis},
+	{Name: "valkey", Trips: 2, MaxConnections: 10_000, Schemes: ofRedis},
+	{Name: "cluster", Trips: 2, Splits: true, Buckets: 32, Masters: 3, Nodes: 6, MaxConnections: 10_000, Schemes: []string{"redis-cluster", "rediss-cluster", "valkey-cluster", "valkeys-cluster"}},
+	{Name: "quorum", Cores: 5, Trips: 2, Nodes: 5, MaxConnections: 10_000, Schemes: []string{"quorum", "quorums"}},
+	{Name: "etcd", Cores: 4, Trips: 2, Schemes: []string{"etcd", "etcds"}},
+	{Name: "zk", Cores: 4, Trips: 2, Schemes: []string{"zk", "zks"}},
+	{Name: "postgres", Cores: 4, Trips: 2, MaxConnections: 100, Schemes: []string{"postgres", "postgresql"}},
+	{Name: "mariadb", Cores: 4, Trips: 2, MaxConnections: 151, Schemes: ofMySQL},
+	{Name: "mysql", Cores: 4, Trips: 2, MaxConnections: 151, Schemes: ofMySQL},
 }
 
 //go:embed units.json
