@@ -145,6 +145,9 @@ class Client:
 
     def __init__(self, url, token="", owner="", ttl=10.0, ssl_context=None):
         self._urls = [urllib.parse.urlsplit(u) for u in ([url] if isinstance(url, str) else url)]
+        for u in self._urls:
+            if u.scheme not in ("http", "https") or not u.netloc:
+                raise ValueError(f"{u.geturl()!r} is not the URL of a server: write it as http://localhost:7420")
         self._headers = {"Content-Type": "application/json"}
         if token:
             self._headers["Authorization"] = "Bearer " + token
@@ -164,7 +167,8 @@ class Client:
     def lock(self, name, wait=None, reason="", on_lost=None, on_wanted=None, watch=False):
         """Wait for the lock and return a Lease, to be released or used in a with block.
 
-        wait       seconds, 0 to try once; None waits forever. Busy is raised after that.
+        wait       seconds, 0 to try once; None waits forever. Busy is raised after that, and
+                   Unavailable if no server answers, after ttl more seconds
         on_lost    called with the lease, on another thread, when the lease is lost
         on_wanted  called with the lease, on another thread, when another client waits for the lock
         watch      sets lease.wanted then, without a callback; both cost a call to the store
@@ -309,7 +313,7 @@ class Client:
         except (OSError, ValueError, http.client.HTTPException) as err:
             conn.close()
             self._at += 1
-            raise Unavailable(f"{path}: {type(err).__name__}: {err}") from err
+            raise Unavailable(f"{conn.host}:{conn.port}{path}: {type(err).__name__}: {err}") from err
         self._idle.append(conn)
         if status == 200:
             return answer, sent

@@ -41,4 +41,6 @@ def main(url, token):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python3 guard_example.py URL TOKEN")
     main(*sys.argv[1:])

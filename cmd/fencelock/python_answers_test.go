@@ -87,3 +87,25 @@ func TestPythonClientReleasesWhatASilentServerMayHold(t *testing.T) {
 		t.Errorf("the calls are %+v; want none about a lease that has moved", all)
 	}
 }
+
+// TestPythonClientNamesTheServer: a URL without its scheme is rejected at once, and a server that does not answer is
+// named in the error.
+func TestPythonClientNamesTheServer(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is missing; install it and run: go test ./cmd/fencelock -run TestPythonClient")
+	}
+	for url, want := range map[string]string{
+		"localhost:7420":     "ValueError: 'localhost:7420' is not the URL of a server: write it as http://localhost:7420",
+		"http://127.0.0.1:1": "Unavailable: 127.0.0.1:1/v1/session: ",
+	} {
+		cmd := exec.Command("python3", "-c", `import fencelock, sys
+fencelock.Client(sys.argv[1], ttl=0.1).lock("x", wait=0)`, url)
+		cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "clients", "python"))
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			t.Errorf("%s: no error", url)
+		}
+		contains(t, string(out), want)
+	}
+}
