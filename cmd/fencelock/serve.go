@@ -344,7 +344,7 @@ func (a *app) addToken(users, name, prefix string, may []string, changed bool) e
 	case added && len(may) == 0:
 		a.note("added %s to %s, without rights; the token is shown this once", name, users)
 	case added:
-		a.note("added %s to %s, who may %s names that begin with %q; the token is shown this once", name, users, rights, prefix)
+		a.note("added %s to %s, with the rights %s on names that begin with %q; the token is shown this once", name, users, rights, prefix)
 	case changed:
 		a.note("%s has a further token; its rights stay as they are in %s, edit them there", name, users)
 	default:

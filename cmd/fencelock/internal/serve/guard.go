@@ -201,13 +201,16 @@ func (s *Server) audit(c *call, e audit.Entry) bool {
 // is the same whether the lock exists or not.
 func (s *Server) allowed(c *call, right access.Right, name string) error {
 	if name == "" {
-		return failed(http.StatusBadRequest, "name", "the name of the lock is missing")
+		return failed(http.StatusBadRequest, "name", "the name of the lock is missing: send it as lock in the body, or as ?name=NAME in the address")
 	}
 	if len(name) > driver.MaxNameBytes { // before the rights, because the answer to a denial repeats the name
 		return failed(http.StatusBadRequest, "name", "a name has at most %d bytes, and this one has %d", driver.MaxNameBytes, len(name))
 	}
 	if !c.caller.May(right, name) {
-		return failed(http.StatusForbidden, "right", "%s may not %s %q; the server's file of users has the rights", c.caller.Name, right, name)
+		if s.cfg.Policy == nil {
+			return failed(http.StatusForbidden, "right", "a server without users lets no caller %s locks: make users with fencelock serve token, and start it with --users", right)
+		}
+		return failed(http.StatusForbidden, "right", "%s may not %s %q; an operator gives the right in the server's file of users", c.caller.Name, right, name)
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ func TestLocalServerAnswersToLocalhost(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if status := w.do(req, nil); status != http.StatusForbidden {
-		t.Errorf("break without users: %d", status)
+	var denied struct{ Detail string }
+	if status := w.do(req, &denied); status != http.StatusForbidden || !strings.Contains(denied.Detail, "start it with --users") {
+		t.Errorf("break without users: %d %q", status, denied.Detail)
 	}
 }
