@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -138,7 +139,11 @@ func (a *app) listing(ctx context.Context, s view.Selection) ([]fencelock.Status
 		return nil, err
 	}
 	defer a.close(conn)
-	return s.Read(ctx, conn.client)
+	locks, err := s.Read(ctx, conn.client)
+	if errors.Is(err, fencelock.ErrUnsupported) {
+		return nil, fmt.Errorf("%w; fencelock inspect LOCK shows one lock", err)
+	}
+	return locks, err
 }
 
 // completeLocks lists the names of locks for the shell.
