@@ -100,7 +100,7 @@ interop: ## share locks with the other libraries themselves, every version, and 
 
 figures-interop: ## shared locks: wake-ups, renewals, ten minutes of a mixed fleet for each kind, fleets that migrate; needs Java and Maven
 	go test ./store/redisstore/redissonstore -count=1 -v -run '^TestRenewalTakesFewScripts$$'
-	go test ./test/interop -count=1 -timeout 90m -v -run '^(TestWakeUps|TestMixed)' -interop.all -interop.figures -interop.torture=10m
+	go test ./test/interop -count=1 -timeout 90m -parallel 4 -v -run '^(TestWakeUps|TestMixed)' -interop.all -interop.figures -interop.torture=10m
 	go test ./test/interop -count=1 -timeout 40m -v -run '^TestFleet' -interop.all -interop.processes=5 -interop.rounds=5
 
 # Half an hour, and 5 GB. The machine must do nothing else.
