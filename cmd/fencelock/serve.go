@@ -202,7 +202,7 @@ func (a *app) serve(parent context.Context, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	defer a.close(conn)
+	defer a.closeClient(conn, a.timeout)
 	cfg.Client, cfg.Store, cfg.GraceFix = conn.client, conn.OpenedStore, conn.graceFix
 	if f.terraform != "" {
 		if err := a.keepStates(&cfg, f.terraform); err != nil {
@@ -239,8 +239,9 @@ func (a *app) keepStates(cfg *serve.Config, folder string) (err error) {
 	return err
 }
 
-// lockClient takes the locks of clients. It is never closed: when the server ends, its clients go
-// on at another one, and what they do not continue ends with the TTL.
+// lockClient takes the locks of clients. It is never closed, and neither is the store, which ends its sessions on
+// some servers: when this process ends, its clients go on at another one, and what they do not continue ends
+// with the TTL.
 func (f *serveFlags) lockClient(store driver.Store) (*fencelock.Client, error) {
 	ttl := f.lockTTL
 	if most := store.Caps().MaxTTL; most > 0 {

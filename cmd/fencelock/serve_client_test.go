@@ -12,7 +12,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
+	"syscall"
+	"testing"
 	"time"
 )
 
@@ -128,5 +132,35 @@ func (c *apiClient) renew(l *apiLease, trusted time.Time) (apiLease, time.Time) 
 			return apiLease{State: "lost", Why: fmt.Sprint("not renewed in time: ", err)}, trusted
 		}
 		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// leaseOutlivesItsServer: a server that ends by a signal leaves its leases in the store, and the next one continues
+// them with their tokens.
+func leaseOutlivesItsServer(t *testing.T, store string) {
+	t.Helper()
+	users := filepath.Join(t.TempDir(), "users.json")
+	token := strings.TrimSpace(fencelockCLI(t, store, "serve", "token", "ann", "--may", "take", "--users", users).want(0).out.String())
+	c := newAPIClient("", token, 10*time.Second)
+	var held apiLease
+	for range 2 {
+		p, url := servingAt(t, store, "--users", users)
+		c.url = url
+		if held.State == "" {
+			if err := c.open(); err != nil {
+				t.Fatal(err)
+			}
+			l, err := c.lock("1", "outlives")
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = l
+		} else if l, _ := c.renew(&held, time.Now()); l.State != "held" || l.Token != held.Token {
+			t.Errorf("after the end of its server the lease is %+v; want %+v", l, held)
+		}
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		p.end()
 	}
 }

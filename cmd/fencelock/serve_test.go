@@ -20,7 +20,12 @@ var servedAt = regexp.MustCompile(`serving \w+ on (https?://\S+)`)
 // serving starts the server and returns its URL.
 func serving(t *testing.T, s *server, args ...string) (*process, string) {
 	t.Helper()
-	p := begin(t, s.url(), append([]string{"serve", "--listen", "127.0.0.1:0", "--every", "100ms"}, args...)...)
+	return servingAt(t, s.url(), args...)
+}
+
+func servingAt(t *testing.T, store string, args ...string) (*process, string) {
+	t.Helper()
+	p := begin(t, store, append([]string{"serve", "--listen", "127.0.0.1:0", "--every", "100ms"}, args...)...)
 	until(t, "it serves", func() bool { return servedAt.MatchString(p.err.String()) })
 	return p, servedAt.FindStringSubmatch(p.err.String())[1]
 }

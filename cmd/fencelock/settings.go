@@ -149,12 +149,17 @@ func (a *app) dial(ctx context.Context, url, namespace string, refused func(erro
 func (a *app) close(c *connection) { a.closeWithin(c, a.timeout) }
 
 func (a *app) closeWithin(c *connection, d time.Duration) {
+	a.closeClient(c, d)
+	if err := c.opened.Close(); err != nil {
+		a.note("closing the store: %v", err)
+	}
+}
+
+// closeClient leaves the store open, for other clients whose leases go on after the process.
+func (a *app) closeClient(c *connection, d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	if err := c.client.Close(ctx); err != nil {
 		a.note("%v", err)
-	}
-	if err := c.opened.Close(); err != nil {
-		a.note("closing the store: %v", err)
 	}
 }

@@ -66,8 +66,8 @@ func TestMissingPermissionsAreNotOffered(t *testing.T) {
 	}
 }
 
-// TestStores: run, ls and doctor work on every store that does not live in one
-// process.
+// TestStores: run, ls and doctor work on every store that does not live in one process, and a lease of the lock API
+// outlives its server there.
 func TestStores(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) string{
@@ -104,6 +104,9 @@ func TestStores(t *testing.T) {
 			contains(t, out, "acquired and released a lock", "Guarantees on")
 			if name == "zk" {
 				contains(t, out, "standalone")
+			}
+			if name != "quorum" { // it cannot carry leases
+				leaseOutlivesItsServer(t, url)
 			}
 		})
 	}
