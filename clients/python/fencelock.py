@@ -23,6 +23,7 @@ let the resource reject older tokens (guard_example.py). Make a client after a f
 import http.client
 import json
 import logging
+import os
 import ssl
 import threading
 import time
@@ -31,6 +32,7 @@ import uuid
 
 __all__ = ["Client", "Lease", "Error", "Busy", "Lost", "Denied", "Unavailable"]
 log = logging.getLogger("fencelock")
+MOST = 100  # leases that a call names
 
 
 class Error(Exception):
@@ -69,8 +71,10 @@ class Lease:
         self.wanted = threading.Event()  #: set when another client waits for the lock, if watch was asked for
         self.why = ""  #: why it was lost
         self._client, self._on_lost, self._on_wanted = client, on_lost, on_wanted
-        self._watch, self._deadline = watch or on_wanted is not None, 0.0
+        self._watch, self._since, self._deadline = watch or on_wanted is not None, 0.0, 0.0
         self._moved = self._released = False
+        self._asked = False  # a call about it was sent and not answered: its server may have joined or queued it
+        self._conn = None  # that of the acquisition: a server keeps a position in the queue for those who come back to it
 
     @property
     def remaining(self):
@@ -100,13 +104,13 @@ class Lease:
             if kind is None:
                 raise
 
-    def _named(self):
+    def _named(self, **more):
         return {"id": self.id, "lock": self.name, "token": str(self.token), "reason": self.reason,
-                "watch": self._watch, "wanted": self.wanted.is_set(), "moved": self._moved}
+                "watch": self._watch, "wanted": self.wanted.is_set(), "moved": self._moved, **more}
 
     def _answered(self, answer, sent):
         """Take an answer of a server to a call that was sent at an instant."""
-        self._moved = self._moved or answer.get("moved", False)
+        self._moved, self._asked = self._moved or answer.get("moved", False), False
         if answer["state"] == "lost":
             self._end(answer.get("why", ""))
         elif answer["state"] == "held":
@@ -127,11 +131,17 @@ class Lease:
 
 
 def _run(callback, lease):
+    """Call back on a thread of its own: one that blocks must delay no renewal, and no other notice."""
+    def call():
+        try:
+            callback(lease)
+        except Exception:
+            log.exception("a callback about lock %r failed", lease.name)
     try:
         if callback:
-            callback(lease)
-    except Exception:
-        log.exception("a callback about lock %r failed", lease.name)
+            threading.Thread(target=call, name="fencelock callback", daemon=True).start()
+    except RuntimeError:  # there are too many threads
+        call()
 
 
 class Client:
@@ -149,6 +159,9 @@ class Client:
             if u.scheme not in ("http", "https") or not u.netloc:
                 raise ValueError(f"{u.geturl()!r} is not the URL of a server: write it as http://localhost:7420")
         self._headers = {"Content-Type": "application/json"}
+        token = token.strip()  # a file ends with a newline
+        if not (token.isascii() and token.isprintable()):
+            raise ValueError("the token has characters that no token has")  # an error of http.client would show it
         if token:
             self._headers["Authorization"] = "Bearer " + token
         self._owner, self._ttl, self._ssl = owner, ttl, ssl_context
@@ -156,7 +169,7 @@ class Client:
         self._idle, self._at = [], 0
         self._changed = threading.Condition()
         self._leases = {}  # held, by id
-        self._threads, self._closed = [], False
+        self._threads, self._closed, self._process = [], False, os.getpid()
 
     def __enter__(self):
         return self
@@ -182,6 +195,10 @@ class Client:
         except BaseException:
             self._abandon(lease)
             raise
+        finally:
+            if lease._conn:
+                self._idle.append(lease._conn)
+                lease._conn = None
         return lease
 
     def _acquire(self, lease, until):
@@ -189,17 +206,18 @@ class Client:
         left = 5.0 if until is None else max(0.0, min(5.0, until - clock()))
         body = {"session": self._open(), "id": lease.id, "lock": lease.name, "wait_ms": int(left * 1000),
                 "reason": lease.reason, "watch": lease._watch}
-        failed = self._at
-        answer, sent = self._insist("/v1/acquire", body, left + self._ttl / 2, None if until is None else until + self._ttl)
-        lease._moved = lease._moved or self._at != failed  # a server that did not answer may have granted it, too
+        lease._asked = True
+        answer, sent = self._insist("/v1/acquire", body, left + self._ttl / 2, None if until is None else until + self._ttl, lease)
         if answer["state"] == "lost":  # it was granted, and its answer was not received in time: begin again
             lease.id = uuid.uuid4().hex
         if answer["state"] != "held":
+            lease._asked = answer["state"] == "waiting"
             return False
         lease._answered(answer, sent)
         with self._changed:
             if self._closed:
                 raise Error("the client was closed")
+            lease._since = sent
             self._leases[lease.id] = lease
             if not self._threads:
                 self._threads = [threading.Thread(target=t, name="fencelock", daemon=True) for t in (self._renew, self._watch)]
@@ -213,21 +231,25 @@ class Client:
         with self._changed:
             self._leases.pop(lease.id, None)
             lease._released = True
-        if self._session:
+        if lease._asked or lease._moved or lease.token:
             try:
-                self._call("/v1/release", dict(lease._named(), session=self._session), self._ttl / 2)
+                body = lease._named(session=self._session, moved=True)
+                self._insist("/v1/release", body, self._ttl / 4, clock() + self._ttl / 4, lease)
             except Error:
                 pass
 
     def _release(self, lease):
+        if lease._deadline <= clock():
+            lease._end("it was not renewed in time")  # the thread that ends leases may not have run yet
         with self._changed:
             if lease._released:
                 return
             lease._released = True
             self._leases.pop(lease.id, None)
+            body = lease._named(session=self._session, moved=lease._moved or lease._asked)
         if lease.lost.is_set():
             raise Lost(f"lock {lease.name!r}: {lease.why}")
-        answer, _ = self._insist("/v1/release", dict(lease._named(), session=self._session), self._ttl / 2, clock() + self._ttl)
+        answer, _ = self._insist("/v1/release", body, self._ttl / 2, clock() + self._ttl)
         if answer["state"] == "lost":
             raise Lost(f"lock {lease.name!r}: {answer.get('why', '')}")
 
@@ -235,17 +257,23 @@ class Client:
         """Release all leases and stop the threads."""
         with self._changed:
             leases, self._closed = list(self._leases.values()), True
+            for lease in leases:
+                lease._released = True
+            self._leases.clear()
             self._changed.notify_all()
-        for lease in leases:
-            try:
-                lease.release()
-            except Error as err:
-                log.warning("lock %r was not released: %s", lease.name, err)
+        names = [lease._named(moved=lease._moved or lease._asked) for lease in leases]
+        try:
+            for i in range(0, len(names), MOST):
+                self._insist("/v1/end", {"session": self._session, "leases": names[i:i + MOST]}, self._ttl / 2, clock() + self._ttl)
+        except Error as err:
+            log.warning("locks were not released and end with their TTL: %s", err)
         for conn in self._idle:
             conn.close()
 
     def _open(self):
         """Make the session, once."""
+        if self._closed:
+            raise Error("the client was closed")
         with self._session_lock:
             if not self._session:
                 body = {"ttl_ms": int(self._ttl * 1000), "owner": self._owner}
@@ -253,33 +281,49 @@ class Client:
                 self._session = made["session"]
         return self._session
 
+    def _due(self):
+        """Wait for leases to renew, the most urgent first; None if the client was closed. One that was acquired a moment ago
+        is not named: if it is released soon no other server has joined it."""
+        with self._changed:
+            while not self._closed:
+                old = clock() - self._ttl / 20
+                due = [l for l in self._leases.values() if l._watch or l._since <= old]
+                due = sorted(due, key=lambda l: l._deadline)[:MOST]
+                for lease in due:
+                    lease._asked = True
+                if due:
+                    return due
+                self._changed.wait(self._ttl / 20 if self._leases else None)
+
     def _renew(self):
         """The thread that renews. A call waits at the server for news, for a fifth of the TTL, and is given up early
-        enough for another try: a server that is paused does not answer."""
+        enough for other tries, which do not wait: a server that is paused does not answer."""
         failures = 0
         while True:
-            with self._changed:
-                while not self._leases and not self._closed:
-                    self._changed.wait()
-                if self._closed and not self._leases:
-                    return
-                leases = list(self._leases.values())[:100]
-            body = {"session": self._session, "wait_ms": int(self._ttl / 5 * 1000), "leases": [l._named() for l in leases]}
+            leases = self._due()
+            if leases is None:
+                return
+            wait, patience = (0, self._ttl / 8) if failures or len(leases) == MOST else (self._ttl / 5, self._ttl / 6)
+            body = {"session": self._session, "wait_ms": int(wait * 1000), "leases": [l._named() for l in leases]}
             try:
-                answer, sent = self._call("/v1/renew", body, self._ttl / 5 + self._ttl / 6)
+                answer, sent = self._call("/v1/renew", body, wait + patience)
                 for lease, state in zip(leases, answer["leases"]):
                     lease._answered(state, sent)
                 failures = 0
-            except Error as err:
+                if not wait:
+                    time.sleep(self._ttl / 20)
+            except Exception as err:  # whatever a proxy answers, the thread goes on
                 failures += 1
-                log.info("a renewal failed: %s", err)
+                for lease in leases:
+                    lease._moved = True  # the server may have joined it
+                log.info("a renewal failed: %s: %s", type(err).__name__, err)
                 time.sleep(min(self._ttl / 20, 0.01 * 2 ** min(failures, 8)))
 
     def _watch(self):
         """The thread that ends leases at their deadline. It wakes up often, because a suspend moves the clock."""
         while True:
             with self._changed:
-                if self._closed and not self._leases:
+                if self._closed:
                     return
                 now = clock()
                 over = [l for l in self._leases.values() if l._deadline <= now]
@@ -289,48 +333,77 @@ class Client:
             for lease in over:
                 lease._end("it was not renewed in time")
 
-    def _insist(self, path, body, timeout, until):
+    def _insist(self, path, body, timeout, until, lease=None):
         """Repeat a call until a server answers it, or until an instant."""
         failures = 0
         while True:
             try:
-                return self._call(path, body, timeout)
-            except Unavailable:
+                return self._call(path, body, timeout, lease)
+            except Unavailable as err:
                 failures += 1
                 pause = min(1.0, 0.01 * 2 ** min(failures, 8))
-                if self._closed or until is not None and clock() + pause >= until:
+                if until is not None and clock() + pause >= until or self._closed and path == "/v1/acquire":
                     raise
+                log.info("a call failed and is repeated: %s", err)
                 time.sleep(pause)
 
-    def _call(self, path, body, timeout):
-        """Make one call; return its answer and the instant before it was sent."""
-        sent, conn = clock(), self._connection(timeout)
+    def _call(self, path, body, timeout, lease=None):
+        """Make one call; return its answer and the instant before it was sent. An acquisition uses one connection."""
+        if os.getpid() != self._process:
+            raise Error("the client was made before a fork; make one after it")  # they would read each other's answers
+        sent, conn = clock(), self._connection(timeout, lease)
         try:
             conn.request("POST", conn.path + path, json.dumps(body), self._headers)
             response = conn.getresponse()
             status, text = response.status, response.read()
-            answer = json.loads(text)
         except (OSError, ValueError, http.client.HTTPException) as err:
-            conn.close()
-            self._at += 1
+            self._leave(conn, lease)
             raise Unavailable(f"{conn.host}:{conn.port}{path}: {type(err).__name__}: {err}") from err
-        self._idle.append(conn)
+        try:
+            answer = json.loads(text)
+            ours = answer.keys() & {"session", "state", "leases"} or status != 200
+            cut_off = any(l.get("elsewhere") for l in answer.get("leases", ()))
+        except (ValueError, TypeError, AttributeError):  # it is not from a server of this API
+            answer, ours, cut_off = {}, status != 200, False
+        status, conn.used = status if ours else 502, sent
+        if status >= 500 or cut_off:
+            self._leave(conn, lease)
+        elif lease:
+            lease._conn = conn
+        else:
+            self._idle.append(conn)
         if status == 200:
             return answer, sent
-        detail = f"{path}: {answer.get('detail') or answer.get('title') or status}"
+        detail = f"{path}: {answer.get('detail') or answer.get('title') or 'the server answers ' + str(status)}"
         again = status >= 500 or status == 429 and answer.get("code") != "limit"
         raise (Unavailable if again else Denied)(detail)
 
-    def _connection(self, timeout):
+    def _leave(self, conn, lease):
+        """Go to another server: the open connections lead to one that does not answer, or that is cut off."""
+        if lease:
+            lease._moved = True  # it may have granted the lock
+        if conn.at == self._at:  # no other thread has left it
+            self._at += 1
+        idle, self._idle = self._idle + [conn], []
+        for conn in idle:
+            conn.close()
+
+    def _connection(self, timeout, lease):
+        conn = None
+        if lease:
+            conn, lease._conn = lease._conn, None
         try:
-            conn = self._idle.pop()
+            while not conn:
+                conn = self._idle.pop()
+                if clock() - conn.used > 20:  # the server, or a proxy, may have closed it
+                    conn = conn.close()
         except IndexError:
-            url = self._urls[self._at % len(self._urls)]
+            at = self._at
+            url = self._urls[at % len(self._urls)]
+            conn = http.client.HTTPConnection(url.netloc)
             if url.scheme == "https":
                 conn = http.client.HTTPSConnection(url.netloc, context=self._ssl or ssl.create_default_context())
-            else:
-                conn = http.client.HTTPConnection(url.netloc)
-            conn.path = url.path.rstrip("/")
+            conn.path, conn.at = url.path.rstrip("/"), at
         conn.timeout = timeout
         if conn.sock:
             conn.sock.settimeout(timeout)

@@ -44,7 +44,8 @@ type binaries struct {
 var packages = []string{".", "internal/core", "store/memstore", "store/shard", "store/both", "internal/clock", "internal/timing", "internal/sim",
 	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model", "store/redisstore",
 	"store/redisstore/internal/hashstore", "store/redisstore/redissonstore", "store/redisstore/setnxstore",
-	"store/zkstore/internal/treestore", "store/zkstore/curatorstore", "store/sqlstore", "store/sqlstore/internal/book"}
+	"store/zkstore/internal/treestore", "store/zkstore/curatorstore", "store/sqlstore", "store/sqlstore/internal/book",
+	"cmd/fencelock/internal/remote"}
 
 // env names the variable that opens a mutant.
 const env = "FENCELOCK_MUTANT"

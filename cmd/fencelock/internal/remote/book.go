@@ -79,6 +79,7 @@ type session struct {
 	over    bool
 	used    time.Time
 	timer   *time.Timer
+	polls   int           // renewals so far
 	changed chan struct{} // closed when a lease changes; nil while no call waits for that
 }
 
@@ -132,12 +133,17 @@ func (s *session) dropLocked(l *lease, to State, why error) {
 	delete(s.leases, l.id)
 	l.state, l.why = to, why
 	if to == Released {
-		if len(s.ended) == maxEnded {
-			s.ended = s.ended[1:]
-		}
-		s.ended = append(s.ended, l.id)
+		s.endedLocked(l.id)
 	}
 	s.notifyLocked()
+}
+
+// endedLocked notes that a lease was released. b.mu must be held.
+func (s *session) endedLocked(id string) {
+	if len(s.ended) == maxEnded {
+		s.ended = s.ended[1:]
+	}
+	s.ended = append(s.ended, id)
 }
 
 // notifyLocked ends the waits of calls for a change. b.mu must be held.

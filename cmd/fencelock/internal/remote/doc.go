@@ -29,11 +29,16 @@
 //   - The answer to an acquisition is lost: the same id gets the same lease, at this server
 //     or at another.
 //   - The client is killed: its leases are unlocked after its TTL.
-//   - The server is killed or cut off from the store: clients renew elsewhere. If the client
-//     is killed, too, its leases end with the TTL of the server.
+//   - The server is killed: clients renew elsewhere. If the client is killed, too, its leases end
+//     with the TTL of the server.
+//   - The server is cut off from the store: it answers with elsewhere while clients can trust it
+//     still, and with an error then. Clients renew elsewhere.
 //   - The client moves to another server while the first one lives: both have a claim on one
 //     grant. The first unlocks its own after the client's TTL. A release breaks what is left,
-//     by the token, if the client knows that its lease has moved.
+//     by the token, if the client knows that its lease may have moved: a renewal reports a move at
+//     once.
+//   - The client gives up at another server than the one that waits for it: that one waits for a
+//     TTL more, and may be granted the lock for another.
 //   - An acquisition that was delayed arrives after the release: it may be granted, and is
 //     unlocked after the TTL, because no client names it.
 //   - The store has no re-entry (memcached, a quorum): a lease cannot move. It is lost if its

@@ -45,9 +45,17 @@ type lease struct {
 	polls    int                // calls that wait for it
 	expires  time.Time          // unless the client names it again
 	moved    bool               // another server may have a claim, too
+	reported bool               // its client got an answer with moved
 	wanted   bool
 	watched  bool // its client wants to know whether it is wanted
 }
+
+// decided is that of a lease which was never waited for.
+var decided = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // Answer is what a client learns of a lease.
 type Answer struct {
@@ -63,6 +71,9 @@ type Answer struct {
 	// Moved is set if another server may hold the lease, too: the client sends it back with
 	// its release.
 	Moved bool `json:"moved,omitempty"`
+	// Elsewhere is set if this server has not reached the store for a while: the client keeps its lease if it
+	// renews at another one.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 	// Why is why it was lost.
 	Why string `json:"why,omitempty"`
 }
@@ -77,6 +88,7 @@ func (l *lease) answerLocked(received time.Time) Answer {
 		}
 		a.Token = l.held.Token()
 		a.TrustedMS = Trusted(received, l.expires, l.held.Deadline(), l.s.ttl).Milliseconds()
+		a.Elsewhere = l.s.book.carries && CutOff(time.Now(), l.held.Deadline(), l.s.ttl)
 	}
 	if l.why != nil && l.state == Lost {
 		a.Why = l.why.Error()

@@ -11,35 +11,42 @@ import (
 
 // Release gives a lease back, or ends the wait for it. Releasing again changes nothing.
 func (b *Book) Release(ctx context.Context, c *Caller, n *Named) (Answer, error) {
-	b.mu.Lock()
-	s := b.sessions[c.Handle.key(c.User)]
-	l := s.lease(n)
-	var held *fencelock.Lease
-	moved := n.Moved
-	if l != nil {
-		s.dropLocked(l, Released, nil)
-		held, moved = l.endLocked(), moved || l.moved
-	}
-	b.mu.Unlock()
+	l, held, moved := b.drop(c, n)
 	answer := Answer{ID: n.ID, Lock: n.Lock, State: Released}
-	if l == nil && !b.carries {
-		answer.Why = errNotCarried.Error() + "; it ends with its TTL"
-		return answer, nil
-	}
-	if l == nil {
-		return answer, b.releaseElsewhere(ctx, c, n)
-	}
-	err := held.Unlock(ctx) // nothing, if it was only waited for
-	if held != nil && moved && !errors.Is(err, fencelock.ErrLost) {
-		err = errors.Join(err, b.breakRest(ctx, n.Lock, held.Token()))
+	unlock := held.Unlock(ctx) // nothing, if it was only waited for; what is not confirmed is repeated in the background
+	lost := errors.Is(unlock, fencelock.ErrLost)
+	var err error
+	found := false
+	switch {
+	case !b.carries:
+	case held != nil && !lost && moved:
+		err = b.breakRest(ctx, n.Lock, held.Token())
+	case l == nil, lost, held == nil && (moved || n.Token != 0): // another server may hold it
+		found, err = b.releaseElsewhere(ctx, c, n)
 	}
 	switch {
-	case errors.Is(err, fencelock.ErrLost):
-		answer.State, answer.Why = Lost, err.Error()
-	case errors.Is(err, fencelock.ErrUnavailable) && !errors.Is(err, fencelock.ErrReleased):
-		return answer, err
+	case lost && !found:
+		answer.State, answer.Why = Lost, unlock.Error()
+	case l == nil && !b.carries:
+		answer.Why = errNotCarried.Error() + "; it ends with its TTL"
 	}
-	return answer, nil
+	return answer, err
+}
+
+// drop takes a lease that the client releases out of its session, and returns it with what is to be unlocked, and whether other
+// servers may hold it.
+func (b *Book) drop(c *Caller, n *Named) (l *lease, held *fencelock.Lease, moved bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.sessions[c.Handle.key(c.User)]
+	if l = s.lease(n); l != nil {
+		s.dropLocked(l, Released, nil)
+		return l, l.endLocked(), n.Moved || l.moved
+	}
+	if s != nil && !s.released(n.ID) {
+		s.endedLocked(n.ID) // an acquisition may be on its way
+	}
+	return nil, nil, n.Moved
 }
 
 // breakRest ends the claims that other servers have on a grant that its client releases.
@@ -50,20 +57,20 @@ func (b *Book) breakRest(ctx context.Context, lock string, token fencelock.Token
 	return nil
 }
 
-// releaseElsewhere gives back a lease that another server holds. Only the client that has the
+// releaseElsewhere gives back a lease that another server holds, and reports whether one does. Only the client that has the
 // handle can name the re-entry of the grant.
-func (b *Book) releaseElsewhere(ctx context.Context, c *Caller, n *Named) error {
+func (b *Book) releaseElsewhere(ctx context.Context, c *Caller, n *Named) (found bool, err error) {
 	st, err := b.client.Inspect(ctx, n.Lock)
 	if err != nil {
-		return err
+		return false, err
 	}
 	reentry := c.Handle.reentry(c.User, n.Lock, n.ID)
 	for _, h := range st.Holders {
 		if h.Reentry == reentry && !h.Kept {
-			return b.breakRest(ctx, n.Lock, h.Token)
+			return true, b.breakRest(ctx, n.Lock, h.Token)
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // End releases all leases of a session: those that this server has, and those that the

@@ -25,45 +25,70 @@ type Named struct {
 	Moved bool `json:"moved,omitempty"`
 }
 
+// maxPolls is how many renewals of a session wait at once. Each change of a lease wakes all of them, so the oldest
+// returns when there is another.
+const maxPolls = 4
+
 // Renew keeps the leases of a client that it names, and joins those that another server holds.
 // It then waits for a change that the client does not know, at most for wait.
 func (b *Book) Renew(ctx context.Context, c *Caller, named []Named, wait time.Duration) ([]Answer, error) {
-	if err := b.joinAll(ctx, c, b.touch(c, named)); err != nil {
+	others, poll := b.touch(c, named)
+	if err := b.joinAll(ctx, c, others); err != nil {
 		return nil, err
 	}
 	until := time.NewTimer(min(wait, c.Handle.TTL()/2))
 	defer until.Stop()
 	for {
-		answers, news, changed := b.report(c, named)
+		answers, news, changed := b.report(c, named, poll)
 		if news || wait <= 0 || changed == nil || !b.pause(ctx, changed, until.C) {
 			return answers, nil
 		}
 	}
 }
 
-// touch keeps the leases that this server has, and returns the others.
-func (b *Book) touch(c *Caller, named []Named) (others []Named) {
+// touch keeps the leases that this server has, and returns the others, and the number of the renewal.
+func (b *Book) touch(c *Caller, named []Named) (others []Named, poll int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.sessions[c.Handle.key(c.User)]
 	if s != nil {
 		s.used = time.Now()
+		poll = s.pollLocked()
 	}
 	for _, n := range named {
-		l := s.lease(&n)
-		if l == nil || l.state == Lost { // another server may have it
-			if !s.released(n.ID) {
-				others = append(others, n)
+		if l := s.lease(&n); l != nil && l.hasLocked(n.Token) {
+			l.touchLocked()
+			if n.Watch && !l.watched {
+				l.watched = true
+				l.watchLocked()
 			}
-			continue
-		}
-		l.touchLocked()
-		if n.Watch && !l.watched {
-			l.watched = true
-			l.watchLocked()
+		} else if !s.released(n.ID) {
+			others = append(others, n)
 		}
 	}
-	return others
+	return others, poll
+}
+
+// pollLocked counts a renewal, and lets the oldest one that waits return. b.mu must be held.
+func (s *session) pollLocked() int {
+	s.polls++
+	s.notifyLocked()
+	return s.polls
+}
+
+// hasLocked reports whether this server has the grant of which a client knows the token. If it does not, another
+// server may: this one has lost the lease, waits for it still, or was granted it before the client got the grant that it
+// names. The last cannot be trusted, because an operator may have broken it a moment ago: it is dropped. b.mu must be held.
+func (l *lease) hasLocked(token fencelock.Token) bool {
+	switch {
+	case token == 0: // only waited for
+		return l.state != Lost
+	case l.state == Held && l.held.Token() != token:
+		l.s.dropLocked(l, Lost, errNotThere)
+		unlockLater(l.endLocked())
+		return false
+	}
+	return l.state == Held
 }
 
 // lease finds the lease that a client names. A nil session has none.
@@ -80,9 +105,9 @@ func (s *session) lease(n *Named) *lease {
 // released reports whether the client has released a lease. A nil session has none.
 func (s *session) released(id string) bool { return s != nil && slices.Contains(s.ended, id) }
 
-// report returns what the client does not know yet, whether there is any, and what is closed when
-// there may be more.
-func (b *Book) report(c *Caller, named []Named) (answers []Answer, news bool, changed <-chan struct{}) {
+// report returns what the client does not know yet, whether there is any or others wait for it, and what is closed
+// when there may be more.
+func (b *Book) report(c *Caller, named []Named, poll int) (answers []Answer, news bool, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.sessions[c.Handle.key(c.User)]
@@ -91,6 +116,8 @@ func (b *Book) report(c *Caller, named []Named) (answers []Answer, news bool, ch
 		a := Answer{ID: n.ID, Lock: n.Lock, State: Lost, Why: errNotThere.Error()}
 		if l := s.lease(&n); l != nil {
 			a = l.answerLocked(c.Received)
+			news = news || l.moved && !l.reported
+			l.reported = l.moved
 		} else if s.released(n.ID) {
 			a.State, a.Why = Released, ""
 		} else if !b.carries {
@@ -102,6 +129,7 @@ func (b *Book) report(c *Caller, named []Named) (answers []Answer, news bool, ch
 	}
 	if s != nil {
 		changed = s.changeLocked()
+		news = news || s.polls-poll >= maxPolls
 	}
 	return answers, news, changed
 }
@@ -144,23 +172,39 @@ func (b *Book) join(ctx context.Context, c *Caller, n *Named) error {
 		return nil
 	}
 	b.mu.Lock()
-	s, err := b.sessionLocked(c)
-	old := s.lease(n)
-	known := old != nil && old.state != Lost
-	switch {
-	case err == nil && s.over:
-		err = ErrOver
-	case err == nil && !known && len(s.leases) >= MaxLeases:
-		err = ErrTooManyLeases
-	case err == nil && !known:
-		l := &lease{s: s, id: n.ID, lock: n.Lock, moved: true, watched: n.Watch}
-		s.leases[n.ID] = l
+	l, err := b.joinedLocked(c, n)
+	if l != nil {
+		l.moved = true
 		l.holdLocked(held)
 		held = nil
 	}
 	b.mu.Unlock()
-	if held != nil { // a call at the same time joined it, or it cannot be held here
-		_ = held.Unlock(ctx)
-	}
+	_ = held.Unlock(ctx) // a call at the same time joined it, or it cannot be held here
 	return err
+}
+
+// joinedLocked returns the lease of a grant that was joined, nil if it is not to be held. b.mu must be held.
+func (b *Book) joinedLocked(c *Caller, n *Named) (*lease, error) {
+	s, err := b.sessionLocked(c)
+	if err != nil {
+		return nil, err
+	}
+	l := s.leases[n.ID]
+	switch {
+	case s.over:
+		return nil, ErrOver
+	case l != nil && l.lock != n.Lock: // it must be unlocked one day
+		return nil, ErrOtherLock
+	case l != nil && l.state == Held, s.released(n.ID):
+		return nil, nil
+	case l != nil && l.state == Waiting: // it was granted through another server
+		l.endLocked()
+		l.watched = l.watched || n.Watch
+		return l, nil
+	case l == nil && len(s.leases) >= MaxLeases:
+		return nil, ErrTooManyLeases
+	}
+	l = &lease{s: s, id: n.ID, lock: n.Lock, watched: n.Watch, decided: decided}
+	s.leases[n.ID] = l
+	return l, nil
 }

@@ -269,6 +269,27 @@ func TestStoreThatCannotCarryLeases(t *testing.T) {
 	ls.servers[0].until("the lease ends with its TTL", func() bool { return len(ls.inspect("x").Holders) == 0 })
 }
 
+// noFencing is a store without tokens.
+type noFencing struct{ driver.Store }
+
+func (s noFencing) Caps() driver.Caps {
+	caps := s.Store.Caps()
+	caps.Fencing = driver.NoFencing
+	return caps
+}
+
+// TestStoreWithoutTokensCarriesNoLeases: a server could not know whether a grant that it gets is the one of the lease.
+func TestStoreWithoutTokensCarriesNoLeases(t *testing.T) {
+	ls := newLockers(t, noFencing{memstore.New(nil)}, 2)
+	ann := ls.client("ann", time.Second)
+	a := ann.want(remote.Held, "1", "x", 0)
+	ls.servers[0].until("the lease ends", func() bool { return len(ls.inspect("x").Holders) == 0 })
+	ann.at = 1
+	if got := ann.renew(a, 0); got.State != remote.Lost {
+		t.Errorf("continued after its end: %+v", got)
+	}
+}
+
 // TestClientsAreNotified: a renewal that waits returns as soon as another client waits for
 // the lock, and as soon as the lease is lost.
 func TestClientsAreNotified(t *testing.T) {

@@ -88,7 +88,8 @@ func New(cfg Config) *Server {
 	if cfg.States != nil {
 		s.terraform = newTerraform(&cfg)
 	}
-	s.book = remote.NewBook(cfg.Locks, cfg.Store.Caps().Reentry, s.closing)
+	caps := cfg.Store.Caps()
+	s.book = remote.NewBook(cfg.Locks, caps.Reentry && caps.Fencing != driver.NoFencing, s.closing) // the token shows whether a grant is the same
 	s.poller.Client, s.poller.Every, s.poller.Lists = cfg.Client, cfg.Every, cfg.Store.Caps().Listing
 	for _, r := range append(apiRoutes(), staticRoutes()...) {
 		if s.routes[r.path] == nil {

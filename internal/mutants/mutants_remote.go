@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+const (
+	remotePkg     = "cmd/fencelock/internal/remote"
+	remoteRenew   = remotePkg + "/renew.go"
+	remoteRelease = remotePkg + "/release.go"
+	remoteHandle  = remotePkg + "/handle.go"
+	remoteTrust   = remotePkg + "/trust.go"
+	remoteBook    = remotePkg + "/book.go"
+)
+
+// remoteMutants break the leases that a server holds for clients in other languages.
+var remoteMutants = []mutant{
+	{
+		name: "re-lost-lease-continued", catcher: testOf(remotePkg, "TestLeaseThatTheStoreLostIsNotContinued"), file: remoteRenew,
+		old: "	case held.Token() != n.Token:\n",
+		new: "	case held.Token() == 0:\n",
+	},
+	{
+		name: "re-older-grant-renewed", catcher: testOf(remotePkg, "TestRenewalIsOfTheGrantThatTheClientNames"), file: remoteRenew,
+		old: "	case l.state == Held && l.held.Token() != token:\n",
+		new: "	case l.state == Held && l.held.Token() == 0:\n",
+	},
+	{
+		name: "re-waiting-lease-renewed", catcher: testOf(remotePkg, "TestRenewalAtAServerThatStillWaits"), file: remoteRenew,
+		old: "	return l.state == Held\n",
+		new: "	return l.state != Lost\n",
+	},
+	{
+		name: "re-id-replaces-a-lease", catcher: testOf(remotePkg, "TestIDOfAnotherLockDoesNotReplaceALease"), file: remoteRenew,
+		old: "	l := s.leases[n.ID]\n",
+		new: "	l := s.lease(n)\n",
+	},
+	{
+		name: "re-move-reported-late", catcher: testOf(remotePkg, "TestMoveIsReportedAtOnce"), file: remoteRenew,
+		old: "			news = news || l.moved && !l.reported\n",
+		new: "",
+	},
+	{
+		name: "re-move-reported-again-and-again", catcher: testOf(remotePkg, "TestMoveIsReportedAtOnce"), file: remoteRenew,
+		old: "			l.reported = l.moved\n",
+		new: "",
+	},
+	{
+		name: "re-all-renewals-wait", catcher: testOf(remotePkg, "TestOldestRenewalReturnsWhenThereAreMore"), file: remoteRenew,
+		old: "		news = news || s.polls-poll >= maxPolls\n",
+		new: "",
+	},
+	{
+		name: "re-acquisition-of-a-moved-lease-waits", catcher: testOf(remotePkg, "TestAcquisitionOfAMovedLeaseDoesNotWait"), file: remoteRenew,
+		old: "watched: n.Watch, decided: decided}",
+		new: "watched: n.Watch}",
+	},
+	{
+		name: "re-release-leaves-other-servers", catcher: testOf(remotePkg, "TestReleaseThatLeavesAClaimIsAnError"), file: remoteRelease,
+		old: "		err = b.breakRest(ctx, n.Lock, held.Token())\n",
+		new: "",
+	},
+	{
+		name: "re-release-of-a-lease-lost-here", catcher: testOf(remotePkg, "TestReleaseAtAServerThatLostTheLease"), file: remoteRelease,
+		old: "	case l == nil, lost, held == nil",
+		new: "	case l == nil, held == nil && !lost",
+	},
+	{
+		name: "re-release-of-a-lease-waited-for-here", catcher: testOf(remotePkg, "TestReleaseAtAServerThatStillWaits"), file: remoteRelease,
+		old: "	case l == nil, lost, held == nil && (moved || n.Token != 0):",
+		new: "	case l == nil, lost:",
+	},
+	{
+		name: "re-loss-not-returned", catcher: testOf(remotePkg, "TestReleaseOfALostLeaseIsLost"), file: remoteRelease,
+		old: "	case lost && !found:\n",
+		new: "	case lost && found:\n",
+	},
+	{
+		name: "re-release-forgotten", catcher: testOf(remotePkg, "TestLateAcquisitionAfterAReleaseIsNotMade"), file: remoteRelease,
+		old: "		s.endedLocked(n.ID) // an acquisition may be on its way\n",
+		new: "",
+	},
+	{
+		name: "re-unnamed-lease-kept", catcher: testOf(remotePkg, "TestLeaseEndsWithTheTTLOfItsClient"), file: remoteBook,
+		old: "			unlockLater(l.endLocked())\n",
+		new: "			l.endLocked()\n",
+	},
+	{
+		name: "re-trusted-without-a-margin", catcher: testOf(remotePkg, "TestTrustedTime"), file: remoteTrust,
+		old: "	end := expires.Add(-ttl / marginShare)\n",
+		new: "	end := expires\n",
+	},
+	{
+		name: "re-trusted-for-longer-than-by-the-server", catcher: testOf(remotePkg, "TestTrustedTime"), file: remoteTrust,
+		old: "	if deadline.Before(end) {\n",
+		new: "	if deadline.Before(end) && deadline.IsZero() {\n",
+	},
+	{
+		name: "re-never-elsewhere", catcher: testOf(remotePkg, "TestServerThatIsCutOffSendsClientsElsewhere"), file: remoteTrust,
+		old: "deadline.Sub(now) < ttl*3/4",
+		new: "deadline.Sub(now) < ttl/4",
+	},
+	{
+		name: "re-elsewhere-too-early", catcher: testOf(remotePkg, "TestServerThatIsCutOffSendsClientsElsewhere"), file: remoteTrust,
+		old: "deadline.Sub(now) < ttl*3/4",
+		new: "deadline.Sub(now) < ttl*9/4",
+	},
+	{
+		name: "re-session-of-every-user", catcher: testOf(remotePkg, "TestHandleIsASecret"), file: remoteHandle,
+		old: "h.sum(\"session\", user)",
+		new: "h.sum(\"session\")",
+	},
+	{
+		name: "re-reentry-of-every-user", catcher: testOf(remotePkg, "TestHandleIsASecret"), file: remoteHandle,
+		old: "h.sum(\"lease\", user, lock, id)",
+		new: "h.sum(\"lease\", lock, id)",
+	},
+	{
+		name: "re-handle-in-logs", catcher: testOf(remotePkg, "TestHandleIsASecret"), file: remoteHandle,
+		old: "{ return handlePrefix + \"…\" }",
+		new: "{ return h.text }",
+	},
+}
