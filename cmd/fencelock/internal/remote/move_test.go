@@ -100,7 +100,7 @@ func TestOldestRenewalReturnsWhenThereAreMore(t *testing.T) {
 }
 
 // TestIDOfAnotherLockDoesNotReplaceALease: an id that a client uses for two locks at two servers does not make a server
-// forget a lease, which it would hold as long as it runs.
+// drop a lease that it goes on holding, as long as it runs.
 func TestIDOfAnotherLockDoesNotReplaceALease(t *testing.T) {
 	inWorld(t, func(w *world) {
 		h := w.client()

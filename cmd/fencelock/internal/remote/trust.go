@@ -23,6 +23,6 @@ func Trusted(received, expires, deadline time.Time, ttl time.Duration) time.Dura
 	return max(0, d-time.Duration(float64(d)*drift)).Truncate(time.Millisecond)
 }
 
-// CutOff reports whether a server has missed renewals of its own lease: it renews after a third of its TTL, which
+// CutOff reports whether a server has missed renewals of the lease that it has itself: it renews after a third of its TTL, which
 // is at least twice that of the client. What is left is enough for the client to move.
 func CutOff(now, deadline time.Time, ttl time.Duration) bool { return deadline.Sub(now) < ttl*3/4 }
