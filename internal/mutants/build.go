@@ -45,7 +45,7 @@ var packages = []string{".", "internal/core", "store/memstore", "store/shard", "
 	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model", "store/redisstore",
 	"store/redisstore/internal/hashstore", "store/redisstore/redissonstore", "store/redisstore/setnxstore",
 	"store/zkstore/internal/treestore", "store/zkstore/curatorstore", "store/sqlstore", "store/sqlstore/internal/book",
-	"cmd/fencelock/internal/remote"}
+	"cmd/fencelock/internal/remote", "store/etcdstore/concurrencystore"}
 
 // env names the variable that opens a mutant.
 const env = "FENCELOCK_MUTANT"
