@@ -172,11 +172,13 @@ func TestReleaseAtAServerThatLostTheLease(t *testing.T) {
 		h := w.client()
 		a := w.acquire(0, h, "1", "x")
 		w.links[0].down.Store(true)
-		for range 5 {
+		for range 3 { // it loses its session, and has kept for less than a TTL that the lease was lost
 			w.renewed(1, h, a)
 			_, _ = w.renew(0, h, a)
 			time.Sleep(ttl * 9 / 10)
 		}
+		w.renewed(1, h, a)
+		time.Sleep(ttl / 5)
 		w.links[0].down.Store(false)
 		w.release(0, h, a)
 		w.free("x")
