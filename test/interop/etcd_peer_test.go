@@ -31,8 +31,9 @@ type concurrencyPeer struct {
 	out    sync.Mutex
 }
 
-// concurrencyActor takes one lock.
+// concurrencyActor takes one lock, or in cycles one after the other.
 type concurrencyActor struct {
+	session  *concurrency.Session
 	mutex    *concurrency.Mutex
 	election *concurrency.Election
 	waits    context.Context // of its wait, until giveUp
@@ -61,7 +62,7 @@ func runConcurrencyPeer(args []string) error {
 
 func (p *concurrencyPeer) take(words []string) {
 	begin := time.Now()
-	value, err := p.act(words[1], words[2], words[3], words[4])
+	value, err := p.act(words[1], words[2], words[3], words[4], words[5:]...)
 	word := "ok"
 	if err != nil {
 		word, value = "err", strings.ReplaceAll(err.Error(), "\n", " ")
@@ -81,20 +82,22 @@ func (p *concurrencyPeer) actor(name, lock string) (*concurrencyActor, error) {
 		if err != nil {
 			return nil, err
 		}
-		a = &concurrencyActor{mutex: concurrency.NewMutex(s, lock), election: concurrency.NewElection(s, lock)}
+		a = &concurrencyActor{session: s, mutex: concurrency.NewMutex(s, lock), election: concurrency.NewElection(s, lock)}
 		a.waits, a.giveUp = context.WithCancel(context.Background())
 		p.actors[name] = a
 	}
 	return a, nil
 }
 
-func (p *concurrencyPeer) act(actor, verb, kind, name string) (string, error) {
+func (p *concurrencyPeer) act(actor, verb, kind, name string, args ...string) (string, error) {
 	a, err := p.actor(actor, name)
 	if err != nil {
 		return "", err
 	}
 	ctx := context.Background()
 	switch verb + " " + kind {
+	case "CYCLE mutex":
+		return a.cycle(name, args[0])
 	case "LOCK mutex":
 		return a.mutex.Key(), a.mutex.Lock(a.waits)
 	case "LOCK election":
@@ -114,4 +117,25 @@ func (p *concurrencyPeer) act(actor, verb, kind, name string) (string, error) {
 		return "", nil
 	}
 	return "", fmt.Errorf("unknown request %s %s", verb, kind)
+}
+
+// cycle holds a lock for some milliseconds, and answers from when until when, or that it was lost.
+func (a *concurrencyActor) cycle(name, millis string) (string, error) {
+	length, err := strconv.Atoi(millis)
+	if err != nil {
+		return "", err
+	}
+	m, ctx := concurrency.NewMutex(a.session, name), context.Background()
+	if err := m.Lock(ctx); err != nil {
+		return "", err
+	}
+	from := time.Now()
+	time.Sleep(time.Duration(length) * time.Millisecond)
+	until := time.Now()
+	select {
+	case <-a.session.Done():
+		return "lost", nil
+	default:
+	}
+	return fmt.Sprint(from.UnixMicro(), until.UnixMicro()), m.Unlock(ctx)
 }

@@ -75,7 +75,7 @@ type mixedFleet struct {
 	// names are those of the locks in Go, and foreign is how the other library names one.
 	names   []string
 	foreign func(name string) string
-	// locks makes a Go client, java a Java process.
+	// locks makes a Go client, java a process of the other library, most of which are in Java.
 	locks func() *fencelock.Client
 	java  func() *peer
 }
