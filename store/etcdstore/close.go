@@ -140,10 +140,28 @@ func (se *session) reclaim(ctx context.Context, held []driver.Held, last bool) (
 			se.watchGrant(&h.Claim, ok)
 		}
 	}
-	if last && se.resumed {
-		return kept, se.drop(ctx)
+	if !last || !se.hasEarlier() {
+		return kept, nil
 	}
+	if err := se.drop(ctx); err != nil {
+		return kept, err
+	}
+	se.dropped()
 	return kept, nil
+}
+
+// hasEarlier reports whether a resumed session may still have what it was not asked about.
+func (se *session) hasEarlier() bool {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	return se.touched != nil
+}
+
+// dropped notes that the session has nothing from before: otherwise it would note every claim for as long as it lives.
+func (se *session) dropped() {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	se.touched = nil
 }
 
 // drop withdraws what a resumed session has from before and was not asked about

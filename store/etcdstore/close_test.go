@@ -4,6 +4,7 @@ package etcdstore
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -68,5 +69,46 @@ func TestCloseOfAStoreOnAClientEndsItsStream(t *testing.T) {
 	}
 	if _, err := client.Get(t.Context(), "any"); err != nil {
 		t.Errorf("the client of the caller's after Close: %v", err)
+	}
+}
+
+// TestResumedSessionDoesNotNoteItsClaims: once a resumed session has dropped what it was not asked about, it does not note
+// the claims that follow, however long it lives, and drops none of them.
+func TestResumedSessionDoesNotNoteItsClaims(t *testing.T) {
+	client := etcdtest.Start(t, 1, servers.QuickEtcd...).Connect(t)
+	s, err := New(client, &Options{MaxTTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	open := driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second}
+	if _, _, err := s.Open(t.Context(), open); err != nil {
+		t.Fatal(err)
+	}
+	opened, _, err := s.Open(t.Context(), open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	se := opened.(*session)
+	for seq := range uint64(3) {
+		out, err := se.Attempt(t.Context(), &driver.Claim{Seq: seq + 1, Name: fmt.Sprint("x", seq), Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+		if err != nil || out.State != driver.Granted {
+			t.Fatalf("attempt: %v, %v", out.State, err)
+		}
+		if _, err := se.Reclaim(t.Context(), nil, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	se.mu.Lock()
+	noted := len(se.touched)
+	se.mu.Unlock()
+	if noted != 0 {
+		t.Errorf("%d claims are noted", noted)
+	}
+	for seq := range 3 {
+		st, err := s.Inspect(t.Context(), fmt.Sprint("x", seq))
+		if err != nil || len(st.Holders) != 1 {
+			t.Errorf("x%d: %d holders, %v; want the session", seq, len(st.Holders), err)
+		}
 	}
 }

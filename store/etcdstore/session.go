@@ -38,7 +38,7 @@ type session struct {
 	pushes  *pushes
 	notices notices
 	opening chan struct{}   // full while a watch is opened
-	touched map[uint64]bool // claims attempted since a resumed session was opened
+	touched map[uint64]bool // claims attempted since a resumed session was opened, until the others are dropped
 }
 
 func newSession(s *Store, id driver.SessionID) *session {
