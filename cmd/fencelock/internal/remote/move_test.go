@@ -90,6 +90,7 @@ func TestOldestRenewalReturnsWhenThereAreMore(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(ttl)
+		synctest.Wait() // a sleep alone is no order for the race detector
 		for i, d := range took {
 			if (d == 0) != (i == 0) {
 				w.Errorf("the renewals took %v, want the first to return", took)
