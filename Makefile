@@ -157,7 +157,7 @@ events: ## failover, restart of all clients, death of a large client and others,
 	for e in failover restart death hot slow step; do go run ./test/events -event $$e || exit 1; done
 
 torture-smoke: ## the cells of it that CI runs
-	go run ./test/torture -smoke -parallel 2 -least 14 -budget 2m10s
+	go run ./test/torture -smoke -parallel 2 -least 14 -budget 1m15s
 
 torture-broken: ## broken locks on real servers; each must be caught by its checker
 	go run ./test/torture broken -write test/torture/README.md

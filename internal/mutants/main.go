@@ -6,6 +6,7 @@
 //	go run ./internal/mutants               all mutants but those that take long
 //	go run ./internal/mutants -all          all mutants, and the figures
 //	go run ./internal/mutants -all -slow    also those whose check starts ZooKeeper
+//	go run ./internal/mutants -all -half    every other one, as CI does; the commit decides which
 //	go run ./internal/mutants -only REGEXP  some mutants; a single one with the output of its check
 //	go run ./internal/mutants -find         which test fails first, among all tests
 //	go run ./internal/mutants -survey       what the simulator makes of every mutant
@@ -21,9 +22,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -33,8 +36,8 @@ import (
 
 // options are the flags.
 type options struct {
-	only                    string
-	all, slow, find, survey bool
+	only                          string
+	all, slow, half, find, survey bool
 }
 
 func main() {
@@ -42,6 +45,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "run the mutants whose name matches this regular expression")
 	flag.BoolVar(&o.all, "all", false, "run all mutants, also with the checks that take long, and print the figures")
 	flag.BoolVar(&o.slow, "slow", false, "run also the mutants whose check takes half a minute each")
+	flag.BoolVar(&o.half, "half", false, "run every other mutant; those of even or of odd places, by the commit")
 	flag.BoolVar(&o.find, "find", false, "run all tests for each mutant and print the first that fails")
 	flag.BoolVar(&o.survey, "survey", false, "run every mutant in the simulator, whatever must kill it")
 	flag.Parse()
@@ -79,6 +83,9 @@ func run(o options) error {
 	chosen, err := choose(all, o.only)
 	if err != nil {
 		return err
+	}
+	if o.half {
+		chosen = everyOther(chosen, commit())
 	}
 	if o.find {
 		each(len(chosen), func(i int) { fmt.Printf("mutants %s: %s\n", chosen[i].name, bins.find(chosen[i])) })
@@ -125,6 +132,27 @@ func choose(all []mutant, only string) ([]mutant, error) {
 		return nil, fmt.Errorf("no mutant matches %q", only)
 	}
 	return chosen, nil
+}
+
+// everyOther returns the mutants of even places, or those of odd ones: so two commits in a row mostly run all of them, in half of the time.
+func everyOther(all []mutant, commit string) (half []mutant) {
+	first := 0
+	if n := len(commit); n > 0 {
+		first = int(commit[n-1]) % 2
+	}
+	for i := first; i < len(all); i += 2 {
+		half = append(half, all[i])
+	}
+	return half
+}
+
+// commit returns the commit of the tree, or nothing if that is not known.
+func commit() string {
+	out, err := exec.Command("git", "rev-parse", "HEAD").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // attempt is one check that shall catch one mutant.
