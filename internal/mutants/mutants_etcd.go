@@ -98,6 +98,11 @@ var etcdMutants = []mutant{
 		new: "	return true\n",
 	},
 	{
+		name: "ec-equal-revision-skipped", catcher: testOf(etcdSharedPkg, "TestClaimOfTheSameRevisionAsALongerNameHolds"), file: etcdQueueFile,
+		old: "	keys, err := q.keys(ctx, revision)\n",
+		new: "	keys, err := q.keys(ctx, revision, clientv3.WithMinCreateRev(resp.Kvs[0].CreateRevision+1))\n",
+	},
+	{
 		name: "ec-fenced-unstated", catcher: testOf(etcdSharedPkg, "TestCorrectnessNeedsFencedPeers"), file: etcdStoreFile,
 		old: "	if !s.fenced {\n",
 		new: "	if false {\n",

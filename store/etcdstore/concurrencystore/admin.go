@@ -27,22 +27,13 @@ func (s *Store) inspect(ctx context.Context, name string) (driver.Status, error)
 	if err != nil {
 		return driver.Status{}, err
 	}
-	q := queue{s, under}
-	const most = driver.MaxWaitersReported + 1 // the holder is one of them
-	p, err := q.page(ctx, clientv3.WithLimit(most))
+	claims, total, err := queue{s, under}.head(ctx, driver.MaxWaitersReported+1) // the holder is one of them
 	if err != nil {
 		return driver.Status{}, err
 	}
-	total := p.claims
-	for p.more { // the rest is only counted
-		if p, err = q.page(ctx, p.next(), clientv3.WithKeysOnly(), clientv3.WithLimit(keysAtOnce)); err != nil {
-			return driver.Status{}, err
-		}
-		total = append(total, p.claims...)
-	}
-	st := driver.Status{Name: name, Waiting: max(0, len(total)-1)}
+	st := driver.Status{Name: name, Waiting: max(0, total-1)}
 	now := time.Now()
-	for i, e := range total[:min(len(total), most)] {
+	for i, e := range claims {
 		if i > 0 {
 			st.Waiters = append(st.Waiters, driver.Waiter{Claim: e.id, Weight: 1, Record: e.record, Age: e.age(now)})
 			continue

@@ -22,7 +22,8 @@
 // are in Options.Namespace, beside the locks. There is the handle of a session, too, which is written when the session
 // is opened: every write of a claim compares it, so that an attempt which is under way from before adds no second key.
 //
-// A client reads the first key of a lock, its own and a few before its own, however many wait.
+// A client reads the first key of a lock, its own and a few before its own, however many wait. If the first key is of a lock whose
+// name continues this one, the client reads all keys, without their values, in one call.
 //
 // # Tokens
 //

@@ -4,6 +4,7 @@ package concurrencystore
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -17,19 +18,15 @@ import (
 //	create revision   812       815  …  907   911
 //	                  first     before(911)   own
 //
-// Keys of locks whose names continue this one are in the same range and are skipped; only for these it reads on. All reads after
-// the first are at the revision of the first.
+// Keys of locks whose names continue this one are in the same range and are skipped; only if such a key is there instead of a claim
+// it reads all keys. All reads after the first are at the revision of the first.
 type queue struct {
 	s     *Store
 	under string
 }
 
-const (
-	// near is how many keys before its own a claim reads, to know its position.
-	near = 8
-	// keysAtOnce is how many keys are read at once where many may come.
-	keysAtOnce = 1000
-)
+// near is how many keys before its own a claim reads, to know its position.
+const near = 8
 
 // The order of the queue is that of the create revisions.
 var (
@@ -69,40 +66,84 @@ func (q queue) among(kvs []*mvccpb.KeyValue) (all []entry) {
 
 // front returns the claim that has the lock, from the answer to first, or nil.
 func (q queue) front(ctx context.Context, resp *pb.RangeResponse, revision int64) (*entry, error) {
-	for {
-		if all := q.among(resp.Kvs); len(all) > 0 {
-			return &all[0], nil
-		}
-		if !resp.More {
-			return nil, nil
-		}
-		next := resp.Kvs[len(resp.Kvs)-1].CreateRevision + 1
-		more, err := q.s.read(ctx, clientv3.OpGet(q.under, clientv3.WithPrefix(), ascending, clientv3.WithLimit(near),
-			clientv3.WithMinCreateRev(next), clientv3.WithRev(revision)))
-		if err != nil {
-			return nil, err
-		}
-		resp = rangeOf(more, 0)
+	if all := q.among(resp.Kvs); len(all) > 0 || !resp.More {
+		return firstOf(all), nil
 	}
+	keys, err := q.keys(ctx, revision)
+	if err != nil {
+		return nil, err
+	}
+	all, err := q.withValues(ctx, keys[:min(len(keys), 1)], revision)
+	return firstOf(all), err
+}
+
+func firstOf(all []entry) *entry {
+	if len(all) == 0 {
+		return nil
+	}
+	return &all[0]
 }
 
 // previous returns the key of the claim before a claim, from the answer to before, or "".
 func (q queue) previous(ctx context.Context, resp *pb.RangeResponse, revision int64) (string, error) {
-	for {
-		if all := q.among(resp.Kvs); len(all) > 0 {
-			return all[0].key, nil
-		}
-		if !resp.More {
-			return "", nil
-		}
-		created := resp.Kvs[len(resp.Kvs)-1].CreateRevision
-		more, err := q.s.read(ctx, clientv3.OpGet(q.under, clientv3.WithPrefix(), descending, clientv3.WithKeysOnly(), clientv3.WithLimit(keysAtOnce),
-			clientv3.WithMaxCreateRev(created-1), clientv3.WithRev(revision)))
-		if err != nil {
-			return "", err
-		}
-		resp = rangeOf(more, 0)
+	if all := q.among(resp.Kvs); len(all) > 0 {
+		return all[0].key, nil
 	}
+	if !resp.More {
+		return "", nil
+	}
+	keys, err := q.keys(ctx, revision, clientv3.WithMaxCreateRev(resp.Kvs[0].CreateRevision))
+	if err != nil || len(keys) == 0 {
+		return "", err
+	}
+	return string(keys[len(keys)-1].Key), nil
+}
+
+// head returns the first claims of a lock, at most so many, and how many there are.
+func (q queue) head(ctx context.Context, most int) (claims []entry, total int, err error) {
+	resp, err := q.s.read(ctx, clientv3.OpGet(q.under, clientv3.WithPrefix(), ascending, clientv3.WithLimit(int64(most))))
+	if err != nil {
+		return nil, 0, err
+	}
+	claims = q.among(rangeOf(resp, 0).Kvs)
+	if !rangeOf(resp, 0).More {
+		return claims, len(claims), nil
+	}
+	keys, err := q.keys(ctx, resp.Header.Revision)
+	if n := min(len(keys), most); err == nil && len(claims) < n {
+		claims, err = q.withValues(ctx, keys[:n], resp.Header.Revision)
+	}
+	return claims, len(keys), err
+}
+
+// keys reads the keys of all claims in one call. It does not read pages: a page would have to begin at a create revision, and a
+// transaction of another program creates several keys at one.
+func (q queue) keys(ctx context.Context, revision int64, opts ...clientv3.OpOption) ([]*mvccpb.KeyValue, error) {
+	all := []clientv3.OpOption{clientv3.WithPrefix(), ascending, clientv3.WithKeysOnly(), clientv3.WithRev(revision)}
+	resp, err := q.s.read(ctx, clientv3.OpGet(q.under, append(all, opts...)...))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(rangeOf(resp, 0).Kvs, func(kv *mvccpb.KeyValue) bool { return !q.isClaim(kv) }), nil
+}
+
+// withValues reads claims by their keys, which are at most what one transaction reads.
+func (q queue) withValues(ctx context.Context, keys []*mvccpb.KeyValue, revision int64) (all []entry, err error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	ops := make([]clientv3.Op, len(keys))
+	for i, kv := range keys {
+		ops[i] = clientv3.OpGet(string(kv.Key), clientv3.WithRev(revision))
+	}
+	resp, err := q.s.read(ctx, ops...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ops {
+		all = append(all, q.among(rangeOf(resp, i).Kvs)...)
+	}
+	return all, nil
 }
 
 // position is how many waiters are before a claim, from the answer to before or, without its own key, to last. If they are not
@@ -117,36 +158,6 @@ func (q queue) position(kvs []*mvccpb.KeyValue, more bool, inRange int64, was in
 		most = min(most, was)
 	}
 	return max(seen, most)
-}
-
-// page is a part of a queue.
-type page struct {
-	claims   []entry
-	more     bool
-	revision int64 // of the first page
-	last     int64 // create revision of its last key
-}
-
-// next selects the page after this one.
-func (p page) next() clientv3.OpOption {
-	return func(op *clientv3.Op) {
-		clientv3.WithRev(p.revision)(op)
-		clientv3.WithMinCreateRev(p.last + 1)(op)
-	}
-}
-
-// page reads a page.
-func (q queue) page(ctx context.Context, opts ...clientv3.OpOption) (page, error) {
-	resp, err := q.s.read(ctx, clientv3.OpGet(q.under, append([]clientv3.OpOption{clientv3.WithPrefix(), ascending}, opts...)...))
-	if err != nil {
-		return page{}, err
-	}
-	r := rangeOf(resp, 0)
-	p := page{claims: q.among(r.Kvs), more: r.More, revision: resp.Header.Revision}
-	if len(r.Kvs) > 0 {
-		p.last = r.Kvs[len(r.Kvs)-1].CreateRevision
-	}
-	return p, nil
 }
 
 func rangeOf(resp *clientv3.TxnResponse, i int) *pb.RangeResponse {
