@@ -103,6 +103,11 @@ var etcdMutants = []mutant{
 		new: "	keys, err := q.keys(ctx, revision, clientv3.WithMinCreateRev(resp.Kvs[0].CreateRevision+1))\n",
 	},
 	{
+		name: "ec-unreadable-overwritten", catcher: testOf(etcdSharedPkg, "TestKeyWithAnotherValueIsNotOverwritten"), file: etcdOpFile,
+		old: "		if slot, ok := slotOf(string(kv.Key), se.ownKey(name)); ok {\n",
+		new: "		if slot, ok := slotOf(string(kv.Key), se.ownKey(name)); ok && read(kv).ours {\n",
+	},
+	{
 		name: "ec-fenced-unstated", catcher: testOf(etcdSharedPkg, "TestCorrectnessNeedsFencedPeers"), file: etcdStoreFile,
 		old: "	if !s.fenced {\n",
 		new: "	if false {\n",

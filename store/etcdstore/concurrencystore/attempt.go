@@ -104,7 +104,7 @@ func (a *attempt) afterReading(ctx context.Context) (driver.Outcome, error) {
 		if !a.enqueue && len(rangeOf(resp, 1).Kvs) > 0 {
 			return a.notFree(ctx, resp, 1)
 		}
-		slot := freeSlot(own)
+		slot := freeSlot(a.slotsIn(a.c.Name, resp, 0))
 		then := a.writes(a.keyOf(a.c.Name, slot))
 		if handle != latest {
 			then = append(then, clientv3.OpPut(a.s().parts.Keys.Handle(a.session.id), "", a.onLease()))
@@ -152,7 +152,7 @@ func (a *attempt) readGone() clientv3.Op {
 
 // mine returns the key of the claim among those that were read, or nil.
 func (a *attempt) mine(resp *clientv3.TxnResponse, i int) *entry {
-	return find(a.ownIn(a.c.Name, resp, i), a.id)
+	return a.claimIn(a.c.Name, a.id, resp, i)
 }
 
 // tombstoned answers for a claim that must not be granted.
@@ -261,4 +261,32 @@ func (se *session) ownIn(name string, resp *clientv3.TxnResponse, i int) (own []
 		}
 	}
 	return own
+}
+
+// claimIn returns the key of a claim of the session among keys that were read, or nil. One whose value another program has
+// changed is known by its create revision.
+func (se *session) claimIn(name string, id driver.ClaimID, resp *clientv3.TxnResponse, i int) *entry {
+	if e := find(se.ownIn(name, resp, i), id); e != nil {
+		return e
+	}
+	k, known := se.claims.get(id.Seq)
+	for _, kv := range rangeOf(resp, i).Kvs {
+		if known && kv.CreateRevision == k.created && string(kv.Key) == se.keyOf(name, k.slot) {
+			e := read(kv)
+			e.slot = k.slot
+			return &e
+		}
+	}
+	return nil
+}
+
+// slotsIn returns the slots of all keys of the session that were read, even of those without a claim as their value: a claim
+// that is written over one would get its create revision.
+func (se *session) slotsIn(name string, resp *clientv3.TxnResponse, i int) (used []int) {
+	for _, kv := range rangeOf(resp, i).Kvs {
+		if slot, ok := slotOf(string(kv.Key), se.ownKey(name)); ok {
+			used = append(used, slot)
+		}
+	}
+	return used
 }

@@ -75,9 +75,9 @@ func slotOf(key, base string) (slot int, ok bool) {
 	return slot, ok && err == nil && slot > 0
 }
 
-// freeSlot returns the lowest slot that no entry has.
-func freeSlot(own []entry) (slot int) {
-	for slices.ContainsFunc(own, func(e entry) bool { return e.slot == slot }) {
+// freeSlot returns the lowest slot that is not used.
+func freeSlot(used []int) (slot int) {
+	for slices.Contains(used, slot) {
 		slot++
 	}
 	return slot

@@ -76,7 +76,7 @@ func (se *session) removeAfterReading(ctx context.Context, w driver.Withdrawal, 
 			return driver.WasAbsent, err
 		}
 		handle := handleIn(resp, 2)
-		mine := find(se.ownIn(w.Name, resp, 0), id)
+		mine := se.claimIn(w.Name, id, resp, 0)
 		switch {
 		case handle == 0:
 			return driver.WasAbsent, driver.ErrGone

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package concurrencystore_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/share"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// proclaim writes a value over the key of a session for a lock, or creates it, as an election does.
+func proclaim(t *testing.T, cluster *etcdtest.Cluster, name string, id driver.SessionID) (key string) {
+	t.Helper()
+	lease := share.Lease(id)
+	key = fmt.Sprintf("%s%s/%x", prefix, name, lease)
+	_, err := cluster.Connect(t).Put(t.Context(), key, "host-1:8080", clientv3.WithLease(clientv3.LeaseID(lease)))
+	must(t, err)
+	return key
+}
+
+// TestKeyWithAnotherValueIsNotOverwritten: the claim would have the create revision of that key, and not that of its token.
+func TestKeyWithAnotherValueIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
+	client, id := cluster.Connect(t), driver.NewSessionID()
+	ses := open(t, storeOf(t, client), id)
+	key := proclaim(t, cluster, "a", id)
+	attempt(t, ses, claim(1, "a"), driver.Queued)
+	resp, err := client.Get(t.Context(), key)
+	must(t, err)
+	if len(resp.Kvs) != 1 || string(resp.Kvs[0].Value) != "host-1:8080" {
+		t.Fatalf("the key has %v", resp.Kvs)
+	}
+	_, err = client.Delete(t.Context(), key)
+	must(t, err)
+	out := attempt(t, ses, claim(1, "a"), driver.Granted)
+	created(t, client, "a", out.Token)
+	withdraw(t, ses, driver.Withdrawal{Seq: 1, Name: "a"}, driver.WasGranted)
+}
+
+// created checks that a lock has one key, with the create revision of a token.
+func created(t *testing.T, client *clientv3.Client, name string, token driver.Token) {
+	t.Helper()
+	resp, err := client.Get(t.Context(), prefix+name+"/", clientv3.WithPrefix())
+	must(t, err)
+	if len(resp.Kvs) != 1 || lock.Token(resp.Kvs[0].CreateRevision, 0) != token {
+		t.Errorf("token %v of a lock with the keys %v", token, resp.Kvs)
+	}
+}
+
+// TestClaimWithAnotherValueKeepsItsPosition: another program writes over the value of a waiter, which has one key all the time.
+func TestClaimWithAnotherValueKeepsItsPosition(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
+	client, id := cluster.Connect(t), driver.NewSessionID()
+	store := storeOf(t, client)
+	holder, ses := open(t, store, driver.NewSessionID()), open(t, store, id)
+	attempt(t, holder, claim(1, "a"), driver.Granted)
+	attempt(t, ses, claim(1, "a"), driver.Queued)
+	proclaim(t, cluster, "a", id)
+	attempt(t, ses, claim(1, "a"), driver.Queued)
+	withdraw(t, holder, driver.Withdrawal{Seq: 1, Name: "a"}, driver.WasGranted)
+	out := attempt(t, ses, claim(1, "a"), driver.Granted)
+	created(t, client, "a", out.Token)
+	withdraw(t, ses, driver.Withdrawal{Seq: 1, Name: "a"}, driver.WasGranted)
+
+	attempt(t, holder, claim(2, "a"), driver.Granted)
+	attempt(t, ses, claim(2, "a"), driver.Queued)
+	proclaim(t, cluster, "a", id)
+	withdraw(t, ses, driver.Withdrawal{Seq: 2, Name: "a"}, driver.WasQueued)
+	if all := keys(t, cluster, "a"); len(all) != 1 {
+		t.Errorf("the waiter has left, and the lock has the keys %v", all)
+	}
+}
