@@ -188,6 +188,7 @@ func (c *claims) drop(name string, seq uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, seq)
+	delete(c.touched, seq) // an Open that was sent twice is not followed by the Reclaim that ends these notes
 	used := c.slots[name]
 	if slot := slices.Index(used, seq); slot >= 0 {
 		used[slot] = 0
