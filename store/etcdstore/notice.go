@@ -168,7 +168,7 @@ func (se *session) retire() {
 	}
 }
 
-// drop drops a session that is closed.
+// drop drops a session that is closed, or whose value no caller has.
 func (h *handles) drop(se *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -98,7 +98,8 @@ func replaced(client *clientv3.Client) string {
 func init() {
 	share.PartsOf = func(store driver.Store) share.Parts {
 		s := store.(*Store)
-		return share.Parts{Client: s.client, KV: clientv3.NewKV(s.client), Keys: s.keys, Revisions: &s.revisions}
+		drop := func(se driver.Session) { s.handles.drop(se.(*session)) }
+		return share.Parts{Client: s.client, KV: clientv3.NewKV(s.client), Keys: s.keys, Revisions: &s.revisions, Drop: drop}
 	}
 }
 

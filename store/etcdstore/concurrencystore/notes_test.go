@@ -3,8 +3,11 @@
 package concurrencystore_test
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/servers"
@@ -35,4 +38,31 @@ func TestWithdrawnClaimsAreNotNoted(t *testing.T) {
 	if n := sizeOf(ses, "claims", "touched"); n != 1 {
 		t.Errorf("%d claims are noted, want the one that is held", n)
 	}
+}
+
+// TestFailedOpenIsNotNoted: the store of the sessions has opened one, and its handle cannot be written.
+func TestFailedOpenIsNotNoted(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
+	w, id := &wire{}, driver.NewSessionID()
+	store := storeOf(t, w.connect(t, cluster))
+	w.set(func(ctx context.Context, c call, do func(context.Context) error) error {
+		if c.writes("handle|", false) {
+			return errBusy
+		}
+		return do(ctx)
+	})
+	_, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: 30 * time.Second})
+	if !errors.Is(err, driver.ErrUnavailable) {
+		t.Fatalf("the open: %v", err)
+	}
+	if n := sizeOf(store, "base", "handles", "latest"); n != 0 {
+		t.Errorf("%d sessions are noted after the failed open", n)
+	}
+	w.set(nil)
+	ses := open(t, store, id)
+	if n := sizeOf(store, "base", "handles", "latest"); n != 1 {
+		t.Errorf("%d sessions are noted, and one is open", n)
+	}
+	attempt(t, ses, claim(1, "a"), driver.Granted)
 }

@@ -129,6 +129,8 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	}
 	se := newSession(s, base, req.ID)
 	if err := se.own(ctx); err != nil {
+		// The lease ends by itself. A revocation that arrived late would end the session that the next Open finds.
+		s.parts.Drop(base)
 		return nil, driver.Renewal{}, s.fail(ctx, "open", err, failure.Writing)
 	}
 	return se, renewal, nil

@@ -95,6 +95,9 @@ func (s *lossyStream) RecvMsg(m any) error {
 // errCut is what a client gets for a call that was sent and whose connection broke.
 var errCut = status.Error(codes.Unavailable, "error reading from server: EOF")
 
+// errBusy is how a server refuses a call that it did not begin.
+var errBusy = status.Error(codes.ResourceExhausted, "etcdserver: too many requests")
+
 // loseKeepAlive loses the next answer to a keep-alive.
 func (w *wire) loseKeepAlive() {
 	w.mu.Lock()

@@ -19,6 +19,8 @@ type Parts struct {
 	KV        clientv3.KV
 	Keys      lock.Space
 	Revisions Revisions
+	// Drop drops the value of a session whose Open failed after that of the base store.
+	Drop func(se driver.Session)
 }
 
 // Revisions reports whether the cluster that answers is the one that answered before.
