@@ -108,6 +108,16 @@ var etcdMutants = []mutant{
 		new: "		if slot, ok := slotOf(string(kv.Key), se.ownKey(name)); ok && read(kv).ours {\n",
 	},
 	{
+		name: "ec-renewal-thrown-away", catcher: testOf(etcdSharedPkg, "TestRenewalCountsAlthoughKeysCannotBeRead"), file: etcdRenewFile,
+		old: "	case passing(err) && se.unread.Add(1) < maxUnread:\n",
+		new: "	case false && passing(err):\n",
+	},
+	{
+		name: "ec-renewal-too-late", catcher: testOf(etcdSharedPkg, "TestRenewalIsInTimeAlthoughKeysAreNotRead"), file: etcdRenewFile,
+		old: "time.Until(deadline)/2)",
+		new: "time.Until(deadline))",
+	},
+	{
 		name: "ec-fenced-unstated", catcher: testOf(etcdSharedPkg, "TestCorrectnessNeedsFencedPeers"), file: etcdStoreFile,
 		old: "	if !s.fenced {\n",
 		new: "	if false {\n",

@@ -4,9 +4,12 @@ package concurrencystore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
@@ -22,6 +25,8 @@ type session struct {
 	lease   int64
 	cluster uint64
 	claims  *claims
+	// unread is how many renewals in a row could not read which keys are there.
+	unread atomic.Int32
 }
 
 func newSession(s *Store, base driver.Session, id driver.SessionID) *session {
@@ -97,16 +102,24 @@ func (se *session) attached(ctx context.Context) ([]string, error) {
 	return keys, nil
 }
 
-// KeepAlive implements driver.Session. A claim whose key another program deleted is reported as broken.
+// KeepAlive implements driver.Session. A claim whose key another program deleted is reported as broken. Which keys are there is
+// read after the lease was kept alive, and a renewal that succeeded counts even if that fails.
 func (se *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	held := se.claims.held()
 	renewal, err := se.Session.KeepAlive(ctx)
 	if err != nil {
 		return driver.Renewal{}, fmt.Errorf("concurrencystore: %w", driver.Inner(err))
 	}
-	missing, err := se.missing(ctx, held)
-	if err != nil {
-		return driver.Renewal{}, se.s.fail(ctx, "keep alive", err, failure.Reading)
+	reading, cancel := half(ctx)
+	defer cancel()
+	missing, err := se.missing(reading, held)
+	switch {
+	case err == nil:
+		se.unread.Store(0)
+	case passing(err) && se.unread.Add(1) < maxUnread:
+		return renewal, nil
+	default:
+		return driver.Renewal{}, se.s.fail(reading, "keep alive", err, failure.Reading)
 	}
 	still := se.claims.held() // a key that was removed since is not missing
 	for _, seq := range missing {
@@ -117,6 +130,24 @@ func (se *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	slices.Sort(renewal.Broken)
 	renewal.Broken = slices.Compact(renewal.Broken)
 	return renewal, nil
+}
+
+// maxUnread is the renewal in a row that fails because the keys cannot be read. The ones before count: the lease was kept alive, and a
+// key that is missing is found by the next.
+const maxUnread = 3
+
+// passing reports whether a read that failed may succeed later.
+func passing(err error) bool {
+	return !errors.Is(err, driver.ErrGone) && !errors.Is(err, driver.ErrReset) && !failure.Definite(err)
+}
+
+// half ends when half of the time of ctx is over, so that what was done before can be returned in time.
+func half(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/2)
 }
 
 // keysPerTxn is how many keys one transaction reads. etcd allows 128 operations.

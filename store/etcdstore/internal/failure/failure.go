@@ -45,7 +45,7 @@ func Of(ctx context.Context, store, op string, err error, k Kind) error {
 	switch sort := outcome(err); {
 	case sort != nil:
 		return fmt.Errorf("%s: %s: %w: %w", store, op, sort, err)
-	case definite(err):
+	case Definite(err):
 		return fmt.Errorf("%s: %s: %w", store, op, err)
 	case k == Reading:
 		return fmt.Errorf("%s: %s: %w: %w", store, op, driver.ErrUnavailable, err)
@@ -64,8 +64,8 @@ func outcome(err error) error {
 	return nil
 }
 
-// definite reports whether etcd refused for good.
-func definite(err error) bool {
+// Definite reports whether etcd refused for good.
+func Definite(err error) bool {
 	for _, known := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed,
 		rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps, rpctypes.ErrLeaseTTLTooLarge} {
 		if errors.Is(err, known) {
