@@ -34,8 +34,8 @@ var etcdMutants = []mutant{
 	},
 	{
 		name: "ec-own-removal-is-a-loss", catcher: testOf(etcdSharedPkg, "TestLostReplyOfAnUnlockLeavesNoKey"), file: etcdLeaveFile,
-		old: "k.state == granted && !k.leaving && handle",
-		new: "k.state == granted && handle",
+		old: "now.state == granted && now.leaving == 0 && handle",
+		new: "now.state == granted && handle",
 	},
 	{
 		name: "ec-tombstone-too-late", catcher: testOf(etcdSharedPkg, "TestAttemptThatArrivesDuringATombstoneLeavesNoKey"), file: etcdLeaveFile,
@@ -44,7 +44,7 @@ var etcdMutants = []mutant{
 	},
 	{
 		name: "ec-removed-is-broken", catcher: testOf(etcdSharedPkg, "TestUnlockedKeyIsNotReportedAsBroken"), file: etcdClaimsFile,
-		old: "		if k.state == granted && !k.leaving {\n",
+		old: "		if k.state == granted && k.leaving == 0 {\n",
 		new: "		if k.state == granted {\n",
 	},
 	{
@@ -116,6 +116,16 @@ var etcdMutants = []mutant{
 		name: "ec-renewal-too-late", catcher: testOf(etcdSharedPkg, "TestRenewalIsInTimeAlthoughKeysAreNotRead"), file: etcdRenewFile,
 		old: "time.Until(deadline)/2)",
 		new: "time.Until(deadline))",
+	},
+	{
+		name: "ec-unsent-removal-counts", catcher: testOf(etcdSharedPkg, "TestUnlockThatWasNotDoneHidesNoLoss"), file: etcdLeaveFile,
+		old: "	if err == nil || failure.NotDone(ctx, err) {\n",
+		new: "	if err == nil {\n",
+	},
+	{
+		name: "ec-failed-removal-counts", catcher: testOf(etcdSharedPkg, "TestUnlockThatWasNotDoneHidesNoLoss"), file: etcdLeaveFile,
+		old: "	if err == nil || failure.NotDone(ctx, err) {\n",
+		new: "	if err != nil && failure.NotDone(ctx, err) {\n",
 	},
 	{
 		name: "ec-fenced-unstated", catcher: testOf(etcdSharedPkg, "TestCorrectnessNeedsFencedPeers"), file: etcdStoreFile,

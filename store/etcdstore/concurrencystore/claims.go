@@ -39,8 +39,8 @@ type claim struct {
 	created  int64 // revision of its key; 0 if it is not known
 	state    state
 	position int
-	// leaving is set when a removal was sent: if the key is not there, the removal may have done it.
-	leaving bool
+	// leaving is how many removals were sent and may have been done: if the key is not there, one of them may have removed it.
+	leaving int
 }
 
 // maxIdle bounds how many names without claims a resumed session remembers.
@@ -170,17 +170,22 @@ func (c *claims) get(seq uint64) (claim, bool) {
 	return *k, true
 }
 
-// leave notes that a removal of a claim is sent, and returns what was known before.
-func (c *claims) leave(seq uint64) (before claim, ok bool) {
+// leave notes that a removal of a claim is sent.
+func (c *claims) leave(seq uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := c.known[seq]
-	if k == nil {
-		return claim{}, false
+	if k := c.known[seq]; k != nil {
+		k.leaving++
 	}
-	before = *k
-	k.leaving = true
-	return before, true
+}
+
+// stay notes that a removal of a claim did nothing.
+func (c *claims) stay(seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.known[seq]; k != nil && k.leaving > 0 {
+		k.leaving--
+	}
 }
 
 // drop removes a claim whose key is gone.
@@ -205,7 +210,7 @@ func (c *claims) held() map[uint64]claim {
 	defer c.mu.Unlock()
 	all := map[uint64]claim{}
 	for seq, k := range c.known {
-		if k.state == granted && !k.leaving {
+		if k.state == granted && k.leaving == 0 {
 			all[seq] = *k
 		}
 	}

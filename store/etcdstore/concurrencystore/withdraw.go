@@ -31,10 +31,10 @@ var errKeep = errors.Join(errors.New("this format cannot keep a lock taken"), dr
 
 // withdraw deletes the key of the claim, if it is the claim's.
 func (se *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	k, known := se.claims.leave(w.Seq)
+	k, known := se.claims.get(w.Seq)
 	found, done, err := driver.WasGranted, false, error(nil)
 	if known && k.state == granted {
-		done, err = se.removeGrant(ctx, w, k)
+		done, err = se.remove(ctx, w, se.keyOf(w.Name, k.slot), k.created)
 	}
 	if err == nil && !done {
 		found, err = se.removeAfterReading(ctx, w, k, known)
@@ -46,11 +46,18 @@ func (se *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Re
 	return found, nil
 }
 
-// removeGrant removes the key of a claim that held the lock. It returns false if that is not there.
-func (se *session) removeGrant(ctx context.Context, w driver.Withdrawal, k claim) (bool, error) {
-	key := se.keyOf(w.Name, k.slot)
-	resp, err := se.commit(ctx, []clientv3.Cmp{createdAt(key, k.created)}, append(se.tombstone(w), clientv3.OpDelete(key)), nil)
-	return err == nil && resp.Succeeded, err
+// remove removes the key of a claim. It returns false if that is not there. A claim that it certainly did not remove is not leaving:
+// if the key is gone another time, another program has deleted it.
+func (se *session) remove(ctx context.Context, w driver.Withdrawal, key string, created int64) (bool, error) {
+	se.claims.leave(w.Seq)
+	resp, err := se.commit(ctx, []clientv3.Cmp{createdAt(key, created)}, append(se.tombstone(w), clientv3.OpDelete(key)), nil)
+	if err == nil && resp.Succeeded {
+		return true, nil
+	}
+	if err == nil || failure.NotDone(ctx, err) {
+		se.claims.stay(w.Seq)
+	}
+	return false, err
 }
 
 // tombstone is the operation that makes the store refuse the claim from now on, if the withdrawal asks for it.
@@ -88,19 +95,24 @@ func (se *session) removeAfterReading(ctx context.Context, w driver.Withdrawal, 
 		if err != nil {
 			return driver.WasAbsent, err
 		}
-		ops, unless := se.tombstone(w), se.nothingSince(w.Name, resp.Header.Revision)
-		// Only the latest value of the session knows that no other one has removed the key.
-		lost := known && k.state == granted && !k.leaving && handle == se.claims.latest()
-		found, mark := missing(rangeOf(resp, 3).Kvs, lost)
-		if mark {
-			ops = append(ops, clientv3.OpPut(broken, withdrawnBroken, se.onLease()))
-		}
+		wide = true // for the next time, if it was broken or attempted in between
 		if mine != nil {
-			found, unless = driver.WasQueued, createdAt(mine.key, mine.created)
+			found := driver.WasQueued
 			if front != nil && front.key == mine.key {
 				found = driver.WasGranted
 			}
-			ops = append(se.tombstone(w), clientv3.OpDelete(mine.key))
+			if done, err := se.remove(ctx, w, mine.key, mine.created); err != nil || done {
+				return found, err
+			}
+			continue
+		}
+		ops, unless := se.tombstone(w), se.nothingSince(w.Name, resp.Header.Revision)
+		// Only the latest value of the session knows that no other one has removed the key.
+		now, here := se.claims.get(w.Seq)
+		lost := here && now.state == granted && now.leaving == 0 && handle == se.claims.latest()
+		found, mark := missing(rangeOf(resp, 3).Kvs, lost)
+		if mark {
+			ops = append(ops, clientv3.OpPut(broken, withdrawnBroken, se.onLease()))
 		}
 		if len(ops) == 0 {
 			return found, nil
@@ -109,7 +121,6 @@ func (se *session) removeAfterReading(ctx context.Context, w driver.Withdrawal, 
 		if err != nil || done.Succeeded {
 			return found, err
 		}
-		wide = true // it was broken or attempted in between
 	}
 }
 

@@ -53,6 +53,12 @@ func Of(ctx context.Context, store, op string, err error, k Kind) error {
 	return fmt.Errorf("%s: %s: %w: %w", store, op, driver.ErrUnknown, err)
 }
 
+// NotDone reports whether a write that returned err certainly did nothing in this cluster.
+func NotDone(ctx context.Context, err error) bool {
+	err = Of(ctx, "", "", err, Writing)
+	return !errors.Is(err, driver.ErrUnknown) && !errors.Is(err, driver.ErrReset)
+}
+
 // outcome returns the error of the contract for what etcd certainly refused for
 // now, nil for the rest.
 func outcome(err error) error {
