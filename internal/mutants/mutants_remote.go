@@ -34,6 +34,36 @@ var remoteMutants = []mutant{
 		new: "	l := s.lease(n)\n",
 	},
 	{
+		name: "re-another-grant-reported", catcher: testOf(remotePkg, "TestRenewalReportsNoOtherGrant"), file: remoteRenew,
+		old: "(n.Token == 0 || l.state == Lost || l.hasLocked(n.Token))",
+		new: "(n.Token != -1)",
+	},
+	{
+		name: "re-loss-during-the-wait-not-joined", catcher: testOf(remotePkg, "TestLossDuringTheWaitIsCheckedInTheStore"), file: remoteRenew,
+		old: "		if answers[i].State == Lost && n.Token != 0 && !joined[n.ID] {\n",
+		new: "		if answers[i].State == Lost && n.Token == 0 && !joined[n.ID] {\n",
+	},
+	{
+		name: "re-elsewhere-reported-late", catcher: testOf(remotePkg, "TestElsewhereIsReportedAtOnce"), file: remoteRenew,
+		old: "a.State == Lost || a.Elsewhere || a.Wanted",
+		new: "a.State == Lost || a.Wanted",
+	},
+	{
+		name: "re-lost-leases-count", catcher: testOf(remotePkg, "TestLostLeasesDoNotCount"), file: remoteBook,
+		old: "		case l.state != Lost:\n			n++\n",
+		new: "		case l.state != \"\":\n			n++\n",
+	},
+	{
+		name: "re-joins-limited-as-acquisitions", catcher: testOf(remotePkg, "TestRenewalJoinsMoreThanASessionAcquires"), file: remoteRenew,
+		old: "!s.roomLocked(maxJoined)",
+		new: "!s.roomLocked(MaxLeases)",
+	},
+	{
+		name: "re-later-grant-released", catcher: testOf(remotePkg, "TestReleaseOfAnEarlierGrantIsLost"), file: remoteRelease,
+		old: "			return n.Token == 0 || h.Token == n.Token, ",
+		new: "			return true, ",
+	},
+	{
 		name: "re-move-reported-late", catcher: testOf(remotePkg, "TestMoveIsReportedAtOnce"), file: remoteRenew,
 		old: "			news = news || l.moved && !l.reported\n",
 		new: "",
@@ -80,8 +110,8 @@ var remoteMutants = []mutant{
 	},
 	{
 		name: "re-unnamed-lease-kept", catcher: testOf(remotePkg, "TestLeaseEndsWithTheTTLOfItsClient"), file: remoteBook,
-		old: "			unlockLater(l.endLocked())\n",
-		new: "			l.endLocked()\n",
+		old: "errUnnamed)\n			unlockLater(l.endLocked())\n",
+		new: "errUnnamed)\n			l.endLocked()\n",
 	},
 	{
 		name: "re-trusted-without-a-margin", catcher: testOf(remotePkg, "TestTrustedTime"), file: remoteTrust,

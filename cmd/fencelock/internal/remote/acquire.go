@@ -62,7 +62,7 @@ func (b *Book) begin(c *Caller, r *Request) (l *lease, first bool, err error) {
 		return nil, false, nil
 	}
 	if l = s.leases[r.ID]; l == nil {
-		if len(s.leases) >= MaxLeases {
+		if !s.roomLocked(MaxLeases) {
 			return nil, false, ErrTooManyLeases
 		}
 		l, first = &lease{s: s, id: r.ID, lock: r.Lock, state: Waiting, watched: r.Watch, decided: make(chan struct{})}, true

@@ -18,6 +18,9 @@ const (
 	MaxUserSessions = 5_000
 	MaxLeases       = 100 // of a session, held or waited for
 	MinTTL          = time.Second
+	// maxJoined is how many leases a session has at most with those that other servers granted. A join that is refused
+	// ends a lease which its client holds, so the limit is far above what a client reaches.
+	maxJoined = 4 * MaxLeases
 	// maxEnded is how many released leases a session remembers, so that a late acquisition
 	// is not made.
 	maxEnded = 64
@@ -126,6 +129,25 @@ func (s *session) check() {
 		return
 	}
 	s.timer.Reset(max(next.Sub(now), s.ttl/20))
+}
+
+// roomLocked reports whether the session can have another lease, of at most a number. Lost ones do not count, and the reasons of
+// their losses are dropped when there are too many. b.mu must be held.
+func (s *session) roomLocked(most int) bool {
+	if len(s.leases) < most {
+		return true
+	}
+	n := 0
+	for _, l := range s.leases {
+		switch {
+		case l.state != Lost:
+			n++
+		case len(s.leases) >= maxJoined:
+			s.dropLocked(l, Lost, l.why)
+			unlockLater(l.endLocked())
+		}
+	}
+	return n < most
 }
 
 // dropLocked takes a lease out of the session. b.mu must be held.

@@ -96,8 +96,12 @@ func (l *lease) answerLocked(received time.Time) Answer {
 	return a
 }
 
-// touchLocked notes that the client named the lease. b.mu must be held.
-func (l *lease) touchLocked() { l.expires = time.Now().Add(l.s.ttl) }
+// touchLocked notes that the client named the lease. A lost one is kept no longer by that. b.mu must be held.
+func (l *lease) touchLocked() {
+	if l.state != Lost {
+		l.expires = time.Now().Add(l.s.ttl)
+	}
+}
 
 // holdLocked notes that the lease is held, and waits for its loss. b.mu must be held.
 func (l *lease) holdLocked(held *fencelock.Lease) {
@@ -115,14 +119,12 @@ func (l *lease) lost() {
 	l.loseLocked()
 }
 
-// loseLocked notes that the lease is lost. It stays for a TTL, so that the client learns why. b.mu
-// must be held.
+// loseLocked notes that the lease is lost. It stays until it would have ended, so that the client learns why. b.mu must be held.
 func (l *lease) loseLocked() {
 	if l.state != Held {
 		return
 	}
 	l.state, l.why = Lost, l.held.Err()
-	l.touchLocked()
 	l.s.notifyLocked()
 }
 

@@ -173,13 +173,11 @@ func TestReleaseAtAServerThatLostTheLease(t *testing.T) {
 		h := w.client()
 		a := w.acquire(0, h, "1", "x")
 		w.links[0].down.Store(true)
-		for range 3 { // it loses its session, and has kept for less than a TTL that the lease was lost
+		for l := w.lease(0, h, "1"); l.held.Valid(); time.Sleep(ttl / 10) { // until it loses its session, and knows of the lease still
 			w.renewed(1, h, a)
 			_, _ = w.renew(0, h, a)
-			time.Sleep(ttl * 9 / 10)
 		}
 		w.renewed(1, h, a)
-		time.Sleep(ttl / 5)
 		w.links[0].down.Store(false)
 		w.release(0, h, a)
 		w.free("x")
@@ -198,6 +196,40 @@ func TestReleaseOfALostLeaseIsLost(t *testing.T) {
 		if got, err := w.books[0].Release(w.Context(), calls(h), &n); err != nil || got.State != Lost || got.Why == "" {
 			w.Errorf("%+v, %v", got, err)
 		}
+	})
+}
+
+// TestReleaseOfAnEarlierGrantIsLost: a later grant of the same id is given back, and does not make it look as if the lease had lasted.
+func TestReleaseOfAnEarlierGrantIsLost(t *testing.T) {
+	for name, at := range map[string]int{"granted at another server": 1, "granted here": 0} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				h := w.client()
+				old := w.acquire(1-at, h, "1", "x")
+				if _, err := w.store.Break(w.Context(), "x", old.Token); err != nil {
+					w.Fatal(err)
+				}
+				w.acquire(at, h, "1", "x")
+				n := named(old)
+				if got, err := w.books[0].Release(w.Context(), calls(h), &n); err != nil || got.State != Lost || got.Why == "" {
+					w.Errorf("%+v, %v", got, err)
+				}
+				w.free("x")
+			})
+		})
+	}
+}
+
+// TestEndAtAFullServer: leases that the client names are released even if the server has no room for another session.
+func TestEndAtAFullServer(t *testing.T) {
+	inWorld(t, func(w *world) {
+		h := w.client()
+		a := w.acquire(0, h, "1", "x")
+		w.books[1].users["ann"] = MaxUserSessions
+		if got, err := w.books[1].End(w.Context(), calls(h), []Named{named(a)}); err != nil || len(got) != 1 || got[0].State != Released {
+			w.Errorf("%+v, %v", got, err)
+		}
+		w.free("x")
 	})
 }
 

@@ -27,6 +27,8 @@ func (b *Book) Release(ctx context.Context, c *Caller, n *Named) (Answer, error)
 	switch {
 	case lost && !found:
 		answer.State, answer.Why = Lost, unlock.Error()
+	case held != nil && !lost && n.Token != 0 && held.Token() != n.Token: // a later grant of the same id
+		answer.State, answer.Why = Lost, errNotThere.Error()
 	case l == nil && !b.carries:
 		answer.Why = errNotCarried.Error() + "; it ends with its TTL"
 	}
@@ -57,8 +59,8 @@ func (b *Book) breakRest(ctx context.Context, lock string, token fencelock.Token
 	return nil
 }
 
-// releaseElsewhere gives back a lease that another server holds, and reports whether one does. Only the client that has the
-// handle can name the re-entry of the grant.
+// releaseElsewhere gives back a lease that another server holds, and reports whether one does. A later grant of the same id is
+// given back, too, and is not the lease that the client names. Only the client that has the handle can name the re-entry of the grant.
 func (b *Book) releaseElsewhere(ctx context.Context, c *Caller, n *Named) (found bool, err error) {
 	st, err := b.client.Inspect(ctx, n.Lock)
 	if err != nil {
@@ -67,22 +69,34 @@ func (b *Book) releaseElsewhere(ctx context.Context, c *Caller, n *Named) (found
 	reentry := c.Handle.reentry(c.User, n.Lock, n.ID)
 	for _, h := range st.Holders {
 		if h.Reentry == reentry && !h.Kept {
-			return true, b.breakRest(ctx, n.Lock, h.Token)
+			return n.Token == 0 || h.Token == n.Token, b.breakRest(ctx, n.Lock, h.Token)
 		}
 	}
 	return false, nil
 }
 
 // End releases all leases of a session: those that this server has, and those that the
-// client names. The session cannot be used at this server any more.
+// client names. The session cannot be used at this server any more. A server that has no
+// room for the session has no leases of it, and releases those that the client names.
 func (b *Book) End(ctx context.Context, c *Caller, named []Named) ([]Answer, error) {
 	b.mu.Lock()
-	s, err := b.sessionLocked(c)
-	if err != nil {
-		b.mu.Unlock()
-		return nil, err
+	if s, err := b.sessionLocked(c); err == nil {
+		s.over = true
+		named = s.withKnownLocked(named)
 	}
-	s.over = true
+	b.mu.Unlock()
+	var err error
+	answers := make([]Answer, 0, len(named))
+	for i := range named {
+		a, releaseErr := b.Release(ctx, c, &named[i])
+		err = errors.Join(err, releaseErr)
+		answers = append(answers, a)
+	}
+	return answers, err
+}
+
+// withKnownLocked adds the leases of the session that its client does not name. b.mu must be held.
+func (s *session) withKnownLocked(named []Named) []Named {
 	known := map[string]bool{}
 	for _, n := range named {
 		known[n.ID] = true
@@ -92,12 +106,5 @@ func (b *Book) End(ctx context.Context, c *Caller, named []Named) ([]Answer, err
 			named = append(named, Named{ID: id, Lock: l.lock})
 		}
 	}
-	b.mu.Unlock()
-	answers := make([]Answer, 0, len(named))
-	for i := range named {
-		a, releaseErr := b.Release(ctx, c, &named[i])
-		err = errors.Join(err, releaseErr)
-		answers = append(answers, a)
-	}
-	return answers, err
+	return named
 }

@@ -32,28 +32,52 @@ const maxPolls = 4
 // Renew keeps the leases of a client that it names, and joins those that another server holds.
 // It then waits for a change that the client does not know, at most for wait.
 func (b *Book) Renew(ctx context.Context, c *Caller, named []Named, wait time.Duration) ([]Answer, error) {
-	others, poll := b.touch(c, named)
+	others := b.touch(c, named)
 	if err := b.joinAll(ctx, c, others); err != nil {
 		return nil, err
 	}
+	joined := map[string]bool{}
+	for _, n := range others {
+		joined[n.ID] = true
+	}
+	poll := b.poll(c)
 	until := time.NewTimer(min(wait, c.Handle.TTL()/2))
 	defer until.Stop()
+	due := false // what was reported once is not news again
 	for {
 		answers, news, changed := b.report(c, named, poll)
-		if news || wait <= 0 || changed == nil || !b.pause(ctx, changed, until.C) {
+		due = due || news
+		if lost := lostSince(named, answers, joined); len(lost) > 0 {
+			if err := b.joinAll(ctx, c, lost); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if due || wait <= 0 || changed == nil || !b.pause(ctx, changed, until.C) {
 			return answers, nil
 		}
 	}
 }
 
-// touch keeps the leases that this server has, and returns the others, and the number of the renewal.
-func (b *Book) touch(c *Caller, named []Named) (others []Named, poll int) {
+// lostSince returns the leases that were lost during the wait, and notes them in joined: another server may hold them, which
+// only the store knows.
+func lostSince(named []Named, answers []Answer, joined map[string]bool) (lost []Named) {
+	for i, n := range named {
+		if answers[i].State == Lost && n.Token != 0 && !joined[n.ID] {
+			joined[n.ID] = true
+			lost = append(lost, n)
+		}
+	}
+	return lost
+}
+
+// touch keeps the leases that this server has, and returns the others.
+func (b *Book) touch(c *Caller, named []Named) (others []Named) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.sessions[c.Handle.key(c.User)]
 	if s != nil {
 		s.used = time.Now()
-		poll = s.pollLocked()
 	}
 	for _, n := range named {
 		if l := s.lease(&n); l != nil && l.hasLocked(n.Token) {
@@ -66,11 +90,18 @@ func (b *Book) touch(c *Caller, named []Named) (others []Named, poll int) {
 			others = append(others, n)
 		}
 	}
-	return others, poll
+	return others
 }
 
-// pollLocked counts a renewal, and lets the oldest one that waits return. b.mu must be held.
-func (s *session) pollLocked() int {
+// poll counts a renewal, and lets the oldest one that waits return. The session of a client that has moved to this server is made
+// by a join, so a renewal is counted after it has joined.
+func (b *Book) poll(c *Caller) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.sessions[c.Handle.key(c.User)]
+	if s == nil {
+		return 0
+	}
 	s.polls++
 	s.notifyLocked()
 	return s.polls
@@ -114,7 +145,7 @@ func (b *Book) report(c *Caller, named []Named, poll int) (answers []Answer, new
 	answers = make([]Answer, 0, len(named))
 	for _, n := range named {
 		a := Answer{ID: n.ID, Lock: n.Lock, State: Lost, Why: errNotThere.Error()}
-		if l := s.lease(&n); l != nil {
+		if l := s.lease(&n); l != nil && (n.Token == 0 || l.state == Lost || l.hasLocked(n.Token)) {
 			a = l.answerLocked(c.Received)
 			news = news || l.moved && !l.reported
 			l.reported = l.moved
@@ -124,7 +155,7 @@ func (b *Book) report(c *Caller, named []Named, poll int) (answers []Answer, new
 			a.Why = errNotCarried.Error()
 		}
 		a.Moved = a.Moved || n.Moved
-		news = news || a.State == Lost || a.Wanted && !n.Wanted
+		news = news || a.State == Lost || a.Elsewhere || a.Wanted && !n.Wanted
 		answers = append(answers, a)
 	}
 	if s != nil {
@@ -201,7 +232,7 @@ func (b *Book) joinedLocked(c *Caller, n *Named) (*lease, error) {
 		l.endLocked()
 		l.watched = l.watched || n.Watch
 		return l, nil
-	case l == nil && len(s.leases) >= MaxLeases:
+	case l == nil && !s.roomLocked(maxJoined):
 		return nil, ErrTooManyLeases
 	}
 	l = &lease{s: s, id: n.ID, lock: n.Lock, watched: n.Watch, decided: decided}

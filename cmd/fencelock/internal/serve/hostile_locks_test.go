@@ -70,7 +70,7 @@ func (g *guarded) lockForms(session string) (all []attack) {
 			`{"id":"1","lock":"orders/\u0000"}`, `{"id":"1","lock":"orders/9","user":"admin"}`, `{"id":"1","lock":"orders/9","lock":"` + hidden + `"}`},
 		"/v1/renew":   {`{"leases":[` + leases[:len(leases)-1] + `]}`, `{"leases":[{"id":"1","lock":"orders/1","token":1}]}`, `{"leases":[{"id":"1","lock":"` + hidden + `","token":"1"}]}`, `{"leases":{}}`},
 		"/v1/release": {`{"id":"1","lock":"orders/1","token":"x"}`, `{"id":"1","lock":"orders/1","token":5}`, `{"id":"1","token":"5"}`},
-		"/v1/end":     {`{"leases":[{"id":"1","lock":"` + hidden + `","token":"1"}]}`, strings.Repeat(" ", 200<<10) + `{}`},
+		"/v1/end":     {`{"leases":[{"id":"1","lock":"` + hidden + `","token":"1"}]}`, strings.Repeat(" ", maxLockBody) + `{}`},
 	} {
 		for _, body := range bodies {
 			if path != "/v1/session" && strings.HasPrefix(body, "{") {

@@ -20,7 +20,7 @@ const (
 	// maxWait is how long a call waits for a lock: less than proxies usually allow.
 	maxWait = 20 * time.Second
 	// maxLockBody is for a call that names all leases of a session.
-	maxLockBody = 128 << 10
+	maxLockBody = 256 << 10
 	// maxID is how many bytes the id of an acquisition has at most.
 	maxID = 64
 	// defaultTTL is that of a session that does not choose one.

@@ -335,3 +335,17 @@ func TestQueueIsKeptBetweenCalls(t *testing.T) {
 		bob.want(remote.Held, "1", "x", 10*time.Second)
 	})
 }
+
+// TestCallNamesAHundredLongNames: a client renews as many leases in a call as its session has, whatever their names and reasons.
+func TestCallNamesAHundredLongNames(t *testing.T) {
+	ls := newLockers(t, memstore.New(nil), 1)
+	ann := ls.client("ann", 2*time.Second)
+	req := renewRequest{Session: ann.session}
+	for i := range remote.MaxLeases {
+		req.Leases = append(req.Leases, remote.Named{ID: fmt.Sprintf("%064d", i), Lock: strings.Repeat("ö", driver.MaxNameBytes/2), Reason: strings.Repeat("ö", 400), Token: 1})
+	}
+	var l leaseList
+	if status := ann.post("/v1/renew", req, &l); status != http.StatusOK || len(l.Leases) != remote.MaxLeases || l.Leases[0].State != remote.Lost {
+		t.Errorf("%d, %d leases", status, len(l.Leases))
+	}
+}
