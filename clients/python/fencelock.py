@@ -73,7 +73,9 @@ class Lease:
         self._client, self._on_lost, self._on_wanted = client, on_lost, on_wanted
         self._watch, self._since, self._deadline = watch or on_wanted is not None, 0.0, 0.0
         self._moved = self._released = False
-        self._asked = False  # a call about it was sent and not answered: its server may have joined or queued it
+        # a call about it was sent and not answered: its server may have joined or queued it. It is read before _moved, which an
+        # answer sets first
+        self._asked = False
         self._conn = None  # that of the acquisition: a server keeps a position in the queue for those who come back to it
 
     @property
@@ -114,7 +116,10 @@ class Lease:
         if answer["state"] == "lost":
             self._end(answer.get("why", ""))
         elif answer["state"] == "held":
-            self.token = int(answer["token"])
+            token = int(answer["token"])
+            if self.token not in (0, token):
+                return self._end("the lock was granted again since")
+            self.token = token
             self._deadline = max(self._deadline, sent + answer["trusted_ms"] / 1000)
             if answer.get("wanted") and not self.wanted.is_set():
                 self.wanted.set()
@@ -246,7 +251,7 @@ class Client:
                 return
             lease._released = True
             self._leases.pop(lease.id, None)
-            body = lease._named(session=self._session, moved=lease._moved or lease._asked)
+            body = lease._named(session=self._session, moved=lease._asked or lease._moved)
         if lease.lost.is_set():
             raise Lost(f"lock {lease.name!r}: {lease.why}")
         answer, _ = self._insist("/v1/release", body, self._ttl / 2, clock() + self._ttl)
@@ -261,7 +266,7 @@ class Client:
                 lease._released = True
             self._leases.clear()
             self._changed.notify_all()
-        names = [lease._named(moved=lease._moved or lease._asked) for lease in leases]
+        names = [lease._named(moved=lease._asked or lease._moved) for lease in leases]
         try:
             for i in range(0, len(names), MOST):
                 self._insist("/v1/end", {"session": self._session, "leases": names[i:i + MOST]}, self._ttl / 2, clock() + self._ttl)
@@ -271,14 +276,14 @@ class Client:
             conn.close()
 
     def _open(self):
-        """Make the session, once."""
+        """Make the session. Of several that threads make at once the first is kept; the others cost nothing."""
         if self._closed:
             raise Error("the client was closed")
-        with self._session_lock:
-            if not self._session:
-                body = {"ttl_ms": int(self._ttl * 1000), "owner": self._owner}
-                made, _ = self._insist("/v1/session", body, self._ttl / 2, clock() + self._ttl)
-                self._session = made["session"]
+        if not self._session:
+            body = {"ttl_ms": int(self._ttl * 1000), "owner": self._owner}
+            made, _ = self._insist("/v1/session", body, self._ttl / 2, clock() + self._ttl)
+            with self._session_lock:
+                self._session = self._session or made["session"]
         return self._session
 
     def _due(self):
@@ -310,7 +315,7 @@ class Client:
                 for lease, state in zip(leases, answer["leases"]):
                     lease._answered(state, sent)
                 failures = 0
-                if not wait:
+                if not wait or any(state.get("elsewhere") for state in answer["leases"]):  # it was answered at once
                     time.sleep(self._ttl / 20)
             except Exception as err:  # whatever a proxy answers, the thread goes on
                 failures += 1
@@ -351,9 +356,12 @@ class Client:
         """Make one call; return its answer and the instant before it was sent. An acquisition uses one connection."""
         if os.getpid() != self._process:
             raise Error("the client was made before a fork; make one after it")  # they would read each other's answers
+        text = json.dumps(body, ensure_ascii=False).encode()  # escapes would exceed what a server accepts
         sent, conn = clock(), self._connection(timeout, lease)
         try:
-            conn.request("POST", conn.path + path, json.dumps(body), self._headers)
+            if conn.sock:
+                conn.sock.settimeout(timeout)
+            conn.request("POST", conn.path + path, text, self._headers)
             response = conn.getresponse()
             status, text = response.status, response.read()
         except (OSError, ValueError, http.client.HTTPException) as err:
@@ -366,7 +374,7 @@ class Client:
         except (ValueError, TypeError, AttributeError):  # it is not from a server of this API
             answer, ours, cut_off = {}, status != 200, False
         status, conn.used = status if ours else 502, sent
-        if status >= 500 or cut_off:
+        if status >= 500 or cut_off or path == "/v1/renew" and status != 200:  # another server may accept the renewal
             self._leave(conn, lease)
         elif lease:
             lease._conn = conn
@@ -384,9 +392,13 @@ class Client:
             lease._moved = True  # it may have granted the lock
         if conn.at == self._at:  # no other thread has left it
             self._at += 1
-        idle, self._idle = self._idle + [conn], []
-        for conn in idle:
-            conn.close()
+        idle, self._idle = self._idle, []
+        conn.close()
+        try:
+            while True:
+                idle.pop().close()  # another thread may take one of them at this moment: then it is not closed
+        except IndexError:
+            pass
 
     def _connection(self, timeout, lease):
         conn = None
@@ -405,6 +417,4 @@ class Client:
                 conn = http.client.HTTPSConnection(url.netloc, context=self._ssl or ssl.create_default_context())
             conn.path, conn.at = url.path.rstrip("/"), at
         conn.timeout = timeout
-        if conn.sock:
-            conn.sock.settimeout(timeout)
         return conn

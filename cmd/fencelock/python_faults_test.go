@@ -21,7 +21,11 @@ import (
 type pythonCall struct {
 	Path, From, ID, Lock string
 	Moved                bool
-	Leases               []struct{ ID string }
+	Leases               []struct {
+		ID    string
+		Moved bool
+	}
+	Size int64 // of the body
 }
 
 // pythonServer answers a Python client as a test wants: with an object, a text, a status, or by closing the connection
@@ -36,7 +40,7 @@ func newPythonServer(t *testing.T, answer func(c *pythonCall) any) *pythonServer
 	t.Helper()
 	s := &pythonServer{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := pythonCall{Path: r.URL.Path, From: r.RemoteAddr}
+		c := pythonCall{Path: r.URL.Path, From: r.RemoteAddr, Size: r.ContentLength}
 		if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
 			panic(http.ErrAbortHandler) // the script has ended
 		}
@@ -128,11 +132,11 @@ while any(l.remaining < 100 for l in leases) and time.monotonic() < end:
 print("renewed" if all(l.remaining > 100 for l in leases) else "not renewed")
 `
 
-// TestPythonClientLeavesAServer: a server that fails, closes its connections, or does not reach its store loses its clients to the
+// TestPythonClientLeavesAServer: a server that fails, rejects renewals, closes its connections, or does not reach its store loses its clients to the
 // next one before their leases end.
 func TestPythonClientLeavesAServer(t *testing.T) {
 	for name, bad := range map[string]any{
-		"that fails": http.StatusServiceUnavailable, "that closes connections": nil,
+		"that fails": http.StatusServiceUnavailable, "that closes connections": nil, "that rejects renewals": http.StatusForbidden, "that is full": http.StatusTooManyRequests,
 		"that is cut off": object{"leases": []object{{"state": "held", "token": "7", "trusted_ms": 1000, "elsewhere": true}}},
 		"that is a proxy": "{}", "that is another program": "<html>", "of another form": `{"leases": 7}`,
 	} {
