@@ -10,7 +10,9 @@ import fencelock
 
 
 def report(*words):
-    print(*words, f"{time.time():.6f}", flush=True)
+    line = " ".join([*map(str, words), f"{time.time():.6f}"])
+    sys.stdout.write(line + "\n")  # in one piece: callbacks run on threads, and print writes each word on its own
+    sys.stdout.flush()
 
 
 def act(client, lock, lease, command):
