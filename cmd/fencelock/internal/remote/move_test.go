@@ -41,6 +41,9 @@ func TestLeaseThatTheStoreLostIsNotContinued(t *testing.T) {
 		if got, err := w.renew(1, h, a); err != nil || got.State != Lost || got.TrustedMS != 0 {
 			w.Errorf("%+v, %v", got, err)
 		}
+		if n := w.books[1].Sessions(); n != 0 {
+			w.Errorf("the server has %d sessions, and held the later grant for a moment", n)
+		}
 		w.free("x")
 	})
 }
