@@ -349,3 +349,16 @@ func TestCallNamesAHundredLongNames(t *testing.T) {
 		t.Errorf("%d, %d leases", status, len(l.Leases))
 	}
 }
+
+// TestLongReasonIsRejected: by its characters, and by its bytes together with the owner, as the description of the calls has it.
+func TestLongReasonIsRejected(t *testing.T) {
+	ls := newLockers(t, memstore.New(nil), 1)
+	ann := ls.client("ann", 2*time.Second)
+	for code, reason := range map[string]string{"reason": strings.Repeat("a", maxReason+1), "name": strings.Repeat("ö", maxReason)} {
+		var got struct{ Code string }
+		status := ann.post("/v1/acquire", acquireRequest{Session: ann.session, ID: "1" + code, Lock: "x", Reason: reason}, &got)
+		if status != http.StatusBadRequest || got.Code != code {
+			t.Errorf("%d bytes: %d, code %q, want %q", len(reason), status, got.Code, code)
+		}
+	}
+}
