@@ -28,7 +28,8 @@ type waiting struct {
 	listenAt time.Time     // when it comes near the front of the queue
 	ears     int64         // since when its session was listened for when it was attempted
 	before   int64         // the bell of the claim before it; 0 for none
-	wait     *job          // for that bell
+	dead     int64         // the last bell that was free though its claim was still before it
+	wait     *job          // for a bell, of the claim that was before it when the wait began
 	refused  bool          // the server ended the last wait for it
 	longer   bool          // the next wait for it may be longer
 	notified chan struct{} // closed when granted or err is set

@@ -175,14 +175,26 @@ func (bl *bell) serve() error {
 			if err != nil {
 				return err
 			}
-		case <-time.After(bellIdle):
+		case <-time.After(bl.b.rests):
 			if bl.b.retire(bl) {
 				return nil
+			}
+			if err := bl.touch(); err != nil {
+				return err
 			}
 		case <-bl.b.ctx.Done():
 			return nil
 		}
 	}
+}
+
+// touch keeps the connection of a claim's bell from being idle. It is a statement: a proxy may answer
+// a ping itself.
+func (bl *bell) touch() error {
+	ctx, cancel := context.WithTimeout(bl.b.ctx, bellGrace)
+	defer cancel()
+	_, err := bl.conn.ExecContext(ctx, "/* fencelock bell */ DO 1")
+	return err
 }
 
 func (bl *bell) do(j job) error {

@@ -227,3 +227,91 @@ func TestBellsOfACutServer(t *testing.T) {
 		must(t, <-granted)
 	})
 }
+
+// TestWaiterBehindADeadBellWaitsAgain: the bell of the claim before a waiter dies, and the waiter polls.
+// When that claim is gone, the next attempt makes the waiter wait for the bell of the claim before that.
+func TestWaiterBehindADeadBellWaitsAgain(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		second := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
+		third := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
+		c.kill(t, sqlstore.BellOf(second, 1))
+		a := await(t, third, "x")
+		polls := func() bool {
+			before, waits := sqlstore.WaitsFor(third, 1)
+			return before == "" && waits == ""
+		}
+		eventually(t, "that the third claim polls", polls)
+		a.cancel()
+		<-a.out
+		attempt(t, third, queued(1, "x"), driver.Queued)
+		if !polls() {
+			t.Error("an attempt made the claim wait for the bell that has died")
+		}
+		withdraw(t, second, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
+		attempt(t, third, queued(1, "x"), driver.Queued)
+		a = await(t, third, "x")
+		eventually(t, "that the third claim waits for the holder", func() bool {
+			_, waits := sqlstore.WaitsFor(third, 1)
+			return waits == sqlstore.BellOf(c.holder, 1)
+		})
+		c.release(t, 1, "x")
+		a.granted(t)
+	})
+}
+
+// TestWaitThatOutlivesItsClaimBefore: the claim before a waiter is gone, and the waiter is attempted again
+// before it has read that its bell is free. It waits for the claim that is before it now.
+func TestWaitThatOutlivesItsClaimBefore(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		second := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
+		third := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
+		bell, holder := sqlstore.BellOf(second, 1), sqlstore.BellOf(c.holder, 1)
+		waitsFor := func(want string) func() bool {
+			return func() bool {
+				_, waits := sqlstore.WaitsFor(third, 1)
+				return waits == want
+			}
+		}
+		a := await(t, third, "x")
+		eventually(t, "that the third claim waits for the second", waitsFor(bell))
+		a.cancel()
+		<-a.out
+		withdraw(t, second, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
+		attempt(t, third, queued(1, "x"), driver.Queued)
+		a = await(t, third, "x")
+		eventually(t, "that the third claim waits for the holder", waitsFor(holder))
+		c.release(t, 1, "x")
+		a.granted(t)
+	})
+}
+
+// TestIdleBellIsUsed: the connection of a bell that has a claim and nothing to do is used, so that no
+// server or proxy closes it for being idle.
+func TestIdleBellIsUsed(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		p, err := servers.NewProxy(server.Addr)
+		must(t, err)
+		t.Cleanup(p.Close)
+		var used atomic.Int64
+		p.Filter(func(_ int, toServer bool, data []byte) bool {
+			if toServer && bytes.Contains(data, []byte("fencelock bell */ DO 1")) {
+				used.Add(1)
+			}
+			return true
+		})
+		s := c.store(t, k.connect(t, p.Port))
+		sqlstore.TouchBells(s, 10*time.Millisecond)
+		ss := open(t, s)
+		attempt(t, ss, queued(1, "x"), driver.Queued)
+		bell := sqlstore.BellOf(ss, 1)
+		eventually(t, "that the connection is used", func() bool { return used.Load() >= 3 })
+		if bell == "" || sqlstore.BellOf(ss, 1) != bell || c.held(t, bell) != 1 {
+			t.Errorf("the claim had bell %q, and has %q", bell, sqlstore.BellOf(ss, 1))
+		}
+		withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
+		eventually(t, "that the bell without a claim is closed", func() bool { return sqlstore.Bells(s) == 0 })
+	})
+}

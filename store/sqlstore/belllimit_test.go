@@ -170,3 +170,23 @@ func TestNoBellsInASmallHandle(t *testing.T) {
 		a.granted(t)
 	})
 }
+
+// TestCheckWhileSomeClaimsHaveBells: a handle has no room for the bell of a third claim. The others work,
+// so Check notes nothing.
+func TestCheckWhileSomeClaimsHaveBells(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x", "y", "z")
+		db := k.connect(t, server.Port)
+		db.SetMaxOpenConns(4)
+		s := c.store(t, db)
+		c.waiter(t, s, "x")
+		c.waiter(t, s, "y")
+		third := open(t, s)
+		attempt(t, third, queued(1, "z"), driver.Queued)
+		findings, err := s.Check(ctxb)
+		must(t, err)
+		if has(findings, "bells") || sqlstore.BellOf(third, 1) != "" {
+			t.Errorf("the third claim has bell %q, and Check found %v", sqlstore.BellOf(third, 1), findings)
+		}
+	})
+}

@@ -15,7 +15,8 @@ const (
 	maxBells = 4
 	// bellsAgain is how long after a failure no bell is made.
 	bellsAgain = 10 * time.Second
-	// bellIdle is how long a bell without a claim keeps its connection.
+	// bellIdle is how long a bell without a claim keeps its connection, and how often that of a
+	// claim which holds its lock is used: servers and proxies close connections that are idle.
 	bellIdle = time.Minute
 	// bellPatience is how long a claim that is about to queue waits for a new bell.
 	bellPatience = 250 * time.Millisecond
@@ -35,10 +36,11 @@ type bells struct {
 	cancel   context.CancelFunc
 	working  sync.WaitGroup
 	patience time.Duration
+	rests    time.Duration // how long a bell has nothing to do until it retires or is touched
 
 	mu     sync.Mutex
 	never  bool // they cannot work here
-	failed bool // the last bell could not be made, or broke
+	failed bool // there is no bell, because the last one could not be made, or broke
 	after  time.Time
 	all    int // bells that are there or are being made
 	idle   []*bell
@@ -57,7 +59,7 @@ type claimID struct {
 }
 
 func (b *bells) init(s *Store) {
-	b.s, b.taken, b.patience = s, map[claimID]*bell{}, bellPatience
+	b.s, b.taken, b.patience, b.rests = s, map[claimID]*bell{}, bellPatience, bellIdle
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.never = s.dialect != MySQL || s.opts.Poll || s.opts.Pooler || !s.known
 }
@@ -80,27 +82,42 @@ func (b *bells) off() bool {
 
 // take gives a claim a bell, and returns its number, 0 for none.
 func (b *bells) take(ctx context.Context, c claimID) int64 {
-	bl := b.of(c)
-	if bl == nil {
-		bl = b.get(ctx)
+	if id := b.of(c); id != 0 {
+		return id
 	}
+	bl := b.get(ctx)
 	if bl == nil {
 		return 0
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if bl.gone {
-		return 0
-	}
-	b.taken[c] = bl
-	return bl.id
+	return b.give(c, bl)
 }
 
-// of returns the bell of a claim, or nil.
-func (b *bells) of(c claimID) *bell {
+// give gives a claim a bell that was taken out for it, and returns the number of the claim's bell, 0
+// for none. An attempt of the claim that overlaps may have got it a bell: the claim keeps that one.
+func (b *bells) give(c claimID, bl *bell) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.taken[c]
+	has := b.taken[c]
+	switch {
+	case has == nil && bl.gone:
+		return 0
+	case has == nil:
+		b.taken[c] = bl
+		return bl.id
+	case !bl.gone:
+		b.putBackLocked(bl)
+	}
+	return has.id
+}
+
+// of returns the number of a claim's bell, 0 for none.
+func (b *bells) of(c claimID) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if bl := b.taken[c]; bl != nil {
+		return bl.id
+	}
+	return 0
 }
 
 // wait lets the connection of a claim's bell wait for another bell. It returns nil if the claim
@@ -162,7 +179,7 @@ func (b *bells) get(ctx context.Context) *bell {
 			return nil
 		}
 		if !reserve(b.s.db) {
-			b.failed = true
+			b.failed = b.failed || b.all == 0
 			b.mu.Unlock()
 			return nil
 		}
@@ -211,7 +228,8 @@ func (b *bells) work() {
 	defer b.mu.Unlock()
 	b.all--
 	if (err != nil || shared) && b.ctx.Err() == nil {
-		b.failed, b.never, b.after = true, b.never || shared || code(err) == unsupported, time.Now().Add(bellsAgain)
+		b.never, b.after = b.never || shared || code(err) == unsupported, time.Now().Add(bellsAgain)
+		b.failed = b.failed || b.never || b.all == 0
 	}
 	b.answerLocked(nil)
 }

@@ -166,13 +166,11 @@ func TryBell(ctx context.Context, s *Store) bool {
 // BellOf returns the named lock of a claim as the server knows it, or "".
 func BellOf(ss driver.Session, seq uint64) string {
 	own := ss.(*session)
-	bl := own.store.bells.of(claimID{own.sid, seq})
-	if bl == nil {
+	id := own.store.bells.of(claimID{own.sid, seq})
+	if id == 0 {
 		return ""
 	}
-	own.store.bells.mu.Lock()
-	defer own.store.bells.mu.Unlock()
-	return bellName(bl.id)
+	return bellName(id)
 }
 
 // Bells returns how many bells a store has.
@@ -239,3 +237,26 @@ func NoBells(s *Store) bool {
 	defer s.bells.mu.Unlock()
 	return s.bells.never
 }
+
+// WaitsFor returns the bell that is noted as before a claim, and the one for which its connection waits,
+// as the server knows them, or "".
+func WaitsFor(ss driver.Session, seq uint64) (before, waits string) {
+	own := ss.(*session)
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	w := own.waits[seq]
+	if w == nil {
+		return "", ""
+	}
+	if w.before != 0 {
+		before = bellName(w.before)
+	}
+	if w.wait != nil {
+		waits = bellName(w.wait.other)
+	}
+	return before, waits
+}
+
+// TouchBells makes a store use the connections of its claims' bells so often. It must have no bell
+// yet, and its claims wait for one.
+func TouchBells(s *Store, every time.Duration) { s.bells.rests, s.bells.patience = every, time.Minute }

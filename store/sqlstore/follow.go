@@ -29,6 +29,26 @@ func (ss *session) behind(w *waiting, bell int64) {
 	ss.mu.Unlock()
 }
 
+// rang notes what a claim waits for next that was not granted though the bell it waited for was free,
+// by the bell that is before it now.
+func (ss *session) rang(w *waiting, waited, now int64) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if w.before = nextBell(waited, now); w.before == 0 {
+		w.dead = waited
+	}
+}
+
+// stillBehind notes the bell of the claim before w when the claim is attempted again: the claim whose
+// bell has died may be gone.
+func (ss *session) stillBehind(w *waiting, bell int64) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if bell != 0 && bell != w.dead {
+		w.before = bell
+	}
+}
+
 // follow begins to wait for the bell of the claim before w, or goes on with it. It returns nil
 // if no bell is before it.
 func (ss *session) follow(c *driver.Claim, w *waiting) *job {
@@ -63,7 +83,6 @@ func (ss *session) awaitBell(ctx context.Context, c *driver.Claim, w *waiting, w
 	ss.mu.Lock()
 	w.wait, w.refused = nil, r.state == ringRefused
 	w.longer = r.state == ringBound && wait.read
-	waited := w.before
 	ss.mu.Unlock()
 	out, err := driver.Outcome{State: driver.Queued}, error(nil)
 	switch {
@@ -82,7 +101,7 @@ func (ss *session) awaitBell(ctx context.Context, c *driver.Claim, w *waiting, w
 	if err != nil {
 		return driver.Outcome{}, true, err
 	}
-	ss.behind(w, nextBell(waited, l.BellBefore(ss.sid, c.Seq)))
+	ss.rang(w, wait.other, l.BellBefore(ss.sid, c.Seq)) // not w.before, which an attempt may have changed since
 	return out, false, nil
 }
 

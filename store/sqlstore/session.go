@@ -190,7 +190,7 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 		w = ss.expect(c.Seq, listenAfter(known.place, known.pace) == 0)
 	}
 	if w.seenQueued(ss) {
-		if out, waits, err := ss.waitsStill(ctx, c); waits || err != nil {
+		if out, waits, err := ss.waitsStill(ctx, c, w); waits || err != nil {
 			return out, err
 		}
 	}
@@ -213,7 +213,7 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 // waitsStill reports whether a claim is still queued behind a plain holder that lives, by one
 // statement: nothing can be granted then, whatever became of the other sessions in the
 // queue. Each waiting claim is attempted again once in a TTL.
-func (ss *session) waitsStill(ctx context.Context, c *driver.Claim) (driver.Outcome, bool, error) {
+func (ss *session) waitsStill(ctx context.Context, c *driver.Claim, w *waiting) (driver.Outcome, bool, error) {
 	if err := ss.store.prepare(ctx); err != nil {
 		return driver.Outcome{}, false, err
 	}
@@ -228,6 +228,7 @@ func (ss *session) waitsStill(ctx context.Context, c *driver.Claim) (driver.Outc
 	if !ok || l.Grants[0].Plain != 1 || l.graceLeapt() || l.leapt(l.Sessions[l.Grants[0].Session]) {
 		return driver.Outcome{}, false, nil
 	}
+	ss.stillBehind(w, l.BellBefore(ss.sid, c.Seq))
 	return out, true, nil
 }
 
