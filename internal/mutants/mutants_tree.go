@@ -31,7 +31,7 @@ var treeMutants = []mutant{
 	},
 	{
 		name: "tr-withdrawn-is-broken", catcher: testOf("store/zkstore/internal/treestore", "TestMissingGrantIsReported"), file: "store/zkstore/internal/treestore/owned.go",
-		old: "e.granted && !e.leaving && !l.record.refuses(seq) {",
+		old: "e.granted && e.leaving == 0 && !l.record.refuses(seq) {",
 		new: "e.granted {",
 	},
 	{

@@ -4,6 +4,7 @@ package curatorstore_test
 
 import (
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -92,5 +93,43 @@ func TestLostReplyLeavesOneNode(t *testing.T) {
 	must(t, l.Unlock(t.Context()))
 	if names := o.children("/lost"); len(names) > 0 {
 		t.Errorf("after the unlock there are %v", names)
+	}
+}
+
+// TestWithdrawalWithoutAServerDoesNotHideADeletion: no server can be reached when a lock is withdrawn, so
+// nothing is sent. Another program deletes the node then, and the repeated withdrawal reports it.
+func TestWithdrawalWithoutAServerDoesNotHideADeletion(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	o := join(t, e.Addrs())
+	proxy, err := servers.NewProxy(e.Addrs()[0])
+	must(t, err)
+	t.Cleanup(proxy.Close)
+	s := session(t, open(t, []string{proxy.Addr}, curatorstore.Options{Root: "/unreached"}))
+	out, err := s.Attempt(t.Context(), queued("x"))
+	if err != nil || out.State != driver.Granted {
+		t.Fatal(out, err)
+	}
+	unused, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	must(t, unused.Close())
+	proxy.Retarget(unused.Addr().String())
+	must(t, servers.Await("that no server can be reached", func() bool {
+		_, err := s.KeepAlive(t.Context())
+		return errors.Is(err, driver.ErrUnavailable)
+	}))
+	w := driver.Withdrawal{Seq: 1, Name: "x"}
+	if found, err := s.Withdraw(t.Context(), w); !errors.Is(err, driver.ErrUnavailable) {
+		t.Fatalf("without a server the withdrawal returned %v, %v", found, err)
+	}
+	must(t, o.Delete("/unreached/x/"+o.children("/unreached/x")[0], -1))
+	proxy.Retarget(e.Addrs()[0])
+	var found driver.Removed
+	must(t, servers.Await("that the withdrawal is repeated", func() bool {
+		found, err = s.Withdraw(t.Context(), w)
+		return !errors.Is(err, driver.ErrUnavailable)
+	}))
+	if err != nil || found != driver.WasBroken {
+		t.Errorf("the repeated withdrawal returned %v, %v; want WasBroken", found, err)
 	}
 }

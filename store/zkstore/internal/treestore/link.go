@@ -43,7 +43,7 @@ type entry struct {
 	node    node
 	token   driver.Token // 0: not read yet
 	granted bool         // and reported so
-	leaving bool         // a removal was sent, and may have been done
+	leaving int          // so many removals were sent, and may have been done
 	blocker string       // the node to wait for, if it was queued and there is one
 }
 

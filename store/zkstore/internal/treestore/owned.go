@@ -173,7 +173,7 @@ func (l *link) deleted(path string) {
 // takeLocked notes that another program has deleted the node of a claim, if the claim was granted and
 // this process has not removed the node itself. l.mu must be held.
 func (l *link) takeLocked(seq uint64) {
-	if e := l.claims[seq]; e.granted && !e.leaving && !l.record.refuses(seq) {
+	if e := l.claims[seq]; e.granted && e.leaving == 0 && !l.record.refuses(seq) {
 		l.owned.take(seq)
 	}
 }

@@ -3,6 +3,8 @@
 package treestore
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -53,7 +55,7 @@ func TestMissingGrantIsReported(t *testing.T) {
 	}{
 		"granted":    {entry{granted: true}, record{}, true},
 		"queued":     {entry{}, record{}, false},
-		"leaving":    {entry{granted: true, leaving: true}, record{}, false},
+		"leaving":    {entry{granted: true, leaving: 1}, record{}, false},
 		"tombstoned": {entry{granted: true}, record{Tombstoned: []uint64{7}}, false},
 	} {
 		l := linkOf(&Curator{})
@@ -76,5 +78,25 @@ func TestCreationWithoutAStatIsAnError(t *testing.T) {
 		if stat == nil && (err == nil || !strings.Contains(err.Error(), name)) || stat != nil && (err != nil || e.token == 0) {
 			t.Errorf("with the stat %+v: %+v, %v", stat, e, err)
 		}
+	}
+}
+
+// TestRemovalThatWasNotSentDoesNotCount: the context of a withdrawal ends before the removal is sent. A
+// node that is missing later was deleted by another program, so the removal must not be noted.
+func TestRemovalThatWasNotSentDoesNotCount(t *testing.T) {
+	l := linkOf(&Curator{})
+	l.adopt("/x/n", 7)
+	l.claims[7] = entry{node: node{name: "n"}, granted: true}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, wrote := range []bool{false, true} {
+		c := &call{ctx: ctx, pkg: "zkstore", op: "withdraw", link: l, wrote: wrote}
+		if _, err := l.removeGranted(c, driver.Withdrawal{Seq: 7, Name: "x"}, l.claims[7]); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	l.deleted("/x/n")
+	if !slices.Contains(l.owned.broken(&l.record), 7) {
+		t.Error("a deletion after a withdrawal that sent nothing was not reported")
 	}
 }

@@ -4,6 +4,7 @@ package treestore
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/fencelock/fencelock/driver"
@@ -80,16 +81,35 @@ func (l *link) withdraw(c *call, w driver.Withdrawal) (driver.Removed, error) {
 // removeGranted removes the node of a grant, and reports whether it was there. If it was not, and
 // no removal was sent before, another program has removed it.
 func (l *link) removeGranted(c *call, w driver.Withdrawal, e entry) (there bool, err error) {
-	again := e.leaving
-	e.leaving = true
-	l.note(w.Seq, e)
+	if err := c.over(); err != nil {
+		return false, err
+	}
+	again := l.countRemoval(w.Seq, 1)
 	there, err = l.removeOwn(c, l.store.layout.lock(w.Name)+"/"+e.node.name)
-	if err == nil && !there && !again && !l.store.layout.alone() {
+	switch {
+	case err != nil && !errors.Is(err, driver.ErrUnknown): // nothing was done
+		l.countRemoval(w.Seq, -1)
+	case err == nil && !there && !again && !l.store.layout.alone():
 		l.mu.Lock()
 		l.owned.take(w.Seq)
 		l.mu.Unlock()
 	}
 	return there, err
+}
+
+// countRemoval counts a removal of a claim's node before it is sent, or takes that back, and reports
+// whether another one was sent.
+func (l *link) countRemoval(seq uint64, n int) (another bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.claims[seq]
+	if !ok {
+		return true // it was done
+	}
+	another = e.leaving > 0
+	e.leaving += n
+	l.claims[seq] = e
+	return another
 }
 
 // strike notes a tombstone in the record of the session, and takes a broken claim out
