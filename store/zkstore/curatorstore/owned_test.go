@@ -3,14 +3,19 @@
 package curatorstore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
@@ -86,5 +91,65 @@ func TestDowngradeWithALostReplyIsWatched(t *testing.T) {
 		}
 		must(t, o.Delete("/downgraded/x/"+names[0], -1))
 		mustBreak(t, l)
+	}
+}
+
+// TestDowngradeOfUnknownOutcomeIsFoundOut: the reply to a downgrade is lost, and the caller does not wait
+// any longer. A deletion of the claim's node is reported, and a withdrawal removes the node as ever.
+func TestDowngradeOfUnknownOutcomeIsFoundOut(t *testing.T) {
+	t.Parallel()
+	e := shared(t)
+	o := join(t, e.Addrs())
+	for name, deletes := range map[string]bool{"deleted": true, "kept": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy, err := servers.NewProxy(e.Addrs()[0])
+			must(t, err)
+			t.Cleanup(proxy.Close)
+			s := session(t, open(t, []string{proxy.Addr}, curatorstore.Options{Root: "/unknown", Recipe: curatorstore.ReadWrite}))
+			out, err := s.Attempt(t.Context(), queued(name))
+			if err != nil || out.State != driver.Granted {
+				t.Fatal(out, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var asked, lost atomic.Bool
+			proxy.Filter(func(_ int, toServer bool, data []byte) bool {
+				if toServer && bytes.Contains(data, []byte("-__READ__")) {
+					asked.Store(true)
+				}
+				if toServer || !asked.Load() || !lost.CompareAndSwap(false, true) {
+					return true
+				}
+				cancel()
+				return false
+			})
+			reader := queued(name)
+			reader.Terms.Mode = driver.Shared
+			if out, err := s.Attempt(ctx, reader); !errors.Is(err, driver.ErrUnknown) {
+				t.Fatalf("the downgrade returned %v, %v", out, err)
+			}
+			must(t, servers.Await("that the downgrade is done", func() bool {
+				names := o.children("/unknown/" + name)
+				return len(names) == 1 && strings.Contains(names[0], "-__READ__")
+			}))
+			want := driver.WasGranted
+			if deletes {
+				want = driver.WasBroken
+				must(t, o.Delete("/unknown/"+name+"/"+o.children("/unknown/" + name)[0], -1))
+				must(t, servers.Await("that the deletion is reported", func() bool {
+					r, err := s.KeepAlive(t.Context())
+					return err == nil && slices.Contains(r.Broken, 1)
+				}))
+			}
+			var found driver.Removed
+			must(t, servers.Await("that a server is reached", func() bool {
+				found, err = s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name})
+				return err == nil
+			}))
+			if names := o.children("/unknown/" + name); found != want || len(names) > 0 {
+				t.Errorf("the withdrawal found %v, want %v; left are %v", found, want, names)
+			}
+		})
 	}
 }

@@ -63,6 +63,11 @@ func (a *attempt) downgrade(c *call, e *entry) error {
 	n.place, n.token = e.node.place, e.token
 	n.name = placed(a.store.layout, n)
 	old, shared := parent+"/"+e.node.name, !a.store.layout.alone()
+	a.downgrades.Lock()
+	defer a.downgrades.Unlock()
+	if shared {
+		a.outcomeUnknown(a.claim)
+	}
 	a.disown(old) // its deletion is reported before the answer
 	_, at, refusal, err := c.multi(
 		&zk.DeleteRequest{Path: old, Version: -1},
@@ -72,6 +77,7 @@ func (a *attempt) downgrade(c *call, e *entry) error {
 		return err
 	}
 	if at >= 0 {
+		a.outcomeKnown(a.claim.Seq, e.node)
 		if shared {
 			a.adopt(old, a.claim.Seq)
 		}
@@ -84,6 +90,7 @@ func (a *attempt) downgrade(c *call, e *entry) error {
 	if shared {
 		// The call may be over, and the node needs its watch.
 		a.adopt(parent+"/"+n.name, a.claim.Seq)
+		a.outcomeKnown(a.claim.Seq, n)
 		go a.watchOwned(parent + "/" + n.name)
 	}
 	return nil

@@ -68,7 +68,8 @@ type link struct {
 	over  chan struct{} // closed when it has ended
 	left  chan struct{} // closed when the library has let go of the connection
 
-	opening sync.Mutex // one at a time makes the node
+	opening    sync.Mutex // one at a time makes the node
+	downgrades sync.Mutex // held while a downgrade is sent, and while its outcome is read
 
 	mu      sync.Mutex
 	open    bool // the node is there

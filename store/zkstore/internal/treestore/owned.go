@@ -28,6 +28,7 @@ type owned struct {
 	// taken are claims whose nodes were deleted while they were granted, and withdrawn those of
 	// them that were withdrawn since.
 	taken, withdrawn []uint64
+	unsure           map[uint64]string // claims, and their locks, whose downgrade has an outcome that is not known yet
 }
 
 // wasTaken reports whether another program has deleted the node of the claim.

@@ -33,7 +33,10 @@ func (l *link) dropClaim(seq uint64) {
 
 // KeepAlive implements driver.Session.
 func (l *link) KeepAlive(ctx context.Context) (driver.Renewal, error) {
-	return run(l.again(ctx, "keep alive"), l.keepAlive)
+	return run(l.again(ctx, "keep alive"), func(c *call) (driver.Renewal, error) {
+		_ = l.findOutcomes(c) // the next heartbeat tries again
+		return l.keepAlive(c)
+	})
 }
 
 // Withdraw implements driver.Session.
@@ -48,6 +51,9 @@ func (l *link) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Remove
 }
 
 func (l *link) withdraw(c *call, w driver.Withdrawal) (driver.Removed, error) {
+	if err := l.findOutcomes(c); err != nil {
+		return driver.WasAbsent, err
+	}
 	if err := l.leave(c, w.Seq); err != nil {
 		return driver.WasAbsent, err
 	}
