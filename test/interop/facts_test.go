@@ -111,6 +111,56 @@ var facts = []fact{
 			s.Errorf("tryLock of the free lock: %v", got)
 		}
 	}},
+	{"a waiter that comes behind an interrupted one of a free fair lock polls without a pause", []string{newest}, func(s *scene) {
+		s = s.apart() // whose scripts are counted
+		java := s.java()
+		java.Must("a", "LOCK", "fair", s.name, long.Milliseconds())
+		interrupted := java.Ask("b", "LOCK", "fair", s.name, -1)
+		queued := func(want int) {
+			must(s, servers.Await("the queue", func() bool {
+				n, err := s.server.Do("LLEN", "redisson_lock_queue:{"+s.name+"}").Int()
+				return err == nil && n == want
+			}))
+		}
+		queued(1)
+		java.Must("b", "INTERRUPT", "fair", s.name)
+		await(s, "the interrupted lock()", interrupted)
+		java.Must("a", "UNLOCK", "fair", s.name)
+		waiting := java.Ask("c", "LOCK", "fair", s.name, -1)
+		queued(2)
+		const many = 200 // a waiter that is woken sends a handful
+		before := s.evaluations()
+		must(s, servers.Await("many polls of the free lock", func() bool { return s.evaluations() > before+many }))
+		java.Must("c", "INTERRUPT", "fair", s.name)
+		await(s, "lock() behind it", waiting)
+	}},
+	{"a waiter of a fair lock that gives up takes more from those behind than it added", []string{newest}, func(s *scene) {
+		java := s.java()
+		java.Must("a", "LOCK", "fair", s.name, long.Milliseconds())
+		givesUp := java.Ask("b", "TRYSECONDS", "fair", s.name, 8)
+		timeouts := "redisson_lock_timeout:{" + s.name + "}"
+		last := func(want int) (score float64) {
+			must(s, servers.Await("the queue", func() bool { n, err := s.server.Do("ZCARD", timeouts).Int(); return err == nil && n == want }))
+			pairs, err := s.server.Do("ZRANGE", timeouts, -1, -1, "WITHSCORES").StringSlice()
+			must(s, err)
+			_, err = fmt.Sscan(pairs[1], &score)
+			must(s, err)
+			return score
+		}
+		last(1)
+		waiting := java.Ask("c", "LOCK", "fair", s.name, -1)
+		before := last(2)
+		if got := await(s, "tryLock", givesUp); got.Word != "no" {
+			s.Errorf("tryLock of a held lock: %v", got)
+		}
+		// It had added 8 ms, because the unit of its wait is dropped.
+		if lost := before - last(1); lost < 7000 {
+			s.Errorf("the position behind lapses %v ms earlier, want 8 s", lost)
+		}
+		java.Must("a", "UNLOCK", "fair", s.name)
+		must(s, await(s, "lock() of the next", waiting).Err())
+		java.Must("c", "UNLOCK", "fair", s.name)
+	}},
 	{"a fair lock with waiters is rejected by the store", versions, func(s *scene) {
 		java := s.java()
 		java.Must("a", "LOCK", "fair", s.name, long.Milliseconds())
@@ -155,6 +205,22 @@ var facts = []fact{
 		key := "{" + s.name + "}:" + s.shared().ID + ":" + java.Must("a", "THREAD", "read", s.name).Value + ":rwlock_timeout:1"
 		must(s, servers.Await("the hold lapses", func() bool { n, err := s.server.Do("EXISTS", key).Int(); return err == nil && n == 0 }))
 	}},
+}
+
+// evaluations is how many scripts the server has run.
+func (s *scene) evaluations() (n int) {
+	s.Helper()
+	stats, err := s.server.Do("INFO", "commandstats").Text()
+	must(s, err)
+	for line := range strings.Lines(stats) {
+		var calls int
+		if name, rest, _ := strings.Cut(line, ":calls="); name == "cmdstat_eval" || name == "cmdstat_evalsha" {
+			_, err := fmt.Sscanf(rest, "%d", &calls)
+			must(s, err)
+			n += calls
+		}
+	}
+	return n
 }
 
 // versionsFrom are those from a first one on.
