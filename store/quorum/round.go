@@ -199,6 +199,11 @@ func (w *request) decideLocked() {
 	case vote.Won:
 		w.winLocked(v)
 	case vote.Near:
+		// A claim that was granted keeps its token: the nodes that count for it are waited for, each for NodeTimeout at most.
+		// Late nodes of the first round may have granted with another one, and answer first.
+		if w.won {
+			return
+		}
 		if r.impatient {
 			w.liftLocked()
 		} else if r.timer == nil {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/quorum"
+)
+
+// paced is a node whose answers to attempts for one name take a while, each as long as the list says.
+type paced struct {
+	driver.Store
+	name  string
+	takes []time.Duration
+	asked atomic.Int64
+}
+
+type pacedSession struct {
+	driver.Session
+	p *paced
+}
+
+func (p *paced) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	d, renewal, err := p.Store.Open(ctx, req)
+	return pacedSession{d, p}, renewal, err
+}
+
+func (s pacedSession) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
+	out, err := s.Session.Attempt(ctx, c)
+	if c.Name == s.p.name {
+		if i := int(s.p.asked.Add(1)) - 1; i < len(s.p.takes) {
+			time.Sleep(s.p.takes[i])
+		}
+	}
+	return out, err
+}
+
+// TestGrantedClaimKeepsItsTokenWhenAskedAgain: the grants of two nodes, with a higher token, arrive while the claim is attempted
+// again, before two of those that count have answered. The claim keeps the token that it was granted with.
+func TestGrantedClaimKeepsItsTokenWhenAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slow = 40 * time.Millisecond
+		r := newRig(t, 5, nil)
+		nodes := r.nodes(nil)
+		for i := range nodes {
+			takes := []time.Duration{0, 2 * slow}
+			if i == 0 {
+				takes = nil
+			}
+			if i >= 3 {
+				takes = []time.Duration{slow}
+			}
+			nodes[i].Store = &paced{Store: nodes[i].Store, name: "x", takes: takes}
+		}
+		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		ses := opened(t, s, "x")
+		for _, late := range r.stores[3:] {
+			ahead(t, late, "x")
+		}
+		c := &driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
+		first, err := ses.Attempt(t.Context(), c)
+		if err != nil || first.State != driver.Granted {
+			t.Fatalf("attempt: %v, %v", first.State, err)
+		}
+		c.Watch = true
+		again, err := ses.Attempt(t.Context(), c)
+		if err != nil || again.State != driver.Granted || again.Token != first.Token {
+			t.Errorf("attempted again: %v with token %v, %v; it had %v", again.State, again.Token, err, first.Token)
+		}
+		if err := ses.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// ahead lets the tokens of a node run ahead of those that a quorum asks for.
+func ahead(t *testing.T, s driver.Store, name string) {
+	t.Helper()
+	ses := opened(t, s, name)
+	floor := driver.Token(1) << 62
+	out, err := ses.Attempt(t.Context(), &driver.Claim{Seq: 1, Name: name, Floor: floor, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	if err != nil || out.State != driver.Granted {
+		t.Fatalf("ahead: %v, %v", out.State, err)
+	}
+	if err := ses.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func opened(t *testing.T, s driver.Store, name string) driver.Session {
+	t.Helper()
+	ses, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard(name), ID: driver.NewSessionID(), TTL: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ses
+}
