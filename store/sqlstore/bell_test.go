@@ -176,9 +176,7 @@ func TestBellAfterALostReply(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		const word = "the-lost-one"
 		c := newCrowd(t, k, server, word)
-		p, err := servers.NewProxy(server.Addr)
-		must(t, err)
-		t.Cleanup(p.Close)
+		p := proxyOf(t, server)
 		s := c.store(t, k.connect(t, p.Port))
 		ss := open(t, s)
 		attempt(t, ss, queued(7, word), driver.Queued) // what is prepared is prepared now
@@ -258,9 +256,7 @@ func TestBellIsTheLastStatement(t *testing.T) {
 func statementsAfterBell(t *testing.T, k kind, server *servers.Server) int64 {
 	t.Helper()
 	c := newCrowd(t, k, server, "x")
-	p, err := servers.NewProxy(server.Addr)
-	must(t, err)
-	t.Cleanup(p.Close)
+	p := proxyOf(t, server)
 	ss := c.waiter(t, c.store(t, k.connect(t, p.Port)), "x")
 	waits := make(chan struct{})
 	var sent atomic.Int64 // after the text of the statement, its execution

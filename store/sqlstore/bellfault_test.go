@@ -22,9 +22,7 @@ func TestBellsKeepNothing(t *testing.T) {
 	for _, k := range []kind{onMariaDB, onMySQL} {
 		t.Run(k.name, func(t *testing.T) {
 			server := need(t, k.start)
-			p, err := servers.NewProxy(server.Addr)
-			must(t, err)
-			t.Cleanup(p.Close)
+			p := proxyOf(t, server)
 			var connections sync.Map
 			p.Filter(func(conn int, _ bool, _ []byte) bool {
 				connections.Store(conn, true)
@@ -114,9 +112,7 @@ func TestBellOfACallerThatLeaves(t *testing.T) {
 func TestBellOfASilentConnection(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
-		p, err := servers.NewProxy(server.Addr)
-		must(t, err)
-		t.Cleanup(p.Close)
+		p := proxyOf(t, server)
 		silent := make(chan struct{})
 		t.Cleanup(func() { close(silent) })
 		var bell atomic.Int64
@@ -204,9 +200,7 @@ func TestBellsThatWaitForEachOther(t *testing.T) {
 func TestBellsOfACutServer(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
-		p, err := servers.NewProxy(server.Addr)
-		must(t, err)
-		t.Cleanup(p.Close)
+		p := proxyOf(t, server)
 		s := c.store(t, k.connect(t, p.Port))
 		ss := c.waiter(t, s, "x")
 		ctx, cancel := context.WithTimeout(ctxb, time.Minute)
@@ -292,9 +286,7 @@ func TestWaitThatOutlivesItsClaimBefore(t *testing.T) {
 func TestIdleBellIsUsed(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
-		p, err := servers.NewProxy(server.Addr)
-		must(t, err)
-		t.Cleanup(p.Close)
+		p := proxyOf(t, server)
 		var used atomic.Int64
 		p.Filter(func(_ int, toServer bool, data []byte) bool {
 			if toServer && bytes.Contains(data, []byte("fencelock bell */ DO 1")) {

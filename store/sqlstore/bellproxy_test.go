@@ -121,3 +121,12 @@ func TestBellsThatCannotWork(t *testing.T) {
 		})
 	}
 }
+
+// proxyOf returns a proxy of a server, which sees and disturbs what a store sends.
+func proxyOf(t *testing.T, server *servers.Server) *servers.Proxy {
+	t.Helper()
+	p, err := servers.NewProxy(server.Addr)
+	must(t, err)
+	t.Cleanup(p.Close)
+	return p
+}

@@ -137,6 +137,10 @@ func (b *bells) wait(c claimID, j job) *job {
 func (b *bells) free(c claimID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.freeLocked(c)
+}
+
+func (b *bells) freeLocked(c claimID) {
 	if bl := b.taken[c]; bl != nil {
 		delete(b.taken, c)
 		bl.sendLocked(job{})
@@ -146,15 +150,11 @@ func (b *bells) free(c claimID) {
 // freeAll frees the bells of a session that has ended or is opened again.
 func (b *bells) freeAll(session string) {
 	b.mu.Lock()
-	var claims []claimID
+	defer b.mu.Unlock()
 	for c := range b.taken {
 		if c.session == session {
-			claims = append(claims, c)
+			b.freeLocked(c)
 		}
-	}
-	b.mu.Unlock()
-	for _, c := range claims {
-		b.free(c)
 	}
 }
 

@@ -158,23 +158,11 @@ func (s *treeScene) locking(locks *fencelock.Client) <-chan result {
 
 // taking calls Lock or RLock in the background.
 func (s *treeScene) taking(take func(context.Context) (*fencelock.Lease, error)) <-chan result {
-	c := make(chan result, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(s.Context(), patience)
-		defer cancel()
-		l, err := take(ctx)
-		c <- result{l, err, time.Now()}
-	}()
-	return c
+	return taking(s, take)
 }
 
 // granted waits for a lease.
-func (s *treeScene) granted(c <-chan result) result {
-	s.Helper()
-	r := await(s, "Lock in Go", c)
-	must(s, r.err)
-	return r
-}
+func (s *treeScene) granted(c <-chan result) result { s.Helper(); return granted(s, c) }
 
 // woken waits for a lease that came by a watch.
 func (s *treeScene) woken(c <-chan result, since time.Time) *fencelock.Lease {

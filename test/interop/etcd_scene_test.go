@@ -201,23 +201,11 @@ func (s *etcdScene) lock(locks *fencelock.Client) *fencelock.Lease {
 
 // locking takes the lock in Go, in the background.
 func (s *etcdScene) locking(locks *fencelock.Client) <-chan result {
-	c := make(chan result, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(s.Context(), patience)
-		defer cancel()
-		l, err := locks.Mutex(s.name).Lock(ctx)
-		c <- result{l, err, time.Now()}
-	}()
-	return c
+	return taking(s, locks.Mutex(s.name).Lock)
 }
 
 // granted waits for a lease.
-func (s *etcdScene) granted(c <-chan result) result {
-	s.Helper()
-	r := await(s, "Lock in Go", c)
-	must(s, r.err)
-	return r
-}
+func (s *etcdScene) granted(c <-chan result) result { s.Helper(); return granted(s, c) }
 
 func (s *etcdScene) unlock(l *fencelock.Lease) { s.Helper(); must(s, l.Unlock(s.Context())) }
 

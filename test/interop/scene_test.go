@@ -113,21 +113,29 @@ type result struct {
 
 // locking takes the lock in Go, in the background.
 func (s *scene) locking(locks *fencelock.Client) <-chan result {
+	return taking(s, locks.Mutex(s.name).Lock)
+}
+
+// granted waits for a lease.
+func (s *scene) granted(c <-chan result) result { s.Helper(); return granted(s, c) }
+
+// taking calls Lock or RLock in the background.
+func taking(t testing.TB, take func(context.Context) (*fencelock.Lease, error)) <-chan result {
 	c := make(chan result, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(s.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		l, err := locks.Mutex(s.name).Lock(ctx)
+		l, err := take(ctx)
 		c <- result{l, err, time.Now()}
 	}()
 	return c
 }
 
-// granted waits for a lease.
-func (s *scene) granted(c <-chan result) result {
-	s.Helper()
-	r := await(s, "Lock in Go", c)
-	must(s, r.err)
+// granted waits for a lease that is being taken.
+func granted(t testing.TB, c <-chan result) result {
+	t.Helper()
+	r := await(t, "Lock in Go", c)
+	must(t, r.err)
 	return r
 }
 

@@ -53,9 +53,7 @@ func TestRepeatedClaimLeavesOneNode(t *testing.T) {
 	t.Parallel()
 	e := shared(t)
 	o := join(t, e.Addrs())
-	proxy, err := servers.NewProxy(e.Addrs()[0])
-	must(t, err)
-	t.Cleanup(proxy.Close)
+	proxy := through(t, e.Addrs()[0])
 	s := session(t, open(t, []string{proxy.Addr}, curatorstore.Options{Root: "/repeated"}))
 	o.claim("/repeated/x", "lock-", nil)
 	lost := proxy.LoseReplyTo("-lock-")
@@ -75,9 +73,7 @@ func TestLostReplyLeavesOneNode(t *testing.T) {
 	t.Parallel()
 	e := shared(t)
 	o := join(t, e.Addrs())
-	proxy, err := servers.NewProxy(e.Addrs()[0])
-	must(t, err)
-	t.Cleanup(proxy.Close)
+	proxy := through(t, e.Addrs()[0])
 	locks := client(t, []string{proxy.Addr}, curatorstore.Options{}, 20*time.Second)
 	must(t, lock(t, locks, "other").Unlock(t.Context())) // there is a session
 	lost := proxy.LoseReplyTo("-lock-")
@@ -102,9 +98,7 @@ func TestWithdrawalWithoutAServerDoesNotHideADeletion(t *testing.T) {
 	t.Parallel()
 	e := shared(t)
 	o := join(t, e.Addrs())
-	proxy, err := servers.NewProxy(e.Addrs()[0])
-	must(t, err)
-	t.Cleanup(proxy.Close)
+	proxy := through(t, e.Addrs()[0])
 	s := session(t, open(t, []string{proxy.Addr}, curatorstore.Options{Root: "/unreached"}))
 	out, err := s.Attempt(t.Context(), queued("x"))
 	if err != nil || out.State != driver.Granted {
@@ -132,4 +126,13 @@ func TestWithdrawalWithoutAServerDoesNotHideADeletion(t *testing.T) {
 	if err != nil || found != driver.WasBroken {
 		t.Errorf("the repeated withdrawal returned %v, %v; want WasBroken", found, err)
 	}
+}
+
+// through returns a proxy of a server, for faults between the store and it.
+func through(t *testing.T, addr string) *servers.Proxy {
+	t.Helper()
+	p, err := servers.NewProxy(addr)
+	must(t, err)
+	t.Cleanup(p.Close)
+	return p
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
 
@@ -51,9 +50,7 @@ func TestPageReadsItsPartOfTheTree(t *testing.T) {
 		want = append(want, fmt.Sprintf("n%02d/x", i))
 		o.claim("/paged/"+want[i], "lock-", nil)
 	}
-	proxy, err := servers.NewProxy(e.Addrs()[0])
-	must(t, err)
-	t.Cleanup(proxy.Close)
+	proxy := through(t, e.Addrs()[0])
 	var requests atomic.Int64
 	proxy.Filter(func(_ int, toServer bool, data []byte) bool {
 		if toServer {

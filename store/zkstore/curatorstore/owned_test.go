@@ -66,9 +66,7 @@ func TestDowngradeWithALostReplyIsWatched(t *testing.T) {
 	t.Parallel()
 	e := shared(t)
 	o := join(t, e.Addrs())
-	proxy, err := servers.NewProxy(e.Addrs()[0])
-	must(t, err)
-	t.Cleanup(proxy.Close)
+	proxy := through(t, e.Addrs()[0])
 	locks := client(t, []string{proxy.Addr}, curatorstore.Options{Root: "/downgraded", Recipe: curatorstore.ReadWrite}, 5*time.Second)
 	m := locks.RWMutex("x")
 	for _, loses := range []bool{false, true} {
@@ -103,9 +101,7 @@ func TestDowngradeOfUnknownOutcomeIsFoundOut(t *testing.T) {
 	for name, deletes := range map[string]bool{"deleted": true, "kept": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			proxy, err := servers.NewProxy(e.Addrs()[0])
-			must(t, err)
-			t.Cleanup(proxy.Close)
+			proxy := through(t, e.Addrs()[0])
 			s := session(t, open(t, []string{proxy.Addr}, curatorstore.Options{Root: "/unknown", Recipe: curatorstore.ReadWrite}))
 			out, err := s.Attempt(t.Context(), queued(name))
 			if err != nil || out.State != driver.Granted {
