@@ -69,6 +69,15 @@ func follow(user *os.File, shown *lockedBuffer) {
 
 var escapes = regexp.MustCompile("\x1b\\[[0-9;?>=<]*[a-zA-Z~]|\x1b[=>]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)")
 
+// hasTerminal waits until the command reads from the terminal and gets its keys: it may write before.
+func hasTerminal(t testing.TB, p *process, user *os.File) {
+	t.Helper()
+	until(t, "the command has the terminal", func() bool {
+		group, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPGRP)
+		return err == nil && group != p.cmd.Process.Pid
+	})
+}
+
 // onScreen is a text without escape sequences and spaces: what is on the screen
 // already, blanks too, is jumped over.
 func onScreen(s string) string { return strings.ReplaceAll(escapes.ReplaceAllString(s, ""), " ", "") }
@@ -106,6 +115,7 @@ func TestRunResumesALateStop(t *testing.T) {
 trap '[ -e pressed ] && { trap - CONT; kill -TSTP $child; touch late; }' CONT
 echo ready; while [ ! -e late ]; do sleep 0.05; done; wait $child`)
 	until(t, "the command runs", func() bool { return strings.Contains(shown.String(), "ready") })
+	hasTerminal(t, p, user)
 	if err := os.WriteFile(dir+"/pressed", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -122,6 +132,7 @@ func TestRunDiesOfCtrlC(t *testing.T) {
 	s := startRedis(t)
 	p, user, shown := inTerminal(t, s.url(), "run", "a", "--", "sh", "-c", `echo started; exec sleep 300`)
 	until(t, "the command runs", func() bool { return strings.Contains(shown.String(), "started") })
+	hasTerminal(t, p, user)
 	if _, err := user.WriteString("\x03"); err != nil {
 		t.Fatal(err)
 	}

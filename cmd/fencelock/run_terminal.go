@@ -100,7 +100,6 @@ func lendTerminal(child *supervisor.Child) (takeBack func(), lent, hope bool) {
 		return nil, false, err == nil
 	}
 	child.Foreground()
-	child.Signal(syscall.SIGCONT)
 	if owner == child.PID { // it was given before, and too late for the command
 		_ = unix.Close(tty)
 		return nil, true, true

@@ -30,6 +30,5 @@ func giveTerminal(child *supervisor.Child) (takeBack func()) {
 		return nil
 	}
 	child.Foreground()
-	child.Signal(syscall.SIGCONT) // it may have been stopped for reading too early
 	return func() { _ = unix.IoctlSetPointerInt(tty, unix.TIOCSPGRP, owner) }
 }

@@ -303,7 +303,8 @@ func (c *Child) Kill(patience time.Duration) {
 	}()
 }
 
-// Foreground informs the supervisor that the command has the terminal.
+// Foreground informs the supervisor that the command has the terminal, and continues the
+// command.
 func (c *Child) Foreground() { c.send(order{Foreground: true}) }
 
 // Exited reports how the command itself ended. Children of it may still run.

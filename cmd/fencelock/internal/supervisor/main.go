@@ -140,6 +140,10 @@ func (w *supervisor) obey(orders io.Reader) {
 			w.until = o.Until
 		}
 		w.foreground = w.foreground || o.Foreground
+		if o.Foreground {
+			// It may have been stopped for reading too early, or by a ctrl-Z that came before this order.
+			w.resumeLocked()
+		}
 		w.killing = w.killing || o.Kill
 		w.all = w.all || o.All
 		if o.Signal != 0 {
@@ -261,8 +265,9 @@ func (w *supervisor) stopped(sig syscall.Signal) {
 	}
 }
 
-// resumeAgain is when a group that ctrl-Z stopped is continued once more.
-var resumeAgain = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second}
+// resumeAgain is when a group that ctrl-Z stopped is continued once more. The last is for a
+// program that handles ctrl-Z itself and stops later, on a machine that is busy.
+var resumeAgain = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second}
 
 // resumeLocked continues the group, and again a little later: the terminal signals the
 // processes of a group one after the other, so the command's stop may be seen here, and

@@ -147,6 +147,27 @@ func TestWhoIsLeft(t *testing.T) {
 	}
 }
 
+// TestCtrlZBeforeTheOrderIsResumed: the command has the terminal a moment before the
+// supervisor gets to know it, and a ctrl-Z of that moment does not leave it stopped.
+func TestCtrlZBeforeTheOrderIsResumed(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("states of processes are read from /proc")
+	}
+	c := begin(t, time.Hour, "kill -TSTP $$; exit 4")
+	for state := ""; state != "T"; time.Sleep(time.Millisecond) {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(c.PID) + "/stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(stat), ") ")
+		state, _, _ = strings.Cut(after, " ")
+	}
+	c.Foreground()
+	if e := ends(t, c); e != (Exit{Code: 4}) {
+		t.Errorf("got %+v", e)
+	}
+}
+
 // TestSupervisorStandsStill: a supervisor that does not obey is done away with, and nothing of
 // the command survives it. A holder that sends it more than a pipe holds goes on.
 func TestSupervisorStandsStill(t *testing.T) {
