@@ -191,6 +191,7 @@ class Client:
         on_wanted  called with the lease, on another thread, when another client waits for the lock
         watch      sets lease.wanted then, without a callback; both cost a call to the store
         """
+        self._check_process()
         lease = Lease(self, name, reason, on_lost, on_wanted, watch)
         until = None if wait is None else clock() + wait
         try:
@@ -243,7 +244,14 @@ class Client:
             except Error:
                 pass
 
+    def _check_process(self):
+        """Raise in a process that was forked later. It would read the answers of the other one, and block: a lock that a
+        thread had at the fork is not given back in the new process, which does not have that thread."""
+        if os.getpid() != self._process:
+            raise Error("the client was made before a fork; make one after it")
+
     def _release(self, lease):
+        self._check_process()
         if lease._deadline <= clock():
             lease._end("it was not renewed in time")  # the thread that ends leases may not have run yet
         with self._changed:
@@ -259,7 +267,9 @@ class Client:
             raise Lost(f"lock {lease.name!r}: {answer.get('why', '')}")
 
     def close(self):
-        """Release all leases and stop the threads."""
+        """Release all leases and stop the threads. After a fork it does nothing: the leases are those of the other process."""
+        if os.getpid() != self._process:
+            return
         with self._changed:
             leases, self._closed = list(self._leases.values()), True
             for lease in leases:
@@ -354,8 +364,6 @@ class Client:
 
     def _call(self, path, body, timeout, lease=None):
         """Make one call; return its answer and the instant before it was sent. An acquisition uses one connection."""
-        if os.getpid() != self._process:
-            raise Error("the client was made before a fork; make one after it")  # they would read each other's answers
         text = json.dumps(body, ensure_ascii=False).encode()  # escapes would exceed what a server accepts
         sent, conn = clock(), self._connection(timeout, lease)
         try:

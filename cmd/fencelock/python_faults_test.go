@@ -5,7 +5,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // pythonCall is a call of a Python client.
@@ -101,11 +104,15 @@ func pythonRuns(t *testing.T, script string, to ...*pythonServer) string {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is missing; install it and run: go test ./cmd/fencelock -run TestPython")
 	}
-	args := []string{"-c", "import os, sys, threading, time\nfrom fencelock import *\nimport fencelock\nclient = Client(sys.argv[1:], token='secret', ttl=2)\n" + script}
+	// A script that blocks shows where, well before it is ended.
+	args := []string{"-c", "import faulthandler\nfaulthandler.dump_traceback_later(" + fmt.Sprint(patience.Seconds()/2) + ")\nimport os, sys, threading, time\nfrom fencelock import *\nimport fencelock\nclient = Client(sys.argv[1:], token='secret', ttl=2)\n" + script}
 	for _, s := range to {
 		args = append(args, s.URL)
 	}
-	cmd := exec.Command("python3", args...)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "python3", args...)
+	cmd.WaitDelay = time.Second // a child of the script may keep its output open
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "clients", "python"), "PYTHONDONTWRITEBYTECODE=1")
 	var notes strings.Builder
 	cmd.Stderr = &notes
@@ -211,16 +218,26 @@ func TestPythonClientIsNotUsedAfterAFork(t *testing.T) {
 	s := newPythonServer(t, func(c *pythonCall) any { return held(c, 10_000, 10_000) })
 	wantText(t, pythonRuns(t, `
 lease = client.lock("x")
+taken, free = threading.Event(), threading.Event()
+def at_work():  # as the thread that renews may be at the moment of the fork: no thread of the child gives this back
+    with client._changed:
+        taken.set()
+        free.wait()
+threading.Thread(target=at_work).start()
+taken.wait()
 child = os.fork()
 if child == 0:
-    try:
-        lease.release()
-    except Error as err:
-        print("fork" in str(err), flush=True)
+    for call in lease.release, lambda: client.lock("y"), lambda: lease.__exit__(None, None, None):
+        try:
+            call()
+        except Error as err:
+            print("fork" in str(err), flush=True)
+    client.close()
     os._exit(0)
 os.waitpid(child, 0)
+free.set()
 lease.release()
-`, s), "True")
+`, s), "True\nTrue\nTrue")
 	if n := len(s.of("/v1/release")); n != 1 {
 		t.Errorf("%d releases, want that of the parent", n)
 	}
