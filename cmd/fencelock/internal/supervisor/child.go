@@ -147,11 +147,11 @@ func (c *Child) listen(reports *os.File) {
 	defer reports.Close()
 	h := c.hear(reports)
 	_, _ = c.supervisor.Wait()
-	if !h.started {
-		c.started <- report{}
-	}
 	if !h.well {
 		c.clear(h.pid)
+	}
+	if !h.started { // after that: it may have died between the start and its report, and the caller releases the lock
+		c.started <- report{}
 	}
 	if !h.exited {
 		c.exited <- Exit{Signal: int(syscall.SIGKILL)}

@@ -19,6 +19,9 @@ import (
 // TestMain makes the test binary a supervisor where the program would be one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Arg {
+		if file := os.Getenv(muteVariable); file != "" {
+			dieMute(file, os.Args[2:])
+		}
 		os.Exit(Main(os.Args[2:]))
 	}
 	os.Exit(m.Run())
@@ -110,7 +113,7 @@ func TestTooLate(t *testing.T) {
 
 // TestUntilMoves: as long as the holder moves Until, the command lives.
 func TestUntilMoves(t *testing.T) {
-	c := begin(t, 2*time.Second, `sleep 0.3; exit 4`)
+	c := begin(t, patience, `sleep 0.3; exit 4`)
 	c.Until(Now().Add(time.Hour))
 	if e := ends(t, c); e != (Exit{Code: 4}) || c.Overdue() {
 		t.Errorf("got %+v", e)
@@ -154,7 +157,11 @@ func TestCtrlZBeforeTheOrderIsResumed(t *testing.T) {
 		t.Skip("states of processes are read from /proc")
 	}
 	c := begin(t, time.Hour, "kill -TSTP $$; exit 4")
+	end := time.Now().Add(patience)
 	for state := ""; state != "T"; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it is not stopped, but %q", state)
+		}
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(c.PID) + "/stat")
 		if err != nil {
 			t.Fatal(err)
