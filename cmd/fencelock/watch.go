@@ -66,16 +66,16 @@ type watchEvent struct {
 func (a *app) watch(parent context.Context, s view.Selection, every, limit time.Duration) error {
 	ctx, stop := untilSignal(parent)
 	defer stop()
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, errOver)
-		defer cancel()
-	}
 	conn, err := a.connect(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer a.close(conn)
+	if limit > 0 { // from here on: a store that answers slowly at the start is not an error
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errOver)
+		defer cancel()
+	}
 	w := &watcher{enc: json.NewEncoder(a.out), initial: true}
 	w.enc.SetEscapeHTML(false)
 	tick := time.NewTicker(every)

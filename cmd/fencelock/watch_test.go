@@ -54,7 +54,8 @@ func TestWatch(t *testing.T) {
 	}
 	_ = w.cmd.Process.Signal(syscall.SIGINT)
 	w.want(130)
-	fencelockCLI(t, s.url(), "watch", "--for", "100ms", "nothing/").want(0)
+	fencelockCLI(t, s.url(), "watch", "--for", "1ms", "nothing/").want(0) // less than it takes to open the store
+	fencelockCLI(t, "redis://127.0.0.1:1", "watch", "--for", "1ms").want(exitUnavailable)
 	fencelockCLI(t, s.url(), "watch", "--every", "1ms").want(64)
 }
 
