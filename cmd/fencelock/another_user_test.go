@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // otherUser is the unprivileged user 65534, for processes that must not be root's.
@@ -63,7 +64,7 @@ func sharedDir(t testing.TB, mode os.FileMode) string {
 // a file that is open for writing fails (ETXTBSY).
 func copyProgram(t testing.TB, from, to string) {
 	t.Helper()
-	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
+	if out, err := bounded(t, "cp", from, to).CombinedOutput(); err != nil {
 		t.Fatalf("cp: %v: %s", err, out)
 	}
 }
@@ -166,7 +167,11 @@ func TestRunSupervisorDiesAboveAnotherUser(t *testing.T) {
 	program := sudo(t)
 	dir := sharedDir(t, 0o755)
 	p := beginWith(t, s.url(), func(c *exec.Cmd) { asOtherUser(t, c) }, "run", "a", "--status-file", dir+"/status", "--",
-		"sh", "-c", "exec "+program+" "+becomeRoot+` /bin/sh -c 'echo $$ >`+dir+`/self; while [ ! -e `+dir+`/end ]; do sleep 0.05; done'`)
+		"sh", "-c", `trap 'exec `+program+" "+becomeRoot+` /bin/sh -c "echo \$\$ >`+dir+`/self; while [ ! -e `+dir+`/end ]; do sleep 0.05; done"' USR1
+			echo $$ >`+dir+`/begun; while :; do sleep 0.05; done`)
+	// A supervisor may die before it has reported that the command runs. A signal comes through only after that.
+	pidIn(t, dir+"/begun")
+	_ = p.cmd.Process.Signal(syscall.SIGUSR1)
 	self := pidIn(t, dir+"/self")
 	_ = syscall.Kill(parent(t, self), syscall.SIGKILL)
 	until(t, "it is reported", func() bool {
@@ -202,7 +207,8 @@ func TestCommandsOfAnotherUser(t *testing.T) {
 	}
 	const which = "^(TestRunKilledHard|TestRunStopped|TestRunBroken|TestRunForwardsSignals|TestRunLeftover|TestRunInATerminal|TestRunInAPipeAsks|" +
 		"TestAcquireInAScript|TestAcquireLost|TestFailedAcquireInsideALock|TestRelease|TestSocketDirectory|TestAgent.*)$"
-	tests := exec.Command(filepath.Join(dir, "tests"), "-test.run", which, "-test.v")
+	tests := exec.Command(filepath.Join(dir, "tests"), "-test.run", which, "-test.v", "-test.timeout", (4 * patience).String()) // a hang shows its stacks
+	tests.WaitDelay = time.Second
 	tests.Env = append(cleanEnvironment(), "TMPDIR="+filepath.Join(dir, "t"), binaryVariable+"="+filepath.Join(dir, "fencelock"), "HOME=/")
 	tests.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
 	out, err := tests.CombinedOutput()

@@ -108,6 +108,6 @@ func TestMessagesAreForTheShell(t *testing.T) {
 	})
 	t.Run("closed port, little time", func(t *testing.T) {
 		t.Parallel()
-		contains(t, fencelockCLI(t, "redis://127.0.0.1:1", "run", "a", "--wait", "300ms", "--", "true").want(exitUnavailable).err.String(), "connection refused")
+		contains(t, fencelockCLI(t, "redis://127.0.0.1:1", "run", "a", "--wait", "2s", "--", "true").want(exitUnavailable).err.String(), "connection refused")
 	})
 }

@@ -58,7 +58,7 @@ func flockCutOff(t *testing.T) {
 	v := lockWith(t, exec.Command("flock", file))
 	_ = v.cmd.Process.Kill()
 	_ = v.cmd.Wait()
-	try := exec.Command("flock", "--nonblock", file, "true").Run()
+	try := bounded(t, "flock", "--nonblock", file, "true").Run()
 	alive, held := true, try != nil
 	select {
 	case <-v.died:

@@ -196,7 +196,7 @@ func (p *process) end() int {
 	select {
 	case <-p.done:
 	case <-time.After(patience):
-		p.t.Fatalf("%v has not ended\nstdout: %s\nstderr: %s", p.cmd.Args[1:], p.out.String(), p.err.String())
+		p.t.Fatalf("%v has not ended\n%s", p.cmd.Args[1:], p.hung())
 	}
 	return p.code
 }

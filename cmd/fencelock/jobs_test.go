@@ -65,8 +65,9 @@ func jobsPage(t *testing.T) map[string][]string {
 
 // job is a folder with the scripts that the page runs, and a log that they write.
 type job struct {
-	dir string
-	env []string
+	*testing.T
+	dir, store string
+	env        []string
 }
 
 func newJob(t *testing.T, s *server) *job {
@@ -75,8 +76,8 @@ func newJob(t *testing.T, s *server) *job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &job{dir: t.TempDir()}
-	j.env = append(os.Environ(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"), "FENCELOCK_STORE="+s.url(),
+	j := &job{T: t, dir: t.TempDir(), store: s.url()}
+	j.env = append(j.env, "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"),
 		"GITHUB_REPOSITORY=acme/shop", "GITHUB_SHA=1", "CI_PROJECT_PATH=acme/shop", "CI_COMMIT_SHORT_SHA=2")
 	// The folder makes an overlap visible; the store is a secret.
 	script := "#!/bin/sh\nmkdir busy || echo overlap >>log\ntest -z \"$FENCELOCK_STORE\" || echo secret >>log\nsleep 0.3\necho \"$FENCELOCK_TOKEN\" >>log\nrmdir busy\ntest ! -e fail\n"
@@ -88,26 +89,28 @@ func newJob(t *testing.T, s *server) *job {
 	return j
 }
 
-func (j *job) command(words []string) *exec.Cmd {
-	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Dir, cmd.Env, cmd.Stderr = j.dir, j.env, os.Stderr
-	if path, err := binary(); words[0] == "fencelock" && err == nil {
-		cmd.Path, cmd.Err = path, nil
-	}
-	return cmd
+// begin starts a command line of the page.
+func (j *job) begin(words []string) *process {
+	j.Helper()
+	return beginWith(j, j.store, func(cmd *exec.Cmd) {
+		if words[0] != "fencelock" {
+			cmd.Path = "/bin/" + words[0]
+		}
+		cmd.Args, cmd.Dir, cmd.Env = words, j.dir, append(cmd.Env, j.env...)
+	})
 }
 
 // log returns the tokens of the runs so far.
-func (j *job) log(t *testing.T) (tokens []int64) {
-	t.Helper()
+func (j *job) log() (tokens []int64) {
+	j.Helper()
 	text, err := os.ReadFile(filepath.Join(j.dir, "log"))
 	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
+		j.Fatal(err)
 	}
 	for _, line := range strings.Fields(string(text)) {
 		token, err := strconv.ParseInt(line, 10, 64)
 		if err != nil {
-			t.Fatalf("log: %s", text)
+			j.Fatalf("log: %s", text)
 		}
 		tokens = append(tokens, token)
 	}
@@ -127,37 +130,27 @@ func TestJobsPage(t *testing.T) {
 		if err := os.WriteFile(fail, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := j.command(words).Run(); err == nil {
-			t.Error("a run that failed ended with exit code 0")
-		}
+		j.begin(words).want(1)
 		if err := os.Remove(fail); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if err := j.command(words).Run(); err != nil {
-				t.Error(err)
-			}
+			j.begin(words).want(0)
 		}
-		if runs := j.log(t); len(runs) != 2 {
+		if runs := j.log(); len(runs) != 2 {
 			t.Errorf("%d runs, want one that failed and one", len(runs))
 		}
 	})
 	t.Run("one deployment at a time", func(t *testing.T) {
 		j := newJob(t, startRedis(t))
-		var all []*exec.Cmd
+		var all []*process
 		for _, heading := range []string{"GitHub Actions", "GitLab CI", "GitHub Actions"} {
-			cmd := j.command(commands[heading])
-			if err := cmd.Start(); err != nil {
-				t.Fatalf("%s: %v", heading, err)
-			}
-			all = append(all, cmd)
+			all = append(all, j.begin(commands[heading]))
 		}
-		for _, cmd := range all {
-			if err := cmd.Wait(); err != nil {
-				t.Error(err)
-			}
+		for _, p := range all {
+			p.want(0)
 		}
-		if runs := j.log(t); len(runs) != 3 || !slices.IsSorted(runs) {
+		if runs := j.log(); len(runs) != 3 || !slices.IsSorted(runs) {
 			t.Errorf("tokens %v, want three that rise", runs)
 		}
 	})

@@ -7,10 +7,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
@@ -78,20 +76,11 @@ func TestLsThousand(t *testing.T) {
 		names = append(names, fmt.Sprintf("orders/%04d", i))
 	}
 	holdAll(t, c, names...)
-	if _, err := binary(); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
 	p := fencelockCLI(t, s.url(), "ls", "-o", "name").want(0)
-	took := time.Since(began)
 	if got := strings.Fields(p.out.String()); len(got) != 1000 || got[999] != "orders/0999" {
 		t.Errorf("%d locks", len(got))
 	}
-	t.Logf("1000 locks listed in %v, the start of the program included", took)
-	if took > 5*time.Second {
-		t.Errorf("it took %v", took)
-	}
-	stats, err := exec.Command("redis-cli", "-u", s.url(), "info", "commandstats").Output()
+	stats, err := bounded(t, "redis-cli", "-u", s.url(), "info", "commandstats").Output()
 	if err != nil {
 		t.Skip("redis-cli is not installed; on Debian: apt-get install redis-tools")
 	}

@@ -5,7 +5,6 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -51,7 +50,7 @@ func as(t *testing.T, token, url string) int {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := web.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +97,7 @@ func TestUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"verify", "--man=no", unit}, {"security", "--offline=true", "--threshold=15", unit}} { // of 100
-		if out, err := exec.Command(analyze, args...).CombinedOutput(); err != nil || args[0] == "verify" && len(out) > 0 {
+		if out, err := bounded(t, analyze, args...).CombinedOutput(); err != nil || args[0] == "verify" && len(out) > 0 {
 			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)
 		}
 	}
@@ -137,12 +136,13 @@ func healthy(t *testing.T, check []string, url string) {
 }
 
 // stopped stops workers as docker stop does, with a signal to the shell alone.
-func stopped(t *testing.T, workers []*exec.Cmd) {
+func stopped(t *testing.T, workers []*process) {
 	t.Helper()
 	for _, worker := range workers {
-		if err := errors.Join(worker.Process.Signal(syscall.SIGTERM), worker.Wait()); err != nil {
+		if err := worker.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Errorf("a worker that is stopped: %v", err)
 		}
+		worker.want(0)
 	}
 }
 
@@ -156,32 +156,26 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, dir := startRedis(t), t.TempDir()
-	shell := func(name string) *exec.Cmd {
+	shell := func(name string) *process {
 		command := file.Services[name].Command
 		if len(command) != 3 || command[0] != "sh" {
 			t.Fatalf("%s: %q is not a command of the shell", name, command)
 		}
-		cmd := exec.Command("sh", "-c", strings.NewReplacer("/data", dir, "$$", "$").Replace(command[2]))
-		cmd.Env = append(cleanEnvironment(), "FENCELOCK_STORE="+s.url(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"))
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		return cmd
+		return beginWith(t, s.url(), func(cmd *exec.Cmd) {
+			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", strings.NewReplacer("/data", dir, "$$", "$").Replace(command[2])}
+			cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"))
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		})
 	}
-	out, err := shell("users").Output()
-	if err != nil {
-		t.Fatal(err)
+	token := strings.TrimSpace(shell("users").want(0).out.String())
+	if again := shell("users").want(0).out.String(); again != "" {
+		t.Errorf("another token is made with every start: %s", again)
 	}
-	token := strings.TrimSpace(string(out))
-	if again, err := shell("users").Output(); err != nil || len(again) > 0 {
-		t.Errorf("another token is made with every start: %s, %v", again, err)
-	}
-	var workers []*exec.Cmd
+	var workers []*process
 	for _, name := range []string{"worker-1", "worker-2"} {
 		worker := shell(name)
 		workers = append(workers, worker)
-		if err := worker.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = syscall.Kill(-worker.Process.Pid, syscall.SIGKILL); _ = worker.Wait() })
+		t.Cleanup(func() { _ = syscall.Kill(-worker.cmd.Process.Pid, syscall.SIGKILL) })
 	}
 	url := served(t, s, file.Services["server"].Command, "/data", dir, "/audit", dir)
 	healthy(t, file.Services["server"].Healthcheck.Test, url)

@@ -8,9 +8,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -27,9 +24,6 @@ type asked struct {
 // a connection that is closed.
 func pythonAsks(t *testing.T, acquisitions ...string) (all []asked) {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is missing; install it and run: go test ./cmd/fencelock -run TestPythonClient")
-	}
 	var mu sync.Mutex
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
@@ -40,7 +34,7 @@ func pythonAsks(t *testing.T, acquisitions ...string) (all []asked) {
 		}
 		answer := map[string]any{"session": "fls_x", "state": "released", "leases": []any{}}
 		if r.URL.Path == "/v1/acquire" {
-			answer = map[string]any{"state": acquisitions[0], "token": "7", "trusted_ms": 10000}
+			answer = map[string]any{"state": acquisitions[0], "token": "7", "trusted_ms": 60000}
 			if len(acquisitions) > 1 {
 				acquisitions = acquisitions[1:]
 			}
@@ -54,10 +48,8 @@ func pythonAsks(t *testing.T, acquisitions ...string) (all []asked) {
 		_ = json.NewEncoder(w).Encode(answer)
 	}))
 	defer server.Close()
-	cmd := exec.Command("python3", "-c", `import fencelock, sys
-fencelock.Client(sys.argv[1]).lock("x", wait=60).release()`, server.URL)
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "clients", "python"))
-	if out, err := cmd.CombinedOutput(); err != nil {
+	script := python(t, `fencelock.Client(sys.argv[1]).lock("x", wait=60).release()`, server.URL)
+	if out, err := script.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	mu.Lock()
@@ -92,17 +84,11 @@ func TestPythonClientReleasesWhatASilentServerMayHold(t *testing.T) {
 // named in the error.
 func TestPythonClientNamesTheServer(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is missing; install it and run: go test ./cmd/fencelock -run TestPythonClient")
-	}
 	for url, want := range map[string]string{
 		"localhost:7420":     "ValueError: 'localhost:7420' is not the URL of a server: write it as http://localhost:7420",
 		"http://127.0.0.1:1": "Unavailable: 127.0.0.1:1/v1/session: ",
 	} {
-		cmd := exec.Command("python3", "-c", `import fencelock, sys
-fencelock.Client(sys.argv[1], ttl=0.1).lock("x", wait=0)`, url)
-		cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "clients", "python"))
-		out, err := cmd.CombinedOutput()
+		out, err := python(t, `fencelock.Client(sys.argv[1], ttl=0.1).lock("x", wait=0)`, url).CombinedOutput()
 		if err == nil {
 			t.Errorf("%s: no error", url)
 		}

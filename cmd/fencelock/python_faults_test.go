@@ -5,7 +5,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // pythonCall is a call of a Python client.
@@ -101,19 +99,11 @@ func held(c *pythonCall, trusted, renewed int) any {
 // pythonRuns runs a script, which has the addresses of servers as its arguments, and returns what it writes.
 func pythonRuns(t *testing.T, script string, to ...*pythonServer) string {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is missing; install it and run: go test ./cmd/fencelock -run TestPython")
-	}
-	// A script that blocks shows where, well before it is ended.
-	args := []string{"-c", "import faulthandler\nfaulthandler.dump_traceback_later(" + fmt.Sprint(patience.Seconds()/2) + ")\nimport os, sys, threading, time\nfrom fencelock import *\nimport fencelock\nclient = Client(sys.argv[1:], token='secret', ttl=2)\n" + script}
+	var urls []string
 	for _, s := range to {
-		args = append(args, s.URL)
+		urls = append(urls, s.URL)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "python3", args...)
-	cmd.WaitDelay = time.Second // a child of the script may keep its output open
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "clients", "python"), "PYTHONDONTWRITEBYTECODE=1")
+	cmd := python(t, "import os, threading, time\nfrom fencelock import *\nclient = Client(sys.argv[1:], token='secret', ttl=2)\n"+script, urls...)
 	var notes strings.Builder
 	cmd.Stderr = &notes
 	out, err := cmd.Output()
@@ -121,6 +111,17 @@ func pythonRuns(t *testing.T, script string, to ...*pythonServer) string {
 		t.Fatalf("%v\n%s%s", err, out, notes.String())
 	}
 	return string(out)
+}
+
+// python is a script that has imported the client. One that blocks shows where, well before it is ended.
+func python(t *testing.T, script string, args ...string) *exec.Cmd {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is missing; install it and run: go test ./cmd/fencelock -run TestPython")
+	}
+	cmd := bounded(t, "python3", append([]string{"-c", fmt.Sprintf("import faulthandler, fencelock, sys\nfaulthandler.dump_traceback_later(%v)\n", patience.Seconds()/2) + script}, args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "clients", "python"), "PYTHONDONTWRITEBYTECODE=1")
+	return cmd
 }
 
 // wantText is for a script that writes its result.
@@ -215,7 +216,7 @@ except (Error, ValueError) as err:
 // TestPythonClientIsNotUsedAfterAFork: two processes would read each other's answers.
 func TestPythonClientIsNotUsedAfterAFork(t *testing.T) {
 	t.Parallel()
-	s := newPythonServer(t, func(c *pythonCall) any { return held(c, 10_000, 10_000) })
+	s := newPythonServer(t, func(c *pythonCall) any { return held(c, 60_000, 60_000) })
 	wantText(t, pythonRuns(t, `
 lease = client.lock("x")
 taken, free = threading.Event(), threading.Event()
@@ -246,7 +247,7 @@ lease.release()
 // TestPythonCloseIsOneCall: it does not take longer for more leases.
 func TestPythonCloseIsOneCall(t *testing.T) {
 	t.Parallel()
-	s := newPythonServer(t, func(c *pythonCall) any { return held(c, 10_000, 10_000) })
+	s := newPythonServer(t, func(c *pythonCall) any { return held(c, 60_000, 60_000) })
 	wantText(t, pythonRuns(t, `
 leases = [client.lock(name) for name in "xyz"]
 client.close()
@@ -266,7 +267,7 @@ func TestPythonAcquisitionKeepsItsConnection(t *testing.T) {
 		if c.Lock == "x" && len(s.of("/v1/acquire")) < 100 {
 			return object{"state": "waiting"}
 		}
-		return held(c, 10_000, 10_000)
+		return held(c, 60_000, 60_000)
 	})
 	pythonRuns(t, `
 once = Client._acquire
@@ -306,9 +307,12 @@ func TestPythonReleaseAfterARenewalWithoutAnswer(t *testing.T) {
 					asked <- struct{}{}
 					return nil
 				case c.Path == "/v1/acquire" && c.Lock == "second": // the script goes on when a renewal was sent
-					<-asked
+					select {
+					case <-asked:
+					case <-over: // the test has failed
+					}
 				}
-				return held(c, 10_000, 10_000)
+				return held(c, 60_000, 60_000)
 			})
 			defer close(over)
 			pythonRuns(t, "first = client.lock('first')\nclient.lock('second')\nfirst.release()", s)

@@ -13,7 +13,7 @@ import (
 // unshared runs a script in new namespaces; $F is the program.
 func unshared(t *testing.T, text string, options ...string) *process {
 	t.Helper()
-	if out, err := exec.Command("unshare", append(options, "true")...).CombinedOutput(); err != nil {
+	if out, err := bounded(t, "unshare", append(options, "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no namespaces here (%v, %s); as root on Linux: go test ./cmd/fencelock", err, out)
 	}
 	path, err := binary()

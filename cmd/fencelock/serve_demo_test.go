@@ -157,6 +157,7 @@ func beginProgram(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &p.out, &p.err, servers.Mortal()
+	cmd.WaitDelay = time.Second // a child of it may keep its output open
 	python, err := filepath.Abs("../../clients/python")
 	if err != nil {
 		t.Fatal(err)

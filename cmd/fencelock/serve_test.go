@@ -32,7 +32,7 @@ func servingAt(t *testing.T, store string, args ...string) (*process, string) {
 
 func fetched(t *testing.T, url string) string {
 	t.Helper()
-	resp, err := http.Get(url)
+	resp, err := web.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestServe(t *testing.T) {
 	until(t, "the lock is shown", func() bool { return strings.Contains(fetched(t, url+"/v1/locks"), l.Token().String()) })
 	contains(t, fetched(t, url+"/openapi.yaml"), "openapi: 3.1.0")
 	contains(t, fetched(t, url+"/readyz"), "true")
-	stream, err := http.Get(url + "/v1/events")
+	stream, err := web.Get(url + "/v1/events")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestServeUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := web.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func (a *authority) caller(name string, server *authority) *http.Client {
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(server.cert)
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}}}
+	return &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}}}
 }
 
 // TestServeCertificates: a certificate that the chosen authority signed is a proof, one of

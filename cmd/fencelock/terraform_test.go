@@ -6,12 +6,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock"
 )
@@ -86,7 +88,10 @@ type ran struct {
 // start runs terraform in a process group, so that it can be paused with its children.
 func (s *stack) start(args ...string) *ran {
 	s.Helper()
-	r := &ran{stack: s, cmd: exec.CommandContext(s.Context(), s.program, args...)}
+	ctx, cancel := context.WithTimeout(s.Context(), 4*patience) // one may wait for several others
+	s.Cleanup(cancel)
+	r := &ran{stack: s, cmd: exec.CommandContext(ctx, s.program, args...)}
+	r.cmd.WaitDelay = time.Second
 	r.cmd.Dir, r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = s.dir, s.env, &r.text, &r.text
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := r.cmd.Start(); err != nil {

@@ -51,7 +51,7 @@ func TestTokensAreTextInJSON(t *testing.T) {
 		}
 	}
 	if _, err := exec.LookPath("jq"); err == nil {
-		jq := exec.Command("jq", "-r", ".holders[].token")
+		jq := bounded(t, "jq", "-r", ".holders[].token")
 		jq.Stdin = strings.NewReader(outputs["inspect"])
 		if out, err := jq.Output(); err != nil || strings.TrimSpace(string(out)) != held[0] {
 			t.Errorf("jq made %s of %s: %v", out, held[0], err)

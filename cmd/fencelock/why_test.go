@@ -50,7 +50,7 @@ func TestWhy(t *testing.T) {
 	dot := fencelockCLI(t, s.url(), "why", "-o", "dot").want(exitFailed).out.String()
 	contains(t, dot, `"lock a" -> "holder-of-a" [label="held by"]`, `waits for`)
 	if _, err := exec.LookPath("dot"); err == nil {
-		cmd := exec.Command("dot", "-Tsvg")
+		cmd := bounded(t, "dot", "-Tsvg")
 		cmd.Stdin = strings.NewReader(dot)
 		if err := cmd.Run(); err != nil {
 			t.Errorf("graphviz does not read it: %v\n%s", err, dot)

@@ -28,7 +28,7 @@ type received struct{ kind, data string }
 // watch opens a stream. change may be nil.
 func (w *world) watch(query string, change func(*http.Request)) *viewer {
 	w.Helper()
-	ctx, cancel := context.WithCancel(w.Context())
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	req, err := http.NewRequestWithContext(ctx, "GET", w.web.URL+"/v1/events"+query, nil)
 	if err != nil {
 		w.Fatal(err)

@@ -31,6 +31,9 @@ type world struct {
 	stop   func() // ends Run, and with it the streams
 }
 
+// patience is how long a call or a stream may take before its test fails: far more than it needs.
+const patience = time.Minute
+
 // unlimited is for tests that measure something else.
 func unlimited(cfg *Config) {
 	cfg.limits = newLimits()
@@ -44,7 +47,7 @@ func newWorld(t *testing.T, store driver.Store, change func(*Config)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locks := client(t, store, &fencelock.Options{TTL: 6 * time.Second, LocalHandoff: -1})
+	locks := client(t, store, &fencelock.Options{TTL: 12 * time.Second, LocalHandoff: -1})
 	cfg := Config{Client: client(t, store, nil), Locks: locks, Store: store, Every: 100 * time.Millisecond, Timeout: 10 * time.Second,
 		Audit: log, Logger: slog.New(slog.DiscardHandler), Version: "test"}
 	if change != nil {
@@ -154,7 +157,9 @@ func (w *world) get(path string, v any, change func(*http.Request)) int {
 
 func (w *world) do(req *http.Request, v any) int {
 	w.Helper()
-	resp, err := w.web.Client().Do(req)
+	ctx, cancel := context.WithTimeout(req.Context(), patience)
+	defer cancel()
+	resp, err := w.web.Client().Do(req.WithContext(ctx))
 	if err != nil {
 		w.Fatal(err)
 	}

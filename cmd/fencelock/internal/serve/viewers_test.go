@@ -61,6 +61,13 @@ func (w *world) commandsPerPoll(redis *servers.RedisServer, viewers, polls int) 
 					return
 				default:
 				}
+				if e.kind == "" {
+					w.Error("a stream has ended")
+					if n == i {
+						ready.Done()
+					}
+					return
+				}
 				if e.kind != "poll" {
 					n--
 					continue
