@@ -167,9 +167,14 @@ func TestAgain(t *testing.T) {
 		}
 		<-time.After(time.Millisecond)
 	}
+	answer := make([]byte, 2)
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.ReadFull(c, answer); string(answer) != "x\n" || err != nil {
+		t.Fatalf("got %q, %v, want an answer", answer, err)
+	}
 	_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-	if got, _ := io.ReadAll(c); string(got) != "x\n" {
-		t.Errorf("got %q, want one answer", got)
+	if more, _ := io.ReadAll(c); len(more) > 0 {
+		t.Errorf("got %q after the answer, want one answer", more)
 	}
 }
 

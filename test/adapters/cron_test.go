@@ -4,6 +4,7 @@ package adapters
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,27 @@ func init() {
 	}
 }
 
+// seconds is how many occurrences there were from the first run to the last. A run that a busy machine delays to the next second
+// has the name of that one, and leaves a gap before.
+func seconds(t *testing.T, runs []ran) int {
+	t.Helper()
+	var first, last time.Time
+	for _, r := range runs {
+		text, _, _ := strings.Cut(r.what, " ")
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	return int(last.Sub(first)/time.Second) + 1
+}
+
 // TestCronOnce: three replicas run each second once. Without the wrapper each of them does.
 func TestCronOnce(t *testing.T) {
 	measure := func(role string) (duplicates int) {
@@ -57,13 +79,11 @@ func TestCronOnce(t *testing.T) {
 			s.start(role, 0, "")
 		}
 		seen := map[string]bool{}
-		for _, r := range s.await(9) {
-			if seen[r.what] {
-				duplicates++
-			}
+		runs := s.await(9)
+		for _, r := range runs {
 			seen[r.what] = true
 		}
-		return duplicates
+		return max(0, len(runs)-max(len(seen), seconds(t, runs)))
 	}
 	twice := measure("cron once")
 	if twice > 0 {

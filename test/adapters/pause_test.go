@@ -25,7 +25,7 @@ import (
 
 // pauseMigrations are long enough to be paused in the first.
 var pauseMigrations = fstest.MapFS{
-	"1_a.up.sql": {Data: []byte("CREATE TABLE a (id int); DO SLEEP(1);")},
+	"1_a.up.sql": {Data: []byte("CREATE TABLE a (id int); DO SLEEP(4);")},
 	"2_b.up.sql": {Data: []byte("CREATE TABLE b (id int);")},
 }
 

@@ -177,6 +177,17 @@ func (s *site) end(cmd *exec.Cmd, sig os.Signal) error {
 		return nil
 	}
 	_ = cmd.Process.Signal(sig)
+	return s.wait(cmd)
+}
+
+// wait waits for a replica that is about to end. One that does not end shows its goroutines.
+func (s *site) wait(cmd *exec.Cmd) error {
+	s.t.Helper()
+	late := time.AfterFunc(time.Minute, func() {
+		s.t.Errorf("replica %d has not ended within a minute", cmd.Process.Pid)
+		_ = cmd.Process.Signal(syscall.SIGQUIT)
+	})
+	defer late.Stop()
 	return cmd.Wait()
 }
 
@@ -189,7 +200,7 @@ func (s *site) atOnce(role, extra string) []ran {
 		all = append(all, s.start(role, 0, extra))
 	}
 	for _, cmd := range all {
-		if err := cmd.Wait(); err != nil {
+		if err := s.wait(cmd); err != nil {
 			s.t.Errorf("%s: %v", role, err)
 		}
 	}
