@@ -112,10 +112,12 @@ func (s *stage) try(q quickstart) error {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	began := time.Now()
 	err = cmd.Run()
-	took, work := time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
-	switch {
-	case err != nil:
+	took := time.Since(began)
+	if err != nil {
 		return fmt.Errorf("the commands of README.md (%s): %w\n%s", q.commands, err, stderr.Bytes())
+	}
+	work := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	switch {
 	case !q.matches(stdout.String()):
 		return fmt.Errorf("README.md shows that its program prints %q, and it prints %q", q.output, stdout.String())
 	case work > 2*patience:
