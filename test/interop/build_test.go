@@ -4,6 +4,7 @@ package interop
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -14,7 +15,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/internal/servers"
 )
 
 //go:embed redisson spring curator jetcd
@@ -34,6 +40,31 @@ var built sync.Map // of libraries and versions, to functions
 func command(library, version string) ([]string, error) {
 	build, _ := built.LoadOrStore(library+" "+version, sync.OnceValues(func() ([]string, error) { return buildPeer(library, version) }))
 	return build.(func() ([]string, error))()
+}
+
+// longestBuild bounds one program of a build. A repository of Maven that does not answer would take the time of all tests of the
+// package; if it took so long once, no other build tries it.
+const longestBuild = 2 * time.Minute
+
+var tooSlow atomic.Bool
+
+// runStep runs a program of a build.
+func runStep(step []string) error {
+	if tooSlow.Load() {
+		return fmt.Errorf("%s: a build took longer than %v before", step[0], longestBuild)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), longestBuild)
+	defer cancel()
+	run := exec.CommandContext(ctx, step[0], step[1:]...)
+	run.WaitDelay = 30 * time.Second
+	out, err := run.CombinedOutput()
+	if ctx.Err() != nil {
+		tooSlow.Store(true)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", step[0], err, out)
+	}
+	return nil
 }
 
 func buildPeer(library, version string) ([]string, error) {
@@ -77,15 +108,33 @@ func buildPeer(library, version string) ([]string, error) {
 		{"mvn", "-q", "-B", "-f", filepath.Join(source, "pom.xml"), "dependency:copy-dependencies", "-D" + library + ".version=" + version, "-DoutputDirectory=" + libraries},
 		{"javac", "-nowarn", "-cp", classPath, "-d", classes, filepath.Join(source, "peer", "Peer.java")},
 	} {
-		run := exec.Command(step[0], step[1:]...)
-		var out bytes.Buffer
-		run.Stdout, run.Stderr = &out, &out
-		if err := run.Run(); err != nil {
-			return nil, fmt.Errorf("%s: %w\n%s", step[0], err, out.Bytes())
+		if err := runStep(step); err != nil {
+			return nil, err
 		}
 	}
 	if err := os.Rename(building, dir); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY) {
 		return nil, err
 	}
 	return command, nil
+}
+
+// TestWithoutJavaScenesAreSkipped: where Maven gets no libraries, the scenes with Java are skipped, and the package does not panic.
+func TestWithoutJavaScenesAreSkipped(t *testing.T) {
+	t.Parallel()
+	if err := servers.Redis.Need(); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "mvn"), []byte("#!/bin/sh\nexit 1\n"), 0o755))
+	program, err := os.Executable()
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	run := exec.CommandContext(ctx, program, "-test.v", "-test.run", "^(TestRedisson|TestMixedFleet)$")
+	run.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "XDG_CACHE_HOME="+t.TempDir())
+	run.WaitDelay = 30 * time.Second
+	out, err := run.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("SKIP: TestRedisson/")) || !bytes.Contains(out, []byte("SKIP: TestMixedFleet/")) {
+		t.Errorf("with a Maven that fails: %v\n%s", err, out)
+	}
 }

@@ -242,7 +242,7 @@ var forMutex = []treeCell{
 		java, locks := s.mortal(), s.client(ttl)
 		java.Must("a", "LOCK", s.kind, s.path)
 		node := s.first()
-		_, stat, err := s.conn().Get(node)
+		_, stat, err := s.conn.Get(node)
 		must(s, err)
 		waiting := s.locking(locks)
 		s.queued(2)

@@ -38,7 +38,7 @@ func dataOfNodes(s *treeScene) {
 	read := func(path string) string {
 		at := *s
 		at.path = path
-		data, _, err := s.conn().Get(at.first())
+		data, _, err := s.conn.Get(at.first())
 		must(s, err)
 		return string(data)
 	}
@@ -84,7 +84,7 @@ func namesOfSemaphores(s *treeScene) {
 	if all := leases.queue(); len(all) != 1 || !strings.Contains(all[0], "-lease-") {
 		s.Errorf("the leases are %v", all)
 	}
-	if _, _, err := s.conn().Get(s.path + "/locks"); err != nil {
+	if _, _, err := s.conn.Get(s.path + "/locks"); err != nil {
 		s.Errorf("the mutex of the semaphore: %v", err)
 	}
 	if _, err := s.client(ttl).Mutex(leases.name()).TryLock(s.Context()); !errors.Is(err, driver.ErrRefused) {

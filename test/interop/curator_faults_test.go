@@ -97,8 +97,7 @@ var treeFaults = []treeCell{
 func (s *treeScene) restart() {
 	s.Helper()
 	must(s, s.ensemble.Servers[0].Restart())
-	conn := connectTree(s, s.ensemble)
-	s.conn = func() *zk.Conn { return conn }
+	s.conn = connectTree(s, s.ensemble)
 }
 
 // lossy returns a proxy that loses the first reply to the creation of a claim, once it is started.
@@ -132,9 +131,9 @@ func (s *treeScene) shape() (all []string) {
 
 func (s *treeScene) describe(path, as string) string {
 	s.Helper()
-	data, stat, err := s.conn().Get(path)
+	data, stat, err := s.conn.Get(path)
 	must(s, err)
-	acl, _, err := s.conn().GetACL(path)
+	acl, _, err := s.conn.GetACL(path)
 	must(s, err)
 	kind := "stays"
 	if stat.EphemeralOwner != 0 {
@@ -166,15 +165,15 @@ func sameInTheTree(s *treeScene) {
 // a tree of random names, and Curator sorts the names.
 func sameOrder(s *treeScene) {
 	java, store := s.java(), s.store(treeOptions)
-	must(s, makePath(s.conn(), s.path))
+	must(s, makePath(s.conn, s.path))
 	for i := range 30 {
 		path := fmt.Sprintf("%s/%d", s.path, i)
-		must(s, makePath(s.conn(), path))
+		must(s, makePath(s.conn, path))
 		var names []string
 		for _, n := range randomNumbers(i, 5) {
 			number := fmt.Sprintf("%010d", n)
 			name := []string{"_c_" + uuid() + "-lock-" + number, "_c_" + uuid() + "-7-lock-" + number, "_c_" + strings.ReplaceAll(uuid(), "-", "") + "-lock-" + number}[len(names)%3]
-			_, err := s.conn().Create(path+"/"+name, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			_, err := s.conn.Create(path+"/"+name, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 			must(s, err)
 			names = append(names, name)
 		}
@@ -185,7 +184,7 @@ func sameOrder(s *treeScene) {
 		sorted := strings.Fields(java.Must("a", "SORT", s.kind, path, args...).Value)
 		st, err := store.Inspect(s.Context(), path[1:])
 		must(s, err)
-		_, stat, err := s.conn().Get(path + "/" + sorted[0])
+		_, stat, err := s.conn.Get(path + "/" + sorted[0])
 		must(s, err)
 		if len(st.Holders) != 1 || st.Holders[0].Token != driver.Token(stat.Czxid*512) {
 			s.Errorf("of %v Curator takes %s for the holder, Go %+v", names, sorted[0], st.Holders)

@@ -20,7 +20,6 @@ func TestMixedFleetOnZooKeeper(t *testing.T) {
 		t.Run(format.title, func(t *testing.T) {
 			t.Parallel()
 			newTreeStage(t, curatorNewest).play(t, format.kind, func(s *treeScene) {
-				s.java() // built, or the test is skipped
 				name := s.path[1:]
 				f := &mixedFleet{
 					T: t, history: &history{t: t, until: time.Now().Add(*torture)}, kind: s.kind,

@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,24 +40,21 @@ type treeScene struct {
 	kind     string // of lock, in Java
 	path     string // of the lock
 	ensemble *servers.Ensemble
-	shared   func() *process
-	conn     func() *zk.Conn // to see the tree, and to change it by hand
+	shared   *process
+	conn     *zk.Conn // to see the tree, and to change it by hand
 }
 
 // treeStage is what the scenes of one version share.
 type treeStage struct {
 	version  string
 	ensemble *servers.Ensemble
-	java     func() *process
-	conn     func() *zk.Conn
+	java     *process
+	conn     *zk.Conn
 }
 
 func newTreeStage(t *testing.T, version string) *treeStage {
 	e := servers.Test(t, func() (*servers.Ensemble, error) { return servers.ZooKeeper(1) })
-	s := &treeStage{version: version, ensemble: e}
-	s.java = sync.OnceValue(func() *process { return startCurator(t, version, e.Addrs(), treeTimeout) })
-	s.conn = sync.OnceValue(func() *zk.Conn { return connectTree(t, e) })
-	return s
+	return &treeStage{version, e, startCurator(t, version, e.Addrs(), treeTimeout), connectTree(t, e)}
 }
 
 // connectTree opens a connection to see the tree.
@@ -93,7 +89,7 @@ func (s *treeScene) apart() *treeScene {
 }
 
 // java returns the Java process that the scenes share.
-func (s *treeScene) java() *peer { return &peer{s.shared(), s.path + "/"} }
+func (s *treeScene) java() *peer { return &peer{s.shared, s.path + "/"} }
 
 // mortal starts a Java process that can be killed or paused.
 func (s *treeScene) mortal() *peer {
@@ -191,7 +187,7 @@ func (s *treeScene) unlock(l *fencelock.Lease) {
 // queue returns the names of the claims, in order.
 func (s *treeScene) queue() []string {
 	s.Helper()
-	all, _, err := s.conn().Children(s.path)
+	all, _, err := s.conn.Children(s.path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		s.Fatal(err)
 	}
@@ -226,7 +222,7 @@ func (s *treeScene) first() string {
 // remove deletes a node by hand.
 func (s *treeScene) remove(node string) {
 	s.Helper()
-	must(s, s.conn().Delete(node, -1))
+	must(s, s.conn.Delete(node, -1))
 }
 
 // dying is a Go process that will be killed: a session that nothing renews. It holds the lock.

@@ -202,7 +202,7 @@ var facts = []fact{
 		java := s.java()
 		java.Must("a", "LOCK", "read", s.name, -1)
 		java.Must("a", "LOCK", "read", s.name, -1)
-		key := "{" + s.name + "}:" + s.shared().ID + ":" + java.Must("a", "THREAD", "read", s.name).Value + ":rwlock_timeout:1"
+		key := "{" + s.name + "}:" + s.shared.ID + ":" + java.Must("a", "THREAD", "read", s.name).Value + ":rwlock_timeout:1"
 		must(s, servers.Await("the hold lapses", func() bool { n, err := s.server.Do("EXISTS", key).Int(); return err == nil && n == 0 }))
 	}},
 }

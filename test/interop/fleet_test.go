@@ -54,7 +54,11 @@ const enough = 20
 func (h *history) over() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return time.Now().After(h.until) && h.byGo >= enough && h.byJava >= enough || h.t.Failed()
+	held := h.byGo >= enough && h.byJava >= enough
+	if late := time.Since(h.until); late > patience && !held && !h.t.Failed() {
+		h.t.Errorf("%d holds of Go and %d of the other side after %v, want %d of each", h.byGo, h.byJava, late, enough)
+	}
+	return time.Now().After(h.until) && held || h.t.Failed()
 }
 
 // report prints the figure, and fails the test if two holds overlap.
@@ -195,7 +199,6 @@ func TestMixedFleet(t *testing.T) {
 		t.Run(format.title, func(t *testing.T) {
 			t.Parallel()
 			newStage(t, newest).play(t, format.kind, func(s *scene) {
-				s.java() // built, or the test is skipped
 				f := &mixedFleet{
 					T: t, history: &history{t: t, until: time.Now().Add(*torture)}, kind: s.kind,
 					names:   []string{s.name + "/a", s.name + "/b", s.name + "/c"},

@@ -72,15 +72,17 @@ func launch(t testing.TB, command []string, more ...string) *process {
 	must(t, err)
 	out, err := p.cmd.StdoutPipe()
 	must(t, err)
-	p.cmd.Stderr = &errorsOf{t: t}
+	p.cmd.Stderr, p.cmd.WaitDelay = &errorsOf{t: t}, 5*time.Second
 	must(t, p.cmd.Start())
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
 	})
 	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		t.Fatalf("%s ended before it was ready", command[0])
+	late := time.AfterFunc(patience, p.Kill)
+	ready := lines.Scan()
+	if late.Stop(); !ready {
+		t.Fatalf("%s ended before it was ready, or was not ready within %v", command[0], patience)
 	}
 	p.ID = strings.TrimPrefix(lines.Text(), "ready ")
 	go p.read(lines)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,7 +34,7 @@ type scene struct {
 	kind    string // of lock, in Java
 	name    string
 	server  *servers.RedisServer
-	shared  func() *process
+	shared  *process
 }
 
 var names atomic.Int64
@@ -49,19 +48,18 @@ func (s *stage) play(t *testing.T, kind string, do func(*scene)) {
 type stage struct {
 	version string
 	server  *servers.RedisServer
-	java    func() *process
+	java    *process
 }
 
+// newStage starts the process here and not in the first scene that needs it: a test that is skipped in a sync.OnceValue panics,
+// and so would one without Java.
 func newStage(t *testing.T, version string) *stage {
-	s := &stage{version: version, server: redisServer(t)}
-	s.java = sync.OnceValue(func() *process {
-		return start(t, peerOptions{Version: version, Servers: []string{s.server.Addr}, Watchdog: watchdog})
-	})
-	return s
+	server := redisServer(t)
+	return &stage{version, server, start(t, peerOptions{Version: version, Servers: []string{server.Addr}, Watchdog: watchdog})}
 }
 
 // java returns the Java process that the scenes share.
-func (s *scene) java() *peer { return &peer{s.shared(), s.name + "/"} }
+func (s *scene) java() *peer { return &peer{s.shared, s.name + "/"} }
 
 // mortal starts a Java process that can be killed or paused.
 func (s *scene) mortal() *peer {

@@ -71,7 +71,13 @@ func (r *Record) child(phase Phase) (*process, error) {
 		}
 		failure = cmd.Wait()
 	}()
-	stop := sync.OnceValue(func() error { _ = in.Close(); <-ended; return failure })
+	stop := sync.OnceValue(func() error {
+		_ = in.Close()
+		late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		defer late.Stop()
+		<-ended
+		return failure
+	})
 	return &process{who: r.who, stop: stop, ended: ended}, nil
 }
 
