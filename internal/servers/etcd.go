@@ -256,8 +256,5 @@ func (c *EtcdCluster) Restore(snapshot string) error {
 func (c *EtcdCluster) tool(name string, args ...string) error {
 	cmd := exec.Command(beside(c.binary, name), args...)
 	cmd.Env = append(os.Environ(), "ETCDCTL_API=3")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %v: %w\n%s", name, args, err, out)
-	}
-	return nil
+	return finish(cmd)
 }

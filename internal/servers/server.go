@@ -30,6 +30,7 @@ package servers
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -114,8 +115,20 @@ func (s *Server) command(program string, args ...string) *exec.Cmd {
 
 // once runs a command to its end.
 func (s *Server) once(program string, args ...string) error {
-	if out, err := s.command(program, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", program, err, out)
+	return finish(s.command(program, args...))
+}
+
+// finish runs a command to its end, for as long as our patience lasts.
+func finish(cmd *exec.Cmd) error {
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, patience
+	if err := Start(cmd); err != nil {
+		return err
+	}
+	late := time.AfterFunc(3*patience, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd.Path, err, out.Bytes())
 	}
 	return nil
 }
