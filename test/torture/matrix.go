@@ -49,7 +49,7 @@ func parse(args []string) (o options, err error) {
 	fs.BoolVar(&o.linger, "linger", false, "the rows of the third matrix: locks that linger, each used by one client mostly, whose holders give way")
 	fs.IntVar(&o.least, "least", 1, "how many cells must have run, not counting those that do not apply")
 	fs.IntVar(&o.parallel, "parallel", 1, "how many cells run side by side")
-	fs.DurationVar(&o.budget, "budget", time.Hour, "cells that would start later than this, second tries included, are reported as not run")
+	fs.DurationVar(&o.budget, "budget", time.Hour, "cells that would start later than this, second tries included, are reported as not run; three times as long while fewer than -least have run")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -90,7 +90,7 @@ func torture(ctx context.Context, args []string) error {
 		}
 	}
 	began := time.Now()
-	s := &schedule{cells: cells, parallel: o.parallel, budget: o.budget, run: cell.Run, print: printLine}
+	s := &schedule{cells: cells, parallel: o.parallel, budget: o.budget, least: o.least, run: cell.Run, print: printLine}
 	results := s.all(ctx)
 	if err := save(o.out, results); err != nil {
 		return err

@@ -19,6 +19,7 @@ type schedule struct {
 	cells    []cell.Cell
 	parallel int
 	budget   time.Duration
+	least    int // on a busy machine the run goes on until so many cells have run, for up to three budgets
 	run      func(context.Context, cell.Cell) cell.Result
 	print    func(string)
 
@@ -31,6 +32,8 @@ type schedule struct {
 	// spent is the time of the cells that ran, ran how many there were.
 	spent time.Duration
 	ran   int
+	// decided is how many of them came to a result.
+	decided int
 }
 
 // all runs the cells and returns what came of them, in their order.
@@ -45,7 +48,7 @@ func (s *schedule) all(ctx context.Context) []cell.Result {
 		})
 	}
 	workers.Wait()
-	for len(s.again) > 0 && ctx.Err() == nil && time.Since(s.began) <= s.budget {
+	for len(s.again) > 0 && ctx.Err() == nil && !s.over() {
 		i := s.again[0]
 		s.again = s.again[1:]
 		s.finish(i, s.run(ctx, s.cells[i]), false)
@@ -69,11 +72,17 @@ func (s *schedule) all(ctx context.Context) []cell.Result {
 func (s *schedule) take(ctx context.Context) (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil || s.next == len(s.cells) || time.Since(s.began) > s.budget {
+	if ctx.Err() != nil || s.next == len(s.cells) || s.over() {
 		return 0, false
 	}
 	s.next++
 	return s.next - 1, true
+}
+
+// over reports whether the time of the run is over. s.mu must be held, unless no cell runs.
+func (s *schedule) over() bool {
+	gone := time.Since(s.began)
+	return gone > s.budget && (s.decided >= s.least || gone > 3*s.budget)
 }
 
 // finish notes a result and reports how far the run is.
@@ -90,6 +99,9 @@ func (s *schedule) finish(i int, r cell.Result, first bool) {
 	}
 	if r.Status != cell.NotApplicable {
 		s.spent, s.ran = s.spent+r.Took, s.ran+1
+	}
+	if r.Status != cell.NotApplicable && r.Status != cell.NotRun {
+		s.decided++
 	}
 	s.print(fmt.Sprintf("%3d/%d %5.1fs %-14s %-20s %-16s %s%s (%v gone, about %v left)", s.finished, len(s.cells), r.Took.Seconds(), r.Column(), r.Fault,
 		r.Status, r.Reason, more, time.Since(s.began).Round(time.Second), s.left().Round(time.Second)))

@@ -103,6 +103,24 @@ func TestBudget(t *testing.T) {
 	})
 }
 
+// TestBudgetOfABusyMachine: a run whose cells take longer than thought goes on until the least number has run, and does not
+// go on forever.
+func TestBudgetOfABusyMachine(t *testing.T) {
+	for least, want := range map[int]string{
+		0: "4 held, 3 not run, 2 not run, 1 not run, ",
+		2: "4 held, 3 held, 2 not run, 1 not run, ",
+		9: "4 held, 3 held, 2 held, 1 not run, ", // after 9s more than three budgets are gone
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, _ := pretend(4, 1, 2900*time.Millisecond, func(uint64, int) cell.Status { return cell.Held })
+			s.least = least
+			if got := seeds(s.all(t.Context())); got != want {
+				t.Errorf("least %d: got %s, want %s", least, got, want)
+			}
+		})
+	}
+}
+
 // TestBudgetOfWhatDoesNotApply: that a cell does not apply is known without time.
 func TestBudgetOfWhatDoesNotApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
