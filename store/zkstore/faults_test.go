@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,19 +58,48 @@ func (p *process) lock(t *testing.T, name string) *fencelock.Lease {
 	return l
 }
 
+// locked is what a Lock in the background came to.
+type locked struct {
+	lease *fencelock.Lease
+	err   error
+}
+
 // waiting locks in the background.
-func (p *process) waiting(t *testing.T, name string) <-chan *fencelock.Lease {
-	got := make(chan *fencelock.Lease, 1)
+func (p *process) waiting(t *testing.T, name string) <-chan locked {
+	got := make(chan locked, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		l, err := p.Mutex(name).Lock(ctx)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- l
+		got <- locked{l, err}
 	}()
 	return got
+}
+
+// granted waits for a lock that is taken in the background.
+func granted(t *testing.T, next <-chan locked) *fencelock.Lease {
+	t.Helper()
+	got := <-next
+	if got.err != nil {
+		t.Fatalf("the next client did not get the lock: %v", got.err)
+	}
+	return got.lease
+}
+
+// serverIn waits until a server of an ensemble is in a mode: under load there may be an election at any time.
+func serverIn(t *testing.T, e *servers.Ensemble, mode string) (found *servers.EnsembleServer) {
+	t.Helper()
+	err := servers.Await("a server is "+mode, func() bool {
+		i := slices.IndexFunc(e.Servers, func(s *servers.EnsembleServer) bool { return s.Mode() == mode })
+		if i >= 0 {
+			found = e.Servers[i]
+		}
+		return i >= 0
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // TestLeaderKilled: the lease of a holder outlives the leader, no other client gets the
@@ -79,7 +109,7 @@ func TestLeaderKilled(t *testing.T) {
 	holder, other := newProcess(t, e.Addrs(), 40*time.Second), newProcess(t, e.Addrs(), 40*time.Second)
 	l := holder.lock(t, "x")
 	next := other.waiting(t, "x")
-	e.Leader().Kill()
+	serverIn(t, e, "leader").Kill()
 	// Something that a majority must agree to: the ensemble has a leader again.
 	holder.lock(t, "y")
 	if err := l.Err(); err != nil {
@@ -87,13 +117,13 @@ func TestLeaderKilled(t *testing.T) {
 	}
 	select {
 	case got := <-next:
-		t.Fatalf("another got token %v beside %v", got.Token(), l.Token())
+		t.Fatalf("another got %v, %v beside token %v", got.lease, got.err, l.Token())
 	default:
 	}
 	if err := l.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-next; got == nil || got.Token() <= l.Token() {
+	if got := granted(t, next); got.Token() <= l.Token() {
 		t.Errorf("the next lease is %v, want one with a token above %v", got, l.Token())
 	}
 }
@@ -156,10 +186,7 @@ func TestCutOffHolderIsNotifiedFirst(t *testing.T) {
 	next := other.waiting(t, "x")
 	heal := holder.valve.Shut()
 	defer heal()
-	got := <-next
-	if got == nil {
-		t.Fatal("no other client got the lock of a holder that was cut off")
-	}
+	got := granted(t, next)
 	select {
 	case <-l.Context().Done():
 	default:
@@ -210,7 +237,7 @@ func TestOneHeartbeatCarriesEveryLease(t *testing.T) {
 		if err != nil || out.State != driver.Granted {
 			t.Fatalf("lease %d: %v, %v", i, out.State, err)
 		}
-		if i%100 == 0 {
+		if i%20 == 0 { // often enough for a slow machine
 			if renewal, err = ses.KeepAlive(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -116,7 +116,7 @@ func TestWithdrawalWithoutAServerDoesNotHideADeletion(t *testing.T) {
 	if found, err := s.Withdraw(t.Context(), w); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("without a server the withdrawal returned %v, %v", found, err)
 	}
-	must(t, o.Delete("/unreached/x/"+o.children("/unreached/x")[0], -1))
+	must(t, o.Delete(o.only("/unreached/x"), -1))
 	proxy.Retarget(e.Addrs()[0])
 	var found driver.Removed
 	must(t, servers.Await("that the withdrawal is repeated", func() bool {

@@ -24,7 +24,7 @@ func TestCutOffHolderIsNotifiedFirst(t *testing.T) {
 	valve := &servers.Valve{}
 	locks := client(t, e.Addrs(), curatorstore.Options{Dial: valve.Dial}, 3*time.Second)
 	l := lock(t, locks, "x")
-	node := "/x/" + o.children("/x")[0]
+	node := o.only("/x")
 	o.claim("/x", "lock-", nil)
 	_, _, gone, err := o.GetW(node)
 	must(t, err)

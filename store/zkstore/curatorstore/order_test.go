@@ -28,8 +28,7 @@ func TestReaderUnderItsWriterIsFenced(t *testing.T) {
 	writer := o.claim("/pairs/x", "__WRIT__", nil)
 	_, stat, err := o.Get(writer)
 	must(t, err)
-	got := make(chan *fencelock.Lease, 1)
-	go func() { got <- lock(t, locks, "x") }()
+	got := locking(t, locks, "x")
 	must(t, servers.Await("the Go claim is queued", func() bool { return len(o.children("/pairs/x")) == 2 }))
 	_, err = o.Create("/pairs/x/_c_f290140d-9856-42ad-b9bf-348ffc086062-__READ__"+writer[len(writer)-10:], nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	must(t, err)
@@ -46,7 +45,7 @@ func TestReaderUnderItsWriterIsFenced(t *testing.T) {
 	}
 	fence, err := store.Break(t.Context(), "x", st.Holders[0].Token)
 	must(t, err)
-	l := <-got
+	l := granted(t, got)
 	if old, next := st.Holders[0].Token, driver.Token(l.Token()); old >= fence || fence >= next || int64(old) < stat.Czxid*512 {
 		t.Errorf("the reader has %v, the fence is %v, the next holder has %v; want them in this order, from %d", old, fence, next, stat.Czxid*512)
 	}

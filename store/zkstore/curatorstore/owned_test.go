@@ -55,7 +55,7 @@ func TestDeletionAfterARevocationIsReported(t *testing.T) {
 		},
 	} {
 		l := lock(t, locks, name)
-		revoke("/owned/" + name + "/" + o.children("/owned/" + name)[0])
+		revoke(o.only("/owned/" + name))
 		mustBreak(t, l)
 	}
 }
@@ -132,7 +132,7 @@ func TestDowngradeOfUnknownOutcomeIsFoundOut(t *testing.T) {
 			want := driver.WasGranted
 			if deletes {
 				want = driver.WasBroken
-				must(t, o.Delete("/unknown/"+name+"/"+o.children("/unknown/" + name)[0], -1))
+				must(t, o.Delete(o.only("/unknown/"+name), -1))
 				must(t, servers.Await("that the deletion is reported", func() bool {
 					r, err := s.KeepAlive(t.Context())
 					return err == nil && slices.Contains(r.Broken, 1)

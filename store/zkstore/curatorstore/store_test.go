@@ -20,7 +20,7 @@ import (
 )
 
 // patience is for what must happen, however slow the machine is.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -57,43 +57,31 @@ func lock(t testing.TB, locks *fencelock.Client, name string) *fencelock.Lease {
 	return l
 }
 
-// other is another program: a plain client of ZooKeeper.
-type other struct {
-	*zk.Conn
-	t testing.TB
+// locked is what a Lock in the background came to. Its goroutine does not fail the test: t.Fatal would end the goroutine alone, and
+// the test would wait for it.
+type locked struct {
+	lease *fencelock.Lease
+	err   error
 }
 
-func join(t testing.TB, addrs []string) *other {
+// locking is lock in the background.
+func locking(t testing.TB, locks *fencelock.Client, name string) <-chan locked {
+	got := make(chan locked, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		l, err := locks.Mutex(name).Lock(ctx)
+		got <- locked{l, err}
+	}()
+	return got
+}
+
+// granted waits for a lock that is taken in the background.
+func granted(t testing.TB, got <-chan locked) *fencelock.Lease {
 	t.Helper()
-	conn, _, err := zk.Connect(addrs, 20*time.Second, zk.WithLogInfo(false))
-	must(t, err)
-	t.Cleanup(conn.Close)
-	return &other{conn, t}
-}
-
-// claim creates a node as Curator does, and what is above it.
-func (o *other) claim(path, word string, data []byte) (node string) {
-	o.t.Helper()
-	for i := 1; i <= len(path); i++ {
-		if i == len(path) || path[i] == '/' {
-			if _, err := o.Create(path[:i], nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-				o.t.Fatal(err)
-			}
-		}
-	}
-	node, err := o.CreateProtectedEphemeralSequential(path+"/"+word, data, zk.WorldACL(zk.PermAll))
-	must(o.t, err)
-	return node
-}
-
-func (o *other) children(path string) []string {
-	o.t.Helper()
-	names, _, err := o.Children(path)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		o.t.Fatal(err)
-	}
-	slices.Sort(names)
-	return names
+	l := <-got
+	must(t, l.err)
+	return l.lease
 }
 
 func TestBadOptionsAreErrors(t *testing.T) {
@@ -187,12 +175,11 @@ func TestOtherHolderExcludes(t *testing.T) {
 	}
 	_, stat, err := o.Get(node)
 	must(t, err)
-	got := make(chan *fencelock.Lease, 1)
-	go func() { got <- lock(t, locks, "orders/42") }()
+	got := locking(t, locks, "orders/42")
 	must(t, servers.Await("the Go claim is queued", func() bool { return len(o.children("/orders/42")) == 2 }))
 	behind := o.claim("/orders/42", "lock-", nil)
 	must(t, o.Delete(node, -1))
-	l := <-got
+	l := granted(t, got)
 	_, after, err := o.Get(behind)
 	must(t, err)
 	if int64(l.Token()) <= stat.Czxid*512 || int64(l.Token()) >= after.Czxid*512 {
@@ -209,7 +196,7 @@ func TestDeletedNodeIsReported(t *testing.T) {
 	o := join(t, e.Addrs())
 	locks := client(t, e.Addrs(), curatorstore.Options{}, 5*time.Second)
 	l := lock(t, locks, "deleted")
-	must(t, o.Delete("/deleted/"+o.children("/deleted")[0], -1))
+	must(t, o.Delete(o.only("/deleted"), -1))
 	select {
 	case <-l.Context().Done():
 	case <-time.After(patience):
@@ -220,7 +207,7 @@ func TestDeletedNodeIsReported(t *testing.T) {
 	}
 	slow := client(t, e.Addrs(), curatorstore.Options{}, 50*time.Second)
 	l = lock(t, slow, "deleted")
-	must(t, o.Delete("/deleted/"+o.children("/deleted")[0], -1))
+	must(t, o.Delete(o.only("/deleted"), -1))
 	if err := l.Unlock(t.Context()); !errors.Is(err, fencelock.ErrBroken) {
 		t.Errorf("Unlock returned %v, want ErrBroken", err)
 	}
@@ -238,7 +225,7 @@ func TestRevocationIsWanted(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		l := lock(t, locks, "revoked")
 		revoke := func() {
-			_, err := o.Set("/revoked/"+o.children("/revoked")[0], []byte("__REVOKE__"), -1)
+			_, err := o.Set(o.only("/revoked"), []byte("__REVOKE__"), -1)
 			must(t, err)
 		}
 		if early {
@@ -274,8 +261,7 @@ func TestWaiterRevokes(t *testing.T) {
 	} {
 		locks := client(t, e.Addrs(), curatorstore.Options{Revoke: tt.revoke}, 20*time.Second)
 		node := o.claim("/"+tt.name, "lock-", tt.data)
-		got := make(chan *fencelock.Lease, 1)
-		go func() { got <- lock(t, locks, tt.name) }()
+		got := locking(t, locks, tt.name)
 		must(t, servers.Await("the Go claim waits", func() bool {
 			st, err := locks.Inspect(t.Context(), tt.name)
 			return err == nil && st.Waiting == 1
@@ -291,7 +277,7 @@ func TestWaiterRevokes(t *testing.T) {
 			t.Errorf("%s: the holder has %q", tt.name, data)
 		}
 		must(t, o.Delete(node, -1))
-		must(t, (<-got).Unlock(t.Context()))
+		must(t, granted(t, got).Unlock(t.Context()))
 	}
 }
 
