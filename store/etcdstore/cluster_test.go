@@ -48,13 +48,14 @@ func expectHandoff(t *testing.T, cluster *etcdtest.Cluster, happens func(ctx con
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make(chan *fencelock.Lease, 1)
+	type result struct {
+		lease *fencelock.Lease
+		err   error
+	}
+	got := make(chan result, 1)
 	go func() {
 		l, err := b.Mutex("x").Lock(ctx)
-		if err != nil {
-			t.Errorf("waiting through it: %v", err)
-		}
-		got <- l
+		got <- result{l, err}
 	}()
 	waitFor(t, ctx, cluster, "x", func(st driver.Status) bool { return st.Waiting == 1 })
 	happens(ctx)
@@ -70,10 +71,11 @@ func expectHandoff(t *testing.T, cluster *etcdtest.Cluster, happens func(ctx con
 	if err := held.Unlock(ctx); errors.Is(err, fencelock.ErrLost) {
 		t.Errorf("unlock: %v", err)
 	}
-	l := <-got
-	if l == nil {
-		return
+	r := <-got
+	if r.err != nil {
+		t.Fatalf("waiting through it: %v", r.err)
 	}
+	l := r.lease
 	if l.Token() <= held.Token() {
 		t.Errorf("token %v after %v", l.Token(), held.Token())
 	}

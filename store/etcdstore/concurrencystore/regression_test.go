@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,14 +88,16 @@ func TestUnlockedKeyIsNotReportedAsBroken(t *testing.T) {
 	attempt(t, ses, claim(1, "a"), driver.Granted)
 	renewed := make(chan driver.Renewal, 1)
 	reading, deleted := make(chan struct{}), make(chan struct{})
+	// Once each: the client repeats a call that a busy server did not begin.
+	closeReading, closeDeleted := sync.OnceFunc(func() { close(reading) }), sync.OnceFunc(func() { close(deleted) })
 	w.set(func(ctx context.Context, c call, do func(context.Context) error) error {
 		if c.method == "LeaseTimeToLive" {
-			close(reading) // the renewal has noted what is held
+			closeReading() // the renewal has noted what is held
 			<-deleted
 		}
 		err := do(ctx)
 		if c.writes(prefix+"a/", true) {
-			close(deleted)
+			closeDeleted()
 			if renewal := <-renewed; len(renewal.Broken) > 0 {
 				t.Errorf("the renewal reports %v as broken", renewal.Broken)
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,23 +33,30 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// patience is for what must happen, however slow the machine is.
+const patience = 2 * time.Minute
+
 // within returns what comes over a channel.
 func within[T any](t testing.TB, what string, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(2 * time.Minute):
+	case <-time.After(patience):
 		t.Fatalf("nothing came: %s", what)
 	}
 	return v
 }
 
-// locks is a client of the store, whose sessions are short.
+// locks is a client of the store, whose leases outlive a machine that stands still for a while.
 func locks(t testing.TB, cluster *etcdtest.Cluster) *fencelock.Client {
+	return locksFor(t, cluster, 30*time.Second)
+}
+
+func locksFor(t testing.TB, cluster *etcdtest.Cluster, ttl time.Duration) *fencelock.Client {
 	t.Helper()
 	store, err := concurrencystore.New(cluster.Connect(t), &concurrencystore.Options{Prefix: prefix})
 	must(t, err)
-	c, err := fencelock.New(store, &fencelock.Options{TTL: 4 * time.Second})
+	c, err := fencelock.New(store, &fencelock.Options{TTL: ttl})
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
@@ -57,9 +65,9 @@ func locks(t testing.TB, cluster *etcdtest.Cluster) *fencelock.Client {
 // peer is another client of the same lock.
 type peer struct {
 	name string
-	// lock takes a lock and waits for it. unlock gives it back; kill ends the client as a crash does, and pause stops it until the
-	// returned function is called. They may be nil.
-	lock func(t testing.TB, cluster *etcdtest.Cluster, name string) (held held, err error)
+	// lock takes a lock, with a lease of so many seconds, and waits for it until the context ends. unlock gives it back; kill ends the
+	// client as a crash does, and pause stops it until the returned function is called. They may be nil.
+	lock func(ctx context.Context, t testing.TB, cluster *etcdtest.Cluster, name string, ttl int) (held held, err error)
 }
 
 type held struct {
@@ -68,47 +76,57 @@ type held struct {
 	pause  func() (resume func())
 }
 
+// The leases of other clients in seconds: of those that the lock is waited for after their death, and of those that live.
+const brief, lasting = 2, 30
+
+// session opens a session of package concurrency.
 func session(t testing.TB, cluster *etcdtest.Cluster) *concurrency.Session {
 	t.Helper()
-	s, err := concurrency.NewSession(cluster.Connect(t), concurrency.WithTTL(2))
+	s, err := concurrency.NewSession(cluster.Connect(t), concurrency.WithTTL(lasting))
 	must(t, err)
 	return s
 }
 
 var peers = []peer{
-	{"concurrency.Mutex", func(t testing.TB, cluster *etcdtest.Cluster, name string) (held, error) {
-		s := session(t, cluster)
+	{"concurrency.Mutex", func(ctx context.Context, t testing.TB, cluster *etcdtest.Cluster, name string, ttl int) (held, error) {
+		s, err := concurrency.NewSession(cluster.Connect(t), concurrency.WithTTL(ttl))
+		if err != nil {
+			return held{}, err
+		}
 		m := concurrency.NewMutex(s, prefix+name)
-		err := m.Lock(t.Context())
+		err = m.Lock(ctx)
 		return held{unlock: func() error { return m.Unlock(context.Background()) }, kill: s.Orphan}, err
 	}},
-	{"concurrency.Election", func(t testing.TB, cluster *etcdtest.Cluster, name string) (held, error) {
-		s := session(t, cluster)
+	{"concurrency.Election", func(ctx context.Context, t testing.TB, cluster *etcdtest.Cluster, name string, ttl int) (held, error) {
+		s, err := concurrency.NewSession(cluster.Connect(t), concurrency.WithTTL(ttl))
+		if err != nil {
+			return held{}, err
+		}
 		e := concurrency.NewElection(s, prefix+name)
-		err := e.Campaign(t.Context(), "host-1:8080")
+		err = e.Campaign(ctx, "host-1:8080")
 		return held{unlock: func() error { return e.Resign(context.Background()) }, kill: s.Orphan}, err
 	}},
 	{"etcdctl lock", etcdctlLock},
 }
 
-// etcdctlLock runs etcdctl lock, which writes the key when it has it, and waits for a signal.
-func etcdctlLock(t testing.TB, cluster *etcdtest.Cluster, name string) (held, error) {
-	program, err := exec.LookPath("etcdctl")
-	if err != nil {
-		t.Skip("etcdctl is not installed; on Debian: apt-get install etcd-client")
-	}
-	cmd := exec.Command(program, "--endpoints", cluster.Members[0].Addr, "lock", "--ttl", "2", prefix+name)
+// etcdctlLock runs etcdctl lock, which writes the key when it has it, and waits for a signal. It ends with the context.
+func etcdctlLock(ctx context.Context, t testing.TB, cluster *etcdtest.Cluster, name string, ttl int) (held, error) {
+	cmd := exec.CommandContext(ctx, "etcdctl", "--endpoints", cluster.Members[0].Addr, "lock", "--ttl", strconv.Itoa(ttl), prefix+name)
 	cmd.Env = append(cmd.Environ(), "ETCDCTL_API=3")
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	if err != nil {
+		return held{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return held{}, err
+	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil && errors.Is(err, io.EOF) {
 		return held{}, fmt.Errorf("etcdctl ended: %w", cmd.Wait())
 	}
 	if key := strings.TrimSpace(line); !strings.HasPrefix(key, prefix+name+"/") {
-		t.Errorf("etcdctl holds %q", key)
+		err = errors.Join(err, fmt.Errorf("etcdctl holds %q", key))
 	}
 	return held{
 		unlock: func() error { _ = cmd.Process.Signal(syscall.SIGINT); _ = cmd.Wait(); return nil },
@@ -127,6 +145,9 @@ func TestShared(t *testing.T) {
 	for _, p := range peers {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
+			if _, err := exec.LookPath("etcdctl"); err != nil && p.name == "etcdctl lock" {
+				t.Skip("etcdctl is not installed; on Debian: apt-get install etcd-client")
+			}
 			base := strings.ReplaceAll(p.name, " ", "-")
 			t.Run("woken by it", func(t *testing.T) { wokenByPeer(t, cluster, p, base+"/a") })
 			t.Run("wakes it", func(t *testing.T) { wakesPeer(t, cluster, p, base+"/b") })
@@ -136,17 +157,35 @@ func TestShared(t *testing.T) {
 	}
 }
 
+// result is what a Lock in the background came to. Its goroutine does not fail the test, which may have ended by then.
+type result struct {
+	lease *fencelock.Lease
+	err   error
+}
+
 // later locks in the background.
-func later(t testing.TB, c *fencelock.Client, name string) <-chan *fencelock.Lease {
-	got := make(chan *fencelock.Lease, 1)
+func later(t testing.TB, c *fencelock.Client, name string) <-chan result {
+	got := make(chan result, 1)
 	go func() {
 		l, err := c.Mutex(name).Lock(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
-		got <- l
+		got <- result{l, err}
 	}()
 	return got
+}
+
+// granted waits for a Lock in the background.
+func granted(t testing.TB, what string, got <-chan result) *fencelock.Lease {
+	t.Helper()
+	r := within(t, what, got)
+	must(t, r.err)
+	return r.lease
+}
+
+// bounded returns a context that ends before the test takes the time of all others.
+func bounded(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // queued waits until a lock has so many waiters.
@@ -160,7 +199,7 @@ func queued(t testing.TB, c *fencelock.Client, name string, n int) {
 
 func wokenByPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 	c := locks(t, cluster)
-	h, err := p.lock(t, cluster, name)
+	h, err := p.lock(bounded(t), t, cluster, name, lasting)
 	must(t, err)
 	if _, err := c.Mutex(name).TryLock(t.Context()); !errors.Is(err, fencelock.ErrBusy) {
 		t.Errorf("TryLock beside it: %v", err)
@@ -168,21 +207,21 @@ func wokenByPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 	got := later(t, c, name)
 	queued(t, c, name, 1)
 	must(t, h.unlock())
-	must(t, within(t, "Lock after its unlock", got).Unlock(t.Context()))
+	must(t, granted(t, "Lock after its unlock", got).Unlock(t.Context()))
 }
 
 func wakesPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 	c := locks(t, cluster)
 	l, err := c.Mutex(name).Lock(t.Context())
 	must(t, err)
-	type result struct {
+	type taken struct {
 		held
 		err error
 	}
-	got := make(chan result, 1)
+	got, ctx := make(chan taken, 1), bounded(t)
 	go func() {
-		h, err := p.lock(t, cluster, name)
-		got <- result{h, err}
+		h, err := p.lock(ctx, t, cluster, name, lasting)
+		got <- taken{h, err}
 	}()
 	queued(t, c, name, 1)
 	select {
@@ -206,21 +245,21 @@ func wakesPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 
 func killedPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 	c := locks(t, cluster)
-	h, err := p.lock(t, cluster, name)
+	h, err := p.lock(bounded(t), t, cluster, name, brief)
 	must(t, err)
 	h.kill()
-	must(t, within(t, "Lock after its lease has ended", later(t, c, name)).Unlock(t.Context()))
+	must(t, granted(t, "Lock after its lease has ended", later(t, c, name)).Unlock(t.Context()))
 }
 
 func pausedPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 	c := locks(t, cluster)
-	h, err := p.lock(t, cluster, name)
+	h, err := p.lock(bounded(t), t, cluster, name, brief)
 	must(t, err)
 	if h.pause == nil {
 		t.Skip("it is not a process")
 	}
 	resume := h.pause()
-	l := within(t, "Lock after its lease has ended", later(t, c, name))
+	l := granted(t, "Lock after its lease has ended", later(t, c, name))
 	resume()
 	st, err := c.Inspect(t.Context(), name)
 	must(t, err)
@@ -241,7 +280,7 @@ func TestDeadGoProcessIsSkipped(t *testing.T) {
 	_, err = ses.Attempt(t.Context(), &driver.Claim{Seq: 1, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 	must(t, err)
 	m := concurrency.NewMutex(session(t, cluster), prefix+"a")
-	must(t, m.Lock(t.Context()))
+	must(t, m.Lock(bounded(t)))
 	if _, err := ses.KeepAlive(t.Context()); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("the renewal returned %v", err)
 	}
@@ -251,7 +290,7 @@ func TestDeadGoProcessIsSkipped(t *testing.T) {
 func TestDeletedKeyIsReported(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
-	l, err := locks(t, cluster).Mutex("a").Lock(t.Context())
+	l, err := locksFor(t, cluster, 4*time.Second).Mutex("a").Lock(t.Context())
 	must(t, err)
 	_, err = cluster.Connect(t).Delete(t.Context(), prefix+"a/", clientv3.WithPrefix())
 	must(t, err)
@@ -278,7 +317,7 @@ func TestServerRestartKeepsTheLock(t *testing.T) {
 	must(t, l.Err())
 	must(t, l.Unlock(t.Context()))
 	if err := within(t, "its lock after the restart", got); err != nil && !errors.Is(err, concurrency.ErrSessionExpired) {
-		t.Error(err) // its own session of two seconds may have ended
+		t.Error(err) // its own session may have ended
 	}
 }
 

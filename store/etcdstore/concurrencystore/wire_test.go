@@ -251,9 +251,9 @@ func keys(t testing.TB, cluster *etcdtest.Cluster, name string) (all []string) {
 // answered repeats a call until the server answers.
 func answered(t testing.TB, do func() error) error {
 	t.Helper()
-	for {
+	for end := time.Now().Add(patience); ; {
 		err := do()
-		if t.Context().Err() != nil || !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrUnknown) {
+		if time.Now().After(end) || !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrUnknown) {
 			return err
 		}
 	}

@@ -5,7 +5,7 @@ package etcdtest
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -51,18 +51,24 @@ func (c *Cluster) Connect(t testing.TB) *clientv3.Client {
 	return client
 }
 
-// Leader returns the member that leads.
+// Leader returns the member that leads. It waits for one: on a busy machine there are elections.
 func (c *Cluster) Leader(ctx context.Context) (*servers.EtcdMember, error) {
 	client, err := c.Client()
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	for _, m := range c.Members {
-		st, err := client.Status(ctx, m.Addr)
-		if err == nil && st.Leader == st.Header.MemberId {
-			return m, nil
+	for ctx.Err() == nil {
+		for _, m := range c.Members {
+			st, err := client.Status(ctx, m.Addr)
+			if err == nil && st.Leader == st.Header.MemberId {
+				return m, nil
+			}
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
 		}
 	}
-	return nil, errors.New("etcdtest: no member reports that it leads")
+	return nil, fmt.Errorf("etcdtest: no member reports that it leads: %w", ctx.Err())
 }
