@@ -235,6 +235,37 @@ func TestBellOfAWaiterDies(t *testing.T) {
 	})
 }
 
+// TestWaiterThatLostItsBellGetsAnother: the connection on which a claim waits is ended. The claim polls, and waits by
+// another connection as soon as there is one. A claim that gives up before leaves nothing behind.
+func TestWaiterThatLostItsBellGetsAnother(t *testing.T) {
+	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
+		c := newCrowd(t, k, server, "x")
+		s := c.store(t, k.connect(t, server.Port))
+		ss, other := c.waiter(t, s, "x"), c.waiter(t, s, "x")
+		a := await(t, ss, "x")
+		gone := sqlstore.BellOf(ss, 1)
+		c.kill(t, gone)
+		c.kill(t, sqlstore.BellOf(other, 1))
+		eventually(t, "that the claim waits by another bell", func() bool {
+			sqlstore.ForgiveBells(s)
+			_, waits := sqlstore.WaitsFor(ss, 1)
+			bell := sqlstore.BellOf(ss, 1)
+			return bell != "" && bell != gone && waits == sqlstore.BellOf(c.holder, 1)
+		})
+		b := await(t, other, "x")
+		eventually(t, "that the other claim has lost its bell", func() bool { return sqlstore.BellOf(other, 1) == "" })
+		b.cancel()
+		<-b.out
+		withdraw(t, other, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
+		c.release(t, 1, "x")
+		a.granted(t)
+		withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
+		eventually(t, "that no claim has a bell", func() bool {
+			return sqlstore.BellOf(ss, 1) == "" && sqlstore.BellOf(other, 1) == "" && sqlstore.LostBells(s) == 0
+		})
+	})
+}
+
 // TestBellIsTheLastStatement: the wait for a bell also reads the row, after the bell: a claim
 // that is granted by it sends no statement more. A machine that is slow for a second lets a wait end
 // before the release, so one handoff of ten decides.
@@ -267,7 +298,7 @@ func statementsAfterBell(t *testing.T, k kind, server *servers.Server) int64 {
 		return true
 	})
 	a := await(t, ss, "x")
-	<-waits
+	soon(t, "the wait for the bell", waits)
 	c.release(t, 1, "x")
 	a.granted(t)
 	return sent.Load() - 2

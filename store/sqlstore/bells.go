@@ -47,6 +47,7 @@ type bells struct {
 	freed  int          // bells that will be idle in a moment: they are freed, or made
 	asking []chan *bell // of claims that wait for a bell, each with room for it
 	taken  map[claimID]*bell
+	lost   map[claimID]bool // the connection of the claim's bell has ended
 }
 
 // unsupported is the answer of a Galera node to GET_LOCK.
@@ -59,7 +60,7 @@ type claimID struct {
 }
 
 func (b *bells) init(s *Store) {
-	b.s, b.taken, b.patience, b.rests = s, map[claimID]*bell{}, bellPatience, bellIdle
+	b.s, b.taken, b.lost, b.patience, b.rests = s, map[claimID]*bell{}, map[claimID]bool{}, bellPatience, bellIdle
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.never = s.dialect != MySQL || s.opts.Poll || s.opts.Pooler || !s.known
 }
@@ -125,12 +126,27 @@ func (b *bells) of(c claimID) int64 {
 func (b *bells) wait(c claimID, j job) *job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.lost[c] {
+		b.replaceLocked(c)
+	}
 	bl := b.taken[c]
 	if bl == nil {
 		return nil
 	}
 	j = bl.sendLocked(j)
 	return &j
+}
+
+// replaceLocked gives a claim another bell if one is idle, and otherwise begins to make one: the claim polls
+// until then. Its row keeps the bell that is gone, so the claim behind it polls. b.mu must be held.
+func (b *bells) replaceLocked(c claimID) {
+	bl := b.idleLocked()
+	if bl == nil {
+		b.makeLocked()
+		return
+	}
+	b.taken[c] = bl
+	delete(b.lost, c)
 }
 
 // free frees the bell of a claim that is gone. No caller waits for it.
@@ -141,6 +157,7 @@ func (b *bells) free(c claimID) {
 }
 
 func (b *bells) freeLocked(c claimID) {
+	delete(b.lost, c)
 	if bl := b.taken[c]; bl != nil {
 		delete(b.taken, c)
 		bl.sendLocked(job{})
@@ -156,6 +173,7 @@ func (b *bells) freeAll(session string) {
 			b.freeLocked(c)
 		}
 	}
+	maps.DeleteFunc(b.lost, func(c claimID, _ bool) bool { return c.session == session })
 }
 
 // get returns an idle bell, or nil. If one will be idle in a moment it waits for that; otherwise
@@ -163,29 +181,9 @@ func (b *bells) freeAll(session string) {
 // claim goes without.
 func (b *bells) get(ctx context.Context) *bell {
 	b.mu.Lock()
-	if b.never {
-		b.mu.Unlock()
-		return nil
-	}
-	if n := len(b.idle); n > 0 {
-		bl := b.idle[n-1]
-		b.idle = b.idle[:n-1]
+	if bl := b.idleLocked(); bl != nil || !b.makeLocked() {
 		b.mu.Unlock()
 		return bl
-	}
-	if b.freed <= len(b.asking) {
-		if b.all >= maxBells || time.Now().Before(b.after) {
-			b.mu.Unlock()
-			return nil
-		}
-		if !reserve(b.s.db) {
-			b.failed = b.failed || b.all == 0
-			b.mu.Unlock()
-			return nil
-		}
-		b.all++
-		b.freed++
-		b.working.Go(b.work)
 	}
 	ask := make(chan *bell, 1)
 	b.asking = append(b.asking, ask)
@@ -204,6 +202,37 @@ func (b *bells) get(ctx context.Context) *bell {
 		return nil
 	}
 	return <-ask // it was given one at the last moment
+}
+
+// idleLocked takes an idle bell out, or returns nil. b.mu must be held.
+func (b *bells) idleLocked() *bell {
+	n := len(b.idle)
+	if n == 0 || b.never {
+		return nil
+	}
+	bl := b.idle[n-1]
+	b.idle = b.idle[:n-1]
+	return bl
+}
+
+// makeLocked reports whether a bell will be idle in a moment that no claim asks for. It begins to make one if there
+// may be more of them and the handle has room. b.mu must be held.
+func (b *bells) makeLocked() bool {
+	switch {
+	case b.never:
+		return false
+	case b.freed > len(b.asking):
+		return true
+	case b.all >= maxBells || time.Now().Before(b.after):
+		return false
+	case !reserve(b.s.db):
+		b.failed = b.failed || b.all == 0
+		return false
+	}
+	b.all++
+	b.freed++
+	b.working.Go(b.work)
+	return true
 }
 
 // work makes a bell and serves it until its connection ends.
@@ -276,7 +305,12 @@ func (b *bells) remove(bl *bell) {
 	defer bl.discard()
 	defer b.mu.Unlock()
 	bl.gone = true
-	maps.DeleteFunc(b.taken, func(_ claimID, other *bell) bool { return other == bl })
+	maps.DeleteFunc(b.taken, func(c claimID, other *bell) bool {
+		if other == bl {
+			b.lost[c] = true
+		}
+		return other == bl
+	})
 	for {
 		select {
 		case j := <-bl.jobs:

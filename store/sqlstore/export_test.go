@@ -163,6 +163,20 @@ func TryBell(ctx context.Context, s *Store) bool {
 	return s.bells.all > 0
 }
 
+// ForgiveBells lets a store make a bell although one has failed a moment ago.
+func ForgiveBells(s *Store) {
+	s.bells.mu.Lock()
+	defer s.bells.mu.Unlock()
+	s.bells.after = time.Time{}
+}
+
+// LostBells returns how many claims have lost their bell and got no other one.
+func LostBells(s *Store) int {
+	s.bells.mu.Lock()
+	defer s.bells.mu.Unlock()
+	return len(s.bells.lost)
+}
+
 // BellOf returns the named lock of a claim as the server knows it, or "".
 func BellOf(ss driver.Session, seq uint64) string {
 	own := ss.(*session)

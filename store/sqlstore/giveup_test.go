@@ -210,6 +210,16 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
+// soon waits until a channel is closed. A test that waits for what does not come would take the time of all others.
+func soon(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s did not come", what)
+	}
+}
+
 // TestManyReadersReleaseAtOnce: the releases of readers, which each read the row and write it
 // back, do not make each other repeat that over and over.
 func TestManyReadersReleaseAtOnce(t *testing.T) {
