@@ -37,17 +37,19 @@ func TestBellsKeepNothing(t *testing.T) {
 			one, two := c.holder, open(t, s)
 			makeBell(t, s)
 			seq := uint64(1)
+			ctx, cancel := context.WithTimeout(ctxb, 4*time.Minute)
+			defer cancel()
 			handoffs := func(n int) {
 				for range n {
 					attempt(t, two, queued(seq, "x"), driver.Queued)
 					withdraw(t, one, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
-					if out, err := two.Await(ctxb, queued(seq, "x")); err != nil || out.State != driver.Granted {
+					if out, err := two.Await(ctx, queued(seq, "x")); err != nil || out.State != driver.Granted {
 						t.Fatal(out, err)
 					}
 					attempt(t, one, queued(seq+1, "x"), driver.Queued)
 					withdraw(t, two, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
 					seq++
-					if out, err := one.Await(ctxb, queued(seq, "x")); err != nil || out.State != driver.Granted {
+					if out, err := one.Await(ctx, queued(seq, "x")); err != nil || out.State != driver.Granted {
 						t.Fatal(out, err)
 					}
 				}
@@ -131,7 +133,7 @@ func TestBellOfASilentConnection(t *testing.T) {
 			return true
 		})
 		a, all := await(t, ss, "x"), sqlstore.Bells(s)
-		<-waits
+		soon(t, "the wait for the bell", waits)
 		c.release(t, 1, "x")
 		a.granted(t)
 		eventually(t, "that the connection is closed", func() bool { return sqlstore.BellOf(ss, 1) == "" && sqlstore.Bells(s) < all })

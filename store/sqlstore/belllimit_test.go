@@ -77,7 +77,7 @@ func TestBellOfALongWaitKeepsNoTable(t *testing.T) {
 		default:
 		}
 		end()
-		<-done
+		soon(t, "the end of the wait", done)
 	})
 }
 
@@ -104,7 +104,7 @@ func TestBellAndALimitForStatements(t *testing.T) {
 				done, refused, _ = sqlstore.WaitWithoutEnd(ctxb, s, false)
 				return done != nil
 			})
-			<-done
+			soon(t, "the end of the wait", done)
 			if n := sqlstore.Bells(s); n < 2 || !refused() {
 				t.Errorf("refused %t, and %d bells are left", refused(), n)
 			}

@@ -19,12 +19,13 @@ const aYear = "31536000000000"
 // last for a year after the clock was corrected: neither the session of a process that died,
 // nor grace, nor a hold. A session that lives keeps what its process trusts in.
 func TestClockSetBack(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		db := k.connect(t, server.Port)
-		k.opts.Grace, k.opts.MaxTTL = true, 2*time.Second
+		k.opts.Grace, k.opts.MaxTTL = true, 6*time.Second
 		opts := k.space(t, db)
 		s := k.store(t, db, &opts)
-		dead, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Second})
+		dead, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 4 * time.Second})
 		must(t, err)
 		must(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET grace_end = 0"))
 		_, err = dead.Attempt(ctxb, plain(1, "x"))
@@ -33,7 +34,7 @@ func TestClockSetBack(t *testing.T) {
 		held.Terms.MinHold = time.Second
 		_, err = dead.Attempt(ctxb, held)
 		must(t, err)
-		idle, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Second})
+		idle, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 4 * time.Second})
 		must(t, err)
 
 		must(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + "+aYear))
@@ -47,7 +48,7 @@ func TestClockSetBack(t *testing.T) {
 		if _, err := idle.KeepAlive(ctxb); err != nil {
 			t.Errorf("the session that lives: %v", err)
 		}
-		c := client(t, s, 2*time.Second)
+		c := client(t, s, 6*time.Second)
 		for _, name := range []string{"x", "held"} {
 			must(t, lock(t, c, name).Unlock(ctxb))
 		}

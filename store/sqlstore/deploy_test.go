@@ -72,7 +72,7 @@ func TestStatementTimeout(t *testing.T) {
 		kind
 		limit string
 	}{
-		{onPostgres, "&statement_timeout=200"}, {onMariaDB, "&max_statement_time=0.2"},
+		{onPostgres, "&statement_timeout=2000"}, {onMariaDB, "&max_statement_time=2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -161,6 +161,8 @@ func TestConnectionsAreCut(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, k kind, server *servers.Server) {
 		const workers, turns = 6, 25
+		ctx, cancel := context.WithTimeout(ctxb, 4*time.Minute)
+		defer cancel()
 		b := k.behind(t, server)
 		var inside, done atomic.Int64
 		var last fencelock.Token // guarded by the lock being tested
@@ -169,7 +171,7 @@ func TestConnectionsAreCut(t *testing.T) {
 			c := client(t, k.store(t, k.connect(t, b.proxy.Port), &b.opts), 20*time.Second)
 			wg.Go(func() {
 				for range turns {
-					err := c.Do(ctxb, "x", func(_ context.Context, l *fencelock.Lease) error {
+					err := c.Do(ctx, "x", func(_ context.Context, l *fencelock.Lease) error {
 						if inside.Add(1) != 1 {
 							t.Error("two holders at a time")
 						}

@@ -37,7 +37,10 @@ func TestDeafForAWhile(t *testing.T) {
 	got := make(chan *fencelock.Lease, 1)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { got <- lock(t, waiter, "x") })
+	wg.Go(func() {
+		defer close(got) // lock may end the goroutine
+		got <- lock(t, waiter, "x")
+	})
 	deaf := func(want bool) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
@@ -115,7 +118,7 @@ func TestListeningEndsAfterTheLastWait(t *testing.T) {
 		attempt(t, holder, plain(seq, "x"), driver.Granted)
 		attempt(t, waiter, queued(seq, "x"), driver.Queued)
 		got := awaiting(t, waiter, queued(seq, "x"))
-		eventually(t, "that the store listens", func() bool { return sqlstore.Reserved(db) == 1 })
+		eventually(t, "that the store listens", func() bool { return sqlstore.Listening(s) == 1 })
 		for range 5 { // it goes on while the claim waits
 			time.Sleep(20 * time.Millisecond)
 			if sqlstore.Reserved(db) != 1 {

@@ -153,6 +153,8 @@ func TestWatchAddsNoStatement(t *testing.T) {
 	}
 	eventually(t, "that all sessions listen", func() bool { return sqlstore.Listening(s) == 3 })
 	seq := uint64(1000)
+	ctx, cancel := context.WithTimeout(ctxb, 2*time.Minute)
+	defer cancel()
 	round := func(prepare func(*driver.Claim) *driver.Claim, noticed func(noticed)) {
 		seq++
 		attempt(t, a, prepare(plain(seq, "x")), driver.Granted)
@@ -160,7 +162,7 @@ func TestWatchAddsNoStatement(t *testing.T) {
 		attempt(t, c, queued(seq, "x"), driver.Queued)
 		noticed(a)
 		withdraw(t, a, driver.Withdrawal{Seq: seq, Name: "x"}, driver.WasGranted)
-		if out, err := b.Await(ctxb, queued(seq, "x")); err != nil || out.State != driver.Granted {
+		if out, err := b.Await(ctx, queued(seq, "x")); err != nil || out.State != driver.Granted {
 			t.Fatalf("the next holder: %+v, %v", out, err)
 		}
 		noticed(b)
@@ -295,7 +297,7 @@ func TestSlowNoticeDoesNotMakeARenewalLate(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("the keep-alive returned after its context had ended")
 	}
-	<-asked
+	soon(t, "the statement that reads what waits", asked)
 }
 
 // TestWatchedGrantsAreReclaimedManyAtOnce: after a failover, watched grants whose rows survived

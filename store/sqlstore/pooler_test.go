@@ -80,11 +80,13 @@ func TestPoolerIsFoundOut(t *testing.T) {
 	const workers = 8
 	var inside atomic.Int64
 	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(ctxb, 4*time.Minute)
+	defer cancel()
 	for range workers {
 		c := client(t, s, 30*time.Second)
 		wg.Go(func() {
 			for range 10 {
-				err := c.Do(ctxb, "x", func(context.Context, *fencelock.Lease) error {
+				err := c.Do(ctx, "x", func(context.Context, *fencelock.Lease) error {
 					if inside.Add(1) != 1 {
 						t.Error("two holders at a time")
 					}

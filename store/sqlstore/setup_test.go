@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
@@ -150,6 +151,7 @@ func (k kind) store(t testing.TB, db *sql.DB, opts *sqlstore.Options) *sqlstore.
 	if err != nil {
 		t.Fatal(err)
 	}
+	sqlstore.RetryListening(s, time.Second) // a greeting that is late on a slow machine must not cost minutes
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -114,7 +114,9 @@ func use(t *testing.T, s *sqlstore.Store) {
 }
 
 func exec(db *sql.DB, text string) error {
-	_, err := db.Exec(text)
+	ctx, cancel := context.WithTimeout(ctxb, time.Minute) // another statement may have locked the table
+	defer cancel()
+	_, err := db.ExecContext(ctx, text)
 	return err
 }
 

@@ -81,8 +81,10 @@ func TestToolsAreExcluded(t *testing.T) {
 				t.Errorf("TryLock beside the tool: %v", err)
 			}
 			got := make(chan error, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
 			go func() {
-				got <- pgadvisory.Do(t.Context(), db, key, nil, func(context.Context) error { return nil })
+				got <- pgadvisory.Do(ctx, db, key, nil, func(context.Context) error { return nil })
 			}()
 			if !ask(t, tool, "SELECT pg_advisory_unlock"+key.String()) {
 				t.Error("the tool did not have the lock")
@@ -104,8 +106,11 @@ func TestLostConnectionEndsTheContext(t *testing.T) {
 		},
 		"silent": func(h *pgadvisory.Held) {
 			resume := server.Pause()
-			<-h.Context().Done()
-			resume()
+			defer resume()
+			select {
+			case <-h.Context().Done():
+			case <-time.After(time.Minute):
+			}
 		},
 	} {
 		h, err := pgadvisory.Lock(t.Context(), db, pgadvisory.Goose(), &pgadvisory.Options{Interval: 500 * time.Millisecond})
