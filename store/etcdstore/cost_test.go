@@ -20,14 +20,14 @@ const proposals = "etcd_server_proposals_applied_total"
 // each acquisition, however many wait, and now and then one that came too late.
 func TestCostAtTheServer(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cluster := etcdtest.Start(t, 1)
 	const rounds = 320
 	for _, c := range []struct {
 		processes int
 		most      float64
-	}{{1, 2}, {4, 3.5}, {16, 3.5}} {
+	}{{1, 2.05}, {4, 3.5}, {16, 3.5}} { // the server writes now and then by itself
 		var all []*fencelock.Client
 		for i := range c.processes {
 			all = append(all, process(t, cluster, 15*time.Second))
@@ -53,7 +53,7 @@ func TestCostAtTheServer(t *testing.T) {
 		got := (to - from) / rounds
 		t.Logf("%d processes: %.2f writes for each acquisition", c.processes, got)
 		if got < 2 || got > c.most {
-			t.Errorf("%d processes: %.2f writes for each acquisition, want 2 to %v", c.processes, got, c.most)
+			t.Errorf("%d processes: %.2f writes for each acquisition, want 2, and at most %v", c.processes, got, c.most)
 		}
 	}
 }

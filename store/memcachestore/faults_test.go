@@ -50,7 +50,7 @@ func TestStandstill(t *testing.T) {
 	store := storeOn(t, server, nil)
 	a, b := openOn(t, ctx, store), openOn(t, ctx, store)
 	resume := server.Pause()
-	bounded, end := context.WithTimeout(ctx, 200*time.Millisecond)
+	bounded, end := context.WithTimeout(ctx, time.Second) // the attempt must have been sent by then
 	_, err1 := a.Attempt(bounded, claim(1))
 	_, err2 := a.KeepAlive(bounded)
 	end()
