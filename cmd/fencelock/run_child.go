@@ -18,10 +18,6 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/supervisor"
 )
 
-// leftoverAfter is how long after the command its process group may take to be
-// empty before it gets TERM.
-const leftoverAfter = 50 * time.Millisecond
-
 // supervise runs the command under the lease and returns when all of it is dead.
 // The error is nil or a silent exit code if the command ended by itself.
 func (r *runner) supervise(l *fencelock.Lease) error {
@@ -83,18 +79,19 @@ func (s *supervision) run(held context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var leftover <-chan time.Time
-	ended := s.child.Exited()
+	ended, left := s.child.Exited(), s.child.Left()
 	for {
 		select {
 		case exit := <-ended:
 			s.exit, ended = &exit, nil
-			leftover = time.After(leftoverAfter)
 		case <-s.child.Empty():
 			if ended != nil {
 				exit := <-ended
 				s.exit = &exit
 			}
 			return s.over()
+		case <-left:
+			left, leftover = nil, s.endLeftover()
 		case <-leftover:
 			leftover = s.endLeftover()
 		case sig := <-s.signals:

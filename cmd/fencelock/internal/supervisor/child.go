@@ -35,6 +35,7 @@ type Child struct {
 	supervisor *os.Process
 	started    chan report
 	exited     chan Exit
+	left       chan struct{}
 	empty      chan struct{}
 	before     []int // children that this process had already
 
@@ -93,7 +94,7 @@ func Start(argv, env []string, until Instant) (*Child, error) {
 }
 
 func newChild() *Child {
-	return &Child{started: make(chan report, 1), exited: make(chan Exit, 1), empty: make(chan struct{}),
+	return &Child{started: make(chan report, 1), exited: make(chan Exit, 1), left: make(chan struct{}), empty: make(chan struct{}),
 		changed: make(chan struct{}, 1), unreached: make(chan Unreached, 64)}
 }
 
@@ -163,6 +164,7 @@ type heard struct {
 	pid     int  // of the command; 0 if it was not started
 	started bool // it was reported whether the command was started
 	exited  bool // it was reported how the command ended
+	left    bool // it was reported that processes are left
 	well    bool // nothing is left to kill
 }
 
@@ -181,6 +183,11 @@ func (c *Child) hear(reports io.Reader) (h heard) {
 			if h.pid != 0 && !h.exited {
 				h.exited = true
 				c.exited <- *r.Exited
+			}
+		case r.Left:
+			if h.exited && !h.left {
+				h.left = true
+				close(c.left)
 			}
 		case r.Overdue:
 			c.mu.Lock()
@@ -309,6 +316,9 @@ func (c *Child) Foreground() { c.send(order{Foreground: true}) }
 
 // Exited reports how the command itself ended. Children of it may still run.
 func (c *Child) Exited() <-chan Exit { return c.exited }
+
+// Left is closed when the command has ended for a while and processes of its group still run.
+func (c *Child) Left() <-chan struct{} { return c.left }
 
 // Empty is closed when nothing of the command is left and the supervisor has ended.
 func (c *Child) Empty() <-chan struct{} { return c.empty }

@@ -66,6 +66,7 @@ func FuzzReports(f *testing.F) {
 		`{"not_found":true,"failed":"x"}` + "\n" + `{"started":5}` + "\n",
 		`{"started":1}` + "\n" + `{"started":-5}` + "\n" + `{"empty":true}` + "\n",
 		`{"started":4711}` + "\n" + `{"stopped":21}` + "\n" + `{"stopped":18}` + "\n" + `{"unreached":[{"pid":5,"uid":0,"name":"sudo"}],"killing":true}` + "\n",
+		`{"started":4711}` + "\n" + `{"left":true}` + "\n" + `{"exited":{}}` + "\n" + `{"left":true}` + "\n" + `{"left":true}` + "\n",
 		`{"too_late":true,"failed":"x"}` + "\n" + `{"exited":{}}` + "\n{",
 	} {
 		f.Add([]byte(seed))
@@ -78,6 +79,9 @@ func FuzzReports(f *testing.F) {
 		}
 		if h.started != (len(c.started) == 1) || h.exited != (len(c.exited) == 1) {
 			t.Errorf("%+v, and %d answers how it started, %d how it ended", h, len(c.started), len(c.exited))
+		}
+		if h.left && !h.exited {
+			t.Error("processes are left of a command that has not ended")
 		}
 		if h.well && h.pid != 0 && !h.exited {
 			t.Error("nothing is left of a command that has not ended")

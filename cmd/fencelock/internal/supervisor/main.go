@@ -28,6 +28,10 @@ const (
 	// recheckEvery is how often the group is checked for being empty, after the
 	// command has ended.
 	recheckEvery = 10 * time.Millisecond
+	// leftAfter is how long after the command its group may take to be empty before that
+	// is reported. The supervisor measures it, because only a check of the group after that
+	// time shows that something is left: a busy machine can delay the report that nothing is.
+	leftAfter = 50 * time.Millisecond
 	// suspendTick is how often the clock is read while the command runs:
 	// timers stand still while the machine is suspended, the clock does not.
 	suspendTick = 250 * time.Millisecond
@@ -45,6 +49,8 @@ type supervisor struct {
 	killing    bool
 	all        bool // the end of the command is the end of everything
 	exited     bool // the command itself
+	exitedAt   Instant
+	left       bool // it was reported that the group is not empty
 	gone       bool // the group was seen empty: its number may be another's now
 	childless  bool // no children, and so no descendants where orphans are adopted
 
@@ -242,7 +248,7 @@ func (w *supervisor) reap() {
 			}
 			_ = send(w.reports, report{Exited: &exit})
 			w.mu.Lock()
-			w.exited = true // after the report: the last one is Empty
+			w.exited, w.exitedAt = true, Now() // after the report: the last one is Empty
 			w.recheck()
 			w.mu.Unlock()
 		}
@@ -314,6 +320,10 @@ func (w *supervisor) step() (wait time.Duration, done bool) {
 		}
 		began := Now()
 		some := w.groupLeftLocked()
+		if some && !w.left && began.Sub(w.exitedAt) >= leftAfter {
+			w.left = true
+			_ = send(w.reports, report{Left: true})
+		}
 		// A machine with very many processes takes long to scan.
 		return min(max(recheckEvery, 4*Now().Sub(began)), left), !some
 	}

@@ -41,6 +41,8 @@ type report struct {
 	Exited *Exit `json:"exited,omitempty"`
 	// Overdue says that Until has passed and everything is being killed.
 	Overdue bool `json:"overdue,omitempty"`
+	// Left says that processes of the group run although the command has ended for a while.
+	Left bool `json:"left,omitempty"`
 	// Empty says that nothing of the command is left.
 	Empty bool `json:"empty,omitempty"`
 	// Stopped is the signal by which the terminal stopped the command: it wants to
