@@ -80,7 +80,14 @@ func TestLayoutOfSweep(t *testing.T) {
 // the counter, until it is released after the grace period.
 func TestLayoutOfGrace(t *testing.T) {
 	t.Parallel()
+	for _, proven := range []bool{false, true} {
+		t.Run(fmt.Sprintf("proven %t", proven), func(t *testing.T) { layoutOfGrace(t, proven) })
+	}
+}
+
+func layoutOfGrace(t *testing.T, proven bool) {
 	p, client := newPretence(t, redistest.Start(t).Addr)
+	p.proven = proven
 	if err := p.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}

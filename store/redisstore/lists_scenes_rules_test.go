@@ -202,4 +202,39 @@ var ruleScenes = []scene{
 			w.differ("after a lift to %v the holders are %+v", lifted, st.Holders)
 		}
 	}},
+	{name: "re-entry, from behind", play: func(w *world) {
+		w.openAll()
+		w.ask(0, 1, "a", plainTerms)
+		w.ask(1, 1, "a", reentrant("r"))
+		w.leave(0, 1, "a")
+		w.ask(2, 1, "a", reentrant("r"))
+	}},
+	{name: "re-entry, released", play: func(w *world) {
+		w.openAll()
+		w.ask(0, 1, "a", reentrant("r"))
+		w.leave(0, 1, "a")
+		w.ask(1, 1, "a", reentrant("r"))
+		w.ask(2, 1, "a", reentrant("r"))
+		w.leave(1, 1, "a")
+		w.ask(0, 2, "a", plainTerms)
+		w.leave(2, 1, "a")
+		w.ask(0, 3, "b", reentrant("r"))
+		w.leave(1, 3, "b")
+		w.leave(0, 4, "b")
+		w.ask(2, 3, "b", plainTerms)
+		w.ask(0, 5, "c", driver.Terms{Reentry: "r", MinHold: 500*time.Millisecond + holdExtra})
+		w.leave(0, 5, "c")
+		w.ask(1, 5, "c", plainTerms)
+		w.ask(0, 6, "d", driver.Terms{Reentry: "r", MaxHold: 500*time.Millisecond + holdExtra})
+		w.quick = true // no step drops the grant before its release
+		w.elapse(time.Second)
+		w.leave(0, 6, "d")
+	}},
+	{name: "re-entry, not reclaimed", play: func(w *world) {
+		w.openAll()
+		w.ask(0, 1, "a", reentrant("r"))
+		w.lose("restart", true)
+		w.reclaim(0, nil, true)
+		w.leave(0, 1, "a")
+	}},
 }
