@@ -13,8 +13,10 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
 	"github.com/fencelock/fencelock/driver/storeurl"
 	"github.com/spf13/cobra"
 )
@@ -103,7 +105,25 @@ func (k *agentProcess) start(name string) error {
 		_, failed := k.ask(reply.Handle, agent.Request{Op: agent.Release})
 		return withCode(exitInternal, errors.Join(fmt.Errorf("the handle of %s could not be written, so the lock is released: %w", name, err), failed))
 	}
+	if terminalWidth(k.out) > 0 {
+		k.note("%s", shownHint(&reply, k.format, k.max, k.while))
+	}
 	return nil
+}
+
+// shownHint is for a user whose shell did not read the variables: the lock stays held, and
+// nothing in the shell shows it.
+func shownHint(r *agent.Reply, format string, most time.Duration, while int) string {
+	until := "it is released"
+	if while > 0 {
+		until = fmt.Sprintf("process %d ends", while)
+	}
+	hint := fmt.Sprintf("%s is held now, until %s, for at most %s; to release it: fencelock release --handle %s",
+		r.Lock, until, plain.Short(most), quoted(r.Handle))
+	if format != "json" {
+		hint += `. The lines above set nothing in your shell: next time write eval "$(fencelock acquire LOCK)", or use fencelock run`
+	}
+	return hint
 }
 
 // startAgent starts the agent and waits until it has the lock, or an error.

@@ -7,6 +7,8 @@ package main
 import (
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -135,4 +137,30 @@ func readFile(t testing.TB, file string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestAcquireInATerminalPrintsHowToRelease: without eval the lock is held and the shell has no variables, so that
+// the user learns how to release it. With eval stdout is a pipe, and there is nothing to learn.
+func TestAcquireInATerminalPrintsHowToRelease(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	p, _, shown := inTerminal(t, s.url(), "acquire", "deploy")
+	p.want(0)
+	release := regexp.MustCompile(`fencelock release --handle '([^']+)'`)
+	until(t, "the hint is shown", func() bool { return release.MatchString(shown.String()) })
+	contains(t, shown.String(), "deploy is held now, until it is released, for at most 1h00m", `eval "$(fencelock acquire LOCK)"`)
+	fencelockCLI(t, s.url(), "release", "--handle", release.FindStringSubmatch(shown.String())[1]).want(0)
+
+	p, _, shown = inTerminal(t, s.url(), "acquire", "deploy", "--while", strconv.Itoa(os.Getpid()), "-o", "json")
+	p.want(0)
+	until(t, "the hint is shown", func() bool { return release.MatchString(shown.String()) })
+	contains(t, shown.String(), "until process "+strconv.Itoa(os.Getpid())+" ends")
+	fencelockCLI(t, s.url(), "release", "--handle", release.FindStringSubmatch(shown.String())[1]).want(0)
+
+	p, _, shown = shellInTerminal(t, s.url(), `eval "$($F acquire deploy)" && $F release && echo released`)
+	p.want(0)
+	until(t, "the lock is released", func() bool { return strings.Contains(shown.String(), "released") })
+	if strings.Contains(shown.String(), "--handle") {
+		t.Errorf("with eval: %s", shown.String())
+	}
 }
