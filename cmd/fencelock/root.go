@@ -151,8 +151,19 @@ func (a *app) note(format string, args ...any) {
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usage("%s takes %s; %d arguments were given", cmd.Name(), what, len(args))
+			return usage("%s takes %s; %s given", cmd.Name(), what, argumentsWere(len(args)))
 		}
 		return nil
 	}
+}
+
+// argumentsWere counts arguments in words.
+func argumentsWere(n int) string {
+	switch n {
+	case 0:
+		return "no argument was"
+	case 1:
+		return "1 argument was"
+	}
+	return fmt.Sprintf("%d arguments were", n)
 }

@@ -87,7 +87,9 @@ func TestWrongValuesNameTheFlag(t *testing.T) {
 		"acquire a --signal 15":                "--signal needs --while",
 		"acquire a --signal -1 --while 1":      "--signal -1: it takes the number of a signal",
 		"acquire a --while -1":                 "--while -1: it takes the number of a process",
-		"inspect":                              "inspect takes the name of a lock; 0 arguments were given",
+		"inspect":                              "inspect takes the name of a lock; no argument was given",
+		"inspect a b":                          "inspect takes the name of a lock; 2 arguments were given",
+		"version a":                            "version takes no arguments; 1 argument was given",
 		"run a true":                           "write the command after --",
 	} {
 		p := fencelockCLI(t, "mem://", strings.Fields(command)...).want(exitUsage)
