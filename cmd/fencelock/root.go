@@ -48,6 +48,9 @@ func execute(args []string, out, errOut io.Writer) int {
 	}
 	if !isSilent(err) {
 		fmt.Fprintln(errOut, "fencelock:", plain.OneLine(err))
+		if step := a.nextStep(err); step != "" {
+			fmt.Fprintln(errOut, plain.Clean(step))
+		}
 	}
 	if e != nil && e.code == exitUsage && cmd != nil {
 		fmt.Fprintf(errOut, "see %s --help\n", cmd.CommandPath())

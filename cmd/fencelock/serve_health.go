@@ -40,7 +40,7 @@ func (a *app) serveHealth(parent context.Context, url string) error {
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return withCode(exitUnavailable, err)
+		return withCode(exitUnavailable, fmt.Errorf("%w; is fencelock serve started? fencelock serve health URL checks another server", err))
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

@@ -18,27 +18,33 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// urlOfStore finds the store's URL: flag, environment, configuration file.
+// urlOfStore finds the store's URL.
 func (a *app) urlOfStore() (string, error) {
+	chosen, err := a.choice()
+	return chosen.url, err
+}
+
+// choice finds the store: flag, environment, configuration file.
+func (a *app) choice() (storeChoice, error) {
 	if a.storeURL != "" {
-		return a.storeURL, nil
+		return storeChoice{a.storeURL, "--store"}, nil
 	}
 	if url := os.Getenv("FENCELOCK_STORE"); url != "" {
-		return url, nil
+		return storeChoice{url, "FENCELOCK_STORE"}, nil
 	}
 	file, chosen := os.Getenv("FENCELOCK_CONFIG"), true
 	if file == "" {
 		dir, err := os.UserConfigDir()
 		if err != nil {
-			return "", nil // no such directory, so no file
+			return storeChoice{}, nil // no such directory, so no file
 		}
 		file, chosen = filepath.Join(dir, "fencelock", "config"), false
 	}
 	url, err := a.readConfig(file)
 	if errors.Is(err, fs.ErrNotExist) && !chosen {
-		return "", nil
+		return storeChoice{}, nil
 	}
-	return url, err
+	return storeChoice{url, file}, err
 }
 
 // readConfig reads lines "key = value"; # begins a comment. The only key is

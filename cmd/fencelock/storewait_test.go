@@ -48,6 +48,38 @@ func TestStoreThatStaysAway(t *testing.T) {
 	}
 }
 
+// TestUnreachableStoreNamesTheNextStep: the error says what to do, which store was tried and
+// where the user chose it, on every kind of server, without a password.
+func TestUnreachableStoreNamesTheNextStep(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, url, command, shown string }{
+		{"redis", "redis://127.0.0.1:1", "ls", "redis://127.0.0.1:1"},
+		{"while it waits", "redis://127.0.0.1:1", "run a --wait 1s -- true", "redis://127.0.0.1:1"},
+		{"agent", "redis://127.0.0.1:1", "acquire a --try", "redis://127.0.0.1:1"},
+		{"doctor", "redis://127.0.0.1:1", "doctor", "redis://127.0.0.1:1"},
+		{"etcd", "etcd://127.0.0.1:1", "ls", "etcd://127.0.0.1:1"},
+		{"quorum", "quorum://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "ls", "quorum://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"},
+		{"zk", "zk://127.0.0.1:1", "ls", "zk://127.0.0.1:1"},
+		{"memcached", "memcached://127.0.0.1:1", "ls", "memcached://127.0.0.1:1"},
+		{"postgres", "postgres://ann:Secret9@127.0.0.1:1/x", "ls", "postgres://…"},
+		{"mysql", "mysql://ann:Secret9@127.0.0.1:1/x", "ls", "mysql://…"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := fencelockCLI(t, tt.url, strings.Fields(tt.command)...).want(exitUnavailable)
+			contains(t, p.err.String(), "127.0.0.1:1", "start it, or check host and port. The store is "+tt.shown+", from FENCELOCK_STORE; --store URL names another")
+			if strings.Contains(p.err.String(), "Secret9") || strings.Count(p.err.String(), "start it") != 1 {
+				t.Error(p.err.String())
+			}
+		})
+	}
+	contains(t, fencelockCLI(t, "", "ls", "--store", "redis://127.0.0.1:1").want(exitUnavailable).err.String(), ", from --store;")
+	contains(t, fencelockCLI(t, "", "serve", "health", "http://127.0.0.1:1").want(exitUnavailable).err.String(), "is fencelock serve started?")
+	if p := fencelockCLI(t, "redis://127.0.0.1:1", "serve", "health", "http://127.0.0.1:1"); strings.Contains(p.err.String(), "The store is") {
+		t.Errorf("the store is not what refused: %s", p.err.String())
+	}
+}
+
 // TestUnknownWordsHaveASuggestion: a misspelled command or scheme is answered with the one
 // that was probably meant, and a URL whose scheme could be a secret is not shown.
 func TestUnknownWordsHaveASuggestion(t *testing.T) {
