@@ -106,7 +106,7 @@ else to stderr.`,
 		{"inspect", []*cobra.Command{a.lsCommand(), a.inspectCommand(), a.whyCommand(), a.watchCommand(), a.topCommand(), a.serveCommand(), a.breakCommand()}},
 		{"check", []*cobra.Command{a.doctorCommand(), a.schemaCommand(), a.verifyCommand(), a.benchCommand(), a.planCommand()}},
 		{"more", []*cobra.Command{a.manCommand(root), a.versionCommand(), storesTopic(), exitCodesTopic()}},
-		{"", []*cobra.Command{a.keepCommand()}},
+		{"", []*cobra.Command{a.grantsCommand(), a.keepCommand()}},
 	} {
 		for _, cmd := range group.cmds {
 			cmd.GroupID = group.id

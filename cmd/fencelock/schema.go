@@ -29,6 +29,8 @@ It changes nothing, even with migrate=true in the URL, by which a program create
 tables itself. The ACL rule sets no password: give a new user one, with
 ACL SETUSER app >PASSWORD. The other stores need no setup.
 
+fencelock grants is short for fencelock schema --grants.
+
 The exit code is 0, or 69 if the store did not answer.`,
 		Example: `  fencelock schema --user app >locks.sql
   fencelock schema --grants --user app >grants.sql`,
@@ -36,7 +38,26 @@ The exit code is 0, or 69 if the store did not answer.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.printSchema(cmd.Context(), user, grants) },
 	}
 	cmd.Flags().BoolVar(&grants, "grants", false, "print the permissions alone, for tables that exist")
-	cmd.Flags().StringVar(&user, "user", "", "the user of the server, as applications log in (default USER)")
+	cmd.Flags().StringVar(&user, "user", "", userOfServer)
+	return cmd
+}
+
+const userOfServer = "the user of the server, as applications log in (default USER)"
+
+// grantsCommand is what a database administrator types who needs the permissions. The help
+// lists schema, which prints both.
+func (a *app) grantsCommand() *cobra.Command {
+	var user string
+	cmd := &cobra.Command{
+		Use:     "grants",
+		Short:   "Print the permissions that the store needs; as schema --grants",
+		Long:    "Print the permissions that the store needs, for tables that exist, as fencelock schema --grants does.",
+		Example: "  fencelock grants --user app >grants.sql",
+		Hidden:  true,
+		Args:    exactly(0, "no arguments"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.printSchema(cmd.Context(), user, true) },
+	}
+	cmd.Flags().StringVar(&user, "user", "", userOfServer)
 	return cmd
 }
 

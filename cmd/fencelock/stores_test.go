@@ -148,11 +148,13 @@ func TestSchema(t *testing.T) {
 	contains(t, fencelockCLI(t, url, "ls").want(exitFailed).err.String(), "add migrate=true to the URL, or apply what fencelock schema prints")
 	contains(t, fencelockCLI(t, url, "schema", "--user", "ann").want(0).out.String(),
 		"CREATE TABLE IF NOT EXISTS my_app_lock", "GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_lock TO ann;")
-	if got, want := fencelockCLI(t, url, "schema", "--grants", "--user", "ann").want(0).out.String(), `GRANT SELECT, INSERT, UPDATE ON my_app_incarnation TO ann;
+	for _, command := range []string{"schema --grants", "grants"} {
+		if got, want := fencelockCLI(t, url, append(strings.Fields(command), "--user", "ann")...).want(0).out.String(), `GRANT SELECT, INSERT, UPDATE ON my_app_incarnation TO ann;
 GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_session TO ann;
 GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_lock TO ann;
 `; got != want {
-		t.Errorf("schema --grants prints %q, want %q", got, want)
+			t.Errorf("%s prints %q, want %q", command, got, want)
+		}
 	}
 	// It changes nothing, even with the URL of a program that creates its tables.
 	fencelockCLI(t, url+"&migrate=true", "schema", "--user", "ann").want(0)
