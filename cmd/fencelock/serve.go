@@ -304,9 +304,10 @@ func (a *app) serveTokenCommand() *cobra.Command {
 cannot be shown again.
 
 A user that is not in the file is added, with the rights of --may on locks whose name
-begins with --prefix. One that is there gets a further token, and its rights stay as they
-are: remove the old token from the file when the new one is in use. Edit the file to give
-a user more rights, or certificates; the server reads it again within a second.`,
+begins with --prefix. One that is there gets a further token: remove the old token from
+the file when the new one is in use. Its rights stay as they are, and --may or --prefix
+that differ from them are an error: edit the file to change the rights of a user, or to
+give it certificates; the server reads it again within a second.`,
 		Example: `  fencelock serve token ann --users users.json
   fencelock serve token oncall --may see,break --prefix orders/ --users users.json`,
 		Args: exactly(1, "the name of a user"),
@@ -337,7 +338,11 @@ func (a *app) addToken(users, name, prefix string, may []string, changed bool) e
 		}
 		grant.May = append(grant.May, access.Right(text))
 	}
-	token, added, err := access.AddToken(users, name, grant)
+	chosen := &grant
+	if !changed {
+		chosen = nil
+	}
+	token, added, err := access.AddToken(users, name, chosen)
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
@@ -346,8 +351,6 @@ func (a *app) addToken(users, name, prefix string, may []string, changed bool) e
 		a.note("added %s to %s, without rights; the token is shown this once", name, users)
 	case added:
 		a.note("added %s to %s, with the rights %s on names that begin with %q; the token is shown this once", name, users, rights, prefix)
-	case changed:
-		a.note("%s has a further token; its rights stay as they are in %s, edit them there", name, users)
 	default:
 		a.note("%s has a further token; the others in %s stay valid until you remove them", name, users)
 	}

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -141,7 +142,7 @@ func TestWrongFilesAreRejected(t *testing.T) {
 // TestFileOthersCanWriteIsRejected: another user of the machine could add itself.
 func TestFileOthersCanWriteIsRejected(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.json")
-	if _, added, err := AddToken(path, "ann", Grant{May: []Right{See}}); err != nil || !added {
+	if _, added, err := AddToken(path, "ann", &Grant{May: []Right{See}}); err != nil || !added {
 		t.Fatal(added, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -161,7 +162,7 @@ func TestUsersAreReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.json")
 	add := func(name string) string {
 		t.Helper()
-		token, _, err := AddToken(path, name, Grant{May: []Right{See}})
+		token, _, err := AddToken(path, name, &Grant{May: []Right{See}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,11 +198,43 @@ func TestUsersAreReadAgain(t *testing.T) {
 	}
 }
 
+// TestOtherRightsAreRejected: a token does not change the rights of its user, and the caller that asks for others learns
+// it; the file stays as it is.
+func TestOtherRightsAreRejected(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "users.json")
+	if _, _, err := AddToken(path, "ann", &Grant{May: []Right{See, Break}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, same := range []*Grant{nil, {May: []Right{Break, See}}} {
+		if _, added, err := AddToken(path, "ann", same); err != nil || added {
+			t.Errorf("%+v: %v, %v", same, added, err)
+		}
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []*Grant{{May: []Right{See}}, {}, {Prefix: "a", May: []Right{See, Break}}} {
+		if token, _, err := AddToken(path, "ann", other); err == nil || token != "" || !strings.Contains(err.Error(), `edit "rights" there`) {
+			t.Errorf("%+v: %q, %v", other, token, err)
+		}
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file was changed: %v\n%s", err, after)
+	}
+	if _, _, err := AddToken(path, "bob", nil); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || strings.Count(string(text), `"see"`) != 2 {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
 // TestProxyWithoutTheHeaderHasNoRights: the token of the proxy alone is not a proof, so a proxy
 // that does not set the header gives its clients nothing.
 func TestProxyWithoutTheHeaderHasNoRights(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.json")
-	token, _, err := AddToken(path, "gateway", Grant{})
+	token, _, err := AddToken(path, "gateway", &Grant{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +269,7 @@ func TestExpiredCertificateIsRefusedOnAnOpenConnection(t *testing.T) {
 // server can still read it.
 func TestAddTokenKeepsOwnerAndMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.json")
-	if _, _, err := AddToken(path, "ann", Grant{May: []Right{See}}); err != nil {
+	if _, _, err := AddToken(path, "ann", &Grant{May: []Right{See}}); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -252,7 +285,7 @@ func TestAddTokenKeepsOwnerAndMode(t *testing.T) {
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := AddToken(path, "bob", Grant{May: []Right{See}}); err != nil {
+	if _, _, err := AddToken(path, "bob", &Grant{May: []Right{See}}); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)

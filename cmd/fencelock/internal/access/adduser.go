@@ -3,6 +3,7 @@
 package access
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,9 +15,10 @@ import (
 )
 
 // AddToken makes a token for a user of a file and returns it. A user that is not there yet is
-// added with a grant, unless it has no rights, and so is the file; the rights of one that is there stay as they are,
-// and its other tokens stay valid. The file is replaced in one step.
-func AddToken(path, name string, grant Grant) (token string, added bool, err error) {
+// added with a grant, unless it has no rights, and so is the file. The rights of a user that is there stay as they are,
+// and its other tokens stay valid; a grant that differs from its rights is rejected. Without a grant a new user sees all
+// locks. The file is replaced in one step.
+func AddToken(path, name string, grant *Grant) (token string, added bool, err error) {
 	file := &File{}
 	switch text, err := os.ReadFile(path); {
 	case err == nil:
@@ -28,13 +30,12 @@ func AddToken(path, name string, grant Grant) (token string, added bool, err err
 	}
 	token, hash := NewToken()
 	at := slices.IndexFunc(file.Users, func(u User) bool { return u.Name == name })
-	if at < 0 {
-		user := User{Name: name, Grants: []Grant{}}
-		if len(grant.May) > 0 {
-			user.Grants = append(user.Grants, grant)
-		}
-		file.Users = append(file.Users, user)
+	switch {
+	case at < 0:
+		file.Users = append(file.Users, User{Name: name, Grants: grantsOf(cmp.Or(grant, &Grant{May: []Right{See}}))})
 		at, added = len(file.Users)-1, true
+	case grant != nil && !sameGrants(file.Users[at].Grants, grantsOf(grant)):
+		return "", false, fmt.Errorf("%s has other rights in %s, and a token does not change them: edit \"rights\" there first, or leave --may and --prefix out", name, path)
 	}
 	file.Users[at].Tokens = append(file.Users[at].Tokens, hash)
 	text, err := json.MarshalIndent(file, "", "  ")
@@ -45,6 +46,21 @@ func AddToken(path, name string, grant Grant) (token string, added bool, err err
 		return "", false, fmt.Errorf("%s: %w", path, err)
 	}
 	return token, added, replace(path, append(text, '\n'))
+}
+
+// grantsOf are the rights of a user that has one grant. One without rights is not written.
+func grantsOf(g *Grant) []Grant {
+	if len(g.May) == 0 {
+		return []Grant{}
+	}
+	return []Grant{*g}
+}
+
+// sameGrants reports whether two lists are the same up to the order of rights.
+func sameGrants(a, b []Grant) bool {
+	return slices.EqualFunc(a, b, func(a, b Grant) bool {
+		return a.Prefix == b.Prefix && slices.Equal(slices.Sorted(slices.Values(a.May)), slices.Sorted(slices.Values(b.May)))
+	})
 }
 
 // replace writes a file. A new one can be read by its owner only; one that is there keeps its

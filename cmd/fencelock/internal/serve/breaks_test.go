@@ -33,7 +33,7 @@ func newOperated(t *testing.T, store driver.Store) *operated {
 	dir := t.TempDir()
 	o := &operated{log: filepath.Join(dir, "audit.log"), users: filepath.Join(dir, "users.json")}
 	var err error
-	if o.token, _, err = access.AddToken(o.users, "ann", access.Grant{May: []access.Right{access.See, access.Break}}); err != nil {
+	if o.token, _, err = access.AddToken(o.users, "ann", &access.Grant{May: []access.Right{access.See, access.Break}}); err != nil {
 		t.Fatal(err)
 	}
 	users, err := access.Watch(o.users, func(err error) { t.Error(err) })
@@ -199,7 +199,7 @@ func TestDeniedCallsAreAudited(t *testing.T) {
 func TestDeniedCallsOfAUserAreLimitedInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	o := newOperated(t, memstore.New(nil))
-	token, _, err := access.AddToken(o.users, "bob", access.Grant{Prefix: "b", May: []access.Right{access.See}})
+	token, _, err := access.AddToken(o.users, "bob", &access.Grant{Prefix: "b", May: []access.Right{access.See}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestRemovedUserLosesItsStream(t *testing.T) {
 	v := o.watch("", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+o.token) })
 	o.find(v, "poll", "revision")
 	other := o.users + ".new"
-	if _, _, err := access.AddToken(other, "bob", access.Grant{May: []access.Right{access.See}}); err != nil {
+	if _, _, err := access.AddToken(other, "bob", &access.Grant{May: []access.Right{access.See}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(other, o.users); err != nil {

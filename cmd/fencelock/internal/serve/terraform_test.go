@@ -53,7 +53,7 @@ func newStated(t *testing.T, ttl time.Duration, stores ...driver.Store) *stated 
 		"taker": {May: []access.Right{access.See, access.Take}},
 	} {
 		var err error
-		if s.tokens[name], _, err = access.AddToken(users, name, g); err != nil {
+		if s.tokens[name], _, err = access.AddToken(users, name, &g); err != nil {
 			t.Fatal(err)
 		}
 	}
