@@ -250,7 +250,7 @@ func (f *serveFlags) lockClient(store driver.Store) (*fencelock.Client, error) {
 	return fencelock.New(store, &fencelock.Options{TTL: ttl, LocalHandoff: -1})
 }
 
-// shutdownWithin is how long requests may take to end.
+// shutdownWithin is how long requests may take to end, and unlocks in the background.
 const shutdownWithin = 5 * time.Second
 
 // serveUntil serves until ctx ends.
@@ -265,6 +265,7 @@ func serveUntil(ctx context.Context, server *serve.Server, listener net.Listener
 		within, cancel := context.WithTimeout(context.Background(), shutdownWithin)
 		defer cancel()
 		_ = web.Shutdown(within)
+		server.Unlocked(within)
 	})
 	err := web.Serve(listener)
 	cancel()

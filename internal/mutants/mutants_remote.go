@@ -110,7 +110,7 @@ var remoteMutants = []mutant{
 	},
 	{
 		name: "re-unnamed-lease-kept", catcher: testOf(remotePkg, "TestLeaseEndsWithTheTTLOfItsClient"), file: remoteBook,
-		old: "errUnnamed)\n			unlockLater(l.endLocked())\n",
+		old: "errUnnamed)\n			s.book.unlockLaterLocked(l.endLocked())\n",
 		new: "errUnnamed)\n			l.endLocked()\n",
 	},
 	{

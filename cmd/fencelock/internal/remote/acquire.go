@@ -117,7 +117,7 @@ func (b *Book) decide(l *lease, held *fencelock.Lease, err error) {
 	close(l.decided)
 	switch {
 	case l.state != Waiting: // released, or not named any more
-		unlockLater(held)
+		b.unlockLaterLocked(held)
 	case errors.Is(err, fencelock.ErrBusy):
 		l.s.dropLocked(l, Busy, nil)
 	case err != nil:

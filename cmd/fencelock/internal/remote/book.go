@@ -45,6 +45,7 @@ type Book struct {
 	mu       sync.Mutex
 	sessions map[[sha256.Size]byte]*session
 	users    map[string]int // sessions of each user
+	unlocks  unlocks
 }
 
 // NewBook makes an empty book. The client must not hand locks from one waiter to another by
@@ -116,7 +117,7 @@ func (s *session) check() {
 		}
 		if !end.After(now) {
 			s.dropLocked(l, Lost, errUnnamed)
-			unlockLater(l.endLocked())
+			s.book.unlockLaterLocked(l.endLocked())
 		} else if end.Before(next) || !next.After(now) {
 			next = end
 		}
@@ -144,7 +145,7 @@ func (s *session) roomLocked(most int) bool {
 			n++
 		case len(s.leases) >= maxJoined:
 			s.dropLocked(l, Lost, l.why)
-			unlockLater(l.endLocked())
+			s.book.unlockLaterLocked(l.endLocked())
 		}
 	}
 	return n < most

@@ -153,10 +153,3 @@ func (l *lease) endLocked() *fencelock.Lease {
 	}
 	return l.held
 }
-
-// unlockLater unlocks in the background. The client of the store repeats what is not confirmed.
-func unlockLater(held *fencelock.Lease) {
-	if held != nil {
-		go func() { _ = held.Unlock(context.Background()) }()
-	}
-}

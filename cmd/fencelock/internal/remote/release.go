@@ -13,7 +13,7 @@ import (
 func (b *Book) Release(ctx context.Context, c *Caller, n *Named) (Answer, error) {
 	l, held, moved := b.drop(c, n)
 	answer := Answer{ID: n.ID, Lock: n.Lock, State: Released}
-	unlock := held.Unlock(ctx) // nothing, if it was only waited for; what is not confirmed is repeated in the background
+	unlock := b.unlock(ctx, held) // nothing, if it was only waited for; what is not confirmed is repeated in the background
 	lost := errors.Is(unlock, fencelock.ErrLost)
 	var err error
 	found := false

@@ -116,7 +116,7 @@ func (l *lease) hasLocked(token fencelock.Token) bool {
 		return l.state != Lost
 	case l.state == Held && l.held.Token() != token:
 		l.s.dropLocked(l, Lost, errNotThere)
-		unlockLater(l.endLocked())
+		l.s.book.unlockLaterLocked(l.endLocked())
 		return false
 	}
 	return l.state == Held

@@ -123,6 +123,13 @@ func (s *Server) Run(ctx context.Context) {
 	running.Wait()
 }
 
+// Unlocked waits until the store has answered the unlocks that no call waits for, or ctx ends.
+func (s *Server) Unlocked(ctx context.Context) {
+	if left := s.book.Unlocked(ctx); left > 0 {
+		s.cfg.Logger.Warn("the store has not confirmed every unlock; these locks are free after --lock-ttl", "locks", left)
+	}
+}
+
 func (s *Server) check(ctx context.Context) {
 	call, cancel := context.WithTimeout(ctx, 4*s.cfg.Timeout)
 	defer cancel()

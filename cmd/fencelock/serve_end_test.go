@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/serve"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/memstore"
+)
+
+// slowUnlocks is a store whose withdrawals wait.
+type slowUnlocks struct {
+	driver.Store
+	once        sync.Once
+	begun, pass chan struct{}
+}
+
+func (s *slowUnlocks) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	session, renewal, err := s.Store.Open(ctx, req)
+	return &slowSession{session, s}, renewal, err
+}
+
+type slowSession struct {
+	driver.Session
+	store *slowUnlocks
+}
+
+func (s *slowSession) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
+	s.store.once.Do(func() { close(s.store.begun) })
+	<-s.store.pass
+	return s.Session.Withdraw(context.WithoutCancel(ctx), w)
+}
+
+// TestServeWaitsForUnlocksAtItsEnd: a lock whose client went away is given back in the background. A server that ends
+// at that moment waits for the store: otherwise the lock stays taken for --lock-ttl.
+func TestServeWaitsForUnlocksAtItsEnd(t *testing.T) {
+	t.Parallel()
+	store := &slowUnlocks{Store: memstore.New(nil), begun: make(chan struct{}), pass: make(chan struct{})}
+	token, hash := access.NewToken()
+	policy, err := access.Parse(fmt.Appendf(nil, `{"users":[{"name":"ann","tokens":[%q],"rights":[{"prefix":"","may":["take"]}]}]}`, hash))
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger := slog.New(slog.DiscardHandler)
+	log, err := audit.Open("", logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := serve.Config{Store: store, Every: time.Second, Timeout: patience, Policy: func() *access.Policy { return policy }, Audit: log, Logger: logger}
+	for _, client := range []**fencelock.Client{&cfg.Client, &cfg.Locks} {
+		if *client, err = fencelock.New(store, &fencelock.Options{TTL: patience, CallTimeout: patience, LocalHandoff: -1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serveUntil(ctx, serve.New(cfg), listener) }()
+
+	ann := newAPIClient("http://"+listener.Addr().String(), token, 2*time.Second)
+	if err := ann.open(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ann.lock("1", "deploy"); err != nil {
+		t.Fatal(err)
+	}
+	<-store.begun // ann does not renew, so that the server unlocks
+	end()
+	select {
+	case err := <-ended:
+		t.Fatalf("the server ended before the store had answered: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(store.pass)
+	<-ended
+	if st, err := store.Inspect(t.Context(), "deploy"); err != nil || len(st.Holders) > 0 {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
