@@ -154,8 +154,16 @@ func Compute(k Kind, u Units, l Load) Plan {
 	if p.Utilization > Busy {
 		p = fewest
 	}
+	p.whole()
 	p.Limits = limits(k, p)
 	return p
+}
+
+// whole rounds counts up: a server does not have a part of a connection, and a limit must not be too low.
+func (p *Plan) whole() {
+	for _, count := range []*float64{&p.Connections, &p.EachConnections, &p.Sessions, &p.Memory, &p.Traffic, &p.Billed} {
+		*count = math.Ceil(*count - 1e-3) // 300.0000001 is 300
+	}
 }
 
 // compute returns the plan of a load on so many servers.

@@ -60,6 +60,26 @@ func TestIdleServersWakeUp(t *testing.T) {
 	}
 }
 
+// TestCountsAreWhole: a user sets a limit to them.
+func TestCountsAreWhole(t *testing.T) {
+	for _, k := range Kinds {
+		kind, u, err := Measured(k.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Compute(kind, u, Load{Processes: 333, Held: 777, Rate: 1000, Contended: 0.1, Waiting: 100, TTL: 7 * time.Second, Cross: 0.3})
+		for what, n := range map[string]float64{"connections": p.Connections, "connections per server": p.EachConnections, "sessions": p.Sessions,
+			"memory": p.Memory, "traffic": p.Traffic, "billed": p.Billed} {
+			if n != math.Trunc(n) {
+				t.Errorf("%s: %s %v", k.Name, what, n)
+			}
+		}
+		if least := 333 * u.Connections / float64(kind.nodes()); p.EachConnections < least-1e-3 || p.EachConnections > least+1 {
+			t.Errorf("%s: %v connections of %v", k.Name, p.EachConnections, least)
+		}
+	}
+}
+
 // TestSessionsOfAProcess: a process has one in each part of the names that it uses.
 func TestSessionsOfAProcess(t *testing.T) {
 	t.Parallel()
