@@ -206,6 +206,9 @@ func (s *Server) allowed(c *call, right access.Right, name string) error {
 	if len(name) > driver.MaxNameBytes { // before the rights, because the answer to a denial repeats the name
 		return failed(http.StatusBadRequest, "name", "a name has at most %d bytes, and this one has %d", driver.MaxNameBytes, len(name))
 	}
+	if !printable(name) {
+		return failed(http.StatusBadRequest, "name", "a name is UTF-8 without control characters")
+	}
 	if !c.caller.May(right, name) {
 		if s.cfg.Policy == nil {
 			return failed(http.StatusForbidden, "right", "a server without users lets no caller %s locks: make users with fencelock serve token, and start it with --users", right)

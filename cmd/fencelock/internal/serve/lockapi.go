@@ -249,5 +249,6 @@ func (s *Server) lockProblem(c *call, err error) error {
 		s.cfg.Logger.Error("a lock was not taken", "lock", named.Name, "error", err)
 		return failed(http.StatusServiceUnavailable, "store", "the store refused: %s", c.storeError(err))
 	}
-	return failed(http.StatusBadRequest, "name", "%s", cmp.Or(plain.OneLine(err), "the lock was not taken"))
+	// The name was checked before, so that the texts for people are too long together.
+	return failed(http.StatusBadRequest, "reason", "%s", cmp.Or(plain.OneLine(err), "the lock was not taken"))
 }
