@@ -63,24 +63,24 @@ func mutants() []mutant {
 }
 
 func run(o options) error {
-	dir, err := os.MkdirTemp("", "fencelock-mutants")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
 	all := mutants()
 	if !o.slow && o.only == "" {
 		all = slices.DeleteFunc(all, mutant.slow)
 	}
 	every := slices.Concat(all, equivalentMutants())
-	bins, err := build(dir, every)
-	if err != nil {
-		return err
-	}
 	if o.find || o.survey { // perhaps one of them is not equivalent after all
 		all = every
 	}
-	chosen, err := choose(all, o.only)
+	chosen, err := choose(all, o.only) // before the build, which takes minutes
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "fencelock-mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	bins, err := build(dir, every)
 	if err != nil {
 		return err
 	}
