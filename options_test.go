@@ -135,7 +135,7 @@ func TestRequireCorrectnessRefuses(t *testing.T) {
 	_, err := fencelock.New(memstore.New(nil), need)
 	locktest.Is(t, err, fencelock.ErrUnsupported, errors.ErrUnsupported)
 	want := "fencelock: new (memory): not supported by this store: Require is Correctness, " +
-		"but it may lose a grant in a crash or failover; open it with memstore.Options{Grace: true}"
+		"but it may lose a grant in a crash or failover; open it with grace=true in its URL (Options{Grace: true})"
 	if err.Error() != want {
 		t.Errorf("got  %s\nwant %s", err, want)
 	}

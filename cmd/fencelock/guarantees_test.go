@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -17,15 +18,21 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore"
+	"github.com/fencelock/fencelock/store/etcdstore/concurrencystore"
 	"github.com/fencelock/fencelock/store/memcachestore"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/quorum"
 	"github.com/fencelock/fencelock/store/redisstore"
+	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
+	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
 	"github.com/fencelock/fencelock/store/shard"
 	"github.com/fencelock/fencelock/store/sqlstore"
 	"github.com/fencelock/fencelock/store/zkstore"
+	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
 
 var update = flag.Bool("update", false, "TestGuaranteesTable writes the table into docs/guarantees.md instead of comparing it")
@@ -55,7 +62,7 @@ func describedStores(t *testing.T) []described {
 		{"`sqlstore`, MariaDB or MySQL", sqlAt(t, "mysql", "tcp(127.0.0.1:1)/x", nil)},
 		{"`sqlstore`, grace", sqlAt(t, "pgx", "postgres://127.0.0.1:1/x", &sqlstore.Options{Grace: true})},
 		{"`memcachestore`", opensLazily(t)(memcachestore.New("127.0.0.1:1", nil))},
-		{"`quorum` of 3 × `redisstore`, grace", quorumAt(t)},
+		{"`quorum` of 3 × `redisstore`, grace", quorumAt(t, &redisstore.Options{Grace: true})},
 		{"`shard` of 2 × `redisstore`, grace", shardAt(t)},
 	}
 }
@@ -81,6 +88,35 @@ func TestGuaranteesTable(t *testing.T) {
 		}
 	default:
 		t.Errorf("the table in %s is not what the stores say; run go test ./cmd/fencelock -run TestGuaranteesTable -update\ngot\n%swant\n%s", guaranteesPage, old, table)
+	}
+}
+
+// TestGuaranteesAreNotAboutGo: what the API and doctor show of a store names parameters of its URL.
+func TestGuaranteesAreNotAboutGo(t *testing.T) {
+	inGo := regexp.MustCompile(`\b(Options|MaxTTL|MaxHold|Grace|FencedPeers|Require|(mem|redis|etcd|zk|sql|memcache|setnx|redisson|curator|concurrency)store)\b`)
+	anywhere := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = anywhere.Close() })
+	redisson, err := redissonstore.New(anywhere, nil)
+	shared := []described{{"redissonstore", opensLazily(t)(redisson, err)}}
+	setnx, err := setnxstore.New(anywhere, nil)
+	shared = append(shared, described{"setnxstore", opensLazily(t)(setnx, err)})
+	concurrency, err := concurrencystore.New(etcdClient(t), nil)
+	shared = append(shared, described{"concurrencystore", opensLazily(t)(concurrency, err)})
+	curator, err := curatorstore.New([]string{"127.0.0.1:1"}, nil)
+	shared = append(shared, described{"curatorstore", opensLazily(t)(curator, err)}, described{"quorum without grace", quorumAt(t, nil)})
+	for _, d := range append(describedStores(t), shared...) {
+		c, err := fencelock.New(d.store, nil)
+		if err != nil {
+			t.Fatal(d.name, err)
+		}
+		g := c.Guarantees()
+		shown := view.GuaranteesOf(g)
+		if found := inGo.FindString(plain.WithoutGo(g.String()) + shown.Advice + shown.Assumes); found != "" {
+			t.Errorf("%s: %s in:\n%s\n%s\n%s", d.name, found, plain.WithoutGo(g.String()), shown.Advice, shown.Assumes)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(d.name, err)
+		}
 	}
 }
 
@@ -196,13 +232,17 @@ func redisAt(t *testing.T, port int, opts *redisstore.Options) driver.Store {
 }
 
 func etcdAt(t *testing.T) driver.Store {
+	s, err := etcdstore.New(etcdClient(t), nil)
+	return opensLazily(t)(s, err)
+}
+
+func etcdClient(t *testing.T) *clientv3.Client {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	s, err := etcdstore.New(client, nil)
-	return opensLazily(t)(s, err)
+	return client
 }
 
 // sqlAt makes a store on a database that is never asked. The drivers are those that
@@ -217,10 +257,10 @@ func sqlAt(t *testing.T, driverName, dsn string, opts *sqlstore.Options) driver.
 	return opensLazily(t)(s, err)
 }
 
-func quorumAt(t *testing.T) driver.Store {
+func quorumAt(t *testing.T, opts *redisstore.Options) driver.Store {
 	var nodes []quorum.Node
 	for i := range 3 {
-		nodes = append(nodes, quorum.Node{Name: fmt.Sprint(i), Store: redisAt(t, i+1, &redisstore.Options{Grace: true})})
+		nodes = append(nodes, quorum.Node{Name: fmt.Sprint(i), Store: redisAt(t, i+1, opts)})
 	}
 	s, err := quorum.New(nodes, nil)
 	return opensLazily(t)(s, err)

@@ -112,7 +112,7 @@ func (o *one) String() string { return o.addr }
 func (s *Store) Close() error { return s.client.Close() }
 
 // advice is what Require: Correctness is refused with.
-const advice = "memcached is for efficiency only: it has no fencing tokens and may lose or evict a lock; use redisstore with Grace, etcdstore, zkstore or sqlstore"
+const advice = "memcached is for efficiency only: it has no fencing tokens and may lose or evict a lock; use Redis with grace=true (Options{Grace: true} of redisstore), etcd, ZooKeeper or a database"
 
 // Caps implements driver.Store. There are no tokens, no queue, no pushes, no shared
 // claims, no holds and no listing.

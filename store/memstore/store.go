@@ -103,7 +103,7 @@ func (s *Store) Caps() driver.Caps {
 		MaxTTL:  s.opts.MaxTTL,
 	}
 	if !s.opts.Grace {
-		c.Advice = "open it with memstore.Options{Grace: true}"
+		c.Advice = "open it with grace=true in its URL (Options{Grace: true})"
 	}
 	return c
 }

@@ -99,7 +99,7 @@ func combined(nodes []Node) driver.Caps {
 	c.Assumes = assumes(c)
 	c.Advice = ""
 	if !c.Grace && c.Durability != driver.Durable {
-		c.Advice = "open every node with Grace, so that one that lost its data grants nothing until every earlier session must have ended"
+		c.Advice = "open all nodes with grace=true in the URL (Options{Grace: true} for each), so that one that lost its data grants nothing until every earlier session must have ended"
 	}
 	return c
 }

@@ -27,7 +27,7 @@ func TestGuaranteesNameWhatIsAssumed(t *testing.T) {
 			"only the token distinguishes them",
 		}},
 		{"with grace", redisstore.Options{Grace: true, MaxTTL: 40 * time.Second}, []string{
-			"the clock of the new server is not behind the old server's by more than 40s (MaxTTL).",
+			"the clock of the new server is not behind the old server's by more than 40s, its max_ttl (Options.MaxTTL).",
 			"if the old master is down or stops accepting writes (min-replicas-to-write; in a cluster by itself) within 40s minus the TTL.",
 		}},
 	} {

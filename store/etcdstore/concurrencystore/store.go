@@ -102,7 +102,7 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.
 const (
 	assumes = " Other programs share these locks. One that works on after its session has ended is rejected only by a check of its token, the create revision of its key times 16384."
 	advice  = "a program that shares these locks through package concurrency and writes without a token cannot be fenced; if all of them check the create revision of their key times 16384, " +
-		"set FencedPeers (fenced_peers=true in a URL); otherwise use etcdstore when only Go services share the lock"
+		"set fenced_peers=true in the URL (Options.FencedPeers); otherwise use etcd:// (in Go: etcdstore) when only services on fencelock share the lock"
 )
 
 // Caps implements driver.Store.

@@ -78,7 +78,7 @@ func newStore(client redis.UniversalClient, opts *Options, closeClient func() er
 // What Guarantees and a refusal of Require: Correctness say.
 const (
 	advice = "locks in Redisson's format are for efficiency: getLock in Java takes no token, and a server that lost its data gives a lock to the next caller at once; " +
-		"use redisstore with Grace, etcdstore, zkstore or sqlstore when no Java service shares the lock"
+		"use Redis in fencelock's own format with grace=true (Options{Grace: true} of redisstore), etcd, ZooKeeper or a database when no Java service shares the lock"
 	assumes = "Tokens are shared with RFencedLock; a Java service that locks by getLock has none, so no guard can reject it. " +
 		"After a data loss tokens keep increasing for Go if the server's clock is not set back. " + hashstore.PartialLoss
 	assumesNothing = "Java services share these locks. " + hashstore.PartialLoss

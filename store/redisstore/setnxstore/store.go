@@ -49,7 +49,7 @@ var _ driver.Store = (*Store)(nil)
 // What Guarantees and a refusal of Require: Correctness say.
 const (
 	advice = "a lock that is a string set by SET NX is for efficiency: it has no fencing tokens, and a server that lost its data gives it to the next caller at once; " +
-		"use redisstore with Grace, etcdstore, zkstore or sqlstore when no other library shares the lock"
+		"use Redis in fencelock's own format with grace=true (Options{Grace: true} of redisstore), etcd, ZooKeeper or a database when no other library shares the lock"
 	assumes        = "Other libraries share these locks. "
 	assumesRedlock = "Other libraries share these locks, on a majority of servers. The clocks of the servers run equally fast up to a hundredth, " +
 		"and a server that lost its data stays down for the longest TTL: otherwise two may hold one lock."

@@ -116,7 +116,7 @@ func (o *Options) tree() (treestore.Options, error) {
 // What Guarantees and a refusal of Require: Correctness say.
 const (
 	advice = "a service that shares these locks through Curator and writes without a token cannot be fenced; if all of them check the czxid of their node times 512, " +
-		"set FencedPeers (fenced_peers=true in a URL); otherwise use zkstore when only Go services share the lock"
+		"set fenced_peers=true in the URL (Options.FencedPeers); otherwise use zk:// (in Go: zkstore) when only services on fencelock share the lock"
 	assumes = "Other programs share these locks. A Java process that ignores SUSPENDED and LOST may work on after it has lost a lock; only a check of its token, the czxid of its node times 512, rejects its writes. " +
 		"Tokens keep increasing as long as the ensemble keeps its data."
 )

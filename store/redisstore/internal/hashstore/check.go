@@ -43,7 +43,7 @@ func judge(addr, info string, cluster bool) (found []driver.Finding) {
 		add(driver.Danger, "replica", "it is a replica and grants nothing", "connect to the master, or through Sentinel")
 	}
 	if has("connected_slaves:") && !has("connected_slaves:0\r") {
-		add(driver.Warning, "failover", "it has replicas: a failover to one that lags can make two holders at once", "keep locks that must survive a failover in redisstore with Grace")
+		add(driver.Warning, "failover", "it has replicas: a failover to one that lags can make two holders at once", "keep locks that must survive a failover in fencelock's own format with grace=true (Options{Grace: true} of redisstore)")
 	}
 	if has("maxmemory_policy:") && !has("maxmemory_policy:noeviction") {
 		add(driver.Warning, "eviction", "a lock has a time to live, and the policy evicts such keys when memory is short", "CONFIG SET maxmemory-policy noeviction, or keep locks on a dedicated server")

@@ -108,7 +108,7 @@ func (s *Store) Caps() driver.Caps {
 		MinTTL: minTTL, MaxTTL: s.opts.MaxTTL, Assumes: s.assumes(),
 	}
 	if !s.opts.Grace {
-		c.Advice = "open the namespace with redisstore.Options{Grace: true}"
+		c.Advice = "open the namespace with grace=true in its URL (Options{Grace: true})"
 	}
 	return c
 }
@@ -123,7 +123,7 @@ func (s *Store) assumes() string {
 	if !s.opts.Grace {
 		return text + "the restart or failover takes."
 	}
-	return text + fmt.Sprintf("%v (MaxTTL).\nTwo holders do not overlap in time after a failover if the old master is down or stops accepting writes"+
+	return text + fmt.Sprintf("%v, its max_ttl (Options.MaxTTL).\nTwo holders do not overlap in time after a failover if the old master is down or stops accepting writes"+
 		" (min-replicas-to-write; in a cluster by itself) within %v minus the TTL.", s.opts.MaxTTL, s.opts.MaxTTL)
 }
 
