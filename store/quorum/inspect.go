@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/quorum/internal/vote"
 )
 
 // every makes a call on all nodes at once, each with its own context, and returns the
@@ -60,27 +59,30 @@ func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error)
 	return st, err
 }
 
-// inspect also returns which nodes have anything of the name.
-func (s *Store) inspect(ctx context.Context, name string) (driver.Status, vote.Set, error) {
+// inspect also returns how long each node that has anything of the name has had it.
+func (s *Store) inspect(ctx context.Context, name string) (driver.Status, map[int]time.Duration, error) {
 	got, err := every(ctx, s, "inspect", s.majority(), func(ctx context.Context, n int) (driver.Status, error) {
 		return s.nodes[n].Store.Inspect(ctx, name)
 	})
 	if err != nil {
-		return driver.Status{}, 0, err
+		return driver.Status{}, nil, err
 	}
 	st := driver.Status{Name: name}
 	lists := map[int][]driver.Holder{}
 	var limits []int64
 	var graces []time.Duration
-	var some vote.Set
+	ages := map[int]time.Duration{}
 	for n, one := range got {
 		lists[n] = one.Holders
 		limits = append(limits, one.Limit)
 		if one.Grace > 0 {
 			graces = append(graces, one.Grace)
 		}
-		if len(one.Holders) > 0 || one.Waiting > 0 {
-			some = some.With(n)
+		for _, h := range one.Holders {
+			ages[n] = max(ages[n], h.Age)
+		}
+		for _, w := range one.Waiters {
+			ages[n] = max(ages[n], w.Age)
 		}
 	}
 	for _, g := range merged(lists) {
@@ -95,7 +97,7 @@ func (s *Store) inspect(ctx context.Context, name string) (driver.Status, vote.S
 		slices.Sort(graces)
 		st.Grace = graces[len(graces)-spare-1] // when a majority rests no more
 	}
-	return st, some, nil
+	return st, ages, nil
 }
 
 // waiters are the claims that wait on a majority, in the order of the first node

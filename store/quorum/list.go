@@ -4,8 +4,11 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/quorum/internal/vote"
@@ -16,11 +19,16 @@ type reading struct {
 	node    int      // the one that is read
 	skipped vote.Set // those that could not be read to their end
 	read    int      // how many were
+	began   []int64  // when the reading of each node began, in Unix milliseconds, up to the one that is read
 	cursor  string   // the node's own
 }
 
 func (r reading) String() string {
-	return fmt.Sprintf("%d %d %d %s", r.node, r.skipped, r.read, r.cursor)
+	began := make([]string, len(r.began))
+	for n, at := range r.began {
+		began[n] = strconv.FormatInt(at, 10)
+	}
+	return fmt.Sprintf("%d %d %d %s %s", r.node, r.skipped, r.read, strings.Join(began, ","), r.cursor)
 }
 
 // parseReading reads a cursor back.
@@ -28,15 +36,37 @@ func parseReading(cursor string) (r reading, err error) {
 	if cursor == "" {
 		return reading{}, nil
 	}
-	part := strings.SplitN(cursor, " ", 4)
-	if len(part) == 4 {
-		r.cursor = part[3]
+	part := strings.SplitN(cursor, " ", 5)
+	if len(part) == 5 {
+		r.cursor = part[4]
 		_, err = fmt.Sscan(strings.Join(part[:3], " "), &r.node, &r.skipped, &r.read)
+		for _, text := range strings.Split(part[3], ",") {
+			at, failed := strconv.ParseInt(text, 10, 64)
+			r.began, err = append(r.began, at), errors.Join(err, failed)
+		}
 	}
-	if len(part) < 4 || err != nil || r.node < 0 {
+	if len(part) < 5 || err != nil || r.node < 0 || len(r.began) < r.node {
 		return r, fmt.Errorf("quorum: list: %q is not a cursor that List returned: %w", cursor, driver.ErrRefused)
 	}
 	return r, nil
+}
+
+// begin notes that the node is read, from now on if it was not before.
+func (r *reading) begin(now time.Time) {
+	if len(r.began) == r.node {
+		r.began = append(r.began, now.UnixMilli())
+	}
+}
+
+// shownBy returns the nodes that have shown a name before, given how long each has had something of it: a node that got it after
+// it was read has not.
+func (r *reading) shownBy(ages map[int]time.Duration, now time.Time) (nodes vote.Set) {
+	for n, age := range ages {
+		if n < r.node && !r.skipped.Has(n) && age.Milliseconds() >= now.UnixMilli()-r.began[n] {
+			nodes = nodes.With(n)
+		}
+	}
+	return nodes
 }
 
 // next moves on to the next node.
@@ -61,6 +91,7 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, erro
 	enough := len(s.nodes) - s.majority() + 1
 	var failed errs
 	for ; at.node < len(s.nodes); at.next() {
+		at.begin(time.Now())
 		part, err := s.list1(ctx, at.node, driver.ListQuery{Prefix: q.Prefix, Cursor: at.cursor, Max: q.Max})
 		if ctx.Err() != nil {
 			return driver.Page{}, errCanceled("list", ctx.Err())
@@ -137,18 +168,18 @@ func (s *Store) list1(ctx context.Context, n int, q driver.ListQuery) (driver.Pa
 }
 
 // shown are the locks of a node's page that are held or waited for on a majority,
-// and on no node that was read before this one.
+// and that no node has shown that was read before this one.
 func (s *Store) shown(ctx context.Context, at reading, locks []driver.Status) (page driver.Page, err error) {
 	for _, one := range locks {
 		if strings.HasPrefix(one.Name, reserved) {
 			continue
 		}
-		st, some, err := s.inspect(ctx, one.Name)
+		now := time.Now()
+		st, ages, err := s.inspect(ctx, one.Name)
 		if err != nil {
 			return driver.Page{}, err
 		}
-		before := some &^ at.skipped & (1<<at.node - 1)
-		if before == 0 && (len(st.Holders) > 0 || st.Waiting > 0) {
+		if at.shownBy(ages, now) == 0 && (len(st.Holders) > 0 || st.Waiting > 0) {
 			page.Locks = append(page.Locks, st)
 		}
 	}

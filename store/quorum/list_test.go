@@ -117,6 +117,36 @@ func TestListInTheMiddle(t *testing.T) {
 	})
 }
 
+// TestListShowsALockThatReachesANodeLate: a node gets the grant after it was listed, and before the next one is. The lock was
+// held all the time, and is listed once.
+func TestListShowsALockThatReachesANodeLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 3, grace())
+		held := r.lock("holder", r.process(map[int]faultstore.Fault{0: away(0, time.Minute)}, nil), "x")
+		time.Sleep(time.Second)
+		s := r.store(nil)
+		defer s.Close()
+		first, err := s.List(t.Context(), driver.ListQuery{Max: 7})
+		if err != nil || len(first.Locks) > 0 || first.Next == "" {
+			t.Fatalf("the first node shows %+v, %v", first, err)
+		}
+		for r.on("x", held.Token()) != "a b c" {
+			time.Sleep(time.Second)
+		}
+		seen := 0
+		for cursor := first.Next; cursor != ""; {
+			page, err := s.List(t.Context(), driver.ListQuery{Max: 7, Cursor: cursor})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen, cursor = seen+len(page.Locks), page.Next
+		}
+		if seen != 1 {
+			t.Errorf("a lock that is held is listed %d times", seen)
+		}
+	})
+}
+
 // TestListNeedsAMajority: with too few nodes there is an error, not a part of the
 // list; and a cursor of something else is refused.
 func TestListNeedsAMajority(t *testing.T) {
@@ -128,7 +158,7 @@ func TestListNeedsAMajority(t *testing.T) {
 		if page, err := s.List(t.Context(), driver.ListQuery{}); err == nil {
 			t.Errorf("one of three nodes answers and the list is %+v", page)
 		}
-		for _, cursor := range []string{"1", "a b c d", "-1 0 0 "} {
+		for _, cursor := range []string{"1", "a b c d e", "-1 0 0 1 ", "2 0 0 1 ", "0 0 0 x "} {
 			if _, err := s.List(t.Context(), driver.ListQuery{Cursor: cursor}); !errors.Is(err, driver.ErrRefused) {
 				t.Errorf("cursor %q: got %v, want refused", cursor, err)
 			}
