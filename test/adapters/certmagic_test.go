@@ -134,7 +134,8 @@ func TestCertmagicOrdersOnce(t *testing.T) {
 	measure := func(role string) int {
 		a := startAuthority(t)
 		for _, r := range newSite(t).atOnce(role, a.extra(a.folder(t))) {
-			if r.what != "<nil>" {
+			// Without locks one replica may overwrite the key of the other.
+			if r.what != "<nil>" && role != "certmagic bare" {
 				t.Errorf("%s: a replica has no certificate: %s", role, r.what)
 			}
 		}
