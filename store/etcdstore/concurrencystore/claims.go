@@ -143,6 +143,14 @@ func (c *claims) use(name string, slot int, seq uint64) {
 	c.useLocked(name, slot, seq)
 }
 
+// used reports whether a claim uses a slot.
+func (c *claims) used(name string, slot int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	used := c.slots[name]
+	return slot < len(used) && used[slot] != 0
+}
+
 // touch notes that the session was asked about a claim.
 func (c *claims) touch(seq uint64) {
 	c.mu.Lock()

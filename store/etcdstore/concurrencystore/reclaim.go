@@ -57,13 +57,25 @@ func (se *session) confirm(ctx context.Context, h *driver.Held) (bool, error) {
 		se.claims.learn(c.Name, own)
 	}
 	front, err := q.front(ctx, rangeOf(resp, 1), resp.Header.Revision)
-	mine := find(own, driver.ClaimID{Session: se.id, Seq: c.Seq})
-	if err != nil || mine == nil || front == nil || front.key != mine.key || mine.token() != h.Token.Base() {
+	mine := se.grantIn(c.Name, h.Token.Base(), resp, 0)
+	if err != nil || mine == nil || front == nil || front.key != mine.key {
 		return false, err
 	}
 	se.claims.use(c.Name, mine.slot, c.Seq)
 	se.claims.stands(c.Seq, mine.created, granted, 0)
 	return true, nil
+}
+
+// grantIn returns the key of a grant of the session among keys that were read, or nil. It is known by its create revision, which the
+// token has: another program may have written over its value.
+func (se *session) grantIn(name string, token driver.Token, resp *clientv3.TxnResponse, i int) *entry {
+	for _, kv := range rangeOf(resp, i).Kvs {
+		e, ok := read(kv), false
+		if e.slot, ok = slotOf(e.key, se.ownKey(name)); ok && e.token() == token {
+			return &e
+		}
+	}
+	return nil
 }
 
 // dropEarlier removes what a resumed session has from before and was not asked about since.
@@ -81,22 +93,35 @@ func (se *session) dropEarlier(ctx context.Context) error {
 			continue
 		}
 		name := key[len(se.s.prefix):at]
-		if _, ok := slotOf(key, se.ownKey(name)); !ok {
+		slot, ok := slotOf(key, se.ownKey(name))
+		if !ok {
 			continue
 		}
-		resp, err := se.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(key)}, nil)
-		if err != nil {
+		if err := se.dropKey(ctx, name, key, slot); err != nil {
 			return err
-		}
-		for _, e := range se.ownIn(name, resp, 0) {
-			if !se.claims.untouched(e.id.Seq) {
-				continue
-			}
-			if _, err := se.withdraw(ctx, driver.Withdrawal{Seq: e.id.Seq, Name: name}); err != nil {
-				return err
-			}
 		}
 	}
 	se.claims.dropped()
 	return nil
+}
+
+// dropKey removes a key of the session unless the session was asked about its claim. If another program wrote over the value, the
+// claim is not known, and the key goes unless a claim uses it: it would block the lock for as long as the session lives.
+func (se *session) dropKey(ctx context.Context, name, key string, slot int) error {
+	resp, err := se.commit(ctx, nil, []clientv3.Op{clientv3.OpGet(key)}, nil)
+	if err != nil {
+		return err
+	}
+	for _, e := range se.ownIn(name, resp, 0) {
+		if se.claims.untouched(e.id.Seq) {
+			_, err = se.withdraw(ctx, driver.Withdrawal{Seq: e.id.Seq, Name: name})
+		}
+		return err
+	}
+	for _, kv := range rangeOf(resp, 0).Kvs {
+		if !se.claims.used(name, slot) {
+			_, err = se.commit(ctx, []clientv3.Cmp{createdAt(key, kv.CreateRevision)}, []clientv3.Op{clientv3.OpDelete(key)}, nil)
+		}
+	}
+	return err
 }

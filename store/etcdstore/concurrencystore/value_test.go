@@ -78,3 +78,45 @@ func TestClaimWithAnotherValueKeepsItsPosition(t *testing.T) {
 		t.Errorf("the waiter has left, and the lock has the keys %v", all)
 	}
 }
+
+// TestOverwrittenKeyOfAnEarlierHandle: another program wrote over the values of keys before the session was opened again. A grant is
+// reclaimed, because its token shows which key it has; a key that no claim uses is dropped, because it would block its lock.
+func TestOverwrittenKeyOfAnEarlierHandle(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
+	client, id := cluster.Connect(t), driver.NewSessionID()
+	store := storeOf(t, client)
+	first, other := open(t, store, id), open(t, store, driver.NewSessionID())
+	var held []driver.Held
+	for i, name := range []string{"kept", "dropped"} {
+		c := claim(uint64(i+1), name)
+		held = append(held, driver.Held{Claim: *c, Token: attempt(t, first, c, driver.Granted).Token})
+	}
+	attempt(t, other, claim(1, "waited"), driver.Granted)
+	attempt(t, first, claim(3, "waited"), driver.Queued)
+	for _, name := range []string{"kept", "dropped", "waited"} {
+		proclaim(t, cluster, name, id)
+	}
+	again := open(t, store, id)
+	attempt(t, again, claim(3, "waited"), driver.Queued)
+	attempt(t, again, claim(4, "later"), driver.Granted)
+	proclaim(t, cluster, "later", id)
+	kept, err := again.Reclaim(t.Context(), held[:1], true)
+	if err != nil || len(kept) != 1 || !kept[0] {
+		t.Errorf("Reclaim: %v, %v", kept, err)
+	}
+	for name, want := range map[string]int{"kept": 1, "dropped": 0, "waited": 2, "later": 1} {
+		if all := keys(t, cluster, name); len(all) != want {
+			t.Errorf("%s has the keys %v, want %d", name, all, want)
+		}
+	}
+	if renewal, err := again.KeepAlive(t.Context()); err != nil || len(renewal.Broken) > 0 {
+		t.Errorf("KeepAlive: %+v, %v", renewal, err)
+	}
+	created(t, client, "kept", held[0].Token)
+	withdraw(t, again, driver.Withdrawal{Seq: 1, Name: "kept"}, driver.WasGranted)
+	withdraw(t, again, driver.Withdrawal{Seq: 4, Name: "later"}, driver.WasGranted)
+	withdraw(t, other, driver.Withdrawal{Seq: 1, Name: "waited"}, driver.WasGranted)
+	attempt(t, again, claim(3, "waited"), driver.Granted)
+	attempt(t, again, claim(5, "dropped"), driver.Granted)
+}
