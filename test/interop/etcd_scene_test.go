@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -44,21 +45,50 @@ type contender struct {
 
 // etcdLibrary is a library, or a command, that shares the locks.
 type etcdLibrary struct {
-	name, version string
-	start         func(s *etcdScene) *contender
+	name    string
+	version func() string
+	start   func(s *etcdScene) *contender
 }
 
 // title is the column of the library.
-func (l etcdLibrary) title() string { return l.name + " " + l.version }
+func (l etcdLibrary) title() string { return l.name + " " + l.version() }
+
+// always is a version that the build fixes.
+func always(version string) func() string { return func() string { return version } }
+
+// etcdctlVersion is that of the command that is installed.
+var etcdctlVersion = sync.OnceValue(func() string {
+	out, _ := exec.Command("etcdctl", "version").Output()
+	return versionIn(string(out))
+})
+
+// versionIn reads what etcdctl version prints.
+func versionIn(text string) string {
+	for line := range strings.Lines(text) {
+		if version, found := strings.CutPrefix(line, "etcdctl version:"); found {
+			return strings.TrimSpace(version)
+		}
+	}
+	return "of unknown version"
+}
+
+// TestVersionOfEtcdctl: the column of the matrix has the version that was run.
+func TestVersionOfEtcdctl(t *testing.T) {
+	for text, want := range map[string]string{"etcdctl version: 3.4.23\nAPI version: 3.4\n": "3.4.23", "etcdctl version: 3.6.1": "3.6.1", "": "of unknown version"} {
+		if got := versionIn(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
 
 // jetcdVersion is the version of jetcd.
 const jetcdVersion = "0.8.5"
 
 var etcdLibraries = []etcdLibrary{
-	{"concurrency.Mutex", "3.7.3", func(s *etcdScene) *contender { return s.byLines("mutex", s.self()) }},
-	{"concurrency.Election", "3.7.3", func(s *etcdScene) *contender { return s.byLines("election", s.self()) }},
-	{"etcdctl lock", "3.4.23", (*etcdScene).etcdctl},
-	{"jetcd Lock", jetcdVersion, func(s *etcdScene) *contender {
+	{"concurrency.Mutex", always("3.7.3"), func(s *etcdScene) *contender { return s.byLines("mutex", s.self()) }},
+	{"concurrency.Election", always("3.7.3"), func(s *etcdScene) *contender { return s.byLines("election", s.self()) }},
+	{"etcdctl lock", etcdctlVersion, (*etcdScene).etcdctl},
+	{"jetcd Lock", always(jetcdVersion), func(s *etcdScene) *contender {
 		command, err := command("jetcd", jetcdVersion)
 		if err != nil {
 			s.Skip(err)
