@@ -235,7 +235,7 @@ func until(t testing.TB, what string, ok func() bool) {
 	defer tick.Stop()
 	for end := time.Now().Add(patience); !ok(); <-tick.C {
 		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain: %s", patience, what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func waitFor(t testing.TB, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("not in time: %s", what)
 		}
 	}
 }

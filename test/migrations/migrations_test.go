@@ -121,7 +121,7 @@ func within(t *testing.T, what string, done <-chan struct{}) {
 	select {
 	case <-done:
 	case <-time.After(patience):
-		t.Fatal("waited in vain for", what)
+		t.Fatalf("not within %v: %s", patience, what)
 	}
 }
 
