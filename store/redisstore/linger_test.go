@@ -3,6 +3,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,8 +93,10 @@ func TestNoticeOfAWaiterBeforeThePush(t *testing.T) {
 		return c
 	}
 	first, second, third := open(), open(), open()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	lock := func(c *fencelock.Client, name string, opts ...fencelock.LockOption) *fencelock.Lease {
-		l, err := c.Mutex(name, opts...).Lock(t.Context())
+		l, err := c.Mutex(name, opts...).Lock(ctx)
 		if err != nil {
 			t.Error(err)
 		}
@@ -125,6 +128,9 @@ func TestNoticeOfAWaiterBeforeThePush(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := <-got
+	if l == nil {
+		return
+	}
 	select {
 	case <-l.Wanted():
 	case <-time.After(20 * time.Second):
@@ -217,12 +223,18 @@ func TestHolderThatGivesWayUnlocksOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	next := make(chan error, 1)
 	go func() {
-		_, err := pair[1].Mutex("x").Lock(t.Context())
+		_, err := pair[1].Mutex("x").Lock(ctx)
 		next <- err
 	}()
-	<-held.Wanted()
+	select {
+	case <-held.Wanted():
+	case <-ctx.Done():
+		t.Fatal("the holder was not notified")
+	}
 	before := calls(t, admin, "lrem")
 	if err := held.Unlock(t.Context()); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 func TestListsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	l := newListsIn(t, t.Name())
-	l.open("ann", 30*time.Second)
+	l.open("ann", time.Minute)
 	first := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	full := func(bytes string) {
 		if err := l.plain.ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
@@ -62,7 +62,7 @@ func TestListsForeignKey(t *testing.T) {
 }
 
 func testListsForeignKey(t *testing.T, l *listScene) {
-	l.open("ann", 30*time.Second)
+	l.open("ann", time.Minute)
 	key := l.base + ":l:x"
 	if err := l.plain.Set(t.Context(), key, "not a list", 0).Err(); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func TestListsKeepAliveIsPlain(t *testing.T) {
 	var sent recorder
 	l.plain.AddHook(&sent)
 	const ttl = 2 * time.Second
-	l.open("bob", 30*time.Second)
+	l.open("bob", time.Minute)
 	l.open("ann", ttl)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	sent.take()
@@ -65,7 +65,7 @@ func TestListsKeepAliveIsPlain(t *testing.T) {
 func TestListsLateKeepAlive(t *testing.T) {
 	t.Parallel()
 	l := newListsIn(t, t.Name())
-	l.open("ann", 30*time.Second)
+	l.open("ann", time.Minute)
 	l.keepAlive("ann")
 	end, id := l.ends("ann"), l.ids["ann"]
 	late := func() {
@@ -94,7 +94,7 @@ func TestListsKeepAliveAfterTheEnd(t *testing.T) {
 	l := newListsIn(t, t.Name())
 	const ttl = 2 * time.Second
 	l.open("ann", ttl)
-	l.open("bob", 30*time.Second)
+	l.open("bob", time.Minute)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	l.keepAlive("ann")
 	time.Sleep(ttl + ttl/2)
@@ -111,7 +111,7 @@ func TestListsKeepAliveArrivesLate(t *testing.T) {
 	l := newListsIn(t, t.Name())
 	const ttl = time.Second
 	l.open("ann", ttl)
-	l.open("bob", 30*time.Second)
+	l.open("bob", time.Minute)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	l.plain.AddHook(&recorder{before: func() { time.Sleep(ttl + ttl/2) }})
 	if renewal, err := l.on["ann"].KeepAlive(t.Context()); !errors.Is(err, driver.ErrGone) {
@@ -151,7 +151,7 @@ func TestListsKeepAliveByAClockBehind(t *testing.T) {
 func TestListsKeepAliveKeepsMarks(t *testing.T) {
 	t.Parallel()
 	l := newListsIn(t, t.Name())
-	l.open("ann", 30*time.Second)
+	l.open("ann", time.Minute)
 	token := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	l.keepAlive("ann")
 	if _, err := l.store.Break(t.Context(), "x", token); err != nil {

@@ -53,8 +53,8 @@ func TestClaimQueuedTwiceDoesNotDelayTheNext(t *testing.T) {
 func TestClaimThatArrivedBehindItsTombstoneIsRemovedWithIt(t *testing.T) {
 	t.Parallel()
 	l, p := newStill(t)
-	l.open("ann", 30*time.Second)
-	l.open("bob", 30*time.Second)
+	l.open("ann", time.Minute)
+	l.open("bob", time.Minute)
 	l.attempt("bob", 1, "queued", driver.Terms{}, driver.Granted)
 	l.attempt("bob", 2, "queued", driver.Terms{}, driver.Queued)
 	for i, name := range []string{"free", "queued"} {

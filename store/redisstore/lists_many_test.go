@@ -25,7 +25,7 @@ func TestListsManyIsOneScript(t *testing.T) {
 	l := newListsIn(t, t.Name()+batched)
 	sent := &scripts{}
 	l.plain.AddHook(sent)
-	l.open("ann", 30*time.Second)
+	l.open("ann", time.Minute)
 	sent.take()
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	l.release("ann", 1, "x")
@@ -60,7 +60,7 @@ func TestBatchOfEightIsAScript(t *testing.T) {
 func TestListsManyGivesTicketsBack(t *testing.T) {
 	t.Parallel()
 	l := newListsIn(t, t.Name()+batched)
-	l.open("ann", 30*time.Second)
+	l.open("ann", time.Minute)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	before, err := l.plain.LRange(t.Context(), l.base+":t", 0, -1).Result()
 	if err != nil {
@@ -119,8 +119,8 @@ func TestListsLostReplyOfABatch(t *testing.T) {
 	l := newListsIn(t, t.Name()+batched)
 	lost := &losing{}
 	l.plain.AddHook(lost)
-	l.open("ann", 30*time.Second)
-	l.open("bob", 30*time.Second)
+	l.open("ann", time.Minute)
+	l.open("bob", time.Minute)
 	terms := &driver.Terms{Weight: 1, Record: &driver.Record{}}
 	lose := func(seq uint64, name string) *driver.Claim {
 		t.Helper()
@@ -155,7 +155,7 @@ func TestListsLostReplyOfABatch(t *testing.T) {
 func TestListsTicketsRise(t *testing.T) {
 	t.Parallel()
 	l := newListsIn(t, t.Name())
-	l.open("ann", 30*time.Second)
+	l.open("ann", time.Minute)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	last, err := l.plain.HGet(t.Context(), l.base, "v").Int64()
 	if err != nil {

@@ -77,7 +77,7 @@ func TestListsPlainCommands(t *testing.T) {
 	l := newListsIn(t, t.Name())
 	var sent recorder
 	l.plain.AddHook(&sent)
-	l.open("ann", 30*time.Second)
+	l.open("ann", time.Minute)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	if got := sent.take(); !slices.Equal(got, []string{"multi, lmove, rpush X, hmget, script, exec"}) {
 		t.Errorf("an acquisition sends %q", got)
@@ -102,8 +102,8 @@ func TestListsHalfARelease(t *testing.T) {
 		t.Run(half+" removed", func(t *testing.T) {
 			t.Parallel()
 			l := newListsIn(t, lists+"HalfARelease")
-			l.open("ann", 30*time.Second)
-			l.open("bob", 30*time.Second)
+			l.open("ann", time.Minute)
+			l.open("bob", time.Minute)
 			first := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 			list := l.base + ":l:x"
 			value, err := l.plain.LIndex(t.Context(), list, int64(at)).Result()
@@ -136,7 +136,7 @@ func TestListsAcquireAfterARestart(t *testing.T) {
 }
 
 func testListsAcquireAfterARestart(t *testing.T, l *listScene) {
-	l.open("ann", 30*time.Second)
+	l.open("ann", time.Minute)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	if err := l.server.Losses().Restart(); err != nil {
 		t.Fatal(err)
@@ -160,8 +160,8 @@ func testListsAcquireAfterARestart(t *testing.T, l *listScene) {
 func TestListsReleaseAfterARestart(t *testing.T) {
 	t.Parallel()
 	l := newListsIn(t, t.Name())
-	l.open("ann", 30*time.Second)
-	l.open("bob", 30*time.Second)
+	l.open("ann", time.Minute)
+	l.open("bob", time.Minute)
 	first := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	l.attempt("bob", 1, "y", driver.Terms{}, driver.Granted)
 	if err := l.server.Losses().Restart(); err != nil {
@@ -174,7 +174,7 @@ func TestListsReleaseAfterARestart(t *testing.T) {
 	if keys := l.keys(); !slices.Equal(keys, []string{"", ":l:y", ":s", ":t"}) {
 		t.Errorf("the keys after the release are %q", keys)
 	}
-	l.open("cid", 30*time.Second)
+	l.open("cid", time.Minute)
 	if second := l.attempt("cid", 1, "x", driver.Terms{}, driver.Granted); second <= first {
 		t.Errorf("token %v after %v", second, first)
 	}
@@ -186,8 +186,8 @@ func TestListsReleaseAfterARestart(t *testing.T) {
 func TestListsPushOfAnEarlierIncarnation(t *testing.T) {
 	t.Parallel()
 	l := newListsIn(t, t.Name())
-	l.open("ann", 30*time.Second)
-	l.open("bob", 30*time.Second)
+	l.open("ann", time.Minute)
+	l.open("bob", time.Minute)
 	first := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	l.attempt("bob", 1, "x", driver.Terms{}, driver.Queued)
 	type answer struct {

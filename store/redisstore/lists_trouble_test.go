@@ -20,7 +20,7 @@ func TestListsFullMemory(t *testing.T) {
 		t.Run("suffix="+suffix, func(t *testing.T) {
 			t.Parallel()
 			l := newListsIn(t, lists+"FullMemory"+suffix)
-			l.open("ann", 30*time.Second)
+			l.open("ann", time.Minute)
 			l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 			if err := l.plain.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 				t.Fatal(err)

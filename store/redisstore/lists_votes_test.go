@@ -20,7 +20,7 @@ import (
 func newVotes(t *testing.T) (*listScene, driver.Token) {
 	t.Helper()
 	l := newListsIn(t, t.Name())
-	l.open("ann", 30*time.Second)
+	l.open("ann", time.Minute)
 	token := l.granted("ann", 1, "first", driver.TokenStep)
 	l.release("ann", 1, "first")
 	return l, token
@@ -179,7 +179,7 @@ func TestListsForeignKeyFailsNoOtherVote(t *testing.T) {
 func TestListsVotesBehindAHolder(t *testing.T) {
 	t.Parallel()
 	l, first := newVotes(t)
-	l.open("bob", 30*time.Second)
+	l.open("bob", time.Minute)
 	held := l.granted("ann", 10, "x", first+driver.TokenStep)
 	l.attempt("bob", 1, "x", driver.Terms{}, driver.Queued)
 	if out, err := l.vote("ann", 11, "x", first); err != nil || out.State != driver.Busy {

@@ -104,7 +104,7 @@ func (l *layout) must(err error) {
 	}
 }
 
-func (l *layout) open(who string) { l.t.Helper(); l.openFor(who, 30*time.Second) }
+func (l *layout) open(who string) { l.t.Helper(); l.openFor(who, time.Minute) }
 
 func (l *layout) openFor(who string, ttl time.Duration) {
 	l.t.Helper()

@@ -77,14 +77,14 @@ func TestFullMemoryKeepsLeases(t *testing.T) {
 	everywhere(t, func(t *testing.T, flavour redistest.Flavor, lib library) {
 		server := flavour.Start(t)
 		store := lib.open(t, login{addr: server.Addr}, nil).Store
-		holder, err := anOpen(t, store)
-		if err != nil {
-			t.Fatal(err)
+		open := func() driver.Session {
+			d, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
 		}
-		next, err := anOpen(t, store)
-		if err != nil {
-			t.Fatal(err)
-		}
+		holder, next := open(), open()
 		attempt := func(d driver.Session, seq uint64, name string) (driver.Outcome, error) {
 			return d.Attempt(t.Context(), &driver.Claim{Seq: seq, Name: name, Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 		}

@@ -318,12 +318,12 @@ func TestAttemptOfAWaitThatIsLateIsNotGranted(t *testing.T) {
 	must(t, server.Do("HSET", "x", "java:1", "1").Err())
 	must(t, server.Do("PEXPIRE", "x", 60_000).Err())
 	attempt(t, s, claim(1, "x"), driver.Busy)
+	before := scripts(t, server)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := s.Await(t.Context(), claim(1, "x"))
 		ended <- err
 	}()
-	before := scripts(t, server)
 	must(t, servers.Await("the wait has begun with an attempt", func() bool { return scripts(t, server) > before || len(ended) > 0 }))
 	lossy.on.Store(true)
 	must(t, server.Do("DEL", "x").Err())
