@@ -23,6 +23,7 @@ import (
 type pythonWorld struct {
 	*testing.T
 	redis    *server
+	ttl      time.Duration // of the Python clients
 	token    string
 	servers  []*process
 	balancer *balancer
@@ -39,7 +40,7 @@ func newPythonWorld(t *testing.T, lockTTL time.Duration) *pythonWorld {
 		t.Skip("python3 is missing; install it and run: go test ./cmd/fencelock -run TestPythonClient")
 	}
 	t.Parallel()
-	w := &pythonWorld{T: t, redis: startRedis(t)}
+	w := &pythonWorld{T: t, redis: startRedis(t), ttl: pythonTTL}
 	users := filepath.Join(t.TempDir(), "users.json")
 	made := fencelockCLI(t, w.redis.url(), "serve", "token", "ann", "--may", "take", "--users", users).want(0)
 	w.token = strings.TrimSpace(made.out.String())
@@ -62,7 +63,7 @@ type pythonHolder struct {
 }
 
 func (w *pythonWorld) holder(lock string) *pythonHolder {
-	cmd := exec.Command("python3", "testdata/holder.py", w.balancer.url(), w.token, lock, fmt.Sprint(pythonTTL.Seconds()))
+	cmd := exec.Command("python3", "testdata/holder.py", w.balancer.url(), w.token, lock, fmt.Sprint(w.ttl.Seconds()))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		w.Fatal(err)
@@ -91,8 +92,14 @@ func (h *pythonHolder) wrote(word string) (words []string) {
 // expect waits for a line, and returns its words.
 func (h *pythonHolder) expect(word string) []string {
 	h.Helper()
-	until(h, "the Python process writes "+word+", and not only "+h.p.out.String()+h.p.err.String(), func() bool { return h.wrote(word) != nil })
-	return h.wrote(word)
+	until(h, "the Python process writes "+word+", and not only "+h.p.out.String()+h.p.err.String(), func() bool {
+		return h.wrote(word) != nil || word == "valid" && h.wrote("Lost") != nil
+	})
+	words := h.wrote(word)
+	if words == nil {
+		h.Fatalf("the Python process has lost its lease: %s%s", h.p.out.String(), h.p.err.String())
+	}
+	return words
 }
 
 // at is when a line was written.
@@ -152,14 +159,17 @@ func TestPythonClient(t *testing.T) {
 // pythonServerKilled: the lease goes on at the other server, with its token, for longer than the store
 // keeps what the first one had.
 func pythonServerKilled(t *testing.T) {
-	h := newPythonWorld(t, pythonLockTTL).holder("x")
+	const lockTTL = 8 * time.Second
+	w := newPythonWorld(t, lockTTL)
+	w.ttl = lockTTL / 2 // the longest that the servers take: a busy machine renews late
+	h := w.holder("x")
 	h.send("lock")
 	token := h.expect("held")[1]
 	for _, p := range h.servers[:1] {
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}
-	time.Sleep(pythonLockTTL + pythonTTL)
+	time.Sleep(lockTTL + w.ttl)
 	h.send("check")
 	if got := h.expect("valid")[1]; got != token || h.wrote("lost") != nil {
 		t.Errorf("token %s, then %s: %s", token, got, h.p.out.String())
