@@ -121,7 +121,7 @@ func shownHint(r *agent.Reply, format string, most time.Duration, while int) str
 	hint := fmt.Sprintf("%s is held now, until %s, for at most %s; to release it: fencelock release --handle %s",
 		r.Lock, until, plain.Short(most), quoted(r.Handle))
 	if format != "json" {
-		hint += `. The lines above set nothing in your shell: next time write eval "$(fencelock acquire LOCK)", or use fencelock run`
+		hint += `. The lines above set nothing in your shell: fencelock acquire --help shows the line that does; or use fencelock run`
 	}
 	return hint
 }

@@ -48,7 +48,8 @@ func execute(args []string, out, errOut io.Writer) int {
 	}
 	if !isSilent(err) {
 		fmt.Fprintln(errOut, "fencelock:", plain.OneLine(err))
-		if step := a.nextStep(err); step != "" {
+		// doctor sets a.quiet itself, for other reasons.
+		if step := a.nextStep(err); step != "" && !root.PersistentFlags().Changed("quiet") {
 			fmt.Fprintln(errOut, plain.Clean(step))
 		}
 	}
