@@ -148,7 +148,7 @@ func TestAcquireInATerminalPrintsHowToRelease(t *testing.T) {
 	p.want(0)
 	release := regexp.MustCompile(`fencelock release --handle '([^']+)'`)
 	until(t, "the hint is shown", func() bool { return release.MatchString(shown.String()) })
-	contains(t, shown.String(), "deploy is held now, until it is released, for at most 1h00m", `eval "$(fencelock acquire LOCK)"`)
+	contains(t, shown.String(), "deploy is held now, until it is released, for at most 1h00m", "fencelock acquire --help shows the line")
 	fencelockCLI(t, s.url(), "release", "--handle", release.FindStringSubmatch(shown.String())[1]).want(0)
 
 	p, _, shown = inTerminal(t, s.url(), "acquire", "deploy", "--while", strconv.Itoa(os.Getpid()), "-o", "json")

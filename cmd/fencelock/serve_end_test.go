@@ -44,6 +44,16 @@ func (s *slowSession) Withdraw(ctx context.Context, w driver.Withdrawal) (driver
 	return s.Session.Withdraw(context.WithoutCancel(ctx), w)
 }
 
+// closed reports whether a channel is closed, without waiting for it.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // TestServeWaitsForUnlocksAtItsEnd: a lock whose client went away is given back in the background. A server that ends
 // at that moment waits for the store: otherwise the lock stays taken for --lock-ttl.
 func TestServeWaitsForUnlocksAtItsEnd(t *testing.T) {
@@ -73,14 +83,14 @@ func TestServeWaitsForUnlocksAtItsEnd(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- serveUntil(ctx, serve.New(cfg), listener) }()
 
-	ann := newAPIClient("http://"+listener.Addr().String(), token, 2*time.Second)
+	ann := newAPIClient("http://"+listener.Addr().String(), token, 4*time.Second)
 	if err := ann.open(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ann.lock("1", "deploy"); err != nil {
 		t.Fatal(err)
 	}
-	<-store.begun // ann does not renew, so that the server unlocks
+	until(t, "the server unlocks, because ann does not renew", func() bool { return closed(store.begun) })
 	end()
 	select {
 	case err := <-ended:
@@ -88,7 +98,11 @@ func TestServeWaitsForUnlocksAtItsEnd(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(store.pass)
-	<-ended
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("the server has not ended after the store had answered")
+	}
 	if st, err := store.Inspect(t.Context(), "deploy"); err != nil || len(st.Holders) > 0 {
 		t.Errorf("%+v, %v", st, err)
 	}
