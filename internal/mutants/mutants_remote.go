@@ -9,10 +9,26 @@ const (
 	remoteHandle  = remotePkg + "/handle.go"
 	remoteTrust   = remotePkg + "/trust.go"
 	remoteBook    = remotePkg + "/book.go"
+	remoteWorkers = remotePkg + "/workers.go"
 )
 
 // remoteMutants break the leases that a server holds for clients in other languages.
 var remoteMutants = []mutant{
+	{
+		name: "re-acquisition-waits-for-another", catcher: testOf(remotePkg, "TestWorkers"), file: remoteWorkers,
+		old: "	default:\n		go w.run(f)\n",
+		new: "	default:\n		w.run(f)\n",
+	},
+	{
+		name: "re-all-workers-stay", catcher: testOf(remotePkg, "TestWorkers"), file: remoteWorkers,
+		old: "		if w.idle.Add(1) > maxIdle {\n",
+		new: "		if w.idle.Add(1) < 0 {\n",
+	},
+	{
+		name: "re-workers-outlive-the-server", catcher: testOf(remotePkg, "TestWorkers"), file: remoteWorkers,
+		old: "		case <-w.closing:\n			return\n",
+		new: "",
+	},
 	{
 		name: "re-lost-lease-continued", catcher: testOf(remotePkg, "TestLeaseThatTheStoreLostIsNotContinued"), file: remoteRenew,
 		old: "	case held.Token() != n.Token:\n",

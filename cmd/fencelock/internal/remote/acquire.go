@@ -91,11 +91,11 @@ func (b *Book) acquire(c *Caller, r *Request, l *lease) {
 	if gone {
 		stop()
 	}
-	go func() {
+	b.workers.do(func() {
 		defer stop()
 		held, err := mutex.Lock(ctx)
 		b.decide(l, held, err)
-	}()
+	})
 }
 
 // mutex is the lock of a client, as it is in the store.

@@ -41,6 +41,7 @@ type Book struct {
 	carries bool
 	// closing is closed when the server ends: calls that wait return.
 	closing <-chan struct{}
+	workers workers
 
 	mu       sync.Mutex
 	sessions map[[sha256.Size]byte]*session
@@ -52,7 +53,8 @@ type Book struct {
 // itself, because the record of a holder would be that of the one before; and it must
 // not be closed while clients trust their leases.
 func NewBook(client *fencelock.Client, carries bool, closing <-chan struct{}) *Book {
-	return &Book{client: client, carries: carries, closing: closing, sessions: map[[sha256.Size]byte]*session{}, users: map[string]int{}}
+	return &Book{client: client, carries: carries, closing: closing, workers: workers{work: make(chan func()), closing: closing},
+		sessions: map[[sha256.Size]byte]*session{}, users: map[string]int{}}
 }
 
 // Carries reports whether a lease survives its server.

@@ -23,7 +23,8 @@ type settings struct {
 
 // String returns the settings as the marker has them.
 func (s settings) String() string {
-	return fmt.Sprintf("v2 buckets=%d maxttl=%s grace=%t", s.buckets, s.maxTTL, s.grace)
+	// Not by fmt: every call of a script has them.
+	return "v2 buckets=" + strconv.Itoa(s.buckets) + " maxttl=" + s.maxTTL.String() + " grace=" + strconv.FormatBool(s.grace)
 }
 
 // parseSettings reads the settings of a marker. It reports false for those of another
