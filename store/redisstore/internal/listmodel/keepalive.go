@@ -139,8 +139,8 @@ func (s *state) abandonKeep(i int) bool {
 	return ok
 }
 
-// keep is the transaction ZADD XX GT CH, HMGET, TIME, SCRIPT EXISTS; while a slot moves, two calls
-// without the proof.
+// keep is ZADD XX GT CH, then HMGET, TIME, SCRIPT EXISTS, with any calls of others between the two;
+// while a slot moves, without the proof.
 func (m *search) keep(s *state, g *msg) (reply, bool) {
 	k := &s.srv.sess[g.who]
 	if g.step == 0 {
@@ -151,10 +151,8 @@ func (m *search) keep(s *state, g *msg) (reply, bool) {
 		case g.ticket > k.moved || !m.on(LaterEnd): // GT
 			k.moved, g.since = g.ticket, 1
 		}
-		if m.Apart {
-			g.step = 1
-			return reply{}, false
-		}
+		g.step = 1
+		return reply{}, false
 	}
 	if g.since == 0 || k.st != alive || (s.srv.inc != g.inc || k.generation != g.generation || s.srv.run != g.run && !m.Apart) && m.on(SameMarker) {
 		return reply{kind: rUnclear}, true

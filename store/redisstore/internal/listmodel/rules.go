@@ -124,7 +124,7 @@ type Scene struct {
 	Batch bool
 	// TTL is how many ticks a session lives without a keep-alive, 0 if time is not modeled, Ticks
 	// how long the world lasts, and Keeps how many keep-alives are sent. Apart sends them while
-	// a slot moves: the end is moved by one call, and the session read by another.
+	// a slot moves, without the proof of the run id.
 	TTL, Ticks, Keeps uint8
 	Apart             bool
 	// Shows are the rules that this scene shows to be needed.

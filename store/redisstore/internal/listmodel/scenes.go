@@ -19,7 +19,6 @@ var Scenes = []Scene{
 	{Name: "break, failover", Clients: 2, Claims: 1, Tickets: 2, Poll: true, Failover: true, Losses: 1, Breaks: 1, Shows: []Rule{FenceAbove, NotAdopted}},
 	{Name: "releases", Clients: 2, Claims: 2, Tickets: 1, Poll: true, Batch: true, Lost: 1, Shows: []Rule{Finish}},
 	{Name: "keep-alives", Clients: 2, Claims: 1, Tickets: 2, Poll: true, TTL: 3, Ticks: 5, Keeps: 2, Shows: []Rule{LaterEnd, NoNewEnd, MovedEnd, InTime}},
-	{Name: "keep-alives, slot", Clients: 2, Claims: 1, Tickets: 2, Poll: true, TTL: 3, Ticks: 5, Keeps: 2, Apart: true, Shows: []Rule{LaterEnd, MovedEnd, InTime}},
 	{Name: "keep-alives, failover", Clients: 2, Claims: 1, Tickets: 2, Eager: true, Poll: true, Grace: true, Failover: true, Losses: 1, TTL: 2, Ticks: 2, Keeps: 1, Shows: []Rule{SameMarker}},
 
 	{Name: "no tickets", Clients: 2, Claims: 1, Tickets: 2, Poll: true, Grace: true, Failover: true, Lost: 1, Losses: 1},
