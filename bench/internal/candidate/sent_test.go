@@ -228,11 +228,15 @@ func use(t *testing.T, c *candidate.Candidate, addr string, m *monitor) {
 	if !c.Waits {
 		return
 	}
-	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- lockers[0].Do(t.Context(), "both", func() { close(inside); <-leave })
 	}()
-	<-inside
+	select {
+	case <-inside:
+	case err := <-done:
+		t.Fatalf("a free lock: %v", err)
+	}
 	impatient, giveUp := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, giveUp)
 	if err := lockers[1].Do(impatient, "both", nil); err == nil {

@@ -29,14 +29,16 @@ func TestMain(m *testing.M) {
 // TestProcesses: two processes with two goroutines each take turns on a lock that
 // excludes only inside a process, and the overlaps between them are found.
 func TestProcesses(t *testing.T) {
-	p, err := Start(t.Context(), candidate.Channel, "", 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a worker that hangs is killed then
+	defer cancel()
+	p, err := Start(ctx, candidate.Channel, "", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Stop()
 	each, overlaps := make([]float64, 4), 0
 	for range attempts { // on a busy machine a worker may come too late at first
-		r, err := p.Run(t.Context(), Task{Name: "x", Goroutines: 2, Section: time.Millisecond, Turns: true, For: 100 * time.Millisecond})
+		r, err := p.Run(ctx, Task{Name: "x", Goroutines: 2, Section: time.Millisecond, Turns: true, For: 100 * time.Millisecond})
 		if err != nil || r.Err != "" {
 			t.Fatal(err, r.Err)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock/test/torture/internal/fault"
 	"github.com/redis/go-redis/v9"
@@ -36,7 +37,7 @@ func TestCutPush(t *testing.T) {
 	if err := s.Do(ctx, fault.CutPush); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := client.Receive(ctx); err == nil {
+	if got, err := client.ReceiveTimeout(ctx, time.Minute); err == nil {
 		t.Errorf("the client got %v, want the end of its connection", got)
 	}
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, DisableIdentity: true})
@@ -44,7 +45,7 @@ func TestCutPush(t *testing.T) {
 	if err := c.Publish(ctx, "ch", "x").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := sentinel.Receive(ctx); err != nil {
+	if got, err := sentinel.ReceiveTimeout(ctx, time.Minute); err != nil {
 		t.Errorf("the connection of the sentinel ended: %v, %v", got, err)
 	}
 }
