@@ -80,3 +80,22 @@ func TestHeldUpCaseIsTriedWithMoreTime(t *testing.T) {
 		})
 	}
 }
+
+// TestSlackOfAServerIsNotThatOfACase: a server ends sessions late, so the harness has much slack. A case that was held up by more
+// than a quarter of the TTL, and kept its session alive too late, is tried again.
+func TestSlackOfAServerIsNotThatOfACase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		c := Case{Name: "X", Clause: Clauses()[0], needs: all(), body: func(t *scene) {
+			if tries++; tries == 1 {
+				time.Sleep(700 * time.Millisecond)
+				t.errorf("too late")
+			}
+		}}
+		store := memstore.New(nil)
+		h := &Harness{TTL: 2 * time.Second, Slack: 1500 * time.Millisecond, Open: func() (driver.Store, error) { return store, nil }}
+		if r := c.checkAgain(t.Context(), h, t.Logf); tries != 2 || len(r.Failures) != 0 {
+			t.Errorf("%d tries and %d failures, want 2 and 0", tries, len(r.Failures))
+		}
+	})
+}
