@@ -223,7 +223,8 @@ func Deadlock(ctx context.Context, s *Store) (answers int) {
 	if !ok {
 		return -1
 	}
-	waits := []job{one.send(job{other: two.id, bound: 2 * time.Second}), two.send(job{other: one.id, bound: 2 * time.Second})}
+	const bound = 20 * time.Second // the second wait must reach the server before the first one ends
+	waits := []job{one.send(job{other: two.id, bound: bound}), two.send(job{other: one.id, bound: bound})}
 	for _, j := range waits {
 		<-j.done
 		if j.ring.state == ringRefused {

@@ -47,7 +47,7 @@ func client(t *testing.T, s driver.Store, ttl time.Duration) *fencelock.Client {
 
 func lock(t *testing.T, c *fencelock.Client, name string) *fencelock.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+	ctx, cancel := context.WithTimeout(ctxb, 3*time.Minute)
 	defer cancel()
 	l, err := c.Mutex(name).Lock(ctx)
 	must(t, err)
@@ -95,7 +95,7 @@ func alone(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
 // lock can be acquired, with a higher token.
 func TestServerPausedBeyondTheTTL(t *testing.T) {
 	alone(t, func(t *testing.T, k kind, server *servers.Server) {
-		const ttl = 3 * time.Second
+		const ttl = 8 * time.Second
 		b := k.behind(t, server)
 		first := client(t, b, ttl)
 		l := lock(t, first, "x")
@@ -170,8 +170,9 @@ func TestConnectionsAreCut(t *testing.T) {
 		for range workers {
 			c := client(t, k.store(t, k.connect(t, b.proxy.Port), &b.opts), 20*time.Second)
 			wg.Go(func() {
-				for range turns {
+				for ran := 0; ran < turns && ctx.Err() == nil; {
 					err := c.Do(ctx, "x", func(_ context.Context, l *fencelock.Lease) error {
+						ran++ // a slow machine may need more than the patience of the client
 						if inside.Add(1) != 1 {
 							t.Error("two holders at a time")
 						}

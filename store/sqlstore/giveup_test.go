@@ -231,11 +231,13 @@ func TestManyReadersReleaseAtOnce(t *testing.T) {
 		db := k.connect(t, p.Port)
 		db.SetMaxOpenConns(readers)
 		db.SetMaxIdleConns(readers)
+		k.opts.MaxTTL = 10 * time.Minute // to open so many sessions takes long on a slow machine
 		opts := k.space(t, db)
 		s := k.store(t, db, &opts)
 		var sessions []driver.Session
 		for range readers {
-			ss := open(t, s)
+			ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: k.opts.MaxTTL})
+			must(t, err)
 			c := plain(1, "x")
 			c.Terms.Mode = driver.Shared
 			attempt(t, ss, c, driver.Granted)
@@ -254,7 +256,7 @@ func TestManyReadersReleaseAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		t.Logf("%d requests", requests.Load())
-		if n := requests.Load(); n > 20*readers {
+		if n := requests.Load(); n > 40*readers { // about 15, and 90 if all start again each time
 			t.Errorf("%d releases were %d requests", readers, n)
 		}
 	})
