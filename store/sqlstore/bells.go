@@ -103,6 +103,7 @@ func (b *bells) give(c claimID, bl *bell) int64 {
 	case has == nil && bl.gone:
 		return 0
 	case has == nil:
+		delete(b.lost, c) // otherwise its next wait would take another one, and none would free this
 		b.taken[c] = bl
 		return bl.id
 	case !bl.gone:

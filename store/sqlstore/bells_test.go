@@ -25,3 +25,16 @@ func TestOverlappingAttemptsKeepOneBell(t *testing.T) {
 		t.Errorf("a bell that is gone was given: %d, %v", id, b.taken)
 	}
 }
+
+// TestClaimThatLostItsBellTakesOne: a claim whose bell is gone is attempted again, and gets another one by that. Its next
+// wait keeps it: one that is replaced would neither be freed nor serve another claim.
+func TestClaimThatLostItsBellTakesOne(t *testing.T) {
+	c := claimID{"s", 1}
+	b := &bells{taken: map[claimID]*bell{}, lost: map[claimID]bool{c: true}}
+	b.idle = []*bell{{b: b, id: 9, jobs: make(chan job, 2)}}
+	b.give(c, &bell{b: b, id: 7, jobs: make(chan job, 2)})
+	b.wait(c, job{other: 5})
+	if b.taken[c].id != 7 || len(b.idle) != 1 || len(b.lost) > 0 {
+		t.Errorf("the claim has the bell %d, %d are idle, %d claims have lost theirs", b.taken[c].id, len(b.idle), len(b.lost))
+	}
+}
