@@ -174,12 +174,13 @@ func (s *Store) shown(ctx context.Context, at reading, locks []driver.Status) (p
 		if strings.HasPrefix(one.Name, reserved) {
 			continue
 		}
-		now := time.Now()
 		st, ages, err := s.inspect(ctx, one.Name)
 		if err != nil {
 			return driver.Page{}, err
 		}
-		if at.shownBy(ages, now) == 0 && (len(st.Holders) > 0 || st.Waiting > 0) {
+		// The time is read after the ages: a claim then seems younger than it is, and a lock may be on two pages. The
+		// other way it may be on none.
+		if at.shownBy(ages, time.Now()) == 0 && (len(st.Holders) > 0 || st.Waiting > 0) {
 			page.Locks = append(page.Locks, st)
 		}
 	}
