@@ -174,7 +174,8 @@ class Client:
         self._idle, self._at = [], 0
         self._changed = threading.Condition()
         self._leases = {}  # held, by id
-        self._threads, self._closed, self._process = [], False, os.getpid()
+        self._leaving = {}  # released, and no server has answered that
+        self._threads, self._closed, self._process = {}, False, os.getpid()
 
     def __enter__(self):
         return self
@@ -198,19 +199,16 @@ class Client:
             while not self._acquire(lease, until):
                 if until is not None and clock() >= until:
                     raise Busy(f"lock {name!r}: not free within {wait} s")
+            self._put_back(lease)
+            return lease
         except BaseException:
             self._abandon(lease)
             raise
-        finally:
-            if lease._conn:
-                self._idle.append(lease._conn)
-                lease._conn = None
-        return lease
 
     def _acquire(self, lease, until):
         """Make one call that waits, and report whether the lock is held."""
         left = 5.0 if until is None else max(0.0, min(5.0, until - clock()))
-        body = {"session": self._open(), "id": lease.id, "lock": lease.name, "wait_ms": int(left * 1000),
+        body = {"session": self._open(None if until is None else until + self._ttl), "id": lease.id, "lock": lease.name, "wait_ms": int(left * 1000),
                 "reason": lease.reason, "watch": lease._watch}
         lease._asked = True
         answer, sent = self._insist("/v1/acquire", body, left + self._ttl / 2, None if until is None else until + self._ttl, lease)
@@ -225,10 +223,11 @@ class Client:
                 raise Error("the client was closed")
             lease._since = sent
             self._leases[lease.id] = lease
-            if not self._threads:
-                self._threads = [threading.Thread(target=t, name="fencelock", daemon=True) for t in (self._renew, self._watch)]
-                for t in self._threads:
-                    t.start()
+            for work in self._watch, self._renew:
+                if not self._threads.get(work.__name__):  # or the start of it failed: there were too many
+                    thread = threading.Thread(target=work, name="fencelock", daemon=True)
+                    thread.start()
+                    self._threads[work.__name__] = thread
             self._changed.notify_all()
         return True
 
@@ -243,6 +242,13 @@ class Client:
                 self._insist("/v1/release", body, self._ttl / 4, clock() + self._ttl / 4, lease)
             except Error:
                 pass
+        self._put_back(lease)
+
+    def _put_back(self, lease):
+        """Let other calls use the connection of an acquisition that is over."""
+        if lease._conn:
+            self._idle.append(lease._conn)
+            lease._conn = None
 
     def _check_process(self):
         """Raise in a process that was forked later. It would read the answers of the other one, and block: a lock that a
@@ -255,14 +261,19 @@ class Client:
         if lease._deadline <= clock():
             lease._end("it was not renewed in time")  # the thread that ends leases may not have run yet
         with self._changed:
-            if lease._released:
+            self._leaving = {id: l for id, l in self._leaving.items() if l._deadline > clock()}  # the others have ended anyway
+            if lease._released and lease.id not in self._leaving:
                 return
             lease._released = True
             self._leases.pop(lease.id, None)
+            if not lease.lost.is_set():
+                self._leaving[lease.id] = lease  # until an answer: a second release(), or close(), repeats the call
             body = lease._named(session=self._session, moved=lease._asked or lease._moved)
         if lease.lost.is_set():
             raise Lost(f"lock {lease.name!r}: {lease.why}")
         answer, _ = self._insist("/v1/release", body, self._ttl / 2, clock() + self._ttl)
+        with self._changed:
+            self._leaving.pop(lease.id, None)
         if answer["state"] == "lost":
             raise Lost(f"lock {lease.name!r}: {answer.get('why', '')}")
 
@@ -271,10 +282,11 @@ class Client:
         if os.getpid() != self._process:
             return
         with self._changed:
-            leases, self._closed = list(self._leases.values()), True
+            leases, self._closed = [*self._leases.values(), *self._leaving.values()], True
             for lease in leases:
                 lease._released = True
             self._leases.clear()
+            self._leaving.clear()
             self._changed.notify_all()
         names = [lease._named(moved=lease._asked or lease._moved) for lease in leases]
         try:
@@ -285,13 +297,13 @@ class Client:
         for conn in self._idle:
             conn.close()
 
-    def _open(self):
+    def _open(self, until):
         """Make the session. Of several that threads make at once the first is kept; the others cost nothing."""
         if self._closed:
             raise Error("the client was closed")
         if not self._session:
             body = {"ttl_ms": int(self._ttl * 1000), "owner": self._owner}
-            made, _ = self._insist("/v1/session", body, self._ttl / 2, clock() + self._ttl)
+            made, _ = self._insist("/v1/session", body, self._ttl / 2, until)
             with self._session_lock:
                 self._session = self._session or made["session"]
         return self._session
