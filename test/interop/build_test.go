@@ -23,8 +23,11 @@ import (
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
-//go:embed redisson spring curator jetcd
+//go:embed redisson spring curator jetcd lines
 var javaSource embed.FS
+
+// linesSource is what the peers share: how they are driven by lines.
+const linesSource = "lines/peer/Lines.java"
 
 // versions of Redisson: the oldest that is supported, those at which something on the wire
 // changed, and the newest.
@@ -78,7 +81,7 @@ func buildPeer(library, version string) ([]string, error) {
 		return nil, err
 	}
 	sum := sha256.New()
-	for _, file := range []string{library + "/pom.xml", library + "/peer/Peer.java"} {
+	for _, file := range []string{library + "/pom.xml", library + "/peer/Peer.java", linesSource} {
 		text, err := javaSource.ReadFile(file)
 		if err != nil {
 			return nil, err
@@ -106,7 +109,7 @@ func buildPeer(library, version string) ([]string, error) {
 	classPath := libraries + "/*"
 	for _, step := range [][]string{
 		{"mvn", "-q", "-B", "-f", filepath.Join(source, "pom.xml"), "dependency:copy-dependencies", "-D" + library + ".version=" + version, "-DoutputDirectory=" + libraries},
-		{"javac", "-nowarn", "-cp", classPath, "-d", classes, filepath.Join(source, "peer", "Peer.java")},
+		{"javac", "-nowarn", "-cp", classPath, "-d", classes, filepath.Join(source, "peer", "Peer.java"), filepath.Join(building, linesSource)},
 	} {
 		if err := runStep(step); err != nil {
 			return nil, err

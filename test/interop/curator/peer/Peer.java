@@ -2,17 +2,12 @@
 
 package peer;
 
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
-import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
@@ -28,18 +23,9 @@ import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.framework.recipes.locks.StandardLockInternalsDriver;
 import org.apache.curator.retry.RetryNTimes;
 
-/**
- * A process with Curator, driven by lines. An actor is a thread, because Curator's locks belong to
- * threads. Answers come in any order.
- *
- * <pre>
- * request   id actor VERB kind name [arguments]
- * answer    id ok|no|err begin end [value]          begin and end in microseconds since 1970
- * </pre>
- */
-public final class Peer {
+/** A process with Curator. */
+public final class Peer extends Lines {
     private final CuratorFramework client;
-    private final Map<String, Actor> actors = new ConcurrentHashMap<>();
     private final Map<String, Mutex> mutexes = new ConcurrentHashMap<>();
     private final Map<String, InterProcessReadWriteLock> pairs = new ConcurrentHashMap<>();
     private final Map<String, Leadership> leaderships = new ConcurrentHashMap<>();
@@ -60,33 +46,12 @@ public final class Peer {
         CuratorFramework client = builder.build();
         client.start();
         client.blockUntilConnected();
-        Peer peer = new Peer(client);
-        System.out.println("ready " + client.getZookeeperClient().getZooKeeper().getSessionId());
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            peer.take(line.split(" "));
-        }
-        Runtime.getRuntime().halt(0); // locks that are held stay, as after a crash
+        new Peer(client).serve(String.valueOf(client.getZookeeperClient().getZooKeeper().getSessionId()));
     }
 
-    private void take(String[] words) {
-        if (words[2].equals("WAITS")) { // has it begun to wait for the deletion of a node?
-            Actor other = actors.get(words[1]);
-            answer(words[0], other != null && waits(other.getStackTrace()) ? "ok" : "no", micros(), "");
-            return;
-        }
-        if (words[2].equals("INTERRUPT")) {
-            Actor other = actors.get(words[1]);
-            answer(words[0], other == null ? "no" : "ok", micros(), "");
-            if (other != null) {
-                other.interrupt();
-            }
-            return;
-        }
-        actors.computeIfAbsent(words[1], Actor::new).requests.add(words);
-    }
-
-    private static boolean waits(StackTraceElement[] stack) {
+    /** It waits for the deletion of a node. */
+    @Override
+    boolean waits(StackTraceElement[] stack) {
         for (StackTraceElement f : stack) {
             if (!f.getClassName().equals("java.lang.Object")) {
                 return f.getClassName().endsWith(".LockInternals");
@@ -95,136 +60,97 @@ public final class Peer {
         return false;
     }
 
-    private static long micros() {
-        Instant now = Instant.now();
-        return now.getEpochSecond() * 1_000_000 + now.getNano() / 1000;
-    }
-
-    private static void answer(String id, String word, long begin, Object value) {
-        synchronized (System.out) {
-            System.out.println(id + " " + word + " " + begin + " " + micros() + " " + value);
+    @Override
+    Object act(String verb, String kind, String name, String[] args) throws Exception {
+        switch (verb) {
+            case "EXPIRE":
+                client.getZookeeperClient().getZooKeeper().getTestable().injectSessionExpiration();
+                return "";
+            case "REVOKE":
+                Revoker.attemptRevoke(client, name);
+                return "";
+            case "CZXID":
+                return client.checkExists().forPath(name).getCzxid();
+            case "SORT":
+                List<String> sorted = LockInternals.getSortedChildren("lock-", new StandardLockInternalsDriver(), new ArrayList<>(Arrays.asList(args)));
+                return String.join(" ", sorted);
+            case "LEADER": // who is it, by the data of its node
+                return new LeaderSelector(client, name, new Leadership(name)).getLeader().getId();
+            default:
+        }
+        if (kind.equals("semaphore")) {
+            return permit(verb, name);
+        }
+        if (kind.equals("latch") || kind.equals("select")) {
+            return lead(verb, kind, name);
+        }
+        InterProcessMutex lock = lock(kind, name);
+        switch (verb) {
+            case "LOCK":
+                lock.acquire();
+                return "";
+            case "TRY":
+                return lock.acquire(Long.parseLong(args[0]), TimeUnit.MILLISECONDS);
+            case "UNLOCK":
+                lock.release();
+                return "";
+            case "CYCLE": // the value is from when until when it was held, or that it was lost
+                lock.acquire();
+                long from = micros();
+                Thread.sleep(Long.parseLong(args[0]));
+                long until = micros();
+                boolean lost = client.checkExists().forPath(node(lock)) == null;
+                lock.release();
+                return lost ? "lost" : from + " " + until;
+            case "HELD":
+                return lock.isOwnedByCurrentThread();
+            case "NODE":
+                return node(lock);
+            case "NODES":
+                return String.join(",", lock.getParticipantNodes());
+            case "REVOCABLE":
+                CountDownLatch asked = new CountDownLatch(1);
+                revoked.put(name, asked);
+                lock.makeRevocable(forLock -> asked.countDown());
+                return "";
+            case "REVOKED":
+                return revoked.get(name).await(Long.parseLong(args[0]), TimeUnit.MILLISECONDS);
+            default:
+                throw new IllegalArgumentException(verb);
         }
     }
 
-    private final class Actor extends Thread {
-        final LinkedBlockingQueue<String[]> requests = new LinkedBlockingQueue<>();
-
-        Actor(String name) {
-            super(name);
-            setDaemon(true);
-            start();
+    private Object permit(String verb, String name) throws Exception {
+        if (verb.equals("LOCK")) {
+            permits.put(Thread.currentThread().getName() + " " + name, new InterProcessSemaphoreV2(client, name, 2).acquire());
+        } else {
+            permits.remove(Thread.currentThread().getName() + " " + name).close();
         }
+        return "";
+    }
 
-        @Override
-        public void run() {
-            while (true) {
-                String[] words;
-                try {
-                    words = requests.take();
-                } catch (InterruptedException e) {
-                    continue; // it was for a request that has ended
-                }
-                long begin = micros();
-                try {
-                    Object value = act(words[2], words[3], words[4], Arrays.copyOfRange(words, 5, words.length));
-                    answer(words[0], Boolean.FALSE.equals(value) ? "no" : "ok", begin, value);
-                } catch (Throwable e) {
-                    answer(words[0], "err", begin, e.getClass().getSimpleName() + ": " + e.getMessage());
-                }
-            }
-        }
-
-        private Object act(String verb, String kind, String name, String[] args) throws Exception {
-            switch (verb) {
-                case "EXPIRE":
-                    client.getZookeeperClient().getZooKeeper().getTestable().injectSessionExpiration();
-                    return "";
-                case "REVOKE":
-                    Revoker.attemptRevoke(client, name);
-                    return "";
-                case "CZXID":
-                    return client.checkExists().forPath(name).getCzxid();
-                case "SORT":
-                    List<String> sorted = LockInternals.getSortedChildren("lock-", new StandardLockInternalsDriver(), new ArrayList<>(Arrays.asList(args)));
-                    return String.join(" ", sorted);
-                case "LEADER": // who is it, by the data of its node
-                    return new LeaderSelector(client, name, new Leadership(name)).getLeader().getId();
-                default:
-            }
-            if (kind.equals("semaphore")) {
-                return permit(verb, name);
-            }
-            if (kind.equals("latch") || kind.equals("select")) {
-                return lead(verb, kind, name);
-            }
-            InterProcessMutex lock = lock(kind, name);
-            switch (verb) {
-                case "LOCK":
-                    lock.acquire();
-                    return "";
-                case "TRY":
-                    return lock.acquire(Long.parseLong(args[0]), TimeUnit.MILLISECONDS);
-                case "UNLOCK":
-                    lock.release();
-                    return "";
-                case "CYCLE": // the value is from when until when it was held, or that it was lost
-                    lock.acquire();
-                    long from = micros();
-                    Thread.sleep(Long.parseLong(args[0]));
-                    long until = micros();
-                    boolean lost = client.checkExists().forPath(node(lock)) == null;
-                    lock.release();
-                    return lost ? "lost" : from + " " + until;
-                case "HELD":
-                    return lock.isOwnedByCurrentThread();
-                case "NODE":
-                    return node(lock);
-                case "NODES":
-                    return String.join(",", lock.getParticipantNodes());
-                case "REVOCABLE":
-                    CountDownLatch asked = new CountDownLatch(1);
-                    revoked.put(name, asked);
-                    lock.makeRevocable(forLock -> asked.countDown());
-                    return "";
-                case "REVOKED":
-                    return revoked.get(name).await(Long.parseLong(args[0]), TimeUnit.MILLISECONDS);
-                default:
-                    throw new IllegalArgumentException(verb);
-            }
-        }
-
-        private Object permit(String verb, String name) throws Exception {
-            if (verb.equals("LOCK")) {
-                permits.put(getName() + " " + name, new InterProcessSemaphoreV2(client, name, 2).acquire());
-            } else {
-                permits.remove(getName() + " " + name).close();
-            }
-            return "";
-        }
-
-        private Object lead(String verb, String kind, String name) throws Exception {
-            String key = getName() + " " + kind + " " + name;
-            switch (verb) {
-                case "LOCK":
-                    Leadership l = new Leadership(name);
-                    leaderships.put(key, l);
-                    l.begin(kind);
-                    return l.await();
-                case "BEGIN": // without waiting
-                    Leadership begun = new Leadership(name);
-                    leaderships.put(key, begun);
-                    begun.begin(kind);
-                    return "";
-                case "HELD":
-                    return leaderships.get(key).leads();
-                case "AWAIT":
-                    return leaderships.get(key).await();
-                case "UNLOCK":
-                    leaderships.remove(key).end();
-                    return "";
-                default:
-                    throw new IllegalArgumentException(verb);
-            }
+    private Object lead(String verb, String kind, String name) throws Exception {
+        String key = Thread.currentThread().getName() + " " + kind + " " + name;
+        switch (verb) {
+            case "LOCK":
+                Leadership l = new Leadership(name);
+                leaderships.put(key, l);
+                l.begin(kind);
+                return l.await();
+            case "BEGIN": // without waiting
+                Leadership begun = new Leadership(name);
+                leaderships.put(key, begun);
+                begun.begin(kind);
+                return "";
+            case "HELD":
+                return leaderships.get(key).leads();
+            case "AWAIT":
+                return leaderships.get(key).await();
+            case "UNLOCK":
+                leaderships.remove(key).end();
+                return "";
+            default:
+                throw new IllegalArgumentException(verb);
         }
     }
 

@@ -8,27 +8,16 @@ import io.etcd.jetcd.lease.LeaseKeepAliveResponse;
 import io.etcd.jetcd.lock.LockResponse;
 import io.etcd.jetcd.support.CloseableClient;
 import io.grpc.stub.StreamObserver;
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
-import java.time.Instant;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 
-/**
- * A process with jetcd, driven by lines. An actor has a lease, which it keeps alive. Answers come in
- * any order.
- *
- * <pre>
- * request   id actor VERB kind name [arguments]
- * answer    id ok|no|err begin end [value]          begin and end in microseconds since 1970
- * </pre>
- */
-public final class Peer {
+/** A process with jetcd. */
+public final class Peer extends Lines {
     private final Client client;
     private final long ttl;
-    private final Map<String, Actor> actors = new ConcurrentHashMap<>();
+    private final Map<String, Holder> holders = new ConcurrentHashMap<>();
 
     private Peer(Client client, long ttl) {
         this.client = client;
@@ -37,42 +26,26 @@ public final class Peer {
 
     public static void main(String[] args) throws Exception {
         Client client = Client.builder().endpoints("http://" + args[0]).build();
-        Peer peer = new Peer(client, Long.parseLong(args[1]) / 1000);
-        System.out.println("ready jetcd");
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = in.readLine(); line != null; line = in.readLine()) {
-            String[] words = line.split(" ");
-            new Thread(() -> peer.take(words)).start();
-        }
-        Runtime.getRuntime().halt(0); // locks that are held stay, as after a crash
+        new Peer(client, Long.parseLong(args[1]) / 1000).serve("jetcd");
     }
 
-    private void take(String[] words) {
-        long begin = micros();
-        try {
-            Object value = actors.computeIfAbsent(words[1], a -> new Actor()).act(words[2], words[4]);
-            answer(words[0], "ok", begin, value);
-        } catch (Throwable e) {
-            answer(words[0], "err", begin, e.getClass().getSimpleName() + ": " + e.getMessage());
-        }
+    /** A wait is given up while its actor waits. */
+    @Override
+    boolean beside(String verb) {
+        return verb.equals("GIVEUP");
     }
 
-    private static long micros() {
-        Instant now = Instant.now();
-        return now.getEpochSecond() * 1_000_000 + now.getNano() / 1000;
-    }
-
-    private static void answer(String id, String word, long begin, Object value) {
-        synchronized (System.out) {
-            System.out.println(id + " " + word + " " + begin + " " + micros() + " " + value);
-        }
+    @Override
+    Object act(String verb, String kind, String name, String[] args) throws Exception {
+        return holders.computeIfAbsent(Thread.currentThread().getName(), a -> new Holder()).act(verb, name);
     }
 
     private static ByteSequence bytes(String text) {
         return ByteSequence.from(text, StandardCharsets.UTF_8);
     }
 
-    private final class Actor {
+    /** What an actor has: a lease, which it keeps alive, and a key. */
+    private final class Holder {
         private long lease;
         private CloseableClient renewal;
         private volatile CompletableFuture<LockResponse> waiting;
