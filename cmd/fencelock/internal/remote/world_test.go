@@ -139,6 +139,7 @@ type link struct {
 	driver.Store
 	down atomic.Bool // no call gets to the store
 	deaf atomic.Bool // no push comes from it
+	slow atomic.Bool // no unlock is answered
 }
 
 func (l *link) err() error {
@@ -201,6 +202,10 @@ func (s *linked) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, er
 func (s *linked) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	if err := s.l.err(); err != nil {
 		return driver.WasAbsent, err
+	}
+	if s.l.slow.Load() {
+		<-ctx.Done()
+		return driver.WasAbsent, driver.ErrUnknown
 	}
 	return s.Session.Withdraw(ctx, w)
 }
