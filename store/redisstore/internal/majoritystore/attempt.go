@@ -32,6 +32,9 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 		case a := <-answers:
 			t.add(a)
 		case <-ctx.Done():
+			s.mu.Lock()
+			one.doubted = true
+			s.mu.Unlock()
 			return driver.Outcome{}, s.store.errorf("attempt: %w: %w", driver.ErrUnknown, ctx.Err())
 		}
 	}
@@ -42,7 +45,7 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 		return out, nil
 	}
 	s.mu.Lock()
-	holds := one.granted
+	holds, doubted := one.granted, one.doubted
 	s.mu.Unlock()
 	failed := len(t.errs) > len(s.nodes)-s.store.majority()
 	if failed && t.gone >= s.store.majority() {
@@ -51,10 +54,10 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	if holds { // its majority may be complete again: a renewal decides
 		return driver.Outcome{}, s.store.errorf("attempt: no majority has lock %q any more: %w", c.Name, driver.ErrUnknown)
 	}
-	undoing := context.WithoutCancel(ctx)
-	doubt := s.retract(undoing, asked, &t)
-	s.retire(one, (doubt || t.open() > 0) && out.State != driver.Absent)
-	go s.undo(undoing, asked, answers, t.open())
+	doubt := s.retract(ctx, asked, &t)
+	again := failed || out.State != driver.Absent // a claim that is absent must stay so under its number
+	s.retire(one, again && (doubt || doubted || t.open() > 0))
+	go s.undo(context.WithoutCancel(ctx), asked, answers, t.open())
 	if failed {
 		return driver.Outcome{}, s.store.failure("attempt", t.errs, false)
 	}
@@ -109,24 +112,29 @@ func (s *session) late(one *claim, asked *driver.Claim, answers <-chan answer[dr
 	}
 }
 
-// retract withdraws a claim from the servers that granted it, and reports whether one of them, or
-// one that did not answer, may have it.
+// retract withdraws a claim from the servers that granted it, and in the background from those that may
+// have it. It reports whether a server may have it when retract returns, or may get a withdrawal of it
+// later: withdrawals go on after ctx.
 func (s *session) retract(ctx context.Context, asked *driver.Claim, t *tally) (doubt bool) {
+	undoing := context.WithoutCancel(ctx)
+	for _, i := range t.unknown {
+		go func() { _ = s.withdrawFrom(undoing, i, asked, true) }()
+	}
 	pending := make(chan error, len(t.votes))
-	n := 0
 	for i, has := range t.votes {
-		if has || slices.Contains(t.unknown, i) {
-			n++
-			go func() { pending <- s.withdrawFrom(ctx, i, asked, !has) }()
-			doubt = doubt || !has
+		if has {
+			go func() { pending <- s.withdrawFrom(undoing, i, asked, false) }()
 		}
 	}
-	for range n {
-		if <-pending != nil {
-			doubt = true
+	for range t.granted {
+		select {
+		case err := <-pending:
+			doubt = doubt || err != nil
+		case <-ctx.Done():
+			return true
 		}
 	}
-	return doubt
+	return doubt || len(t.unknown) > 0
 }
 
 // withdrawFrom withdraws a claim from one server.
@@ -144,8 +152,8 @@ func (s *session) withdrawFrom(ctx context.Context, node int, asked *driver.Clai
 	return err
 }
 
-// retire ends an attempt that was not granted. If it may still arrive somewhere, the next attempt of
-// the claim has another number.
+// retire ends an attempt that was not granted. If it or its withdrawal may still arrive somewhere, the
+// next attempt of the claim has another number: a late withdrawal would free its lock.
 func (s *session) retire(one *claim, doubt bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ type session struct {
 	claims map[uint64]*claim
 	// gone is set when a majority has ended the session.
 	gone bool
-	// doubts counts the attempts that were given up and may still arrive.
+	// doubts counts the attempts that were given up while they or their withdrawals may still arrive.
 	doubts uint64
 	// dead are claims that must not be granted any more, the last ones.
 	dead []uint64
@@ -43,6 +43,8 @@ type claim struct {
 	// votes are the servers that have it.
 	votes   []bool
 	granted bool
+	// doubted is set if an attempt ended before its answers.
+	doubted bool
 	// since is when the majority was last complete.
 	since time.Time
 }

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setnxstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
+	"github.com/redis/go-redis/v9"
+)
+
+// How many words the commands of scripts have.
+const (
+	takeWords    = 3 + 4 + 4
+	releaseWords = 3 + 4 + 7
+)
+
+// wire is the connection of a client to one server, in which a test delays commands and their replies.
+type wire struct {
+	mu   sync.Mutex
+	rule func(words []any, send func() error) error
+}
+
+// set makes a rule for commands with a number of words. The rule sends the command, or not.
+func (w *wire) set(words int, rule func(words []any, send func() error) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rule = func(all []any, send func() error) error {
+		if len(all) != words {
+			return send()
+		}
+		return rule(all, send)
+	}
+}
+
+// clear removes the rule.
+func (w *wire) clear() { w.set(-1, nil) }
+
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		w.mu.Lock()
+		rule := w.rule
+		w.mu.Unlock()
+		if rule == nil {
+			return next(ctx, cmd)
+		}
+		err := rule(cmd.Args(), func() error { return next(ctx, cmd) })
+		if err != nil {
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+// errRefused is the error of a server that is down, and errReset that of a reply that was lost.
+var (
+	errRefused = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	errReset   = &net.OpError{Op: "read", Err: errors.New("connection reset")}
+)
+
+// refuse sends nothing.
+func refuse([]any, func() error) error { return errRefused }
+
+// loseReply sends the command.
+func loseReply(_ []any, send func() error) error { return errors.Join(errReset, send()) }
+
+// openWired opens a session whose connections the test controls. Their scripts are known to the servers.
+func (s three) openWired(t *testing.T) (driver.Session, []*wire) {
+	t.Helper()
+	var clients []redis.UniversalClient
+	var wires []*wire
+	for _, server := range s {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialTimeout: time.Second})
+		t.Cleanup(func() { _ = client.Close() })
+		w := &wire{}
+		client.AddHook(w)
+		clients, wires = append(clients, client), append(wires, w)
+	}
+	store, err := setnxstore.NewRedlock(clients, nil)
+	must(t, err)
+	ses, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: long})
+	must(t, err)
+	attempt(t, ses, claim(1000, "first"), driver.Granted)
+	must(t, servers.Await("all servers have it", func() bool { return !slices.Contains(s.values(t, "first"), "") }))
+	withdraw(t, ses, 1000, "first", driver.WasGranted)
+	must(t, servers.Await("all servers are free", func() bool { return s.count(t, "first") == 0 }))
+	return ses, wires
+}
+
+// count is how many servers have a key.
+func (s three) count(t *testing.T, key string) (n int) {
+	t.Helper()
+	for _, v := range s.values(t, key) {
+		if v != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// await waits for an event.
+func await(t *testing.T, what string, event <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-event:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s: not after 30s", what)
+	}
+}
+
+// TestRedlockLateUndoLeavesTheNextLease: an attempt fails while the reply of a server is open. That reply
+// comes after the claim was attempted again, and what the first attempt withdraws then must not be the
+// lock of the second.
+func TestRedlockLateUndoLeavesTheNextLease(t *testing.T) {
+	t.Parallel()
+	all := startThree(t)
+	s, wires := all.openWired(t)
+	taken, resume, withdrawn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var second atomic.Bool
+	wires[0].set(takeWords, refuse)
+	wires[1].set(takeWords, refuse)
+	wires[2].set(takeWords, func(_ []any, send func() error) error {
+		err := send()
+		if !second.Swap(true) {
+			close(taken)
+			<-resume
+		}
+		return err
+	})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Attempt(t.Context(), claim(1, "x"))
+		failed <- err
+	}()
+	await(t, "the third server has it", taken)
+	if err := <-failed; !errors.Is(err, driver.ErrUnavailable) {
+		t.Fatalf("the first attempt: %v", err)
+	}
+	wires[0].clear()
+	out, err := s.Attempt(t.Context(), claim(1, "x"))
+	must(t, err)
+	wires[2].set(releaseWords, func(_ []any, send func() error) error {
+		defer close(withdrawn)
+		return send()
+	})
+	close(resume)
+	await(t, "the first attempt is withdrawn", withdrawn)
+	wires[2].clear()
+	must(t, servers.Await("the claim is granted", func() bool {
+		if out.State != driver.Granted {
+			out, err = s.Attempt(t.Context(), claim(1, "x"))
+			must(t, err)
+		}
+		return out.State == driver.Granted
+	}))
+	if n := all.count(t, "x"); n < 2 {
+		t.Errorf("the lock is held, and %d servers have it", n)
+	}
+	wantBroken(t, s)
+}
+
+// TestRedlockAttemptWaitsForNoServerThatMayHaveIt: a reply was lost, and the server does not answer the
+// withdrawal either. The other servers have decided.
+func TestRedlockAttemptWaitsForNoServerThatMayHaveIt(t *testing.T) {
+	t.Parallel()
+	all := startThree(t)
+	s, wires := all.openWired(t)
+	must(t, all[2].Do("SET", "x", "foreign", "PX", 600_000).Err())
+	end := make(chan struct{})
+	defer close(end)
+	var asked sync.Once
+	silent := make(chan struct{})
+	wires[1].set(takeWords, func(words []any, send func() error) error {
+		err := loseReply(words, send)
+		wires[1].set(releaseWords, func([]any, func() error) error {
+			asked.Do(func() { close(silent) })
+			<-end
+			return errRefused
+		})
+		return err
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if out, err := s.Attempt(t.Context(), claim(1, "x")); err != nil || out.State != driver.Busy {
+			t.Errorf("the attempt is %v, %v", out.State, err)
+		}
+	}()
+	await(t, "the server is asked to withdraw", silent)
+	await(t, "the attempt returns", done)
+}
+
+// TestRedlockAttemptEndsWithItsContext: a server granted a claim and does not answer the withdrawal.
+func TestRedlockAttemptEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	all := startThree(t)
+	s, wires := all.openWired(t)
+	for _, server := range all[1:] {
+		must(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
+	}
+	// The others answer after the first, or its withdrawal would be made in the background.
+	taken := make(chan struct{})
+	wires[0].set(takeWords, func(_ []any, send func() error) error {
+		err := send()
+		close(taken)
+		return err
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	end, silent := make(chan struct{}), make(chan struct{})
+	defer close(end)
+	for _, w := range wires[1:] {
+		w.set(takeWords, func(_ []any, send func() error) error {
+			<-taken
+			time.Sleep(10 * time.Millisecond)
+			wires[0].set(releaseWords, func([]any, func() error) error {
+				close(silent)
+				<-end
+				return errRefused
+			})
+			return send()
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = s.Attempt(ctx, claim(1, "x"))
+	}()
+	await(t, "the server is asked to withdraw", silent)
+	cancel()
+	await(t, "the attempt returns", done)
+}
