@@ -5,6 +5,7 @@ package setnxstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -243,4 +244,86 @@ func TestRedlockAttemptEndsWithItsContext(t *testing.T) {
 	await(t, "the server is asked to withdraw", silent)
 	cancel()
 	await(t, "the attempt returns", done)
+}
+
+// TestRedlockVoteOfAnEndedSessionDoesNotCount: a server grants, loses its data and gets a new session
+// while the attempt waits for another server.
+func TestRedlockVoteOfAnEndedSessionDoesNotCount(t *testing.T) {
+	t.Parallel()
+	all := startThree(t)
+	s, wires := all.openWired(t)
+	taken, asked, resume := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	wires[0].set(takeWords, refuse)
+	wires[1].set(takeWords, func(_ []any, send func() error) error {
+		close(asked)
+		<-resume
+		return send()
+	})
+	wires[2].set(takeWords, func(_ []any, send func() error) error {
+		defer close(taken)
+		return send()
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if out, err := s.Attempt(t.Context(), claim(1, "x")); err == nil && out.State == driver.Granted {
+			t.Errorf("it is granted, and %d servers have it", all.count(t, "x"))
+		}
+	}()
+	await(t, "the third server has it", taken)
+	await(t, "the second server is asked", asked)
+	wires[2].clear()
+	must(t, all[2].Do("FLUSHALL").Err())
+	wantBroken(t, s) // it opens the session on the third server again
+	close(resume)
+	await(t, "the attempt returns", done)
+	wires[0].clear()
+	wires[1].clear()
+	must(t, servers.Await("the second server is free", func() bool { return all.values(t, "x")[1] == "" }))
+	attempt(t, s, claim(1, "x"), driver.Granted)
+	wantBroken(t, s)
+}
+
+// TestRedlockRenewalPutsBackNoClaimThatIsWithdrawn: a server that lost its data gets the claims again,
+// some at once. One that is withdrawn before its time comes stays away.
+func TestRedlockRenewalPutsBackNoClaimThatIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	const atOnce = 8
+	all := startThree(t)
+	s, wires := all.openWired(t)
+	name := func(seq uint64) string { return fmt.Sprint("lock-", seq) }
+	for seq := uint64(1); seq <= atOnce+1; seq++ {
+		attempt(t, s, claim(seq, name(seq)), driver.Granted)
+		must(t, servers.Await("all servers have it", func() bool { return all.count(t, name(seq)) == 3 }))
+	}
+	must(t, all[2].Do("FLUSHALL").Err())
+	sent, resume := make(chan string, atOnce+1), make(chan struct{})
+	wires[2].set(takeWords, func(words []any, send func() error) error {
+		sent <- words[6].(string)
+		<-resume
+		return send()
+	})
+	renewed := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		if _, err := s.KeepAlive(t.Context()); err != nil {
+			t.Errorf("the renewal: %v", err)
+		}
+	}()
+	begun := map[string]bool{}
+	for range atOnce {
+		begun[<-sent] = true
+	}
+	for seq := uint64(1); seq <= atOnce+1; seq++ {
+		if !begun[name(seq)] {
+			withdraw(t, s, seq, name(seq), driver.WasGranted)
+		}
+	}
+	close(resume)
+	await(t, "the renewal", renewed)
+	for seq := uint64(1); seq <= atOnce+1; seq++ {
+		if has := all.values(t, name(seq))[2] != ""; has != begun[name(seq)] {
+			t.Errorf("the third server has %s: %v, want %v", name(seq), has, begun[name(seq)])
+		}
+	}
 }

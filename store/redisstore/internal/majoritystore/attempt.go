@@ -19,18 +19,21 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	if one == nil {
 		return driver.Outcome{State: driver.Absent}, err
 	}
-	answers := ask(ctx, s.store, s.patience(), func(ctx context.Context, node int) (driver.Outcome, error) {
+	answers := ask(ctx, s.store, s.patience(), func(ctx context.Context, node int) (vote, error) {
 		ses, err := s.node(node)
 		if err != nil {
-			return driver.Outcome{}, err
+			return vote{}, err
 		}
-		return ses.Attempt(ctx, asked)
+		out, err := ses.Attempt(ctx, asked)
+		return vote{out, ses}, err
 	})
-	t := tally{votes: make([]bool, len(s.nodes))}
+	t := tally{votes: make([]driver.Session, len(s.nodes))}
 	for !t.decided(s.store.majority()) {
 		select {
 		case a := <-answers:
-			t.add(a)
+			if t.add(a); t.granted >= s.store.majority() {
+				s.granted(one, &t, began)
+			}
 		case <-ctx.Done():
 			s.mu.Lock()
 			one.doubted = true
@@ -40,7 +43,6 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	}
 	out := t.outcome()
 	if t.granted >= s.store.majority() {
-		s.granted(one, &t, began)
 		go s.late(one, asked, answers, t.open())
 		return out, nil
 	}
@@ -83,24 +85,33 @@ func (s *session) begin(c *driver.Claim) (*claim, *driver.Claim, error) {
 	return one, one.onServers(), nil
 }
 
-// granted notes the servers that have a claim.
+// granted notes the servers that have a claim, if they are still a majority. A server that ended its
+// session since its answer may have lost the claim, so its vote is taken back.
 func (s *session) granted(one *claim, t *tally, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for i, ses := range t.votes {
+		if ses != nil && s.nodes[i] != ses {
+			t.lose(i, s.store.errorf("server %d has ended its session since it granted: %w", i+1, driver.ErrUnavailable))
+		}
+	}
+	if t.granted < s.store.majority() {
+		return
+	}
 	if !one.granted {
 		one.granted, one.since = true, began
 	}
-	for i, has := range t.votes {
-		one.votes[i] = one.votes[i] || has
+	for i, ses := range t.votes {
+		one.votes[i] = one.votes[i] || ses != nil
 	}
 }
 
 // late notes the votes that come after the majority was complete.
-func (s *session) late(one *claim, asked *driver.Claim, answers <-chan answer[driver.Outcome], n int) {
+func (s *session) late(one *claim, asked *driver.Claim, answers <-chan answer[vote], n int) {
 	for range n {
 		a := <-answers
 		s.mu.Lock()
-		if a.err == nil && a.value.State == driver.Granted {
+		if a.err == nil && a.value.State == driver.Granted && s.nodes[a.node] == a.value.by {
 			one.votes[a.node] = true
 		}
 		gone := s.claims[one.Seq] != one
@@ -121,8 +132,8 @@ func (s *session) retract(ctx context.Context, asked *driver.Claim, t *tally) (d
 		go func() { _ = s.withdrawFrom(undoing, i, asked, true) }()
 	}
 	pending := make(chan error, len(t.votes))
-	for i, has := range t.votes {
-		if has {
+	for i, ses := range t.votes {
+		if ses != nil {
 			go func() { pending <- s.withdrawFrom(undoing, i, asked, false) }()
 		}
 	}
@@ -166,7 +177,7 @@ func (s *session) retire(one *claim, doubt bool) {
 }
 
 // undo withdraws a claim from the servers that answer after it was given up.
-func (s *session) undo(ctx context.Context, asked *driver.Claim, answers <-chan answer[driver.Outcome], n int) {
+func (s *session) undo(ctx context.Context, asked *driver.Claim, answers <-chan answer[vote], n int) {
 	for range n {
 		a := <-answers
 		if a.err == nil && a.value.State != driver.Granted {
@@ -176,17 +187,23 @@ func (s *session) undo(ctx context.Context, asked *driver.Claim, answers <-chan 
 	}
 }
 
+// vote is the answer of a server to an attempt, by its session of that time.
+type vote struct {
+	driver.Outcome
+	by driver.Session
+}
+
 // tally counts the answers to an attempt.
 type tally struct {
-	votes          []bool
-	unknown        []int // the servers whose reply was lost
+	votes          []driver.Session // those of the servers that granted
+	unknown        []int            // the servers whose reply was lost
 	granted, other int
 	gone           int
 	busy           *driver.Outcome
 	errs           []error
 }
 
-func (t *tally) add(a answer[driver.Outcome]) {
+func (t *tally) add(a answer[vote]) {
 	switch {
 	case a.err != nil:
 		t.errs = append(t.errs, a.err)
@@ -197,14 +214,22 @@ func (t *tally) add(a answer[driver.Outcome]) {
 			t.gone++
 		}
 	case a.value.State == driver.Granted:
-		t.votes[a.node] = true
+		t.votes[a.node] = a.value.by
 		t.granted++
 	default:
 		t.other++
 		if a.value.State == driver.Busy && (t.busy == nil || a.value.PollAfter < t.busy.PollAfter) {
-			t.busy = &a.value
+			t.busy = &a.value.Outcome
 		}
 	}
+}
+
+// lose takes a vote back. The server may still have the claim.
+func (t *tally) lose(node int, err error) {
+	t.votes[node] = nil
+	t.granted--
+	t.errs = append(t.errs, err)
+	t.unknown = append(t.unknown, node)
 }
 
 // open is how many servers have not answered yet.

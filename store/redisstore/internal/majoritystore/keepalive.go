@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/hashstore"
 )
 
 // healAtOnce is how many claims are put back on a server at once, and healMost how many in one renewal.
@@ -142,25 +141,28 @@ func (s *session) heal(ctx context.Context, alive []bool) {
 	all.Wait()
 }
 
-// put attempts a claim that is held on one more server.
+// put attempts a claim that is held on one more server, and takes it back if the claim was withdrawn in
+// between.
 func (s *session) put(ctx context.Context, c *claim, node int) {
-	ses, err := s.node(node)
-	if err != nil {
+	s.mu.Lock()
+	ses, asked, held := s.nodes[node], c.onServers(), s.heldLocked(c)
+	s.mu.Unlock()
+	if ses == nil || !held {
 		return
 	}
-	s.mu.Lock()
-	asked := c.onServers()
-	s.mu.Unlock()
 	out, err := ses.Attempt(ctx, asked)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil && out.State == driver.Granted {
+	if held = s.heldLocked(c); held && err == nil && out.State == driver.Granted && s.nodes[node] == ses {
 		c.votes[node] = true
 	}
-	if s.claims[c.Seq] != c { // withdrawn in between
-		hashstore.Drop(ses, asked.Seq)
+	s.mu.Unlock()
+	if !held {
+		_ = s.withdrawFrom(ctx, node, asked, true)
 	}
 }
+
+// heldLocked reports whether a claim is held and its withdrawal has not begun. s.mu must be held.
+func (s *session) heldLocked(c *claim) bool { return s.claims[c.Seq] == c && c.granted }
 
 // has counts the servers that have the claim, of those that are up.
 func (c *claim) has(alive []bool) (n int) {
