@@ -4,6 +4,7 @@ package core_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/fencelock/fencelock"
@@ -14,11 +15,11 @@ import (
 func TestLingerCoolsDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		st := tap(newStore())
-		recalls := 0
+		var recalls atomic.Int64 // hooks are called on any goroutine
 		opts := &fencelock.Options{}
 		opts.Hooks.Event = func(e fencelock.Event) {
 			if e.Kind == fencelock.LeaseRecalled {
-				recalls++
+				recalls.Add(1)
 			}
 		}
 		c, other := newClient(t, st, opts), newClient(t, st, nil)
@@ -37,8 +38,8 @@ func TestLingerCoolsDown(t *testing.T) {
 			}
 			unlock(t, lock(t, other, "x"))
 		}
-		if most := 10; recalls == 0 || recalls > most || shown > most {
-			t.Errorf("%d recalls and %d holders that linger in %d turns, want 1 to %d", recalls, shown, turns, most)
+		if most, n := 10, int(recalls.Load()); n == 0 || n > most || shown > most {
+			t.Errorf("%d recalls and %d holders that linger in %d turns, want 1 to %d", n, shown, turns, most)
 		}
 	})
 }
