@@ -3,9 +3,7 @@
 // Package pgadvisory takes the advisory locks of PostgreSQL that migration tools use, so that a Go program excludes them
 // on the same database: Rails, with_advisory_lock, golang-migrate, goose, Flyway, Liquibase and Atlas.
 //
-//	held, err := pgadvisory.Lock(ctx, db, pgadvisory.Rails("app"), nil) // no Rails migration runs from here on
-//	defer held.Unlock(ctx)
-//	err = migrate(held.Context())
+//	err := pgadvisory.Do(lease.Context(), db, pgadvisory.Rails("app"), nil, migrate) // no Rails migration runs beside it
 //
 // An advisory lock is not a lease. It belongs to a connection, has no time to live, no token and no queue. Take it beside a
 // lease of fencelock, not instead of one: the lease first, and the advisory lock inside, with the context of the lease.
@@ -27,7 +25,8 @@
 //   - The process dies: the server frees the lock when it notices that the connection has ended.
 //   - The process is cut off from the server: the server keeps the lock until its tcp_keepalives give up. The context
 //     ends after two intervals, so the work stops before.
-//   - A pooler in transaction mode gives the backend to another client: Lock returns ErrPooled, or the context ends.
+//   - A pooler in transaction mode gives the backend to another client, or two clients the same one, which would have the
+//     lock twice: Lock returns ErrPooled, or the context ends. A setting of the backend marks it.
 //   - The answer to an unlock is lost: the connection is closed, and the lock is free.
 //   - The same key is taken twice by one process: it waits for itself, since each call has its own connection.
 package pgadvisory

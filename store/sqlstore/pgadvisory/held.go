@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
+	"strconv"
 	"time"
 )
 
@@ -18,9 +18,9 @@ var (
 	ErrHeld = errors.New("pgadvisory: the lock is held by another connection")
 	// ErrLost is the cause of the context of a Held whose connection ended, and is returned by its Unlock.
 	ErrLost = errors.New("pgadvisory: the connection that had the lock has ended")
-	// ErrPooled is returned when statements of one connection reach different backends: a pooler in transaction mode is
-	// in between. Connect to the server itself, or to a pooler in session mode.
-	ErrPooled = errors.New("pgadvisory: statements of one connection reach different backends; connect without a pooler in transaction mode")
+	// ErrPooled is returned when statements of one connection reach different backends, or a backend serves two
+	// connections: a pooler in transaction mode is in between. Connect to the server itself, or to a pooler in session mode.
+	ErrPooled = errors.New("pgadvisory: a pooler in transaction mode shares backends between connections; connect without it")
 	// errReleased is the cause of the context of a Held that was unlocked.
 	errReleased = errors.New("pgadvisory: unlocked")
 )
@@ -50,9 +50,10 @@ type Held struct {
 	key    Key
 	conn   *sql.Conn
 	pid    int
+	mark   string // on the backend: a second client of it would get the lock again, which the backend has already
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	asking sync.Mutex // one statement at once
+	asking chan struct{} // has one while a statement runs
 	ended  chan struct{}
 }
 
@@ -81,7 +82,7 @@ func TryLock(ctx context.Context, db *sql.DB, key Key, opts *Options) (*Held, er
 	if err != nil {
 		return nil, fmt.Errorf("pgadvisory: %w", err)
 	}
-	h := &Held{key: key, conn: conn, ended: make(chan struct{})}
+	h := &Held{key: key, conn: conn, mark: strconv.FormatUint(rand.Uint64(), 36), asking: make(chan struct{}, 1), ended: make(chan struct{})}
 	got, err := h.take(ctx)
 	switch {
 	case err != nil:
@@ -96,24 +97,32 @@ func TryLock(ctx context.Context, db *sql.DB, key Key, opts *Options) (*Held, er
 	return h, nil
 }
 
-// take asks for the lock. The backend must be the same before and after.
+// take asks for the lock. The backend must be that of the statement before, and no other client may have marked it: otherwise
+// nothing is taken, since a pooler keeps a backend, with its locks, when its client leaves.
 func (h *Held) take(ctx context.Context) (got bool, err error) {
 	if err = h.conn.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&h.pid); err != nil {
 		return false, err
 	}
-	query, args := "SELECT pg_try_advisory_lock($1::bigint), pg_backend_pid()", []any{h.key.whole}
+	try, args := "pg_try_advisory_lock($3::bigint)", []any{h.pid, h.mark, h.key.whole}
 	if h.key.pair {
-		query, args = "SELECT pg_try_advisory_lock($1::int4, $2::int4), pg_backend_pid()", []any{h.key.first, h.key.second}
+		try, args = "pg_try_advisory_lock($3::int4, $4::int4)", []any{h.pid, h.mark, h.key.first, h.key.second}
 	}
-	var pid int
-	if err = h.conn.QueryRowContext(ctx, query, args...).Scan(&got, &pid); err == nil && pid != h.pid {
+	var ours bool
+	err = h.conn.QueryRowContext(ctx, `SELECT ours, got, CASE WHEN got THEN set_config('`+marks+`', $2::text, false) END IS NULL
+		FROM (SELECT ours, CASE WHEN ours THEN `+try+` ELSE false END AS got
+			FROM (SELECT pg_backend_pid() = $1::int4 AND coalesce(current_setting('`+marks+`', true), '') = '' AS ours OFFSET 0) AS backend
+			OFFSET 0) AS tried`, args...).Scan(&ours, &got, new(bool))
+	if err == nil && !ours {
 		err = ErrPooled
 	}
 	return got, err
 }
 
+// marks is the setting of a backend that has the mark of its lock.
+const marks = "fencelock.advisory"
+
 // Context ends when the lock is unlocked, or lost with its connection. It has the values of the context that the lock was
-// taken with.
+// taken with, and does not end with it: that one may bound the wait. Do gives a context that ends with both.
 func (h *Held) Context() context.Context { return h.ctx }
 
 // watch asks the connection again and again. One that does not answer in time has lost the lock, as far as this process can know.
@@ -134,18 +143,22 @@ func (h *Held) watch(every time.Duration) {
 	}
 }
 
-// ask checks that the connection has the backend that has the lock.
+// ask checks that the connection has the backend that has the lock. The context of the Held ends in time even if the driver does
+// not return in time.
 func (h *Held) ask(within time.Duration) error {
-	h.asking.Lock()
-	defer h.asking.Unlock()
+	h.asking <- struct{}{}
+	defer func() { <-h.asking }()
 	if h.ctx.Err() != nil {
 		return nil // it is being unlocked
 	}
+	silent := time.AfterFunc(within, func() { h.cancel(fmt.Errorf("%w: no answer within %v", ErrLost, within)) })
+	defer silent.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	var pid int
-	err := h.conn.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&pid)
-	if err == nil && pid != h.pid {
+	var mark string
+	err := h.conn.QueryRowContext(ctx, "SELECT pg_backend_pid(), coalesce(current_setting('"+marks+"', true), '')").Scan(&pid, &mark)
+	if err == nil && (pid != h.pid || mark != h.mark) {
 		err = ErrPooled
 	}
 	return err
@@ -154,8 +167,16 @@ func (h *Held) ask(within time.Duration) error {
 // Unlock gives the lock back. It works on a context that has ended. If the server does not confirm it, the connection is closed, with
 // which the lock is free. It returns an error that wraps ErrLost if the lock was lost before.
 func (h *Held) Unlock(ctx context.Context) error {
-	h.asking.Lock()
-	defer h.asking.Unlock()
+	within := time.NewTimer(unlockPatience)
+	defer within.Stop()
+	select {
+	case h.asking <- struct{}{}:
+		defer func() { <-h.asking }()
+	case <-within.C:
+		h.cancel(fmt.Errorf("%w: no answer within %v", ErrLost, unlockPatience))
+		go h.discard() // waits for the driver
+		return context.Cause(h.ctx)
+	}
 	switch cause := context.Cause(h.ctx); {
 	case errors.Is(cause, errReleased):
 		return nil
@@ -171,7 +192,7 @@ func (h *Held) Unlock(ctx context.Context) error {
 		query, args = "SELECT pg_advisory_unlock($1::int4, $2::int4)", []any{h.key.first, h.key.second}
 	}
 	var had bool
-	if err := h.conn.QueryRowContext(ctx, query, args...).Scan(&had); err != nil || !had {
+	if err := h.conn.QueryRowContext(ctx, query+", set_config('"+marks+"', '', false)", args...).Scan(&had, new(string)); err != nil || !had {
 		h.discard()
 		return errors.Join(ErrLost, err)
 	}

@@ -143,6 +143,34 @@ func free(t *testing.T, db *sql.DB, key pgadvisory.Key) {
 	}
 }
 
+// TestPoolerDoesNotShareALock: two clients of a pooler get the same backend, which has the lock already and would take it
+// again for the second.
+func TestPoolerDoesNotShareALock(t *testing.T) {
+	t.Parallel()
+	server, direct := start(t)
+	pooler := servers.Test(t, server.Pgbouncer)
+	var dbs []*sql.DB
+	for range 2 {
+		db, err := sql.Open("pgx", source(pooler)+"&default_query_exec_mode=exec")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		dbs = append(dbs, db)
+	}
+	key := pgadvisory.Whole(7)
+	first, err := pgadvisory.TryLock(t.Context(), dbs[0], key, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := pgadvisory.TryLock(t.Context(), dbs[1], key, nil)
+	if !errors.Is(err, pgadvisory.ErrPooled) && !errors.Is(err, pgadvisory.ErrHeld) {
+		t.Errorf("the second client got %v, %v", second, err)
+	}
+	_ = first.Unlock(t.Context())
+	free(t, direct, key) // nothing is left on a backend of the pooler
+}
+
 // TestGivingUpLeavesNothing: a wait that ends, and a call that is cut short, leave no connection with a lock in the pool.
 func TestGivingUpLeavesNothing(t *testing.T) {
 	t.Parallel()
