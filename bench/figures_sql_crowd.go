@@ -88,10 +88,10 @@ var sqlIdle = question{part: "idle", gives: []string{"sql-idle-statements-per-se
 }}
 
 const (
-	// idleAfter is how long the waiters have to queue, idleFor how long they are watched:
-	// a whole TTL, because each checks once in that time whether the holder is alive.
+	// idleAfter is how long the waiters have to queue, idleFor how long they are watched: three TTLs,
+	// which is as long as their longest wait. Each checks once or twice in two TTLs whether the holder is alive.
 	idleAfter = 5 * time.Second
-	idleFor   = 15 * time.Second
+	idleFor   = 45 * time.Second
 )
 
 func (d database) idle(ctx context.Context) (perSecond float64, err error) {

@@ -11,21 +11,21 @@ var bellMutants = []mutant{
 	},
 	{
 		name: "bell-bound-beyond-the-ttl", catcher: testOf("store/sqlstore", "TestBellWait"), file: "store/sqlstore/bell.go",
-		old: "min(time.Duration(1+place)*time.Second, ttl/2, bellLongest), false",
-		new: "min(time.Duration(1+place)*time.Second, bellLongest), false",
+		old: "3*ttl, bellLongest), false",
+		new: "bellLongest), false",
 	},
 	{
 		name: "bell-without-a-process", catcher: testOf("store/sqlstore", "TestNextBell"), file: "store/sqlstore/follow.go",
-		old: "	if now == waited {\n",
-		new: "	if false {\n",
+		old: " && !slices.Contains(dead, id) {\n",
+		new: " {\n",
 	},
 	{
-		name: "bell-of-itself", catcher: testOf("store/sqlstore/internal/book", "TestBellBefore"), file: "store/sqlstore/internal/book/bell.go",
-		old: "b.Queue[i-1].Record",
+		name: "bell-of-itself", catcher: testOf("store/sqlstore/internal/book", "TestBellsBefore"), file: "store/sqlstore/internal/book/bell.go",
+		old: "b.Queue[j].Record",
 		new: "b.Queue[i].Record",
 	},
 	{
-		name: "bell-of-one-holder-of-two", catcher: testOf("store/sqlstore/internal/book", "TestBellBefore"), file: "store/sqlstore/internal/book/bell.go",
+		name: "bell-of-one-holder-of-two", catcher: testOf("store/sqlstore/internal/book", "TestBellsBefore"), file: "store/sqlstore/internal/book/bell.go",
 		old: "len(b.Grants) == 1 &&",
 		new: "len(b.Grants) > 0 &&",
 	},
@@ -61,8 +61,8 @@ var bellMutants = []mutant{
 	},
 	{
 		name: "bell-that-keeps-the-table", catcher: testOf("store/sqlstore", "TestBellWait"), file: "store/sqlstore/bell.go",
-		old: "ttl/2, bellLongest), false",
-		new: "ttl/2, bellLongest), true",
+		old: "3*ttl, bellLongest), false",
+		new: "3*ttl, bellLongest), true",
 	},
 	{
 		name: "bell-with-two-waits", catcher: testOf("store/sqlstore", "TestBellHasOneWait"), file: "store/sqlstore/bell.go",
@@ -81,7 +81,32 @@ var bellMutants = []mutant{
 	},
 	{
 		name: "bell-without-its-limit", catcher: testOf("store/sqlstore", "TestBellAndALimitForStatements"), file: "store/sqlstore/bell.go",
-		old: "case among(refusals, c), !j.read && among(limits, c):",
-		new: "case among(refusals, c):",
+		old: "case !j.read && among(limits, c):",
+		new: "case false:",
+	},
+	{
+		name: "bell-of-a-long-wait-that-is-left", catcher: testOf("store/sqlstore", "TestBellOfALongWaitThatIsLeft"), file: "store/sqlstore/bell.go",
+		old: "	case bl.long:\n",
+		new: "	case false:\n",
+	},
+	{
+		name: "bell-of-a-chain-that-is-too-long", catcher: testOf("store/sqlstore", "TestBellsThatWaitForEachOther"), file: "store/sqlstore/bell.go",
+		old: "		return ring{state: ringChain}, nil\n",
+		new: "		return ring{state: ringRefused}, nil\n",
+	},
+	{
+		name: "bell-that-died-again-and-again", catcher: testOf("store/sqlstore", "TestWaiterBehindADeadBell"), file: "store/sqlstore/follow.go",
+		old: "			w.dead = append(w.dead, waited)\n",
+		new: "			w.dead = nil\n",
+	},
+	{
+		name: "claim-that-never-reads-again", catcher: testOf("store/sqlstore", "TestFarClaimRestsOnce"), file: "store/sqlstore/follow.go",
+		old: "	w.rest = false\n",
+		new: "",
+	},
+	{
+		name: "claim-in-front-that-rests", catcher: testOf("store/sqlstore", "TestFarClaimRestsOnce"), file: "store/sqlstore/follow.go",
+		old: "w.place >= restsFrom, out",
+		new: "true, out",
 	},
 }

@@ -27,11 +27,8 @@ type waiting struct {
 	pace     time.Duration // of a handoff, as far as it is known; 0 if it is not
 	listenAt time.Time     // when it comes near the front of the queue
 	ears     int64         // since when its session was listened for when it was attempted
-	before   int64         // the bell of the claim before it; 0 for none
-	dead     int64         // the last bell that was free though its claim was still before it
-	wait     *job          // for a bell, of the claim that was before it when the wait began
-	refused  bool          // the server ended the last wait for it
-	longer   bool          // the next wait for it may be longer
+	polls    int           // of the Await before, since the lock was seen to change hands
+	following
 	notified chan struct{} // closed when granted or err is set
 	granted  driver.Token
 	err      error
@@ -117,7 +114,9 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 		return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", err)
 	}
 	w := ss.expect(c.Seq, false)
-	for polls := 0; ; polls++ {
+	polls := w.pollsBefore(ss)
+	defer func() { w.polledSo(ss, polls) }()
+	for ; ; polls++ {
 		if wait := ss.follow(c, w); wait != nil {
 			out, over, err := ss.awaitBell(ctx, c, w, wait)
 			if over && err == nil {
@@ -167,6 +166,20 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 			return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", ctx.Err())
 		}
 	}
+}
+
+// pollsBefore and polledSo keep how often a claim has polled when the core begins its wait again, once in
+// a TTL: it does not poll more often for it.
+func (w *waiting) pollsBefore(ss *session) int {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return w.polls
+}
+
+func (w *waiting) polledSo(ss *session, polls int) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	w.polls = max(polls, 0)
 }
 
 // pushedTo ends the wait of a claim that was notified.

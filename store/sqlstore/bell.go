@@ -21,8 +21,11 @@ type bell struct {
 	conn  *sql.Conn
 	id    int64    // b.mu must be held, except in serve
 	waits bool     // a wait is under way or about to be; b.mu must be held
+	long  bool     // that does not read the row; b.mu must be held
 	gone  bool     // b.mu must be held
 	jobs  chan job // has room for all that a claim can send: one wait, and to free it
+	quit  func()   // ends the wait that is under way, and the connection; b.mu must be held
+	left  bool     // the claim is gone, and has ended a long wait so; b.mu must be held
 
 	statements map[string]*sql.Stmt // of serve
 }
@@ -36,6 +39,16 @@ type job struct {
 	soon  bool          // the bell is idle when this is done, and that is in a moment
 	ring  *ring         // written before done is closed
 	done  chan struct{} // closed when it is done
+}
+
+// over reports whether the job is done.
+func (j *job) over() bool {
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // ring is how a wait for a bell ended.
@@ -53,9 +66,12 @@ const (
 	ringRung
 	// ringBound: the wait has reached its bound.
 	ringBound
-	// ringRefused: the server ended the wait, and will most likely do so again: it took it for a
-	// deadlock, or its limit for the time of a statement is shorter.
+	// ringRefused: the wait could not begin, or the server ended it by its limit for the time of a
+	// statement, and will most likely do so again.
 	ringRefused
+	// ringChain: the server took the wait for a deadlock, most likely because the other bell's
+	// connection waits, too, and so on: more than 32 such waits count as one.
+	ringChain
 )
 
 // bellGrace is how much longer than the server may take a statement is waited for: the
@@ -67,21 +83,23 @@ const (
 	// FLUSH TABLES WITH READ LOCK, with which backups begin, waits for it while every write of
 	// the server waits for that, and so does a statement that alters the table.
 	bellReads = time.Second
-	// bellLongest bounds all other waits. From ten seconds on a statement is slow by the default
-	// of long_query_time, and is logged.
-	bellLongest = 8 * time.Second
+	// bellLongest bounds all other waits. Proxies commonly close a connection without traffic after
+	// a minute, and so long must a statement run until tools for backups wait for it or end it.
+	bellLongest = 45 * time.Second
 )
 
 // bellWait is how a claim waits for a bell: for how long, and whether the same statement reads
 // the row then. A lock may be granted without a bell: an operator breaks it, or the process
 // of the claim before hangs for longer than its TTL. So the first in the queue, which is
-// granted then, reads the row each second. For the others each second wait is longer, the
-// longer the further back, so that many claims that wait for long send few statements.
+// granted then, reads the row each second. The others do so once; then they wait for longer, the
+// longer the further back, so that many claims that wait for long send few statements: the
+// attempts that the core repeats, once in a TTL, find a grant that was missed.
 func bellWait(place int, ttl time.Duration, longer bool) (bound time.Duration, read bool) {
 	if place == 0 || !longer {
 		return min(bellReads, ttl/2), true
 	}
-	return min(time.Duration(1+place)*time.Second, ttl/2, bellLongest), false
+	far := time.Duration(1+min(place, 10)) * time.Second
+	return min(far*time.Duration(1+min(place, 10)), 3*ttl, bellLongest), false
 }
 
 // serverBound is what the server is to wait for. MySQL takes whole seconds.
@@ -114,6 +132,8 @@ func (b *bells) connect() (bl *bell, shared bool, err error) {
 	if err = bl.renew(ctx, bl.id); err != nil {
 		return bl, false, err
 	}
+	// A wait is not a slow query. If the server does not allow that, its log has them.
+	_, _ = conn.ExecContext(ctx, "/* fencelock bell */ SET SESSION long_query_time = 3600")
 	var ours sql.NullBool
 	err = conn.QueryRowContext(ctx, "/* fencelock bell */ SELECT IS_USED_LOCK(?) = CONNECTION_ID()", bellName(bl.id)).Scan(&ours)
 	return bl, err == nil && !ours.Bool, err
@@ -173,7 +193,7 @@ func (bl *bell) serve() error {
 			err := bl.do(j)
 			close(j.done)
 			if err != nil {
-				return err
+				return bl.unless(err)
 			}
 		case <-time.After(bl.b.rests):
 			if bl.b.retire(bl) {
@@ -201,10 +221,11 @@ func (bl *bell) do(j job) error {
 	ctx, cancel := context.WithTimeout(bl.b.ctx, serverBound(j.bound)+bellGrace)
 	defer cancel()
 	if j.other != 0 {
+		bl.mayQuit(cancel)
 		r, err := bl.waitFor(ctx, j)
 		*j.ring = r
 		bl.b.mu.Lock()
-		bl.waits = false
+		bl.waits, bl.quit = false, nil
 		bl.b.mu.Unlock()
 		return err
 	}
@@ -214,8 +235,29 @@ func (bl *bell) do(j job) error {
 	defer bl.b.mu.Unlock()
 	bl.b.overLocked(j)
 	if err == nil {
-		bl.id = id
+		bl.id, bl.left = id, false
 		bl.b.putBackLocked(bl)
+	}
+	return err
+}
+
+// mayQuit lets a claim that is gone end its wait, if that is long. Otherwise its bell would be free
+// only when the wait ends, and the claim behind it waits for that bell.
+func (bl *bell) mayQuit(quit func()) {
+	bl.b.mu.Lock()
+	defer bl.b.mu.Unlock()
+	bl.quit = quit
+	if bl.left { // before the wait began
+		quit()
+	}
+}
+
+// unless returns the error of a connection, or nil if its claim has ended it.
+func (bl *bell) unless(err error) error {
+	bl.b.mu.Lock()
+	defer bl.b.mu.Unlock()
+	if bl.left {
+		return nil
 	}
 	return err
 }
@@ -233,7 +275,9 @@ func (bl *bell) waitFor(ctx context.Context, j job) (ring, error) {
 	}
 	err := bl.row(ctx, name, args, to)
 	switch c := code(err); {
-	case among(refusals, c), !j.read && among(limits, c):
+	case among(refusals, c):
+		return ring{state: ringChain}, nil
+	case !j.read && among(limits, c):
 		return ring{state: ringRefused}, nil
 	case err == nil && !got.Valid:
 		err = errNoBell
@@ -269,10 +313,15 @@ func (bl *bell) sendLocked(j job) job {
 		close(j.done)
 		return j
 	case wait:
-		bl.waits = true
+		bl.waits, bl.long = true, !j.read
 	case !bl.waits: // otherwise that may take as long as the wait
 		j.soon = true
 		bl.b.freed++
+	case bl.long:
+		bl.left = true
+		if bl.quit != nil {
+			bl.quit()
+		}
 	}
 	bl.jobs <- j
 	return j

@@ -104,6 +104,15 @@ func (c *crowd) kill(t *testing.T, named string) {
 	must(t, exec(c.admin, "KILL "+id))
 }
 
+// waitsLong reports whether the connection that has a named lock waits for another, and does not read.
+func (c *crowd) waitsLong(t *testing.T, named string) bool {
+	t.Helper()
+	var n int
+	must(t, c.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID = IS_USED_LOCK(?)",
+		"%fencelock waitBell *%", named).Scan(&n))
+	return n > 0
+}
+
 // awaited waits in the background for the grant of claim 1, as the core does.
 type awaited struct {
 	cancel context.CancelFunc

@@ -224,38 +224,6 @@ func TestBellsOfACutServer(t *testing.T) {
 	})
 }
 
-// TestWaiterBehindADeadBellWaitsAgain: the bell of the claim before a waiter dies, and the waiter polls.
-// When that claim is gone, the next attempt makes the waiter wait for the bell of the claim before that.
-func TestWaiterBehindADeadBellWaitsAgain(t *testing.T) {
-	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
-		c := newCrowd(t, k, server, "x")
-		second := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
-		third := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
-		c.kill(t, sqlstore.BellOf(second, 1))
-		a := await(t, third, "x")
-		polls := func() bool {
-			before, waits := sqlstore.WaitsFor(third, 1)
-			return before == "" && waits == ""
-		}
-		eventually(t, "that the third claim polls", polls)
-		a.cancel()
-		<-a.out
-		attempt(t, third, queued(1, "x"), driver.Queued)
-		if !polls() {
-			t.Error("an attempt made the claim wait for the bell that has died")
-		}
-		withdraw(t, second, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
-		attempt(t, third, queued(1, "x"), driver.Queued)
-		a = await(t, third, "x")
-		eventually(t, "that the third claim waits for the holder", func() bool {
-			_, waits := sqlstore.WaitsFor(third, 1)
-			return waits == sqlstore.BellOf(c.holder, 1)
-		})
-		c.release(t, 1, "x")
-		a.granted(t)
-	})
-}
-
 // TestWaitThatOutlivesItsClaimBefore: the claim before a waiter is gone, and the waiter is attempted again
 // before it has read that its bell is free. It waits for the claim that is before it now.
 func TestWaitThatOutlivesItsClaimBefore(t *testing.T) {

@@ -55,12 +55,7 @@ func TestBellOfALongWaitKeepsNoTable(t *testing.T) {
 		await(t, c.waiter(t, c.store(t, k.connect(t, server.Port)), "x"), "x")
 		third := c.waiter(t, s, "x")
 		await(t, third, "x")
-		eventually(t, "that the third claim waits for long", func() bool {
-			var n int
-			must(t, c.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID = IS_USED_LOCK(?)",
-				"%fencelock waitBell *%", sqlstore.BellOf(third, 1)).Scan(&n))
-			return n > 0
-		})
+		eventually(t, "that the third claim waits for long", func() bool { return c.waitsLong(t, sqlstore.BellOf(third, 1)) })
 		opts := k.space(t, c.admin)
 		s = k.store(t, k.connect(t, server.Port), &opts)
 		open(t, s)

@@ -47,7 +47,7 @@ type bells struct {
 	freed  int          // bells that will be idle in a moment: they are freed, or made
 	asking []chan *bell // of claims that wait for a bell, each with room for it
 	taken  map[claimID]*bell
-	lost   map[claimID]bool // the connection of the claim's bell has ended
+	lost   map[claimID]bool // the connection of the claim's bell has ended, or there was none for it in time
 }
 
 // unsupported is the answer of a Galera node to GET_LOCK.
@@ -88,6 +88,11 @@ func (b *bells) take(ctx context.Context, c claimID) int64 {
 	}
 	bl := b.get(ctx)
 	if bl == nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !b.never && b.taken[c] == nil {
+			b.lost[c] = true
+		}
 		return 0
 	}
 	return b.give(c, bl)
@@ -139,7 +144,7 @@ func (b *bells) wait(c claimID, j job) *job {
 }
 
 // replaceLocked gives a claim another bell if one is idle, and otherwise begins to make one: the claim polls
-// until then. Its row keeps the bell that is gone, so the claim behind it polls. b.mu must be held.
+// until then. Its row keeps the bell that is gone, or none, so no claim waits for this one. b.mu must be held.
 func (b *bells) replaceLocked(c claimID) {
 	bl := b.idleLocked()
 	if bl == nil {

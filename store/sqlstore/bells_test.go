@@ -2,7 +2,13 @@
 
 package sqlstore
 
-import "testing"
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
 
 // TestOverlappingAttemptsKeepOneBell: two attempts of a claim overlap, and each takes a bell out. The
 // claim keeps the first, and the other serves other claims.
@@ -23,6 +29,133 @@ func TestOverlappingAttemptsKeepOneBell(t *testing.T) {
 	b := &bells{taken: map[claimID]*bell{}}
 	if id := b.give(claimID{"s", 1}, &bell{b: b, id: 7, gone: true}); id != 0 || len(b.taken) != 0 {
 		t.Errorf("a bell that is gone was given: %d, %v", id, b.taken)
+	}
+}
+
+// TestFarClaimRestsOnce: of the attempts of a claim that is far back and waits for a bell each second one is
+// answered as the last, while the lock does not change hands.
+func TestFarClaimRestsOnce(t *testing.T) {
+	ss := &session{}
+	for _, tt := range []struct {
+		what    string
+		place   int
+		counter int64
+		waits   bool
+		want    bool
+	}{
+		{"far back", restsFrom, 5, true, true},
+		{"near the front", restsFrom - 1, 5, true, false},
+		{"the lock changed hands", restsFrom, 6, true, false},
+		{"its wait is over", restsFrom, 5, false, false},
+	} {
+		w := &waiting{counter: 5, following: following{wait: &job{done: make(chan struct{})}}}
+		if !tt.waits {
+			close(w.wait.done)
+		}
+		if _, ok := ss.rests(w); ok {
+			t.Errorf("%s: it rests before it was read", tt.what)
+		}
+		ss.stands(w, driver.Outcome{State: driver.Queued, Position: tt.place}, tt.counter)
+		out, ok := ss.rests(w)
+		if ok != tt.want || ok && out.Position != tt.place {
+			t.Errorf("%s: it rests: %t, at place %d", tt.what, ok, out.Position)
+		}
+		if _, ok := ss.rests(w); ok {
+			t.Errorf("%s: it rests twice", tt.what)
+		}
+	}
+	w := &waiting{counter: 5}
+	ss.stands(w, driver.Outcome{State: driver.Queued, Position: restsFrom}, 5)
+	if _, ok := ss.rests(w); ok {
+		t.Error("a claim that polls rests")
+	}
+}
+
+// TestNextBell: a claim waits for the nearest bell before it that a process has, beyond those that it
+// skips.
+func TestNextBell(t *testing.T) {
+	for _, tt := range []struct {
+		what   string
+		before []int64
+		dead   []int64
+		skip   int
+		want   int64
+	}{
+		{"the nearest", []int64{6, 5}, nil, 0, 6},
+		{"the claim before it has no bell", []int64{0, 5}, nil, 0, 5},
+		{"no process has the bell before it any more", []int64{6, 5}, []int64{6}, 0, 5},
+		{"nor the other", []int64{6, 5}, []int64{6, 5}, 0, 0},
+		{"one is skipped", []int64{7, 6, 5}, nil, 1, 6},
+		{"all are", []int64{6, 5}, nil, 2, 0},
+		{"there is none", nil, nil, 0, 0},
+	} {
+		if got := nextBell(slices.Values(tt.before), tt.dead, tt.skip); got != tt.want {
+			t.Errorf("%s: bell %d, want %d", tt.what, got, tt.want)
+		}
+	}
+}
+
+// TestSkipMore: a claim whose chain of waits is too long comes to the front in a few steps, and polls then.
+func TestSkipMore(t *testing.T) {
+	for before := range 500 {
+		skipped, steps := 0, 0
+		for poll := false; !poll; steps++ {
+			was := skipped
+			if skipped, poll = skipMore(was, before); !poll && (skipped <= was || skipped >= before) {
+				t.Fatalf("%d of %d are skipped after %d", skipped, before, was)
+			}
+		}
+		if skipped != 0 || steps > 10 {
+			t.Errorf("%d before it: %d are skipped after %d steps", before, skipped, steps)
+		}
+	}
+}
+
+// TestBellWait: a fault of a bell delays the first in the queue by a second, and no claim by more
+// than three TTLs. Waits that keep the table open are short, no wait is longer than a proxy allows, and
+// the server gets whole seconds, never zero.
+func TestBellWait(t *testing.T) {
+	for _, tt := range []struct {
+		place          int
+		ttl            time.Duration
+		longer         bool
+		bound, rounded time.Duration
+		read           bool
+	}{
+		{0, 15 * time.Second, false, time.Second, time.Second, true},
+		{0, 15 * time.Second, true, time.Second, time.Second, true},
+		{3, 15 * time.Second, false, time.Second, time.Second, true},
+		{1, 15 * time.Second, true, 4 * time.Second, 4 * time.Second, false},
+		{3, 15 * time.Second, true, 16 * time.Second, 16 * time.Second, false},
+		{60, 15 * time.Second, true, 45 * time.Second, 45 * time.Second, false},
+		{1 << 40, time.Hour, true, 45 * time.Second, 45 * time.Second, false},
+		{0, minTTL, true, minTTL / 2, time.Second, true},
+		{9, minTTL, true, 3 * minTTL, serverBound(3 * minTTL), false},
+	} {
+		if got, read := bellWait(tt.place, tt.ttl, tt.longer); got != tt.bound || serverBound(got) != tt.rounded || read != tt.read {
+			t.Errorf("place %d with a TTL of %v, longer %t: %v, %v, %t; want %v, %v, %t",
+				tt.place, tt.ttl, tt.longer, got, serverBound(got), read, tt.bound, tt.rounded, tt.read)
+		}
+	}
+	if serverBound(minTTL/2) < time.Second {
+		t.Error("the server is to wait for nothing")
+	}
+}
+
+// TestBellHasOneWait: a claim that waits again while its connection still waits is refused, so
+// there is always room to free its bell.
+func TestBellHasOneWait(t *testing.T) {
+	b := &bells{taken: map[claimID]*bell{}}
+	c := claimID{"s", 1}
+	bl := &bell{b: b, jobs: make(chan job, 2)}
+	b.taken[c] = bl
+	b.wait(c, job{other: 7})
+	if second := b.wait(c, job{other: 7}); len(bl.jobs) != 1 || second.ring.state != ringRefused {
+		t.Fatalf("%d waits, and the second is in state %v", len(bl.jobs), second.ring.state)
+	}
+	b.free(c)
+	if b.wait(c, job{other: 7}) != nil || len(bl.jobs) != 2 {
+		t.Errorf("a claim waits without a bell; %d jobs", len(bl.jobs))
 	}
 }
 

@@ -109,6 +109,6 @@ func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry 
 	if !ok {
 		return out, nil, nil
 	}
-	ss.behind(w, l.BellBefore(c.Session, c.Seq))
+	ss.behind(w, l.BellsBefore(c.Session, c.Seq))
 	return out, l.Book, nil
 }

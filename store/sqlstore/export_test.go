@@ -227,7 +227,7 @@ func Deadlock(ctx context.Context, s *Store) (answers int) {
 	waits := []job{one.send(job{other: two.id, bound: bound}), two.send(job{other: one.id, bound: bound})}
 	for _, j := range waits {
 		<-j.done
-		if j.ring.state == ringRefused {
+		if j.ring.state == ringChain {
 			answers++
 		}
 	}
@@ -275,3 +275,6 @@ func WaitsFor(ss driver.Session, seq uint64) (before, waits string) {
 // TouchBells makes a store use the connections of its claims' bells so often. It must have no bell
 // yet, and its claims wait for one.
 func TouchBells(s *Store, every time.Duration) { s.bells.rests, s.bells.patience = every, time.Minute }
+
+// MaxBells is how many bells a store may have.
+const MaxBells = maxBells

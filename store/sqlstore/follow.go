@@ -5,10 +5,50 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 )
+
+// following is how a plain claim waits for the bell of a claim before it. No claim before it may
+// be passed, so that may be any of them; the nearest is best. The session's mu must be held.
+type following struct {
+	plain   bool    // other claims poll: a claim that re-enters may pass those before it
+	before  int64   // the bell that it waits for next; 0 for none
+	skipped int     // how many claims directly before it that bell is not of: a chain of waits may be too long
+	dead    []int64 // bells that were free though their claims were still before it
+	wait    *job    // for a bell, of a claim that was before it when the wait began
+	refused bool    // the server ended the last wait for it
+	longer  bool    // the next wait for it may be longer
+	rest    bool    // the next attempt need not read the row
+	last    driver.Outcome
+}
+
+// restsFrom is from which place on a claim reads the row at each second attempt.
+const restsFrom = 8
+
+// stands notes where an attempt has found a claim that was queued before.
+func (ss *session) stands(w *waiting, out driver.Outcome, counter int64) {
+	moved := ss.standing(w, counter, false)
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	w.place = out.Position
+	w.rest, w.last = !moved && w.place >= restsFrom, out
+}
+
+// rests reports whether an attempt of a claim can be answered as the last one: the claim is far back, the lock
+// did not change hands between the last two reads, and the claim waits for a bell. If the
+// process of the claim before it ends, it is woken. Those before it read the row
+// at each attempt, so if all of them hang, the grant of another is a TTL late.
+func (ss *session) rests(w *waiting) (driver.Outcome, bool) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	rest := w.rest && w.wait != nil && !w.wait.over()
+	w.rest = false
+	return w.last, rest
+}
 
 // bell gives a claim a bell, and returns its number, 0 for none.
 func (ss *session) bell(ctx context.Context, seq uint64) int64 {
@@ -22,34 +62,53 @@ func (ss *session) bell(ctx context.Context, seq uint64) int64 {
 	}
 }
 
-// behind notes the bell of the claim before w, as the row has it; 0 for none.
-func (ss *session) behind(w *waiting, bell int64) {
-	ss.mu.Lock()
-	w.before = bell
-	ss.mu.Unlock()
-}
-
-// rang notes what a claim waits for next that was not granted though the bell it waited for was free,
-// by the bell that is before it now.
-func (ss *session) rang(w *waiting, waited, now int64) {
+// behind notes the bell that w waits for next, by those before it as the row has them.
+func (ss *session) behind(w *waiting, before iter.Seq[int64]) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if w.before = nextBell(waited, now); w.before == 0 {
-		w.dead = waited
+	if w.plain {
+		w.before = nextBell(before, w.dead, w.skipped)
 	}
 }
 
-// stillBehind notes the bell of the claim before w when the claim is attempted again: the claim whose
-// bell has died may be gone.
-func (ss *session) stillBehind(w *waiting, bell int64) {
+// ended notes what a claim waits for next whose wait for a bell ended: because it was free, though the
+// claim was not granted, or because the chain of waits was too long.
+func (ss *session) ended(w *waiting, waited int64, state ringState, before iter.Seq[int64]) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if bell != 0 && bell != w.dead {
-		w.before = bell
+	bells := slices.Collect(before)
+	if state == ringChain {
+		w.skipped, w.refused = skipMore(w.skipped, len(bells))
+	} else {
+		w.skipped = 0
+		if slices.Contains(bells, waited) { // no process has that bell any more
+			w.dead = append(w.dead, waited)
+		}
 	}
+	w.before = nextBell(slices.Values(bells), w.dead, w.skipped)
 }
 
-// follow begins to wait for the bell of the claim before w, or goes on with it. It returns nil
+// nextBell returns the bell that a claim waits for, of those before it, the nearest first; 0 if it polls.
+// It waits neither for those of the claims that it skips nor for those that no process has.
+func nextBell(before iter.Seq[int64], dead []int64, skip int) int64 {
+	for id := range before {
+		if skip--; skip < 0 && id != 0 && !slices.Contains(dead, id) {
+			return id
+		}
+	}
+	return 0
+}
+
+// skipMore returns how many of the claims before it a claim skips after a chain of waits was too long:
+// half of those it did not skip. When all are skipped it polls once, and begins again.
+func skipMore(skipped, before int) (skip int, poll bool) {
+	if left := before - skipped; left > 1 {
+		return skipped + left/2, false
+	}
+	return 0, true
+}
+
+// follow begins to wait for the bell of a claim before w, or goes on with it. It returns nil
 // if no bell is before it.
 func (ss *session) follow(c *driver.Claim, w *waiting) *job {
 	ss.mu.Lock()
@@ -81,8 +140,7 @@ func (ss *session) awaitBell(ctx context.Context, c *driver.Claim, w *waiting, w
 	}
 	r := wait.ring
 	ss.mu.Lock()
-	w.wait, w.refused = nil, r.state == ringRefused
-	w.longer = r.state == ringBound && wait.read
+	w.wait, w.refused, w.longer = nil, r.state == ringRefused, r.state == ringBound
 	ss.mu.Unlock()
 	out, err := driver.Outcome{State: driver.Queued}, error(nil)
 	switch {
@@ -94,22 +152,13 @@ func (ss *session) awaitBell(ctx context.Context, c *driver.Claim, w *waiting, w
 	if err != nil || out.State != driver.Queued {
 		return out, true, err
 	}
-	if r.state != ringRung {
+	if r.state != ringRung && r.state != ringChain {
 		return out, false, nil
 	}
 	l, err := ss.store.loadShort(ctx, ss.sid, c.Name)
 	if err != nil {
 		return driver.Outcome{}, true, err
 	}
-	ss.rang(w, wait.other, l.BellBefore(ss.sid, c.Seq)) // not w.before, which an attempt may have changed since
+	ss.ended(w, wait.other, r.state, l.BellsBefore(ss.sid, c.Seq)) // not w.before, which an attempt may have changed since
 	return out, false, nil
-}
-
-// nextBell returns the bell that a claim waits for that was not granted though its bell was
-// free, by the bell that is before it now: 0 if it polls from now on.
-func nextBell(waited, now int64) int64 {
-	if now == waited {
-		return 0 // no process has that bell any more
-	}
-	return now // the claim before it is gone
 }

@@ -20,7 +20,7 @@ const (
 	slowestPace = 200 * time.Millisecond
 	// longestStillFirst and longestStill bound the pauses of the first claim and of those far
 	// back while the lock stays held.
-	longestStillFirst, longestStill = 500 * time.Millisecond, 5 * time.Second
+	longestStillFirst, longestStill = time.Second, 5 * time.Second
 )
 
 // pollPause is how long a claim waits before it polls again. Those in front add a tenth

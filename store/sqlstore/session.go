@@ -188,8 +188,14 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	if c.Queue {
 		known, _ := ss.store.contended.of(c.Name)
 		w = ss.expect(c.Seq, listenAfter(known.place, known.pace) == 0)
+		ss.mu.Lock()
+		w.plain = claim.Plain == 1
+		ss.mu.Unlock()
 	}
 	if w.seenQueued(ss) {
+		if out, ok := ss.rests(w); ok {
+			return out, nil
+		}
 		if out, waits, err := ss.waitsStill(ctx, c, w); waits || err != nil {
 			return out, err
 		}
@@ -228,7 +234,8 @@ func (ss *session) waitsStill(ctx context.Context, c *driver.Claim, w *waiting) 
 	if !ok || l.Grants[0].Plain != 1 || l.graceLeapt() || l.leapt(l.Sessions[l.Grants[0].Session]) {
 		return driver.Outcome{}, false, nil
 	}
-	ss.stillBehind(w, l.BellBefore(ss.sid, c.Seq))
+	ss.behind(w, l.BellsBefore(ss.sid, c.Seq))
+	ss.stands(w, out, l.Counter)
 	return out, true, nil
 }
 
@@ -244,10 +251,9 @@ func afterQueuing(err error) error {
 // attempt goes the longer way.
 func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Claim, w *waiting) (driver.Outcome, error) {
 	var out driver.Outcome
-	var counter, before int64
+	var last *loaded
 	err := ss.store.change(ctx, c.Name, ss, func(l *loaded) error {
-		out = l.Attempt(claim, c.Queue)
-		counter, before = l.Counter, l.BellBefore(ss.sid, c.Seq)
+		out, last = l.Attempt(claim, c.Queue), l
 		return nil
 	})
 	if err != nil {
@@ -255,8 +261,8 @@ func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Clai
 	}
 	switch {
 	case out.State == driver.Queued && w != nil:
-		ss.queued(w, out.Position, counter, 0)
-		ss.behind(w, before)
+		ss.queued(w, out.Position, last.Counter, 0)
+		ss.behind(w, last.BellsBefore(ss.sid, c.Seq))
 	case out.State == driver.Granted:
 		ss.stopWaiting(c.Seq)
 	case out.State != driver.Queued:

@@ -313,66 +313,6 @@ func TestFailedPollIsRepeated(t *testing.T) {
 	}
 }
 
-// TestNextBell: what a claim waits for that was not granted though its bell was free.
-func TestNextBell(t *testing.T) {
-	for _, tt := range []struct {
-		what      string
-		now, want int64
-	}{
-		{"the claim before it is gone", 6, 6},
-		{"the claim before it has no bell", 0, 0},
-		{"no process has the bell any more", 5, 0},
-	} {
-		if got := nextBell(5, tt.now); got != tt.want {
-			t.Errorf("%s: bell %d, want %d", tt.what, got, tt.want)
-		}
-	}
-}
-
-// TestBellWait: a fault of a bell delays the first in the queue by a second, and no claim by more
-// than half of its TTL. Waits that keep the table open are short, no wait is a slow query by
-// the default of ten seconds, and the server gets whole seconds, never zero.
-func TestBellWait(t *testing.T) {
-	for _, tt := range []struct {
-		place          int
-		ttl            time.Duration
-		longer         bool
-		bound, rounded time.Duration
-		read           bool
-	}{
-		{0, 15 * time.Second, false, time.Second, time.Second, true},
-		{0, 15 * time.Second, true, time.Second, time.Second, true},
-		{3, 15 * time.Second, false, time.Second, time.Second, true},
-		{3, 15 * time.Second, true, 4 * time.Second, 4 * time.Second, false},
-		{60, 15 * time.Second, true, 7500 * time.Millisecond, 8 * time.Second, false},
-		{60, time.Minute, true, 8 * time.Second, 8 * time.Second, false},
-		{0, minTTL, true, minTTL / 2, time.Second, true},
-		{9, minTTL, true, minTTL / 2, time.Second, false},
-	} {
-		if got, read := bellWait(tt.place, tt.ttl, tt.longer); got != tt.bound || serverBound(got) != tt.rounded || read != tt.read {
-			t.Errorf("place %d with a TTL of %v, longer %t: %v, %v, %t; want %v, %v, %t",
-				tt.place, tt.ttl, tt.longer, got, serverBound(got), read, tt.bound, tt.rounded, tt.read)
-		}
-	}
-}
-
-// TestBellHasOneWait: a claim that waits again while its connection still waits is refused, so
-// there is always room to free its bell.
-func TestBellHasOneWait(t *testing.T) {
-	b := &bells{taken: map[claimID]*bell{}}
-	c := claimID{"s", 1}
-	bl := &bell{b: b, jobs: make(chan job, 2)}
-	b.taken[c] = bl
-	b.wait(c, job{other: 7})
-	if second := b.wait(c, job{other: 7}); len(bl.jobs) != 1 || second.ring.state != ringRefused {
-		t.Fatalf("%d waits, and the second is in state %v", len(bl.jobs), second.ring.state)
-	}
-	b.free(c)
-	if b.wait(c, job{other: 7}) != nil || len(bl.jobs) != 2 {
-		t.Errorf("a claim waits without a bell; %d jobs", len(bl.jobs))
-	}
-}
-
 // TestBellThatComesBackIsNotMissed: a claim that waits for a bell gets it, whenever it comes.
 func TestBellThatComesBackIsNotMissed(t *testing.T) {
 	b := bells{patience: time.Minute, freed: 1}

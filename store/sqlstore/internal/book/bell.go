@@ -4,6 +4,7 @@ package book
 
 import (
 	"encoding/json"
+	"iter"
 	"strconv"
 	"strings"
 )
@@ -31,15 +32,18 @@ func BellOf(record string) int64 {
 	return r.Bell
 }
 
-// BellBefore returns the bell of the claim that a queued claim waits for: the one before it
-// in the queue, or the only holder. It is 0 without one.
-func (b *Book) BellBefore(session string, seq uint64) int64 {
-	i := find(b.Queue, session, seq)
-	switch {
-	case i > 0:
-		return BellOf(b.Queue[i-1].Record)
-	case i == 0 && len(b.Grants) == 1 && b.Grants[0].Session != "":
-		return BellOf(b.Grants[0].Record)
+// BellsBefore returns the bells of the claims before a queued claim, the nearest first and the only
+// holder last; 0 for a claim without one. It reads the records as far as it is asked.
+func (b *Book) BellsBefore(session string, seq uint64) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		i := find(b.Queue, session, seq)
+		for j := i - 1; j >= 0; j-- {
+			if !yield(BellOf(b.Queue[j].Record)) {
+				return
+			}
+		}
+		if i >= 0 && len(b.Grants) == 1 && b.Grants[0].Session != "" {
+			yield(BellOf(b.Grants[0].Record))
+		}
 	}
-	return 0
 }

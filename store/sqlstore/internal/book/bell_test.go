@@ -3,6 +3,7 @@
 package book
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
@@ -36,24 +37,23 @@ func TestBellInARecord(t *testing.T) {
 	}
 }
 
-// TestBellBefore: a claim waits for the one directly before it, and the first for a holder that
-// is alone.
-func TestBellBefore(t *testing.T) {
+// TestBellsBefore: before a claim are those in front of it, and a holder that is alone.
+func TestBellsBefore(t *testing.T) {
 	claim := func(session string, bell int64) Claim {
 		return Claim{Session: session, Seq: 1, Record: WithBell("{}", bell)}
 	}
 	b := Book{Lock: &Lock{Grants: []Claim{claim("h", 7)}, Queue: []Claim{claim("a", 0), claim("b", 9), claim("c", 0)}}}
-	for session, want := range map[string]int64{"a": 7, "b": 0, "c": 9, "h": 0, "x": 0} {
-		if got := b.BellBefore(session, 1); got != want {
-			t.Errorf("before %s is bell %d, want %d", session, got, want)
+	for session, want := range map[string][]int64{"a": {7}, "b": {0, 7}, "c": {9, 0, 7}, "h": nil, "x": nil} {
+		if got := slices.Collect(b.BellsBefore(session, 1)); !slices.Equal(got, want) {
+			t.Errorf("before %s are the bells %d, want %d", session, got, want)
 		}
 	}
 	b.Grants = append(b.Grants, claim("g", 8))
-	if got := b.BellBefore("a", 1); got != 0 {
-		t.Errorf("before the first, behind two holders, is bell %d", got)
+	if got := slices.Collect(b.BellsBefore("a", 1)); len(got) != 0 {
+		t.Errorf("before the first, behind two holders, are the bells %d", got)
 	}
 	b.Grants = nil
-	if got := b.BellBefore("a", 1); got != 0 {
-		t.Errorf("before the first, without a holder, is bell %d", got)
+	if got := slices.Collect(b.BellsBefore("a", 1)); len(got) != 0 {
+		t.Errorf("before the first, without a holder, are the bells %d", got)
 	}
 }
