@@ -63,7 +63,7 @@ func newTexts(d Dialect, prefix, ident string, listen bool) texts {
 		wanted = channel + "l.holder, '" + wantedWord + " ' || l.seq)::text"
 	}
 	free := "{p}lock.holder IS NULL AND {p}lock.grants IS NULL AND {p}lock.queue IS NULL AND {p}lock.marks IS NULL"
-	json, first := "?", "JSON_UNQUOTE(JSON_EXTRACT(l.queue, '$[0].s'))"
+	json, first := "?", "SUBSTRING(TRIM(SUBSTRING_INDEX(SUBSTRING_INDEX(l.queue, '\"s\":', 2), '\"s\":', -1)), 2, 32)"
 	if d == PostgreSQL {
 		json, first = "CAST(? AS text)::jsonb", "l.queue->0->>'s'"
 	}

@@ -96,7 +96,7 @@ func (ss *session) enqueuePostgres(ctx context.Context, c *book.Claim, name, ent
 // The claim counts as queued even if that statement fails.
 func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry string, w *waiting) (driver.Outcome, *book.Book, error) {
 	s, probe := ss.store, probe(c.Session, c.Seq)
-	n, err := s.changed(ctx, "enqueue", entry, s.name(name), ss.sid, int64(c.Seq), probe, probe, ss.sid, ss.generation, ss.inc, ss.inc, ss.inc)
+	n, err := s.changed(ctx, "enqueue", entry, s.name(name), ss.sid, int64(c.Seq), ss.sid, probe, probe, ss.sid, ss.generation, ss.inc, ss.inc, ss.inc)
 	if err != nil || n == 0 {
 		return driver.Outcome{}, nil, err
 	}

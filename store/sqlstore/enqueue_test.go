@@ -5,15 +5,20 @@ package sqlstore_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/sqlstore"
 	mysqldriver "github.com/go-sql-driver/mysql"
 )
 
@@ -64,5 +69,63 @@ func TestFailureAfterQueuingIsUnknown(t *testing.T) {
 			away.Store(false)
 			withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x", Tombstone: true}, driver.WasQueued)
 		})
+	}
+}
+
+// TestHandoffWhateverTheRecords: claims are appended to the text of the queue, and the first is taken out of
+// it, by one statement each, if the queue is known to be long or not. What looks like the text of a claim
+// in a record is left alone.
+func TestHandoffWhateverTheRecords(t *testing.T) {
+	for _, k := range []kind{onMariaDB, onMySQL} {
+		for _, place := range []int{0, 8} {
+			t.Run(fmt.Sprintf("%s/place=%d", k.name, place), func(t *testing.T) {
+				t.Parallel()
+				server := need(t, k.start)
+				direct := k.connect(t, server.Port)
+				opts := k.space(t, direct)
+				p := proxyOf(t, server)
+				var long, slow atomic.Bool
+				p.Filter(func(_ int, toServer bool, data []byte) bool {
+					has := func(word string) bool { return toServer && bytes.Contains(data, []byte("fencelock "+word)) }
+					if has("load") || has("write") {
+						slow.Store(true)
+					}
+					if has("releaseLong") {
+						long.Store(true)
+					}
+					return true
+				})
+				through := k.connect(t, p.Port)
+				session := func(db *sql.DB, c *driver.Claim, want driver.State) driver.Session {
+					s := k.store(t, db, &opts)
+					ss := open(t, s)
+					attempt(t, ss, c, want)
+					sqlstore.SetPace(s, c.Name, place, time.Millisecond)
+					return ss
+				}
+				for i, records := range [][]string{{""}, {`}]`, `"s": "x"}, {"s":"y"`, "名字 🔒 \\ '"}} {
+					name := "odd" + strconv.Itoa(i)
+					holder := session(through, plain(1, name), driver.Granted) // its store has prepared nothing else
+					var next []driver.Session
+					for _, text := range records {
+						c := queued(1, name)
+						c.Terms.Record = &driver.Record{Owner: text, Reason: text}
+						next = append(next, session(direct, c, driver.Queued))
+					}
+					for j, ss := range next {
+						withdraw(t, holder, driver.Withdrawal{Seq: 1, Name: name}, driver.WasGranted)
+						st, err := k.store(t, direct, &opts).Inspect(ctxb, name)
+						if must(t, err); len(st.Holders) != 1 || st.Waiting != len(next)-j-1 ||
+							st.Holders[0].Record.Owner != records[j] || st.Holders[0].Record.Reason != records[j] {
+							t.Fatalf("after %d handoffs: %+v", j+1, st)
+						}
+						holder = ss
+					}
+				}
+				if slow.Load() || long.Load() != (place > 0) {
+					t.Errorf("the slow path: %t, the statement for long queues: %t", slow.Load(), long.Load())
+				}
+			})
+		}
 	}
 }

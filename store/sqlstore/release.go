@@ -83,11 +83,19 @@ func (ss *session) leave(ctx context.Context, w driver.Withdrawal) (bool, error)
 // probe is what the entry of a claim contains, in the queue and among the marks.
 func probe(session string, seq uint64) string { return fmt.Sprintf(`{"s": %q, "n": %d}`, session, seq) }
 
+// longQueue is behind how many others a claim of this process was queued last if the release of the lock
+// is that for long queues. Either statement is right for any queue.
+const longQueue = 8
+
 // release is the fast path; false if the lock is not of the plain kind.
 func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, error) {
 	s := ss.store
 	if s.dialect == MySQL {
-		n, err := s.changed(ctx, "release", s.name(w.Name), ss.sid, int64(w.Seq), ss.sid, ss.generation, ss.inc, ss.inc)
+		statement := "release"
+		if known, ok := s.contended.of(w.Name); ok && known.place >= longQueue {
+			statement = "releaseLong"
+		}
+		n, err := s.changed(ctx, statement, s.name(w.Name), ss.sid, int64(w.Seq), ss.sid, ss.generation, ss.inc, ss.inc)
 		return n > 0, err
 	}
 	var notified sql.NullString

@@ -69,6 +69,24 @@ WHERE name = ? AND holder = ? AND seq = ?
     SELECT 1 FROM {p}session n WHERE n.id = CONVERT(JSON_UNQUOTE(JSON_EXTRACT(queue, '$[0].s')) USING ascii) COLLATE ascii_bin
       AND n.generation = CAST(JSON_EXTRACT(queue, '$[0].g') AS SIGNED) AND n.ends > {now}))
 
+-- name: releaseLong
+-- The same for a long queue. The queue is text, and the server reads all of it for each function: so the
+-- first claim is taken out once, by JSON_TABLE, which costs more than it saves if few claims wait.
+UPDATE {p}lock l LEFT JOIN JSON_TABLE(l.queue, '$' COLUMNS (e JSON PATH '$[0]', more INT EXISTS PATH '$[1]')) f ON TRUE
+SET l.version = l.version + 1, l.touched = {now},
+  l.counter = IF(l.queue IS NULL, l.counter, GREATEST(l.counter, (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1)) + 1),
+  l.holder = JSON_UNQUOTE(JSON_EXTRACT(f.e, '$.s')),
+  l.seq = CAST(JSON_EXTRACT(f.e, '$.n') AS SIGNED), l.generation = CAST(JSON_EXTRACT(f.e, '$.g') AS SIGNED),
+  l.inc = CAST(JSON_EXTRACT(f.e, '$.i') AS SIGNED), l.since = IF(l.queue IS NULL, NULL, {now}),
+  l.record = JSON_UNQUOTE(JSON_EXTRACT(f.e, '$.r')),
+  l.queue = IF(f.more, JSON_REMOVE(l.queue, '$[0]'), NULL)
+WHERE l.name = ? AND l.holder = ? AND l.seq = ?
+  AND EXISTS (SELECT 1 FROM {p}incarnation m JOIN {p}session s ON s.id = ? AND s.generation = ? AND s.inc = m.incarnation AND s.ends > {now}
+    WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident} AND (l.queue IS NULL OR m.grace_end <= {now}))
+  AND (l.queue IS NULL OR CAST(JSON_EXTRACT(f.e, '$.x') AS SIGNED) = 1 AND CAST(JSON_EXTRACT(f.e, '$.i') AS SIGNED) = ? AND EXISTS (
+    SELECT 1 FROM {p}session n WHERE n.id = CONVERT(JSON_UNQUOTE(JSON_EXTRACT(f.e, '$.s')) USING ascii) COLLATE ascii_bin
+      AND n.generation = CAST(JSON_EXTRACT(f.e, '$.g') AS SIGNED) AND n.ends > {now}))
+
 -- name: leave
 -- Takes a queued claim out of the queue, and leaves its tombstone unless that is null. It may
 -- not be the first in the queue of a lock without a plain holder: those behind it might be
@@ -100,11 +118,14 @@ DELETE FROM {p}lock WHERE name = ? AND holder IS NULL AND grants IS NULL AND que
 -- name: enqueue
 -- Queues a plain claim behind a plain holder that lives. No claim can be granted then, so
 -- nothing has to be decided; and many claims that come at once do not hinder each other.
--- A claim that is known already, queued or marked, takes the slow path.
+-- A claim that is known already, queued or marked, takes the slow path. The queue is text: a claim is
+-- appended to it, and sought in it only if its session is, without reading all of it as JSON. To
+-- compare bytes is several times quicker than characters.
 UPDATE {p}lock SET version = version + 1, touched = {now},
-  queue = JSON_MERGE_PRESERVE(COALESCE(queue, '[]'), JSON_SET(?, '$.t', {now}))
+  queue = CONCAT(IF(queue IS NULL, '[', CONCAT(LEFT(queue, CHAR_LENGTH(queue) - 1), ', ')), JSON_SET(?, '$.t', {now}), ']')
 WHERE name = ? AND holder IS NOT NULL AND grants IS NULL AND (holder <> ? OR seq <> ?)
-  AND (queue IS NULL OR NOT JSON_CONTAINS(queue, ?)) AND (marks IS NULL OR NOT JSON_CONTAINS(marks, ?))
+  AND (queue IS NULL OR RIGHT(queue, 2) = '}]' AND (LOCATE(CAST(? AS BINARY), CAST(queue AS BINARY)) = 0 OR NOT JSON_CONTAINS(queue, ?)))
+  AND (marks IS NULL OR NOT JSON_CONTAINS(marks, ?))
   AND EXISTS (SELECT 1 FROM {p}incarnation m JOIN {p}session s ON s.id = ? AND s.generation = ? AND s.inc = m.incarnation AND s.ends > {now}
     WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident})
   AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = {p}lock.holder AND h.generation = {p}lock.generation AND h.ends > {now}
