@@ -93,3 +93,27 @@ func TestAcquireEndsBySIGQUIT(t *testing.T) {
 		t.Error("the message is a stack trace")
 	}
 }
+
+// TestAcquireFailsIfTheAgentCannotDetach: an agent that cannot let go of the standard files
+// does not report a lock that it is about to give back.
+func TestAcquireFailsIfTheAgentCannotDetach(t *testing.T) {
+	t.Parallel()
+	if out, err := bounded(t, "unshare", "--mount", "mount", "-t", "tmpfs", "none", "/dev").CombinedOutput(); err != nil {
+		t.Skipf("no mount namespaces here (%v, %s); as root on Linux: go test ./cmd/fencelock -run TestAcquireFailsIfTheAgentCannotDetach", err, out)
+	}
+	s := startRedis(t)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := beginWith(t, s.url(), func(c *exec.Cmd) {
+		c.Path, _ = exec.LookPath("unshare")
+		c.Args = []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs none /dev && exec "$0" acquire a`, path}
+	})
+	p.want(exitInternal)
+	contains(t, p.err.String(), "/dev/null")
+	contains(t, p.out.String(), "(exit 125)")
+	if st, err := s.client(t, nil).Inspect(t.Context(), "a"); err != nil || len(st.Holders) > 0 {
+		t.Errorf("got %+v, %v, want a free lock", st, err)
+	}
+}

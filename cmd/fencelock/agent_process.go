@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -67,7 +68,7 @@ func (k *agentProcess) flags(cmd *cobra.Command) {
 // end before the answer means that the starter no longer waits for the lock.
 func (k *agentProcess) main(name, socket string) error {
 	signal.Ignore(syscall.SIGPIPE) // to learn that the starter does not read the answer
-	keep, err := k.acquire(name, socket)
+	keep, detach, err := k.prepare(name, socket)
 	reply := agent.Reply{Lock: name, Code: exitCode(err)}
 	if err == nil {
 		reply = k.held.Reply(socket)
@@ -78,10 +79,31 @@ func (k *agentProcess) main(name, socket string) error {
 	if err != nil {
 		return exitSilently(exitCode(err))
 	}
-	if notified == nil {
-		notified = detach()
-	}
+	detach()
 	return keep(notified == nil)
+}
+
+// prepare gets the lease and does all that can fail before the starter is notified that the
+// lock is held: an agent that gave the lock back after that would leave a script that works
+// without it.
+func (k *agentProcess) prepare(name, socket string) (keep func(wanted bool) error, detach func(), err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, withCode(exitInternal, fmt.Errorf("the agent needs %s: %w", os.DevNull, err))
+	}
+	keep, err = k.acquire(name, socket)
+	if err == nil {
+		err = os.Chdir("/") // a file system with a working directory cannot be unmounted
+		if err != nil {
+			err = errors.Join(err, keep(false))
+		}
+	}
+	return keep, func() {
+		defer null.Close()
+		for fd := range 3 {
+			_ = unix.Dup2(int(null.Fd()), fd) // readers of the standard files wait for their end
+		}
+	}, err
 }
 
 // acquire gets the lease. The returned function keeps it, or gives it back at
@@ -143,25 +165,6 @@ func (k *agentProcess) waiting() (context.Context, func()) {
 		cancel(interrupted(syscall.SIGHUP))
 	}()
 	return ctx, stop
-}
-
-// detach lets go of the standard files, whose readers wait for their end, and of the
-// working directory, which could not be unmounted.
-func detach() error {
-	if err := os.Chdir("/"); err != nil {
-		return err
-	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	for fd := range 3 {
-		if err := unix.Dup2(int(null.Fd()), fd); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // keep holds the lease until one of its ends. A lost lease is remembered, so that
