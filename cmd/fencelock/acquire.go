@@ -94,21 +94,39 @@ func (k *agentProcess) start(name string) error {
 	if err != nil {
 		return err
 	}
-	reply, err := k.startAgent(url, name, socket)
+	signals := catchSignals()
+	reply, err := k.startAgent(url, name, socket, signals)
 	if err != nil {
 		_ = os.Remove(filepath.Dir(socket)) // unless the agent did
+		if sig := signals.caught(); sig != 0 && errors.Is(err, agent.ErrNoAnswer) {
+			return interrupted(sig) // the agent died of it before it could answer
+		}
 		return err
 	}
+	return k.deliver(&reply, signals)
+}
+
+// deliver prints the handle. Without the handle no process could release the lock before
+// --max is over, and after a signal the script is to end: then the lock is released.
+func (k *agentProcess) deliver(reply *agent.Reply, signals *starterSignals) error {
 	signal.Ignore(syscall.SIGPIPE) // to learn that no process reads the handle
-	if err := k.print(reply); err != nil {
-		// Without the handle no process could release the lock before --max is over.
-		_, failed := k.ask(reply.Handle, agent.Request{Op: agent.Release})
-		return withCode(exitInternal, errors.Join(fmt.Errorf("the handle of %s could not be written, so the lock is released: %w", name, err), failed))
+	failed := k.print(*reply)
+	switch sig := signals.caught(); {
+	case failed != nil:
+		failed = withCode(exitInternal, fmt.Errorf("the handle of %s could not be written, so the lock is released: %w", reply.Lock, failed))
+	case sig != 0:
+		failed = interrupted(sig)
+	default:
+		if terminalWidth(k.out) > 0 {
+			k.note("%s", shownHint(reply, k.format, k.max, k.while))
+		}
+		return nil
 	}
-	if terminalWidth(k.out) > 0 {
-		k.note("%s", shownHint(&reply, k.format, k.max, k.while))
+	_, err := k.ask(reply.Handle, agent.Request{Op: agent.Release})
+	if errors.Is(err, agent.ErrReleased) {
+		err = nil // the agent got the signal, too
 	}
-	return nil
+	return errors.Join(failed, err)
 }
 
 // shownHint is for a user whose shell did not read the variables: the lock stays held, and
@@ -127,7 +145,7 @@ func shownHint(r *agent.Reply, format string, most time.Duration, while int) str
 }
 
 // startAgent starts the agent and waits until it has the lock, or an error.
-func (k *agentProcess) startAgent(url, name, socket string) (reply agent.Reply, err error) {
+func (k *agentProcess) startAgent(url, name, socket string, signals *starterSignals) (reply agent.Reply, err error) {
 	child, err := k.command(url, name, socket)
 	if err != nil {
 		return reply, err
@@ -145,13 +163,8 @@ func (k *agentProcess) startAgent(url, name, socket string) (reply agent.Reply, 
 	if err != nil {
 		return reply, withCode(exitInternal, err)
 	}
-	asked := make(chan os.Signal, 4)
-	signal.Notify(asked, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	go func() {
-		for sig := range asked {
-			_ = child.Process.Signal(sig)
-		}
-	}()
+	signals.passTo(child.Process)
+	defer signals.passTo(nil)
 	return agent.Read(out)
 }
 

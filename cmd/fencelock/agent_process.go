@@ -36,7 +36,8 @@ type agentProcess struct {
 	gone        func() bool          // whether the process of --while has ended
 	signalBound func(syscall.Signal) // sends it a signal
 
-	held agent.Held
+	held  agent.Held
+	asked chan os.Signal // signals that ask the agent to end
 }
 
 // bindByNumber watches a process that is known by its number only.
@@ -68,6 +69,10 @@ func (k *agentProcess) flags(cmd *cobra.Command) {
 // end before the answer means that the starter no longer waits for the lock.
 func (k *agentProcess) main(name, socket string) error {
 	signal.Ignore(syscall.SIGPIPE) // to learn that the starter does not read the answer
+	// From here on: between the wait for the lock and its keeping a signal would end the
+	// process by its default action, with the lock held until its TTL is over.
+	k.asked = make(chan os.Signal, 1)
+	signal.Notify(k.asked, endSignals...)
 	keep, detach, err := k.prepare(name, socket)
 	reply := agent.Reply{Lock: name, Code: exitCode(err)}
 	if err == nil {
@@ -136,9 +141,15 @@ func (k *agentProcess) acquire(name, socket string) (keep func(wanted bool) erro
 		k.close(conn)
 		return nil, err
 	}
-	listen, err := net.Listen("unix", socket)
+	var listen net.Listener
+	select {
+	case sig := <-k.asked: // together with the grant
+		err = interrupted(sig.(syscall.Signal))
+	default:
+		listen, err = net.Listen("unix", socket)
+	}
 	if err != nil {
-		err = errors.Join(err, lease.Unlock(ctx))
+		err = errors.Join(err, lease.Unlock(context.Background()))
 		k.close(conn)
 		return nil, err
 	}
@@ -172,8 +183,6 @@ func (k *agentProcess) waiting() (context.Context, func()) {
 func (k *agentProcess) keep(listen net.Listener) {
 	released := make(chan struct{}, 1)
 	go k.serve(listen, released)
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	lease := k.held.Lease
 	lost := lease.Context().Done()
 	tick := time.NewTicker(200 * time.Millisecond)
@@ -187,7 +196,7 @@ func (k *agentProcess) keep(listen net.Listener) {
 			if k.signal > 0 && lease.Err() != fencelock.ErrReleased {
 				k.signalBound(syscall.Signal(k.signal))
 			}
-		case <-asked:
+		case <-k.asked:
 			_ = lease.Unlock(context.Background())
 			return
 		case <-tick.C:

@@ -128,12 +128,15 @@ func commandNames(root *cobra.Command) (names []string) {
 	return names
 }
 
+// endSignals are those that ask the program to end.
+var endSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+
 // untilSignal is a context that ends with an interrupted error as its cause when
 // the program is asked to end.
 func untilSignal(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	signal.Notify(caught, endSignals...)
 	go func() {
 		select {
 		case sig := <-caught:
