@@ -110,6 +110,9 @@ func (r *runner) main(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// Caught and not read: Go ends a program that writes to stderr after its reader has
+	// ended. Ignoring the signal would make the command ignore it, too.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	r.began = time.Now()
 	r.status = status{Lock: r.name}
 	err = r.withExitCode(r.hold())

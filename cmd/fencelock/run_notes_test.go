@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// leaving is a command that leaves a process in its group that ignores TERM, which run reports,
+// and ends with 5.
+func leaving(dir string) []string {
+	return []string{"sh", "-c", `sh -c 'trap "" TERM; echo $$ >` + dir + `/pid; exec sleep 300' >/dev/null 2>&1 &
+		while [ ! -s ` + dir + `/pid ]; do sleep 0.01; done; exit 5`}
+}
+
+// TestRunGoesOnWithoutAReaderOfStderr: in "run … 2>&1 | head -1" the reader ends first, and
+// the command, its status and the release of the lock do not depend on it.
+func TestRunGoesOnWithoutAReaderOfStderr(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	// A process that a parallel test is about to start has the reader, too, until it runs its program.
+	syscall.ForkLock.RLock()
+	r.Close()
+	syscall.ForkLock.RUnlock()
+	p := beginWith(t, s.url(), func(c *exec.Cmd) { c.Stderr = w },
+		append([]string{"run", "a", "--stop-time", "100ms", "--status-file", dir + "/status", "--"}, leaving(dir)...)...)
+	w.Close()
+	p.want(5)
+	if st := readStatus(t, dir+"/status"); !st.Leftover || st.Outcome != outcomeRan {
+		t.Errorf("got %+v", st)
+	}
+	if st, err := s.client(t, nil).Inspect(t.Context(), "a"); err != nil || len(st.Holders) > 0 {
+		t.Errorf("got %+v, %v, want a free lock", st, err)
+	}
+}
