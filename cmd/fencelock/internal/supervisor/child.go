@@ -149,7 +149,7 @@ func (c *Child) listen(reports *os.File) {
 	h := c.hear(reports)
 	_, _ = c.supervisor.Wait()
 	if !h.well {
-		c.clear(h.pid)
+		c.clear(h)
 	}
 	if !h.started { // after that: it may have died between the start and its report, and the caller releases the lock
 		c.started <- report{}
@@ -206,9 +206,11 @@ func (c *Child) hear(reports io.Reader) (h heard) {
 
 // clear kills what a dead supervisor left. After a supervisor that ended well there is
 // nothing to kill: what has left the group on purpose may stay.
-func (c *Child) clear(pid int) {
-	if pid > 0 {
-		_ = unix.Kill(-pid, unix.SIGKILL)
+func (c *Child) clear(h heard) {
+	// After the end of the command its number may be another's. Where orphans are adopted
+	// its group is among the descendants.
+	if h.pid > 0 && !(h.exited && adopts) {
+		_ = unix.Kill(-h.pid, unix.SIGKILL)
 	}
 	// A scan that finds nothing is not the end: a process can change its parent during
 	// the scan. That there are no children is the end, and only the kernel knows.

@@ -6,6 +6,7 @@ package supervisor
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -62,5 +63,25 @@ func TestNothingSurvivesASupervisorThatReportsNothing(t *testing.T) {
 	}
 	if err == nil || len(alive) > 0 {
 		t.Errorf("Start returned %+v, %v; %v live", c, err, alive)
+	}
+}
+
+// TestNumberOfAnEndedCommandIsNotKilled: a supervisor that dies after the end of the command leaves a number that may
+// be another's.
+func TestNumberOfAnEndedCommandIsNotKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere than on Linux the group is all there is to kill")
+	}
+	other := exec.Command("sleep", "300")
+	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Process.Kill() }()
+	c := newChild()
+	c.before = children()
+	c.clear(heard{pid: other.Process.Pid, started: true, exited: true})
+	if syscall.Kill(other.Process.Pid, 0) != nil {
+		t.Error("a process with the number of the command was killed")
 	}
 }
