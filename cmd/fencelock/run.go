@@ -113,6 +113,9 @@ func (r *runner) main(cmd *cobra.Command, args []string) error {
 	// Caught and not read: Go ends a program that writes to stderr after its reader has
 	// ended. Ignoring the signal would make the command ignore it, too.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	notes := newNoteQueue(r.app.err)
+	r.app.err = notes
+	defer notes.flush()
 	r.began = time.Now()
 	r.status = status{Lock: r.name}
 	err = r.withExitCode(r.hold())

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // leaving is a command that leaves a process in its group that ignores TERM, which run reports,
@@ -41,5 +43,32 @@ func TestRunGoesOnWithoutAReaderOfStderr(t *testing.T) {
 	}
 	if st, err := s.client(t, nil).Inspect(t.Context(), "a"); err != nil || len(st.Holders) > 0 {
 		t.Errorf("got %+v, %v, want a free lock", st, err)
+	}
+}
+
+// TestRunGoesOnWithAFullStderr: a reader that does not read holds up neither the end of the
+// command nor the renewal of its deadline.
+func TestRunGoesOnWithAFullStderr(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	size, err := unix.FcntlInt(w.Fd(), unix.F_GETPIPE_SZ, 0)
+	if err == nil {
+		_, err = w.Write(make([]byte, size))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	p := beginWith(t, s.url(), func(c *exec.Cmd) { c.Stderr = w },
+		append([]string{"run", "a", "--stop-time", "100ms", "--status-file", dir + "/status", "--"}, leaving(dir)...)...)
+	w.Close()
+	p.want(5)
+	if st := readStatus(t, dir+"/status"); !st.Leftover || st.Outcome != outcomeRan {
+		t.Errorf("got %+v", st)
 	}
 }
