@@ -241,3 +241,42 @@ func clusterClient(t *testing.T, cluster *redistest.Cluster) *fencelock.Client {
 	must(t, err)
 	return newClient(t, store)
 }
+
+// TestUnlockAfterTheServerLostTheSession: it lost all its data, and another process has the lock before a
+// renewal has noticed the loss.
+func TestUnlockAfterTheServerLostTheSession(t *testing.T) {
+	t.Parallel()
+	for kind, opts := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			store := newStore(t, server, opts)
+			s, _ := open(t, store)
+			attempt(t, s, claim(1, "a"), driver.Granted)
+			must(t, server.Do("FLUSHALL").Err())
+			other, _ := open(t, store)
+			attempt(t, other, claim(1, "a"), driver.Granted)
+			if found, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "a"}); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("the withdrawal found it %v, %v", found, err)
+			}
+			if found, err := other.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "a"}); err != nil || found != driver.WasGranted {
+				t.Errorf("the withdrawal of the other found it %v, %v", found, err)
+			}
+		})
+	}
+}
+
+// TestOnceWithoutItsMarkIsAnError: the server lost its data before the mark could be left.
+func TestOnceWithoutItsMarkIsAnError(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	locks, err := fencelock.New(newStore(t, server, nil), &fencelock.Options{TTL: time.Minute})
+	must(t, err)
+	t.Cleanup(func() { _ = locks.Close(context.Background()) })
+	_, err = locks.Once("job", time.Hour).Do(t.Context(), "today", func(context.Context, *fencelock.Lease) error {
+		return server.Do("FLUSHALL").Err()
+	})
+	if !errors.Is(err, fencelock.ErrLost) {
+		t.Errorf("Once: %v", err)
+	}
+}

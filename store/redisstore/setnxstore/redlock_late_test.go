@@ -327,3 +327,31 @@ func TestRedlockRenewalPutsBackNoClaimThatIsWithdrawn(t *testing.T) {
 		}
 	}
 }
+
+// TestRedlockUnlockAfterALossIsReported: before a renewal has noticed that servers lost their data.
+func TestRedlockUnlockAfterALossIsReported(t *testing.T) {
+	t.Parallel()
+	t.Run("a majority", func(t *testing.T) {
+		t.Parallel()
+		all := startThree(t)
+		s := all.open(t)
+		attempt(t, s, claim(1, "x"), driver.Granted)
+		must(t, servers.Await("all servers have it", func() bool { return all.count(t, "x") == 3 }))
+		for _, server := range all[1:] {
+			must(t, server.Do("FLUSHALL").Err())
+			must(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
+		}
+		if found, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"}); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("the withdrawal found it %v, %v", found, err)
+		}
+	})
+	t.Run("one of two that have it", func(t *testing.T) {
+		t.Parallel()
+		all := startThree(t)
+		s := all.open(t)
+		must(t, all[2].Do("SET", "x", "foreign", "PX", 600_000).Err())
+		attempt(t, s, claim(1, "x"), driver.Granted)
+		must(t, all[1].Do("FLUSHALL").Err())
+		withdraw(t, s, 1, "x", driver.WasBroken)
+	})
+}

@@ -160,8 +160,8 @@ func endsSooner(ctx context.Context, after time.Duration) bool {
 	return after < rest-rest/8
 }
 
-// Withdraw implements driver.Session. It does not ask whether the session lives: if the
-// field is still this claim's, no other claim had the lock in between.
+// Withdraw implements driver.Session. It does not ask whether the session lives if the field is
+// still this claim's: no other claim had the lock in between.
 func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	key, err := s.store.keyOf(w.Name)
 	if err != nil {
@@ -187,6 +187,8 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 		return driver.WasGranted, nil
 	case "broken":
 		return driver.WasBroken, nil
+	case "gone":
+		return driver.WasAbsent, s.gone("withdraw")
 	}
 	return driver.WasAbsent, nil
 }

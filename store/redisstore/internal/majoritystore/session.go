@@ -4,6 +4,7 @@ package majoritystore
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -139,15 +140,19 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 		}
 		return found, err
 	})
-	count := map[driver.Removed]int{}
+	count, gone := map[driver.Removed]int{}, 0
 	var errs []error
 	for n := 1; n <= len(s.nodes); n++ {
 		select {
 		case a := <-answers:
-			if a.err != nil {
-				errs = append(errs, a.err)
-			} else {
+			switch {
+			case a.err == nil:
 				count[a.value]++
+			case errors.Is(a.err, driver.ErrGone):
+				gone++
+				fallthrough
+			default:
+				errs = append(errs, a.err)
 			}
 		case <-ctx.Done():
 			return driver.WasAbsent, s.store.errorf("withdraw: %w: %w", driver.ErrUnknown, ctx.Err())
@@ -156,22 +161,26 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 			break
 		}
 	}
+	if gone >= s.store.majority() {
+		return driver.WasAbsent, s.ended("withdraw")
+	}
 	if len(errs) > len(s.nodes)-s.store.majority() {
 		return driver.WasAbsent, s.store.failure("withdraw", errs, len(errs) < len(s.nodes))
 	}
 	s.mu.Lock()
 	delete(s.claims, w.Seq)
 	s.mu.Unlock()
-	return s.found(count, held), nil
+	return s.found(count, gone, held), nil
 }
 
-// found is what a withdrawal found, by the answers of the servers. One that is repeated may meet the first
-// on a server that is slow, where it then finds nothing that it knew of.
-func (s *session) found(count map[driver.Removed]int, held bool) driver.Removed {
+// found is what a withdrawal found, by the answers of the servers, of which some had lost the session and
+// the claim. One that is repeated may meet the first on a server that is slow, where it then finds nothing
+// that it knew of.
+func (s *session) found(count map[driver.Removed]int, gone int, held bool) driver.Removed {
 	switch {
 	case count[driver.WasGranted] >= s.store.majority():
 		return driver.WasGranted
-	case held && count[driver.WasBroken] > 0, count[driver.WasBroken] >= s.store.majority():
+	case held && count[driver.WasBroken]+gone > 0, count[driver.WasBroken] >= s.store.majority():
 		return driver.WasBroken
 	}
 	return driver.WasAbsent

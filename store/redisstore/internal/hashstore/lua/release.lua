@@ -1,6 +1,7 @@
 -- KEYS[4] is the lock. ARGV: holder, seq, for how long to keep it in ms, 1 for a tombstone, 1 for
 -- sharded channels or the channel of a string, 1 for an RReadWriteLock and 2 for a string, the number
--- of the opening if the claim was granted and must still be.
+-- of the opening if the claim was granted and must still be. Replies gone if the session is, too, and
+-- such a claim with it.
 local key, holder, seq = KEYS[4], ARGV[1], ARGV[2]
 local now = micros()
 local ttl = redis.call('HGET', SESSION, 'ttl')
@@ -29,7 +30,7 @@ elseif hash and redis.call('HEXISTS', key, holder) == 1 then
   let_go(key, holder, min, tonumber(ARGV[3]), now, ARGV[5])
   return 'granted'
 end
-if not ttl then return 'absent' end
+if not ttl then return ARGV[7] ~= '' and 'gone' or 'absent' end
 local broken = redis.call('HDEL', SESSION, 'b' .. seq) == 1
 local ended = claim and claim.max > 0 and now >= claim.max
 if broken or (claim or newest(ARGV[7])) and not ended then redis.call('HSET', SESSION, 'd' .. seq, 1) end
