@@ -169,4 +169,9 @@ var treeMutants = []mutant{
 		old: "	if o.FencedPeers {\n",
 		new: "	if true {\n",
 	},
+	{
+		name: "tr-tombstone-then-created", catcher: testOf("store/zkstore/internal/treestore", "TestTombstoneComesBeforeTheCreation"), file: "store/zkstore/internal/treestore/attempt.go",
+		old: "		if known.refuses(a.claim.Seq) { // since it was checked\n",
+		new: "		if len(known.Left) < 0 {\n",
+	},
 }

@@ -125,7 +125,10 @@ func (a *attempt) retry(c *call, e entry) (driver.Outcome, error) {
 func (a *attempt) create(c *call) (e entry, ln lockState, refused bool, err error) {
 	parent := a.store.layout.lock(a.claim.Name)
 	for {
-		_, version := a.known()
+		known, version := a.known()
+		if known.refuses(a.claim.Seq) { // since it was checked
+			return e, ln, true, nil
+		}
 		ops := []any{
 			&zk.CheckVersionRequest{Path: a.path, Version: version},
 			&zk.CreateRequest{Path: parent + "/" + a.store.layout.prefix(a.me), Data: a.data(), Acl: a.store.acl, Flags: zk.FlagEphemeralSequential},
@@ -148,12 +151,8 @@ func (a *attempt) create(c *call) (e entry, ln lockState, refused bool, err erro
 			a.end()
 			return e, ln, false, c.gone()
 		default: // the session's node has changed
-			known, err := a.refresh(c)
-			if err != nil {
+			if _, err := a.refresh(c); err != nil {
 				return e, ln, false, err
-			}
-			if known.refuses(a.claim.Seq) {
-				return e, ln, true, nil
 			}
 		}
 	}

@@ -21,7 +21,10 @@ func (a *attempt) join(c *call, host node, old *node) (out driver.Outcome, done 
 	n := a.me
 	n.place, n.token = host.place, token
 	n.name = placed(a.store.layout, n)
-	_, version := a.known()
+	known, version := a.known()
+	if known.refuses(a.claim.Seq) {
+		return driver.Outcome{State: driver.Absent}, true, nil
+	}
 	ops := []any{
 		&zk.CheckVersionRequest{Path: a.path, Version: version},
 		&zk.CheckVersionRequest{Path: parent + "/" + host.name, Version: -1},
