@@ -174,13 +174,14 @@ func (s *Store) shown(ctx context.Context, at reading, locks []driver.Status) (p
 		if strings.HasPrefix(one.Name, reserved) {
 			continue
 		}
+		// The time is read before the ages. A lock that was acquired right before the listing would be on two pages otherwise; so
+		// one that an earlier node gets within the time of this call after it was read is on none.
+		now := time.Now()
 		st, ages, err := s.inspect(ctx, one.Name)
 		if err != nil {
 			return driver.Page{}, err
 		}
-		// The time is read after the ages: a claim then seems younger than it is, and a lock may be on two pages. The
-		// other way it may be on none.
-		if at.shownBy(ages, time.Now()) == 0 && (len(st.Holders) > 0 || st.Waiting > 0) {
+		if at.shownBy(ages, now) == 0 && (len(st.Holders) > 0 || st.Waiting > 0) {
 			page.Locks = append(page.Locks, st)
 		}
 	}
