@@ -9,12 +9,12 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/rueidisstore"
 )
 
-// A transaction is executed by one EXEC, and a release without a script reads once how long the list
-// is. Scripts of contended names may read that, too.
+// A transaction is executed by one EXEC, a keep-alive without a transaction has one ZADD, and a release without a
+// script reads once how long the list is. Scripts of contended names may read that, too.
 var (
-	listRequests    = []string{"subscribe", "exec", "llen"}
-	listParts       = []string{"multi", "lmove", "rpush", "lrem", "hmget", "script", "zadd", "time", "zrangebyscore"}
-	listOvercounted = []string{"llen"}
+	listRequests    = []string{"subscribe", "exec", "llen", "zadd"}
+	listParts       = []string{"multi", "lmove", "rpush", "lrem", "hmget", "script", "time", "zrangebyscore"}
+	listOvercounted = []string{"llen", "zadd"}
 )
 
 // FencelockRueidis is fencelock on rueidisstore.
