@@ -50,7 +50,7 @@ var bellMutants = []mutant{
 		new: "kept+1 <= limit",
 	},
 	{
-		name: "bell-that-waits-counts-as-idle-soon", catcher: testOf("store/sqlstore", "TestBellOfAClaimThatGaveUp"), file: "store/sqlstore/bell.go",
+		name: "bell-that-waits-counts-as-idle-soon", catcher: testOf("store/sqlstore", "TestBellThatWaitsIsNotIdleSoon"), file: "store/sqlstore/bell.go",
 		old: "	case !bl.waits: //",
 		new: "	case true: //",
 	},

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/servers"
@@ -78,7 +77,7 @@ func (c *crowd) waiter(t *testing.T, s *sqlstore.Store, name string) driver.Sess
 // one.
 func makeBell(t *testing.T, s *sqlstore.Store) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+	ctx, cancel := context.WithTimeout(ctxb, patience(t))
 	defer cancel()
 	must(t, sqlstore.MakeBell(ctx, s))
 }
@@ -121,7 +120,7 @@ type awaited struct {
 
 func await(t *testing.T, ss driver.Session, name string) *awaited {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
+	ctx, cancel := context.WithTimeout(ctxb, patience(t))
 	a := &awaited{cancel, make(chan driver.Outcome, 1)}
 	var wg sync.WaitGroup
 	t.Cleanup(wg.Wait)

@@ -159,6 +159,25 @@ func TestBellHasOneWait(t *testing.T) {
 	}
 }
 
+// TestBellThatWaitsIsNotIdleSoon: the bell of a claim that gives up while its connection waits may be
+// idle only after that wait. No other claim waits for it.
+func TestBellThatWaitsIsNotIdleSoon(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		b := &bells{taken: map[claimID]*bell{}}
+		c := claimID{"s", 1}
+		bl := &bell{b: b, jobs: make(chan job, 2)}
+		b.taken[c] = bl
+		if waits {
+			b.wait(c, job{other: 7, read: true})
+			<-bl.jobs
+		}
+		b.free(c)
+		if j := <-bl.jobs; j.other != 0 || j.soon == waits || (b.freed == 0) != waits {
+			t.Errorf("the bell waits: %t; it is idle soon: %t, and %d are", waits, j.soon, b.freed)
+		}
+	}
+}
+
 // TestClaimThatLostItsBellTakesOne: a claim whose bell is gone is attempted again, and gets another one by that. Its next
 // wait keeps it: one that is replaced would neither be freed nor serve another claim.
 func TestClaimThatLostItsBellTakesOne(t *testing.T) {

@@ -201,10 +201,21 @@ func TestManyGiveUpAtOnce(t *testing.T) {
 	})
 }
 
+// patience is how long a test waits for what must come. It ends well before the time of the test
+// binary: the code that a mutant breaks then fails its test by name, and does not end the binary
+// together with all other tests.
+func patience(t *testing.T) time.Duration {
+	t.Helper()
+	if end, limited := t.Deadline(); limited {
+		return min(time.Minute, time.Until(end)/3)
+	}
+	return time.Minute
+}
+
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience(t)); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s did not come true", what)
 		}
@@ -216,7 +227,7 @@ func soon(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(time.Minute):
+	case <-time.After(patience(t)):
 		t.Fatalf("%s did not come", what)
 	}
 }
