@@ -4,7 +4,8 @@ package setnxstore_test
 
 import (
 	"context"
-	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,19 +31,16 @@ func TestChannelWakesWaiters(t *testing.T) {
 		return locks
 	}
 	a, b := client(), client()
-	listened := func() {
-		t.Helper()
-		must(t, servers.Await("the waiter listens", func() bool {
-			got, err := server.Do("PUBSUB", "NUMSUB", "registry-channel").Slice()
-			return err == nil && len(got) == 2 && fmt.Sprint(got[1]) == "1"
-		}))
-	}
+	l, err := b.Mutex("opens its session").Lock(t.Context())
+	must(t, err)
+	must(t, l.Unlock(t.Context()))
 	for name, free := range map[string]func(l *fencelock.Lease) error{
 		"unlocked":   func(l *fencelock.Lease) error { return l.Unlock(t.Context()) },
 		"by another": func(*fencelock.Lease) error { return publishAsSpring(server, "registry:by another") },
 	} {
 		l, err := a.Mutex(name).Lock(t.Context())
 		must(t, err)
+		before := scriptsRun(t, server)
 		got := make(chan error, 1)
 		go func() {
 			l, err := b.Mutex(name).Lock(t.Context())
@@ -51,16 +49,28 @@ func TestChannelWakesWaiters(t *testing.T) {
 			}
 			got <- err
 		}()
-		listened()
+		// Its second attempt is the one after it has begun to listen. An earlier release would be found by that.
+		must(t, servers.Await("the waiter listens and finds the lock held", func() bool { return scriptsRun(t, server) >= before+2 }))
 		must(t, free(l))
 		select {
 		case err := <-got:
 			must(t, err)
-		case <-time.After(30 * time.Second):
+		case <-time.After(20 * time.Second):
 			t.Errorf("%s: the waiter was not woken", name)
 		}
 		_ = l.Unlock(t.Context())
 	}
+}
+
+// scriptsRun counts the scripts that a server has run.
+func scriptsRun(t *testing.T, server *redistest.Server) (n int) {
+	t.Helper()
+	stats, err := server.Do("INFO", "commandstats").Text()
+	must(t, err)
+	_, stats, _ = strings.Cut(stats, "cmdstat_evalsha:calls=")
+	n, err = strconv.Atoi(stats[:max(0, strings.Index(stats, ","))])
+	must(t, err)
+	return n
 }
 
 // publishAsSpring frees a lock and publishes its key.
