@@ -74,6 +74,7 @@ func TestOtherListAtASlowMemberIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(slow.Wait)
 		lock(t, client(t, over(t, []*memstore.Store{a})), "x")
 		two := made(t, shard.Member{Name: "m0", Store: slow}, shard.Member{Name: "m1", Store: b})
 		wantErr(t, "a name at the fast member", try(t, client(t, two), nameAt(two, "m1")), driver.ErrRefused, "another list")
