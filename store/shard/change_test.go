@@ -155,3 +155,59 @@ func TestChangeAfterAProcessDied(t *testing.T) {
 		}
 	})
 }
+
+// TestRemovingAMemberThatLostItsData: the names of a member that lost its data and cannot be opened
+// since go to the others, as those of a member that is down do. Its marks are not given back there.
+func TestRemovingAMemberThatLostItsData(t *testing.T) {
+	for _, fault := range []string{"on(open, nth(2, fail))", "on(reclaim, nth(2, fail))"} {
+		t.Run(fault, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, b := memstore.New(nil), memstore.New(nil)
+				ill, err := faultstore.Wrap(b, faultstore.MustParse(fault), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				old := made(t, shard.Member{Name: "a", Store: a}, shard.Member{Name: "b", Store: b})
+				c := client(t, made(t, shard.Member{Name: "a", Store: a}, shard.Member{Name: "b", Store: ill, Change: shard.Leaves}))
+				lock(t, c, nameAt(old, "a"))
+				if st, err := b.Inspect(t.Context(), ".shard/change"); err != nil || len(st.Holders) != 1 {
+					t.Fatalf("the mark at the member that leaves: %+v, %v", st, err)
+				}
+				b.Reset()
+				lock(t, c, nameAt(old, "b"))
+				time.Sleep(time.Minute)
+				if st, err := b.Inspect(t.Context(), ".shard/change"); err != nil || len(st.Holders) != 0 {
+					t.Errorf("the mark of the change is back after the change: %+v, %v", st, err)
+				}
+				if st, err := b.Inspect(t.Context(), ".shard/members"); err != nil || len(st.Holders) != 1 {
+					t.Errorf("the mark of the list is not taken when the member answers again: %+v, %v", st, err)
+				}
+			})
+		})
+	}
+}
+
+// TestBrokenMarkIsTakenBeforeTheNextLock: a process whose mark an operator broke, and that could not go over to
+// the next list at that moment, is marked again before it locks.
+func TestBrokenMarkIsTakenBeforeTheNextLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := memstore.New(nil), memstore.New(nil)
+		joining := made(t, shard.Member{Name: "a", Store: a}, shard.Member{Name: "b", Store: b, Change: shard.Joins})
+		moves, stays := nameAt(joining, "b"), nameAt(joining, "a")
+		lock(t, client(t, made(t, shard.Member{Name: "a", Store: a})), "of the earlier list")
+		c := client(t, joining)
+		lock(t, c, stays).Unlock(t.Context())
+		st, err := a.Inspect(t.Context(), ".shard/change")
+		if err != nil || len(st.Holders) != 1 {
+			t.Fatalf("the mark: %+v, %v", st, err)
+		}
+		if _, err := a.Break(t.Context(), ".shard/change", st.Holders[0].Token); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, "a name that moves", try(t, c, moves), fencelock.ErrUnavailable, "still does")
+		lock(t, c, stays)
+		if st, err := a.Inspect(t.Context(), ".shard/change"); err != nil || len(st.Holders) != 1 {
+			t.Errorf("the process locks without its mark: %+v, %v", st, err)
+		}
+	})
+}

@@ -105,6 +105,7 @@ func (e *entry) keepAlive(ctx context.Context) error {
 	}
 	for name, h := range e.held {
 		if slices.Contains(renewal.Broken, h.Claim.Seq) {
+			e.marked.Store(false) // until it is taken again
 			e.withdraw(ctx, name)
 		}
 	}
@@ -192,13 +193,17 @@ func (e *entry) abandon() {
 // abandonPatience bounds the end of a session that was given up.
 const abandonPatience = time.Second
 
-// withdraw gives a mark back.
+// withdraw gives a mark back. Without a session, because the member lost its data and could not
+// be opened since, it is enough not to reclaim the mark.
 func (e *entry) withdraw(ctx context.Context, name string) {
 	h, ok := e.held[name]
 	if !ok {
 		return
 	}
 	delete(e.held, name)
+	if e.drv == nil {
+		return
+	}
 	if _, err := e.drv.Withdraw(ctx, driver.Withdrawal{Seq: h.Claim.Seq, Name: name}); err != nil {
 		e.abandon()
 	}
