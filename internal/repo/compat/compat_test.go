@@ -44,9 +44,10 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// TestCount: tests with subtests do not count, skipped ones neither.
+// TestCount: tests with subtests do not count, skipped ones neither, nor those none of whose
+// subtests the pattern chose.
 func TestCount(t *testing.T) {
-	got := count(`=== RUN   TestConformance
+	text := `=== RUN   TestConformance
 --- FAIL: TestConformance (3.00s)
     --- FAIL: TestConformance/one (2.00s)
         --- PASS: TestConformance/one/S1/opens (0.10s)
@@ -54,9 +55,16 @@ func TestCount(t *testing.T) {
         --- SKIP: TestConformance/one/R1/restarted (0.00s)
     --- PASS: TestConformance/two (2.00s)
 --- PASS: TestAlone (0.00s)
-`)
-	if want := (counts{passed: 3, failed: 1}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+--- FAIL: TestBroken (0.00s)
+`
+	for pattern, want := range map[string]counts{
+		"^Test":               {passed: 3, failed: 2},
+		"^Test/^(one|two)$":   {passed: 2, failed: 2},
+		"^Test/^one$/^[SHR]1": {passed: 1, failed: 2},
+	} {
+		if got := count(text, pattern); got != want {
+			t.Errorf("%s: got %+v, want %+v", pattern, got, want)
+		}
 	}
 	if got, want := cells("figure torture-cells-failed 1 (want 0)\nfigure torture-cells-run 18 >=1\nfigure torture-cells-failed 1 =0\n"), (counts{passed: 17, failed: 1}); got != want {
 		t.Errorf("cells: got %+v, want %+v", got, want)
@@ -68,10 +76,10 @@ func TestText(t *testing.T) {
 	at := time.Date(2026, 11, 16, 7, 0, 0, 0, time.UTC)
 	for c, want := range map[counts]string{
 		{}:     notRun,
-		{5, 0}: "5 passed, 2026-11-16",
-		{5, 2}: "**2 failed**, 5 passed, 2026-11-16",
+		{5, 0}: "5 passed, 2026-11-16, 0123abc",
+		{5, 2}: "**2 failed**, 5 passed, 2026-11-16, 0123abc",
 	} {
-		if got := c.text(at); got != want {
+		if got := c.text(at, "0123abc"); got != want {
 			t.Errorf("%+v is %q, want %q", c, got, want)
 		}
 	}

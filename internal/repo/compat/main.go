@@ -48,6 +48,10 @@ func run(o options) error {
 		return err
 	}
 	fmt.Println("compat: logs are in", logs)
+	commit, err := head(o.page)
+	if err != nil {
+		return err
+	}
 	found, err := find(o.dir)
 	if err != nil {
 		return err
@@ -75,7 +79,7 @@ func run(o options) error {
 				continue
 			}
 			failed += c.failed
-			cell := c.text(time.Now())
+			cell := c.text(time.Now(), commit)
 			fmt.Printf("compat: %s: %s: %s\n", v.title(), s, cell)
 			if err := update(o.page, v.title(), s, cell); err != nil {
 				return err

@@ -41,7 +41,7 @@ func (v version) test(s suite, log string) (counts, error) {
 	}
 	text := watched(io.TeeReader(out, file))
 	err = cmd.Wait()
-	c := count(text)
+	c := count(text, v.pattern(s))
 	if s == torture {
 		c = cells(text)
 	}
@@ -53,14 +53,18 @@ func (v version) test(s suite, log string) (counts, error) {
 
 // command returns the arguments of the go command, nil if there is nothing to run.
 func (v version) command(s suite) []string {
-	pattern := map[suite]string{conformance: v.conformance, failover: v.failover}[s]
-	switch {
+	switch pattern := v.pattern(s); {
 	case pattern != "":
 		return []string{"test", "-count=1", "-v", "-timeout=60m", "-run", pattern, v.pkg}
 	case s == torture && v.deployments != "":
 		return []string{"run", "./test/torture", "-smoke", "-parallel=2", "-budget=30m", "-server", v.deployments}
 	}
 	return nil
+}
+
+// pattern chooses the tests of a suite, empty if go test does not run it.
+func (v version) pattern(s suite) string {
+	return map[suite]string{conformance: v.conformance, failover: v.failover}[s]
 }
 
 // env are the variables that a suite needs.
@@ -110,8 +114,10 @@ var begun = regexp.MustCompile(`^(=== RUN| *\d+/\d+ )`)
 // result is a line about a test that has ended.
 var result = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): (\S+)`)
 
-// count counts the tests of go test -v that have no subtests.
-func count(text string) (c counts) {
+// count counts the tests of go test -v that have no subtests. A test above the depth of the
+// pattern that has none has run nothing: the pattern chose none of its subtests, and go test
+// calls that passed.
+func count(text, pattern string) (c counts) {
 	parents, ended := map[string]bool{}, result.FindAllStringSubmatch(text, -1)
 	for _, m := range ended {
 		for name := m[2]; ; {
@@ -126,7 +132,7 @@ func count(text string) (c counts) {
 	for _, m := range ended {
 		switch {
 		case parents[m[2]]:
-		case m[1] == "PASS":
+		case m[1] == "PASS" && strings.Count(m[2], "/") >= strings.Count(pattern, "/"):
 			c.passed++
 		case m[1] == "FAIL":
 			c.failed++
@@ -149,14 +155,32 @@ func cells(text string) (c counts) {
 	return c
 }
 
-// text is the cell for what was counted.
-func (c counts) text(at time.Time) string {
-	day := at.UTC().Format(time.DateOnly)
+// text is the cell for what was counted, on a day and at a commit.
+func (c counts) text(at time.Time, commit string) string {
+	when := at.UTC().Format(time.DateOnly) + ", " + commit
 	switch {
 	case c == counts{}:
 		return notRun
 	case c.failed > 0:
-		return fmt.Sprintf("**%d failed**, %d passed, %s", c.failed, c.passed, day)
+		return fmt.Sprintf("**%d failed**, %d passed, %s", c.failed, c.passed, when)
 	}
-	return fmt.Sprintf("%d passed, %s", c.passed, day)
+	return fmt.Sprintf("%d passed, %s", c.passed, when)
+}
+
+// head returns the commit that is tested, and whether the files differ from it. The page
+// itself, which a run changes, does not count.
+func head(page string) (string, error) {
+	commit, err := exec.Command("git", "rev-parse", "--short=7", "HEAD").Output()
+	if err != nil {
+		return "", fmt.Errorf("git rev-parse: %w", err)
+	}
+	changed, err := exec.Command("git", "status", "--porcelain", "--", ".", ":(exclude)"+page).Output()
+	if err != nil {
+		return "", fmt.Errorf("git status: %w", err)
+	}
+	name := strings.TrimSpace(string(commit))
+	if len(changed) > 0 {
+		name += " and changes"
+	}
+	return name, nil
 }
