@@ -21,7 +21,7 @@ func plain(seq uint64, name string) *driver.Claim {
 // TestBreakBesideAKeepAlive: a keep-alive comes after the session was notified and
 // before the lock is broken. The next one must check again.
 func TestBreakBesideAKeepAlive(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *servers.Server) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		const word = "the-broken-one"
 		operator := k.behind(t, server)
 		s := k.store(t, k.connect(t, server.Port), &operator.opts)

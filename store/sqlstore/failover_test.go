@@ -51,6 +51,27 @@ var pairs = []pair{
 			must(t, exec(db, "RESET SLAVE ALL"))
 		},
 	},
+	{
+		kind:    onMySQL,
+		primary: func() (*servers.Server, error) { return servers.MySQL(replicated(1)...) },
+		follow: func(t *testing.T, _ *servers.Server, port int) *servers.Server {
+			replica := need(t, func() (*servers.Server, error) { return servers.MySQL(replicated(2)...) })
+			db := onMySQL.connect(t, replica.Port)
+			must(t, exec(db, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %d, SOURCE_USER = 'root', SOURCE_AUTO_POSITION = 1", port)))
+			must(t, exec(db, "START REPLICA"))
+			return replica
+		},
+		promote: func(t *testing.T, replica *servers.Server) {
+			db := onMySQL.connect(t, replica.Port)
+			must(t, exec(db, "STOP REPLICA"))
+			must(t, exec(db, "RESET REPLICA ALL"))
+		},
+	},
+}
+
+// replicated are the settings of a MySQL server that others follow by the names of transactions.
+func replicated(id int) []string {
+	return []string{fmt.Sprintf("server-id=%d", id), "gtid-mode=ON", "enforce-gtid-consistency=ON"}
 }
 
 // arrived waits until a replica has a row.

@@ -54,16 +54,6 @@ func lock(t *testing.T, c *fencelock.Client, name string) *fencelock.Lease {
 	return l
 }
 
-// both runs a test on PostgreSQL and on MariaDB.
-func both(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
-	for _, k := range []kind{onPostgres, onMariaDB} {
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			f(t, k, need(t, k.start))
-		})
-	}
-}
-
 // everywhere runs a test on PostgreSQL, on MariaDB and, where MYSQLD names it, on MySQL.
 func everywhere(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
 	for _, k := range []kind{onPostgres, onMariaDB, onMySQL} {
@@ -77,12 +67,13 @@ func everywhere(t *testing.T, f func(t *testing.T, k kind, server *servers.Serve
 // alone runs a test on dedicated servers, which it may stop, beside other tests.
 func alone(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
 	t.Parallel()
-	for _, k := range []kind{onPostgres, onMariaDB} {
+	for _, k := range []kind{onPostgres, onMariaDB, onMySQL} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			k.start = map[string]func() (*servers.Server, error){
 				"postgres": func() (*servers.Server, error) { return servers.Postgres() },
 				"mariadb":  func() (*servers.Server, error) { return servers.MariaDB() },
+				"mysql":    func() (*servers.Server, error) { return servers.MySQL() },
 			}[k.name]
 			server := need(t, k.start)
 			t.Cleanup(server.Stop)
@@ -159,7 +150,7 @@ func inspectSoon(t *testing.T, s driver.Store, name string) (st driver.Status, e
 // tokens rise, and nothing is left behind.
 func TestConnectionsAreCut(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, k kind, server *servers.Server) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		const workers, turns = 6, 25
 		ctx, cancel := context.WithTimeout(ctxb, 4*time.Minute)
 		defer cancel()
@@ -202,7 +193,7 @@ func TestConnectionsAreCut(t *testing.T) {
 // TestLostReply: the statement is done, its answer is lost. That is an unknown outcome,
 // and the same claim finds what became of it.
 func TestLostReply(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *servers.Server) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		const word = "the-lost-one"
 		b := k.behind(t, server)
 		ss, _, err := b.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})

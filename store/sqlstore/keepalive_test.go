@@ -52,7 +52,7 @@ func TestKeepAliveIsOneStatement(t *testing.T) {
 // TestEndsNeverGoBack: a keep-alive that began before another, and is done after it, does
 // not take back what the other has given; nor does an Open that is late.
 func TestEndsNeverGoBack(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *servers.Server) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		db := k.connect(t, server.Port)
 		opts := k.space(t, db)
 		s := k.store(t, db, &opts)

@@ -304,7 +304,7 @@ func TestSlowNoticeDoesNotMakeARenewalLate(t *testing.T) {
 // with the watch are not reclaimed by statements for each of them.
 func TestWatchedGrantsAreReclaimedManyAtOnce(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, k kind, server *servers.Server) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		const grants = 30
 		b := k.behind(t, server)
 		holder := openNoticed(t, b)

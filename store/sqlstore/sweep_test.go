@@ -17,7 +17,7 @@ import (
 // TestSweep: free locks and dead sessions leave no rows, what is held stays, and a lock
 // whose row was removed goes on with higher tokens.
 func TestSweep(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *servers.Server) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		db := k.connect(t, server.Port)
 		opts := k.space(t, db)
 		s := k.store(t, db, &opts)
@@ -57,7 +57,7 @@ func TestSweep(t *testing.T) {
 // TestVersionsRiseThroughASweep: a process that read a row which was then removed must not
 // write to the row that was created again, as if nothing had changed.
 func TestVersionsRiseThroughASweep(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *servers.Server) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		db := k.connect(t, server.Port)
 		opts := k.space(t, db)
 		s := k.store(t, db, &opts)
@@ -93,7 +93,7 @@ func count(t *testing.T, db *sql.DB, table string) (n int) {
 // TestWriterOfASweptRowDoesNotWaitForItself: a writer that is too late, makes the row that was
 // swept, and is too late again is one writer that tries again, not two.
 func TestWriterOfASweptRowDoesNotWaitForItself(t *testing.T) {
-	both(t, func(t *testing.T, k kind, server *servers.Server) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		db := k.connect(t, server.Port)
 		opts := k.space(t, db)
 		s := k.store(t, db, &opts)
