@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -21,7 +21,8 @@ func (a *app) schemaCommand() *cobra.Command {
 		Short: "Print the tables and the permissions that the store needs",
 		Long: `Print what an administrator has to set up before locks can be kept, for review:
 
-  databases   the statements that create the tables, and the permissions on them
+  databases   the statements that create the tables, and the permissions on them; for
+              MySQL they begin with USE and the database of the URL
   Redis       the ACL rule of a user that can keep locks and nothing else; an existing
               user loses its other permissions
 
@@ -64,11 +65,11 @@ func (a *app) grantsCommand() *cobra.Command {
 // printSchema asks the store, which knows its namespace and the kind of its server. With
 // grants set it leaves the tables out.
 func (a *app) printSchema(ctx context.Context, user string, grants bool) error {
-	url, err := a.urlOfStore()
+	from, err := a.urlOfStore()
 	if err != nil {
 		return err
 	}
-	store, err := a.openToRead(ctx, withoutMigrate(url), a.ns)
+	store, err := a.openToRead(ctx, withoutMigrate(from), a.ns)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,8 @@ func (a *app) printSchema(ctx context.Context, user string, grants bool) error {
 		if grants {
 			tables = ""
 		}
-		_, err = fmt.Fprint(a.out, tables, s.Grants(sqlUser(store.Caps().Engine, user)))
+		server := store.Caps().Engine
+		_, err = fmt.Fprint(a.out, use(server, from), tables, s.Grants(sqlUser(server, user)))
 	case interface{ ACL(user string) string }:
 		_, err = fmt.Fprintf(a.out, "ACL SETUSER %s\n", s.ACL(cmp.Or(user, "USER")))
 	default:
@@ -98,10 +100,10 @@ func (a *app) printSchema(ctx context.Context, user string, grants bool) error {
 }
 
 // withoutMigrate returns the URL of a store that creates no tables.
-func withoutMigrate(url string) string {
-	base, query, found := strings.Cut(url, "?")
+func withoutMigrate(rawURL string) string {
+	base, query, found := strings.Cut(rawURL, "?")
 	if !found {
-		return url
+		return rawURL
 	}
 	kept := slices.DeleteFunc(strings.Split(query, "&"), func(pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")
@@ -110,13 +112,24 @@ func withoutMigrate(url string) string {
 	return base + "?" + strings.Join(kept, "&")
 }
 
-// sqlUser returns a user as GRANT takes it: quoted where its name is not a plain word, unless
+// use returns the statement that chooses the database of a URL. PostgreSQL needs none: a
+// connection always has a database there. On MySQL it may have none, and then no statement
+// finds a table.
+func use(server, rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if server == "postgres" || err != nil {
+		return ""
+	}
+	return "USE `" + strings.ReplaceAll(strings.Trim(u.Path, "/"), "`", "``") + "`;\n\n"
+}
+
+// sqlUser returns a user as GRANT takes it: quoted, because its name may be a word of SQL, unless
 // it was given with quotes. On MySQL a user may have a host: app@10.0.0.%.
 func sqlUser(server, user string) string {
 	switch {
 	case user == "":
 		return "USER"
-	case plainUser.MatchString(user) || strings.ContainsAny(user, "'\"`"):
+	case strings.ContainsAny(user, "'\"`"):
 		return user
 	case server == "postgres":
 		return `"` + user + `"`
@@ -127,5 +140,3 @@ func sqlUser(server, user string) string {
 	}
 	return "'" + name + "'@'" + host + "'"
 }
-
-var plainUser = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)

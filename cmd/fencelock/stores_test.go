@@ -124,11 +124,12 @@ func TestDoctorOfEtcd(t *testing.T) {
 func TestSchemaQuotesUsers(t *testing.T) {
 	for _, c := range []struct{ server, user, want string }{
 		{"postgres", "", "USER"},
-		{"postgres", "app", "app"},
+		{"postgres", "app", `"app"`},
+		{"postgres", "user", `"user"`},
 		{"postgres", "my-app", `"my-app"`},
 		{"postgres", "App", `"App"`},
 		{"postgres", `"App"`, `"App"`},
-		{"mysql", "app", "app"},
+		{"mysql", "app", "'app'@'%'"},
 		{"mysql", "my-app", "'my-app'@'%'"},
 		{"mysql", "app@10.0.0.%", "'app'@'10.0.0.%'"},
 		{"mysql", "'app'@'%'", "'app'@'%'"},
@@ -147,11 +148,11 @@ func TestSchema(t *testing.T) {
 	url := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable&namespace=my-app", addr)
 	contains(t, fencelockCLI(t, url, "ls").want(exitFailed).err.String(), "add migrate=true to the URL, or apply what fencelock schema prints")
 	contains(t, fencelockCLI(t, url, "schema", "--user", "ann").want(0).out.String(),
-		"CREATE TABLE IF NOT EXISTS my_app_lock", "GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_lock TO ann;")
+		"CREATE TABLE IF NOT EXISTS my_app_lock", `GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_lock TO "ann";`)
 	for _, command := range []string{"schema --grants", "grants"} {
-		if got, want := fencelockCLI(t, url, append(strings.Fields(command), "--user", "ann")...).want(0).out.String(), `GRANT SELECT, INSERT, UPDATE ON my_app_incarnation TO ann;
-GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_session TO ann;
-GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_lock TO ann;
+		if got, want := fencelockCLI(t, url, append(strings.Fields(command), "--user", "ann")...).want(0).out.String(), `GRANT SELECT, INSERT, UPDATE ON my_app_incarnation TO "ann";
+GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_session TO "ann";
+GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_lock TO "ann";
 `; got != want {
 			t.Errorf("%s prints %q, want %q", command, got, want)
 		}
@@ -161,4 +162,46 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_lock TO ann;
 	contains(t, fencelockCLI(t, url, "ls").want(exitFailed).err.String(), "apply what fencelock schema prints")
 	contains(t, fencelockCLI(t, startRedis(t).url(), "schema").want(0).out.String(), "ACL SETUSER USER on ", "~fencelock:", "+evalsha")
 	contains(t, fencelockCLI(t, "mem://", "schema").want(0).err.String(), "memory needs no setup")
+}
+
+// TestSchemaIsApplied: what schema and grants print is applied as it is, on a connection that has
+// chosen no database where there are such connections, and for a user whose name is a word of SQL.
+func TestSchemaIsApplied(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		start                func(settings ...string) (*servers.Server, error)
+		driver, source, url  string // of an administrator, and of the store as a user
+		admin, user, created string
+	}{
+		"postgres": {servers.Postgres, "pgx", "postgres://postgres@%s/postgres?sslmode=disable", "postgres://%s@%s/postgres?sslmode=disable&namespace=my-app",
+			"postgres", "user", `CREATE ROLE "user" LOGIN`},
+		"mariadb": {servers.MariaDB, "mysql", "root@tcp(%s)/?multiStatements=true", "mysql://%s@%s/my-locks?namespace=my-app",
+			"root", "select", "CREATE DATABASE `my-locks`; CREATE USER 'select'@'127.0.0.1'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := startSQL(t, c.start)
+			apply := func(text string) {
+				t.Helper()
+				db, err := sql.Open(c.driver, fmt.Sprintf(c.source, addr)) // each on its own connection
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer db.Close()
+				if _, err := db.Exec(text); err != nil {
+					t.Fatalf("%v, of\n%s", err, text)
+				}
+			}
+			apply(c.created)
+			admin, user, login := fmt.Sprintf(c.url, c.admin, addr), fmt.Sprintf(c.url, c.user, addr), c.user
+			if name == "mariadb" {
+				login += "@127.0.0.1"
+			}
+			for range 2 { // applying it twice does no harm
+				apply(fencelockCLI(t, admin, "schema", "--user", login).want(0).out.String())
+			}
+			apply(fencelockCLI(t, admin, "grants", "--user", login).want(0).out.String())
+			fencelockCLI(t, user, "run", "a", "--", "true").want(0)
+		})
+	}
 }
