@@ -68,7 +68,7 @@ func newRig(t *testing.T, k kind, server *servers.Server) *rig {
 	t.Cleanup(p.Close)
 	port := server.Port
 	if k.name == onPgbouncer.name {
-		p.DropCancels()
+		spare(t, p)
 		port = spared(t, server)
 	}
 	r := &rig{admin: k.connect(t, port), proxy: p}
