@@ -21,47 +21,77 @@ import (
 	"github.com/fencelock/fencelock/store/etcdstore"
 )
 
-// etcdLogins counts how often one process logs in within an hour, on a cluster with users: to
-// start three clients, of which two wait for the lock of the third, and then with every
-// keep-alive, of which an hour has as many as it has thirds of the default TTL.
-var etcdLogins = question{part: "holding", gives: []string{"etcd-authenticate-per-hour"}, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+// etcdLogins counts how often three clients log in within an hour, on a cluster with users: once
+// in one process, whose clients share a connection, and once as three processes do.
+var etcdLogins = question{part: "holding", gives: []string{"etcd-authenticate-per-hour", "etcd-authenticate-per-hour-3-processes"},
+	ask: func(ctx context.Context, e *suite.Env) (figures []figure.Figure, _ suite.Cells, err error) {
+		for _, c := range []struct {
+			name      string
+			processes int
+		}{{"etcd-authenticate-per-hour", 1}, {"etcd-authenticate-per-hour-3-processes", 3}} {
+			perHour, err := loginsPerHour(ctx, e, c.processes)
+			if err != nil {
+				return nil, nil, err
+			}
+			figures = append(figures, figure.Figure{Name: c.name, Value: perHour, Goal: figure.AtMost(3)})
+		}
+		return figures, nil, nil
+	}}
+
+// loginsPerHour counts the logins to start three clients, of which two wait for the lock of the
+// third, and those of some keep-alives. An hour has as many keep-alives as it has thirds of the
+// default TTL: it is extrapolated.
+func loginsPerHour(ctx context.Context, e *suite.Env, processes int) (float64, error) {
 	server, err := e.Start(ctx) // one without other clients
 	if err != nil {
-		return nil, nil, err
+		return 0, err
 	}
 	defer server.Stop()
 	if err := enableUsers(ctx, server.Addr()); err != nil {
-		return nil, nil, err
+		return 0, err
 	}
-	var logins atomic.Int64
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Username: "root", Password: "root", Logger: zap.NewNop(),
-		DialTimeout: 10 * time.Second, DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(countLogins(&logins))}})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer client.Close()
-	store, err := etcdstore.New(client, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	counter := measure.NewCounter(store)
 	const clients, keepAlives = 3, 24
-	stop, err := crowdOf(ctx, counter, clients)
+	var logins atomic.Int64
+	var counters []*measure.Counter
+	for range processes {
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Username: "root", Password: "root", Logger: zap.NewNop(),
+			DialTimeout: 10 * time.Second, DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(countLogins(&logins))}})
+		if err != nil {
+			return 0, err
+		}
+		defer client.Close()
+		store, err := etcdstore.New(client, nil)
+		if err != nil {
+			return 0, err
+		}
+		counters = append(counters, measure.NewCounter(store))
+	}
+	stop, err := crowdOf(ctx, counters, clients)
 	if err != nil {
-		return nil, nil, err
+		return 0, err
 	}
 	defer stop()
-	if err := counter.Await(ctx, clients); err != nil { // every stream is open
-		return nil, nil, err
+	for _, c := range counters {
+		if err := c.Await(ctx, clients/processes); err != nil { // every stream is open
+			return 0, err
+		}
 	}
-	start := logins.Load()
-	if err := counter.Await(ctx, keepAlives); err != nil {
-		return nil, nil, err
+	counted := func() (logged int64, sent int) {
+		for _, c := range counters {
+			sent += c.Renewals()
+		}
+		return logins.Load(), sent
 	}
+	start, before := counted()
+	for _, c := range counters { // the others go on
+		if err := c.Await(ctx, keepAlives/processes); err != nil {
+			return 0, err
+		}
+	}
+	end, after := counted()
 	hourly := float64(clients) * float64(time.Hour) / float64(fencelock.DefaultTTL/3)
-	perHour := float64(start) + float64(logins.Load()-start)/keepAlives*hourly
-	return []figure.Figure{{Name: "etcd-authenticate-per-hour", Value: perHour, Goal: figure.AtMost(3)}}, nil, nil
-}}
+	return float64(start) + float64(end-start)/float64(after-before)*hourly, nil
+}
 
 // enableUsers turns authentication on, with the one user root.
 func enableUsers(ctx context.Context, addr string) error {
@@ -85,8 +115,9 @@ func countLogins(n *atomic.Int64) grpc.UnaryClientInterceptor {
 	}
 }
 
-// crowdOf starts clients that want one lock: one holds it, the others wait. stop ends them.
-func crowdOf(ctx context.Context, counter *measure.Counter, clients int) (stop func(), err error) {
+// crowdOf starts clients that want one lock, on each of the stores in turn: one holds it, the
+// others wait. stop ends them.
+func crowdOf(ctx context.Context, stores []*measure.Counter, clients int) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all []*fencelock.Client
 	stop = func() {
@@ -96,7 +127,7 @@ func crowdOf(ctx context.Context, counter *measure.Counter, clients int) (stop f
 		}
 	}
 	for i := range clients {
-		c, err := fencelock.New(counter, &fencelock.Options{TTL: 3 * time.Second})
+		c, err := fencelock.New(stores[i%len(stores)], &fencelock.Options{TTL: 3 * time.Second})
 		if err != nil {
 			stop()
 			return nil, err

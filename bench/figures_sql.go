@@ -54,14 +54,17 @@ func sqlAlone() (all []on) {
 }
 
 func sqlCrowd() (all []on) {
+	var statements []float64
 	for _, d := range databases {
-		all = append(all, on{d.startCounting, []question{d.crowd()}})
+		all = append(all, on{d.startCounting, []question{d.crowd(&statements)}})
 	}
-	return append(all, on{nil, []question{sqlIdle}})
+	return append(all, on{nil, []question{worstHandoff(&statements), sqlIdle}})
 }
 
-// mostOf returns the most of what is measured on each database whose server is installed.
-func mostOf(what string, measure func(database) (float64, error)) (most float64, err error) {
+// mostOf returns the most of what is measured on each database whose server is installed,
+// ErrMissing if none is: 0 would meet every goal.
+func mostOf(what string, measure func(database) (float64, error)) (float64, error) {
+	var measured []float64
 	for _, d := range databases {
 		n, err := measure(d)
 		if errors.Is(err, servers.ErrMissing) {
@@ -72,9 +75,16 @@ func mostOf(what string, measure func(database) (float64, error)) (most float64,
 			return 0, fmt.Errorf("%s: %w", d.short, err)
 		}
 		fmt.Printf("%s: %.3g %s\n", d.short, n, what)
-		most = max(most, n)
+		measured = append(measured, n)
 	}
-	return most, nil
+	return most(measured)
+}
+
+func most(measured []float64) (float64, error) {
+	if len(measured) == 0 {
+		return 0, fmt.Errorf("every database is %w", servers.ErrMissing)
+	}
+	return slices.Max(measured), nil
 }
 
 // contended is with 16 workers that hold the lock for 1 ms: in 4 processes, and in 1, which

@@ -37,10 +37,11 @@ func (d database) besideDurable(sessions int) string {
 }
 
 // crowd is with sessions that hold the lock for 1 ms, each with its own connections, as
-// processes have: every handoff is between two of them.
-func (d database) crowd() question {
+// processes have: every handoff is between two of them. The statements of a handoff are added
+// to those of other databases.
+func (d database) crowd(handoffs *[]float64) question {
 	metrics := []string{suite.Rate, suite.Handoff50, suite.ServerCPU, suite.Commands, suite.CPU, suite.Jain, suite.Overlaps}
-	gives := []string{d.short + "-server-cpu-per-handoff-growth", d.short + "-statements-handoff"}
+	gives := []string{d.short + "-server-cpu-per-handoff-growth", d.short + "-statements-handoff", statementsHandoff}
 	for _, g := range crowdGoals {
 		gives = append(gives, d.besideNative(g.sessions), d.besideDurable(g.sessions))
 	}
@@ -71,11 +72,23 @@ func (d database) crowd() question {
 				Value: cells.Ratio(suite.Contending(g.sessions), d.ours.Name, d.durable.Name, suite.Rate),
 			})
 		}
+		*handoffs = append(*handoffs, statements)
 		cpu := func(n int) float64 { return cells.Of(suite.Contending(n), d.ours.Name).Median(suite.ServerCPU) }
 		return append(figures,
 			figure.Figure{Name: d.short + "-server-cpu-per-handoff-growth", Value: cpu(many) / cpu(few), Goal: figure.AtMost(1.5)},
 			figure.Figure{Name: d.short + "-statements-handoff", Value: statements, Goal: figure.AtMost(3)},
 		), cells, nil
+	}}
+}
+
+// statementsHandoff is the figure of the database that needs the most of them.
+const statementsHandoff = "sql-statements-handoff"
+
+// worstHandoff is of the databases whose crowds were measured. -only that selects it selects them.
+func worstHandoff(handoffs *[]float64) question {
+	return question{part: "processes", gives: []string{statementsHandoff}, ask: func(context.Context, *suite.Env) ([]figure.Figure, suite.Cells, error) {
+		worst, err := most(*handoffs)
+		return []figure.Figure{{Name: statementsHandoff, Value: worst, Goal: figure.AtMost(3)}}, nil, err
 	}}
 }
 
