@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setnxstore_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
+	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
+	"github.com/redis/go-redis/v9"
+)
+
+// newClient returns a client of a server.
+func newClient(t *testing.T, server *redistest.Server, hooks ...redis.Hook) *fencelock.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = client.Close() })
+	for _, h := range hooks {
+		client.AddHook(h)
+	}
+	store, err := setnxstore.New(client, nil)
+	must(t, err)
+	locks, err := fencelock.New(store, &fencelock.Options{TTL: 10 * time.Second})
+	must(t, err)
+	t.Cleanup(func() { _ = locks.Close(context.Background()) })
+	return locks
+}
+
+// TestHolderIsNotifiedOfALostLock: the lock is free at once, and the next renewal finds out.
+func TestHolderIsNotifiedOfALostLock(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(server *redistest.Server) error{
+		"another program deletes the key": func(server *redistest.Server) error { return server.Do("DEL", "x").Err() },
+		"the server restarts empty":       func(server *redistest.Server) error { return server.RedisServer.Restart() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			holder, next := newClient(t, server), newClient(t, server)
+			held, err := holder.Mutex("x").Lock(t.Context())
+			must(t, err)
+			must(t, lose(server))
+			l, err := next.Mutex("x").Lock(t.Context())
+			must(t, err)
+			select {
+			case <-held.Context().Done():
+			case <-time.After(time.Minute):
+				t.Fatal("the holder was not notified")
+			}
+			if err := context.Cause(held.Context()); !errors.Is(err, fencelock.ErrLost) {
+				t.Errorf("the lease ended with %v", err)
+			}
+			if err := held.Unlock(t.Context()); !errors.Is(err, fencelock.ErrLost) {
+				t.Errorf("Unlock of a lock that was lost: %v", err)
+			}
+			if n, err := server.Do("EXISTS", "x").Int(); err != nil || n != 1 {
+				t.Errorf("the late Unlock removed the key of the next holder, %v", err)
+			}
+			must(t, l.Err())
+			must(t, l.Unlock(t.Context()))
+		})
+	}
+}
+
+// TestLockStaysOverARestartWithItsData: the holder keeps the lock, and others are excluded.
+func TestLockStaysOverARestartWithItsData(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	holder, next := newClient(t, server), newClient(t, server)
+	held, err := holder.Mutex("x").Lock(t.Context())
+	must(t, err)
+	must(t, server.Reboot())
+	if _, err := next.Mutex("x").TryLock(t.Context()); !errors.Is(err, fencelock.ErrBusy) {
+		t.Errorf("TryLock after a restart: %v", err)
+	}
+	must(t, held.Err())
+	must(t, held.Unlock(t.Context()))
+}
+
+// TestLostRepliesLeaveOneLock: an attempt whose reply was lost is repeated, and the lock is its own. A wait that ends so takes
+// the lock back.
+func TestLostRepliesLeaveOneLock(t *testing.T) {
+	t.Parallel()
+	server, lossy := redistest.Start(t), &loser{}
+	locks := newClient(t, server, lossy)
+	must(t, locks.Do(t.Context(), "opens the session", func(context.Context, *fencelock.Lease) error { return nil }))
+	for name, gives := range map[string]bool{"granted": false, "given up": true} {
+		lossy.start()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		type result struct {
+			lease *fencelock.Lease
+			err   error
+		}
+		got := make(chan result, 1)
+		go func() { l, err := locks.Mutex(name).Lock(ctx); got <- result{l, err} }()
+		must(t, servers.Await("attempts are repeated", func() bool { return lossy.lost.Load() > 3 }))
+		if n, err := server.Do("EXISTS", name).Int(); err != nil || n != 1 {
+			t.Errorf("%s: the lock was not taken, %v", name, err)
+		}
+		if gives {
+			cancel()
+		} else {
+			lossy.on.Store(false)
+		}
+		select {
+		case r := <-got:
+			if gives && !errors.Is(r.err, context.Canceled) || !gives && r.err != nil {
+				t.Fatalf("%s: Lock: %v", name, r.err)
+			}
+			if r.lease != nil {
+				must(t, r.lease.Unlock(t.Context()))
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: Lock did not return", name)
+		}
+		lossy.on.Store(false)
+		must(t, servers.Await("the lock is free", func() bool { n, err := server.Do("EXISTS", name).Int(); return err == nil && n == 0 }))
+	}
+}
+
+// loser is a hook of go-redis that loses the replies to scripts.
+type loser struct {
+	on   atomic.Bool
+	lost atomic.Int64
+}
+
+func (l *loser) start() { l.lost.Store(0); l.on.Store(true) }
+
+// DialHook implements redis.Hook.
+func (*loser) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (*loser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook implements redis.Hook.
+func (l *loser) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err == nil && l.on.Load() && strings.HasPrefix(cmd.Name(), "eval") {
+			l.lost.Add(1)
+			cmd.SetErr(io.ErrUnexpectedEOF)
+			return io.ErrUnexpectedEOF
+		}
+		return err
+	}
+}
