@@ -95,12 +95,12 @@ figures-adapters: ## run the adapters in their hosts, several processes each; ne
 	cd test/caddy && go test . -count=1
 	cd test/adapters && go vet ./... && go test . -count=1 -v -adapters.figures
 
-interop: ## share locks with the other libraries themselves, every version, and write docs/interop.md; needs Java and Maven
+interop: ## share locks with the other libraries themselves, every version, and write docs/interop.md; needs Java, Maven, redis-py, kazoo, node-redlock and etcdctl
 	go test ./test/interop -count=1 -timeout 40m -parallel 4 -v -interop.all -interop.page=$(CURDIR)/docs/interop.md
 
-figures-interop: ## shared locks: wake-ups, renewals, ten minutes of a mixed fleet for each kind, fleets that migrate; needs Java and Maven
+figures-interop: ## shared locks: wake-ups, renewals, ten minutes of a mixed fleet for each kind, fleets that migrate, and the cells that docs/interop.md keeps; needs what interop needs
 	go test ./store/redisstore/redissonstore -count=1 -v -run '^TestRenewalTakesFewScripts$$'
-	go test ./test/interop -count=1 -timeout 90m -parallel 4 -v -run '^(TestWakeUps|TestMixed)' -interop.all -interop.figures -interop.torture=10m
+	go test ./test/interop -count=1 -timeout 90m -parallel 4 -v -run '^(TestWakeUps|TestMixed|TestKeptCells)' -interop.all -interop.figures -interop.torture=10m
 	go test ./test/interop -count=1 -timeout 40m -v -run '^TestFleet' -interop.all -interop.processes=5 -interop.rounds=5
 
 # Half an hour, and 5 GB. The machine must do nothing else.

@@ -43,10 +43,9 @@ var cells = []cell{
 		s.free()
 	}},
 	{"woken", "Java", "Go", func(s *scene) {
-		java, locks := s.java(), s.client(long)
+		java, w := s.java(), s.waiter(long)
 		java.Must("a", "LOCK", s.kind, s.name, long.Milliseconds())
-		waiting := s.locking(locks)
-		s.listened(1)
+		waiting := w.locking(s, s.name, w.Mutex(s.name).Lock)
 		java.Must("a", "UNLOCK", s.kind, s.name)
 		s.unlock(s.granted(waiting).lease)
 	}},
@@ -54,7 +53,7 @@ var cells = []cell{
 		java, locks := s.java(), s.client(long)
 		l := s.lock(locks)
 		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-		s.listened(1)
+		s.waits(java, "a")
 		s.unlock(l)
 		must(s, await(s, "lock() in Java", waiting).Err())
 		java.Must("a", "UNLOCK", s.kind, s.name)
@@ -68,23 +67,21 @@ var cells = []cell{
 		s.unlock(s.granted(waiting).lease)
 	}},
 	{"holder killed", "Go", "Java", func(s *scene) {
-		java := s.java()
-		s.dying()
-		must(s, await(s, "lock() in Java", java.Ask("a", "LOCK", s.kind, s.name, -1)).Err())
+		java, g := s.java(), s.mortalGo(ttl)
+		g.Must("a", "LOCK", "lock", s.name)
+		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
+		s.waits(java, "a")
+		g.Kill()
+		must(s, await(s, "lock() in Java", waiting).Err())
 		java.Must("a", "UNLOCK", s.kind, s.name)
 	}},
 	{"waiter killed", "Java", "Go", func(s *scene) {
-		java := s.java()
+		java, g := s.java(), s.mortalGo(ttl)
 		java.Must("a", "LOCK", s.kind, s.name, -1)
-		locks := s.client(ttl)
-		ctx, cancel := context.WithCancel(s.Context())
-		ended := make(chan error, 1)
-		go func() { _, err := locks.Mutex(s.name).Lock(ctx); ended <- err }()
+		g.Ask("a", "LOCK", "lock", s.name)
 		s.listened(1)
-		cancel()
-		if err := await(s, "the end of the wait", ended); !errors.Is(err, context.Canceled) {
-			s.Fatalf("the canceled wait ended with %v", err)
-		}
+		g.Kill()
+		s.listened(0)
 		java.Must("a", "UNLOCK", s.kind, s.name)
 		s.free()
 	}},
@@ -112,23 +109,48 @@ var cells = []cell{
 		s.free()
 	}},
 	{"holder paused", "Go", "Java", func(s *scene) {
-		java := s.java()
-		paused := s.dying()
+		java, g := s.java(), s.mortalGo(ttl)
+		g.Must("a", "LOCK", "lock", s.name)
+		resume := g.Pause()
 		java.Must("a", "LOCK", s.kind, s.name, -1)
-		if _, err := paused.KeepAlive(s.Context()); !errors.Is(err, driver.ErrGone) {
-			s.Errorf("the renewal of a session that was lost in a pause: %v", err)
-		}
-		if found, err := paused.Withdraw(s.Context(), driver.Withdrawal{Seq: 1, Name: s.name}); !errors.Is(err, driver.ErrGone) && (err != nil || found != driver.WasAbsent) {
-			s.Errorf("the unlock of a lock that was lost in a pause: %v, %v", found, err)
-		}
+		resume()
+		lostInAPause(s, g, "a", "lock", s.name)
 		java.Must("a", "HELD", s.kind, s.name)
 		java.Must("a", "UNLOCK", s.kind, s.name)
+	}},
+	{"waiter paused", "Java", "Go", func(s *scene) {
+		java, g := s.java(), s.mortalGo(long)
+		java.Must("a", "LOCK", s.kind, s.name, long.Milliseconds())
+		waiting := g.Ask("a", "LOCK", "lock", s.name)
+		s.listened(1)
+		resume := g.Pause()
+		java.Must("a", "UNLOCK", s.kind, s.name)
+		java.Must("b", "TRY", s.kind, s.name, 0, long.Milliseconds()) // it keeps no other from the lock
+		resume()
+		java.Must("b", "UNLOCK", s.kind, s.name)
+		must(s, await(s, "Lock in Go after a pause", waiting).Err())
+		g.Must("a", "UNLOCK", "lock", s.name)
+		s.free()
+	}},
+	{"waiter paused", "Go", "Java", func(s *scene) {
+		java, locks := s.mortal(), s.client(long)
+		l := s.lock(locks)
+		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
+		s.waits(java, "a")
+		resume := java.Pause()
+		s.unlock(l)
+		l = s.lock(locks) // it keeps no other from the lock
+		resume()
+		s.unlock(l)
+		must(s, await(s, "lock() in Java after a pause", waiting).Err())
+		java.Must("a", "UNLOCK", s.kind, s.name)
+		s.free()
 	}},
 	{"forced open", "Go", "Java", func(s *scene) {
 		java, locks := s.java(), s.client(ttl)
 		l := s.lock(locks)
 		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-		s.listened(1)
+		s.waits(java, "a")
 		java.Must("b", "FORCE", s.kind, s.name)
 		must(s, await(s, "lock() in Java", waiting).Err())
 		await(s, "the notice of the Go holder", l.Context().Done())
@@ -153,7 +175,7 @@ var cells = []cell{
 		java, locks := s.java(), s.client(long)
 		l := s.lock(locks)
 		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-		s.listened(1)
+		s.waits(java, "a")
 		_, err := s.client(ttl).Break(s.Context(), s.name, l.Token())
 		must(s, err)
 		must(s, await(s, "lock() in Java", waiting).Err())
@@ -181,12 +203,11 @@ var cells = []cell{
 		s.free()
 	}},
 	{"re-entered", "Java", "Go", func(s *scene) {
-		java, locks := s.java(), s.client(long)
+		java, w := s.java(), s.waiter(long)
 		for range 3 {
 			java.Must("a", "LOCK", s.kind, s.name, long.Milliseconds())
 		}
-		waiting := s.locking(locks)
-		s.listened(1)
+		waiting := w.locking(s, s.name, w.Mutex(s.name).Lock)
 		for left := 2; left >= 0; left-- {
 			s.busy(s.client(ttl))
 			if java.Must("a", "UNLOCK", s.kind, s.name); left > 0 {
@@ -201,7 +222,7 @@ var cells = []cell{
 		java, locks := s.java(), s.client(long)
 		l := s.lock(locks)
 		waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-		s.listened(1)
+		s.waits(java, "a")
 		java.Must("a", "INTERRUPT", s.kind, s.name)
 		if got := await(s, "the interrupted lock()", waiting); got.Word != "err" {
 			s.Errorf("the interrupted lock() answered %v", got)
@@ -256,7 +277,7 @@ var formats = []format{
 
 // slow are the cells that wait for the end of a lease or start further processes. A short run leaves
 // them out.
-var slow = []string{"holder killed", "waiter killed", "holder paused", "renewed", "reply", "server", "same", "reader killed", "writer killed"}
+var slow = []string{"holder killed", "waiter killed", "holder paused", "waiter paused", "renewed", "reply", "server", "same", "reader killed", "writer killed"}
 
 // isSlow reports whether a short run leaves the cell out.
 func (c cell) isSlow() bool {

@@ -24,20 +24,22 @@ func TestRedissonOnACluster(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			java := &peer{start(t, peerOptions{Version: version, Servers: cluster.Addrs(), Watchdog: watchdog}), ""}
-			locks, err := fencelock.New(storeAt(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()}), "lock"), &fencelock.Options{TTL: long})
+			client, refused := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()}), &refusals{}
+			client.AddHook(refused)
+			locks, err := fencelock.New(storeAt(t, client, "lock"), &fencelock.Options{TTL: long})
 			must(t, err)
 			t.Cleanup(func() { _ = locks.Close(context.Background()) })
 			for i := range 3 { // on several masters
 				name := fmt.Sprint("cluster/", version, "/", i)
 				s := &scene{T: t, version: version, kind: "lock", name: name}
-				wakeJava(s, cluster, java, locks)
-				wakeGo(s, cluster, java, locks)
+				wakeJava(s, java, locks)
+				wakeGo(s, java, &waiter{locks, refused})
 			}
 		})
 	}
 }
 
-func wakeJava(s *scene, cluster *servers.RedisCluster, java *peer, locks *fencelock.Client) {
+func wakeJava(s *scene, java *peer, locks *fencelock.Client) {
 	s.Helper()
 	results.noteTest(s.T, onACluster[0], s.version)
 	l := s.lock(locks)
@@ -45,19 +47,18 @@ func wakeJava(s *scene, cluster *servers.RedisCluster, java *peer, locks *fencel
 		s.Fatalf("tryLock beside a Go holder: %v", got)
 	}
 	waiting := java.Ask("a", "LOCK", s.kind, s.name, -1)
-	s.listenedOn(cluster)
+	s.waits(java, "a")
 	s.unlock(l)
 	must(s, await(s, "lock() in Java", waiting).Err())
 	java.Must("a", "UNLOCK", s.kind, s.name)
 }
 
-func wakeGo(s *scene, cluster *servers.RedisCluster, java *peer, locks *fencelock.Client) {
+func wakeGo(s *scene, java *peer, w *waiter) {
 	s.Helper()
 	results.noteTest(s.T, onACluster[1], s.version)
 	java.Must("a", "LOCK", s.kind, s.name, long.Milliseconds())
-	s.busy(locks)
-	waiting := s.locking(locks)
-	s.listenedOn(cluster)
+	s.busy(w.Client)
+	waiting := w.locking(s, s.name, w.Mutex(s.name).Lock)
 	java.Must("a", "UNLOCK", s.kind, s.name)
 	s.unlock(s.granted(waiting).lease)
 }

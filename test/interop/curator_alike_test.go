@@ -128,7 +128,7 @@ func TestAlike(t *testing.T) {
 						r := row{alikeTitle + a.name, "excluded and woken", pair.holder, pair.waiter}
 						if pair.broken {
 							overlapping(s, a, pair.holder, pair.waiter)
-							results.note(r, curatorNewest, impossible)
+							results.note(r, curatorNewest, overlapped)
 							return
 						}
 						results.noteTest(t, r, curatorNewest)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
 )
 
 // treeCell is one thing that must be so between a holder and a waiter.
@@ -47,6 +46,7 @@ var excluding = []treeCell{
 		java.Must("a", "LOCK", s.kind, s.path)
 		waiting := s.locking(locks)
 		s.queued(2)
+		s.watched(s.first())
 		begin := time.Now()
 		java.Must("a", "UNLOCK", s.kind, s.path)
 		s.unlock(s.woken(waiting, begin))
@@ -56,6 +56,7 @@ var excluding = []treeCell{
 		l := s.lock(locks)
 		waiting := java.Ask("a", "LOCK", s.kind, s.path)
 		s.queued(2)
+		s.watched(s.first())
 		s.unlock(l)
 		must(s, await(s, "acquire() in Java", waiting).Err())
 		java.Must("a", "UNLOCK", s.kind, s.path)
@@ -69,9 +70,12 @@ var excluding = []treeCell{
 		s.unlock(s.granted(waiting).lease)
 	}},
 	{"holder killed", "Go", "Java", func(s *treeScene) {
-		java := s.java()
-		s.dying(driver.Exclusive)
-		must(s, await(s, "acquire() in Java", java.Ask("a", "LOCK", s.kind, s.path)).Err())
+		java, g := s.java(), s.mortalGo()
+		g.Must("a", "LOCK", "lock", s.name())
+		waiting := java.Ask("a", "LOCK", s.kind, s.path)
+		s.queued(2)
+		g.Kill()
+		must(s, await(s, "acquire() in Java", waiting).Err())
 		java.Must("a", "UNLOCK", s.kind, s.path)
 	}},
 	{"node deleted by hand", "Java", "Go", func(s *treeScene) {
@@ -204,13 +208,10 @@ var forMutex = []treeCell{
 	{"waiter killed", "Java", "Go", func(s *treeScene) {
 		java := s.java()
 		java.Must("a", "LOCK", s.kind, s.path)
-		store := s.store(treeOptions)
-		ses, _, err := store.Open(s.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: treeTimeout})
-		must(s, err)
-		out, err := ses.Attempt(s.Context(), &driver.Claim{Seq: 1, Name: s.name(), Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
-		if err != nil || out.State != driver.Queued {
-			s.Fatalf("beside a Java holder: %v, %v", out.State, err)
-		}
+		g := s.mortalGo()
+		g.Ask("a", "LOCK", "lock", s.name())
+		s.queued(2)
+		g.Kill()
 		java.Must("a", "UNLOCK", s.kind, s.path)
 		must(s, await(s, "acquire() in Java", java.Ask("b", "LOCK", s.kind, s.path)).Err())
 		java.Must("b", "UNLOCK", s.kind, s.path)
@@ -258,12 +259,12 @@ var forMutex = []treeCell{
 		s.unlock(l)
 	}},
 	{"holder paused", "Go", "Java", func(s *treeScene) {
-		java := s.java()
-		paused := s.dying(driver.Exclusive)
+		java, g := s.java(), s.mortalGo()
+		g.Must("a", "LOCK", "lock", s.name())
+		resume := g.Pause()
 		java.Must("a", "LOCK", s.kind, s.path)
-		if _, err := paused.KeepAlive(s.Context()); !errors.Is(err, driver.ErrGone) {
-			s.Errorf("the renewal of a session that was lost in a pause: %v", err)
-		}
+		resume()
+		lostInAPause(s, g, "a", "lock", s.name())
 		java.Must("a", "HELD", s.kind, s.path)
 		java.Must("a", "UNLOCK", s.kind, s.path)
 	}},
@@ -321,7 +322,7 @@ var leaderSeen = treeCell{"leader seen", "Go", "Java", func(s *treeScene) {
 
 // treeSlow are the cells that wait for the end of a session or start further processes. A short run
 // leaves them out.
-var treeSlow = []string{"holder killed", "waiter killed", "holder paused", "reply", "server"}
+var treeSlow = []string{"holder killed", "waiter killed", "holder paused", "waiter paused", "reply", "server"}
 
 // treeFormat is a recipe that Go shares.
 type treeFormat struct {

@@ -21,11 +21,42 @@ var treeOptions = curatorstore.Options{}
 // treeFormats are in the order of the page.
 func treeFormats() []treeFormat {
 	return []treeFormat{
-		{"Curator InterProcessMutex", "mutex", slices.Concat(excluding, forMutex, treeFaults)},
+		{"Curator InterProcessMutex", "mutex", slices.Concat(excluding, forMutex, treePauses, treeFaults)},
 		{"Curator InterProcessReadWriteLock", "readwrite", treeReadWrite},
 		{"Curator LeaderSelector", "select", append(slices.Clone(excluding), leaderSeen)},
 		{"Curator LeaderLatch", "latch", excluding},
 	}
+}
+
+// treePauses are the cells in which a waiter is paused until its session has ended.
+var treePauses = []treeCell{
+	{"waiter paused", "Java", "Go", func(s *treeScene) {
+		java, g := s.java(), s.mortalGo()
+		java.Must("a", "LOCK", s.kind, s.path)
+		waiting := g.Ask("a", "LOCK", "lock", s.name())
+		s.queued(2)
+		resume := g.Pause()
+		java.Must("a", "UNLOCK", s.kind, s.path)
+		java.Must("b", "LOCK", s.kind, s.path) // when the session of the paused waiter has ended
+		resume()
+		java.Must("b", "HELD", s.kind, s.path)
+		java.Must("b", "UNLOCK", s.kind, s.path)
+		must(s, await(s, "Lock in Go after a pause", waiting).Err())
+		g.Must("a", "UNLOCK", "lock", s.name())
+		s.queued(0)
+	}},
+	{"waiter paused", "Go", "Java", func(s *treeScene) {
+		java, l := s.mortal(), s.lock(s.client(treeLong))
+		waiting := java.Ask("a", "LOCK", s.kind, s.path)
+		s.queued(2)
+		resume := java.Pause()
+		s.unlock(l)
+		l = s.lock(s.client(treeLong)) // when the session of the paused waiter has ended
+		resume()
+		must(s, l.Err())
+		s.unlock(l)
+		await(s, "the end of acquire() in Java", waiting)
+	}},
 }
 
 // treeFaults are the cells in which the network or the server fails, and those that compare.

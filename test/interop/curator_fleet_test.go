@@ -3,12 +3,12 @@
 package interop
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/figure"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -69,7 +69,7 @@ func TestWakeUpsOnZooKeeper(t *testing.T) {
 			a.Must("h", "LOCK", s.kind, s.path)
 			got := s.locking(locks)
 			s.queued(2)
-			time.Sleep(20 * time.Millisecond) // its watch
+			s.watched(s.first())
 			begin = a.Must("h", "UNLOCK", s.kind, s.path).Begin
 			r := s.granted(got)
 			toGo = append(toGo, r.at.Sub(begin))
@@ -78,7 +78,7 @@ func TestWakeUpsOnZooKeeper(t *testing.T) {
 		median := func(all []time.Duration) time.Duration { slices.Sort(all); return all[len(all)/2] }
 		n, j, g := median(native), median(toJava), median(toGo)
 		t.Logf("Java to Java %v, Go to Java %v, Java to Go %v", n, j, g)
-		fmt.Printf("figure interop-curator-java-wakeup-vs-native %.2f <=1.2\n", j.Seconds()/n.Seconds())
-		fmt.Printf("figure interop-curator-go-wakeup-vs-native %.2f <=1.2\n", g.Seconds()/n.Seconds())
+		figure.Print("interop-curator-java-wakeup-vs-native", j.Seconds()/n.Seconds(), figure.AtMost(1.2))
+		figure.Print("interop-curator-go-wakeup-vs-native", g.Seconds()/n.Seconds(), figure.AtMost(1.2))
 	})
 }

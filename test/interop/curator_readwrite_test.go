@@ -80,6 +80,7 @@ var treeReadWrite = []treeCell{
 		java.Must("a", "LOCK", "write", s.path)
 		one, two := s.rlocking(s.client(treeLong)), s.rlocking(s.client(treeLong))
 		s.queued(3)
+		s.watched(s.first())
 		begin := time.Now()
 		java.Must("a", "UNLOCK", "write", s.path)
 		s.unlock(s.woken(one, begin))
@@ -139,8 +140,9 @@ var treeReadWrite = []treeCell{
 		s.unlock(s.granted(waiting).lease)
 	}},
 	{"holder killed", "Go reads", "Java", func(s *treeScene) {
-		s.dying(driver.Shared)
-		java := s.java()
+		java, g := s.java(), s.mortalGo()
+		g.Must("a", "LOCK", "read", s.name())
+		g.Kill()
 		java.Must("a", "LOCK", "write", s.path)
 		java.Must("a", "UNLOCK", "write", s.path)
 	}},

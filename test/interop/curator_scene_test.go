@@ -15,7 +15,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
@@ -225,16 +224,30 @@ func (s *treeScene) remove(node string) {
 	must(s, s.conn.Delete(node, -1))
 }
 
-// dying is a Go process that will be killed: a session that nothing renews. It holds the lock.
-func (s *treeScene) dying(mode driver.Mode) driver.Session {
+// mortalGo starts a Go process that can be killed or paused.
+func (s *treeScene) mortalGo() *peer {
 	s.Helper()
-	store := s.store(curatorstore.Options{})
-	ses, _, err := store.Open(s.Context(), driver.OpenRequest{Shard: store.Shard(s.name()), ID: driver.NewSessionID(), TTL: treeTimeout})
+	recipe := map[curatorstore.Recipe]string{curatorstore.Mutex: "mutex", curatorstore.ReadWrite: "readwrite", curatorstore.Latch: "latch"}[s.recipe()]
+	return startGo(s, fmt.Sprintf("curator://%s?recipe=%s&tick_time=%v&max_ttl=%v", strings.Join(s.ensemble.Addrs(), ","), recipe, servers.TickTime, treeLong), treeTimeout)
+}
+
+// watched waits until the process of a waiter watches the node of a claim. That there is a claim of the waiter does not show that it
+// needs the watch: it may look at its predecessor after the unlock.
+func (s *treeScene) watched(node string) {
+	s.Helper()
+	_, stat, err := s.conn.Get(node)
 	must(s, err)
-	out, err := ses.Attempt(s.Context(), &driver.Claim{Seq: 1, Name: s.name(), Terms: &driver.Terms{Mode: mode, Weight: 1, Record: &driver.Record{Owner: "dying"}}})
-	must(s, err)
-	if out.State != driver.Granted {
-		s.Fatalf("the first attempt was %v", out.State)
-	}
-	return ses
+	owner := fmt.Sprintf("0x%x", stat.EphemeralOwner)
+	must(s, servers.Await("a waiter watches "+node, func() bool {
+		in := false
+		for line := range strings.Lines(s.ensemble.Servers[0].Ask("wchp")) {
+			word := strings.TrimSpace(line)
+			if strings.HasPrefix(word, "/") {
+				in = word == node
+			} else if in && word != "" && word != owner {
+				return true
+			}
+		}
+		return false
+	}))
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -78,17 +77,23 @@ var etcdCells = []etcdCell{
 		s.unlock(s.granted(waiting).lease)
 	}},
 	{"holder killed", "fencelock", "other", func(s *etcdScene) {
-		s.session(driver.Granted)
-		other := s.other()
-		s.takes(other)
+		other, g := s.other(), s.mortalGo()
+		g.Must("a", "LOCK", "lock", s.name)
+		waiting := other.lock()
+		s.queued(2)
+		g.Kill()
+		s.has(waiting)
 		must(s, other.unlock())
 	}},
 	{"waiter killed", "other", "fencelock", func(s *etcdScene) {
 		first, second := s.other(), s.other()
 		s.takes(first)
-		s.session(driver.Queued)
+		g := s.mortalGo()
+		g.Ask("a", "LOCK", "lock", s.name)
+		s.queued(2)
 		waiting := second.lock()
 		s.queued(3)
+		g.Kill()
 		must(s, first.unlock())
 		s.has(waiting) // when the lease of the dead waiter has ended
 		must(s, second.unlock())
@@ -120,16 +125,39 @@ var etcdCells = []etcdCell{
 		s.unlock(l)
 	}},
 	{"holder paused", "fencelock", "other", func(s *etcdScene) {
-		paused, other := s.session(driver.Granted), s.other()
+		other, g := s.other(), s.mortalGo()
+		g.Must("a", "LOCK", "lock", s.name)
+		resume := g.Pause()
 		s.takes(other)
-		if _, err := paused.KeepAlive(s.Context()); !errors.Is(err, driver.ErrGone) {
-			s.Errorf("the renewal of a session that was lost in a pause: %v", err)
-		}
-		if found, err := paused.Withdraw(s.Context(), driver.Withdrawal{Seq: 1, Name: s.name}); err == nil && found != driver.WasAbsent {
-			s.Errorf("the unlock of a lock that was lost in a pause: %v", found)
-		}
+		resume()
+		lostInAPause(s, g, "a", "lock", s.name)
 		s.queued(1)
 		must(s, other.unlock())
+	}},
+	{"waiter paused", "other", "fencelock", func(s *etcdScene) {
+		first, second, g := s.other(), s.other(), s.mortalGo()
+		s.takes(first)
+		waiting := g.Ask("a", "LOCK", "lock", s.name)
+		s.queued(2)
+		resume := g.Pause()
+		must(s, first.unlock())
+		s.takes(second) // when the lease of the paused waiter has ended
+		resume()
+		must(s, second.unlock())
+		must(s, await(s, "Lock in Go after a pause", waiting).Err())
+		g.Must("a", "UNLOCK", "lock", s.name)
+		s.queued(0)
+	}},
+	{"waiter paused", "fencelock", "other", func(s *etcdScene) {
+		other, l := s.other(), s.lock(s.client(etcdTTL))
+		other.lock()
+		s.queued(2)
+		resume := other.pause()
+		s.unlock(l)
+		l = s.lock(s.client(etcdTTL)) // when the lease of the paused waiter has ended
+		resume()
+		must(s, l.Err())
+		s.unlock(l)
 	}},
 	{"waiter gives up", "other", "fencelock", func(s *etcdScene) {
 		other, locks := s.other(), s.client(etcdTTL)
@@ -303,7 +331,7 @@ func etcdOrder(s *etcdScene) {
 }
 
 // etcdSlow are the cells that wait for the end of a lease or restart a server. A short run leaves them out.
-var etcdSlow = []string{"holder killed", "waiter killed", "holder paused", "waiter gives up", "server", "broken", "in order", "key deleted by hand"}
+var etcdSlow = []string{"holder killed", "waiter killed", "holder paused", "waiter paused", "waiter gives up", "server", "broken", "in order", "key deleted by hand"}
 
 // etcdRows are the rows of the page.
 func etcdRows() (all []row) {

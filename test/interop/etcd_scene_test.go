@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/concurrencystore"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -209,18 +208,10 @@ func (s *etcdScene) client(ttl time.Duration) *fencelock.Client {
 	return locks
 }
 
-// session is a Go process that nothing renews. It holds the lock, or waits for it.
-func (s *etcdScene) session(want driver.State) driver.Session {
+// mortalGo starts a Go process with fencelock that can be killed or paused.
+func (s *etcdScene) mortalGo() *peer {
 	s.Helper()
-	store := s.store()
-	ses, _, err := store.Open(s.Context(), driver.OpenRequest{Shard: store.Shard(s.name), ID: driver.NewSessionID(), TTL: etcdTTL})
-	must(s, err)
-	out, err := ses.Attempt(s.Context(), &driver.Claim{Seq: 1, Name: s.name, Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "dying"}}})
-	must(s, err)
-	if out.State != want {
-		s.Fatalf("the attempt was %v, want %v", out.State, want)
-	}
-	return ses
+	return startGo(s, "etcd-concurrency://"+s.cluster.Members[0].Addr+"?prefix="+etcdPrefix, etcdTTL)
 }
 
 // lock takes the lock in Go.

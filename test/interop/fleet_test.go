@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/figure"
 	"github.com/fencelock/fencelock/test/internal/fleet"
 )
 
@@ -64,7 +65,7 @@ func (h *history) over() bool {
 // report prints the figure, and fails the test if two holds overlap.
 func (h *history) report(title string) {
 	found := fleet.Overlaps(h.holds)
-	fmt.Printf("figure interop-overlaps-%s %d =0\n", strings.ReplaceAll(strings.ToLower(title), " ", "-"), len(found))
+	figure.Print("interop-overlaps-"+strings.ReplaceAll(strings.ToLower(title), " ", "-"), len(found), figure.Exactly(0))
 	h.t.Logf("%d holds of Go, %d of the other side, %d kills, %d overlaps in %v", h.byGo, h.byJava, h.kills, len(found), *torture)
 	for _, pair := range found[:min(len(found), 10)] {
 		h.t.Errorf("overlap: %+v and %+v", pair[0], pair[1])

@@ -29,11 +29,13 @@ var (
 
 func TestMain(m *testing.M) {
 	fleet.Child(openNative)
-	if len(os.Args) > 1 && os.Args[1] == etcdPeerWord {
-		if err := runConcurrencyPeer(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
+	if len(os.Args) > 1 {
+		if run := map[string]func([]string) error{etcdPeerWord: runConcurrencyPeer, goPeerWord: runGoPeer}[os.Args[1]]; run != nil {
+			if err := run(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+			return
 		}
-		return
 	}
 	flag.Parse()
 	began := time.Now()
@@ -49,8 +51,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	if c := results.counts(); c.played+c.kept > 0 {
-		fmt.Printf("figure interop-cells %d\nfigure interop-cells-failed %d =0\nfigure interop-cells-kept %d\nfigure interop-cells-kept-failed %d =0\n",
-			c.played, c.failed, c.kept, c.keptFailed)
+		results.print(c)
 	}
 	os.Exit(code)
 }

@@ -3,9 +3,14 @@
 package interop
 
 import (
+	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/figure"
 )
 
 // results are what the cells of this run came to: a row for each cell, a column for each
@@ -17,7 +22,7 @@ type row struct{ format, what, holder, waiter string }
 
 // outcome is what came of a cell.
 type outcome struct {
-	word string // yes, failed or impossible
+	word string // yes, failed, impossible or overlapped
 	// kept is when the run began that the outcome was kept of, or unknown. It is empty for this run.
 	kept string
 }
@@ -28,11 +33,13 @@ type matrix struct {
 	outcomes map[row]map[string]outcome
 }
 
-// The words of an outcome. impossible is not a failure: the version has not got it.
+// The words of an outcome. Two are not failures: impossible, the version has not got it, and overlapped, the two libraries do not
+// exclude each other, as their pages say, and the run showed it.
 const (
 	yes        = "yes"
 	failed     = "**no**"
 	impossible = "–"
+	overlapped = "overlap"
 )
 
 // unknown stands for a run of which the page does not say when it was. It is before all others.
@@ -66,7 +73,7 @@ func (m *matrix) noteTest(t *testing.T, r row, version string) {
 	})
 }
 
-// counts are of cells. An impossible one does not count.
+// counts are of cells. An impossible one does not count, nor one of libraries that do not exclude each other.
 type counts struct{ played, failed, kept, keptFailed int }
 
 // counts returns how many cells this run played and how many it kept of earlier runs.
@@ -78,7 +85,7 @@ func (m *matrix) counts() (c counts) {
 				bad = 1
 			}
 			switch {
-			case o.word == impossible:
+			case o.word == impossible || o.word == overlapped:
 			case o.kept == "":
 				c.played, c.failed = c.played+1, c.failed+bad
 			default:
@@ -87,6 +94,54 @@ func (m *matrix) counts() (c counts) {
 		}
 	}
 	return c
+}
+
+// print prints the figures of a run.
+func (m *matrix) print(c counts) {
+	figure.Print("interop-cells", c.played, figure.AtLeast(1))
+	figure.Print("interop-cells-failed", c.failed, figure.Exactly(0))
+	figure.Print("interop-cells-kept", c.kept, figure.Bound{})
+	figure.Print("interop-cells-kept-failed", c.keptFailed, figure.Exactly(0))
+	if *page != "" {
+		figure.Print("interop-cells-missing", len(m.missing()), figure.Exactly(0))
+	}
+}
+
+// missing returns the cells of the page without an outcome.
+func (m *matrix) missing() (all []string) {
+	for _, f := range families() {
+		for _, r := range f.rows {
+			for _, v := range f.versions {
+				if m.outcomes[r][v].word == "" {
+					all = append(all, fmt.Sprintf("%s, %s, %s: holder %s, waiter %s", r.format, v, r.what, r.holder, r.waiter))
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestKeptCells prints the figures of the page that is kept, and fails if it lacks a cell, or if a cell failed.
+func TestKeptCells(t *testing.T) {
+	if !*figures {
+		t.Skip("run it with -interop.figures")
+	}
+	var m matrix
+	text, err := os.ReadFile("../../docs/interop.md")
+	must(t, err)
+	m.keep(string(text))
+	c := m.counts()
+	fmt.Println("kept: the cells of docs/interop.md, played on", strings.Join(m.runs(), " and on "))
+	figure.Print("interop-cells", c.kept, figure.AtLeast(1))
+	figure.Print("interop-cells-failed", c.keptFailed, figure.Exactly(0))
+	missing := m.missing()
+	figure.Print("interop-cells-missing", len(missing), figure.Exactly(0))
+	if c.kept == 0 || c.keptFailed > 0 {
+		t.Errorf("%d of %d cells failed", c.keptFailed, c.kept)
+	}
+	for _, cell := range missing {
+		t.Error("not played: ", cell)
+	}
 }
 
 // family is a library in several versions, with the rows of its formats.

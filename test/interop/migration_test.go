@@ -17,6 +17,7 @@ import (
 	_ "github.com/fencelock/fencelock/store/redisstore"
 	_ "github.com/fencelock/fencelock/store/zkstore"
 
+	"github.com/fencelock/fencelock/internal/figure"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/test/internal/fleet"
 	"github.com/go-redsync/redsync/v4"
@@ -172,8 +173,14 @@ func TestFleetsMove(t *testing.T) {
 		})
 	}
 	if sum.fleets > 0 {
-		fmt.Printf("figure migration-fleets %d\nfigure migration-holds %d\nfigure migration-overlaps %d =0\nfigure migration-failed-acquisitions %d =0\n",
-			sum.fleets, sum.holds, sum.overlaps, sum.failures)
+		least := 1
+		if *all {
+			least = len(moves)
+		}
+		figure.Print("migration-fleets", sum.fleets, figure.AtLeast(float64(least)))
+		figure.Print("migration-holds", sum.holds, figure.AtLeast(1))
+		figure.Print("migration-overlaps", sum.overlaps, figure.Exactly(0))
+		figure.Print("migration-failed-acquisitions", sum.failures, figure.Exactly(0))
 	}
 }
 

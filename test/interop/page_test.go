@@ -14,11 +14,18 @@ import (
 
 const heading = `# Interoperability
 
-Use this page to see which locks were shared with another library, in which versions. Each cell was played by real processes of both
-sides: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.md), [setnx.md](setnx.md), [curator.md](curator.md) and [etcd-shared.md](etcd-shared.md) explain what is shared.
+Use this page to see which locks were shared with another library, in which versions. Each cell was played with the other library itself, on
+real servers: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.md), [setnx.md](setnx.md), [curator.md](curator.md) and [etcd-shared.md](etcd-shared.md) explain what is shared.
 
-- *excluded*: the waiter cannot take the lock. *woken*: the waiter is woken by a message when the holder unlocks, not by a poll.
-- *yes* passed, **no** failed, – this version has not got it, *not played*: no result yet.
+- *excluded*: the waiter cannot take the lock. *woken*: the waiter is woken by a message or a watch when the holder unlocks, not by a poll. On
+  Redis and ZooKeeper the unlock comes when the waiter has found the lock held and listens or watches.
+- *killed* is SIGKILL and *paused* is SIGSTOP of a separate process, in Go, Java or another language. In all other cells Go is a client inside the
+  test program, and so are the Go libraries redsync, redislock and ` + "`zk.Lock`" + `. *lease ends*: the other library does not renew, as a dead process does not.
+- *yes* passed, **no** failed, – this version has not got it, *overlap*: the two libraries do not exclude each other
+  ([curator.md](curator.md#other-libraries)), which the run showed, *not played*: no result yet.
+- Not on this page: how soon a waiter is woken, as a multiple of a handoff inside Java (` + "`make figures-interop`" + `: [Redisson](redisson.md#figures),
+  [Curator](curator.md#figures)); with SET NX and Redlock, a waiter that is killed or paused, which leaves nothing in Redis, and a server that
+  restarts or loses replies ([tests](setnx.md#guarantees)).
 `
 
 // The lines of the page that say which run a cell is of: those with a mark are of an earlier one.
@@ -70,7 +77,7 @@ func (m *matrix) keep(page string) {
 			if isMarked {
 				when = cmp.Or(marked[mark], unknown)
 			}
-			if slices.Contains([]string{yes, failed, impossible}, word) {
+			if slices.Contains([]string{yes, failed, impossible, overlapped}, word) {
 				m.keepCell(r, v, outcome{word, when})
 			}
 		}

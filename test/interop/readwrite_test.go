@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
 )
 
 // Beside an RReadWriteLock a scene needs both sides of it in both languages. The kinds in Java are
@@ -101,16 +100,17 @@ var readWrite = []cell{
 	{"readers woken", "Java writes", "Go", func(s *scene) {
 		java := s.java()
 		java.Must("a", "LOCK", "write", s.name, long.Milliseconds())
-		first, second := s.rlocking(s.client(long)), s.rlocking(s.client(long))
-		s.listened(2)
+		a, b := s.waiter(long), s.waiter(long)
+		first, second := a.locking(s, s.name, a.RWMutex(s.name).RLock), b.locking(s, s.name, b.RWMutex(s.name).RLock)
+		begin := time.Now()
 		java.Must("a", "UNLOCK", "write", s.name)
-		a, b := s.granted(first), s.granted(second)
-		s.unlock(a.lease)
-		s.unlock(b.lease)
+		s.unlock(s.wokenSoon(first, begin))
+		s.unlock(s.wokenSoon(second, begin))
 	}},
 	{"readers woken", "Go writes", "Java", func(s *scene) {
 		java, locks := s.java(), s.client(long)
 		l := s.lock(locks)
+		s.lasts()
 		first, second := java.Ask("a", "LOCK", "read", s.name, -1), java.Ask("b", "LOCK", "read", s.name, -1)
 		for _, actor := range []string{"a", "b"} { // the message of a writer reaches only those that wait already
 			s.waits(java, actor)
@@ -124,16 +124,18 @@ var readWrite = []cell{
 	{"writer woken", "Java reads", "Go", func(s *scene) {
 		java := s.java()
 		java.Must("a", "LOCK", "read", s.name, long.Milliseconds())
-		waiting := s.locking(s.client(long))
-		s.listened(1)
+		w := s.waiter(long)
+		waiting := w.locking(s, s.name, w.Mutex(s.name).Lock)
+		begin := time.Now()
 		java.Must("a", "UNLOCK", "read", s.name)
-		s.unlock(s.granted(waiting).lease)
+		s.unlock(s.wokenSoon(waiting, begin))
 	}},
 	{"writer woken", "Go reads", "Java", func(s *scene) {
 		java, locks := s.java(), s.client(long)
 		l := s.rlock(locks)
+		s.lasts()
 		waiting := java.Ask("a", "LOCK", "write", s.name, -1)
-		s.listened(1)
+		s.waits(java, "a")
 		s.unlock(l)
 		must(s, await(s, "the writer in Java", waiting).Err())
 		java.Must("a", "UNLOCK", "write", s.name)
@@ -175,7 +177,9 @@ var readWrite = []cell{
 		s.unlock(s.granted(waiting).lease)
 	}},
 	{"reader killed", "Go reads", "Java", func(s *scene) {
-		s.dyingWith(driver.Shared)
+		g := s.mortalGo(ttl)
+		g.Must("a", "LOCK", "read", s.name)
+		g.Kill()
 		s.java().Must("a", "LOCK", "write", s.name, -1)
 		s.java().Must("a", "UNLOCK", "write", s.name)
 	}},
@@ -188,7 +192,9 @@ var readWrite = []cell{
 		s.unlock(s.granted(waiting).lease)
 	}},
 	{"writer killed", "Go writes", "Java", func(s *scene) {
-		s.dyingWith(driver.Exclusive)
+		g := s.mortalGo(ttl)
+		g.Must("a", "LOCK", "lock", s.name)
+		g.Kill()
 		s.java().Must("a", "LOCK", "read", s.name, -1)
 		s.java().Must("a", "UNLOCK", "read", s.name)
 	}},
@@ -198,8 +204,9 @@ var readWrite = []cell{
 		java, locks := s.java(), s.client(long)
 		l, err := locks.RWMutex(s.name).Lock(s.Context())
 		must(s, err)
+		s.lasts()
 		waiting := java.Ask("a", "LOCK", "read", s.name, -1)
-		s.listened(1)
+		s.waits(java, "a")
 		must(s, locks.RWMutex(s.name).Downgrade(s.Context(), l))
 		must(s, await(s, "the reader in Java", waiting).Err())
 		s.closedTo(java, "write")

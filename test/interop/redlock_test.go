@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -57,6 +58,16 @@ func (m *masters) locks() *fencelock.Client {
 	must(m, err)
 	m.Cleanup(func() { _ = locks.Close(context.Background()) })
 	return locks
+}
+
+// mortalGo starts a Go process with fencelock that can be killed or paused.
+func (m *masters) mortalGo() *peer {
+	m.Helper()
+	var addrs []string
+	for _, s := range m.servers {
+		addrs = append(addrs, s.Addr)
+	}
+	return startGo(m, "setnx://"+strings.Join(addrs, ","), shortTTL)
 }
 
 // redsync returns a Go process with redsync.
@@ -119,11 +130,31 @@ var redlock = []struct {
 		}
 		must(m, await(m, "Lock after redsync's unlock", got))
 	}},
-	{"holder killed", "redsync", "fencelock", func(m *masters, locks *fencelock.Client, rs *redsync.Redsync, name string) {
+	{"lease ends", "redsync", "fencelock", func(m *masters, locks *fencelock.Client, rs *redsync.Redsync, name string) {
 		must(m, rs.NewMutex(name, redsync.WithExpiry(2*time.Second)).Lock())
 		l, err := locks.Mutex(name).Lock(m.Context())
 		must(m, err)
 		must(m, l.Unlock(m.Context()))
+	}},
+	{"holder killed", "fencelock", "redsync", func(m *masters, _ *fencelock.Client, rs *redsync.Redsync, name string) {
+		g := m.mortalGo()
+		g.Must("a", "LOCK", "lock", name)
+		g.Kill()
+		other := rs.NewMutex(name, redsync.WithExpiry(time.Minute), redsync.WithTries(1))
+		must(m, servers.Await("redsync takes the lock", func() bool { return other.Lock() == nil }))
+		_, _ = other.Unlock()
+	}},
+	{"holder paused", "fencelock", "redsync", func(m *masters, _ *fencelock.Client, rs *redsync.Redsync, name string) {
+		g := m.mortalGo()
+		g.Must("a", "LOCK", "lock", name)
+		resume := g.Pause()
+		other := rs.NewMutex(name, redsync.WithExpiry(long), redsync.WithTries(1))
+		must(m, servers.Await("redsync takes the lock", func() bool { return other.Lock() == nil }))
+		resume()
+		lostInAPause(m, g, "a", "lock", name)
+		if ok, err := other.Unlock(); !ok || err != nil {
+			m.Errorf("redsync's unlock: %v, %v", ok, err)
+		}
 	}},
 	{"renewed", "fencelock", "redsync", func(m *masters, locks *fencelock.Client, rs *redsync.Redsync, name string) {
 		l, err := locks.Mutex(name).Lock(m.Context())

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
 	"github.com/redis/go-redis/v9"
@@ -85,7 +84,11 @@ func storeAt(t testing.TB, client redis.UniversalClient, kind string) *redissons
 // client returns a Go process.
 func (s *scene) client(ttl time.Duration) *fencelock.Client {
 	s.Helper()
-	store := s.store()
+	return s.clientOf(s.store(), ttl)
+}
+
+func (s *scene) clientOf(store *redissonstore.Store, ttl time.Duration) *fencelock.Client {
+	s.Helper()
 	locks, err := fencelock.New(store, &fencelock.Options{TTL: min(ttl, store.Caps().MaxTTL)})
 	must(s, err)
 	s.Cleanup(func() { _ = locks.Close(context.Background()) })
@@ -151,24 +154,10 @@ func (s *scene) unlock(l *fencelock.Lease) {
 	must(s, l.Unlock(s.Context()))
 }
 
-// dying is a Go process that will be killed: a session that nothing renews. It holds the lock.
-func (s *scene) dying() driver.Session { s.Helper(); return s.dyingWith(driver.Exclusive) }
-
-func (s *scene) dyingWith(mode driver.Mode) driver.Session {
+// mortalGo starts a Go process that can be killed or paused.
+func (s *scene) mortalGo(ttl time.Duration) *peer {
 	s.Helper()
-	store := s.store()
-	ses, _, err := store.Open(s.Context(), driver.OpenRequest{Shard: store.Shard(s.name), ID: driver.NewSessionID(), TTL: ttl})
-	must(s, err)
-	out, err := ses.Attempt(s.Context(), s.claim(mode))
-	must(s, err)
-	if out.State != driver.Granted {
-		s.Fatalf("the first attempt was %v", out.State)
-	}
-	return ses
-}
-
-func (s *scene) claim(mode driver.Mode) *driver.Claim {
-	return &driver.Claim{Seq: 1, Name: s.name, Terms: &driver.Terms{Mode: mode, Weight: 1, Record: &driver.Record{Owner: "dying"}}}
+	return startGo(s, fmt.Sprintf("redisson://%s?read_write=%v", s.server.Addr, s.kind == "readwrite"), ttl)
 }
 
 // listened waits until n processes listen for the lock to become free.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/bsm/redislock"
 	"github.com/fencelock/fencelock"
-	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
 	"github.com/go-redsync/redsync/v4"
@@ -60,7 +59,8 @@ var others = []other{
 // setNX are the rows of TestSetNX.
 var setNX = []row{
 	{"SET NX on one server", "excluded", "fencelock", "other"}, {"SET NX on one server", "excluded", "other", "fencelock"},
-	{"SET NX on one server", "holder paused", "fencelock", "other"},
+	{"SET NX on one server", "holder paused", "fencelock", "other"}, {"SET NX on one server", "holder killed", "fencelock", "other"},
+	{"SET NX on one server", "lease ends", "other", "fencelock"},
 }
 
 // setNXVersions are the columns of TestSetNX.
@@ -111,7 +111,9 @@ func TestSetNX(t *testing.T) {
 			for i, do := range []func(t *testing.T){
 				func(t *testing.T) { excludedByGo(t, o.name, take, client, locks) },
 				func(t *testing.T) { excludedByOther(t, o.name, take, locks) },
-				func(t *testing.T) { lostToOther(t, o.name, take, store) },
+				func(t *testing.T) { lostToOther(t, o.name, take, server.Addr) },
+				func(t *testing.T) { leftToOther(t, o.name, take, server.Addr) },
+				func(t *testing.T) { leaseEnds(t, o.name, take, locks) },
 			} {
 				r := setNX[i]
 				t.Run(r.what+" by "+r.holder, func(t *testing.T) { results.noteTest(t, r, o.name+" "+o.version); do(t) })
@@ -141,7 +143,7 @@ func excludedByGo(t *testing.T, library string, take try, client *redis.Client, 
 	must(t, unlock())
 }
 
-// excludedByOther: until it unlocks, and until its lease has ended.
+// excludedByOther: until it unlocks.
 func excludedByOther(t *testing.T, library string, take try, locks *fencelock.Client) {
 	unlock, err := take(t.Context(), library+"/b", long)
 	must(t, err)
@@ -158,33 +160,46 @@ func excludedByOther(t *testing.T, library string, take try, locks *fencelock.Cl
 	}()
 	must(t, unlock())
 	must(t, await(t, "Lock in Go after its unlock", got))
-	_, err = take(t.Context(), library+"/b", time.Second)
+}
+
+// leaseEnds: of a holder that does not renew, as a dead one.
+func leaseEnds(t *testing.T, library string, take try, locks *fencelock.Client) {
+	_, err := take(t.Context(), library+"/e", time.Second)
 	must(t, err)
-	l, err := locks.Mutex(library + "/b").Lock(t.Context()) // as if it had been killed
+	l, err := locks.Mutex(library + "/e").Lock(t.Context())
 	must(t, err)
 	must(t, l.Unlock(t.Context()))
 }
 
-// lostToOther: a Go process that did not renew neither keeps nor frees the lock of the other.
-func lostToOther(t *testing.T, library string, take try, store *setnxstore.Store) {
-	name := library + "/c"
-	ses, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(name), ID: driver.NewSessionID(), TTL: time.Second})
-	must(t, err)
-	out, err := ses.Attempt(t.Context(), &driver.Claim{Seq: 1, Name: name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
-	must(t, err)
-	if out.State != driver.Granted {
-		t.Fatalf("the first attempt was %v", out.State)
-	}
-	var unlock func() error
-	must(t, servers.Await("the other has the lock", func() bool {
-		unlock, err = take(t.Context(), name, time.Minute)
+// lostToOther: a Go process that was paused neither keeps nor frees the lock of the other.
+func lostToOther(t *testing.T, library string, take try, addr string) {
+	name, g := library+"/c", startGo(t, "setnx://"+addr, shortTTL)
+	g.Must("a", "LOCK", "lock", name)
+	resume := g.Pause()
+	unlock := taken(t, take, name)
+	resume()
+	lostInAPause(t, g, "a", "lock", name)
+	must(t, unlock())
+}
+
+// leftToOther: the lock of a Go process that was killed is free after its lease.
+func leftToOther(t *testing.T, library string, take try, addr string) {
+	name, g := library+"/d", startGo(t, "setnx://"+addr, shortTTL)
+	g.Must("a", "LOCK", "lock", name)
+	g.Kill()
+	must(t, taken(t, take, name)())
+}
+
+// shortTTL is the lease of a Go process that is killed or paused. It renews until then.
+const shortTTL = 3 * time.Second
+
+// taken waits until the other library has the lock.
+func taken(t *testing.T, take try, name string) (unlock func() error) {
+	t.Helper()
+	must(t, servers.Await("the other has the lock", func() (ok bool) {
+		var err error
+		unlock, err = take(t.Context(), name, long)
 		return err == nil
 	}))
-	if _, err := ses.KeepAlive(t.Context()); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("the renewal: %v", err)
-	}
-	if found, err := ses.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name}); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("the withdrawal found it %v, %v", found, err)
-	}
-	must(t, unlock())
+	return unlock
 }

@@ -47,7 +47,15 @@ func startSpring(t testing.TB, server *servers.RedisServer, lease time.Duration)
 // client returns a Go process.
 func (s *springScene) client(ttl time.Duration) *fencelock.Client {
 	s.Helper()
+	return s.waiter(ttl).Client
+}
+
+// waiter returns a Go process that counts its attempts.
+func (s *springScene) waiter(ttl time.Duration) *waiter {
+	s.Helper()
+	refused := &refusals{}
 	conn := redis.NewClient(&redis.Options{Addr: s.server.Addr})
+	conn.AddHook(refused)
 	opts := &setnxstore.Options{Key: s.mode + ":%s"}
 	if s.mode == "pubsub" {
 		opts.Channel = s.mode + "-channel"
@@ -57,7 +65,7 @@ func (s *springScene) client(ttl time.Duration) *fencelock.Client {
 	locks, err := fencelock.New(store, &fencelock.Options{TTL: ttl})
 	must(s, err)
 	s.Cleanup(func() { _ = locks.Close(context.Background()); _ = store.Close(); _ = conn.Close() })
-	return locks
+	return &waiter{locks, refused}
 }
 
 // springCell is one thing that must be so between a holder and a waiter.
@@ -142,39 +150,22 @@ func (s *springScene) freed(lines []string) string {
 // springWoken are the cells of the mode that publishes.
 var springWoken = []springCell{
 	{"woken", "Java", "Go", func(s *springScene) {
-		java, locks := s.java(), s.client(long)
+		java, w := s.java(), s.waiter(long)
 		java.Must("a", "LOCK", s.mode, s.name)
-		got := make(chan error, 1)
-		go func() {
-			l, err := locks.Mutex(s.name).Lock(s.Context())
-			if err == nil {
-				err = l.Unlock(s.Context())
-			}
-			got <- err
-		}()
-		s.listened()
+		waiting := w.locking(s, s.mode+":"+s.name, w.Mutex(s.name).Lock)
 		java.Must("a", "UNLOCK", s.mode, s.name)
-		must(s, await(s, "Lock in Go", got))
+		must(s, granted(s, waiting).lease.Unlock(s.Context()))
 	}},
 	{"woken", "Go", "Java", func(s *springScene) {
 		java, locks := s.java(), s.client(long)
 		l, err := locks.Mutex(s.name).Lock(s.Context())
 		must(s, err)
 		waiting := java.Ask("a", "LOCK", s.mode, s.name)
-		s.listened()
+		must(s, servers.Await("a waits", func() bool { return java.Do("a", "WAITS", s.mode, s.name).Word == "ok" }))
 		must(s, l.Unlock(s.Context()))
 		must(s, await(s, "lock() in Java", waiting).Err())
 		java.Must("a", "UNLOCK", s.mode, s.name)
 	}},
-}
-
-// listened waits until a process listens on the channel of the registry.
-func (s *springScene) listened() {
-	s.Helper()
-	must(s, servers.Await("a process listens", func() bool {
-		got, err := s.server.Do("PUBSUB", "NUMSUB", s.mode+"-channel").Slice()
-		return err == nil && len(got) == 2 && fmt.Sprint(got[1]) != "0"
-	}))
 }
 
 // springModes are the modes of a registry, with their cells.

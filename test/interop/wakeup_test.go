@@ -3,12 +3,11 @@
 package interop
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/internal/figure"
 )
 
 // TestWakeUps measures how long it takes from an unlock to the return of a waiter's lock: from Java to
@@ -19,7 +18,7 @@ func TestWakeUps(t *testing.T) {
 	}
 	stage := newStage(t, newest)
 	stage.play(t, "lock", func(s *scene) {
-		a, b, locks := s.java(), s.mortal(), s.client(long)
+		a, b, locks := s.java(), s.mortal(), s.waiter(long)
 		var native, toJava, toGo []time.Duration
 		for range 300 {
 			a.Must("h", "LOCK", s.kind, s.name, long.Milliseconds())
@@ -29,7 +28,7 @@ func TestWakeUps(t *testing.T) {
 			native = append(native, await(s, "Java", waiting).End.Sub(begin))
 			b.Must("w", "UNLOCK", s.kind, s.name)
 
-			l := s.lock(locks)
+			l := s.lock(locks.Client)
 			waiting = b.Ask("w", "LOCK", s.kind, s.name, -1)
 			s.waits(b, "w")
 			begin = time.Now()
@@ -38,9 +37,7 @@ func TestWakeUps(t *testing.T) {
 			b.Must("w", "UNLOCK", s.kind, s.name)
 
 			a.Must("h", "LOCK", s.kind, s.name, long.Milliseconds())
-			got := s.locking(locks)
-			s.listened(1)
-			time.Sleep(20 * time.Millisecond) // its second attempt, after which it waits
+			got := locks.locking(s, s.name, locks.Mutex(s.name).Lock)
 			begin = a.Must("h", "UNLOCK", s.kind, s.name).Begin
 			r := s.granted(got)
 			toGo = append(toGo, r.at.Sub(begin))
@@ -49,13 +46,7 @@ func TestWakeUps(t *testing.T) {
 		median := func(all []time.Duration) time.Duration { slices.Sort(all); return all[len(all)/2] }
 		n, j, g := median(native), median(toJava), median(toGo)
 		t.Logf("Java to Java %v, Go to Java %v, Java to Go %v", n, j, g)
-		fmt.Printf("figure interop-java-wakeup-vs-native %.2f <=1.2\n", j.Seconds()/n.Seconds())
-		fmt.Printf("figure interop-go-wakeup-vs-native %.2f <=1.2\n", g.Seconds()/n.Seconds())
+		figure.Print("interop-java-wakeup-vs-native", j.Seconds()/n.Seconds(), figure.AtMost(1.2))
+		figure.Print("interop-go-wakeup-vs-native", g.Seconds()/n.Seconds(), figure.AtMost(1.2))
 	})
-}
-
-// waits waits until a Java thread has begun to wait for a message.
-func (s *scene) waits(java *peer, actor string) {
-	s.Helper()
-	must(s, servers.Await(actor+" waits", func() bool { return java.Do(actor, "WAITS", s.kind, s.name).Word == "ok" }))
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/figure"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
@@ -111,7 +112,7 @@ func TestRenewalTakesFewScripts(t *testing.T) {
 	renewal, err := s.KeepAlive(t.Context())
 	must(t, err)
 	sent := scripts(t, server) - before
-	fmt.Printf("figure interop-renew-scripts-per-1000-leases %d\n", sent)
+	figure.Print("interop-renew-scripts-per-1000-leases", sent, figure.AtMost(10))
 	if sent > 10 || len(renewal.Broken) > 0 {
 		t.Errorf("%d scripts renewed %d leases, and %d were reported broken", sent, leases, len(renewal.Broken))
 	}

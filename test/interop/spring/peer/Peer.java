@@ -31,6 +31,17 @@ public final class Peer extends Lines {
         peer.serve("spring");
     }
 
+    /** It waits for a message, and has found the lock held after it began to listen. */
+    @Override
+    boolean waits(StackTraceElement[] stack) {
+        for (StackTraceElement f : stack) {
+            if (!f.getClassName().startsWith("java.") && !f.getClassName().startsWith("jdk.")) {
+                return f.getClassName().endsWith("RedisPubSubLock");
+            }
+        }
+        return false;
+    }
+
     @Override
     Object act(String verb, String kind, String name, String[] args) throws Exception {
         Lock lock = registries.get(kind).obtain(name);
