@@ -219,6 +219,36 @@ func TestRedlockLateAttemptIsFreed(t *testing.T) {
 	attempt(t, s, claim(1, "x"), driver.Granted)
 }
 
+// TestRedlockCountsAServerOnce: a server that is there twice would be two of three, and let two callers hold one
+// lock. The same address is refused, and Check finds a server behind two addresses.
+func TestRedlockCountsAServerOnce(t *testing.T) {
+	t.Parallel()
+	one, other := redistest.Start(t), redistest.Start(t)
+	proxy, err := servers.NewProxy(one.Addr)
+	must(t, err)
+	t.Cleanup(proxy.Close)
+	clients := func(addrs ...string) (all []redis.UniversalClient) {
+		for i, addr := range addrs {
+			client := redis.NewClient(&redis.Options{Addr: addr, DB: i})
+			t.Cleanup(func() { _ = client.Close() })
+			all = append(all, client)
+		}
+		return all
+	}
+	if _, err := setnxstore.NewRedlock(clients(one.Addr, other.Addr, one.Addr), nil); err == nil || !strings.Contains(err.Error(), one.Addr+" is there twice") {
+		t.Errorf("a server that is there twice: %v", err)
+	}
+	store, err := setnxstore.NewRedlock(clients(one.Addr, other.Addr, proxy.Addr), nil)
+	must(t, err)
+	found, err := store.Check(t.Context())
+	must(t, err)
+	if !slices.ContainsFunc(found, func(f driver.Finding) bool {
+		return f.Code == "same-server" && f.Severity == driver.Danger && strings.Contains(f.Reason, one.Addr)
+	}) {
+		t.Errorf("findings are %v", found)
+	}
+}
+
 func TestRedlockRefusals(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: "localhost:1"})

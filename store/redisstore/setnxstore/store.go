@@ -73,7 +73,8 @@ func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 
 // NewRedlock returns a store over several independent servers: a lock is held if a majority of them
 // has it, as with redsync.New of the same servers, node-redlock and other Redlock libraries. All
-// services must name the same servers. The clients stay the caller's. NewRedlock does no I/O.
+// services must name the same servers, each once. The clients stay the caller's. NewRedlock does no
+// I/O: it refuses an address that is there twice, and Check finds two addresses of one server.
 //
 // Use it to join services that lock in this way. Without them package redisquorum is better: it
 // has fencing tokens and a queue.
@@ -88,6 +89,7 @@ func NewRedlock(clients []redis.UniversalClient, opts *Options) (*Store, error) 
 		return nil, errors.New("setnxstore: Options.Channel is for one server; remove it, the libraries that lock a majority publish nothing")
 	}
 	var nodes []*hashstore.Store
+	seen := map[string]bool{}
 	for _, client := range clients {
 		if _, cluster := client.(*redis.ClusterClient); cluster {
 			return nil, errors.New("setnxstore: a node of NewRedlock must be one server, not a cluster; use New for a cluster")
@@ -96,9 +98,23 @@ func NewRedlock(clients []redis.UniversalClient, opts *Options) (*Store, error) 
 		if err != nil {
 			return nil, err
 		}
+		addr := addrOf(client)
+		if addr != "" && seen[addr] {
+			return nil, fmt.Errorf("setnxstore: %s is there twice, and one server would count as two of the majority; name each server once", addr)
+		}
+		seen[addr] = true
 		nodes = append(nodes, node)
 	}
 	return &Store{store: majoritystore.New("setnxstore", nodes)}, nil
+}
+
+// addrOf is the address of a client's server, "" if the client finds it out later, as with Sentinel.
+func addrOf(client redis.UniversalClient) string {
+	one, ok := client.(*redis.Client)
+	if !ok || one.Options().Addr == "FailoverClient" {
+		return ""
+	}
+	return one.Options().Addr
 }
 
 // nodeOf is the store of one client.

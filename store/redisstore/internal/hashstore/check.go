@@ -11,16 +11,23 @@ import (
 
 // Check asks the servers and returns what makes them a worse place for locks.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
+	found, _, err := s.CheckRuns(ctx)
+	return found, err
+}
+
+// CheckRuns is Check, and returns the run_id of each server that answered, by its address.
+func (s *Store) CheckRuns(ctx context.Context) (found []driver.Finding, runs map[string]string, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, s.errorf("check: %w", err)
+		return nil, nil, s.errorf("check: %w", err)
 	}
 	nodes, err := s.client.Nodes(ctx)
 	if err != nil {
-		return nil, s.errorf("check: find the servers: %w", driver.Inner(err))
+		return nil, nil, s.errorf("check: find the servers: %w", driver.Inner(err))
 	}
-	found := []driver.Finding{{Severity: driver.Note, Code: "efficiency-only",
+	found = []driver.Finding{{Severity: driver.Note, Code: "efficiency-only",
 		Reason: "locks in this format survive no failover, and other libraries take no token", Fix: s.opts.Advice}}
 	var failed error
+	runs = map[string]string{}
 	for _, node := range nodes {
 		replies, err := node.Ask(ctx, 1, "INFO")
 		if err != nil {
@@ -29,8 +36,10 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 		}
 		text, _ := replies[0].(string)
 		found = append(found, judge(node.Addr, text, s.client.Sharded())...)
+		_, run, _ := strings.Cut(text, "\nrun_id:")
+		runs[node.Addr], _, _ = strings.Cut(run, "\r")
 	}
-	return found, failed
+	return found, runs, failed
 }
 
 // judge returns what INFO of a server means for locks. It does no I/O.

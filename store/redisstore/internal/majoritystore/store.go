@@ -163,12 +163,20 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	var found []driver.Finding
 	var errs []error
+	addrs := map[string]string{} // by the run of the server
 	for i, n := range s.nodes {
-		some, err := n.Check(ctx)
+		some, runs, err := n.CheckRuns(ctx)
 		if i > 0 { // the first finding is about the format
 			some = some[min(1, len(some)):]
 		}
 		found, errs = append(found, some...), append(errs, err)
+		for addr, run := range runs {
+			if first, twice := addrs[run]; twice && run != "" {
+				found = append(found, driver.Finding{Severity: driver.Danger, Code: "same-server", Node: addr,
+					Reason: "it is the server of " + first + " (their run_id is one), and counts as two of the majority: two may hold one lock", Fix: "name each server once"})
+			}
+			addrs[run] = addr
+		}
 	}
 	return found, errors.Join(errs...)
 }
