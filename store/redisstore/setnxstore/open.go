@@ -47,9 +47,15 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	if opts != nil {
 		o = *opts
 	}
-	prefix := strings.TrimSuffix(o.Key, "%s")
+	var prefix string // of the URL
+	before := func(key *string) func(string) error {
+		return func(v string) error {
+			prefix, *key = v, v+"%s"
+			return nil
+		}
+	}
 	f := form
-	f.More = storeurl.Parameters{"prefix": storeurl.Option("Key", &prefix, storeurl.Text), "channel": storeurl.Option("Channel", &o.Channel, storeurl.Text)}
+	f.More = storeurl.Parameters{"prefix": storeurl.Option("Key", &o.Key, before), "channel": storeurl.Option("Channel", &o.Channel, storeurl.Text)}
 	t, err := redisurl.Parse(url, f)
 	if err != nil {
 		return nil, err
@@ -60,9 +66,6 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		return nil, errors.New("setnxstore: the parameter prefix in the URL has a %; use a prefix without one")
 	case several && o.Channel != "":
 		return nil, errors.New("setnxstore: the parameter channel is for one server; remove it, the libraries that lock a majority publish nothing")
-	}
-	if o.Key == "" && prefix != "" {
-		o.Key = prefix + "%s"
 	}
 	var clients []redis.UniversalClient
 	var s *Store

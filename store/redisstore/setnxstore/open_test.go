@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
 )
 
@@ -52,5 +53,42 @@ func TestOpenRefusals(t *testing.T) {
 		if _, err := setnxstore.Open(ctx, url, nil); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", want, err, want)
 		}
+	}
+}
+
+// TestOpenWithKeyInOptions: the key of Options is used as New uses it, and a prefix in the URL that differs is refused.
+// Ignored, it would make the process lock other keys than its peers, and exclude none of them.
+func TestOpenWithKeyInOptions(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, tt := range []struct{ parameters, key, wantKey, wantErr string }{
+		{key: "%s:lock", wantKey: "x:lock"},
+		{key: "a:%s", wantKey: "a:x"},
+		{parameters: "?prefix=b:", key: "b:%s", wantKey: "b:x"},
+		{parameters: "?prefix=c:", key: "%s", wantErr: "the parameter prefix in the URL and Options.Key differ"},
+		{parameters: "?prefix=d:", key: "e:%s", wantErr: "the parameter prefix in the URL and Options.Key differ"},
+		{parameters: "?prefix=f:", key: "%s:lock", wantErr: "the parameter prefix in the URL and Options.Key differ"},
+		{parameters: "?prefix=", key: "g:%s", wantErr: "the parameter prefix in the URL and Options.Key differ"},
+		{key: "h", wantErr: "Options.Key must have one %s"},
+		{key: "%d%s", wantErr: "Options.Key must have one %s"},
+	} {
+		store, err := setnxstore.Open(t.Context(), "setnx://"+server.Addr+tt.parameters, &setnxstore.Options{Key: tt.key})
+		if tt.wantErr != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("%q and %s: %v, want %q", tt.key, tt.parameters, err, tt.wantErr)
+			}
+			continue
+		}
+		must(t, err)
+		locks, err := fencelock.New(store, nil)
+		must(t, err)
+		must(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
+			if server.Do("EXISTS", tt.wantKey).Val() != int64(1) {
+				t.Errorf("%q and %s: the server has no key %s", tt.key, tt.parameters, tt.wantKey)
+			}
+			return nil
+		}))
+		must(t, locks.Close(t.Context()))
+		must(t, store.Close())
 	}
 }
