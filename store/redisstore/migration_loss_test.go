@@ -3,6 +3,7 @@
 package redisstore_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // not take what was reclaimed for the rest of an earlier life.
 func TestLockOfAnotherLibraryIsKeptAfterALossOfTheNewStore(t *testing.T) {
 	t.Parallel()
-	for format, open := range otherFormats {
+	for format, open := range withRedlock(t) {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
 			client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
@@ -68,8 +69,27 @@ func TestLockOfAnotherLibraryIsKeptAfterALossOfTheNewStore(t *testing.T) {
 			if st, err := old.Inspect(t.Context(), "held"); err != nil || len(st.Holders) != 1 {
 				t.Errorf("the old lock has holders %v, %v; want the one that was reclaimed", st.Holders, err)
 			}
+			if found, err := drv.Withdraw(t.Context(), driver.Withdrawal{Seq: 5, Name: "held"}); err != nil || found != driver.WasGranted {
+				t.Errorf("the withdrawal found it %v, %v", found, err)
+			}
 		})
 	}
+}
+
+// withRedlock returns otherFormats, and setnxstore over three servers.
+func withRedlock(t *testing.T) map[string]func(redis.UniversalClient) (driver.Store, error) {
+	t.Helper()
+	var others []redis.UniversalClient
+	for range 2 {
+		other := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
+		t.Cleanup(func() { _ = other.Close() })
+		others = append(others, other)
+	}
+	formats := maps.Clone(otherFormats)
+	formats["setnxstore over three servers"] = func(client redis.UniversalClient) (driver.Store, error) {
+		return setnxstore.NewRedlock(append(others, client), nil)
+	}
+	return formats
 }
 
 // otherFormats are stores in the formats of other libraries.

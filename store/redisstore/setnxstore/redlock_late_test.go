@@ -83,6 +83,13 @@ func loseReply(_ []any, send func() error) error { return errors.Join(errReset, 
 // openWired opens a session whose connections the test controls. Their scripts are known to the servers.
 func (s three) openWired(t *testing.T) (driver.Session, []*wire) {
 	t.Helper()
+	ses, wires, _ := s.openAgain(t)
+	return ses, wires
+}
+
+// openAgain is openWired. The function opens the session again.
+func (s three) openAgain(t *testing.T) (driver.Session, []*wire, func() driver.Session) {
+	t.Helper()
 	var clients []redis.UniversalClient
 	var wires []*wire
 	for _, server := range s {
@@ -94,13 +101,19 @@ func (s three) openWired(t *testing.T) (driver.Session, []*wire) {
 	}
 	store, err := setnxstore.NewRedlock(clients, nil)
 	must(t, err)
-	ses, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: long})
-	must(t, err)
+	id := driver.NewSessionID()
+	again := func() driver.Session {
+		t.Helper()
+		ses, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: long})
+		must(t, err)
+		return ses
+	}
+	ses := again()
 	attempt(t, ses, claim(1000, "first"), driver.Granted)
 	must(t, servers.Await("all servers have it", func() bool { return !slices.Contains(s.values(t, "first"), "") }))
 	withdraw(t, ses, 1000, "first", driver.WasGranted)
 	must(t, servers.Await("all servers are free", func() bool { return s.count(t, "first") == 0 }))
-	return ses, wires
+	return ses, wires, again
 }
 
 // count is how many servers have a key.
@@ -214,36 +227,58 @@ func TestRedlockAttemptEndsWithItsContext(t *testing.T) {
 	for _, server := range all[1:] {
 		must(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
 	}
-	// The others answer after the first, or its withdrawal would be made in the background.
-	taken := make(chan struct{})
-	wires[0].set(takeWords, func(_ []any, send func() error) error {
-		err := send()
-		close(taken)
-		return err
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	end, silent := make(chan struct{}), make(chan struct{})
+	seq := uint64(1)
+	for delay := 10 * time.Millisecond; !endsWithItsContext(t, s, wires, seq, delay); delay *= 2 {
+		if seq++; delay > 10*time.Second {
+			t.Fatal("no attempt has waited for the withdrawal")
+		}
+	}
+}
+
+// endsWithItsContext makes an attempt whose first server answers earlier than the others by a delay. It reports whether
+// the attempt waited for the withdrawal from that server, and otherwise made it in the background because the delay was
+// too short.
+func endsWithItsContext(t *testing.T, s driver.Session, wires []*wire, seq uint64, delay time.Duration) bool {
+	t.Helper()
+	const tombstone = 3 + 4 + 3 // the word that is 1 in the background
+	end, taken, waits := make(chan struct{}), make(chan struct{}), make(chan bool, 1)
 	defer close(end)
+	wires[0].set(takeWords, func(_ []any, send func() error) error {
+		defer close(taken)
+		wires[0].set(releaseWords, func(words []any, send func() error) error {
+			if waits <- words[tombstone] == "0"; words[tombstone] != "0" {
+				return send()
+			}
+			<-end
+			return errRefused
+		})
+		return send()
+	})
 	for _, w := range wires[1:] {
 		w.set(takeWords, func(_ []any, send func() error) error {
 			<-taken
-			time.Sleep(10 * time.Millisecond)
-			wires[0].set(releaseWords, func([]any, func() error) error {
-				close(silent)
-				<-end
-				return errRefused
-			})
+			time.Sleep(delay)
 			return send()
 		})
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = s.Attempt(ctx, claim(1, "x"))
+		_, _ = s.Attempt(ctx, claim(seq, "x"))
 	}()
-	await(t, "the server is asked to withdraw", silent)
-	cancel()
-	await(t, "the attempt returns", done)
+	select {
+	case waited := <-waits:
+		if waited {
+			cancel()
+		}
+		await(t, "the attempt returns", done)
+		return waited
+	case <-time.After(30 * time.Second):
+		t.Fatal("the first server is not asked to withdraw within 30s")
+	}
+	return false
 }
 
 // TestRedlockVoteOfAnEndedSessionDoesNotCount: a server grants, loses its data and gets a new session

@@ -155,6 +155,16 @@ func (c *claims) end() {
 	}
 }
 
+// lost returns claims for a session whose server has none: what it gets late of those that were attempted is left over.
+func (c *claims) lost() *claims {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		return &claims{}
+	}
+	return &claims{known: map[uint64]*claim{}, first: c.first, last: c.last}
+}
+
 // pages returns the last claim of each page of n granted claims.
 func (c *claims) pages(n int) (ends []uint64) {
 	c.mu.Lock()

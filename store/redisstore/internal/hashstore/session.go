@@ -28,7 +28,7 @@ type session struct {
 	ctx context.Context
 	end context.CancelCauseFunc
 
-	claims claims
+	claims *claims
 }
 
 // gone ends what waits, and returns the error of a session that has ended.

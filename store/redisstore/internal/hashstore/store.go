@@ -211,24 +211,37 @@ func (s *Store) errorf(format string, args ...any) error {
 
 // Open implements driver.Store.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	ses, renewal, _, err := s.Resume(ctx, nil, req)
+	return ses, renewal, err
+}
+
+// Resume is Open of a session that this process may have opened before as prev. What prev knows of its claims is
+// known to the session, too. fresh reports that the server had no such session, so it has none of its claims.
+func (s *Store) Resume(ctx context.Context, prev driver.Session, req driver.OpenRequest) (_ driver.Session, _ driver.Renewal, fresh bool, err error) {
 	if req.TTL < MinTTL || req.TTL > s.maxTTL() {
-		return nil, driver.Renewal{}, s.errorf("TTL %v is not within %v and %v: %w", req.TTL, MinTTL, s.maxTTL(), driver.ErrRefused)
+		return nil, driver.Renewal{}, false, s.errorf("TTL %v is not within %v and %v: %w", req.TTL, MinTTL, s.maxTTL(), driver.ErrRefused)
 	}
-	ses := &session{store: s, id: req.ID, ttl: req.TTL, keys: s.sessionKeys(req.Shard, req.ID), sessions: s.sessions(req.Shard)}
+	ses := &session{store: s, id: req.ID, ttl: req.TTL, keys: s.sessionKeys(req.Shard, req.ID), sessions: s.sessions(req.Shard), claims: &claims{}}
 	reply, err := s.call(ctx, "open", openScript, ses.keys, millis(req.TTL))
 	if err != nil {
-		return nil, driver.Renewal{}, err
+		return nil, driver.Renewal{}, false, err
 	}
 	ses.ctx, ses.end = context.WithCancelCause(context.Background())
 	r := wire.Reader{Rest: reply}
-	fresh := r.Number() == 1
+	fresh = r.Number() == 1
 	ses.opened = strconv.FormatInt(r.Number(), 10)
-	if fresh {
-		return ses, driver.Renewal{TTL: req.TTL}, nil
+	before, known := prev.(*session)
+	if known && fresh {
+		ses.claims = before.claims.lost()
+	} else if known {
+		ses.claims = before.claims
 	}
-	// The leases of a session that is resumed count from now, too. What it had is not known.
+	if fresh {
+		return ses, driver.Renewal{TTL: req.TTL}, true, nil
+	}
+	// The leases of a session that is resumed count from now, too. What it had may not be known.
 	renewal, err := ses.keepAlive(ctx, false)
-	return ses, renewal, err
+	return ses, renewal, false, err
 }
 
 // Inspect implements driver.Store. There is no queue, so it shows no waiters.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/hashstore"
 )
 
 // Attempt implements driver.Session. It returns as soon as a majority has granted, or cannot.
@@ -77,11 +76,7 @@ func (s *session) begin(c *driver.Claim) (*claim, *driver.Claim, error) {
 	if slices.Contains(s.dead, c.Seq) {
 		return nil, nil, nil
 	}
-	one := s.claims[c.Seq]
-	if one == nil {
-		one = &claim{Claim: *c, try: s.doubts, votes: make([]bool, len(s.nodes))}
-		s.claims[c.Seq] = one
-	}
+	one := s.knownLocked(c)
 	return one, one.onServers(), nil
 }
 
@@ -115,10 +110,9 @@ func (s *session) late(one *claim, asked *driver.Claim, answers <-chan answer[vo
 			one.votes[a.node] = true
 		}
 		gone := s.claims[one.Seq] != one
-		ses := s.nodes[a.node]
 		s.mu.Unlock()
-		if gone && ses != nil { // it was withdrawn before the server had it
-			hashstore.Drop(ses, asked.Seq)
+		if gone { // it was withdrawn before the server had it
+			s.drop(a.node, asked.Seq)
 		}
 	}
 }
@@ -129,12 +123,12 @@ func (s *session) late(one *claim, asked *driver.Claim, answers <-chan answer[vo
 func (s *session) retract(ctx context.Context, asked *driver.Claim, t *tally) (doubt bool) {
 	undoing := context.WithoutCancel(ctx)
 	for _, i := range t.unknown {
-		go func() { _ = s.withdrawFrom(undoing, i, asked, true) }()
+		go func() { _ = s.takeBack(undoing, i, asked, true) }()
 	}
 	pending := make(chan error, len(t.votes))
 	for i, ses := range t.votes {
 		if ses != nil {
-			go func() { pending <- s.withdrawFrom(undoing, i, asked, false) }()
+			go func() { pending <- s.takeBack(undoing, i, asked, false) }()
 		}
 	}
 	for range t.granted {
@@ -148,18 +142,11 @@ func (s *session) retract(ctx context.Context, asked *driver.Claim, t *tally) (d
 	return doubt || len(t.unknown) > 0
 }
 
-// withdrawFrom withdraws a claim from one server.
-func (s *session) withdrawFrom(ctx context.Context, node int, asked *driver.Claim, tombstone bool) error {
+// takeBack withdraws an attempt from one server.
+func (s *session) takeBack(ctx context.Context, node int, asked *driver.Claim, tombstone bool) error {
 	ctx, cancel := context.WithTimeout(ctx, s.patience())
 	defer cancel()
-	ses, err := s.node(node)
-	if err != nil {
-		return err
-	}
-	_, err = ses.Withdraw(ctx, driver.Withdrawal{Seq: asked.Seq, Name: asked.Name, Tombstone: tombstone})
-	if err != nil {
-		hashstore.Drop(ses, asked.Seq)
-	}
+	_, err := s.withdrawFrom(ctx, node, driver.Withdrawal{Seq: asked.Seq, Name: asked.Name, Tombstone: tombstone})
 	return err
 }
 
@@ -183,7 +170,7 @@ func (s *session) undo(ctx context.Context, asked *driver.Claim, answers <-chan 
 		if a.err == nil && a.value.State != driver.Granted {
 			continue
 		}
-		_ = s.withdrawFrom(ctx, a.node, asked, true)
+		_ = s.takeBack(ctx, a.node, asked, true)
 	}
 }
 

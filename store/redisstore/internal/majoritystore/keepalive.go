@@ -19,15 +19,20 @@ const (
 
 // renewed is what the renewal of a session on one server came to.
 type renewed struct {
-	// fresh is set if the server had no session: it has none of its claims.
-	fresh  bool
+	// none is set if no session is open on the server.
+	none   bool
 	broken []uint64
 }
 
 // KeepAlive implements driver.Session.
 func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
+	leave, err := s.enter(ctx, "keep alive")
+	if err != nil {
+		return driver.Renewal{}, err
+	}
+	defer leave()
 	began := time.Now()
-	got, err := every(ctx, s.store, "keep alive", func(ctx context.Context, node int) (renewed, error) { return s.renewNode(ctx, node) })
+	got, err := every(ctx, s.store, "keep alive", s.renewNode)
 	if err != nil {
 		return driver.Renewal{}, err
 	}
@@ -38,12 +43,14 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 	gone := s.gone
 	for _, a := range got {
 		switch {
+		case a.value.none:
 		case a.err == nil:
 			alive[a.node] = true
-			s.loseLocked(a.node, a.value)
+			s.loseLocked(a.node, a.value.broken)
 		case errors.Is(a.err, driver.ErrGone):
 			lost++
-			s.loseLocked(a.node, renewed{fresh: true})
+			s.nodes[a.node] = nil
+			s.loseAllLocked(a.node)
 		default:
 			errs = append(errs, a.err)
 		}
@@ -66,46 +73,23 @@ func (s *session) renewNode(ctx context.Context, node int) (renewed, error) {
 	ses := s.nodes[node]
 	s.mu.Unlock()
 	if ses == nil {
-		return renewed{fresh: true}, nil
+		return renewed{none: true}, nil
 	}
 	r, err := ses.KeepAlive(ctx)
 	return renewed{broken: r.Broken}, err
 }
 
-// reopen opens the session on the servers that have none: those that were down, and those that ended it.
-// A majority has kept it.
-func (s *session) reopen(ctx context.Context, alive []bool) (errs []error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, ses := range s.nodes {
-		if ses != nil {
-			continue
-		}
-		alive[i] = false
-		s.mu.Unlock()
-		bound, cancel := context.WithTimeout(ctx, s.patience()/2)
-		opened, err := s.openNode(bound, i)
-		cancel()
-		s.mu.Lock()
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		s.nodes[i], alive[i] = opened, true
+// loseAllLocked takes back the votes of a server that has none of the claims. s.mu must be held.
+func (s *session) loseAllLocked(node int) {
+	for _, c := range s.claims {
+		c.votes[node] = false
 	}
-	return errs
 }
 
-// loseLocked takes back the votes of a server for the claims that it has not got. s.mu must be
-// held.
-func (s *session) loseLocked(node int, r renewed) {
-	if r.fresh {
-		s.nodes[node] = nil
-		for _, c := range s.claims {
-			c.votes[node] = false
-		}
-	}
-	for _, seq := range r.broken {
+// loseLocked takes back the votes of a server for the claims that it has not got, by their numbers on servers. s.mu must
+// be held.
+func (s *session) loseLocked(node int, broken []uint64) {
+	for _, seq := range broken {
 		if c := s.claims[seq/tries]; c != nil && c.onServers().Seq == seq {
 			c.votes[node] = false
 		}
@@ -157,12 +141,12 @@ func (s *session) put(ctx context.Context, c *claim, node int) {
 	}
 	s.mu.Unlock()
 	if !held {
-		_ = s.withdrawFrom(ctx, node, asked, true)
+		_ = s.takeBack(ctx, node, asked, true)
 	}
 }
 
 // heldLocked reports whether a claim is held and its withdrawal has not begun. s.mu must be held.
-func (s *session) heldLocked(c *claim) bool { return s.claims[c.Seq] == c && c.granted }
+func (s *session) heldLocked(c *claim) bool { return s.claims[c.Seq] == c && c.granted && !s.gone }
 
 // has counts the servers that have the claim, of those that are up.
 func (c *claim) has(alive []bool) (n int) {

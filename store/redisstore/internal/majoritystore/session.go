@@ -18,10 +18,15 @@ type session struct {
 	id    driver.SessionID
 	ttl   time.Duration
 
+	// turn is taken by what opens sessions of servers.
+	turn chan struct{}
+
 	mu sync.Mutex
-	// nodes are the sessions of the servers, nil where none is open.
-	nodes  []driver.Session
-	claims map[uint64]*claim
+	// nodes are the sessions of the servers, nil where none is open, and last those that were open there last.
+	nodes, last []driver.Session
+	claims      map[uint64]*claim
+	// opened is when the session was last opened.
+	opened time.Time
 	// gone is set when a majority has ended the session.
 	gone bool
 	// doubts counts the attempts that were given up while they or their withdrawals may still arrive.
@@ -55,32 +60,6 @@ func (c *claim) onServers() *driver.Claim {
 	one := c.Claim
 	one.Seq = one.Seq*tries + c.try%tries
 	return &one
-}
-
-// Open implements driver.Store.
-func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	ses := &session{store: s, id: req.ID, ttl: req.TTL, nodes: make([]driver.Session, len(s.nodes)), claims: map[uint64]*claim{}}
-	got, err := every(ctx, s, "open", func(ctx context.Context, node int) (driver.Session, error) { return ses.openNode(ctx, node) })
-	if err != nil {
-		return nil, driver.Renewal{}, err
-	}
-	var errs []error
-	for _, a := range got {
-		if a.err != nil {
-			errs = append(errs, a.err)
-		} else {
-			ses.nodes[a.node] = a.value
-		}
-	}
-	if len(errs) > len(s.nodes)-s.majority() {
-		return nil, driver.Renewal{}, s.failure("open", errs, false)
-	}
-	return ses, driver.Renewal{TTL: req.TTL - drift(req.TTL)}, nil
-}
-
-func (s *session) openNode(ctx context.Context, node int) (driver.Session, error) {
-	ses, _, err := s.store.nodes[node].Open(ctx, driver.OpenRequest{Shard: "0", ID: s.id, TTL: s.ttl})
-	return ses, err
 }
 
 // ended is the error of a session that a majority has ended.
@@ -130,15 +109,7 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	}
 	s.mu.Unlock()
 	answers := ask(ctx, s.store, s.patience(), func(ctx context.Context, node int) (driver.Removed, error) {
-		ses, err := s.node(node)
-		if err != nil {
-			return driver.WasAbsent, err
-		}
-		found, err := ses.Withdraw(ctx, driver.Withdrawal{Seq: seq, Name: w.Name, KeepFor: w.KeepFor, Tombstone: w.Tombstone})
-		if err != nil {
-			hashstore.Drop(ses, seq)
-		}
-		return found, err
+		return s.withdrawFrom(ctx, node, driver.Withdrawal{Seq: seq, Name: w.Name, KeepFor: w.KeepFor, Tombstone: w.Tombstone})
 	})
 	count, gone := map[driver.Removed]int{}, 0
 	var errs []error
@@ -190,52 +161,34 @@ func (s *session) found(count map[driver.Removed]int, gone int, held bool) drive
 // down must not cost more than a part of the TTL.
 func (s *session) patience() time.Duration { return max(s.ttl/10, 500*time.Millisecond) }
 
-// Reclaim implements driver.Session. It only confirms what a majority has.
-func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([]bool, error) {
-	s.mu.Lock()
-	asked := make([]driver.Held, len(held))
-	for i, h := range held {
-		c := s.claims[h.Claim.Seq]
-		if c == nil {
-			c = &claim{Claim: h.Claim, try: s.doubts}
-		}
-		asked[i] = driver.Held{Claim: *c.onServers(), Token: h.Token}
+// withdrawFrom withdraws a claim, by its number on servers, from one of them. If that fails, the server's next renewal
+// frees the claim.
+func (s *session) withdrawFrom(ctx context.Context, node int, w driver.Withdrawal) (driver.Removed, error) {
+	ses, err := s.node(node)
+	found := driver.WasAbsent
+	if err == nil {
+		found, err = ses.Withdraw(ctx, w)
 	}
-	s.mu.Unlock()
-	got, err := every(ctx, s.store, "reclaim", func(ctx context.Context, node int) ([]bool, error) {
-		ses, err := s.node(node)
-		if err != nil {
-			return nil, err
-		}
-		return ses.Reclaim(ctx, asked, last)
-	})
 	if err != nil {
-		return nil, err
+		s.drop(node, w.Seq)
 	}
-	votes := make([]int, len(held))
-	var errs []error
-	for _, a := range got {
-		if a.err != nil {
-			errs = append(errs, a.err)
-		}
-		for i, has := range a.value {
-			if has {
-				votes[i]++
-			}
-		}
-	}
-	if len(errs) > len(s.nodes)-s.store.majority() {
-		return nil, s.store.failure("reclaim", errs, false)
-	}
-	kept := make([]bool, len(held))
-	for i, n := range votes {
-		kept[i] = n >= s.store.majority()
-	}
-	return kept, nil
+	return found, err
+}
+
+// drop makes the next renewal of a server free a claim that is withdrawn, by its number on servers.
+func (s *session) drop(node int, seq uint64) {
+	s.mu.Lock()
+	ses := s.last[node]
+	s.mu.Unlock()
+	hashstore.Drop(ses, seq)
 }
 
 // Close implements driver.Session. A server that is down ends the session after its TTL.
 func (s *session) Close(ctx context.Context) error {
+	s.store.drop(s)
+	s.mu.Lock()
+	s.gone = true // nothing is granted any more
+	s.mu.Unlock()
 	got, err := every(ctx, s.store, "close", func(ctx context.Context, node int) (struct{}, error) {
 		ses, err := s.node(node)
 		if err != nil {

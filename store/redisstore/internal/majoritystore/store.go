@@ -17,12 +17,18 @@ import (
 type Store struct {
 	nodes []*hashstore.Store
 	name  string
+
+	mu sync.Mutex
+	// sessions are those of this process, until they are closed.
+	sessions map[driver.SessionID]*session
 }
 
 var _ driver.Store = (*Store)(nil)
 
 // New returns a store over stores of single servers. name begins errors.
-func New(name string, nodes []*hashstore.Store) *Store { return &Store{nodes, name} }
+func New(name string, nodes []*hashstore.Store) *Store {
+	return &Store{nodes: nodes, name: name, sessions: map[driver.SessionID]*session{}}
+}
 
 // majority is how many servers decide.
 func (s *Store) majority() int { return len(s.nodes)/2 + 1 }
