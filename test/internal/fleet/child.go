@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -87,7 +88,7 @@ func (t Task) open(native func(Task) (Locker, error)) (Locker, func(), error) {
 	}
 	locks, err := fencelock.New(store, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, store.Close())
 	}
 	lock := func(ctx context.Context, name string, do func(context.Context)) error {
 		return locks.Do(ctx, name, func(_ context.Context, l *fencelock.Lease) error {
@@ -95,7 +96,10 @@ func (t Task) open(native func(Task) (Locker, error)) (Locker, func(), error) {
 			return nil
 		})
 	}
-	return lock, func() { _ = locks.Close(context.Background()) }, nil // what is not released ends with its session
+	return lock, func() {
+		_ = locks.Close(context.Background()) // what is not released ends with its session
+		_ = store.Close()
+	}, nil
 }
 
 // longest bounds one acquisition. Far fewer processes compete than could make it so long.

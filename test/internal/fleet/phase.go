@@ -4,6 +4,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/fencelock/fencelock"
@@ -23,7 +24,7 @@ const (
 )
 
 // openPhase opens the store of a phase. All three are settings of the deployment.
-func openPhase(ctx context.Context, phase Phase, oldURL, newURL string) (driver.Store, error) {
+func openPhase(ctx context.Context, phase Phase, oldURL, newURL string) (driver.OpenedStore, error) {
 	switch phase {
 	case "old":
 		return fencelock.OpenStore(ctx, oldURL)
@@ -36,9 +37,22 @@ func openPhase(ctx context.Context, phase Phase, oldURL, newURL string) (driver.
 		}
 		next, err := fencelock.OpenStore(ctx, newURL)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, old.Close())
 		}
-		return both.New(both.Stores{Old: old, New: next}, nil)
+		store, err := both.New(both.Stores{Old: old, New: next}, nil)
+		if err != nil {
+			return nil, errors.Join(err, next.Close(), old.Close())
+		}
+		return stores{store, old, next}, nil
 	}
 	return nil, fmt.Errorf("the phase is %q; use old, both or new", phase)
 }
+
+// stores are the two stores of phase both as one, which has to be closed.
+type stores struct {
+	*both.Store
+	old, next driver.OpenedStore
+}
+
+// Close closes the two stores, after the client.
+func (s stores) Close() error { return errors.Join(s.next.Close(), s.old.Close()) }
