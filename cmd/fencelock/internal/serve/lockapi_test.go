@@ -37,7 +37,7 @@ func newLockers(t *testing.T, store driver.Store, servers int) *lockers {
 	for user, prefix := range map[string]string{"ann": "", "bob": "", "kim": "kim/"} {
 		token, hash := access.NewToken()
 		ls.tokens[user] = token
-		text += fmt.Sprintf(`,{"name":%q,"tokens":[%q],"rights":[{"prefix":%q,"may":["take"]}]}`, user, hash, prefix)
+		text += fmt.Sprintf(`,{"name":%q,"tokens":[%q],"rights":[{"prefix":%q,"may":["see","take"]}]}`, user, hash, prefix)
 	}
 	policy, err := access.Parse([]byte(`{"users":[` + text[1:] + `]}`))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // maxSessionLocks is how many names of locks a session is shown with.
 const maxSessionLocks = 20
 
-// session is a process, as far as it holds locks or waits for them: one that does neither
-// cannot be seen.
+// session is a process, or a client of the lock API of a server, as far as it holds locks or waits for them: one that
+// does neither cannot be seen.
 type session struct {
 	Session  string   `json:"session"`
 	Owner    string   `json:"owner"`
@@ -57,14 +57,17 @@ func (s *Server) sessions(w http.ResponseWriter, c *call) error {
 	return reply(w, sessionList{at, len(all), page[:min(limit, len(page))]})
 }
 
-// sessionsOf groups locks by session; those with the most waits and locks come first.
+// sessionsOf groups locks by session and owner, because all clients of the lock API of a server use the session of the
+// server; those with the most waits and locks come first.
 func sessionsOf(locks []fencelock.Status) []session {
-	byID := map[string]*session{}
+	type key struct{ session, owner string }
+	byKey := map[key]*session{}
 	of := func(id, owner string) *session {
-		if byID[id] == nil {
-			byID[id] = &session{Session: id, Owner: owner, Holds: []string{}, WaitsFor: []string{}}
+		k := key{id, owner}
+		if byKey[k] == nil {
+			byKey[k] = &session{Session: id, Owner: owner, Holds: []string{}, WaitsFor: []string{}}
 		}
-		return byID[id]
+		return byKey[k]
 	}
 	for i := range locks {
 		st := &locks[i]
@@ -90,8 +93,8 @@ func sessionsOf(locks []fencelock.Status) []session {
 			}
 		}
 	}
-	all := make([]session, 0, len(byID))
-	for _, s := range byID {
+	all := make([]session, 0, len(byKey))
+	for _, s := range byKey {
 		all = append(all, *s)
 	}
 	slices.SortFunc(all, func(a, b session) int {

@@ -32,7 +32,7 @@ export async function refresh() {
 
 // key is what is shown, without times and in the language of the page: while it is the same, the
 // reader keeps the focus.
-const key = (list) => JSON.stringify([t("owner"), list.total, list.sessions.map((p) => [p.session, p.holds, p.held, p.waits_for, p.waits])]);
+const key = (list) => JSON.stringify([t("owner"), list.total, list.sessions.map((p) => [p.session, p.owner, p.holds, p.held, p.waits_for, p.waits])]);
 
 function draw(list) {
   const rows = $("session-list").querySelectorAll("tbody tr");
