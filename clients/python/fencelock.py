@@ -66,7 +66,7 @@ class Lease:
     def __init__(self, client, name, reason, on_lost, on_wanted, watch):
         self.name, self.reason = name, reason
         self.id = uuid.uuid4().hex
-        self.token = 0  #: the fencing token: send it with each write
+        self.token = 0  #: the fencing token: send it with each write; 0 on a store without tokens (memcached)
         self.lost = threading.Event()  #: set when the lease has ended before it was released
         self.wanted = threading.Event()  #: set when another client waits for the lock, if watch was asked for
         self.why = ""  #: why it was lost
@@ -116,7 +116,7 @@ class Lease:
         if answer["state"] == "lost":
             self._end(answer.get("why", ""))
         elif answer["state"] == "held":
-            token = int(answer["token"])
+            token = int(answer.get("token", 0))
             if self.token not in (0, token):
                 return self._end("the lock was granted again since")
             self.token = token
@@ -236,7 +236,7 @@ class Client:
         with self._changed:
             self._leases.pop(lease.id, None)
             lease._released = True
-        if lease._asked or lease._moved or lease.token:
+        if lease._asked or lease._moved or lease._deadline:
             try:
                 body = lease._named(session=self._session, moved=True)
                 self._insist("/v1/release", body, self._ttl / 4, clock() + self._ttl / 4, lease)

@@ -36,6 +36,7 @@ type apiLease struct {
 type apiClient struct {
 	url, token, session string
 	ttl                 time.Duration
+	carried             bool // leases survive their server
 	web                 *http.Client
 	from                atomic.Value // its address
 }
@@ -98,9 +99,12 @@ func (c *apiClient) insist(path string, body map[string]any, v any) (err error) 
 
 // open makes the session.
 func (c *apiClient) open() error {
-	var made struct{ Session string }
+	var made struct {
+		Session string
+		Carried bool
+	}
 	err := c.insist("/v1/session", map[string]any{"ttl_ms": c.ttl.Milliseconds()}, &made)
-	c.session = made.Session
+	c.session, c.carried = made.Session, made.Carried
 	return err
 }
 
@@ -155,6 +159,9 @@ func leaseOutlivesItsServer(t *testing.T, store string) {
 				t.Fatal(err)
 			}
 			held = l
+			if !c.carried {
+				t.Error("the server answers that it does not carry leases")
+			}
 		} else if l, _ := c.renew(&held, time.Now()); l.State != "held" || l.Token != held.Token {
 			t.Errorf("after the end of its server the lease is %+v; want %+v", l, held)
 		}

@@ -62,7 +62,7 @@ type Answer struct {
 	ID    string `json:"id"`
 	Lock  string `json:"lock"`
 	State State  `json:"state"`
-	// Token is the fencing token of a lease that is held.
+	// Token is the fencing token of a lease that is held. A store without tokens has 0, which is left out.
 	Token fencelock.Token `json:"token,string,omitempty"`
 	// TrustedMS is how long the client may trust the lease, from before it sent its call.
 	TrustedMS int64 `json:"trusted_ms"`
