@@ -291,7 +291,10 @@ class Client:
         names = [lease._named(moved=lease._asked or lease._moved) for lease in leases]
         try:
             for i in range(0, len(names), MOST):
-                self._insist("/v1/end", {"session": self._session, "leases": names[i:i + MOST]}, self._ttl / 2, clock() + self._ttl)
+                body = {"session": self._session, "leases": names[i:i + MOST]}
+                for answer in self._insist("/v1/end", body, self._ttl / 2, clock() + self._ttl)[0].get("leases", ()):
+                    if answer["state"] == "lost":
+                        log.warning("lock %r was lost: %s", answer.get("lock"), answer.get("why"))
         except Error as err:
             log.warning("locks were not released and end with their TTL: %s", err)
         for conn in self._idle:

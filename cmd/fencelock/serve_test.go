@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-var servedAt = regexp.MustCompile(`serving \w+ on (https?://\S+)`)
+var servedAt = regexp.MustCompile(`serving .+ on (https?://\S+)`)
 
 // serving starts the server and returns its URL.
 func serving(t *testing.T, s *server, args ...string) (*process, string) {

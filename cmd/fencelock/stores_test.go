@@ -105,9 +105,7 @@ func TestStores(t *testing.T) {
 			if name == "zk" {
 				contains(t, out, "standalone")
 			}
-			if name != "quorum" { // it cannot carry leases
-				leaseOutlivesItsServer(t, url)
-			}
+			leaseOutlivesItsServer(t, url)
 		})
 	}
 }

@@ -81,12 +81,18 @@ type session struct {
 	user    string
 	ttl     time.Duration
 	leases  map[string]*lease
-	ended   []string // ids of the last leases that were released
+	ended   []ended // the last leases that were released
 	over    bool
 	used    time.Time
 	timer   *time.Timer
 	polls   int           // renewals so far
 	changed chan struct{} // closed when a lease changes; nil while no call waits for that
+}
+
+// ended is a lease that was released. had is set if this server had it: a client may release what another server holds.
+type ended struct {
+	id  string
+	had bool
 }
 
 // sessionLocked finds the session of a caller, or makes it. b.mu must be held.
@@ -158,17 +164,17 @@ func (s *session) dropLocked(l *lease, to State, why error) {
 	delete(s.leases, l.id)
 	l.state, l.why = to, why
 	if to == Released {
-		s.endedLocked(l.id)
+		s.endedLocked(l.id, true)
 	}
 	s.notifyLocked()
 }
 
 // endedLocked notes that a lease was released. b.mu must be held.
-func (s *session) endedLocked(id string) {
+func (s *session) endedLocked(id string, had bool) {
 	if len(s.ended) == maxEnded {
 		s.ended = s.ended[1:]
 	}
-	s.ended = append(s.ended, id)
+	s.ended = append(s.ended, ended{id, had})
 }
 
 // notifyLocked ends the waits of calls for a change. b.mu must be held.

@@ -41,6 +41,6 @@
 //     TTL more, and may be granted the lock for another.
 //   - An acquisition that was delayed arrives after the release: it may be granted, and is
 //     unlocked after the TTL, because no client names it.
-//   - The store has no re-entry (memcached, a quorum): a lease cannot move. It is lost if its
-//     server is.
+//   - The store has no re-entry or no tokens (memcached): a lease cannot move. It is lost if its
+//     server is, and a release at another server reports that it was not released.
 package remote

@@ -9,9 +9,10 @@ import (
 	"github.com/fencelock/fencelock"
 )
 
-// Release gives a lease back, or ends the wait for it. Releasing again changes nothing.
+// Release gives a lease back, or ends the wait for it. Releasing again changes nothing. On a store that cannot carry leases it is lost
+// unless this server has or had it: another server may hold it, and keeps the lock taken until the TTL of the client ends.
 func (b *Book) Release(ctx context.Context, c *Caller, n *Named) (Answer, error) {
-	l, held, moved := b.drop(c, n)
+	l, held, moved, gave := b.drop(c, n)
 	answer := Answer{ID: n.ID, Lock: n.Lock, State: Released}
 	unlock := b.unlock(ctx, held) // nothing, if it was only waited for; what is not confirmed is repeated in the background
 	lost := errors.Is(unlock, fencelock.ErrLost)
@@ -29,26 +30,26 @@ func (b *Book) Release(ctx context.Context, c *Caller, n *Named) (Answer, error)
 		answer.State, answer.Why = Lost, unlock.Error()
 	case held != nil && !lost && n.Token != 0 && held.Token() != n.Token: // a later grant of the same id
 		answer.State, answer.Why = Lost, errNotThere.Error()
-	case l == nil && !b.carries:
-		answer.Why = errNotCarried.Error() + "; it ends with its TTL"
+	case l == nil && !gave && !b.carries:
+		answer.State, answer.Why = Lost, errNotCarried.Error()+"; the lock is free when its TTL is over"
 	}
 	return answer, err
 }
 
 // drop takes a lease that the client releases out of its session, and returns it with what is to be unlocked, and whether other
-// servers may hold it.
-func (b *Book) drop(c *Caller, n *Named) (l *lease, held *fencelock.Lease, moved bool) {
+// servers may hold it. If there is no lease, gave reports whether this server has given it back before.
+func (b *Book) drop(c *Caller, n *Named) (l *lease, held *fencelock.Lease, moved, gave bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.sessions[c.Handle.key(c.User)]
 	if l = s.lease(n); l != nil {
 		s.dropLocked(l, Released, nil)
-		return l, l.endLocked(), n.Moved || l.moved
+		return l, l.endLocked(), n.Moved || l.moved, false
 	}
 	if s != nil && !s.released(n.ID) {
-		s.endedLocked(n.ID) // an acquisition may be on its way
+		s.endedLocked(n.ID, false) // an acquisition may be on its way
 	}
-	return nil, nil, n.Moved
+	return nil, nil, n.Moved, s.gave(n.ID)
 }
 
 // breakRest ends the claims that other servers have on a grant that its client releases.

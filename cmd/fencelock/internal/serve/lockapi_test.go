@@ -255,7 +255,7 @@ func (s noReentry) Caps() driver.Caps {
 }
 
 // TestStoreThatCannotCarryLeases: without re-entry a lease stays with its server, and the client is
-// notified at once and knows why.
+// notified at once and knows why, when it renews at another server and when it releases there.
 func TestStoreThatCannotCarryLeases(t *testing.T) {
 	t.Parallel()
 	ls := newLockers(t, noReentry{memstore.New(nil)}, 2)
@@ -268,7 +268,29 @@ func TestStoreThatCannotCarryLeases(t *testing.T) {
 	if got := ann.renew(a, 0); got.State != remote.Lost || !strings.Contains(got.Why, "cannot carry") {
 		t.Errorf("at another: %+v", got)
 	}
-	ann.release(a)
+	for range 2 { // it has not released what it does not have, and neither has a repeated call
+		if got := ann.release(a); got.State != remote.Lost || !strings.Contains(got.Why, "cannot carry") {
+			t.Errorf("released at another: %+v", got)
+		}
+	}
+	if st := ls.inspect("x"); len(st.Holders) != 1 {
+		t.Errorf("after a release at another: %+v", st)
+	}
+	ann.at = 0
+	for range 2 {
+		if got := ann.release(a); got.State != remote.Released || got.Why != "" {
+			t.Errorf("released at its server: %+v", got)
+		}
+	}
+	if st := ls.inspect("x"); len(st.Holders) != 0 {
+		t.Errorf("after a release at its server: %+v", st)
+	}
+	b := ann.want(remote.Held, "2", "x", 0)
+	ann.at = 1
+	var l leaseList
+	if status := ann.post("/v1/end", renewRequest{Session: ann.session, Leases: []remote.Named{named(b)}}, &l); status != http.StatusOK || len(l.Leases) != 1 || l.Leases[0].State != remote.Lost {
+		t.Errorf("ended at another: %d, %+v", status, l)
+	}
 	ls.servers[0].until("the lease ends with its TTL", func() bool { return len(ls.inspect("x").Holders) == 0 })
 }
 
