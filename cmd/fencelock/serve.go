@@ -270,6 +270,7 @@ func serveUntil(ctx context.Context, server *serve.Server, listener net.Listener
 	err := web.Serve(listener)
 	cancel()
 	all.Wait()
+	server.FlushAudit()
 	if !errors.Is(err, http.ErrServerClosed) {
 		return withCode(exitInternal, fmt.Errorf("serving: %w", err))
 	}

@@ -6,10 +6,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,6 +57,40 @@ func closed(c <-chan struct{}) bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// TestServeCountsDeniedCallsAtItsEnd: calls that share a line of the audit log are in it when the server has ended.
+func TestServeCountsDeniedCallsAtItsEnd(t *testing.T) {
+	t.Parallel()
+	const calls = 40
+	s, log, users := startRedis(t), filepath.Join(t.TempDir(), "audit.log"), filepath.Join(t.TempDir(), "users.json")
+	fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see", "--users", users).want(0)
+	p, url := serving(t, s, "--users", users, "--audit", log)
+	for range calls {
+		if status := as(t, "fl_wrong", url+"/v1/locks"); status != http.StatusUnauthorized && status != http.StatusTooManyRequests {
+			t.Errorf("status %d", status)
+		}
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.end()
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged, lines := 0, 0
+	for line := range strings.Lines(string(text)) {
+		var e audit.Entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		lines++
+		logged += 1 + e.More
+	}
+	if logged != calls || lines == calls {
+		t.Errorf("%d of %d denied calls are logged, in %d lines:\n%s", logged, calls, lines, text)
 	}
 }
 

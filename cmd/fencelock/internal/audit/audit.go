@@ -45,7 +45,7 @@ type Entry struct {
 	Reason string          `json:"reason,omitempty"`
 	Error  string          `json:"error,omitempty"`
 	Status int             `json:"status,omitempty"`
-	// More counts equal calls that were denied since and have no line: calls above the
+	// More counts calls that were denied to the same caller before this one and have no line: calls above the
 	// rate limit must not fill the disk.
 	More int `json:"more,omitempty"`
 }

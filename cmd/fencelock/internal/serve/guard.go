@@ -148,7 +148,7 @@ func (s *Server) authenticate(w http.ResponseWriter, c *call, route *route) *pro
 			return s.tooMany(w, c, s.limits.failures, remote)
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="fencelock"`)
-		s.audit(c, audit.Entry{Kind: audit.Denied, Status: http.StatusUnauthorized, Error: err.Error()})
+		s.audit(c, c.denied(http.StatusUnauthorized, err.Error()))
 		return failed(http.StatusUnauthorized, "identity", "who are you? Send a token of the server's file of users as Authorization: Bearer TOKEN, or a client certificate")
 	}
 	c.caller = caller
@@ -163,10 +163,33 @@ func (s *Server) authenticate(w http.ResponseWriter, c *call, route *route) *pro
 func (s *Server) tooMany(w http.ResponseWriter, c *call, l *limiter, key string) *problem {
 	w.Header().Set("Retry-After", "1")
 	p := failed(http.StatusTooManyRequests, "rate", "too many calls; try again later")
-	if line, more := l.note(key, time.Now()); line {
-		s.audit(c, audit.Entry{Kind: audit.Denied, Status: p.Status, Error: p.Detail, More: more})
-	}
+	s.denyQuietly(c, l, key, c.denied(p.Status, p.Detail))
 	return p
+}
+
+// denyQuietly writes a denial of a caller above a limit to the audit log, or leaves it to a later line.
+func (s *Server) denyQuietly(c *call, l *limiter, key string, e audit.Entry) {
+	if line, more := l.note(key, c.entry(e)); line {
+		e.More = more
+		s.audit(c, e)
+	}
+}
+
+// denied is the entry of a denial, with what the call is about as far as it was read.
+func (c *call) denied(status int, why string) audit.Entry {
+	return audit.Entry{Kind: audit.Denied, Status: status, Error: why, Lock: c.about.lock, Token: c.about.token, Reason: brief(c.about.reason, maxReason)}
+}
+
+// FlushAudit writes what the audit log has not got yet of denied calls that share a line. It is for the end of the process.
+func (s *Server) FlushAudit() { s.noteDenied(time.Now(), true) }
+
+// noteDenied writes a line for each caller that was denied without one, unless its last line is a moment old; or for all of them.
+func (s *Server) noteDenied(now time.Time, all bool) {
+	for _, l := range []*limiter{s.limits.reads, s.limits.locks, s.limits.breaks, s.limits.failures} {
+		for _, e := range l.due(now, all) {
+			s.write(e)
+		}
+	}
 }
 
 // deny writes a denial to the audit log. The lines of a caller are limited whether it is known
@@ -176,20 +199,26 @@ func (s *Server) deny(c *call, p *problem) *problem {
 	if c.caller.Name != "" {
 		key = "user:" + c.caller.Name
 	}
-	if !s.limits.failures.allow(key, time.Now()) {
-		if line, more := s.limits.failures.note(key, time.Now()); line {
-			s.audit(c, audit.Entry{Kind: audit.Denied, Status: p.Status, Error: p.Detail, More: more})
-		}
-		return p
+	e := c.denied(p.Status, p.Detail)
+	if s.limits.failures.allow(key, time.Now()) {
+		s.audit(c, e)
+	} else {
+		s.denyQuietly(c, s.limits.failures, key, e)
 	}
-	s.audit(c, audit.Entry{Kind: audit.Denied, Status: p.Status, Error: p.Detail})
 	return p
 }
 
 // audit writes an entry about a call. It reports whether the entry was written.
-func (s *Server) audit(c *call, e audit.Entry) bool {
+func (s *Server) audit(c *call, e audit.Entry) bool { return s.write(c.entry(e)) }
+
+// entry adds who makes the call, and when.
+func (c *call) entry(e audit.Entry) audit.Entry {
 	e.Time, e.Who, e.Remote = time.Now(), c.caller.Name, c.RemoteAddr
 	e.Call = c.Method + " " + c.URL.Path
+	return e
+}
+
+func (s *Server) write(e audit.Entry) bool {
 	if err := s.cfg.Audit.Write(e); err != nil {
 		s.cfg.Logger.Error("the audit log cannot be written; no lock is broken until it can", "error", err)
 		return false
@@ -209,6 +238,7 @@ func (s *Server) allowed(c *call, right access.Right, name string) error {
 	if !printable(name) {
 		return failed(http.StatusBadRequest, "name", "a name is UTF-8 without control characters")
 	}
+	c.about.lock = name
 	if !c.caller.May(right, name) {
 		if s.cfg.Policy == nil {
 			return failed(http.StatusForbidden, "right", "a server without users lets no caller %s locks: make users with fencelock serve token, and start it with --users", right)

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
 )
 
 // limits bound how often a caller may call. Reads are cheap, because no read calls the
@@ -46,8 +48,9 @@ type limiter struct {
 type bucket struct {
 	left  float64
 	at    time.Time
-	quiet int       // denials without a line in the audit log
-	noted time.Time // of the last line
+	quiet int         // denials without a line in the audit log
+	last  audit.Entry // the last of them
+	noted time.Time   // of the last line
 }
 
 func newLimiter(perSecond, burst float64) *limiter {
@@ -65,7 +68,7 @@ func (l *limiter) bucketLocked(key string, now time.Time) *bucket {
 	b := l.buckets[key]
 	if b == nil && len(l.buckets) >= maxBuckets {
 		for k, old := range l.buckets {
-			if l.fill(old, now); old.left >= l.burst {
+			if l.fill(old, now); old.left >= l.burst && old.quiet == 0 {
 				delete(l.buckets, k)
 			}
 		}
@@ -98,17 +101,33 @@ func (l *limiter) allow(key string, now time.Time) bool {
 const noteEvery = time.Minute
 
 // note reports whether a denial above the limit shall have a line now, and how many since
-// the last line had none.
-func (l *limiter) note(key string, now time.Time) (line bool, more int) {
+// the last line had none. One that has no line is left to due.
+func (l *limiter) note(key string, e audit.Entry) (line bool, more int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.bucketLocked(key, now)
-	if now.Sub(b.noted) < noteEvery {
+	b := l.bucketLocked(key, e.Time)
+	if e.Time.Sub(b.noted) < noteEvery {
 		b.quiet++
+		b.last = e
 		return false, 0
 	}
-	more, b.quiet, b.noted = b.quiet, 0, now
+	more, b.quiet, b.noted, b.last = b.quiet, 0, e.Time, audit.Entry{}
 	return true, more
+}
+
+// due returns a line for each key with denials that have none: the last of them, with the number of the others. Without all
+// it leaves out keys whose last line is not old enough.
+func (l *limiter) due(now time.Time, all bool) (lines []audit.Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.buckets {
+		if b.quiet > 0 && (all || now.Sub(b.noted) >= noteEvery) {
+			b.last.More = b.quiet - 1
+			lines = append(lines, b.last)
+			b.quiet, b.noted, b.last = 0, now, audit.Entry{}
+		}
+	}
+	return lines
 }
 
 // remoteKey is the address of a client, for limits. A client of IPv6 has at least a /64.

@@ -130,6 +130,7 @@ func (s *Server) acquire(w http.ResponseWriter, c *call) error {
 	if err := decode(w, c, &req, maxBody); err != nil {
 		return err
 	}
+	c.about.reason = req.Reason
 	caller, err := s.sessionOf(c, req.Session)
 	if err == nil {
 		err = s.mayTake(c, req.ID, req.Lock)
@@ -182,6 +183,7 @@ func (s *Server) namedLeases(w http.ResponseWriter, c *call, req *renewRequest) 
 		return nil, failed(http.StatusBadRequest, "leases", "a session has at most %d leases; use a second one", remote.MaxLeases)
 	}
 	for _, n := range req.Leases {
+		c.about.token = n.Token
 		if err := s.mayTake(c, n.ID, n.Lock); err != nil {
 			return nil, err
 		}
@@ -195,6 +197,7 @@ func (s *Server) release(w http.ResponseWriter, c *call) error {
 	if err := decode(w, c, &req, maxBody); err != nil {
 		return err
 	}
+	c.about.token = req.Token
 	caller, err := s.sessionOf(c, req.Session)
 	if err == nil {
 		err = s.mayTake(c, req.ID, req.Lock)

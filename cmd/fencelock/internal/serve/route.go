@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 )
 
@@ -66,6 +67,13 @@ type call struct {
 	caller   access.Caller
 	query    url.Values
 	received time.Time
+	// about is what the call is about, for the audit log if it is denied: as far as it was read by then.
+	about about
+}
+
+type about struct {
+	lock, reason string
+	token        fencelock.Token
 }
 
 // problem is an error for the caller, as RFC 9457 has it. Code is for programs.

@@ -107,6 +107,7 @@ const checkEvery = time.Minute
 func (s *Server) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { s.poller.Run(ctx) })
+	running.Go(func() { s.noteDeniedEvery(ctx) })
 	if s.terraform != nil {
 		running.Go(func() { s.terraform.run(ctx) })
 	}
@@ -121,6 +122,20 @@ func (s *Server) Run(ctx context.Context) {
 	}
 	close(s.closing)
 	running.Wait()
+}
+
+// noteDeniedEvery writes denials that share a line when they have stopped, too.
+func (s *Server) noteDeniedEvery(ctx context.Context) {
+	tick := time.NewTicker(noteEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			s.noteDenied(now, false)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Unlocked waits until the store has answered the unlocks that no call waits for, or ctx ends.

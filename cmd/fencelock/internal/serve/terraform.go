@@ -74,10 +74,16 @@ func printable(text string) bool {
 // stateFailed is the answer to an error of the folder.
 func (s *Server) stateFailed(w http.ResponseWriter, err error) error {
 	var locked *tfstate.LockedError
+	if errors.As(err, &locked) {
+		return replyLocked(w, locked.Lock.Info)
+	}
+	return s.stateProblem(err)
+}
+
+// stateProblem is the same for other errors than that of a state that is locked.
+func (s *Server) stateProblem(err error) error {
 	var tooLong *http.MaxBytesError
 	switch {
-	case errors.As(err, &locked):
-		return replyLocked(w, locked.Lock.Info)
 	case errors.Is(err, tfstate.ErrNotLocked):
 		return failed(http.StatusConflict, "not_locked", "the lock was unlocked, by force or not, or never taken, so the state is not written; lock it and apply again")
 	case errors.Is(err, fence.ErrStale):
@@ -212,15 +218,28 @@ func (s *Server) withTrail(w http.ResponseWriter, c *call, entry audit.Entry, do
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), 2*s.cfg.Timeout)
 	defer cancel()
 	err := do(ctx)
-	entry.Kind, entry.Status = audit.Broken, http.StatusOK
-	if err != nil {
-		entry.Kind, entry.Error, entry.Status = audit.Failed, plain.OneLine(err), http.StatusInternalServerError
+	if err == nil {
+		entry.Kind, entry.Status = audit.Broken, http.StatusOK
+		s.audit(c, entry)
+		return reply(w, health{true})
+	}
+	entry.Kind, entry.Error, entry.Status = audit.Failed, plain.OneLine(err), http.StatusLocked
+	var locked *tfstate.LockedError
+	if !errors.As(err, &locked) {
+		err = s.stateProblem(err)
+		entry.Status = statusOf(err)
 	}
 	s.audit(c, entry)
-	if err != nil {
-		return s.stateFailed(w, err)
+	return s.stateFailed(w, err)
+}
+
+// statusOf is the status of the answer to an error.
+func statusOf(err error) int {
+	var p *problem
+	if errors.As(err, &p) {
+		return p.Status
 	}
-	return reply(w, health{true})
+	return http.StatusInternalServerError
 }
 
 // readInfo reads what Terraform sends of itself; nil if it sent nothing. Fields of later
@@ -345,9 +364,10 @@ func (s *Server) unlocked(ctx context.Context, c *call, name string, l *tfstate.
 
 // forceUnlock unlocks for an operator, with a trail.
 func (s *Server) forceUnlock(w http.ResponseWriter, c *call, name string, l *tfstate.Lock) error {
+	c.about.token, c.about.reason = l.Token, fmt.Sprintf("force-unlock of the Terraform lock %s", l.ID)
 	if err := s.allowed(c, access.Break, name); err != nil {
 		return err
 	}
-	entry := audit.Entry{Lock: name, Token: l.Token, Holder: l.User, Reason: fmt.Sprintf("force-unlock of the Terraform lock %s", l.ID)}
+	entry := audit.Entry{Lock: name, Token: l.Token, Holder: l.User, Reason: c.about.reason}
 	return s.withTrail(w, c, entry, func(ctx context.Context) error { return s.unlocked(ctx, c, name, l) })
 }

@@ -7,6 +7,7 @@ package serve
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -127,9 +128,9 @@ func TestDeleteOfAStateLeavesATrail(t *testing.T) {
 	s.want(200, w, "op", "DELETE", "tf/prod", "", "")
 	var kinds []string
 	for _, e := range (&operated{world: w, log: s.log}).trail() {
-		kinds = append(kinds, string(e.Kind)+" "+e.Who+" "+e.Lock)
+		kinds = append(kinds, fmt.Sprint(e.Kind, " ", e.Who, " ", e.Lock, " ", e.Status))
 	}
-	if got := strings.Join(kinds, ", "); got != "asked op tf/prod, failed op tf/prod, asked op tf/prod, broken op tf/prod" {
+	if got := strings.Join(kinds, ", "); got != "asked op tf/prod 0, failed op tf/prod 423, asked op tf/prod 0, broken op tf/prod 200" {
 		t.Errorf("got %s", got)
 	}
 }
