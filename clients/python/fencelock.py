@@ -217,6 +217,10 @@ class Client:
         if answer["state"] != "held":
             lease._asked = answer["state"] == "waiting"
             return False
+        if sent + answer["trusted_ms"] / 1000 <= clock():  # this process was paused: the same id asks again
+            lease._asked = True
+            time.sleep(self._ttl / 100)
+            return False
         lease._answered(answer, sent)
         with self._changed:
             if self._closed:

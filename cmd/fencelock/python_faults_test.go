@@ -178,7 +178,7 @@ func TestPythonClientRenewsAllLeases(t *testing.T) {
 // it had held the lock, even if no thread of the client has run since.
 func TestPythonReleaseIsLateByTheClock(t *testing.T) {
 	t.Parallel()
-	s := newPythonServer(t, func(c *pythonCall) any { return held(c, 1, 1) })
+	s := newPythonServer(t, func(c *pythonCall) any { return held(c, 300, 1) })
 	wantText(t, pythonRuns(t, `
 Client._watch = Client._renew = lambda self: None
 try:
@@ -193,7 +193,7 @@ except Lost:
 // TestPythonCallbackDelaysNoOther: a callback that does not return keeps no other lease from its notice.
 func TestPythonCallbackDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	s := newPythonServer(t, func(c *pythonCall) any { return held(c, 1, 1) })
+	s := newPythonServer(t, func(c *pythonCall) any { return held(c, 300, 1) })
 	wantText(t, pythonRuns(t, `
 for name in "xyz":
     print(client.lock(name, on_lost=lambda l: threading.Event().wait()).lost.wait(30))

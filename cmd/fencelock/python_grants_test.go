@@ -102,3 +102,56 @@ over.set()
 waits.join()
 `, s), "True")
 }
+
+// TestPythonLockReturnsALeaseThatIsTrusted: an answer that comes when its trusted time is over, as to a process that was paused, is not a lease. The
+// call is repeated with the same id, for as long as the client waits.
+func TestPythonLockReturnsALeaseThatIsTrusted(t *testing.T) {
+	t.Parallel()
+	var s *pythonServer
+	s = newPythonServer(t, func(c *pythonCall) any {
+		if c.Path == "/v1/acquire" && (c.Lock == "never" || len(s.of("/v1/acquire")) == 1) {
+			return held(c, 0, 0)
+		}
+		return held(c, 60_000, 60_000)
+	})
+	wantText(t, pythonRuns(t, `
+lease = client.lock("x", wait=60, on_lost=lambda l: print("lost"))
+print(lease.valid(), lease.lost.is_set())
+try:
+    client.lock("never", wait=0)
+except Busy:
+    print("Busy")
+`, s), "True False\nBusy")
+	if all := s.of("/v1/acquire"); len(all) != 3 || all[0].ID != all[1].ID {
+		t.Errorf("%+v, want one acquisition that is repeated, and one that is not", all)
+	}
+	if all := s.of("/v1/release"); len(all) != 1 || all[0].Lock != "never" {
+		t.Errorf("%+v, want a release of what is not used", all)
+	}
+}
+
+// TestPythonReportsALeaseThatWasNotReleased: a server that does not have the lease, on a store that cannot carry it, has not released it.
+func TestPythonReportsALeaseThatWasNotReleased(t *testing.T) {
+	t.Parallel()
+	s := newPythonServer(t, func(c *pythonCall) any {
+		lost := object{"state": "lost", "lock": "y", "why": "it has another server"}
+		switch c.Path {
+		case "/v1/release":
+			return lost
+		case "/v1/end":
+			return object{"leases": []object{lost}}
+		}
+		return held(c, 60_000, 60_000)
+	})
+	wantText(t, pythonRuns(t, `
+import logging
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+try:
+    with client.lock("x"):
+        pass
+except Lost as err:
+    print(err)
+client.lock("y")
+client.close()
+`, s), "lock 'x': it has another server\nlock 'y' was lost: it has another server")
+}
