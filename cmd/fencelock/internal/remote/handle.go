@@ -89,8 +89,12 @@ func (h Handle) reentry(user, lock, id string) string {
 	return "serve:" + base64.RawURLEncoding.EncodeToString(h.sum("lease", user, lock, id))
 }
 
+// escaped ends a user at the first colon: without it the user a with the owner b:x would look like the user a:b.
+var escaped = strings.NewReplacer("%", "%25", ":", "%3A")
+
 // holder names the client for people. It begins with the user, whom the client cannot choose.
 func (h Handle) holder(user string) string {
+	user = escaped.Replace(user)
 	if h.owner != "" {
 		return user + ":" + h.owner
 	}

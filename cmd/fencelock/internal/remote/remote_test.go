@@ -46,6 +46,24 @@ func TestHandleIsASecret(t *testing.T) {
 	}
 }
 
+// TestHolderShowsItsUser: no owner makes a client look like that of another user.
+func TestHolderShowsItsUser(t *testing.T) {
+	seen := map[string]string{}
+	for _, c := range []struct{ user, owner, want string }{
+		{"a", "b:x", "a:b:x"}, {"a:b", "x", "a%3Ab:x"}, {"a%3Ab", "x", "a%253Ab:x"}, {"ann@example.org", "web 1", "ann@example.org:web 1"},
+	} {
+		h, err := NewHandle(time.Second, c.owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := h.holder(c.user)
+		if got != c.want || seen[got] != "" {
+			t.Errorf("%s with owner %s is %s, want %s; so is %q", c.user, c.owner, got, c.want, seen[got])
+		}
+		seen[got] = c.user
+	}
+}
+
 // TestBadHandles: what is not a handle is an error that does not repeat it.
 func TestBadHandles(t *testing.T) {
 	short := handlePrefix + base64.RawURLEncoding.EncodeToString(make([]byte, 4+secretBytes-1))
