@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,6 +100,42 @@ func TestUnit(t *testing.T) {
 	for _, args := range [][]string{{"verify", "--man=no", unit}, {"security", "--offline=true", "--threshold=15", unit}} { // of 100
 		if out, err := bounded(t, analyze, args...).CombinedOutput(); err != nil || args[0] == "verify" && len(out) > 0 {
 			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)
+		}
+	}
+}
+
+// TestDockerContextHasTheSource: .dockerignore leaves the history out, and nothing that the program is built from.
+func TestDockerContextHasTheSource(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../.dockerignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := bounded(t, "go", "list", "-deps", "-f", "{{.Dir}}", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := bounded(t, "go", "list", "-m", "-f", "{{.Dir}}").Output() // go.work needs the modules, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	needed := strings.Fields(string(dirs) + string(work))
+	if !slices.Contains(needed, filepath.Join(root, "cmd", "fencelock")) {
+		t.Fatalf("the program itself is not listed: %q", needed)
+	}
+	left := strings.Fields(regexp.MustCompile(`(?m)^#.*$`).ReplaceAllString(string(text), ""))
+	if !slices.Contains(left, ".git") {
+		t.Error("the history is copied")
+	}
+	for _, name := range left {
+		for _, dir := range needed {
+			if within := filepath.Join(root, name); dir == within || strings.HasPrefix(dir, within+"/") {
+				t.Errorf("%s is left out, and %s is needed", name, dir)
+			}
 		}
 	}
 }
