@@ -9,7 +9,6 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/figure"
-	"github.com/fencelock/fencelock/internal/servers"
 )
 
 // TestMixedFleetOnZooKeeper: processes of both sides compete, and are killed and closed while they hold
@@ -46,21 +45,18 @@ func TestWakeUpsOnZooKeeper(t *testing.T) {
 	}
 	newTreeStage(t, curatorNewest).play(t, "mutex", func(s *treeScene) {
 		a, b, locks := s.java(), s.mortal(), s.client(treeLong)
-		waits := func() {
-			must(s, servers.Await("w waits", func() bool { return b.Do("w", "WAITS", s.kind, s.path).Word == "ok" }))
-		}
 		var native, toJava, toGo []time.Duration
 		for range 300 {
 			a.Must("h", "LOCK", s.kind, s.path)
 			waiting := b.Ask("w", "LOCK", s.kind, s.path)
-			waits()
+			s.waits(b, "w")
 			begin := a.Must("h", "UNLOCK", s.kind, s.path).Begin
 			native = append(native, await(s, "Java", waiting).End.Sub(begin))
 			b.Must("w", "UNLOCK", s.kind, s.path)
 
 			l := s.lock(locks)
 			waiting = b.Ask("w", "LOCK", s.kind, s.path)
-			waits()
+			s.waits(b, "w")
 			begin = time.Now()
 			s.unlock(l)
 			toJava = append(toJava, await(s, "Java", waiting).End.Sub(begin))
@@ -69,7 +65,7 @@ func TestWakeUpsOnZooKeeper(t *testing.T) {
 			a.Must("h", "LOCK", s.kind, s.path)
 			got := s.locking(locks)
 			s.queued(2)
-			s.watched(s.first())
+			s.watched(s.first(), 1)
 			begin = a.Must("h", "UNLOCK", s.kind, s.path).Begin
 			r := s.granted(got)
 			toGo = append(toGo, r.at.Sub(begin))

@@ -231,23 +231,31 @@ func (s *treeScene) mortalGo() *peer {
 	return startGo(s, fmt.Sprintf("curator://%s?recipe=%s&tick_time=%v&max_ttl=%v", strings.Join(s.ensemble.Addrs(), ","), recipe, servers.TickTime, treeLong), treeTimeout)
 }
 
-// watched waits until the process of a waiter watches the node of a claim. That there is a claim of the waiter does not show that it
-// needs the watch: it may look at its predecessor after the unlock.
-func (s *treeScene) watched(node string) {
+// watched waits until n other processes watch the node of a claim. That there is a claim of a waiter does not show that it needs
+// the watch: it may look at its predecessor after the unlock.
+func (s *treeScene) watched(node string, n int) {
 	s.Helper()
 	_, stat, err := s.conn.Get(node)
 	must(s, err)
 	owner := fmt.Sprintf("0x%x", stat.EphemeralOwner)
-	must(s, servers.Await("a waiter watches "+node, func() bool {
-		in := false
+	must(s, servers.Await(fmt.Sprint(n, " waiters watch ", node), func() bool {
+		at, others := "", 0
 		for line := range strings.Lines(s.ensemble.Servers[0].Ask("wchp")) {
 			word := strings.TrimSpace(line)
 			if strings.HasPrefix(word, "/") {
-				in = word == node
-			} else if in && word != "" && word != owner {
-				return true
+				at = word
+			} else if at == node && word != "" && word != owner {
+				others++
 			}
 		}
-		return false
+		return others >= n
 	}))
+}
+
+// waits waits until Java threads wait for a watch.
+func (s *treeScene) waits(java *peer, actors ...string) {
+	s.Helper()
+	for _, actor := range actors {
+		must(s, servers.Await(actor+" waits", func() bool { return java.Do(actor, "WAITS", s.kind, s.path).Word == "ok" }))
+	}
 }
