@@ -3,6 +3,7 @@
 package setnxstore_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -195,6 +196,58 @@ func TestRedlockThatLostItsMajorityIsReported(t *testing.T) {
 	if v := all.values(t, "x"); v[0] != "foreign" || v[1] != "foreign" || v[2] != "" {
 		t.Errorf("the values are %v, want the foreign ones and our own gone", v)
 	}
+	wantBroken(t, s)
+	withdraw(t, s, 2, "y", driver.WasGranted)
+}
+
+// TestRedlockThatWasLostIsNotGrantedAgain: two servers lose their data one after the other, and another caller has the
+// lock on them. When that is free, the claim stays broken until it is withdrawn.
+func TestRedlockThatWasLostIsNotGrantedAgain(t *testing.T) {
+	t.Parallel()
+	all := startThree(t)
+	s := all.open(t)
+	attempt(t, s, claim(1, "x"), driver.Granted)
+	must(t, servers.Await("all servers have it", func() bool { return all.count(t, "x") == 3 }))
+	lose := func(server *redistest.Server) {
+		must(t, server.Do("FLUSHALL").Err())
+		must(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
+	}
+	lose(all[0])
+	wantBroken(t, s)
+	lose(all[1])
+	wantBroken(t, s, 1)
+	for _, server := range all[:2] {
+		must(t, server.Do("DEL", "x").Err())
+	}
+	attempt(t, s, claim(1, "x"), driver.Absent)
+	wantBroken(t, s, 1)
+	withdraw(t, s, 1, "x", driver.WasBroken)
+	wantBroken(t, s)
+	if n := all.count(t, "x"); n != 0 {
+		t.Errorf("%d servers have the lock after its withdrawal", n)
+	}
+}
+
+// TestRedlockWithTooFewServersCostsNoOtherLock: two servers have a lock, and one of them goes down. The lock is lost, and
+// those that a majority still has are not.
+func TestRedlockWithTooFewServersCostsNoOtherLock(t *testing.T) {
+	t.Parallel()
+	all := startThree(t)
+	s, _, err := all.store(t).Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
+	must(t, err)
+	must(t, all[2].Do("SET", "x", "foreign", "PX", 600_000).Err())
+	attempt(t, s, claim(1, "x"), driver.Granted)
+	attempt(t, s, claim(2, "y"), driver.Granted)
+	must(t, servers.Await("all servers have it", func() bool { return all.count(t, "y") == 3 }))
+	all[1].Kill()
+	must(t, servers.Await("the loss is reported", func() bool {
+		r, err := s.KeepAlive(t.Context())
+		if err != nil && !errors.Is(err, driver.ErrUnavailable) {
+			t.Fatalf("the renewal: %v", err)
+		}
+		return err == nil && slices.Equal(r.Broken, []uint64{1})
+	}))
+	withdraw(t, s, 1, "x", driver.WasBroken)
 	wantBroken(t, s)
 	withdraw(t, s, 2, "y", driver.WasGranted)
 }

@@ -77,6 +77,9 @@ func (s *session) begin(c *driver.Claim) (*claim, *driver.Claim, error) {
 		return nil, nil, nil
 	}
 	one := s.knownLocked(c)
+	if one.lost {
+		return nil, nil, nil
+	}
 	return one, one.onServers(), nil
 }
 

@@ -19,7 +19,8 @@
 //     assumes: a hundredth.
 //   - A renewal succeeds when a majority was renewed, and for each claim a majority that has it. A
 //     server that was down or lost its data is given the claims again, if a majority had them without
-//     a gap; a claim that lost its majority is broken.
+//     a gap; a claim that lost its majority is broken until it is withdrawn.
+//   - A session that is opened again is the same one, with its claims and their numbers.
 //
 // # Race conditions
 //

@@ -46,7 +46,7 @@ func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
 		case a.value.none:
 		case a.err == nil:
 			alive[a.node] = true
-			s.loseLocked(a.node, a.value.broken)
+			s.loseBrokenLocked(a.node, a.value.broken)
 		case errors.Is(a.err, driver.ErrGone):
 			lost++
 			s.nodes[a.node] = nil
@@ -82,18 +82,24 @@ func (s *session) renewNode(ctx context.Context, node int) (renewed, error) {
 // loseAllLocked takes back the votes of a server that has none of the claims. s.mu must be held.
 func (s *session) loseAllLocked(node int) {
 	for _, c := range s.claims {
-		c.votes[node] = false
+		s.loseLocked(c, node)
 	}
 }
 
-// loseLocked takes back the votes of a server for the claims that it has not got, by their numbers on servers. s.mu must
-// be held.
-func (s *session) loseLocked(node int, broken []uint64) {
+// loseBrokenLocked takes back the votes of a server for the claims that it has not got, by their numbers on servers. s.mu
+// must be held.
+func (s *session) loseBrokenLocked(node int, broken []uint64) {
 	for _, seq := range broken {
 		if c := s.claims[seq/tries]; c != nil && c.onServers().Seq == seq {
-			c.votes[node] = false
+			s.loseLocked(c, node)
 		}
 	}
+}
+
+// loseLocked takes back the vote of a server for a claim. s.mu must be held.
+func (s *session) loseLocked(c *claim, node int) {
+	c.votes[node] = false
+	c.lost = c.lost || c.granted && c.has(nil) < s.store.majority()
 }
 
 // heal puts claims on servers that have not got them, as far as a majority has or may have had them
@@ -106,7 +112,7 @@ func (s *session) heal(ctx context.Context, alive []bool) {
 	var jobs []job
 	s.mu.Lock()
 	for _, c := range s.claims {
-		if !c.granted || c.has(nil) < s.store.majority() || time.Since(c.since) > s.ttl-drift(s.ttl) {
+		if !c.granted || c.lost || time.Since(c.since) > s.ttl-drift(s.ttl) {
 			continue
 		}
 		for i, up := range alive {
@@ -116,10 +122,16 @@ func (s *session) heal(ctx context.Context, alive []bool) {
 		}
 	}
 	s.mu.Unlock()
+	end := time.Now().Add(s.patience())
+	ctx, cancel := context.WithDeadline(ctx, end.Add(s.patience()))
+	defer cancel()
 	var all sync.WaitGroup
 	slots := make(chan struct{}, healAtOnce)
 	for _, j := range jobs {
 		slots <- struct{}{}
+		if time.Now().After(end) {
+			break // the rest is for the next renewal
+		}
 		all.Go(func() { s.put(ctx, j.c, j.node); <-slots })
 	}
 	all.Wait()
@@ -146,7 +158,9 @@ func (s *session) put(ctx context.Context, c *claim, node int) {
 }
 
 // heldLocked reports whether a claim is held and its withdrawal has not begun. s.mu must be held.
-func (s *session) heldLocked(c *claim) bool { return s.claims[c.Seq] == c && c.granted && !s.gone }
+func (s *session) heldLocked(c *claim) bool {
+	return s.claims[c.Seq] == c && c.granted && !c.lost && !s.gone
+}
 
 // has counts the servers that have the claim, of those that are up.
 func (c *claim) has(alive []bool) (n int) {
@@ -158,22 +172,30 @@ func (c *claim) has(alive []bool) (n int) {
 	return n
 }
 
-// judge decides which claims still have a majority. If a claim may still have one on servers that
-// did not answer, the renewal failed and is tried again.
+// judge decides which claims still have a majority. If a claim may still have one on servers that did not
+// answer, the renewal failed and is tried again: for half of the TTL, because all other claims would be lost
+// with the session.
 func (s *session) judge(alive []bool, began time.Time) (driver.Renewal, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	renewal := driver.Renewal{TTL: s.ttl - drift(s.ttl)}
+	var doubtful *claim
 	for seq, c := range s.claims {
 		switch {
-		case !c.granted, c.since.After(began): // granted in the meantime
-		case c.has(alive) >= s.store.majority():
+		case !c.granted, !c.lost && c.since.After(began): // granted in the meantime
+			continue
+		case !c.lost && c.has(alive) >= s.store.majority():
 			c.since = began
-		case c.has(nil) >= s.store.majority():
-			return driver.Renewal{}, s.store.errorf("keep alive: too few servers that have lock %q answered: %w", c.Name, driver.ErrUnavailable)
-		default:
-			renewal.Broken = append(renewal.Broken, seq)
+			continue
+		case !c.lost && time.Since(c.since) < s.ttl/2:
+			doubtful = c
+			continue
 		}
+		c.lost = true
+		renewal.Broken = append(renewal.Broken, seq)
+	}
+	if doubtful != nil {
+		return driver.Renewal{}, s.store.errorf("keep alive: too few servers that have lock %q answered: %w", doubtful.Name, driver.ErrUnavailable)
 	}
 	return renewal, nil
 }

@@ -169,7 +169,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 				votes++
 			}
 		}
-		kept[i] = votes >= s.store.majority()
+		kept[i] = votes >= s.store.majority() && !c.lost
 		if c.granted = kept[i]; c.since.Before(s.opened) {
 			c.since = s.opened // Open has extended its keys
 		}

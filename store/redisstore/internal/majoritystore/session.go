@@ -49,6 +49,9 @@ type claim struct {
 	// votes are the servers that have it.
 	votes   []bool
 	granted bool
+	// lost is set if a granted claim lost its majority. Another caller may have had the lock since, so the claim stays
+	// broken even if servers would grant it.
+	lost bool
 	// doubted is set if an attempt ended before its answers.
 	doubted bool
 	// since is when the majority was last complete.
@@ -101,7 +104,7 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	if c == nil {
 		c = &claim{Claim: driver.Claim{Seq: w.Seq, Name: w.Name}, try: s.doubts}
 	}
-	held := c.granted
+	held, lost := c.granted, c.lost
 	c.granted = false
 	seq := c.onServers().Seq
 	if w.Tombstone {
@@ -141,6 +144,9 @@ func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	s.mu.Lock()
 	delete(s.claims, w.Seq)
 	s.mu.Unlock()
+	if lost {
+		return driver.WasBroken, nil
+	}
 	return s.found(count, gone, held), nil
 }
 
