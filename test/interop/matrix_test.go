@@ -156,6 +156,11 @@ func families() []family {
 		{etcdVersions(), etcdRows()}}
 }
 
+// onPage reports whether the page has a row.
+func onPage(r row) bool {
+	return slices.ContainsFunc(families(), func(f family) bool { return slices.Contains(f.rows, r) })
+}
+
 // versionsOf returns the columns of a format.
 func versionsOf(format string) []string {
 	for _, f := range families() {

@@ -24,8 +24,8 @@ real servers: ` + "`make interop`" + ` wrote this page. [redisson.md](redisson.m
 - *yes* passed, **no** failed, – this version has not got it, *overlap*: the two libraries do not exclude each other
   ([curator.md](curator.md#other-libraries)), which the run showed, *not played*: no result yet.
 - Not on this page: how soon a waiter is woken, as a multiple of a handoff inside Java (` + "`make figures-interop`" + `: [Redisson](redisson.md#figures),
-  [Curator](curator.md#figures)); with SET NX and Redlock, a waiter that is killed or paused, which leaves nothing in Redis, and a server that
-  restarts or loses replies ([tests](setnx.md#guarantees)).
+  [Curator](curator.md#figures)); with SET NX and Redlock, a waiter that is killed or paused (it polls, and no process waits for it), and a
+  server that restarts or whose replies are lost ([tests](setnx.md#guarantees)).
 `
 
 // The lines of the page that say which run a cell is of: those with a mark are of an earlier one.
@@ -71,6 +71,9 @@ func (m *matrix) keep(page string) {
 			continue
 		}
 		r := row{title, words[0], words[1], words[2]}
+		if !onPage(r) {
+			continue // a cell that was played once, and is not any more
+		}
 		for i, v := range versions {
 			word, mark, isMarked := strings.Cut(words[3+i], " ")
 			when := latest
@@ -208,4 +211,21 @@ func TestPageNamesTheRunOfEachCell(t *testing.T) {
 	must(t, os.WriteFile(two, []byte(strings.ReplaceAll(page, playedLine, "- ")), 0o644)) // as pages were before they had this line
 	_, page = write(at(12), two, map[row]string{b: yes})
 	has(page, "(1) were played on "+unknown, "| excluded | fencelock | other | **no** (1) |")
+}
+
+// TestPageDropsCellsThatAreNotPlayedAnyMore: they are neither counted nor a run that the page names.
+func TestPageDropsCellsThatAreNotPlayedAnyMore(t *testing.T) {
+	var m matrix
+	m.note(setNX[0], setNXVersions()[0], yes)
+	old := m.page("2026-11-16 08:00 UTC")
+	line := "| excluded | fencelock | other |"
+	var next matrix
+	next.note(setNX[0], setNXVersions()[0], yes)
+	next.keep(strings.Replace(old, line, strings.Replace(line, "excluded", "held in an earlier test", 1), 1))
+	if got := next.counts(); got != (counts{played: 1}) {
+		t.Errorf("the run counts %+v", got)
+	}
+	if text := next.page("2026-11-16 09:00 UTC"); strings.Contains(text, "08:00") {
+		t.Errorf("the page names a run of which it has no cell:\n%s", text)
+	}
 }
