@@ -5,7 +5,6 @@
 package main
 
 import (
-	"io"
 	"net"
 	"sync"
 	"testing"
@@ -19,6 +18,7 @@ type balancer struct {
 	mu    sync.Mutex
 	to    []string
 	next  int
+	off   map[string]bool // servers that are cut off
 	links map[*balanced]struct{}
 }
 
@@ -27,6 +27,7 @@ type balanced struct {
 	client, server net.Conn
 	from           string // address of the client
 	to             string
+	spoiled        bool // bytes were dropped; guarded by balancer.mu
 }
 
 // newBalancer listens until the test ends.
@@ -36,7 +37,7 @@ func newBalancer(t testing.TB, to ...string) *balancer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &balancer{l: l, to: to, links: map[*balanced]struct{}{}}
+	b := &balancer{l: l, to: to, off: map[string]bool{}, links: map[*balanced]struct{}{}}
 	go b.accept()
 	t.Cleanup(func() { _ = l.Close(); b.cut("") })
 	return b
@@ -64,7 +65,7 @@ func (b *balancer) carry(client net.Conn) {
 	var both sync.WaitGroup
 	for _, way := range [][2]net.Conn{{link.server, client}, {client, link.server}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[0], way[1])
+			b.copy(link, way[0], way[1])
 			_ = way[0].Close()
 			_ = way[1].Close()
 		})
@@ -75,6 +76,26 @@ func (b *balancer) carry(client net.Conn) {
 	b.mu.Unlock()
 }
 
+// copy copies one direction, and drops what is for a server that is cut off, or from it.
+func (b *balancer) copy(link *balanced, to, from net.Conn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		b.mu.Lock()
+		link.spoiled = link.spoiled || b.off[link.to]
+		lost := link.spoiled
+		b.mu.Unlock()
+		if !lost {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
 // dial connects to the next server that accepts.
 func (b *balancer) dial(client net.Conn) *balanced {
 	b.mu.Lock()
@@ -83,11 +104,17 @@ func (b *balancer) dial(client net.Conn) *balanced {
 	b.mu.Unlock()
 	for i := range to {
 		addr := to[(first+i)%len(to)]
+		b.mu.Lock()
+		off := b.off[addr]
+		b.mu.Unlock()
+		if off {
+			continue
+		}
 		server, err := net.Dial("tcp", addr)
 		if err != nil {
 			continue
 		}
-		link := &balanced{client, server, client.RemoteAddr().String(), addr}
+		link := &balanced{client: client, server: server, from: client.RemoteAddr().String(), to: addr}
 		b.mu.Lock()
 		b.links[link] = struct{}{}
 		b.mu.Unlock()
@@ -117,5 +144,22 @@ func (b *balancer) cut(to string) {
 			_ = link.client.Close()
 			_ = link.server.Close()
 		}
+	}
+}
+
+// cutOff lets no client reach a server until heal is called: new connections lead to the others. Connections to it are closed
+// or, silently, stay open and lose what is sent, as if the network were gone.
+func (b *balancer) cutOff(to string, silently bool) (heal func()) {
+	b.mu.Lock()
+	b.off[to] = true
+	b.mu.Unlock()
+	if !silently {
+		b.cut(to)
+	}
+	return func() {
+		b.mu.Lock()
+		delete(b.off, to)
+		b.mu.Unlock()
+		b.cut(to) // they have lost bytes
 	}
 }

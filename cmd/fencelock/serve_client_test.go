@@ -28,6 +28,7 @@ type apiLease struct {
 	Token     string `json:"token"`
 	TrustedMS int64  `json:"trusted_ms"`
 	Moved     bool   `json:"moved"`
+	Elsewhere bool   `json:"elsewhere"`
 	Why       string `json:"why"`
 }
 
@@ -123,15 +124,21 @@ func (l *apiLease) named() map[string]any {
 	return map[string]any{"id": l.ID, "lock": l.Lock, "token": l.Token, "moved": l.Moved}
 }
 
-// renew renews until the trusted time is over; it is lost then.
+// renew renews until the trusted time is over; it is lost then. A server that does not reach the store loses this client
+// to another one, over a new connection.
 func (c *apiClient) renew(l *apiLease, trusted time.Time) (apiLease, time.Time) {
 	for {
 		var answer struct{ Leases []apiLease }
 		sent := time.Now()
 		err := c.call("/v1/renew", map[string]any{"leases": []any{l.named()}}, &answer)
 		if err == nil && len(answer.Leases) == 1 {
-			return answer.Leases[0], sent.Add(time.Duration(answer.Leases[0].TrustedMS) * time.Millisecond)
+			got := answer.Leases[0]
+			if trusted = sent.Add(time.Duration(got.TrustedMS) * time.Millisecond); !got.Elsewhere {
+				return got, trusted
+			}
+			l = &got
 		}
+		c.web.CloseIdleConnections()
 		if time.Now().After(trusted) {
 			return apiLease{State: "lost", Why: fmt.Sprint("not renewed in time: ", err)}, trusted
 		}

@@ -9,33 +9,6 @@ import (
 	"time"
 )
 
-// killServer kills a server, starts it again when its leases in the store must be over, and counts which of
-// the leases that were held through it are still held with their tokens.
-func (d *demo) killServer(i int) {
-	d.mu.Lock()
-	held := map[int]string{} // tokens, by client
-	for k, s := range d.keeping {
-		if s.token != "" && d.balancer.serverOf(s.client.from.Load().(string)) == d.addrs[i] {
-			held[k] = s.token
-		}
-	}
-	p := d.servers[i]
-	d.mu.Unlock()
-	_ = p.cmd.Process.Kill()
-	<-p.done
-	time.Sleep(demoLockTTL + demoTTL)
-	d.mu.Lock()
-	count := kill{held: len(held)}
-	for k, token := range held {
-		if d.keeping[k].token != token {
-			count.lost++
-		}
-	}
-	d.kills = append(d.kills, count)
-	d.mu.Unlock()
-	d.startServer(i)
-}
-
 // kept is a client that holds one lock all the time, and the token while it does.
 type kept struct {
 	client *apiClient
@@ -86,7 +59,7 @@ func (d *demo) stuck() (count int) {
 	for i := range pyWorkers {
 		names = append(names, fmt.Sprint("py", i))
 	}
-	for i := range 4 {
+	for i := range goProcesses {
 		names = append(names, fmt.Sprint("go", i))
 	}
 	for _, name := range names {
