@@ -1,6 +1,7 @@
 # The modules come from go.work; nothing here lists them a second time.
 MODULES   = $(shell go list -m -f '{{.Dir}}')
 PACKAGES  = $(MODULES:%=%/...)
+SHELL     = bash
 SEEDS    ?= 2000
 FUZZTIME ?= 10m
 
@@ -80,9 +81,12 @@ figures-linger: ## measure locks that linger on Redis, and the notices that end 
 figures-cli: ## fifty commands cut off from their store: is each dead in time?
 	go test ./cmd/fencelock -run '^TestCutOffs' -count=1 -v -cutoffs=50
 
+# What a test writes that passes or fails, without the output of the processes that it starts.
+REPORT = '^(figure|---|ok|FAIL|panic| +[a-z_]+\.go:)'
+
 figures-serve: ## what the server costs the store, what it lets pass, how fluid its page is; needs redis-server and Chromium
-	go test ./cmd/fencelock/internal/serve -count=1 -v -run '^(TestViewersShareOnePoll|TestHostileRequestsDoNotPass|TestConsoleStaysFluid)$$' | grep -E '^(figure|---|ok|FAIL)'
-	go test ./cmd/fencelock -count=1 -v -run '^(TestServeDemo|TestServeCosts)$$' -serve.demo=40s -serve.costs | grep -E '^(figure|---|ok|FAIL)'
+	set -o pipefail; go test ./cmd/fencelock/internal/serve -count=1 -v -run '^(TestViewersShareOnePoll|TestHostileRequestsDoNotPass|TestConsoleStaysFluid)$$' | grep -E $(REPORT)
+	set -o pipefail; go test ./cmd/fencelock -count=1 -v -run '^(TestServeDemo|TestServeCosts)$$' -serve.demo=40s -serve.costs | grep -E $(REPORT)
 
 serve-demo: ## kill, pause and cut off servers, Go and Python workers for ten minutes; needs redis-server and python3
 	go test ./cmd/fencelock -count=1 -v -run '^TestServeDemo$$' -serve.demo=10m -timeout 30m

@@ -14,12 +14,18 @@ var (
 	testPackage = regexp.MustCompile(`\s\./?([\w/.]*)`)
 	testWanted  = regexp.MustCompile(`-run[ =]'?([^ ']+)`)
 	testPrefix  = regexp.MustCompile(`Test\w+`)
+	quoted      = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+	piped       = regexp.MustCompile(`\bgo (test|run)\b[^|;&]*\|[^|]`)
 )
 
 // checkMakefile: a target that runs tests by name runs some. Go passes when no test has
-// the name, so a test that moves to another package would silently not run any more.
+// the name, so a test that moves to another package would silently not run any more. A failed test
+// fails its target, even if another command filters its output.
 func checkMakefile(t tree) (cs []complaint) {
 	for i, l := range t.lines("Makefile") {
+		if plain := quoted.ReplaceAllString(l, ""); piped.MatchString(plain) && !strings.Contains(plain, "set -o pipefail;") {
+			cs = append(cs, complaint{"Makefile", i + 1, "the pipe hides that the command failed; begin the line with: set -o pipefail;"})
+		}
 		for _, command := range testCommand.FindAllString(l, -1) {
 			wanted, pkg := testWanted.FindStringSubmatch(command), testPackage.FindStringSubmatch(command)
 			if wanted == nil || pkg == nil || strings.Contains(pkg[1], "...") {
@@ -51,10 +57,12 @@ func TestMakefile(t *testing.T) { checkRepo(t, checkMakefile) }
 
 func TestMakefileComplains(t *testing.T) {
 	wantComplaints(t, checkMakefile, treeOf(
-		"Makefile", "a:\n\tgo test . -run '^TestOne$$'\n\tgo test ./s -count=1 -run 'TestTwo|TestThree' -v\n\tgo test -run TestOne ./...\n",
+		"Makefile", "a:\n\tgo test . -run '^TestOne$$'\n\tgo test ./s -count=1 -run 'TestTwo|TestThree' -v\n\tgo test -run TestOne ./...\n"+
+			"b:\n\tgo test ./... -run 'A|B' | grep ok\n\tset -o pipefail; go run . | grep ok\n\tgo vet . || go test -v ./... || exit 1\n",
 		"s/a_test.go", "package s\n\nfunc TestTwo(t *testing.T) {}\n",
 	),
 		"Makefile:2: no test in . begins with TestOne",
 		"Makefile:3: no test in s begins with TestThree",
+		"Makefile:6: the pipe hides that the command failed",
 	)
 }

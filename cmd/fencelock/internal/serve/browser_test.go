@@ -9,16 +9,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/browser"
-	"github.com/fencelock/fencelock/internal/figure"
-	"github.com/fencelock/fencelock/store/memstore"
 )
 
 var pictures = flag.String("console.pictures", "", "write pictures of the console into this folder")
@@ -228,73 +224,5 @@ func TestConsoleInABrowser(t *testing.T) {
 	p.run(`location.hash = "lock=billing/nightly"`)
 	p.await(`document.querySelectorAll("#detail .queue li").length === 7`)
 	p.picture("phone-detail")
-	p.noErrors()
-}
-
-// frames scrolls and filters, and returns the times between frames in milliseconds.
-const frames = `(async () => {
-  const scroll = document.getElementById("scroll"), text = document.getElementById("text"), times = [];
-  const frame = () => new Promise((done) => requestAnimationFrame(done));
-  let last = await frame();
-  const step = async (act) => { act(); const now = await frame(); times.push(now - last); last = now; };
-  for (let i = 0; i < 150; i++) await step(() => { scroll.scrollTop += i % 3 ? 180 : 4000; });
-  for (const word of ["9", "99", "", "order"]) {
-    text.value = word;
-    text.dispatchEvent(new Event("input"));
-    for (let i = 0; i < 20; i++) await step(() => { scroll.scrollTop += 90; });
-  }
-  return times;
-})()`
-
-// processorTime is how many seconds the thread of the page has used.
-func (p *page) processorTime() float64 {
-	p.Helper()
-	var answer struct {
-		Metrics []struct {
-			Name  string
-			Value float64
-		}
-	}
-	p.check(p.b.Call(p.ctx, "Performance.getMetrics", map[string]any{}, &answer))
-	for _, m := range answer.Metrics {
-		if m.Name == "TaskDuration" {
-			return m.Value
-		}
-	}
-	p.Fatal("Chromium does not report the processor time of the page")
-	return 0
-}
-
-// TestConsoleStaysFluid: scrolling and filtering ten thousand locks, some of which change
-// all the time, does not make a reader wait.
-func TestConsoleStaysFluid(t *testing.T) {
-	store := memstore.New(nil)
-	w := newWorld(t, store, func(cfg *Config) { unlimited(cfg); cfg.Every = time.Second })
-	owner := client(t, store, &fencelock.Options{Owner: "worker@node:1"})
-	for i := range 10_000 {
-		w.holdWith(owner, fmt.Sprintf("orders/%05d", i))
-	}
-	p := openPage(w)
-	p.await(`document.querySelector("#counts").textContent.includes("locks 10000 ")`)
-	p.picture("ten-thousand")
-	var times []float64
-	p.check(p.b.Call(p.ctx, "Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil))
-	before := p.processorTime()
-	p.check(p.b.Eval(p.ctx, frames, &times))
-	each := 1000 * (p.processorTime() - before) / float64(len(times))
-	slices.Sort(times)
-	p95 := times[len(times)*95/100]
-	figure.Print("serve-console-10k-frame-ms", p95, figure.AtMost(50))
-	figure.Print("serve-console-10k-frame-cpu-ms", math.Round(10*each)/10, figure.AtMost(16)) // whatever else the machine does
-	p.run(`document.getElementById("text").value = ""; document.getElementById("text").dispatchEvent(new Event("input"))`)
-	p.await(`document.getElementById("scroll").scrollTop === 0`)
-	p.await(`document.querySelector("#counts").textContent.includes("locks 10000 ")`)
-	p.run(`document.getElementById("scroll").scrollTop = 1e9`)
-	p.await(rowNames + `.endsWith("orders/09999")`)
-	var rows int
-	p.check(p.b.Eval(p.ctx, `document.querySelectorAll("#table tr").length`, &rows))
-	if rows > 80 {
-		t.Errorf("%d rows are in the page", rows)
-	}
 	p.noErrors()
 }
