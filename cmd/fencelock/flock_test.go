@@ -17,7 +17,7 @@ import (
 func TestRunWithFlockInside(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("flock"); err != nil {
-		t.Skip("flock is not here; on Debian: apt-get install util-linux")
+		t.Skip("flock is not installed; on Debian: apt-get install util-linux")
 	}
 	path := filepath.Join(t.TempDir(), "backup")
 	file, err := os.Create(path)

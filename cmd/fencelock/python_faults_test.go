@@ -117,7 +117,7 @@ func pythonRuns(t *testing.T, script string, to ...*pythonServer) string {
 func python(t *testing.T, script string, args ...string) *exec.Cmd {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is missing; install it and run: go test ./cmd/fencelock -run TestPython")
+		t.Skip("python3 is not installed; install it and run: go test ./cmd/fencelock -run TestPython")
 	}
 	cmd := bounded(t, "python3", append([]string{"-c", fmt.Sprintf("import faulthandler, fencelock, sys\nfaulthandler.dump_traceback_later(%v)\n", patience.Seconds()/2) + script}, args...)...)
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "clients", "python"), "PYTHONDONTWRITEBYTECODE=1")

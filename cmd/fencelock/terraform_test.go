@@ -32,7 +32,7 @@ func terraformProgram(t *testing.T) string {
 			return path
 		}
 	}
-	t.Skipf("neither terraform nor tofu is on the PATH; install one, or name it: go install github.com/opentofu/opentofu/cmd/tofu@v1.12.6 && export %s=$(go env GOPATH)/bin/tofu", terraformVariable)
+	t.Skipf("terraform or tofu is not installed; put one on the PATH, or name it: go install github.com/opentofu/opentofu/cmd/tofu@v1.12.6 && export %s=$(go env GOPATH)/bin/tofu", terraformVariable)
 	return ""
 }
 

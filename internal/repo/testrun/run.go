@@ -99,6 +99,7 @@ type result struct {
 	failed []failure
 	broken []string // what a second try cannot excuse
 	passed map[string]bool
+	lacked lacked
 	err    error
 }
 
@@ -125,13 +126,14 @@ const shown = 3000
 // watch runs tests and prints what go test without -json would: packages in short, and the
 // output of what failed.
 func watch(w io.Writer, test tester, args []string) result {
-	r := result{passed: map[string]bool{}}
+	r := result{passed: map[string]bool{}, lacked: lacked{map[string]string{}, map[string]int{}}}
 	type id struct{ pkg, test string }
 	output, subtests := map[id][]string{}, map[id][]string{}
 	finished := map[string]bool{} // packages whose test binary ran all tests
 	r.err = test(args, func(e event) {
 		top, _, _ := strings.Cut(e.Test, "/")
 		key := id{e.Package, top}
+		r.lacked.see(e)
 		switch e.Action {
 		case "output", "build-output":
 			if e.Test == "" && !strings.HasPrefix(e.Output, "=== ") && e.Output != "PASS\n" {
@@ -182,6 +184,7 @@ func watch(w io.Writer, test tester, args []string) result {
 // run runs tests, and those that failed once more.
 func run(w io.Writer, test tester, args []string) error {
 	first := watch(w, test, args)
+	fmt.Fprint(w, first.lacked)
 	failed := 0
 	for _, f := range first.failed {
 		failed += f.count()

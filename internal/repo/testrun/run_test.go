@@ -82,6 +82,24 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestRunNamesMissingPrograms: a test that was skipped for want of a program is counted, and one that was skipped for another
+// reason is not.
+func TestRunNamesMissingPrograms(t *testing.T) {
+	skip := func(test, why string) []event {
+		return []event{{"output", "p", test, "    a_test.go:9: " + why + "\n"}, {"skip", "p", test, ""}}
+	}
+	events := slices.Concat(skip("TestA", "Chromium is not installed; on Debian: apt-get install chromium"), skip("TestB/one", "Chromium is not installed; install it"),
+		skip("TestC", "a C compiler, which it takes to set a clock, is not installed; on Debian: apt-get install gcc"), skip("TestD", "start: jq is not installed; install it"),
+		skip("TestE", "make figures-serve runs it"), []event{{"output", "p", "TestF", "    a_test.go:9: jq is not installed; it goes on\n"}, {"pass", "p", "TestF", ""}, {"pass", "p", "", ""}})
+	var out strings.Builder
+	if err := run(&out, (&script{runs: [][]event{events}}).test, nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := "skipped: 4 tests need what is not installed: Chromium (2), a C compiler (1), jq (1)\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+}
+
 func TestAlone(t *testing.T) {
 	got := alone([]string{"-p", "1", "-race", "-skip", "^TestX$", "-run=TestY", "-timeout", "5m", "-count=2", "./a/...", "./b", "-sim.seeds=100"},
 		failure{"example.com/a", "TestA", []string{"TestA/one/case+1", "TestA/one", "TestA/two"}})

@@ -22,7 +22,7 @@ import (
 )
 
 // ErrMissing: there is no Chromium.
-var ErrMissing = errors.New("no Chromium on the PATH; install it (Debian: apt-get install chromium) or set CHROMIUM")
+var ErrMissing = errors.New("Chromium is not installed; on Debian: apt-get install chromium, or set CHROMIUM")
 
 // Browser is a Chromium with one page.
 type Browser struct {
