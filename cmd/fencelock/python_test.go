@@ -7,8 +7,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +40,7 @@ const (
 
 func newPythonWorld(t *testing.T, lockTTL time.Duration) *pythonWorld {
 	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is missing; install it and run: go test ./cmd/fencelock -run TestPythonClient")
+		t.Skip("python3 is not installed; install it and run: go test ./cmd/fencelock -run TestPythonClient")
 	}
 	t.Parallel()
 	w := &pythonWorld{T: t, redis: startRedis(t), ttl: pythonTTL}
@@ -157,6 +159,27 @@ func TestPythonClient(t *testing.T) {
 		_ = h.p.cmd.Process.Kill()
 		h.next("x")
 	})
+}
+
+// TestPythonIsOfAnOldVersion: the client has no syntax that is newer than the version which its page names.
+func TestPythonIsOfAnOldVersion(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../clients/python/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`Python 3\.(\d+) or later`).FindSubmatch(page)
+	if version == nil {
+		t.Fatal("clients/python/README.md names no version of Python")
+	}
+	files, err := filepath.Glob("../../clients/python/*.py")
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	cmd := python(t, "import ast\nfor f in sys.argv[2:]:\n    ast.parse(open(f, encoding='utf-8').read(), f, feature_version=(3, int(sys.argv[1])))", append([]string{string(version[1])}, files...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 // pythonServerKilled: the lease goes on at the other server, with its token, for longer than the store
