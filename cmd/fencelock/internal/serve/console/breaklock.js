@@ -34,7 +34,7 @@ export function ask(lock, holder, heldFor, after) {
       check();
     }
   } },
-  h("h2", {}, t("breakTitle", { lock: visible(lock) })),
+  h("h2", { id: "dialog-title" }, t("breakTitle", { lock: visible(lock) })),
   h("p", {}, t("breakWhat", { owner: visible(holder.owner), time: short(heldFor) })),
   h("p", { class: "warn" }, t("breakWarn")),
   h("label", {}, h("span", {}, t("token")), h("code", {}, holder.token)),
@@ -47,7 +47,7 @@ export function ask(lock, holder, heldFor, after) {
 
 function done(answer) {
   const close = h("button", { class: "primary" }, t("done"));
-  $("dialog").replaceChildren(h("form", { method: "dialog" }, h("h2", {}, t("broken", { lock: visible(answer.lock), owner: visible(answer.holder?.owner ?? "–") })),
+  $("dialog").replaceChildren(h("form", { method: "dialog" }, h("h2", { id: "dialog-title" }, t("broken", { lock: visible(answer.lock), owner: visible(answer.holder?.owner ?? "–") })),
     h("p", {}, t("fence")), h("p", {}, h("code", { id: "fence" }, answer.fence)), h("div", { class: "buttons" }, close)));
   close.focus();
 }

@@ -57,4 +57,8 @@ export function short(ms) {
 // Answers has when an answer was read from the store, by the clock of the page that never
 // jumps. The clock of the server is not compared with it.
 export const readAt = (answer) => performance.now() - answer.old_ms;
-export const since = (at) => performance.now() - at;
+export const since = (at) => Math.max(0, (frozen || performance.now()) - at);
+
+// freeze stops the times that are shown, until it is called with false.
+let frozen = 0;
+export function freeze(on) { frozen = on ? performance.now() : 0; }

@@ -6,7 +6,7 @@
 import { follow, get, hasToken, setToken } from "./api.js";
 import * as breaking from "./breaklock.js";
 import * as detail from "./detail.js";
-import { $, h, put } from "./dom.js";
+import { $, freeze, h, put } from "./dom.js";
 import * as graph from "./graph.js";
 import * as sessions from "./sessions.js";
 import * as store from "./store.js";
@@ -14,7 +14,7 @@ import * as table from "./table.js";
 import { clock, switchLanguage, t, translate } from "./words.js";
 
 const views = ["locks", "graph", "sessions", "store"];
-let view = "locks", me = null, stop = null, connected = false, asOf = null, storeError = "", cyclesBefore = 0;
+let view = "locks", me = null, stop = null, connected = false, asOf = null, storeError = "", cyclesBefore = 0, paused = false, attempt = 0;
 
 const openLock = (lock) => { location.hash = `lock=${encodeURIComponent(lock)}`; };
 
@@ -71,34 +71,41 @@ function onEvent(kind, data) {
 }
 
 function status() {
-  $("live").className = connected ? (storeError ? "bad" : "good") : "bad";
-  put($("live-text"), connected ? (storeError ? t("answersNot") : t("live")) : t("away"));
+  $("live").className = paused ? "" : connected && !storeError ? "good" : "bad";
+  put($("live-text"), paused ? t("paused") : connected ? (storeError ? t("answersNot") : t("live")) : t("away"));
+  put($("pause"), paused ? "▶" : "❚❚");
+  $("pause").title = t(paused ? "goOn" : "pause");
+  $("pause").setAttribute("aria-label", $("pause").title);
   $("live").title = asOf ? t("asOf", { time: clock(asOf) }) : "";
-  const banner = !connected && me ? t("serverAway") : storeError ? t("unreachable", { time: asOf ? clock(asOf) : "–", error: storeError }) : "";
+  const banner = !connected && me && !paused ? t("serverAway") : storeError ? t("unreachable", { time: asOf ? clock(asOf) : "–", error: storeError }) : "";
   $("banner").hidden = !banner;
   put($("banner"), banner);
 }
 
 // connect finds out who the reader is and follows the events. A page that is not seen
-// does not follow: it costs nothing while it is in the background.
+// does not follow: it costs nothing while it is in the background. Of several attempts the last one counts.
 async function connect() {
+  const mine = ++attempt;
   stop?.();
   stop = null;
+  if (document.hidden || (paused && me)) return; // visibilitychange or the button connects
   try {
-    me = await get("/v1/me");
+    const answer = await get("/v1/me");
+    if (mine !== attempt) return;
+    me = answer;
     table.enable(true);
   } catch (error) {
+    if (mine !== attempt) return;
     me = null;
     table.enable(false);
     if (error.status === 401) return signIn(hasToken());
     status();
-    setTimeout(connect, 2000);
+    setTimeout(() => { if (mine === attempt) connect(); }, 2000);
     return;
   }
   $("who").hidden = !me.known || !hasToken();
   put($("who"), t("signOut", { name: me.name }));
-  if (document.hidden) return;
-  stop = follow(onEvent, (ok, error) => {
+  stop = paused ? null : follow(onEvent, (ok, error) => {
     connected = ok;
     status();
     if (error?.status === 401) connect();
@@ -111,7 +118,7 @@ function signIn(wrong) {
   const dialog = $("dialog"), input = h("input", { type: "password", autocomplete: "off", required: true, "aria-label": t("token") });
   setToken("");
   dialog.replaceChildren(h("form", { method: "dialog", onsubmit: () => { setToken(input.value.trim()); connect(); } },
-    h("h2", {}, t("signIn")), h("p", {}, t("signInWhy")), wrong ? h("p", { class: "bad", role: "alert" }, t("wrongToken")) : null, input,
+    h("h2", { id: "dialog-title" }, t("signIn")), h("p", {}, t("signInWhy")), wrong ? h("p", { class: "bad", role: "alert" }, t("wrongToken")) : null, input,
     h("div", { class: "buttons" }, h("button", { class: "primary" }, t("signIn")))));
   dialog.oncancel = (e) => e.preventDefault();
   if (!dialog.open) dialog.showModal();
@@ -148,6 +155,14 @@ $("theme").addEventListener("click", () => {
 });
 $("language").addEventListener("click", () => { switchLanguage(); words(); });
 $("who").addEventListener("click", () => { setToken(""); connect(); });
+$("pause").addEventListener("click", () => {
+  paused = !paused;
+  freeze(paused);
+  if (!paused) return connect();
+  stop?.();
+  stop = null;
+  status();
+});
 addEventListener("hashchange", route);
 addEventListener("keydown", (e) => {
   if ($("dialog").open || e.ctrlKey || e.metaKey || e.altKey) return;
@@ -160,7 +175,7 @@ addEventListener("keydown", (e) => {
   if (e.key === "ArrowDown" && (document.activeElement === $("text") || document.activeElement === document.body)) { e.preventDefault(); table.focus(); }
 });
 document.addEventListener("visibilitychange", () => {
-  if (document.hidden) { stop?.(); stop = null; } else connect();
+  connect();
 });
 words();
 connect();

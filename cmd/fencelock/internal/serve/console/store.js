@@ -28,5 +28,5 @@ function draw(d) {
     h("div", { class: "card" }, h("h2", {}, t("findings"), d.checked_at ? h("span", { class: "dim" }, ` ${t("checked", { time: clock(d.checked_at) })}`) : ""),
       findings.length ? h("ul", { class: "findings" }, findings.map((f) => h("li", {}, h("b", { class: `severity ${f.severity}` }, t(f.severity)), " ", h("code", {}, f.code), f.node ? ` ${f.node}` : "",
         h("p", {}, f.reason), f.fix ? h("p", { class: "dim" }, t("change", { fix: f.fix })) : null))) : h("p", { class: "note" }, t("noFindings"))),
-    h("div", { class: "card" }, h("ul", { class: "promises", lang: "en" }, d.promises.map((p) => h("li", {}, p)))));
+    h("div", { class: "card" }, h("h2", {}, t("promises")), h("ul", { class: "promises", lang: "en" }, d.promises.map((p) => h("li", {}, p)))));
 }

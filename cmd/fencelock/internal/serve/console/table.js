@@ -5,7 +5,7 @@
 
 import { get } from "./api.js";
 import { $, h, name, put, readAt, short, since, visible } from "./dom.js";
-import { t } from "./words.js";
+import { number, t } from "./words.js";
 
 const block = 100; // rows that are fetched together
 const spare = 4; // rows above and below the screen
@@ -109,7 +109,8 @@ async function load(number) {
 }
 
 function count(list) {
-  const text = t("counts", list) + (list.not_renewed ? ` · ${t("notRenewedCount", { n: list.not_renewed })}` : "");
+  const numbers = Object.fromEntries(["total", "held", "contended", "waiting"].map((k) => [k, number(list[k] ?? 0)]));
+  const text = t("counts", numbers) + (list.not_renewed ? ` · ${t("notRenewedCount", { n: number(list.not_renewed) })}` : "");
   put($("counts"), text);
   $("table").setAttribute("aria-rowcount", String(list.total + 1));
 }

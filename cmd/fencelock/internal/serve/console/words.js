@@ -4,7 +4,7 @@
 // every key that the page uses is here.
 const texts = {
   en: {
-    skip: "Skip to the locks", locks: "Locks", graph: "Waits", sessions: "Sessions", store: "Store",
+    skip: "Skip to the locks", views: "Views", locks: "Locks", graph: "Waits", sessions: "Sessions", store: "Store",
     filter: "Filter by name, owner or reason", onlyWaited: "Only with waiters", sort: "Sort",
     sortContended: "contended first", sortOldest: "oldest first", sortEnding: "ending first", sortName: "by name",
     lock: "Lock", holder: "Holder", heldFor: "Held for", endsIn: "Ends in", waiting: "Waiting", longest: "Longest wait", reason: "Reason",
@@ -12,7 +12,7 @@ const texts = {
     none: "No lock is held or waited for.", noMatch: "No lock matches the filter.", reading: "Reading the store …",
     kept: "reserved, not held", waited: "only waited for", free: "free", held: "held", notRenewed: "not renewed",
     notRenewedWhy: "The holder has not renewed for half of its TTL. It may be dead, stopped or cut off.",
-    more: "+{n}", live: "live", paused: "paused", away: "disconnected", asOf: "as of {time}",
+    more: "+{n}", live: "live", paused: "paused", pause: "Pause: keep what is shown", goOn: "Continue: follow the store again", away: "disconnected", asOf: "as of {time}",
     unreachable: "The store does not answer; this is from {time}: {error}", serverAway: "The server does not answer. Trying again …",
     close: "Close", token: "Token", session: "Session", mode: "Mode", trace: "Trace", exclusive: "exclusive", shared: "shared", weight: "weight {n}",
     lingers: "Lingers", lingersWhy: "{time} after an unlock, free on request", holders: "Holders", queue: "Queue", queueEmpty: "No client waits.",
@@ -27,7 +27,7 @@ const texts = {
     sessionsTitle: "Processes that hold locks or wait for them", filterSessions: "Filter by owner or session",
     owner: "Owner", heldCount: "Holds", waitsCount: "Waits for", oldest: "Oldest", noSessions: "No process holds a lock or waits for one.", shownOf: "{shown} of {total}",
     storeTitle: "The store", answers: "answers", answersNot: "does not answer", poll: "Poll", pollText: "every {every}, took {took}", viewers: "Viewers",
-    program: "Program", guarantees: "Guarantees", findings: "Findings", noFindings: "Nothing to worry about.", change: "Change: {fix}", checked: "checked {time}",
+    program: "Program", guarantees: "Guarantees", promises: "Guarantees in words", findings: "Findings", noFindings: "Nothing to worry about.", change: "Change: {fix}", checked: "checked {time}",
     fencing: "Fencing tokens", survives: "Grants survive a crash", fair: "First come, first served", push: "Handoff by notification",
     yes: "yes", no: "no", strict: "strict", "best effort": "best effort", noneFencing: "none", ttl: "TTL", notice: "Notice before the end",
     danger: "danger", warning: "warning", note: "note", noListing: "This store cannot list its locks. Enter the exact name of one.", show: "Show",
@@ -41,7 +41,7 @@ const texts = {
     keys: "Keys: / filter, ↑ ↓ choose, Enter shows, Esc closes",
   },
   zh: {
-    skip: "跳到锁列表", locks: "锁", graph: "等待关系", sessions: "会话", store: "存储",
+    skip: "跳到锁列表", views: "视图", locks: "锁", graph: "等待关系", sessions: "会话", store: "存储",
     filter: "按锁名、持有者或原因筛选", onlyWaited: "只看有人排队的", sort: "排序",
     sortContended: "争用最多的在前", sortOldest: "持有最久的在前", sortEnding: "最快到期的在前", sortName: "按名称",
     lock: "锁", holder: "持有者", heldFor: "已持有", endsIn: "距到期", waiting: "排队", longest: "最长等待", reason: "原因",
@@ -49,7 +49,7 @@ const texts = {
     none: "没有锁被持有，也没有人排队。", noMatch: "没有符合筛选条件的锁。", reading: "正在读取存储……",
     kept: "已保留，无人持有", waited: "只有人排队", free: "空闲", held: "被持有", notRenewed: "未续租",
     notRenewedWhy: "持有者已有半个 TTL 没有续租，可能已退出、被挂起，或与存储断开。",
-    more: "等 {n} 个", live: "实时", paused: "已暂停", away: "连接断开", asOf: "截至 {time}",
+    more: "等 {n} 个", live: "实时", paused: "已暂停", pause: "暂停：保留当前画面", goOn: "继续：重新跟随存储", away: "连接断开", asOf: "截至 {time}",
     unreachable: "存储没有响应；以下是 {time} 的数据：{error}", serverAway: "服务器没有响应，正在重试……",
     close: "关闭", token: "围栏令牌", session: "会话", mode: "模式", trace: "Trace", exclusive: "独占", shared: "共享", weight: "权重 {n}",
     lingers: "逗留", lingersWhy: "解锁后保留 {time}，有人排队即让出", holders: "持有者", queue: "排队", queueEmpty: "没有人排队。",
@@ -64,7 +64,7 @@ const texts = {
     sessionsTitle: "持有锁或在排队的进程", filterSessions: "按持有者或会话筛选",
     owner: "持有者", heldCount: "持有", waitsCount: "在等", oldest: "最久", noSessions: "没有进程持有锁或在排队。", shownOf: "显示 {shown} / {total}",
     storeTitle: "存储", answers: "正常响应", answersNot: "没有响应", poll: "轮询", pollText: "每 {every} 一次，耗时 {took}", viewers: "在看的人",
-    program: "程序", guarantees: "保证", findings: "检查结果", noFindings: "没有需要担心的。", change: "修改：{fix}", checked: "检查于 {time}",
+    program: "程序", guarantees: "保证", promises: "保证的文字说明（英文）", findings: "检查结果", noFindings: "没有需要担心的。", change: "修改：{fix}", checked: "检查于 {time}",
     fencing: "围栏令牌", survives: "崩溃后锁仍在", fair: "先到先得", push: "交接时主动通知",
     yes: "是", no: "否", strict: "严格", "best effort": "尽力", noneFencing: "没有", ttl: "TTL", notice: "到期前多久通知",
     danger: "危险", warning: "警告", note: "提示", noListing: "这种存储不能列出锁。请输入锁的完整名称。", show: "查看",
@@ -100,5 +100,8 @@ export function switchLanguage() {
   language = language === "zh" ? "en" : "zh";
   localStorage.setItem(languageKey, language);
 }
+
+// number writes a count with separators.
+export const number = (n) => n.toLocaleString(language === "zh" ? "zh-CN" : "en-GB");
 
 export const clock = (when) => new Date(when).toLocaleTimeString(language === "zh" ? "zh-CN" : "en-GB");
