@@ -129,7 +129,14 @@ func newDemo(t *testing.T) *demo {
 // startServer starts a server that was not running.
 func (d *demo) startServer(i int) {
 	p := begin(d, "redis://"+d.paths[i].addr, "serve", "--listen", d.addrs[i], "--users", d.users, "--lock-ttl", demoLockTTL.String())
-	until(d, "a server serves", func() bool { return servedAt.MatchString(p.err.String()) })
+	until(d, "a server serves", func() bool {
+		select {
+		case <-p.done:
+			d.Fatalf("a server ended with exit code %d: %s", p.code, p.err.String())
+		default:
+		}
+		return servedAt.MatchString(p.err.String())
+	})
 	d.mu.Lock()
 	d.servers[i] = p
 	d.mu.Unlock()
