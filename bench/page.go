@@ -17,6 +17,9 @@ var scalePage = filepath.Join("docs", "scale.md")
 
 // writePage writes the tables of docs/scale.md and draws its pictures, from what is kept. It simulates the fleets.
 func writePage(e *suite.Env) error {
+	if err := deriveUnits(); err != nil {
+		return err
+	}
 	units, err := os.ReadFile(unitsPath)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -35,5 +36,30 @@ func TestScalePageIsCurrent(t *testing.T) {
 	}
 	if _, err := withBlock("text", "units", ""); err == nil || !strings.Contains(err.Error(), "no block <!-- units -->") {
 		t.Errorf("a page without the block: %v", err)
+	}
+}
+
+// TestReclaimIsThatOfTheKeptFailover: a failover that is measured again changes what plans and simulations take for a reclaim.
+func TestReclaimIsThatOfTheKeptFailover(t *testing.T) {
+	t.Chdir("..")
+	var kept, derived unitFile
+	for _, f := range []*unitFile{&kept, &derived} {
+		if err := readKept(unitsPath, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := derived.derive(); err != nil {
+		t.Fatal(err)
+	}
+	if kept.Reclaims != derived.Reclaims {
+		t.Errorf("%s does not say where Reclaim comes from; run go run ./bench -page", unitsPath)
+	}
+	for i, u := range kept.Units {
+		if want := derived.Units[i].Reclaim; math.Abs(u.Reclaim-want) > 1e-6*want {
+			t.Errorf("%s: Reclaim is %v in %s, %v by the kept failover; run go run ./bench -page", u.Server, u.Reclaim, unitsPath, want)
+		}
+	}
+	if err := (&unitFile{}).derive(); err == nil {
+		t.Error("a cost is derived without the units of redis")
 	}
 }

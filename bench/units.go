@@ -39,7 +39,9 @@ var unitServers = []unitServer{
 // unitFile is what is written.
 type unitFile struct {
 	origin
-	Units []*suite.Units
+	// Reclaims says where Reclaim comes from.
+	Reclaims string
+	Units    []*suite.Units
 }
 
 // unitsPath is where fencelock plan has it linked in.
@@ -59,6 +61,9 @@ func writeUnits(ctx context.Context, e *suite.Env, only selection) error {
 			return err
 		}
 		f.put(u)
+		if err := f.derive(); err != nil {
+			return err
+		}
 		fmt.Printf("%s: %+v\n", s.name, *u)
 		return writeKept(unitsPath, f) // after each, so that half a run is not lost
 	})

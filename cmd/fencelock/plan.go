@@ -86,9 +86,10 @@ func (p *planner) main(ctx context.Context) error {
 	switch {
 	case p.cores < 0:
 		return usage("--cores %d must not be negative", p.cores)
-	case p.cores > 0 && kind.Cores < 2:
-		return usage("--cores: %s executes the calls of locks on one core; leave the flag out", kind.Name)
 	case p.cores > 0:
+		if err := kind.OneCore(); err != nil {
+			return usage("%v", err)
+		}
 		kind.Cores = p.cores
 	}
 	if p.calibrate {
@@ -148,11 +149,7 @@ func planText(p capacity.Plan) string {
 	line := func(what, format string, args ...any) {
 		fmt.Fprintf(&b, "%-14s"+format+"\n", append([]any{what}, args...)...)
 	}
-	servers := "server"
-	if p.Masters > 1 {
-		servers = "servers that share the names"
-	}
-	line("servers", "%d %s, %.0f %% busy without waking up (planned: at most %.0f %%)", p.Masters, servers, 100*p.Utilization, 100*capacity.Busy)
+	line("servers", "%s, %.0f %% busy without waking up (planned: at most %.0f %%)", p.Layout, 100*p.Utilization, 100*capacity.Busy)
 	line("cores", "%.2f in all", p.Cores)
 	for _, s := range p.Shares {
 		if s.Cores > 0 {
@@ -168,7 +165,7 @@ func planText(p capacity.Plan) string {
 	line("keep-alives", "%.0f per second, of %.0f sessions", p.KeepAlives, p.Sessions)
 	line("lock, unlock", "p50 %s, p99 %s", micros(p.P50), micros(p.P99))
 	line("handoff", "p50 %s", micros(p.Handoff))
-	line("failover", "%.2f s until all sessions and leases are known again; a TTL is %.0f times as long", p.Recovery, p.Headroom)
+	line("failover", "%.2f s until all sessions and leases are known again; a TTL is %.1f times as long", p.Recovery, p.Headroom)
 	line("traffic", "%s in 30 days, %s of it between zones", sizeOf(p.Traffic), sizeOf(p.Billed))
 	for _, l := range p.Limits {
 		line("limit", "%s", l)

@@ -22,8 +22,9 @@ type Units struct {
 	Server, Version string
 	// Pair is Lock and Unlock of a free lock on a busy server, and Wake what the two cost more if both
 	// find the server idle. Reader is Pair of a lock that others share. Handoff is the way of a lock from
-	// a process to one that waits, KeepAlive one keep-alive of a session.
-	Pair, Wake, Reader, Handoff, KeepAlive float64
+	// a process to one that waits, KeepAlive one keep-alive of a session. Reclaim is one lease that is reclaimed after a failover;
+	// it is derived from a failover, not measured with the others.
+	Pair, Wake, Reader, Handoff, KeepAlive, Reclaim float64
 	// Waiting is a second of one claim that waits, Connected a second of a process that does nothing, and Base a
 	// second of the servers without any process.
 	Waiting, Connected, Base float64

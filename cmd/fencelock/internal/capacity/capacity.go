@@ -27,6 +27,7 @@ import (
 type Units struct {
 	Server, Version                string
 	Pair, Wake, Handoff, KeepAlive float64
+	Reclaim                        float64
 	Waiting, Connected, Base       float64
 	Lease, Session, Claim, Process float64
 	PairLatency, HandoffLatency    float64
@@ -97,8 +98,11 @@ type Plan struct {
 	Shares  []Share `json:"shares"`
 	// Cores is the processor time of all servers together, in seconds for each second, with that of waking up.
 	Cores float64 `json:"cores"`
-	// Masters is how many servers share the names, so that none is busier than Busy.
+	// Masters is how many servers, quorums or ensembles share the names, so that none is busier than Busy.
 	Masters int `json:"masters"`
+	// Servers is how many server processes are to be run, with replicas and all nodes, and Layout what they are, in words.
+	Servers int    `json:"servers"`
+	Layout  string `json:"layout"`
 	// Utilization is the share of each server's time that is work. Waking up is not: a server with more to do wakes up
 	// less often, so that this time is room for other calls.
 	Utilization float64 `json:"utilization"`
@@ -115,8 +119,8 @@ type Plan struct {
 	Handoff float64 `json:"handoff_p50_us"`
 	// Calibrated reports whether these latencies begin from those of the user's store.
 	Calibrated bool `json:"calibrated,omitempty"`
-	// Recovery is how many seconds of one master's time it takes until every session and lease
-	// of it is known to a new one, and Headroom how many times that fits into a TTL.
+	// Recovery is how many seconds it takes, beside the planned load, until every session and lease of a master that
+	// failed is known to a new one, and Headroom how many times that fits into a TTL.
 	Recovery float64 `json:"recovery_seconds"`
 	Headroom float64 `json:"recovery_headroom"`
 	// Traffic is bytes in 30 days, Billed those that leave their zone.
@@ -162,13 +166,14 @@ func Compute(k Kind, u Units, l Load) Plan {
 // whole rounds counts up: a server does not have a part of a connection, and a limit must not be too low.
 func (p *Plan) whole() {
 	for _, count := range []*float64{&p.Connections, &p.EachConnections, &p.Sessions, &p.Memory, &p.Traffic, &p.Billed} {
-		*count = math.Ceil(*count - 1e-3) // 300.0000001 is 300
+		*count = max(0, math.Ceil(*count-1e-3)) // 300.0000001 is 300, and nothing is not -0
 	}
 }
 
 // compute returns the plan of a load on so many servers.
 func compute(k Kind, u Units, l Load, masters int) Plan {
 	p := Plan{Server: k.Name, Version: u.Version, Calibrated: u.Calibrated, Load: l, Masters: masters}
+	p.Servers, p.Layout = k.layout(masters)
 	n := float64(l.Processes)
 	free, contended := l.Rate*(1-l.Contended), l.Rate*l.Contended
 	p.Sessions = n * k.sessions(l, masters)
@@ -194,11 +199,11 @@ func compute(k Kind, u Units, l Load, masters int) Plan {
 		p.Cores = cores
 		p.Shares = append(p.Shares, Share{"waking up for a call", cores - work})
 	}
-	p.latencies(k, u)
+	p.latencies(k, u, grown)
 	p.Memory = float64(l.Held)*u.Lease + n*u.Process*grown + max(0, p.Sessions-n)*u.Session + float64(l.Waiting)*u.Claim
 	p.Connections = n * u.Connections * grown
 	p.EachConnections = n * u.Connections / float64(k.nodes())
-	p.Recovery = (p.Sessions*u.KeepAlive + float64(l.Held)*u.Pair) / 1e6 / all
+	p.Recovery = (p.Sessions*u.KeepAlive + float64(l.Held)*u.Reclaim) / 1e6 / all / (1 - min(p.Utilization, mostBusy))
 	if p.Recovery > 0 {
 		p.Headroom = l.TTL.Seconds() / p.Recovery
 	}
@@ -207,15 +212,15 @@ func compute(k Kind, u Units, l Load, masters int) Plan {
 	return p
 }
 
-// latencies fills in how long calls take.
-func (p *Plan) latencies(k Kind, u Units) {
+// latencies fills in how long calls take. A process has so many times the connections that were measured.
+func (p *Plan) latencies(k Kind, u Units, grown float64) {
 	l := p.Load
 	free, contended := l.Rate*(1-l.Contended), l.Rate*l.Contended
 	connections := max(1, u.Connections)
 	squares := 0.0 // of the time of each call, for all calls of a second
 	for _, c := range []struct{ rate, usec float64 }{
 		{2 * free, u.Pair / 2}, {handoffCalls * contended, u.Handoff / handoffCalls}, {p.KeepAlives, u.KeepAlive},
-		{float64(l.Processes) * connections, u.Connected * u.awake() / connections},
+		{float64(l.Processes) * connections * grown, u.Connected * u.awake() / connections},
 	} {
 		squares += c.rate * c.usec * c.usec
 	}
@@ -250,7 +255,7 @@ func limits(k Kind, p Plan) (all []string) {
 			"Use a longer --ttl, fewer processes (one for each machine holds the locks of all), or one lock domain for each team or region", 100*p.Utilization))
 	}
 	if p.Masters > 1 && !k.Splits && !full {
-		all = append(all, fmt.Sprintf("one %s server is not enough: spread the names over %d of them with package shard (docs/shard.md), or use another server", k.Name, p.Masters))
+		all = append(all, fmt.Sprintf("one %s is not enough: spread the names over %d of them with package shard (docs/shard.md), or use another kind of server", k.one(), p.Masters))
 	}
 	if k.MaxConnections > 0 && p.EachConnections > float64(k.MaxConnections) {
 		all = append(all, fmt.Sprintf("%.0f connections to one server are more than the %d that %s accepts by default: raise its limit, or put a pooler in front of it", p.EachConnections, k.MaxConnections, k.Name))

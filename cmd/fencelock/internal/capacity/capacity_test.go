@@ -16,7 +16,7 @@ import (
 var (
 	oneKind  = Kind{Name: "one", Trips: 2, MaxConnections: 1000}
 	oneUnits = Units{
-		Server: "one", Pair: 20, Handoff: 100, KeepAlive: 10, Waiting: 1, Connected: 5, Lease: 300, Session: 200, Claim: 100, Process: 5000,
+		Server: "one", Pair: 20, Handoff: 100, KeepAlive: 10, Reclaim: 40, Waiting: 1, Connected: 5, Lease: 300, Session: 200, Claim: 100, Process: 5000,
 		PairLatency: 60, HandoffLatency: 150, Connections: 3, Traffic: Traffic{Pair: 1000, Handoff: 3000, KeepAlive: 500, Connected: 10},
 	}
 )
@@ -186,6 +186,36 @@ func TestLimitsNameARemedy(t *testing.T) {
 	}
 }
 
+// TestRecoveryReclaimsEveryLease: by what a reclaim costs, on each server its part, beside what the server has to do anyway.
+func TestRecoveryReclaimsEveryLease(t *testing.T) {
+	t.Parallel()
+	l := Load{Processes: 100, Held: 1_000_000, TTL: time.Minute}
+	u := oneUnits
+	u.Connected = 0
+	idle := compute(oneKind, u, l, 1)
+	if want := (1_000_000*40 + 100*10) / 1e6 / (1 - idle.Utilization); !near(idle.Recovery, want) || !near(idle.Headroom, 60/want) {
+		t.Errorf("a million leases are reclaimed in %v s, want %v", idle.Recovery, want)
+	}
+	if all := compute(oneKind, u, l, 4); all.Recovery > 0.26*idle.Recovery || all.Recovery < 0.24*idle.Recovery {
+		t.Errorf("a million leases on four servers are reclaimed in %v s, on one in %v", all.Recovery, idle.Recovery)
+	}
+	l.Rate = 25_000 // half of the server's time
+	if busy := compute(oneKind, u, l, 1); math.Abs(busy.Recovery-2*idle.Recovery) > 0.01*idle.Recovery {
+		t.Errorf("a million leases are reclaimed in %v s on a server that is half busy, in %v on one that is idle", busy.Recovery, idle.Recovery)
+	}
+}
+
+// TestWaitsForIdleConnectionsOfEveryServer: a process connects to each shard, so that one of them is asked as often as a single server.
+func TestWaitsForIdleConnectionsOfEveryServer(t *testing.T) {
+	t.Parallel()
+	u := oneUnits
+	u.Connected = 50
+	l := Load{Processes: 10_000, TTL: time.Hour}
+	if one, four := compute(oneKind, u, l, 1), compute(oneKind, u, l, 4); math.Abs(one.P99-four.P99) > 0.01*one.P99 {
+		t.Errorf("p99 %v on one server, %v on four that have the same idle connections each", one.P99, four.P99)
+	}
+}
+
 func TestLoadIsChecked(t *testing.T) {
 	t.Parallel()
 	good := Load{Processes: 1, TTL: time.Second}
@@ -216,7 +246,7 @@ func TestKindsAreMeasured(t *testing.T) {
 			continue
 		}
 		for name, v := range map[string]float64{
-			"Pair": u.Pair, "Handoff": u.Handoff, "KeepAlive": u.KeepAlive, "PairLatency": u.PairLatency, "HandoffLatency": u.HandoffLatency,
+			"Pair": u.Pair, "Handoff": u.Handoff, "KeepAlive": u.KeepAlive, "Reclaim": u.Reclaim, "PairLatency": u.PairLatency, "HandoffLatency": u.HandoffLatency,
 			"Connections": u.Connections, "Traffic.Pair": u.Traffic.Pair, "Traffic.KeepAlive": u.Traffic.KeepAlive, "Traffic.Handoff": u.Traffic.Handoff,
 		} {
 			if !(v > 0) {

@@ -16,6 +16,12 @@ type Kind struct {
 	Name string
 	// Cores is how many cores one server uses for locks, 0 for one: Redis does one thing at once.
 	Cores int
+	// Group is what several servers that keep the same names are called, Size how many they are, and Each reports whether each
+	// of them does the same work, so that their cores add up. Otherwise all work is planned for the cores of one: in an
+	// ensemble the leader has most of it, and the time of a replica counts as that of its master.
+	Group string
+	Size  int
+	Each  bool
 	// Trips is how many round trips Lock and Unlock take.
 	Trips float64
 	// Splits reports whether names can be spread over more of them without package shard.
@@ -44,9 +50,52 @@ func (k Kind) Keeps(scheme string) error {
 	return fmt.Errorf("--calibrate: the store is %s://, for which there is no plan; use a store that begins with %s://, or leave --calibrate out", scheme, k.Schemes[0])
 }
 
-func (k Kind) cores() float64 { return float64(max(1, k.Cores)) }
-func (k Kind) masters() int   { return max(1, k.Masters) }
-func (k Kind) nodes() int     { return max(1, k.Nodes) }
+// cores is how many cores do the work of a server, or of a group.
+func (k Kind) cores() float64 {
+	if k.Each {
+		return float64(max(1, k.Cores) * k.size())
+	}
+	return float64(max(1, k.Cores))
+}
+
+func (k Kind) masters() int { return max(1, k.Masters) }
+func (k Kind) nodes() int   { return max(1, k.Nodes) }
+func (k Kind) size() int    { return max(1, k.Size) }
+
+// OneCore returns an error if a server of this kind cannot use several cores.
+func (k Kind) OneCore() error {
+	switch {
+	case k.Cores > 1:
+		return nil
+	case k.Each:
+		return fmt.Errorf("--cores: each node of a %s executes the calls of locks on one core; leave the flag out", k.Group)
+	}
+	return fmt.Errorf("--cores: %s executes the calls of locks on one core; leave the flag out", k.Name)
+}
+
+// layout is how many servers are to be run, and what they are.
+func (k Kind) layout(masters int) (servers int, words string) {
+	servers = masters * k.size()
+	switch {
+	case k.Splits:
+		return servers, fmt.Sprintf("%d servers: %d masters that share the names, and a replica of each", servers, masters)
+	case k.size() > 1 && masters > 1:
+		return servers, fmt.Sprintf("%d servers: %d %ss of %d that share the names", servers, masters, k.Group, k.size())
+	case k.size() > 1:
+		return servers, fmt.Sprintf("%d servers: one %s", servers, k.Group)
+	case masters > 1:
+		return servers, fmt.Sprintf("%d servers that share the names", servers)
+	}
+	return servers, "1 server"
+}
+
+// one is what the names are spread over.
+func (k Kind) one() string {
+	if k.Group != "" {
+		return k.Group
+	}
+	return k.Name + " server"
+}
 
 // sessions is how many sessions a process has on average: one in each part of the names that it uses. A session
 // that was not used for as long as it is trusted is closed.
@@ -76,10 +125,10 @@ var (
 var Kinds = []Kind{
 	{Name: "redis", Trips: 2, MaxConnections: 10_000, Schemes: ofRedis},
 	{Name: "valkey", Trips: 2, MaxConnections: 10_000, Schemes: ofRedis},
-	{Name: "cluster", Trips: 2, Splits: true, Buckets: 32, Masters: 3, Nodes: 6, MaxConnections: 10_000, Schemes: []string{"redis-cluster", "rediss-cluster", "valkey-cluster", "valkeys-cluster"}},
-	{Name: "quorum", Cores: 5, Trips: 2, Nodes: 5, MaxConnections: 10_000, Schemes: []string{"quorum", "quorums"}},
+	{Name: "cluster", Trips: 2, Splits: true, Buckets: 32, Masters: 3, Size: 2, Nodes: 6, MaxConnections: 10_000, Schemes: []string{"redis-cluster", "rediss-cluster", "valkey-cluster", "valkeys-cluster"}},
+	{Name: "quorum", Group: "quorum", Size: 5, Each: true, Trips: 2, Nodes: 5, MaxConnections: 10_000, Schemes: []string{"quorum", "quorums"}},
 	{Name: "etcd", Cores: 4, Trips: 2, Schemes: []string{"etcd", "etcds"}},
-	{Name: "zk", Cores: 4, Trips: 2, Schemes: []string{"zk", "zks"}},
+	{Name: "zk", Cores: 4, Group: "ensemble", Size: 3, Trips: 2, Schemes: []string{"zk", "zks"}},
 	{Name: "postgres", Cores: 4, Trips: 2, MaxConnections: 100, Schemes: []string{"postgres", "postgresql"}},
 	{Name: "mariadb", Cores: 4, Trips: 2, MaxConnections: 151, Schemes: ofMySQL},
 	{Name: "mysql", Cores: 4, Trips: 2, MaxConnections: 151, Schemes: ofMySQL},

@@ -31,7 +31,7 @@ const left, width = 190.0, 440.0
 // drawShares draws a bar for each share, as a part of what all servers have.
 func drawShares(b *strings.Builder, k Kind, p Plan) {
 	all := k.cores() * float64(p.Masters)
-	fmt.Fprintf(b, `<text x="14" y="24" font-weight="bold">%s, servers: %d, %.0f %% busy</text>`+"\n", k.Name, p.Masters, 100*p.Utilization)
+	fmt.Fprintf(b, `<text x="14" y="24" font-weight="bold">%s, %s, %.0f %% busy</text>`+"\n", k.Name, p.Layout, 100*p.Utilization)
 	y := 40.0
 	for _, s := range p.Shares {
 		long := width * min(1, s.Cores/all)
