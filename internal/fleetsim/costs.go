@@ -5,6 +5,7 @@ package fleetsim
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -13,8 +14,9 @@ import (
 func CostsOf(file []byte, server string) (Costs, error) {
 	var all struct {
 		Units []struct {
-			Server                                          string
-			Pair, Wake, Handoff, KeepAlive, Connected, Base float64
+			Server                                  string
+			Pair, Wake, Handoff, KeepAlive, Reclaim float64
+			Connected, Connections, Base            float64
 		}
 	}
 	if err := json.Unmarshal(file, &all); err != nil {
@@ -24,8 +26,8 @@ func CostsOf(file []byte, server string) (Costs, error) {
 		if u.Server == server {
 			return Costs{
 				// A handoff is measured on a server that is idle, and Wake is that of two calls.
-				Pair: usec(u.Pair), Handoff: usec(max(u.Pair, u.Handoff-u.Wake)), KeepAlive: usec(u.KeepAlive), Reclaim: usec(u.Pair),
-				Wake: usec(u.Wake / 2), Connected: usec(u.Connected), Base: usec(u.Base),
+				Pair: usec(u.Pair), Handoff: usec(max(u.Pair, u.Handoff-u.Wake)), KeepAlive: usec(u.KeepAlive), Reclaim: usec(u.Reclaim),
+				Wake: usec(u.Wake / 2), Connected: usec(u.Connected), Connections: int(math.Round(u.Connections)), Base: usec(u.Base),
 			}, nil
 		}
 	}
@@ -37,5 +39,5 @@ func usec(v float64) time.Duration { return time.Duration(v * float64(time.Micro
 // Over returns the costs of n servers that all do the same: of a call, those of one.
 func (c Costs) Over(n int) Costs {
 	d := time.Duration(n)
-	return Costs{c.Pair / d, c.Handoff / d, c.KeepAlive / d, c.Reclaim / d, c.Wake / d, c.Connected / d, c.Base}
+	return Costs{c.Pair / d, c.Handoff / d, c.KeepAlive / d, c.Reclaim / d, c.Wake / d, c.Connected / d, c.Connections / n, c.Base}
 }

@@ -12,14 +12,14 @@ const (
 	renew               // it
 	lock                // and then unlock
 	unlock              // after Hold
-	connect             // asks whether a connection is well
+	connect             // asks whether one of its connections is well
 )
 
 // event is a call that a process makes.
 type event struct {
 	at       time.Duration
 	of       int32 // the session, or the process
-	master   int16 // of an unlock
+	master   int16 // of an unlock, of a connection, or of a lock that failed before
 	failures int16
 	kind     kind
 	handoff  bool // of an unlock

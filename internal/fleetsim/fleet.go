@@ -14,18 +14,21 @@ type Costs struct {
 	// Wake is what a call costs more that finds the master idle.
 	Wake time.Duration
 	// Connected is what a process costs all masters together in a second in which it does nothing, if they
-	// are idle: its client library asks whether its connections are well.
-	Connected time.Duration
+	// are idle: its client library asks whether its connections are well, of which it has so many. In a quorum both are of
+	// each master.
+	Connected   time.Duration
+	Connections int
 	// Base is what all masters together cost in a second in which no process calls.
 	Base time.Duration
 }
 
-// connectedAwake is the part of Connected that a master spends which is awake anyway: the share that it is of a pair.
-func (c *Costs) connectedAwake() time.Duration {
+// connected is what it costs to ask whether a connection is well, with waking up and without: the share that it is of a pair.
+func (c *Costs) connected() (idle, awake time.Duration) {
+	idle = c.Connected / time.Duration(max(1, c.Connections))
 	if c.Pair == 0 {
-		return c.Connected
+		return idle, idle
 	}
-	return time.Duration(float64(c.Connected) * float64(c.Pair) / float64(c.Pair+2*c.Wake))
+	return idle, time.Duration(float64(idle) * float64(c.Pair) / float64(c.Pair+2*c.Wake))
 }
 
 // Fleet is what is simulated.
@@ -46,7 +49,7 @@ type Fleet struct {
 	// Restart starts all processes at once at time 0. Otherwise they have been running for long.
 	Restart bool
 	// Down is when the first master fails, 0 for never, and Downtime how long it is down; then all
-	// of its sessions and leases are reclaimed.
+	// of its sessions and leases are reclaimed. A quorum goes on without it.
 	Down, Downtime time.Duration
 	Seed           uint64
 }
@@ -60,11 +63,12 @@ type Outcome struct {
 	// Arrivals are the calls in each Bin, and Worked the share of each Bin that the first master worked.
 	Arrivals []int
 	Worked   []float64
-	// Lost is how many sessions were not renewed in the time that they are trusted.
+	// Lost is how many sessions were not renewed, and their leases reclaimed, in the time that they are trusted.
 	Lost int
-	// Calm is when the last wait longer than a tenth of a second ended after Down.
-	Calm  time.Duration
-	Calls int
+	// Calm is how long after Down the last call ended that had failed before, or had waited for longer than a Bin. Reclaimed
+	// is the same of the last lease that was reclaimed.
+	Calm, Reclaimed time.Duration
+	Calls           int
 }
 
 // Bin is the width of the histogram of arrivals.

@@ -59,6 +59,7 @@ func TestSimulationAgreesWithRealRuns(t *testing.T) {
 		errors = append(errors, math.Abs(got-r.Cores)/r.Cores)
 		t.Logf("%-8s %-28s %8.0f locks/s: %.4f cores, simulated %.4f, error %.2f", r.Server, r.Name, r.Rate, r.Cores, got, errors[len(errors)-1])
 	}
+	errors = append(errors, failover(t, units))
 	if len(errors) < 20 {
 		t.Fatalf("only %d real runs are kept; run go run ./bench -runs", len(errors))
 	}
@@ -69,4 +70,49 @@ func TestSimulationAgreesWithRealRuns(t *testing.T) {
 	if median.Value > 0.25 {
 		t.Errorf("%v", median)
 	}
+}
+
+// failover simulates the failover of test/events: how long it took until every lease was reclaimed. The simulation is faster: in
+// the real one the clients shared two cores with the server. Its error counts as that of a run.
+func failover(t *testing.T, units []byte) float64 {
+	var kept struct {
+		Size struct {
+			Sessions, Leases int
+			TTL              time.Duration
+		}
+		Notes []struct {
+			Name  string
+			Value float64
+		}
+	}
+	text, err := os.ReadFile("../../test/events/results/failover.json")
+	if err == nil {
+		err = json.Unmarshal(text, &kept)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := map[string]time.Duration{}
+	for _, n := range kept.Notes {
+		took[n.Name] = time.Duration(n.Value * float64(time.Second))
+	}
+	real, down := took["seconds until every lease was reclaimed"], took["seconds until a replica was the master"]
+	if real == 0 || down == 0 {
+		t.Fatalf("the kept failover has no times: %+v", kept.Notes)
+	}
+	c, err := CostsOf(units, "redis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Connected = 0 // its clients use go-redis, which sends nothing over an idle connection
+	out := Run(Fleet{
+		Processes: kept.Size.Sessions, Masters: 1, Leases: kept.Size.Leases, TTL: kept.Size.TTL, Costs: c, Seed: 1,
+		Down: kept.Size.TTL, Downtime: down, For: 3 * kept.Size.TTL,
+	})
+	e := math.Abs(out.Reclaimed.Seconds()-real.Seconds()) / real.Seconds()
+	t.Logf("failover: every lease was reclaimed after %.1f s, simulated %.1f, error %.2f; %d sessions lost", real.Seconds(), out.Reclaimed.Seconds(), e, out.Lost)
+	if out.Lost > 0 {
+		t.Errorf("%d sessions were lost in the simulated failover, and none in the real one", out.Lost)
+	}
+	return e
 }

@@ -3,6 +3,7 @@
 package fleetsim
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -42,6 +43,7 @@ type run struct {
 	begun   []time.Duration // of one call at all masters of a quorum
 	trusted []time.Duration // until when a session is
 	reopen  []bool          // whether a session must be reclaimed
+	lost    []bool          // whether a session was
 	failed  bool            // the master has failed
 	out     Outcome
 }
@@ -51,7 +53,8 @@ func newRun(f Fleet) *run {
 	sessions := f.Processes * f.Sessions
 	r := &run{
 		Fleet: f, rand: rand.New(rand.NewPCG(f.Seed, 1)), masters: make([]master, f.Masters), begun: make([]time.Duration, f.Masters),
-		trusted: make([]time.Duration, sessions), reopen: make([]bool, sessions), queue: make(events, 0, sessions+2*f.Processes),
+		trusted: make([]time.Duration, sessions), reopen: make([]bool, sessions), lost: make([]bool, sessions),
+		queue: make(events, 0, sessions+2*f.Processes),
 	}
 	bins := int(f.For/Bin) + 1
 	r.out.Arrivals, r.out.Worked = make([]int, bins), make([]float64, bins)
@@ -68,13 +71,18 @@ func newRun(f Fleet) *run {
 			r.queue.push(event{kind: lock, of: p, at: r.pause()})
 		}
 		if f.Costs.Connected > 0 {
-			r.queue.push(event{kind: connect, of: p, at: time.Duration(r.rand.Float64() * float64(time.Second))})
+			first := event{kind: connect, of: p, master: int16(r.rand.IntN(f.Masters))}
+			first.at = time.Duration(r.rand.Float64() * float64(r.asked()))
+			r.queue.push(first)
 		}
 	}
 	return r
 }
 
 func (r *run) trust() time.Duration { return timing.Trust(r.TTL, drift, r.TTL/marginShare) }
+
+// asked is the time between two questions of a process whether a connection is well. It asks about one after the other.
+func (r *run) asked() time.Duration { return time.Second / time.Duration(max(1, r.Costs.Connections)) }
 
 // pause is the time between two acquisitions of a process.
 func (r *run) pause() time.Duration {
@@ -85,9 +93,12 @@ func (r *run) pause() time.Duration {
 // at returns the master of a call. The sessions of a process are on different ones.
 func (r *run) at(e event) int {
 	switch e.kind {
-	case lock, connect:
-		return r.rand.IntN(len(r.masters))
-	case unlock:
+	case lock:
+		if e.failures == 0 {
+			return r.rand.IntN(len(r.masters))
+		}
+		return int(e.master) // the name is the same
+	case unlock, connect:
 		return int(e.master)
 	}
 	process, session := int(e.of)/r.Sessions, int(e.of)%r.Sessions
@@ -100,20 +111,25 @@ func (r *run) step(e event) {
 		r.out.Calls++
 		r.out.Arrivals[int(e.at/Bin)]++
 	}
-	down := r.Down > 0 && at == 0 && e.at >= r.Down && e.at < r.Down+r.Downtime
-	if down && !r.Quorum {
+	if r.Down > 0 && e.at >= r.Down+r.Downtime && !r.failed {
+		r.fail()
+	}
+	if at == 0 && !r.Quorum && r.down(e.at) {
+		e.master = int16(at)
 		r.retry(e)
 		return
 	}
-	if r.Down > 0 && e.at >= r.Down && !r.failed {
-		r.fail()
-	}
-	begins := r.serve(e, at)
-	r.note(e, begins)
+	begins, ends := r.serve(e, at)
+	r.note(e, begins, ends)
 	r.next(e, at, begins)
 }
 
-// fail makes the sessions of the first master be reclaimed.
+// down reports whether the first master is down.
+func (r *run) down(now time.Duration) bool {
+	return r.Down > 0 && now >= r.Down && now < r.Down+r.Downtime
+}
+
+// fail makes the sessions of the first master be reclaimed, now that it is back.
 func (r *run) fail() {
 	r.failed = true
 	for s := range r.reopen {
@@ -121,25 +137,53 @@ func (r *run) fail() {
 	}
 }
 
-// serve returns when a call begins to be served, by its master or by a majority.
-func (r *run) serve(e event, at int) time.Duration {
+// serve returns when a call begins to be served, and when its master or a majority is done with it.
+func (r *run) serve(e event, at int) (begins, ends time.Duration) {
 	service, wake := r.service(e), r.Costs.Wake
 	if e.kind == connect {
-		wake = r.Costs.Connected - service
+		idle, awake := r.Costs.connected()
+		wake = idle - awake
 	}
+	reclaims := r.reclaims(e)
 	if !r.Quorum {
-		before := r.masters[at].worked
-		begins := r.masters[at].serve(e.at, service, wake)
-		if at == 0 {
-			r.out.Worked[min(int(begins/Bin), len(r.out.Worked)-1)] += float64(r.masters[0].worked-before) / float64(Bin)
-		}
-		return begins
+		return r.serveAt(at, e.at, service, reclaims, wake)
 	}
 	for i := range r.masters {
-		r.begun[i] = r.masters[i].serve(e.at, service, wake)
+		switch {
+		case i == 0 && r.down(e.at):
+			r.begun[i] = math.MaxInt64 // never
+		case i == 0:
+			r.begun[i], _ = r.serveAt(i, e.at, service, reclaims, wake)
+		default:
+			r.begun[i], _ = r.serveAt(i, e.at, service, 0, wake)
+		}
 	}
 	slices.Sort(r.begun)
-	return r.begun[len(r.begun)/2]
+	begins = r.begun[len(r.begun)/2]
+	return begins, begins + service
+}
+
+// serveAt lets one master serve a call, and the reclaims that come with it.
+func (r *run) serveAt(at int, now, service, reclaims, wake time.Duration) (begins, ends time.Duration) {
+	m := &r.masters[at]
+	before := m.worked
+	begins = m.serve(now, service+reclaims, wake)
+	if reclaims > 0 {
+		r.out.Reclaimed = max(r.out.Reclaimed, m.free-r.Down)
+	}
+	if at == 0 {
+		r.out.Worked[min(int(begins/Bin), len(r.out.Worked)-1)] += float64(m.worked-before) / float64(Bin)
+	}
+	return begins, m.free
+}
+
+// reclaims is what it costs to reclaim the leases of a session that finds out, by its renewal, that its master has failed.
+func (r *run) reclaims(e event) time.Duration {
+	if e.kind != open && e.kind != renew || !r.reopen[e.of] {
+		return 0
+	}
+	r.reopen[e.of] = false
+	return time.Duration(r.Leases) * r.Costs.Reclaim
 }
 
 // service is how long a call takes a master that is awake.
@@ -154,11 +198,8 @@ func (r *run) service(e event) time.Duration {
 		}
 		return c.Pair / 2
 	case connect:
-		return c.connectedAwake()
-	}
-	if r.reopen[e.of] {
-		r.reopen[e.of] = false
-		return c.KeepAlive + time.Duration(r.Leases)*c.Reclaim
+		_, awake := c.connected()
+		return awake
 	}
 	return c.KeepAlive
 }
@@ -166,8 +207,7 @@ func (r *run) service(e event) time.Duration {
 // retry lets a process try again, as the library does.
 func (r *run) retry(e event) {
 	if e.kind == connect {
-		e.at += time.Second
-		r.queue.push(e)
+		r.next(e, int(e.master), e.at)
 		return
 	}
 	e.failures++
@@ -190,10 +230,10 @@ func (r *run) next(e event, at int, begins time.Duration) {
 	case unlock:
 		return
 	case connect:
-		n.kind, n.at = connect, e.at+time.Second
+		n.kind, n.at, n.master = connect, e.at+r.asked(), int16((at+1)%len(r.masters))
 	default:
-		n.at = e.at + timing.RenewAfter(r.trust(), r.rand.Float64())
-		if e.kind == open || e.failures > 0 { // as other sessions probably did
+		n.at = max(begins, e.at+timing.RenewAfter(r.trust(), r.rand.Float64())) // not before the answer
+		if e.kind == open || e.failures > 0 {                                   // as other sessions probably did
 			n.at = begins + timing.RenewSpread(e.at+timing.RenewAfter(r.trust(), 0)-begins, r.rand.Float64())
 		}
 	}
@@ -206,7 +246,7 @@ const turnaround = 30 * time.Microsecond
 // sampled is how many waits are kept.
 const sampled = 100_000
 
-func (r *run) note(e event, begins time.Duration) {
+func (r *run) note(e event, begins, ends time.Duration) {
 	if e.kind == connect {
 		return
 	}
@@ -216,13 +256,14 @@ func (r *run) note(e event, begins time.Duration) {
 	} else if i := r.rand.IntN(r.out.Calls); i < n {
 		r.out.Waits[i] = wait
 	}
-	if r.Down > 0 && e.at > r.Down && wait > Bin {
-		r.out.Calm = max(r.out.Calm, begins-r.Down)
+	if r.Down > 0 && e.at > r.Down && (wait > Bin || e.failures > 0) {
+		r.out.Calm = max(r.out.Calm, ends-r.Down)
 	}
 	if e.kind != open && e.kind != renew {
 		return
 	}
-	if e.kind == renew && begins > r.trusted[e.of] {
+	if e.kind == renew && ends > r.trusted[e.of] && !r.lost[e.of] {
+		r.lost[e.of] = true
 		r.out.Lost++
 	}
 	r.trusted[e.of] = e.at + r.trust()

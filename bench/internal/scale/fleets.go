@@ -50,9 +50,9 @@ type FleetRow struct {
 	P50, P99  time.Duration // waits for a server
 	// Peak is the busiest tenth of a second after all processes started at once, without the first, divided by the mean.
 	Peak float64
-	// Lost and Calm are of a failover of three seconds.
-	Lost int
-	Calm time.Duration
+	// Lost, Calm and Reclaimed are of a failover of three seconds.
+	Lost            int
+	Calm, Reclaimed time.Duration
 	// After are the calls in each tenth of a second around the failover.
 	After []int
 }
@@ -60,6 +60,7 @@ type FleetRow struct {
 const (
 	simulatedFor      = 15 * time.Second
 	failsAt, failsFor = 5 * time.Second, 3 * time.Second
+	failureFor        = 30 * time.Second // until all is calm again
 )
 
 // Simulate runs one setup: as it is, with all processes starting at once, and with a failover.
@@ -76,6 +77,7 @@ func Simulate(units []byte, s Setup, processes int) (FleetRow, error) {
 	}
 	if s.server == "cluster" || s.markers { // a process connects to each master
 		c.Connected = c.Connected * time.Duration(s.masters) / time.Duration(measuredMasters(s.server))
+		c.Connections = c.Connections * s.masters / measuredMasters(s.server)
 	}
 	f := fleetsim.Fleet{
 		Processes: processes, Masters: s.masters, Sessions: s.sessions, Quorum: s.quorum, Costs: c, TTL: simulatedTTL, For: simulatedFor, Seed: 1,
@@ -83,12 +85,15 @@ func Simulate(units []byte, s Setup, processes int) (FleetRow, error) {
 	}
 	calm := fleetsim.Run(f)
 	row := FleetRow{Setup: s.Name, Processes: processes, Busy: calm.Busy, P50: quantile(calm.Waits, 0.5), P99: quantile(calm.Waits, 0.99)}
+	if calm.Busy >= full {
+		return row, nil // nothing else is known of it
+	}
 	start := f
 	start.Restart = true
 	row.Peak = peak(fleetsim.Run(start).Arrivals[1:])
-	f.Down, f.Downtime = failsAt, failsFor
+	f.Down, f.Downtime, f.For = failsAt, failsFor, failureFor
 	failed := fleetsim.Run(f)
-	row.Lost, row.Calm, row.After = failed.Lost, failed.Calm, failed.Arrivals
+	row.Lost, row.Calm, row.Reclaimed, row.After = failed.Lost, failed.Calm, failed.Reclaimed, failed.Arrivals
 	return row, nil
 }
 
@@ -129,14 +134,14 @@ func peak(arrivals []int) float64 {
 // FleetTable is the rows as Markdown.
 func FleetTable(rows []FleetRow) string {
 	var b strings.Builder
-	b.WriteString("| Servers | Processes | Busiest server | Wait p50 | Wait p99 | Peak after a restart of all, over the mean | Sessions lost in a failover of 3 s | Calm after |\n" +
-		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	b.WriteString("| Servers | Processes | Busiest server | Wait p50 | Wait p99 | Peak after a restart of all, over the mean | Sessions lost in a failover of 3 s | Every lease reclaimed after | Calm after |\n" +
+		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, r := range rows {
 		if r.Busy >= full {
-			fmt.Fprintf(&b, "| %s | %d | **full** | | | | | |\n", r.Setup, r.Processes)
+			fmt.Fprintf(&b, "| %s | %d | **full** | | | | | | |\n", r.Setup, r.Processes)
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %d | %.1f %% | %s | %s | %.1f | %d | %s |\n", r.Setup, r.Processes, 100*r.Busy, span(r.P50), span(r.P99), r.Peak, r.Lost, span(r.Calm))
+		fmt.Fprintf(&b, "| %s | %d | %.1f %% | %s | %s | %.1f | %d | %s | %s |\n", r.Setup, r.Processes, 100*r.Busy, span(r.P50), span(r.P99), r.Peak, r.Lost, span(r.Reclaimed), span(r.Calm))
 	}
 	return b.String()
 }
