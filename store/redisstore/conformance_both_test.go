@@ -34,7 +34,7 @@ func TestConformanceOfAMigration(t *testing.T) {
 // TestConformanceOfAMigrationAfterALoss checks the clauses of a data loss if the server of the new store loses its data,
 // restarts or fails over, and that of the old one does not.
 func TestConformanceOfAMigrationAfterALoss(t *testing.T) {
-	for name, open := range otherFormats {
+	for name, open := range withRedlock(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := migration{old: redistest.Start(t), next: redistest.Start(t), open: open}

@@ -3,6 +3,7 @@
 package setnxstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -299,6 +300,30 @@ func TestRedlockCountsAServerOnce(t *testing.T) {
 		return f.Code == "same-server" && f.Severity == driver.Danger && strings.Contains(f.Reason, one.Addr)
 	}) {
 		t.Errorf("findings are %v", found)
+	}
+}
+
+// TestRedlockCheckWithAServerThatIsSilent: what is wrong with the other servers is found.
+func TestRedlockCheckWithAServerThatIsSilent(t *testing.T) {
+	t.Parallel()
+	all := startThree(t)
+	var clients []redis.UniversalClient
+	for _, server := range all {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute})
+		t.Cleanup(func() { _ = client.Close() })
+		clients = append(clients, client)
+	}
+	store, err := setnxstore.NewRedlock(clients, nil)
+	must(t, err)
+	must(t, all[1].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru").Err())
+	_, err = store.Check(t.Context())
+	must(t, err)
+	defer all[0].Pause()()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	found, err := store.Check(ctx)
+	if err == nil || !slices.ContainsFunc(found, func(f driver.Finding) bool { return f.Code == "eviction" && f.Node == all[1].Addr }) {
+		t.Errorf("findings are %v, %v", found, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -165,18 +166,32 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 	return s.nodes[0].SetLimit(ctx, name, limit)
 }
 
-// Check asks all servers.
+// checked is what the check of a server found, with the run of the server by its address.
+type checked struct {
+	found []driver.Finding
+	runs  map[string]string
+}
+
+// Check asks all servers at once: one that does not answer hides nothing of the others.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
+	got, err := every(ctx, s, "check", func(ctx context.Context, node int) (c checked, err error) {
+		c.found, c.runs, err = s.nodes[node].CheckRuns(ctx)
+		return c, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(got, func(a, b answer[checked]) int { return a.node - b.node })
 	var found []driver.Finding
 	var errs []error
 	addrs := map[string]string{} // by the run of the server
-	for i, n := range s.nodes {
-		some, runs, err := n.CheckRuns(ctx)
-		if i > 0 { // the first finding is about the format
+	for _, a := range got {
+		some := a.value.found
+		if len(found) > 0 { // the first finding is about the format
 			some = some[min(1, len(some)):]
 		}
-		found, errs = append(found, some...), append(errs, err)
-		for addr, run := range runs {
+		found, errs = append(found, some...), append(errs, a.err)
+		for addr, run := range a.value.runs {
 			if first, twice := addrs[run]; twice && run != "" {
 				found = append(found, driver.Finding{Severity: driver.Danger, Code: "same-server", Node: addr,
 					Reason: "it is the server of " + first + " (their run_id is one), and counts as two of the majority: two may hold one lock", Fix: "name each server once"})
