@@ -166,15 +166,19 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON my_app_lock TO "ann";
 // chosen no database where there are such connections, and for a user whose name is a word of SQL.
 func TestSchemaIsApplied(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type database struct {
 		start                func(settings ...string) (*servers.Server, error)
 		driver, source, url  string // of an administrator, and of the store as a user
 		admin, user, created string
-	}{
+	}
+	mysql := database{servers.MySQL, "mysql", "root@tcp(%s)/?multiStatements=true", "mysql://%s@%s/my-locks?namespace=my-app",
+		"root", "select", "CREATE DATABASE `my-locks`; CREATE USER 'select'@'127.0.0.1'"}
+	mariadb := mysql
+	mariadb.start = servers.MariaDB
+	for name, c := range map[string]database{
 		"postgres": {servers.Postgres, "pgx", "postgres://postgres@%s/postgres?sslmode=disable", "postgres://%s@%s/postgres?sslmode=disable&namespace=my-app",
 			"postgres", "user", `CREATE ROLE "user" LOGIN`},
-		"mariadb": {servers.MariaDB, "mysql", "root@tcp(%s)/?multiStatements=true", "mysql://%s@%s/my-locks?namespace=my-app",
-			"root", "select", "CREATE DATABASE `my-locks`; CREATE USER 'select'@'127.0.0.1'"},
+		"mariadb": mariadb, "mysql": mysql,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +196,7 @@ func TestSchemaIsApplied(t *testing.T) {
 			}
 			apply(c.created)
 			admin, user, login := fmt.Sprintf(c.url, c.admin, addr), fmt.Sprintf(c.url, c.user, addr), c.user
-			if name == "mariadb" {
+			if c.driver == "mysql" {
 				login += "@127.0.0.1"
 			}
 			for range 2 { // applying it twice does no harm
