@@ -101,10 +101,19 @@ func (h *pythonHolder) expect(word string) []string {
 	}
 	for end := time.Now().Add(patience); h.wrote(word) == nil; time.Sleep(5 * time.Millisecond) {
 		if failed() || time.Now().After(end) {
-			h.Fatalf("the Python process does not write %s, but:\n%s%s", word, h.p.out.String(), h.p.err.String())
+			h.Fatalf("the Python process does not write %s, but:\n%s%s%s", word, h.p.out.String(), h.p.err.String(), h.logs())
 		}
 	}
 	return h.wrote(word)
+}
+
+// logs is what the servers wrote.
+func (w *pythonWorld) logs() string {
+	var all strings.Builder
+	for i, p := range w.servers {
+		fmt.Fprintf(&all, "server %d:\n%s", i, p.err.String())
+	}
+	return all.String()
 }
 
 // at is when a line was written.

@@ -3,6 +3,7 @@
 
 python3 holder.py SERVER TOKEN LOCK TTL
 """
+import logging
 import sys
 import time
 
@@ -29,11 +30,13 @@ def act(client, lock, lease, command):
 
 
 def main(server, token, lock, ttl):
+    logging.basicConfig(level=logging.INFO, format="%(created).6f %(message)s")  # why a call was repeated
     client, lease = fencelock.Client(server, token=token, owner="holder", ttl=float(ttl)), None
     for command in sys.stdin:
         try:
             lease = act(client, lock, lease, command.strip())
         except fencelock.Error as err:
+            logging.warning("%s: %s", type(err).__name__, err)
             report(type(err).__name__)
 
 
