@@ -140,10 +140,14 @@ func (k *client) rest() Report {
 	return Report{Sample: ofProcess(), Tally: k.tally(), Held: int(k.held.Load())}
 }
 
+// restsWithin is how long libraries may keep something after Close. A client of go-redis for a cluster is in a timer for up to a
+// minute, with the buffers of all its connections.
+const restsWithin = 75 * time.Second
+
 // over measures when everything is closed. Libraries end their goroutines a while after Close.
 func (k *client) over(base Sample) Report {
 	s := ofProcess()
-	for late := time.Now().Add(20 * time.Second); (s.Goroutines > base.Goroutines || s.Files > base.Files) && time.Now().Before(late); {
+	for late := time.Now().Add(restsWithin); s.exceeds(base) && time.Now().Before(late); {
 		time.Sleep(200 * time.Millisecond)
 		s = ofProcess()
 	}

@@ -59,8 +59,12 @@ func countRedis(ctx context.Context, all []server.Server) (n int64, err error) {
 }
 
 func countOne(ctx context.Context, s *server.Redis) (n int64, err error) {
-	if s.Node().Info("replication", "role") != "master" {
+	switch role := s.Node().Info("replication", "role"); role {
+	case "master":
+	case "slave":
 		return 0, nil
+	default: // it does not answer: what it has is unknown
+		return 0, fmt.Errorf("%s cannot be counted: its role is %q", s.Addr, role)
 	}
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, DisableIdentity: true})
 	defer c.Close()

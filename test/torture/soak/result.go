@@ -71,9 +71,9 @@ func (r *Result) undecided() (n int) {
 
 // remains are what was left after everything was closed.
 func (r *Result) remains() (what []string) {
-	for _, m := range metrics[1:] { // a heap without anything in use has no exact size
-		if left, base := m.of(r.Left), m.of(r.Base); left > base {
-			what = append(what, fmt.Sprintf("%g %s more than at the beginning", left-base, m.unit))
+	for _, m := range metrics {
+		if left, base := m.of(r.Left), m.of(r.Base); left > base+m.slack {
+			what = append(what, fmt.Sprintf("%.0f %s more than at the beginning", left-base, m.unit))
 		}
 	}
 	return what

@@ -40,6 +40,10 @@ func TestWhatIsLeftIsReported(t *testing.T) {
 	if err := r.verdict(); err == nil || !strings.Contains(err.Error(), "1 entries more") {
 		t.Errorf("an entry is left: %v", err)
 	}
+	r.Left.Entries, r.Left.Heap = 2, 2<<20
+	if err := r.verdict(); err == nil || !strings.Contains(err.Error(), "2097152 bytes more") {
+		t.Errorf("a heap is left: %v", err)
+	}
 }
 
 // TestFaultsAreThoseOfTheServer: a seed always gives the same faults, each deployment has every fault that it can have,

@@ -22,6 +22,11 @@ type Sample struct {
 	Entries int64 `json:"entries"`
 }
 
+// exceeds reports whether a process has more than at first.
+func (s Sample) exceeds(base Sample) bool {
+	return s.Goroutines > base.Goroutines || s.Files > base.Files || s.Heap > base.Heap+heapSlack
+}
+
 // Tally counts what a process did.
 type Tally struct {
 	// Turns are operations, and Errors those that failed, as they may under a fault.
@@ -66,11 +71,17 @@ func processorTime() float64 {
 type metric struct {
 	name, unit string
 	of         func(Sample) float64
+	// slack is how much more may be left at the end than there was at first.
+	slack float64
 }
 
+// heapSlack is what packages keep for themselves once they were used: tables of types, buffers of the runtime, parsed
+// scripts.
+const heapSlack = 1 << 20
+
 var metrics = []metric{
-	{"heap", "bytes", func(s Sample) float64 { return float64(s.Heap) }},
-	{"goroutines", "goroutines", func(s Sample) float64 { return float64(s.Goroutines) }},
-	{"files", "file descriptors", func(s Sample) float64 { return float64(s.Files) }},
-	{"entries", "entries", func(s Sample) float64 { return float64(s.Entries) }},
+	{"heap", "bytes", func(s Sample) float64 { return float64(s.Heap) }, heapSlack},
+	{"goroutines", "goroutines", func(s Sample) float64 { return float64(s.Goroutines) }, 0},
+	{"files", "file descriptors", func(s Sample) float64 { return float64(s.Files) }, 0},
+	{"entries", "entries", func(s Sample) float64 { return float64(s.Entries) }, 0},
 }

@@ -166,7 +166,7 @@ func (s *soak) sample(ctx context.Context) error {
 
 // end closes the clients and finds out what is left.
 func (s *soak) end() error {
-	r, err := s.lasting.finish(reportWithin)
+	r, err := s.lasting.finish(reportWithin + restsWithin)
 	if err != nil {
 		return err
 	}
@@ -174,18 +174,31 @@ func (s *soak) end() error {
 	if r.Stacks != "" {
 		fmt.Printf("%s: goroutines that are left:\n%s\n", s.d.Name, r.Stacks)
 	}
-	if _, err := s.mortal.finish(reportWithin); err != nil {
+	if _, err := s.mortal.finish(reportWithin + restsWithin); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	for {
-		left, err := s.tidied(ctx)
-		s.result.Left.Entries = left
-		if ctx.Err() != nil || err == nil && left <= s.result.Base.Entries {
-			return nil
+	s.result.Left.Entries, err = leftover(ctx, s.result.Base.Entries, s.tidied, 5*time.Second)
+	return err
+}
+
+// leftover counts until no more entries are left than there were at first, or until the context ends, and returns the
+// last count that succeeded. A store that could not be counted is an error: nothing is known of it.
+func leftover(ctx context.Context, base int64, count counter, every time.Duration) (left int64, err error) {
+	for counted := false; ; pause(ctx, every) {
+		n, failed := count(ctx)
+		if failed == nil {
+			left, counted = n, true
 		}
-		pause(ctx, 5*time.Second)
+		switch {
+		case failed == nil && left <= base:
+			return left, nil
+		case ctx.Err() != nil && !counted:
+			return 0, fmt.Errorf("what is left in the store could not be counted: %w", failed)
+		case ctx.Err() != nil:
+			return left, nil
+		}
 	}
 }
 
@@ -211,11 +224,12 @@ func (s *soak) tidied(ctx context.Context) (int64, error) {
 		}
 		err = errors.Join(err, failed)
 	}
-	if held, failed := locks.Lock(ctx, "tidy"); failed == nil {
+	held, failed := locks.Lock(ctx, "tidy")
+	if failed == nil {
 		pause(ctx, 4*ttl) // a session of Redis sweeps with every eighth keep-alive
-		err = errors.Join(err, held.Unlock(ctx))
+		failed = held.Unlock(ctx)
 	}
-	err = errors.Join(err, locks.Close(ctx))
+	err = errors.Join(err, failed, locks.Close(ctx))
 	if err != nil {
 		return 0, err
 	}
