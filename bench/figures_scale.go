@@ -20,8 +20,10 @@ func scaleFigures(context.Context, *suite.Env) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("note: measured by %s on %s\n", g.Command, g.Machine)
-	for _, f := range growthFigures(g.Curves) {
+	for _, c := range g.Curves {
+		fmt.Printf("note: %s, %s: measured by %s on %s\n", c.Server, c.Name, c.Command, c.Machine)
+	}
+	for _, f := range growthFigures(g.curves()) {
 		fmt.Println(f)
 	}
 	return nil

@@ -20,9 +20,20 @@ import (
 var growthPath = filepath.Join("docs", "scale", "growth.json")
 
 // growthFile is what is written.
-type growthFile struct {
+type growthFile struct{ Curves []*keptCurve }
+
+// keptCurve is a curve and where it comes from: each may be measured again without the others.
+type keptCurve struct {
 	origin
-	Curves []*scale.Curve
+	scale.Curve
+}
+
+// curves are those of all origins.
+func (f *growthFile) curves() (all []*scale.Curve) {
+	for _, c := range f.Curves {
+		all = append(all, &c.Curve)
+	}
+	return all
 }
 
 // growing is a curve to measure.
@@ -85,7 +96,6 @@ func writeGrowth(ctx context.Context, e *suite.Env, only selection) error {
 	if err := readKept(growthPath, &f); err != nil {
 		return err
 	}
-	f.origin = thisOrigin()
 	for _, g := range growths() {
 		if !only.wants(g.Server + "/" + g.Name) {
 			continue
@@ -154,13 +164,14 @@ func startOf(name string) (func(context.Context) (target.Server, error), error) 
 	return nil, fmt.Errorf("unknown server %s", name)
 }
 
-// put replaces a curve, or adds it.
+// put replaces a curve that this run measured, or adds it.
 func (f *growthFile) put(c *scale.Curve) {
+	measured := &keptCurve{thisOrigin(), *c}
 	for i, old := range f.Curves {
 		if old.Name == c.Name && old.Server == c.Server {
-			f.Curves[i] = c
+			f.Curves[i] = measured
 			return
 		}
 	}
-	f.Curves = append(f.Curves, c)
+	f.Curves = append(f.Curves, measured)
 }

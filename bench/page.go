@@ -58,7 +58,7 @@ func writePage(e *suite.Env) error {
 	}
 	for name, content := range map[string]string{
 		scalePage: page,
-		filepath.Join("docs", "scale", "growth.svg"): scale.GrowthPicture(growth.Curves),
+		filepath.Join("docs", "scale", "growth.svg"): scale.GrowthPicture(growth.curves()),
 		filepath.Join("docs", "scale", "fleet.svg"):  scale.FleetPicture(rows),
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
@@ -78,7 +78,7 @@ func keptBlocks() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"units": scale.UnitsTable(u.Units), "growth": scale.GrowthTable(g.Curves)}, nil
+	return map[string]string{"units": scale.UnitsTable(u.Units), "growth": scale.GrowthTable(g.curves())}, nil
 }
 
 func keptGrowth() (g growthFile, err error) {

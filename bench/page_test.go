@@ -31,7 +31,7 @@ func TestScalePageIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if picture, err := os.ReadFile("docs/scale/growth.svg"); err != nil || string(picture) != scale.GrowthPicture(g.Curves) {
+	if picture, err := os.ReadFile("docs/scale/growth.svg"); err != nil || string(picture) != scale.GrowthPicture(g.curves()) {
 		t.Errorf("docs/scale/growth.svg is not that of the kept results (%v); run go run ./bench -page", err)
 	}
 	if _, err := withBlock("text", "units", ""); err == nil || !strings.Contains(err.Error(), "no block <!-- units -->") {

@@ -32,15 +32,31 @@ type Point struct {
 	Usec []float64
 }
 
+// fitFrom is the size from which a curve is fitted, if that is not its first. Ten sessions leave the server idle between two calls, so that
+// it has to wake up for each: that cost, three times that of a keep-alive, ends with a busy server and tilts the line by which it is to be
+// seen whether more sessions cost more.
+var fitFrom = map[string]int{Sessions: 100}
+
+// fitted are the points of the line.
+func (c *Curve) fitted() (points []Point) {
+	for _, p := range c.Points {
+		if p.N >= fitFrom[c.Name] {
+			points = append(points, p)
+		}
+	}
+	return points
+}
+
 // Slopes returns the slope of each repetition: the exponent of n by which the cost grows.
 func (c *Curve) Slopes() []float64 {
-	if len(c.Points) < 2 {
+	points := c.fitted()
+	if len(points) < 2 {
 		return nil
 	}
-	slopes := make([]float64, len(c.Points[0].Usec))
+	slopes := make([]float64, len(points[0].Usec))
 	for i := range slopes {
 		var n, usec []float64
-		for _, p := range c.Points {
+		for _, p := range points {
 			if i < len(p.Usec) {
 				n, usec = append(n, float64(p.N)), append(usec, p.Usec[i])
 			}
@@ -55,7 +71,7 @@ func (c *Curve) Slopes() []float64 {
 func (c *Curve) Slope() stat.Spread {
 	s := stat.Of(c.Slopes())
 	var n, usec []float64
-	for _, p := range c.Points {
+	for _, p := range c.fitted() {
 		n, usec = append(n, float64(p.N)), append(usec, stat.Median(p.Usec))
 	}
 	s.Median = stat.LogSlope(n, usec)

@@ -26,6 +26,18 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
+// TestWakingUpIsNoSlope: ten sessions, for each of which a server wakes up, do not hide that more cost more.
+func TestWakingUpIsNoSlope(t *testing.T) {
+	c := Curve{Name: Sessions, Points: []Point{{10, []float64{100}}, {100, []float64{1}}, {10_000, []float64{10}}}}
+	if s := c.Slope(); !near(s.Median, 0.5) || !near(s.Min, 0.5) {
+		t.Errorf("the cost is ten times that of a hundred sessions with ten thousand: %+v", s)
+	}
+	c.Name = Waiters
+	if s := c.Slope(); s.Median > 0 {
+		t.Errorf("other curves are fitted from their first point on: %+v", s)
+	}
+}
+
 func TestGrowthTable(t *testing.T) {
 	c := &Curve{Name: Waiters, Server: "redis", Points: []Point{{1, []float64{100}}, {10, []float64{100}}}}
 	const want = "| redis | waiters on one name | handoff | 100 | 100 | | | | | | | 0.000 (0.000 to 0.000) |\n"

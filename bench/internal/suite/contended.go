@@ -178,6 +178,9 @@ func (e *Env) steady(ctx context.Context, c *candidate.Candidate, workers int, w
 	return s, nil
 }
 
+// leadShare is which part of a run comes before its middle.
+const leadShare = 4
+
 // middle runs work and calls measure for the middle of it, with a function that returns
 // when the middle is over. It returns what the turns of that time show, and their number.
 func (e *Env) middle(workers int, work func() (*worker.Result, error), measure func(wait func()) error) (Sample, int, error) {
@@ -191,7 +194,7 @@ func (e *Env) middle(workers int, work func() (*worker.Result, error), measure f
 		done <- outcome{r, err}
 	}()
 	var from, to int64
-	time.Sleep(e.For / 4)
+	time.Sleep(e.For / leadShare)
 	err := measure(func() {
 		from = time.Now().UnixNano()
 		time.Sleep(e.For / 2)
