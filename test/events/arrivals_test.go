@@ -4,6 +4,8 @@ package main
 
 import (
 	"encoding/xml"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,5 +44,24 @@ func TestPictureHasABarForEachBin(t *testing.T) {
 	}
 	if err := xml.Unmarshal([]byte(svg), new(struct{})); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMissingResultIsAnError: an event whose result is not kept is named, and the figures of the others are printed.
+func TestMissingResultIsAnError(t *testing.T) {
+	dir := t.TempDir()
+	for name := range events {
+		if err := (&Result{Event: name, Size: size{Sessions: 1, TTL: time.Second}}).write(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := kept([]string{dir}); err != nil {
+		t.Errorf("every result is there: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "slow.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := kept([]string{dir}); err == nil || !strings.Contains(err.Error(), "slow: missing") {
+		t.Errorf("without the result of slow: %v", err)
 	}
 }

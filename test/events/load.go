@@ -21,8 +21,14 @@ type load struct {
 	over   sync.WaitGroup
 
 	mu    sync.Mutex
-	times []float64 // processor time in seconds, each second
+	times []usage // about one in a second
 	conns int
+}
+
+// usage is the processor time of a server, in seconds, up to a moment.
+type usage struct {
+	at   time.Time
+	used float64
 }
 
 // watch begins to sample a server.
@@ -44,11 +50,11 @@ func watch(s *servers.RedisServer) *load {
 }
 
 func (l *load) sample() {
-	used := processorTime(l.server.PID())
+	now := usage{time.Now(), processorTime(l.server.PID())}
 	conns, _ := strconv.Atoi(l.server.Info("clients", "connected_clients"))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.times, l.conns = append(l.times, used), max(l.conns, conns)
+	l.times, l.conns = append(l.times, now), max(l.conns, conns)
 }
 
 // end stops sampling, and returns the largest share of a core in a second, the processor time in all, and the
@@ -59,10 +65,11 @@ func (l *load) end() (peak, all float64, conns int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := 1; i < len(l.times); i++ {
-		peak = max(peak, l.times[i]-l.times[i-1])
+		// A server that is paused answers late, so the samples are not a second apart.
+		peak = max(peak, (l.times[i].used-l.times[i-1].used)/l.times[i].at.Sub(l.times[i-1].at).Seconds())
 	}
 	if n := len(l.times); n > 0 {
-		all = l.times[n-1] - l.times[0]
+		all = l.times[n-1].used - l.times[0].used
 	}
 	return peak, all, l.conns
 }

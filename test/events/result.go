@@ -82,8 +82,12 @@ func table(all map[string]*Result) string {
 		"| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		r := all[name]
-		b += fmt.Sprintf("| %s | %d, %d | %v | %d | %.1f s, %.2f TTLs | %.0f %% of a core | %.1f s | %d | %.0f, %.1f |\n", name, r.Size.Sessions, r.Size.Sessions*r.Size.Leases,
-			r.Size.TTL, r.Lost, r.Calm.Seconds(), r.calmVsTTL(), 100*r.PeakCPU, r.CPU, r.Connections, r.Arrivals.mean()*r.Arrivals.peakVsMean(), r.Arrivals.mean())
+		peak := "not measured"
+		if r.PeakCPU > 0 {
+			peak = fmt.Sprintf("%.0f %% of a core", 100*r.PeakCPU)
+		}
+		b += fmt.Sprintf("| %s | %d, %d | %v | %d | %.1f s, %.2f TTLs | %s | %.1f s | %d | %.0f, %.1f |\n", name, r.Size.Sessions, r.Size.Sessions*r.Size.Leases,
+			r.Size.TTL, r.Lost, r.Calm.Seconds(), r.calmVsTTL(), peak, r.CPU, r.Connections, r.Arrivals.mean()*r.Arrivals.peakVsMean(), r.Arrivals.mean())
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, n := range all[name].Notes {
@@ -98,24 +102,14 @@ func kept(args []string) error {
 	if len(args) < 1 || len(args) > 2 {
 		return errors.New("want the folder with the results, and a file for the picture if it is to be drawn: events kept FOLDER [FILE]")
 	}
-	all := map[string]*Result{}
-	for name := range events {
-		text, err := os.ReadFile(filepath.Join(args[0], name+".json"))
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		r := &Result{}
-		if err == nil {
-			err = json.Unmarshal(text, r)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		all[name] = r
+	all, missing, err := read(args[0])
+	if err != nil {
+		return err
 	}
 	fmt.Print(table(all))
 	if f := all["failover"]; f != nil {
 		figure.Print("scale-failover-sessions", f.Size.Sessions, figure.AtLeast(5000))
+		figure.Print("scale-failover-leases", f.Size.Sessions*f.Size.Leases, figure.AtLeast(500_000))
 		figure.Print("scale-failover-leases-lost", f.Lost, figure.Exactly(0))
 		figure.Print("scale-failover-calm-vs-ttl", f.calmVsTTL(), figure.AtMost(2))
 	}
@@ -125,8 +119,29 @@ func kept(args []string) error {
 		opened := min(int(f.Size.TTL/5/binWidth), len(f.Arrivals.Bins))
 		figure.Print("scale-storm-after-opening-peak-vs-mean", Histogram{Bins: f.Arrivals.Bins[opened:]}.peakVsMean(), figure.AtMost(4))
 		if len(args) == 2 {
-			return os.WriteFile(args[1], []byte(picture(f)), 0o644)
+			missing = errors.Join(missing, os.WriteFile(args[1], []byte(picture(f)), 0o644))
 		}
 	}
-	return nil
+	return missing
+}
+
+// read reads the results in a folder. An event without one is missing: nothing is known of it.
+func read(dir string) (all map[string]*Result, missing, err error) {
+	all = map[string]*Result{}
+	for _, name := range slices.Sorted(maps.Keys(events)) {
+		text, err := os.ReadFile(filepath.Join(dir, name+".json"))
+		if errors.Is(err, os.ErrNotExist) {
+			missing = errors.Join(missing, fmt.Errorf("%s: missing; make events writes it", name))
+			continue
+		}
+		r := &Result{}
+		if err == nil {
+			err = json.Unmarshal(text, r)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all[name] = r
+	}
+	return all, missing, nil
 }
