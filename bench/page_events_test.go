@@ -37,8 +37,12 @@ func (e *keptEvent) row() string {
 	for _, n := range e.Arrivals.Bins {
 		sum += n
 	}
-	return fmt.Sprintf("| %v | %d | %.1f s, %.2f TTLs | %.0f %% of a core | %.1f s | %d | %d, %.1f |", e.Size.TTL, e.Lost, e.Calm.Seconds(),
-		e.Calm.Seconds()/e.Size.TTL.Seconds(), 100*e.PeakCPU, e.CPU, e.Connections, slices.Max(e.Arrivals.Bins), float64(sum)/float64(len(e.Arrivals.Bins)))
+	peak := fmt.Sprintf("%.0f %% of a core", 100*e.PeakCPU)
+	if e.PeakCPU < 0.005 && e.CPU > 1 { // it was sampled when the event was over
+		peak = "not measured"
+	}
+	return fmt.Sprintf("| %v | %d | %.1f s, %.2f TTLs | %s | %.1f s | %d | %d, %.1f |", e.Size.TTL, e.Lost, e.Calm.Seconds(),
+		e.Calm.Seconds()/e.Size.TTL.Seconds(), peak, e.CPU, e.Connections, slices.Max(e.Arrivals.Bins), float64(sum)/float64(len(e.Arrivals.Bins)))
 }
 
 // TestScalePageHasTheKeptEvents: the table of events, and the failover in the text, are those of the kept results.
