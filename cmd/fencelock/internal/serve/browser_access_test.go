@@ -96,6 +96,10 @@ func TestConsoleForScreenReaders(t *testing.T) {
 	for _, view := range []string{"graph", "sessions", "store"} {
 		p.run(`location.hash = "` + view + `"`)
 		p.await(`!document.getElementById("view-` + view + `").hidden`)
+		if view == "sessions" {
+			p.await(`document.querySelectorAll("#session-list tbody tr").length === 2`)
+			p.has("row", "ann@web-1:4711")
+		}
 		if p.named(view); view == "graph" {
 			p.await(`document.querySelector("#picture .node.lock.red")`)
 			p.has("button", "lock deploy, part of a deadlock")

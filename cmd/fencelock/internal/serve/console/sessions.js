@@ -3,7 +3,7 @@
 // Processes with what they hold and wait for.
 
 import { get } from "./api.js";
-import { $, h, name, put, short } from "./dom.js";
+import { $, h, name, put, short, visible } from "./dom.js";
 import { t } from "./words.js";
 
 const most = 200;
@@ -51,8 +51,8 @@ function draw(list) {
   const locks = (names, count) => [names.slice(0, 5).map((n, i) => [i ? ", " : "", h("button", { type: "button", class: "link", onclick: () => openLock(n) }, name(n))]).flat(),
     count > 5 ? ` ${t("andMore", { n: count - 5 })}` : ""].flat();
   $("session-list").replaceChildren(h("table", { class: "plain cards" },
-    h("thead", {}, h("tr", {}, ["owner", "heldCount", "waitsCount", "oldest", "endsIn", "session"].map((k) => h("th", { scope: "col" }, t(k))))),
-    h("tbody", {}, list.sessions.map((p) => h("tr", { class: p.waits ? "contended" : "" },
+    h("thead", {}, h("tr", { "aria-label": t("sessions") }, ["owner", "heldCount", "waitsCount", "oldest", "endsIn", "session"].map((k) => h("th", { scope: "col" }, t(k))))),
+    h("tbody", {}, list.sessions.map((p) => h("tr", { class: p.waits ? "contended" : "", "aria-label": visible(p.owner) },
       h("td", { class: "strong" }, name(p.owner)), h("td", { "data-label": t("heldCount") }, p.held ? h("b", {}, `${p.held} `) : "–", ...locks(p.holds, p.held)),
       h("td", { "data-label": t("waitsCount") }, p.waits ? h("b", {}, `${p.waits} `) : "–", ...locks(p.waits_for, p.waits)),
       h("td", { "data-label": t("oldest") }, p.held ? short(p.oldest_ms) : "–"), h("td", { "data-label": t("endsIn") }, p.held ? short(p.ends_in_ms) : "–"),
