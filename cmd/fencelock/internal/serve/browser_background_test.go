@@ -12,13 +12,20 @@ import (
 )
 
 // hideable lets a test hide the page, as a browser does with a page in the background, counts its calls, and lets it call
-// its timers.
+// its timers. still counts the frames since the last answer: an answer may be drawn in the next one, and drawing may call.
 const hideable = `
-window.away = false; window.isHidden = false; window.calls = 0; window.timers = [];
+window.away = false; window.isHidden = false; window.calls = 0; window.under = 0; window.still = 0; window.timers = [];
 Object.defineProperty(document, "hidden", { get: () => window.isHidden });
 window.hide = (on) => { window.isHidden = on; document.dispatchEvent(new Event("visibilitychange")); };
 const fetched = window.fetch, timed = window.setTimeout;
-window.fetch = (...args) => { window.calls++; return window.away ? Promise.reject(new TypeError("away")) : fetched(...args); };
+window.fetch = async (...args) => {
+  window.calls++; window.under++;
+  try {
+    if (window.away) throw new TypeError("away");
+    return await fetched(...args);
+  } finally { window.under--; }
+};
+(function tick() { window.still = window.under ? 0 : window.still + 1; requestAnimationFrame(tick); })();
 window.setTimeout = (f, ms) => ms < 2000 ? timed(f, ms) : window.timers.push(f);
 `
 
@@ -36,6 +43,8 @@ func (p *page) viewers(n int64) {
 func (p *page) quiet(when string) {
 	p.Helper()
 	p.viewers(0)
+	p.run(`window.still = 0`)
+	p.await(`still > 5`) // what was asked before is answered and drawn
 	p.run(`window.calls = 0`)
 	revision := p.server.poller.Now().Snapshot.Revision
 	p.hold("later", "later/"+when)

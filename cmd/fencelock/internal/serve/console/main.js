@@ -48,6 +48,7 @@ async function refresh(force) {
   $("deadlocks").setAttribute("aria-label", t("deadlocks", { n: cycles }));
   if (cycles > cyclesBefore) put($("said"), t("deadlocks", { n: cycles }));
   cyclesBefore = cycles;
+  if (document.hidden) return; // since it asked
   if (view === "graph") graph.draw(force);
   if (view === "sessions") sessions.refresh();
   if (view === "store") store.refresh();

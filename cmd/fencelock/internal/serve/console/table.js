@@ -87,7 +87,7 @@ export function mark(lock) {
 export function enable(on) { enabled = on; }
 
 async function load(number) {
-  if (!enabled || pending.has(number)) return;
+  if (!enabled || document.hidden || pending.has(number)) return; // connect fetches when the page is seen again
   pending.add(number);
   const mine = generation;
   try {
