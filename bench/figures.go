@@ -25,6 +25,8 @@ type question struct {
 	last bool
 	// gives are the names of its figures, for -only.
 	gives []string
+	// feeds is the figure of a later question that is computed from this one, for -only; empty if none is.
+	feeds string
 	// metrics are what to show of the cells behind the figures.
 	metrics []string
 	ask     func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error)

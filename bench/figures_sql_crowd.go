@@ -41,11 +41,11 @@ func (d database) besideDurable(sessions int) string {
 // to those of other databases.
 func (d database) crowd(handoffs *[]float64) question {
 	metrics := []string{suite.Rate, suite.Handoff50, suite.ServerCPU, suite.Commands, suite.CPU, suite.Jain, suite.Overlaps}
-	gives := []string{d.short + "-server-cpu-per-handoff-growth", d.short + "-statements-handoff", statementsHandoff}
+	gives := []string{d.short + "-server-cpu-per-handoff-growth", d.short + "-statements-handoff"}
 	for _, g := range crowdGoals {
 		gives = append(gives, d.besideNative(g.sessions), d.besideDurable(g.sessions))
 	}
-	return question{part: "processes", gives: gives, metrics: metrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
+	return question{part: "processes", gives: gives, feeds: statementsHandoff, metrics: metrics, ask: func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error) {
 		sizes := []int{few}
 		for _, g := range crowdGoals {
 			sizes = append(sizes, g.sessions)

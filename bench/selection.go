@@ -41,9 +41,11 @@ func (s selection) of(questions []question) ([]question, error) {
 	return s.among(questions), nil
 }
 
-// among returns the questions that give a selected figure, or no question.
+// among returns the questions that give or feed a selected figure, or no question.
 func (s selection) among(questions []question) []question {
-	return slices.DeleteFunc(slices.Clone(questions), func(q question) bool { return !slices.ContainsFunc(q.gives, s.wants) })
+	return slices.DeleteFunc(slices.Clone(questions), func(q question) bool {
+		return !slices.ContainsFunc(q.gives, s.wants) && (q.feeds == "" || !s.wants(q.feeds))
+	})
 }
 
 // whole is a set of figures that are only measured together.

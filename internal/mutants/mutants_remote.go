@@ -121,7 +121,7 @@ var remoteMutants = []mutant{
 	},
 	{
 		name: "re-release-forgotten", catcher: testOf(remotePkg, "TestLateAcquisitionAfterAReleaseIsNotMade"), file: remoteRelease,
-		old: "		s.endedLocked(n.ID) // an acquisition may be on its way\n",
+		old: "		s.endedLocked(n.ID, false) // an acquisition may be on its way\n",
 		new: "",
 	},
 	{
