@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // TestSignalAfterTheGrantOfAcquire: a signal that comes after the grant and before the end of
@@ -24,19 +22,7 @@ func TestSignalAfterTheGrantOfAcquire(t *testing.T) {
 	s := startRedis(t)
 	c := s.client(t, nil)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT} {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		// A full pipe: acquire has the lock and waits for room for the handle.
-		size, err := unix.FcntlInt(w.Fd(), unix.F_GETPIPE_SZ, 0)
-		if err == nil {
-			_, err = w.Write(make([]byte, size))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, w := fullPipe(t) // acquire has the lock and waits for room for the handle
 		name := sig.String()
 		p := beginWith(t, s.url(), func(c *exec.Cmd) { c.Stdout = w }, "acquire", name, "--ttl", "60s")
 		w.Close()

@@ -46,16 +46,14 @@ func TestRunGoesOnWithoutAReaderOfStderr(t *testing.T) {
 	}
 }
 
-// TestRunGoesOnWithAFullStderr: a reader that does not read holds up neither the end of the
-// command nor the renewal of its deadline.
-func TestRunGoesOnWithAFullStderr(t *testing.T) {
-	t.Parallel()
-	s := startRedis(t)
+// fullPipe returns a pipe without room, whose writer waits until it is read. The caller closes w.
+func fullPipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	t.Cleanup(func() { _ = r.Close() })
 	size, err := unix.FcntlInt(w.Fd(), unix.F_GETPIPE_SZ, 0)
 	if err == nil {
 		_, err = w.Write(make([]byte, size))
@@ -63,6 +61,15 @@ func TestRunGoesOnWithAFullStderr(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r, w
+}
+
+// TestRunGoesOnWithAFullStderr: a reader that does not read holds up neither the end of the
+// command nor the renewal of its deadline.
+func TestRunGoesOnWithAFullStderr(t *testing.T) {
+	t.Parallel()
+	s := startRedis(t)
+	_, w := fullPipe(t)
 	dir := t.TempDir()
 	p := beginWith(t, s.url(), func(c *exec.Cmd) { c.Stderr = w },
 		append([]string{"run", "a", "--stop-time", "100ms", "--status-file", dir + "/status", "--"}, leaving(dir)...)...)

@@ -87,7 +87,7 @@ func TestNextBell(t *testing.T) {
 		{"nor the other", []int64{6, 5}, []int64{6, 5}, 0, 0},
 		{"one is skipped", []int64{7, 6, 5}, nil, 1, 6},
 		{"all are", []int64{6, 5}, nil, 2, 0},
-		{"there is none", nil, nil, 0, 0},
+		{"no bell before it", nil, nil, 0, 0},
 	} {
 		if got := nextBell(slices.Values(tt.before), tt.dead, tt.skip); got != tt.want {
 			t.Errorf("%s: bell %d, want %d", tt.what, got, tt.want)

@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -260,42 +258,19 @@ func TestNoTokensLeavesNoKey(t *testing.T) {
 	}
 }
 
-// loser is a client library that loses replies.
-type loser struct{ on atomic.Bool }
-
-// DialHook implements redis.Hook.
-func (*loser) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessPipelineHook implements redis.Hook.
-func (*loser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// ProcessHook implements redis.Hook.
-func (l *loser) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if l.on.Load() && strings.HasPrefix(cmd.Name(), "eval") && err == nil {
-			cmd.SetErr(io.ErrUnexpectedEOF)
-			return io.ErrUnexpectedEOF
-		}
-		return err
-	}
-}
-
 // TestLostReplyLeavesACountOfOne: Redisson counts a repeated acquisition twice.
 func TestLostReplyLeavesACountOfOne(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lossy := &loser{}
+	lossy := &redistest.Loser{}
 	s, id := open(t, newStore(t, server, nil, lossy))
-	lossy.on.Store(true)
+	lossy.On.Store(true)
 	for range 3 {
 		if _, err := s.Attempt(t.Context(), claim(1, "x")); !errors.Is(err, driver.ErrUnknown) {
 			t.Fatalf("an attempt whose reply was lost: %v", err)
 		}
 	}
-	lossy.on.Store(false)
+	lossy.On.Store(false)
 	attempt(t, s, claim(1, "x"), driver.Granted)
 	h := id.String()
 	holder := h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:] + ":1"
@@ -314,7 +289,7 @@ func TestLostReplyLeavesACountOfOne(t *testing.T) {
 func TestAttemptOfAWaitThatIsLateIsNotGranted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	lossy := &loser{}
+	lossy := &redistest.Loser{}
 	s, _ := open(t, newStore(t, server, nil, lossy))
 	must(t, server.Do("HSET", "x", "java:1", "1").Err())
 	must(t, server.Do("PEXPIRE", "x", 60_000).Err())
@@ -326,13 +301,13 @@ func TestAttemptOfAWaitThatIsLateIsNotGranted(t *testing.T) {
 		ended <- err
 	}()
 	must(t, servers.Await("the wait has begun with an attempt", func() bool { return scripts(t, server) > before || len(ended) > 0 }))
-	lossy.on.Store(true)
+	lossy.On.Store(true)
 	must(t, server.Do("DEL", "x").Err())
 	must(t, server.Do("PUBLISH", "redisson_lock__channel:{x}", "0").Err())
 	if err := <-ended; !errors.Is(err, driver.ErrUnknown) {
 		t.Fatalf("the wait ended with %v", err)
 	}
-	lossy.on.Store(false)
+	lossy.On.Store(false)
 	_, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"})
 	must(t, err)
 	attempt(t, s, claim(1, "x"), driver.Absent) // as a late one

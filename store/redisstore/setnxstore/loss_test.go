@@ -5,9 +5,6 @@ package setnxstore_test
 import (
 	"context"
 	"errors"
-	"io"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,11 +86,12 @@ func TestLockStaysOverARestartWithItsData(t *testing.T) {
 // the lock back.
 func TestLostRepliesLeaveOneLock(t *testing.T) {
 	t.Parallel()
-	server, lossy := redistest.Start(t), &loser{}
+	server, lossy := redistest.Start(t), &redistest.Loser{}
 	locks := newClient(t, server, lossy)
 	must(t, locks.Do(t.Context(), "opens the session", func(context.Context, *fencelock.Lease) error { return nil }))
 	for name, gives := range map[string]bool{"granted": false, "given up": true} {
-		lossy.start()
+		lossy.Lost.Store(0)
+		lossy.On.Store(true)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		type result struct {
@@ -102,14 +100,14 @@ func TestLostRepliesLeaveOneLock(t *testing.T) {
 		}
 		got := make(chan result, 1)
 		go func() { l, err := locks.Mutex(name).Lock(ctx); got <- result{l, err} }()
-		must(t, servers.Await("attempts are repeated", func() bool { return lossy.lost.Load() > 3 }))
+		must(t, servers.Await("attempts are repeated", func() bool { return lossy.Lost.Load() > 3 }))
 		if n, err := server.Do("EXISTS", name).Int(); err != nil || n != 1 {
 			t.Errorf("%s: the lock was not taken, %v", name, err)
 		}
 		if gives {
 			cancel()
 		} else {
-			lossy.on.Store(false)
+			lossy.On.Store(false)
 		}
 		select {
 		case r := <-got:
@@ -122,36 +120,7 @@ func TestLostRepliesLeaveOneLock(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("%s: Lock did not return", name)
 		}
-		lossy.on.Store(false)
+		lossy.On.Store(false)
 		must(t, servers.Await("the lock is free", func() bool { n, err := server.Do("EXISTS", name).Int(); return err == nil && n == 0 }))
-	}
-}
-
-// loser is a hook of go-redis that loses the replies to scripts.
-type loser struct {
-	on   atomic.Bool
-	lost atomic.Int64
-}
-
-func (l *loser) start() { l.lost.Store(0); l.on.Store(true) }
-
-// DialHook implements redis.Hook.
-func (*loser) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessPipelineHook implements redis.Hook.
-func (*loser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// ProcessHook implements redis.Hook.
-func (l *loser) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if err == nil && l.on.Load() && strings.HasPrefix(cmd.Name(), "eval") {
-			l.lost.Add(1)
-			cmd.SetErr(io.ErrUnexpectedEOF)
-			return io.ErrUnexpectedEOF
-		}
-		return err
 	}
 }

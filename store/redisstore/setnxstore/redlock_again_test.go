@@ -3,7 +3,6 @@
 package setnxstore_test
 
 import (
-	"sync/atomic"
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
@@ -101,17 +100,8 @@ func TestRedlockUndoOfAnEarlierOpeningLeavesTheLease(t *testing.T) {
 	all := startThree(t)
 	s, wires, again := all.openAgain(t)
 	must(t, all[1].Do("SET", "x", "foreign", "PX", 600_000).Err())
-	taken, resume, withdrawn := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var second atomic.Bool
 	wires[0].set(takeWords, refuse)
-	wires[2].set(takeWords, func(_ []any, send func() error) error {
-		err := send()
-		if !second.Swap(true) {
-			close(taken)
-			<-resume
-		}
-		return err
-	})
+	taken, withdraw := wires[2].holdFirst()
 	failed := make(chan error, 1)
 	go func() {
 		_, err := s.Attempt(t.Context(), claim(1, "x"))
@@ -123,13 +113,7 @@ func TestRedlockUndoOfAnEarlierOpeningLeavesTheLease(t *testing.T) {
 	s = again()
 	out, err := s.Attempt(t.Context(), claim(1, "x"))
 	must(t, err)
-	wires[2].set(releaseWords, func(_ []any, send func() error) error {
-		defer close(withdrawn)
-		return send()
-	})
-	close(resume)
-	await(t, "the attempt of the earlier opening is withdrawn", withdrawn)
-	wires[2].clear()
+	withdraw(t)
 	must(t, servers.Await("the claim is granted", func() bool {
 		if out.State != driver.Granted {
 			out, err = s.Attempt(t.Context(), claim(1, "x"))

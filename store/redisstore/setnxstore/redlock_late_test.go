@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,67 +16,6 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
 	"github.com/redis/go-redis/v9"
 )
-
-// How many words the commands of scripts have.
-const (
-	takeWords    = 3 + 4 + 4
-	releaseWords = 3 + 4 + 7
-)
-
-// wire is the connection of a client to one server, in which a test delays commands and their replies.
-type wire struct {
-	mu   sync.Mutex
-	rule func(words []any, send func() error) error
-}
-
-// set makes a rule for commands with a number of words. The rule sends the command, or not.
-func (w *wire) set(words int, rule func(words []any, send func() error) error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rule = func(all []any, send func() error) error {
-		if len(all) != words {
-			return send()
-		}
-		return rule(all, send)
-	}
-}
-
-// clear removes the rule.
-func (w *wire) clear() { w.set(-1, nil) }
-
-func (w *wire) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		w.mu.Lock()
-		rule := w.rule
-		w.mu.Unlock()
-		if rule == nil {
-			return next(ctx, cmd)
-		}
-		err := rule(cmd.Args(), func() error { return next(ctx, cmd) })
-		if err != nil {
-			cmd.SetErr(err)
-		}
-		return err
-	}
-}
-
-// errRefused is the error of a server that is down, and errReset that of a reply that was lost.
-var (
-	errRefused = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
-	errReset   = &net.OpError{Op: "read", Err: errors.New("connection reset")}
-)
-
-// refuse sends nothing.
-func refuse([]any, func() error) error { return errRefused }
-
-// loseReply sends the command.
-func loseReply(_ []any, send func() error) error { return errors.Join(errReset, send()) }
 
 // openWired opens a session whose connections the test controls. Their scripts are known to the servers.
 func (s three) openWired(t *testing.T) (driver.Session, []*wire) {
@@ -144,18 +81,9 @@ func TestRedlockLateUndoLeavesTheNextLease(t *testing.T) {
 	t.Parallel()
 	all := startThree(t)
 	s, wires := all.openWired(t)
-	taken, resume, withdrawn := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var second atomic.Bool
 	wires[0].set(takeWords, refuse)
 	wires[1].set(takeWords, refuse)
-	wires[2].set(takeWords, func(_ []any, send func() error) error {
-		err := send()
-		if !second.Swap(true) {
-			close(taken)
-			<-resume
-		}
-		return err
-	})
+	taken, withdraw := wires[2].holdFirst()
 	failed := make(chan error, 1)
 	go func() {
 		_, err := s.Attempt(t.Context(), claim(1, "x"))
@@ -168,13 +96,7 @@ func TestRedlockLateUndoLeavesTheNextLease(t *testing.T) {
 	wires[0].clear()
 	out, err := s.Attempt(t.Context(), claim(1, "x"))
 	must(t, err)
-	wires[2].set(releaseWords, func(_ []any, send func() error) error {
-		defer close(withdrawn)
-		return send()
-	})
-	close(resume)
-	await(t, "the first attempt is withdrawn", withdrawn)
-	wires[2].clear()
+	withdraw(t)
 	must(t, servers.Await("the claim is granted", func() bool {
 		if out.State != driver.Granted {
 			out, err = s.Attempt(t.Context(), claim(1, "x"))
