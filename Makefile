@@ -54,17 +54,14 @@ figures-quorum: ## measure the quorum: a million schedules, five servers
 
 # Every line of it is the output of one command; the last part takes most of the time.
 figures-track: ## what the track record claims: rows, mutants, schedules, cleanup; minutes
-	go test ./internal/repo/repotest -count=1 -v -run '^TestTrackRecord$$'
+	go test ./internal/repo/repotest -count=1 -v -run '^TestFindings$$'
 	go test ./internal/core -count=1 -v -run '^TestAbandonedClaimsAreFreeWithinATTL$$'
 	go test ./test/e2e/quorum -count=1 -v -run '^TestQuorumHeapOneNodeAway$$'
 	go test ./internal/sim -count=1 -v -timeout 60m -run '^TestSchedules$$' -sim.seeds=$(SEEDS)
 	go run ./internal/mutants -all
 
-figures-house: ## count what shall become fewer: rows at the top, old words, copies of one rule
+figures-house: ## count what shall become fewer: rows at the top, lines of Go, copies of one rule
 	go test ./internal/repo/repotest -count=1 -v -run '^TestHouseFigures$$'
-
-figures-words: ## count words that documents avoid, the README's length, pages that do not begin with a task
-	go test ./internal/repo/repotest -count=1 -v -run '^TestWordFigures$$'
 
 figures: ## measure what the documents claim
 	go run ./bench -figures core
