@@ -11,7 +11,7 @@ func (m *search) sessionSteps(s *state, i int) {
 			m.reach(&t, action{vUntrust, uint8(i), 0, 0})
 		}
 	}
-	reset := v.inc != k.inc || v.mrun != v.run
+	reset := v.reset(k)
 	m.keepSteps(s, i)
 	if k.trust == 0 && !m.lives(v, uint8(i)) || k.trust != 0 && reset {
 		t := *s
@@ -37,7 +37,7 @@ func (k *client) reclaiming() bool {
 
 // open opens a session, or resumes it after a reset.
 func (m *search) open(s *state, i int) {
-	m.begin(s, true)
+	m.begin(s, true, s.cl[i].inc)
 	k, v := &s.cl[i], &s.srv
 	if !m.lives(v, uint8(i)) {
 		s.generations[i]++
@@ -72,6 +72,7 @@ func (m *search) faults(s *state) {
 	m.expiry(s)
 	m.tick(s)
 	m.losses(s)
+	m.returns(s)
 	if s.srv.grace != 0 && m.graceOver(s) {
 		t := *s
 		t.endGrace()
@@ -130,6 +131,9 @@ func (m *search) expiry(s *state) {
 			m.reach(&t, action{vEnd, uint8(i), 0, 0})
 		case s.srv.sess[i].st == ended:
 			t := *s
+			if m.doubts(&t.srv, uint8(i)) {
+				break
+			}
 			t.srv.sess[i] = session{}
 			t.srv.tomb[i] = 0
 			m.reach(&t, action{vSweep, uint8(i), 0, 0})
@@ -152,7 +156,7 @@ func (m *search) losses(s *state) {
 		t.srv.run = t.runs
 		m.reach(&t, action{vRestart, 0, 0, 0})
 	}
-	if m.Failover && s.copied == 0 {
+	if m.Failover && s.copied == 0 && s.away == 0 {
 		t := *s
 		t.copied, t.copy = 1, t.srv
 		t.copy.now = 0
@@ -170,11 +174,58 @@ func (m *search) losses(s *state) {
 		t.losses++
 		t.runs++
 		t.srv = t.copy
-		t.srv.run, t.srv.now = t.runs, s.srv.now
+		t.srv.run, t.srv.repl, t.srv.now = t.runs, t.runs, s.srv.now
 		t.copy, t.copied = server{}, 0
+		if m.Return && t.away == 0 {
+			t.first, t.away = s.srv, 1
+		}
 		t.unbreak()
 		m.reach(&t, action{vFailover, 0, 0, 0})
 	}
+}
+
+// returns lets the first server take over with its own data. The other one is down by then, or
+// accepts no writes. If it could grant, the first one was away for a grace period: its sessions have ended,
+// and no check of its marker counts any more.
+func (m *search) returns(s *state) {
+	if s.away == 1 && s.losses < m.Losses && (m.Grace || !s.granting()) {
+		t := *s
+		t.losses++
+		t.srv, t.first, t.away = t.first, server{}, 2
+		t.copy, t.copied = server{}, 0
+		t.srv.now = s.srv.now
+		if !m.Unnoticed {
+			t.runs++
+			t.srv.repl = t.runs
+		}
+		if s.srv.inc != t.srv.inc && s.srv.mrun == s.srv.run && s.srv.grace == 0 {
+			t.srv.unchecked = 1
+			for i := range t.srv.sess {
+				if m.Grace && t.srv.sess[i].st == alive {
+					t.srv.sess[i].st = ended
+				}
+			}
+		}
+		m.reach(&t, action{vReturn, 0, 0, 0})
+	}
+	if m.Return && s.srv.unchecked == 0 {
+		t := *s
+		t.srv.unchecked = 1
+		m.reach(&t, action{vUncheck, 0, 0, 0})
+	}
+}
+
+// granting reports whether a grant is on its way to a client. Without grace one from before a data loss may
+// come after a later grant; guards reject its token.
+func (s *state) granting() bool {
+	for i := range s.cl {
+		for j, c := range s.cl[i].claims {
+			if c.phase == answered && c.reply.kind == rGranted || s.pushed(i, j) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // unbreak lets a break be lost with the data, where its claim was not granted yet.
@@ -233,7 +284,7 @@ func (s *state) endGrace() {
 // breakHead lets an operator break the grant of the holder, and reports whether there is one.
 func (m *search) breakHead(s *state) bool {
 	v := &s.srv
-	if !m.begin(s, false) || m.refresh(v) != 1 || v.grace != 0 || v.list[1].kind != isClaim {
+	if !m.begin(s, false, 0) || m.refresh(v) != 1 || v.grace != 0 || v.list[1].kind != isClaim {
 		return false
 	}
 	e, ticket := v.list[1], v.list[0].ticket

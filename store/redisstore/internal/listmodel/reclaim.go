@@ -9,7 +9,7 @@ func (m *search) reclaim(s *state, g *msg) reply {
 	}
 	grace := s.srv.grace != 0
 	r := m.putBack(&s.srv, g.who, g.seq, g.ticket)
-	if c := &s.cl[g.who].claims[g.seq]; r == rRefused && grace && s.breaks == 0 && c.st == held && c.phase == sent {
+	if c := &s.cl[g.who].claims[g.seq]; r == rRefused && grace && s.breaks == 0 && !m.Unnoticed && c.st == held && c.phase == sent {
 		m.wrong("client %d loses its lease in a grace period", g.who)
 	}
 	return reply{kind: r, since: 1}

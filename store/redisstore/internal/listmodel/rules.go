@@ -43,6 +43,11 @@ const (
 	MovedEnd
 	InTime
 	SameMarker
+	ReplicationID
+	Seen
+	Checked
+	FromClock
+	SureEnd
 	rules
 )
 
@@ -77,6 +82,11 @@ var ruleNames = [rules]string{
 	MovedEnd:       "25 moved end",
 	InTime:         "26 in time",
 	SameMarker:     "27 same marker",
+	ReplicationID:  "28 replication id",
+	Seen:           "29 seen",
+	Checked:        "30 checked",
+	FromClock:      "31 from the clock",
+	SureEnd:        "32 sure end",
 }
 
 func (r Rule) String() string { return ruleNames[r] }
@@ -116,6 +126,9 @@ type Scene struct {
 	Flush, Failover bool
 	// Failback lets the first server take over again, with the data and scripts it has then.
 	Failback bool
+	// Return lets the first server take over again with its own data: after it was a replica
+	// that had copied nothing, or, if it is Unnoticed, as the master that it was.
+	Return, Unnoticed bool
 	// Lost is how many calls may be given up before their reply, Ends how many sessions may
 	// end, Losses how often data may be lost, Breaks how often an operator breaks a
 	// lock, Gives how many claims that wait are withdrawn.
@@ -153,6 +166,8 @@ const (
 	vCopy
 	vFailover
 	vFailback
+	vReturn
+	vUncheck
 	vGraceEnds
 	vBreak
 	vTick
@@ -169,6 +184,7 @@ var (
 		vLapse: "loses its lease", vReclaimed: "has reclaimed everything", vUntrust: "does not trust its session any more",
 		vOpen: "opens its session", vLate: "late arrives", vEnd: "the session ends", vSweep: "the session is swept", vFlush: "FLUSHALL",
 		vRestart: "the server restarts without data", vCopy: "a replica copies the data", vFailover: "the replica takes over", vFailback: "the first server takes over again",
+		vReturn: "the first server takes over again with its own data", vUncheck: "the marker was not checked for long",
 		vGraceEnds: "the grace period ends", vBreak: "an operator breaks the lock",
 		vTick: "time passes", vKeep: "sends a", vKeepDone: "the server executes the", vKeepTaken: "takes the reply to its keep-alive,", vKeepLost: "gives up its keep-alive",
 	}
@@ -186,7 +202,7 @@ var (
 func (a action) String() string {
 	s := verbs[a.verb]
 	switch a.verb {
-	case vFlush, vRestart, vCopy, vFailover, vFailback, vGraceEnds, vTick:
+	case vFlush, vRestart, vCopy, vFailover, vFailback, vReturn, vUncheck, vGraceEnds, vTick:
 		return s
 	case vKeep, vKeepDone:
 		return fmt.Sprintf("c%d %s %s", a.who, s, kinds[a.val])

@@ -39,11 +39,24 @@ func (m *search) stands(v *server, e elem) bool {
 	if e.kind == isShared {
 		return m.shared(v)
 	}
+	if m.doubts(v, e.who) {
+		return true
+	}
 	k := v.sess[e.who]
 	return m.lives(v, e.who) &&
 		(k.generation == e.generation || !m.on(Generation)) &&
 		(e.inc == v.inc || k.reclaimed != v.inc || !m.on(Incarnation)) &&
 		(v.tomb[e.who]&(1<<e.seq) == 0 || !m.on(Tombstone))
+}
+
+// doubts reports whether a session that has ended may have been kept alive on another server: this one was a
+// replica in between. A script reads that when it meets such a session, and the next one begins a new incarnation.
+func (m *search) doubts(v *server, who uint8) bool {
+	if v.sess[who].st != ended || v.mrepl == v.repl || !m.on(SureEnd) {
+		return false
+	}
+	v.unchecked = 1
+	return true
 }
 
 // shared reports whether a shared grant stands.
@@ -76,18 +89,43 @@ func (m *search) refresh(v *server) int {
 	return -1
 }
 
-// begin is what every script does first: it begins a new incarnation if the run id is
-// not that of the marker. It reports whether there is a marker.
-func (m *search) begin(s *state, open bool) bool {
+// current reports whether the marker is that of the server as it is, as far as a script looks. seen is
+// the incarnation that the caller knows.
+func (m *search) current(s *state, seen uint8) bool {
+	v := &s.srv
+	switch {
+	case v.inc == 0, v.mrun != v.run, seen > v.inc && m.on(Seen):
+		return false
+	case v.unchecked != 0:
+		if v.mrepl != v.repl && m.on(ReplicationID) {
+			return false
+		}
+		v.mrepl, v.unchecked = v.repl, 0
+		if m.on(FromClock) {
+			v.ready = [maxReady]uint8{}
+			v.last = max(v.last, s.clock)
+		}
+	}
+	return true
+}
+
+// reset reports whether a script would begin a new incarnation, or has.
+func (v *server) reset(k *client) bool {
+	return v.inc != k.inc || v.mrun != v.run || v.unchecked != 0 && v.mrepl != v.repl
+}
+
+// begin is what every script does first: it begins a new incarnation if the marker is not
+// current. It reports whether there is a marker.
+func (m *search) begin(s *state, open bool, seen uint8) bool {
 	v := &s.srv
 	if v.inc == 0 && !open {
 		return false
 	}
-	if v.inc != 0 && v.mrun == v.run {
+	if m.current(s, seen) {
 		return true
 	}
 	s.incs++
-	v.inc, v.mrun = s.incs, v.run
+	v.inc, v.mrun, v.mrepl, v.unchecked = s.incs, v.run, v.repl, 0
 	v.grace, v.graceEnd = 0, 0
 	if m.Grace {
 		v.grace = 1
@@ -147,7 +185,7 @@ func (m *search) execute(s *state, g *msg) (reply, bool) {
 	case mRelease:
 		return m.release(s, g)
 	case mWake:
-		if m.begin(s, false) {
+		if m.begin(s, false, g.inc) {
 			m.wake(s)
 		}
 	case mShare:
@@ -183,7 +221,8 @@ func (m *search) fast(s *state, g *msg) (reply, bool) {
 	case g.ticket == 0,
 		v.inc != g.inc && m.on(Marker),
 		(k.st == absent || k.generation != g.generation || v.tomb[g.who]&(1<<g.seq) != 0) && m.on(Session),
-		v.run != g.run && m.on(RunID):
+		v.run != g.run && m.on(RunID),
+		v.unchecked != 0 && m.on(Checked):
 		return reply{kind: rSlow}, true
 	case v.n != 2 && m.on(Length):
 		return reply{rSlow, g.ticket, 0}, true
@@ -193,7 +232,7 @@ func (m *search) fast(s *state, g *msg) (reply, bool) {
 
 // known does the checks of the scripts of a session; it returns 0 if they may go on.
 func (m *search) known(s *state, g *msg) uint8 {
-	if !m.begin(s, false) || s.srv.inc != g.inc {
+	if !m.begin(s, false, g.inc) || s.srv.inc != g.inc {
 		return rReset
 	}
 	if k := s.srv.sess[g.who]; !m.lives(&s.srv, g.who) || k.generation != g.generation && m.on(Generation) {

@@ -46,8 +46,10 @@ type session struct {
 
 // server is one copy of the data.
 type server struct {
-	run        uint8 // run id of the process
+	run, repl  uint8 // run id of the process, and the id that changes when a replica is promoted
 	inc, mrun  uint8 // the marker: incarnation, 0 for no marker, and run id
+	mrepl      uint8 // the marker: the replication id
+	unchecked  uint8 // the marker: the time is over for which a check of that id counts
 	grace      uint8
 	graceEnd   uint8
 	now        uint8
@@ -146,8 +148,11 @@ type reply struct{ kind, ticket, since uint8 }
 type state struct {
 	srv, copy server
 	copied    uint8
-	cl        [maxClients]client
-	late      [maxLate]msg // in flight, and no client waits for a reply
+	// first is the first server with its own data, once a replica has taken over from it.
+	first server
+	away  uint8
+	cl    [maxClients]client
+	late  [maxLate]msg // in flight, and no client waits for a reply
 	// clock is above every ticket that was ever issued; runs, incs and generations count.
 	clock, runs, incs uint8
 	generations       [maxClients]uint8
@@ -195,7 +200,7 @@ func (c *coder) msg(m *msg) {
 }
 
 func (c *coder) server(s *server) {
-	c.b(&s.run, &s.inc, &s.mrun, &s.now, &s.grace, &s.graceEnd, &s.last, &s.base, &s.readers, &s.n)
+	c.b(&s.run, &s.repl, &s.inc, &s.mrun, &s.mrepl, &s.unchecked, &s.now, &s.grace, &s.graceEnd, &s.last, &s.base, &s.readers, &s.n)
 	for i := range s.ready {
 		c.b(&s.ready[i])
 	}
@@ -212,6 +217,9 @@ func (c *coder) state(s *state) {
 	c.server(&s.srv)
 	if c.b(&s.copied); s.copied != 0 {
 		c.server(&s.copy)
+	}
+	if c.b(&s.away); s.away != 0 {
+		c.server(&s.first)
 	}
 	for i := range s.cl {
 		k := &s.cl[i]
