@@ -22,8 +22,18 @@ var listMutants = []mutant{
 	},
 	{
 		name: "rl-grant-of-another-incarnation", catcher: byScenes, file: fastFile,
-		old: "len(e.marker) < 8 || e.marker[:7] != tail[7:] ||",
-		new: "len(e.marker) < 8 ||",
+		old: "len(e.marker) < 14 || e.marker[:7] != tail[7:] ||",
+		new: "len(e.marker) < 14 ||",
+	},
+	{
+		name: "rl-grant-of-an-unchecked-server", catcher: byScenes, file: fastFile,
+		old: "	case !f.fresh(wire.NumberOf(e.marker[8:14])):\n",
+		new: "",
+	},
+	{
+		name: "rl-incarnation-not-remembered", catcher: byScenes, file: "store/redisstore/internal/liststore/seen.go",
+		old: "-s.byBucket[bucket]",
+		new: "0*s.byBucket[bucket]",
 	},
 	{
 		name: "rl-grant-of-another-generation", catcher: byScenes, file: fastFile,

@@ -140,6 +140,16 @@ func (s *Sentinels) Master() (master *RedisServer, err error) {
 	return master, err
 }
 
+// Knows reports whether all sentinels take a server for the master.
+func (s *Sentinels) Knows(master *RedisServer) bool {
+	for _, addr := range s.Addrs {
+		if at, _ := ask(addr, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", MasterName).StringSlice(); s.node(at) != master {
+			return false
+		}
+	}
+	return true
+}
+
 func (s *Sentinels) node(at []string) *RedisServer {
 	for _, n := range s.Nodes {
 		if len(at) == 2 && at[1] == strconv.Itoa(n.Port) {

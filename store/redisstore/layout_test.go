@@ -85,11 +85,12 @@ func TestLayoutOfValues(t *testing.T) {
 	held := int64(l.attemptOf("bob", 8, "y", driver.Terms{MaxHold: time.Hour}, driver.Granted)) / driver.TokenStep
 
 	run := regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(l.plain.Info(l.ctx, "server").Val())[1]
+	repl := regexp.MustCompile(`master_replid:(\w+)`).FindStringSubmatch(l.plain.Info(l.ctx, "replication").Val())[1]
 	marker := l.field("m")
 	if at := number([]byte(marker[:7])); at < before.UnixMicro() || at > time.Now().UnixMicro() {
 		t.Errorf("the incarnation is %d, which is not when it began", at)
 	}
-	like(t, "m", l.array(marker, 8), `["`+run+`",0,"v2 buckets=1 maxttl=1m0s grace=false"]`)
+	like(t, "m", l.array(marker, 14), `["`+run+`",0,"v2 buckets=1 maxttl=1m0s grace=false","`+repl+`"]`)
 	l.wantTickets(max(counter, held), before)
 
 	id := l.ids["ann"]

@@ -86,9 +86,9 @@ func endGrace(t *testing.T, master *redistest.Server, store driver.Store, namesp
 		t.Fatal(err)
 	}
 	const script = `local m = redis.call('HGET', KEYS[1], 'm')
-local rest = cmsgpack.unpack(string.sub(m, 9))
+local rest = cmsgpack.unpack(string.sub(m, 15))
 rest[2] = 0
-return redis.call('HSET', KEYS[1], 'm', string.sub(m, 1, 8) .. cmsgpack.pack(rest))`
+return redis.call('HSET', KEYS[1], 'm', string.sub(m, 1, 14) .. cmsgpack.pack(rest))`
 	if err := master.Do("EVAL", script, 1, namespace+":{"+namespace+":0}").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -225,7 +225,7 @@ func TestListsKeepAliveKeepsShortScripts(t *testing.T) {
 			cost(func() { w.withdraw(1, driver.Withdrawal{Seq: a.Seq, Name: "a"}) }),
 		}
 	}
-	first := round()
+	first, whole := round(), 0
 	for range 20 {
 		w.p.now = w.p.now.Add(400 * time.Millisecond)
 		w.must(w.p.write(w.ctx))
@@ -234,8 +234,12 @@ func TestListsKeepAliveKeepsShortScripts(t *testing.T) {
 		w.keepAlive(1)
 		for i, n := range round() {
 			if n > first[i]+2*sessions {
-				t.Fatalf("after %v call %d takes %d commands, and took %d", w.p.now.Sub(time.Unix(1800000000, 0)), i, n, first[i])
+				whole++ // a check of the replication id counts for a second
+				t.Logf("after %v call %d takes %d commands, and took %d", w.p.now.Sub(time.Unix(1800000000, 0)), i, n, first[i])
 			}
 		}
+	}
+	if whole > 8 {
+		t.Errorf("%d of 80 calls in 8 s needed the whole script, want one in a second", whole)
 	}
 }

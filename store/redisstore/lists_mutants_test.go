@@ -93,7 +93,7 @@ func (s stage) play(t tb, sc scene, way way) {
 func TestListsScenes(t *testing.T) {
 	t.Parallel()
 	p, client := newPretence(t, redistest.Start(t).Addr)
-	for _, sc := range slices.Concat(scenes, lossScenes, rawScenes, ruleScenes) {
+	for _, sc := range slices.Concat(scenes, lossScenes, rawScenes, ruleScenes, failbackScenes) {
 		if failure := (stage{p, client}).run(sc); failure != "" {
 			t.Errorf("%s: %s", sc.name, failure)
 		}
@@ -105,7 +105,7 @@ func TestListsScenes(t *testing.T) {
 func TestListsScriptMutants(t *testing.T) {
 	t.Parallel()
 	p, client := newPretence(t, redistest.Start(t).Addr)
-	all := slices.Concat(scenes, lossScenes, rawScenes, ruleScenes)
+	all := slices.Concat(scenes, lossScenes, rawScenes, ruleScenes, failbackScenes)
 	for _, m := range scriptMutants {
 		if !strings.HasPrefix(m.name, *onlyMutants) {
 			continue

@@ -228,9 +228,12 @@ func (m *search) hold(s *state, i, j int, r reply, inc, when uint8) {
 	if c.broken != 0 {
 		return
 	}
+	if m.Unnoticed && s.cl[i].seen < s.incs {
+		return // no one could know of the other server: not the first one, and not this client
+	}
 	// Without grace, a reply from before a data loss may come after a grant of a later
 	// incarnation. Guards reject its token.
-	if m.Grace || when == s.srv.inc {
+	if m.Grace && !m.Unnoticed || when == s.srv.inc {
 		if r.ticket <= s.top {
 			m.wrong("the token %d of a grant is not above %d", r.ticket, s.top)
 		}
@@ -239,8 +242,8 @@ func (m *search) hold(s *state, i, j int, r reply, inc, when uint8) {
 	for o := range m.Clients {
 		for p := range m.Claims {
 			d := s.cl[o].claims[p]
-			if m.Unnoticed && inc < s.cl[o].inc {
-				continue // no one could know: not the server, and not this client
+			if m.Unnoticed && s.cl[o].seen < s.incs {
+				continue
 			}
 			if (o != i || p != j) && d.st == held && d.broken == 0 && (m.Grace || s.losses == 0) {
 				m.wrong("clients %d and %d hold the lock", i, o)

@@ -36,7 +36,7 @@
 //
 // Each rule has a switch. With all rules on the search finds nothing; with one off it must
 // find a violation. Rules 1 to 13 are those of the design, in parts where a part can be
-// left out. The model found that 14 to 21 are needed too, and shows why 22 to 32 are:
+// left out. The model found that 14 to 21 are needed too, and shows why 22 to 31 are:
 //
 //	14  the attempt script keeps a claim that the transaction pushed only if the client
 //	    knows the ticket in front of it, from a reply that passed all checks but the
@@ -65,19 +65,19 @@
 //	    session. The run id need not be proved: an incarnation that begins later has its
 //	    grace period before it
 //
-// Rules 28 to 32 are for a server that takes over again with its own old data, without a restart: the run id
+// Rules 28 to 31 are for a server that takes over again with its own old data, without a restart: the run id
 // is the same, and what another server has granted in between is unknown to it.
 //
 //	28  the marker has the replication id, which changes when a replica is promoted. Another id
 //	    begins a new incarnation
 //	29  so does a caller that knows a later incarnation. It is all that there is if the
 //	    server was cut off and never noticed that it was replaced; then a client that does not
-//	    know the other server either can be granted a lock beside a holder from there
+//	    know the other server either can be granted a lock beside a holder from there, and with a
+//	    lower token. Numbers from the clock would put that token in order, but not those of two
+//	    masters at the same time, where the promoted one must have the higher numbers
 //	30  scripts read the replication id only now and then. The transaction counts only if the marker
 //	    was checked lately; a server that was away while another one could grant has no such check
-//	31  after a time without a check tickets are drawn from the clock, so that tokens rise even where
-//	    rule 29 has no one who knows
-//	32  a claim is dropped because its session has ended only after a look at the replication id:
+//	31  a claim is dropped because its session has ended only after a look at the replication id:
 //	    the session may have been kept alive on the other server
 //
 // Package liststore has rule 16 in another form: it sends a wake message only for a claim that a

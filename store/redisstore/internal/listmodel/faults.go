@@ -37,7 +37,7 @@ func (k *client) reclaiming() bool {
 
 // open opens a session, or resumes it after a reset.
 func (m *search) open(s *state, i int) {
-	m.begin(s, true, s.cl[i].inc)
+	m.begin(s, true, s.cl[i].seen)
 	k, v := &s.cl[i], &s.srv
 	if !m.lives(v, uint8(i)) {
 		s.generations[i]++
@@ -45,6 +45,7 @@ func (m *search) open(s *state, i int) {
 		v.readers &^= 3 << (2 * i)
 	}
 	k.generation, k.inc, k.run, k.trust = v.sess[i].generation, v.inc, v.run, 1
+	k.seen = max(k.seen, v.inc)
 	k.fast = 1 - v.grace
 	m.opened(s, i)
 	for j := range k.claims {

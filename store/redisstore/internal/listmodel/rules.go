@@ -46,7 +46,6 @@ const (
 	ReplicationID
 	Seen
 	Checked
-	FromClock
 	SureEnd
 	rules
 )
@@ -85,8 +84,7 @@ var ruleNames = [rules]string{
 	ReplicationID:  "28 replication id",
 	Seen:           "29 seen",
 	Checked:        "30 checked",
-	FromClock:      "31 from the clock",
-	SureEnd:        "32 sure end",
+	SureEnd:        "31 sure end",
 }
 
 func (r Rule) String() string { return ruleNames[r] }

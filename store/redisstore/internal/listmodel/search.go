@@ -83,7 +83,7 @@ func (m *search) first() (s state) {
 	for i := range m.Clients {
 		s.generations[i] = 1
 		v.sess[i] = session{st: alive, generation: 1, reclaimed: 1}
-		s.cl[i] = client{generation: 1, inc: 1, run: 1, trust: 1, fast: 1}
+		s.cl[i] = client{generation: 1, inc: 1, run: 1, seen: 1, trust: 1, fast: 1}
 		m.opened(&s, i)
 	}
 	return s

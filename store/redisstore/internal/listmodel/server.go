@@ -101,10 +101,6 @@ func (m *search) current(s *state, seen uint8) bool {
 			return false
 		}
 		v.mrepl, v.unchecked = v.repl, 0
-		if m.on(FromClock) {
-			v.ready = [maxReady]uint8{}
-			v.last = max(v.last, s.clock)
-		}
 	}
 	return true
 }

@@ -94,6 +94,7 @@ const (
 
 type client struct {
 	generation, inc, run uint8
+	seen                 uint8 // the highest incarnation that it was answered in
 	trust                uint8 // its trusted deadline has not passed
 	fast                 uint8 // it knows that the grace period of inc is over
 	until                uint8 // the trusted deadline, where time is modeled
@@ -223,7 +224,7 @@ func (c *coder) state(s *state) {
 	}
 	for i := range s.cl {
 		k := &s.cl[i]
-		c.b(&k.generation, &k.inc, &k.run, &k.trust, &k.fast, &k.until, &s.generations[i], &k.phase)
+		c.b(&k.generation, &k.inc, &k.run, &k.seen, &k.trust, &k.fast, &k.until, &s.generations[i], &k.phase)
 		if k.phase != none {
 			c.b(&k.reply.kind, &k.reply.ticket, &k.reply.since, &k.out.kind)
 			c.msg(&k.out)

@@ -23,6 +23,9 @@
 //   - An attempt adopts a grant of an earlier incarnation only if its process knows the number.
 //   - A keep-alive never moves the end of a session back, and brings no session back that was
 //     closed or swept. One that arrived after the end is answered with ErrGone.
+//   - A server that was replaced and takes over again with its old data has its run id and its
+//     tickets. So the marker has the replication id, a grant needs a recent check of it, a session is over only
+//     after a fresh one, and a caller that has seen a later incarnation begins a new one.
 //   - A claim of which an attempt has an unknown outcome is withdrawn with a tombstone.
 //   - Scripts declare all keys. A server that moves a slot and has only some of them
 //     rejects the call and has done nothing.

@@ -5,10 +5,12 @@ package liststore
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync/atomic"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // fast acquires and releases locks that are free with plain commands, which cost the server
@@ -39,11 +41,15 @@ type fast struct {
 	proven  string // SHA of the script that proves the run id
 	lists   string // key of a list without its name
 	tickets string
-	few     int         // operations that are worth a script
-	allowed bool        // the store knows every claim of the session that this process made
-	calm    atomic.Bool // a script has answered that there is no grace period
-	marks   atomic.Bool // the session had marks, in the last reply
+	few     int          // operations that are worth a script
+	allowed bool         // the store knows every claim of the session that this process made
+	calm    atomic.Bool  // a script has answered that there is no grace period
+	marks   atomic.Bool  // the session had marks, in the last reply
+	checked atomic.Int64 // until when the marker is known to count, in ms of the server's clock; unknown if it has to be tried
 }
+
+// unknown is the end of a check that was not read.
+const unknown = math.MaxInt64
 
 func (f *fast) init(s *session, graceOver, allowed bool) {
 	f.s = s
@@ -54,6 +60,7 @@ func (f *fast) init(s *session, graceOver, allowed bool) {
 		f.few = 1
 	}
 	f.calm.Store(graceOver)
+	f.checked.Store(unknown)
 	if own := s.proof.scripts[attemptScript]; own != nil {
 		f.proven = own.SHA
 	}
@@ -62,7 +69,7 @@ func (f *fast) init(s *session, graceOver, allowed bool) {
 // may reports whether a claim that was never sent before may be sent by plain commands.
 func (f *fast) may(c *driver.Claim) bool {
 	return f.allowed && f.proven != "" && c.Queue && c.Floor == 0 && !c.Lift && simple(c.Terms) && f.calm.Load() &&
-		f.s.proof.done.Load() && !f.s.store.contended.has(c.Name)
+		f.s.proof.done.Load() && f.s.alive.latest() < f.checked.Load() && !f.s.store.contended.has(c.Name)
 }
 
 // mayRelease reports whether a grant may be removed by plain commands: one that is waited for
@@ -124,12 +131,26 @@ func (f *fast) counts(e evidence) bool {
 	switch {
 	case !e.proven:
 		f.s.proof.lost()
-	case len(e.marker) < 8 || e.marker[:7] != tail[7:] || e.marker[7] != 0:
+	case len(e.marker) < 14 || e.marker[:7] != tail[7:] || e.marker[7] != 0:
+	case !f.fresh(wire.NumberOf(e.marker[8:14])):
 	case len(e.session) < 14 || e.session[6:13] != tail[:7]:
 	default:
 		return f.alive()
 	}
 	return false
+}
+
+// fresh reports whether a marker counts until a time (checked.lua), and has it checked again before that is over.
+func (f *fast) fresh(till int64) bool {
+	if till == 0 {
+		return false
+	}
+	now := f.s.alive.latest()
+	f.checked.Store(till)
+	if till-now < f.s.store.settings.check().Milliseconds()/2 {
+		f.refill()
+	}
+	return now < till && till <= now+maxCheck.Milliseconds()
 }
 
 // alive reports whether the session has not ended.

@@ -79,7 +79,7 @@ func FuzzReplies(f *testing.F) {
 			t.Errorf("%d values are read as the replies to %d operations", len(reply), len(sent.operations))
 		}
 		sent = batch{operations: []*operation{{}, {release: true}}}
-		if err := sent.readMany(reply); err == nil && (len(reply) != 1 || len(strings.Fields(reply[0].(string))) != 2) {
+		if _, err := sent.readMany(reply); err == nil && (len(reply) != 1 || len(strings.Fields(reply[0].(string))) != 3) {
 			t.Errorf("%q is read as the reply to two operations", reply)
 		}
 	})

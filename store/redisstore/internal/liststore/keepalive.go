@@ -142,6 +142,9 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 		return renewal, false, k.late(ctx)
 	default:
 		k.note(now, sent, end)
+		if now.UnixMilli()-s.fast.checked.Load() > longUnchecked.Milliseconds() {
+			s.fast.refill()
+		}
 		if checks && c.rest() > 0 {
 			s.sweeper.begin()
 		}
@@ -154,9 +157,16 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 // claim of it was broken.
 func (k *keepAlive) stands(move, read *Commands) bool {
 	moved, marker, session, broken := move.number(), read.text(), read.text(), read.text()
-	return moved == 1 && broken == "" && len(marker) >= 8 && marker[:7] == k.s.tail[7:] &&
-		len(session) >= 14 && session[6:13] == k.s.tail[:7]
+	if len(marker) < 14 || len(session) < 14 {
+		return false
+	}
+	k.s.fast.checked.Store(wire.NumberOf(marker[8:14]))
+	return moved == 1 && broken == "" && marker[:7] == k.s.tail[7:] && session[6:13] == k.s.tail[:7]
 }
+
+// longUnchecked is after how long without a check of the replication id a session that holds locks and takes no new ones
+// has it checked. Within ten minutes a new id of a master that a replica connected to is known as such (lib.lua).
+const longUnchecked = 5 * time.Minute
 
 // moves reports whether a call was rejected because its keys are on two nodes, or on another
 // one: their slot moves.

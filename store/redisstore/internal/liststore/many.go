@@ -28,9 +28,11 @@ func (f *fast) callMany(ctx context.Context, next *batch) error {
 		f.s.proof.lost()
 		return nil
 	case err == nil:
-		if err := next.readMany(reply); err != nil {
+		till, err := next.readMany(reply)
+		if err != nil {
 			return err
 		}
+		f.fresh(till)
 		f.judge(next, f.alive())
 		return nil
 	case releases > 0 && ctx.Err() == nil && !errors.Is(err, driver.ErrUnknown):
@@ -71,8 +73,8 @@ func (next *batch) word(text *strings.Builder, f *fast, o *operation) {
 	next.args = append(next.args, o.element)
 }
 
-// readMany gives the operations their replies.
-func (next *batch) readMany(reply []any) error {
+// readMany gives the operations their replies, and returns until when the marker counts.
+func (next *batch) readMany(reply []any) (till int64, err error) {
 	var text string
 	if len(reply) == 1 {
 		text, _ = reply[0].(string)
@@ -87,7 +89,7 @@ func (next *batch) readMany(reply []any) error {
 			n, err := strconv.ParseInt(word, 10, 64)
 			switch {
 			case err != nil:
-				return errors.Join(driver.ErrUnknown, wire.ErrShort)
+				return 0, errors.Join(driver.ErrUnknown, wire.ErrShort)
 			case n == 0:
 			case release:
 				o.result = released
@@ -97,8 +99,8 @@ func (next *batch) readMany(reply []any) error {
 			o.answered = true
 		}
 	}
-	if text != "" {
-		return errors.Join(driver.ErrUnknown, wire.ErrShort)
+	if till, err = strconv.ParseInt(text, 10, 64); err != nil {
+		return 0, errors.Join(driver.ErrUnknown, wire.ErrShort)
 	}
-	return nil
+	return till, nil
 }

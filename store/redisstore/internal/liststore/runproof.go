@@ -36,8 +36,9 @@ import (
 // script: 3 µs a call, a connection for each process, and no way to be sure of a client
 // library that subscribes again by itself.
 //
-// Not proved: that a server which was made a replica and promoted again without a
-// restart still has its data. The marker shows it if a session was opened in between.
+// The run id does not change when a server becomes a replica and is promoted again, without a
+// restart and with its old data. The replication id in the marker shows that, and checked.lua, how
+// scripts that do not read INFO know it.
 type runProof struct {
 	s     *session
 	runID string

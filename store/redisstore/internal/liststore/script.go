@@ -22,19 +22,19 @@ const needsMemory = "#!lua\n"
 
 // load returns a script with what all of them share before it.
 func load(head, name string) *wire.Script {
-	return wire.Compose(name, head, "", setupLine("")+shared()+source(name))
+	return wire.Compose(name, head, "", setupLine("")+source("checked")+shared()+source(name))
 }
 
 // loadSetup is load for a script that may set up a namespace: 'first' one that has no
 // marker, 'any' also one that is vacant.
 func loadSetup(head, setup, name string) *wire.Script {
-	return wire.Compose(name, head, "", setupLine(setup)+shared()+source(name))
+	return wire.Compose(name, head, "", setupLine(setup)+source("checked")+shared()+source(name))
 }
 
 // loadBehind is load for a script with a short one before it, which does what is most often to
 // be done without the common part: to make its functions costs more than that.
 func loadBehind(first, head, name string) *wire.Script {
-	return wire.Compose(name, head, "", source("ends")+source(first)+setupLine("")+shared()+source(name))
+	return wire.Compose(name, head, "", source("checked")+source("ends")+source(first)+setupLine("")+shared()+source(name))
 }
 
 func shared() string { return source("slot") + source("lib") + source("lock") + source("queue") }
@@ -54,8 +54,8 @@ var (
 	keepAliveScript = load(allowOOM, "keepalive")
 	attemptScript   = loadBehind("ask", "", "attempt")
 	withdrawScript  = loadBehind("pass", allowOOM, "withdraw")
-	votesScript     = wire.Compose("votes", "", "", source("votes"))
-	manyScript      = wire.Compose("many", needsMemory, "", source("many"))
+	votesScript     = wire.Compose("votes", "", "", source("checked")+source("votes"))
+	manyScript      = wire.Compose("many", needsMemory, "", source("checked")+source("many"))
 	wakeScript      = load(allowOOM, "wake")
 	reclaimScript   = load(allowOOM, "reclaim")
 	closeScript     = load(allowOOM, "close")

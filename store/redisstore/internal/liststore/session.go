@@ -139,6 +139,7 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 		switch out.State {
 		case driver.Granted:
 			s.fast.calm.Store(true)
+			s.fast.checked.Store(unknown)
 			s.claims.stands(c.Seq, int64(out.Token)/driver.TokenStep, s.element(own, c.Seq, record))
 		case driver.Queued:
 			s.store.contended.waited(c.Name, out.Holders)

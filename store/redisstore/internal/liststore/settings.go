@@ -47,6 +47,17 @@ func (s settings) graceMillis() string {
 	return ms(s.maxTTL)
 }
 
+// maxCheck is for how long a check of the replication id counts at most (lib.lua).
+const maxCheck = time.Second
+
+// check is for how long such a check counts in a namespace.
+func (s settings) check() time.Duration {
+	if !s.grace {
+		return maxCheck
+	}
+	return min(maxCheck, s.maxTTL/4)
+}
+
 // shard returns the bucket of a name.
 func (s settings) shard(name string) string {
 	if s.buckets == 1 {

@@ -62,6 +62,7 @@ type Store struct {
 	listings  wire.Listings
 	runs      runs
 	contended contended
+	seen      seen
 	known     sync.Map // sessions, by session id: a session that is resumed has the claims of before
 }
 
@@ -151,6 +152,9 @@ func (s *Store) callWith(ctx context.Context, set settings, script *wire.Script,
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
 	}
 	base := s.buckets.key(shard, set.buckets)
+	if incarnation == "0" {
+		incarnation = s.seen.text(base)
+	}
 	reply, err := s.client.Eval(ctx, script, keys(base, names), s.args(set, base, incarnation, own))
 	if err != nil {
 		return nil, s.explain(err)
@@ -210,6 +214,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	}
 	incarnation, _ := strconv.ParseInt(ss.incarnation, 10, 64)
 	ss.tail = wire.BytesOf(ss.generation, 7) + wire.BytesOf(incarnation, 7)
+	s.seen.note(ss.base, incarnation)
 	before, known := s.known.Load(ss.sid)
 	resumed := known && !ss.fresh
 	ss.claims = &claims{}

@@ -17,8 +17,8 @@ if RUN_ID ~= '' and ARGV[19] == '' and ARGV[9] == '0' and ARGV[10] == '1' and AR
     local two = call('LRANGE', KEYS[3], 0, 1)
     local ticket, raw = two[1], two[2]
     local rest = id .. ARGV[21] .. ARGV[13]
-    if ends(ARGV[6], s, now) <= now then
-      -- it has ended
+    if not checked(m, now) or ends(ARGV[6], s, now) <= now then
+      -- it has ended, or the server may have been replaced
     elseif not ticket then
       -- Not LPOP, which a server whose memory is full does not reject: nor would it the RPUSH.
       local mine = call('LMOVE', KEYS[2], KEYS[3], 'LEFT', 'RIGHT')

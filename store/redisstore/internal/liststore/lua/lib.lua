@@ -8,12 +8,14 @@
 --          hash G; at last the ends of its sessions, Z. All of them are declared, so a server
 --          that moves the slot rejects the call as a whole while it has only a part of them
 -- ARGV[1]  settings of the namespace, compared with the marker's
--- ARGV[2]  incarnation the caller's session was opened in, 0 if it has none
+-- ARGV[2]  incarnation the caller's session was opened in; if the call is of no session, the
+--          highest that its process has seen, negative, or 0
 -- ARGV[3]  channel prefix for pushes; ARGV[4] PUBLISH or SPUBLISH
 -- ARGV[5]  grace in ms, 0 for none
 --
 -- Fields of H:
---   m          marker: incarnation, 1 if there are votes, then run id, end of grace, settings
+--   m          marker: incarnation, 1 if there are votes, until when a check of the replication id
+--              counts (6 bytes, ms), then run id, end of grace, settings, replication id
 --   v          the last ticket that was made: those in T are up to that
 --   c<slot>    counter of names that are voted about (slot.lua)
 --   s<sid>     session: end or an earlier one, generation, 1 if it has marks; then generation,
@@ -64,13 +66,30 @@ local function runid()
   return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 end
 
+-- CHECK is for how many ms a check of the replication id counts: less than a grace period, because a
+-- server that was replaced must have none by the time the other one grants, and seldom enough to cost nothing.
+local CHECK = math.min(1000, tonumber(ARGV[5]) > 0 and math.floor(tonumber(ARGV[5]) / 4) or 1000)
+
+local looked -- whether this call has found the replication id unchanged, nil if it did not look
+
+-- unreplaced reports whether a server has been the master since its replication id was noted and last
+-- checked, and returns the id of now. A replica that is promoted gets another id, and the last one
+-- becomes its second. So does a master to which the first replica connects, or from which the last one went
+-- an hour ago, but that has no second id then.
+local function unreplaced(id, till)
+  local info = redis.call('INFO', 'replication')
+  local own, second = string.match(info, 'master_replid:(%w*)') or '', string.match(info, 'master_replid2:(%w*)') or ''
+  looked = own == id or not string.find(second, '[^0]') and now - till < 600000
+  return looked, own
+end
+
 -- vacant reports whether other settings may replace those of a marker: no session is
 -- open and no lock is kept. Only the data under the run id that wrote the marker proves
 -- that, after its grace; after a restart or a failover sessions may be missing. A
 -- namespace with several buckets is never vacant, because this script sees one of them.
 local function vacant(m, run)
   local function alike(settings) return string.match(settings, '^v2 buckets=1 ') end
-  if m[1] ~= run or m[2] > now or not alike(m[3]) or not alike(ARGV[1]) then return false end
+  if m[1] ~= run or not unreplaced(m[4], now) or m[2] > now or not alike(m[3]) or not alike(ARGV[1]) then return false end
   if tonumber(call('HGET', H, 'h') or '0') > now then return false end
   return call('ZCOUNT', Z, '(' .. num(now), '+inf') == 0
 end
@@ -83,43 +102,64 @@ local function issued()
   return next and tonumber(next) - 1 or tonumber(call('HGET', H, 'v') or '0')
 end
 
+-- current returns whether a marker is of this server as it is now. Scripts that know the run id without
+-- INFO look at the replication id only when the last check does not count any more.
+local function current(raw, m, run)
+  if m[1] ~= run or math.abs(tonumber(ARGV[2])) > struct.unpack('>I7', raw) then return false end
+  local till, ms = struct.unpack('>I6', raw, 9), tonumber(ARGV[5])
+  local early = m[2] > after(ms) -- it was set while the clock was ahead
+  if early then m[2] = after(ms) end
+  if RUN_ID == '' or SETUP ~= '' or not checked(raw, now) then
+    local same, id = unreplaced(m[4], till)
+    if not same then return false end
+    if early or id ~= m[4] or till - now < CHECK / 2 or till - now > CHECK then
+      m[4], early, till = id, true, now + CHECK
+    end
+  end
+  if early then call('HSET', H, 'm', sub(raw, 1, 8) .. struct.pack('>I6', till) .. cmsgpack.pack(m)) end
+  return true, m[2]
+end
+
 -- marker returns incarnation, end of grace, settings and run id; no incarnation if this
--- script must not go on. Another run id, or a bucket without a marker, begins a new
--- incarnation, above every ticket of the last. Only a caller with the settings of the marker
+-- script must not go on. Another run id, another replication id, a caller that has seen a later
+-- incarnation, or a bucket without a marker, begins a new incarnation, above every ticket of the
+-- last. Only a caller with the settings of the marker
 -- may begin it: the first to come after a restart would otherwise replace what all others
 -- agreed on. Only a script that opens sessions replaces the settings of a vacant namespace.
 local function marker()
   local raw, run, ms = call('HGET', H, 'm'), runid(), tonumber(ARGV[5])
+  local began = micros
   if raw then
-    local m = cmsgpack.unpack(sub(raw, 9))
+    local m = cmsgpack.unpack(sub(raw, 15))
     voted = byte(raw, 8) == 1
     if m[3] ~= ARGV[1] then
       if SETUP ~= 'any' or not vacant(m, run) then return nil, nil, m[3] end
-    elseif m[1] == run then
-      if m[2] > after(ms) then -- it was set while the clock was ahead
-        m[2] = after(ms)
-        call('HSET', H, 'm', sub(raw, 1, 8) .. cmsgpack.pack(m))
-      end
-      return struct.unpack('>I7', raw), m[2], m[3], run
+    else
+      local good, over = current(raw, m, run)
+      if good then return struct.unpack('>I7', raw), over, m[3], run end
     end
+    began = math.max(began, struct.unpack('>I7', raw) + 1)
   elseif SETUP == '' then
     return nil
   end
+  began = math.max(began, math.abs(tonumber(ARGV[2])) + 1)
+  local _, id = unreplaced('', now)
   -- With grace nothing is granted before its end, so the clock of then will do:
   -- tokens that came from another server's clock stay below too.
-  local start = math.max(issued() + 1, micros + ms * 1000)
+  local start = math.max(issued() + 1, began + ms * 1000)
   local over = ms > 0 and after(ms) or 0
   -- First what needs memory: a server whose memory is full rejects only the first write.
   call('HSET', H, 'v', num(start),
-    'm', struct.pack('>I7', micros) .. (voted and '\1' or '\0') .. cmsgpack.pack({ run, over, ARGV[1] }))
+    'm', struct.pack('>I7', began) .. (voted and '\1' or '\0') .. struct.pack('>I6', now + CHECK) .. cmsgpack.pack({ run, over, ARGV[1], id }))
   call('LTRIM', T, 1, 0)
-  return micros, over, ARGV[1], run
+  looked = true
+  return began, over, ARGV[1], run
 end
 
 local inc, grace_end, settings, run = marker()
 if not inc then
   if settings then return { 'REFUSED', settings } end
-  return { ARGV[2] == '0' and 'VACANT' or 'RESET' }
+  return { tonumber(ARGV[2]) <= 0 and 'VACANT' or 'RESET' }
 end
 
 local function grace() return math.max(0, grace_end - now) end
@@ -152,6 +192,19 @@ end
 
 local sessions = {}
 
+-- sure reports whether a session that is over by the clock is over. If this server was a replica in between,
+-- the session may have been kept alive on another one. Then the next call begins a new
+-- incarnation, and this one ends no session.
+local function sure()
+  if looked == nil then
+    local raw = call('HGET', H, 'm')
+    if not unreplaced(cmsgpack.unpack(sub(raw, 15))[4], struct.unpack('>I6', raw, 9)) then
+      call('HSET', H, 'm', sub(raw, 1, 8) .. struct.pack('>I6', 0) .. sub(raw, 15))
+    end
+  end
+  return looked
+end
+
 -- session returns { end, generation, reclaimed, ttl, marks } or nil if it has ended; marks is
 -- how many of its claims are marked by b<id>. End, generation and whether there are marks
 -- stand first and in fixed places, so that a client finds them fast.
@@ -164,6 +217,8 @@ local function session(sid)
       local noted = struct.unpack('>I6', raw)
       local till = noted
       if till <= now then till = tonumber(call('ZSCORE', Z, sid) or '0') end
+      local unsure = till <= now and not sure()
+      if unsure then till, noted = now + 1, now + 1 end
       if till > now then
         local more = cmsgpack.unpack(sub(raw, 15))
         if till > after(more[3]) then -- it was set while the clock was ahead

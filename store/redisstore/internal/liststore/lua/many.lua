@@ -8,12 +8,12 @@
 -- ARGV[1]  the field of the session in H, [2] its generation and incarnation, 7 bytes each
 -- ARGV[3]  how many operations are releases; then the claim of each operation
 -- Replies: for each operation, with spaces between, 0 if it was not done, else 1 for a release
--- and for an acquisition its ticket
+-- and for an acquisition its ticket; then until when the marker counts, 0 if it was not read
 local H, T, tail, releases = KEYS[1], KEYS[2], ARGV[2], tonumber(ARGV[3])
 local call, sub, byte = redis.call, string.sub, string.byte
 -- A key that is not a list must not break off the other operations: its own gets the error later.
 local try = redis.pcall
-local reply = {}
+local reply, till = {}, 0
 for i = 1, releases do
   -- While the grant is there no other claim has the lock, so nothing else has to be checked.
   local list = KEYS[2 + i]
@@ -30,7 +30,10 @@ if n > 0 then
   for i = 1, n do reply[releases + i] = '0' end
   local found = call('HMGET', H, 'm', ARGV[1])
   local m, s = found[1], found[2]
-  if m and s and sub(m, 1, 7) == sub(tail, 8) and byte(m, 8) == 0 and sub(s, 7, 13) == sub(tail, 1, 7) then
+  if m then till = struct.unpack('>I6', m, 9) end
+  local t = redis.call('TIME')
+  if m and s and sub(m, 1, 7) == sub(tail, 8) and byte(m, 8) == 0 and checked(m, t[1] * 1000 + math.floor(t[2] / 1000))
+    and sub(s, 7, 13) == sub(tail, 1, 7) then
     local marks = {}
     if byte(s, 14) ~= 0 then
       for i = 1, n do marks[i] = 'b' .. sub(ARGV[3 + releases + i], 8, 29) end
@@ -52,4 +55,5 @@ if n > 0 then
     for k = #tickets, used + 1, -1 do call('LPUSH', T, tickets[k]) end
   end
 end
+reply[#reply + 1] = string.format('%.0f', till)
 return table.concat(reply, ' ')

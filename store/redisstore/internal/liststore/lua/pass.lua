@@ -24,14 +24,14 @@ if RUN_ID ~= '' and ARGV[9] == '0' and ARGV[10] == '0' and (ARGV[11] == '' or st
     if m and s and sub(m, 1, 7) == sub(ARGV[12], 8) and byte(m, 8) == 0 and sub(s, 7, 13) == sub(ARGV[12], 1, 7) then
       local t = redis.call('TIME')
       local now = t[1] * 1000 + math.floor(t[2] / 1000)
-      if ends(ARGV[6], s, now) > now then
+      if checked(m, now) and ends(ARGV[6], s, now) > now then
         if not ticket and (ARGV[11] ~= '' or call('HEXISTS', KEYS[1], 'r' .. ARGV[8]) == 0) then
           call('LPOP', KEYS[3], 2)
           return { 'OK', 2, 0 }
         end
         if n and byte(next) == 81 and byte(ticket) >= 48 and byte(ticket) <= 57 and sub(next, 37, 43) == sub(ARGV[12], 8)
           and sub(n, 7, 13) == sub(next, 30, 36) and ends(sub(next, 8, 23), n, now) > now
-          and cmsgpack.unpack(sub(m, 9))[2] <= now
+          and cmsgpack.unpack(sub(m, 15))[2] <= now
           and (byte(n, 14) == 0 or call('HEXISTS', KEYS[1], 'b' .. sub(next, 8, 29)) == 0) then
           local since = struct.pack('>I6', now)
           call('LPOP', KEYS[3], 2)

@@ -41,7 +41,7 @@ local m, s = found[1], found[2]
 if not m or not s or sub(m, 1, 7) ~= sub(tail, 8) or byte(m, 8) ~= 1 or sub(s, 7, 13) ~= sub(tail, 1, 7) then return reply end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-if struct.unpack('>I6', s) <= now or now < tonumber(ARGV[3]) then return reply end
+if not checked(m, now) or struct.unpack('>I6', s) <= now or now < tonumber(ARGV[3]) then return reply end
 local marks = {}
 if byte(s, 14) ~= 0 then
   for i = 1, n do marks[i] = 'b' .. sid .. sub(seqs, 6 * (releases + i) - 5, 6 * (releases + i)) end
