@@ -23,6 +23,7 @@ type adapter struct {
 	cluster bool
 	pool    pool
 
+	abandoned adapt.Abandoned
 	texts     adapt.Texts
 	listeners adapt.Listeners
 }
@@ -34,7 +35,7 @@ func (a *adapter) Sharded() bool { return a.cluster }
 
 // Eval implements wire.Conn.
 func (a *adapter) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
-	return adapt.Within(ctx, func() ([]any, error) {
+	return adapt.BoundedWithin(ctx, &a.abandoned, func() ([]any, error) {
 		reply, err := a.eval(a.sending(ctx), a.client, s, keys, args)
 		return reply, classify(ctx, err)
 	})

@@ -15,7 +15,9 @@ var _ liststore.Client = (*adapter)(nil)
 
 // Send implements liststore.Commander.
 func (a *adapter) Send(ctx context.Context, c *liststore.Commands) error {
-	_, err := adapt.Within(ctx, func() (struct{}, error) { return struct{}{}, classify(ctx, send(a.sending(ctx), a.client, c)) })
+	_, err := adapt.BoundedWithin(ctx, &a.abandoned, func() (struct{}, error) {
+		return struct{}{}, classify(ctx, send(a.sending(ctx), a.client, c))
+	})
 	return err
 }
 
