@@ -53,9 +53,10 @@ figures-quorum: ## measure the quorum: a million schedules, five servers
 	go test ./test/e2e/quorum -count=1 -run 'TestQuorumRoundTrips|TestQuorumTokensUnderFire|TestQuorumFigures' -quorum.figures -v
 
 # Every line of it is the output of one command; the last part takes most of the time.
-figures-track: ## what the track record claims: rows, mutants, schedules, cleanup; minutes
+figures-track: ## what was found and is held by tests: findings, mutants, schedules, failbacks; minutes
 	go test ./internal/repo/repotest -count=1 -v -run '^TestFindings$$'
 	go test ./internal/core -count=1 -v -run '^TestAbandonedClaimsAreFreeWithinATTL$$'
+	go test ./store/redisstore -count=1 -v -timeout 60m -parallel 12 -run '^(TestRandomFailbacks|TestSentinelsLeadBackToAnOldMaster|TestCanceledCallersKeepTheLeasesOfOthers)$$' -failbacks=200 -failbacks.sentinel=20 -cancel.for=1m
 	go test ./test/e2e/quorum -count=1 -v -run '^TestQuorumHeapOneNodeAway$$'
 	go test ./internal/sim -count=1 -v -timeout 60m -run '^TestSchedules$$' -sim.seeds=$(SEEDS)
 	go run ./internal/mutants -all

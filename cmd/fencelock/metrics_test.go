@@ -83,17 +83,4 @@ func TestServeRejectsBadWatches(t *testing.T) {
 	t.Parallel()
 	contains(t, fencelockCLI(t, "mem://", "serve", "--watch", "held=x a").want(64).err.String(), "--watch", "a time such as")
 	contains(t, fencelockCLI(t, "mem://", "serve", "--watch-file", "/does/not/exist").want(64).err.String(), "no such file")
-	contains(t, fencelockCLI(t, "mem://", "serve", "--terraform", t.TempDir()).want(64).err.String(), "needs --users")
-}
-
-// TestServeRefusesAMissingFolderOfStates: a disk that is not mounted is not an empty state.
-func TestServeRefusesAMissingFolderOfStates(t *testing.T) {
-	t.Parallel()
-	s, dir := startRedis(t), t.TempDir()
-	users, states := filepath.Join(dir, "users.json"), filepath.Join(dir, "states")
-	fencelockCLI(t, s.url(), "serve", "token", "ann", "--users", users).want(0)
-	contains(t, fencelockCLI(t, s.url(), "serve", "--users", users, "--terraform", states).want(64).err.String(), "fencelock serve states "+states)
-	if exists(states) {
-		t.Error("it was made")
-	}
 }

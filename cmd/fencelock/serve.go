@@ -24,7 +24,6 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/metrics"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/serve"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/tfstate"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/spf13/cobra"
 )
@@ -36,7 +35,6 @@ type serveFlags struct {
 	users, audit       string
 	cert, key, callers string
 	plainHTTP          bool
-	terraform          string
 	watches            []string
 	watchFile          string
 	lockTTL            time.Duration
@@ -61,10 +59,7 @@ the file gives it. Every break and every denied call is logged, on stderr and in
 of --audit.
 
 With --watch /metrics shows locks to Prometheus: how long they are held and waited for,
-and whether a job of "fencelock run --once-per" was missed. With --terraform the server
-is an http backend of Terraform and OpenTofu, which keeps states in a folder that
-"fencelock serve states" made: an apply whose lock was unlocked by force cannot write its
-state. Back that folder up.
+and whether a job of "fencelock run --once-per" was missed.
 
 It ends with ctrl-C. The exit code is 64 if it cannot listen, and 69 if the store does not
 answer at the start; later /readyz reports it, and the server goes on.`,
@@ -85,10 +80,9 @@ answer at the start; later /readyz reports it, and the server goes on.`,
 	flags.StringVar(&f.callers, "client-ca", "", "certificates that sign those of callers")
 	flags.DurationVar(&f.lockTTL, "lock-ttl", 30*time.Second, "how long locks that clients took through this server stay taken if it is killed and they do not reach another")
 	flags.BoolVar(&f.plainHTTP, "plain-http", false, "listen on other than loopback addresses without TLS, behind a proxy that has it")
-	flags.StringVar(&f.terraform, "terraform", "", "folder of \"fencelock serve states\" for the Terraform backend; it needs --users")
 	flags.StringArrayVar(&f.watches, "watch", nil, "lock with metrics at /metrics: limits and a name or a prefix, as in \"held=10m waiting=1m deploy/*\"; can be repeated")
 	flags.StringVar(&f.watchFile, "watch-file", "", "file of such lines")
-	cmd.AddCommand(a.serveTokenCommand(), a.serveStatesCommand(), a.serveHealthCommand())
+	cmd.AddCommand(a.serveTokenCommand(), a.serveHealthCommand())
 	return cmd
 }
 
@@ -106,8 +100,6 @@ func (f *serveFlags) check() error {
 		return usage("--listen %s: write it as HOST:PORT: %v", f.listen, err)
 	case !isLoopback(host) && f.users == "":
 		return usage("--listen %s: without --users only a loopback address, such as 127.0.0.1:7420, is safe", f.listen)
-	case f.terraform != "" && f.users == "":
-		return usage("--terraform needs --users: without users no caller may use a state")
 	case (f.cert == "") != (f.key == ""):
 		return usage("--tls-cert and --tls-key: give both or neither")
 	case f.callers != "" && (f.cert == "" || f.users == ""):
@@ -194,21 +186,12 @@ func (a *app) serve(parent context.Context, f *serveFlags) error {
 	defer cfg.Audit.Close()
 	ctx, stop := untilSignal(parent)
 	defer stop()
-	var opts *fencelock.Options // nil: no lock is to be taken
-	if f.terraform != "" {
-		opts = &fencelock.Options{}
-	}
-	conn, err := a.connect(ctx, opts)
+	conn, err := a.connect(ctx, nil) // no lock is to be taken
 	if err != nil {
 		return err
 	}
 	defer a.closeClient(conn, a.timeout)
 	cfg.Client, cfg.Store, cfg.GraceFix = conn.client, conn.OpenedStore, conn.graceFix
-	if f.terraform != "" {
-		if err := a.keepStates(&cfg, f.terraform); err != nil {
-			return err
-		}
-	}
 	if cfg.Locks, err = f.lockClient(conn.OpenedStore); err != nil {
 		return withCode(exitUsage, err)
 	}
@@ -222,21 +205,6 @@ func (a *app) serve(parent context.Context, f *serveFlags) error {
 	}
 	a.note("serving %s on %s://%s", conn.Caps().Engine, scheme, listener.Addr())
 	return serveUntil(ctx, serve.New(cfg), listener)
-}
-
-// keepStates lets the server keep Terraform states in a folder. The client that holds their
-// locks is not closed at the end: an apply may go on, and the next server takes them over
-// within the TTL.
-func (a *app) keepStates(cfg *serve.Config, folder string) (err error) {
-	caps := cfg.Store.Caps()
-	if !caps.Reentry || caps.Fencing == driver.NoFencing {
-		return usage("--terraform: %s has no fencing tokens or no re-entry; use Redis, etcd, PostgreSQL, MySQL or ZooKeeper", caps.Engine)
-	}
-	if cfg.States, err = tfstate.Open(folder); err != nil {
-		return withCode(exitUsage, err)
-	}
-	cfg.StatesClient, err = fencelock.New(cfg.Store, &fencelock.Options{CallTimeout: a.callTimeout(fencelock.DefaultTTL)})
-	return err
 }
 
 // lockClient takes the locks of clients. It is never closed, and neither is the store, which ends its sessions on
@@ -277,25 +245,6 @@ func serveUntil(ctx context.Context, server *serve.Server, listener net.Listener
 	return ended(ctx)
 }
 
-func (a *app) serveStatesCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "states DIR",
-		Short: "Make a folder for Terraform states",
-		Long: `Make a folder for the states of the Terraform backend, for "fencelock serve --terraform DIR".
-
-The server makes none: where the disk of the states is not mounted, an empty folder would
-let Terraform build everything again. A folder that is there already stays as it is.`,
-		Example: `  fencelock serve states /var/lib/fencelock/states`,
-		Args:    exactly(1, "a folder"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if err := tfstate.Init(args[0]); err != nil {
-				return withCode(exitUsage, err)
-			}
-			return nil
-		},
-	}
-}
-
 func (a *app) serveTokenCommand() *cobra.Command {
 	var users, prefix string
 	var may []string
@@ -320,7 +269,7 @@ give it certificates; the server reads it again within a second.`,
 	}
 	cmd.Flags().StringVar(&users, "users", "", "file of users; it is made if it is not there")
 	cmd.Flags().StringVar(&prefix, "prefix", "", "the user has the rights on names that begin with this (default: all)")
-	cmd.Flags().StringSliceVar(&may, "may", []string{"see"}, "rights of the user: see, take, state, break; or none")
+	cmd.Flags().StringSliceVar(&may, "may", []string{"see"}, "rights of the user: see, take, break; or none")
 	return cmd
 }
 
@@ -336,7 +285,7 @@ func (a *app) addToken(users, name, prefix string, may []string, changed bool) e
 	}
 	for _, text := range may {
 		if !slices.Contains(access.Rights, access.Right(text)) {
-			return usage("--may %s: rights are see, take, state and break, or none alone", text)
+			return usage("--may %s: rights are see, take and break, or none alone", text)
 		}
 		grant.May = append(grant.May, access.Right(text))
 	}

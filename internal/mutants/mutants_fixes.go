@@ -2,7 +2,7 @@
 
 package main
 
-// fixMutants undo fixes of docs/track-record.md, each in the smallest way.
+// fixMutants undo fixes of internal/repo/repotest/findings, each in the smallest way.
 var fixMutants = []mutant{
 	{
 		name: "cleanup-one-at-once", catcher: test("TestAbandonedClaimsAreFreeWithinATTL"), file: "internal/core/cleanup.go",

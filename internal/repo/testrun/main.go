@@ -16,7 +16,7 @@
 //	a test that passes                         is reported as unsteady, with the first output
 //
 // A line that starts with "unsteady:" is a bug report: the test or the code is wrong, and the
-// row of the track record says which. A line that starts with "skipped:" names the programs that
+// line of internal/repo/repotest/findings says which. A line that starts with "skipped:" names the programs that
 // tests lacked.
 package main
 

@@ -126,7 +126,7 @@ func TestWrongFilesAreRejected(t *testing.T) {
 		`{"users":[{"name":"a","tokens":["` + hash + `","` + hash + `"]}]}`:                                              "twice",
 		`{"users":[{"name":"a","certificates":["bob"]}]}`:                                                                "cn:",
 		`{"users":[{"name":"a","certificates":["cn:b"]},{"name":"c","certificates":["cn:b"]}]}`:                          "twice",
-		`{"users":[{"name":"a","rights":[{"prefix":"","may":["all"]}]}]}`:                                                "see, take, state or break",
+		`{"users":[{"name":"a","rights":[{"prefix":"","may":["all"]}]}]}`:                                                "see, take or break",
 		`{"users":[{"name":"a","rights":[{"prefix":"","may":[]}]}]}`:                                                     "may is empty",
 		`{"users":[{"name":"a","rights":[{"Prefix":"","mai":["see"]}]}]}`:                                                "mai",
 		`{"users":[{"name":"a"}],"proxy":{"header":"X","user":"b"}}`:                                                     "not a user",

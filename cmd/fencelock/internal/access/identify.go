@@ -19,7 +19,6 @@ var (
 	ErrUnknownCert  = errors.New("the names of the certificate are not in the file of users")
 	ErrExpiredCert  = errors.New("the certificate has expired since the connection was opened")
 	ErrTwoProofs    = errors.New("the token and the certificate belong to different users")
-	ErrTwoNames     = errors.New("the token belongs to another user than the name beside it")
 	ErrForgedHeader = errors.New("the proxy's header from a caller that is not the proxy")
 	ErrUnknownName  = errors.New("the proxy named no user, or one that is not in the file of users")
 )
@@ -43,26 +42,6 @@ func (p *Policy) Identify(r *http.Request) (Caller, error) {
 		return Caller{}, ErrUnknownName
 	}
 	return caller(p.byName[named[0]]), nil
-}
-
-// IdentifyBasic is Identify for clients that can send a token only as the password of HTTP
-// basic authentication, with the name of its user.
-func (p *Policy) IdentifyBasic(r *http.Request) (Caller, error) {
-	name, token, basic := r.BasicAuth()
-	if !basic {
-		return p.Identify(r)
-	}
-	if len(r.Header.Values("Authorization")) > 1 {
-		return Caller{}, ErrBadHeader
-	}
-	as := *r
-	as.Header = r.Header.Clone()
-	as.Header.Set("Authorization", "Bearer "+token)
-	c, err := p.Identify(&as)
-	if err == nil && c.Name != name {
-		return Caller{}, ErrTwoNames
-	}
-	return c, err
 }
 
 func caller(u *User) Caller { return Caller{Name: u.Name, Grants: u.Grants} }

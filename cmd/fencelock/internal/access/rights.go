@@ -13,20 +13,18 @@ type Right string
 
 // The rights. None includes another.
 const (
-	See  Right = "see"
-	Take Right = "take"
-	// State is to lock, read and write Terraform states, which have passwords in them.
-	State Right = "state"
+	See   Right = "see"
+	Take  Right = "take"
 	Break Right = "break"
 )
 
 // Rights are all of them.
-var Rights = []Right{See, Take, State, Break}
+var Rights = []Right{See, Take, Break}
 
 // UnmarshalText rejects unknown rights.
 func (r *Right) UnmarshalText(text []byte) error {
 	if !slices.Contains(Rights, Right(text)) {
-		return fmt.Errorf("%q is not a right; use see, take, state or break", text)
+		return fmt.Errorf("%q is not a right; use see, take or break", text)
 	}
 	*r = Right(text)
 	return nil

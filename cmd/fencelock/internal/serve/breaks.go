@@ -18,7 +18,6 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/breaklock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
-	"github.com/fencelock/fencelock/driver"
 )
 
 const (
@@ -82,13 +81,6 @@ func (s *Server) doBreak(c *call, req *breakRequest) (*breaklock.Done, *problem)
 	var done *breaklock.Done
 	if err == nil {
 		done, err = breaklock.Do(ctx, s.cfg.Client, &st, breaklock.Request{Token: req.Token, Reason: req.Reason, By: c.caller.Name})
-	}
-	if (err == nil || errors.Is(err, fencelock.ErrNotHeld)) && s.terraform != nil {
-		if s.terraform.broken(ctx, req.Lock, req.Token) && err != nil {
-			// Its lock in the store had ended, and its state was locked still.
-			done, err = &breaklock.Done{Time: time.Now(), Lock: req.Lock, Token: req.Token, Fence: req.Token.Base() + driver.TokenStep - 1,
-				By: c.caller.Name, Reason: req.Reason}, nil
-		}
 	}
 	switch {
 	case err == nil:

@@ -10,8 +10,7 @@
 //
 // The server keeps nothing that locks depend on: killing it costs the viewers their page and
 // the history of the last hour. Clients that hold locks through it go on at another server
-// (package remote). Terraform states are the exception, and in a folder that outlives the
-// server; tflocks.go holds their locks.
+// (package remote).
 //
 // Paths are compared byte for byte. Everything that varies, names of locks above all, is in
 // the query or in the body, so that there is no path to normalize, and no second way to

@@ -116,7 +116,7 @@ func (t *stream) run() {
 // known reports whether the caller is still a user, and takes the rights that it has now. A
 // client that reads slowly always has events to read, so each write needs a check.
 func (t *stream) known() bool {
-	caller, err := t.s.identify(t.c.Request, false)
+	caller, err := t.s.identify(t.c.Request)
 	if err != nil || caller.Name != t.c.caller.Name {
 		return false
 	}

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
@@ -126,21 +128,29 @@ func localHost(host string) bool {
 }
 
 // identify returns who makes a request.
-func (s *Server) identify(r *http.Request, basic bool) (access.Caller, error) {
-	switch {
-	case s.cfg.Policy == nil:
+func (s *Server) identify(r *http.Request) (access.Caller, error) {
+	if s.cfg.Policy == nil {
 		return access.Local, nil
-	case basic:
-		return s.cfg.Policy().IdentifyBasic(r)
 	}
 	return s.cfg.Policy().Identify(r)
+}
+
+// printable reports whether the store can keep a text as a part of a name.
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// brief cuts a text that a client chose, because a record of a holder is small.
+func brief(text string, most int) string {
+	runes := []rune(text)
+	return string(runes[:min(len(runes), most)])
 }
 
 // authenticate finds out who calls, and whether too often.
 func (s *Server) authenticate(w http.ResponseWriter, c *call, route *route) *problem {
 	often := s.limits.of(route)
 	now := time.Now()
-	caller, err := s.identify(c.Request, route.basic)
+	caller, err := s.identify(c.Request)
 	if err != nil {
 		// A right token passes whatever others at the same address do: tokens cannot be
 		// guessed, so the limit is for the audit log.

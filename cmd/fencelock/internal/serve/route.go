@@ -25,8 +25,6 @@ type route struct {
 	public bool
 	// stream lasts, and is limited by number and not by rate.
 	stream bool
-	// basic is for a client that can send a token only as a password.
-	basic bool
 	// locks are taken by the call: it has its own limits, and it may wait.
 	locks bool
 	serve func(s *Server, w http.ResponseWriter, c *call) error
@@ -45,11 +43,6 @@ func apiRoutes() []*route {
 		{method: "GET", path: "/v1/events", params: []string{"prefix"}, stream: true, serve: (*Server).events},
 		{method: "POST", path: "/v1/break", serve: (*Server).breakLock},
 		{method: "GET", path: "/metrics", serve: (*Server).metrics},
-		{method: "GET", path: terraformPath, params: []string{"name"}, basic: true, serve: (*Server).stateGet},
-		{method: "POST", path: terraformPath, params: []string{"name", "ID"}, basic: true, serve: (*Server).statePost},
-		{method: "DELETE", path: terraformPath, params: []string{"name"}, basic: true, serve: (*Server).stateDelete},
-		{method: "LOCK", path: terraformPath, params: []string{"name"}, basic: true, serve: (*Server).stateLock},
-		{method: "UNLOCK", path: terraformPath, params: []string{"name"}, basic: true, serve: (*Server).stateUnlock},
 		{method: "POST", path: "/v1/session", locks: true, serve: (*Server).makeSession},
 		{method: "POST", path: "/v1/acquire", locks: true, serve: (*Server).acquire},
 		{method: "POST", path: "/v1/renew", locks: true, serve: (*Server).renew},

@@ -17,7 +17,6 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/metrics"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/poll"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
-	"github.com/fencelock/fencelock/cmd/fencelock/internal/tfstate"
 	"github.com/fencelock/fencelock/driver"
 )
 
@@ -39,14 +38,9 @@ type Config struct {
 	Policy func() *access.Policy
 	// Watches are the locks that have metrics.
 	Watches []metrics.Watch
-	// States are the Terraform states that the server keeps, nil if it keeps none. StatesClient
-	// holds their locks, on a store with fencing tokens and re-entry. It must not be closed
-	// when the server ends, because an apply may go on: the next server takes the lock over.
-	States       *tfstate.Folder
-	StatesClient *fencelock.Client
-	Audit        *audit.Log
-	Logger       *slog.Logger
-	Version      string
+	Audit   *audit.Log
+	Logger  *slog.Logger
+	Version string
 	// limits are set by tests.
 	limits *limits
 }
@@ -71,7 +65,6 @@ type Server struct {
 	origins   *http.CrossOriginProtection
 	closing   chan struct{}
 	graphs    graphs
-	terraform *terraform // nil without Config.States
 
 	mu       sync.Mutex
 	findings []driver.Finding
@@ -84,9 +77,6 @@ func New(cfg Config) *Server {
 		origins: http.NewCrossOriginProtection(), closing: make(chan struct{})}
 	if s.limits == nil {
 		s.limits = newLimits()
-	}
-	if cfg.States != nil {
-		s.terraform = newTerraform(&cfg)
 	}
 	caps := cfg.Store.Caps()
 	s.book = remote.NewBook(cfg.Locks, caps.Reentry && caps.Fencing != driver.NoFencing, s.closing) // the token shows whether a grant is the same
@@ -108,9 +98,6 @@ func (s *Server) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { s.poller.Run(ctx) })
 	running.Go(func() { s.noteDeniedEvery(ctx) })
-	if s.terraform != nil {
-		running.Go(func() { s.terraform.run(ctx) })
-	}
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
