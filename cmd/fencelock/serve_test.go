@@ -83,7 +83,7 @@ func TestServeUsers(t *testing.T) {
 	dir := t.TempDir()
 	users, log := filepath.Join(dir, "users.json"), filepath.Join(dir, "audit.log")
 	contains(t, fencelockCLI(t, s.url(), "serve", "token", "ann").want(64).err.String(), "--users")
-	contains(t, fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "all", "--users", users).want(64).err.String(), "see, take, state and break")
+	contains(t, fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "all", "--users", users).want(64).err.String(), "see, take and break")
 	made := fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see,break", "--prefix", "a", "--users", users).want(0)
 	token := strings.TrimSpace(made.out.String())
 	if text, err := os.ReadFile(users); err != nil || strings.Contains(string(text), token) || strings.Contains(made.err.String(), token) {
