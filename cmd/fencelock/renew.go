@@ -66,6 +66,8 @@ func (a *app) ask(handle string, req agent.Request) (agent.Reply, error) {
 		// The agent removes its socket when it ends. The exit code is that of a loss even
 		// so: if --max was over, another process may have held the lock.
 		return agent.Reply{}, agent.ErrReleased
+	case errors.Is(err, fs.ErrPermission):
+		return agent.Reply{}, usage("the agent that holds the lock belongs to another user, so this one may not ask it; run the command as the user that ran acquire (%v)", err)
 	case err != nil:
 		return agent.Reply{}, fmt.Errorf("the agent that held the lock does not run any more, so the lock is not renewed (%w): %w", err, fencelock.ErrLost)
 	}

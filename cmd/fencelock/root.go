@@ -134,9 +134,14 @@ var endSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, sysc
 // untilSignal is a context that ends with an interrupted error as its cause when
 // the program is asked to end.
 func untilSignal(parent context.Context) (context.Context, func()) {
+	return untilSignalOf(parent, endSignals)
+}
+
+// untilSignalOf is untilSignal for some signals.
+func untilSignalOf(parent context.Context, signals []os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, endSignals...)
+	signal.Notify(caught, signals...)
 	go func() {
 		select {
 		case sig := <-caught:

@@ -13,9 +13,11 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fencelock/fencelock"
@@ -25,6 +27,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/serve"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/storeurl"
 	"github.com/spf13/cobra"
 )
 
@@ -138,11 +141,12 @@ func (f *serveFlags) tlsConfig() (*tls.Config, error) {
 	if f.cert == "" {
 		return nil, nil
 	}
-	cert, err := tls.LoadX509KeyPair(f.cert, f.key)
+	pair, err := storeurl.NewKeyPair(f.cert, f.key)
 	if err != nil {
 		return nil, withCode(exitUsage, err)
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Certificate(), nil }}
 	if f.callers == "" {
 		return config, nil
 	}
@@ -184,7 +188,11 @@ func (a *app) serve(parent context.Context, f *serveFlags) error {
 		return withCode(exitUsage, err)
 	}
 	defer cfg.Audit.Close()
-	ctx, stop := untilSignal(parent)
+	// What a hangup asks for has happened: users and certificates are read again when they were replaced.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	ctx, stop := untilSignalOf(parent, slices.DeleteFunc(slices.Clone(endSignals), func(s os.Signal) bool { return s == syscall.SIGHUP }))
 	defer stop()
 	conn, err := a.connect(ctx, nil) // no lock is to be taken
 	if err != nil {

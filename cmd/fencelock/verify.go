@@ -136,6 +136,9 @@ func (a *app) runCases(ctx context.Context, h *drivertest.Harness, only []string
 		}
 		began := time.Now()
 		r := c.Check(ctx, h)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx) // what an interrupted case found says nothing
+		}
 		v := verifyCase{Case: c.Name, Rule: c.Clause.Rule, Result: "passed", Seconds: time.Since(began).Seconds()}
 		if r.Skipped != "" {
 			v.Result, v.Why = "skipped", []string{r.Skipped}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -294,5 +295,27 @@ func TestAddTokenKeepsOwnerAndMode(t *testing.T) {
 	}
 	if sys := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != 0o640 || int(sys.Uid) != uid || int(sys.Gid) != gid {
 		t.Errorf("mode %v, owner %d:%d", info.Mode(), sys.Uid, sys.Gid)
+	}
+}
+
+// TestTokensMadeAtOnceAreAllKept: a token that was printed works, however many commands make tokens at the same time.
+func TestTokensMadeAtOnceAreAllKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "users.json")
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			if _, _, err := AddToken(path, fmt.Sprint("user", i), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := Decode(text)
+	if err != nil || len(file.Users) != 20 {
+		t.Errorf("%d users, %v; want 20", len(file.Users), err)
 	}
 }

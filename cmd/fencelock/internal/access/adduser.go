@@ -19,6 +19,11 @@ import (
 // and its other tokens stay valid; a grant that differs from its rights is rejected. Without a grant a new user sees all
 // locks. The file is replaced in one step.
 func AddToken(path, name string, grant *Grant) (token string, added bool, err error) {
+	unlock, err := hold(path + ".lock")
+	if err != nil {
+		return "", false, err
+	}
+	defer unlock()
 	file := &File{}
 	switch text, err := os.ReadFile(path); {
 	case err == nil:
@@ -46,6 +51,25 @@ func AddToken(path, name string, grant *Grant) (token string, added bool, err er
 		return "", false, fmt.Errorf("%s: %w", path, err)
 	}
 	return token, added, replace(path, append(text, '\n'))
+}
+
+// hold takes a lock of the kernel, and waits for it. Two commands that read the file before either has replaced it would lose a
+// user whose token was printed. The file of the lock stays: to remove it would let two take it.
+func hold(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil // closing gives it back
 }
 
 // grantsOf are the rights of a user that has one grant. One without rights is not written.

@@ -75,7 +75,7 @@ func TestDeniedCallHasItsLockInTheAuditLog(t *testing.T) {
 		e := all[len(all)-1]
 		path, _, _ := strings.Cut(c.path, "?")
 		if e.Kind != audit.Denied || e.Who != "bob" || e.Remote == "" || e.Call != c.method+" "+path || e.Time.IsZero() || e.Status != http.StatusForbidden ||
-			!strings.Contains(e.Error, "bob may not") || e.Lock != "deploy" || e.Token != c.token || e.Reason != c.reason || e.More != 0 {
+			!strings.Contains(e.Error, "bob has no right to") || e.Lock != "deploy" || e.Token != c.token || e.Reason != c.reason || e.More != 0 {
 			t.Errorf("%s: got %+v", c.path, e)
 		}
 	}

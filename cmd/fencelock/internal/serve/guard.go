@@ -253,7 +253,7 @@ func (s *Server) allowed(c *call, right access.Right, name string) error {
 		if s.cfg.Policy == nil {
 			return failed(http.StatusForbidden, "right", "a server without users lets no caller %s locks: make users with fencelock serve token, and start it with --users", right)
 		}
-		return failed(http.StatusForbidden, "right", "%s may not %s %q; an operator gives the right in the server's file of users", c.caller.Name, right, name)
+		return failed(http.StatusForbidden, "right", "%s has no right to %s %q; an operator gives it in the server's file of users", c.caller.Name, right, name)
 	}
 	return nil
 }

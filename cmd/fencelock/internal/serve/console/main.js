@@ -18,11 +18,20 @@ let view = "locks", me = null, stop = null, connected = false, asOf = null, stor
 
 const openLock = (lock) => { location.hash = `lock=${encodeURIComponent(lock)}`; };
 
+// decoded is a part of an address. One that was cut or typed wrong stays as it is.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 // route shows what the address asks for, so that links and the back button work.
 function route() {
   const hash = location.hash.slice(1);
   if (hash.startsWith("lock=")) {
-    const lock = decodeURIComponent(hash.slice(5));
+    const lock = decoded(hash.slice(5));
     table.mark(lock);
     detail.open(lock);
   } else {
@@ -118,7 +127,13 @@ async function connect() {
 function signIn(wrong) {
   const dialog = $("dialog"), input = h("input", { type: "password", autocomplete: "off", required: true, "aria-label": t("token") });
   setToken("");
-  dialog.replaceChildren(h("form", { method: "dialog", onsubmit: () => { setToken(input.value.trim()); connect(); } },
+  dialog.replaceChildren(h("form", { method: "dialog", onsubmit: () => {
+    // A browser refuses to send other characters in a header, each time anew.
+    const typed = input.value.trim();
+    if (!/^[\x21-\x7e]+$/.test(typed)) return setTimeout(() => signIn(true));
+    setToken(typed);
+    connect();
+  } },
     h("h2", { id: "dialog-title" }, t("signIn")), h("p", {}, t("signInWhy")), wrong ? h("p", { class: "bad", role: "alert" }, t("wrongToken")) : null, input,
     h("div", { class: "buttons" }, h("button", { class: "primary" }, t("signIn")))));
   dialog.oncancel = (e) => e.preventDefault();
