@@ -20,6 +20,10 @@ nothing. Leases outlive the server that they were acquired through, if another o
 A lock alone does not stop a process that was paused for longer than its lease: send lease.token with each write, and
 let the resource reject older tokens (guard_example.py). Make a client after a fork, not before.
 """
+import asyncio
+import atexit
+import contextlib
+import functools
 import http.client
 import json
 import logging
@@ -29,6 +33,7 @@ import threading
 import time
 import urllib.parse
 import uuid
+import weakref
 
 __all__ = ["Client", "Lease", "Error", "Busy", "Lost", "Denied", "Unavailable"]
 log = logging.getLogger("fencelock")
@@ -73,6 +78,7 @@ class Lease:
         self._client, self._on_lost, self._on_wanted = client, on_lost, on_wanted
         self._watch, self._since, self._deadline = watch or on_wanted is not None, 0.0, 0.0
         self._moved = self._released = False
+        self._leaving = False  # a release was sent while the lease was trusted
         # a call about it was sent and not answered: its server may have joined or queued it. It is read before _moved, which an
         # answer sets first
         self._asked = False
@@ -135,6 +141,19 @@ class Lease:
         _run(self._on_lost, self)
 
 
+def _give_back(waiting):
+    """Release what a canceled wait was granted; it ends with Busy otherwise."""
+    if not waiting.cancelled() and waiting.exception() is None:
+        threading.Thread(target=_quietly, args=(waiting.result().release,), daemon=True).start()
+
+
+def _quietly(call):
+    try:
+        call()
+    except Error as err:
+        log.info("%s", err)
+
+
 def _run(callback, lease):
     """Call back on a thread of its own: one that blocks must delay no renewal, and no other notice."""
     def call():
@@ -176,6 +195,9 @@ class Client:
         self._leases = {}  # held, by id
         self._leaving = {}  # released, and no server has answered that
         self._threads, self._closed, self._process = {}, False, os.getpid()
+        # Its locks are free when the program ends, and not a TTL later. A client that nothing else refers to is not kept for that.
+        close = weakref.WeakMethod(self.close)
+        atexit.register(lambda: (close() or (lambda: None))())
 
     def __enter__(self):
         return self
@@ -183,7 +205,7 @@ class Client:
     def __exit__(self, *_):
         self.close()
 
-    def lock(self, name, wait=None, reason="", on_lost=None, on_wanted=None, watch=False):
+    def lock(self, name, wait=None, reason="", on_lost=None, on_wanted=None, watch=False, cancel=None):
         """Wait for the lock and return a Lease, to be released or used in a with block.
 
         wait       seconds, 0 to try once; None waits forever. Busy is raised after that, and
@@ -191,23 +213,49 @@ class Client:
         on_lost    called with the lease, on another thread, when the lease is lost
         on_wanted  called with the lease, on another thread, when another client waits for the lock
         watch      sets lease.wanted then, without a callback; both cost a call to the store
+        cancel     a threading.Event: when it is set the wait ends, within a second, with Busy. A thread cannot be
+                   stopped from outside, so a wait that nobody waits for any more would get the lock, and keep it
         """
         self._check_process()
         lease = Lease(self, name, reason, on_lost, on_wanted, watch)
         until = None if wait is None else clock() + wait
         try:
-            while not self._acquire(lease, until):
+            while not self._acquire(lease, until, 5.0 if cancel is None else 1.0):
                 if until is not None and clock() >= until:
                     raise Busy(f"lock {name!r}: not free within {wait} s")
+                if cancel is not None and cancel.is_set():
+                    break
+            if cancel is not None and cancel.is_set():
+                raise Busy(f"lock {name!r}: the wait was canceled")
             self._put_back(lease)
             return lease
         except BaseException:
             self._abandon(lease)
             raise
 
-    def _acquire(self, lease, until):
+    @contextlib.asynccontextmanager
+    async def lock_async(self, name, **more):
+        """lock() for asyncio, as `async with client.lock_async("orders/42") as lease`. A wait that is canceled gets no lock: the
+        thread that waits gives back what it is granted after that."""
+        cancel, loop = threading.Event(), asyncio.get_running_loop()
+        waiting = loop.run_in_executor(None, functools.partial(self.lock, name, cancel=cancel, **more))
+        try:
+            lease = await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            cancel.set()
+            waiting.add_done_callback(_give_back)
+            raise
+        try:
+            yield lease
+        except BaseException:
+            with contextlib.suppress(Error):
+                await asyncio.shield(loop.run_in_executor(None, lease.release))
+            raise
+        await asyncio.shield(loop.run_in_executor(None, lease.release))
+
+    def _acquire(self, lease, until, most):
         """Make one call that waits, and report whether the lock is held."""
-        left = 5.0 if until is None else max(0.0, min(5.0, until - clock()))
+        left = most if until is None else max(0.0, min(most, until - clock()))
         body = {"session": self._open(None if until is None else until + self._ttl), "id": lease.id, "lock": lease.name, "wait_ms": int(left * 1000),
                 "reason": lease.reason, "watch": lease._watch}
         lease._asked = True
@@ -275,10 +323,13 @@ class Client:
             body = lease._named(session=self._session, moved=lease._asked or lease._moved)
         if lease.lost.is_set():
             raise Lost(f"lock {lease.name!r}: {lease.why}")
-        answer, _ = self._insist("/v1/release", body, self._ttl / 2, clock() + self._ttl)
+        # A release that was sent in time, and whose answer did not come, may have been done: then another server no longer
+        # has the lease, and answers the repetition with lost. The work was done under a lease that was trusted.
+        failures, lease._leaving = [lease] if lease._leaving else [], True
+        answer, _ = self._insist("/v1/release", body, self._ttl / 2, clock() + self._ttl, None, failures)
         with self._changed:
             self._leaving.pop(lease.id, None)
-        if answer["state"] == "lost":
+        if answer["state"] == "lost" and not failures:
             raise Lost(f"lock {lease.name!r}: {answer.get('why', '')}")
 
     def close(self):
@@ -367,14 +418,16 @@ class Client:
             for lease in over:
                 lease._end("it was not renewed in time")
 
-    def _insist(self, path, body, timeout, until, lease=None):
-        """Repeat a call until a server answers it, or until an instant."""
+    def _insist(self, path, body, timeout, until, lease=None, failed=None):
+        """Repeat a call until a server answers it, or until an instant; failed gets the errors in between."""
         failures = 0
         while True:
             try:
                 return self._call(path, body, timeout, lease)
             except Unavailable as err:
                 failures += 1
+                if failed is not None:
+                    failed.append(err)
                 pause = min(1.0, 0.01 * 2 ** min(failures, 8))
                 if until is not None and clock() + pause >= until or self._closed and path == "/v1/acquire":
                     raise

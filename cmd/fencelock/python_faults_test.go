@@ -271,8 +271,8 @@ func TestPythonAcquisitionKeepsItsConnection(t *testing.T) {
 	})
 	pythonRuns(t, `
 once = Client._acquire
-def between(self, lease, until):
-    got = once(self, lease, until)
+def between(self, lease, until, most):
+    got = once(self, lease, until, most)
     time.sleep(0.01 if lease.name == "x" else 0)  # the other thread uses the connections
     return got
 Client._acquire = between

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestPythonReleaseIsRepeated: a release that no server answered is not taken for one that did. The next release() makes
@@ -81,4 +82,77 @@ func TestPythonFirstLockWaitsForAServer(t *testing.T) {
 	wantText(t, pythonRuns(t, `
 print(client.lock("x", wait=60).token)
 `, s), "7")
+}
+
+// TestPythonReleaseWithALostAnswerIsNoLoss: a release was done and its answer was lost. Another server does not have the lease any more, and
+// answers the repetition with lost. The program did its work under a lease, so nothing is raised; without a repetition it is.
+func TestPythonReleaseWithALostAnswerIsNoLoss(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"repeated": "released", "at once": "Lost"} {
+		var calls atomic.Int64
+		s := newPythonServer(t, func(c *pythonCall) any {
+			if c.Path != "/v1/release" {
+				return held(c, 60_000, 60_000)
+			}
+			if name == "repeated" && calls.Add(1) == 1 {
+				return nil
+			}
+			return object{"state": "lost", "why": "lease broken by an operator"}
+		})
+		wantText(t, pythonRuns(t, `
+try:
+    client.lock("x").release()
+    print("released")
+except Lost:
+    print("Lost")
+`, s), want)
+	}
+}
+
+// TestPythonCanceledWaitKeepsNoLock: a task that waits for a lock is canceled, and the lock is granted to its thread later. The thread
+// gives it back.
+func TestPythonCanceledWaitKeepsNoLock(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	s := newPythonServer(t, func(c *pythonCall) any {
+		if c.Path == "/v1/acquire" && calls.Add(1) == 1 {
+			time.Sleep(300 * time.Millisecond) // the wait at the server
+			return object{"session": "fls_x", "state": "waiting"}
+		}
+		return held(c, 60_000, 60_000)
+	})
+	wantText(t, pythonRuns(t, `
+import asyncio
+async def wait():
+    async with client.lock_async("x"):
+        print("held")
+async def main():
+    try:
+        await asyncio.wait_for(wait(), 0.1)
+    except asyncio.TimeoutError:
+        print("canceled")
+asyncio.run(main())
+end = time.monotonic() + 30
+while client._leases and time.monotonic() < end:
+    time.sleep(0.01)
+print(len(client._leases))
+async def use():
+    async with client.lock_async("y") as lease:
+        print("held", lease.token)
+asyncio.run(use())
+print(len(client._leases))
+`, s), "canceled\n0\nheld 7\n0")
+	if n := len(s.of("/v1/release")); n != 2 {
+		t.Errorf("%d releases, want those of both locks", n)
+	}
+}
+
+// TestPythonProgramThatEndsGivesItsLocksBack: also one that neither releases nor closes.
+func TestPythonProgramThatEndsGivesItsLocksBack(t *testing.T) {
+	t.Parallel()
+	s := newPythonServer(t, func(c *pythonCall) any { return held(c, 60_000, 60_000) })
+	wantText(t, pythonRuns(t, `client.lock("x"); print("held")`, s), "held")
+	if all := s.of("/v1/end"); len(all) != 1 || len(all[0].Leases) != 1 {
+		t.Errorf("%+v, want the lease that was held at the end", all)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,7 +82,7 @@ type session struct {
 	user    string
 	ttl     time.Duration
 	leases  map[string]*lease
-	ended   []ended // the last leases that were released
+	ended   []ended // the last leases that were released, or that the client no longer named
 	over    bool
 	used    time.Time
 	timer   *time.Timer
@@ -89,10 +90,12 @@ type session struct {
 	changed chan struct{} // closed when a lease changes; nil while no call waits for that
 }
 
-// ended is a lease that was released. had is set if this server had it: a client may release what another server holds.
+// ended is a lease that was released, or, if it is unnamed, that its client did not renew. had is set if this server had it: a client may
+// release what another server holds.
 type ended struct {
-	id  string
-	had bool
+	id      string
+	had     bool
+	unnamed bool
 }
 
 // sessionLocked finds the session of a caller, or makes it. b.mu must be held.
@@ -117,7 +120,7 @@ func (s *session) check() {
 	s.book.mu.Lock()
 	defer s.book.mu.Unlock()
 	now := time.Now()
-	next := s.used.Add(s.ttl)
+	next := s.keptUntil()
 	for _, l := range s.leases {
 		end := l.expires
 		if l.polls > 0 {
@@ -125,6 +128,8 @@ func (s *session) check() {
 		}
 		if !end.After(now) {
 			s.dropLocked(l, Lost, errUnnamed)
+			s.endedLocked(ended{id: l.id, had: true, unnamed: true}) // a client that was paused releases it later
+			next = s.keptUntil()
 			s.book.unlockLaterLocked(l.endLocked())
 		} else if end.Before(next) || !next.After(now) {
 			next = end
@@ -164,17 +169,26 @@ func (s *session) dropLocked(l *lease, to State, why error) {
 	delete(s.leases, l.id)
 	l.state, l.why = to, why
 	if to == Released {
-		s.endedLocked(l.id, true)
+		s.endedLocked(ended{id: l.id, had: true})
 	}
 	s.notifyLocked()
 }
 
-// endedLocked notes that a lease was released. b.mu must be held.
-func (s *session) endedLocked(id string, had bool) {
+// keptUntil is until when the session is kept if it has no leases: some TTLs longer if it can tell a client that was paused that
+// its lease is lost. b.mu must be held.
+func (s *session) keptUntil() time.Time {
+	if slices.ContainsFunc(s.ended, func(e ended) bool { return e.unnamed }) {
+		return s.used.Add(4 * s.ttl)
+	}
+	return s.used.Add(s.ttl)
+}
+
+// endedLocked notes that a lease has ended. b.mu must be held.
+func (s *session) endedLocked(e ended) {
 	if len(s.ended) == maxEnded {
 		s.ended = s.ended[1:]
 	}
-	s.ended = append(s.ended, ended{id, had})
+	s.ended = append(s.ended, e)
 }
 
 // notifyLocked ends the waits of calls for a change. b.mu must be held.

@@ -202,6 +202,25 @@ func TestReleaseOfALostLeaseIsLost(t *testing.T) {
 	})
 }
 
+// TestReleaseAfterAPauseIsLost: a client that was paused for longer than its TTL releases its lease. Another one may have held the lock since, so it
+// learns that its work was not protected. The same release again, by a client that was not paused, changes nothing.
+func TestReleaseAfterAPauseIsLost(t *testing.T) {
+	inWorld(t, func(w *world) {
+		h := w.client()
+		a := w.acquire(0, h, "1", "x")
+		time.Sleep(2 * ttl)
+		w.free("x")
+		n := named(a)
+		if got, err := w.books[0].Release(w.Context(), calls(h), &n); err != nil || got.State != Lost || got.Why == "" {
+			w.Errorf("%+v, %v", got, err)
+		}
+		time.Sleep(5 * ttl)
+		if len(w.books[0].sessions) != 0 {
+			w.Error("the session stays")
+		}
+	})
+}
+
 // TestReleaseOfAnEarlierGrantIsLost: a later grant of the same id is given back, and does not make it look as if the lease had lasted.
 func TestReleaseOfAnEarlierGrantIsLost(t *testing.T) {
 	for name, at := range map[string]int{"granted at another server": 1, "granted here": 0} {

@@ -12,7 +12,7 @@ import (
 // Release gives a lease back, or ends the wait for it. Releasing again changes nothing. On a store that cannot carry leases it is lost
 // unless this server has or had it: another server may hold it, and keeps the lock taken until the TTL of the client ends.
 func (b *Book) Release(ctx context.Context, c *Caller, n *Named) (Answer, error) {
-	l, held, moved, gave := b.drop(c, n)
+	l, held, moved, before := b.drop(c, n)
 	answer := Answer{ID: n.ID, Lock: n.Lock, State: Released}
 	unlock := b.unlock(ctx, held) // nothing, if it was only waited for; what is not confirmed is repeated in the background
 	lost := errors.Is(unlock, fencelock.ErrLost)
@@ -26,30 +26,36 @@ func (b *Book) Release(ctx context.Context, c *Caller, n *Named) (Answer, error)
 		found, err = b.releaseElsewhere(ctx, c, n)
 	}
 	switch {
+	case lost && !found && moved && errors.Is(unlock, fencelock.ErrBroken):
+		// Another server breaks what is left of a grant that the same client releases there (breakRest).
+		answer.State, answer.Why = Lost, "the lease had ended: it was released at another server, or broken by an operator"
 	case lost && !found:
 		answer.State, answer.Why = Lost, unlock.Error()
 	case held != nil && !lost && n.Token != 0 && held.Token() != n.Token: // a later grant of the same id
 		answer.State, answer.Why = Lost, errNotThere.Error()
-	case l == nil && !gave && !b.carries:
+	case before.unnamed && !found:
+		answer.State, answer.Why = Lost, errUnnamed.Error()
+	case l == nil && !before.had && !b.carries:
 		answer.State, answer.Why = Lost, errNotCarried.Error()+"; the lock is free when its TTL is over"
 	}
 	return answer, err
 }
 
 // drop takes a lease that the client releases out of its session, and returns it with what is to be unlocked, and whether other
-// servers may hold it. If there is no lease, gave reports whether this server has given it back before.
-func (b *Book) drop(c *Caller, n *Named) (l *lease, held *fencelock.Lease, moved, gave bool) {
+// servers may hold it. If there is no lease, before is how it ended at this server.
+func (b *Book) drop(c *Caller, n *Named) (l *lease, held *fencelock.Lease, moved bool, before ended) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.sessions[c.Handle.key(c.User)]
 	if l = s.lease(n); l != nil {
 		s.dropLocked(l, Released, nil)
-		return l, l.endLocked(), n.Moved || l.moved, false
+		return l, l.endLocked(), n.Moved || l.moved, ended{}
 	}
-	if s != nil && !s.released(n.ID) {
-		s.endedLocked(n.ID, false) // an acquisition may be on its way
+	before = ended{had: s.gave(n.ID), unnamed: s.unnamed(n.ID)}
+	if s != nil && !s.released(n.ID) && !before.unnamed {
+		s.endedLocked(ended{id: n.ID}) // an acquisition may be on its way
 	}
-	return nil, nil, n.Moved, s.gave(n.ID)
+	return nil, nil, n.Moved, before
 }
 
 // breakRest ends the claims that other servers have on a grant that its client releases.

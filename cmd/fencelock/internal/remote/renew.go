@@ -135,11 +135,18 @@ func (s *session) lease(n *Named) *lease {
 
 // released reports whether the client has released a lease. A nil session has none.
 func (s *session) released(id string) bool {
-	return s != nil && slices.ContainsFunc(s.ended, func(e ended) bool { return e.id == id })
+	return s != nil && slices.ContainsFunc(s.ended, func(e ended) bool { return e.id == id && !e.unnamed })
+}
+
+// unnamed reports whether a lease ended because its client did not name it in time. A nil session has none.
+func (s *session) unnamed(id string) bool {
+	return s != nil && slices.Contains(s.ended, ended{id: id, had: true, unnamed: true})
 }
 
 // gave reports whether the client has released a lease that this server had. A nil session has none.
-func (s *session) gave(id string) bool { return s != nil && slices.Contains(s.ended, ended{id, true}) }
+func (s *session) gave(id string) bool {
+	return s != nil && slices.Contains(s.ended, ended{id: id, had: true})
+}
 
 // report returns what the client does not know yet, whether there is any or others wait for it, and what is closed
 // when there may be more.

@@ -206,6 +206,9 @@ func TestConsoleInABrowser(t *testing.T) {
 	p.await(`document.querySelectorAll("#picture .node.red").length === 6 && document.querySelector(".cycle li").textContent.includes("billing/nightly")`)
 	p.screen(1280, 800, false, "light")
 	p.picture("deadlock")
+	// The arc that closes the cycle is inside of the picture, and the deadlock is before all other waits.
+	p.await(`(() => { const svg = document.querySelector("#picture svg"), box = svg.viewBox.baseVal; return svg.querySelectorAll(".node.red").length === 6 &&
+		[...svg.querySelectorAll(".edge.red")].every((e) => { const b = e.getBBox(); return b.y >= box.y && b.y + b.height <= box.y + box.height; }); })()`)
 	p.run(`location.hash = "sessions"`)
 	p.await(`document.querySelectorAll("#session-list tbody tr").length > 20`)
 	p.keepsFocus("#session-list button")
@@ -224,5 +227,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	p.run(`location.hash = "lock=billing/nightly"`)
 	p.await(`document.querySelectorAll("#detail .queue li").length === 7`)
 	p.picture("phone-detail")
+	p.run(`location.hash = "lock=%E0%A4%A"`) // cut in the middle of a letter
+	p.await(`document.querySelector('nav a[aria-current="page"]') !== null`)
 	p.noErrors()
 }

@@ -31,7 +31,7 @@ export function draw(force) {
     return;
   }
   const { nodes, edges } = build();
-  $("picture").replaceChildren(legend(), picture(nodes, edges), ...(data.left_out ? [h("p", { class: "note" }, t("leftOut", { n: data.left_out }))] : []));
+  $("picture").replaceChildren(legend(), ...apart(nodes).map((some) => picture(some, edges.filter((e) => some.includes(e.a)))), ...(data.left_out ? [h("p", { class: "note" }, t("leftOut", { n: data.left_out }))] : []));
 }
 
 function cycle(steps) {
@@ -70,6 +70,14 @@ function build() {
     for (const owner of lock.waiters) edge(node("owner", owner), l);
   }
   return { nodes: [...nodes.values()], edges };
+}
+
+// apart splits the nodes into those that hang together with a deadlock, which are drawn first, and the others: a busy lock with many
+// waiters must not push a deadlock off the screen.
+function apart(nodes) {
+  const near = new Set(nodes.filter((n) => n.red));
+  for (const n of near) for (const o of [...n.into, ...n.out]) near.add(o); // a set goes on to what is added meanwhile
+  return [nodes.filter((n) => near.has(n)), nodes.filter((n) => !near.has(n))].filter((some) => some.length);
 }
 
 // layer puts every node to the right of what leads to it. Edges back, of which a cycle has
@@ -114,7 +122,8 @@ function picture(nodes, edges) {
     n.y = height / 2 + n.row * (boxHeight + gapY) - boxHeight / 2;
   }
   const locks = nodes.filter((n) => n.kind === "lock").length;
-  const svg = s("svg", { class: "graph", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": t("graphLabel", { locks, owners: nodes.length - locks }) },
+  const top = Math.min(0, ...edges.filter((e) => e.b.layer <= e.a.layer).map((e) => arcTop(e) - 8));
+  const svg = s("svg", { class: "graph", viewBox: `0 ${top} ${width} ${height - top}`, role: "group", "aria-label": t("graphLabel", { locks, owners: nodes.length - locks }) },
     s("defs", {}, arrow("arrow"), arrow("arrow-red")));
   svg.style.maxWidth = `${width}px`; // smaller on a small screen, and scrolled below that
   svg.style.minWidth = `${width * 0.8}px`;
@@ -125,6 +134,9 @@ function picture(nodes, edges) {
 
 const arrow = (id) => s("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" }, s("path", { d: "M0 0 8 4 0 8z", class: id }));
 
+// arcTop is how high the arc of an edge back reaches at most.
+const arcTop = ({ a, b }) => Math.min(a.y, b.y) - 26 - Math.abs(a.layer - b.layer) * 8;
+
 function line({ a, b, red }) {
   const kind = a.kind === "lock" ? "holds" : "waits", marker = `url(#${red ? "arrow-red" : "arrow"})`;
   const y1 = a.y + boxHeight / 2, y2 = b.y + boxHeight / 2;
@@ -133,7 +145,7 @@ function line({ a, b, red }) {
     const x1 = a.x + boxWidth, x2 = b.x - 2, mid = (x1 + x2) / 2;
     d = `M${x1} ${y1}C${mid} ${y1} ${mid} ${y2} ${x2} ${y2}`;
   } else { // back, in an arc above both
-    const x1 = a.x + boxWidth / 2, x2 = b.x + boxWidth / 2, top = Math.min(a.y, b.y) - 26 - Math.abs(a.layer - b.layer) * 8;
+    const x1 = a.x + boxWidth / 2, x2 = b.x + boxWidth / 2, top = arcTop({ a, b });
     d = `M${x1} ${a.y}C${x1} ${top} ${x2} ${top} ${x2} ${b.y - 2}`;
   }
   return s("path", { d, class: `edge ${kind}${red ? " red" : ""}`, "marker-end": marker });
