@@ -164,6 +164,13 @@ func (p *page) tabReachesARowOfAnotherList() {
 	p.keys("Escape")
 }
 
+// deadlockInSight waits until the arc that closes the cycle is inside of the picture, and the deadlock is before all other waits.
+func (p *page) deadlockInSight() {
+	p.Helper()
+	p.await(`(() => { const svg = document.querySelector("#picture svg"), box = svg.viewBox.baseVal; return svg.querySelectorAll(".node.red").length === 6 &&
+		[...svg.querySelectorAll(".edge.red")].every((e) => { const b = e.getBBox(); return b.y >= box.y && b.y + b.height <= box.y + box.height; }); })()`)
+}
+
 // TestConsoleInABrowser: an operator finds the contended lock, its queue and the deadlock,
 // by mouse and by keyboard, in both languages, and nothing that a program wrote into a lock
 // is taken for markup.
@@ -206,9 +213,7 @@ func TestConsoleInABrowser(t *testing.T) {
 	p.await(`document.querySelectorAll("#picture .node.red").length === 6 && document.querySelector(".cycle li").textContent.includes("billing/nightly")`)
 	p.screen(1280, 800, false, "light")
 	p.picture("deadlock")
-	// The arc that closes the cycle is inside of the picture, and the deadlock is before all other waits.
-	p.await(`(() => { const svg = document.querySelector("#picture svg"), box = svg.viewBox.baseVal; return svg.querySelectorAll(".node.red").length === 6 &&
-		[...svg.querySelectorAll(".edge.red")].every((e) => { const b = e.getBBox(); return b.y >= box.y && b.y + b.height <= box.y + box.height; }); })()`)
+	p.deadlockInSight()
 	p.run(`location.hash = "sessions"`)
 	p.await(`document.querySelectorAll("#session-list tbody tr").length > 20`)
 	p.keepsFocus("#session-list button")
