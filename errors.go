@@ -142,7 +142,11 @@ func (e *BusyError) Error() string {
 		return fmt.Sprintf("fencelock: %q is busy", e.Name)
 	}
 	h := &e.Holders[0]
-	msg := fmt.Sprintf("fencelock: %q is %s for %v%s", e.Name, heldBy(h), h.Age.Round(time.Millisecond), reasonOf(h))
+	msg := fmt.Sprintf("fencelock: %q is %s", e.Name, heldBy(h))
+	if h.Age > 0 { // the formats of other libraries do not have it
+		msg += fmt.Sprintf(" for %v", h.Age.Round(time.Millisecond))
+	}
+	msg += reasonOf(h)
 	if more := len(e.Holders) - 1; more > 0 {
 		msg += fmt.Sprintf(" and %d more", more)
 	}

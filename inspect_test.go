@@ -196,6 +196,7 @@ func TestErrorTexts(t *testing.T) {
 	lost := fmt.Errorf("%w: %w", fencelock.ErrLost, fencelock.ErrExpired)
 	for want, err := range map[string]error{
 		`fencelock: "x" is busy`:                                                            &fencelock.BusyError{Name: "x"},
+		`fencelock: "x" is held by redisson:7`:                                              &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{{Record: fencelock.Record{Owner: "redisson:7"}}}},
 		`fencelock: "x" is held by a@h:1 for 1.235s`:                                        &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "", false)}},
 		`fencelock: "x" is held by a@h:1 for 1.235s (import) and 1 more`:                    &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "import", false), holder("b", "", false)}},
 		`fencelock: "x" is reserved by a@h:1 for 1.235s`:                                    &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{holder("a@h:1", "", true)}},

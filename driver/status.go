@@ -19,7 +19,7 @@ type Holder struct {
 	Linger time.Duration
 	// Record names the holder for people: Record.Owner and Record.Reason.
 	Record Record
-	// Age is the time since the grant.
+	// Age is the time since the grant, 0 if the store does not know it: the formats of other libraries do not have it.
 	Age time.Duration
 	// EndsIn is when the grant ends if its session is not kept alive again.
 	EndsIn time.Duration

@@ -65,7 +65,7 @@ func (a *app) breakLock(ctx context.Context, name string, token fencelock.Token,
 	switch {
 	case token == 0 && len(st.Holders) > 0:
 		h := st.Holders[0]
-		return usage("which holder? %s has it for %s: --token %v", h.Record.Owner, plain.Short(h.Age), h.Token)
+		return usage("which holder? %s has it%s: --token %v", h.Record.Owner, heldFor(" for ", h.Age), h.Token)
 	case token == 0:
 		return usage("%s is not held", name)
 	case reason == "":

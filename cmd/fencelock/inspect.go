@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -161,7 +162,7 @@ func writeHolder(b *strings.Builder, h *fencelock.Holder) {
 	line("holder", h.Record.Owner)
 	line("reason", h.Record.Reason)
 	line("mode", kindOf(h.Mode, h.Weight))
-	line("for", plain.Short(h.Age))
+	line("for", cmp.Or(heldFor("", h.Age), "not known: the format of this lock has no time"))
 	if h.Kept {
 		line("reserved", plain.Short(h.EndsIn)+" more")
 	} else {
@@ -176,4 +177,12 @@ func writeHolder(b *strings.Builder, h *fencelock.Holder) {
 	}
 	line("trace", h.Record.Trace)
 	line("session", h.Claim.Session.String())
+}
+
+// heldFor is for how long a lock is held, behind a word, and "" if the store does not know it.
+func heldFor(word string, age time.Duration) string {
+	if age <= 0 {
+		return ""
+	}
+	return word + plain.Short(age)
 }

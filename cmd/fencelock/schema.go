@@ -5,12 +5,15 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fencelock/fencelock/store/redisstore"
 )
 
 func (a *app) schemaCommand() *cobra.Command {
@@ -69,6 +72,9 @@ func (a *app) printSchema(ctx context.Context, user string, grants bool) error {
 	if err != nil {
 		return err
 	}
+	if scheme, _, _ := strings.Cut(from, ":"); strings.HasPrefix(scheme, "redis") && !strings.HasPrefix(scheme, "redisson") || strings.HasPrefix(scheme, "valkey") {
+		return a.printACL(from, user)
+	}
 	store, err := a.openToRead(ctx, withoutMigrate(from), a.ns)
 	if err != nil {
 		return err
@@ -97,6 +103,16 @@ func (a *app) printSchema(ctx context.Context, user string, grants bool) error {
 		err = closed
 	}
 	return err
+}
+
+// printACL prints the rule of a user of Redis, which needs no server: it depends on the namespace alone.
+func (a *app) printACL(from, user string) error {
+	s, err := redisstore.FromURL(withNamespace(from, a.ns), nil)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	_, err = fmt.Fprintf(a.out, "ACL SETUSER %s\n", s.ACL(cmp.Or(user, "USER")))
+	return errors.Join(err, s.Close())
 }
 
 // withoutMigrate returns the URL of a store that creates no tables.

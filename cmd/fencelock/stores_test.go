@@ -142,6 +142,7 @@ func TestSchemaQuotesUsers(t *testing.T) {
 // ask for, with the namespace of the URL.
 func TestSchema(t *testing.T) {
 	t.Parallel()
+	contains(t, fencelockCLI(t, "redis://127.0.0.1:1", "schema", "--user", "ann").want(0).out.String(), "ACL SETUSER ann on ") // without a server
 	addr := startSQL(t, servers.Postgres)
 	url := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable&namespace=my-app", addr)
 	contains(t, fencelockCLI(t, url, "ls").want(exitFailed).err.String(), "add migrate=true to the URL, or apply what fencelock schema prints")

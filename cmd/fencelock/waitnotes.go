@@ -94,7 +94,7 @@ func waitingLine(name string, h *fencelock.Holder, place int, grace time.Duratio
 		return line + ": " + view.GraceLine(grace)
 	}
 	if h != nil {
-		line += ": " + holderLine(h, " for "+plain.Short(h.Age))
+		line += ": " + holderLine(h, heldFor(" for ", h.Age))
 	}
 	if place > 0 {
 		line += fmt.Sprintf(", %d before you", place)

@@ -153,7 +153,7 @@ func (a *app) explainStep(st *fencelock.Status, depth int, s graph.Step, waits [
 	}
 	line += "held by " + s.Holder
 	if h := holderNamed(st, s.Holder); h != nil {
-		line += " for " + plain.Short(h.Age)
+		line += heldFor(" for ", h.Age)
 		if h.Record.Reason != "" {
 			line += " (" + h.Record.Reason + ")"
 		}

@@ -226,7 +226,7 @@ var ruleScenes = []scene{
 		w.leave(0, 5, "c")
 		w.ask(1, 5, "c", plainTerms)
 		w.ask(0, 6, "d", driver.Terms{Reentry: "r", MaxHold: 500*time.Millisecond + holdExtra})
-		w.quick = true // no step drops the grant before its release
+		w.quick = true                   // no step drops the grant before its release
 		w.elapse(700 * time.Millisecond) // the check of the marker still counts
 		w.leave(0, 6, "d")
 	}},

@@ -4,6 +4,7 @@ package redissonstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/storeurl"
@@ -36,6 +37,7 @@ func init() {
 //
 //	read_write   true for RReadWriteLocks, as Options.ReadWrite
 //	no_tokens    true for no fencing tokens, as Options.NoTokens
+//	prefix       begins the keys of locks, as a NameMapper of the Java programs that puts it before every name
 //
 // A setting that is in opts, too, must have the same value there.
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
@@ -44,12 +46,21 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		o = *opts
 	}
 	f := form
+	var prefix string
 	f.More = storeurl.Parameters{
+		"prefix":     storeurl.Text(&prefix),
 		"read_write": storeurl.Option("ReadWrite", &o.ReadWrite, storeurl.Bool), "no_tokens": storeurl.Option("NoTokens", &o.NoTokens, storeurl.Bool),
 	}
 	t, err := redisurl.Parse(url, f)
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case prefix == "":
+	case o.NameMapper != nil:
+		return nil, errors.New("redissonstore: the URL has a prefix and Options a NameMapper; give one of them")
+	default:
+		o.NameMapper = func(name string) string { return prefix + name }
 	}
 	client, err := t.Connect(ctx)
 	if err != nil {

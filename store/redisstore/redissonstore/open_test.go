@@ -34,6 +34,28 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestPrefixOfAURLIsThatOfTheKeys: most NameMappers are a prefix, and a command line has no other way to give one.
+func TestPrefixOfAURLIsThatOfTheKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store, err := redissonstore.Open(t.Context(), "redisson://"+server.Addr+"?prefix=app:", nil)
+	must(t, err)
+	defer store.Close()
+	locks, err := fencelock.New(store, nil)
+	must(t, err)
+	defer locks.Close(context.Background())
+	must(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
+		if n, err := server.Do("EXISTS", "app:x").Int(); n != 1 {
+			t.Errorf("the key app:x is not there: %v", err)
+		}
+		return nil
+	}))
+	mapped := &redissonstore.Options{NameMapper: strings.ToUpper}
+	if _, err := redissonstore.Open(t.Context(), "redisson://"+server.Addr+"?prefix=app:", mapped); err == nil || !strings.Contains(err.Error(), "NameMapper") {
+		t.Errorf("a prefix beside a NameMapper: %v", err)
+	}
+}
+
 // TestOpenRefusals: errors name what to change, and show no password.
 func TestOpenRefusals(t *testing.T) {
 	t.Parallel()
