@@ -102,6 +102,8 @@ type acquisition struct {
 	lateGrants int
 	// admitted is set when the claim became a grant: there is nothing to give up any more.
 	admitted bool
+	// waitsOn is the session in whose store its claim has to wait for a holder, or nil.
+	waitsOn *session
 	// together are the readers that share the grant and do not have it yet.
 	together []reader
 }
@@ -202,6 +204,7 @@ func (a *acquisition) round(ctx context.Context) (*Lease, error) {
 	s, err := a.sh.enter(ctx)
 	if err == nil {
 		defer s.leave()
+		defer a.endWait()
 		var l *Lease
 		l, err = a.acquireOn(ctx, s)
 		if l != nil {
@@ -221,7 +224,7 @@ func (a *acquisition) acquireOn(ctx context.Context, s *session) (*Lease, error)
 			return nil, err
 		}
 		if ans.mustWait() {
-			a.noteAnswer(ans.Outcome)
+			a.noteAnswer(s, ans.Outcome)
 		}
 		if ans.State != driver.Absent {
 			a.failures = 0

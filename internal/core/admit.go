@@ -79,6 +79,7 @@ func (a *acquisition) install(ctx context.Context, p *sentClaim, ans *answer, no
 	}
 	g.attachLocked()
 	a.admitted = true
+	a.endWaitLocked() // before another has a lease on the grant: that one is not waited for
 	if w := s.watches[g.claim.Seq]; w != nil {
 		w.g = g
 		if w.wanted {
