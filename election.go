@@ -52,7 +52,8 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 // the second term in a row that ended at once, it pauses before it campaigns
 // again, longer each time. It returns when ctx ends, when lead returns during its
 // term (with its error, but see ErrResigned), or when the client is closed or the
-// store refuses for good.
+// store refuses for good. Under the context of a lease of the same name, that of a term
+// included, Run campaigns like any other candidate.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term *Lease) error) error {
 	e.countRunning(1)
 	defer e.countRunning(-1)

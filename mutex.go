@@ -22,8 +22,10 @@ func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 	return &Mutex{c.handle(name, driver.Terms{Mode: driver.Exclusive, Weight: 1}, opts)}
 }
 
-// sole refuses ReentrantAs for a kind that promises one holder at a time, and Linger.
+// sole makes the handle one of a kind that promises one holder at a time: it does not
+// re-enter, and ReentrantAs and Linger are refused.
 func (m *Mutex) sole(kind string) *Mutex {
+	m.h.sole = true
 	if m.h.err == nil && m.h.config.terms.Reentry != "" {
 		m.h.err = fmt.Errorf("fencelock: %q: ReentrantAs lets several hold the lock with one token; %s must have one: leave it out", m.h.name, kind)
 	}
@@ -72,6 +74,7 @@ type handle struct {
 	shard  *core.Shard
 	name   string
 	config *config
+	sole   bool // it does not re-enter
 	err    error
 }
 
@@ -150,7 +153,7 @@ func (h *handle) acquire(ctx context.Context, try bool) (*Lease, error) {
 	}
 	hooks := &h.c.opts.Hooks
 	if hooks.AcquireStart == nil && hooks.AcquireEnd == nil {
-		l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), try)
+		l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), core.How{Try: try, Sole: h.sole})
 		return lease(l), h.named(err, try)
 	}
 	start := AcquireStart{Name: h.name, Mode: h.config.terms.Mode, Server: h.c.caps.Engine, Try: try}
@@ -158,7 +161,7 @@ func (h *handle) acquire(ctx context.Context, try bool) (*Lease, error) {
 		ctx = hooks.AcquireStart(ctx, start)
 	}
 	began := time.Now()
-	l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), try)
+	l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), core.How{Try: try, Sole: h.sole})
 	err = h.named(err, try)
 	returned := false
 	defer func() {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fencelock/fencelock/internal/core"
 	"github.com/fencelock/fencelock/internal/enum"
 )
 
@@ -96,9 +95,7 @@ func (o *Once) do(ctx context.Context, occurrence string, fn func(ctx context.Co
 		return OnceResult{}, &Error{Op: "once", Name: o.name, Server: o.c.caps.Engine, Err: ErrUnsupported,
 			Hint: "this store cannot keep the mark of an occurrence"}
 	}
-	// Without the leases of ctx: running inside itself would be running twice.
-	bare := core.WithoutLeases(ctx)
-	l, err := o.c.Mutex(escape(o.name, "@")+"@"+occurrence, o.opts...).sole("an occurrence").TryLock(bare)
+	l, err := o.c.Mutex(escape(o.name, "@")+"@"+occurrence, o.opts...).sole("an occurrence").TryLock(ctx)
 	if err != nil {
 		return taken(err)
 	}

@@ -222,6 +222,34 @@ func TestNestedOnceDoesNotRunTwice(t *testing.T) {
 	})
 }
 
+// Only the occurrence itself is not re-entered. The lease of an occurrence has the other
+// leases of its caller, for those that lock again and for guards.
+func TestLeaseOfAnOccurrenceCarriesTheLeasesOfItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := locktest.Client(t, memstore.New(nil), nil)
+		err := c.Do(locktest.Context(t), "outer", func(ctx context.Context, outer *fencelock.Lease) error {
+			locktest.Tick(t, c.Once("job", time.Hour), "before", fencelock.OnceRan, locktest.Nothing)
+			res, err := c.Once("job", time.Hour).Do(ctx, "1", func(_ context.Context, l *fencelock.Lease) error {
+				if fencelock.FromContext(l.Context(), "outer") != outer {
+					t.Error("Lease.Context does not carry the lease of the context that the lease was acquired with")
+				}
+				again, err := c.Mutex("outer").TryLock(l.Context())
+				if err != nil {
+					return err
+				}
+				return again.Unlock(ctx)
+			})
+			if res.Outcome != fencelock.OnceRan {
+				t.Errorf("outcome %q", res.Outcome)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestOnceReportsAMarkThatCloseTookAway: the store closes the session before the
 // withdrawal that would leave the mark gets there.
 func TestOnceReportsAMarkThatCloseTookAway(t *testing.T) {

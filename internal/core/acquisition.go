@@ -14,15 +14,28 @@ import (
 	"github.com/fencelock/fencelock/internal/timing"
 )
 
+// How is in which way a lock is acquired.
+type How struct {
+	// Try is set if the acquisition does not wait for a holder.
+	Try bool
+	// Sole is set if the acquisition needs its own grant: a lease of the same name that
+	// the context carries is not re-entered. An occurrence must not run inside itself, and
+	// a leader must not be elected beside itself. The context keeps all its leases: work
+	// under the new one may need them.
+	Sole bool
+}
+
 // Acquire gets a lease of the lock of that name, on the shard that keeps it. It waits
-// unless try is set.
-func (sh *Shard) Acquire(ctx context.Context, name string, terms *driver.Terms, try bool) (*Lease, error) {
+// unless how.Try is set.
+func (sh *Shard) Acquire(ctx context.Context, name string, terms *driver.Terms, how How) (*Lease, error) {
 	c := sh.c
 	if ctx.Err() != nil {
 		return nil, c.fail(Failure{Op: "lock", Name: name, Err: CtxError(ctx)})
 	}
-	if l, err := reenter(ctx, c, name, terms); l != nil || err != nil {
-		return l, err
+	if !how.Sole {
+		if l, err := reenter(ctx, c, name, terms); l != nil || err != nil {
+			return l, err
+		}
 	}
 	sh.mu.Lock()
 	if sh.closed {
@@ -33,12 +46,12 @@ func (sh *Shard) Acquire(ctx context.Context, name string, terms *driver.Terms, 
 		sh.mu.Unlock()
 		return l.announceRelock(), nil
 	}
-	a := &acquisition{c: c, sh: sh, name: name, terms: terms, try: try}
+	a := &acquisition{c: c, sh: sh, name: name, terms: terms, try: how.Try}
 	if c.watched() || ctx.Done() != nil {
 		a.began = c.clock.Sent()
 	}
 	q := sh.queueLocked(name)
-	if try {
+	if how.Try {
 		busy := q.busyForLocked(terms)
 		sh.tidyLocked(q)
 		sh.mu.Unlock()

@@ -233,11 +233,6 @@ func WithLease(ctx context.Context, l *Lease) context.Context {
 	return context.WithValue(ctx, leaseKey{}, &leaseNode{l, leaseFrom(ctx)})
 }
 
-// WithoutLeases returns a context that carries no lease.
-func WithoutLeases(ctx context.Context) context.Context {
-	return context.WithValue(ctx, leaseKey{}, (*leaseNode)(nil))
-}
-
 // Leases returns the leases that ctx carries, innermost first.
 func Leases(ctx context.Context) iter.Seq[*Lease] {
 	return func(yield func(*Lease) bool) {

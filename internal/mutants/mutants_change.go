@@ -141,13 +141,14 @@ var ownMutants = []mutant{
 	return strings.NewReplacer(`,
 	},
 	{
-		name: "occurrence-runs-inside-itself", catcher: apiTest("TestNestedOnceDoesNotRunTwice"), file: "once.go",
-		old: "	bare := core.WithoutLeases(ctx)\n",
-		new: `	bare := core.WithoutLeases(ctx)
-	if mutated("occurrence-runs-inside-itself") {
-		bare = ctx
-	}
-`,
+		name: "occurrence-runs-inside-itself", catcher: apiTest("TestNestedOnceDoesNotRunTwice"), file: "mutex.go",
+		old: "	m.h.sole = true\n",
+		new: "",
+	},
+	{
+		name: "leader-beside-itself", catcher: apiTest("TestElectionDoesNotReenter"), file: "internal/core/acquisition.go",
+		old: "	if !how.Sole {\n",
+		new: "	if !how.Sole || !how.Try {\n",
 	},
 	{
 		name: "attempt-outlives-close", catcher: test("TestCloseDoesNotWaitForASlowAttempt"), file: "internal/core/session.go",
