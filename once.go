@@ -68,6 +68,9 @@ func (c *Client) Once(name string, keep time.Duration, opts ...LockOption) *Once
 // ended before fn did, and another process may have started it; or, with the outcome
 // OnceRan, fn ended in time but its mark may be missing. The token fences both cases.
 //
+// fn must not unlock its lease: Do does. If fn has, the mark is missing, and the error wraps
+// ErrLost.
+//
 // The occurrence is kept as the lock name@occurrence, with an @ in the name
 // written as %40. Calling it for the same occurrence inside fn does not
 // re-enter: that occurrence is running.

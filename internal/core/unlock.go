@@ -3,7 +3,9 @@
 package core
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -18,7 +20,7 @@ func (l *Lease) Unlock(ctx context.Context, keep time.Duration) error {
 	g.s.sh.mu.Lock()
 	if l.state.get() != leaseHeld {
 		g.s.sh.mu.Unlock()
-		return l.unlockAgain(ctx)
+		return l.unmarked(l.unlockAgain(ctx), keep)
 	}
 	var rest release
 	kind, now := LeaseReleased, g.s.c.clock.Recent()
@@ -112,6 +114,20 @@ func (l *Lease) unlockAgain(ctx context.Context) error {
 		return nil
 	}
 	return l.cause
+}
+
+// unmarked returns the answer to an unlock that came too late to leave the lock taken for
+// keep: the lease was unlocked before, lost, or ended by Close. If keep is not zero, that is a
+// loss.
+func (l *Lease) unmarked(err error, keep time.Duration) error {
+	if keep == 0 || errors.Is(err, ErrLost) {
+		return err
+	}
+	f := Failure{Op: "unlock", Name: l.Name(), Err: lost(cmp.Or(err, ErrReleased))}
+	if l.unlocked() {
+		f.Hint = "the function unlocked its lease, so the occurrence has no mark and may run again: leave the unlock to Once"
+	}
+	return l.g.s.c.fail(f)
 }
 
 // awaitFirstUnlock waits for the first Unlock and reports whether ctx allowed it.

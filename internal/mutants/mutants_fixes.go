@@ -25,6 +25,11 @@ var fixMutants = []mutant{
 		new: "g.keepFor = keep",
 	},
 	{
+		name: "mark-missing-after-an-early-unlock", catcher: apiTest("TestOnceReportsThatItsLeaseWasUnlocked"), file: "internal/core/unlock.go",
+		old: "	if keep == 0 || errors.Is(err, ErrLost) {\n",
+		new: "	if keep == 0 || err == nil || errors.Is(err, ErrLost) {\n",
+	},
+	{
 		name: "second-unlock-does-not-wait", catcher: test("TestUnlockDuringUnlockReturnsTheSameAnswer"), file: "internal/core/unlock.go",
 		old: "	if l.state.get() == leaseReleasing {\n",
 		new: "	if false {\n",
