@@ -48,7 +48,8 @@ var (
 	ErrUnrenewed = core.ErrUnrenewed
 
 	// ErrEnded is why a lease was lost when the store had ended the session: its
-	// clock jumped ahead, or an operator removed the session.
+	// clock jumped ahead, an operator removed the session, or the store refused to renew
+	// it.
 	ErrEnded = core.ErrEnded
 
 	// ErrBroken is why a lease was lost when an operator broke it.

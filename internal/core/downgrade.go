@@ -87,7 +87,7 @@ func (l *Lease) reshape(ctx context.Context, claim *driver.Claim) error {
 			return lost(ErrBroken)
 		case errors.Is(err, driver.ErrGone):
 			s.endIfGone(err)
-			return lost(ErrEnded)
+			return context.Cause(s.ctx)
 		case errors.Is(err, driver.ErrReset):
 			s.renewNow()
 		case !Transient(err) && err != errNotReclaimed:

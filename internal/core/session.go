@@ -264,12 +264,18 @@ func (s *session) endIf(cause error, condition func() bool) bool {
 
 // endIfGone ends the session if err is the store's answer that it has ended, and
 // reports whether it is: the holders must not go on until the next keep-alive finds out.
+// After a suspend the session may be past its own deadline, which no timer has noticed; the
+// store has then ended it in time and not early.
 func (s *session) endIfGone(err error) bool {
-	gone := errors.Is(err, driver.ErrGone)
-	if gone {
-		s.end(lost(ErrEnded))
+	if !errors.Is(err, driver.ErrGone) {
+		return false
 	}
-	return gone
+	why := ErrEnded
+	if s.c.clock.Now() >= clock.Instant(s.deadline.Load()) {
+		why = ErrUnrenewed
+	}
+	s.end(lost(why)) // which changes nothing if it has ended before
+	return true
 }
 
 // Sleep waits, and reports whether ctx let it.
