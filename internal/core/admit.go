@@ -33,6 +33,7 @@ func (a *acquisition) admit(ctx context.Context, p *sentClaim, ans *answer) (*Le
 	announced := false
 	defer func() {
 		for _, r := range a.together { // what is left of them after a panic
+			r.lease.announceAfterPanic()
 			r.w.ready <- turn{lease: r.lease}
 		}
 		a.together = nil

@@ -143,14 +143,34 @@ func (l *Lease) announce(kind EventKind, waited time.Duration) {
 	if !s.c.watched() {
 		return
 	}
+	defer func() { // even when the hook panics: it has seen the beginning
+		s.sh.mu.Lock()
+		l.announced = true
+		lost, cause := l.state.get() == leaseLost, l.cause
+		s.sh.mu.Unlock()
+		if lost {
+			l.emit(LeaseLost, cause)
+		}
+	}()
 	s.c.emit(Event{Kind: kind, Shard: s.sh.id, Session: s.id, Name: l.Name(), Token: l.token, Waited: waited})
-	s.sh.mu.Lock()
-	l.announced = true
-	lost, cause := l.state.get() == leaseLost, l.cause
-	s.sh.mu.Unlock()
-	if lost {
-		l.emit(LeaseLost, cause)
+}
+
+// announceAfterPanic announces a lease that was handed off, unless it was announced before: a
+// hook panicked, perhaps about this very lease, and its waiter gets it all the same.
+func (l *Lease) announceAfterPanic() {
+	l.g.s.sh.mu.Lock()
+	announced := l.announced
+	l.g.s.sh.mu.Unlock()
+	if !announced {
+		guarded(func() { l.announce(LeaseHandedOff, 0) })
 	}
+}
+
+// guarded calls hooks on a goroutine that panics already. If they panic again, the first
+// panic goes on, and what is left to do is done.
+func guarded(hooks func()) {
+	defer func() { _ = recover() }()
+	hooks()
 }
 
 // emit reports a transition of the lease. Re-entering is not a transition.

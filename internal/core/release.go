@@ -137,6 +137,7 @@ func (r *release) abandon() {
 	switch {
 	case r.g == nil:
 	case r.next != nil:
+		r.lease.announceAfterPanic()
 		r.next.ready <- turn{lease: r.lease}
 	case r.linger:
 		r.g.giveUpLingering()

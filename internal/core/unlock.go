@@ -145,7 +145,7 @@ func (l *Lease) awaitFirstUnlock(ctx context.Context) bool {
 }
 
 // Abandon gives the lease back without a caller: a hook panicked before the caller
-// had the lease. It makes no call and has no event.
+// had the lease. It makes no call. If hooks have seen the beginning, they see the end.
 func (l *Lease) Abandon() {
 	g := l.g
 	g.s.sh.mu.Lock()
@@ -155,15 +155,18 @@ func (l *Lease) Abandon() {
 	}
 	l.cause = ErrReleased
 	l.state.set(leaseReleased)
-	ended := false
+	announced, held := l.announced, l.held
 	g.dropLeaseLocked(l)
 	if g.leases == nil && g.detachLocked() {
 		g.queueWithdrawalLocked()
-		ended = true
+		defer g.freeQueue() // after the event, even if the hook ends the goroutine
 	}
 	g.s.sh.mu.Unlock()
-	if ended {
-		g.freeQueue()
+	if held != nil { // a hook may have asked for it
+		held.cancel(ErrReleased)
+	}
+	if announced {
+		guarded(func() { l.emit(LeaseReleased, nil) })
 	}
 }
 

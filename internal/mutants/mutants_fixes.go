@@ -85,6 +85,21 @@ var fixMutants = []mutant{
 		new: "		if l == nil && !a.admitted && recover() == nil {\n",
 	},
 	{
+		name: "abandoned-lease-has-no-end", catcher: test("TestEveryLeaseHasABeginningAndAnEndAfterAPanic"), file: "internal/core/unlock.go",
+		old: "		guarded(func() { l.emit(LeaseReleased, nil) })\n",
+		new: "",
+	},
+	{
+		name: "readers-after-a-panic-not-announced", catcher: test("TestEveryLeaseHasABeginningAndAnEndAfterAPanic"), file: "internal/core/admit.go",
+		old: "			r.lease.announceAfterPanic()\n",
+		new: "",
+	},
+	{
+		name: "second-panic-stops-the-cleanup", catcher: test("TestPanicOfEveryHookLeavesNothingOfASetBehind"), file: "internal/core/lease.go",
+		old: "	defer func() { _ = recover() }()\n",
+		new: "",
+	},
+	{
 		name: "close-tries-once", catcher: test("TestCloseTriesAgain"), file: "internal/core/session_close.go",
 		old: "		case !certain, !Transient(err) && !errors.Is(err, driver.ErrReset):\n			return err\n",
 		new: "		default:\n			return err\n",
