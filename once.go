@@ -3,6 +3,7 @@
 package fencelock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +94,10 @@ func (o *Once) Do(ctx context.Context, occurrence string, fn func(ctx context.Co
 func (o *Once) do(ctx context.Context, occurrence string, fn func(ctx context.Context, l *Lease) error) (OnceResult, error) {
 	if o.keep <= 0 {
 		return OnceResult{}, fmt.Errorf("fencelock: once %q: keep is %v; it must be positive", o.name, o.keep)
+	}
+	// An empty one would make all occurrences the same.
+	if err := cmp.Or(checkText("its name", o.name), checkText("an occurrence", occurrence)); err != nil {
+		return OnceResult{}, fmt.Errorf("fencelock: once %q: %w", o.name, err)
 	}
 	if !o.c.caps.Hold {
 		return OnceResult{}, &Error{Op: "once", Name: o.name, Server: o.c.caps.Engine, Err: ErrUnsupported,

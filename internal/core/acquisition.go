@@ -25,15 +25,23 @@ type How struct {
 	Sole bool
 }
 
+// Op is the operation in errors.
+func (h How) Op() string {
+	if h.Try {
+		return "try lock"
+	}
+	return "lock"
+}
+
 // Acquire gets a lease of the lock of that name, on the shard that keeps it. It waits
 // unless how.Try is set.
 func (sh *Shard) Acquire(ctx context.Context, name string, terms *driver.Terms, how How) (*Lease, error) {
 	c := sh.c
 	if ctx.Err() != nil {
-		return nil, c.fail(Failure{Op: "lock", Name: name, Err: CtxError(ctx)})
+		return nil, c.fail(Failure{Op: how.Op(), Name: name, Err: CtxError(ctx)})
 	}
 	if !how.Sole {
-		if l, err := reenter(ctx, c, name, terms); l != nil || err != nil {
+		if l, err := reenter(ctx, c, name, terms, how); l != nil || err != nil {
 			return l, err
 		}
 	}

@@ -187,13 +187,13 @@ func (l *Lease) emit(kind EventKind, err error) {
 }
 
 // reenter returns a further lease on a grant that ctx already carries.
-func reenter(ctx context.Context, c *Client, name string, want *driver.Terms) (*Lease, error) {
+func reenter(ctx context.Context, c *Client, name string, want *driver.Terms, how How) (*Lease, error) {
 	if want.Limit > 0 {
 		return nil, nil // a semaphore counts, it does not recognize its holders
 	}
 	for l := range Leases(ctx) {
 		if l.g.s.c == c && l.Name() == name {
-			if inner, err := l.again(ctx, want); inner != nil || err != nil {
+			if inner, err := l.again(ctx, want, how); inner != nil || err != nil {
 				return inner, err
 			}
 		}
@@ -203,7 +203,7 @@ func reenter(ctx context.Context, c *Client, name string, want *driver.Terms) (*
 
 // again makes a further lease on the same grant. It returns nil, and no error,
 // if the lease was unlocked: an outer one may still be held.
-func (l *Lease) again(ctx context.Context, want *driver.Terms) (*Lease, error) {
+func (l *Lease) again(ctx context.Context, want *driver.Terms, how How) (*Lease, error) {
 	l.g.s.sh.mu.Lock()
 	defer l.g.s.sh.mu.Unlock()
 	c, terms := l.g.s.c, l.g.claim.Terms
@@ -215,7 +215,7 @@ func (l *Lease) again(ctx context.Context, want *driver.Terms) (*Lease, error) {
 	case c.clock.Now() >= l.deadline():
 		return nil, l.overdueLocked()
 	case terms.Mode == driver.Shared && want.Mode == driver.Exclusive:
-		return nil, c.fail(Failure{Op: "lock", Name: l.Name(), Err: ErrUpgrade})
+		return nil, c.fail(Failure{Op: how.Op(), Name: l.Name(), Err: ErrUpgrade})
 	}
 	inner := l.g.newLeaseLocked(ctx, l.token, l.since)
 	inner.inner = true
