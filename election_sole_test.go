@@ -6,6 +6,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/locktest"
@@ -45,5 +46,24 @@ func TestElectionDoesNotReenter(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-terms
+	})
+}
+
+// A term of a second is no term that ended at once, although it is far shorter than the TTL:
+// the candidate does not pause after it.
+func TestElectionDoesNotPauseAfterTermsOfASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := locktest.Client(t, memstore.New(nil), nil).Election("leader")
+		began, n := time.Now(), 0
+		err := e.Run(locktest.Context(t), func(context.Context, *fencelock.Lease) error {
+			time.Sleep(time.Second)
+			if n++; n < 5 {
+				return fencelock.ErrResigned
+			}
+			return nil
+		})
+		if took := time.Since(began); err != nil || took != 5*time.Second {
+			t.Errorf("five terms of a second took %v, %v", took, err)
+		}
 	})
 }

@@ -127,3 +127,19 @@ func TestInnermostIsTheLeaseThatWasAddedLast(t *testing.T) {
 	}
 	locktest.Unlock(t, b, a)
 }
+
+// TestTraceThatIsNoneIsNotKept: what is longer than a traceparent is not one, and would make
+// the record longer than every store can keep.
+func TestTraceThatIsNoneIsNotKept(t *testing.T) {
+	for length, want := range map[int]int{55: 55, 64: 64, 65: 0, 4096: 0} {
+		store := memstore.New(nil)
+		c := locktest.Client(t, store, &fencelock.Options{Hooks: fencelock.Hooks{
+			TraceParent: func(context.Context) string { return strings.Repeat("0", length) },
+		}})
+		l := locktest.Got(t)(c.Mutex("x").Lock(t.Context()))
+		if got := locktest.Status(t, store, "x").Holders[0].Record.Trace; len(got) != want {
+			t.Errorf("of %d bytes %d are kept, want %d", length, len(got), want)
+		}
+		locktest.Unlock(t, l)
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/faultstore"
 )
 
 // lockingAll is a LockAll under way in its own goroutine.
@@ -214,4 +215,41 @@ func TestLockAllCostsTheSameForEachName(t *testing.T) {
 	if many > 12*few {
 		t.Errorf("the clock was read %d times for 100 names and %d times for 1000", few, many)
 	}
+}
+
+// A set is given back from its last name on: others wait for the first, and hold what comes
+// after it when they get it.
+func TestSetIsUnlockedFromItsLastName(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st, hold := tap(newStore()), make(chan struct{})
+		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+			<-hold
+			return next(ctx, w)
+		}
+		c := newClient(t, st, nil)
+		names := make([]string, 40)
+		for i := range names {
+			names[i] = fmt.Sprintf("%02d", i)
+		}
+		set, err := c.LockAll(ctxb, names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- set.Unlock(ctxb) }()
+		synctest.Wait()
+		calls := st.sent(faultstore.Withdraw)
+		for _, w := range calls { // as many as there are at once
+			if w.name < names[len(names)-len(calls)] {
+				t.Errorf("%s is given back before the last %d names", w.name, len(calls))
+			}
+		}
+		if len(calls) == 0 || len(calls) == len(names) {
+			t.Errorf("%d of %d are given back at once: the test shows nothing", len(calls), len(names))
+		}
+		close(hold)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -260,6 +260,17 @@ func TestReasonAfterASuspendIsThatOfTheDeadline(t *testing.T) {
 	})
 }
 
+// A lease with an end of its own that was not renewed is lost for that reason.
+func TestLeaseWithAnEndThatWasNotRenewedSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var n napper
+		l := lock(t, n.client(t, newStore()), "a", fencelock.MaxHold(time.Hour))
+		n.suspend(time.Minute)
+		wantIs(t, "Err", l.Err(), fencelock.ErrUnrenewed)
+		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrUnrenewed)
+	})
+}
+
 // A loss always has one of the documented reasons.
 func TestRefusedRenewalHasAReason(t *testing.T) {
 	refused := fmt.Errorf("another list of members is in use: %w", driver.ErrRefused)
