@@ -48,11 +48,14 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 // Run campaigns, and calls lead each time this process becomes the leader. The
 // context of lead ends when the term does: lost, resigned, or with ctx. Run
 // waits for lead to return before it gives the lock back, and campaigns again
-// by itself after a loss, after Resign, and while the store is unavailable. From
+// by itself after a loss, after Resign, and while the store is unavailable. lead must not
+// unlock its term, or another leader is elected while it still leads: it returns
+// ErrResigned. From
 // the second term in a row that ended at once, it pauses before it campaigns
 // again, longer each time. It returns when ctx ends, when lead returns during its
 // term (with its error, but see ErrResigned), or when the client is closed or the
-// store refuses for good.
+// store refuses for good. Under the context of a lease of the same name, that of a term
+// included, Run campaigns like any other candidate.
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term *Lease) error) error {
 	e.countRunning(1)
 	defer e.countRunning(-1)

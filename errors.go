@@ -48,7 +48,8 @@ var (
 	ErrUnrenewed = core.ErrUnrenewed
 
 	// ErrEnded is why a lease was lost when the store had ended the session: its
-	// clock jumped ahead, or an operator removed the session.
+	// clock jumped ahead, an operator removed the session, or the store refused to renew
+	// it.
 	ErrEnded = core.ErrEnded
 
 	// ErrBroken is why a lease was lost when an operator broke it.
@@ -214,4 +215,26 @@ func joined(err, more error) error {
 		return err
 	}
 	return errors.Join(err, more)
+}
+
+// joinedAll adds the errors of a set of leases, in their order. Those are about different
+// locks or are ErrClosed, so each is compared with err only: joined would search all of
+// them for each.
+func joinedAll(err error, more []error) error {
+	var found []error
+	closed := false
+	for _, e := range more {
+		if joined(err, e) == err || e == ErrClosed && closed {
+			continue
+		}
+		closed = closed || e == ErrClosed
+		found = append(found, e)
+	}
+	if len(found) == 0 {
+		return err
+	}
+	if err != nil {
+		found = append([]error{err}, found...)
+	}
+	return errors.Join(found...)
 }

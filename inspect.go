@@ -21,10 +21,12 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	if err := checkName(name); err != nil {
 		return Status{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.opts.CallTimeout)
-	defer cancel()
-	st, err := c.store.Inspect(ctx, name)
-	return st, c.asked("inspect", name, err)
+	var st Status
+	err := c.ask(ctx, "inspect", name, func(ctx context.Context) (err error) {
+		st, err = c.store.Inspect(ctx, name)
+		return err
+	})
+	return st, err
 }
 
 // List yields every lock that is held, kept or waited for and whose name
@@ -33,16 +35,17 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 // ErrUnsupported on a store that cannot list.
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		if !c.caps.Listing {
-			yield(Status{}, c.asked("list", "", driver.ErrUnsupported))
-			return
-		}
 		for cursor := ""; ; {
-			call, cancel := context.WithTimeout(ctx, c.opts.CallTimeout)
-			page, err := c.store.List(call, driver.ListQuery{Prefix: prefix, Cursor: cursor, Max: listPage})
-			cancel()
+			var page driver.Page
+			err := c.ask(ctx, "list", "", func(ctx context.Context) (err error) {
+				if !c.caps.Listing {
+					return driver.ErrUnsupported
+				}
+				page, err = c.store.List(ctx, driver.ListQuery{Prefix: prefix, Cursor: cursor, Max: listPage})
+				return err
+			})
 			if err != nil {
-				yield(Status{}, c.asked("list", "", err))
+				yield(Status{}, err)
 				return
 			}
 			for _, st := range page.Locks {
@@ -69,24 +72,43 @@ func (c *Client) Break(ctx context.Context, name string, token Token) (Token, er
 	if err := checkName(name); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.opts.CallTimeout)
-	defer cancel()
-	fence, err := c.store.Break(ctx, name, token)
-	if errors.Is(err, driver.ErrNotHeld) {
-		err = ErrNotHeld
-	}
-	return fence, c.asked("break", name, err)
+	var fence Token
+	err := c.ask(ctx, "break", name, func(ctx context.Context) (err error) {
+		fence, err = c.store.Break(ctx, name, token)
+		return err
+	})
+	return fence, err
 }
 
-// asked wraps the error of a question put to the store.
-func (c *Client) asked(op, name string, err error) error {
+// ask makes one bounded call to the store that needs no session, and wraps its error.
+func (c *Client) ask(ctx context.Context, op, name string, call func(context.Context) error) error {
+	var err error
 	switch {
-	case err == nil:
+	case c.core.Closed():
+		err = ErrClosed
+	case ctx.Err() != nil: // the store is not asked, and so it is not unavailable
+		err = core.CtxError(ctx)
+	default:
+		err = c.asked(ctx, call)
+	}
+	if err == nil {
 		return nil
-	case errors.Is(err, driver.ErrUnsupported):
-		err = ErrUnsupported
-	case core.Transient(err):
-		err = core.Unavailable(err)
 	}
 	return &Error{Op: op, Name: name, Server: c.caps.Engine, Err: err}
+}
+
+// asked makes the call and returns its error as one of this package.
+func (c *Client) asked(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.CallTimeout)
+	defer cancel()
+	err := call(ctx)
+	switch {
+	case errors.Is(err, driver.ErrNotHeld):
+		return ErrNotHeld
+	case errors.Is(err, driver.ErrUnsupported):
+		return ErrUnsupported
+	case core.Transient(err):
+		return core.Unavailable(err)
+	}
+	return err
 }

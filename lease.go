@@ -159,8 +159,8 @@ func FromContext(ctx context.Context, name string) *Lease {
 	return nil
 }
 
-// Innermost returns the lease that was acquired last among those that ctx carries,
-// of whatever name, or nil.
+// Innermost returns the lease that was added to ctx last, of whatever name, or nil. Where
+// Do and Lease.Context are nested, that is the one that was acquired last.
 func Innermost(ctx context.Context) *Lease {
 	for l := range core.Leases(ctx) {
 		return lease(l)

@@ -3,6 +3,7 @@
 package fencelock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -43,12 +44,7 @@ func (c *Client) lockAll(ctx context.Context, names []string, opts []LockOption,
 	if len(names) == 0 {
 		return nil, errors.New("fencelock: lock all: no names were given")
 	}
-	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
-	set := &LeaseSet{}
-	// The wait for a name ends with the first lease that is lost.
-	waiting, stop := context.WithCancel(ctx)
-	defer stop()
-	returned := false
+	set, returned := &LeaseSet{}, false
 	defer func() {
 		for _, l := range set.leases {
 			if !returned { // a hook or the store panicked
@@ -56,23 +52,38 @@ func (c *Client) lockAll(ctx context.Context, names []string, opts []LockOption,
 			}
 		}
 	}()
-	for _, name := range sorted {
-		l, err := lock(c.Mutex(name, opts...), waiting)
-		if err == nil {
-			set.leases = append(set.leases, l)
-			defer context.AfterFunc(l.Context(), stop)()
-		}
-		if lostOne := set.lost(); lostOne != nil {
-			err = lostOne
-		}
-		if err != nil {
-			returned = true
-			return nil, set.abandon(ctx, &lockAllError{err})
-		}
+	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
+	err := set.fill(ctx, sorted, func(ctx context.Context, name string) (*Lease, error) {
+		return lock(c.Mutex(name, opts...), ctx)
+	})
+	returned = true
+	if err != nil {
+		return nil, set.abandon(ctx, &lockAllError{err})
 	}
 	set.watch(ctx)
-	returned = true
 	return set, nil
+}
+
+// fill locks the names in turn, and returns when all are held or with the first error.
+func (s *LeaseSet) fill(ctx context.Context, names []string, lock func(ctx context.Context, name string) (*Lease, error)) error {
+	// The wait for a name ends with the first lease that is lost.
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	for _, name := range names {
+		l, err := lock(waiting, name)
+		if err == nil {
+			s.leases = append(s.leases, l)
+			defer context.AfterFunc(l.Context(), stop)()
+		}
+		// To ask every lease after every name would take time that grows with the square of
+		// their number.
+		if err != nil || waiting.Err() != nil {
+			if err := cmp.Or(s.lost(), err); err != nil {
+				return err
+			}
+		}
+	}
+	return s.lost() // a deadline may have passed that the context does not show yet
 }
 
 // lost returns the loss of a lease of the set, nil if all are held.
@@ -142,15 +153,16 @@ func (s *LeaseSet) Unlock(ctx context.Context) error {
 // of a hook or the store goes on in the caller, after the others are given back:
 // no caller could recover from it on another goroutine.
 func (s *LeaseSet) unlock(ctx context.Context, err error) error {
-	left := make(chan *Lease, len(s.leases))
-	for _, l := range slices.Backward(s.leases) {
-		left <- l
+	left := make(chan int, len(s.leases))
+	for i := range slices.Backward(s.leases) {
+		left <- i
 	}
 	close(left)
+	errs := make([]error, len(s.leases))
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var panicked any
-	one := func(l *Lease) {
+	one := func(i int) {
 		defer func() {
 			if p := recover(); p != nil {
 				mu.Lock()
@@ -158,15 +170,12 @@ func (s *LeaseSet) unlock(ctx context.Context, err error) error {
 				mu.Unlock()
 			}
 		}()
-		uerr := l.Unlock(ctx)
-		mu.Lock()
-		err = joined(err, uerr)
-		mu.Unlock()
+		errs[i] = s.leases[i].Unlock(ctx)
 	}
 	for range min(len(s.leases), maxUnlocks) {
 		wg.Go(func() {
-			for l := range left {
-				one(l)
+			for i := range left {
+				one(i)
 			}
 		})
 	}
@@ -174,7 +183,7 @@ func (s *LeaseSet) unlock(ctx context.Context, err error) error {
 	if panicked != nil {
 		panic(panicked)
 	}
-	return err
+	return joinedAll(err, errs)
 }
 
 // abandon gives the leases back and returns err when they are, or when ctx has

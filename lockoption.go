@@ -74,8 +74,8 @@ func MinHold(d time.Duration) LockOption {
 // any holder. Unlock does not ask the store then, so it does not report that an operator
 // broke the lock; a guard at the resource does. Inspect shows the lock as held.
 //
-// Without Linger every unlock gives the lock back. Linger is for exclusive locks without
-// MinHold, MaxHold and ReentrantAs, d is at most Options.TTL, and the store must support it:
+// Without Linger every unlock gives the lock back. Linger is for Mutex and LockAll, without
+// MinHold, MaxHold and ReentrantAs; d is at most Options.TTL, and the store must support it:
 // see Guarantees.Linger. A process keeps at most 1024 idle locks on a shard.
 func Linger(d time.Duration) LockOption {
 	return LockOption{func(w *config) error {
@@ -83,7 +83,7 @@ func Linger(d time.Duration) LockOption {
 			return fmt.Errorf("Linger(%v): it must be positive", d)
 		}
 		if w.terms.Mode == driver.Shared {
-			return errors.New("Linger is for exclusive locks; leave it out for readers and semaphores")
+			return errors.New("Linger is for exclusive locks; leave it out for RWMutex and Semaphore")
 		}
 		w.terms.Linger = d
 		return nil

@@ -22,8 +22,10 @@ func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 	return &Mutex{c.handle(name, driver.Terms{Mode: driver.Exclusive, Weight: 1}, opts)}
 }
 
-// sole refuses ReentrantAs for a kind that promises one holder at a time, and Linger.
+// sole makes the handle one of a kind that promises one holder at a time: it does not
+// re-enter, and ReentrantAs and Linger are refused.
 func (m *Mutex) sole(kind string) *Mutex {
+	m.h.sole = true
 	if m.h.err == nil && m.h.config.terms.Reentry != "" {
 		m.h.err = fmt.Errorf("fencelock: %q: ReentrantAs lets several hold the lock with one token; %s must have one: leave it out", m.h.name, kind)
 	}
@@ -72,6 +74,7 @@ type handle struct {
 	shard  *core.Shard
 	name   string
 	config *config
+	sole   bool // it does not re-enter
 	err    error
 }
 
@@ -145,21 +148,22 @@ func (h *handle) terms(ctx context.Context) *driver.Terms {
 // acquire gets a lease for the handle, waiting for it unless try is set. How it waits is
 // in internal/core/acquisition.go.
 func (h *handle) acquire(ctx context.Context, try bool) (*Lease, error) {
+	how := core.How{Try: try, Sole: h.sole}
 	if h.err != nil {
-		return nil, h.err
+		return nil, h.refused(how)
 	}
 	hooks := &h.c.opts.Hooks
 	if hooks.AcquireStart == nil && hooks.AcquireEnd == nil {
-		l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), try)
-		return lease(l), h.named(err, try)
+		l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), how)
+		return lease(l), h.named(err, how)
 	}
 	start := AcquireStart{Name: h.name, Mode: h.config.terms.Mode, Server: h.c.caps.Engine, Try: try}
 	if hooks.AcquireStart != nil {
 		ctx = hooks.AcquireStart(ctx, start)
 	}
 	began := time.Now()
-	l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), try)
-	err = h.named(err, try)
+	l, err := h.shard.Acquire(ctx, h.name, h.terms(ctx), how)
+	err = h.named(err, how)
 	returned := false
 	defer func() {
 		if !returned && l != nil {
@@ -175,15 +179,22 @@ func (h *handle) acquire(ctx context.Context, try bool) (*Lease, error) {
 
 // named returns the error of an acquisition. The core names the lock in every error but that
 // of a closed client.
-func (h *handle) named(err error, try bool) error {
+func (h *handle) named(err error, how core.How) error {
 	if err != ErrClosed { // as it is, not wrapped
 		return err
 	}
-	op := "lock"
-	if try {
-		op = "try lock"
+	return &Error{Op: how.Op(), Name: h.name, Server: h.c.caps.Engine, Err: err}
+}
+
+// refused returns the error of a handle that cannot acquire, with the operation that was
+// tried.
+func (h *handle) refused(how core.How) error {
+	if e, ok := h.err.(*Error); ok {
+		named := *e
+		named.Op = how.Op()
+		return &named
 	}
-	return &Error{Op: op, Name: h.name, Server: h.c.caps.Engine, Err: err}
+	return h.err
 }
 
 // do acquires the lock and runs fn under it.

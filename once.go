@@ -3,13 +3,13 @@
 package fencelock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/fencelock/fencelock/internal/core"
 	"github.com/fencelock/fencelock/internal/enum"
 )
 
@@ -69,6 +69,9 @@ func (c *Client) Once(name string, keep time.Duration, opts ...LockOption) *Once
 // ended before fn did, and another process may have started it; or, with the outcome
 // OnceRan, fn ended in time but its mark may be missing. The token fences both cases.
 //
+// fn must not unlock its lease: Do does. If fn has, the mark is missing, and the error wraps
+// ErrLost.
+//
 // The occurrence is kept as the lock name@occurrence, with an @ in the name
 // written as %40. Calling it for the same occurrence inside fn does not
 // re-enter: that occurrence is running.
@@ -92,13 +95,15 @@ func (o *Once) do(ctx context.Context, occurrence string, fn func(ctx context.Co
 	if o.keep <= 0 {
 		return OnceResult{}, fmt.Errorf("fencelock: once %q: keep is %v; it must be positive", o.name, o.keep)
 	}
+	// An empty one would make all occurrences the same.
+	if err := cmp.Or(checkText("its name", o.name), checkText("an occurrence", occurrence)); err != nil {
+		return OnceResult{}, fmt.Errorf("fencelock: once %q: %w", o.name, err)
+	}
 	if !o.c.caps.Hold {
 		return OnceResult{}, &Error{Op: "once", Name: o.name, Server: o.c.caps.Engine, Err: ErrUnsupported,
 			Hint: "this store cannot keep the mark of an occurrence"}
 	}
-	// Without the leases of ctx: running inside itself would be running twice.
-	bare := core.WithoutLeases(ctx)
-	l, err := o.c.Mutex(escape(o.name, "@")+"@"+occurrence, o.opts...).sole("an occurrence").TryLock(bare)
+	l, err := o.c.Mutex(escape(o.name, "@")+"@"+occurrence, o.opts...).sole("an occurrence").TryLock(ctx)
 	if err != nil {
 		return taken(err)
 	}

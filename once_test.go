@@ -5,6 +5,7 @@ package fencelock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -219,6 +220,74 @@ func TestNestedOnceDoesNotRunTwice(t *testing.T) {
 			return l.Err()
 		})
 		locktest.Tick(t, o, "42", fencelock.OnceAlreadyRan, locktest.Nothing)
+	})
+}
+
+// Only the occurrence itself is not re-entered. The lease of an occurrence has the other
+// leases of its caller, for those that lock again and for guards.
+func TestLeaseOfAnOccurrenceCarriesTheLeasesOfItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := locktest.Client(t, memstore.New(nil), nil)
+		err := c.Do(locktest.Context(t), "outer", func(ctx context.Context, outer *fencelock.Lease) error {
+			locktest.Tick(t, c.Once("job", time.Hour), "before", fencelock.OnceRan, locktest.Nothing)
+			res, err := c.Once("job", time.Hour).Do(ctx, "1", func(_ context.Context, l *fencelock.Lease) error {
+				if fencelock.FromContext(l.Context(), "outer") != outer {
+					t.Error("Lease.Context does not carry the lease of the context that the lease was acquired with")
+				}
+				again, err := c.Mutex("outer").TryLock(l.Context())
+				if err != nil {
+					return err
+				}
+				return again.Unlock(ctx)
+			})
+			if res.Outcome != fencelock.OnceRan {
+				t.Errorf("outcome %q", res.Outcome)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An occurrence that is free before it has ended may run at another process, and nothing is
+// left that the mark could be left on.
+func TestOnceReportsThatItsLeaseWasUnlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		o := locktest.Client(t, store, nil).Once("job", time.Hour)
+		res, err := o.Do(locktest.Context(t), "1", func(ctx context.Context, l *fencelock.Lease) error { return l.Unlock(ctx) })
+		locktest.Is(t, err, fencelock.ErrLost, fencelock.ErrReleased)
+		if want := `fencelock: unlock "job@1" (memory): lease lost: lease released; the function unlocked its lease, so the occurrence has no mark ` +
+			`and may run again: leave the unlock to Once`; res.Outcome != fencelock.OnceRan || fmt.Sprint(err) != want {
+			t.Errorf("got %q, %v\nwant %s", res.Outcome, err, want)
+		}
+		locktest.Tick(t, o, "1", fencelock.OnceRan, locktest.Nothing)
+		own := errors.New("disk full")
+		res, err = o.Do(locktest.Context(t), "2", func(ctx context.Context, l *fencelock.Lease) error { return errors.Join(own, l.Unlock(ctx)) })
+		if res.Outcome != fencelock.OnceFailed || !errors.Is(err, own) || errors.Is(err, fencelock.ErrLost) {
+			t.Errorf("a function that failed leaves no mark anyway: %q, %v", res.Outcome, err)
+		}
+	})
+}
+
+// Close gives the lock back while the function still runs, so the mark is missing.
+func TestOnceReportsACloseWhileItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		c, err := fencelock.New(store, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := c.Once("job", time.Hour).Do(locktest.Context(t), "1", func(context.Context, *fencelock.Lease) error {
+			return c.Close(locktest.Context(t))
+		})
+		locktest.Is(t, err, fencelock.ErrLost, fencelock.ErrClosed)
+		if res.Outcome != fencelock.OnceRan {
+			t.Errorf("outcome %q", res.Outcome)
+		}
+		locktest.Tick(t, locktest.Client(t, store, nil).Once("job", time.Hour), "1", fencelock.OnceRan, locktest.Nothing)
 	})
 }
 

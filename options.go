@@ -31,6 +31,10 @@ const (
 // minTTL keeps out a number that was meant to be seconds.
 const minTTL = 10 * time.Millisecond
 
+// maxTime keeps sums of times far from an overflow: a waiter whose next poll is in the past
+// would poll without a pause.
+const maxTime = 365 * 24 * time.Hour
+
 // Need is what the locks of a client are for.
 type Need uint8
 
@@ -52,8 +56,8 @@ type Options struct {
 	// TTL is how long the store keeps this process's locks after it was last
 	// heard of. One keep-alive per shard and third of it keeps all of them. A
 	// longer TTL tolerates longer outages of the store and the network, a
-	// shorter one frees the locks of a dead process sooner. Default
-	// DefaultTTL, or the store's MaxTTL if that is shorter.
+	// shorter one frees the locks of a dead process sooner. At most the store's MaxTTL
+	// and a year. Default DefaultTTL, or the store's MaxTTL if that is shorter.
 	TTL time.Duration
 	// Drift is the share of the TTL by which the store's clock and ours may
 	// disagree on its length; steps of a clock are not covered by any share.
@@ -122,8 +126,12 @@ func (o *Options) check(caps driver.Caps) error {
 	if least := max(caps.MinTTL, minTTL); o.TTL < least {
 		bad("Options.TTL is %v; on the %s store it must be at least %v", o.TTL, caps.Engine, least)
 	}
-	if caps.MaxTTL > 0 && o.TTL > caps.MaxTTL {
-		bad("Options.TTL is %v; on the %s store it must be at most %v", o.TTL, caps.Engine, caps.MaxTTL)
+	most := maxTime
+	if caps.MaxTTL > 0 {
+		most = min(most, caps.MaxTTL)
+	}
+	if o.TTL > most {
+		bad("Options.TTL is %v; on the %s store it must be at most %v", o.TTL, caps.Engine, most)
 	}
 	if !(o.Drift >= 0 && o.Drift < 0.5) { // NaN too
 		bad("Options.Drift is %v; it is a share of the TTL and must be below 0.5", o.Drift)
@@ -131,8 +139,8 @@ func (o *Options) check(caps driver.Caps) error {
 	if trust := timing.Trust(o.TTL, o.Drift, o.Margin); o.Margin < 0 || trust < o.TTL/2 {
 		bad("Options.Margin is %v: with a TTL of %v the lease would be trusted for only %v; at least half of the TTL must be left", o.Margin, o.TTL, trust)
 	}
-	if o.CallTimeout < 0 {
-		bad("Options.CallTimeout is %v; it must be positive", o.CallTimeout)
+	if o.CallTimeout < 0 || o.CallTimeout > maxTime {
+		bad("Options.CallTimeout is %v; it must be positive and at most %v", o.CallTimeout, maxTime)
 	}
 	if o.Patience < 0 {
 		bad("Options.Patience is %v; it must be positive", o.Patience)

@@ -56,6 +56,25 @@ func TestBadOptionsAreErrors(t *testing.T) {
 	}
 }
 
+// Times of centuries overflow when a tenth is added: a waiter would poll without a pause, and
+// a Close would not wait at all.
+func TestTimesBeyondAYearAreRefused(t *testing.T) {
+	store := memstore.New(&memstore.Options{MaxTTL: math.MaxInt64})
+	const year = 365 * 24 * time.Hour
+	for want, bad := range map[string]fencelock.Options{
+		"Options.TTL is 2562047h47m16.854775807s; on the memory store it must be at most 8760h0m0s": {TTL: math.MaxInt64},
+		"Options.TTL is 8760h0m0.000000001s; ":                                                      {TTL: year + 1},
+		"Options.CallTimeout is 8760h0m0.000000001s; it must be positive and at most 8760h0m0s":     {CallTimeout: year + 1},
+	} {
+		if _, err := fencelock.New(store, &bad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	}
+	if _, err := fencelock.New(store, &fencelock.Options{TTL: year, CallTimeout: year, Patience: math.MaxInt64}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestGoodOptions(t *testing.T) {
 	for name, good := range map[string]*fencelock.Options{
 		"none":         nil,

@@ -19,10 +19,14 @@ type RWMutex struct{ r, w handle }
 // RWMutex returns a handle for the lock of that name. It does no I/O; a bad name
 // or option is reported by the first acquisition.
 func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
-	return &RWMutex{
+	m := &RWMutex{
 		r: c.handle(name, driver.Terms{Mode: driver.Shared, Weight: 1}, opts),
 		w: c.handle(name, driver.Terms{Mode: driver.Exclusive, Weight: 1}, opts),
 	}
+	if m.w.err == nil && m.w.config.terms.Linger > 0 {
+		m.w.err = m.r.err // a handle that works until its first reader comes would be a trap
+	}
+	return m
 }
 
 // RLock waits for a read lock, as Mutex.Lock does for its lock. Under the context of a lease of the same name it re-enters,
@@ -56,6 +60,9 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context, l *Lease
 func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) error {
 	if m.r.err != nil {
 		return m.r.err
+	}
+	if l == nil {
+		return &Error{Op: "downgrade", Name: m.r.name, Server: m.r.c.caps.Engine, Err: errors.New("the lease is nil; lock first")}
 	}
 	if l.Name() != m.r.name || l.c != m.r.c {
 		return &Error{Op: "downgrade", Name: l.Name(), Server: m.r.c.caps.Engine, Err: errors.New("the lease is of another lock or another client")}

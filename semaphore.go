@@ -79,7 +79,5 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int64) error {
 	if limit > maxWeight {
 		return fmt.Errorf("fencelock: %q: a semaphore's limit is at most %d, not %d", s.name, int64(maxWeight), limit)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.c.opts.CallTimeout)
-	defer cancel()
-	return s.c.asked("set limit", s.name, s.c.store.SetLimit(ctx, s.name, limit))
+	return s.c.ask(ctx, "set limit", s.name, func(ctx context.Context) error { return s.c.store.SetLimit(ctx, s.name, limit) })
 }

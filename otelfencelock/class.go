@@ -14,9 +14,11 @@ const otherClass = "other"
 // Template makes a class of a name by its shape: every part that has a digit
 // becomes {id}, so that orders/42/pay is orders/{id}/pay. Parts are split at
 // slash, colon, dot, underscore, hash and space, and an id with dashes, such as a
-// UUID, is one part. It is a guess: names with ids that have no digit, such as
-// users/ann, need a function of your own.
+// UUID, is one part. What follows an @ is left out: Client.Once locks name@occurrence, so
+// that report@2026-11-17T03:00:00Z is report. It is a guess: names with ids that have no
+// digit, such as users/ann, need a function of your own.
 func Template(lock string) string {
+	lock = beforeOccurrence(lock)
 	var b strings.Builder
 	part := func(p string) {
 		if strings.IndexFunc(p, unicode.IsDigit) >= 0 {
@@ -34,6 +36,18 @@ func Template(lock string) string {
 		b.WriteByte(lock[i])
 		lock = lock[i+1:]
 	}
+}
+
+// beforeOccurrence returns the name that was given to Once, up to an @ that it may have, as
+// OnceEnd has the name. Once writes an @ in a name as %40. A name that begins with an @ is
+// returned as it is.
+func beforeOccurrence(lock string) string {
+	name, _, found := strings.Cut(lock, "@")
+	if !found || name == "" {
+		return lock
+	}
+	name, _, _ = strings.Cut(strings.NewReplacer("%40", "@", "%25", "%").Replace(name), "@")
+	return name
 }
 
 // classes maps names to a bounded number of classes.
@@ -54,7 +68,7 @@ func (c *classes) class(lock string) string {
 	if c.of == nil {
 		return ""
 	}
-	class := c.of(lock)
+	class := c.ask(lock)
 	if class == "" {
 		return ""
 	}
@@ -68,6 +82,17 @@ func (c *classes) class(lock string) string {
 		return otherClass
 	}
 	return c.add(class)
+}
+
+// ask returns what the caller's function returns. If it panics, the class is "other": the
+// panic would reach callers that only lock, and end the process on a goroutine of the client.
+func (c *classes) ask(lock string) (class string) {
+	defer func() {
+		if recover() != nil {
+			class = otherClass
+		}
+	}()
+	return c.of(lock)
 }
 
 func (c *classes) add(class string) string {

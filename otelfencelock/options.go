@@ -28,7 +28,7 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 	// Class maps a lock name to the class that metrics and the names of spans
 	// carry. It must return quickly and the same class for the same name. An
-	// empty class is left out. Default: none, for no function can know which
+	// empty class is left out, and a panic makes it "other". Default: none, for no function can know which
 	// part of a name is an id; see Template.
 	Class func(lock string) string
 	// MaxClasses bounds how many classes are distinguished; those beyond are

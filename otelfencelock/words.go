@@ -17,15 +17,15 @@ type named struct {
 	word string
 }
 
-// lossReasons are why a lease can be lost. A renewal that the store refuses for
-// good has no dedicated error.
+// lossReasons are why a lease can be lost. A renewal that the store refuses for good is
+// ErrEnded, too, and something else must be done about it.
 var lossReasons = []named{
+	{driver.ErrRefused, "refused"},
 	{fencelock.ErrUnrenewed, "unrenewed"},
 	{fencelock.ErrEnded, "ended"},
 	{fencelock.ErrReset, "reset"},
 	{fencelock.ErrBroken, "broken"},
 	{fencelock.ErrExpired, "expired"},
-	{fencelock.ErrLost, "refused"},
 }
 
 // outcomes are how an acquisition can end. A store that did not answer comes
@@ -87,7 +87,7 @@ func word(err error, words []named, otherwise string) string {
 	return otherwise
 }
 
-func lossReason(err error) string { return word(err, lossReasons, "refused") }
+func lossReason(err error) string { return word(err, lossReasons, "ended") }
 
 func outcome(err error) string {
 	if err == nil {

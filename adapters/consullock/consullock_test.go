@@ -111,3 +111,14 @@ func TestOneAcquisitionAtATime(t *testing.T) {
 		}
 	})
 }
+
+// TestLockThatIsOnlyKeptHasNoHolder: a MinHold outlives its holder.
+func TestLockThatIsOnlyKeptHasNoHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := locktest.Client(t, memstore.New(nil), nil)
+		locktest.Unlock(t, locktest.Got(t)(c.Mutex("leader", fencelock.MinHold(time.Minute)).Lock(t.Context())))
+		if held, value, err := consullock.New(c, "leader", "").Value(); held || value != "" || err != nil {
+			t.Errorf("a lock that is kept and not held: %v, %q, %v", held, value, err)
+		}
+	})
+}

@@ -166,15 +166,31 @@ func Occurrence(schedule Schedule, at time.Time) (string, error) {
 			return "", errors.New("cronlock: the schedule has no time in ten years")
 		}
 	}
+	if relative(schedule, at.Add(-back), back) {
+		return "", errors.New("cronlock: the schedule counts from the moment it is asked, as @every does, so that replicas have no occurrence in common; " +
+			"use times of the day, or MinHold as package gocronlock does")
+	}
 	last := schedule.Next(at.Add(-back))
 	for between(schedule, last, at) {
 		last = schedule.Next(last)
 	}
-	if again := schedule.Next(last.Add(-time.Nanosecond)); !again.Equal(last) {
-		return "", errors.New("cronlock: the schedule counts from the moment it is asked, as @every does, so that replicas have no occurrence in common; " +
-			"use times of the day, or MinHold as package gocronlock does")
-	}
 	return last.UTC().Format(time.RFC3339Nano), nil
+}
+
+// relative reports whether a schedule counts from the moment it is asked: then it gives a
+// time that is a second later if it is asked a second later. Asking right before a scheduled
+// time would be simpler, but when clocks are changed there are locations in which cron does
+// not return it any more. The answer to one question may depend on the moment then, those to
+// several do not.
+func relative(schedule Schedule, from time.Time, back time.Duration) bool {
+	for range 4 {
+		next := schedule.Next(from)
+		if next.Sub(from) <= time.Second || schedule.Next(from.Add(time.Second)).Equal(next) {
+			return false
+		}
+		from = from.Add(-back)
+	}
+	return true
 }
 
 // between reports whether there is a scheduled time after from and not after to. cron

@@ -100,6 +100,39 @@ func TestOccurrence(t *testing.T) {
 	}
 }
 
+// skipping is a schedule like that of cron where clocks are put forward by half an hour: in
+// the hour before a scheduled time it returns the one after.
+type skipping struct{}
+
+func (skipping) Next(t time.Time) time.Time {
+	next := every(24 * time.Hour).Next(t)
+	if next.Sub(t) < time.Hour {
+		next = every(24 * time.Hour).Next(next)
+	}
+	return next
+}
+
+// TestOccurrenceThatDependsOnTheMomentItIsAskedFor: cron fires for it, so it has a name.
+func TestOccurrenceThatDependsOnTheMomentItIsAskedFor(t *testing.T) {
+	midnight := time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)
+	for _, late := range []time.Duration{0, time.Millisecond, time.Minute, 6 * time.Hour} {
+		if got, err := cronlock.Occurrence(skipping{}, midnight.Add(late)); got != "2026-11-16T00:00:00Z" || err != nil {
+			t.Errorf("%v late: %s, %v", late, got, err)
+		}
+	}
+}
+
+// TestScheduleThatCountsFromTheMomentIsRefused: whatever its length, and whenever it is asked.
+func TestScheduleThatCountsFromTheMomentIsRefused(t *testing.T) {
+	for _, d := range []time.Duration{2 * time.Second, 90 * time.Second, time.Hour, 24 * time.Hour, 1000 * time.Hour} {
+		for _, after := range []time.Duration{0, 1, 500 * time.Millisecond, 7*time.Minute + 3} {
+			if got, err := cronlock.Occurrence(relative(d), time.Date(2026, 11, 16, 3, 0, 0, 0, time.UTC).Add(after)); err == nil {
+				t.Errorf("@every %v, %v after the hour: %s", d, after, got)
+			}
+		}
+	}
+}
+
 // daily is a schedule at nine o'clock in the location of the time it is asked with, as a
 // cron expression without CRON_TZ is.
 type daily struct{}

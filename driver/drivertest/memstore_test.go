@@ -56,6 +56,21 @@ func TestCheckWithElapse(t *testing.T) {
 	}
 }
 
+// TestRunMakesAHarnessForEachCase: without a bubble, as for a real server.
+func TestRunMakesAHarnessForEachCase(t *testing.T) {
+	made := map[string]int{}
+	drivertest.Run(t, func(t *testing.T) *drivertest.Harness {
+		made[t.Name()]++
+		mem := memstore.New(nil)
+		return &drivertest.Harness{Open: func() (driver.Store, error) { return mem, nil }, Elapse: mem.StepClock}
+	})
+	for name, n := range made {
+		if n != 1 {
+			t.Errorf("%d harnesses for %s", n, name)
+		}
+	}
+}
+
 // forgetful is a store that answers every withdrawal with success and does
 // nothing.
 type forgetful struct{ driver.Store }

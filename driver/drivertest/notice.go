@@ -26,11 +26,10 @@ var noticeCases = []spec{
 	{"W10", "shown", all(lingers), w10Shown},
 }
 
-// wait makes a claim that waits for the lock until the case ends or stop is called. A
-// store without Caps.Queue may have it in the queues of its nodes only while a call
-// waits.
-func (s *session) wait(name string, terms ...term) (stop func()) {
-	w := s.want(name, append(terms, queueing)...)
+// wait makes a claim that waits for the lock until the case ends. A store without
+// Caps.Queue may have it in the queues of its nodes only while a call waits.
+func (s *session) wait(name string) {
+	w := s.want(name, queueing)
 	ctx, cancel := context.WithCancel(s.t.ctx)
 	done := make(chan struct{})
 	if out := w.attempt(); out.State == driver.Granted {
@@ -48,12 +47,10 @@ func (s *session) wait(name string, terms ...term) (stop func()) {
 			}
 		}
 	}()
-	stop = func() {
+	s.t.cleanup(func() {
 		cancel()
 		<-done
-	}
-	s.t.cleanup(stop)
-	return stop
+	})
 }
 
 // mustBeWanted waits for the notice about a granted claim.

@@ -17,6 +17,7 @@ var orderCases = []spec{
 	{"G2", "delayed-writer", nothing, delayedWriter},
 	{"G2", "late-entry", nothing, lateEntry},
 	{"G2", "write-without-entry", nothing, writeWithoutEntry},
+	{"G2", "same-holder", nothing, sameHolder},
 	{"G3", "raised-at-entry", nothing, raisedAtEntry},
 	{"G6", "numbers", nothing, numbers},
 	{"G9", "restart", restart, afterRestart},
@@ -99,6 +100,22 @@ func writeWithoutEntry(t *scene) {
 	}
 }
 
+// sameHolder: all leases of a process have its owner as their holder, so the late writer and
+// the newer one mostly have one name. A guard decides by the token alone.
+func sameHolder(t *scene) {
+	for _, name := range []string{"process@fencetest", ""} {
+		v, late, newer := t.value(), t.old, t.new
+		late.name, newer.name = name, name
+		t.enter(v, late)
+		t.enter(v, newer)
+		t.refused(t.startWrite(v, late, "late", 0).wait(), fence.ErrStale)
+		t.write(v, newer, "new")
+		t.refused(t.startWrite(v, late, "late", 0).wait(), fence.ErrStale)
+		t.refused(t.startEnter(v, late, 0).wait(), fence.ErrStale)
+		t.reads(v, "new")
+	}
+}
+
 // The new holder has read and not yet written. If the old one gets in now, what
 // the new one writes later is built on a value that is no longer there.
 func raisedAtEntry(t *scene) {
@@ -110,10 +127,11 @@ func raisedAtEntry(t *scene) {
 	t.reads(v, "a")
 }
 
-// numbers: as text 9 is above 10, and a float64 keeps 53 bits.
+// numbers: as text 9 is above 10, a float64 keeps 53 bits, and 2^62 is the highest bit.
 func numbers(t *scene) {
 	for _, pair := range [][2]fencelock.Token{{9, 10}, {999, 1000}, {math.MaxInt32, math.MaxInt32 + 1}, {math.MaxUint32, math.MaxUint32 + 1},
-		{1 << 53, 1<<53 + 1}, {999_999_999_999_999_999, 1_000_000_000_000_000_000}, {math.MaxInt64 - 1, math.MaxInt64}} {
+		{1 << 53, 1<<53 + 1}, {999_999_999_999_999_999, 1_000_000_000_000_000_000},
+		{1<<62 - 1, 1 << 62}, {1, 1<<62 + 1}, {math.MaxInt64 - 1, math.MaxInt64}} {
 		v, low, high := t.value(), t.old, t.new
 		low.token, high.token = pair[0], pair[1]
 		t.enter(v, low)

@@ -87,6 +87,18 @@ var wrongGuards = []struct {
 	})},
 	{"tokens as float64", "G6/numbers", stale(func(kept, given fence.Mark) bool { return float64(given.Token) < float64(kept.Token) })},
 	{"tokens in 32 bits", "G6/numbers", stale(func(kept, given fence.Mark) bool { return int32(given.Token) < int32(kept.Token) })},
+	{"tokens without their highest bit", "G6/numbers", stale(func(kept, given fence.Mark) bool {
+		return given.Token&(1<<62-1) < kept.Token&(1<<62-1)
+	})},
+	{"same holder is trusted", "G2/same-holder", stale(func(kept, given fence.Mark) bool {
+		return given.Token < kept.Token && given.Holder != kept.Holder
+	})},
+	{"same holder with a name is trusted", "G2/same-holder", stale(func(kept, given fence.Mark) bool {
+		return given.Token < kept.Token && (given.Holder != kept.Holder || given.Holder == "")
+	})},
+	{"holder without a name is trusted", "G2/same-holder", stale(func(kept, given fence.Mark) bool {
+		return given.Token < kept.Token && given.Holder != ""
+	})},
 	{"token of any lock", "G5/wrong-lock", anyLock},
 	{"no token, no check", "G5/no-token", noTokenNoCheck},
 	{"lost reply is a refusal", "G7/lost-reply", lostIs(&fence.StaleError{})},

@@ -84,3 +84,42 @@ func TestTokenDoesNotFollowARedirectToAnotherHost(t *testing.T) {
 		t.Error("a request that needs the token was sent to a host that is not in the list")
 	}
 }
+
+// roundTrip is a transport that is a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestTokenDoesNotFollowARedirectToPlainHTTP: on the way to the same host it could be read.
+func TestTokenDoesNotFollowARedirectToPlainHTTP(t *testing.T) {
+	got := map[string]string{}
+	base := roundTrip(func(r *http.Request) (*http.Response, error) {
+		got[r.URL.String()] = r.Header.Get(httpfence.Header)
+		w := httptest.NewRecorder()
+		switch r.URL.String() {
+		case "https://shelf.example/1":
+			http.Redirect(w, r, "https://shelf.example/2", http.StatusTemporaryRedirect)
+		case "https://shelf.example/2":
+			http.Redirect(w, r, "http://shelf.example/3", http.StatusTemporaryRedirect)
+		}
+		resp := w.Result()
+		resp.Request = r
+		return resp, nil
+	})
+	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 768, Holder: "ann"})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://shelf.example/1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Client{Transport: &httpfence.Transport{Base: base}}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	for address, want := range map[string]string{"https://shelf.example/1": "a;768;ann", "https://shelf.example/2": "a;768;ann", "http://shelf.example/3": ""} {
+		if header, sent := got[address]; !sent || header != want {
+			t.Errorf("%s got %q (%v), want %q", address, header, sent, want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/fence"
 )
 
@@ -88,6 +89,19 @@ func TestAnEmptyNameIsNoLock(t *testing.T) {
 	} {
 		if !errors.Is(err, fence.ErrWrongLock) {
 			t.Errorf("%s: got %v", what, err)
+		}
+	}
+}
+
+// TestRefusalNamesNoOlderMarkAsTheNewer: a transaction may read an older state than the one
+// that its write met.
+func TestRefusalNamesNoOlderMarkAsTheNewer(t *testing.T) {
+	given := fence.Mark{Lock: "a", Token: 768, Holder: "ann"}
+	for token, want := range map[fencelock.Token]fencelock.Token{512: 0, 768: 0, 769: 769} {
+		var stale *fence.StaleError
+		err := refusal(fence.Mark{Lock: "a", Token: token, Holder: "bob"}, given)
+		if !errors.As(err, &stale) || stale.Given != given || stale.Newer.Token != want {
+			t.Errorf("read token %d: got %v", token, err)
 		}
 	}
 }

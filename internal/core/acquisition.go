@@ -14,15 +14,36 @@ import (
 	"github.com/fencelock/fencelock/internal/timing"
 )
 
+// How is in which way a lock is acquired.
+type How struct {
+	// Try is set if the acquisition does not wait for a holder.
+	Try bool
+	// Sole is set if the acquisition needs its own grant: a lease of the same name that
+	// the context carries is not re-entered. An occurrence must not run inside itself, and
+	// a leader must not be elected beside itself. The context keeps all its leases: work
+	// under the new one may need them.
+	Sole bool
+}
+
+// Op is the operation in errors.
+func (h How) Op() string {
+	if h.Try {
+		return "try lock"
+	}
+	return "lock"
+}
+
 // Acquire gets a lease of the lock of that name, on the shard that keeps it. It waits
-// unless try is set.
-func (sh *Shard) Acquire(ctx context.Context, name string, terms *driver.Terms, try bool) (*Lease, error) {
+// unless how.Try is set.
+func (sh *Shard) Acquire(ctx context.Context, name string, terms *driver.Terms, how How) (*Lease, error) {
 	c := sh.c
 	if ctx.Err() != nil {
-		return nil, c.fail(Failure{Op: "lock", Name: name, Err: CtxError(ctx)})
+		return nil, c.fail(Failure{Op: how.Op(), Name: name, Err: CtxError(ctx)})
 	}
-	if l, err := reenter(ctx, c, name, terms); l != nil || err != nil {
-		return l, err
+	if !how.Sole {
+		if l, err := reenter(ctx, c, name, terms, how); l != nil || err != nil {
+			return l, err
+		}
 	}
 	sh.mu.Lock()
 	if sh.closed {
@@ -33,12 +54,12 @@ func (sh *Shard) Acquire(ctx context.Context, name string, terms *driver.Terms, 
 		sh.mu.Unlock()
 		return l.announceRelock(), nil
 	}
-	a := &acquisition{c: c, sh: sh, name: name, terms: terms, try: try}
+	a := &acquisition{c: c, sh: sh, name: name, terms: terms, try: how.Try}
 	if c.watched() || ctx.Done() != nil {
 		a.began = c.clock.Sent()
 	}
 	q := sh.queueLocked(name)
-	if try {
+	if how.Try {
 		busy := q.busyForLocked(terms)
 		sh.tidyLocked(q)
 		sh.mu.Unlock()
@@ -102,6 +123,8 @@ type acquisition struct {
 	lateGrants int
 	// admitted is set when the claim became a grant: there is nothing to give up any more.
 	admitted bool
+	// waitsOn is the session in whose store its claim has to wait for a holder, or nil.
+	waitsOn *session
 	// together are the readers that share the grant and do not have it yet.
 	together []reader
 }
@@ -202,6 +225,7 @@ func (a *acquisition) round(ctx context.Context) (*Lease, error) {
 	s, err := a.sh.enter(ctx)
 	if err == nil {
 		defer s.leave()
+		defer a.endWait()
 		var l *Lease
 		l, err = a.acquireOn(ctx, s)
 		if l != nil {
@@ -221,7 +245,7 @@ func (a *acquisition) acquireOn(ctx context.Context, s *session) (*Lease, error)
 			return nil, err
 		}
 		if ans.mustWait() {
-			a.noteAnswer(ans.Outcome)
+			a.noteAnswer(s, ans.Outcome)
 		}
 		if ans.State != driver.Absent {
 			a.failures = 0

@@ -33,6 +33,7 @@ func (a *acquisition) admit(ctx context.Context, p *sentClaim, ans *answer) (*Le
 	announced := false
 	defer func() {
 		for _, r := range a.together { // what is left of them after a panic
+			r.lease.announceAfterPanic()
 			r.w.ready <- turn{lease: r.lease}
 		}
 		a.together = nil
@@ -79,6 +80,7 @@ func (a *acquisition) install(ctx context.Context, p *sentClaim, ans *answer, no
 	}
 	g.attachLocked()
 	a.admitted = true
+	a.endWaitLocked() // before another has a lease on the grant: that one is not waited for
 	if w := s.watches[g.claim.Seq]; w != nil {
 		w.g = g
 		if w.wanted {

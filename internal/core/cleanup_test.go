@@ -15,6 +15,8 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/store/faultstore"
 )
 
 // abandon asks for n locks at once and gives up after a moment. The store must
@@ -142,6 +144,44 @@ func TestCleanupIsBounded(t *testing.T) {
 
 // A resume that fails again and again does not queue the withdrawal of a claim that
 // leaves a mark each time: it is sent once the claim is reclaimed, and not often.
+// A reclaim that was not answered may come to the store after the withdrawal that was queued
+// before it: the withdrawal is sent with a tombstone then, even if it was queued without.
+func TestQueuedWithdrawalLeavesTheTombstoneThatBecameNecessary(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := graceful()
+		st, withdrawn, late := tap(m), 0, func() {}
+		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+			if withdrawn++; withdrawn == 1 {
+				m.Reset()
+				return 0, driver.ErrUnknown
+			}
+			return next(ctx, w)
+		}
+		st.onReclaim = func(ctx context.Context, held []driver.Held, last bool, next reclaimFunc) ([]bool, error) {
+			if len(st.sent(faultstore.Reclaim)) == 1 {
+				late = func() { _, _ = next(ctxb, held, last) }
+				return nil, driver.ErrUnknown
+			}
+			return next(ctx, held, last)
+		}
+		c := newClient(t, st, nil)
+		res, err := c.Once("job", time.Hour).Do(ctxb, "1", locktest.Nothing)
+		wantIs(t, "Do", err, fencelock.ErrUnavailable)
+		if res.Outcome != fencelock.OnceRan {
+			t.Error(res.Outcome)
+		}
+		time.Sleep(ttl)
+		calls := st.sent(faultstore.Withdraw)
+		if last := calls[len(calls)-1]; len(calls) < 2 || calls[0].tombstone || !last.tombstone {
+			t.Errorf("withdrawals: %+v; want the last with a tombstone", calls)
+		}
+		late()
+		if st := status(t, m, "job@1"); len(st.Holders) != 1 || !st.Holders[0].Kept {
+			t.Errorf("want the mark only: %+v", st.Holders)
+		}
+	})
+}
+
 func TestFailedResumesQueueAWithdrawalOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const occurrences = 5

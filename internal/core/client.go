@@ -79,6 +79,13 @@ func (c *Client) notClosed(err error) error {
 		Hint: fmt.Sprintf("locks not given back end by themselves within %v", c.opts.TTL)})
 }
 
+// Closed reports whether Close was called.
+func (c *Client) Closed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
 // Shard returns what this client knows of the shard that keeps name.
 func (c *Client) Shard(name string) *Shard {
 	id := c.store.Shard(name)

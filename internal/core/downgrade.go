@@ -16,12 +16,11 @@ import (
 // another writer could come in. If it fails it is not known which of the two it is.
 func (l *Lease) Downgrade(ctx context.Context, terms *driver.Terms) error {
 	claim, err := l.weaken(terms)
-	if err != nil || claim == nil {
-		return err
+	if claim != nil {
+		// Granted as a reader or not known: local waiters ask the store either way.
+		defer l.g.freeQueue()
+		err = l.reshape(ctx, claim)
 	}
-	// Granted as a reader or not known: local waiters ask the store either way.
-	defer l.g.freeQueue()
-	err = l.reshape(ctx, claim)
 	if err != nil {
 		return l.g.s.c.fail(Failure{Op: "downgrade", Name: l.Name(), Err: err})
 	}
@@ -47,8 +46,7 @@ func (l *Lease) weaken(terms *driver.Terms) (*driver.Claim, error) {
 		claim := g.claim
 		return &claim, nil
 	case g.leases != l || l.next != nil:
-		return nil, g.s.c.fail(Failure{Op: "downgrade", Name: l.Name(),
-			Err: errors.New("it was re-entered; unlock the inner leases first")})
+		return nil, errors.New("it was re-entered; unlock the inner leases first")
 	}
 	weaker := *g.claim.Terms // its ends stay
 	weaker.Mode, weaker.Weight, weaker.Limit, weaker.Record, weaker.Linger = terms.Mode, terms.Weight, terms.Limit, terms.Record, 0
@@ -87,7 +85,7 @@ func (l *Lease) reshape(ctx context.Context, claim *driver.Claim) error {
 			return lost(ErrBroken)
 		case errors.Is(err, driver.ErrGone):
 			s.endIfGone(err)
-			return lost(ErrEnded)
+			return context.Cause(s.ctx)
 		case errors.Is(err, driver.ErrReset):
 			s.renewNow()
 		case !Transient(err) && err != errNotReclaimed:

@@ -71,8 +71,8 @@ func Unavailable(causes ...error) error {
 	return c
 }
 
-// lost wraps the reason of a loss.
-func lost(why error) error { return chain(ErrLost, why) }
+// lost wraps the reason of a loss: one that the API documents, and what it came from.
+func lost(why ...error) error { return chain(ErrLost, why...) }
 
 // CtxError keeps the context's own error and its cause, which may be the loss
 // of an outer lease.

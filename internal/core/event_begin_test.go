@@ -32,6 +32,8 @@ func (b *balance) event(e fencelock.Event) {
 		b.open = map[fencelock.Token]bool{}
 	}
 	switch {
+	case begins && b.open[e.Token]:
+		b.wrong = append(b.wrong, fmt.Sprint(e.Kind, " ", e.Token, " again"))
 	case begins:
 		b.open[e.Token] = true
 		b.total++
@@ -47,7 +49,7 @@ func (b *balance) want(t *testing.T, total int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.wrong) > 0 || len(b.open) > 0 || b.total != total {
-		t.Errorf("%d leases, want %d; ends without a beginning: %v; beginnings without an end: %v", b.total, total, b.wrong, b.open)
+		t.Errorf("%d leases, want %d; out of order: %v; beginnings without an end: %v", b.total, total, b.wrong, b.open)
 	}
 }
 

@@ -79,7 +79,7 @@ func (c *Client) Watches() int {
 	for _, sh := range shards {
 		sh.mu.Lock()
 		if sh.session != nil {
-			n += len(sh.session.watches)
+			n += max(len(sh.session.watches), len(sh.session.watched))
 		}
 		sh.mu.Unlock()
 	}

@@ -110,7 +110,7 @@ func (g *grant) detachLocked() bool {
 		g.s.idleSince = g.s.c.clock.Sent()
 	}
 	g.state = grantLeaving
-	delete(g.s.watches, g.claim.Seq)
+	g.unwatchLocked()
 	if g.keepFor > 0 {
 		if g.s.leaving == nil {
 			g.s.leaving = map[*grant]struct{}{}

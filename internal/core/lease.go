@@ -143,14 +143,34 @@ func (l *Lease) announce(kind EventKind, waited time.Duration) {
 	if !s.c.watched() {
 		return
 	}
+	defer func() { // even when the hook panics: it has seen the beginning
+		s.sh.mu.Lock()
+		l.announced = true
+		lost, cause := l.state.get() == leaseLost, l.cause
+		s.sh.mu.Unlock()
+		if lost {
+			l.emit(LeaseLost, cause)
+		}
+	}()
 	s.c.emit(Event{Kind: kind, Shard: s.sh.id, Session: s.id, Name: l.Name(), Token: l.token, Waited: waited})
-	s.sh.mu.Lock()
-	l.announced = true
-	lost, cause := l.state.get() == leaseLost, l.cause
-	s.sh.mu.Unlock()
-	if lost {
-		l.emit(LeaseLost, cause)
+}
+
+// announceAfterPanic announces a lease that was handed off, unless it was announced before: a
+// hook panicked, perhaps about this very lease, and its waiter gets it all the same.
+func (l *Lease) announceAfterPanic() {
+	l.g.s.sh.mu.Lock()
+	announced := l.announced
+	l.g.s.sh.mu.Unlock()
+	if !announced {
+		guarded(func() { l.announce(LeaseHandedOff, 0) })
 	}
+}
+
+// guarded calls hooks on a goroutine that panics already. If they panic again, the first
+// panic goes on, and what is left to do is done.
+func guarded(hooks func()) {
+	defer func() { _ = recover() }()
+	hooks()
 }
 
 // emit reports a transition of the lease. Re-entering is not a transition.
@@ -167,13 +187,13 @@ func (l *Lease) emit(kind EventKind, err error) {
 }
 
 // reenter returns a further lease on a grant that ctx already carries.
-func reenter(ctx context.Context, c *Client, name string, want *driver.Terms) (*Lease, error) {
+func reenter(ctx context.Context, c *Client, name string, want *driver.Terms, how How) (*Lease, error) {
 	if want.Limit > 0 {
 		return nil, nil // a semaphore counts, it does not recognize its holders
 	}
 	for l := range Leases(ctx) {
 		if l.g.s.c == c && l.Name() == name {
-			if inner, err := l.again(ctx, want); inner != nil || err != nil {
+			if inner, err := l.again(ctx, want, how); inner != nil || err != nil {
 				return inner, err
 			}
 		}
@@ -183,7 +203,7 @@ func reenter(ctx context.Context, c *Client, name string, want *driver.Terms) (*
 
 // again makes a further lease on the same grant. It returns nil, and no error,
 // if the lease was unlocked: an outer one may still be held.
-func (l *Lease) again(ctx context.Context, want *driver.Terms) (*Lease, error) {
+func (l *Lease) again(ctx context.Context, want *driver.Terms, how How) (*Lease, error) {
 	l.g.s.sh.mu.Lock()
 	defer l.g.s.sh.mu.Unlock()
 	c, terms := l.g.s.c, l.g.claim.Terms
@@ -195,7 +215,7 @@ func (l *Lease) again(ctx context.Context, want *driver.Terms) (*Lease, error) {
 	case c.clock.Now() >= l.deadline():
 		return nil, l.overdueLocked()
 	case terms.Mode == driver.Shared && want.Mode == driver.Exclusive:
-		return nil, c.fail(Failure{Op: "lock", Name: l.Name(), Err: ErrUpgrade})
+		return nil, c.fail(Failure{Op: how.Op(), Name: l.Name(), Err: ErrUpgrade})
 	}
 	inner := l.g.newLeaseLocked(ctx, l.token, l.since)
 	inner.inner = true
@@ -231,11 +251,6 @@ type leaseNode struct {
 func WithLease(ctx context.Context, l *Lease) context.Context {
 	l.carried.Store(true)
 	return context.WithValue(ctx, leaseKey{}, &leaseNode{l, leaseFrom(ctx)})
-}
-
-// WithoutLeases returns a context that carries no lease.
-func WithoutLeases(ctx context.Context) context.Context {
-	return context.WithValue(ctx, leaseKey{}, (*leaseNode)(nil))
 }
 
 // Leases returns the leases that ctx carries, innermost first.

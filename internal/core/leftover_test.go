@@ -129,18 +129,30 @@ func TestOneClaimWhileAnUnlockIsUnderWay(t *testing.T) {
 // TestRecordNamesTheHolder: a claim is handed off locally only if its record is right
 // for the next holder.
 func TestRecordNamesTheHolder(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		store := newStore()
-		c := newClient(t, store, nil)
-		l := lock(t, c, "x", fencelock.Reason("one"))
-		a := start(ctxb, c.Mutex("x", fencelock.Reason("two")))
-		unlock(t, l)
-		next := a.wait(t, time.Second)
-		if got := status(t, store, "x").Holders[0].Record.Reason; got != "two" {
-			t.Errorf("held for reason two, the record says %q", got)
-		}
-		unlock(t, next)
-	})
+	for what, about := range map[string]func(who string) fencelock.LockOption{
+		"reason": fencelock.Reason,
+		"owner":  fencelock.OwnedBy,
+		"label":  func(who string) fencelock.LockOption { return fencelock.Label("for", who) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store := newStore()
+				c := newClient(t, store, nil)
+				l := lock(t, c, "x", about("one"))
+				a := start(ctxb, c.Mutex("x", about("two")))
+				unlock(t, l)
+				next := a.wait(t, time.Second)
+				rec := status(t, store, "x").Holders[0].Record
+				if got := map[string]string{"reason": rec.Reason, "owner": rec.Owner, "label": rec.Labels["for"]}[what]; got != "two" {
+					t.Errorf("held by two, the record says %q", got)
+				}
+				if what == "owner" && next.Owner() != "two" {
+					t.Errorf("the owner of the lease is %q", next.Owner())
+				}
+				unlock(t, next)
+			})
+		})
+	}
 }
 
 // TestDowngradeOverARestart: a restart that keeps the data is no reason for a downgrade

@@ -20,9 +20,9 @@ const maxLingering = 1024
 // that is lost costs a waiter no more than that. sh.mu must be held.
 func (g *grant) mayLingerLocked(now clock.Instant) bool {
 	t, s, q := g.claim.Terms, g.s, g.q
-	return t.Linger > 0 && t.Mode == driver.Exclusive && g.keepFor == 0 && g.state == grantHeld &&
+	return t.Linger > 0 && t.Mode == driver.Exclusive && g.state == grantHeld &&
 		q != nil && q.exclusive == g && q.first == nil && !s.sh.closed &&
-		s.steadyLocked() && len(s.idle) < maxLingering && !g.unsure && g.attempts == 0 &&
+		s.steadyLocked() && len(s.idle) < maxLingering && !g.unsure &&
 		g.tokenLeft() && !g.wantedLocked() && (g.lingerEnd == 0 || g.nextCheck != 0 && now < g.lingerEnd)
 }
 
@@ -79,7 +79,7 @@ func (g *grant) lingerLocked(now clock.Instant) {
 func (g *grant) relockLocked(ctx context.Context, terms *driver.Terms, now clock.Instant) *Lease {
 	s := g.s
 	if !sameTerms(g.claim.Terms, terms) || !s.steadyLocked() || now >= clock.Instant(s.deadline.Load()) ||
-		now >= g.lingerEnd || g.wantedLocked() || !g.tokenLeft() {
+		now >= g.lingerEnd || !g.tokenLeft() {
 		return nil
 	}
 	g.state = grantHeld

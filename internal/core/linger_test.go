@@ -224,8 +224,12 @@ func TestLingerIsRefused(t *testing.T) {
 				unlock(t, l)
 			}
 		}
-		if _, err := c.RWMutex("x", linger).RLock(ctxb); err == nil {
+		rw := c.RWMutex("x", linger)
+		if _, err := rw.RLock(ctxb); err == nil {
 			t.Error("a reader lingers")
+		}
+		if _, err := rw.Lock(ctxb); err == nil {
+			t.Error("a writer can be locked with a handle whose readers cannot")
 		}
 		if _, err := c.Semaphore("s", 2, linger).Acquire(ctxb, 1); err == nil {
 			t.Error("a semaphore lingers")

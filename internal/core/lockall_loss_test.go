@@ -5,12 +5,14 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/faultstore"
 )
 
 // lockingAll is a LockAll under way in its own goroutine.
@@ -97,6 +99,31 @@ func TestLockAllWithASlowGrantDoesNotReturnALostSet(t *testing.T) {
 	})
 }
 
+// The machine may be suspended while the last name is asked for: the first is past its end
+// then, and no timer has noticed.
+func TestLockAllAfterASuspendDoesNotReturnALostSet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var suspended atomic.Int64
+		tp := tap(newStore())
+		tp.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+			if c.Name == "b" {
+				suspended.Store(int64(5 * time.Second))
+			}
+			return next(ctx, c)
+		}
+		c, err := newSuspendable(tp, nil, func() time.Duration { return time.Duration(suspended.Load()) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeLater(t, c)
+		set, err := c.LockAll(ctxb, []string{"a", "b"}, fencelock.MaxHold(5*time.Second))
+		wantIs(t, "LockAll", err, fencelock.ErrLost, fencelock.ErrExpired)
+		if set != nil {
+			t.Error("got a set beside the error")
+		}
+	})
+}
+
 // The last name may be granted at the very moment another is lost.
 func TestLockAllDoesNotReturnALostSet(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -154,5 +181,75 @@ func TestUnlockOfASetWaitsOnceForASilentStore(t *testing.T) {
 		began := time.Now()
 		wantIs(t, "Unlock", set.Unlock(ctxb), fencelock.ErrUnavailable)
 		wantNear(t, "Unlock returned", time.Now(), began.Add(callTimeout))
+	})
+}
+
+// Every name costs the same, however many are held already: the deadlines of those are not
+// compared with the clock again after each.
+func TestLockAllCostsTheSameForEachName(t *testing.T) {
+	reads := func(n int) (total int64) {
+		bubble(t, func(t *testing.T) {
+			var count atomic.Int64
+			c, err := newSuspendable(newStore(), nil, func() time.Duration { count.Add(1); return 0 })
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeLater(t, c)
+			names := make([]string, n)
+			for i := range names {
+				names[i] = fmt.Sprintf("%04d", i)
+			}
+			count.Store(0)
+			set, err := c.LockAll(ctxb, names)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total = count.Load()
+			if err := set.Unlock(ctxb); err != nil {
+				t.Error(err)
+			}
+		})
+		return total
+	}
+	few, many := reads(100), reads(1000)
+	if many > 12*few {
+		t.Errorf("the clock was read %d times for 100 names and %d times for 1000", few, many)
+	}
+}
+
+// A set is given back from its last name on: others wait for the first, and hold what comes
+// after it when they get it.
+func TestSetIsUnlockedFromItsLastName(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st, hold := tap(newStore()), make(chan struct{})
+		st.onWithdraw = func(ctx context.Context, w driver.Withdrawal, next withdrawFunc) (driver.Removed, error) {
+			<-hold
+			return next(ctx, w)
+		}
+		c := newClient(t, st, nil)
+		names := make([]string, 40)
+		for i := range names {
+			names[i] = fmt.Sprintf("%02d", i)
+		}
+		set, err := c.LockAll(ctxb, names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- set.Unlock(ctxb) }()
+		synctest.Wait()
+		calls := st.sent(faultstore.Withdraw)
+		for _, w := range calls { // as many as there are at once
+			if w.name < names[len(names)-len(calls)] {
+				t.Errorf("%s is given back before the last %d names", w.name, len(calls))
+			}
+		}
+		if len(calls) == 0 || len(calls) == len(names) {
+			t.Errorf("%d of %d are given back at once: the test shows nothing", len(calls), len(names))
+		}
+		close(hold)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -5,6 +5,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -234,6 +235,59 @@ func TestValidComparesTheClockAtTheCall(t *testing.T) {
 			t.Error("the context lives on after Unlock")
 		}
 	})
+}
+
+// A process that was suspended for longer than its session was trusted has lost its leases
+// by its own clock, whether a timer notices it first, or the store that was asked for another
+// lock.
+func TestReasonAfterASuspendIsThatOfTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var n napper
+		m := newStore()
+		c := n.client(t, m)
+		l := lock(t, c, "a")
+		held := l.Context()
+		n.suspend(time.Hour)
+		m.StepClock(time.Hour) // at the server, too, an hour has passed
+		wantIs(t, "Err before", l.Err(), fencelock.ErrUnrenewed)
+		other, err := c.Mutex("b").TryLock(ctxb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantIs(t, "Err after", l.Err(), fencelock.ErrUnrenewed)
+		wantIs(t, "cause", context.Cause(held), fencelock.ErrUnrenewed)
+		unlock(t, other)
+	})
+}
+
+// A lease with an end of its own that was not renewed is lost for that reason.
+func TestLeaseWithAnEndThatWasNotRenewedSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var n napper
+		l := lock(t, n.client(t, newStore()), "a", fencelock.MaxHold(time.Hour))
+		n.suspend(time.Minute)
+		wantIs(t, "Err", l.Err(), fencelock.ErrUnrenewed)
+		wantIs(t, "Unlock", l.Unlock(ctxb), fencelock.ErrUnrenewed)
+	})
+}
+
+// A loss always has one of the documented reasons.
+func TestRefusedRenewalHasAReason(t *testing.T) {
+	refused := fmt.Errorf("another list of members is in use: %w", driver.ErrRefused)
+	for name, answer := range map[string]func() (driver.Renewal, error){
+		"refused":   func() (driver.Renewal, error) { return driver.Renewal{}, refused },
+		"too short": func() (driver.Renewal, error) { return driver.Renewal{TTL: ttl / 100}, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				st := tap(newStore())
+				st.onAlive = func(context.Context, aliveFunc) (driver.Renewal, error) { return answer() }
+				held := lock(t, newClient(t, st, nil), "a").Context()
+				ended(t, held)
+				wantIs(t, "cause", context.Cause(held), fencelock.ErrLost, fencelock.ErrEnded, driver.ErrRefused)
+			})
+		})
+	}
 }
 
 // TestLostSessionIsNotGivenBackBeforeItsMargin: renewals are lost, but the Close of the

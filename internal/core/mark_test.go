@@ -147,6 +147,24 @@ func TestOnceReportsAMarkThatADataLossPrevented(t *testing.T) {
 	})
 }
 
+// Another process ran the occurrence after a data loss. Its mark is not that of this run,
+// which must be reported: the occurrence ran twice.
+func TestOnceDoesNotTakeTheMarkOfAnotherRunForItsOwn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		other := newClient(t, m, nil).Once("job", time.Hour)
+		res, err := newClient(t, m, nil).Once("job", time.Hour).Do(ctxb, "1", func(context.Context, *fencelock.Lease) error {
+			m.Reset()
+			locktest.Tick(t, other, "1", fencelock.OnceRan, locktest.Nothing)
+			return nil
+		})
+		if res.Outcome != fencelock.OnceRan {
+			t.Errorf("the outcome is %v, want ran", res.Outcome)
+		}
+		wantIs(t, "Do", err, fencelock.ErrLost, fencelock.ErrReset)
+	})
+}
+
 // The mark was left, the answer was lost, and a planned failover follows: the claim
 // cannot be reclaimed, because it is a mark already. Do returns success.
 func TestOnceFindsTheMarkThatItLeftBeforeAFailover(t *testing.T) {

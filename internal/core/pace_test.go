@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -49,4 +50,27 @@ func TestCallsArePaced(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A store's hint to poll again at once is not followed as fast as the store answers.
+func TestHintOfTheStoreMakesNoBusyLoop(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		st := tap(m)
+		st.onAttempt = func(ctx context.Context, c *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+			out, err := next(ctx, c)
+			out.PollAfter = 100 * time.Microsecond
+			return out, err
+		}
+		held := lock(t, newClient(t, m, nil), "x")
+		ctx, cancel := context.WithTimeout(ctxb, 10*time.Second)
+		defer cancel()
+		if _, err := newClient(t, st, nil).Mutex("x").Lock(ctx); err == nil {
+			t.Fatal("locked")
+		}
+		if n := len(st.sent(faultstore.Attempt)); n < 3 || n > 100 {
+			t.Errorf("%d attempts in ten seconds, want a few", n)
+		}
+		unlock(t, held)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencelock/fencelock"
@@ -163,5 +164,23 @@ func TestUnlockAfterTheReclaimIsConfirmedTwice(t *testing.T) {
 		if err := l.Unlock(ctxb); err != nil {
 			t.Errorf("Unlock of a lease that was reclaimed: %v", err)
 		}
+	})
+}
+
+// A try that learns of a data loss makes the session resume at once. Without a caller that
+// waits, the next renewal would come first.
+func TestTryThatLearnsOfADataLossResumesAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := graceful()
+		st := tap(m)
+		c := newClient(t, st, nil)
+		l := lock(t, c, "held")
+		m.Reset()
+		_, _ = c.Mutex("x").TryLock(ctxb) // whatever it returns in the grace period
+		synctest.Wait()
+		if n := len(st.sent(faultstore.Reclaim)); n != 1 {
+			t.Errorf("%d reclaims right after the try", n)
+		}
+		unlock(t, l)
 	})
 }

@@ -175,6 +175,26 @@ func TestNoReentryIntoALostLease(t *testing.T) {
 	})
 }
 
+// A permit is counted, so it is not re-entered: the reader would hold what is not counted.
+func TestReaderDoesNotReenterAPermit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newClient(t, newStore(), nil)
+		permit, err := c.Semaphore("x", 2).Acquire(ctxb, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader, err := c.RWMutex("x").TryRLock(permit.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reader.Token() == permit.Token() {
+			t.Error("a reader re-entered a permit")
+		}
+		unlock(t, reader)
+		unlock(t, permit)
+	})
+}
+
 func TestReentryByOwner(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := newStore()

@@ -135,7 +135,7 @@ func TestRecordsAreUTF8(t *testing.T) {
 func TestErrorsQuoteControlCharacters(t *testing.T) {
 	busy := &fencelock.BusyError{Name: "x", Holders: []fencelock.Holder{
 		{Record: fencelock.Record{Owner: "a\x1b[2J", Reason: "b\nlevel=ERROR"}}}}
-	wantText(t, busy, `fencelock: "x" is held by "a\x1b[2J" for 0s ("b\nlevel=ERROR")`)
+	wantText(t, busy, `fencelock: "x" is held by "a\x1b[2J" ("b\nlevel=ERROR")`)
 }
 
 // The helper must not deadlock with what runs beside it.

@@ -137,6 +137,7 @@ func (r *release) abandon() {
 	switch {
 	case r.g == nil:
 	case r.next != nil:
+		r.lease.announceAfterPanic()
 		r.next.ready <- turn{lease: r.lease}
 	case r.linger:
 		r.g.giveUpLingering()
@@ -176,14 +177,8 @@ func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
 		// again. It hides no break: a broken claim is found broken each time.
 		g.acknowledged()
 		return nil
-	case errors.Is(err, driver.ErrGone) && errors.Is(context.Cause(s.ctx), ErrClosed):
-		if w.KeepFor > 0 { // Close has given it back, and no mark stays
-			return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: lost(ErrClosed)})
-		}
-		return nil // Close has given it back
-	case errors.Is(err, driver.ErrGone):
-		s.endIfGone(err)
-		return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: lost(ErrEnded)})
+	case s.endIfGone(err):
+		return g.gone(w)
 	}
 	s.sh.mu.Lock()
 	g.queueWithdrawalLocked()
@@ -201,6 +196,18 @@ func (g *grant) giveBack(ctx context.Context, w driver.Withdrawal) error {
 	}
 	// Nothing repeats it, so the mark may never be left.
 	return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: chain(ended, Unavailable(err))})
+}
+
+// gone is what Unlock returns when the session had ended before the withdrawal.
+func (g *grant) gone(w driver.Withdrawal) error {
+	why := context.Cause(g.s.ctx)
+	if !errors.Is(why, ErrLost) { // Close has given it back
+		if w.KeepFor == 0 {
+			return nil
+		}
+		why = lost(why) // and no mark stays
+	}
+	return g.s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: why})
 }
 
 // marked reports whether the mark of a claim that is absent is in the store. If

@@ -66,7 +66,7 @@ func (s *session) renew() (sent clock.Instant, ok bool) {
 		case s.ctx.Err() != nil, s.endIfGone(err):
 			return sent, false
 		case errors.Is(err, driver.ErrRefused):
-			s.end(lost(err))
+			s.end(lost(ErrEnded, err))
 			return sent, false
 		}
 		s.doubt()
@@ -134,7 +134,7 @@ func (s *session) confirm(sent clock.Instant, renewal driver.Renewal) bool {
 	}
 	s.sh.mu.Unlock()
 	if err != nil {
-		s.end(lost(err))
+		s.end(lost(ErrEnded, err))
 		return false
 	}
 	loseAll(broken, broken, lost(ErrBroken), 0)

@@ -46,6 +46,19 @@ func TestEndedLeaseKeepsNoOthersInMemory(t *testing.T) {
 			}
 			return first
 		},
+		"lost with those of its grant": func(t *testing.T, c *fencelock.Client) *fencelock.Lease {
+			first := lock(t, c, "first")
+			ctx := first.Context()
+			for range n {
+				if _, err := c.Mutex("first").Lock(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.Close(ctxb); err != nil {
+				t.Fatal(err)
+			}
+			return first
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := fencelock.New(newStore(), nil)

@@ -53,13 +53,15 @@ type session struct {
 	owing      bool   // Close ended it, and it has something to give back
 	cause      error  // why it ended
 	grants     *grant
-	leaving    map[*grant]struct{} // given back with a mark to leave, not acknowledged
-	watches    map[uint64]*watch   // of claims whose holders asked for notices, by number
-	idle       []*grant            // grants that linger, in no order
-	doubtful   bool                // the last renewal failed
-	users      int                 // acquisitions and unlocks that use it
-	idleSince  clock.Instant       // when the last grant or user went
-	deadlines  deadlineHeap        // of grants with a MaxHold
+	leaving    map[*grant]struct{}            // given back with a mark to leave, not acknowledged
+	watches    map[uint64]*watch              // of claims whose holders asked for notices, by number
+	watched    map[string]map[*watch]struct{} // of grants whose holders asked for notices, by name
+	waiting    map[string]int                 // the client's own claims that wait in the store, by name
+	idle       []*grant                       // grants that linger, in no order
+	doubtful   bool                           // the last renewal failed
+	users      int                            // acquisitions and unlocks that use it
+	idleSince  clock.Instant                  // when the last grant or user went
+	deadlines  deadlineHeap                   // of grants with a MaxHold
 	timer      *time.Timer
 	cleanup    cleanup
 }
@@ -236,7 +238,7 @@ func (s *session) endIf(cause error, condition func() bool) bool {
 	}
 	grants := s.grants
 	s.idle = nil
-	s.grants, s.deadlines, s.leaving, s.watches, s.cleanup.first, s.cleanup.failed = nil, nil, nil, nil, nil, nil
+	s.grants, s.deadlines, s.leaving, s.watches, s.watched, s.cleanup.first, s.cleanup.failed = nil, nil, nil, nil, nil, nil, nil
 	s.sh.mu.Unlock()
 	s.cancel(cause)
 	var notified []*Lease
@@ -262,12 +264,18 @@ func (s *session) endIf(cause error, condition func() bool) bool {
 
 // endIfGone ends the session if err is the store's answer that it has ended, and
 // reports whether it is: the holders must not go on until the next keep-alive finds out.
+// After a suspend the session may be past its own deadline, which no timer has noticed; the
+// store has then ended it in time and not early.
 func (s *session) endIfGone(err error) bool {
-	gone := errors.Is(err, driver.ErrGone)
-	if gone {
-		s.end(lost(ErrEnded))
+	if !errors.Is(err, driver.ErrGone) {
+		return false
 	}
-	return gone
+	why := ErrEnded
+	if s.c.clock.Now() >= clock.Instant(s.deadline.Load()) {
+		why = ErrUnrenewed
+	}
+	s.end(lost(why)) // which changes nothing if it has ended before
+	return true
 }
 
 // Sleep waits, and reports whether ctx let it.

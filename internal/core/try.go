@@ -68,9 +68,9 @@ func (a *acquisition) tryNow(ctx context.Context) (*Lease, error) {
 	for again := true; ; again = false {
 		l, err := a.tryAttempt(ctx)
 		// A session that ended, or a store that lost its data, does not answer
-		// the question; ask once more with a new session.
+		// the question; ask once more with a new session. The withdrawal of the first
+		// attempt finds out about lost data, too, and makes the session resume.
 		if again && (errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrReset)) {
-			a.wakeSession()
 			continue
 		}
 		return l, a.tryError(ctx, err)

@@ -3,7 +3,9 @@
 package core
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -18,7 +20,7 @@ func (l *Lease) Unlock(ctx context.Context, keep time.Duration) error {
 	g.s.sh.mu.Lock()
 	if l.state.get() != leaseHeld {
 		g.s.sh.mu.Unlock()
-		return l.unlockAgain(ctx)
+		return l.unmarked(l.unlockAgain(ctx), keep)
 	}
 	var rest release
 	kind, now := LeaseReleased, g.s.c.clock.Recent()
@@ -114,6 +116,20 @@ func (l *Lease) unlockAgain(ctx context.Context) error {
 	return l.cause
 }
 
+// unmarked returns the answer to an unlock that came too late to leave the lock taken for
+// keep: the lease was unlocked before, lost, or ended by Close. If keep is not zero, that is a
+// loss.
+func (l *Lease) unmarked(err error, keep time.Duration) error {
+	if keep == 0 || errors.Is(err, ErrLost) {
+		return err
+	}
+	f := Failure{Op: "unlock", Name: l.Name(), Err: lost(cmp.Or(err, ErrReleased))}
+	if l.unlocked() {
+		f.Hint = "the function unlocked its lease, so the occurrence has no mark and may run again: leave the unlock to Once"
+	}
+	return l.g.s.c.fail(f)
+}
+
 // awaitFirstUnlock waits for the first Unlock and reports whether ctx allowed it.
 // sh.mu must be held; it is not while waiting.
 func (l *Lease) awaitFirstUnlock(ctx context.Context) bool {
@@ -129,7 +145,7 @@ func (l *Lease) awaitFirstUnlock(ctx context.Context) bool {
 }
 
 // Abandon gives the lease back without a caller: a hook panicked before the caller
-// had the lease. It makes no call and has no event.
+// had the lease. It makes no call. If hooks have seen the beginning, they see the end.
 func (l *Lease) Abandon() {
 	g := l.g
 	g.s.sh.mu.Lock()
@@ -139,15 +155,18 @@ func (l *Lease) Abandon() {
 	}
 	l.cause = ErrReleased
 	l.state.set(leaseReleased)
-	ended := false
+	announced, held := l.announced, l.held
 	g.dropLeaseLocked(l)
 	if g.leases == nil && g.detachLocked() {
 		g.queueWithdrawalLocked()
-		ended = true
+		defer g.freeQueue() // after the event, even if the hook ends the goroutine
 	}
 	g.s.sh.mu.Unlock()
-	if ended {
-		g.freeQueue()
+	if held != nil { // a hook may have asked for it
+		held.cancel(ErrReleased)
+	}
+	if announced {
+		guarded(func() { l.emit(LeaseReleased, nil) })
 	}
 }
 

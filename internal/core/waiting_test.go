@@ -221,6 +221,26 @@ func TestPolledStoreIsServed(t *testing.T) {
 
 // The waiter must not find out by its next poll: the lock may be free and the waiter's
 // queued claim dead.
+// A store that removes every claim again does not answer the question either: the wait ends
+// after Options.Patience.
+func TestClaimThatIsRemovedAgainAndAgainEndsTheWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		st := tap(newStore())
+		st.onAttempt = func(context.Context, *driver.Claim, attemptFunc) (driver.Outcome, error) {
+			return driver.Outcome{State: driver.Absent}, nil
+		}
+		c := newClient(t, st, nil)
+		ctx, cancel := context.WithTimeout(ctxb, 10*ttl)
+		defer cancel()
+		began := time.Now()
+		_, err := c.Mutex("x").Lock(ctx)
+		wantIs(t, "Lock", err, fencelock.ErrUnavailable)
+		if waited := time.Since(began); waited < ttl || waited > 2*ttl {
+			t.Errorf("waited %v; Options.Patience is %v", waited, ttl)
+		}
+	})
+}
+
 func TestWaiterGetsANewSessionAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		mem := newStore()

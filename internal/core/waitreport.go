@@ -24,13 +24,16 @@ type seen struct {
 }
 
 // noteAnswer keeps what the store answered to a claim that has to wait.
-func (a *acquisition) noteAnswer(out driver.Outcome) {
+func (a *acquisition) noteAnswer(s *session, out driver.Outcome) {
 	at := seen{answered: true, holder: firstHolder(out.Holders)}
 	if out.Grace {
 		at.grace = a.c.clock.Sent().Add(out.PollAfter)
 	}
 	a.sh.mu.Lock()
 	a.q.seen = at
+	if !out.Grace { // which is a wait for no holder
+		a.beginWaitLocked(s)
+	}
 	a.sh.mu.Unlock()
 }
 

@@ -71,6 +71,7 @@ func (l *Lease) Wanted() <-chan struct{} {
 	if n == nil {
 		n = &notice{ch: make(chan struct{})}
 		w.leases[l] = n
+		s.watchNameLocked(g.claim.Name, w)
 	}
 	if w.wanted || g.waitedForLocallyLocked() {
 		n.send()
@@ -116,10 +117,15 @@ func (s *session) wanted(seq uint64) {
 	}
 }
 
+// A goroutine of the same client may wait in the client's own queue, behind its exclusive
+// grant, or in the store, behind any other grant of the client: that of a reader, a permit,
+// or one with ReentrantAs. The store notifies of the latter, too, but not every store at
+// once. So the session counts those claims by name, and knows by name who asked for notices.
+
 // waitedForLocallyLocked reports whether goroutines of the same client wait for the
 // grant. sh.mu must be held.
 func (g *grant) waitedForLocallyLocked() bool {
-	return g.q != nil && g.q.exclusive == g && g.q.first != nil
+	return g.s.waiting[g.claim.Name] > 0 || g.q != nil && g.q.exclusive == g && g.q.first != nil
 }
 
 // notifyHolderLocked notifies the leases of the client's own grant that a goroutine waits
@@ -127,6 +133,68 @@ func (g *grant) waitedForLocallyLocked() bool {
 func (q *queue) notifyHolderLocked() {
 	if g := q.exclusive; g != nil {
 		g.s.watches[g.claim.Seq].sendAll()
+	}
+}
+
+// beginWaitLocked notes that the claim waits in the store, and notifies the holders of this
+// client. sh.mu must be held.
+func (a *acquisition) beginWaitLocked(s *session) {
+	if a.waitsOn == s {
+		return
+	}
+	a.waitsOn = s
+	if s.waiting == nil {
+		s.waiting = map[string]int{}
+	}
+	s.waiting[a.name]++
+	for w := range s.watched[a.name] {
+		w.sendAll()
+	}
+}
+
+// endWaitLocked notes that the claim does not wait any more. sh.mu must be held.
+func (a *acquisition) endWaitLocked() {
+	s := a.waitsOn
+	if s == nil {
+		return
+	}
+	a.waitsOn = nil
+	if s.waiting[a.name]--; s.waiting[a.name] == 0 {
+		delete(s.waiting, a.name)
+	}
+}
+
+// endWait is endWaitLocked for a caller without the mutex.
+func (a *acquisition) endWait() {
+	if a.waitsOn != nil { // most acquisitions have not waited
+		a.sh.mu.Lock()
+		a.endWaitLocked()
+		a.sh.mu.Unlock()
+	}
+}
+
+// watchNameLocked makes a watch known by the name of its lock. sh.mu must be held.
+func (s *session) watchNameLocked(name string, w *watch) {
+	if s.watched == nil {
+		s.watched = map[string]map[*watch]struct{}{}
+	}
+	if s.watched[name] == nil {
+		s.watched[name] = map[*watch]struct{}{}
+	}
+	s.watched[name][w] = struct{}{}
+}
+
+// unwatchLocked drops what is known of the callers behind a grant that ends. sh.mu must be held.
+func (g *grant) unwatchLocked() {
+	s, name := g.s, g.claim.Name
+	w := s.watches[g.claim.Seq]
+	if w == nil {
+		return
+	}
+	delete(s.watches, g.claim.Seq)
+	delete(s.watched[name], w)
+	if len(s.watched[name]) == 0 {
+		delete(s.watched, name)
 	}
 }
 

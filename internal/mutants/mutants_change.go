@@ -141,13 +141,14 @@ var ownMutants = []mutant{
 	return strings.NewReplacer(`,
 	},
 	{
-		name: "occurrence-runs-inside-itself", catcher: apiTest("TestNestedOnceDoesNotRunTwice"), file: "once.go",
-		old: "	bare := core.WithoutLeases(ctx)\n",
-		new: `	bare := core.WithoutLeases(ctx)
-	if mutated("occurrence-runs-inside-itself") {
-		bare = ctx
-	}
-`,
+		name: "occurrence-runs-inside-itself", catcher: apiTest("TestNestedOnceDoesNotRunTwice"), file: "mutex.go",
+		old: "	m.h.sole = true\n",
+		new: "",
+	},
+	{
+		name: "leader-beside-itself", catcher: apiTest("TestElectionDoesNotReenter"), file: "internal/core/acquisition.go",
+		old: "	if !how.Sole {\n",
+		new: "	if !how.Sole || !how.Try {\n",
 	},
 	{
 		name: "attempt-outlives-close", catcher: test("TestCloseDoesNotWaitForASlowAttempt"), file: "internal/core/session.go",
@@ -160,9 +161,8 @@ var ownMutants = []mutant{
 	},
 	{
 		name: "unlock-lost-by-close", catcher: test("TestUnlockDuringCloseIsNoLoss"), file: "internal/core/release.go",
-		old: "	case errors.Is(err, driver.ErrGone) && errors.Is(context.Cause(s.ctx), ErrClosed):\n",
-		new: `	case errors.Is(err, driver.ErrGone) && errors.Is(context.Cause(s.ctx), ErrClosed) && !mutated("unlock-lost-by-close"):
-`,
+		old: "		if w.KeepFor == 0 {\n			return nil\n",
+		new: "		if false {\n			return nil\n",
 	},
 	{
 		name: "close-says-unavailable", catcher: test("TestTryLockDuringCloseReturnsClosed"), file: "internal/core/acquisition.go",

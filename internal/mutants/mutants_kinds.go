@@ -26,8 +26,8 @@ var kindMutants = []mutant{
 	},
 	{
 		name: "lockall-leaves-behind", catcher: apiTest("TestLockAllIsAllOrNone"), file: "lockall.go",
-		old: "			return nil, set.abandon(ctx, &lockAllError{err})",
-		new: "			return nil, &lockAllError{err}",
+		old: "		return nil, set.abandon(ctx, &lockAllError{err})",
+		new: "		return nil, &lockAllError{err}",
 	},
 	{
 		name: "lockall-watches-first", catcher: apiTest("TestLockAllEndsWithItsFirstLoss"), file: "lockall.go",

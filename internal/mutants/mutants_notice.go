@@ -31,8 +31,33 @@ var noticeMutants = []mutant{
 		new: "",
 	},
 	{
+		name: "wanted-waiter-in-the-store-ignored", catcher: test("TestWantedOfEveryKindIsClosedByALocalWaiter"), file: "internal/core/wanted.go",
+		old: "	for w := range s.watched[a.name] {\n		w.sendAll()\n	}\n",
+		new: "",
+	},
+	{
+		name: "wanted-waiter-before-it-ignored", catcher: test("TestWantedOfEveryKindIsClosedByALocalWaiter"), file: "internal/core/wanted.go",
+		old: "	return g.s.waiting[g.claim.Name] > 0 || g.q",
+		new: "	return g.q",
+	},
+	{
+		name: "wanted-by-a-wait-for-grace", catcher: test("TestWantedIsNotClosedByAWaitInTheGracePeriod"), file: "internal/core/waitreport.go",
+		old: "	if !out.Grace { // which is a wait for no holder\n",
+		new: "	if true {\n",
+	},
+	{
+		name: "wanted-by-readers-let-in-together", catcher: test("TestWantedIsNotClosedForReadersThatWaitedTogether"), file: "internal/core/admit.go",
+		old: "	a.endWaitLocked() // before another has a lease on the grant: that one is not waited for\n",
+		new: "",
+	},
+	{
+		name: "wanted-by-a-wait-that-was-given-up", catcher: test("TestWaitThatIsGivenUpIsForgotten"), file: "internal/core/acquisition.go",
+		old: "		defer a.endWait()\n",
+		new: "",
+	},
+	{
 		name: "wanted-watch-kept", catcher: test("TestWantedEndsWithItsLease"), file: "internal/core/grant.go",
-		old: "	delete(g.s.watches, g.claim.Seq)\n",
+		old: "	g.unwatchLocked()\n",
 		new: "",
 	},
 	{

@@ -81,10 +81,10 @@ var queueMutants = []mutant{
 	},
 	{
 		name: "stale-unlock-hits-the-successor", catcher: test("TestStaleUnlockTouchesNoOtherHolder"), sim: "overlap", file: "internal/core/unlock.go",
-		old: "	if l.state.get() != leaseHeld {\n		g.s.sh.mu.Unlock()\n		return l.unlockAgain(ctx)\n	}",
+		old: "	if l.state.get() != leaseHeld {\n		g.s.sh.mu.Unlock()\n		return l.unmarked(l.unlockAgain(ctx), keep)\n	}",
 		new: `	if l.state.get() != leaseHeld && !mutated("stale-unlock-hits-the-successor") {
 		g.s.sh.mu.Unlock()
-		return l.unlockAgain(ctx)
+		return l.unmarked(l.unlockAgain(ctx), keep)
 	}
 	if mutated("stale-unlock-hits-the-successor") {
 		l.state.set(leaseHeld)

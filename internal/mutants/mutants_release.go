@@ -41,9 +41,7 @@ var releaseMutants = []mutant{
 	},
 	{
 		name: "gone-unlock-is-fine", catcher: test("TestSessionThatTheStoreEndedIsReplaced"), file: "internal/core/release.go",
-		old: `		s.endIfGone(err)
-		return s.c.fail(Failure{Op: "unlock", Name: w.Name, Err: lost(ErrEnded)})
-`,
+		old: "		return g.gone(w)\n",
 		new: "		return nil\n",
 	},
 	{

@@ -5,6 +5,11 @@ package main
 // sessionMutants break sessions, leases and what comes after a loss of data.
 var sessionMutants = []mutant{
 	{
+		name: "suspend-blamed-on-the-store", catcher: test("TestReasonAfterASuspendIsThatOfTheDeadline"), file: "internal/core/session.go",
+		old: "		why = ErrUnrenewed\n",
+		new: "",
+	},
+	{
 		name: "fixed-end-withdrawn-at-telling", catcher: test("TestMaxHoldEnds"), file: "internal/core/deadline.go",
 		old: "			ended = append(ended, g)\n",
 		new: `			ended = append(ended, g)
@@ -80,7 +85,7 @@ var sessionMutants = []mutant{
 	{
 		name: "definite-renew-error-retried", catcher: test("TestRefusedRenewalEndsTheSession"), file: "internal/core/renewal.go",
 		old: `		case errors.Is(err, driver.ErrRefused):
-			s.end(lost(err))
+			s.end(lost(ErrEnded, err))
 			return sent, false
 `,
 		new: "",

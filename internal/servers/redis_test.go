@@ -78,7 +78,7 @@ func TestClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return time.Unix(int64(now), 0).Sub(time.Now()).Round(time.Minute)
+		return time.Until(time.Unix(int64(now), 0)).Round(time.Minute)
 	}
 	for _, d := range []time.Duration{0, time.Hour, -2 * time.Hour} {
 		if err := s.Clock().Set(d); err != nil {

@@ -27,7 +27,7 @@ func checkWakeup(v *view, bad complain) {
 		for i := 1; i < len(marks); i++ {
 			from, to := marks[i-1], marks[i]
 			if bound := v.handoff(name, from); to.at-from.at > bound {
-				if w := v.idle(acqs, from, to, bound); w != nil {
+				if w := v.idle(acqs, from, to); w != nil {
 					bad([]*acq{w}, "%s was free from %v to %v, longer than %v, while #%d waited", name, from.at, to.at, bound, w.call.Acq)
 				}
 			}
@@ -114,7 +114,7 @@ func (v *view) handoff(name string, from stamp) time.Duration {
 
 // idle returns a client that waits from one place to the other although the lock
 // would fit all who want it.
-func (v *view) idle(acqs []*acq, from, to stamp, bound time.Duration) (waiter *acq) {
+func (v *view) idle(acqs []*acq, from, to stamp) (waiter *acq) {
 	var weight, limit int64
 	exclusive, holders := false, 0
 	want := 0

@@ -47,7 +47,7 @@ func TestTheLongestCutCounts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, expr, nil)
 				for range 7 {
-					r.attempt("a", time.Second) //nolint:errcheck // the log is checked below
+					r.attempt("a", time.Second) // the log is checked below
 				}
 				r.wantExecuted("attempt a@5s", "attempt a@5s")
 				r.wantInjected(CutOff, 5)

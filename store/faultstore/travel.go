@@ -24,11 +24,11 @@ func travel[T any](ctx context.Context, s *Store, c *call, exec func(context.Con
 	at := time.Now().Add(p.before)
 	if err := s.arrive(ctx, p, at); err != nil {
 		if c.op != Await { // which would change nothing
-			goOn(ctx, s, c, p, at, exec)
+			goOn(ctx, s, p, at, exec)
 		}
 		return none, unknown(c, "delayed", err)
 	}
-	reply, err := execute(ctx, s, c, p, exec)
+	reply, err := execute(ctx, s, p, exec)
 	if lost := s.bring(ctx, c, p); lost != nil {
 		return none, lost
 	}
@@ -85,7 +85,7 @@ func (s *Store) standStill(ctx context.Context, p *plan) error {
 // goOn executes a call whose caller has gone. The context keeps its values but not
 // its deadline; Options.LateLimit keeps a test from hanging.
 func goOn[T any](
-	ctx context.Context, s *Store, c *call, p *plan, at time.Time, exec func(context.Context) (T, error),
+	ctx context.Context, s *Store, p *plan, at time.Time, exec func(context.Context) (T, error),
 ) {
 	s.late.run(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.lateLimit)
@@ -94,15 +94,13 @@ func goOn[T any](
 			return // too late even for a late call
 		}
 		// No caller is there to take the reply, nor the error.
-		_, _ = execute(ctx, s, c, p, exec)
+		_, _ = execute(ctx, s, p, exec)
 		s.strike(p, Late)
 	})
 }
 
 // execute is what happens in the store.
-func execute[T any](
-	ctx context.Context, s *Store, c *call, p *plan, exec func(context.Context) (T, error),
-) (T, error) {
+func execute[T any](ctx context.Context, s *Store, p *plan, exec func(context.Context) (T, error)) (T, error) {
 	if p.step != 0 {
 		s.strike(p, Stepped)
 		s.opts.Step(p.step)

@@ -110,8 +110,7 @@ func (l *nodeSession) await(ctx context.Context, w *request, seq uint64) {
 	b.mu.Lock()
 	drv, renewal, c := l.drv, l.renewal, w.claim
 	b.mu.Unlock()
-	var out driver.Outcome
-	err := error(driver.ErrUnavailable)
+	out, err := driver.Outcome{}, driver.ErrUnavailable
 	if drv != nil {
 		c.Seq = seq
 		if out, err = drv.Await(ctx, &c); ctx.Err() == nil {

@@ -159,7 +159,7 @@ func (p pair) lagging(t *testing.T, b *through, primary, replica *servers.Server
 func putBack(t *testing.T, b *through, l *fencelock.Lease) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
-		st, err := inspectSoon(t, b, l.Name())
+		st, err := inspectSoon(b, l.Name())
 		must(t, err)
 		if len(st.Holders) == 1 && st.Holders[0].Token == driver.Token(l.Token()) {
 			return
@@ -196,7 +196,7 @@ func (p pair) upToDate(t *testing.T, b *through, primary, replica *servers.Serve
 	primary.Kill()
 	p.promote(t, replica)
 	b.proxy.Retarget(replica.Addr)
-	st, err := inspectSoon(t, b, "x")
+	st, err := inspectSoon(b, "x")
 	if err != nil || len(st.Holders) != 1 || st.Holders[0].Token != driver.Token(l.Token()) {
 		t.Fatalf("after the failover the holders are %v, %v", st.Holders, err)
 	}

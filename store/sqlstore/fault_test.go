@@ -118,7 +118,7 @@ func TestServerRestartsAfterACrash(t *testing.T) {
 		other := lock(t, c, "y")
 		must(t, other.Unlock(ctxb))
 		must(t, server.Restart())
-		st, err := inspectSoon(t, b, "x")
+		st, err := inspectSoon(b, "x")
 		must(t, err)
 		if len(st.Holders) != 1 || st.Holders[0].Token != driver.Token(l.Token()) {
 			t.Errorf("after the restart the holders are %v, want the one with token %v", st.Holders, l.Token())
@@ -134,7 +134,7 @@ func TestServerRestartsAfterACrash(t *testing.T) {
 }
 
 // inspectSoon asks until the server answers.
-func inspectSoon(t *testing.T, s driver.Store, name string) (st driver.Status, err error) {
+func inspectSoon(s driver.Store, name string) (st driver.Status, err error) {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		ctx, cancel := context.WithTimeout(ctxb, 5*time.Second)
 		st, err = s.Inspect(ctx, name)

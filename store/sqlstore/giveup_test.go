@@ -185,7 +185,7 @@ func TestManyGiveUpAtOnce(t *testing.T) {
 			t.Helper()
 			eventually(t, "that the right number waits", func() bool {
 				// pgx may fail a call with the timeout of another one, which was canceled on the same connection after a slow write.
-				st, err := inspectSoon(t, s, "x")
+				st, err := inspectSoon(s, "x")
 				must(t, err)
 				return st.Waiting == n && len(st.Holders) == 1
 			})

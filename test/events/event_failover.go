@@ -56,7 +56,7 @@ func failed(f fleet, rig *servers.Sentinels, old *servers.RedisServer, s size, s
 	}
 	promoted := time.Since(began)
 	l := watch(master)
-	t, h, err := f.await("every session has resumed", 3*s.TTL, func(t Reply) bool { return t.Resumed+t.EndedSessions >= int64(s.Sessions) })
+	t, _, err := f.await("every session has resumed", 3*s.TTL, func(t Reply) bool { return t.Resumed+t.EndedSessions >= int64(s.Sessions) })
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func failed(f fleet, rig *servers.Sentinels, old *servers.RedisServer, s size, s
 	if err != nil {
 		return nil, err
 	}
-	t, h = total(replies)
+	t, h := total(replies)
 	r.PeakCPU, r.CPU, r.Connections = l.end()
 	all := int64(s.Sessions*s.Leases + s.Sessions/missed)
 	r.Lost, r.Why = max(t.Lost, all-t.Held), t.Why

@@ -28,6 +28,8 @@ type Leases struct {
 
 	mu sync.Mutex
 	of map[string][]*fencelock.Lease
+	// renewing are the lost leases that are being replaced; closed when that has ended.
+	renewing map[*fencelock.Lease]chan struct{}
 }
 
 // New returns no leases yet. Names of locks begin with prefix. Without onLost a loss is
@@ -38,7 +40,7 @@ func New(prefix string, onLost OnLost) *Leases {
 			slog.Error("fencelock: a lock was lost while its work goes on", "lock", prefix+name, "error", err)
 		}
 	}
-	return &Leases{prefix: prefix, onLost: onLost, of: map[string][]*fencelock.Lease{}}
+	return &Leases{prefix: prefix, onLost: onLost, of: map[string][]*fencelock.Lease{}, renewing: map[*fencelock.Lease]chan struct{}{}}
 }
 
 // Lock is the name of the lock for a name of the host.
@@ -62,19 +64,45 @@ func (h *Leases) Add(name string, l *fencelock.Lease) {
 }
 
 // Renew returns nil if the lease of a name is held. One that was lost is replaced by what
-// again acquires; otherwise work that goes on for days could never go on.
+// again acquires; otherwise work that goes on for days could never go on. A lease is
+// replaced once, however many callers renew it: the second would find the lock busy, held
+// by the first.
 func (h *Leases) Renew(ctx context.Context, name string, again func() (*fencelock.Lease, error)) error {
-	h.mu.Lock()
-	of := h.of[name]
-	if len(of) == 0 {
+	for {
+		h.mu.Lock()
+		of := h.of[name]
+		if len(of) == 0 {
+			h.mu.Unlock()
+			return h.notLocked("renew", name)
+		}
+		lost := of[next(of)]
+		if lost.Err() == nil {
+			h.mu.Unlock()
+			return nil
+		}
+		other := h.renewing[lost]
+		if other == nil {
+			h.renewing[lost] = make(chan struct{})
+			h.mu.Unlock()
+			return h.replace(ctx, name, lost, again)
+		}
 		h.mu.Unlock()
-		return h.notLocked("renew", name)
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return errors.Join(lost.Err(), ctx.Err())
+		}
 	}
-	lost := of[next(of)]
-	h.mu.Unlock()
-	if lost.Err() == nil {
-		return nil
-	}
+}
+
+// replace puts what again acquires in the place of a lease that was lost.
+func (h *Leases) replace(ctx context.Context, name string, lost *fencelock.Lease, again func() (*fencelock.Lease, error)) error {
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		close(h.renewing[lost])
+		delete(h.renewing, lost)
+	}()
 	fresh, err := again()
 	if err != nil {
 		return errors.Join(lost.Err(), err)

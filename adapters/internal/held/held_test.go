@@ -80,6 +80,66 @@ func TestRenewAcquiresAgain(t *testing.T) {
 	})
 }
 
+// TestRenewTwiceAtOnceAcquiresOnce: the second finds the lock busy, and it is this process
+// that holds it.
+func TestRenewTwiceAtOnceAcquiresOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		c := locktest.Client(t, store, nil)
+		h := held.New("", func(string, error) {})
+		h.Add("a", locktest.Got(t)(c.Mutex("a", fencelock.MaxHold(time.Second)).Lock(t.Context())))
+		time.Sleep(2 * time.Second)
+		acquired, slow := 0, make(chan struct{})
+		again := func() (*fencelock.Lease, error) {
+			l, err := c.Mutex("a").TryLock(t.Context())
+			acquired++
+			<-slow // the caller has not kept it yet
+			return l, err
+		}
+		renew := func(ctx context.Context) *locktest.Call[struct{}] {
+			call := locktest.Go(func() (struct{}, error) { return struct{}{}, h.Renew(ctx, "a", again) })
+			synctest.Wait()
+			return call
+		}
+		first, second := renew(t.Context()), renew(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := renew(ctx).Wait()
+		locktest.Is(t, err, fencelock.ErrLost, context.DeadlineExceeded)
+		close(slow)
+		for _, call := range []*locktest.Call[struct{}]{first, second} {
+			if _, err := call.Wait(); err != nil {
+				t.Error(err)
+			}
+		}
+		if acquired != 1 {
+			t.Errorf("acquired %d times", acquired)
+		}
+		if err := h.Unlock(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		locktest.Free(t, store, "a")
+	})
+}
+
+// TestRenewThatAnUnlockOvertakesHoldsNothing: the work ends while its lost lease is acquired
+// again.
+func TestRenewThatAnUnlockOvertakesHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(nil)
+		c := locktest.Client(t, store, nil)
+		h := held.New("", func(string, error) {})
+		h.Add("a", locktest.Got(t)(c.Mutex("a", fencelock.MaxHold(time.Second)).Lock(t.Context())))
+		time.Sleep(2 * time.Second)
+		err := h.Renew(t.Context(), "a", func() (*fencelock.Lease, error) {
+			locktest.Is(t, h.Unlock(t.Context(), "a"), fencelock.ErrLost)
+			return c.Mutex("a").TryLock(t.Context())
+		})
+		locktest.Is(t, err, fencelock.ErrLost)
+		locktest.Free(t, store, "a")
+	})
+}
+
 // TestUnconfirmedUnlockIsNoFailure: the store does not answer, and the unlock is repeated.
 func TestUnconfirmedUnlockIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

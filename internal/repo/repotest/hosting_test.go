@@ -12,13 +12,13 @@ import (
 
 const dependabot = ".github/dependabot.yml"
 
-// checkDependabot: every module that requires something is kept up to date, and no
-// other folder is listed. The root module requires nothing.
+// checkDependabot: every module that requires something is kept up to date, in go.work or
+// not, and no other folder is listed. The root module requires nothing.
 func checkDependabot(t tree) []complaint {
 	var want []string
-	for _, dir := range usedModules(t.lines("go.work")) {
-		if slices.Contains(directives(t.lines(path.Join(dir, "go.mod"))), "require") {
-			want = append(want, "/"+dir)
+	for _, p := range t.paths("go.mod") {
+		if path.Base(p) == "go.mod" && !inDir(p, "testdata") && slices.Contains(directives(t.lines(p)), "require") {
+			want = append(want, "/"+path.Dir(p))
 		}
 	}
 	var cs []complaint
@@ -30,7 +30,7 @@ func checkDependabot(t tree) []complaint {
 		n := len(want)
 		want = slices.DeleteFunc(want, func(w string) bool { return w == "/"+dir })
 		if len(want) == n {
-			cs = append(cs, complaint{dependabot, i + 1, "/" + dir + " is not a module of go.work that requires something, or is listed twice; remove it"})
+			cs = append(cs, complaint{dependabot, i + 1, "/" + dir + " is not a module that requires something, or is listed twice; remove it"})
 		}
 	}
 	for _, w := range want {
@@ -88,10 +88,12 @@ func TestDependabotComplains(t *testing.T) {
 		"a/go.mod", "module example.com/m/a\nrequire example.com/x v1.0.0\n",
 		"b/go.mod", "module example.com/m/b\nrequire (\n\texample.com/x v1.0.0\n)\n",
 		"c/go.mod", "module example.com/m/c\n",
+		"d/go.mod", "module example.com/m/d\nrequire example.com/x v1.0.0\n", "d/go.work", "go 1.26.0\nuse .\n",
+		"d/testdata/e/go.mod", "module example.com/m/e\nrequire example.com/x v1.0.0\n",
 		dependabot, "updates:\n  - package-ecosystem: gomod\n    directories:\n      - /a\n      - /a\n      - /c\n",
 	)
 	wantComplaints(t, checkDependabot, files,
-		dependabot+":5: /a is not a module", dependabot+":6: /c is not a module", dependabot+":1: /b is not listed")
+		dependabot+":5: /a is not a module", dependabot+":6: /c is not a module", dependabot+":1: /b is not listed", dependabot+":1: /d is not listed")
 }
 
 func TestWorkflowsComplain(t *testing.T) {

@@ -112,9 +112,9 @@ func (se *session) dropKey(ctx context.Context, name, key string, slot int) erro
 	if err != nil {
 		return err
 	}
-	for _, e := range se.ownIn(name, resp, 0) {
-		if se.claims.untouched(e.id.Seq) {
-			_, err = se.withdraw(ctx, driver.Withdrawal{Seq: e.id.Seq, Name: name})
+	if own := se.ownIn(name, resp, 0); len(own) > 0 {
+		if seq := own[0].id.Seq; se.claims.untouched(seq) {
+			_, err = se.withdraw(ctx, driver.Withdrawal{Seq: seq, Name: name})
 		}
 		return err
 	}

@@ -102,8 +102,8 @@ func (c *call) lockQuery() (*poll.Query, error) {
 	var errs [4]error
 	q.OlderThan, errs[0] = c.duration("older_than")
 	q.Waited, errs[1] = c.flag("waited")
-	q.Offset, errs[2] = c.number("offset", 0, 1<<30, 0)
-	q.Limit, errs[3] = c.number("limit", 0, maxPage, 100)
+	q.Offset, errs[2] = c.number("offset", 1<<30, 0)
+	q.Limit, errs[3] = c.number("limit", maxPage, 100)
 	q.Order = view.Order(cmp.Or(c.query.Get("sort"), string(view.Contended)))
 	for _, err := range errs {
 		if err != nil {

@@ -117,15 +117,15 @@ func (r *route) parse(raw string) (url.Values, *problem) {
 	return query, nil
 }
 
-// number reads a parameter between two bounds.
-func (c *call) number(name string, least, most, otherwise int) (int, error) {
+// number reads a parameter that is at least 0 and at most most.
+func (c *call) number(name string, most, otherwise int) (int, error) {
 	text := c.query.Get(name)
 	if text == "" {
 		return otherwise, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		return 0, failed(http.StatusBadRequest, "query", "%s=%s: give a number from %d to %d", name, text, least, most)
+	if err != nil || n < 0 || n > most {
+		return 0, failed(http.StatusBadRequest, "query", "%s=%s: give a number from 0 to %d", name, text, most)
 	}
 	return n, nil
 }

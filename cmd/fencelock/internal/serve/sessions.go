@@ -35,11 +35,11 @@ type sessionList struct {
 }
 
 func (s *Server) sessions(w http.ResponseWriter, c *call) error {
-	offset, err := c.number("offset", 0, 1<<30, 0)
+	offset, err := c.number("offset", 1<<30, 0)
 	if err != nil {
 		return err
 	}
-	limit, err := c.number("limit", 0, maxPage, 100)
+	limit, err := c.number("limit", maxPage, 100)
 	if err != nil {
 		return err
 	}

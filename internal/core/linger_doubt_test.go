@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package core_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/memstore"
+)
+
+// A machine that was suspended past the trusted deadline does not hand out an idle lock, even
+// if it may still linger by its own length: another process may have the lock.
+func TestIdleLockIsNotTakenPastTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var n napper
+		m := newStore()
+		c := n.client(t, m)
+		long := c.Mutex("x", fencelock.Linger(ttl))
+		l, err := long.Lock(ctxb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, l)
+		n.suspend(trust + time.Millisecond)
+		again, err := long.Lock(ctxb)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !again.Valid() || again.Token().Base() == l.Token().Base() {
+			t.Errorf("the idle lock was taken again past its deadline: %v", again.Err())
+		}
+		unlock(t, again)
+	})
+}
+
+// A grant of which an attempt may still be on its way is given back: it is in doubt.
+func TestGrantInDoubtDoesNotLinger(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		c := newClient(t, bent(t, m, `on(attempt, nth(1, lose(reply)))`), nil)
+		unlock(t, lock(t, c, "x", linger))
+		wantClaims(t, m, "x", 0, 0)
+	})
+}
+
+// A reader does not linger, so the record of a writer that became one must not show it: a try
+// of another process would wait for a recall.
+func TestDowngradeEndsTheLingering(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newStore()
+		c, other := newClient(t, m, nil), newClient(t, m, nil)
+		l := lock(t, c, "x", linger)
+		if err := c.RWMutex("x").Downgrade(ctxb, l); err != nil {
+			t.Fatal(err)
+		}
+		if h := status(t, m, "x").Holders[0]; h.Linger != 0 || h.Mode != driver.Shared {
+			t.Errorf("the store shows %+v", h)
+		}
+		began := time.Now()
+		_, err := other.Mutex("x").TryLock(ctxb)
+		wantIs(t, "TryLock", err, fencelock.ErrBusy)
+		wantNear(t, "TryLock returned", time.Now(), began)
+		unlock(t, l)
+	})
+}
+
+// In a grace period nothing is granted, whatever the holder gives back: a try does not wait
+// for it.
+func TestTryDoesNotWaitForARecallInTheGracePeriod(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := memstore.New(&memstore.Options{Grace: true, MaxTTL: ttl})
+		c, other := newClient(t, m, nil), tap(m)
+		l := lock(t, c, "x", linger)
+		m.Reset()
+		time.Sleep(renewal) // it is reclaimed
+		synctest.Wait()
+		other.onAttempt = func(ctx context.Context, claim *driver.Claim, next attemptFunc) (driver.Outcome, error) {
+			out, err := next(ctx, claim)
+			if len(out.Holders) == 0 { // a store may name the holders that it knows already
+				out.Holders = status(t, m, "x").Holders
+			}
+			return out, err
+		}
+		began := time.Now()
+		_, err := newClient(t, other, nil).Mutex("x").TryLock(ctxb)
+		var busy *fencelock.BusyError
+		if !errors.As(err, &busy) || !busy.Grace || len(busy.Holders) != 1 || busy.Holders[0].Linger != lingering {
+			t.Errorf("TryLock: %v; want a grace period and a holder that may linger", err)
+		}
+		wantNear(t, "TryLock returned", time.Now(), began)
+		unlock(t, l)
+	})
+}
