@@ -131,14 +131,20 @@ func (s *Store) assumes() string {
 // Shard implements driver.Store: a shard is a bucket.
 func (s *Store) Shard(name string) string { return s.settings.shard(name) }
 
+// none ends the key of a bucket that never exists. Every script declares it. A server that moves the slot of a bucket
+// checks each key once more when the script uses it, and stops the script at one that is not there: also at a list whose last
+// element the script has just removed. What the script wrote before stays then. If a declared key is missing the server
+// rejects the call as a whole, with TRYAGAIN, and this one is always missing.
+const none = ":none"
+
 // keys are the keys of a bucket and of some names in it, as scripts expect them.
 func keys(base string, names []string) []string {
-	keys := make([]string, 0, 3+2*len(names))
+	keys := make([]string, 0, 4+2*len(names))
 	keys = append(keys, base, base+":t")
 	for _, name := range names {
 		keys = append(keys, base+":l:"+name, base+":g:"+name)
 	}
-	return append(keys, base+":s")
+	return append(keys, base+none, base+":s")
 }
 
 // call runs a script in a shard. own are the arguments after the common ones.

@@ -43,7 +43,6 @@ if g and (foreign(k.form, g[COUNTER]) or g[INC] ~= inc and g[COUNTER] ~= tonumbe
   -- granted since, and a ticket may have been issued twice.
   remove(k, g, i)
   promote(k)
-  save(k)
   g = nil
 end
 if g then

@@ -30,5 +30,4 @@ if #k.grants > 0 then
   if #rest == 0 then unhead(k) end
 end
 promote(k)
-save(k)
 return { 'OK', num(fence), stopped and 1 or 0 }

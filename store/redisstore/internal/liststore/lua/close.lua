@@ -15,13 +15,11 @@ for i = 7, #ARGV, 3 do
   if g then
     if upheld(g) then put(k, g) else remove(k, g) end
     promote(k)
-    save(k)
   end
   local at, ticket, raw = seek(k, id, ARGV[i + 2])
   if at then
     unqueue(k, ticket, raw)
     promote(k)
-    save(k)
   end
 end
 return { 'OK', stopped and 1 or 0 }

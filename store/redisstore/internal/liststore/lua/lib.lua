@@ -5,8 +5,9 @@
 -- SETUP    'first' if this script may set up a namespace, 'any' if it may also replace the
 --          settings of a vacant one, else '' (script.go)
 -- KEYS[1]  the bucket, H; KEYS[2] its tickets, T; then, for each name, its list L and its
---          hash G; at last the ends of its sessions, Z. All of them are declared, so a server
---          that moves the slot rejects the call as a whole while it has only a part of them
+--          hash G; then a key that never exists, and at last the ends of its sessions, Z. All of
+--          them are declared, so a server that moves the slot rejects the call as a whole
+--          (store.go, none)
 -- ARGV[1]  settings of the namespace, compared with the marker's
 -- ARGV[2]  incarnation the caller's session was opened in; if the call is of no session, the
 --          highest that its process has seen, negative, or 0

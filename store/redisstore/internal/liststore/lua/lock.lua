@@ -32,15 +32,14 @@ end
 -- behind it once the grant is only kept, because the claim may come again.
 local fields = {}
 
--- put writes a grant of a shared lock.
+-- put writes a grant of a shared lock. A field that is replaced is removed last: an error between the two
+-- must not end what MinHold keeps.
 local function put(k, g)
-  local field = fields[g] or id_of(g)
-  if g[SID] == '' and #field == 22 then
-    call('HDEL', k.G, field)
-    field = field .. num(g[COUNTER])
-  end
-  fields[g] = field
-  call('HSET', k.G, field, cmsgpack.pack(g))
+  local old = fields[g] or id_of(g)
+  local new = g[SID] == '' and #old == 22 and old .. num(g[COUNTER]) or old
+  fields[g] = new
+  call('HSET', k.G, new, cmsgpack.pack(g))
+  if new ~= old then call('HDEL', k.G, old) end
 end
 
 -- clean drops the grants of a shared lock that do not stand: all of them, or some from

@@ -55,16 +55,16 @@ local function find(k, sid, seq)
   end
 end
 
--- promote grants from the front of the queue while the front fits, skipping the
--- dead, then to claims that re-enter.
-local function promote(k)
-  if grace() > 0 or stopped then return end
-  local dead = 0
+-- pick grants from the front of the queue while the front fits, skipping the dead, then to claims
+-- that re-enter. It returns the claims that were granted.
+local function pick(k)
+  local granted, dead = {}, 0
+  if grace() > 0 or stopped then return granted end
   while true do
     local at = k.form and 2 or 0
     local two = call('LRANGE', k.L, at, at + 1)
     local t, raw = two[1], two[2]
-    if not t then return end
+    if not t then return granted end
     if not is_ticket(t) or not raw or is_ticket(raw) then
       untick(k, t) -- a leftover
     else
@@ -75,11 +75,11 @@ local function promote(k)
         if not room(k, e) then break end
         unqueue(k, t, raw)
         grant(k, e, tonumber(t))
-        push(k, e)
+        granted[#granted + 1] = e
         if k.form ~= 'S' then save(k) end
       elseif dead == MANY then
         stopped = true
-        return
+        return granted
       else
         dead = dead + 1
         unqueue(k, t, raw)
@@ -95,9 +95,18 @@ local function promote(k)
     for _, j in ipairs(joining) do
       unqueue(k, j[1], j[2])
       grant(k, j[3], tonumber(j[1]))
-      push(k, j[3])
+      granted[#granted + 1] = j[3]
     end
   end
+  return granted
+end
+
+-- promote grants from the queue, writes the holder, and only then notifies. An error between a notice and the
+-- last write would leave a process that holds a lock which is free for all others.
+local function promote(k)
+  local granted = pick(k)
+  save(k)
+  for _, e in ipairs(granted) do push(k, e) end
 end
 
 local function lock(name)
@@ -114,7 +123,6 @@ local function refresh(name)
     e[COUNTER], k.changed = number(k, k.ticket), true
   end
   promote(k)
-  save(k)
   return k
 end
 

@@ -41,7 +41,6 @@ local function sweep(i)
   if k.form == 'S' and k.shared[1] > SOME then
     more, stopped = not readers(k), false
     promote(k)
-    save(k)
   end
   for _, ticket, raw in queue(k) do
     length, work = length + 1, work + 1

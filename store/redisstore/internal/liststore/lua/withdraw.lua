@@ -45,5 +45,4 @@ end
 -- Before the next is granted: an attempt that came late may have queued the claim a second time.
 if ARGV[10] == '1' then mark(sid, id, '1') end
 promote(k)
-save(k)
 return { 'OK', found, stopped and 1 or 0 }
