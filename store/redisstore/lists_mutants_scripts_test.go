@@ -55,7 +55,7 @@ var scriptMutants = []scriptMutant{
 	{"break-not-reported", "break", "break", "    call('HSET', H, 'k' .. g[SID], cmsgpack.pack(list))\n", ""},
 	{"break-not-spent", "break", "break", "    spend(g)\n", ""},
 	{"break-grants-no-one", "break", "break", "promote(k)\nreturn { 'OK', num(fence)", "save(k)\nreturn { 'OK', num(fence)"},
-	{"close-session-stays", "close", "queue", "call('HDEL', H, 's' .. sid, 'k' .. sid)\ncall('ZREM', Z, sid)\nsessions[sid] = false\n", ""},
+	{"close-session-stays", "close", "queue", "call('HDEL', H, 's' .. sid, 'k' .. sid)\nsessions[sid] = false\n", ""},
 	{"close-no-reset", "close", "failback", "if was_reset() then return { 'RESET' } end", ""},
 	{"ends-session-lost", "ends", "kept alive", "struct.pack('>I6', till) .. string.sub(raw, 7))", "struct.pack('>I6', till))"},
 	{"ends-of-another", "ends", "kept alive", "redis.call('HSET', KEYS[1], 's' .. sid,", "redis.call('HSET', KEYS[1], 's' .. ARGV[6],"},

@@ -209,7 +209,7 @@ func (k *keepAlive) read() []string {
 // to others in between.
 func (k *keepAlive) late(ctx context.Context) error {
 	err := fmt.Errorf("redisstore: the keep-alive arrived after the end of the session: %w", driver.ErrGone)
-	_, _ = k.s.call(ctx, closeScript, nil) // or it ends by itself
+	_, _ = k.s.call(ctx, closeScript, nil, "0") // or it ends by itself; what it held is swept
 	k.s.pushes.heard(err)
 	return err
 }

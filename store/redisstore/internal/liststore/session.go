@@ -359,7 +359,7 @@ func (s *session) close(ctx context.Context) error {
 	}
 	for {
 		n := min(len(rest), maxClosed)
-		var args, names []string
+		args, names := []string{flag(n == len(rest))}, []string(nil)
 		for _, e := range rest[:n] {
 			args, names = append(args, e.seq, e.name, e.element), append(names, e.name)
 		}
