@@ -74,7 +74,7 @@ figures-redis-long: ## the same with many waiters, sessions and millions of lock
 	go run ./bench -figures redis-long
 
 figures-redis-tests: ## what tests of redisstore measure: five minutes of locks in slots that move, keys that are left; needs redis-server
-	go test ./store/redisstore -count=1 -v -timeout 20m -run '^TestLocksInMovingSlots$$' -lists.storm=5m
+	go test ./store/redisstore -count=1 -v -timeout 20m -run '^(TestLocksInMovingSlots|TestEndedMarksAreRemoved)$$' -lists.storm=5m
 
 figures-linger: ## measure locks that linger on Redis, and the notices that end it; needs redis-server
 	go run ./bench -figures linger

@@ -169,8 +169,8 @@ var listMutants = []mutant{
 	{
 		name: "rl-script-in-a-moving-slot", catcher: testOf(redisPkg, "TestSharedLocksAreReleasedWhileASlotMoves"),
 		file: "store/redisstore/internal/liststore/store.go",
-		old:  `append(keys, base+none, base+":s")`,
-		new:  `append(keys, base, base+":s")`,
+		old:  `append(keys, base+none, base+":k", base+":s")`,
+		new:  `append(keys, base, base, base+":s")`,
 	},
 	{
 		name: "rl-batch-in-a-moving-slot", catcher: testOf(redisPkg, "TestBatchesRunWholeWhileASlotMoves"),
@@ -182,6 +182,11 @@ var listMutants = []mutant{
 		name: "rl-notified-before-the-last-write", catcher: testOf(redisPkg, "TestErrorInAScriptNotifiesNobody"), file: listScripts + "queue.lua",
 		old: "        granted[#granted + 1] = e\n",
 		new: "        push(k, e)\n",
+	},
+	{
+		name: "rl-sweep-ends-what-is-kept", catcher: testOf(redisPkg, "TestSweepLeavesWhatIsKept"), file: listScripts + "sweep.lua",
+		old: " or now < g[MAXEND] or ",
+		new: " or ",
 	},
 	{
 		name: "rl-kept-grant-removed-first", catcher: testOf(redisPkg, "TestErrorInAScriptKeepsWhatMinHoldKeeps"), file: listScripts + "lock.lua",

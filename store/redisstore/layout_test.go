@@ -70,6 +70,8 @@ func TestLayout(t *testing.T) {
 	l.open("ann")
 	l.attempt("ann", 6, driver.Terms{MinHold: time.Hour}, driver.Granted)
 	l.want("a lock that is kept for a while", "m", "v", ":s", "h", "sann", ":l:x")
+	l.withdraw("ann", 6, false)
+	l.want("a lock that is only kept", "m", "v", ":s", "h", "sann", ":l:x", ":k")
 }
 
 // TestLayoutOfValues: the values are what docs/redis-layout.md says they are.

@@ -139,12 +139,12 @@ const none = ":none"
 
 // keys are the keys of a bucket and of some names in it, as scripts expect them.
 func keys(base string, names []string) []string {
-	keys := make([]string, 0, 4+2*len(names))
+	keys := make([]string, 0, 5+2*len(names))
 	keys = append(keys, base, base+":t")
 	for _, name := range names {
 		keys = append(keys, base+":l:"+name, base+":g:"+name)
 	}
-	return append(keys, base+none, base+":s")
+	return append(keys, base+none, base+":k", base+":s")
 }
 
 // call runs a script in a shard. own are the arguments after the common ones.

@@ -5,9 +5,9 @@
 -- SETUP    'first' if this script may set up a namespace, 'any' if it may also replace the
 --          settings of a vacant one, else '' (script.go)
 -- KEYS[1]  the bucket, H; KEYS[2] its tickets, T; then, for each name, its list L and its
---          hash G; then a key that never exists, and at last the ends of its sessions, Z. All of
---          them are declared, so a server that moves the slot rejects the call as a whole
---          (store.go, none)
+--          hash G; then a key that never exists, the names to look at later, K, and at last the ends
+--          of its sessions, Z. All of them are declared, so a server that moves the slot rejects
+--          the call as a whole (store.go, none)
 -- ARGV[1]  settings of the namespace, compared with the marker's
 -- ARGV[2]  incarnation the caller's session was opened in; if the call is of no session, the
 --          highest that its process has seen, negative, or 0
@@ -33,6 +33,10 @@
 -- Z is a sorted set of sessions by their ends. Keep-alives move an end there, and scripts note it
 -- in H when they find that the end in H is over.
 --
+-- K is a sorted set of names whose lock no process may ask for again, by the time from which on a script
+-- finds something to remove there: the end of what is kept without a session, or of the grace. Sessions
+-- that are alive look into it (sweeper.go).
+--
 -- L is pairs of a ticket and a claim, the holder first, then the queue. Its claims begin with
 --   X  pushed by a transaction of plain commands: if it is the first it holds the lock
 --   G  granted by a script, otherwise as X
@@ -47,7 +51,7 @@
 --
 -- Numbers have 16 digits, so they are written with %.0f and never with tostring,
 -- which keeps 14.
-local H, T, Z = KEYS[1], KEYS[2], KEYS[#KEYS]
+local H, T, K, Z = KEYS[1], KEYS[2], KEYS[#KEYS - 1], KEYS[#KEYS]
 local call, sub, byte = redis.call, string.sub, string.byte
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -311,10 +315,14 @@ local function kept_until(till)
   if till > tonumber(call('HGET', H, 'h') or '0') then call('HSET', H, 'h', num(till)) end
 end
 
+-- look_again has a process that lives look at a lock after a time.
+local function look_again(name, till) call('ZADD', K, 'GT', num(till), name) end
+
 -- keep takes a grant from its session and keeps the lock taken until a time.
 local function keep(g, till)
   g[SID], g[MAXEND], g[KEPT] = '', till, left(till)
   kept_until(till)
+  look_again(g[NAME], till)
 end
 
 -- bound moves the ends of a grant that were set while the clock was ahead to where they

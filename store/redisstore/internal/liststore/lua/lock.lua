@@ -326,6 +326,8 @@ local function save(k)
     elseif k.top > 0 and call('LLEN', k.L) > 0 then
       k.shared = { 0, 0, 0, '0', 0 }
       holder(k, 'S', 0, sentinel(k))
+    elseif grace() > 0 and call('HEXISTS', H, 'r' .. k.name) == 1 then
+      look_again(k.name, grace_end)
     end
   elseif not k.changed then
     return
