@@ -39,6 +39,7 @@ var scriptMutants = []scriptMutant{
 	{"attempt-lift-one", "attempt", "lift", "      if o[COUNTER] == old then\n", "      if false then\n"},
 	{"attempt-poll-goes-back", "attempt", "polls keep their places", "if at and (not ticket or foreign(sub(raw, 1, 1), ticket) or not stands(claim_of(raw, name))) then", "if at then"},
 	{"attempt-poll-changes-the-form", "attempt", "polls keep their places", "if at and byte(raw) == 88 then", "if at then"},
+	{"attempt-poll-joins-any", "attempt", "polls keep their places", "  if reenters(k, queued_claim) then", "  if true then"},
 	{"attempt-no-reset", "attempt", "restart", "if was_reset() then return { 'RESET' } end", ""},
 	{"attempt-tombstone", "attempt", "tombstones", "if call('HEXISTS', H, 'b' .. id) == 1 then return { 'ABSENT' } end", ""},
 	{"attempt-known-grant-dropped", "attempt", "restart", "g[INC] ~= inc and g[COUNTER] ~= tonumber(ARGV[20]) and g[MINEND]", "g[INC] ~= inc and g[MINEND]"},

@@ -72,6 +72,15 @@ if at and (not ticket or foreign(sub(raw, 1, 1), ticket) or not stands(claim_of(
   unqueue(k, ticket, raw)
   at = nil
 end
+if at and grace() == 0 and not stopped then
+  local queued_claim = claim_of(raw, name)
+  if reenters(k, queued_claim) then -- it is too far back to be found by others
+    unqueue(k, ticket, raw)
+    grant(k, queued_claim, tonumber(ticket))
+    save(k)
+    return granted(queued_claim)
+  end
+end
 if at and byte(raw) == 88 then
   raw = 'Q' .. sub(raw, 2)
   call('LSET', k.L, at, raw)

@@ -17,14 +17,16 @@ local function unqueue(k, t, raw)
 end
 
 -- queue iterates over the queue and returns where a claim is, its ticket, nil if there is
--- none, and the claim. While it iterates, the list must not be changed other than by LSET.
-local function queue(k)
+-- none, and the claim. While it iterates, the list must not be changed other than by LSET. size is how many
+-- elements are read at once, if not 100.
+local function queue(k, size)
   local from, part, at, t = k.form and 2 or 0, {}, 0, nil
+  size = size or 100
   return function()
     while true do
       if at == #part then
         from, at = from + at, 0
-        part = call('LRANGE', k.L, from, from + 99)
+        part = call('LRANGE', k.L, from, from + size - 1)
         if #part == 0 then return nil end
       end
       at = at + 1
@@ -55,10 +57,28 @@ local function find(k, sid, seq)
   end
 end
 
+-- FEW is how many claims at the front of a queue each call checks whether they re-enter, and MANY are checked when a
+-- holder is granted the lock. One that is further back finds out with its next poll (attempt.lua). If each call
+-- checked all of them, n claims would cost the square of n, and block the server.
+local FEW = 16
+
+-- join returns claims of the queue that re-enter, of so many at its front.
+local function join(k, most)
+  local joining, checked, reentry = {}, 0, k.grants[1][REENTRY]
+  for _, t, raw in queue(k, math.min(100, 2 * most)) do
+    -- A plain claim re-enters nothing.
+    local e = t and byte(raw) == 67 and string.find(raw, reentry, 1, true) and claim_of(raw, k.name)
+    if e and reenters(k, e) and stands(e) then joining[#joining + 1] = { t, raw, e } end
+    checked = checked + 1
+    if checked == most then break end
+  end
+  return joining
+end
+
 -- pick grants from the front of the queue while the front fits, skipping the dead, then to claims
 -- that re-enter. It returns the claims that were granted.
 local function pick(k)
-  local granted, dead = {}, 0
+  local granted, dead, most = {}, 0, FEW
   if grace() > 0 or stopped then return granted end
   while true do
     local at = k.form and 2 or 0
@@ -76,6 +96,7 @@ local function pick(k)
         unqueue(k, t, raw)
         grant(k, e, tonumber(t))
         granted[#granted + 1] = e
+        most = MANY
         if k.form ~= 'S' then save(k) end
       elseif dead == MANY then
         stopped = true
@@ -87,12 +108,7 @@ local function pick(k)
     end
   end
   if exclusive(k.grants) and k.grants[1][REENTRY] ~= '' then
-    local joining = {}
-    for _, t, raw in queue(k) do
-      local e = byte(raw) == 67 and claim_of(raw, k.name) -- a plain claim re-enters nothing
-      if t and e and reenters(k, e) and stands(e) then joining[#joining + 1] = { t, raw, e } end
-    end
-    for _, j in ipairs(joining) do
+    for _, j in ipairs(join(k, most)) do
       unqueue(k, j[1], j[2])
       grant(k, j[3], tonumber(j[1]))
       granted[#granted + 1] = j[3]
