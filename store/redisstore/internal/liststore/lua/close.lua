@@ -6,7 +6,7 @@
 -- Replies: OK, 1 if dead claims are left in front of a queue ; RESET
 local sid = ARGV[6]
 if was_reset() then return { 'RESET' } end
-call('HDEL', H, 's' .. sid, 'k' .. sid)
+call('HDEL', H, 's' .. sid, 'k' .. sid, 'w' .. sid)
 sessions[sid] = false
 if ARGV[7] ~= '1' then call('ZADD', Z, 'XX', num(now), sid) end
 for i = 8, #ARGV, 3 do

@@ -23,6 +23,7 @@
 --              reclaimed, ttl, marks
 --   n<name>    stored limit
 --   b<id>      tombstoned claim        k<sid>  broken claims of a session
+--   w<sid>     those of them that were withdrawn last
 --   r<name>    token reclaimed last in a grace
 --   h          until when a lock may be kept without a session
 --   g          lease of the sweeper
@@ -249,14 +250,8 @@ end
 local SID, SEQ, MODE, WEIGHT, LIMIT, REENTRY, RECORD, MIN, MAX, SINCE, COUNTER, MINEND, MAXEND, GENERATION, INC, NAME, KEPT =
   1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17
 
--- The broken claims that a keep-alive reports. Those that were withdrawn are negative.
-local function broken_of(sid)
-  local raw, reported = call('HGET', H, 'k' .. sid), {}
-  for _, b in ipairs(raw and cmsgpack.unpack(raw) or {}) do
-    if b > 0 then reported[#reported + 1] = b end
-  end
-  return #reported > 0 and cmsgpack.pack(reported) or ''
-end
+-- The broken claims that a keep-alive reports, until they are withdrawn.
+local function broken_of(sid) return call('HGET', H, 'k' .. sid) or '' end
 
 local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
 local function id_of(e) return id_from(e[SID], e[SEQ]) end

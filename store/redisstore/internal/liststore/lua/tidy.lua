@@ -26,7 +26,7 @@ local part = call('HSCAN', H, ARGV[7], 'COUNT', ARGV[8])
 for i = 1, #part[2], 2 do
   local field, value = part[2][i], part[2][i + 1]
   local kind, rest = byte(field), sub(field, 2)
-  if kind == 115 or kind == 107 then -- s, k
+  if kind == 115 or kind == 107 or kind == 119 then -- s, k, w
     if ended(rest) then call('HDEL', H, field) end
   elseif kind == 98 then -- b
     if ended(sub(rest, 1, 16)) then call('HDEL', H, field) end -- those of a session that lives its process drops
