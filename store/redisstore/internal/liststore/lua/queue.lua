@@ -190,10 +190,16 @@ local function downgrade(k, g, e)
   return true
 end
 
+-- moved has the ends of sessions as keep-alives have moved them.
+local moved = {}
+
 local function ends_in(g)
   local till = 0
   local s = g[SID] ~= '' and session(g[SID])
-  if s then till = math.max(s[1], math.min(after(s[4]), tonumber(call('ZSCORE', Z, g[SID]) or '0'))) end
+  if s then
+    moved[g[SID]] = moved[g[SID]] or tonumber(call('ZSCORE', Z, g[SID]) or '0')
+    till = math.max(s[1], math.min(after(s[4]), moved[g[SID]]))
+  end
   if g[MINEND] > till then till = g[MINEND] end
   if g[MAXEND] ~= 0 and (g[SID] == '' or g[MAXEND] < till) then till = g[MAXEND] end
   return math.max(0, left(till))
