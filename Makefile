@@ -73,6 +73,9 @@ figures-redis: ## measure what is promised of redisstore; needs redis-server
 figures-redis-long: ## the same with many waiters, sessions and millions of locks; ten minutes, 5 GB
 	go run ./bench -figures redis-long
 
+figures-redis-tests: ## what tests of redisstore measure: five minutes of locks in slots that move, keys that marks leave, attempts behind a re-entrant holder; needs redis-server
+	go test ./store/redisstore -count=1 -v -timeout 20m -run '^(TestLocksInMovingSlots|TestEndedMarksAreRemoved|TestAttemptBehindAReentrantHolderDoesNotGrow)$$' -lists.storm=5m
+
 figures-linger: ## measure locks that linger on Redis, and the notices that end it; needs redis-server
 	go run ./bench -figures linger
 

@@ -46,8 +46,10 @@ type Waiter struct {
 type Status struct {
 	// Name is the name of the lock.
 	Name string
-	// Holders are the grants of the lock, none if it is free.
-	Holders []Holder
+	// Holders are the grants of the lock, none if it is free. A lock that is held shared may have more than
+	// MaxHoldersInspected; then a store shows so many of them, in the order of their tokens, and MoreHolders counts the rest.
+	Holders     []Holder
+	MoreHolders int
 	// Waiters are the first MaxWaitersReported in the queue; Waiting counts all.
 	Waiters []Waiter
 	Waiting int
@@ -58,8 +60,12 @@ type Status struct {
 	Grace time.Duration
 }
 
-// MaxWaitersReported bounds Status.Waiters.
-const MaxWaitersReported = 100
+// MaxWaitersReported bounds Status.Waiters. MaxHoldersInspected is how many holders a Status has at least, if there are so many:
+// a store may leave out others, which would take too long to read.
+const (
+	MaxWaitersReported  = 100
+	MaxHoldersInspected = 1000
+)
 
 // ListQuery selects locks that are held, kept or waited for.
 type ListQuery struct {

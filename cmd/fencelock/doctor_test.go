@@ -44,7 +44,7 @@ func TestDoctor(t *testing.T) {
 // locks cannot work is refused by run, too.
 func TestDoctorFinds(t *testing.T) {
 	t.Parallel()
-	s := startRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
+	s := startRedis(t, "--maxmemory-policy", "allkeys-lru")
 	fencelockCLI(t, s.url(), "doctor").want(0)
 	p := fencelockCLI(t, s.url(), "doctor", "--fail-on", "warning").want(1)
 	contains(t, p.out.String(), "WARNING  eviction", s.addr, "change: ")
@@ -66,7 +66,7 @@ func TestDoctorFinds(t *testing.T) {
 // and what the others said stands.
 func TestDoctorOfAQuorum(t *testing.T) {
 	t.Parallel()
-	a, b, c := startRedis(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"), startRedis(t), startRedis(t)
+	a, b, c := startRedis(t, "--maxmemory-policy", "allkeys-lru"), startRedis(t), startRedis(t)
 	url := "quorum://" + strings.Join([]string{a.addr, b.addr, c.addr}, ",")
 	contains(t, fencelockCLI(t, url, "doctor").want(0).out.String(), "WARNING  eviction ("+a.addr+")", "acquired and released a lock")
 	b.Kill()

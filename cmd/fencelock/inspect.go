@@ -105,6 +105,9 @@ func writeInspection(w io.Writer, st fencelock.Status, width int) error {
 		b.WriteByte('\n')
 		writeHolder(&b, &st.Holders[i])
 	}
+	if st.MoreHolders > 0 {
+		fmt.Fprintf(&b, "\nand %d more holders\n", st.MoreHolders)
+	}
 	if st.Waiting > 0 {
 		fmt.Fprintf(&b, "\nqueue:\n")
 		t := &table{width: width}
@@ -135,7 +138,7 @@ func summary(st *fencelock.Status) string {
 	case "kept":
 		parts = append(parts, "reserved, not held")
 	default:
-		parts = append(parts, fmt.Sprintf("held by %d", len(st.Holders)))
+		parts = append(parts, fmt.Sprintf("held by %d", len(st.Holders)+st.MoreHolders))
 	}
 	if st.Waiting > 0 {
 		parts = append(parts, fmt.Sprintf("%d waiting", st.Waiting))

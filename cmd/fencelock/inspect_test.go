@@ -40,7 +40,7 @@ func TestInspect(t *testing.T) {
 // TestInspectionOfKeptAndShared draws what is rare.
 func TestInspectionOfKeptAndShared(t *testing.T) {
 	var b strings.Builder
-	err := writeInspection(&b, fencelock.Status{Name: "x", Limit: 5, Grace: time.Minute, Waiting: 200,
+	err := writeInspection(&b, fencelock.Status{Name: "x", Limit: 5, Grace: time.Minute, Waiting: 200, MoreHolders: 40,
 		Holders: []fencelock.Holder{{Kept: true, EndsIn: time.Hour, Record: fencelock.Record{Owner: "ann", Trace: "00-ab"}, Mode: fencelock.Shared, Weight: 3}, {Linger: 2 * time.Second}},
 		Waiters: []fencelock.Waiter{{Record: fencelock.Record{Owner: "bob"}, Weight: 1}}}, 0)
 	if err != nil {
@@ -48,5 +48,5 @@ func TestInspectionOfKeptAndShared(t *testing.T) {
 	}
 	contains(t, b.String(), "lingers  2.0s after an unlock, free on request")
 	contains(t, b.String(), "reserved, not held, 200 waiting, stored limit 5", "no new locks for 1m00s (grace period)", "reserved 1h00m more",
-		"shared, weight 3", "00-ab", "and 199 more")
+		"shared, weight 3", "00-ab", "and 40 more holders", "and 199 more")
 }

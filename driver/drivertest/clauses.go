@@ -77,7 +77,7 @@ var clauses = []Clause{
 	{"R6", "The last Reclaim drops every earlier grant of the session that was neither reclaimed nor attempted since it was opened again."},
 	{"R7", "A claim that was queued before the loss stays in the queue only if it is attempted again; otherwise the last Reclaim of its session removes it."},
 	{"R8", "After a data loss Close either ends what survived of the session, or answers ErrReset; called again after the session was opened again, it ends the session."},
-	{"I1", "Inspect shows every holder with token, record, age and end, and the queue in order."},
+	{"I1", "Inspect shows every holder with token, record, age and end, or at least 1,000 of them and how many more there are, and the queue in order."},
 	{"I2", "A free lock that no claim waits for is not listed and has neither holders nor waiters."},
 	{"I3", "List shows every held lock exactly once over its pages, and only those with the prefix."},
 	{"I4", "Break ends the grant with that token only, grants to the next, and reports the claim in Renewal.Broken of its session until a withdrawal. The withdrawal finds it broken, however often it is sent. Both hold even after a failover that kept the data."},

@@ -7,6 +7,7 @@ const (
 	fastFile      = "store/redisstore/internal/liststore/fast.go"
 	fastBatchFile = "store/redisstore/internal/liststore/fast_batch.go"
 	keepAliveFile = "store/redisstore/internal/liststore/keepalive.go"
+	listScripts   = "store/redisstore/internal/liststore/lua/"
 	redisPkg      = "store/redisstore"
 )
 
@@ -164,5 +165,32 @@ var listMutants = []mutant{
 		file: "store/redisstore/internal/liststore/session.go",
 		old:  "s.claims.stands(c.Seq, 0, own)",
 		new:  "s.claims.stands(c.Seq, 0, \"\")",
+	},
+	{
+		name: "rl-script-in-a-moving-slot", catcher: testOf(redisPkg, "TestSharedLocksAreReleasedWhileASlotMoves"),
+		file: "store/redisstore/internal/liststore/store.go",
+		old:  `append(keys, base+none, base+":k", base+":s")`,
+		new:  `append(keys, base, base, base+":s")`,
+	},
+	{
+		name: "rl-batch-in-a-moving-slot", catcher: testOf(redisPkg, "TestBatchesRunWholeWhileASlotMoves"),
+		file: "store/redisstore/internal/liststore/fast.go",
+		old:  "	f.none = s.base + none\n",
+		new:  "	f.none = s.base\n",
+	},
+	{
+		name: "rl-notified-before-the-last-write", catcher: testOf(redisPkg, "TestErrorInAScriptNotifiesNobody"), file: listScripts + "queue.lua",
+		old: "        granted[#granted + 1] = e\n",
+		new: "        push(k, e)\n",
+	},
+	{
+		name: "rl-sweep-ends-what-is-kept", catcher: testOf(redisPkg, "TestSweepLeavesWhatIsKept"), file: listScripts + "sweep.lua",
+		old: " or now < g[MAXEND] or ",
+		new: " or ",
+	},
+	{
+		name: "rl-kept-grant-removed-first", catcher: testOf(redisPkg, "TestErrorInAScriptKeepsWhatMinHoldKeeps"), file: listScripts + "lock.lua",
+		old: "  fields[g] = new\n",
+		new: "  fields[g] = new\n  if new ~= old then call('HDEL', k.G, old) end\n",
 	},
 }

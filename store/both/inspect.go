@@ -41,6 +41,7 @@ func merged(old, next driver.Status) driver.Status {
 			st.Holders = append(st.Holders, h)
 		}
 	}
+	st.MoreHolders = max(old.MoreHolders, next.MoreHolders)
 	st.Waiters = slices.Concat(next.Waiters, halfway, old.Waiters)
 	st.Waiters = st.Waiters[:min(len(st.Waiters), driver.MaxWaitersReported)]
 	st.Waiting = next.Waiting + len(halfway) + old.Waiting

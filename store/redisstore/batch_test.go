@@ -56,17 +56,17 @@ func (p *pretence) pass(cmds []redis.Cmder) {
 }
 
 // operationsIn returns how many operations a call of many.lua has, and 0 for other commands. Its
-// keys are the bucket, the tickets and a list for each operation; other scripts have the sessions last.
+// keys are the bucket, the tickets, one that never exists and a list for each operation; other scripts have the sessions last.
 func operationsIn(cmd redis.Cmder) int {
 	args := cmd.Args()
 	if cmd.Name() != "evalsha" || len(args) < 5 {
 		return 0
 	}
 	n, _ := args[2].(int)
-	if n < 3 || !strings.HasSuffix(fmt.Sprint(args[4]), ":t") || !strings.Contains(fmt.Sprint(args[2+n]), ":l:") {
+	if n < 4 || !strings.HasSuffix(fmt.Sprint(args[4]), ":t") || !strings.Contains(fmt.Sprint(args[2+n]), ":l:") {
 		return 0
 	}
-	return n - 2
+	return n - 3
 }
 
 func (p *pretence) carried() int {

@@ -53,14 +53,14 @@ func TestLayout(t *testing.T) {
 		t.Errorf("broken claims: got %s", got)
 	}
 	l.withdraw("ann", 3, false)
-	l.want("the broken one's unlock", "m", "v", ":s", "sann", "sbob", "kann")
-	if got := l.array(l.field("kann"), 0); got != "[-3]" {
+	l.want("the broken one's unlock", "m", "v", ":s", "sann", "sbob", "wann")
+	if got := l.array(l.field("wann"), 0); got != "[3]" {
 		t.Errorf("broken claims that were withdrawn: got %s", got)
 	}
 
 	l.attempt("ann", 4, exclusive, driver.Granted)
 	l.withdraw("ann", 4, true)
-	l.want("an unlock that tombstones", "m", "v", ":s", "sann", "sbob", "kann", "bann"+six(4))
+	l.want("an unlock that tombstones", "m", "v", ":s", "sann", "sbob", "wann", "bann"+six(4))
 	l.attempt("bob", 3, exclusive, driver.Granted)
 	l.attempt("ann", 5, exclusive, driver.Queued)
 	l.must(l.on["bob"].Close(l.ctx))
@@ -70,6 +70,8 @@ func TestLayout(t *testing.T) {
 	l.open("ann")
 	l.attempt("ann", 6, driver.Terms{MinHold: time.Hour}, driver.Granted)
 	l.want("a lock that is kept for a while", "m", "v", ":s", "h", "sann", ":l:x")
+	l.withdraw("ann", 6, false)
+	l.want("a lock that is only kept", "m", "v", ":s", "h", "sann", ":l:x", ":k")
 }
 
 // TestLayoutOfValues: the values are what docs/redis-layout.md says they are.

@@ -243,3 +243,38 @@ func TestListsKeepAliveKeepsShortScripts(t *testing.T) {
 		t.Errorf("%d of 80 calls in 8 s needed the whole script, want one in a second", whole)
 	}
 }
+
+// TestListsWithdrawnBreaksCostNothing: a claim that was broken, and withdrawn, does not make later keep-alives cost more, and few
+// of them are remembered.
+func TestListsWithdrawnBreaksCostNothing(t *testing.T) {
+	t.Parallel()
+	l := newListsIn(t, t.Name())
+	l.open("ann", time.Minute)
+	const breaks = 300
+	for seq := uint64(1); seq <= breaks; seq++ {
+		token := l.attempt("ann", seq, "x", driver.Terms{}, driver.Granted)
+		if _, err := l.store.Break(t.Context(), "x", token); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the answer to the first may be lost
+			if found, err := l.on["ann"].Withdraw(t.Context(), driver.Withdrawal{Seq: seq, Name: "x"}); err != nil || found != driver.WasBroken {
+				t.Fatalf("withdrawal %d: %v, %v", seq, found, err)
+			}
+		}
+	}
+	var sent scripts
+	l.plain.AddHook(&sent)
+	l.keepAlive("ann")
+	if got := sent.take(); !slices.Equal(got, []string{"zadd XX GT CH, hmget, time, script"}) {
+		t.Errorf("a keep-alive sends %q", got)
+	}
+	all, err := l.plain.HGetAll(t.Context(), l.base).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, value := range all {
+		if len(value) > 300 {
+			t.Errorf("field %q has %d bytes", field[:1], len(value))
+		}
+	}
+}

@@ -3,8 +3,10 @@
 package redisstore_test
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -157,4 +159,116 @@ func TestSweepEndsBesideManyReaders(t *testing.T) {
 		l.keepAlive("ann")
 		return !l.plain.HExists(t.Context(), l.base, "s"+string(bob[:])).Val()
 	})
+}
+
+// TestManyHoldersAreReadInParts: what operators ask about a lock with thousands of readers is read in parts, so that no call
+// blocks the server, and the rest is counted. A holder that is not shown can be broken, too.
+func TestManyHoldersAreReadInParts(t *testing.T) {
+	t.Parallel()
+	l, _ := newStill(t)
+	l.open("ann", time.Minute)
+	l.open("bob", time.Minute)
+	const readers = 3000
+	tokens := map[uint64]driver.Token{}
+	for seq := uint64(1); seq <= readers; seq++ {
+		tokens[seq] = l.attempt("ann", seq, "x", driver.Terms{Mode: driver.Shared, Limit: readers}, driver.Granted)
+	}
+	for i := range 60 { // more locks than one call shows, with readers that one call shows
+		for seq := range uint64(20) {
+			l.attempt("ann", 100_000+uint64(i)*20+seq, fmt.Sprint("y", i), driver.Terms{Mode: driver.Shared}, driver.Granted)
+		}
+	}
+	l.attempt("bob", 1, "x", driver.Terms{Mode: driver.Shared, Limit: readers}, driver.Queued)
+	ctx := t.Context()
+	check := func(st driver.Status, total int) {
+		t.Helper()
+		if n := len(st.Holders); n < driver.MaxHoldersInspected || n > driver.MaxHoldersInspected+200 || n+st.MoreHolders != total {
+			t.Errorf("%d holders are shown, and %d more, want %d in all", n, st.MoreHolders, total)
+		}
+		for i, h := range st.Holders {
+			if i > 0 && st.Holders[i-1].Token >= h.Token || tokens[h.Claim.Seq] != h.Token {
+				t.Fatalf("holder %d is %+v, behind %+v", i, h, st.Holders[max(0, i-1)])
+			}
+		}
+	}
+	all := func() int64 { return l.calls("hgetall") }
+	before := all()
+	st, err := l.store.Inspect(ctx, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(st, readers)
+	page, err := l.store.List(ctx, driver.ListQuery{Max: 1000})
+	if err != nil || len(page.Locks) != 61 {
+		t.Fatalf("%d locks are listed, %v", len(page.Locks), err)
+	}
+	check(page.Locks[0], readers)
+	for _, st := range page.Locks[1:] {
+		if len(st.Holders) != 20 || st.MoreHolders != 0 {
+			t.Errorf("%s has %d holders and %d more", st.Name, len(st.Holders), st.MoreHolders)
+		}
+	}
+	most := all() - before
+	l.breakSome(tokens, 1, 1234, readers)
+	if most > 60 || all()-before > most {
+		t.Errorf("%d times all grants of a lock were read, want only those of locks with few", all()-before)
+	}
+	l.attempt("bob", 1, "x", driver.Terms{Mode: driver.Shared, Limit: readers}, driver.Granted)
+}
+
+// breakSome breaks holders of the lock x by their tokens.
+func (l *listScene) breakSome(tokens map[uint64]driver.Token, seqs ...uint64) {
+	l.t.Helper()
+	for _, seq := range seqs {
+		if fence, err := l.store.Break(l.t.Context(), "x", tokens[seq]); err != nil || fence <= tokens[seqs[len(seqs)-1]] {
+			l.t.Errorf("to break holder %d: %v, %v", seq, fence, err)
+		}
+		if _, err := l.store.Break(l.t.Context(), "x", tokens[seq]); !errors.Is(err, driver.ErrNotHeld) {
+			l.t.Errorf("to break it again: %v", err)
+		}
+	}
+	if got := l.keepAlive("ann").Broken; !slices.Equal(got, seqs) {
+		l.t.Errorf("broken are %v", got)
+	}
+}
+
+// TestLimitBelowAHeavyGrantCostsLittle: a weight above a limit that was lowered counts as the limit, so the sum of all weights is
+// not enough. Grants are read only if they decide.
+func TestLimitBelowAHeavyGrantCostsLittle(t *testing.T) {
+	t.Parallel()
+	l, _ := newStill(t)
+	l.open("ann", time.Minute)
+	l.open("bob", time.Minute)
+	l.attempt("ann", 1000, "x", driver.Terms{Mode: driver.Shared, Weight: 500, Limit: 2000}, driver.Granted)
+	l.readers("ann", "x", manyReaders, 2000)
+	if err := l.store.SetLimit(t.Context(), "x", 200); err != nil {
+		t.Fatal(err)
+	}
+	before := l.calls("hgetall")
+	for seq := range uint64(10) {
+		if out := l.try("bob", seq+1, "x", driver.Terms{Mode: driver.Shared, Limit: 2000}); out.State != driver.Busy {
+			t.Errorf("over the limit: %v", out.State)
+		}
+	}
+	if n := l.calls("hgetall") - before; n > 0 {
+		t.Errorf("all grants were read %d times", n)
+	}
+	if err := l.store.SetLimit(t.Context(), "x", 400); err != nil {
+		t.Fatal(err)
+	}
+	if out := l.try("bob", 20, "x", driver.Terms{Mode: driver.Shared, Limit: 2000}); out.State != driver.Busy {
+		t.Errorf("beside a grant that is heavier than the limit: %v", out.State)
+	}
+	if _, err := l.on["ann"].Withdraw(t.Context(), driver.Withdrawal{Seq: 1000, Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	before = l.calls("hgetall")
+	for seq := range uint64(10) {
+		if out := l.try("bob", seq+30, "x", driver.Terms{Mode: driver.Shared, Limit: 2000}); out.State != driver.Granted {
+			t.Errorf("below the limit: %v", out.State)
+		}
+	}
+	if n := l.calls("hgetall") - before; n > 1 {
+		t.Errorf("all grants were read %d times after the heavy one had gone", n)
+	}
 }

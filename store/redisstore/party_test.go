@@ -148,13 +148,16 @@ type pending struct {
 }
 
 // start begins to lock.
-func (p *party) start(name string) *pending {
+func (p *party) start(name string) *pending { return p.begin(p.Mutex(name).Lock) }
+
+// begin begins an acquisition.
+func (p *party) begin(acquire func(context.Context) (*fencelock.Lease, error)) *pending {
 	w := &pending{done: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Minute)
 	go func() {
 		defer close(w.done)
 		defer cancel()
-		w.lease, w.err = p.Mutex(name).Lock(ctx)
+		w.lease, w.err = acquire(ctx)
 		w.at = time.Now()
 	}()
 	return w

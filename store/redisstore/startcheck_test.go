@@ -52,7 +52,7 @@ func TestStart(t *testing.T) {
 				warned  []string // the codes of the others
 			}{
 				{name: "sound", to: login{addr: sound}},
-				{name: "evicts", to: login{addr: flavour.Start(t, evicting...).Addr}, warned: []string{"eviction"}},
+				{name: "evicts", to: login{addr: flavour.Start(t, evicting...).Addr}, refused: "eviction", fix: "maxmemory-policy noeviction"},
 				{name: "evicts in spite of grace", to: login{addr: flavour.Start(t, evicting...).Addr}, grace: true,
 					refused: "eviction", fix: "maxmemory-policy noeviction"},
 				{name: "replicas", to: login{addr: master.Addr}, warned: []string{"replicas-without-grace"}},
@@ -83,6 +83,25 @@ func TestStart(t *testing.T) {
 							t.Errorf("warned of %v, want %v", warned, tt.warned)
 						}
 					})
+				}
+			}
+		})
+	}
+}
+
+// TestStartWithoutACommand: a service may have no command that the store needs, or call it by another name. The first lock
+// fails at once and says so; no permission would help.
+func TestStartWithoutACommand(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"INFO", "EVAL", "MULTI", "SCRIPT", "ZADD", "TIME"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, "--rename-command", command, "")
+			for _, lib := range libraries {
+				err := openSession(t, lib.open(t, login{addr: server.Addr}, nil))
+				wantStart(t, err, "commands-missing", "use a server that has it")
+				if err != nil && (strings.Contains(err.Error(), "ACL SETUSER") || strings.Contains(err.Error(), "accept=") || !strings.Contains(err.Error(), strings.ToLower(command))) {
+					t.Errorf("%s: got %v, want the command and advice that helps", lib.name, err)
 				}
 			}
 		})

@@ -182,6 +182,34 @@ func TestSweepRemovesAClaimThatCameAfterItsWithdrawal(t *testing.T) {
 	waitFor(t, "the sweep ends", func() bool { return slices.Equal(l.state(), []string{":s", ":t", "bbob" + six(1), "m", "sbob", "v"}) })
 }
 
+// TestSweepLeavesWhatIsKept: a sweep goes over all locks, and those that are kept without a session have not ended.
+func TestSweepLeavesWhatIsKept(t *testing.T) {
+	t.Parallel()
+	l := newLayout(t)
+	for _, name := range []string{"ann", "bob"} {
+		l.open(name)
+	}
+	l.attemptOf("ann", 1, "marked", driver.Terms{}, driver.Granted)
+	_, err := l.on["ann"].Withdraw(l.ctx, driver.Withdrawal{Seq: 1, Name: "marked", KeepFor: time.Hour})
+	l.must(err)
+	l.attemptOf("ann", 2, "held", driver.Terms{MinHold: time.Hour}, driver.Granted)
+	l.attemptOf("ann", 3, "x", driver.Terms{}, driver.Granted)
+	l.dies("ann")
+	waitFor(t, "the sweep ends", func() bool {
+		_, err := l.on["bob"].KeepAlive(l.ctx)
+		l.must(err)
+		if !slices.Contains(l.state(), ":l:marked") {
+			t.Fatal("a lock that is kept was removed")
+		}
+		return slices.Equal(l.state(), []string{":k", ":l:held", ":l:marked", ":s", ":t", "h", "m", "sbob", "v"})
+	})
+	for _, name := range []string{"marked", "held"} {
+		if due, err := l.plain.ZScore(l.ctx, l.bucket+":k", name).Result(); err != nil || time.UnixMilli(int64(due)).Before(time.Now().Add(50*time.Minute)) {
+			t.Errorf("%s is looked at again at %v, %v", name, time.UnixMilli(int64(due)), err)
+		}
+	}
+}
+
 // scripts is how many scripts the server has run.
 func (l *layout) scripts() int { l.t.Helper(); return l.calls("eval(?:sha)?") }
 

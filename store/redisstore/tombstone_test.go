@@ -123,6 +123,34 @@ func TestTombstoneEnds(t *testing.T) {
 	want("after an hour of both", 0)
 }
 
+// TestManyTombstonesEndWithOneKeepAlive: they are made as fast as callers give up, so one keep-alive drops all that have ended,
+// not a part of them.
+func TestManyTombstonesEndWithOneKeepAlive(t *testing.T) {
+	t.Parallel()
+	p, client := newPretence(t, redistest.Start(t).Addr)
+	l := layoutWith(t, client, redisstore.Options{Namespace: "orders", MaxTTL: 10 * time.Hour})
+	l.must(p.write(l.ctx))
+	l.openFor("ann", 10*time.Hour)
+	const many = 450
+	for seq := uint64(1); seq <= many; seq++ {
+		l.withdraw("ann", seq, true)
+	}
+	left := func() int {
+		all, err := client.HGetAll(l.ctx, l.bucket).Result()
+		l.must(err)
+		n, _ := marks(all)
+		return n
+	}
+	if n := left(); n != many {
+		t.Fatalf("there are %d marks", n)
+	}
+	p.now = p.now.Add(2 * time.Hour)
+	l.must(p.write(l.ctx))
+	_, err := l.on["ann"].KeepAlive(l.ctx)
+	l.must(err)
+	waitFor(t, "all marks are dropped", func() bool { return left() == 0 })
+}
+
 // marks is how many there are in a bucket, and whether a session says that there are.
 func marks(bucket map[string]string) (n int, notified bool) {
 	for field, value := range bucket {

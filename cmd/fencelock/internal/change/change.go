@@ -84,13 +84,14 @@ func ofLock(name string, a, b *fencelock.Status) []Event {
 	var ended, began []Event
 	for i := range a.Holders {
 		h := &a.Holders[i]
-		if !h.Kept && !slices.ContainsFunc(b.Holders, same(h)) {
+		// Of many holders a store shows some, and the others may have been there all the time.
+		if !h.Kept && b.MoreHolders == 0 && !slices.ContainsFunc(b.Holders, same(h)) {
 			ended = append(ended, holding(Ended, name, h, b.Waiting))
 		}
 	}
 	for i := range b.Holders {
 		h := &b.Holders[i]
-		if slices.ContainsFunc(a.Holders, same(h)) {
+		if a.MoreHolders > 0 || slices.ContainsFunc(a.Holders, same(h)) {
 			continue
 		}
 		kind := Held

@@ -69,3 +69,12 @@ func TestLongLine(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// TestManyHolders: of more holders than the store shows, comings and goings are not guessed either.
+func TestManyHolders(t *testing.T) {
+	before, after := lock("a", "p q", ""), lock("a", "p r", "")
+	before.MoreHolders, after.MoreHolders = 500, 500
+	if got := Between([]fencelock.Status{before}, []fencelock.Status{after}); len(got) != 0 {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -78,6 +78,7 @@ func (s *sum) add(st *fencelock.Status) {
 			s.held.note(h.Age)
 		}
 	}
+	s.holders += st.MoreHolders
 	s.waiters += st.Waiting
 	for i := range st.Waiters {
 		s.waiting.note(st.Waiters[i].Age)

@@ -120,7 +120,7 @@ func (c *call) lockQuery() (*poll.Query, error) {
 }
 
 func rowOf(st *fencelock.Status, troubled bool) row {
-	r := row{Lock: st.Name, State: view.State(st), Holders: len(st.Holders), AgeMS: view.Oldest(st).Milliseconds(),
+	r := row{Lock: st.Name, State: view.State(st), Holders: len(st.Holders) + st.MoreHolders, AgeMS: view.Oldest(st).Milliseconds(),
 		Waiting: st.Waiting, WaitedMS: view.Waited(st).Milliseconds(), NotRenewed: troubled, GraceMS: st.Grace.Milliseconds()}
 	if len(st.Holders) > 0 {
 		r.Holder = view.HolderOf(&st.Holders[0])

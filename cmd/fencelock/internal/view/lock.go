@@ -34,7 +34,7 @@ func Oldest(st *fencelock.Status) time.Duration {
 
 // Owners names the first holder and counts the others.
 func Owners(st *fencelock.Status) string {
-	switch n := len(st.Holders); {
+	switch n := len(st.Holders) + st.MoreHolders; {
 	case n == 0:
 		return "-"
 	case n == 1:

@@ -17,10 +17,12 @@ type Lock struct {
 	Lock    string   `json:"lock"`
 	State   string   `json:"state"` // free, held, kept, waited
 	Holders []Holder `json:"holders"`
-	Waiters []Waiter `json:"waiters"`
-	Waiting int      `json:"waiting"`
-	Limit   int64    `json:"limit,omitempty"`
-	GraceMS int64    `json:"grace_ms,omitempty"`
+	// MoreHolders is how many the store left out.
+	MoreHolders int      `json:"more_holders,omitempty"`
+	Waiters     []Waiter `json:"waiters"`
+	Waiting     int      `json:"waiting"`
+	Limit       int64    `json:"limit,omitempty"`
+	GraceMS     int64    `json:"grace_ms,omitempty"`
 }
 
 // Holder is a holder.
@@ -51,7 +53,7 @@ type Waiter struct {
 }
 
 func LockOf(st fencelock.Status) Lock {
-	v := Lock{Lock: st.Name, State: State(&st), Holders: []Holder{}, Waiters: []Waiter{}, Waiting: st.Waiting,
+	v := Lock{Lock: st.Name, State: State(&st), Holders: []Holder{}, MoreHolders: st.MoreHolders, Waiters: []Waiter{}, Waiting: st.Waiting,
 		Limit: st.Limit, GraceMS: st.Grace.Milliseconds()}
 	for i := range st.Holders {
 		v.Holders = append(v.Holders, *HolderOf(&st.Holders[i]))

@@ -68,6 +68,11 @@ func Forbidden(err error) bool {
 		strings.Contains(text, "The user executing the script can't")
 }
 
+// UnknownCommand reports whether the server does not have the command of a call, or has it under another name.
+func UnknownCommand(err error) bool {
+	return err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown command '")
+}
+
 // certHint returns what to change after the server's certificate was rejected.
 func certHint(err error) string {
 	var otherName x509.HostnameError

@@ -12,7 +12,7 @@ import (
 )
 
 // directly are the key commands that the store sends outside of scripts.
-var directly = []string{"hmget", "llen", "lmove", "lrem", "rpush", "zadd", "zrangebyscore"}
+var directly = []string{"hmget", "llen", "lmove", "lrem", "rpush", "zadd", "zcount", "zrangebyscore"}
 
 // TestKeyCommands: the ACL allows what the scripts call, and nothing else.
 func TestKeyCommands(t *testing.T) {

@@ -34,10 +34,10 @@ type facts struct {
 	// trip. It is not known if timeErr is set.
 	ahead, trip time.Duration
 	timeErr     error
-	// forbidden are the ACL rules the user lacks. It is not known if
-	// permitsErr is set.
-	forbidden  []string
-	permitsErr error
+	// forbidden are the ACL rules the user lacks, and missing those of commands that the server does not
+	// have, or has under another name. Neither is known if permitsErr is set.
+	forbidden, missing []string
+	permitsErr         error
 	// unscripted are the commands that failed inside a script although the user may
 	// run them, with the reason.
 	unscripted []string
@@ -113,7 +113,7 @@ func (s *Store) ask(ctx context.Context, node Node, connections int) (facts, err
 			f.info = fields(text)
 			f.runs = append(f.runs, f.info["run_id"])
 		}
-	case adapt.Forbidden(err):
+	case adapt.Forbidden(err), adapt.UnknownCommand(err):
 		f.infoErr = err
 	default:
 		return f, err
@@ -124,7 +124,10 @@ func (s *Store) ask(ctx context.Context, node Node, connections int) (facts, err
 	if f.timeErr == nil {
 		f.ahead, f.timeErr = ahead(replies, sent.Add(f.trip/2))
 	}
-	f.forbidden, f.unscripted, f.permitsErr = s.lacking(ctx, node)
+	f.permitsErr = s.permits(ctx, node, &f)
+	if f.permitsErr != nil && adapt.UnknownCommand(f.permitsErr) {
+		f.missing, f.permitsErr = []string{"eval"}, nil
+	}
 	return f, nil
 }
 
@@ -145,9 +148,9 @@ func ahead(replies []any, at time.Time) (time.Duration, error) {
 	return time.Unix(sec, usec*1000).Sub(at), nil
 }
 
-// lacking asks which of the needed commands are forbidden, and which of them scripts may
+// permits asks which of the needed commands are forbidden or missing, and which of them scripts may
 // not call.
-func (s *Store) lacking(ctx context.Context, node Node) (rules, unscripted []string, err error) {
+func (s *Store) permits(ctx context.Context, node Node, f *facts) error {
 	needs := s.needs()
 	args := []string{"EVAL", permits, "0"}
 	for _, n := range needs {
@@ -155,23 +158,26 @@ func (s *Store) lacking(ctx context.Context, node Node) (rules, unscripted []str
 	}
 	replies, err := node.Ask(ctx, 1, args...)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	reply, _ := replies[0].([]any)
 	if len(reply) == 0 || reply[0] != "OK" {
-		return nil, nil, fmt.Errorf("the server is older than 7.0 and cannot report permissions")
+		return fmt.Errorf("the server is older than 7.0 and cannot report permissions")
 	}
 	for _, n := range reply[1:] {
 		switch n := n.(type) {
 		case int64:
-			if n >= 1 && int(n) <= len(needs) {
-				rules = append(rules, needs[n-1].rule)
+			switch {
+			case n >= 1 && int(n) <= len(needs):
+				f.forbidden = append(f.forbidden, needs[n-1].rule)
+			case n <= -1 && int(-n) <= len(needs):
+				f.missing = append(f.missing, needs[-n-1].rule)
 			}
 		case string:
-			unscripted = append(unscripted, n)
+			f.unscripted = append(f.unscripted, n)
 		}
 	}
-	return rules, unscripted, nil
+	return nil
 }
 
 // fields reads the lines "name:value" of INFO.

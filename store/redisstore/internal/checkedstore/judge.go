@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 )
 
 // oldest is the first version that names the code of an error inside a script. An
@@ -38,11 +39,14 @@ func (s *Store) judge(f facts) []driver.Finding {
 		all = append(all, driver.Finding{Severity: severity, Code: code, Node: f.addr, Reason: reason, Fix: fix})
 	}
 	s.judgePermissions(f, add)
-	if f.info == nil {
+	switch {
+	case f.info == nil && adapt.UnknownCommand(f.infoErr):
+		// the other finding says so
+	case f.info == nil:
 		add(driver.Danger, "info-forbidden", "INFO is forbidden, without which the store cannot notice a restart or a failover",
 			"allow it: "+s.grant())
 		add(driver.Note, "unchecked", "eviction, replicas, version and proxies could not be checked without INFO", "allow INFO and check again")
-	} else {
+	default:
 		s.judgeServer(f, add)
 		s.judgeMemory(f, add)
 		s.judgeProxy(f, add)
@@ -61,6 +65,14 @@ func (s *Store) judge(f facts) []driver.Finding {
 type adder func(severity driver.Severity, code, reason, fix string)
 
 func (s *Store) judgePermissions(f facts, add adder) {
+	missing := f.missing
+	if f.infoErr != nil && adapt.UnknownCommand(f.infoErr) && !slices.Contains(missing, "info") {
+		missing = append(slices.Clone(missing), "info")
+	}
+	if len(missing) > 0 {
+		add(driver.Danger, "commands-missing", "the server has no command "+strings.Join(missing, ", ")+", or has it under another name (rename-command), and the store needs it",
+			"use a server that has it")
+	}
 	switch {
 	case len(f.forbidden) > 0:
 		add(driver.Danger, "commands-forbidden", "the user may not run "+strings.Join(f.forbidden, ", ")+", which the store needs",
@@ -125,16 +137,13 @@ func (s *Store) judgeReplicas(f facts, mode string, add adder) {
 // judgeMemory is about keys that vanish.
 func (s *Store) judgeMemory(f facts, add adder) {
 	policy, ok := f.info["maxmemory_policy"]
-	severity := driver.Warning
-	if s.opts.Grace { // a namespace with grace must not lose its locks to eviction
-		severity = driver.Danger
-	}
 	switch {
 	case !ok:
 		add(driver.Note, "eviction-unchecked", "INFO has no maxmemory_policy, so it is unknown whether locks can be evicted",
 			"make sure that maxmemory-policy is noeviction")
 	case strings.HasPrefix(policy, "allkeys-") && number(f.info["maxmemory"]) > 0:
-		add(severity, "eviction", "maxmemory-policy "+policy+" evicts any key when memory is short, and with it every lock of the namespace",
+		// With grace or without: an evicted lock is granted to a second process at once, and no call tells the first one.
+		add(driver.Danger, "eviction", "maxmemory-policy "+policy+" evicts any key when memory is short, and so single locks: another process is then granted the lock, and its holder is not told",
 			"CONFIG SET maxmemory-policy noeviction, or keep locks on a dedicated server")
 	case strings.HasPrefix(policy, "allkeys-"):
 		add(driver.Warning, "eviction", "maxmemory-policy "+policy+" would evict any key, and with it every lock, as soon as maxmemory is set",

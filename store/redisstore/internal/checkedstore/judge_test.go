@@ -50,43 +50,48 @@ func unscripted(what string) facts {
 	return f
 }
 
+// judged are the findings about what a server said.
+var judged = []struct {
+	name           string
+	facts          facts
+	grace, sharded bool
+	want           string // severity and code, joined by commas
+}{
+	{name: "sound", facts: with()},
+	{name: "oldest", facts: with("redis_version", "7.0.0")},
+	{name: "too old", facts: with("redis_version", "6.2.14"), want: "danger version"},
+	{name: "a Sentinel", facts: with("redis_mode", "sentinel", "maxmemory_policy", ""), want: "danger sentinel,note eviction-unchecked"},
+	{name: "scripts may not ask for the time", facts: unscripted("TIME (ERR not allowed from script)"), want: "danger scripts-restricted"},
+	{name: "cluster", facts: with("redis_mode", "cluster"), sharded: true},
+	{name: "cluster without a cluster client", facts: with("redis_mode", "cluster"), want: "danger cluster-client"},
+	{name: "cluster of Valkey without a cluster client", facts: with("redis_mode", "", "server_mode", "cluster"), want: "danger cluster-client"},
+	{name: "no version", facts: with("redis_version", ""), want: "note version-unchecked"},
+	{name: "replica", facts: with("role", "slave"), want: "danger replica"},
+	{name: "replicas", facts: with("connected_slaves", "2"), want: "warning replicas-without-grace"},
+	{name: "replicas and grace", facts: with("connected_slaves", "2"), grace: true, want: "warning min-replicas"},
+	{name: "replicas, grace and a master that needs them", facts: with("connected_slaves", "2", "min_slaves_good_slaves", "2"), grace: true},
+	{name: "replicas and grace in a cluster", facts: with("connected_slaves", "2", "redis_mode", "cluster"), grace: true, sharded: true},
+	{name: "evicts", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), want: "danger eviction"},
+	{name: "evicts in spite of grace", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), grace: true, want: "danger eviction"},
+	{name: "would evict", facts: with("maxmemory_policy", "allkeys-random"), grace: true, want: "warning eviction"},
+	{name: "evicts others", facts: with("maxmemory", "1000", "maxmemory_policy", "volatile-lru")},
+	{name: "no policy", facts: with("maxmemory_policy", ""), want: "note eviction-unchecked"},
+	{name: "two servers", facts: facts{info: sound, runs: []string{"a", "b", "a"}}, want: "danger proxy"},
+	{name: "no run id", facts: facts{info: sound, runs: []string{"", ""}}, want: "danger run-id"},
+	{name: "no INFO", facts: facts{infoErr: errors.New("NOPERM")}, want: "danger info-forbidden,note unchecked"},
+	{name: "has no INFO", facts: facts{infoErr: errors.New("ERR unknown command 'INFO'")}, want: "danger commands-missing"},
+	{name: "has no HSET", facts: facts{info: sound, runs: []string{run}, missing: []string{"hset"}}, want: "danger commands-missing"},
+	{name: "forbidden", facts: facts{info: sound, runs: []string{run}, forbidden: []string{"hset"}}, want: "danger commands-forbidden"},
+	{name: "permissions hidden", facts: facts{info: sound, runs: []string{run}, permitsErr: errors.New("old")}, want: "note permissions-unchecked"},
+	{name: "clock behind", facts: facts{info: sound, runs: []string{run}, ahead: -time.Hour}, want: "warning clock"},
+	{name: "clock ahead", facts: facts{info: sound, runs: []string{run}, ahead: 3 * time.Second, trip: time.Second}, want: "warning clock"},
+	{name: "slow answer", facts: facts{info: sound, runs: []string{run}, ahead: 3 * time.Second, trip: 4 * time.Second}},
+	{name: "no TIME", facts: facts{info: sound, runs: []string{run}, ahead: time.Hour, timeErr: errors.New("no")}},
+}
+
 func TestJudge(t *testing.T) {
 	seen := map[string]bool{"unused": true} // which Check finds, with a store
-	for _, tt := range []struct {
-		name           string
-		facts          facts
-		grace, sharded bool
-		want           string // severity and code, joined by commas
-	}{
-		{name: "sound", facts: with()},
-		{name: "oldest", facts: with("redis_version", "7.0.0")},
-		{name: "too old", facts: with("redis_version", "6.2.14"), want: "danger version"},
-		{name: "a Sentinel", facts: with("redis_mode", "sentinel", "maxmemory_policy", ""), want: "danger sentinel,note eviction-unchecked"},
-		{name: "scripts may not ask for the time", facts: unscripted("TIME (ERR not allowed from script)"), want: "danger scripts-restricted"},
-		{name: "cluster", facts: with("redis_mode", "cluster"), sharded: true},
-		{name: "cluster without a cluster client", facts: with("redis_mode", "cluster"), want: "danger cluster-client"},
-		{name: "cluster of Valkey without a cluster client", facts: with("redis_mode", "", "server_mode", "cluster"), want: "danger cluster-client"},
-		{name: "no version", facts: with("redis_version", ""), want: "note version-unchecked"},
-		{name: "replica", facts: with("role", "slave"), want: "danger replica"},
-		{name: "replicas", facts: with("connected_slaves", "2"), want: "warning replicas-without-grace"},
-		{name: "replicas and grace", facts: with("connected_slaves", "2"), grace: true, want: "warning min-replicas"},
-		{name: "replicas, grace and a master that needs them", facts: with("connected_slaves", "2", "min_slaves_good_slaves", "2"), grace: true},
-		{name: "replicas and grace in a cluster", facts: with("connected_slaves", "2", "redis_mode", "cluster"), grace: true, sharded: true},
-		{name: "evicts", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), want: "warning eviction"},
-		{name: "evicts in spite of grace", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), grace: true, want: "danger eviction"},
-		{name: "would evict", facts: with("maxmemory_policy", "allkeys-random"), grace: true, want: "warning eviction"},
-		{name: "evicts others", facts: with("maxmemory", "1000", "maxmemory_policy", "volatile-lru")},
-		{name: "no policy", facts: with("maxmemory_policy", ""), want: "note eviction-unchecked"},
-		{name: "two servers", facts: facts{info: sound, runs: []string{"a", "b", "a"}}, want: "danger proxy"},
-		{name: "no run id", facts: facts{info: sound, runs: []string{"", ""}}, want: "danger run-id"},
-		{name: "no INFO", facts: facts{infoErr: errors.New("NOPERM")}, want: "danger info-forbidden,note unchecked"},
-		{name: "forbidden", facts: facts{info: sound, runs: []string{run}, forbidden: []string{"hset"}}, want: "danger commands-forbidden"},
-		{name: "permissions hidden", facts: facts{info: sound, runs: []string{run}, permitsErr: errors.New("old")}, want: "note permissions-unchecked"},
-		{name: "clock behind", facts: facts{info: sound, runs: []string{run}, ahead: -time.Hour}, want: "warning clock"},
-		{name: "clock ahead", facts: facts{info: sound, runs: []string{run}, ahead: 3 * time.Second, trip: time.Second}, want: "warning clock"},
-		{name: "slow answer", facts: facts{info: sound, runs: []string{run}, ahead: 3 * time.Second, trip: 4 * time.Second}},
-		{name: "no TIME", facts: facts{info: sound, runs: []string{run}, ahead: time.Hour, timeErr: errors.New("no")}},
-	} {
+	for _, tt := range judged {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := New(unusedClient{sharded: tt.sharded}, &Options{Grace: tt.grace}, nil)
 			if err != nil {

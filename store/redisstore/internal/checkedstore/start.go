@@ -148,7 +148,7 @@ func (s *Store) split(findings []driver.Finding) (refused, rest []driver.Finding
 }
 
 // neverAccepted are findings with which no lock can be acquired: accepting them does not help.
-var neverAccepted = []string{"sentinel", "info-forbidden", "commands-forbidden", "scripts-restricted"}
+var neverAccepted = []string{"sentinel", "info-forbidden", "commands-forbidden", "commands-missing", "scripts-restricted"}
 
 // refusal is the error of a session that cannot be opened.
 func refusal(findings []driver.Finding) error {

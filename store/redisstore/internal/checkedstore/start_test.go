@@ -172,15 +172,16 @@ func TestBeginReports(t *testing.T) {
 
 // TestCheckOfScripts: what scripts may not call is found although the user may.
 func TestCheckOfScripts(t *testing.T) {
-	p := &pretended{info: func(int) ([]any, error) { return ofRuns(run), nil }, eval: []any{int64(1), "INFO (ERR no)"}}
+	p := &pretended{info: func(int) ([]any, error) { return ofRuns(run), nil }, eval: []any{int64(1), int64(-2), "INFO (ERR no)"}}
 	s, err := New(p, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	nodes, _ := p.Nodes(t.Context())
-	rules, unscripted, err := s.lacking(t.Context(), nodes[0])
-	if err != nil || !slices.Equal(rules, []string{"eval"}) || !slices.Equal(unscripted, []string{"INFO (ERR no)"}) {
-		t.Errorf("got %v, %v, %v", rules, unscripted, err)
+	var f facts
+	err = s.permits(t.Context(), nodes[0], &f)
+	if err != nil || !slices.Equal(f.forbidden, []string{"eval"}) || !slices.Equal(f.missing, []string{"evalsha"}) || !slices.Equal(f.unscripted, []string{"INFO (ERR no)"}) {
+		t.Errorf("got %+v, %v", f, err)
 	}
 }
 

@@ -34,6 +34,7 @@ func (m *search) inFlight(s *state, i, j int) {
 		m.accept(&t, i, j)
 		m.reach(&t, action{vAccept, uint8(i), uint8(j), s.cl[i].claims[j].reply.kind})
 	}
+	m.stopped(s, i, j)
 	if s.lost >= m.Lost {
 		return
 	}

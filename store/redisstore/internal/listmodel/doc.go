@@ -36,7 +36,7 @@
 //
 // Each rule has a switch. With all rules on the search finds nothing; with one off it must
 // find a violation. Rules 1 to 13 are those of the design, in parts where a part can be
-// left out. The model found that 14 to 21 are needed too, and shows why 22 to 31 are:
+// left out. The model found that 14 to 21 are needed too, and shows why 22 to 33 are:
 //
 //	14  the attempt script keeps a claim that the transaction pushed only if the client
 //	    knows the ticket in front of it, from a reply that passed all checks but the
@@ -79,6 +79,13 @@
 //	    was checked lately; a server that was away while another one could grant has no such check
 //	31  a claim is dropped because its session has ended only after a look at the replication id:
 //	    the session may have been kept alive on the other server
+//
+// Rules 32 and 33 are for a script that ends in the middle with an error.
+//
+//	32  a script notifies a client of its grant after it has written everything: an error in
+//	    the middle would otherwise leave a client that holds a lock which is free in the server
+//	33  a server that moves the slot rejects a script before its first command, or runs all of it:
+//	    one that ended in the middle could lose a claim that waits
 //
 // Package liststore has rule 16 in another form: it sends a wake message only for a claim that a
 // script has granted from the queue, never for one that the transaction pushed and that became

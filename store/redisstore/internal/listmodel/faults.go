@@ -119,6 +119,26 @@ func (m *search) deliver(s *state, n int) {
 	m.reach(&t, action{vLate, g.who, g.seq, g.kind})
 }
 
+// stopped lets the script of a release end in the middle, with an error. The client repeats it. A server that
+// moves the slot rejects the script before its first command (rule 33).
+func (m *search) stopped(s *state, i, j int) {
+	if c := &s.cl[i].claims[j]; c.phase != sent || c.st != leaving || s.stops >= m.Stops+m.Moves {
+		return
+	}
+	for part := beforeAll; part <= half; part++ {
+		t := *s
+		t.stops++
+		c := &t.cl[i].claims[j]
+		if m.Moves == 0 || !m.on(Whole) {
+			m.stop = part
+			m.execute(&t, &c.out)
+			m.stop = 0
+		}
+		c.phase, c.out, c.reply = none, msg{}, reply{}
+		m.reach(&t, action{vStop, uint8(i), uint8(j), part})
+	}
+}
+
 // expiry ends sessions in the server: after their clients have stopped to trust them, or
 // early in a copy that is older than the last keep-alive.
 func (m *search) expiry(s *state) {

@@ -36,6 +36,13 @@ func (m *search) lostWake(s *state) {
 			}
 		}
 	}
+	for i := range m.Clients {
+		for j, c := range s.cl[i].claims {
+			if c.st == queued && !s.srv.has(uint8(i), uint8(j)) {
+				m.wrong("client %d waits, and its claim is not in the queue", i)
+			}
+		}
+	}
 	v := s.srv
 	if m.refresh(&v) != 1 || v.list[1].kind != isClaim {
 		return

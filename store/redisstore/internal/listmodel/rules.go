@@ -47,6 +47,8 @@ const (
 	Seen
 	Checked
 	SureEnd
+	NotifyLast
+	Whole
 	rules
 )
 
@@ -85,6 +87,8 @@ var ruleNames = [rules]string{
 	Seen:           "29 seen",
 	Checked:        "30 checked",
 	SureEnd:        "31 sure end",
+	NotifyLast:     "32 notify last",
+	Whole:          "33 whole scripts",
 }
 
 func (r Rule) String() string { return ruleNames[r] }
@@ -138,6 +142,9 @@ type Scene struct {
 	// a slot moves, without the proof of the run id.
 	TTL, Ticks, Keeps uint8
 	Apart             bool
+	// Stops is how many scripts may end in the middle with an error that no rule prevents, and
+	// Moves how many may because their slot moves.
+	Stops, Moves uint8
 	// Shows are the rules that this scene shows to be needed.
 	Shows []Rule
 }
@@ -173,6 +180,7 @@ const (
 	vKeepDone
 	vKeepTaken
 	vKeepLost
+	vStop
 )
 
 var (
@@ -185,6 +193,7 @@ var (
 		vReturn: "the first server takes over again with its own data", vUncheck: "the marker was not checked for long",
 		vGraceEnds: "the grace period ends", vBreak: "an operator breaks the lock",
 		vTick: "time passes", vKeep: "sends a", vKeepDone: "the server executes the", vKeepTaken: "takes the reply to its keep-alive,", vKeepLost: "gives up its keep-alive",
+		vStop: "the server stops in the middle of the script",
 	}
 	kinds = [...]string{
 		mFast: "fast", mAttempt: "attempt", mWithdraw: "withdraw", mTombstone: "withdraw with a tombstone", mRelease: "release", mWake: "wake",
@@ -210,6 +219,8 @@ func (a action) String() string {
 		return fmt.Sprintf("%s, fence %d", s, a.val)
 	case vSend, vExecute, vLate:
 		s += " " + kinds[a.val]
+	case vStop:
+		s += fmt.Sprintf(", after part %d of %s", a.val-1, kinds[mWithdraw])
 	case vAccept:
 		s += " " + replies[a.val]
 	case vUntrust, vOpen, vEnd, vSweep, vReclaimed, vKeepLost:

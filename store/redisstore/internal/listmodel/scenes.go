@@ -23,6 +23,8 @@ var Scenes = []Scene{
 	{Name: "releases", Clients: 2, Claims: 2, Tickets: 1, Poll: true, Batch: true, Lost: 1, Shows: []Rule{Finish}},
 	{Name: "keep-alives", Clients: 2, Claims: 1, Tickets: 2, Poll: true, TTL: 3, Ticks: 5, Keeps: 2, Shows: []Rule{LaterEnd, NoNewEnd, MovedEnd, InTime}},
 	{Name: "keep-alives, failover", Clients: 2, Claims: 1, Tickets: 2, Eager: true, Poll: true, Grace: true, Failover: true, Losses: 1, TTL: 2, Ticks: 2, Keeps: 1, Shows: []Rule{SameMarker}},
+	{Name: "stopped scripts", Clients: 2, Claims: 2, Tickets: 2, Poll: true, Scripts: true, Stops: 1, Shows: []Rule{NotifyLast}},
+	{Name: "moving slot", Clients: 3, Claims: 1, Tickets: 1, Scripts: true, Moves: 1, Shows: []Rule{Whole}},
 
 	{Name: "no tickets", Clients: 2, Claims: 1, Tickets: 2, Poll: true, Grace: true, Failover: true, Lost: 1, Losses: 1},
 	{Name: "no grace", Clients: 2, Claims: 1, Tickets: 2, Poll: true, Flush: true, Failover: true, Lost: 1, Losses: 1},

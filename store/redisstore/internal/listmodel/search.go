@@ -32,7 +32,8 @@ type search struct {
 	cur   uint32
 	found string
 	last  action
-	quiet bool // the continuation of a quiet state is run, nothing is reached
+	stop  uint8 // after which part of a handoff the script that is executed ends, 0 if it does not
+	quiet bool  // the continuation of a quiet state is run, nothing is reached
 }
 
 func (m *search) on(r Rule) bool { return m.rules[r] }

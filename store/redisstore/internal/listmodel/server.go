@@ -28,6 +28,16 @@ func (v *server) lrem(e elem) bool {
 	return false
 }
 
+// has reports whether a claim is in the list.
+func (v *server) has(who, seq uint8) bool {
+	for i := range int(v.n) {
+		if e := v.list[i]; e.kind == isClaim && e.who == who && e.seq == seq {
+			return true
+		}
+	}
+	return false
+}
+
 // paired reports whether the element is a claim right behind a ticket. Anything else is a
 // leftover.
 func (v *server) paired(i int) bool {
@@ -350,11 +360,35 @@ func (m *search) wake(s *state) {
 	if c.st == idle || c.st >= releasing {
 		return // it would mean nothing
 	}
-	e.since = 3 - e.since
-	if c.st == held {
+	m.handOver(s, c)
+}
+
+// Parts of a handoff, after which a script may end with an error.
+const (
+	beforeAll uint8 = iota + 1
+	unqueued
+	half // the holder is written, or notified, but not both
+)
+
+// handOver removes the first claim, c, from the queue, writes it as the holder, and notifies its client. One that
+// was granted before is the holder already.
+func (m *search) handOver(s *state, c *claim) {
+	v := &s.srv
+	ticket, e := v.list[0], v.list[1]
+	holds := c.st == held || c.phase == answered && c.reply.kind == rGranted || s.pushed(int(e.who), int(e.seq))
+	if m.stop == beforeAll || m.stop != 0 && holds {
 		return
 	}
-	s.send(msg{kind: mPush, who: e.who, seq: e.seq, inc: v.inc, ticket: v.list[0].ticket, since: e.since})
+	e.since = 3 - e.since
+	v.list[1] = e
+	if m.stop == unqueued || m.stop == half && !m.on(NotifyLast) {
+		v.remove(1)
+		v.remove(0)
+	}
+	if c.st == held || m.stop == unqueued || m.stop == half && m.on(NotifyLast) {
+		return
+	}
+	s.send(msg{kind: mPush, who: e.who, seq: e.seq, inc: v.inc, ticket: ticket.ticket, since: e.since})
 }
 
 func bit(b bool) uint8 {

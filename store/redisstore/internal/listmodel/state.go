@@ -159,7 +159,7 @@ type state struct {
 	generations       [maxClients]uint8
 	top               uint8 // the highest ticket of a grant, and fence, so far
 	// What has happened, within the bounds of the scene.
-	lost, ends, losses, breaks, gives, keeps uint8
+	lost, ends, losses, breaks, gives, keeps, stops uint8
 }
 
 // coder packs a state into bytes, without the zeros, and back.
@@ -244,7 +244,7 @@ func (c *coder) state(s *state) {
 		}
 		c.msg(&s.late[i])
 	}
-	c.b(&s.clock, &s.runs, &s.incs, &s.top, &s.lost, &s.ends, &s.losses, &s.breaks, &s.gives, &s.keeps)
+	c.b(&s.clock, &s.runs, &s.incs, &s.top, &s.lost, &s.ends, &s.losses, &s.breaks, &s.gives, &s.keeps, &s.stops)
 }
 
 // send puts a message in flight that no client waits for. Messages are kept in order,

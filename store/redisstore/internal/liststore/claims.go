@@ -23,6 +23,8 @@ type claim struct {
 	voted bool
 	// lingers is set if its holder may keep the lock without using it.
 	lingers bool
+	// holds is set if its lock may be kept when it is withdrawn.
+	holds bool
 	// wanted is set if another claim was queued behind it.
 	wanted bool
 	// doubted is set if plain commands that push it may still be on their way.

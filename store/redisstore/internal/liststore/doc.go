@@ -27,6 +27,7 @@
 //     tickets. So the marker has the replication id, a grant needs a recent check of it, a session is over only
 //     after a fresh one, and a caller that has seen a later incarnation begins a new one.
 //   - A claim of which an attempt has an unknown outcome is withdrawn with a tombstone.
-//   - Scripts declare all keys. A server that moves a slot and has only some of them
-//     rejects the call and has done nothing.
+//   - Scripts declare all keys, and one that never exists. So a server that moves a slot rejects
+//     every script and has done nothing. It would otherwise stop a script in the middle.
+//   - A script notifies a process of its grant after its last write, in case it is stopped all the same.
 package liststore

@@ -20,8 +20,6 @@ func verdict(reply []any) error {
 		return fmt.Errorf("redisstore: %w", driver.ErrGone)
 	case "RESET":
 		return fmt.Errorf("redisstore: %w", driver.ErrReset)
-	case "NOTHELD":
-		return fmt.Errorf("redisstore: %w", driver.ErrNotHeld)
 	case "VACANT":
 		return errVacant
 	case "REFUSED":

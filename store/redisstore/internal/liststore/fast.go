@@ -41,6 +41,7 @@ type fast struct {
 	proven  string // SHA of the script that proves the run id
 	lists   string // key of a list without its name
 	tickets string
+	none    string       // a key that never exists
 	few     int          // operations that are worth a script
 	allowed bool         // the store knows every claim of the session that this process made
 	calm    atomic.Bool  // a script has answered that there is no grace period
@@ -54,6 +55,7 @@ const unknown = math.MaxInt64
 func (f *fast) init(s *session, graceOver, allowed bool) {
 	f.s = s
 	f.bucket, f.session, f.lists, f.tickets = s.base, "s"+s.sid, s.base+":l:", s.base+":t"
+	f.none = s.base + none
 	f.batcher.init(s, 1, f.call)
 	f.allowed, f.few = allowed, fewPlain
 	if s.store.opts.Batched {

@@ -33,7 +33,7 @@ func replyOf(b *bytes.Reader, depth int) (list []any) {
 		case kind < 56 && depth > 0:
 			return list
 		default:
-			words := []string{"GRANTED", "QUEUED", "BUSY", "ABSENT", "WAITING", "OK", "GONE", "RESET", "NOTHELD", "REFUSED", "VACANT"}
+			words := []string{"GRANTED", "QUEUED", "BUSY", "ABSENT", "WAITING", "OK", "GONE", "RESET", "REFUSED", "VACANT"}
 			list = append(list, words[int(kind)%len(words)])
 		}
 	}
@@ -53,7 +53,7 @@ func FuzzReplies(f *testing.F) {
 				t.Errorf("%q is taken for granted", reply)
 			}
 			_, _ = removed(reply)
-			_, _ = statuses(reply, []string{"a", "b"})
+			_, _, _ = statuses(reply, []string{"a", "b"})
 		}
 		r := wire.Reader{Rest: reply}
 		_ = r.Broken()

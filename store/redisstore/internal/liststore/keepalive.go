@@ -92,13 +92,13 @@ func (k *keepAlive) script(ctx context.Context) (driver.Renewal, error) {
 	}
 	r := wire.Reader{Rest: reply[1:]}
 	renewal := driver.Renewal{TTL: s.ttl, Broken: r.Broken(), Clock: r.Clock()}
-	dead := r.Number() == 1
+	f := found{dead: r.Number() > 0, due: r.Number() > 0}
 	if r.Err() != nil {
 		return driver.Renewal{}, r.Err()
 	}
 	k.note(renewal.Clock, sent, renewal.Clock.UnixMilli()+s.ttl.Milliseconds())
-	if s.sweeper.due() && dead {
-		s.sweeper.begin()
+	if s.sweeper.due() {
+		s.sweeper.begin(f)
 	}
 	return renewal, nil
 }
@@ -119,7 +119,9 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 	c.Add("SCRIPT", "EXISTS", s.fast.proven)
 	checks := s.sweeper.due()
 	if checks {
-		c.Add("ZRANGEBYSCORE", s.base+":s", "-inf", strconv.FormatInt(k.earliest(), 10), "LIMIT", "0", "1")
+		for _, set := range []string{":s", ":k"} {
+			c.Add("ZCOUNT", s.base+set, "-inf", strconv.FormatInt(k.earliest(), 10))
+		}
 	}
 	err = s.send(ctx, &c)
 	switch {
@@ -145,8 +147,8 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 		if now.UnixMilli()-s.fast.checked.Load() > longUnchecked.Milliseconds() {
 			s.fast.refill()
 		}
-		if checks && c.rest() > 0 {
-			s.sweeper.begin()
+		if checks {
+			s.sweeper.begin(found{dead: c.number() > 0, due: c.number() > 0})
 		}
 		return driver.Renewal{TTL: s.ttl, Clock: now}, true, nil
 	}
@@ -209,7 +211,7 @@ func (k *keepAlive) read() []string {
 // to others in between.
 func (k *keepAlive) late(ctx context.Context) error {
 	err := fmt.Errorf("redisstore: the keep-alive arrived after the end of the session: %w", driver.ErrGone)
-	_, _ = k.s.call(ctx, closeScript, nil) // or it ends by itself
+	_, _ = k.s.call(ctx, closeScript, nil, "0") // or it ends by itself; what it held is swept
 	k.s.pushes.heard(err)
 	return err
 }

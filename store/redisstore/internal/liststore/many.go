@@ -44,7 +44,7 @@ func (f *fast) callMany(ctx context.Context, next *batch) error {
 
 // words makes the keys and arguments of many.lua, and returns how many releases there are.
 func (next *batch) words(f *fast) (releases int) {
-	next.keys = append(next.keys[:0], f.bucket, f.tickets)
+	next.keys = append(next.keys[:0], f.bucket, f.tickets, f.none)
 	next.args = append(next.args[:0], f.session, f.s.tail, "")
 	var text strings.Builder
 	text.Grow(len(next.operations) * (len(f.lists) + 32))

@@ -61,6 +61,7 @@ var (
 	closeScript     = load(allowOOM, "close")
 	touchScript     = loadSetup("", "first", "touch")
 	inspectScript   = load(allowOOM, "inspect")
+	holdersScript   = load(allowOOM, "holders")
 	breakScript     = load(allowOOM, "break")
 	expireScript    = load(allowOOM, "expire")
 	sweepScript     = load(allowOOM, "sweep")

@@ -99,7 +99,7 @@ func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (
 	if plain {
 		element = s.pushedNow(c.Seq, record)
 	}
-	known, was := s.claims.begin(c.Seq, claim{name: c.Name, record: record, element: element, lingers: c.Terms.Linger > 0})
+	known, was := s.claims.begin(c.Seq, claim{name: c.Name, record: record, element: element, lingers: c.Terms.Linger > 0, holds: c.Terms.MinHold > 0})
 	element, ticket := known.element, known.ticket
 	if plain && !was {
 		var got result
@@ -246,6 +246,9 @@ func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 	if err != nil {
 		return driver.WasAbsent, err
 	}
+	if w.KeepFor > 0 || known.holds {
+		s.sweeper.kept.Add(1)
+	}
 	return s.removed(reply, w.Name)
 }
 
@@ -289,7 +292,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 		for _, h := range part {
 			yes := r.Number() == 1
 			if yes {
-				s.claims.begin(h.Claim.Seq, claim{name: h.Claim.Name})
+				s.claims.begin(h.Claim.Seq, claim{name: h.Claim.Name, holds: h.Claim.Terms.MinHold > 0})
 				s.claims.stands(h.Claim.Seq, int64(h.Token)/driver.TokenStep, "")
 				if h.Claim.Watch {
 					s.notices.watch(h.Claim.Seq, h.Claim.Name)
@@ -359,7 +362,7 @@ func (s *session) close(ctx context.Context) error {
 	}
 	for {
 		n := min(len(rest), maxClosed)
-		var args, names []string
+		args, names := []string{flag(n == len(rest))}, []string(nil)
 		for _, e := range rest[:n] {
 			args, names = append(args, e.seq, e.name, e.element), append(names, e.name)
 		}
@@ -372,6 +375,7 @@ func (s *session) close(ctx context.Context) error {
 		}
 		rest = rest[n:]
 		if len(rest) == 0 {
+			s.sweeper.last(ctx)
 			return nil
 		}
 	}

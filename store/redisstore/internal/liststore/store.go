@@ -131,14 +131,20 @@ func (s *Store) assumes() string {
 // Shard implements driver.Store: a shard is a bucket.
 func (s *Store) Shard(name string) string { return s.settings.shard(name) }
 
+// none ends the key of a bucket that never exists. Every script declares it. A server that moves the slot of a bucket
+// checks each key once more when the script uses it, and stops the script at one that is not there: also at a list whose last
+// element the script has just removed. What the script wrote before stays then. If a declared key is missing the server
+// rejects the call as a whole, with TRYAGAIN, and this one is always missing.
+const none = ":none"
+
 // keys are the keys of a bucket and of some names in it, as scripts expect them.
 func keys(base string, names []string) []string {
-	keys := make([]string, 0, 3+2*len(names))
+	keys := make([]string, 0, 5+2*len(names))
 	keys = append(keys, base, base+":t")
 	for _, name := range names {
 		keys = append(keys, base+":l:"+name, base+":g:"+name)
 	}
-	return append(keys, base+":s")
+	return append(keys, base+none, base+":k", base+":s")
 }
 
 // call runs a script in a shard. own are the arguments after the common ones.
@@ -240,68 +246,6 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	}
 	s.touch(ss.shard, ss.incarnation)
 	return ss, renewal, nil
-}
-
-// Inspect implements driver.Store.
-func (s *Store) Inspect(ctx context.Context, name string) (st driver.Status, err error) {
-	err = s.operate(ctx, func(set settings) error {
-		all, err := s.inspect(ctx, set, set.shard(name), []string{name})
-		if err == nil {
-			st = all[0]
-		}
-		return err
-	})
-	if errors.Is(err, errVacant) {
-		return driver.Status{Name: name}, nil
-	}
-	return st, err
-}
-
-// inspect asks for names of one shard.
-func (s *Store) inspect(ctx context.Context, set settings, shard string, names []string) ([]driver.Status, error) {
-	reply, err := s.callWith(ctx, set, inspectScript, shard, names, "0", append([]string{strconv.Itoa(driver.MaxWaitersReported)}, names...)...)
-	if err != nil {
-		return nil, err
-	}
-	return statuses(reply, names)
-}
-
-// statuses reads what inspect.lua answered about names.
-func statuses(reply []any, names []string) ([]driver.Status, error) {
-	r := wire.Reader{Rest: reply[1:]}
-	grace := r.Millis()
-	all := make([]driver.Status, 0, len(names))
-	for _, name := range names {
-		st := driver.Status{Name: name, Grace: grace}
-		for _, h := range r.List() {
-			st.Holders = append(st.Holders, wire.HolderOf(h))
-		}
-		for _, w := range r.List() {
-			st.Waiters = append(st.Waiters, wire.WaiterOf(w))
-		}
-		st.Waiting, st.Limit = int(r.Number()), r.Number()
-		all = append(all, st)
-	}
-	return all, r.Err()
-}
-
-// Break implements driver.Store.
-func (s *Store) Break(ctx context.Context, name string, token driver.Token) (fence driver.Token, err error) {
-	err = s.operate(ctx, func(set settings) error {
-		reply, err := s.callWith(ctx, set, breakScript, set.shard(name), []string{name}, "0", name, counter(token))
-		if err != nil {
-			return err
-		}
-		r := wire.Reader{Rest: reply[1:]}
-		if fence = r.Token(); r.Err() == nil {
-			s.walk(ctx, set, name, reply)
-		}
-		return r.Err()
-	})
-	if errors.Is(err, errVacant) {
-		err = fmt.Errorf("redisstore: %w", driver.ErrNotHeld)
-	}
-	return fence, err
 }
 
 // SetLimit implements driver.Store.

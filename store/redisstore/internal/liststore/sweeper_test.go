@@ -23,7 +23,7 @@ func (s *sweptServer) Eval(_ context.Context, script *wire.Script, _, _ []string
 	if script == tidyScript {
 		return []any{"OK", "0", "1"}, nil
 	}
-	return []any{"OK", int64(1)}, nil
+	return []any{"OK", int64(1), int64(0)}, nil
 }
 
 // TestSweepOfLongLocksRenewsItsLease: a sweep that stays with the same names for long renews its
@@ -36,7 +36,7 @@ func TestSweepOfLongLocksRenewsItsLease(t *testing.T) {
 		if old {
 			w.renewed = time.Now().Add(-sweepLease / 2)
 		}
-		if left, ok := w.locks([]string{"x", "y"}, "1"); !ok || len(left) != 1 {
+		if left, _, ok := w.locks([]string{"x", "y"}, "1", false); !ok || len(left) != 1 {
 			t.Fatal(left, ok)
 		}
 	}

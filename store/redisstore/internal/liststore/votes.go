@@ -118,8 +118,8 @@ func (v *votes) call(ctx context.Context, next *batch) error {
 
 // arguments are those of votes.lua.
 func (v *votes) arguments(batch []*operation) (keys, args []string) {
-	keys = make([]string, 1, 1+len(batch))
-	keys[0] = v.s.fast.bucket
+	keys = make([]string, 2, 2+len(batch))
+	keys[0], keys[1] = v.s.fast.bucket, v.s.fast.none
 	args = make([]string, 8, 8+len(batch))
 	seqs := make([]byte, 0, 6*len(batch))
 	var floors, slots []byte

@@ -76,17 +76,48 @@ const (
 // each stage.
 func (c *Cluster) MoveSlot(slot int, from *node, at func(stage string)) (to *node) {
 	c.t.Helper()
-	for _, n := range c.Nodes {
-		if n != from && n.PID() != 0 && n.Info("replication", "role") == "master" {
-			to = n
-		}
-	}
 	if at == nil {
 		at = func(string) {}
 	}
+	to = c.BeginMove(slot, from)
+	at(Begun)
+	c.FinishMove(slot, from, to, at)
+	return to
+}
+
+// Masters returns the nodes that are masters.
+func (c *Cluster) Masters() (masters []*node) {
+	for _, n := range c.Nodes {
+		if n.PID() != 0 && n.Info("replication", "role") == "master" {
+			masters = append(masters, n)
+		}
+	}
+	return masters
+}
+
+// BeginMove makes the master of a slot ready to move it to another, which it returns. Nothing has moved then.
+func (c *Cluster) BeginMove(slot int, from *node) (to *node) {
+	c.t.Helper()
+	for _, n := range c.Masters() {
+		if n != from {
+			to = n
+		}
+	}
 	c.do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", c.ID(from))
 	c.do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", c.ID(to))
-	at(Begun)
+	return to
+}
+
+// AbortMove ends a move that has begun: the slot stays where it is.
+func (c *Cluster) AbortMove(slot int, from, to *node) {
+	c.t.Helper()
+	c.do(from, "CLUSTER", "SETSLOT", slot, "STABLE")
+	c.do(to, "CLUSTER", "SETSLOT", slot, "STABLE")
+}
+
+// FinishMove moves the keys of a slot for which a move has begun, then the slot, and calls at at the stages Half and Moved.
+func (c *Cluster) FinishMove(slot int, from, to *node, at func(stage string)) {
+	c.t.Helper()
 	migrate := func(keys []any) {
 		c.do(from, append([]any{"MIGRATE", "127.0.0.1", to.Port, "", 0, 5000, "KEYS"}, keys...)...)
 	}
@@ -105,10 +136,9 @@ func (c *Cluster) MoveSlot(slot int, from *node, at func(stage string)) (to *nod
 	}
 	at(Moved)
 	c.do(to, "CLUSTER", "SETSLOT", slot, "NODE", c.ID(to))
-	for _, n := range c.Nodes {
-		if n != to && n.PID() != 0 && n.Info("replication", "role") == "master" {
+	for _, n := range c.Masters() {
+		if n != to {
 			c.do(n, "CLUSTER", "SETSLOT", slot, "NODE", c.ID(to))
 		}
 	}
-	return to
 }

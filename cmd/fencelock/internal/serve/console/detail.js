@@ -67,6 +67,7 @@ export function draw() {
     data.waiting ? ` · ${data.waiting} ${t("waiting").toLowerCase()}` : "", data.not_renewed ? h("b", { class: "tag", title: t("notRenewedWhy") }, t("notRenewed")) : "")];
   if (data.grace_ms) parts.push(h("p", { class: "note" }, t("grace", { time: short(data.grace_ms) })));
   if (data.holders.length) parts.push(h("h3", {}, t("holders")), ...data.holders.map(holder));
+  if (data.more_holders) parts.push(h("p", { class: "note" }, t("andMore", { n: data.more_holders })));
   parts.push(h("h3", {}, `${t("queue")}${data.waiting ? ` (${data.waiting})` : ""}`), queue(), h("h3", {}, t("lastHour")), timeline(), historyList(unfolded));
   panel.replaceChildren(...parts);
   panel.scrollTop = top;

@@ -43,7 +43,6 @@ if g and (foreign(k.form, g[COUNTER]) or g[INC] ~= inc and g[COUNTER] ~= tonumbe
   -- granted since, and a ticket may have been issued twice.
   remove(k, g, i)
   promote(k)
-  save(k)
   g = nil
 end
 if g then
@@ -72,6 +71,15 @@ if ARGV[19] ~= '' then at, ticket, raw = seek(k, id, ARGV[19] ~= '?' and ARGV[19
 if at and (not ticket or foreign(sub(raw, 1, 1), ticket) or not stands(claim_of(raw, name))) then
   unqueue(k, ticket, raw)
   at = nil
+end
+if at and grace() == 0 and not stopped then
+  local queued_claim = claim_of(raw, name)
+  if reenters(k, queued_claim) then -- it is too far back to be found by others
+    unqueue(k, ticket, raw)
+    grant(k, queued_claim, tonumber(ticket))
+    save(k)
+    return granted(queued_claim)
+  end
 end
 if at and byte(raw) == 88 then
   raw = 'Q' .. sub(raw, 2)

@@ -1,12 +1,15 @@
--- Ends the grants with a counter, whichever claim has it (T4, I4).
--- ARGV[6] name, [7] counter
--- Replies: OK, counter of the fence, 1 if dead claims are left in front of the queue | NOTHELD
+-- Ends the grants with a counter, whichever claim has it (T4, I4). Of a lock with many grants a call checks some.
+-- ARGV[6] name, [7] counter, [8] cursor of the grants to check
+-- Replies: OK, counter of the fence, 0 if no grant has the counter, cursor of the next grants or '0', 1 if dead claims are left in
+-- front of the queue
 local name, counter = ARGV[6], tonumber(ARGV[7])
 local k, broken = refresh(name), {}
-for _, g in ipairs(all(k)) do
+local grants, rest
+if k.form == 'S' and k.shared[1] > SOME then grants, rest = some(k, ARGV[8]) else grants, rest = all(k), '0' end
+for _, g in ipairs(grants) do
   if g[COUNTER] == counter then broken[#broken + 1] = g end
 end
-if #broken == 0 then return { 'NOTHELD' } end
+if #broken == 0 then return { 'OK', '0', rest, stopped and 1 or 0 } end
 -- The fence is a new number. The claims in the queue have lower tickets, so they are granted
 -- with higher numbers.
 local fence = number(k, draw())
@@ -22,13 +25,12 @@ for _, g in ipairs(broken) do
   if k.form == 'S' then remove(k, g) end
 end
 if #k.grants > 0 then
-  local rest = {}
+  local left = {}
   for _, g in ipairs(k.grants) do
-    if g[COUNTER] ~= counter then rest[#rest + 1] = g end
+    if g[COUNTER] ~= counter then left[#left + 1] = g end
   end
-  k.grants, k.changed = rest, true
-  if #rest == 0 then unhead(k) end
+  k.grants, k.changed = left, true
+  if #left == 0 then unhead(k) end
 end
 promote(k)
-save(k)
-return { 'OK', num(fence), stopped and 1 or 0 }
+return { 'OK', num(fence), rest, stopped and 1 or 0 }

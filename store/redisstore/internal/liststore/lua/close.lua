@@ -1,13 +1,15 @@
 -- Ends a session, then removes what it had (S5). The session goes first: nothing must
--- be granted to it any more.
--- ARGV[6] session id, then three for each claim: seq, name, its element if known, else ''
+-- be granted to it any more. Its end stays in Z until its last claim is removed, as that of a session that has
+-- ended by itself: if the last part does not come, the sweep finds the rest.
+-- ARGV[6] session id, [7] 1 in the last part, then three for each claim: seq, name, its element if known,
+-- else ''
 -- Replies: OK, 1 if dead claims are left in front of a queue ; RESET
 local sid = ARGV[6]
 if was_reset() then return { 'RESET' } end
-call('HDEL', H, 's' .. sid, 'k' .. sid)
-call('ZREM', Z, sid)
+call('HDEL', H, 's' .. sid, 'k' .. sid, 'w' .. sid)
 sessions[sid] = false
-for i = 7, #ARGV, 3 do
+if ARGV[7] ~= '1' then call('ZADD', Z, 'XX', num(now), sid) end
+for i = 8, #ARGV, 3 do
   local id, name = id_from(sid, tonumber(ARGV[i])), ARGV[i + 1]
   call('HDEL', H, 'b' .. id)
   local k = refresh(name)
@@ -15,13 +17,12 @@ for i = 7, #ARGV, 3 do
   if g then
     if upheld(g) then put(k, g) else remove(k, g) end
     promote(k)
-    save(k)
   end
   local at, ticket, raw = seek(k, id, ARGV[i + 2])
   if at then
     unqueue(k, ticket, raw)
     promote(k)
-    save(k)
   end
 end
+if ARGV[7] == '1' and not stopped then call('ZREM', Z, sid) end
 return { 'OK', stopped and 1 or 0 }

@@ -5,8 +5,9 @@
 -- SETUP    'first' if this script may set up a namespace, 'any' if it may also replace the
 --          settings of a vacant one, else '' (script.go)
 -- KEYS[1]  the bucket, H; KEYS[2] its tickets, T; then, for each name, its list L and its
---          hash G; at last the ends of its sessions, Z. All of them are declared, so a server
---          that moves the slot rejects the call as a whole while it has only a part of them
+--          hash G; then a key that never exists, the names to look at later, K, and at last the ends
+--          of its sessions, Z. All of them are declared, so a server that moves the slot rejects
+--          the call as a whole (store.go, none)
 -- ARGV[1]  settings of the namespace, compared with the marker's
 -- ARGV[2]  incarnation the caller's session was opened in; if the call is of no session, the
 --          highest that its process has seen, negative, or 0
@@ -22,6 +23,7 @@
 --              reclaimed, ttl, marks
 --   n<name>    stored limit
 --   b<id>      tombstoned claim        k<sid>  broken claims of a session
+--   w<sid>     those of them that were withdrawn last
 --   r<name>    token reclaimed last in a grace
 --   h          until when a lock may be kept without a session
 --   g          lease of the sweeper
@@ -31,6 +33,10 @@
 --
 -- Z is a sorted set of sessions by their ends. Keep-alives move an end there, and scripts note it
 -- in H when they find that the end in H is over.
+--
+-- K is a sorted set of names whose lock no process may ask for again, by the time from which on a script
+-- finds something to remove there: the end of what is kept without a session, or of the grace. Sessions
+-- that are alive look into it (sweeper.go).
 --
 -- L is pairs of a ticket and a claim, the holder first, then the queue. Its claims begin with
 --   X  pushed by a transaction of plain commands: if it is the first it holds the lock
@@ -46,7 +52,7 @@
 --
 -- Numbers have 16 digits, so they are written with %.0f and never with tostring,
 -- which keeps 14.
-local H, T, Z = KEYS[1], KEYS[2], KEYS[#KEYS]
+local H, T, K, Z = KEYS[1], KEYS[2], KEYS[#KEYS - 1], KEYS[#KEYS]
 local call, sub, byte = redis.call, string.sub, string.byte
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -244,14 +250,8 @@ end
 local SID, SEQ, MODE, WEIGHT, LIMIT, REENTRY, RECORD, MIN, MAX, SINCE, COUNTER, MINEND, MAXEND, GENERATION, INC, NAME, KEPT =
   1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17
 
--- The broken claims that a keep-alive reports. Those that were withdrawn are negative.
-local function broken_of(sid)
-  local raw, reported = call('HGET', H, 'k' .. sid), {}
-  for _, b in ipairs(raw and cmsgpack.unpack(raw) or {}) do
-    if b > 0 then reported[#reported + 1] = b end
-  end
-  return #reported > 0 and cmsgpack.pack(reported) or ''
-end
+-- The broken claims that a keep-alive reports, until they are withdrawn.
+local function broken_of(sid) return call('HGET', H, 'k' .. sid) or '' end
 
 local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
 local function id_of(e) return id_from(e[SID], e[SEQ]) end
@@ -310,10 +310,14 @@ local function kept_until(till)
   if till > tonumber(call('HGET', H, 'h') or '0') then call('HSET', H, 'h', num(till)) end
 end
 
+-- look_again has a process that lives look at a lock after a time.
+local function look_again(name, till) call('ZADD', K, 'GT', num(till), name) end
+
 -- keep takes a grant from its session and keeps the lock taken until a time.
 local function keep(g, till)
   g[SID], g[MAXEND], g[KEPT] = '', till, left(till)
   kept_until(till)
+  look_again(g[NAME], till)
 end
 
 -- bound moves the ends of a grant that were set while the clock was ahead to where they

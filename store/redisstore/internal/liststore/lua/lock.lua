@@ -32,15 +32,14 @@ end
 -- behind it once the grant is only kept, because the claim may come again.
 local fields = {}
 
--- put writes a grant of a shared lock.
+-- put writes a grant of a shared lock. A field that is replaced is removed last: an error between the two
+-- must not end what MinHold keeps.
 local function put(k, g)
-  local field = fields[g] or id_of(g)
-  if g[SID] == '' and #field == 22 then
-    call('HDEL', k.G, field)
-    field = field .. num(g[COUNTER])
-  end
-  fields[g] = field
-  call('HSET', k.G, field, cmsgpack.pack(g))
+  local old = fields[g] or id_of(g)
+  local new = g[SID] == '' and #old == 22 and old .. num(g[COUNTER]) or old
+  fields[g] = new
+  call('HSET', k.G, new, cmsgpack.pack(g))
+  if new ~= old then call('HDEL', k.G, old) end
 end
 
 -- clean drops the grants of a shared lock that do not stand: all of them, or some from
@@ -84,15 +83,27 @@ local function clean(k, since)
   return at == '0', standing
 end
 
--- all returns every grant of a lock, in the order of their numbers if it is shared.
-local function all(k)
-  if k.form ~= 'S' then return k.grants end
+-- read unpacks grants of a shared lock, from fields and their values.
+local function read(flat)
   local list = {}
-  local flat = call('HGETALL', k.G)
   for i = 1, #flat, 2 do
     local g = cmsgpack.unpack(flat[i + 1])
     fields[g], list[#list + 1] = flat[i], g
   end
+  return list
+end
+
+-- some returns grants of a shared lock from a cursor on, and the next cursor, '0' at the end. To read all of thousands
+-- would block the server.
+local function some(k, at)
+  local part = call('HSCAN', k.G, at, 'COUNT', SOME)
+  return read(part[2]), part[1]
+end
+
+-- all returns every grant of a lock, in the order of their numbers if it is shared.
+local function all(k)
+  if k.form ~= 'S' then return k.grants end
+  local list = read(call('HGETALL', k.G))
   table.sort(list, function(a, b)
     if a[COUNTER] ~= b[COUNTER] then return a[COUNTER] < b[COUNTER] end
     return a[SEQ] < b[SEQ]
@@ -182,12 +193,15 @@ local function fits(k, e)
   if exclusive(k.grants) then return false end
   if e[LIMIT] == 0 then return true end
   local limit = tonumber(call('HGET', H, 'n' .. k.name) or e[LIMIT])
-  local used = math.min(e[WEIGHT], limit)
-  if k.form == 'S' and k.shared[3] <= limit then
-    used = used + k.shared[2]
-  else
-    for _, g in ipairs(all(k)) do used = used + math.min(g[WEIGHT], limit) end
+  local used, s = math.min(e[WEIGHT], limit), k.form == 'S' and k.shared
+  if s and s[3] <= limit then return used + s[2] <= limit end
+  -- A grant that is heavier than the limit, which was lowered, counts as the limit. Each counts as 1 at least.
+  if s and used + s[1] > limit then return false end
+  local largest = 0
+  for _, g in ipairs(all(k)) do
+    used, largest = used + math.min(g[WEIGHT], limit), math.max(largest, g[WEIGHT])
   end
+  if s then s[3], k.changed = largest, true end -- the next call need not read them if the heavy one has gone
   return used <= limit
 end
 
@@ -327,6 +341,8 @@ local function save(k)
     elseif k.top > 0 and call('LLEN', k.L) > 0 then
       k.shared = { 0, 0, 0, '0', 0 }
       holder(k, 'S', 0, sentinel(k))
+    elseif grace() > 0 and call('HEXISTS', H, 'r' .. k.name) == 1 then
+      look_again(k.name, grace_end)
     end
   elseif not k.changed then
     return

@@ -3,8 +3,8 @@
 -- attempt.lua and withdraw.lua decide. It is called only under the run id under which the
 -- session was opened, and not while the server's memory is full.
 --
--- KEYS[1]  the bucket, H; [2] its tickets, T; then the list of each operation, those that are
---          released first
+-- KEYS[1]  the bucket, H; [2] its tickets, T; [3] a key that never exists (lib.lua); then the list of
+--          each operation, those that are released first
 -- ARGV[1]  the field of the session in H, [2] its generation and incarnation, 7 bytes each
 -- ARGV[3]  how many operations are releases; then the claim of each operation
 -- Replies: for each operation, with spaces between, 0 if it was not done, else 1 for a release
@@ -16,7 +16,7 @@ local try = redis.pcall
 local reply, till = {}, 0
 for i = 1, releases do
   -- While the grant is there no other claim has the lock, so nothing else has to be checked.
-  local list = KEYS[2 + i]
+  local list = KEYS[3 + i]
   local all = try('LPOP', list, '3')
   if all and #all == 2 and all[2] == ARGV[3 + i] then
     reply[i] = '1'
@@ -25,7 +25,7 @@ for i = 1, releases do
     for k = all and #all or 0, 1, -1 do call('LPUSH', list, all[k]) end
   end
 end
-local n = #KEYS - 2 - releases
+local n = #KEYS - 3 - releases
 if n > 0 then
   for i = 1, n do reply[releases + i] = '0' end
   local found = call('HMGET', H, 'm', ARGV[1])
@@ -42,7 +42,7 @@ if n > 0 then
     -- During a grace period, and once there are votes, there are no tickets.
     local tickets, used = call('LPOP', T, tostring(n)) or {}, 0
     for i = 1, n do
-      local list, ticket = KEYS[2 + releases + i], tickets[used + 1]
+      local list, ticket = KEYS[3 + releases + i], tickets[used + 1]
       if not ticket then break end
       local length = not marks[i] and try('RPUSH', list, ticket, ARGV[3 + releases + i])
       if length == 2 then

@@ -17,14 +17,16 @@ local function unqueue(k, t, raw)
 end
 
 -- queue iterates over the queue and returns where a claim is, its ticket, nil if there is
--- none, and the claim. While it iterates, the list must not be changed other than by LSET.
-local function queue(k)
+-- none, and the claim. While it iterates, the list must not be changed other than by LSET. size is how many
+-- elements are read at once, if not 100.
+local function queue(k, size)
   local from, part, at, t = k.form and 2 or 0, {}, 0, nil
+  size = size or 100
   return function()
     while true do
       if at == #part then
         from, at = from + at, 0
-        part = call('LRANGE', k.L, from, from + 99)
+        part = call('LRANGE', k.L, from, from + size - 1)
         if #part == 0 then return nil end
       end
       at = at + 1
@@ -55,16 +57,34 @@ local function find(k, sid, seq)
   end
 end
 
--- promote grants from the front of the queue while the front fits, skipping the
--- dead, then to claims that re-enter.
-local function promote(k)
-  if grace() > 0 or stopped then return end
-  local dead = 0
+-- FEW is how many claims at the front of a queue each call checks whether they re-enter, and MANY are checked when a
+-- holder is granted the lock. One that is further back finds out with its next poll (attempt.lua). If each call
+-- checked all of them, n claims would cost the square of n, and block the server.
+local FEW = 16
+
+-- join returns claims of the queue that re-enter, of so many at its front.
+local function join(k, most)
+  local joining, checked, reentry = {}, 0, k.grants[1][REENTRY]
+  for _, t, raw in queue(k, math.min(100, 2 * most)) do
+    -- A plain claim re-enters nothing.
+    local e = t and byte(raw) == 67 and string.find(raw, reentry, 1, true) and claim_of(raw, k.name)
+    if e and reenters(k, e) and stands(e) then joining[#joining + 1] = { t, raw, e } end
+    checked = checked + 1
+    if checked == most then break end
+  end
+  return joining
+end
+
+-- pick grants from the front of the queue while the front fits, skipping the dead, then to claims
+-- that re-enter. It returns the claims that were granted.
+local function pick(k)
+  local granted, dead, most = {}, 0, FEW
+  if grace() > 0 or stopped then return granted end
   while true do
     local at = k.form and 2 or 0
     local two = call('LRANGE', k.L, at, at + 1)
     local t, raw = two[1], two[2]
-    if not t then return end
+    if not t then return granted end
     if not is_ticket(t) or not raw or is_ticket(raw) then
       untick(k, t) -- a leftover
     else
@@ -75,11 +95,12 @@ local function promote(k)
         if not room(k, e) then break end
         unqueue(k, t, raw)
         grant(k, e, tonumber(t))
-        push(k, e)
+        granted[#granted + 1] = e
+        most = MANY
         if k.form ~= 'S' then save(k) end
       elseif dead == MANY then
         stopped = true
-        return
+        return granted
       else
         dead = dead + 1
         unqueue(k, t, raw)
@@ -87,17 +108,21 @@ local function promote(k)
     end
   end
   if exclusive(k.grants) and k.grants[1][REENTRY] ~= '' then
-    local joining = {}
-    for _, t, raw in queue(k) do
-      local e = byte(raw) == 67 and claim_of(raw, k.name) -- a plain claim re-enters nothing
-      if t and e and reenters(k, e) and stands(e) then joining[#joining + 1] = { t, raw, e } end
-    end
-    for _, j in ipairs(joining) do
+    for _, j in ipairs(join(k, most)) do
       unqueue(k, j[1], j[2])
       grant(k, j[3], tonumber(j[1]))
-      push(k, j[3])
+      granted[#granted + 1] = j[3]
     end
   end
+  return granted
+end
+
+-- promote grants from the queue, writes the holder, and only then notifies. An error between a notice and the
+-- last write would leave a process that holds a lock which is free for all others.
+local function promote(k)
+  local granted = pick(k)
+  save(k)
+  for _, e in ipairs(granted) do push(k, e) end
 end
 
 local function lock(name)
@@ -114,7 +139,6 @@ local function refresh(name)
     e[COUNTER], k.changed = number(k, k.ticket), true
   end
   promote(k)
-  save(k)
   return k
 end
 
@@ -166,10 +190,16 @@ local function downgrade(k, g, e)
   return true
 end
 
+-- moved has the ends of sessions as keep-alives have moved them.
+local moved = {}
+
 local function ends_in(g)
   local till = 0
   local s = g[SID] ~= '' and session(g[SID])
-  if s then till = math.max(s[1], math.min(after(s[4]), tonumber(call('ZSCORE', Z, g[SID]) or '0'))) end
+  if s then
+    moved[g[SID]] = moved[g[SID]] or tonumber(call('ZSCORE', Z, g[SID]) or '0')
+    till = math.max(s[1], math.min(after(s[4]), moved[g[SID]]))
+  end
   if g[MINEND] > till then till = g[MINEND] end
   if g[MAXEND] ~= 0 and (g[SID] == '' or g[MAXEND] < till) then till = g[MAXEND] end
   return math.max(0, left(till))

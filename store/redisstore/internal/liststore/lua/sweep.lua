@@ -1,7 +1,8 @@
 -- Drops what dead processes have left in some locks, and grants to the next. It stops after about half a
 -- millisecond. A script cannot read how long it has run, so it counts its work: 3 µs or less each.
--- ARGV[6] when the sweep began in ms, [7] and after: names
--- Replies: OK, how many of the names are done
+-- ARGV[6] when the sweep began in ms, [7] 1 if the names are of K: those that are due are taken out of it, [8] and
+-- after: names
+-- Replies: OK, how many of the names are done, how many were due
 local began, work = tonumber(ARGV[6]), 0
 local function late() return work > 150 end
 
@@ -18,10 +19,19 @@ end
 
 -- alone handles a lock with one exclusive holder and no queue, which nearly all locks are, and returns whether
 -- it is one. Without it each lock that a dead process leaves costs eight calls, not two, and a process may leave a million.
-local function alone(L)
+local function alone(name)
+  local L = H .. ':l:' .. name
   local first = call('LRANGE', L, 0, 2)
   local raw = first[2]
-  if #first ~= 2 or not is_ticket(first[1]) or byte(raw) ~= 88 and byte(raw) ~= 71 then return false end -- X, G
+  if #first ~= 2 or not is_ticket(first[1]) then return false end
+  if byte(raw) == 65 then -- A: what is kept, and has ended
+    local grants = cmsgpack.unpack(sub(raw, 2))
+    local g = grants[1]
+    if #grants ~= 1 or g[SID] ~= '' or now < g[MAXEND] or call('HEXISTS', H, 'r' .. name) == 1 then return false end
+    call('LPOP', L, 2)
+    return true
+  end
+  if byte(raw) ~= 88 and byte(raw) ~= 71 then return false end -- X, G
   local s = session(sub(raw, 8, 23))
   if not s then
     call('LPOP', L, 2) -- r<name>, if it is there, tidy.lua removes
@@ -41,7 +51,6 @@ local function sweep(i)
   if k.form == 'S' and k.shared[1] > SOME then
     more, stopped = not readers(k), false
     promote(k)
-    save(k)
   end
   for _, ticket, raw in queue(k) do
     length, work = length + 1, work + 1
@@ -62,12 +71,32 @@ local function sweep(i)
   return not more
 end
 
-for i = 7, #ARGV do
-  if alone(H .. ':l:' .. ARGV[i]) then
-    work = work + 2
-  elseif not sweep(i) then
-    return { 'OK', i - 7 }
-  end
-  if late() then return { 'OK', i - 6 } end
+-- one sweeps a lock, and returns whether it is done.
+local function one(i)
+  if not alone(ARGV[i]) then return sweep(i) end
+  work = work + 2
+  return true
 end
-return { 'OK', #ARGV - 6 }
+
+-- due is one for a name of K. A key that is not a list must not keep the others there: it is tried again later.
+local due_names = 0
+local function due(i)
+  work = work + 1
+  local till = call('ZSCORE', K, ARGV[i])
+  if not till or tonumber(till) > now then return true end -- another process was here, or it was kept again
+  due_names = due_names + 1
+  local fine, done = pcall(one, i)
+  if not fine then
+    call('ZADD', K, num(after(3600000)), ARGV[i])
+    return true
+  end
+  if done then call('ZREM', K, ARGV[i]) end
+  return done
+end
+
+local handle = ARGV[7] == '1' and due or one
+for i = 8, #ARGV do
+  if not handle(i) then return { 'OK', i - 8, due_names } end
+  if late() then return { 'OK', i - 7, due_names } end
+end
+return { 'OK', #ARGV - 7, due_names }

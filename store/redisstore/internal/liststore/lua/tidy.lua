@@ -2,11 +2,16 @@
 -- without being closed, and drops what is left of them.
 -- ARGV[6] session id of the caller, [7] cursor, [8] how many fields to read, [9] in ms: what is
 -- left of sessions that ended before is dropped, 0 for nothing, [10] for how many ms to be
--- the sweeper
+-- the sweeper, 0 to be it no longer
 -- Replies: OK, next cursor, clock in ms | BUSY, another process sweeps
 local before, lease = tonumber(ARGV[9]), tonumber(ARGV[10])
 local raw = call('HGET', H, 'g')
-if raw and sub(raw, 1, 16) ~= ARGV[6] then
+local mine = raw and sub(raw, 1, 16) == ARGV[6]
+if lease == 0 then
+  if mine then call('HDEL', H, 'g') end
+  return { 'OK', '0', num(now) }
+end
+if raw and not mine then
   local till = struct.unpack('>I6', raw, 17)
   if till > now and till <= after(lease) then return { 'BUSY' } end
 end
@@ -21,7 +26,7 @@ local part = call('HSCAN', H, ARGV[7], 'COUNT', ARGV[8])
 for i = 1, #part[2], 2 do
   local field, value = part[2][i], part[2][i + 1]
   local kind, rest = byte(field), sub(field, 2)
-  if kind == 115 or kind == 107 then -- s, k
+  if kind == 115 or kind == 107 or kind == 119 then -- s, k, w
     if ended(rest) then call('HDEL', H, field) end
   elseif kind == 98 then -- b
     if ended(sub(rest, 1, 16)) then call('HDEL', H, field) end -- those of a session that lives its process drops

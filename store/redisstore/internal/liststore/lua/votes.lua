@@ -3,7 +3,8 @@
 -- holder and no queue. attempt.lua and withdraw.lua do the rest. It is called only under the
 -- run id under which the session was opened.
 --
--- KEYS[1]  the bucket, H; then the list of each operation, those that are released first
+-- KEYS[1]  the bucket, H; [2] a key that never exists (lib.lua); then the list of each operation, those that
+--          are released first
 -- ARGV[1]  session id, [2] its generation and incarnation, 7 bytes each, [3] end of grace in ms
 -- ARGV[4]  how many operations are releases
 -- ARGV[5]  the seq of each operation, 6 bytes each
@@ -19,7 +20,7 @@ local try = redis.pcall
 local reply = {}
 for i = 1, releases do
   -- While the grant is there no other claim has the lock, so nothing else has to be checked.
-  local list = KEYS[1 + i]
+  local list = KEYS[2 + i]
   local all = try('LPOP', list, 3)
   if all and #all == 2 and byte(all[2]) == 71 and sub(all[2], 8, 29) == sid .. sub(seqs, 6 * i - 5, 6 * i) then -- G
     reply[i] = 1
@@ -55,7 +56,7 @@ for i = 1, n do
   local floor = struct.unpack('>I7', ARGV[6], 7 * i - 6)
   if floor > number then number = floor end
   if not marks[i] then
-    local list, text = KEYS[1 + at], string.format('%.0f', number)
+    local list, text = KEYS[2 + at], string.format('%.0f', number)
     local claim = head .. sub(seqs, 6 * at - 5, 6 * at) .. tail .. (ARGV[7 + i] or ARGV[8])
     local length = try('RPUSH', list, text, claim)
     if length == 2 then

@@ -7,17 +7,25 @@ if was_reset() then return { 'RESET' } end
 local sid, seq, name, kept = ARGV[6], tonumber(ARGV[7]), ARGV[8], tonumber(ARGV[9])
 if not session(sid) then return { 'GONE' } end
 local id, found = id_from(sid, seq), 0
-local raw = call('HGET', H, 'k' .. sid)
-if raw then
-  local list = cmsgpack.unpack(raw)
+-- A withdrawal may be sent twice, so those that were broken and withdrawn last stay known, in another field: keep-alives
+-- report all of k, and are plain commands without it.
+local both = call('HMGET', H, 'k' .. sid, 'w' .. sid)
+local function index(list)
   for i, b in ipairs(list) do
-    if b == seq or b == -seq then -- it stays, negative: a withdrawal may be sent twice
-      list[i] = -seq
-      found = 3
-      break
-    end
+    if b == seq then return i end
   end
-  if found == 3 then call('HSET', H, 'k' .. sid, cmsgpack.pack(list)) end
+end
+if both[1] or both[2] then
+  local broken, withdrawn = both[1] and cmsgpack.unpack(both[1]) or {}, both[2] and cmsgpack.unpack(both[2]) or {}
+  local i = index(broken)
+  if i or index(withdrawn) then found = 3 end
+  if i then
+    withdrawn[#withdrawn + 1] = seq
+    if #withdrawn > SOME then table.remove(withdrawn, 1) end
+    call('HSET', H, 'w' .. sid, cmsgpack.pack(withdrawn))
+    table.remove(broken, i)
+    if #broken > 0 then call('HSET', H, 'k' .. sid, cmsgpack.pack(broken)) else call('HDEL', H, 'k' .. sid) end
+  end
 end
 -- The lock is read before the claim is tombstoned: a claim with a tombstone does not stand.
 local mark_found = call('HGET', H, 'b' .. id)
@@ -45,5 +53,4 @@ end
 -- Before the next is granted: an attempt that came late may have queued the claim a second time.
 if ARGV[10] == '1' then mark(sid, id, '1') end
 promote(k)
-save(k)
 return { 'OK', found, stopped and 1 or 0 }
