@@ -182,6 +182,15 @@ var plain = []Kind{
 	{Name: "failover", LosesData: true, Splits: true, Needs: needsReplica, make: func(g *generation) Plan {
 		return Plan{{At: g.at(0), Verb: Failover, Target: "master"}}
 	}},
+	{Name: "failover-twice", LosesData: true, Splits: true, Needs: needsReplica, make: func(g *generation) Plan {
+		first := Step{At: g.at(0), Verb: Failover, Target: "master"}
+		return Plan{first, {At: first.At + g.ttl(200, 350), Verb: Failover, Target: "master"}}
+	}},
+	// The master stands still, and comes back when the one that took over dies.
+	{Name: "failback", LosesData: true, Splits: true, Needs: needsReplica, make: func(g *generation) Plan {
+		stop := Step{At: g.at(0), Verb: Stop, Target: "master", For: g.ttl(300, 400)}
+		return Plan{stop, {At: stop.At + stop.For - g.ttl(5, 20), Verb: Kill, Target: "master", For: g.ttl(300, 400)}}
+	}},
 	{Name: "slot-migration", Needs: needsReplica, make: func(g *generation) Plan {
 		return g.series(2, func() Step { return Step{Verb: Migrate, Target: "master"} })
 	}},
