@@ -170,7 +170,7 @@ var listMutants = []mutant{
 		name: "rl-script-in-a-moving-slot", catcher: testOf(redisPkg, "TestSharedLocksAreReleasedWhileASlotMoves"),
 		file: "store/redisstore/internal/liststore/store.go",
 		old:  `append(keys, base+none, base+":k", base+":s")`,
-		new:  `append(keys, base, base, base+":s")`,
+		new:  `append(keys, base, base+":k", base+":s")`,
 	},
 	{
 		name: "rl-batch-in-a-moving-slot", catcher: testOf(redisPkg, "TestBatchesRunWholeWhileASlotMoves"),

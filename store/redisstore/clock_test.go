@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,8 +20,7 @@ import (
 // clock makes the scripts of its clients see a time ahead of the server's, so that a test
 // need not wait until a TTL has passed, and does not fail on a machine that stalls for a
 // second. It changes only the one call in the scripts that reads the time. How far the clock
-// is ahead is sent in the name of one more key, which is in the slot of the first and is
-// never read.
+// is ahead is sent in the name of the key that never exists: scripts use the others by their places.
 //
 // Unlike pretence, clock keeps nothing on the server: there are several servers, and they
 // lose their data.
@@ -56,7 +56,7 @@ func (c *clock) shift(text string) string {
 		panic("a script asks for the time in another way than " + asks)
 	}
 	ours := strings.ReplaceAll(text, asks,
-		"(function() local t = redis.call('TIME') t[2] = t[2] + string.match(KEYS[#KEYS], '^%d+') return t end)()")
+		"(function() local t = redis.call('TIME') t[2] = t[2] + string.match(table.concat(KEYS, ' '), ':none:(%d+)') return t end)()")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sha[digest(text)] = digest(ours)
@@ -78,6 +78,9 @@ func (c *clock) change(words []string) (changed []string, is bool) {
 			return []string{words[0], words[1], ours}, true
 		}
 		return words, true
+	}
+	if len(words) == 1 && strings.EqualFold(words[0], "time") { // of a keep-alive by plain commands
+		return []string{"EVAL", fmt.Sprintf("local t = redis.call('TIME') return { t[1], tostring(t[2] + %d) }", c.ahead.Load()), "0"}, true
 	}
 	if len(words) <= keys {
 		return nil, false
@@ -101,10 +104,13 @@ func (c *clock) change(words []string) (changed []string, is bool) {
 	if err != nil || n < 1 || len(words) < keys+n {
 		return nil, false
 	}
-	last := fmt.Sprintf("%d:%s", c.ahead.Load(), words[keys])
-	changed = append(changed, words[0], script, strconv.Itoa(n+1))
-	changed = append(changed, words[keys:keys+n]...)
-	return append(append(changed, last), words[keys+n:]...), true
+	changed = append(append(changed, words[0], script), words[2:]...)
+	for i, key := range changed[:keys+n] {
+		if strings.HasSuffix(key, ":none") {
+			changed[i] = fmt.Sprintf("%s:%d", key, c.ahead.Load())
+		}
+	}
+	return changed, true
 }
 
 // resent is a command of the store in its changed form.
@@ -146,17 +152,28 @@ func (c *clock) DialHook(next redis.DialHook) redis.DialHook {
 }
 
 // ProcessPipelineHook implements redis.Hook. The store sends no scripts this way, but asks
-// whether the server has one.
+// whether the server has one, and for the time.
 func (c *clock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			if args := cmd.Args(); cmd.Name() == "script" && len(args) == 3 {
+		sent, times := slices.Clone(cmds), map[int]resent{}
+		for i, cmd := range cmds {
+			switch args := cmd.Args(); {
+			case cmd.Name() == "script" && len(args) == 3:
 				if changed, is := c.change([]string{"script", "exists", fmt.Sprint(args[2])}); is {
 					args[2] = changed[2]
 				}
+			case cmd.Name() == "time":
+				ours, _ := c.change([]string{"time"})
+				times[i] = resent{redis.NewCmd(ctx, ours[0], ours[1], ours[2])}
+				sent[i] = times[i]
 			}
 		}
-		return next(ctx, cmds)
+		err := next(ctx, sent)
+		for i, ours := range times {
+			cmds[i].(interface{ SetVal(any) }).SetVal(ours.Val())
+			cmds[i].SetErr(ours.Err())
+		}
+		return err
 	}
 }
 
@@ -214,7 +231,7 @@ func (c *clock) build(client rueidis.CoreClient, cmd rueidis.Completed) rueidis.
 	switch {
 	case !is:
 		return cmd
-	case len(w) == 3 && strings.EqualFold(w[1], "exists"):
+	case len(w) == 3 && (strings.EqualFold(w[1], "exists") || w[0] == "EVAL"):
 		return client.B().Arbitrary(w...).Build()
 	case len(w) == 3:
 		return client.B().ScriptLoad().Script(w[2]).Build()

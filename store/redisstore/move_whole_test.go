@@ -45,7 +45,7 @@ func releasedInAMove(t *testing.T, flavour redistest.Flavor, lib library, finish
 		holder.begin(holder.permit("permit")).wait(t, time.Minute),
 		holder.begin(holder.permit("kept", fencelock.MinHold(time.Minute))).wait(t, time.Minute),
 	}
-	unlock(t, third.lock("x")) // it has a session
+	unlock(t, third.begin(third.permit("marked", fencelock.MinHold(time.Minute))).wait(t, time.Minute)) // all keys of a bucket exist
 	waiting := []*pending{next.begin(next.RWMutex("rw").Lock), next.begin(next.permit("permit"))}
 	next.await(fencelock.LeaseWaiting, len(waiting))
 
