@@ -5,6 +5,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ import (
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), deaf: s.hub.isDeaf(), noBells: s.bells.off(),
 		prefix: s.opts.Prefix, grants: s.grantsText()}
-	if err := s.prepare(ctx); err != nil {
+	if err := s.prepare(ctx); err != nil && !errors.Is(err, errAutocommit) { // of which there is a finding
 		return nil, err
 	}
 	sent := time.Now()
@@ -52,7 +53,7 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 			return nil, err
 		}
 	}
-	if f.values["table incarnation"] == "ok" {
+	if f.values["table incarnation"] == "ok" && f.values["autocommit"] != "OFF" {
 		var text string
 		if err := s.row(ctx, "settings", nil, []any{&text}); err == nil {
 			if rules, ok := parseSettings(text); ok {
@@ -77,7 +78,7 @@ var postgresFacts = []string{
 
 var mysqlFacts = []string{
 	`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', 'log_bin', 'binlog_format', 'sync_binlog', 'read_only', 'wsrep_on', 'group_replication_single_primary_mode')`,
-	`SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')`,
+	`SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation', 'autocommit')`,
 	`SELECT CONCAT('table ', SUBSTRING(TABLE_NAME, CHAR_LENGTH('{bare}') + 1)), REPLACE(ENGINE, 'InnoDB', 'ok')
 	 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME IN ({tables})`,
 }

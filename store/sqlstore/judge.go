@@ -18,7 +18,7 @@ const clockBound = 2 * time.Second
 
 // codes are the codes of all findings. They are stable.
 var codes = []string{
-	"bells", "binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
+	"autocommit", "bells", "binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
 	"multi-primary", "permissions", "pooler", "replica", "replicas-without-grace", "sync-binlog",
 	"synchronous-commit", "table-engine", "tables", "unlogged", "version",
 }
@@ -92,6 +92,9 @@ func judgeMySQL(f *facts, add adder) {
 	}
 	if old {
 		add(driver.Danger, "version", "version "+version+" is older than MySQL 8.0.21 or MariaDB 10.6", "upgrade the server")
+	}
+	if f.values["autocommit"] == "OFF" {
+		add(driver.Danger, "autocommit", "autocommit is off on this connection: nothing that the store writes is committed", "add autocommit=1 to the data source name")
 	}
 	if v := f.values["innodb_flush_log_at_trx_commit"]; v != "1" {
 		add(driver.Danger, "flush-log", "innodb_flush_log_at_trx_commit is "+v+": a crash may lose the last grants, and nothing would notice", "innodb_flush_log_at_trx_commit = 1")

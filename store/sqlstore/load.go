@@ -32,7 +32,8 @@ const maxRounds = 50
 
 // errSplit is returned when what is written is not what is read.
 var errSplit = fmt.Errorf("sqlstore: a new incarnation was written %d times and is not there when it is read: "+
-	"reads and writes reach different servers, as behind a proxy that splits them; connect to the primary alone: %w", maxRounds, driver.ErrUnavailable)
+	"reads and writes reach different servers, as behind a proxy that splits them (connect to the primary alone), "+
+	"or a connection to MySQL or MariaDB has autocommit off (add autocommit=1 to the data source name): %w", maxRounds, driver.ErrUnavailable)
 
 // incarnation returns the present incarnation. If another server has the tables it begins a new
 // incarnation. setUp is for sessions: if the tables are new, it begins the first one, with

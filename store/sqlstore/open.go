@@ -52,8 +52,8 @@ import (
 //	tls_ca        file with the certificates to trust, instead of the system's
 //	dial_timeout  how long connecting may take, 5s
 //
-// Its connections to MySQL and MariaDB use READ COMMITTED and wait a second at most for a
-// locked row; a handle that is given to New needs the same, see docs/sql.md.
+// Its connections to MySQL and MariaDB commit each statement, use READ COMMITTED and wait a second
+// at most for a locked row; a handle that is given to New needs the same, see docs/sql.md.
 //
 // When the first session is opened, which is when the first lock is acquired, the store
 // checks the database as Store.Check does. A finding of the severity Danger makes that
@@ -158,23 +158,30 @@ func connect(rawURL string) (*sql.DB, string, error) {
 		if err != nil {
 			return nil, "", fmt.Errorf("sqlstore: mysql URL: %w", err)
 		}
-		return sql.OpenDB(readCommitted{connector}), c.Addr, nil
+		return sql.OpenDB(settled{connector}), c.Addr, nil
 	}
 	return nil, "", errors.New("sqlstore: the URL must begin with postgres:// or mysql:// (it is not shown, it may hold a password)")
 }
 
-// readCommitted is a connector whose connections lock no rows that a statement only reads, and
-// wait for a locked row for a second at most. go-sql-driver takes settings as name=value, and
+// settled is a connector whose connections have the settings that the statements rely on,
+// whatever those of the server are.
+type settled struct{ sqldriver.Connector }
+
+// settledBy are the settings: every statement is committed, locks no rows that it only reads, and
+// waits for a locked row for a second at most. go-sql-driver takes settings as name=value, and
 // the isolation has a name that MySQL and MariaDB agree on only as a statement.
-type readCommitted struct{ sqldriver.Connector }
+var settledBy = []string{
+	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+	"SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1",
+}
 
 // Connect implements database/sql/driver.Connector.
-func (c readCommitted) Connect(ctx context.Context) (sqldriver.Conn, error) {
+func (c settled) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, text := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1"} {
+	for _, text := range settledBy {
 		if _, err = conn.(sqldriver.ExecerContext).ExecContext(ctx, text, nil); err != nil {
 			_ = conn.Close()
 			return nil, err

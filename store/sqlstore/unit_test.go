@@ -184,7 +184,7 @@ func TestJudge(t *testing.T) {
 		{PostgreSQL, "synchronous_commit", "off", "synchronous-commit"}, {PostgreSQL, "full_page_writes", "off", "full-page-writes"},
 		{PostgreSQL, "recovery", "true", "replica"}, {PostgreSQL, "replicas", "1", "replicas-without-grace"},
 		{PostgreSQL, "table lock", "missing", "tables"}, {PostgreSQL, "table lock", "unlogged", "unlogged"}, {PostgreSQL, "table session", "forbidden", "permissions"},
-		{MySQL, "version", "10.5.9-MariaDB", "version"}, {MySQL, "version", "8.0.20", "version"}, {MySQL, "version", "8.4.0", ""},
+		{MySQL, "autocommit", "OFF", "autocommit"}, {MySQL, "autocommit", "ON", ""}, {MySQL, "version", "10.5.9-MariaDB", "version"}, {MySQL, "version", "8.0.20", "version"}, {MySQL, "version", "8.4.0", ""},
 		{MySQL, "innodb_flush_log_at_trx_commit", "2", "flush-log"}, {MySQL, "read_only", "ON", "replica"},
 		{MySQL, "wsrep_on", "ON", "multi-primary"}, {MySQL, "table lock", "MyISAM", "table-engine"},
 		{MySQL, "group_replication_single_primary_mode", "OFF", "multi-primary"}, {MySQL, "group_replication_single_primary_mode", "ON", ""},
