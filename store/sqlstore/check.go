@@ -5,7 +5,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +19,7 @@ import (
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), deaf: s.hub.isDeaf(), noBells: s.bells.off(),
 		prefix: s.opts.Prefix, grants: s.grantsText()}
-	if err := s.prepare(ctx); err != nil && !errors.Is(err, errAutocommit) { // of which there is a finding
+	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
 	sent := time.Now()
@@ -53,7 +52,7 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 			return nil, err
 		}
 	}
-	if f.values["table incarnation"] == "ok" && f.values["autocommit"] != "OFF" {
+	if f.values["table incarnation"] == "ok" {
 		var text string
 		if err := s.row(ctx, "settings", nil, []any{&text}); err == nil {
 			if rules, ok := parseSettings(text); ok {
@@ -66,7 +65,7 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 
 // postgresFacts return names and values.
 var postgresFacts = []string{
-	`SELECT name, setting FROM pg_settings WHERE name IN ('server_version_num', 'fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names')`,
+	`SELECT name, setting FROM pg_settings WHERE name IN ('server_version_num', 'fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names', 'default_transaction_read_only')`,
 	`SELECT 'recovery', pg_is_in_recovery()::text`,
 	`SELECT 'replicas', count(*)::text FROM pg_stat_replication`,
 	`SELECT 'table ' || t, CASE WHEN to_regclass('{p}' || t) IS NULL THEN 'missing'
@@ -77,10 +76,11 @@ var postgresFacts = []string{
 }
 
 var mysqlFacts = []string{
-	`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', 'log_bin', 'binlog_format', 'sync_binlog', 'read_only', 'wsrep_on', 'group_replication_single_primary_mode')`,
-	`SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation', 'autocommit')`,
+	`SELECT 'sql_select_limit', @@sql_select_limit`,
+	`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'read_only', 'wsrep_on', 'group_replication_single_primary_mode')`,
+	`SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation', 'autocommit', 'binlog_format', 'transaction_read_only', 'tx_read_only')`,
 	`SELECT CONCAT('table ', SUBSTRING(TABLE_NAME, CHAR_LENGTH('{bare}') + 1)), REPLACE(ENGINE, 'InnoDB', 'ok')
-	 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME IN ({tables})`,
+	 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME IN ({tables}) LIMIT 3`,
 }
 
 // schemaName is where MySQL has the tables, as an expression.

@@ -56,8 +56,9 @@ var down = []string{"53", "57P03", "57014", "57P05", "55000", "25006", "1040", "
 
 // unsure are the codes after which a commit may have happened: an operator ended the
 // connection, perhaps while it waited for a synchronous replica, or the commit itself
-// failed (1180, 3100: an error during commit, a hook of replication).
-var unsure = []string{"57P01", "57P02", "08", "1317", "1927", "1180", "3100"}
+// failed (1180, 3100: an error during commit, a hook of replication). transaction_timeout (25P04)
+// ends the connection, too.
+var unsure = []string{"57P01", "57P02", "25P04", "08", "1317", "1927", "1180", "3100"}
 
 func among(codes []string, c string) bool {
 	return slices.ContainsFunc(codes, func(p string) bool { return c == p || len(p) == 2 && strings.HasPrefix(c, p) })

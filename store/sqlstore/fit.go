@@ -12,7 +12,7 @@ import (
 )
 
 // neverAccepted are findings with which no lock can be acquired: accepting them does not help.
-var neverAccepted = []string{"tables", "permissions", "replica", "identity", "autocommit"}
+var neverAccepted = []string{"tables", "permissions", "replica", "identity", "autocommit", "read-only"}
 
 // fit checks the database before the first session of a store that Open made, until it
 // was found fit once. A database on which locks are unsafe is refused.

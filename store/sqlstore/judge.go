@@ -19,7 +19,7 @@ const clockBound = 2 * time.Second
 // codes are the codes of all findings. They are stable.
 var codes = []string{
 	"autocommit", "bells", "binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
-	"multi-primary", "permissions", "pooler", "replica", "replicas-without-grace", "sync-binlog",
+	"multi-primary", "permissions", "pooler", "read-only", "replica", "replicas-without-grace", "select-limit", "sync-binlog",
 	"synchronous-commit", "table-engine", "tables", "unlogged", "version",
 }
 
@@ -30,6 +30,11 @@ func judge(f facts) []driver.Finding {
 	var all []driver.Finding
 	add := func(severity driver.Severity, code, reason, fix string) {
 		all = append(all, driver.Finding{Severity: severity, Code: code, Reason: reason, Fix: fix})
+	}
+	if n, known := f.values["sql_select_limit"]; known && f.number("sql_select_limit") < manyAtOnce && len(n) < 10 {
+		add(driver.Danger, "select-limit", "sql_select_limit is "+n+" on this connection: answers are cut short, so the settings of the server cannot be read",
+			"add sql_select_limit=18446744073709551615 to the data source name")
+		return all
 	}
 	if f.dialect == PostgreSQL {
 		judgePostgres(&f, add)
@@ -54,6 +59,9 @@ func judgePostgres(f *facts, add adder) {
 	}
 	if f.values["recovery"] == "true" {
 		add(driver.Danger, "replica", "it is a replica and grants nothing", "connect to the primary: target_session_attrs=read-write with all hosts in the URL")
+	}
+	if f.values["default_transaction_read_only"] == "on" {
+		add(driver.Danger, "read-only", "default_transaction_read_only is on for this role: nothing can be locked", "ALTER ROLE ... SET default_transaction_read_only = off")
 	}
 	if f.values["fsync"] == "off" {
 		add(driver.Danger, "fsync", "fsync is off: a crash of the machine may lose grants, and nothing would notice", "fsync = on in postgresql.conf")
@@ -95,6 +103,9 @@ func judgeMySQL(f *facts, add adder) {
 	}
 	if f.values["autocommit"] == "OFF" {
 		add(driver.Danger, "autocommit", "autocommit is off on this connection: nothing that the store writes is committed", "add autocommit=1 to the data source name")
+	}
+	if f.values["transaction_read_only"] == "ON" || f.values["tx_read_only"] == "ON" {
+		add(driver.Danger, "read-only", "the transactions of this connection are read-only: nothing can be locked", "SET GLOBAL TRANSACTION READ WRITE, and remove the setting from the data source name")
 	}
 	if v := f.values["innodb_flush_log_at_trx_commit"]; v != "1" {
 		add(driver.Danger, "flush-log", "innodb_flush_log_at_trx_commit is "+v+": a crash may lose the last grants, and nothing would notice", "innodb_flush_log_at_trx_commit = 1")

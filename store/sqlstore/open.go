@@ -167,12 +167,12 @@ func connect(rawURL string) (*sql.DB, string, error) {
 // whatever those of the server are.
 type settled struct{ sqldriver.Connector }
 
-// settledBy are the settings: every statement is committed, locks no rows that it only reads, and
-// waits for a locked row for a second at most. go-sql-driver takes settings as name=value, and
+// settledBy are the settings: every statement is committed, locks no rows that it only reads, waits
+// for a locked row for a second at most, and returns all rows. go-sql-driver takes settings as name=value, and
 // the isolation has a name that MySQL and MariaDB agree on only as a statement.
 var settledBy = []string{
 	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-	"SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1",
+	"SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1, sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615",
 }
 
 // Connect implements database/sql/driver.Connector.

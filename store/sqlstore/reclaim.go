@@ -108,7 +108,7 @@ func (ss *session) confirm(ctx context.Context, held []driver.Held) (map[uint64]
 		return nil, err
 	}
 	found := map[uint64]driver.Token{}
-	text = "/* fencelock confirm */ SELECT seq, counter FROM " + s.opts.Prefix + "lock WHERE inc = " + p[0] + " AND " + where
+	text = "/* fencelock confirm */ SELECT seq, counter FROM " + s.opts.Prefix + "lock WHERE inc = " + p[0] + " AND " + where + allRows
 	err = s.rows(ctx, "reclaim", text, args, func() { clear(found) }, func(r *sql.Rows) error {
 		var seq, counter int64
 		err := r.Scan(&seq, &counter)

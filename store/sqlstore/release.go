@@ -153,7 +153,7 @@ func (ss *session) vacate(ctx context.Context, names []string) error {
 			return err
 		}
 		var left []string
-		rest := "/* fencelock vacate */ SELECT name FROM " + s.opts.Prefix + "lock WHERE (grants IS NOT NULL OR queue IS NOT NULL OR marks IS NOT NULL) AND name IN (" + s.dialect.list(1, len(part)) + ") ORDER BY name"
+		rest := "/* fencelock vacate */ SELECT name FROM " + s.opts.Prefix + "lock WHERE (grants IS NOT NULL OR queue IS NOT NULL OR marks IS NOT NULL) AND name IN (" + s.dialect.list(1, len(part)) + ") ORDER BY name" + allRows
 		err = s.rows(ctx, "close", rest, args[1:], func() { left = nil }, func(r *sql.Rows) error {
 			var name []byte
 			err := r.Scan(&name)

@@ -115,16 +115,11 @@ func (s *Store) notice() driver.Notice {
 	return driver.NoticeAtRenewal
 }
 
-// errAutocommit is for a handle whose statements are not committed: a grant would go with its
-// connection, and the next holder would get the same token.
-var errAutocommit = fmt.Errorf("sqlstore: autocommit is off on the connections of the handle, so nothing that the store writes would be committed; "+
-	"add autocommit=1 to the data source name: %w", driver.ErrRefused)
-
 // prepare makes the statements. MySQL and MariaDB call their identity by different
 // names, and have not all of them.
 //
-// A connection without autocommit has no identity, so no statement grants anything there. The
-// connection that is asked here need not be like the later ones: the server's settings may change.
+// A connection without autocommit has no identity, so no statement grants anything there. To ask
+// for it once, here, would not do: later connections have other settings if the server's change.
 func (s *Store) prepare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sqlstore: %w", err)
@@ -136,25 +131,17 @@ func (s *Store) prepare(ctx context.Context) error {
 		return nil
 	}
 	var ident string
-	commits := true
 	begin := func() { ident = "IF(@@autocommit = 1, CONCAT(@@server_id, '/', @@hostname" }
-	err := s.rows(ctx, "identity", "SHOW VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid', 'autocommit')", nil, begin, func(r *sql.Rows) error {
+	err := s.rows(ctx, "identity", "SHOW VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid')", nil, begin, func(r *sql.Rows) error {
 		var name, value string
 		if err := r.Scan(&name, &value); err != nil {
 			return err
-		}
-		if strings.EqualFold(name, "autocommit") {
-			commits = value != "OFF"
-			return nil
 		}
 		ident += ", '/', @@" + name
 		return nil
 	})
 	if err != nil {
 		return err
-	}
-	if !commits {
-		return errAutocommit
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

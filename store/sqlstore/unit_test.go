@@ -104,6 +104,7 @@ func TestClassify(t *testing.T) {
 	}{
 		{live, &pgconn.PgError{Code: "57P01"}, driver.ErrUnknown},
 		{live, &pgconn.PgError{Code: "08006"}, driver.ErrUnknown},
+		{live, &pgconn.PgError{Code: "25P04"}, driver.ErrUnknown},
 		{live, &pgconn.PgError{Code: "53300"}, driver.ErrUnavailable},
 		{live, &pgconn.PgError{Code: "25006"}, driver.ErrUnavailable},
 		{live, &pgconn.PgError{Code: "57014"}, driver.ErrUnavailable},
@@ -184,7 +185,8 @@ func TestJudge(t *testing.T) {
 		{PostgreSQL, "synchronous_commit", "off", "synchronous-commit"}, {PostgreSQL, "full_page_writes", "off", "full-page-writes"},
 		{PostgreSQL, "recovery", "true", "replica"}, {PostgreSQL, "replicas", "1", "replicas-without-grace"},
 		{PostgreSQL, "table lock", "missing", "tables"}, {PostgreSQL, "table lock", "unlogged", "unlogged"}, {PostgreSQL, "table session", "forbidden", "permissions"},
-		{MySQL, "autocommit", "OFF", "autocommit"}, {MySQL, "autocommit", "ON", ""}, {MySQL, "version", "10.5.9-MariaDB", "version"}, {MySQL, "version", "8.0.20", "version"}, {MySQL, "version", "8.4.0", ""},
+		{PostgreSQL, "default_transaction_read_only", "on", "read-only"}, {MySQL, "tx_read_only", "ON", "read-only"}, {MySQL, "transaction_read_only", "ON", "read-only"},
+		{MySQL, "sql_select_limit", "1", "select-limit"}, {MySQL, "sql_select_limit", "18446744073709551615", ""}, {MySQL, "autocommit", "OFF", "autocommit"}, {MySQL, "autocommit", "ON", ""}, {MySQL, "version", "10.5.9-MariaDB", "version"}, {MySQL, "version", "8.0.20", "version"}, {MySQL, "version", "8.4.0", ""},
 		{MySQL, "innodb_flush_log_at_trx_commit", "2", "flush-log"}, {MySQL, "read_only", "ON", "replica"},
 		{MySQL, "wsrep_on", "ON", "multi-primary"}, {MySQL, "table lock", "MyISAM", "table-engine"},
 		{MySQL, "group_replication_single_primary_mode", "OFF", "multi-primary"}, {MySQL, "group_replication_single_primary_mode", "ON", ""},

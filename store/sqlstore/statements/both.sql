@@ -3,8 +3,9 @@
 -- who the server is, {p} the prefix of the tables, {j} a parameter that is JSON.
 
 -- name: incarnation
--- The incarnation, and whether this server is the one it belongs to.
-SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 ELSE 0 END, m.grace_end, m.floor, m.settings
+-- The incarnation, and whether this server is the one it belongs to: 1, 0, or -1 on a connection that
+-- has no identity.
+SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 WHEN {ident} IS NULL THEN -1 ELSE 0 END, m.grace_end, m.floor, m.settings
 FROM {p}incarnation m WHERE m.id = 1
 
 -- name: settings
@@ -63,7 +64,7 @@ UPDATE {p}session SET done = inc WHERE id = ? AND generation = ? AND inc = ?
 
 -- name: load
 -- All that is needed to decide about a lock with one plain holder, or none.
-SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 ELSE 0 END, m.grace_end, m.floor, m.settings,
+SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 WHEN {ident} IS NULL THEN -1 ELSE 0 END, m.grace_end, m.floor, m.settings,
   s.generation, s.ends, s.inc, s.done, s.broken,
   h.generation, h.ends, h.done,
   l.version, l.counter, l.lim, l.reclaimed, l.holder, l.seq, l.generation, l.inc, l.since, l.record, l.grants, l.queue, l.marks

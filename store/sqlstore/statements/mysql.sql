@@ -1,6 +1,7 @@
 -- Statements for MySQL and MariaDB. There is no RETURNING; LAST_INSERT_ID(x) brings one
 -- number back with the answer. Assignments are made from left to right, and each sees
--- those before it: what others read comes last.
+-- those before it: what others read comes last. No statement has an empty string, as text or
+-- parameter: under the SQL mode EMPTY_STRING_IS_NULL it would be null.
 
 -- name: createIncarnation
 INSERT IGNORE INTO {p}incarnation (id, identity, incarnation, grace_end, floor, settings)
@@ -94,7 +95,7 @@ WHERE l.name = ? AND l.holder = ? AND l.seq = ?
 -- hinder each other. The claim is found if it is the first of its session in the queue.
 UPDATE {p}lock SET version = version + 1, touched = {now},
   marks = IF(? IS NULL, marks, JSON_MERGE_PRESERVE(COALESCE(marks, '[]'), ?)),
-  queue = IF(JSON_LENGTH(queue) > 1, JSON_REMOVE(queue, REPLACE(JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')), '.s', '')), NULL)
+  queue = IF(JSON_LENGTH(queue) > 1, JSON_REMOVE(queue, SUBSTRING_INDEX(JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')), '.', 1)), NULL)
 WHERE name = ? AND queue IS NOT NULL AND JSON_EXTRACT(queue, COALESCE(REPLACE(JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')), '.s', '.n'), '$.none')) = ?
   AND (holder IS NOT NULL AND grants IS NULL OR JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')) <> '$[0].s')
   AND (marks IS NULL OR NOT JSON_CONTAINS(marks, ?))
@@ -108,7 +109,8 @@ INSERT IGNORE INTO {p}lock (name, version, counter, touched)
 SELECT ?, {now}, m.floor, {now} FROM {p}incarnation m WHERE m.id = 1 LOCK IN SHARE MODE
 
 -- name: hint
-UPDATE {p}session SET broken = CONCAT(COALESCE(broken, ''), ?) WHERE id = ? AND generation = ?
+-- The space is one of JSON.
+UPDATE {p}session SET broken = CONCAT(COALESCE(broken, ' '), ?) WHERE id = ? AND generation = ?
 
 -- name: sweep
 -- Removes a free lock. The floor was raised before; a row with a higher counter stays.
