@@ -99,7 +99,7 @@ func (ss *session) confirm(ctx context.Context, held []driver.Held) (map[uint64]
 	}
 	p := s.dialect.parameters(1, 3)
 	where := fmt.Sprintf("holder = %s AND generation = %s AND (%s)", p[1], p[2], strings.Join(grants, " OR "))
-	text := "/* fencelock confirm */ UPDATE " + s.opts.Prefix + "lock SET version = version + 1, inc = " + p[0] + " WHERE " + where
+	text := "/* fencelock confirm */ UPDATE " + s.opts.Prefix + "lock SET version = GREATEST(version + 1, " + clocks[s.dialect] + "), inc = " + p[0] + " WHERE " + where
 	err := s.run(ctx, "reclaim", func() error {
 		_, err := s.db.ExecContext(ctx, text, s.args(args)...)
 		return err

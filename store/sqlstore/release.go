@@ -144,7 +144,7 @@ func (ss *session) vacate(ctx context.Context, names []string) error {
 			where, first = "holder = $1", 2
 		}
 		where += " AND name IN (" + s.dialect.list(first, len(part)) + ")"
-		free := "/* fencelock vacate */ UPDATE " + s.opts.Prefix + "lock SET version = version + 1, holder = NULL, seq = NULL, generation = NULL, inc = NULL, since = NULL, record = NULL WHERE " + where + " AND queue IS NULL"
+		free := "/* fencelock vacate */ UPDATE " + s.opts.Prefix + "lock SET version = GREATEST(version + 1, " + clocks[s.dialect] + "), holder = NULL, seq = NULL, generation = NULL, inc = NULL, since = NULL, record = NULL WHERE " + where + " AND queue IS NULL"
 		err := s.run(ctx, "close", func() error {
 			_, err := s.db.ExecContext(ctx, free, s.args(args)...)
 			return err

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -88,6 +89,26 @@ func TestFindingsHaveListedCodes(t *testing.T) {
 	slices.Sort(used)
 	if used = slices.Compact(used); !slices.Equal(used, codes) {
 		t.Errorf("judge.go reports %q, codes lists %q", used, codes)
+	}
+}
+
+// TestVersionsFollowTheClock: a version that is lost in a crash must not be given out again, by
+// whatever statement.
+func TestVersionsFollowTheClock(t *testing.T) {
+	files, err := filepath.Glob("statements/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, "release.go", "reclaim.go") {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`SET (l\.)?version = .*|version = IF.*`).FindAllString(string(source), -1) {
+			if !regexp.MustCompile(`GREATEST\((l\.|\{p\}lock\.)?version \+ 1, (\{now\}|" \+ clocks)`).MatchString(m) {
+				t.Errorf("%s: %s does not follow the clock", file, m)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,10 @@
 -- Statements that both dialects understand. Each writes one row at most, and none
 -- needs a transaction around it. {now} is the server's clock in microseconds, {ident}
 -- who the server is, {p} the prefix of the tables, {j} a parameter that is JSON.
+--
+-- A row's version is never given out twice, so it follows the clock. To count on from the version in the row
+-- would not do: a crash may lose the last write, of a claim that was queued, and a process that has read
+-- it would overwrite what was acknowledged after the crash.
 
 -- name: incarnation
 -- The incarnation, and whether this server is the one it belongs to: 1, 0, or -1 on a connection that
@@ -76,14 +80,14 @@ WHERE m.id = 1
 
 -- name: write
 -- Writes a lock back if it was not written since it was read.
-UPDATE {p}lock SET version = version + 1, counter = ?, lim = ?, reclaimed = ?,
+UPDATE {p}lock SET version = GREATEST(version + 1, {now}), counter = ?, lim = ?, reclaimed = ?,
   holder = ?, seq = ?, generation = ?, inc = ?, since = ?, record = ?, grants = {j}, queue = {j}, marks = {j}, touched = {now}
 WHERE name = ? AND version = ?
   AND EXISTS (SELECT 1 FROM {p}incarnation m WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident})
 
 -- name: writeFor
 -- The same for a claim of a session, which must live.
-UPDATE {p}lock SET version = version + 1, counter = ?, lim = ?, reclaimed = ?,
+UPDATE {p}lock SET version = GREATEST(version + 1, {now}), counter = ?, lim = ?, reclaimed = ?,
   holder = ?, seq = ?, generation = ?, inc = ?, since = ?, record = ?, grants = {j}, queue = {j}, marks = {j}, touched = {now}
 WHERE name = ? AND version = ?
   AND EXISTS (SELECT 1 FROM {p}incarnation m WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident})
