@@ -30,6 +30,12 @@ func code(err error) string {
 	return ""
 }
 
+// queueFull is the code of a statement that PostgreSQL did not commit because its queue of notifications
+// is full: a client of the cluster listens, and stays in a transaction. A notification is a hint, a
+// waiter finds its grant without it within a TTL, so the statement is repeated and does not notify.
+// To notify after the commit, by a statement of its own, was rejected: it is one more round trip.
+const queueFull = "54000"
+
 // again are the codes after which the same statement may succeed at once: it was
 // chosen to break a deadlock, or met another at a strict isolation level.
 var again = []string{"40001", "40P01", "55P03", "1213", "1205", "1020"}
