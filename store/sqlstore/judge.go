@@ -19,7 +19,7 @@ const clockBound = 2 * time.Second
 // codes are the codes of all findings. They are stable.
 var codes = []string{
 	"autocommit", "bells", "binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
-	"multi-primary", "permissions", "pooler", "read-only", "replica", "replicas-without-grace", "select-limit", "sync-binlog",
+	"multi-primary", "notify-queue", "old-snapshot", "permissions", "pooler", "read-only", "replica", "replicas-without-grace", "select-limit", "sync-binlog",
 	"synchronous-commit", "table-engine", "tables", "unlogged", "version",
 }
 
@@ -81,6 +81,11 @@ func judgePostgres(f *facts, add adder) {
 		add(driver.Warning, "replicas-without-grace", fmt.Sprintf("it has %d asynchronous replicas, and the tables have no grace: a failover to a replica that lags can make two holders at once, and only their tokens differ", n),
 			"set synchronous_standby_names, or add grace=true to the URL (Options{Grace: true}), or check tokens at the resource")
 	}
+	judgeSnapshots(f, add)
+	if n := f.number("notify_queue"); n > 50 {
+		add(driver.Warning, "notify-queue", fmt.Sprintf("the server's queue of notifications is %d %% full; when it is full a waiter finds its grant late, up to a TTL", n),
+			"end the connection that listens and stays in a transaction; the server's log names its process, and pg_stat_activity shows it by xact_start")
+	}
 	if f.deaf && !f.pooled {
 		add(driver.Note, "deaf", fmt.Sprintf("a notification did not arrive within %v: waiters poll, and it is tried again every %v", helloWait, deafFor),
 			"check for a pooler in transaction mode, and connect to the database directly, or leave it (Options.Pooler)")
@@ -88,6 +93,28 @@ func judgePostgres(f *facts, add adder) {
 	if f.pooled {
 		add(driver.Note, "pooler", "a pooler gives statements to other connections: waiters poll", "give the store a direct connection for quicker handoffs, or leave it")
 	}
+}
+
+// An old snapshot keeps the versions of rows that were changed since. One of a lock that is used all the
+// time has thousands of them within minutes, and each statement reads them all.
+const (
+	oldSnapshot    = 5 * time.Minute
+	oldSnapshotAge = 200_000 // transactions, where the time is not known
+)
+
+func judgeSnapshots(f *facts, add adder) {
+	seconds, age := time.Duration(f.number("snapshot_seconds"))*time.Second, f.number("snapshot_age")
+	since := ""
+	switch {
+	case seconds > oldSnapshot:
+		since = seconds.String()
+	case age > oldSnapshotAge:
+		since = fmt.Sprintf("%d transactions", age)
+	default:
+		return
+	}
+	add(driver.Warning, "old-snapshot", "a transaction, a replica or a replication slot has had a snapshot for "+since+": a lock that is used often gets slower until it ends",
+		"end long transactions (xact_start in pg_stat_activity; idle_in_transaction_session_timeout does it), and drop slots without a consumer (xmin in pg_replication_slots)")
 }
 
 func judgeMySQL(f *facts, add adder) {
