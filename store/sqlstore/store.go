@@ -30,7 +30,7 @@ type Store struct {
 	pgx       bool
 	known     bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
 	pooled    atomic.Bool // statements go to any connection: prepare none
-	closeDB   bool        // Open made the handle
+	closeDB   bool        // Open or FromURL made the handle
 	fitted    atomic.Bool // the database was found fit to keep locks
 	hub       hub
 	bells     bells
@@ -175,7 +175,7 @@ func (s *Store) assumes() string {
 func (s *Store) Shard(string) string { return "0" }
 
 // Close releases what the store has in the database handle: prepared statements and the
-// connections on which claims wait. A store that Open made closes its handle too. Close the
+// connections on which claims wait. A store of Open or FromURL closes its handle too. Close the
 // fencelock.Client first: sessions are not closed here.
 func (s *Store) Close() error {
 	s.bells.close()

@@ -258,6 +258,9 @@ func TestOpenStore(t *testing.T) {
 	if err != nil || rest != "postgres://u:p@h/d?sslmode=disable" || !migrate || o.Prefix != "my_app_" || !o.Grace || o.MaxTTL != 30*time.Second || len(o.Accept) != 2 {
 		t.Errorf("got %q, %+v, %t, %v", rest, o, migrate, err)
 	}
+	if s, err := FromURL("postgres://h/d?migrate=true", nil); s != nil || err == nil || !strings.Contains(err.Error(), "migrate=true") {
+		t.Errorf("FromURL with migrate: got %v, want an error", err)
+	}
 	for _, scheme := range []string{"postgres", "postgresql", "mysql", "mariadb"} {
 		for query, want := range map[string]string{"buckets=4": "does nothing", "grace=hunter2": "parameter grace", "namespace=A": "Options.Prefix", "namespace=x": "open 127.0.0.1:1: store unavailable: dial tcp"} {
 			store, err := fencelock.OpenStore(t.Context(), scheme+"://u:hunter2@127.0.0.1:1/d?"+query)
