@@ -93,7 +93,7 @@ func TryLock(ctx context.Context, db *sql.DB, key Key, opts *Options) (*Held, er
 		return nil, ErrHeld
 	case h.shared(ctx, db):
 		h.release()
-		return nil, fmt.Errorf("pgadvisory: lock %v: %w", key, ErrPooled)
+		return nil, ErrPooled
 	}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	go h.watch(opts.orDefault().Interval)
