@@ -141,7 +141,7 @@ func (d database) perKeepAlive(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	defer server.Stop()
-	store, err := sqlstore.Open(ctx, server.Addr(), nil)
+	store, err := sqlstore.FromURL(server.Addr(), nil)
 	if err != nil {
 		return 0, err
 	}

@@ -116,7 +116,7 @@ func (d database) idle(ctx context.Context) (perSecond float64, err error) {
 	var counters []*measure.Counter
 	var clients []*fencelock.Client
 	for range many + 1 {
-		store, err := sqlstore.Open(ctx, server.Addr(), nil)
+		store, err := sqlstore.FromURL(server.Addr(), nil)
 		if err != nil {
 			return 0, err
 		}

@@ -96,6 +96,12 @@ does not answer.`,
 func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool) (*diagnosis, error) {
 	conn, err := a.connect(ctx, &fencelock.Options{TTL: ttl})
 	if errors.Is(err, driver.ErrRefused) {
+		// The findings say all that is wrong, not only what the store is refused for.
+		if read, failed := a.connectTo(ctx, a.openToRead, &fencelock.Options{TTL: ttl}); failed == nil {
+			conn, err = read, nil
+		}
+	}
+	if errors.Is(err, driver.ErrRefused) {
 		return &diagnosis{Program: version(), Findings: []driver.Finding{{Severity: driver.Danger, Code: "refused", Reason: plain.WithoutGo(plain.Unprefixed(err))}}}, nil
 	}
 	if err != nil {

@@ -86,13 +86,16 @@ type connection struct {
 
 // connect opens the store that the user chose. Without options no lock is to be taken.
 func (a *app) connect(ctx context.Context, opts *fencelock.Options) (*connection, error) {
+	if opts == nil {
+		return a.connectTo(ctx, a.openToRead, &fencelock.Options{})
+	}
+	return a.connectTo(ctx, a.open, opts)
+}
+
+func (a *app) connectTo(ctx context.Context, open func(ctx context.Context, url, namespace string) (*opened, error), opts *fencelock.Options) (*connection, error) {
 	url, err := a.urlOfStore()
 	if err != nil {
 		return nil, err
-	}
-	open := a.open
-	if opts == nil {
-		open, opts = a.openToRead, &fencelock.Options{}
 	}
 	store, err := open(ctx, url, a.ns)
 	if err != nil {

@@ -11,7 +11,9 @@ var sharingCases = []spec{
 	{"O5", "last one frees", all(reentry), o5LastFrees},
 	{"O5", "outlives a session", all(reentry), o5OutlivesSession},
 	{"O5", "skips the queue", all(reentry, queue), o5SkipsTheQueue},
+	{"O5", "skips a long queue", all(reentry, queue), o5SkipsALongQueue},
 	{"O5", "joins from the queue", all(reentry, queue), o5JoinsFromTheQueue},
+	{"O5", "joins from the end of a long queue", all(reentry, queue), o5JoinsFromALongQueue},
 	{"O5", "exclusive only", all(reentry, sharing), o5ExclusiveOnly},
 	{"O6", "downgrades", all(sharing), o6Downgrades},
 	{"O6", "lets readers in", all(sharing, queue), o6LetsReadersIn},
@@ -87,6 +89,56 @@ func o5SkipsTheQueue(t *scene) {
 	other.queuedAt(0)
 	c.withdraw()
 	other.granted()
+}
+
+// longQueue is longer than what a store may read of a queue at once.
+const longQueue = 30
+
+// crowd queues many claims of a few sessions.
+func crowd(t *scene, name string) (waiting []*request) {
+	var s *session
+	for i := range longQueue {
+		if i%6 == 0 {
+			s = t.open(name)
+		}
+		waiting = append(waiting, s.queue(name))
+	}
+	return waiting
+}
+
+func o5SkipsALongQueue(t *scene) {
+	// A store that reads only the front of the queue must see that the claim does not belong there.
+	name := t.name("lock")
+	a := t.open(name).grant(name, joining("me"))
+	waiting := crowd(t, name)
+	b := t.open(name).grant(name, joining("me"))
+	c := t.open(name).grant(name, joining("me"), queueing)
+	if b.token != a.token || c.token != a.token {
+		t.fatalf("claims of one Reentry have tokens %v, %v and %v, want one", a.token, b.token, c.token)
+	}
+	t.open(name).want(name, joining("you")).busy()
+	a.withdraw()
+	b.withdraw()
+	waiting[0].queuedAt(0)
+	c.withdraw()
+	t.mustHold(name, waiting[0])
+}
+
+func o5JoinsFromALongQueue(t *scene) {
+	name := t.name("lock")
+	holder := t.open(name).grant(name)
+	a := t.open(name).queue(name, joining("me"))
+	waiting := crowd(t, name)
+	b := t.open(name).queue(name, joining("me"))
+	holder.withdraw()
+	a.granted()
+	if b.granted().Token != a.token {
+		t.fatalf("claims of one Reentry have tokens %v and %v, want one", a.token, b.token)
+	}
+	t.mustHold(name, a, b)
+	a.withdraw()
+	b.withdraw()
+	t.mustHold(name, waiting[0])
 }
 
 func o5JoinsFromTheQueue(t *scene) {

@@ -53,6 +53,26 @@ var otherMutants = []mutant{
 		new: "misfit(st.Holders, want.fits); false && found {",
 	},
 	{
+		name: "sh-lease-outlives-its-marker", catcher: testOf("store/shard", "TestMarkersOutliveTheLeases"), file: "store/shard/register.go",
+		old: "	if e.outlives(lease) {\n",
+		new: "	if e.marked.Load() {\n",
+	},
+	{
+		name: "sh-markers-for-the-first-ttl", catcher: testOf("store/shard", "TestMarkersOutliveTheLongestLease"), file: "store/shard/register.go",
+		old: "	r.ttl = max(r.ttl, ttl)\n",
+		new: "	if r.ttl == 0 {\n		r.ttl = ttl\n	}\n",
+	},
+	{
+		name: "sh-marked-after-a-reset", catcher: testOf("store/shard", "TestNothingIsGrantedWithoutAMarker"), file: "store/shard/entry.go",
+		old: "		e.drv = nil\n		e.marked.Store(false)\n",
+		new: "		e.drv = nil\n",
+	},
+	{
+		name: "sh-mark-in-doubt-kept", catcher: testOf("store/shard", "TestMarkWithALostReplyIsNotKept"), file: "store/shard/entry.go",
+		old: "	case err != nil:\n		e.abandon()\n",
+		new: "	case err != nil:\n",
+	},
+	{
 		name: "sh-marks-lost", catcher: testOf("store/shard", "TestMarkersSurviveADataLoss"), file: "store/shard/entry.go",
 		old: "	case errors.Is(err, driver.ErrReset):\n		e.drv = nil\n",
 		new: "	case errors.Is(err, driver.ErrReset):\n",

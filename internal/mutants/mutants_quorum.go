@@ -110,4 +110,14 @@ var quorumMutants = []mutant{
 			new:  "",
 		},
 	},
+	{
+		name: "q-held-up-by-a-late-node", catcher: testOf("store/quorum", "TestSlowNodeDoesNotHoldUpAContendedLock"), file: "store/quorum/round.go",
+		old: "	return inTheWay && answered >= w.need\n",
+		new: "	return inTheWay && answered > len(w.slots)\n",
+	},
+	{
+		name: "q-not-asked-again-after-giving-way", catcher: testOf("store/quorum", "TestSlowNodeDoesNotHoldUpAContendedLock"), file: "store/quorum/round.go",
+		old: "s.Slot = s.AskAgain() // behind",
+		new: "_ = s.AskAgain() // behind",
+	},
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -135,9 +136,12 @@ func MySQL(settings ...string) (*Server, error) {
 }
 
 // Pgbouncer starts a pooler in transaction mode in front of a PostgreSQL server.
-func (s *Server) Pgbouncer() (b *Server, err error) {
+func (s *Server) Pgbouncer() (*Server, error) { return s.PgbouncerWith("server_round_robin = 1") }
+
+// PgbouncerWith is Pgbouncer with other settings.
+func (s *Server) PgbouncerWith(settings ...string) (b *Server, err error) {
 	for range 3 { // the port may be taken by the time it starts, and it says so too late
-		b, err = s.pgbouncer()
+		b, err = s.pgbouncer(settings)
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +155,7 @@ func (s *Server) Pgbouncer() (b *Server, err error) {
 	return nil, err
 }
 
-func (s *Server) pgbouncer() (*Server, error) {
+func (s *Server) pgbouncer(settings []string) (*Server, error) {
 	program, err := pgbouncer.find()
 	if err != nil {
 		return nil, err
@@ -170,10 +174,10 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = 10
 max_client_conn = 500
-server_round_robin = 1
 server_login_retry = 0.5
 ignore_startup_parameters = extra_float_digits
-`, s.Port, b.Port)
+%s
+`, s.Port, b.Port, strings.Join(settings, "\n"))
 	path := filepath.Join(b.dir, "pgbouncer.ini")
 	if err := os.WriteFile(path, []byte(ini), 0o644); err != nil {
 		b.Stop()

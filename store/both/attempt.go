@@ -129,12 +129,28 @@ func (s *session) complete(ctx context.Context, c *driver.Claim, out driver.Outc
 		if err != nil {
 			return driver.Outcome{}, s.halfway(failures("attempt", err, nil))
 		}
+		if raise && first.State == driver.Granted && first.Token == out.Token && first.Token != known.old {
+			return driver.Outcome{}, s.same(ctx, c)
+		}
 		if first.State != driver.Granted || first.Token != known.old {
 			return s.lost(ctx, c)
 		}
 	}
 	s.held(c, out.Token, out.Remaining)
 	return out, nil
+}
+
+// same is the error of two stores that keep their locks in the same place. Only then the old store has the token that the new
+// store has just given: another grant in the old store would be above it. The claim would be taken for lost
+// and asked for again, without end.
+func (s *session) same(ctx context.Context, c *driver.Claim) error {
+	w := driver.Withdrawal{Seq: c.Seq, Name: c.Name}
+	if _, err := s.old.Withdraw(ctx, w); err != nil {
+		return s.halfway(failures("attempt", err, nil))
+	}
+	s.claims.drop(c.Seq)
+	return fmt.Errorf("both: attempt: Stores.Old and Stores.New keep their locks in the same place, as with one URL for both; give Old the one that the fleet moves from: %w",
+		driver.ErrRefused)
 }
 
 // Await implements driver.Session: it waits in the store that the claim waits in, and goes on to the new store

@@ -51,7 +51,9 @@ type Stores struct {
 }
 
 // New returns a store that takes locks in the old store and in the new one. It fails if one is missing, if
-// they are the same, or if no TTL suits both. It does no I/O. The two stores stay the caller's.
+// they are the same value, or if no TTL suits both. It does no I/O, so two values for one server are noticed
+// only by the first lock, which is refused; without tokens they are one lock, and not noticed. The two stores
+// stay the caller's.
 func New(stores Stores, _ *Options) (*Store, error) {
 	old, next := stores.Old, stores.New
 	switch {

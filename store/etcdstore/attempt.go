@@ -80,10 +80,15 @@ func (a *attempt) decide(v *view) (*step, error) {
 	if g := v.Find(a.claim); g != nil && g.Main != nil {
 		return a.again(v, g), nil
 	}
+	// A claim that re-enters a grant passes the queue, so it does not matter how much of the queue was read: the grants
+	// are read whole.
 	if v.queued != nil {
+		if v.Position(a.claim) < 0 && v.Reenters(&v.queued.Value) {
+			return &step{after: v.WithLast(v.queued)}, nil
+		}
 		return &step{after: v.Snapshot}, nil
 	}
-	if v.Whole() {
+	if v.Whole() || v.Reenters(&a.entry.Value) {
 		after := v.WithLast(&a.entry)
 		if plan := after.Plan(); promotes(plan, a.claim) {
 			st := newStep()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -20,6 +21,37 @@ type session struct {
 	id         string
 	generation string
 	ttl        time.Duration
+
+	graves graves
+}
+
+// graves are when the tombstones of a session were first seen by its process.
+type graves struct {
+	mu    sync.Mutex
+	since map[uint64]time.Time
+}
+
+// add adds a claim to the tombstones of a session item, and leaves out those that are older than a free item with a
+// tombstone gets: a later write of their claims would be stored anyway. A session that lives for months would
+// otherwise fill its item, which each call reads. The item has no times: clocks differ, and only this process
+// writes it.
+func (g *graves) add(tombstoned []uint64, claim uint64, now time.Time) []uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	since := map[uint64]time.Time{claim: now}
+	kept := []uint64{}
+	for _, seq := range tombstoned {
+		seen, ok := g.since[seq]
+		if !ok {
+			seen = now // of a session value before this one
+		}
+		if now.Sub(seen) <= graveSeconds*time.Second {
+			since[seq] = seen
+			kept = append(kept, seq)
+		}
+	}
+	g.since = since
+	return append(kept, claim)
 }
 
 func (s *session) key() string { return s.store.keys.session(s.id) }
@@ -173,7 +205,7 @@ func (s *session) tombstone(c *call, claim uint64) error {
 		case own.v.tombstoned(claim):
 			return nil
 		}
-		own.v.Tombstoned = append(own.v.Tombstoned, claim)
+		own.v.Tombstoned = s.graves.add(own.v.Tombstoned, claim, time.Now())
 		if ok, err := c.write(s.key(), own.raw, &own.v, seconds(s.ttl)); ok || err != nil {
 			return err
 		}

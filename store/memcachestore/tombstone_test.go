@@ -73,3 +73,47 @@ func TestLateWriteAfterATombstoneIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestOldTombstonesAreRemoved: the item of a session that lives long does not grow with every claim whose outcome
+// was unknown.
+func TestOldTombstonesAreRemoved(t *testing.T) {
+	server := servers.Test(t, func() (*servers.MemcachedServer, error) { return servers.Memcached() })
+	store, err := New(server.Addr, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	opened, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := opened.(*session)
+	tombstone := func(seq uint64) []uint64 {
+		t.Helper()
+		if _, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: seq, Name: "x", Tombstone: true}); err != nil {
+			t.Fatal(err)
+		}
+		items, err := (&call{ctx: t.Context(), client: store.client, op: "read"}).read(s.key())
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := parse[sessionItem](items[s.key()])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return own.v.Tombstoned
+	}
+	for seq := range uint64(100) {
+		tombstone(seq)
+	}
+	for seq := range uint64(90) { // eleven minutes later
+		s.graves.since[seq] = time.Now().Add(-11 * time.Minute)
+	}
+	if got := tombstone(100); len(got) != 11 || got[0] != 90 || got[10] != 100 {
+		t.Errorf("the tombstones are %v, want those of the last ten minutes, 90 to 100", got)
+	}
+	s.graves.since = nil // the session was opened again
+	if got := tombstone(101); len(got) != 12 {
+		t.Errorf("the tombstones are %v, want all that a new value of the session finds, and one more", got)
+	}
+}

@@ -32,6 +32,7 @@ type round struct {
 	began     time.Time
 	push      bool // being lost is no end: others will leave
 	impatient bool
+	waits     bool // it ends because nodes are late: what it has is kept until a wait for pushes gives way
 	timer     *time.Timer
 	lifts     int
 	done      bool
@@ -206,11 +207,22 @@ func (w *request) decideLocked() {
 		}
 		if r.impatient {
 			w.liftLocked()
-		} else if r.timer == nil {
-			r.timer = time.AfterFunc(spent(r.began, nearPatience), func() { w.hurry(r) })
+		} else {
+			w.hurrySoonLocked()
 		}
 	case vote.Split:
 		w.liftLocked()
+	case vote.Pending:
+		switch {
+		case !w.heldUpLocked():
+		case r.push:
+			w.giveWayLocked()
+		case r.impatient:
+			r.waits = true
+			w.finishLocked(w.busyLocked(), nil)
+		default:
+			w.hurrySoonLocked()
+		}
 	case vote.Lost:
 		switch {
 		case r.push:
@@ -246,6 +258,39 @@ func (w *request) clearedLocked() bool {
 		}
 	}
 	return true
+}
+
+// heldUpLocked reports whether a claim that waits is undecided only because of nodes that are later than a
+// majority, while another claim is in the way on some of those that answered. Two claims that each have a
+// part of these nodes would wait for the late ones, which have the backlog of both, and nobody would hold
+// the lock. So it does not wait for them: it goes on to wait for pushes, and gives way there. A claim that
+// does not wait has no second chance, and is answered when they are. w.b.mu must be held.
+func (w *request) heldUpLocked() bool {
+	if w.won || !w.claim.Queue || !w.b.s.caps.Push {
+		return false
+	}
+	answered, inTheWay := 0, false
+	for _, v := range w.votesLocked() {
+		if v.State != vote.Open {
+			answered++
+		}
+		inTheWay = inTheWay || v.State == vote.No
+	}
+	return inTheWay && answered >= w.need
+}
+
+// hurrySoonLocked makes a round that asks wait as long again as it took so far. One that waits for pushes
+// began long before the answers that it has. w.b.mu must be held.
+func (w *request) hurrySoonLocked() {
+	r := w.round
+	if r.timer != nil {
+		return
+	}
+	patience := nearPatience
+	if !r.push {
+		patience = spent(r.began, nearPatience)
+	}
+	r.timer = time.AfterFunc(patience, func() { w.hurry(r) })
 }
 
 // hurry makes a round decide with what it has.
@@ -309,7 +354,7 @@ func (w *request) finishLocked(out driver.Outcome, err error) {
 		}
 	}
 	w.round = nil
-	if out.State != driver.Granted && !w.won {
+	if out.State != driver.Granted && !w.won && !r.waits {
 		w.yieldLocked()
 	}
 	w.wakeLocked()
@@ -319,7 +364,6 @@ func (w *request) finishLocked(out driver.Outcome, err error) {
 func (w *request) refusalLocked() (driver.Outcome, error) {
 	var failed errs
 	blocked, silent, gone := 0, 0, 0
-	out := driver.Outcome{State: driver.Busy}
 	for n := range w.slots {
 		s := &w.slots[n]
 		switch {
@@ -343,9 +387,14 @@ func (w *request) refusalLocked() (driver.Outcome, error) {
 		// Those in the way alone would not have kept it out.
 		return driver.Outcome{}, failed.err("attempt")
 	}
+	return w.busyLocked(), nil
+}
+
+// busyLocked is the answer to a claim that others are in the way of. w.b.mu must be held.
+func (w *request) busyLocked() driver.Outcome {
+	out := driver.Outcome{State: driver.Busy, Holders: w.holdersLocked()}
 	out.PollAfter, out.Grace = vote.PollAfter(w.need, w.votesLocked())
-	out.Holders = w.holdersLocked()
-	return out, nil
+	return out
 }
 
 // gatherTime is how long a waiter keeps what a minority granted it before it gives
@@ -371,6 +420,11 @@ func (w *request) giveWayLocked() {
 		}
 	case r.gather:
 		r.gathering, r.gather = nil, false
+		for n := range w.slots {
+			if s := &w.slots[n]; s.Holds() {
+				s.Slot = s.AskAgain() // behind those who wait there, or nobody may ask for the node for a while
+			}
+		}
 		w.yieldLocked()
 	case r.gathering == nil:
 		r.gathering = time.AfterFunc(w.b.s.gatherTime(), func() {

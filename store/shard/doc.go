@@ -31,7 +31,8 @@
 // heartbeat, on each shard of each member that it uses. While it has one it also has a
 // session on every member for the marker of its list: an exclusive claim that processes
 // with the same list share and others cannot get. The keep-alives of the sessions keep
-// the markers; the store has no lasting goroutine.
+// the markers, that of their member first, so no lease outlives its marker; the store has no
+// lasting goroutine.
 //
 // # Failure cases
 //

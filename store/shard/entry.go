@@ -22,8 +22,11 @@ type entry struct {
 	marked atomic.Bool
 	// away is set when the member did not answer the last time: no Open waits for it.
 	away atomic.Bool
+	// until is when the marker ends unless it is kept.
+	until atomic.Pointer[time.Time]
 
 	drv  driver.Session // nil if it is not open
+	ttl  time.Duration  // of the session
 	id   driver.SessionID
 	seq  uint64
 	held map[string]driver.Held // by the name of the marker
@@ -61,6 +64,10 @@ func (e *entry) keep(ctx context.Context, ttl time.Duration, want mark) error {
 		return err
 	}
 	defer e.unlock()
+	if e.ttl < ttl {
+		e.drv = nil // to be opened again, with the same id, for longer
+	}
+	began := time.Now()
 	err := e.keepAlive(ctx)
 	if err == nil {
 		err = e.open(ctx, ttl)
@@ -69,10 +76,19 @@ func (e *entry) keep(ctx context.Context, ttl time.Duration, want mark) error {
 		err = e.take(ctx, want)
 	}
 	if err == nil {
+		end := began.Add(e.ttl)
+		e.until.Store(&end)
 		e.marked.Store(true)
 	}
 	e.away.Store(err != nil && !errors.Is(err, errGrace) && !errors.Is(err, driver.ErrRefused))
 	return err
+}
+
+// outlives reports whether the marker lives at a time though nothing is done until then. A member that
+// cannot keep a marker has none that could end.
+func (e *entry) outlives(at time.Time) bool {
+	until := e.until.Load()
+	return !e.canMark() || e.marked.Load() && until != nil && !until.Before(at)
 }
 
 // lock waits until no other call uses the entry.
@@ -114,7 +130,7 @@ func (e *entry) keepAlive(ctx context.Context) error {
 
 // lost drops the session: its id is not used again.
 func (e *entry) lost() {
-	e.drv, e.id, e.held = nil, driver.SessionID{}, nil
+	e.drv, e.ttl, e.id, e.held = nil, 0, driver.SessionID{}, nil
 	e.marked.Store(false)
 }
 
@@ -138,7 +154,7 @@ func (e *entry) open(ctx context.Context, ttl time.Duration) error {
 	if err != nil {
 		return err
 	}
-	e.drv, e.held = drv, map[string]driver.Held{}
+	e.drv, e.ttl, e.held = drv, ttl, map[string]driver.Held{}
 	for i, h := range held {
 		if kept[i] {
 			e.held[h.Claim.Name] = h

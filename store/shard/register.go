@@ -20,9 +20,21 @@ const openPatience = 50 * time.Millisecond
 
 // register keeps this process in the markers of all members while it has a session on one.
 // It has no lasting goroutine: the keep-alives of the sessions drive it.
+//
+// No lease outlives the marker of its member. A process that is cut off from all members must have
+// lost its leases before a process with another list finds no marker. So a session is opened and kept
+// alive only after the marker was, unless that is sure to live for longer:
+//
+//	marker    |────── kept ──────────────────────────|
+//	session      |── kept ──────────────────|
+//
+// To keep the markers now and then, whichever session comes first, would not do: a session that is
+// kept a little later ends a little later. The other members are kept so; their markers are for
+// processes that come to them, and not for the leases here.
 type register struct {
 	view    view
 	entries []*entry
+	maxTTL  time.Duration // of all members, 0 for any
 	// adopting holds a value while the process goes over to the list after a change.
 	adopting chan struct{}
 
@@ -30,15 +42,15 @@ type register struct {
 	sessions map[sessionKey]struct{}
 	alive    context.Context // of the rounds; it ends when no session is left
 	end      context.CancelFunc
-	ttl      time.Duration
-	due      time.Time // of the next keep-alive of the markers
-	adopted  bool      // the list after the change is in use
+	ttl      time.Duration // the longest of the sessions
+	due      time.Time     // of the next keep-alive of the markers
+	adopted  bool          // the list after the change is in use
 
 	refused atomic.Pointer[error] // another list is in use
 }
 
-func newRegister(members []Member) *register {
-	r := &register{view: view{before(members), after(members)}, sessions: map[sessionKey]struct{}{}, adopting: make(chan struct{}, 1)}
+func newRegister(members []Member, maxTTL time.Duration) *register {
+	r := &register{view: view{before(members), after(members)}, maxTTL: maxTTL, sessions: map[sessionKey]struct{}{}, adopting: make(chan struct{}, 1)}
 	r.adopted = !r.view.changing()
 	for i := range members {
 		r.entries = append(r.entries, newEntry(&members[i]))
@@ -60,6 +72,7 @@ func (r *register) entry(m *Member) *entry {
 // Only the member of the names must answer; the others are marked later if they are away.
 // If the session is not opened then, undo removes it, unless it was open before.
 func (r *register) enter(ctx context.Context, key sessionKey, ttl time.Duration, p place) (undo func(), err error) {
+	began := time.Now()
 	undo = func() {}
 	r.mu.Lock()
 	if _, known := r.sessions[key]; !known {
@@ -69,16 +82,17 @@ func (r *register) enter(ctx context.Context, key sessionKey, ttl time.Duration,
 	if r.alive == nil {
 		r.alive, r.end = context.WithCancel(context.Background())
 	}
-	if r.ttl == 0 || ttl < r.ttl {
-		r.ttl = ttl
-	}
+	r.ttl = max(r.ttl, ttl)
 	fresh := r.refused.Swap(nil) == nil && time.Now().Before(r.due) && r.allMarked()
 	r.mu.Unlock()
 	if !fresh {
-		err = r.await(ctx, ttl, r.entry(p.to), r.round())
+		err = r.await(ctx, ttl, r.entry(p.to), r.round(func(*entry) bool { return true }))
 	}
 	if err == nil && p.moves() {
 		err = r.adopt(ctx)
+	}
+	if err == nil {
+		err = r.cover(ctx, r.entry(p.to), began.Add(ttl))
 	}
 	return undo, err
 }
@@ -98,8 +112,19 @@ type answer struct {
 	err error
 }
 
-// round keeps the markers of all members, each in a goroutine that ends by itself.
-func (r *register) round() <-chan answer {
+// markerTTL is how long a marker lives: longer than the leases, so that sessions at a member that are
+// kept one shortly after the other keep its marker once.
+func (r *register) markerTTL() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ttl := r.ttl + r.ttl/8; r.maxTTL == 0 || ttl < r.maxTTL {
+		return ttl
+	}
+	return r.maxTTL
+}
+
+// round keeps the markers of some members, each in a goroutine that ends by itself.
+func (r *register) round(which func(*entry) bool) <-chan answer {
 	answers := make(chan answer, len(r.entries))
 	r.mu.Lock()
 	ttl, alive := r.ttl, r.alive
@@ -110,6 +135,9 @@ func (r *register) round() <-chan answer {
 	r.due = time.Now().Add(ttl / 4)
 	r.mu.Unlock()
 	for _, e := range r.entries {
+		if !which(e) {
+			continue
+		}
 		go func() {
 			bound, cancel := context.WithTimeout(alive, ttl/3)
 			defer cancel()
@@ -121,13 +149,11 @@ func (r *register) round() <-chan answer {
 
 // keep keeps the marker of one member and takes note of another list.
 func (r *register) keep(ctx context.Context, e *entry) error {
-	r.mu.Lock()
-	ttl, want := r.ttl, r.view.between()
-	if r.adopted {
+	want := r.view.between()
+	if r.hasAdopted() {
 		want = r.view.adopted()
 	}
-	r.mu.Unlock()
-	err := e.keep(ctx, ttl, want)
+	err := e.keep(ctx, r.markerTTL(), want)
 	if errors.Is(err, driver.ErrRefused) {
 		r.refused.Store(&err)
 	}
@@ -211,7 +237,7 @@ func (r *register) adopt(ctx context.Context) error {
 	r.each(func(i int, e *entry) {
 		bound, cancel := context.WithTimeout(ctx, forOthers(ctx, ttl))
 		defer cancel()
-		errs[i] = e.keep(bound, ttl, r.view.adopted())
+		errs[i] = e.keep(bound, r.markerTTL(), r.view.adopted())
 	})
 	for i, e := range r.entries {
 		if err := r.notAdopted(e, errs[i]); err != nil {
@@ -264,19 +290,28 @@ func (r *register) hasAdopted() bool {
 	return r.adopted
 }
 
-// tick keeps the markers alive if it is time, without waiting, and returns the refusal if
-// another list was found.
-func (r *register) tick() error {
+// tick keeps the markers alive if it is time, without waiting, and returns the refusal if another list was
+// found. It leaves out the member of the caller, who keeps its marker, and those that were just kept.
+func (r *register) tick(own *entry) error {
 	if err := r.refused.Load(); err != nil {
 		return *err
 	}
+	now := time.Now()
 	r.mu.Lock()
-	due := !time.Now().Before(r.due)
+	due, kept := !now.Before(r.due), now.Add(r.ttl)
 	r.mu.Unlock()
 	if due {
-		r.round()
+		r.round(func(e *entry) bool { return e != own && !e.outlives(kept) })
 	}
 	return nil
+}
+
+// cover returns when the marker of a member outlives a lease there, or the member is in its grace period.
+func (r *register) cover(ctx context.Context, e *entry, lease time.Time) error {
+	if e.outlives(lease) {
+		return nil
+	}
+	return r.mark(ctx, e)
 }
 
 // ready returns when a member has our marker, or is in its grace period, unless another list
@@ -288,6 +323,11 @@ func (r *register) ready(ctx context.Context, e *entry) error {
 	if e.marked.Load() {
 		return nil
 	}
+	return r.mark(ctx, e)
+}
+
+// mark keeps the marker of a member that must have it.
+func (r *register) mark(ctx context.Context, e *entry) error {
 	err := r.keep(ctx, e)
 	switch {
 	case err == nil || errors.Is(err, errGrace): // in its grace period it grants nothing
@@ -340,7 +380,7 @@ func (r *register) remove(key sessionKey) bool {
 	}
 	r.end()
 	r.alive, r.end = nil, nil
-	r.adopted, r.due = !r.view.changing(), time.Time{}
+	r.adopted, r.due, r.ttl = !r.view.changing(), time.Time{}, 0
 	return true
 }
 

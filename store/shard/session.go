@@ -23,12 +23,20 @@ type session struct {
 	r   *register
 	key sessionKey
 	e   *entry
+	ttl time.Duration
 }
 
-// KeepAlive implements driver.Session. It also keeps the markers.
+// KeepAlive implements driver.Session. It also keeps the markers, that of its member first.
 func (s *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
-	if err := s.r.tick(); err != nil {
+	began := time.Now()
+	err := s.r.tick(s.e)
+	if err == nil {
+		err = s.r.cover(ctx, s.e, began.Add(s.ttl))
+	}
+	if errors.Is(err, driver.ErrRefused) {
 		s.r.discard(s.key)
+	}
+	if err != nil {
 		return driver.Renewal{}, err
 	}
 	renewal, err := s.Session.KeepAlive(ctx)

@@ -34,9 +34,11 @@ func New(given []Member, _ *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{members: members}
-	s.register = newRegister(members)
-	s.caps, err = weakest(members)
-	return s, err
+	if s.caps, err = weakest(members); err != nil {
+		return nil, err
+	}
+	s.register = newRegister(members, s.caps.MaxTTL)
+	return s, nil
 }
 
 // Caps implements driver.Store: what every member can do. Fencing and Durability
@@ -70,7 +72,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		undo()
 		return nil, renewal, err
 	}
-	return &session{Session: drv, r: s.register, key: key, e: s.register.entry(p.to)}, renewal, nil
+	return &session{Session: drv, r: s.register, key: key, e: s.register.entry(p.to), ttl: req.TTL}, renewal, nil
 }
 
 // Inspect implements driver.Store. A name that moves is read at both of its members.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -117,8 +118,10 @@ func (s *Store) write(ctx context.Context, name string, who *session, l *loaded,
 		args = append(args, who.sid, who.generation)
 	}
 	if len(l.Pushes)+len(notices) > 0 && s.dialect == PostgreSQL && !l.rules.poll {
-		statement += "Notify"
-		args = append(args, s.notifications(l.Pushes, notices))
+		n, err := s.changed(ctx, statement+loudly, append(slices.Clone(args), s.notifications(l.Pushes, notices))...)
+		if code(err) != queueFull {
+			return n > 0, err
+		}
 	}
 	n, err := s.changed(ctx, statement, args...)
 	return n > 0, err

@@ -65,9 +65,16 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 
 // postgresFacts return names and values.
 var postgresFacts = []string{
-	`SELECT name, setting FROM pg_settings WHERE name IN ('server_version_num', 'fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names')`,
+	`SELECT name, setting FROM pg_settings WHERE name IN ('server_version_num', 'fsync', 'synchronous_commit', 'full_page_writes', 'synchronous_standby_names', 'default_transaction_read_only')`,
 	`SELECT 'recovery', pg_is_in_recovery()::text`,
+	`SELECT 'notify_queue', round(100 * pg_notification_queue_usage())::text`,
 	`SELECT 'replicas', count(*)::text FROM pg_stat_replication`,
+	// Of other roles a role may see less; then the number of transactions since is all there is.
+	`SELECT 'snapshot_seconds', COALESCE(max(extract(epoch from now() - xact_start)), 0)::bigint::text FROM pg_stat_activity
+	 WHERE backend_type = 'client backend' AND datname = current_database() AND backend_xmin IS NOT NULL`,
+	`SELECT 'snapshot_age', COALESCE(max(x), 0)::text FROM (
+	   SELECT age(xmin) x FROM pg_replication_slots WHERE xmin IS NOT NULL
+	   UNION ALL SELECT age(backend_xmin) FROM pg_stat_activity WHERE xact_start IS NULL AND backend_xmin IS NOT NULL AND COALESCE(datname, current_database()) = current_database()) a`,
 	`SELECT 'table ' || t, CASE WHEN to_regclass('{p}' || t) IS NULL THEN 'missing'
 	   WHEN (SELECT relpersistence FROM pg_class WHERE oid = to_regclass('{p}' || t)) <> 'p' THEN 'unlogged'
 	   WHEN NOT has_table_privilege('{p}' || t, 'SELECT') OR NOT has_table_privilege('{p}' || t, 'INSERT') OR NOT has_table_privilege('{p}' || t, 'UPDATE')
@@ -76,10 +83,11 @@ var postgresFacts = []string{
 }
 
 var mysqlFacts = []string{
-	`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', 'log_bin', 'binlog_format', 'sync_binlog', 'read_only', 'wsrep_on', 'group_replication_single_primary_mode')`,
-	`SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')`,
+	`SELECT 'sql_select_limit', @@sql_select_limit`,
+	`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'read_only', 'wsrep_on', 'group_replication_single_primary_mode')`,
+	`SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation', 'autocommit', 'binlog_format', 'transaction_read_only', 'tx_read_only')`,
 	`SELECT CONCAT('table ', SUBSTRING(TABLE_NAME, CHAR_LENGTH('{bare}') + 1)), REPLACE(ENGINE, 'InnoDB', 'ok')
-	 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME IN ({tables})`,
+	 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME IN ({tables}) LIMIT 3`,
 }
 
 // schemaName is where MySQL has the tables, as an expression.

@@ -130,11 +130,7 @@ func TestServerWithoutItsIdentity(t *testing.T) {
 		"BEGIN RAISE EXCEPTION 'permission denied for function pg_control_system' USING ERRCODE = '42501'; END $$"))
 	for schema, function := range map[string]string{"aurora": "pg_current_wal_lsn", "forbidding": "pg_control_system"} {
 		url := fmt.Sprintf("%s&search_path=%s,pg_catalog,public&migrate=true&namespace=%s&accept=fsync", pgSource(server.Port), schema, schema)
-		store, err := sqlstore.Open(t.Context(), url, nil)
-		if err == nil {
-			_, _, err = store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-			store.Close()
-		}
+		_, err := sqlstore.Open(t.Context(), url, nil)
 		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "does not let the store use "+function) {
 			t.Errorf("%s: got %v, want a refusal that names %s", schema, err, function)
 		}
@@ -157,10 +153,7 @@ func TestGaleraIsRefused(t *testing.T) {
 		return servers.MariaDB("wsrep-on=ON", "wsrep-provider="+library, "wsrep-cluster-address=gcomm://", "binlog-format=ROW",
 			"innodb-autoinc-lock-mode=2", "wsrep-node-address=127.0.0.1", fmt.Sprintf("wsrep-provider-options=base_port=%d", port))
 	})
-	store, err := sqlstore.Open(t.Context(), fmt.Sprintf("mysql://root@127.0.0.1:%d/test?migrate=true", server.Port), nil)
-	must(t, err)
-	defer store.Close()
-	_, _, err = store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
+	_, err := sqlstore.Open(t.Context(), fmt.Sprintf("mysql://root@127.0.0.1:%d/test?migrate=true", server.Port), nil)
 	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "Galera") || !strings.Contains(err.Error(), "accept=multi-primary") {
 		t.Errorf("got %v, want a refusal that names Galera", err)
 	}
@@ -181,10 +174,7 @@ func TestReadReplica(t *testing.T) {
 	must(t, err)
 	replica := servers.Test(t, func() (*servers.Server, error) { return primary.Replica(primary.Port) })
 	url := fmt.Sprintf("%s&namespace=%s", pgSource(replica.Port), strings.TrimSuffix(opts.Prefix, "_"))
-	store, err := sqlstore.Open(t.Context(), url, nil)
-	must(t, err)
-	defer store.Close()
-	_, _, err = store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
+	_, err = sqlstore.Open(t.Context(), url, nil)
 	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "target_session_attrs=read-write") {
 		t.Errorf("opened by URL: got %v, want a refusal that names target_session_attrs", err)
 	}

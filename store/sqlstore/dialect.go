@@ -53,10 +53,18 @@ var clocks = map[Dialect]string{
 // texts are the statements of a store.
 type texts map[string]string
 
+const (
+	// loudly ends the name of a statement that writes a lock and notifies, quietly that of one that
+	// does not notify although the statement of that name does.
+	loudly, quietly = "Notify", "Quiet"
+	// silence stands for a notification.
+	silence = "1"
+)
+
 // newTexts reads the statements of a dialect. ident is the expression for who
 // the server is, listen is whether a process may listen for notifications.
 func newTexts(d Dialect, prefix, ident string, listen bool) texts {
-	notify, wanted := "1", "NULL"
+	notify, wanted := silence, "NULL"
 	if listen {
 		channel := "pg_notify('" + channelPrefix(prefix) + "' || "
 		notify = "CASE WHEN u.holder IS NOT NULL THEN " + channel + "u.holder, u.seq || ' ' || u.counter || CASE WHEN u.wanted THEN ' " + wantedWord + "' ELSE '' END)::text END"
@@ -72,20 +80,26 @@ func newTexts(d Dialect, prefix, ident string, listen bool) texts {
 	if d == PostgreSQL {
 		own = postgresText
 	}
-	fill := strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{j}", json, "{first}", first, "{notify}", notify, "{wanted}", wanted)
+	fill := func(name, body, notify, wanted string) string {
+		body = strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{j}", json, "{first}", first, "{notify}", notify, "{wanted}", wanted).
+			Replace(strings.ReplaceAll(body, "{free}", free))
+		if d == PostgreSQL {
+			body = numbered(body)
+		}
+		return "/* fencelock " + name + " */ " + body
+	}
 	for _, text := range []string{bothText, own} {
 		for name, body := range sections(text) {
-			body = fill.Replace(strings.ReplaceAll(body, "{free}", free))
-			if d == PostgreSQL {
-				body = numbered(body)
+			t[name] = fill(name, body, notify, wanted)
+			if quiet := fill(name, body, silence, "NULL"); quiet != t[name] {
+				t[name+quietly] = quiet
 			}
-			t[name] = "/* fencelock " + name + " */ " + body
 		}
 	}
 	if d == PostgreSQL {
 		for _, name := range []string{"write", "writeFor"} {
 			body, n := t[name], strings.Count(t[name], "$")
-			t[name+"Notify"] = fmt.Sprintf("WITH w AS (%s RETURNING 1) SELECT pg_notify(x->>0, x->>1) FROM w, jsonb_array_elements(CAST($%d AS text)::jsonb) x", body, n+1)
+			t[name+loudly] = fmt.Sprintf("WITH w AS (%s RETURNING 1) SELECT pg_notify(x->>0, x->>1) FROM w, jsonb_array_elements(CAST($%d AS text)::jsonb) x", body, n+1)
 		}
 	}
 	return t

@@ -30,6 +30,12 @@ func code(err error) string {
 	return ""
 }
 
+// queueFull is the code of a statement that PostgreSQL did not commit because its queue of notifications
+// is full: a client of the cluster listens, and stays in a transaction. A notification is a hint, a
+// waiter finds its grant without it within a TTL, so the statement is repeated and does not notify.
+// To notify after the commit, by a statement of its own, was rejected: it is one more round trip.
+const queueFull = "54000"
+
 // again are the codes after which the same statement may succeed at once: it was
 // chosen to break a deadlock, or met another at a strict isolation level.
 var again = []string{"40001", "40P01", "55P03", "1213", "1205", "1020"}
@@ -56,8 +62,9 @@ var down = []string{"53", "57P03", "57014", "57P05", "55000", "25006", "1040", "
 
 // unsure are the codes after which a commit may have happened: an operator ended the
 // connection, perhaps while it waited for a synchronous replica, or the commit itself
-// failed (1180, 3100: an error during commit, a hook of replication).
-var unsure = []string{"57P01", "57P02", "08", "1317", "1927", "1180", "3100"}
+// failed (1180, 3100: an error during commit, a hook of replication). transaction_timeout (25P04)
+// ends the connection, too.
+var unsure = []string{"57P01", "57P02", "25P04", "08", "1317", "1927", "1180", "3100"}
 
 func among(codes []string, c string) bool {
 	return slices.ContainsFunc(codes, func(p string) bool { return c == p || len(p) == 2 && strings.HasPrefix(c, p) })

@@ -12,10 +12,10 @@ import (
 )
 
 // neverAccepted are findings with which no lock can be acquired: accepting them does not help.
-var neverAccepted = []string{"tables", "permissions", "replica", "identity"}
+var neverAccepted = []string{"tables", "permissions", "replica", "identity", "autocommit", "read-only"}
 
-// fit checks the database before the first session of a store that Open made, until it
-// was found fit once. A database on which locks are unsafe is refused.
+// fit checks the database in Open, and before the first session of a store that FromURL made, until
+// it was found fit once. A database on which locks are unsafe is refused.
 func (s *Store) fit(ctx context.Context) error {
 	if !s.closeDB || s.fitted.Load() {
 		return nil

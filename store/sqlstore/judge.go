@@ -18,8 +18,8 @@ const clockBound = 2 * time.Second
 
 // codes are the codes of all findings. They are stable.
 var codes = []string{
-	"bells", "binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
-	"multi-primary", "permissions", "pooler", "replica", "replicas-without-grace", "sync-binlog",
+	"autocommit", "bells", "binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
+	"multi-primary", "notify-queue", "old-snapshot", "permissions", "pooler", "read-only", "replica", "replicas-without-grace", "select-limit", "sync-binlog",
 	"synchronous-commit", "table-engine", "tables", "unlogged", "version",
 }
 
@@ -30,6 +30,11 @@ func judge(f facts) []driver.Finding {
 	var all []driver.Finding
 	add := func(severity driver.Severity, code, reason, fix string) {
 		all = append(all, driver.Finding{Severity: severity, Code: code, Reason: reason, Fix: fix})
+	}
+	if n, known := f.values["sql_select_limit"]; known && f.number("sql_select_limit") < manyAtOnce && len(n) < 10 {
+		add(driver.Danger, "select-limit", "sql_select_limit is "+n+" on this connection: answers are cut short, so the settings of the server cannot be read",
+			"add sql_select_limit=18446744073709551615 to the data source name")
+		return all
 	}
 	if f.dialect == PostgreSQL {
 		judgePostgres(&f, add)
@@ -55,6 +60,9 @@ func judgePostgres(f *facts, add adder) {
 	if f.values["recovery"] == "true" {
 		add(driver.Danger, "replica", "it is a replica and grants nothing", "connect to the primary: target_session_attrs=read-write with all hosts in the URL")
 	}
+	if f.values["default_transaction_read_only"] == "on" {
+		add(driver.Danger, "read-only", "default_transaction_read_only is on for this role: nothing can be locked", "ALTER ROLE ... SET default_transaction_read_only = off")
+	}
 	if f.values["fsync"] == "off" {
 		add(driver.Danger, "fsync", "fsync is off: a crash of the machine may lose grants, and nothing would notice", "fsync = on in postgresql.conf")
 	}
@@ -73,6 +81,11 @@ func judgePostgres(f *facts, add adder) {
 		add(driver.Warning, "replicas-without-grace", fmt.Sprintf("it has %d asynchronous replicas, and the tables have no grace: a failover to a replica that lags can make two holders at once, and only their tokens differ", n),
 			"set synchronous_standby_names, or add grace=true to the URL (Options{Grace: true}), or check tokens at the resource")
 	}
+	judgeSnapshots(f, add)
+	if n := f.number("notify_queue"); n > 50 {
+		add(driver.Warning, "notify-queue", fmt.Sprintf("the server's queue of notifications is %d %% full; when it is full a waiter finds its grant late, up to a TTL", n),
+			"end the connection that listens and stays in a transaction; the server's log names its process, and pg_stat_activity shows it by xact_start")
+	}
 	if f.deaf && !f.pooled {
 		add(driver.Note, "deaf", fmt.Sprintf("a notification did not arrive within %v: waiters poll, and it is tried again every %v", helloWait, deafFor),
 			"check for a pooler in transaction mode, and connect to the database directly, or leave it (Options.Pooler)")
@@ -80,6 +93,28 @@ func judgePostgres(f *facts, add adder) {
 	if f.pooled {
 		add(driver.Note, "pooler", "a pooler gives statements to other connections: waiters poll", "give the store a direct connection for quicker handoffs, or leave it")
 	}
+}
+
+// An old snapshot keeps the versions of rows that were changed since. One of a lock that is used all the
+// time has thousands of them within minutes, and each statement reads them all.
+const (
+	oldSnapshot    = 5 * time.Minute
+	oldSnapshotAge = 200_000 // transactions, where the time is not known
+)
+
+func judgeSnapshots(f *facts, add adder) {
+	seconds, age := time.Duration(f.number("snapshot_seconds"))*time.Second, f.number("snapshot_age")
+	since := ""
+	switch {
+	case seconds > oldSnapshot:
+		since = seconds.String()
+	case age > oldSnapshotAge:
+		since = fmt.Sprintf("%d transactions", age)
+	default:
+		return
+	}
+	add(driver.Warning, "old-snapshot", "a transaction, a replica or a replication slot has had a snapshot for "+since+": a lock that is used often gets slower until it ends",
+		"end long transactions (xact_start in pg_stat_activity; idle_in_transaction_session_timeout does it), and drop slots without a consumer (xmin in pg_replication_slots)")
 }
 
 func judgeMySQL(f *facts, add adder) {
@@ -92,6 +127,12 @@ func judgeMySQL(f *facts, add adder) {
 	}
 	if old {
 		add(driver.Danger, "version", "version "+version+" is older than MySQL 8.0.21 or MariaDB 10.6", "upgrade the server")
+	}
+	if f.values["autocommit"] == "OFF" {
+		add(driver.Danger, "autocommit", "autocommit is off on this connection: nothing that the store writes is committed", "add autocommit=1 to the data source name")
+	}
+	if f.values["transaction_read_only"] == "ON" || f.values["tx_read_only"] == "ON" {
+		add(driver.Danger, "read-only", "the transactions of this connection are read-only: nothing can be locked", "SET GLOBAL TRANSACTION READ WRITE, and remove the setting from the data source name")
 	}
 	if v := f.values["innodb_flush_log_at_trx_commit"]; v != "1" {
 		add(driver.Danger, "flush-log", "innodb_flush_log_at_trx_commit is "+v+": a crash may lose the last grants, and nothing would notice", "innodb_flush_log_at_trx_commit = 1")

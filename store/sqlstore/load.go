@@ -16,7 +16,7 @@ import (
 // incarnation is the row of the server that keeps the tables, and of its incarnation.
 type incarnation struct {
 	now, inc        int64
-	same            int // 1 if this server is the one it belongs to
+	same            int // thisServer, another number if the tables are of another one, or unsaid
 	graceEnd, floor int64
 	settings        string
 	rules           settings // what settings say
@@ -25,6 +25,18 @@ type incarnation struct {
 func (m *incarnation) fields() []any {
 	return []any{&m.now, &m.inc, &m.same, &m.graceEnd, &m.floor, &m.settings}
 }
+
+const (
+	thisServer = 1
+	// unsaid: the connection has no identity, because nothing that it writes is committed.
+	unsaid = -1
+)
+
+// errAutocommit is for a connection whose statements are not committed: a grant would go with the
+// connection, and the next holder would get the same token. Another connection of the handle may
+// be well, so this ends no session; a new one is refused.
+var errAutocommit = errors.New("sqlstore: autocommit is off on a connection to the database, so nothing that the store writes there is committed; " +
+	"add autocommit=1 to the data source name")
 
 // maxRounds is how often a new incarnation is begun unsuccessfully. A round fails only if
 // the tables change hands in between, so it is far more than a failover needs.
@@ -57,7 +69,9 @@ func (s *Store) incarnation(ctx context.Context, setUp bool) (incarnation, error
 		case errors.Is(err, sql.ErrNoRows):
 			_, err = s.changed(ctx, "createIncarnation", ours.graceFor(), ours.String())
 		case err != nil:
-		case m.same != 1:
+		case m.same == unsaid:
+			err = fmt.Errorf("%w: %w", errAutocommit, driver.ErrUnavailable)
+		case m.same != thisServer:
 			_, err = s.changed(ctx, "renewIncarnation", m.rules.graceFor(), m.inc)
 		case !setUp || m.rules == ours:
 			return m, nil
@@ -152,7 +166,10 @@ func (s *Store) loadOnce(ctx context.Context, session, name string) (*loaded, er
 	var broken sql.NullString
 	to := append(m.fields(), &mine.generation, &mine.ends, &mine.inc, &mine.done, &broken, &held.generation, &held.ends, &held.done)
 	err := s.row(ctx, "load", []any{session, s.name(name)}, append(to, f.fields()...))
-	if errors.Is(err, sql.ErrNoRows) || err == nil && m.same != 1 {
+	if err == nil && m.same == unsaid {
+		return nil, fmt.Errorf("%w: %w", errAutocommit, driver.ErrUnavailable)
+	}
+	if errors.Is(err, sql.ErrNoRows) || err == nil && m.same != thisServer {
 		return nil, nil
 	}
 	if err != nil {
@@ -180,8 +197,12 @@ func (s *Store) loadOnce(ctx context.Context, session, name string) (*loaded, er
 	return l, nil
 }
 
-// manyAtOnce bounds the parameters of one statement.
+// manyAtOnce bounds the parameters of one statement, and the rows that it returns.
 const manyAtOnce = 200
+
+// allRows ends a query for manyAtOnce rows at most. MySQL's sql_select_limit cuts the answer to a query
+// without a limit of its own, and a session that is missing in an answer counts as ended.
+const allRows = " LIMIT 200"
 
 // sessions reads the rows of sessions. They are read after the lock, which does no
 // harm: one that has ended never comes back with the same generation.
@@ -191,7 +212,7 @@ func (s *Store) sessions(ctx context.Context, ids []string, into map[string]book
 		for i, id := range part {
 			args[i] = id
 		}
-		text := "/* fencelock sessions */ SELECT id, generation, ends, done FROM " + s.opts.Prefix + "session WHERE id IN (" + s.dialect.list(1, len(part)) + ")"
+		text := "/* fencelock sessions */ SELECT id, generation, ends, done FROM " + s.opts.Prefix + "session WHERE id IN (" + s.dialect.list(1, len(part)) + ")" + allRows
 		err := s.rows(ctx, "sessions", text, args, func() {}, func(r *sql.Rows) error {
 			var id string
 			var v book.Session

@@ -53,7 +53,7 @@ func Migrate(ctx context.Context, db *sql.DB, opts *Options) error {
 }
 
 // Migrate creates the tables of the store if they are not there, as the function does.
-// It is for stores that own their handle.
+// It is for stores that own their handle, as those of FromURL do.
 func (s *Store) Migrate(ctx context.Context) error {
 	plain := statementsOf(s.Schema())
 	for i, statement := range statementsOf(schema(s.dialect, s.opts.Prefix, " COMPRESSION lz4")) {

@@ -28,9 +28,9 @@ import (
 )
 
 // Open connects to the database at a URL and returns a store that owns its handle:
-// Store.Close closes it. Open sends one request, so that a wrong address or password is
-// reported at once. Errors never show a password. Open creates no tables unless the URL has
-// migrate=true; Migrate does.
+// Store.Close closes it. Open checks the database as Store.Check does, so that a wrong address or
+// password, missing tables, and settings with which locks are unsafe are reported at once. Errors
+// never show a password. Open creates no tables unless the URL has migrate=true.
 //
 //	postgres://[user[:password]@]host[:port][,host[:port]...][/database][?parameters]
 //	mysql://[user[:password]@]host[:port]/database[?parameters]
@@ -52,43 +52,93 @@ import (
 //	tls_ca        file with the certificates to trust, instead of the system's
 //	dial_timeout  how long connecting may take, 5s
 //
-// Its connections to MySQL and MariaDB use READ COMMITTED and wait a second at most for a
-// locked row; a handle that is given to New needs the same, see docs/sql.md.
+// Its connections to MySQL and MariaDB commit each statement, use READ COMMITTED and wait a second
+// at most for a locked row; a handle that is given to New needs the same, see docs/sql.md.
 //
-// When the first session is opened, which is when the first lock is acquired, the store
-// checks the database as Store.Check does. A finding of the severity Danger makes that
-// fail with the reason and the setting to change (driver.ErrRefused), unless its code is
-// accepted. The others go to Options.Warn.
+// A finding of the severity Danger is an error with the reason and the setting to change
+// (driver.ErrRefused), unless its code is accepted. The others go to Options.Warn.
 //
 // Characters with a meaning in URLs are escaped: %40 for @, %2F for /, %25 for %. A URL
 // with a password does not belong in a command line, where every user of the machine can
 // read it: take it from the environment or a file.
 func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
-	rest, o, migrate, err := readURL(url, opts)
+	t, err := parseURL(url, opts)
 	if err != nil {
 		return nil, err
 	}
-	db, addr, err := connect(rest)
+	s, err := t.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, err := New(db, &o)
-	if err == nil {
-		err = s.ping(ctx, addr)
-	}
-	if err != nil && code(err) == "42704" { // of a parameter that PostgreSQL does not know
-		err = fmt.Errorf("%w%s", err, meantIn(rest))
+	if err = s.fit(ctx); errors.Is(err, driver.ErrUnknown) { // it has changed nothing
+		err = fmt.Errorf("sqlstore: open %s: %w: %v", t.addr, driver.ErrUnavailable, err)
 	}
 	if err != nil {
-		_ = db.Close()
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// FromURL is Open without any call to the database: it is New with a handle that it makes from the
+// URL and that Store.Close closes. What is wrong with the database is found when the first lock is
+// asked for. Use it where a process shall start before its database does. It takes no migrate=true;
+// call Store.Migrate.
+func FromURL(url string, opts *Options) (*Store, error) {
+	t, err := parseURL(url, opts)
+	if err != nil {
+		return nil, err
+	}
+	if t.migrate {
+		return nil, errors.New("sqlstore: FromURL makes no call to the database, so it creates no tables; remove migrate=true from the URL and call Store.Migrate, or use Open")
+	}
+	return t.store()
+}
+
+// target is what a URL names.
+type target struct {
+	rest    string // of the URL, for the driver
+	db      *sql.DB
+	addr    string
+	options Options
+	migrate bool
+}
+
+// parseURL reads a URL. It does no I/O.
+func parseURL(url string, opts *Options) (t target, err error) {
+	if t.rest, t.options, t.migrate, err = readURL(url, opts); err == nil {
+		t.db, t.addr, err = connect(t.rest)
+	}
+	return t, err
+}
+
+// store makes the store, which owns its handle.
+func (t *target) store() (*Store, error) {
+	s, err := New(t.db, &t.options)
+	if err != nil {
+		_ = t.db.Close()
 		return nil, err
 	}
 	s.closeDB = true
-	if migrate {
-		if err := s.Migrate(ctx); err != nil {
-			_ = s.Close()
-			return nil, err
-		}
+	return s, nil
+}
+
+// connect makes the store of a server that lets us in, and creates the tables if the URL says so.
+func (t *target) connect(ctx context.Context) (*Store, error) {
+	s, err := t.store()
+	if err != nil {
+		return nil, err
+	}
+	err = s.ping(ctx, t.addr)
+	if err != nil && code(err) == "42704" { // of a parameter that PostgreSQL does not know
+		err = fmt.Errorf("%w%s", err, meantIn(t.rest))
+	}
+	if err == nil && t.migrate {
+		err = s.Migrate(ctx)
+	}
+	if err != nil {
+		_ = s.Close()
+		return nil, err
 	}
 	return s, nil
 }
@@ -158,23 +208,30 @@ func connect(rawURL string) (*sql.DB, string, error) {
 		if err != nil {
 			return nil, "", fmt.Errorf("sqlstore: mysql URL: %w", err)
 		}
-		return sql.OpenDB(readCommitted{connector}), c.Addr, nil
+		return sql.OpenDB(settled{connector}), c.Addr, nil
 	}
 	return nil, "", errors.New("sqlstore: the URL must begin with postgres:// or mysql:// (it is not shown, it may hold a password)")
 }
 
-// readCommitted is a connector whose connections lock no rows that a statement only reads, and
-// wait for a locked row for a second at most. go-sql-driver takes settings as name=value, and
+// settled is a connector whose connections have the settings that the statements rely on,
+// whatever those of the server are.
+type settled struct{ sqldriver.Connector }
+
+// settledBy are the settings: every statement is committed, locks no rows that it only reads, waits
+// for a locked row for a second at most, and returns all rows. go-sql-driver takes settings as name=value, and
 // the isolation has a name that MySQL and MariaDB agree on only as a statement.
-type readCommitted struct{ sqldriver.Connector }
+var settledBy = []string{
+	"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+	"SET SESSION autocommit = 1, innodb_lock_wait_timeout = 1, sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615",
+}
 
 // Connect implements database/sql/driver.Connector.
-func (c readCommitted) Connect(ctx context.Context) (sqldriver.Conn, error) {
+func (c settled) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, text := range []string{"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION innodb_lock_wait_timeout = 1"} {
+	for _, text := range settledBy {
 		if _, err = conn.(sqldriver.ExecerContext).ExecContext(ctx, text, nil); err != nil {
 			_ = conn.Close()
 			return nil, err

@@ -45,12 +45,12 @@ type Options struct {
 	// no client sees and a LISTEN that stays behind in the pooler.
 	Pooler bool
 
-	// Accept has the codes of findings that are known and accepted: a store that Open
-	// made refuses no session because of them, and does not report them to Warn. A
+	// Accept has the codes of findings that are known and accepted: Open and
+	// a store of FromURL do not fail because of them, and do not report them to Warn. A
 	// store that New made checks nothing by itself.
 	Accept []string
-	// Warn is called with what Open's store finds wrong with the database, once, when
-	// the first session is opened, which waits for it. Default: a line to log/slog.
+	// Warn is called with what Open finds wrong with the database, once; a store of FromURL calls
+	// it when the first session is opened, which waits for it. Default: a line to log/slog.
 	Warn func(driver.Finding)
 }
 

@@ -121,6 +121,14 @@ func (s *Store) changed(ctx context.Context, name string, args ...any) (int64, e
 
 // row reads one row. It returns sql.ErrNoRows without a row.
 func (s *Store) row(ctx context.Context, name string, args, to []any) error {
+	err := s.rowOf(ctx, name, args, to)
+	if _, quiet := s.texts[name+quietly]; quiet && code(err) == queueFull {
+		err = s.rowOf(ctx, name+quietly, args, to)
+	}
+	return err
+}
+
+func (s *Store) rowOf(ctx context.Context, name string, args, to []any) error {
 	return s.run(ctx, name, func() error {
 		st, err := s.prepared(ctx, name)
 		if err != nil {

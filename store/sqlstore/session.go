@@ -48,6 +48,9 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.notices.init(req.Wanted)
 	for {
 		m, err := s.incarnation(ctx, true)
+		if errors.Is(err, errAutocommit) {
+			err = fmt.Errorf("%w: %w", errAutocommit, driver.ErrRefused)
+		}
 		if err != nil {
 			return nil, driver.Renewal{}, err
 		}

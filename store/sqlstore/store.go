@@ -30,7 +30,7 @@ type Store struct {
 	pgx       bool
 	known     bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
 	pooled    atomic.Bool // statements go to any connection: prepare none
-	closeDB   bool        // Open made the handle
+	closeDB   bool        // Open or FromURL made the handle
 	fitted    atomic.Bool // the database was found fit to keep locks
 	hub       hub
 	bells     bells
@@ -117,6 +117,9 @@ func (s *Store) notice() driver.Notice {
 
 // prepare makes the statements. MySQL and MariaDB call their identity by different
 // names, and have not all of them.
+//
+// A connection without autocommit has no identity, so no statement grants anything there. To ask
+// for it once, here, would not do: later connections have other settings if the server's change.
 func (s *Store) prepare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("sqlstore: %w", err)
@@ -127,8 +130,9 @@ func (s *Store) prepare(ctx context.Context) error {
 	if ready {
 		return nil
 	}
-	ident := "CONCAT(@@server_id, '/', @@hostname"
-	err := s.rows(ctx, "identity", "SHOW VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid')", nil, func() {}, func(r *sql.Rows) error {
+	var ident string
+	begin := func() { ident = "IF(@@autocommit = 1, CONCAT(@@server_id, '/', @@hostname" }
+	err := s.rows(ctx, "identity", "SHOW VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid')", nil, begin, func(r *sql.Rows) error {
 		var name, value string
 		if err := r.Scan(&name, &value); err != nil {
 			return err
@@ -142,7 +146,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ready {
-		s.texts, s.ready = newTexts(MySQL, s.opts.Prefix, "CONVERT("+ident+") USING utf8mb4) COLLATE utf8mb4_bin", false), true
+		s.texts, s.ready = newTexts(MySQL, s.opts.Prefix, "CONVERT("+ident+"), NULL) USING utf8mb4) COLLATE utf8mb4_bin", false), true
 	}
 	return nil
 }
@@ -171,7 +175,7 @@ func (s *Store) assumes() string {
 func (s *Store) Shard(string) string { return "0" }
 
 // Close releases what the store has in the database handle: prepared statements and the
-// connections on which claims wait. A store that Open made closes its handle too. Close the
+// connections on which claims wait. A store of Open or FromURL closes its handle too. Close the
 // fencelock.Client first: sessions are not closed here.
 func (s *Store) Close() error {
 	s.bells.close()

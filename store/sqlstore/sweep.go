@@ -122,6 +122,9 @@ func (l *listed) free() bool {
 
 // locks reads rows in the order of their names, with the statement "from" or "after".
 func (s *Store) locks(ctx context.Context, statement, name string, n int) (found []listed, err error) {
+	if name == "" && s.dialect == MySQL { // no name is before it, and an empty string may be null
+		statement, name = "from", "\x00"
+	}
 	err = s.rows(ctx, statement, s.texts[statement], []any{s.name(name), n}, func() { found = nil }, func(r *sql.Rows) error {
 		var l listed
 		var name []byte

@@ -159,7 +159,7 @@ func TestCheckFindsRepeatableRead(t *testing.T) {
 			if !has(findings, "isolation") {
 				t.Errorf("got %v, want the isolation", findings)
 			}
-			s, err := sqlstore.Open(ctxb, "mysql://root@"+server.Addr+"/test", &opts)
+			s, err := sqlstore.FromURL("mysql://root@"+server.Addr+"/test", &opts)
 			must(t, err)
 			t.Cleanup(func() { s.Close() })
 			if findings, err = s.Check(ctxb); err != nil || has(findings, "isolation") {
@@ -260,9 +260,9 @@ func TestOpenNamesWhatIsMissing(t *testing.T) {
 	})
 }
 
-// TestOpenedStoreChecksTheDatabase: a store that Open made refuses sessions until the
-// tables are there, and on a database that may lose grants, as those of these tests do.
-// Parameters of the URL create the tables and accept the database.
+// TestOpenedStoreChecksTheDatabase: Open fails until the tables are there, and for a database that
+// may lose grants, as those of these tests do. Parameters of the URL create the tables and accept
+// the database. A store of FromURL refuses its first session instead.
 func TestOpenedStoreChecksTheDatabase(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		url := "mysql://root@" + server.Addr + "/test?"
@@ -270,25 +270,54 @@ func TestOpenedStoreChecksTheDatabase(t *testing.T) {
 			url = pgSource(server.Port) + "&"
 		}
 		url += fmt.Sprintf("namespace=by-url%d&max_ttl=20s", spaces.Add(1))
-		session := func(url string) error {
+		byOpen := func(url string) error {
 			s, err := fencelock.OpenStore(ctxb, url)
-			must(t, err)
+			if err != nil {
+				return err
+			}
 			defer s.Close()
 			if ttl := s.Caps().MaxTTL; ttl != 20*time.Second {
 				t.Errorf("MaxTTL is %v", ttl)
 			}
-			ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-			if err == nil {
-				err = ss.Close(ctxb)
+			return visit(s)
+		}
+		lazily := func(url string) error {
+			s, err := sqlstore.FromURL(url, nil)
+			must(t, err)
+			defer s.Close()
+			return visit(s)
+		}
+		for _, session := range []func(string) error{lazily, byOpen} {
+			if err := session(url); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "migrate=true") {
+				t.Errorf("got %v without tables, want a refusal that says how to create them", err)
 			}
-			return err
 		}
-		if err := session(url); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "migrate=true") {
-			t.Errorf("got %v without tables, want a refusal that says how to create them", err)
+		for _, err := range []error{byOpen(url + "&migrate=true"), lazily(url)} {
+			if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "accept=") {
+				t.Errorf("got %v from a database that may lose grants, want a refusal that says how to accept it", err)
+			}
 		}
-		if err := session(url + "&migrate=true"); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "accept=") {
-			t.Errorf("got %v from a database that may lose grants, want a refusal that says how to accept it", err)
+		must(t, byOpen(url+"&accept=fsync,flush-log,sync-binlog"))
+		must(t, lazily(url+"&accept=fsync,flush-log,sync-binlog"))
+	})
+}
+
+// TestReaderIsLetIn: a program that only reads locks can open a database on which they are unsafe, or
+// that has no tables yet, to see what to create. A session is refused.
+func TestReaderIsLetIn(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		url := "mysql://root@" + server.Addr + "/test?namespace=nowhere"
+		if k.dialect == sqlstore.PostgreSQL {
+			url = pgSource(server.Port) + "&namespace=nowhere"
 		}
-		must(t, session(url+"&accept=fsync,flush-log,sync-binlog"))
+		s, err := driver.OpenStore(ctxb, url, driver.OpenOptions{Refused: func(error) {}})
+		must(t, err)
+		defer s.Close()
+		if !strings.Contains(s.(*sqlstore.Store).Schema(), "nowhere_lock") {
+			t.Error("the schema does not have the tables")
+		}
+		if err := visit(s); !errors.Is(err, driver.ErrRefused) {
+			t.Errorf("a session: got %v, want a refusal", err)
+		}
 	})
 }

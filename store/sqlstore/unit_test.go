@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -91,6 +92,26 @@ func TestFindingsHaveListedCodes(t *testing.T) {
 	}
 }
 
+// TestVersionsFollowTheClock: a version that is lost in a crash must not be given out again, by
+// whatever statement.
+func TestVersionsFollowTheClock(t *testing.T) {
+	files, err := filepath.Glob("statements/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, "release.go", "reclaim.go") {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`SET (l\.)?version = .*|version = IF.*`).FindAllString(string(source), -1) {
+			if !regexp.MustCompile(`GREATEST\((l\.|\{p\}lock\.)?version \+ 1, (\{now\}|" \+ clocks)`).MatchString(m) {
+				t.Errorf("%s: %s does not follow the clock", file, m)
+			}
+		}
+	}
+}
+
 // TestClassify: an error from the server means that nothing was done, no answer that the
 // outcome is unknown.
 func TestClassify(t *testing.T) {
@@ -104,6 +125,7 @@ func TestClassify(t *testing.T) {
 	}{
 		{live, &pgconn.PgError{Code: "57P01"}, driver.ErrUnknown},
 		{live, &pgconn.PgError{Code: "08006"}, driver.ErrUnknown},
+		{live, &pgconn.PgError{Code: "25P04"}, driver.ErrUnknown},
 		{live, &pgconn.PgError{Code: "53300"}, driver.ErrUnavailable},
 		{live, &pgconn.PgError{Code: "25006"}, driver.ErrUnavailable},
 		{live, &pgconn.PgError{Code: "57014"}, driver.ErrUnavailable},
@@ -184,7 +206,9 @@ func TestJudge(t *testing.T) {
 		{PostgreSQL, "synchronous_commit", "off", "synchronous-commit"}, {PostgreSQL, "full_page_writes", "off", "full-page-writes"},
 		{PostgreSQL, "recovery", "true", "replica"}, {PostgreSQL, "replicas", "1", "replicas-without-grace"},
 		{PostgreSQL, "table lock", "missing", "tables"}, {PostgreSQL, "table lock", "unlogged", "unlogged"}, {PostgreSQL, "table session", "forbidden", "permissions"},
-		{MySQL, "version", "10.5.9-MariaDB", "version"}, {MySQL, "version", "8.0.20", "version"}, {MySQL, "version", "8.4.0", ""},
+		{PostgreSQL, "snapshot_seconds", "301", "old-snapshot"}, {PostgreSQL, "snapshot_seconds", "300", ""}, {PostgreSQL, "snapshot_age", "200001", "old-snapshot"}, {PostgreSQL, "snapshot_age", "200000", ""},
+		{PostgreSQL, "notify_queue", "51", "notify-queue"}, {PostgreSQL, "notify_queue", "50", ""}, {PostgreSQL, "default_transaction_read_only", "on", "read-only"}, {MySQL, "tx_read_only", "ON", "read-only"}, {MySQL, "transaction_read_only", "ON", "read-only"},
+		{MySQL, "sql_select_limit", "1", "select-limit"}, {MySQL, "sql_select_limit", "18446744073709551615", ""}, {MySQL, "autocommit", "OFF", "autocommit"}, {MySQL, "autocommit", "ON", ""}, {MySQL, "version", "10.5.9-MariaDB", "version"}, {MySQL, "version", "8.0.20", "version"}, {MySQL, "version", "8.4.0", ""},
 		{MySQL, "innodb_flush_log_at_trx_commit", "2", "flush-log"}, {MySQL, "read_only", "ON", "replica"},
 		{MySQL, "wsrep_on", "ON", "multi-primary"}, {MySQL, "table lock", "MyISAM", "table-engine"},
 		{MySQL, "group_replication_single_primary_mode", "OFF", "multi-primary"}, {MySQL, "group_replication_single_primary_mode", "ON", ""},
@@ -233,6 +257,9 @@ func TestOpenStore(t *testing.T) {
 	rest, o, migrate, err := readURL("postgres://u:p@h/d?sslmode=disable&namespace=my-app&grace=true&max_ttl=30s&accept=fsync,clock&migrate=true", &Options{Prefix: "my_app_"})
 	if err != nil || rest != "postgres://u:p@h/d?sslmode=disable" || !migrate || o.Prefix != "my_app_" || !o.Grace || o.MaxTTL != 30*time.Second || len(o.Accept) != 2 {
 		t.Errorf("got %q, %+v, %t, %v", rest, o, migrate, err)
+	}
+	if s, err := FromURL("postgres://h/d?migrate=true", nil); s != nil || err == nil || !strings.Contains(err.Error(), "migrate=true") {
+		t.Errorf("FromURL with migrate: got %v, want an error", err)
 	}
 	for _, scheme := range []string{"postgres", "postgresql", "mysql", "mariadb"} {
 		for query, want := range map[string]string{"buckets=4": "does nothing", "grace=hunter2": "parameter grace", "namespace=A": "Options.Prefix", "namespace=x": "open 127.0.0.1:1: store unavailable: dial tcp"} {

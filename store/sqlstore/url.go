@@ -13,10 +13,22 @@ import (
 
 func init() { driver.Register(opener, "postgres", "postgresql", "mysql", "mariadb") }
 
-// opener is Open for driver.OpenStore. A database on which locks are unsafe is refused
-// when the first session is opened, so locks can be read without driver.OpenOptions.Refused.
+// opener is Open for driver.OpenStore. A caller that wants to read locks of a database on which they are
+// unsafe, or to see which tables are to be created, is let in; a session is refused then.
 func opener(ctx context.Context, url string, opts driver.OpenOptions) (driver.OpenedStore, error) {
-	s, err := Open(ctx, url, &Options{Warn: opts.Warn})
+	o := &Options{Warn: opts.Warn}
+	if opts.Refused == nil {
+		s, err := Open(ctx, url, o)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+	t, err := parseURL(url, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.connect(ctx)
 	if err != nil {
 		return nil, err
 	}

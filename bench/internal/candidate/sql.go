@@ -41,7 +41,7 @@ var (
 func openSQLStores(ctx context.Context, at Place, n int) ([]Locker, error) {
 	var lockers []Locker
 	for range n {
-		store, err := sqlstore.Open(ctx, at.Addr, nil)
+		store, err := sqlstore.FromURL(at.Addr, nil)
 		if err == nil {
 			err = store.Migrate(ctx)
 		}

@@ -26,7 +26,10 @@
 //   - The process is cut off from the server: the server keeps the lock until its tcp_keepalives give up. The context
 //     ends after two intervals, so the work stops before.
 //   - A pooler in transaction mode gives the backend to another client, or two clients the same one, which would have the
-//     lock twice: Lock returns ErrPooled, or the context ends. A setting of the backend marks it.
+//     lock twice: Lock returns ErrPooled, or the context ends, and the lock is freed on the backend, or the backend is ended.
+//     Lock finds the pooler if a second connection of the handle has the same backend, or statements of one connection
+//     have two. On a busy pooler, or with a handle of one connection, neither need happen soon; and another tool behind the
+//     same pooler is not noticed at all. So connect without one.
 //   - The answer to an unlock is lost: the connection is closed, and the lock is free.
 //   - The same key is taken twice by one process: it waits for itself, since each call has its own connection.
 package pgadvisory

@@ -91,6 +91,9 @@ func TryLock(ctx context.Context, db *sql.DB, key Key, opts *Options) (*Held, er
 	case !got:
 		_ = conn.Close() // it goes back to the pool, and has nothing
 		return nil, ErrHeld
+	case h.shared(ctx, db):
+		h.release()
+		return nil, ErrPooled
 	}
 	h.ctx, h.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	go h.watch(opts.orDefault().Interval)
@@ -116,6 +119,71 @@ func (h *Held) take(ctx context.Context) (got bool, err error) {
 		err = ErrPooled
 	}
 	return got, err
+}
+
+// shared reports whether a second connection of the handle has the same backend. Only a pooler in transaction mode gives it to both: to
+// the second because the first is idle. Without it any client of the pooler would have the lock, too, and nothing else shows it
+// as long as the pooler gives us the same backend each time, as pgbouncer does by default. A handle that has no second connection
+// to give in time is not asked.
+func (h *Held) shared(ctx context.Context, db *sql.DB) bool {
+	if db.Stats().MaxOpenConnections == 1 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, sharedPatience)
+	defer cancel()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	var pid int
+	return conn.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&pid) == nil && pid == h.pid
+}
+
+// sharedPatience bounds the wait for a second connection.
+const sharedPatience = 500 * time.Millisecond
+
+// release frees the lock on a backend that a pooler keeps when the connection is closed. A statement that reaches that backend frees
+// the lock; one that reaches another ends it, if it is idle: then it does nothing for anybody. Then the connection is closed. While another
+// client has a transaction there, that takes longer than the caller waits.
+func (h *Held) release() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer h.discard()
+		h.releaseBackend()
+	}()
+	select {
+	case <-done:
+	case <-time.After(unlockPatience):
+	}
+}
+
+func (h *Held) releaseBackend() {
+	ctx, cancel := context.WithTimeout(context.Background(), releasePatience)
+	defer cancel()
+	class, object, space := h.key.lockedAs()
+	unlock, args := "pg_advisory_unlock($5::bigint)", []any{h.pid, class, object, space, h.key.whole}
+	if h.key.pair {
+		unlock, args = "pg_advisory_unlock($5::int4, $6::int4)", []any{h.pid, class, object, space, h.key.first, h.key.second}
+	}
+	for {
+		var had bool
+		err := h.conn.QueryRowContext(ctx, `WITH had AS MATERIALIZED (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = $1::int4
+				AND classid = $2::bigint::oid AND objid = $3::bigint::oid AND objsubid = $4::int4
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+			SELECT EXISTS (SELECT 1 FROM had), CASE WHEN NOT EXISTS (SELECT 1 FROM had) THEN false
+				WHEN pg_backend_pid() = $1::int4 THEN `+unlock+` AND set_config('`+marks+`', '', false) = ''
+				ELSE (SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a, had WHERE a.pid = had.pid AND a.state = 'idle') END`, args...).Scan(&had, new(sql.NullBool))
+		if err != nil || !had {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond): // until it is gone
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // marks is the setting of a backend that has the mark of its lock.
@@ -180,6 +248,9 @@ func (h *Held) Unlock(ctx context.Context) error {
 	switch cause := context.Cause(h.ctx); {
 	case errors.Is(cause, errReleased):
 		return nil
+	case errors.Is(cause, ErrPooled):
+		h.release()
+		return cause
 	case cause != nil:
 		h.discard()
 		return cause
@@ -187,17 +258,27 @@ func (h *Held) Unlock(ctx context.Context) error {
 	h.cancel(errReleased)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockPatience)
 	defer cancel()
-	query, args := "SELECT pg_advisory_unlock($1::bigint)", []any{h.key.whole}
+	unlock, args := "pg_advisory_unlock($2::bigint)", []any{h.pid, h.key.whole}
 	if h.key.pair {
-		query, args = "SELECT pg_advisory_unlock($1::int4, $2::int4)", []any{h.key.first, h.key.second}
+		unlock, args = "pg_advisory_unlock($2::int4, $3::int4)", []any{h.pid, h.key.first, h.key.second}
 	}
-	var had bool
-	if err := h.conn.QueryRowContext(ctx, query+", set_config('"+marks+"', '', false)", args...).Scan(&had, new(string)); err != nil || !had {
+	var same bool
+	var had sql.NullBool
+	err := h.conn.QueryRowContext(ctx, "SELECT pg_backend_pid() = $1::int4, CASE WHEN pg_backend_pid() = $1::int4 THEN "+unlock+
+		" AND set_config('"+marks+"', '', false) = '' END", args...).Scan(&same, &had)
+	switch {
+	case err == nil && !same:
+		h.release()
+		return errors.Join(ErrLost, ErrPooled)
+	case err != nil || !had.Bool:
 		h.discard()
 		return errors.Join(ErrLost, err)
 	}
 	return h.conn.Close()
 }
+
+// releasePatience bounds what goes on after an unlock through a pooler.
+const releasePatience = time.Minute
 
 // unlockPatience bounds an unlock. After it the connection is closed.
 const unlockPatience = 5 * time.Second

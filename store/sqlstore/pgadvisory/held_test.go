@@ -156,6 +156,7 @@ func TestPoolerDoesNotShareALock(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = db.Close() })
+		db.SetMaxOpenConns(1) // no second connection finds the pooler out
 		dbs = append(dbs, db)
 	}
 	key := pgadvisory.Whole(7)
@@ -169,6 +170,76 @@ func TestPoolerDoesNotShareALock(t *testing.T) {
 	}
 	_ = first.Unlock(t.Context())
 	free(t, direct, key) // nothing is left on a backend of the pooler
+}
+
+// pooled is a handle through pgbouncer in transaction mode, with its default order of backends: the last one first.
+func pooled(t *testing.T, server *servers.Server) *sql.DB {
+	t.Helper()
+	pooler := servers.Test(t, func() (*servers.Server, error) { return server.PgbouncerWith() })
+	db, err := sql.Open("pgx", source(pooler)+"&default_query_exec_mode=exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// TestPoolerIsFoundByASecondConnection: a pooler that gives us the same backend each time gives it to every other client, too.
+func TestPoolerIsFoundByASecondConnection(t *testing.T) {
+	t.Parallel()
+	server, direct := start(t)
+	db := pooled(t, server)
+	for _, key := range []pgadvisory.Key{pgadvisory.Goose(), pgadvisory.Pair(-7, 8)} {
+		if _, err := pgadvisory.TryLock(t.Context(), db, key, nil); !errors.Is(err, pgadvisory.ErrPooled) {
+			t.Errorf("%v: got %v, want ErrPooled", key, err)
+		}
+		free(t, direct, key)
+	}
+}
+
+// TestPoolerKeepsNoLock: when statements reach another backend than the one that has the lock, the lock is freed there, although the
+// pooler keeps the backend.
+func TestPoolerKeepsNoLock(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]pgadvisory.Key{"whole": pgadvisory.Goose(), "pair": pgadvisory.Pair(-7, 8)} {
+		for _, notices := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, " noticed ", notices), func(t *testing.T) {
+				t.Parallel()
+				server, direct := start(t)
+				db := pooled(t, server)
+				db.SetMaxOpenConns(1) // no second connection finds the pooler out
+				opts := &pgadvisory.Options{Interval: 200 * time.Millisecond}
+				if !notices {
+					opts.Interval = time.Hour
+				}
+				h, err := pgadvisory.TryLock(t.Context(), db, key, opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				db.SetMaxOpenConns(0)
+				tx, err := db.BeginTx(t.Context(), nil) // it gets the backend that has the lock
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := tx.ExecContext(t.Context(), "SELECT 1"); err != nil {
+					t.Fatal(err)
+				}
+				if notices {
+					<-h.Context().Done()
+				}
+				unlocked := make(chan error, 1)
+				go func() { unlocked <- h.Unlock(t.Context()) }()
+				if notices {
+					_ = tx.Rollback()
+				}
+				if err := <-unlocked; !errors.Is(err, pgadvisory.ErrLost) || !errors.Is(err, pgadvisory.ErrPooled) {
+					t.Errorf("unlock: %v, want lost because of the pooler", err)
+				}
+				_ = tx.Rollback()
+				free(t, direct, key)
+			})
+		}
+	}
 }
 
 // TestGivingUpLeavesNothing: a wait that ends, and a call that is cut short, leave no connection with a lock in the pool.

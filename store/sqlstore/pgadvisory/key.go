@@ -31,6 +31,14 @@ func (k Key) String() string {
 	return fmt.Sprintf("(%d)", k.whole)
 }
 
+// lockedAs is the key as pg_locks shows it: classid, objid and objsubid.
+func (k Key) lockedAs() (class, object int64, space int) {
+	if k.pair {
+		return int64(uint32(k.first)), int64(uint32(k.second)), 2
+	}
+	return int64(uint32(k.whole >> 32)), int64(uint32(k.whole)), 1
+}
+
 // Rails is the key that ActiveRecord takes for migrations of a database. Rails does not wait: it fails with
 // ConcurrentMigrationError.
 func Rails(database string) Key {

@@ -1,10 +1,15 @@
 -- Statements that both dialects understand. Each writes one row at most, and none
 -- needs a transaction around it. {now} is the server's clock in microseconds, {ident}
 -- who the server is, {p} the prefix of the tables, {j} a parameter that is JSON.
+--
+-- A row's version is never given out twice, so it follows the clock. To count on from the version in the row
+-- would not do: a crash may lose the last write, of a claim that was queued, and a process that has read
+-- it would overwrite what was acknowledged after the crash.
 
 -- name: incarnation
--- The incarnation, and whether this server is the one it belongs to.
-SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 ELSE 0 END, m.grace_end, m.floor, m.settings
+-- The incarnation, and whether this server is the one it belongs to: 1, 0, or -1 on a connection that
+-- has no identity.
+SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 WHEN {ident} IS NULL THEN -1 ELSE 0 END, m.grace_end, m.floor, m.settings
 FROM {p}incarnation m WHERE m.id = 1
 
 -- name: settings
@@ -63,7 +68,7 @@ UPDATE {p}session SET done = inc WHERE id = ? AND generation = ? AND inc = ?
 
 -- name: load
 -- All that is needed to decide about a lock with one plain holder, or none.
-SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 ELSE 0 END, m.grace_end, m.floor, m.settings,
+SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 WHEN {ident} IS NULL THEN -1 ELSE 0 END, m.grace_end, m.floor, m.settings,
   s.generation, s.ends, s.inc, s.done, s.broken,
   h.generation, h.ends, h.done,
   l.version, l.counter, l.lim, l.reclaimed, l.holder, l.seq, l.generation, l.inc, l.since, l.record, l.grants, l.queue, l.marks
@@ -75,14 +80,14 @@ WHERE m.id = 1
 
 -- name: write
 -- Writes a lock back if it was not written since it was read.
-UPDATE {p}lock SET version = version + 1, counter = ?, lim = ?, reclaimed = ?,
+UPDATE {p}lock SET version = GREATEST(version + 1, {now}), counter = ?, lim = ?, reclaimed = ?,
   holder = ?, seq = ?, generation = ?, inc = ?, since = ?, record = ?, grants = {j}, queue = {j}, marks = {j}, touched = {now}
 WHERE name = ? AND version = ?
   AND EXISTS (SELECT 1 FROM {p}incarnation m WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident})
 
 -- name: writeFor
 -- The same for a claim of a session, which must live.
-UPDATE {p}lock SET version = version + 1, counter = ?, lim = ?, reclaimed = ?,
+UPDATE {p}lock SET version = GREATEST(version + 1, {now}), counter = ?, lim = ?, reclaimed = ?,
   holder = ?, seq = ?, generation = ?, inc = ?, since = ?, record = ?, grants = {j}, queue = {j}, marks = {j}, touched = {now}
 WHERE name = ? AND version = ?
   AND EXISTS (SELECT 1 FROM {p}incarnation m WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident})

@@ -1,6 +1,7 @@
 -- Statements for MySQL and MariaDB. There is no RETURNING; LAST_INSERT_ID(x) brings one
 -- number back with the answer. Assignments are made from left to right, and each sees
--- those before it: what others read comes last.
+-- those before it: what others read comes last. No statement has an empty string, as text or
+-- parameter: under the SQL mode EMPTY_STRING_IS_NULL it would be null.
 
 -- name: createIncarnation
 INSERT IGNORE INTO {p}incarnation (id, identity, incarnation, grace_end, floor, settings)
@@ -24,7 +25,7 @@ ON DUPLICATE KEY UPDATE
 -- the lock is not free; 0 if it has no row or the session has ended.
 UPDATE {p}lock SET
   counter = IF({free}, LAST_INSERT_ID(GREATEST(counter, (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1)) + 1), counter + 0 * LAST_INSERT_ID(1)),
-  version = IF({free}, version + 1, version), seq = IF({free}, ?, seq), generation = IF({free}, ?, generation), inc = IF({free}, ?, inc),
+  version = IF({free}, GREATEST(version + 1, {now}), version), seq = IF({free}, ?, seq), generation = IF({free}, ?, generation), inc = IF({free}, ?, inc),
   since = IF({free}, {now}, since), record = IF({free}, ?, record), touched = IF({free}, {now}, touched), holder = IF({free}, ?, holder)
 WHERE name = ? AND EXISTS (SELECT 1 FROM {p}incarnation m JOIN {p}session s ON s.id = ? AND s.generation = ? AND s.inc = m.incarnation AND s.ends > {now}
     WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident} AND m.grace_end <= {now} AND {p}lock.version >= 0)
@@ -42,7 +43,7 @@ WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident} AND m.grace_end <=
 LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE
   counter = IF({free}, LAST_INSERT_ID(GREATEST({p}lock.counter, VALUES(counter) - 1) + 1), {p}lock.counter + 0 * LAST_INSERT_ID(0)),
-  version = IF({free}, {p}lock.version + 1, {p}lock.version),
+  version = IF({free}, GREATEST({p}lock.version + 1, {now}), {p}lock.version),
   seq = IF({free}, VALUES(seq), {p}lock.seq),
   generation = IF({free}, VALUES(generation), {p}lock.generation),
   inc = IF({free}, VALUES(inc), {p}lock.inc),
@@ -55,7 +56,7 @@ ON DUPLICATE KEY UPDATE
 -- A plain grant goes, and if the first in the queue is a plain claim of a session that
 -- lives, it has the lock in the same step. All other cases take the
 -- slow path.
-UPDATE {p}lock SET version = version + 1, touched = {now},
+UPDATE {p}lock SET version = GREATEST(version + 1, {now}), touched = {now},
   counter = IF(queue IS NULL, counter, GREATEST(counter, (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1)) + 1),
   holder = JSON_UNQUOTE(JSON_EXTRACT(queue, '$[0].s')),
   seq = CAST(JSON_EXTRACT(queue, '$[0].n') AS SIGNED), generation = CAST(JSON_EXTRACT(queue, '$[0].g') AS SIGNED),
@@ -73,7 +74,7 @@ WHERE name = ? AND holder = ? AND seq = ?
 -- The same for a long queue. The queue is text, and the server reads all of it for each function: so the
 -- first claim is taken out once, by JSON_TABLE, which costs more than it saves if few claims wait.
 UPDATE {p}lock l LEFT JOIN JSON_TABLE(l.queue, '$' COLUMNS (e JSON PATH '$[0]', more INT EXISTS PATH '$[1]')) f ON TRUE
-SET l.version = l.version + 1, l.touched = {now},
+SET l.version = GREATEST(l.version + 1, {now}), l.touched = {now},
   l.counter = IF(l.queue IS NULL, l.counter, GREATEST(l.counter, (SELECT m.floor FROM {p}incarnation m WHERE m.id = 1)) + 1),
   l.holder = JSON_UNQUOTE(JSON_EXTRACT(f.e, '$.s')),
   l.seq = CAST(JSON_EXTRACT(f.e, '$.n') AS SIGNED), l.generation = CAST(JSON_EXTRACT(f.e, '$.g') AS SIGNED),
@@ -92,9 +93,9 @@ WHERE l.name = ? AND l.holder = ? AND l.seq = ?
 -- not be the first in the queue of a lock without a plain holder: those behind it might be
 -- granted then. So nothing has to be decided, and many claims that leave at once do not
 -- hinder each other. The claim is found if it is the first of its session in the queue.
-UPDATE {p}lock SET version = version + 1, touched = {now},
+UPDATE {p}lock SET version = GREATEST(version + 1, {now}), touched = {now},
   marks = IF(? IS NULL, marks, JSON_MERGE_PRESERVE(COALESCE(marks, '[]'), ?)),
-  queue = IF(JSON_LENGTH(queue) > 1, JSON_REMOVE(queue, REPLACE(JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')), '.s', '')), NULL)
+  queue = IF(JSON_LENGTH(queue) > 1, JSON_REMOVE(queue, SUBSTRING_INDEX(JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')), '.', 1)), NULL)
 WHERE name = ? AND queue IS NOT NULL AND JSON_EXTRACT(queue, COALESCE(REPLACE(JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')), '.s', '.n'), '$.none')) = ?
   AND (holder IS NOT NULL AND grants IS NULL OR JSON_UNQUOTE(JSON_SEARCH(queue, 'one', ?, NULL, '$[*].s')) <> '$[0].s')
   AND (marks IS NULL OR NOT JSON_CONTAINS(marks, ?))
@@ -108,7 +109,8 @@ INSERT IGNORE INTO {p}lock (name, version, counter, touched)
 SELECT ?, {now}, m.floor, {now} FROM {p}incarnation m WHERE m.id = 1 LOCK IN SHARE MODE
 
 -- name: hint
-UPDATE {p}session SET broken = CONCAT(COALESCE(broken, ''), ?) WHERE id = ? AND generation = ?
+-- The space is one of JSON.
+UPDATE {p}session SET broken = CONCAT(COALESCE(broken, ' '), ?) WHERE id = ? AND generation = ?
 
 -- name: sweep
 -- Removes a free lock. The floor was raised before; a row with a higher counter stays.
@@ -121,7 +123,7 @@ DELETE FROM {p}lock WHERE name = ? AND holder IS NULL AND grants IS NULL AND que
 -- A claim that is known already, queued or marked, takes the slow path. The queue is text: a claim is
 -- appended to it, and sought in it only if its session is, without reading all of it as JSON. To
 -- compare bytes is several times quicker than characters.
-UPDATE {p}lock SET version = version + 1, touched = {now},
+UPDATE {p}lock SET version = GREATEST(version + 1, {now}), touched = {now},
   queue = CONCAT(IF(queue IS NULL, '[', CONCAT(LEFT(queue, CHAR_LENGTH(queue) - 1), ', ')), JSON_SET(?, '$.t', {now}), ']')
 WHERE name = ? AND holder IS NOT NULL AND grants IS NULL AND (holder <> ? OR seq <> ?)
   AND (queue IS NULL OR RIGHT(queue, 2) = '}]' AND (LOCATE(CAST(? AS BINARY), CAST(queue AS BINARY)) = 0 OR NOT JSON_CONTAINS(queue, ?)))

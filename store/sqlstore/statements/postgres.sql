@@ -25,7 +25,7 @@ WITH m AS MATERIALIZED (
   WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident} AND m.grace_end <= {now}
     AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now}
 ), u AS (
-  UPDATE {p}lock AS l SET version = l.version + 1, counter = GREATEST(l.counter, m.floor) + 1,
+  UPDATE {p}lock AS l SET version = GREATEST(l.version + 1, {now}), counter = GREATEST(l.counter, m.floor) + 1,
     holder = $2, seq = $3::bigint, generation = $4, inc = $5, since = {now}, record = $6, touched = {now}
   FROM m WHERE l.name = $1 AND l.holder IS NULL AND l.grants IS NULL AND l.queue IS NULL AND l.marks IS NULL
   RETURNING l.counter
@@ -51,7 +51,7 @@ WITH m AS MATERIALIZED (
   WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
     AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now}
 ), u AS (
-  UPDATE {p}lock AS l SET version = l.version + 1, touched = {now},
+  UPDATE {p}lock AS l SET version = GREATEST(l.version + 1, {now}), touched = {now},
     counter = CASE WHEN l.queue IS NULL THEN l.counter ELSE GREATEST(l.counter, m.floor) + 1 END,
     (holder, seq, generation, inc, record) = (SELECT q.f->>'s', (q.f->>'n')::bigint, (q.f->>'g')::bigint, (q.f->>'i')::bigint, q.f->>'r'
       FROM (SELECT l.queue->0 AS f OFFSET 0) q),
@@ -69,7 +69,7 @@ SELECT {notify} FROM u
 -- may not be the first in the queue of a lock without a plain holder: those behind it might be
 -- granted then. So nothing has to be decided, and many claims that leave at once do not
 -- hinder each other.
-UPDATE {p}lock AS l SET version = l.version + 1, touched = {now},
+UPDATE {p}lock AS l SET version = GREATEST(l.version + 1, {now}), touched = {now},
   queue = (SELECT jsonb_agg(e ORDER BY i) FROM jsonb_array_elements(l.queue) WITH ORDINALITY AS a (e, i) WHERE NOT e @> CAST($6 AS text)::jsonb),
   marks = CASE WHEN $5::text IS NULL THEN l.marks ELSE COALESCE(l.marks, '[]'::jsonb) || $5::text::jsonb END
 WHERE l.name = $1 AND l.queue @> jsonb_build_array(CAST($6 AS text)::jsonb)
@@ -101,7 +101,7 @@ DELETE FROM {p}lock l WHERE l.name = $1 AND l.holder IS NULL AND l.grants IS NUL
 -- next poll. So the row is not held while the disk writes.
 -- It returns the holder, and how many claims are before this one. The first one notifies
 -- ({wanted}) a holder that is watched.
-UPDATE {p}lock AS l SET version = l.version + 1, touched = {now},
+UPDATE {p}lock AS l SET version = GREATEST(l.version + 1, {now}), touched = {now},
   queue = COALESCE(l.queue, '[]'::jsonb) || jsonb_set(CAST($6 AS text)::jsonb, '{t}', to_jsonb({now}))
 WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
   AND l.name = $1 AND l.holder IS NOT NULL AND l.grants IS NULL AND (l.holder <> $2 OR l.seq <> $3)

@@ -85,6 +85,15 @@ func (s *Snapshot) Plan() *Plan {
 	return p
 }
 
+// Reenters reports whether a claim joins what is granted. The queue plays no part in it.
+func (s *Snapshot) Reenters(v *Value) bool {
+	room := room{limit: s.Limit}
+	for _, g := range s.Valid() {
+		room.add(g, nil)
+	}
+	return room.reenters(v)
+}
+
 func (p *Plan) promote(r *room, e *Entry) {
 	pr := Promotion{Entry: e, Index: len(p.Promote)}
 	switch {
