@@ -121,13 +121,13 @@ var remoteMutants = []mutant{
 	},
 	{
 		name: "re-release-forgotten", catcher: testOf(remotePkg, "TestLateAcquisitionAfterAReleaseIsNotMade"), file: remoteRelease,
-		old: "		s.endedLocked(n.ID, false) // an acquisition may be on its way\n",
+		old: "		s.endedLocked(ended{id: n.ID}) // an acquisition may be on its way\n",
 		new: "",
 	},
 	{
 		name: "re-unnamed-lease-kept", catcher: testOf(remotePkg, "TestLeaseEndsWithTheTTLOfItsClient"), file: remoteBook,
-		old: "errUnnamed)\n			s.book.unlockLaterLocked(l.endLocked())\n",
-		new: "errUnnamed)\n			l.endLocked()\n",
+		old: "			s.book.unlockLaterLocked(l.endLocked())\n		} else if end.Before",
+		new: "			l.endLocked()\n		} else if end.Before",
 	},
 	{
 		name: "re-trusted-without-a-margin", catcher: testOf(remotePkg, "TestTrustedTime"), file: remoteTrust,

@@ -41,7 +41,7 @@ func TestWriterFromBeforeACrash(t *testing.T) {
 	must(t, sqlstore.ChangeLimit(ctxb, s, "x", 3, func(int) {
 		crash.Do(func() {
 			must(t, server.Restart())
-			_, err := inspectSoon(t, s, "y")
+			_, err := inspectSoon(s, "y")
 			must(t, err)
 			if got := version(); got != durable || lost == durable {
 				t.Fatalf("version %d after the crash, %d before it, %d on disk: nothing was lost", got, lost, durable)
