@@ -329,7 +329,7 @@ func (b *quorumSession) all() vote.Set { return 1<<len(b.links) - 1 }
 
 // call makes one bounded call on the node's session and notes what it means for the
 // session.
-func (l *nodeSession) call(drv driver.Session, renewal int, f func(ctx context.Context) error) error {
+func (l *nodeSession) call(renewal int, f func(ctx context.Context) error) error {
 	l.b.s.health.calling(l.n)
 	err := f(l.b.s.bound())
 	l.b.s.health.called(l.n, err)

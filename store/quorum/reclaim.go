@@ -194,7 +194,7 @@ func (l *nodeSession) reclaimNow(r *reclaimed, drv driver.Session, last bool) {
 		}
 	}
 	var kept []bool
-	r.err = l.call(drv, r.renewal, func(ctx context.Context) (err error) {
+	r.err = l.call(r.renewal, func(ctx context.Context) (err error) {
 		kept, err = drv.Reclaim(ctx, asked, last)
 		return err
 	})

@@ -114,7 +114,7 @@ func (l *nodeSession) keepAlive(sent stamp) error {
 	}
 	var notified driver.Renewal
 	asked := time.Now()
-	err := l.call(drv, renewal, func(ctx context.Context) (err error) {
+	err := l.call(renewal, func(ctx context.Context) (err error) {
 		notified, err = drv.KeepAlive(ctx)
 		return err
 	})

@@ -231,7 +231,7 @@ func (l *nodeSession) askFor(w *request, floor func() driver.Token, lift bool) (
 	drv, renewal, rest, err := l.ready()
 	sent := err == nil && rest == 0
 	if sent {
-		err = l.call(drv, renewal, func(ctx context.Context) (err error) {
+		err = l.call(renewal, func(ctx context.Context) (err error) {
 			out, err = drv.Attempt(ctx, &c)
 			return err
 		})

@@ -72,7 +72,7 @@ func (l *nodeSession) attempt(w *request, c *driver.Claim, left <-chan struct{})
 	sent := false
 	if err == nil && rest == 0 {
 		sent = true
-		err = l.call(drv, renewal, func(ctx context.Context) (err error) {
+		err = l.call(renewal, func(ctx context.Context) (err error) {
 			out, err = drv.Attempt(ctx, c)
 			return err
 		})

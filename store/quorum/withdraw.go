@@ -85,7 +85,7 @@ func (w *request) hasLeftLocked(n int) {
 // withdraw makes the call and takes note of the answer.
 func (l *nodeSession) withdraw(w *request, d driver.Withdrawal, drv driver.Session, renewal int) {
 	var found driver.Removed
-	err := l.call(drv, renewal, func(ctx context.Context) (err error) {
+	err := l.call(renewal, func(ctx context.Context) (err error) {
 		found, err = drv.Withdraw(ctx, d)
 		return err
 	})

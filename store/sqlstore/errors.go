@@ -75,19 +75,14 @@ func among(codes []string, c string) bool {
 // answer means that it may have been, the commit included.
 func (s *Store) classify(ctx context.Context, op string, err error) error {
 	c := code(err)
-	wrap := func(meaning error, hint string) error {
-		if hint != "" {
-			hint = "; " + hint
-		}
-		return fmt.Errorf("sqlstore: %s: %w: %w%s", op, meaning, err, hint)
-	}
+	wrap := func(meaning error) error { return fmt.Errorf("sqlstore: %s: %w: %w", op, meaning, err) }
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("sqlstore: %s: %w: %w", op, driver.ErrUnknown, ctx.Err())
 	case among(unsure, c):
-		return wrap(driver.ErrUnknown, "")
+		return wrap(driver.ErrUnknown)
 	case among(down, c), among(again, c):
-		return wrap(driver.ErrUnavailable, "")
+		return wrap(driver.ErrUnavailable)
 	case among(nowhere, c):
 		return fmt.Errorf("sqlstore: %s: %w; create the database, or name another in the URL", op, err)
 	case among(absent, c):
@@ -101,9 +96,9 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 	case c != "":
 		return fmt.Errorf("sqlstore: %s: %w", op, err)
 	case s.neverSent(err):
-		return wrap(driver.ErrUnavailable, "")
+		return wrap(driver.ErrUnavailable)
 	}
-	return wrap(driver.ErrUnknown, "")
+	return wrap(driver.ErrUnknown)
 }
 
 // identifying are the functions by which a PostgreSQL server says who it is.

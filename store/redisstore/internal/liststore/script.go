@@ -20,9 +20,10 @@ const allowOOM = "#!lua flags=allow-oom\n"
 // Without it the server rejects only a first write that needs memory.
 const needsMemory = "#!lua\n"
 
-// load returns a script with what all of them share before it.
-func load(head, name string) *wire.Script {
-	return wire.Compose(name, head, "", setupLine("")+source("checked")+shared()+source(name))
+// load returns a script with what all of them share before it. It runs when the memory is
+// full.
+func load(name string) *wire.Script {
+	return wire.Compose(name, allowOOM, "", setupLine("")+source("checked")+shared()+source(name))
 }
 
 // loadSetup is load for a script that may set up a namespace: 'first' one that has no
@@ -51,21 +52,21 @@ func source(name string) string {
 
 var (
 	openScript      = loadSetup(allowOOM, "any", "open")
-	keepAliveScript = load(allowOOM, "keepalive")
+	keepAliveScript = load("keepalive")
 	attemptScript   = loadBehind("ask", "", "attempt")
 	withdrawScript  = loadBehind("pass", allowOOM, "withdraw")
 	votesScript     = wire.Compose("votes", "", "", source("checked")+source("votes"))
 	manyScript      = wire.Compose("many", needsMemory, "", source("checked")+source("many"))
-	wakeScript      = load(allowOOM, "wake")
-	reclaimScript   = load(allowOOM, "reclaim")
-	closeScript     = load(allowOOM, "close")
+	wakeScript      = load("wake")
+	reclaimScript   = load("reclaim")
+	closeScript     = load("close")
 	touchScript     = loadSetup("", "first", "touch")
-	inspectScript   = load(allowOOM, "inspect")
-	holdersScript   = load(allowOOM, "holders")
-	breakScript     = load(allowOOM, "break")
-	expireScript    = load(allowOOM, "expire")
-	sweepScript     = load(allowOOM, "sweep")
-	tidyScript      = load(allowOOM, "tidy")
+	inspectScript   = load("inspect")
+	holdersScript   = load("holders")
+	breakScript     = load("break")
+	expireScript    = load("expire")
+	sweepScript     = load("sweep")
+	tidyScript      = load("tidy")
 	scanScript      = wire.Compose("scan", "", "", source("scan"))
 	setLimitScript  = loadSetup("", "first", "setlimit")
 )
