@@ -22,6 +22,15 @@ func (w *world) openLong() {
 	w.open(1, 2*time.Second)
 }
 
+// older gives the server data of before, with a lower incarnation, and tickets below a token.
+func (w *world) older(token driver.Token) {
+	w.t.Helper()
+	m, err := w.p.plain.HGet(w.ctx, w.bucket(), "m").Result()
+	w.must(err)
+	w.must(w.p.plain.HSet(w.ctx, w.bucket(), "m", m[:5]+string([]byte{m[5] - 1})+m[6:], "v", int64(token)/driver.TokenStep-1000).Err())
+	w.must(w.p.plain.Del(w.ctx, w.bucket()+":t").Err())
+}
+
 // failbackScenes are about a server that was replaced and takes over again with its own old data.
 var failbackScenes = []scene{
 	{name: "promoted again", play: func(w *world) {
@@ -72,19 +81,20 @@ var failbackScenes = []scene{
 	{name: "seen", play: func(w *world) {
 		w.openLong()
 		before := w.only(w.procs[0].real, 200, "a", true, driver.Granted)
-		// The data of before, with a lower incarnation and lower tickets.
-		m, err := w.p.plain.HGet(w.ctx, w.bucket(), "m").Result()
-		w.must(err)
-		w.must(w.p.plain.HSet(w.ctx, w.bucket(), "m", m[:5]+string([]byte{m[5] - 1})+m[6:], "v", int64(before.Token)/driver.TokenStep-1000).Err())
-		w.must(w.p.plain.Del(w.ctx, w.bucket()+":t").Err())
+		w.older(before.Token)
 		for _, queue := range []bool{false, true} {
-			_, err = w.procs[0].real.Attempt(w.ctx, &driver.Claim{Seq: 201, Name: "b", Queue: queue, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+			_, err := w.procs[0].real.Attempt(w.ctx, &driver.Claim{Seq: 201, Name: "b", Queue: queue, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 			w.isReset("an attempt", err)
 		}
-		s, _, err := w.real.Open(w.ctx, driver.OpenRequest{Shard: w.real.Shard("a"), ID: driver.SessionID{7}, TTL: time.Second})
-		w.must(err)
-		if after := w.only(s, 1, "b", true, driver.Granted); after.Token <= before.Token {
-			w.differ("token %v after %v", after.Token, before.Token)
+		for _, name := range []string{"b", "c"} { // after a call of a session, and as the first call
+			s, _, err := w.real.Open(w.ctx, driver.OpenRequest{Shard: w.real.Shard(name), ID: driver.SessionID{name[0]}, TTL: time.Second})
+			w.must(err)
+			after := w.only(s, 1, name, true, driver.Granted)
+			if after.Token <= before.Token {
+				w.differ("token %v after %v", after.Token, before.Token)
+			}
+			before = after
+			w.older(before.Token)
 		}
 	}},
 }

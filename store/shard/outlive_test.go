@@ -208,7 +208,7 @@ func TestMarkWithALostReplyIsNotKept(t *testing.T) {
 		s := made(t, shard.Member{Name: "a", Store: lossy}, shard.Member{Name: "b", Store: memstore.New(nil), Change: shard.Joins},
 			shard.Member{Name: "c", Store: memstore.New(nil)})
 		c := lasting(t, s, 15*time.Second)
-		lock(t, c, nameAt(s, "c")) // keeps the other markers
+		lock(t, c, nameAt(s, "c"))             // keeps the other markers
 		for try(t, c, nameAt(s, "b")) != nil { // it adopts the list after the change
 			time.Sleep(time.Second)
 		}
