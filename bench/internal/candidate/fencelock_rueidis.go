@@ -13,7 +13,7 @@ import (
 // script reads once how long the list is. Scripts of contended names may read that, too.
 var (
 	listRequests    = []string{"subscribe", "exec", "llen", "zadd"}
-	listParts       = []string{"multi", "lmove", "rpush", "lrem", "hmget", "script", "time", "zrangebyscore"}
+	listParts       = []string{"multi", "lmove", "rpush", "lrem", "hmget", "script", "time", "zrangebyscore", "zcount"}
 	listOvercounted = []string{"llen", "zadd"}
 )
 
