@@ -215,6 +215,8 @@ func TestReleaseAfterAPauseIsLost(t *testing.T) {
 			w.Errorf("%+v, %v", got, err)
 		}
 		time.Sleep(5 * ttl)
+		w.books[0].mu.Lock()
+		defer w.books[0].mu.Unlock()
 		if len(w.books[0].sessions) != 0 {
 			w.Error("the session stays")
 		}
