@@ -252,6 +252,35 @@ func (c *EtcdCluster) Restore(snapshot string) error {
 	return c.Start()
 }
 
+// Rejoin starts a member that was killed, and removed from the cluster, anew: with the same address for clients and no
+// data. add adds it to the cluster by its address for the other members, and returns the members then, as the
+// argument --initial-cluster has them. A learner is not healthy, so it is ready when it answers at all.
+func (c *EtcdCluster) Rejoin(m *EtcdMember, add func(name, peer string) (members string, err error)) error {
+	m.Kill()
+	peer, err := FreePort()
+	if err != nil {
+		return err
+	}
+	m.listen = loopback(peer)
+	m.seen = m.listen
+	members, err := add(m.name, "http://"+m.seen)
+	if err != nil {
+		return err
+	}
+	c.arm()
+	m.args = append(m.args, "--initial-cluster", members, "--initial-cluster-state", "existing") // the last ones count
+	m.answers = func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_, err := m.Version(ctx)
+		return err == nil
+	}
+	if err := os.RemoveAll(m.data()); err != nil {
+		return err
+	}
+	return m.Start()
+}
+
 // tool runs a tool of the version that the servers have.
 func (c *EtcdCluster) tool(name string, args ...string) error {
 	cmd := exec.Command(beside(c.binary, name), args...)

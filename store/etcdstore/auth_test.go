@@ -116,6 +116,40 @@ func session(t *testing.T, ctx context.Context, client *clientv3.Client) driver.
 	return s
 }
 
+// TestFailedOpenLeavesNoLease: a user who may only read is refused after its lease was granted. The lease does not stay until it
+// ends.
+func TestFailedOpenLeavesNoLease(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	cluster := etcdtest.Start(t, 1)
+	root := withUsers(t, ctx, cluster)
+	for _, step := range []func() error{
+		func() error { _, err := root.RoleAdd(ctx, "reading"); return err },
+		func() error {
+			_, err := root.RoleGrantPermission(ctx, "reading", "orders|", clientv3.GetPrefixRangeEnd("orders|"), clientv3.PermissionType(clientv3.PermRead))
+			return err
+		},
+		func() error { _, err := root.UserAdd(ctx, "bob", "p"); return err },
+		func() error { _, err := root.UserGrantRole(ctx, "bob", "reading"); return err },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := etcdstore.Open(ctx, "etcd://bob:p@"+cluster.Members[0].Addr+"/orders", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, _, err := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second}); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		t.Errorf("a session: got %v, want permission denied", err)
+	}
+	if left, err := root.Leases(ctx); err != nil || len(left.Leases) != 0 {
+		t.Errorf("left: %v, %v, want no lease", left, err)
+	}
+}
+
 // TestKeepAlivesLogInOnce: on a cluster with users a session logs in for its first
 // keep-alive, and not for each: checking a password is what costs the server most.
 func TestKeepAlivesLogInOnce(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
@@ -17,8 +18,9 @@ import (
 // milliseconds of processor time. The client's own KeepAlive is not used: it counts from the
 // reply, checks its deadlines once a second, and cannot be stopped while it tries.
 type heartbeats struct {
-	leases pb.LeaseClient
-	idle   time.Duration // without a renewal for so long, no session is left
+	leases  pb.LeaseClient
+	members func() int    // how many there are
+	idle    time.Duration // without a renewal for so long, no session is left
 
 	mu     sync.Mutex
 	stream *beats // for the next renewal; nil: it opens one
@@ -49,16 +51,17 @@ type renewed struct {
 }
 
 // renew keeps a lease alive once, before ctx ends. A stream that ended since the last renewal
-// is replaced at once.
+// is replaced at once, and so is one that a member refused which serves nobody now.
 func (h *heartbeats) renew(ctx context.Context, lease int64) (ttl time.Duration, term uint64, err error) {
-	b, used := h.current()
-	resp, err := h.ask(ctx, b, lease)
-	if err != nil && used && ctx.Err() == nil {
-		b, _ = h.current()
-		resp, err = h.ask(ctx, b, lease)
-	}
-	if err != nil {
-		return 0, 0, err
+	var resp *pb.LeaseKeepAliveResponse
+	for tries := 0; ; tries++ {
+		b, used := h.current()
+		if resp, err = h.ask(ctx, b, lease); err == nil {
+			break
+		}
+		if again := used || failure.NotServed(err); !again || tries > h.members() || ctx.Err() != nil {
+			return 0, 0, err
+		}
 	}
 	if resp.TTL <= 0 {
 		return 0, 0, driver.ErrGone

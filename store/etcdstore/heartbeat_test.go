@@ -68,7 +68,7 @@ type termOrError struct {
 
 func newHeartbeats() (*heartbeats, *leaseServer) {
 	server := &leaseServer{opened: make(chan *leaseStream, 10)}
-	return &heartbeats{leases: server, idle: time.Hour}, server
+	return &heartbeats{leases: server, members: func() int { return 1 }, idle: time.Hour}, server
 }
 
 // start renews a lease in the background.

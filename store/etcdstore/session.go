@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/share"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -66,8 +67,8 @@ func (se *session) open(ctx context.Context, req driver.OpenRequest) (driver.Ren
 	if err := before(ctx); err != nil {
 		return driver.Renewal{}, err
 	}
-	s := se.s
-	ttl, err := s.grantLease(ctx, se.lease, seconds(req.TTL))
+	s, members := se.s, len(se.s.client.Endpoints())
+	ttl, err := twice(ctx, members, 2, func(ctx context.Context) (time.Duration, error) { return s.grantLease(ctx, se.lease, seconds(req.TTL)) })
 	if leaseThere(err) {
 		se.resumed = true
 		ttl, _, err = s.beats.renew(ctx, se.lease)
@@ -77,10 +78,17 @@ func (se *session) open(ctx context.Context, req driver.OpenRequest) (driver.Ren
 	}
 	se.ttl = ttl
 	key, high := s.keys.Session(req.ID), s.revisions.High()
-	resp, err := s.kv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{absent(key)},
-		Success: []*pb.RequestOp{put(key, strconv.AppendInt(nil, int64(ttl/time.Second), 10), se.lease)}}, callOptions...)
+	all := within(s.keys.AllBroken(req.ID), &pb.RangeRequest{})
+	resp, err := twice(ctx, members, 1, func(ctx context.Context) (*pb.TxnResponse, error) {
+		return s.kv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{absent(key)}, Failure: []*pb.RequestOp{all},
+			Success: []*pb.RequestOp{all, put(key, strconv.AppendInt(nil, int64(ttl/time.Second), 10), se.lease)}}, callOptions...)
+	})
 	if err != nil {
-		return driver.Renewal{}, clientv3.ContextError(ctx, err)
+		err = clientv3.ContextError(ctx, err)
+		if failure.Definite(err) && !se.resumed {
+			_, _ = s.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: se.lease}) // or it ends by itself
+		}
+		return driver.Renewal{}, err
 	}
 	if err := s.remember(resp.Header, high); err != nil {
 		return driver.Renewal{}, err
@@ -89,7 +97,7 @@ func (se *session) open(ctx context.Context, req driver.OpenRequest) (driver.Ren
 	if se.resumed {
 		se.touched = map[uint64]bool{}
 	}
-	broken, err := se.broken(ctx)
+	broken, err := se.brokenIn(resp.Responses[0])
 	return driver.Renewal{TTL: ttl, Broken: broken}, err
 }
 
@@ -154,9 +162,8 @@ const withdrawn = "withdrawn"
 
 // confirm reads the session's key and its broken claims through a quorum.
 func (se *session) confirm(ctx context.Context) (broken []uint64, term uint64, err error) {
-	prefix := se.s.keys.AllBroken(se.id)
 	resp, err := se.s.commit(ctx, se, nil, []*pb.RequestOp{
-		count(se.s.keys.Session(se.id)), within(prefix, &pb.RangeRequest{}),
+		count(se.s.keys.Session(se.id)), within(se.s.keys.AllBroken(se.id), &pb.RangeRequest{}),
 	}, nil)
 	if err != nil {
 		return nil, 0, err
@@ -164,22 +171,24 @@ func (se *session) confirm(ctx context.Context) (broken []uint64, term uint64, e
 	if resp.Responses[0].GetResponseRange().Count == 0 {
 		return nil, 0, driver.ErrGone
 	}
-	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
+	broken, err = se.brokenIn(resp.Responses[1])
+	return broken, resp.Header.RaftTerm, err
+}
+
+// brokenIn returns the broken claims of the session from an answer with its keys of broken claims.
+func (se *session) brokenIn(answer *pb.ResponseOp) (broken []uint64, err error) {
+	prefix := se.s.keys.AllBroken(se.id)
+	for _, kv := range answer.GetResponseRange().Kvs {
 		if string(kv.Value) == withdrawn {
 			continue
 		}
 		seq, err := strconv.ParseUint(strings.TrimPrefix(string(kv.Key), prefix), 10, 64)
 		if err != nil {
-			return nil, 0, fmt.Errorf("%q names no claim", kv.Key)
+			return nil, fmt.Errorf("%q names no claim", kv.Key)
 		}
 		broken = append(broken, seq)
 	}
-	return broken, resp.Header.RaftTerm, nil
-}
-
-func (se *session) broken(ctx context.Context) ([]uint64, error) {
-	broken, _, err := se.confirm(ctx)
-	return broken, err
+	return broken, nil
 }
 
 // enter begins a call.

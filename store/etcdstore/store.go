@@ -73,9 +73,11 @@ func New(client *clientv3.Client, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("etcdstore: the %s of the client was replaced, for example by namespace.New%s; "+
 			"pass a client as clientv3.New returns it, and set Options.Namespace", part, part)
 	}
-	leases := clientv3.RetryLeaseClient(client)
-	return &Store{client: client, kv: clientv3.RetryKVClient(client), leases: leases, beats: heartbeats{leases: leases, idle: o.MaxTTL},
-		keys: lock.NewSpace(o.Namespace), maxTTL: o.MaxTTL, holds: map[int64]hold{}}, nil
+	members := func() int { return len(client.Endpoints()) }
+	leases := leasesElsewhere{clientv3.RetryLeaseClient(client), members}
+	return &Store{client: client, kv: kvElsewhere{clientv3.RetryKVClient(client), members}, leases: leases,
+		beats: heartbeats{leases: leases, members: members, idle: o.MaxTTL},
+		keys:  lock.NewSpace(o.Namespace), maxTTL: o.MaxTTL, holds: map[int64]hold{}}, nil
 }
 
 // replaced returns which part of a client is not as clientv3.New makes it, or "". Keys, the keys of leases and watches would
@@ -99,7 +101,7 @@ func init() {
 	share.PartsOf = func(store driver.Store) share.Parts {
 		s := store.(*Store)
 		drop := func(se driver.Session) { s.handles.drop(se.(*session)) }
-		return share.Parts{Client: s.client, KV: clientv3.NewKV(s.client), Keys: s.keys, Revisions: &s.revisions, Drop: drop}
+		return share.Parts{Client: s.client, KV: clientv3.NewKVFromKVClient(s.kv, s.client), Leases: s.leases, Keys: s.keys, Revisions: &s.revisions, Drop: drop}
 	}
 }
 

@@ -167,7 +167,7 @@ func dial(ctx context.Context, a *address) (*clientv3.Client, error) {
 func (s *Store) answers(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	_, err := s.client.Get(ctx, s.keys.All(), clientv3.WithCountOnly())
+	_, err := clientv3.NewKVFromKVClient(s.kv, s.client).Get(ctx, s.keys.All(), clientv3.WithCountOnly())
 	if err == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -49,7 +50,7 @@ func (s *Store) inspect(ctx context.Context, name string) (driver.Status, error)
 
 // left is how long a lease lasts if it is not kept alive again. etcd rounds it down to whole seconds.
 func (s *Store) left(ctx context.Context, lease int64) (time.Duration, error) {
-	resp, err := s.parts.Client.TimeToLive(ctx, clientv3.LeaseID(lease))
+	resp, err := s.parts.Leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: lease})
 	if err != nil && !failure.LeaseMissing(err) {
 		return 0, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/failure"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/share"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -91,7 +92,7 @@ func there(key string) clientv3.Cmp {
 
 // attached returns the keys on the session's lease, from the memory of a leader, which may be behind.
 func (se *session) attached(ctx context.Context) ([]string, error) {
-	resp, err := se.s.parts.Client.TimeToLive(ctx, clientv3.LeaseID(se.lease), clientv3.WithAttachedKeys())
+	resp, err := se.s.parts.Leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: se.lease, Keys: true})
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,50 @@ func Launch(members int, args ...string) (*Cluster, error) {
 	return &Cluster{c}, nil
 }
 
+// Divided starts a cluster of three members. cut cuts its leader, or a follower, off from the other members, but not from clients,
+// and returns when that member knows that it has no leader, and the others have one.
+func Divided(t testing.TB) (c *Cluster, cut func(ctx context.Context, leads bool)) {
+	t.Helper()
+	peers := &servers.Peers{}
+	t.Cleanup(peers.Close)
+	c = &Cluster{}
+	peers.PID = func(i int) int { return c.Members[i].PID() }
+	servers.Test(t, func() (*servers.EtcdCluster, error) {
+		var err error
+		if c.EtcdCluster, err = servers.NewEtcd(3, peers.Front); err != nil {
+			return nil, err
+		}
+		return c.EtcdCluster, c.EtcdCluster.Start()
+	})
+	return c, func(ctx context.Context, leads bool) {
+		t.Helper()
+		leader, err := c.Leader(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := -1
+		for i, m := range c.Members {
+			if (m == leader) == leads {
+				at = i
+			}
+		}
+		peers.Set(at, servers.State{DropRequests: true, DropReplies: true})
+		client := c.Connect(t)
+		for done := 0; done < len(c.Members); {
+			done = 0
+			for i, m := range c.Members {
+				st, err := client.Status(ctx, m.Addr)
+				if ctx.Err() != nil {
+					t.Fatal(ctx.Err())
+				}
+				if err == nil && (st.Leader == 0) == (i == at) {
+					done++
+				}
+			}
+		}
+	}
+}
+
 // Client returns a client for all members; close it.
 func (c *Cluster) Client() (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: c.Addrs(), Logger: zap.NewNop(),

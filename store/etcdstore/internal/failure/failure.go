@@ -64,10 +64,24 @@ func NotDone(ctx context.Context, err error) bool {
 func outcome(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrNoSpace),
-		errors.Is(err, rpctypes.ErrNotCapable), errors.Is(err, rpctypes.ErrNoLeader):
+		errors.Is(err, rpctypes.ErrNotCapable), NotServed(err):
 		return driver.ErrUnavailable
 	}
 	return nil
+}
+
+// errLearner is what a learner refuses calls with. Package rpctypes has no variable for it.
+var errLearner = rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)
+
+// NotServed reports whether a member refused a call because it serves nobody now: it has no leader, or is a learner. It did nothing,
+// and another member may do it.
+func NotServed(err error) bool {
+	for _, known := range []error{rpctypes.ErrNoLeader, errLearner} {
+		if errors.Is(err, known) || rpctypes.Error(err) == known {
+			return true
+		}
+	}
+	return false
 }
 
 // Definite reports whether etcd refused for good.

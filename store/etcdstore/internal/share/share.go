@@ -15,8 +15,10 @@ import (
 // Parts are the parts of an *etcdstore.Store.
 type Parts struct {
 	Client *clientv3.Client
-	// KV is that of the client as it was when the store was made.
+	// KV and Leases are those of the client as it was when the store was made. A call that a member refuses because it
+	// serves nobody now goes to the next one.
 	KV        clientv3.KV
+	Leases    pb.LeaseClient
 	Keys      lock.Space
 	Revisions Revisions
 	// Drop drops the value of a session whose Open failed after that of the base store.

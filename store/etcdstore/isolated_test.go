@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdstore_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/etcdstore"
+	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// beside locks and unlocks with new processes, and with one from before, while a member is no use. A majority is well, so
+// none may wait long; the leases that are held stay.
+func beside(t *testing.T, ctx context.Context, endpoints []string, happens func()) {
+	t.Helper()
+	open := func() *fencelock.Client {
+		client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = client.Close() })
+		store, err := etcdstore.New(client, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := fencelock.New(store, &fencelock.Options{TTL: 6 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			_ = c.Close(ctx)
+		})
+		return c
+	}
+	old := open()
+	held, err := old.Mutex("held").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	happens()
+	began := time.Now()
+	for i := range 12 {
+		c := old
+		if i%2 == 0 {
+			c = open()
+		}
+		bounded, cancel := context.WithTimeout(ctx, 20*time.Second)
+		from := time.Now()
+		l, err := c.Mutex(fmt.Sprint("lock ", i)).Lock(bounded)
+		if took := time.Since(from); err != nil || took > 5*time.Second {
+			t.Errorf("lock %d: %v after %v", i, err, took)
+		}
+		if err == nil {
+			if err := l.Unlock(bounded); err != nil {
+				t.Errorf("unlock %d: %v", i, err)
+			}
+		}
+		cancel()
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("12 locks in %v", time.Since(began))
+	if err := held.Err(); err != nil {
+		t.Errorf("the lease from before: %v", err)
+	}
+}
+
+// TestMemberCutOffFromItsPeers: clients reach all three members, and one of these reaches no other. It knows no leader then, and
+// would keep a call until the call's time is over.
+func TestMemberCutOffFromItsPeers(t *testing.T) {
+	t.Parallel()
+	for _, leads := range []bool{false, true} {
+		t.Run(fmt.Sprint("leads ", leads), func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			cluster, cut := etcdtest.Divided(t)
+			beside(t, ctx, cluster.Addrs(), func() { cut(ctx, leads) })
+		})
+	}
+}
+
+// TestMemberThatDoesNotAnswer: the connection to a member stays, and no answer comes, as from one whose disk hangs.
+func TestMemberThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cluster := etcdtest.Start(t, 3)
+	proxy, err := servers.NewProxy(cluster.Members[2].Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	var requests atomic.Int64
+	proxy.Filter(func(_ int, toServer bool, _ []byte) bool {
+		if toServer {
+			requests.Add(1)
+		}
+		return true
+	})
+	stores := func() *etcdstore.Store {
+		client, err := clientv3.New(clientv3.Config{Endpoints: append(cluster.Addrs()[:2], proxy.Addr), Logger: zap.NewNop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = client.Close() })
+		for used := 0; used < 3; { // it uses all members in turn
+			before := requests.Load()
+			for range 3 {
+				if _, err := client.Get(ctx, "x"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if requests.Load() > before {
+				used++
+			}
+		}
+		store, err := etcdstore.New(client, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	var all []*etcdstore.Store
+	for range 6 {
+		all = append(all, stores())
+	}
+	proxy.Set(servers.State{DropReplies: true})
+	for i, store := range all {
+		bounded, cancel := context.WithTimeout(ctx, 2*time.Second) // as a client with a TTL of 6 s has
+		_, _, err := store.Open(bounded, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 6 * time.Second})
+		cancel()
+		if err != nil {
+			t.Errorf("session %d: %v", i, err)
+		}
+	}
+}
+
+// TestLearnerAmongTheEndpoints: a member is replaced in the recommended way, by a learner at its address. It serves no locks
+// until it is promoted, and refuses each call at once.
+func TestLearnerAmongTheEndpoints(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cluster := etcdtest.Start(t, 3)
+	beside(t, ctx, cluster.Addrs(), func() {
+		gone := cluster.Members[2]
+		admin, err := clientv3.New(clientv3.Config{Endpoints: cluster.Addrs()[:2], Logger: zap.NewNop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer admin.Close()
+		list, err := admin.MemberList(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone.Kill()
+		for _, m := range list.Members {
+			if m.ClientURLs[0] == "http://"+gone.Addr {
+				if _, err := admin.MemberRemove(ctx, m.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		err = cluster.Rejoin(gone, func(name, peer string) (string, error) { return asLearner(ctx, admin, name, peer) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// asLearner adds a learner. The cluster wants to be sure of its other members first.
+func asLearner(ctx context.Context, admin *clientv3.Client, name, peer string) (string, error) {
+	for {
+		added, err := admin.MemberAddAsLearner(ctx, []string{peer})
+		if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "unhealthy") {
+			<-time.After(200 * time.Millisecond)
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		var all []string
+		for _, m := range added.Members {
+			if m.Name == "" {
+				m.Name = name
+			}
+			all = append(all, m.Name+"="+m.PeerURLs[0])
+		}
+		return strings.Join(all, ","), nil
+	}
+}
