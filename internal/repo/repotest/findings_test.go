@@ -135,7 +135,7 @@ func TestFindings(t *testing.T) {
 	}
 	open := openFindings(files)
 	for _, id := range open {
-		t.Logf("open: %s", id)
+		t.Errorf("open: %s", id)
 	}
 	figure.Print("review-open", len(open), figure.Exactly(0))
 }
