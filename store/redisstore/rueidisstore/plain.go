@@ -51,9 +51,11 @@ func send(ctx context.Context, client rueidis.CoreClient, c *liststore.Commands)
 		all = append(all, client.B().Exec().Build())
 	}
 	results := client.DoMulti(ctx, all...)
-	clear(all)
-	*p = all[:0]
-	built.Put(p)
+	if sent(results) {
+		clear(all)
+		*p = all[:0]
+		built.Put(p)
+	}
 	outside, last := len(results), len(results)-1
 	if c.Transaction {
 		outside = c.Outside
@@ -71,6 +73,17 @@ func send(ctx context.Context, client rueidis.CoreClient, c *liststore.Commands)
 		}
 	}
 	return nil
+}
+
+// sent reports whether all commands were answered. Otherwise rueidis may still have them in its queue, and write them: it
+// panics if they are gone by then.
+func sent(results []rueidis.RedisResult) bool {
+	for i := range results {
+		if results[i].NonRedisError() != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // build makes a command.
