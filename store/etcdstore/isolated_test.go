@@ -170,7 +170,7 @@ func TestLearnerAmongTheEndpoints(t *testing.T) {
 		gone.Kill()
 		for _, m := range list.Members {
 			if m.ClientURLs[0] == "http://"+gone.Addr {
-				if _, err := admin.MemberRemove(ctx, m.ID); err != nil {
+				if err := whenHealthy(ctx, func() error { _, err := admin.MemberRemove(ctx, m.ID); return err }); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -182,24 +182,33 @@ func TestLearnerAmongTheEndpoints(t *testing.T) {
 	})
 }
 
-// asLearner adds a learner. The cluster wants to be sure of its other members first.
+// asLearner adds a learner.
 func asLearner(ctx context.Context, admin *clientv3.Client, name, peer string) (string, error) {
+	var added *clientv3.MemberAddResponse
+	err := whenHealthy(ctx, func() (err error) {
+		added, err = admin.MemberAddAsLearner(ctx, []string{peer})
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	var all []string
+	for _, m := range added.Members {
+		if m.Name == "" {
+			m.Name = name
+		}
+		all = append(all, m.Name+"="+m.PeerURLs[0])
+	}
+	return strings.Join(all, ","), nil
+}
+
+// whenHealthy changes the members. The cluster refuses that until the others have been connected for some seconds.
+func whenHealthy(ctx context.Context, change func() error) error {
 	for {
-		added, err := admin.MemberAddAsLearner(ctx, []string{peer})
-		if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "unhealthy") {
-			<-time.After(200 * time.Millisecond)
-			continue
+		err := change()
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "unhealthy") {
+			return err
 		}
-		if err != nil {
-			return "", err
-		}
-		var all []string
-		for _, m := range added.Members {
-			if m.Name == "" {
-				m.Name = name
-			}
-			all = append(all, m.Name+"="+m.PeerURLs[0])
-		}
-		return strings.Join(all, ","), nil
+		<-time.After(200 * time.Millisecond)
 	}
 }
