@@ -4,6 +4,7 @@ package etcdstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -170,7 +172,8 @@ func TestLearnerAmongTheEndpoints(t *testing.T) {
 		gone.Kill()
 		for _, m := range list.Members {
 			if m.ClientURLs[0] == "http://"+gone.Addr {
-				if _, err := admin.MemberRemove(ctx, m.ID); err != nil {
+				err := whenHealthy(ctx, func(ctx context.Context) error { _, err := admin.MemberRemove(ctx, m.ID); return err })
+				if err != nil && !errors.Is(err, rpctypes.ErrMemberNotFound) { // a try that was not answered may have done it
 					t.Fatal(err)
 				}
 			}
@@ -182,24 +185,37 @@ func TestLearnerAmongTheEndpoints(t *testing.T) {
 	})
 }
 
-// asLearner adds a learner. The cluster wants to be sure of its other members first.
+// asLearner adds a learner.
 func asLearner(ctx context.Context, admin *clientv3.Client, name, peer string) (string, error) {
+	var added *clientv3.MemberAddResponse
+	err := whenHealthy(ctx, func(ctx context.Context) (err error) {
+		added, err = admin.MemberAddAsLearner(ctx, []string{peer})
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	var all []string
+	for _, m := range added.Members {
+		if m.Name == "" {
+			m.Name = name
+		}
+		all = append(all, m.Name+"="+m.PeerURLs[0])
+	}
+	return strings.Join(all, ","), nil
+}
+
+// whenHealthy changes the members. The cluster refuses that until the others have been connected for some seconds, and does not
+// answer if its leader has just changed.
+func whenHealthy(ctx context.Context, change func(ctx context.Context) error) error {
 	for {
-		added, err := admin.MemberAddAsLearner(ctx, []string{peer})
-		if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "unhealthy") {
-			<-time.After(200 * time.Millisecond)
-			continue
+		bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := change(bounded)
+		late := bounded.Err() != nil
+		cancel()
+		if err == nil || ctx.Err() != nil || !late && !strings.Contains(err.Error(), "unhealthy") {
+			return err
 		}
-		if err != nil {
-			return "", err
-		}
-		var all []string
-		for _, m := range added.Members {
-			if m.Name == "" {
-				m.Name = name
-			}
-			all = append(all, m.Name+"="+m.PeerURLs[0])
-		}
-		return strings.Join(all, ","), nil
+		<-time.After(200 * time.Millisecond)
 	}
 }
