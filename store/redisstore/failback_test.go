@@ -3,6 +3,7 @@
 package redisstore_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -107,12 +108,11 @@ func (f *failback) passes(from *party, held *fencelock.Lease, to *party) {
 	higher(f.t, next.wait(f.t, f.ttl+slack), held)
 }
 
-// TestFailbackWithOldDataStartsAnew: b took over and granted a lock, and died before a had copied anything. a was made
-// a replica and is promoted again, with its own old data and without a restart. It must not go on where it was.
-func TestFailbackWithOldDataStartsAnew(t *testing.T) {
+// replaced lets b take over from a with and without grace, and one process hold a lock there. back leads the processes to a again.
+func replaced(t *testing.T, back func(f *failback, two *party)) {
 	t.Parallel()
 	for _, grace := range []bool{true, false} {
-		t.Run("grace="+map[bool]string{true: "yes", false: "no"}[grace], func(t *testing.T) {
+		t.Run(fmt.Sprintf("grace=%t", grace), func(t *testing.T) {
 			t.Parallel()
 			f := newFailback(t, grace)
 			one, two := f.come("one"), f.come("two")
@@ -122,38 +122,30 @@ func TestFailbackWithOldDataStartsAnew(t *testing.T) {
 			f.promote(f.b)
 			f.lead(f.b)
 			held := one.lock("x")
-			if !grace { // with grace a process need not have been there
-				unlock(t, two.lock("warm"))
-			}
-			f.b.Kill()
-			f.follow(f.a, f.b)
-			f.promote(f.a)
+			back(f, two)
 			f.lead(f.a)
 			f.passes(one, held, two)
 		})
 	}
 }
 
+// TestFailbackWithOldDataStartsAnew: b took over and granted a lock, and died before a had copied anything. a was made
+// a replica and is promoted again, with its own old data and without a restart. It must not go on where it was.
+func TestFailbackWithOldDataStartsAnew(t *testing.T) {
+	replaced(t, func(f *failback, two *party) {
+		if !f.opts.Grace { // with grace a process need not have been there
+			unlock(f.t, two.lock("warm"))
+		}
+		f.b.Kill()
+		f.follow(f.a, f.b)
+		f.promote(f.a)
+	})
+}
+
 // TestFailbackIsNoticedByAProcessThatKnowsTheOther: a was cut off and never learned that b took over. A
 // process that was at b makes a begin a new incarnation.
 func TestFailbackIsNoticedByAProcessThatKnowsTheOther(t *testing.T) {
-	t.Parallel()
-	for _, grace := range []bool{true, false} {
-		t.Run("grace="+map[bool]string{true: "yes", false: "no"}[grace], func(t *testing.T) {
-			t.Parallel()
-			f := newFailback(t, grace)
-			one, two := f.come("one"), f.come("two")
-			unlock(t, one.lock("x"))
-			unlock(t, two.lock("warm"))
-			f.copied()
-			f.promote(f.b)
-			f.lead(f.b)
-			held := one.lock("x")
-			unlock(t, two.lock("warm"))
-			f.lead(f.a)
-			f.passes(one, held, two)
-		})
-	}
+	replaced(t, func(f *failback, two *party) { unlock(f.t, two.lock("warm")) })
 }
 
 // TestSwappedDatabaseStartsAnew: another database takes the place of the one with the locks. A process that used the
