@@ -62,6 +62,10 @@ figures-track: ## what was found and is held by tests: findings, mutants, schedu
 	go test ./internal/sim -count=1 -v -timeout 60m -run '^TestSchedules$$' -sim.seeds=$(SEEDS)
 	go run ./internal/mutants -all
 
+figures-grace: ## grace: a rolling deployment of real processes, losses, what errors say; needs redis-server and databases
+	go test ./internal/gracemodel -count=1
+	set -o pipefail; go test ./test/e2e/grace -count=1 -v -timeout 20m | grep -E $(REPORT)
+
 figures-house: ## count what shall become fewer: rows at the top, lines of Go, copies of one rule
 	go test ./internal/repo/repotest -count=1 -v -run '^TestHouseFigures$$'
 

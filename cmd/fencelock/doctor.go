@@ -46,10 +46,10 @@ func (a *app) doctorCommand() *cobra.Command {
 settings of the server, its version, its clock, missing permissions. Each finding has
 a severity, the reason, and the setting to change.
 
-It acquires and releases a lock that no other client uses, to see that locks work. In a
-namespace that no program has used, or that is empty since a data loss, it records the
-settings of the URL as the first program would: give it the URL of the program with all
-its parameters. It changes nothing else.
+It acquires and releases a lock that no other client uses, to see that locks work. So it
+asks for what its URL asks for, as a program would: with grace=true the namespace has
+grace from then on, and one that no program has used is set up. Give it the URL of the
+program with all its parameters. It changes nothing else.
 
 A note about data-loss is normal on a server that keeps its data in memory;
 --correctness makes it a danger.

@@ -30,11 +30,11 @@ func TestDoctor(t *testing.T) {
 	if !d.OK || d.Server != "redis" || d.Guarantees.Fencing != "strict" || d.Guarantees.TTLMS != 15000 || len(d.Findings) != 1 || d.Findings[0].Code != "grace" {
 		t.Errorf("a new namespace with grace: %+v", d)
 	}
-	// Settings other than those of a namespace in use are refused, not let in.
+	// Another number of buckets than that of a namespace in use is refused, not let in.
 	if _, err := s.client(t, nil).Mutex("a").Lock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, fencelockCLI(t, s.url()+"?max_ttl=30s", "doctor").want(1).out.String(), "DANGER   lock", "add max_ttl=1m0s to the URL")
+	contains(t, fencelockCLI(t, s.url()+"?buckets=4", "doctor").want(1).out.String(), "DANGER   lock", "add buckets=1 to the URL")
 	contains(t, fencelockCLI(t, "mem://", "doctor").want(1).out.String(), "one-process", "redis://")
 	fencelockCLI(t, s.url(), "doctor", "--fail-on", "nonsense").want(64)
 	fencelockCLI(t, "redis://127.0.0.1:1", "doctor").want(69)

@@ -207,9 +207,10 @@ Each store has more parameters, which are in its documentation.
 
   namespace=NAME   locks of different namespaces are independent
   grace=true       after a crash or failover of the server no new lock is granted
-                   until every earlier lease must have ended, which takes up to
-                   max_ttl (Redis, quorum, databases)
-  max_ttl=1m       the longest --ttl that may be used (not memcached)
+                   until every earlier lease must have ended, which takes as
+                   long as max_ttl (Redis, quorum, databases)
+  max_ttl=15s      the longest --ttl of any process; the same in all of them
+                   (not memcached)
   buckets=N        over how many slots of a cluster names are spread (Redis)
   migrate=true     create the tables if they are missing (databases)
   accept=CODE,...  findings of fencelock doctor to accept: without it a server on

@@ -8,6 +8,7 @@ const (
 	fastBatchFile = "store/redisstore/internal/liststore/fast_batch.go"
 	keepAliveFile = "store/redisstore/internal/liststore/keepalive.go"
 	listScripts   = "store/redisstore/internal/liststore/lua/"
+	seenFile      = "store/redisstore/internal/liststore/seen.go"
 	redisPkg      = "store/redisstore"
 )
 
@@ -33,8 +34,8 @@ var listMutants = []mutant{
 	},
 	{
 		name: "rl-incarnation-not-remembered", catcher: byScenes, file: "store/redisstore/internal/liststore/seen.go",
-		old: "-s.byBucket[bucket]",
-		new: "0*s.byBucket[bucket]",
+		old: "-k.incarnation, 10",
+		new: "0*k.incarnation, 10",
 	},
 	{
 		name: "rl-grant-of-another-generation", catcher: byScenes, file: fastFile,
@@ -142,8 +143,8 @@ var listMutants = []mutant{
 	},
 	{
 		name: "ka-other-incarnation", catcher: byScenes, file: keepAliveFile,
-		old: " && marker[:7] == k.s.tail[7:] &&",
-		new: " &&",
+		old: "	if marker[:7] != k.s.tail[7:] {\n",
+		new: "	if false {\n",
 	},
 	{
 		name: "ka-not-moved", catcher: byScenes, file: keepAliveFile,
@@ -192,5 +193,50 @@ var listMutants = []mutant{
 		name: "rl-kept-grant-removed-first", catcher: testOf(redisPkg, "TestErrorInAScriptKeepsWhatMinHoldKeeps"), file: listScripts + "lock.lua",
 		old: "  fields[g] = new\n",
 		new: "  fields[g] = new\n  if new ~= old then call('HDEL', k.G, old) end\n",
+	},
+	{
+		name: "rl-grace-not-switched-on", catcher: testOf(redisPkg, "TestAProcessThatAsksForGraceSwitchesItOn"), file: listScripts + "lib.lua",
+		old: "  m.grace, m.max = m.grace or ask > 0, math.max(m.max, math.abs(ask))\n",
+		new: "  m.max = math.max(m.max, math.abs(ask))\n",
+	},
+	{
+		name: "rl-seen-grace-forgotten", catcher: testOf(redisPkg, "TestAProcessThatAsksForGraceSwitchesItOn"), file: seenFile,
+		old: "asks{a.grace || k.grace, ",
+		new: "asks{a.grace, ",
+	},
+	{
+		name: "rl-grace-not-finished", catcher: testOf(redisPkg, "TestGraceIsFinishedWhenAStrangerWasFirst"), file: listScripts + "lib.lua",
+		old: "  if m.grace and rest > now and rest > m.over then\n",
+		new: "  if false then\n",
+	},
+	{
+		name: "rl-grace-finished-with-tickets", catcher: testOf(redisPkg, "TestGraceIsFinishedWhenAStrangerWasFirst"), file: listScripts + "lib.lua",
+		old: "    m.over = rest\n    call('LTRIM', T, 1, 0)\n",
+		new: "    m.over = rest\n",
+	},
+	{
+		name: "rl-seen-max-forgotten", catcher: testOf(redisPkg, "TestHighestMaxTTLDecidesTheGracePeriod"), file: seenFile,
+		old: "max(a.maxTTL, k.maxTTL)}",
+		new: "a.maxTTL}",
+	},
+	{
+		name: "rl-max-lowered-by-a-process", catcher: testOf(redisPkg, "TestHighestMaxTTLDecidesTheGracePeriod"), file: listScripts + "lib.lua",
+		old: "math.abs(ask) > m.max) then return false end\n  m.grace, m.max = m.grace or ask > 0, math.max(m.max, math.abs(ask))",
+		new: "math.abs(ask) ~= m.max) then return false end\n  m.grace, m.max = m.grace or ask > 0, math.abs(ask)",
+	},
+	{
+		name: "rl-weaker-under-a-session", catcher: testOf(redisPkg, "TestWeakerSettingsAreAnOperatorsStep"), file: listScripts + "settings.lua",
+		old: "      more = more + 1\n",
+		new: "",
+	},
+	{
+		name: "rl-seen-brings-it-back", catcher: testOf(redisPkg, "TestWeakerSettingsAreAnOperatorsStep"), file: listScripts + "lib.lua",
+		old: "tonumber(math.abs(tonumber(ARGV[2])) < m.inc and ARGV[5] or OWN)",
+		new: "tonumber(ARGV[5])",
+	},
+	{
+		name: "rl-new-namespace-waits", catcher: testOf(redisPkg, "TestNewNamespaceBeginsWithoutGrace"), file: listScripts + "lib.lua",
+		old: "m.grace and (raw or SETUP ~= 'new') and m.max",
+		new: "m.grace and m.max",
 	},
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore"
@@ -36,7 +37,7 @@ func TestCheck(t *testing.T) {
 		{"evicts others", redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl").Addr, false, nil},
 		{"replicas", sound.Addr, false, []string{"replicas-without-grace"}},
 		{"replicas and grace", sound.Addr, true, []string{"min-replicas"}},
-		{"replicas that are needed, and grace", needs.Addr, true, nil},
+		{"replicas that are needed, and grace", needs.Addr, true, []string{"margin"}},
 		{"replica", replica.Addr, true, []string{"replica"}},
 		{"part of a cluster", redistest.Start(t, redistest.ClusterNode(t)...).Addr, false, []string{"cluster-client"}},
 		{"two behind one address", spread(t, redistest.Start(t).Addr, redistest.Start(t).Addr), false, []string{"proxy"}},
@@ -54,6 +55,34 @@ func TestCheck(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestCheckFindsNoMarginForAReplacedMaster: with grace, max_ttl must be longer than a TTL by the time in which a master that was
+// replaced stops (rule Margin of package gracemodel).
+func TestCheckFindsNoMarginForAReplacedMaster(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t, "--repl-diskless-sync-delay", "0", "--min-replicas-to-write", "1")
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
+	waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
+	for maxTTL, want := range map[time.Duration][]string{0: {"margin"}, 15 * time.Second: {"margin"}, 30 * time.Second: nil} {
+		findings, err := libraries[0].open(t, login{addr: master.Addr}, &redisstore.Options{Grace: true, MaxTTL: maxTTL}).Check(t.Context())
+		if got := codes(findings); err != nil || !slices.Equal(got, want) {
+			t.Errorf("MaxTTL %v: got %v, %v, want %v", maxTTL, findings, err, want)
+		}
+	}
+}
+
+// TestCheckFindsAProcessThatDoesNotAskForGrace although its namespace has it.
+func TestCheckFindsAProcessThatDoesNotAskForGrace(t *testing.T) {
+	t.Parallel()
+	open := opener(t, redistest.Start(t).Addr)
+	asks, plain := open(redisstore.Options{Grace: true}), open(redisstore.Options{})
+	mustOpen(t, asks)
+	for store, want := range map[Store][]string{asks: nil, plain: {"grace-not-asked"}} {
+		if findings, err := store.Check(t.Context()); err != nil || !slices.Equal(codes(findings), want) {
+			t.Errorf("got %v, %v, want %v", findings, err, want)
 		}
 	}
 }

@@ -69,9 +69,9 @@ func TestLayout(t *testing.T) {
 
 	l.open("ann")
 	l.attempt("ann", 6, driver.Terms{MinHold: time.Hour}, driver.Granted)
-	l.want("a lock that is kept for a while", "m", "v", ":s", "h", "sann", ":l:x")
+	l.want("a lock that is kept for a while", "m", "v", ":s", "sann", ":l:x")
 	l.withdraw("ann", 6, false)
-	l.want("a lock that is only kept", "m", "v", ":s", "h", "sann", ":l:x", ":k")
+	l.want("a lock that is only kept", "m", "v", ":s", "sann", ":l:x", ":k")
 }
 
 // TestLayoutOfValues: the values are what docs/redis-layout.md says they are.
@@ -92,7 +92,10 @@ func TestLayoutOfValues(t *testing.T) {
 	if at := number([]byte(marker[:7])); at < before.UnixMicro() || at > time.Now().UnixMicro() {
 		t.Errorf("the incarnation is %d, which is not when it began", at)
 	}
-	like(t, "m", l.array(marker, 14), `["`+run+`",0,"v2 buckets=1 maxttl=1m0s grace=false","`+repl+`"]`)
+	like(t, "m", l.array(marker, 27), `["`+run+`","v2 buckets=1","`+repl+`"]`)
+	if grace, most, over := marker[14], number([]byte(marker[15:21])), number([]byte(marker[21:27])); grace != 0 || most != time.Minute.Milliseconds() || over != 0 {
+		t.Errorf("the marker has grace %d, max_ttl %d ms and end of grace %d, want 0, a minute and 0", grace, most, over)
+	}
 	l.wantTickets(max(counter, held), before)
 
 	id := l.ids["ann"]
@@ -126,7 +129,7 @@ func TestLayoutOfValues(t *testing.T) {
 	if generation := number(session[6:13]); generation < before.UnixMicro() {
 		t.Errorf("the session's generation is %d, before it was opened", generation)
 	}
-	like(t, "a session", l.array(string(session), 14), `[N,N,60000,0]`)
+	like(t, "a session", l.array(string(session), 14), `[N,N,60000,0,-60000]`)
 }
 
 // wantTickets fails unless the tickets follow the last number that was given and end with v.

@@ -35,6 +35,7 @@ type library struct {
 // Store is the store of any library, with the methods that all have.
 type Store interface {
 	driver.Store
+	driver.Configurer
 	Check(ctx context.Context) ([]driver.Finding, error)
 	ACL(user string) string
 	Close() error

@@ -31,18 +31,147 @@ func wantRefused(t *testing.T, when string, err error, names string) {
 	}
 }
 
-// TestSettingsSurviveARestart: the first process that comes after a restart does not
-// replace the settings that all others agreed on, and holders keep their leases.
+// setting returns one setting of a namespace, as an operator sees it.
+func setting(t *testing.T, s Store, name string) string {
+	t.Helper()
+	all, err := s.Settings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all {
+		if one.Name == name {
+			return one.Value
+		}
+	}
+	return ""
+}
+
+// opener opens stores on one server, each as another process.
+func opener(t *testing.T, addr string) func(redisstore.Options) Store {
+	return func(opts redisstore.Options) Store {
+		return libraries[0].open(t, login{addr: addr}, &opts).Store
+	}
+}
+
+// mustOpen opens a session.
+func mustOpen(t *testing.T, s Store) driver.Session {
+	t.Helper()
+	d, err := anOpen(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// aClaim is a claim that does not wait.
+func aClaim(seq uint64, name string) *driver.Claim {
+	return &driver.Claim{Seq: seq, Name: name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
+}
+
+// wantGrace fails unless an attempt finds a grace period, or finds none.
+func wantGrace(t *testing.T, when string, d driver.Session, want bool) {
+	t.Helper()
+	out, err := d.Attempt(t.Context(), aClaim(77, "grace"))
+	if err != nil || out.Grace != want || (out.State == driver.Granted) == want {
+		t.Errorf("%s: got %+v, %v, want a grace period: %v", when, out, err, want)
+	}
+	if _, err := d.Withdraw(t.Context(), driver.Withdrawal{Seq: 77, Name: "grace"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// old keeps a session alive until its incarnation is so old that to switch grace on needs no rest of a grace period.
+func old(t *testing.T, server *redistest.Server, maxTTL time.Duration, alive driver.Session) {
+	t.Helper()
+	raw, err := server.Do("HGET", "fencelock:{fencelock:0}", "m").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var began int64
+	for _, b := range []byte(raw[:7]) {
+		began = began<<8 | int64(b)
+	}
+	waitFor(t, "the incarnation is older than max_ttl", func() bool {
+		_, _ = alive.KeepAlive(t.Context())
+		return time.Since(time.UnixMicro(began)) > maxTTL+100*time.Millisecond
+	})
+}
+
+// TestAProcessThatAsksForGraceSwitchesItOn: nobody is refused, no lock waits, and from then on a data loss begins a grace
+// period, also for a process that did not ask for it (rules Property and Remembered of package gracemodel).
+func TestAProcessThatAsksForGraceSwitchesItOn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	open := opener(t, server.Addr)
+	plain := open(redisstore.Options{})
+	before := mustOpen(t, plain)
+	wantGrace(t, "without grace", before, false)
+	const maxTTL = 2 * time.Second
+	old(t, server, maxTTL, before)
+	asks := open(redisstore.Options{Grace: true, MaxTTL: maxTTL})
+	after := mustOpen(t, asks)
+	wantGrace(t, "when it was switched on", after, false)
+	if _, err := before.KeepAlive(t.Context()); err != nil {
+		t.Fatalf("a session from before: %v", err)
+	}
+	wantGrace(t, "to a session from before", before, false)
+	if got := setting(t, plain, "grace"); got != "true" {
+		t.Errorf("grace is %q, want true", got)
+	}
+	if err := server.Do("FLUSHALL").Err(); err != nil {
+		t.Fatal(err)
+	}
+	// The process that did not ask has seen that there is grace.
+	wantGrace(t, "after a data loss that a process found which had not asked", mustOpen(t, plain), true)
+	if got := setting(t, plain, "max_ttl"); got != maxTTL.String() {
+		t.Errorf("max_ttl is %s, want %v", got, maxTTL)
+	}
+}
+
+// TestGraceIsFinishedWhenAStrangerWasFirst: a process that knows of no grace begins the incarnation after a data loss. The first
+// process that knows of it has the rest of the grace period kept (rule Rest).
+func TestGraceIsFinishedWhenAStrangerWasFirst(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	open := opener(t, server.Addr)
+	stranger := mustOpen(t, open(redisstore.Options{}))
+	wantGrace(t, "to the stranger", stranger, false)
+	asks := open(redisstore.Options{Grace: true, MaxTTL: 20 * time.Second})
+	wantGrace(t, "to a process that asks", mustOpen(t, asks), true)
+	wantGrace(t, "to the stranger, from then on", stranger, true)
+}
+
+// TestHighestMaxTTLDecidesTheGracePeriod: a process that declares less than another does not make it shorter, neither while the
+// marker is there (rule Highest) nor after it is gone (rule Known).
+func TestHighestMaxTTLDecidesTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	open := opener(t, server.Addr)
+	longer := open(redisstore.Options{Grace: true, MaxTTL: 9 * time.Second})
+	mustOpen(t, longer)
+	shorter := open(redisstore.Options{Grace: true, MaxTTL: 3 * time.Second})
+	mustOpen(t, shorter)
+	if got := setting(t, shorter, "max_ttl"); got != "9s" {
+		t.Errorf("max_ttl is %s, want that of the other process, 9s", got)
+	}
+	if err := server.Do("FLUSHALL").Err(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := mustOpen(t, shorter).Attempt(t.Context(), aClaim(1, "x"))
+	if err != nil || !out.Grace || out.PollAfter < 5*time.Second {
+		t.Errorf("after a data loss: got %+v, %v, want a grace period of 9 s", out, err)
+	}
+}
+
+// TestSettingsSurviveARestart: a process that asks for nothing is the first to come after a restart, and obeys; holders keep
+// their leases.
 func TestSettingsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Redis.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	dial := func(opts *redisstore.Options) Store {
-		return libraries[0].open(t, login{addr: server.Addr}, opts).Store
-	}
+	open := opener(t, server.Addr)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	store := dial(&redisstore.Options{Grace: true, MaxTTL: 3 * time.Second})
-	fleet, err := fencelock.New(store, &fencelock.Options{TTL: 3 * time.Second})
+	fleet, err := fencelock.New(open(redisstore.Options{Grace: true, MaxTTL: 3 * time.Second}), &fencelock.Options{TTL: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,20 +180,14 @@ func TestSettingsSurviveARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := dial(nil)
-	_, err = anOpen(t, other)
-	wantRefused(t, "before the restart", err, "add max_ttl=3s&grace=true to the URL (Options{MaxTTL: 3s, Grace: true})")
 	server.Restart()
+	other := open(redisstore.Options{}) // it has seen nothing
+	var first driver.Session
 	waitFor(t, "the server answers the other process", func() bool {
-		_, err := other.Inspect(ctx, "x")
+		first, err = anOpen(t, other)
 		return err == nil
 	})
-	_, err = anOpen(t, other)
-	wantRefused(t, "after the restart", err, "max_ttl=3s&grace=true")
-	raw, err := server.Do("HGET", "fencelock:{fencelock:0}", "m").Text()
-	if err != nil || !strings.Contains(raw, "maxttl=3s grace=true") {
-		t.Errorf("the marker is %q, %v; want the settings that it had", raw, err)
-	}
+	wantGrace(t, "to the other process", first, true)
 	if _, err := fleet.Mutex("y").Lock(ctx); err != nil { // after the grace, and after keep-alives
 		t.Errorf("the next lock: %v", err)
 	}
@@ -73,43 +196,91 @@ func TestSettingsSurviveARestart(t *testing.T) {
 	}
 }
 
-// TestOtherSettingsCannotEndAGrace: a server comes back without a lock that is held. A
-// process without grace, which was refused before, gets nothing.
-func TestOtherSettingsCannotEndAGrace(t *testing.T) {
+// TestWeakerSettingsAreAnOperatorsStep: no process takes grace away or lowers max_ttl. An operator does, when no session asks
+// for it any more, and then no process that has only seen it brings it back.
+func TestWeakerSettingsAreAnOperatorsStep(t *testing.T) {
 	t.Parallel()
-	server := redistest.Redis.Start(t)
-	dial := func(grace bool) Store {
-		return libraries[0].open(t, login{addr: server.Addr}, &redisstore.Options{Grace: grace, MaxTTL: 3 * time.Second}).Store
-	}
-	store, other := dial(true), dial(false)
-	holder, err := anOpen(t, store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Do("SAVE").Err(); err != nil { // what a replica that lags has
-		t.Fatal(err)
-	}
-	terms := &driver.Terms{Weight: 1, Record: &driver.Record{}}
-	waitFor(t, "the lock is granted after the first grace", func() bool {
-		if _, err := holder.KeepAlive(t.Context()); err != nil {
+	for _, buckets := range []int{1, 3} {
+		server := redistest.Start(t)
+		open := opener(t, server.Addr)
+		strong := open(redisstore.Options{Grace: true, MaxTTL: 20 * time.Second, Buckets: buckets})
+		asking := mustOpen(t, strong)
+		plain := open(redisstore.Options{Buckets: buckets})
+		session := mustOpen(t, plain)
+		tool := open(redisstore.Options{Buckets: 2})
+		for _, weaker := range [][2]string{{"grace", "false"}, {"max_ttl", "4s"}} {
+			err := tool.Configure(t.Context(), weaker[0], weaker[1])
+			if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "1 open sessions ask for more; deploy their processes with "+weaker[0]) {
+				t.Errorf("%v while a process asks for more: got %v", weaker, err)
+			}
+		}
+		if err := asking.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		out, err := holder.Attempt(t.Context(), &driver.Claim{Seq: 1, Name: "x", Terms: terms})
-		return err == nil && out.State == driver.Granted
-	})
-	server.Restart()
-	waitFor(t, "the server answers", func() bool { return server.Do("PING").Err() == nil })
-	_, err = anOpen(t, other)
-	wantRefused(t, "a process without grace", err, "grace=true")
-	visitor, err := anOpen(t, store) // begins the incarnation, with its grace
-	if err != nil {
-		t.Fatal(err)
+		for _, weaker := range [][2]string{{"max_ttl", "4s"}, {"grace", "false"}} {
+			if err := tool.Configure(t.Context(), weaker[0], weaker[1]); err != nil {
+				t.Errorf("%v: %v", weaker, err)
+			}
+		}
+		if _, err := session.Attempt(t.Context(), aClaim(1, "x")); err != nil { // a script of a process that has seen grace
+			t.Error(err)
+		}
+		if _, err := session.KeepAlive(t.Context()); err != nil {
+			t.Error(err)
+		}
+		mustOpen(t, plain)
+		if grace, most := setting(t, tool, "grace"), setting(t, tool, "max_ttl"); grace != "false" || most != "4s" {
+			t.Errorf("with %d buckets: got grace=%s, max_ttl=%s, want what the operator set", buckets, grace, most)
+		}
+		if err := tool.Configure(t.Context(), "grace", "true"); err != nil || setting(t, plain, "grace") != "true" {
+			t.Errorf("grace on: %v", err)
+		}
 	}
-	if err := visitor.Close(t.Context()); err != nil {
-		t.Fatal(err)
+}
+
+// TestNewNamespaceBeginsWithoutGrace: an operator who knows that a namespace is new sets it up so that its first lock does not
+// wait, and only then.
+func TestNewNamespaceBeginsWithoutGrace(t *testing.T) {
+	t.Parallel()
+	for _, buckets := range []int{1, 3} {
+		server := redistest.Start(t)
+		open := opener(t, server.Addr)
+		store := open(redisstore.Options{Grace: true, Buckets: buckets})
+		if all, err := store.Settings(t.Context()); err != nil || all != nil {
+			t.Errorf("settings of a namespace that is not set up: %v, %v", all, err)
+		}
+		if err := store.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantGrace(t, "after Begin", mustOpen(t, store), false)
+		if got := setting(t, store, "grace"); got != "true" {
+			t.Errorf("grace is %q, want true", got)
+		}
+		for _, again := range []Store{store, open(redisstore.Options{Grace: true, Buckets: 2})} {
+			if err := again.Begin(t.Context()); !errors.Is(err, driver.ErrRefused) {
+				t.Errorf("a second time: got %v, want it refused", err)
+			}
+		}
+		if err := server.Do("FLUSHALL").Err(); err != nil {
+			t.Fatal(err)
+		}
+		wantGrace(t, "after a data loss", mustOpen(t, store), true)
 	}
-	_, err = anOpen(t, other)
-	wantRefused(t, "a process without grace, during the grace", err, "grace=true")
+}
+
+// TestSettingsThatDoNotExist: a wrong name or value is an error that names what there is.
+func TestSettingsThatDoNotExist(t *testing.T) {
+	t.Parallel()
+	store := opener(t, redistest.Start(t).Addr)(redisstore.Options{})
+	mustOpen(t, store)
+	for _, wrong := range [][3]string{
+		{"grace", "perhaps", "true or false"}, {"max_ttl", "1ms", "at least 100ms"}, {"max_ttl", "soon", "such as 15s"},
+		{"buckets", "3", "docs/redis-layout.md"}, {"colour", "red", "grace and max_ttl"},
+	} {
+		if err := store.Configure(t.Context(), wrong[0], wrong[1]); err == nil || !strings.Contains(err.Error(), wrong[2]) {
+			t.Errorf("%s=%s: got %v, want it to say %q", wrong[0], wrong[1], err, wrong[2])
+		}
+	}
 }
 
 // TestOperatorsNeedNoSettings: an operator who inspects, lists and breaks locks need not know
@@ -145,8 +316,8 @@ func TestOperatorsNeedNoSettings(t *testing.T) {
 				t.Errorf("the first bucket is not marked: %d, %v", n, err)
 			}
 			operate(t, tool, &got)
-			if _, err := anOpen(t, tool); !errors.Is(err, driver.ErrRefused) {
-				t.Errorf("a session with other settings: got %v, want it refused", err)
+			if _, err := anOpen(t, tool); !errors.Is(err, driver.ErrRefused) || strings.Contains(err.Error(), "use another namespace") {
+				t.Errorf("a session with another number of buckets: got %v, want it refused", err)
 			}
 		}
 	}
@@ -171,51 +342,6 @@ func operate(t *testing.T, tool Store, held *driver.Outcome) {
 	if held == nil && !errors.Is(err, driver.ErrNotHeld) || held != nil && (err != nil || fence <= token) {
 		t.Errorf("break: got %v, %v", fence, err)
 	}
-}
-
-// TestVacantNamespaceTakesOtherSettings: settings can be changed while no session is open
-// and no lock is taken, and at no other time. Tokens go on rising.
-func TestVacantNamespaceTakesOtherSettings(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	dial := func(opts redisstore.Options) Store {
-		return libraries[0].open(t, login{addr: server.Addr}, &opts).Store
-	}
-	first, second := dial(redisstore.Options{}), dial(redisstore.Options{MaxTTL: 10 * time.Second})
-	d, err := anOpen(t, first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	claim := &driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
-	before, err := d.Attempt(t.Context(), claim)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = anOpen(t, second)
-	wantRefused(t, "while a session is open", err, "add max_ttl=1m0s to the URL")
-	const kept = 2 * time.Second
-	if _, err := d.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x", KeepFor: kept}); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	_, err = anOpen(t, second)
-	wantRefused(t, "while a lock is kept", err, "when no process uses the namespace")
-	waitFor(t, "the lock is not kept any more", func() bool {
-		st, err := first.Inspect(t.Context(), "x")
-		return err == nil && len(st.Holders) == 0
-	})
-	d, err = anOpen(t, second)
-	if err != nil {
-		t.Fatalf("when the namespace is vacant: %v", err)
-	}
-	after, err := d.Attempt(t.Context(), claim)
-	if err != nil || after.State != driver.Granted || after.Token <= before.Token {
-		t.Errorf("got %+v, %v, want it granted above token %v", after, err, before.Token)
-	}
-	_, err = anOpen(t, first)
-	wantRefused(t, "with the settings of before", err, "max_ttl=10s")
 }
 
 // TestOtherBucketsAreRefused: a process with another number of buckets keeps the same name in
@@ -243,34 +369,6 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 				t.Errorf("a refused session left %d keys, %v", keys, err)
 			}
 		}
-	}
-}
-
-// TestLimitKeepsSettings: an operator's SetLimit on a vacant namespace does not replace its
-// settings.
-func TestLimitKeepsSettings(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	dial := func(opts redisstore.Options) Store {
-		return libraries[0].open(t, login{addr: server.Addr}, &opts).Store
-	}
-	app, tool := dial(redisstore.Options{MaxTTL: 3 * time.Second}), dial(redisstore.Options{})
-	d, err := anOpen(t, app)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := tool.SetLimit(t.Context(), "x", 3); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := server.Do("HGET", "fencelock:{fencelock:0}", "m").Text()
-	if err != nil || !strings.Contains(raw, "maxttl=3s") {
-		t.Errorf("the marker is %q, %v; want the settings that it had", raw, err)
-	}
-	if st, err := app.Inspect(t.Context(), "x"); err != nil || st.Limit != 3 {
-		t.Errorf("the limit is %d, %v", st.Limit, err)
 	}
 }
 

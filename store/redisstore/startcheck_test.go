@@ -23,7 +23,7 @@ import (
 // openSession opens a session as the core does when the first lock is asked for.
 func openSession(t *testing.T, s driver.Store) error {
 	t.Helper()
-	session, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: time.Minute})
+	session, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second})
 	if err == nil {
 		err = session.Close(t.Context())
 	}

@@ -12,19 +12,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Options are the settings of a namespace, and of this process; nil stands for the
-// defaults. All clients of a namespace must use the same Namespace, MaxTTL, Grace and
-// Buckets: the store keeps them, and refuses a client with others. Warn and Accept are
-// settings of this process alone.
+// Options are what a process asks of a namespace, and settings of the process; nil stands for the
+// defaults. All processes of a namespace must use the same Namespace and Buckets.
 type Options struct {
 	// Namespace is the prefix of all keys and channels. Default "fencelock".
 	Namespace string
-	// MaxTTL is the longest TTL of a session, and how long the grace period lasts.
-	// Default one minute.
-	MaxTTL time.Duration
 	// Grace makes a server that lost its data grant nothing until every earlier
-	// session must have ended, so that holders keep their leases. Default false.
+	// session must have ended, so that holders keep their leases. The namespace has
+	// grace from the first process on that asks for it, and all others obey. Default false.
 	Grace bool
+	// MaxTTL is the longest TTL of any process of the namespace. A grace period is as long as
+	// the highest MaxTTL of a process. Default 15 seconds with Grace, one minute without.
+	MaxTTL time.Duration
 	// Buckets is the number of hash slots that names are spread over. Default 1, on
 	// a cluster 32.
 	Buckets int
@@ -43,7 +42,10 @@ type Store struct {
 	store *checkedstore.Store
 }
 
-var _ driver.Store = (*Store)(nil)
+var (
+	_ driver.Store      = (*Store)(nil)
+	_ driver.Configurer = (*Store)(nil)
+)
 
 // New returns a store that uses the client: a *redis.Client for one server, a
 // *redis.Client from redis.NewFailoverClient for Sentinel, a *redis.ClusterClient
@@ -103,6 +105,19 @@ func (s *Store) Break(ctx context.Context, name string, token driver.Token) (dri
 func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 	return s.store.SetLimit(ctx, name, limit)
 }
+
+// Settings implements driver.Configurer.
+func (s *Store) Settings(ctx context.Context) ([]driver.Setting, error) {
+	return s.store.Settings(ctx)
+}
+
+// Configure implements driver.Configurer: it changes grace or max_ttl.
+func (s *Store) Configure(ctx context.Context, name, value string) error {
+	return s.store.Configure(ctx, name, value)
+}
+
+// Begin implements driver.Configurer.
+func (s *Store) Begin(ctx context.Context) error { return s.store.Begin(ctx) }
 
 // Check asks the servers behind the store whether they are fit to keep locks, and
 // returns what is not, each with the setting to change. An empty result is a good one.

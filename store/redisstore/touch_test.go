@@ -32,7 +32,7 @@ func TestGraceBeginsEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	req := driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: 30 * time.Second}
+	req := driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
 	open := func() driver.Session {
 		t.Helper()
 		s, _, err := store.Open(ctx, req)
@@ -78,7 +78,7 @@ func TestGraceBeginsBehindARound(t *testing.T) {
 	ctx := t.Context()
 	open := func() {
 		t.Helper()
-		req := driver.OpenRequest{Shard: "7", ID: driver.NewSessionID(), TTL: 30 * time.Second}
+		req := driver.OpenRequest{Shard: "7", ID: driver.NewSessionID(), TTL: 10 * time.Second}
 		if _, _, err := store.Open(ctx, req); err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func bucket(shard string, of int) string {
 	return namespace + ":{" + tag + "}"
 }
 
-var settings = regexp.MustCompile(`v2 buckets=(\d+) `)
+var settings = regexp.MustCompile(`v2 buckets=(\d+)`)
 
 // buckets reads of how many a namespace has shards.
 func buckets(ctx context.Context, client redis.UniversalClient) (int, error) {

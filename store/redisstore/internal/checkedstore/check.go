@@ -52,6 +52,7 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	findings, err := s.check(ctx, askedAtOnce)
 	if err == nil {
 		findings = append(findings, s.unused(ctx)...)
+		findings = append(findings, s.unasked(ctx)...)
 	}
 	return findings, err
 }
@@ -59,18 +60,29 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 // unused finds that no process has used the namespace. A program that tries a lock then would
 // fix the number of its buckets.
 func (s *Store) unused(ctx context.Context) []driver.Finding {
-	store, ok := s.Store.(interface {
-		Unused(ctx context.Context) (bool, error)
-	})
-	if !ok {
-		return nil
-	}
-	if unused, err := store.Unused(ctx); err != nil || !unused {
+	if unused, err := s.Store.Unused(ctx); err != nil || !unused {
 		return nil // whether it can be used is for others to find
 	}
 	return []driver.Finding{{Severity: driver.Note, Code: "unused",
 		Reason: fmt.Sprintf("no process has used the namespace %q yet; the first one fixes its number of buckets", s.opts.Namespace),
 		Fix:    "start a program that uses it, then check again"}}
+}
+
+// unasked finds that the namespace has grace and this process does not ask for it. It obeys, but if it is the first to come to a
+// server that has lost everything, nobody knows of the grace.
+func (s *Store) unasked(ctx context.Context) []driver.Finding {
+	settings, err := s.Store.Settings(ctx)
+	if err != nil || s.opts.Grace {
+		return nil
+	}
+	for _, one := range settings {
+		if one.Name == "grace" && one.Value == "true" {
+			return []driver.Finding{{Severity: driver.Warning, Code: "grace-not-asked",
+				Reason: fmt.Sprintf("the namespace %q has grace, and this process does not ask for it: if it is the first to come after the server has lost everything, there is no grace period", s.opts.Namespace),
+				Fix:    "add grace=true to the URL (Options{Grace: true})"}}
+		}
+	}
+	return nil
 }
 
 // check asks all servers at once, each over several connections.

@@ -37,8 +37,8 @@ type Node struct {
 // documented: each declares its own type, with the same fields, so that go doc shows them.
 type Options struct {
 	Namespace string
-	MaxTTL    time.Duration
 	Grace     bool
+	MaxTTL    time.Duration
 	Buckets   int
 
 	Warn   func(driver.Finding)
@@ -47,7 +47,7 @@ type Options struct {
 
 // Store is the store that redisstore.Store and rueidisstore.Store forward to.
 type Store struct {
-	driver.Store
+	*liststore.Store
 	client Client
 	opts   Options
 	close  func() error

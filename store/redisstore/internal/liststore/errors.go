@@ -24,7 +24,7 @@ func verdict(reply []any) error {
 		return errVacant
 	case "REFUSED":
 		r := wire.Reader{Rest: reply[1:]}
-		return &settingsError{theirs: r.Text()}
+		return &layoutError{theirs: r.Text()}
 	}
 	return nil
 }

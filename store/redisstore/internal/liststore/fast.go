@@ -149,7 +149,7 @@ func (f *fast) fresh(till int64) bool {
 	}
 	now := f.s.alive.latest()
 	f.checked.Store(till)
-	if till-now < f.s.store.settings.check().Milliseconds()/2 {
+	if till-now < f.s.store.seen.of(f.bucket).check().Milliseconds()/2 {
 		f.refill()
 	}
 	return now < till && till <= now+maxCheck.Milliseconds()
@@ -198,6 +198,6 @@ func (f *fast) release(ctx context.Context, name string, c claim) (bool, error) 
 func (s *session) wake(ctx context.Context, name string) {
 	reply, err := s.call(ctx, wakeScript, []string{name}, name)
 	if err == nil && more(reply) {
-		go s.store.walk(s.ctx, s.store.settings, name, reply)
+		go s.store.walk(s.ctx, s.store.layout, name, reply)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // Inspect implements driver.Store.
 func (s *Store) Inspect(ctx context.Context, name string) (st driver.Status, err error) {
-	err = s.operate(ctx, func(set settings) error {
+	err = s.operate(ctx, func(set layout) error {
 		all, err := s.inspect(ctx, set, set.shard(name), []string{name})
 		if err == nil {
 			st = all[0]
@@ -30,7 +30,7 @@ func (s *Store) Inspect(ctx context.Context, name string) (st driver.Status, err
 }
 
 // inspect asks for names of one shard. A call shows some hundred claims at most: to show thousands would block the server.
-func (s *Store) inspect(ctx context.Context, set settings, shard string, names []string) (all []driver.Status, err error) {
+func (s *Store) inspect(ctx context.Context, set layout, shard string, names []string) (all []driver.Status, err error) {
 	for rest := names; len(rest) > 0; rest = names[len(all):] {
 		reply, err := s.callWith(ctx, set, inspectScript, shard, rest, "0", append([]string{strconv.Itoa(driver.MaxWaitersReported)}, rest...)...)
 		if err != nil {
@@ -53,7 +53,7 @@ func (s *Store) inspect(ctx context.Context, set settings, shard string, names [
 }
 
 // moreHolders reads further holders of a lock with many, up to driver.MaxHoldersInspected. MoreHolders is how many are not shown.
-func (s *Store) moreHolders(ctx context.Context, set settings, shard string, st *driver.Status, cursor string) error {
+func (s *Store) moreHolders(ctx context.Context, set layout, shard string, st *driver.Status, cursor string) error {
 	total := len(st.Holders) + st.MoreHolders
 	for cursor != "0" && len(st.Holders) < driver.MaxHoldersInspected {
 		reply, err := s.callWith(ctx, set, holdersScript, shard, []string{st.Name}, "0", st.Name, cursor)
@@ -110,7 +110,7 @@ func statuses(reply []any, names []string) (all []driver.Status, cursors []strin
 
 // Break implements driver.Store. Of a lock with many grants each call checks some, so that no call blocks the server.
 func (s *Store) Break(ctx context.Context, name string, token driver.Token) (fence driver.Token, err error) {
-	err = s.operate(ctx, func(set settings) error {
+	err = s.operate(ctx, func(set layout) error {
 		for cursor := ""; cursor != "0"; {
 			reply, err := s.callWith(ctx, set, breakScript, set.shard(name), []string{name}, "0", name, counter(token), cmp.Or(cursor, "0"))
 			if err != nil {

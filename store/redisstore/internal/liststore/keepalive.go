@@ -159,11 +159,15 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 // claim of it was broken.
 func (k *keepAlive) stands(move, read *Commands) bool {
 	moved, marker, session, broken := move.number(), read.text(), read.text(), read.text()
-	if len(marker) < 14 || len(session) < 14 {
+	if len(marker) < markerHead || len(session) < 14 {
 		return false
 	}
 	k.s.fast.checked.Store(wire.NumberOf(marker[8:14]))
-	return moved == 1 && broken == "" && marker[:7] == k.s.tail[7:] && session[6:13] == k.s.tail[:7]
+	if marker[:7] != k.s.tail[7:] {
+		return false // and what it says is not what this process knows, which the next incarnation needs
+	}
+	k.s.store.seen.note(k.s.base, knownOf(marker))
+	return moved == 1 && broken == "" && session[6:13] == k.s.tail[:7]
 }
 
 // longUnchecked is after how long without a check of the replication id a session that holds locks and takes no new ones

@@ -17,7 +17,7 @@ import (
 // pages are cut from the sorted names of a bucket; the cursor is the bucket and the
 // last name shown.
 func (s *Store) List(ctx context.Context, q driver.ListQuery) (page driver.Page, err error) {
-	err = s.operate(ctx, func(set settings) error {
+	err = s.operate(ctx, func(set layout) error {
 		if _, err := s.callWith(ctx, set, inspectScript, firstShard, nil, "0", "0"); err != nil && !errors.Is(err, errVacant) {
 			return err
 		}
@@ -27,8 +27,8 @@ func (s *Store) List(ctx context.Context, q driver.ListQuery) (page driver.Page,
 	return page, err
 }
 
-// list is List with the settings of the namespace.
-func (s *Store) list(ctx context.Context, set settings, q driver.ListQuery) (driver.Page, error) {
+// list is List with the layout of the namespace.
+func (s *Store) list(ctx context.Context, set layout, q driver.ListQuery) (driver.Page, error) {
 	first, _, _ := strings.Cut(q.Cursor, " ")
 	from, _ := strconv.Atoi(first)
 	var page driver.Page

@@ -23,24 +23,34 @@ const needsMemory = "#!lua\n"
 // load returns a script with what all of them share before it. It runs when the memory is
 // full.
 func load(name string) *wire.Script {
-	return wire.Compose(name, allowOOM, "", setupLine("")+source("checked")+shared()+source(name))
+	return wire.Compose(name, allowOOM, "", setupLine("", noOwn)+source("checked")+shared()+source(name))
 }
 
-// loadSetup is load for a script that may set up a namespace: 'first' one that has no
-// marker, 'any' also one that is vacant.
+// loadSetup is load for a script that may set up a namespace that has no marker: 'first' with
+// the grace period that it may need, 'new' without one.
 func loadSetup(head, setup, name string) *wire.Script {
-	return wire.Compose(name, head, "", setupLine(setup)+source("checked")+shared()+source(name))
+	own := noOwn
+	if name == "open" {
+		own = "ARGV[8]"
+	}
+	return wire.Compose(name, head, "", setupLine(setup, own)+source("checked")+shared()+source(name))
 }
 
 // loadBehind is load for a script with a short one before it, which does what is most often to
 // be done without the common part: to make its functions costs more than that.
 func loadBehind(first, head, name string) *wire.Script {
-	return wire.Compose(name, head, "", source("checked")+source("ends")+source(first)+setupLine("")+shared()+source(name))
+	return wire.Compose(name, head, "", source("checked")+source("ends")+source(first)+setupLine("", noOwn)+shared()+source(name))
 }
+
+// noOwn is the argument of a script that asks for nothing.
+const noOwn = "'-0'"
 
 func shared() string { return source("slot") + source("lib") + source("lock") + source("queue") }
 
-func setupLine(setup string) string { return fmt.Sprintf("local SETUP = '%s'\n", setup) }
+// setupLine says what a script may set up. Only open.lua has what its process asks for, as its eighth argument.
+func setupLine(setup, own string) string {
+	return fmt.Sprintf("local SETUP, OWN = '%s', %s\n", setup, own)
+}
 
 func source(name string) string {
 	text, err := sources.ReadFile("lua/" + name + ".lua")
@@ -51,7 +61,7 @@ func source(name string) string {
 }
 
 var (
-	openScript      = loadSetup(allowOOM, "any", "open")
+	openScript      = loadSetup(allowOOM, "first", "open")
 	keepAliveScript = load("keepalive")
 	attemptScript   = loadBehind("ask", "", "attempt")
 	withdrawScript  = loadBehind("pass", allowOOM, "withdraw")
@@ -68,5 +78,7 @@ var (
 	sweepScript     = load("sweep")
 	tidyScript      = load("tidy")
 	scanScript      = wire.Compose("scan", "", "", source("scan"))
+	settingsScript  = load("settings")
+	beginScript     = loadSetup("", "new", "begin")
 	setLimitScript  = loadSetup("", "first", "setlimit")
 )

@@ -5,29 +5,95 @@ package liststore
 import (
 	"strconv"
 	"sync"
+	"time"
+
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
-// seen is the highest incarnation of each bucket that this process knows. Calls carry it to the server: one that
-// was replaced without noticing it, and takes over again with its old data, begins a new incarnation
-// above those of the server that stood in for it (rule 29 of package listmodel). Nothing else can show
-// it that another server has granted locks.
+// seen is what this process knows of each bucket. Calls carry it to the server, which may have lost it:
+//
+//   - The highest incarnation. A server that was replaced without noticing it, and takes over again with its old
+//     data, begins a new incarnation above those of the server that stood in for it (rule 29 of package
+//     listmodel). Nothing else can show it that another server has granted locks.
+//   - Whether the namespace has grace, and its max_ttl (rules Remembered and Known of package gracemodel).
 type seen struct {
 	mu       sync.Mutex
-	byBucket map[string]int64
+	byBucket map[string]known
 }
 
-func (s *seen) note(bucket string, incarnation int64) {
+// known is what a process knows of one bucket.
+type known struct {
+	incarnation int64
+	grace       bool
+	maxTTL      time.Duration
+}
+
+// markerHead is how long the part of a marker is that has fixed places (lib.lua).
+const markerHead = 27
+
+// knownOf reads a marker.
+func knownOf(marker string) known {
+	return known{wire.NumberOf(marker[:7]), marker[14] == 1, time.Duration(wire.NumberOf(marker[15:21])) * time.Millisecond}
+}
+
+// check is for how long a check of the replication id counts in such a bucket (lib.lua).
+func (k known) check() time.Duration {
+	if !k.grace {
+		return maxCheck
+	}
+	return min(maxCheck, k.maxTTL/4)
+}
+
+// maxCheck is for how long a check of the replication id counts at most (lib.lua).
+const maxCheck = time.Second
+
+// note notes what a reply of the server says. In one incarnation a setting becomes weaker only because an operator made it
+// so, and a later incarnation is begun by calls that know what was there before. So the latest reply counts.
+func (s *seen) note(bucket string, k known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byBucket == nil {
-		s.byBucket = map[string]int64{}
+		s.byBucket = map[string]known{}
 	}
-	s.byBucket[bucket] = max(s.byBucket[bucket], incarnation)
+	if k.incarnation >= s.byBucket[bucket].incarnation {
+		s.byBucket[bucket] = k
+	}
 }
 
-// text is the argument of a call that belongs to no session: negative, or 0 if the process knows of none.
-func (s *seen) text(bucket string) string {
+func (s *seen) of(bucket string) known {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strconv.FormatInt(-s.byBucket[bucket], 10)
+	return s.byBucket[bucket]
 }
+
+// grace reports whether some bucket has grace.
+func (s *seen) grace() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.byBucket {
+		if k.grace {
+			return true
+		}
+	}
+	return false
+}
+
+// asks is what a process asks of a namespace: grace or none, and the longest TTL that it knows of.
+type asks struct {
+	grace  bool
+	maxTTL time.Duration
+}
+
+// and is the stronger of what is asked for and what was seen.
+func (a asks) and(k known) asks { return asks{a.grace || k.grace, max(a.maxTTL, k.maxTTL)} }
+
+// text is the argument of scripts: max_ttl in ms, negative without grace.
+func (a asks) text() string {
+	if a.grace {
+		return ms(a.maxTTL)
+	}
+	return "-" + ms(a.maxTTL)
+}
+
+// incarnationText is the argument of a call that belongs to no session: negative, or 0 if the process knows of none.
+func (k known) incarnationText() string { return strconv.FormatInt(-k.incarnation, 10) }

@@ -26,7 +26,6 @@ type session struct {
 	ttl         time.Duration
 	incarnation string
 	generation  int64           // when it was opened, by the store
-	graceEnd    string          // in ms, by the store
 	fresh       bool            // it was not open before: the store knows no claim of it
 	tail        string          // generation and incarnation, as every claim of the session has them
 	ctx         context.Context // ends when it is closed or known to be over
@@ -50,7 +49,7 @@ func (s *session) call(ctx context.Context, script *wire.Script, names []string,
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
 	}
-	args := s.store.args(s.store.settings, s.base, s.incarnation, append([]string{s.sid}, own...))
+	args := s.store.args(s.store.layout, s.base, s.incarnation, append([]string{s.sid}, own...))
 	reply, err := s.with(ctx, func(conn wire.Conn) ([]any, error) { return s.proof.call(ctx, conn, script, names, args) })
 	if err == nil {
 		err = s.store.verdict(reply)
@@ -256,7 +255,7 @@ func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Rem
 func (s *session) removed(reply []any, name string) (driver.Removed, error) {
 	found, err := removed(reply)
 	if err == nil && more(reply) {
-		go s.store.walk(s.ctx, s.store.settings, name, reply)
+		go s.store.walk(s.ctx, s.store.layout, name, reply)
 	}
 	return found, err
 }

@@ -40,7 +40,8 @@ type Options struct {
 // Defaults of Options.
 const (
 	DefaultNamespace = "fencelock"
-	DefaultMaxTTL    = time.Minute
+	DefaultMaxTTL    = 15 * time.Second // with grace, which is as long; the default TTL of a client is not longer
+	plainMaxTTL      = time.Minute      // without
 	clusterBuckets   = 32
 )
 
@@ -51,13 +52,14 @@ const minTTL = 100 * time.Millisecond
 type Store struct {
 	client Client
 	opts   Options
-	// settings are what this process was given, and found are those of the namespace as
-	// an operator's call found them, if they differ.
-	settings  settings
-	found     atomic.Pointer[settings]
+	// layout is what this process was given, and found is that of the namespace as
+	// an operator's call found it, if they differ.
+	layout    layout
+	found     atomic.Pointer[layout]
+	asks      atomic.Pointer[asks] // what this process asks for, whatever the namespace has
 	publish   string
 	buckets   buckets
-	agreed    atomic.Bool // the first bucket has our settings
+	agreed    atomic.Bool // the first bucket has our layout
 	toucher   toucher
 	listings  wire.Listings
 	runs      runs
@@ -77,8 +79,12 @@ func New(client Client, opts *Options) (*Store, error) {
 	if s.opts.Namespace == "" {
 		s.opts.Namespace = DefaultNamespace
 	}
+	declared := s.opts.MaxTTL
 	if s.opts.MaxTTL == 0 {
-		s.opts.MaxTTL = DefaultMaxTTL
+		s.opts.MaxTTL = plainMaxTTL
+		if s.opts.Grace {
+			s.opts.MaxTTL, declared = DefaultMaxTTL, DefaultMaxTTL
+		}
 	}
 	if s.opts.Buckets == 0 {
 		s.opts.Buckets = 1
@@ -97,7 +103,8 @@ func New(client Client, opts *Options) (*Store, error) {
 		s.publish = "SPUBLISH"
 	}
 	s.buckets.namespace = s.opts.Namespace
-	s.settings = settings{buckets: s.opts.Buckets, maxTTL: s.opts.MaxTTL, grace: s.opts.Grace}
+	s.layout = layout{s.opts.Buckets}
+	s.asks.Store(&asks{grace: s.opts.Grace, maxTTL: declared})
 	return s, nil
 }
 
@@ -129,7 +136,7 @@ func (s *Store) assumes() string {
 }
 
 // Shard implements driver.Store: a shard is a bucket.
-func (s *Store) Shard(name string) string { return s.settings.shard(name) }
+func (s *Store) Shard(name string) string { return s.layout.shard(name) }
 
 // none ends the key of a bucket that never exists. Every script declares it. A server that moves the slot of a bucket
 // checks each key once more when the script uses it, and stops the script at one that is not there: also at a list whose last
@@ -149,17 +156,17 @@ func keys(base string, names []string) []string {
 
 // call runs a script in a shard. own are the arguments after the common ones.
 func (s *Store) call(ctx context.Context, script *wire.Script, shard, incarnation string, names []string, own ...string) ([]any, error) {
-	return s.callWith(ctx, s.settings, script, shard, names, incarnation, own...)
+	return s.callWith(ctx, s.layout, script, shard, names, incarnation, own...)
 }
 
-// callWith is call with settings that are not those of this process.
-func (s *Store) callWith(ctx context.Context, set settings, script *wire.Script, shard string, names []string, incarnation string, own ...string) ([]any, error) {
+// callWith is call with a layout that is not that of this process.
+func (s *Store) callWith(ctx context.Context, set layout, script *wire.Script, shard string, names []string, incarnation string, own ...string) ([]any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
 	}
 	base := s.buckets.key(shard, set.buckets)
 	if incarnation == "0" {
-		incarnation = s.seen.text(base)
+		incarnation = s.seen.of(base).incarnationText()
 	}
 	reply, err := s.client.Eval(ctx, script, keys(base, names), s.args(set, base, incarnation, own))
 	if err != nil {
@@ -179,17 +186,17 @@ func (s *Store) explain(err error) error {
 // verdict is what the first word of a reply means.
 func (s *Store) verdict(reply []any) error {
 	err := verdict(reply)
-	var other *settingsError
+	var other *layoutError
 	if errors.As(err, &other) {
-		other.namespace, other.ours = s.opts.Namespace, s.settings
+		other.namespace = s.opts.Namespace
 	}
 	return err
 }
 
 // args are the arguments of a script.
-func (s *Store) args(set settings, base, incarnation string, own []string) []string {
+func (s *Store) args(set layout, base, incarnation string, own []string) []string {
 	args := make([]string, 0, 5+len(own))
-	args = append(args, set.String(), incarnation, base+":p:", s.publish, set.graceMillis())
+	args = append(args, set.String(), incarnation, base+":p:", s.publish, s.own().and(s.seen.of(base)).text())
 	return append(args, own...)
 }
 
@@ -202,8 +209,9 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	if err := s.agree(ctx, req.Shard); err != nil {
 		return nil, driver.Renewal{}, err
 	}
+	s.declare(req.TTL)
 	sent := time.Now()
-	reply, err := s.call(ctx, openScript, req.Shard, "0", nil, string(req.ID[:]), ms(req.TTL))
+	reply, err := s.call(ctx, openScript, req.Shard, "0", nil, string(req.ID[:]), ms(req.TTL), s.own().text())
 	if err != nil {
 		return nil, driver.Renewal{}, err
 	}
@@ -212,15 +220,18 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	graceOver := r.Number() == 0
 	renewal := driver.Renewal{TTL: req.TTL, Broken: r.Broken()}
 	runID := r.Text()
-	ss.generation, ss.graceEnd = r.Number(), r.Text()
+	ss.generation = r.Number()
+	r.Number() // the end of the grace period
 	renewal.Clock = r.Clock()
 	ss.fresh = r.Number() == 1
+	settings := known{grace: r.Number() == 1, maxTTL: r.Millis()}
 	if err := r.Err(); err != nil {
 		return nil, driver.Renewal{}, err
 	}
 	incarnation, _ := strconv.ParseInt(ss.incarnation, 10, 64)
 	ss.tail = wire.BytesOf(ss.generation, 7) + wire.BytesOf(incarnation, 7)
-	s.seen.note(ss.base, incarnation)
+	settings.incarnation = incarnation
+	s.seen.note(ss.base, settings)
 	before, known := s.known.Load(ss.sid)
 	resumed := known && !ss.fresh
 	ss.claims = &claims{}
@@ -248,12 +259,31 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	return ss, renewal, nil
 }
 
+// own is what this process asks for, whatever the namespace has.
+func (s *Store) own() asks {
+	if a := s.asks.Load(); a != nil {
+		return *a
+	}
+	return asks{}
+}
+
+// declare makes a TTL part of what this process asks for. Without grace it declares no other: the namespace would
+// remember a bound that no session needs when grace is switched on.
+func (s *Store) declare(ttl time.Duration) {
+	for {
+		before := s.asks.Load()
+		if ttl <= before.maxTTL || s.asks.CompareAndSwap(before, &asks{before.grace, ttl}) {
+			return
+		}
+	}
+}
+
 // SetLimit implements driver.Store.
 func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 	if limit < 0 {
 		return fmt.Errorf("redisstore: limit %d is below 0: %w", limit, driver.ErrRefused)
 	}
-	return s.operate(ctx, func(set settings) error {
+	return s.operate(ctx, func(set layout) error {
 		shard := set.shard(name)
 		if shard != firstShard { // it sets up a bucket, as a session does: see agree
 			if _, err := s.callWith(ctx, set, touchScript, firstShard, nil, "0"); err != nil {

@@ -13,7 +13,7 @@ const between = 2 * time.Millisecond
 // walk removes the dead claims that are left in front of a queue, so that the first claim
 // that lives behind them is granted the lock and need not wait for its own next poll. reply
 // is that of the script that left them. An error ends the walk; polls go on then.
-func (s *Store) walk(ctx context.Context, set settings, name string, reply []any) {
+func (s *Store) walk(ctx context.Context, set layout, name string, reply []any) {
 	for more(reply) {
 		var err error
 		if reply, err = s.callWith(ctx, set, wakeScript, set.shard(name), []string{name}, "0", "", name); err != nil {

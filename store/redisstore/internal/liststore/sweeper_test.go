@@ -30,7 +30,7 @@ func (s *sweptServer) Eval(_ context.Context, script *wire.Script, _, _ []string
 // lease, so that no second process begins to sweep.
 func TestSweepOfLongLocksRenewsItsLease(t *testing.T) {
 	server := &sweptServer{}
-	store := &Store{client: server, opts: Options{Buckets: 1}, settings: settings{buckets: 1}}
+	store := &Store{client: server, opts: Options{Buckets: 1}, layout: layout{buckets: 1}}
 	w := &sweeper{s: &session{store: store, shard: firstShard, ctx: t.Context()}}
 	for _, old := range []bool{true, false, true} {
 		if old {

@@ -34,7 +34,7 @@ type toucher struct {
 
 // touch notes which incarnation a session was opened in.
 func (s *Store) touch(shard, incarnation string) {
-	if s.opts.Buckets == 1 || !s.opts.Grace {
+	if s.opts.Buckets == 1 || !s.own().grace && !s.seen.grace() {
 		return
 	}
 	t := &s.toucher
@@ -49,7 +49,7 @@ func (s *Store) touch(shard, incarnation string) {
 	}
 }
 
-// agree makes sure that the first bucket has a marker with our settings, before a session
+// agree makes sure that the first bucket has a marker with our layout, before a session
 // sets up any other bucket. Buckets that have no marker yet would otherwise let in a process
 // with another number of them, which keeps the same name in another bucket: two holders.
 // Operators' calls find the marker, too (settings.go).

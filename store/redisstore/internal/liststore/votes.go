@@ -120,7 +120,7 @@ func (v *votes) call(ctx context.Context, next *batch) error {
 func (v *votes) arguments(batch []*operation) (keys, args []string) {
 	keys = make([]string, 2, 2+len(batch))
 	keys[0], keys[1] = v.s.fast.bucket, v.s.fast.none
-	args = make([]string, 8, 8+len(batch))
+	args = make([]string, 7, 7+len(batch))
 	seqs := make([]byte, 0, 6*len(batch))
 	var floors, slots []byte
 	var records []string
@@ -136,10 +136,10 @@ func (v *votes) arguments(batch []*operation) (keys, args []string) {
 		records = append(records, o.element)
 		differ = differ || o.element != records[0]
 	}
-	args[0], args[1], args[2] = v.s.sid, v.s.tail, v.s.graceEnd
-	args[3], args[4], args[5], args[6] = strconv.Itoa(len(batch)-len(records)), string(seqs), string(floors), string(slots)
+	args[0], args[1] = v.s.sid, v.s.tail
+	args[2], args[3], args[4], args[5] = strconv.Itoa(len(batch)-len(records)), string(seqs), string(floors), string(slots)
 	if len(records) > 0 {
-		args[7] = records[0]
+		args[6] = records[0]
 	}
 	if differ {
 		args = append(args, records[1:]...)

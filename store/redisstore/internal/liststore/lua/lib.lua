@@ -2,30 +2,32 @@
 --
 -- RUN_ID   the run id of the server if this text is known to be loaded under that run
 --          id only, else ''. Set before this part (package wire, runproof.go)
--- SETUP    'first' if this script may set up a namespace, 'any' if it may also replace the
---          settings of a vacant one, else '' (script.go)
+-- OWN      what a process asks for itself when it opens a session, as ARGV[5], else '-0' (script.go)
+-- SETUP    'first' if this script may set up a namespace, 'new' if it does so without a grace
+--          period, else '' (script.go)
 -- KEYS[1]  the bucket, H; KEYS[2] its tickets, T; then, for each name, its list L and its
 --          hash G; then a key that never exists, the names to look at later, K, and at last the ends
 --          of its sessions, Z. All of them are declared, so a server that moves the slot rejects
 --          the call as a whole (store.go, none)
--- ARGV[1]  settings of the namespace, compared with the marker's
+-- ARGV[1]  layout of the namespace, compared with the marker's
 -- ARGV[2]  incarnation the caller's session was opened in; if the call is of no session, the
 --          highest that its process has seen, negative, or 0
 -- ARGV[3]  channel prefix for pushes; ARGV[4] PUBLISH or SPUBLISH
--- ARGV[5]  grace in ms, 0 for none
+-- ARGV[5]  the highest max_ttl in ms that the caller asks for or has seen, negative if it neither asks for grace
+--          nor has seen it
 --
 -- Fields of H:
 --   m          marker: incarnation, 1 if there are votes, until when a check of the replication id
---              counts (6 bytes, ms), then run id, end of grace, settings, replication id
+--              counts (6 bytes, ms), 1 if there is grace, max_ttl (6 bytes, ms), end of the grace period (6 bytes, ms),
+--              then run id, layout, replication id
 --   v          the last ticket that was made: those in T are up to that
 --   c<slot>    counter of names that are voted about (slot.lua)
 --   s<sid>     session: end or an earlier one, generation, 1 if it has marks; then generation,
---              reclaimed, ttl, marks
+--              reclaimed, ttl, marks, the max_ttl that its process declares (negative if that asks for no grace)
 --   n<name>    stored limit
 --   b<id>      tombstoned claim        k<sid>  broken claims of a session
 --   w<sid>     those of them that were withdrawn last
 --   r<name>    token reclaimed last in a grace
---   h          until when a lock may be kept without a session
 --   g          lease of the sweeper
 --
 -- T is the tickets that are ready, rising. It is empty during a grace, and as soon as there
@@ -72,9 +74,9 @@ local function runid()
   return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
 end
 
--- CHECK is for how many ms a check of the replication id counts: less than a grace period, because a
+-- check_for is for how many ms a check of the replication id counts: less than a grace period, because a
 -- server that was replaced must have none by the time the other one grants, and seldom enough to cost nothing.
-local CHECK = math.min(1000, tonumber(ARGV[5]) > 0 and math.floor(tonumber(ARGV[5]) / 4) or 1000)
+local function check_for(m) return math.min(1000, m.grace and math.floor(m.max / 4) or 1000) end
 
 local looked -- whether this call has found the replication id unchanged, nil if it did not look
 
@@ -89,17 +91,6 @@ local function unreplaced(id, till)
   return looked, own
 end
 
--- vacant reports whether other settings may replace those of a marker: no session is
--- open and no lock is kept. Only the data under the run id that wrote the marker proves
--- that, after its grace; after a restart or a failover sessions may be missing. A
--- namespace with several buckets is never vacant, because this script sees one of them.
-local function vacant(m, run)
-  local function alike(settings) return string.match(settings, '^v2 buckets=1 ') end
-  if m[1] ~= run or not unreplaced(m[4], now) or m[2] > now or not alike(m[3]) or not alike(ARGV[1]) then return false end
-  if tonumber(call('HGET', H, 'h') or '0') > now then return false end
-  return call('ZCOUNT', Z, '(' .. num(now), '+inf') == 0
-end
-
 local voted = false -- there are counters of slots
 
 -- issued is the last ticket that a claim was given.
@@ -108,65 +99,90 @@ local function issued()
   return next and tonumber(next) - 1 or tonumber(call('HGET', H, 'v') or '0')
 end
 
--- current returns whether a marker is of this server as it is now. Scripts that know the run id without
--- INFO look at the replication id only when the last check does not count any more.
-local function current(raw, m, run)
-  if m[1] ~= run or math.abs(tonumber(ARGV[2])) > struct.unpack('>I7', raw) then return false end
-  local till, ms = struct.unpack('>I6', raw, 9), tonumber(ARGV[5])
-  local early = m[2] > after(ms) -- it was set while the clock was ahead
-  if early then m[2] = after(ms) end
-  if RUN_ID == '' or SETUP ~= '' or not checked(raw, now) then
-    local same, id = unreplaced(m[4], till)
-    if not same then return false end
-    if early or id ~= m[4] or till - now < CHECK / 2 or till - now > CHECK then
-      m[4], early, till = id, true, now + CHECK
-    end
-  end
-  if early then call('HSET', H, 'm', sub(raw, 1, 8) .. struct.pack('>I6', till) .. cmsgpack.pack(m)) end
-  return true, m[2]
+-- read_marker reads a marker.
+local function read_marker(raw)
+  local inc, votes, till, grace, max, over, at = struct.unpack('>I7BI6BI6I6', raw)
+  local rest = cmsgpack.unpack(sub(raw, at))
+  voted = votes == 1
+  return { inc = inc, till = till, grace = grace == 1, max = max, over = over, run = rest[1], layout = rest[2], id = rest[3] }
 end
 
--- marker returns incarnation, end of grace, settings and run id; no incarnation if this
--- script must not go on. Another run id, another replication id, a caller that has seen a later
--- incarnation, or a bucket without a marker, begins a new incarnation, above every ticket of the
--- last. Only a caller with the settings of the marker
--- may begin it: the first to come after a restart would otherwise replace what all others
--- agreed on. Only a script that opens sessions replaces the settings of a vacant namespace.
-local function marker()
-  local raw, run, ms = call('HGET', H, 'm'), runid(), tonumber(ARGV[5])
-  local began = micros
-  if raw then
-    local m = cmsgpack.unpack(sub(raw, 15))
-    voted = byte(raw, 8) == 1
-    if m[3] ~= ARGV[1] then
-      if SETUP ~= 'any' or not vacant(m, run) then return nil, nil, m[3] end
-    else
-      local good, over = current(raw, m, run)
-      if good then return struct.unpack('>I7', raw), over, m[3], run end
+local function write_marker(m)
+  call('HSET', H, 'm', struct.pack('>I7BI6BI6I6', m.inc, voted and 1 or 0, m.till, m.grace and 1 or 0, m.max, m.over)
+    .. cmsgpack.pack({ m.run, m.layout, m.id }))
+end
+
+-- strengthen gives the namespace what the caller asks for and it has not: grace, or a higher max_ttl. What the caller has only
+-- seen counts if that was in an earlier incarnation: in this one an operator may have made it weaker. If the
+-- incarnation is so young that earlier leases may be trusted, the rest of its grace period counts from now on: a process that
+-- knew of no grace was the first after a data loss. It reports whether it changed something.
+local function strengthen(m)
+  local ask = tonumber(math.abs(tonumber(ARGV[2])) < m.inc and ARGV[5] or OWN)
+  if not (ask > 0 and not m.grace or math.abs(ask) > m.max) then return false end
+  m.grace, m.max = m.grace or ask > 0, math.max(m.max, math.abs(ask))
+  local rest = math.min(math.floor(m.inc / 1000) + 1, now) + m.max
+  if m.grace and rest > now and rest > m.over then
+    m.over = rest
+    call('LTRIM', T, 1, 0)
+  end
+  return true
+end
+
+-- current returns whether a marker is of this server as it is now. Scripts that know the run id without
+-- INFO look at the replication id only when the last check does not count any more. Calls that only
+-- show something ask for nothing.
+local function current(m, raw, run)
+  if m.run ~= run or math.abs(tonumber(ARGV[2])) > m.inc then return false end
+  local changed = (SETUP ~= '' or tonumber(ARGV[2]) > 0) and strengthen(m)
+  if m.over > after(m.max) then m.over, changed = after(m.max), true end -- it was set while the clock was ahead
+  if RUN_ID == '' or SETUP ~= '' or not checked(raw, now) then
+    local same, id = unreplaced(m.id, m.till)
+    if not same then return false end
+    local ms = check_for(m)
+    if changed or id ~= m.id or m.till - now < ms / 2 or m.till - now > ms then
+      m.id, m.till, changed = id, now + ms, true
     end
-    began = math.max(began, struct.unpack('>I7', raw) + 1)
+  end
+  if changed then write_marker(m) end
+  return true
+end
+
+-- marker returns the marker; none if this script must not go on. Another run id, another replication id, a caller
+-- that has seen a later incarnation, or a bucket without a marker, begins a new incarnation, above every ticket of the
+-- last. It has grace if the last one had, or the caller asks for it, and lasts as long as the highest max_ttl that is known
+-- (package gracemodel). Only a caller with the same layout may begin it: another one keeps names in other buckets.
+local function marker()
+  local raw, run = call('HGET', H, 'm'), runid()
+  local m = { inc = 0, grace = false, max = 0 }
+  if raw then
+    m = read_marker(raw)
+    if m.layout ~= ARGV[1] then return nil, m.layout end
+    if current(m, raw, run) then return m end
   elseif SETUP == '' then
     return nil
   end
-  began = math.max(began, math.abs(tonumber(ARGV[2])) + 1)
+  m.inc = math.max(micros, m.inc + 1, math.abs(tonumber(ARGV[2])) + 1)
+  local ask = tonumber(ARGV[5])
+  m.grace, m.max, m.run, m.layout = m.grace or ask > 0, math.max(m.max, math.abs(ask)), run, ARGV[1]
+  local ms = m.grace and (raw or SETUP ~= 'new') and m.max or 0
+  m.over, m.till = ms > 0 and after(ms) or 0, now + check_for(m)
   local _, id = unreplaced('', now)
-  -- With grace nothing is granted before its end, so the clock of then will do:
-  -- tokens that came from another server's clock stay below too.
-  local start = math.max(issued() + 1, began + ms * 1000)
-  local over = ms > 0 and after(ms) or 0
-  -- First what needs memory: a server whose memory is full rejects only the first write.
-  call('HSET', H, 'v', num(start),
-    'm', struct.pack('>I7', began) .. (voted and '\1' or '\0') .. struct.pack('>I6', now + CHECK) .. cmsgpack.pack({ run, over, ARGV[1], id }))
+  m.id = id
+  -- First what needs memory: a server whose memory is full rejects only the first write. With grace nothing
+  -- is granted before its end, so the clock of then will do: tokens that came from another server's clock stay below too.
+  call('HSET', H, 'v', num(math.max(issued() + 1, m.inc + ms * 1000)))
+  write_marker(m)
   call('LTRIM', T, 1, 0)
-  looked = true
-  return began, over, ARGV[1], run
+  looked, m.began = true, true
+  return m
 end
 
-local inc, grace_end, settings, run = marker()
-if not inc then
-  if settings then return { 'REFUSED', settings } end
+local this, layout = marker()
+if not this then
+  if layout then return { 'REFUSED', layout } end
   return { tonumber(ARGV[2]) <= 0 and 'VACANT' or 'RESET' }
 end
+local inc, grace_end, run = this.inc, this.over, this.run
 
 local function grace() return math.max(0, grace_end - now) end
 
@@ -202,16 +218,14 @@ local sessions = {}
 -- the session may have been kept alive on another one. Then the next call begins a new
 -- incarnation, and this one ends no session.
 local function sure()
-  if looked == nil then
-    local raw = call('HGET', H, 'm')
-    if not unreplaced(cmsgpack.unpack(sub(raw, 15))[4], struct.unpack('>I6', raw, 9)) then
-      call('HSET', H, 'm', sub(raw, 1, 8) .. struct.pack('>I6', 0) .. sub(raw, 15))
-    end
+  if looked == nil and not unreplaced(this.id, this.till) then
+    this.till = 0
+    write_marker(this)
   end
   return looked
 end
 
--- session returns { end, generation, reclaimed, ttl, marks } or nil if it has ended; marks is
+-- session returns { end, generation, reclaimed, ttl, marks, declared } or nil if it has ended; marks is
 -- how many of its claims are marked by b<id>. End, generation and whether there are marks
 -- stand first and in fixed places, so that a client finds them fast.
 local function session(sid)
@@ -232,7 +246,7 @@ local function session(sid)
           call('ZADD', Z, 'XX', num(till), sid)
         end
         if till ~= noted then call('HSET', H, 's' .. sid, struct.pack('>I6', till) .. sub(raw, 7)) end
-        s = { till, more[1], more[2], more[3], more[4] }
+        s = { till, more[1], more[2], more[3], more[4], more[5] }
       end
     end
     sessions[sid] = s
@@ -243,7 +257,7 @@ end
 local function put_session(sid, s)
   sessions[sid] = s
   call('HSET', H, 's' .. sid, struct.pack('>I6I7', s[1], s[2]) .. (s[5] > 0 and '\1' or '\0')
-    .. cmsgpack.pack({ s[2], s[3], s[4], s[5] }))
+    .. cmsgpack.pack({ s[2], s[3], s[4], s[5], s[6] }))
 end
 
 -- A claim is an array:
@@ -305,18 +319,12 @@ local function stands(e)
   return s and s[2] == e[GENERATION] and e[INC] == inc and not refused(e, s)
 end
 
--- kept_until notes until when a lock may be kept without a session.
-local function kept_until(till)
-  if till > tonumber(call('HGET', H, 'h') or '0') then call('HSET', H, 'h', num(till)) end
-end
-
 -- look_again has a process that lives look at a lock after a time.
 local function look_again(name, till) call('ZADD', K, 'GT', num(till), name) end
 
 -- keep takes a grant from its session and keeps the lock taken until a time.
 local function keep(g, till)
   g[SID], g[MAXEND], g[KEPT] = '', till, left(till)
-  kept_until(till)
   look_again(g[NAME], till)
 end
 

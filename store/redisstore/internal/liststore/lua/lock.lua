@@ -232,8 +232,8 @@ local function highest(name) return math.max(issued(), own(name) or 0) end
 local function vote()
   if voted then return end
   voted = true
-  local m = call('HGET', H, 'm')
-  call('HSET', H, 'm', sub(m, 1, 7) .. '\1' .. sub(m, 9), 'v', num(issued()))
+  call('HSET', H, 'v', num(issued()))
+  write_marker(this)
   call('LTRIM', T, 1, 0)
 end
 
@@ -273,7 +273,6 @@ local function hold(e, counter)
   e[COUNTER], e[SINCE], e[INC] = counter, now, inc
   e[MINEND] = e[MIN] > 0 and after(e[MIN]) or 0
   e[MAXEND] = e[MAX] > 0 and after(e[MAX]) or 0
-  if e[MINEND] > 0 then kept_until(e[MINEND]) end
 end
 
 -- add puts a grant beside the others.

@@ -31,7 +31,7 @@ if RUN_ID ~= '' and ARGV[9] == '0' and ARGV[10] == '0' and (ARGV[11] == '' or st
         end
         if n and byte(next) == 81 and byte(ticket) >= 48 and byte(ticket) <= 57 and sub(next, 37, 43) == sub(ARGV[12], 8)
           and sub(n, 7, 13) == sub(next, 30, 36) and ends(sub(next, 8, 23), n, now) > now
-          and cmsgpack.unpack(sub(m, 15))[2] <= now
+          and struct.unpack('>I6', m, 22) <= now
           and (byte(n, 14) == 0 or call('HEXISTS', KEYS[1], 'b' .. sub(next, 8, 29)) == 0) then
           local since = struct.pack('>I6', now)
           call('LPOP', KEYS[3], 2)
