@@ -74,6 +74,7 @@ func (c *Client) coreConfig(clk *clock.Clock) core.Config {
 		},
 		Error: c.failed,
 		Busy:  busy,
+		Grace: inGrace,
 	}
 	if hooks := &c.opts.Hooks; hooks.Event != nil || hooks.AcquireWait != nil || c.opts.Logger != nil {
 		config.Observer = (*observer)(c)

@@ -57,7 +57,8 @@
 //
 // The context of Lock limits the waiting only. If Guarantees.Fair is set, waiters are
 // served in order; a handoff to another process is one call and one notification.
-// TryLock does not wait: its *BusyError names the holder. A failed acquisition leaves
+// TryLock does not wait: its *BusyError names the holder. In a grace period of the store no call
+// gets a new lock: its error is ErrGrace, with the time that is left. A failed acquisition leaves
 // nothing behind. After a lost reply the client asks again or cleans up; it never
 // guesses. If the store does not answer for Options.Patience, the acquisition fails with
 // ErrUnavailable.

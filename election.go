@@ -52,7 +52,8 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 // unlock its term, or another leader is elected while it still leads: it returns
 // ErrResigned. From
 // the second term in a row that ended at once, it pauses before it campaigns
-// again, longer each time. It returns when ctx ends, when lead returns during its
+// again, longer each time. It returns when ctx ends (with ErrGrace too if it campaigned
+// in a grace period), when lead returns during its
 // term (with its error, but see ErrResigned), or when the client is closed or the
 // store refuses for good. Under the context of a lease of the same name, that of a term
 // included, Run campaigns like any other candidate.
@@ -79,6 +80,8 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 			}
 			// A leader that resigns each term at once must not make this loop
 			// as fast as the store answers.
+		case ctx.Err() != nil && errors.Is(err, ErrGrace):
+			return err
 		case ctx.Err() != nil: // the same answer whether it led or campaigned
 			return core.CtxError(ctx)
 		case !errors.Is(err, ErrUnavailable):

@@ -21,6 +21,12 @@ var (
 	// *BusyError that names the holder.
 	ErrBusy = core.ErrBusy
 
+	// ErrGrace is returned when the store grants no new locks for now: it is new or was
+	// reset, and its grace period lasts. It is not ErrBusy, because no holder is known. The
+	// error is or wraps a *GraceError, which has the time that is left. If the caller's context ended
+	// the wait, the error wraps that of the context too.
+	ErrGrace = core.ErrGrace
+
 	// ErrLost is wrapped, with the reason, by the cause of a lease's context and by
 	// the error of Unlock when the lease ended before it was unlocked.
 	ErrLost = core.ErrLost
@@ -128,17 +134,10 @@ type BusyError struct {
 	Name string
 	// Holders are some of the holders, if the store named them.
 	Holders []Holder
-	// Grace is set in the grace period of a store that lost its data: it grants no
-	// new lock until every earlier lease must have ended, which is after RetryAfter.
-	Grace      bool
-	RetryAfter time.Duration
 }
 
 // Error implements error.
 func (e *BusyError) Error() string {
-	if e.Grace {
-		return fmt.Sprintf("fencelock: %q: %v", e.Name, core.InGrace(e.RetryAfter))
-	}
 	if len(e.Holders) == 0 {
 		return fmt.Sprintf("fencelock: %q is busy", e.Name)
 	}
@@ -156,6 +155,23 @@ func (e *BusyError) Error() string {
 
 // Is reports whether target is ErrBusy.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// GraceError is the grace period of a store that is new or lost its data: it grants no new
+// lock until every earlier lease must have ended. errors.Is(err, ErrGrace) holds.
+type GraceError struct {
+	// Name is the name of the lock.
+	Name string
+	// RetryAfter is how much of the grace period was left.
+	RetryAfter time.Duration
+}
+
+// Error implements error.
+func (e *GraceError) Error() string {
+	return fmt.Sprintf("fencelock: %q: %v", e.Name, core.InGrace(e.RetryAfter))
+}
+
+// Is reports whether target is ErrGrace.
+func (e *GraceError) Is(target error) bool { return target == ErrGrace }
 
 // heldBy names a holder in an error.
 func heldBy(h *Holder) string {
@@ -188,6 +204,11 @@ func (c *Client) failed(f core.Failure) error {
 
 func busy(b core.Busy) error {
 	e := BusyError(b)
+	return &e
+}
+
+func inGrace(g core.Grace) error {
+	e := GraceError(g)
 	return &e
 }
 

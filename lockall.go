@@ -34,7 +34,7 @@ func (c *Client) LockAll(ctx context.Context, names []string, opts ...LockOption
 }
 
 // TryLockAll locks all the names now, or none; the error is a *BusyError about
-// the first that was busy.
+// the first that was busy, or a *GraceError.
 func (c *Client) TryLockAll(ctx context.Context, names []string, opts ...LockOption) (*LeaseSet, error) {
 	return c.lockAll(ctx, names, opts, (*Mutex).TryLock)
 }

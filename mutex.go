@@ -40,7 +40,8 @@ func (m *Mutex) sole(kind string) *Mutex {
 // in the order in which they called Lock, within the client and, if Guarantees.Fair is set,
 // between processes.
 //
-// Lock fails with the error of ctx if that ends first, with ErrUnavailable if the store
+// Lock fails with the error of ctx if that ends first, and also with ErrGrace if the store
+// was in a grace period then. It fails with ErrUnavailable if the store
 // does not answer for Options.Patience, and with ErrClosed if the client is closed. If
 // Lock fails, the lease is nil, and what it may have left in the store is removed in the
 // background, or ends with the session.
@@ -50,7 +51,8 @@ func (m *Mutex) sole(kind string) *Mutex {
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.h.acquire(ctx, false) }
 
 // TryLock asks once and does not wait for a holder: if there is one, the error is
-// a *BusyError that names it, and errors.Is(err, ErrBusy) holds. If the store does not
+// a *BusyError that names it, and errors.Is(err, ErrBusy) holds. In a grace period of the
+// store the error is a *GraceError, and errors.Is(err, ErrGrace) holds. If the store does not
 // answer, the error wraps ErrUnavailable. A lock that lingers in another process is asked
 // for and waited for, see Linger. The caller must unlock the lease.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.h.acquire(ctx, true) }
@@ -75,7 +77,9 @@ type handle struct {
 	name   string
 	config *config
 	sole   bool // it does not re-enter
-	err    error
+	// outlast is set if a try waits for the end of a grace period.
+	outlast bool
+	err     error
 }
 
 // handle makes a handle; want is what the kind of lock asks for.
@@ -148,7 +152,7 @@ func (h *handle) terms(ctx context.Context) *driver.Terms {
 // acquire gets a lease for the handle, waiting for it unless try is set. How it waits is
 // in internal/core/acquisition.go.
 func (h *handle) acquire(ctx context.Context, try bool) (*Lease, error) {
-	how := core.How{Try: try, Sole: h.sole}
+	how := core.How{Try: try, Sole: h.sole, Outlast: h.outlast}
 	if h.err != nil {
 		return nil, h.refused(how)
 	}

@@ -62,8 +62,12 @@ func (c *Client) Once(name string, keep time.Duration, opts ...LockOption) *Once
 	return &Once{c: c, name: name, keep: keep, opts: opts}
 }
 
-// Do runs fn unless the occurrence has run or is running; it does not wait. If fn fails,
-// the occurrence may be run again.
+// Do runs fn unless the occurrence has run or is running; it does not wait for a holder. If fn
+// fails, the occurrence may be run again.
+//
+// In a grace period of the store nobody can know whether the occurrence is running. Do then waits
+// until the grace period is over, as long as ctx lasts: a nightly job that is due in the minute after a
+// failover must not be dropped. If ctx ends first, fn has not run, and the error wraps ErrGrace and the error of ctx.
 //
 // An error that wraps ErrLost means that the occurrence may run a second time. The lease
 // ended before fn did, and another process may have started it; or, with the outcome
@@ -103,7 +107,9 @@ func (o *Once) do(ctx context.Context, occurrence string, fn func(ctx context.Co
 		return OnceResult{}, &Error{Op: "once", Name: o.name, Server: o.c.caps.Engine, Err: ErrUnsupported,
 			Hint: "this store cannot keep the mark of an occurrence"}
 	}
-	l, err := o.c.Mutex(escape(o.name, "@")+"@"+occurrence, o.opts...).sole("an occurrence").TryLock(ctx)
+	m := o.c.Mutex(escape(o.name, "@")+"@"+occurrence, o.opts...).sole("an occurrence")
+	m.h.outlast = true
+	l, err := m.TryLock(ctx)
 	if err != nil {
 		return taken(err)
 	}
@@ -113,7 +119,7 @@ func (o *Once) do(ctx context.Context, occurrence string, fn func(ctx context.Co
 // taken returns the result for a busy occurrence.
 func taken(err error) (OnceResult, error) {
 	var busy *BusyError
-	if !errors.As(err, &busy) || busy.Grace {
+	if !errors.As(err, &busy) {
 		return OnceResult{}, err
 	}
 	res := OnceResult{Outcome: OnceRunningElsewhere}

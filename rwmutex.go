@@ -33,14 +33,14 @@ func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
 // also under that of a writer.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.r.acquire(ctx, false) }
 
-// TryRLock acquires a read lock now or fails with a *BusyError.
+// TryRLock acquires a read lock now or fails with a *BusyError or a *GraceError.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.r.acquire(ctx, true) }
 
 // Lock waits for the write lock, as Mutex.Lock does. Under the context of a reader of the same name it fails
 // with ErrUpgrade.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.w.acquire(ctx, false) }
 
-// TryLock acquires the write lock now or fails with a *BusyError.
+// TryLock acquires the write lock now or fails with a *BusyError or a *GraceError.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.w.acquire(ctx, true) }
 
 // Do runs fn as the writer, as Mutex.Do does.

@@ -37,7 +37,7 @@ func (s *Semaphore) Acquire(ctx context.Context, weight int64) (*Lease, error) {
 	return h.acquire(ctx, false)
 }
 
-// TryAcquire gets a lease of that weight now or fails with a *BusyError.
+// TryAcquire gets a lease of that weight now or fails with a *BusyError or a *GraceError.
 func (s *Semaphore) TryAcquire(ctx context.Context, weight int64) (*Lease, error) {
 	h := s.handle(weight)
 	return h.acquire(ctx, true)

@@ -37,7 +37,7 @@ func cached(ctx context.Context, locks *fencelock.Client, c cache, key string, l
 	var l *fencelock.Lease
 	var err error
 	if value != "" { // old: one refreshes it, the others take it as it is
-		if l, err = mu.TryLock(ctx); errors.Is(err, fencelock.ErrBusy) {
+		if l, err = mu.TryLock(ctx); errors.Is(err, fencelock.ErrBusy) || errors.Is(err, fencelock.ErrGrace) {
 			return value, nil
 		}
 	} else {

@@ -42,10 +42,14 @@ func lockVisibly(ctx context.Context, locks *fencelock.Client, name, why string,
 	mu := locks.Mutex(name, fencelock.Reason(why))
 	l, err := mu.TryLock(ctx)
 	var busy *fencelock.BusyError
-	if !errors.As(err, &busy) {
+	switch {
+	case errors.As(err, &busy):
+		log(waitingFor(busy.Holders))
+	case errors.Is(err, fencelock.ErrGrace):
+		log(err.Error())
+	default:
 		return l, err
 	}
-	log(waitingFor(busy.Holders))
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {

@@ -86,8 +86,8 @@ func (t *tenants) assign(ctx context.Context, name, owner string) error {
 	switch {
 	case owner == t.me && l == nil:
 		l, err := t.locks.Mutex(name).TryLock(ctx)
-		if errors.Is(err, fencelock.ErrBusy) {
-			return nil // its owner has not given it back yet
+		if errors.Is(err, fencelock.ErrBusy) || errors.Is(err, fencelock.ErrGrace) {
+			return nil // its owner has not given it back yet, or no locks are granted for now
 		}
 		if err != nil {
 			return err

@@ -89,10 +89,11 @@ func (k *Locker) Lock(ctx context.Context, name string) error {
 	}
 }
 
-// TryLock acquires the lock of a name, or reports false if it is held.
+// TryLock acquires the lock of a name, or reports false if it is held or the store
+// grants no new locks for now.
 func (k *Locker) TryLock(ctx context.Context, name string) (bool, error) {
 	l, err := k.mutex(name).TryLock(ctx)
-	if errors.Is(err, fencelock.ErrBusy) {
+	if errors.Is(err, fencelock.ErrBusy) || errors.Is(err, fencelock.ErrGrace) {
 		return false, nil
 	}
 	if err != nil {

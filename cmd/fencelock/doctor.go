@@ -117,15 +117,15 @@ func (a *app) diagnose(ctx context.Context, ttl time.Duration, correctness bool)
 	if !slices.ContainsFunc(d.Findings, func(f driver.Finding) bool { return f.Code == "unused" }) {
 		took, err = a.tryLock(ctx, conn.client)
 	}
-	var busy *fencelock.BusyError
+	var grace *fencelock.GraceError
 	switch {
 	case err == nil:
 	case exitCode(err) == exitUnavailable:
 		d.unavailable = err // the findings may say why
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: plain.Unprefixed(err)})
-	case errors.As(err, &busy) && busy.Grace:
+	case errors.As(err, &grace):
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Note, Code: "grace",
-			Reason: view.GraceLine(busy.RetryAfter) + ", so locks were not tried"})
+			Reason: view.GraceLine(grace.RetryAfter) + ", so locks were not tried"})
 	case !explained(d.Findings, err):
 		d.Findings = append(d.Findings, driver.Finding{Severity: driver.Danger, Code: "lock", Reason: plain.Unprefixed(err)})
 	}

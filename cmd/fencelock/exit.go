@@ -89,7 +89,7 @@ func exitCode(err error) int {
 		return exitInternal
 	case errors.Is(err, fencelock.ErrLost):
 		return exitLost
-	case errors.Is(err, fencelock.ErrBusy), errors.Is(err, errWaited):
+	case errors.Is(err, fencelock.ErrBusy), errors.Is(err, fencelock.ErrGrace), errors.Is(err, errWaited):
 		return exitNotAcquired
 	case errors.Is(err, driver.ErrRefused):
 		return exitUsage // settings, the server's or ours

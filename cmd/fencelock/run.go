@@ -261,6 +261,8 @@ func (r *runner) refused(err error) error {
 		}
 	case errors.Is(err, errWaited):
 		r.status.Outcome = outcomeTimeout
+	case errors.Is(err, fencelock.ErrGrace):
+		r.status.Outcome = outcomeBusy
 	case exitCode(err) == exitUnavailable:
 		r.status.Outcome = outcomeUnavailable
 	default:

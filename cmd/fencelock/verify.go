@@ -115,7 +115,7 @@ func (a *app) usable(ctx context.Context, h *drivertest.Harness) error {
 		return withCode(exitUsage, err)
 	}
 	_, err = a.tryLock(ctx, c)
-	if errors.Is(err, fencelock.ErrBusy) {
+	if errors.Is(err, fencelock.ErrBusy) || errors.Is(err, fencelock.ErrGrace) {
 		err = nil
 	}
 	if closed := c.Close(ctx); err == nil {

@@ -18,6 +18,9 @@ import (
 type How struct {
 	// Try is set if the acquisition does not wait for a holder.
 	Try bool
+	// Outlast is set if a try waits for the end of a grace period, in which it is not known who
+	// holds the lock or held it.
+	Outlast bool
 	// Sole is set if the acquisition needs its own grant: a lease of the same name that
 	// the context carries is not re-entered. An occurrence must not run inside itself, and
 	// a leader must not be elected beside itself. The context keeps all its leases: work
@@ -54,7 +57,7 @@ func (sh *Shard) Acquire(ctx context.Context, name string, terms *driver.Terms, 
 		sh.mu.Unlock()
 		return l.announceRelock(), nil
 	}
-	a := &acquisition{c: c, sh: sh, name: name, terms: terms, try: how.Try}
+	a := &acquisition{c: c, sh: sh, name: name, terms: terms, try: how.Try, outlast: how.Outlast}
 	if c.watched() || ctx.Done() != nil {
 		a.began = c.clock.Sent()
 	}
@@ -110,6 +113,8 @@ type acquisition struct {
 	name  string
 	terms *driver.Terms
 	try   bool
+	// outlast is set if a try waits for the end of a grace period.
+	outlast bool
 	// began is when the wait began, for events and errors.
 	began clock.Instant
 	// waitReported is set when LeaseWaiting was emitted.

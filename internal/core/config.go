@@ -24,9 +24,10 @@ type Config struct {
 	// NewLease returns the state of a new lease of the API, which holds it: one
 	// allocation for both.
 	NewLease func() *Lease
-	// Error and Busy make errors of the API.
+	// Error, Busy and Grace make errors of the API.
 	Error func(Failure) error
 	Busy  func(Busy) error
+	Grace func(Grace) error
 	// Observer may be nil: then no event is built.
 	Observer Observer
 }
@@ -50,9 +51,13 @@ type Failure struct {
 
 // Busy is why a try was not granted.
 type Busy struct {
+	Name    string
+	Holders []driver.Holder
+}
+
+// Grace is why a store that answers grants nothing.
+type Grace struct {
 	Name       string
-	Holders    []driver.Holder
-	Grace      bool
 	RetryAfter time.Duration
 }
 

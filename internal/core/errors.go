@@ -15,6 +15,7 @@ import (
 // The errors of the machine. The API exports and documents them.
 var (
 	ErrBusy        = errors.New("fencelock: lock is busy")
+	ErrGrace       = errors.New("fencelock: no new locks for now (grace period)")
 	ErrLost        = errors.New("fencelock: lease lost")
 	ErrClosed      = errors.New("fencelock: client closed")
 	ErrUnavailable = errors.New("fencelock: store unavailable")

@@ -29,14 +29,11 @@ func recallTime(ans *answer, now clock.Instant) time.Duration {
 	for _, h := range ans.Holders {
 		longest = max(longest, h.Linger)
 	}
-	if ans.Grace {
-		return 0
-	}
 	return min(longest, recallSlack+recallTrips*now.Sub(ans.sent))
 }
 
 func busyOf(name string, ans *answer) Busy {
-	return Busy{Name: name, Holders: ans.Holders, Grace: ans.Grace, RetryAfter: ans.PollAfter}
+	return Busy{Name: name, Holders: ans.Holders}
 }
 
 // awaitRecall waits for a lock that may be idle. It is in no queue of the client.
@@ -59,6 +56,8 @@ func (a *acquisition) awaitRecall(ctx context.Context, s *session, d time.Durati
 		switch {
 		case ans.State == driver.Granted:
 			return a.admit(ctx, p, &ans)
+		case ans.Grace: // the store lost its data meanwhile
+			return nil, a.inGrace(ans.PollAfter)
 		case ans.State != driver.Queued, ans.Position > 0, wait.Err() != nil:
 			return nil, a.c.opts.Busy(busy) // others wait already, or it is not idle
 		}

@@ -162,6 +162,12 @@ func TestTimeoutInTheGracePeriodNamesIt(t *testing.T) {
 			!strings.HasSuffix(err.Error(), ` (grace period): context deadline exceeded`) {
 			t.Errorf("got %v", err)
 		}
+		wantIs(t, "Lock", err, fencelock.ErrGrace, context.DeadlineExceeded)
+		var e *fencelock.Error
+		var grace *fencelock.GraceError
+		if !errors.As(err, &e) || !errors.As(err, &grace) || grace.Name != "x" || grace.RetryAfter.Round(time.Second) != 58*time.Second {
+			t.Errorf("got %#v", err)
+		}
 	})
 }
 

@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/timing"
 )
 
 // busyForLocked returns an error if a try is answered without a call to the store: the
@@ -50,12 +53,17 @@ func firstHolder(holders []driver.Holder) *driver.Holder {
 }
 
 // busy is the error of a try that the client itself answers, with the holders that the
-// store knows if the client does not.
+// store knows if the client does not. In a grace period goroutines that wait are in
+// nobody's way.
 func (a *acquisition) busy(ctx context.Context, b *Busy) error {
 	if len(b.Holders) == 0 {
 		ctx, cancel := context.WithTimeout(ctx, a.c.opts.CallTimeout)
 		defer cancel()
-		if st, err := a.c.store.Inspect(ctx, a.name); err == nil {
+		st, err := a.c.store.Inspect(ctx, a.name)
+		switch {
+		case err == nil && st.Grace > 0:
+			return a.inGrace(st.Grace)
+		case err == nil:
 			b.Holders = st.Holders[:min(len(st.Holders), driver.MaxHoldersReported)]
 		}
 	}
@@ -65,15 +73,19 @@ func (a *acquisition) busy(ctx context.Context, b *Busy) error {
 // tryNow makes one attempt that never waits for a holder. It is in no queue:
 // a try must neither overtake a waiter nor wait.
 func (a *acquisition) tryNow(ctx context.Context) (*Lease, error) {
-	for again := true; ; again = false {
+	for again := true; ; {
 		l, err := a.tryAttempt(ctx)
+		switch {
 		// A session that ended, or a store that lost its data, does not answer
 		// the question; ask once more with a new session. The withdrawal of the first
 		// attempt finds out about lost data, too, and makes the session resume.
-		if again && (errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrReset)) {
-			continue
+		case again && (errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrReset)):
+			again = false
+		case a.outlast && errors.Is(err, ErrGrace) && ctx.Err() == nil && !a.closed():
+			again = true
+		default:
+			return l, a.tryError(ctx, err)
 		}
-		return l, a.tryError(ctx, err)
 	}
 }
 
@@ -100,15 +112,42 @@ func (a *acquisition) tryAttempt(ctx context.Context) (*Lease, error) {
 	}
 	busy = true
 	p.unwatch()
+	if ans.Grace {
+		return nil, a.resting(ctx, s, &ans)
+	}
 	if d := recallTime(&ans, a.c.clock.Sent()); d > 0 {
 		return a.awaitRecall(ctx, s, d, busyOf(a.name, &ans))
 	}
 	return nil, a.c.opts.Busy(busyOf(a.name, &ans))
 }
 
+// resting is the error of a try in a grace period. One that outlasts the grace period first
+// waits until it is worth trying again. The session is in use meanwhile: with it, the wait
+// ends when the client is closed.
+func (a *acquisition) resting(ctx context.Context, s *session, ans *answer) error {
+	if !a.outlast {
+		return a.inGrace(ans.PollAfter)
+	}
+	end := a.c.clock.Sent().Add(ans.PollAfter)
+	a.emitWaiting(ctx, s, waitOf(a.name, ans.Outcome))
+	until, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	Sleep(until, timing.HintedPoll(ans.PollAfter, s.trusted()/64, a.c.opts.TTL, rand.Float64()))
+	left := max(time.Millisecond, end.Sub(a.c.clock.Sent()))
+	if ctx.Err() == nil {
+		return a.inGrace(left)
+	}
+	return a.c.fail(Failure{Op: "try lock", Name: a.name, Waited: a.c.clock.Sent().Sub(a.began), Err: a.endedInGrace(left, CtxError(ctx))})
+}
+
 // tryError returns the error of a try as one of the API.
 func (a *acquisition) tryError(ctx context.Context, err error) error {
 	switch {
+	case errors.Is(err, ErrGrace) && a.outlast && a.closed():
+		return ErrClosed
+	case errors.Is(err, ErrGrace):
+		return err
 	case err == nil, errors.Is(err, ErrBusy), errors.Is(err, ErrClosed):
 		return err
 	case ctx.Err() != nil: // a try waits for the store only

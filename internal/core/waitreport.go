@@ -4,6 +4,7 @@ package core
 
 import (
 	"context"
+	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/clock"
@@ -45,7 +46,8 @@ func (a *acquisition) noteFailure(err error) {
 }
 
 // expired is the error of an acquisition whose context ended while it waited. It
-// is ErrUnavailable too if the wait was for the store and not for a holder.
+// is ErrUnavailable too if the wait was for the store and not for a holder, and ErrGrace
+// too if the store grants nothing for now.
 func (a *acquisition) expired(ctx context.Context) error {
 	f := Failure{Op: "lock", Name: a.name, Waited: a.c.clock.Sent().Sub(a.began), Err: CtxError(ctx)}
 	a.sh.mu.Lock()
@@ -58,11 +60,21 @@ func (a *acquisition) expired(ctx context.Context) error {
 	case !at.answered || at.err != nil:
 		f.Err = Unavailable(at.err, f.Err)
 	case left > 0:
-		f.Err = chain(InGrace(left), f.Err)
+		f.Err = a.endedInGrace(left, f.Err)
 	default:
 		f.Holder = at.holder
 	}
 	return a.c.fail(f)
+}
+
+// inGrace is the error of an acquisition that a grace period is in the way of.
+func (a *acquisition) inGrace(left time.Duration) error {
+	return a.c.opts.Grace(Grace{Name: a.name, RetryAfter: left})
+}
+
+// endedInGrace is why a wait ended whose context ended in a grace period.
+func (a *acquisition) endedInGrace(left time.Duration, why error) error {
+	return &chained{text: InGrace(left).Error() + ": " + Unprefixed(why), errs: []error{a.inGrace(left), why}}
 }
 
 // emitWaiting reports once that the acquisition has to wait, and for whom. Without a

@@ -20,8 +20,8 @@ var edgeMutants = []mutant{
 		new: "weaker.Record = terms.Mode, terms.Weight, terms.Limit, terms.Record\n",
 	},
 	{
-		name: "recall-in-grace", catcher: test("TestTryDoesNotWaitForARecallInTheGracePeriod"), file: "internal/core/recall.go",
-		old: "	if ans.Grace {\n		return 0\n	}\n",
+		name: "recall-in-grace", catcher: test("TestTryDoesNotWaitForARecallInTheGracePeriod"), file: "internal/core/try.go",
+		old: "	if ans.Grace {\n		return nil, a.resting(ctx, s, &ans)\n	}\n",
 		new: "",
 	},
 	{

@@ -84,9 +84,9 @@ var kindMutants = []mutant{
 		new: "	keep := o.keep\n	defer",
 	},
 	{
-		name: "once-grace-is-running", catcher: apiTest("TestOnceRefuses"), file: "once.go",
-		old: "if !errors.As(err, &busy) || busy.Grace {",
-		new: "if !errors.As(err, &busy) {",
+		name: "once-skips-in-grace", catcher: apiTest("TestOnceWaitsForTheEndOfAGracePeriod"), file: "once.go",
+		old: "	m.h.outlast = true\n",
+		new: "",
 	},
 	{
 		name: "call-without-parent", catcher: test("TestCloseEndsTheCallsOfEveryCaller"), file: "internal/callctx/callctx.go",

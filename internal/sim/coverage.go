@@ -91,6 +91,8 @@ func (c *Coverage) answer(o op, err error) {
 		answer = "granted"
 	case errors.Is(err, fencelock.ErrBusy):
 		answer = "busy"
+	case errors.Is(err, fencelock.ErrGrace):
+		answer = "grace"
 	case errors.Is(err, fencelock.ErrUnavailable):
 		answer = "unavailable"
 	case errors.Is(err, fencelock.ErrClosed):
@@ -165,7 +167,7 @@ func wanted() []string {
 		"reentered", "jolted", "unlocked during a downgrade", "joined", "downgraded", "not downgraded",
 		"operator: broke", "operator: limited",
 		"once: ran", "once: already ran", "once: running elsewhere", "once: failed", "answer: granted all",
-		"answer: granted", "answer: busy", "answer: unavailable", "answer: closed", "answer: gave up",
+		"answer: granted", "answer: busy", "answer: grace", "answer: unavailable", "answer: closed", "answer: gave up",
 		"happened: killed", "happened: closing", "happened: lost data", "happened: restored", "happened: restarted",
 		"happened: stepped", "fence: accepted", "fence: refused", "unfenced overlaps",
 		"weather: calm", "weather: deaf", "weather: data loss", "weather: storm", "weather: haze",

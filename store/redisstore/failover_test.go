@@ -50,8 +50,7 @@ func (c loss) survives(t *testing.T) {
 		_, err = newcomer.Mutex("free").TryLock(t.Context())
 		return !errors.Is(err, fencelock.ErrUnavailable)
 	})
-	var busy *fencelock.BusyError
-	if !errors.As(err, &busy) || !busy.Grace {
+	if !errors.Is(err, fencelock.ErrGrace) {
 		t.Errorf("inside the grace TryLock of a free lock says: %v", err)
 	}
 	free := newcomer.start("free")

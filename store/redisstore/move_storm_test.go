@@ -129,7 +129,7 @@ func TestLocksInMovingSlots(t *testing.T) {
 		for g := range 6 {
 			workers.Go(func() {
 				for r := rand.New(rand.NewPCG(uint64(i), uint64(g))); ctx.Err() == nil; {
-					if err := w.use(ctx, p, r); err != nil && ctx.Err() == nil && !errors.Is(err, fencelock.ErrBusy) && !errors.Is(err, fencelock.ErrUnavailable) {
+					if err := w.use(ctx, p, r); err != nil && ctx.Err() == nil && !errors.Is(err, fencelock.ErrBusy) && !errors.Is(err, fencelock.ErrGrace) && !errors.Is(err, fencelock.ErrUnavailable) {
 						t.Error(err)
 						return
 					}

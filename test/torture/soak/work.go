@@ -74,7 +74,7 @@ func (k *client) turn(ctx context.Context, rng *rand.Rand) error {
 // ended drops the errors that are no news: a caller that gave up, a lock that is held, a lease that was lost
 // to a fault, what a store does not have.
 func ended(err error) error {
-	for _, usual := range []error{context.DeadlineExceeded, context.Canceled, fencelock.ErrBusy, fencelock.ErrLost, fencelock.ErrUnsupported} {
+	for _, usual := range []error{context.DeadlineExceeded, context.Canceled, fencelock.ErrBusy, fencelock.ErrGrace, fencelock.ErrLost, fencelock.ErrUnsupported} {
 		if errors.Is(err, usual) {
 			return nil
 		}

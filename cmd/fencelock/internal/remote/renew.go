@@ -206,7 +206,7 @@ func (b *Book) joinAll(ctx context.Context, c *Caller, named []Named) error {
 func (b *Book) join(ctx context.Context, c *Caller, n *Named) error {
 	held, err := b.mutex(c, &Request{ID: n.ID, Lock: n.Lock, Reason: n.Reason}).TryLock(ctx)
 	switch {
-	case errors.Is(err, fencelock.ErrBusy):
+	case errors.Is(err, fencelock.ErrBusy), errors.Is(err, fencelock.ErrGrace):
 		return nil
 	case err != nil:
 		return err
