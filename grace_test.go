@@ -106,10 +106,10 @@ func TestGraceIsRecognizedFromEveryCall(t *testing.T) {
 		store := memstore.New(&memstore.Options{Grace: true, MaxTTL: time.Minute})
 		c := locktest.Client(t, store, nil)
 		before := locktest.Got(t)(c.Mutex("before").Lock(t.Context()))
-		store.Reset()
 		bad := 0
 		for i, g := range graceCalls {
 			for _, behind := range []bool{false, true} {
+				store.Reset() // each is the first call after a data loss
 				name := fmt.Sprint(i, behind)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				if behind { // another goroutine of the same client waits for the lock already

@@ -73,16 +73,22 @@ func (a *acquisition) busy(ctx context.Context, b *Busy) error {
 // tryNow makes one attempt that never waits for a holder. It is in no queue:
 // a try must neither overtake a waiter nor wait.
 func (a *acquisition) tryNow(ctx context.Context) (*Lease, error) {
-	for again := true; ; {
+	began, again := a.c.clock.Sent(), 0
+	for {
 		l, err := a.tryAttempt(ctx)
 		switch {
 		// A session that ended, or a store that lost its data, does not answer
 		// the question; ask once more with a new session. The withdrawal of the first
 		// attempt finds out about lost data, too, and makes the session resume.
-		case again && (errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrReset)):
-			again = false
+		case again == 0 && (errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrReset)):
+			again++
+		// The session resumes as soon as the store answers: then it says whether it is in a grace
+		// period.
+		case errors.Is(err, driver.ErrReset) && a.c.clock.Sent().Sub(began) < a.c.opts.CallTimeout &&
+			Sleep(ctx, timing.Backoff(again, a.c.opts.TTL/500, a.c.opts.TTL/15, rand.Float64())):
+			again++
 		case a.outlast && errors.Is(err, ErrGrace) && ctx.Err() == nil && !a.closed():
-			again = true
+			began, again = a.c.clock.Sent(), 0
 		default:
 			return l, a.tryError(ctx, err)
 		}

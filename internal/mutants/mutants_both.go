@@ -11,6 +11,21 @@ const (
 // bothMutants break clauses of package both, one each.
 var bothMutants = []mutant{
 	{
+		name: "bo-old-lock-held-in-grace", catcher: testOf(bothPkg, "TestB12OldLockIsGivenBackInAGracePeriod"), file: bothAttempt,
+		old: "	case out.Grace:\n		return s.rest(ctx, c, out.PollAfter)\n",
+		new: "",
+	},
+	{
+		name: "bo-waits-for-the-old-in-grace", catcher: testOf(bothPkg, "TestB12OldStoreIsNotAskedInAGracePeriod"), file: "store/both/store.go",
+		old: "	opened.doubt.Store(true)\n",
+		new: "",
+	},
+	{
+		name: "bo-late-attempt-after-a-rest", catcher: testOf(bothPkg, "TestB12LateAttemptIsTombstoned"), file: "store/both/grace.go",
+		old: "Name: c.Name, Tombstone: known.unsure}",
+		new: "Name: c.Name}",
+	},
+	{
 		name: "bo-old-lock-awaited-beside-the-next", catcher: testOf(bothPkg, "TestB4ClaimThatLostTheOldLockBeginsAgain"), file: bothAttempt,
 		old: "	case known.asked:\n",
 		new: "	case known.reported:\n",

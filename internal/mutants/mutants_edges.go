@@ -5,6 +5,41 @@ package main
 // edgeMutants drop conditions that few schedules and few callers meet.
 var edgeMutants = []mutant{
 	{
+		name: "try-in-grace-is-busy", catcher: apiTest("TestGraceIsRecognizedFromEveryCall"), file: "internal/core/try.go",
+		old: "	if ans.Grace {\n		return nil, a.resting(ctx, s, &ans)\n	}\n",
+		new: "",
+	},
+	{
+		name: "grace-is-a-timeout", catcher: apiTest("TestGraceIsRecognizedFromEveryCall"), file: "internal/core/waitreport.go",
+		old: "		f.Err = a.endedInGrace(left, f.Err)\n",
+		new: "		f.Err = chain(InGrace(left), f.Err)\n",
+	},
+	{
+		name: "grace-behind-a-waiter-is-busy", catcher: apiTest("TestGraceIsRecognizedFromEveryCall"), file: "internal/core/try.go",
+		old: "		case err == nil && st.Grace > 0:\n			return a.inGrace(st.Grace)\n",
+		new: "",
+	},
+	{
+		name: "grace-of-an-election", catcher: apiTest("TestGraceIsRecognizedFromEveryCall"), file: "election.go",
+		old: "		case ctx.Err() != nil && errors.Is(err, ErrGrace):\n			return err\n",
+		new: "",
+	},
+	{
+		name: "grace-is-busy", catcher: apiTest("TestErrorTexts"), file: "errors.go",
+		old: "func (e *GraceError) Is(target error) bool { return target == ErrGrace }",
+		new: "func (e *GraceError) Is(target error) bool { return target == ErrGrace || target == ErrBusy }",
+	},
+	{
+		name: "try-after-a-loss-gives-up", catcher: apiTest("TestGraceIsRecognizedFromEveryCall"), file: "internal/core/try.go",
+		old: "		case errors.Is(err, driver.ErrReset) && a.c.clock",
+		new: "		case false && errors.Is(err, driver.ErrReset) && a.c.clock",
+	},
+	{
+		name: "once-rests-after-close", catcher: apiTest("TestCloseEndsTheWaitOfOnceForAGracePeriod"), file: "internal/core/try.go",
+		old: "	defer context.AfterFunc(s.ctx, cancel)()\n	Sleep(",
+		new: "	Sleep(",
+	},
+	{
 		name: "relock-past-deadline", catcher: test("TestIdleLockIsNotTakenPastTheDeadline"), file: "internal/core/linger.go",
 		old: "!s.steadyLocked() || now >= clock.Instant(s.deadline.Load()) ||",
 		new: "!s.steadyLocked() ||",
@@ -20,8 +55,8 @@ var edgeMutants = []mutant{
 		new: "weaker.Record = terms.Mode, terms.Weight, terms.Limit, terms.Record\n",
 	},
 	{
-		name: "recall-in-grace", catcher: test("TestTryDoesNotWaitForARecallInTheGracePeriod"), file: "internal/core/try.go",
-		old: "	if ans.Grace {\n		return nil, a.resting(ctx, s, &ans)\n	}\n",
+		name: "recall-in-grace", catcher: test("TestTryDoesNotWaitForARecallInTheGracePeriod"), file: "internal/core/recall.go",
+		old: "		case ans.Grace: // the store lost its data meanwhile\n			return nil, a.inGrace(ans.PollAfter)\n",
 		new: "",
 	},
 	{

@@ -14,12 +14,22 @@ import (
 // absent makes the client library withdraw the claim and begin again with another.
 var absent = driver.Outcome{State: driver.Absent}
 
-// Attempt implements driver.Session: in the old store, and if that grants it, in the new one.
+// Attempt implements driver.Session: in the old store, and if that grants it, in the new one. In a grace period of the
+// new store the old one is not asked.
 func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	known := s.claims.begin(c.Seq, c.Name)
+	if !known.reported {
+		if left := s.graceOf(ctx, c.Name); left > 0 {
+			return s.attemptInGrace(ctx, c, left)
+		}
+	}
+	s.claims.change(c.Seq, func(c *claim) { c.sent, c.rests = true, time.Time{} })
 	first, err := s.old.Attempt(ctx, withoutHolds(c))
 	switch {
 	case err != nil:
+		if errors.Is(err, driver.ErrUnknown) || ctx.Err() != nil {
+			s.claims.change(c.Seq, func(c *claim) { c.unsure = true })
+		}
 		return driver.Outcome{}, failures("attempt", err, nil)
 	case first.State == driver.Granted && !(known.granted && known.old != first.Token):
 		return s.attemptNext(ctx, c, first)
@@ -69,13 +79,22 @@ func (s *session) attemptNext(ctx context.Context, c *driver.Claim, first driver
 		asked.Floor, asked.Lift = above(first.Token), !known.reported
 	}
 	out, err := s.next.Attempt(ctx, &asked)
+	s.doubt.Store(err != nil && s.doubt.Load() || out.Grace)
 	switch {
+	case errors.Is(err, driver.ErrReset) && !c.Queue && !known.reported:
+		s.doubt.Store(true)
+		if err := s.giveBack(ctx, c); err != nil { // or the next try would find the old lock taken
+			return driver.Outcome{}, err
+		}
+		return driver.Outcome{}, failures("attempt", nil, err)
 	case err != nil:
 		return driver.Outcome{}, s.halfway(failures("attempt", nil, err))
 	case out.State == driver.Granted:
 		return s.complete(ctx, c, out, false)
 	case out.State == driver.Absent || known.reported:
 		return s.lost(ctx, c)
+	case out.Grace:
+		return s.rest(ctx, c, out.PollAfter)
 	case c.Queue:
 		return waiting(out), nil
 	}
@@ -157,6 +176,9 @@ func (s *session) same(ctx context.Context, c *driver.Claim) error {
 // when the old one has granted it.
 func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	known, _ := s.claims.get(c.Seq)
+	if !known.rests.IsZero() {
+		return s.awaitRest(ctx, known.rests)
+	}
 	if !known.asked {
 		if !s.s.caps.Push && s.s.old.Caps().Push {
 			return driver.Outcome{State: driver.Busy, PollAfter: s.ttl / 32}, ctxError("await", ctx)
@@ -169,7 +191,7 @@ func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, e
 			return waiting(first), nil
 		}
 		out, err := s.unattended(c.Seq, func() (driver.Outcome, error) { return s.attemptNext(ctx, c, first) })
-		if err != nil || out.State == driver.Granted || out.State == driver.Absent {
+		if err != nil || out.State == driver.Granted || out.State == driver.Absent || out.Grace {
 			return pushed(out), err
 		}
 	}

@@ -12,9 +12,11 @@ import (
 // claim is what this process knows of one claim of a session, beyond what the stores know. The mutex of
 // its claims guards it.
 type claim struct {
-	// asked is set when the new store may have the claim, and reported when the caller has got
+	// sent is set when the old store may have the claim, asked when the new store may, and reported when the caller has got
 	// the answer that it is granted.
-	asked, reported bool
+	sent, asked, reported bool
+	// rests is zero, or when a grace period of the new store ends. No store has the claim then.
+	rests time.Time
 	// old is the old store's token, which a reclaim needs; granted is set when there is one.
 	old     driver.Token
 	granted bool
@@ -25,8 +27,8 @@ type claim struct {
 	at      time.Time
 	minHold time.Duration
 	end     *time.Timer
-	// unsure is set when a call that Await made may still be on its way. The caller does not know of
-	// it, so the withdrawal leaves a tombstone by itself.
+	// unsure is set when a call may still be on its way. The caller does not know of those that Await made,
+	// so the withdrawal leaves a tombstone by itself.
 	unsure bool
 	// foundOld and foundNext are what withdrawals have found so far.
 	foundOld, foundNext driver.Removed

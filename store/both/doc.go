@@ -59,6 +59,9 @@
 //     reply. If both have floors, the fence is above the earlier tokens of both and below their later ones.
 //   - B11, marks. The mark of a withdrawal with KeepFor is left in both stores. If one of them loses it before the next
 //     renewal, and gives the claim back by its grace period, the mark is left again. Without one the mark may stay in the other only.
+//   - B12, grace. While the new store is in a grace period, a claim that is not granted neither holds the old lock nor waits
+//     for it, so that processes in phase old work on. It begins again after the grace period, behind those that came meanwhile. A
+//     claim that meets the beginning of a grace period gives the old lock back as soon as it knows.
 //
 // # What it can do
 //
@@ -74,6 +77,8 @@
 //
 //   - An acquisition is two calls one after the other, and three if the old store's tokens are raised or the claim waited. All
 //     of them share one Options.CallTimeout: give it three times what the slower store needs.
+//   - The first acquisition of a session makes one more call, to learn whether the new store is in a grace period, and so does every
+//     one in a grace period.
 //   - There is a session in each store for each pair of shards that is in use. On a Redis Cluster the stores of other
 //     formats have a shard per slot: a process that locks many names keeps many sessions alive.
 //   - List makes one Inspect for each lock that it returns, several at once. A lock with readers in several phases that are granted or

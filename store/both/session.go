@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -19,6 +20,8 @@ type session struct {
 	ttl       time.Duration
 	old, next driver.Session
 	claims    *claims
+	// doubt is set if the new store may be in a grace period.
+	doubt atomic.Bool
 }
 
 var _ driver.Session = (*session)(nil)

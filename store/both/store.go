@@ -171,7 +171,9 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		s.sessions[key] = all
 	}
 	all.open()
-	return &session{s: s, key: key, ttl: req.TTL, old: o.drv, next: n.drv, claims: all}, renewed(o.renewal, n.renewal), nil
+	opened := &session{s: s, key: key, ttl: req.TTL, old: o.drv, next: n.drv, claims: all}
+	opened.doubt.Store(true)
+	return opened, renewed(o.renewal, n.renewal), nil
 }
 
 // opened is the answer of one store to Open.
