@@ -48,10 +48,11 @@ type meters struct {
 	classes classes
 
 	acquire, hold, operation, headroom, recall  metric.Float64Histogram
-	leases, waiters                             metric.Int64UpDownCounter
+	leases, waiters, graces                     metric.Int64UpDownCounter
 	acquisitions, contentions, renewals, losses metric.Int64Counter
 	lossesByClass, sessions, failures           metric.Int64Counter
 	occurrences, occurrencesByClass             metric.Int64Counter
+	grace                                       grace
 }
 
 func newMeters(p metric.MeterProvider, store string) (*meters, error) {
@@ -80,6 +81,7 @@ func newMeters(p metric.MeterProvider, store string) (*meters, error) {
 	histogram(&m.headroom, "fencelock.lease.headroom", "1", "Share of the TTL that was left when the store confirmed a renewal.", headroomBounds)
 	upDown(&m.leases, "fencelock.lease.active", "{lease}", "Leases held now.")
 	upDown(&m.waiters, "fencelock.waiter.active", "{waiter}", "Acquisitions that wait now.")
+	upDown(&m.graces, "fencelock.grace.active", "{client}", "Clients that know the store to be in a grace period.")
 	counter(&m.acquisitions, "fencelock.acquisitions", "{lease}", "Leases granted by the store or handed off inside the process.")
 	counter(&m.contentions, "fencelock.contentions", "{acquisition}", "Acquisitions that found the lock held or waited for.")
 	counter(&m.renewals, "fencelock.renewals", "{renewal}", "Keep-alives of sessions; one carries every lease of a process on a shard.")
@@ -111,6 +113,7 @@ func (m *meters) announceAll() {
 	for _, how := range occurrenceOutcomes {
 		m.occurrences.Add(ctx, 0, m.set(outcomeKey.String(how)))
 	}
+	m.graces.Add(ctx, 0, m.set())
 	m.announce("")
 }
 
@@ -166,6 +169,10 @@ func (m *meters) event(e fencelock.Event) {
 	case fencelock.LeaseRecalled:
 		m.recall.Record(ctx, e.Waited.Seconds(), m.set(class))
 	case fencelock.LeaseWaiting:
+		if e.Grace > 0 { // which is a wait for no holder
+			m.inGrace(e.Grace)
+			return
+		}
 		m.contentions.Add(ctx, 1, m.set(class))
 	}
 }
@@ -190,6 +197,10 @@ func (m *meters) acquired(ctx context.Context, e *fencelock.AcquireEnd, waited b
 	}
 	if errors.Is(e.Err, fencelock.ErrBusy) {
 		m.contentions.Add(ctx, 1, m.set(class)) // a try that was refused has no event
+	}
+	var resting *fencelock.GraceError
+	if errors.As(e.Err, &resting) { // neither has a try
+		m.inGrace(resting.RetryAfter)
 	}
 	m.acquire.Record(ctx, e.Waited.Seconds(), m.set(class, outcomeKey.String(outcome(e.Err)), modeKey.String(e.Mode.String())))
 }

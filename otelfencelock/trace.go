@@ -94,6 +94,7 @@ func (t *telemetry) end(ctx context.Context, e fencelock.AcquireEnd) {
 	case e.Lease != nil:
 		a.span.SetAttributes(tokenKey.Int64(int64(e.Lease.Token())))
 		t.hold(a, e.Lease)
+	case answeredInGrace(e.Err): // an answer, no failure
 	case errors.As(e.Err, &busy): // an answer, no failure
 		if len(busy.Holders) > 0 {
 			a.span.SetAttributes(holderKey.String(busy.Holders[0].Record.Owner))
@@ -104,6 +105,12 @@ func (t *telemetry) end(ctx context.Context, e fencelock.AcquireEnd) {
 		a.span.SetStatus(codes.Error, e.Err.Error())
 	}
 	a.span.End()
+}
+
+// answeredInGrace reports whether a try was answered in a grace period. A wait that ended in one is a failure.
+func answeredInGrace(err error) bool {
+	_, is := err.(*fencelock.GraceError)
+	return is
 }
 
 // hold spans the life of a lease. It follows the lease's context instead of

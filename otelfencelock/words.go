@@ -29,10 +29,12 @@ var lossReasons = []named{
 }
 
 // outcomes are how an acquisition can end. A store that did not answer comes
-// first, even if the caller's context ended before Options.Patience: "timeout"
+// first, even if the caller's context ended before Options.Patience, and so does one
+// that grants nothing for now: "timeout"
 // is a wait for a holder, and a busy lock must not look like an outage.
 var outcomes = []named{
 	{fencelock.ErrUnavailable, "unavailable"},
+	{fencelock.ErrGrace, "grace"},
 	{context.DeadlineExceeded, "timeout"},
 	{context.Canceled, "canceled"},
 	{fencelock.ErrBusy, "busy"},
