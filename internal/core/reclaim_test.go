@@ -176,7 +176,12 @@ func TestTryThatLearnsOfADataLossResumesAtOnce(t *testing.T) {
 		c := newClient(t, st, nil)
 		l := lock(t, c, "held")
 		m.Reset()
-		_, _ = c.Mutex("x").TryLock(ctxb) // whatever it returns in the grace period
+		began := time.Now()
+		_, err := c.Mutex("x").TryLock(ctxb)
+		wantIs(t, "TryLock", err, fencelock.ErrGrace)
+		if took := time.Since(began); took > ttl/150 {
+			t.Errorf("it took %v", took)
+		}
 		synctest.Wait()
 		if n := len(st.sent(faultstore.Reclaim)); n != 1 {
 			t.Errorf("%d reclaims right after the try", n)
