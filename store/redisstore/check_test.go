@@ -66,8 +66,12 @@ func TestCheckFindsNoMarginForAReplacedMaster(t *testing.T) {
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0", "--min-replicas-to-write", "1")
 	replica := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
 	waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
-	for maxTTL, want := range map[time.Duration][]string{0: {"margin"}, 15 * time.Second: {"margin"}, 30 * time.Second: nil} {
-		findings, err := libraries[0].open(t, login{addr: master.Addr}, &redisstore.Options{Grace: true, MaxTTL: maxTTL}).Check(t.Context())
+	for maxTTL, want := range map[time.Duration][]string{0: {"margin"}, 2 * time.Second: {"margin"}, 15 * time.Second: {"margin"}, 30 * time.Second: nil} {
+		store := libraries[0].open(t, login{addr: master.Addr}, &redisstore.Options{Grace: true, MaxTTL: maxTTL}).Store
+		if maxTTL == 2*time.Second {
+			mustOpen(t, store) // with that TTL
+		}
+		findings, err := store.Check(t.Context())
 		if got := codes(findings); err != nil || !slices.Equal(got, want) {
 			t.Errorf("MaxTTL %v: got %v, %v, want %v", maxTTL, findings, err, want)
 		}

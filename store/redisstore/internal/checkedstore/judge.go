@@ -132,10 +132,19 @@ func (s *Store) judgeReplicas(f facts, mode string, add adder) {
 	case !bound && mode != "cluster": // a master of a cluster that is cut off from the others stops by itself
 		add(driver.Warning, "min-replicas", "it has "+replicas(n)+" and writes without them: cut off together with a holder it would keep that lease alive without end, while a replica is promoted and grants the lock again after the grace",
 			"CONFIG SET min-replicas-to-write 1, or more, so that a master which is cut off stops; keep min-replicas-max-lag below down-after-milliseconds of the sentinels")
-	case s.Caps().MaxTTL <= liststore.DefaultMaxTTL:
-		add(driver.Warning, "margin", fmt.Sprintf("it has %s and max_ttl is %v, not longer than the default TTL: a master that was replaced must stop writing at once, or a lease that it keeps alive may overlap with the next one", replicas(n), s.Caps().MaxTTL),
-			"set max_ttl in all processes to the TTL plus the time in which such a master stops (min-replicas-max-lag, or half of cluster-node-timeout), for example max_ttl=30s; accept it if the TTL is that much shorter")
+	case s.Caps().MaxTTL <= s.longestTTL():
+		add(driver.Warning, "margin", fmt.Sprintf("it has %s and max_ttl is %v, not longer than the TTL: a master that was replaced must stop writing at once, or a lease that it keeps alive may overlap with the next one", replicas(n), s.Caps().MaxTTL),
+			"set max_ttl in all processes to the TTL plus the time in which such a master stops (min-replicas-max-lag, or half of cluster-node-timeout), for example max_ttl=30s with a TTL of 15s")
 	}
+}
+
+// longestTTL is the longest TTL of a session that was opened here. Before the first it is the default TTL of a client, if that is allowed.
+func (s *Store) longestTTL() time.Duration {
+	ttl := time.Duration(s.ttl.Load())
+	if ttl == 0 && s.Caps().MaxTTL >= liststore.DefaultMaxTTL {
+		ttl = liststore.DefaultMaxTTL
+	}
+	return ttl
 }
 
 // judgeMemory is about keys that vanish.

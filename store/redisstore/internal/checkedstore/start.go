@@ -54,6 +54,9 @@ type startCheck struct {
 // locks; the error wraps driver.ErrRefused and names the reason and the setting to
 // change. After that is changed the next Open succeeds.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	if before := s.ttl.Load(); int64(req.TTL) > before {
+		s.ttl.CompareAndSwap(before, int64(req.TTL)) // or another session does
+	}
 	if err := Begin(ctx, s); err != nil {
 		return nil, driver.Renewal{}, err
 	}

@@ -8,6 +8,7 @@ package checkedstore
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -52,6 +53,7 @@ type Store struct {
 	opts   Options
 	close  func() error
 	start  start
+	ttl    atomic.Int64 // the longest TTL of a session that was opened here
 }
 
 // New returns a store over a client. closeClient is nil if the client stays the
