@@ -4,6 +4,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,4 +198,18 @@ func TestNewReplicaEndsNoIncarnation(t *testing.T) {
 		t.Error("a new incarnation began")
 	}
 	one.never(fencelock.SessionReset)
+}
+
+// TestFailbackWithAShortBacklogStartsAnew: a forgets its second replication id as soon as it has no replicas, because of its
+// repl-backlog-ttl. It was a replica all the same, and its own data are old.
+func TestFailbackWithAShortBacklogStartsAnew(t *testing.T) {
+	replaced(t, func(f *failback, two *party) {
+		f.do(f.a, "CONFIG", "SET", "repl-backlog-ttl", 1)
+		f.b.Kill()
+		f.follow(f.a, f.b)
+		f.promote(f.a)
+		waitFor(f.t, "a forgets its second id", func() bool {
+			return strings.Trim(f.a.Info("replication", "master_replid2"), "0") == ""
+		})
+	})
 }

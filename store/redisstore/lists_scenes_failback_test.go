@@ -36,7 +36,7 @@ var failbackScenes = []scene{
 	{name: "promoted again", play: func(w *world) {
 		w.openLong()
 		w.only(w.procs[0].real, 200, "a", true, driver.Granted)
-		w.must(w.p.promote(w.ctx, "first"))
+		w.must(w.p.promote(w.ctx, "first", 1))
 		w.unchecked()
 		// The first call must see it, whatever it is sent by.
 		_, err := w.procs[1].real.Attempt(w.ctx, &driver.Claim{Seq: 200, Name: "b", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
@@ -47,7 +47,7 @@ var failbackScenes = []scene{
 		w.openLong()
 		w.only(w.procs[0].real, 200, "a", true, driver.Granted)
 		w.only(w.procs[1].real, 200, "a", true, driver.Queued)
-		w.must(w.p.promote(w.ctx, "first"))
+		w.must(w.p.promote(w.ctx, "first", 1))
 		w.unchecked()
 		if _, err := w.procs[0].real.Withdraw(w.ctx, driver.Withdrawal{Seq: 200, Name: "a"}); w.scripted {
 			w.isReset("a withdrawal", err)
@@ -60,7 +60,7 @@ var failbackScenes = []scene{
 		w.open(0, 300*time.Millisecond)
 		w.only(w.procs[0].real, 200, "a", true, driver.Granted)
 		w.only(w.procs[1].real, 200, "b", true, driver.Granted)
-		w.must(w.p.promote(w.ctx, "first"))
+		w.must(w.p.promote(w.ctx, "first", 1))
 		w.p.now = w.p.now.Add(400 * time.Millisecond) // the check still counts, and the session is over here
 		w.must(w.p.write(w.ctx))
 		claim := &driver.Claim{Seq: 201, Name: "a", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
@@ -73,10 +73,22 @@ var failbackScenes = []scene{
 	{name: "new replica", play: func(w *world) {
 		w.openLong()
 		w.only(w.procs[0].real, 200, "a", true, driver.Granted)
-		w.must(w.p.promote(w.ctx, "000"))
+		w.must(w.p.promote(w.ctx, "000", 1))
 		w.unchecked()
 		w.only(w.procs[1].real, 200, "b", true, driver.Granted)
 		w.only(w.procs[0].real, 201, "c", false, driver.Granted)
+	}},
+	{name: "no replica for long", play: func(w *world) {
+		w.must(w.p.promote(w.ctx, "000", 1))
+		w.openLong()
+		w.only(w.procs[0].real, 200, "a", true, driver.Granted)
+		w.must(w.p.promote(w.ctx, "000", 0))
+		w.unchecked()
+		_, err := w.procs[1].real.Attempt(w.ctx, &driver.Claim{Seq: 200, Name: "b", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+		w.isReset("an attempt", err)
+		w.must(w.p.promote(w.ctx, "000", 1)) // and now there is one again
+		w.unchecked()
+		w.fails("of a server that may have been a replica", 0, 200, "a", driver.ErrReset)
 	}},
 	{name: "seen", play: func(w *world) {
 		w.openLong()

@@ -33,8 +33,9 @@ type pretence struct {
 	namespace string        // of the stores that see it
 	now       time.Time
 	run       int // number of the server's run, the run id that scripts see
-	// repl and repl2 are the replication ids that scripts see.
+	// repl and repl2 are the replication ids that scripts see, backlog is 1 if there is a backlog.
 	repl, repl2 string
+	backlog     int
 
 	// proven lets the store load scripts that carry a run id: they then take the
 	// fast path.
@@ -78,7 +79,7 @@ func newPretence(t testing.TB, addr string) (*pretence, *redis.Client) {
 func (p *pretence) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.now, p.run, p.repl, p.repl2 = time.Unix(1800000000, 0), 0, "first", "000"
+	p.now, p.run, p.repl, p.repl2, p.backlog = time.Unix(1800000000, 0), 0, "first", "000", 0
 }
 
 func (p *pretence) runID() string { return "run" + strconv.Itoa(p.run) }
@@ -86,14 +87,14 @@ func (p *pretence) runID() string { return "run" + strconv.Itoa(p.run) }
 // write writes the clock and the run id to the server.
 func (p *pretence) write(ctx context.Context) error {
 	us := p.now.UnixMicro()
-	return p.plain.HSet(ctx, pretenceKey, "s", us/1e6, "us", us%1e6, "run", p.runID(), "repl", p.repl, "repl2", p.repl2).Err()
+	return p.plain.HSet(ctx, pretenceKey, "s", us/1e6, "us", us%1e6, "run", p.runID(), "repl", p.repl, "repl2", p.repl2, "backlog", p.backlog).Err()
 }
 
 // promote gives the server the replication ids of a replica that is promoted, or, with a second id of zeros, of a master to which
-// a replica connects.
-func (p *pretence) promote(ctx context.Context, second string) error {
+// a replica connects, or, without a backlog, of one that has had no replica for long.
+func (p *pretence) promote(ctx context.Context, second string, backlog int) error {
 	p.mu.Lock()
-	p.repl, p.repl2 = p.repl+"x", second
+	p.repl, p.repl2, p.backlog = p.repl+"x", second, backlog
 	p.mu.Unlock()
 	return p.write(ctx)
 }
@@ -115,7 +116,8 @@ func (p *pretence) pretend(text string) string {
 	return strings.NewReplacer(
 		"redis.call('TIME')", "redis.call('HMGET', "+key+", 's', 'us')",
 		"redis.call('INFO', 'server')", "('run_id:' .. redis.call('HGET', "+key+", 'run') .. '\\r\\nuptime_in_seconds:1\\r\\n')",
-		"redis.call('INFO', 'replication')", "('master_replid:' .. (redis.call('HGET', "+key+", 'repl') or '') .. '\\r\\nmaster_replid2:' .. (redis.call('HGET', "+key+", 'repl2') or '') .. '\\r\\n')",
+		"redis.call('INFO', 'replication')", "('master_replid:' .. (redis.call('HGET', "+key+", 'repl') or '') .. '\\r\\nmaster_replid2:' .. (redis.call('HGET', "+key+", 'repl2') or '') .. "+
+			"'\\r\\nrepl_backlog_active:' .. (redis.call('HGET', "+key+", 'backlog') or '') .. '\\r\\n')",
 	).Replace(text)
 }
 

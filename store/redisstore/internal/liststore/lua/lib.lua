@@ -19,7 +19,7 @@
 -- Fields of H:
 --   m          marker: incarnation, 1 if there are votes, until when a check of the replication id
 --              counts (6 bytes, ms), 1 if there is grace, max_ttl (6 bytes, ms), end of the grace period (6 bytes, ms),
---              then run id, layout, replication id
+--              then run id, layout, replication id, 1 if there was a replication backlog
 --   v          the last ticket that was made: those in T are up to that
 --   c<slot>    counter of names that are voted about (slot.lua)
 --   s<sid>     session: end or an earlier one, generation, 1 if it has marks; then generation,
@@ -81,14 +81,16 @@ local function check_for(m) return math.min(1000, m.grace and math.floor(m.max /
 local looked -- whether this call has found the replication id unchanged, nil if it did not look
 
 -- unreplaced reports whether a server has been the master since its replication id was noted and last
--- checked, and returns the id of now. A replica that is promoted gets another id, and the last one
--- becomes its second. So does a master to which the first replica connects, or from which the last one went
--- an hour ago, but that has no second id then.
-local function unreplaced(id, till)
+-- checked, and returns the id of now and whether there is a backlog. A replica that is promoted gets another id,
+-- and the last one becomes its second. A master to which the first replica connects also gets one, without
+-- a second id, and a backlog, which it did not have. A server that has had no replica for repl-backlog-ttl has neither
+-- a second id nor a backlog any more: nobody knows whether it was promoted before that.
+local function unreplaced(m)
   local info = redis.call('INFO', 'replication')
   local own, second = string.match(info, 'master_replid:(%w*)') or '', string.match(info, 'master_replid2:(%w*)') or ''
-  looked = own == id or not string.find(second, '[^0]') and now - till < 600000
-  return looked, own
+  local backlog = tonumber(string.match(info, 'repl_backlog_active:(%d)') or '0')
+  looked = own == m.id or not string.find(second, '[^0]') and m.backlog ~= 1 and backlog == 1 and now - m.till < 600000
+  return looked, own, backlog
 end
 
 local voted = false -- there are counters of slots
@@ -104,12 +106,13 @@ local function read_marker(raw)
   local inc, votes, till, grace, max, over, at = struct.unpack('>I7BI6BI6I6', raw)
   local rest = cmsgpack.unpack(sub(raw, at))
   voted = votes == 1
-  return { inc = inc, till = till, grace = grace == 1, max = max, over = over, run = rest[1], layout = rest[2], id = rest[3] }
+  return { inc = inc, till = till, grace = grace == 1, max = max, over = over, run = rest[1], layout = rest[2], id = rest[3],
+    backlog = rest[4] }
 end
 
 local function write_marker(m)
   call('HSET', H, 'm', struct.pack('>I7BI6BI6I6', m.inc, voted and 1 or 0, m.till, m.grace and 1 or 0, m.max, m.over)
-    .. cmsgpack.pack({ m.run, m.layout, m.id }))
+    .. cmsgpack.pack({ m.run, m.layout, m.id, m.backlog }))
 end
 
 -- strengthen gives the namespace what the caller asks for and it has not: grace, or a higher max_ttl. What the caller has only
@@ -136,11 +139,11 @@ local function current(m, raw, run)
   local changed = (SETUP ~= '' or tonumber(ARGV[2]) > 0) and strengthen(m)
   if m.over > after(m.max) then m.over, changed = after(m.max), true end -- it was set while the clock was ahead
   if RUN_ID == '' or SETUP ~= '' or not checked(raw, now) then
-    local same, id = unreplaced(m.id, m.till)
+    local same, id, backlog = unreplaced(m)
     if not same then return false end
     local ms = check_for(m)
-    if changed or id ~= m.id or m.till - now < ms / 2 or m.till - now > ms then
-      m.id, m.till, changed = id, now + ms, true
+    if changed or id ~= m.id or backlog ~= m.backlog or m.till - now < ms / 2 or m.till - now > ms then
+      m.id, m.backlog, m.till, changed = id, backlog, now + ms, true
     end
   end
   if changed then write_marker(m) end
@@ -166,8 +169,8 @@ local function marker()
   m.grace, m.max, m.run, m.layout = m.grace or ask > 0, math.max(m.max, math.abs(ask)), run, ARGV[1]
   local ms = m.grace and (raw or SETUP ~= 'new') and m.max or 0
   m.over, m.till = ms > 0 and after(ms) or 0, now + check_for(m)
-  local _, id = unreplaced('', now)
-  m.id = id
+  local _, id, backlog = unreplaced(m)
+  m.id, m.backlog = id, backlog
   -- First what needs memory: a server whose memory is full rejects only the first write. With grace nothing
   -- is granted before its end, so the clock of then will do: tokens that came from another server's clock stay below too.
   call('HSET', H, 'v', num(math.max(issued() + 1, m.inc + ms * 1000)))
@@ -218,7 +221,7 @@ local sessions = {}
 -- the session may have been kept alive on another one. Then the next call begins a new
 -- incarnation, and this one ends no session.
 local function sure()
-  if looked == nil and not unreplaced(this.id, this.till) then
+  if looked == nil and not unreplaced(this) then
     this.till = 0
     write_marker(this)
   end
