@@ -189,7 +189,9 @@ func (r *random) demote(i int, copies bool) {
 // step does one thing to the servers.
 func (r *random) step() {
 	other := r.other()
-	switch op := r.rand.IntN(6); {
+	switch op := r.rand.IntN(10); {
+	case op >= 6:
+		r.odd(op, other)
 	case op <= 2 && other >= 0: // another server takes over; the last one is killed, follows, copies nothing, or never notices
 		old := r.master
 		fate := r.rand.IntN(4)
@@ -231,13 +233,38 @@ func (r *random) step() {
 	}
 }
 
+// odd does what operators seldom do.
+func (r *random) odd(op, other int) {
+	switch {
+	case op == 6 && other >= 0: // a chain
+		via := 3 - r.master - other
+		r.note("%d follows %d", other, via)
+		r.replica[other] = true
+		r.do(other, "REPLICAOF", "127.0.0.1", r.nodes[via].Port)
+	case op == 7:
+		r.note("the master %d loses its data and stays", r.master)
+		r.do(r.master, "FLUSHALL")
+	case op == 8:
+		r.note("the master %d starts again, with its data", r.master)
+		if err := r.nodes[r.master].RedisServer.Reboot(); err != nil {
+			r.t.Error(err)
+		}
+		r.replica[r.master] = true // its run id is new
+		r.lead(r.master)
+	default:
+		r.note("the master %d is made a replica and a master again", r.master)
+		r.do(r.master, "REPLICAOF", "127.0.0.1", 1)
+		r.do(r.master, "REPLICAOF", "NO", "ONE")
+	}
+}
+
 // play plays a sequence.
 func (r *random) play() {
 	t := r.t
 	r.began, r.grants = time.Now(), map[string][]grant{}
 	ttl := time.Second
 	for i := range r.nodes {
-		r.nodes[i] = redistest.Start(t)
+		r.nodes[i] = redistest.Start(t, "--repl-backlog-ttl", fmt.Sprint(r.seed%3)) // 0 is for good
 	}
 	proxy, err := servers.NewProxy(r.nodes[0].Addr)
 	if err != nil {
