@@ -21,6 +21,13 @@ func Sweep(ctx context.Context, s *Store) error {
 	return err
 }
 
+// SweepFirst is the first sweep of a process, to its end.
+func SweepFirst(ctx context.Context, s *Store) error {
+	err := s.sweepSessions(ctx)
+	s.sweeper.locks(ctx)
+	return err
+}
+
 // RetryListening makes a store that heard nothing try again soon.
 func RetryListening(s *Store, after time.Duration) { s.hub.retry = after }
 

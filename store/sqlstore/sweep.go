@@ -5,6 +5,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,7 @@ type sweeper struct {
 	removed atomic.Int64 // withdrawals since the last sweep
 	last    atomic.Int64 // when it was, in Unix nanoseconds
 	cursor  string       // of the goroutine that set busy
+	begun   bool         // cursor is where the last sweep ended; of the same goroutine
 }
 
 const (
@@ -69,13 +71,44 @@ func (w *sweeper) maybe() {
 		defer cancel()
 		// A failed sweep is made up for by the next, of whatever process.
 		_ = w.s.sweepSessions(ctx)
-		for {
-			seen, gone, err := w.s.sweepLocks(ctx, &w.cursor, idleFor)
-			if err != nil || gone*4 < seen || seen < window {
-				return
-			}
-		}
+		w.locks(ctx)
 	})
+}
+
+// locks sweeps one window of rows, and more as long as a good part of them goes. The first sweep of a process begins anywhere, and looks
+// into other windows, too: processes that live for one lock would otherwise all read the first one, and if the rows in it are in
+// use, those behind it would stay, and grow with every name.
+func (w *sweeper) locks(ctx context.Context) {
+	others := 0
+	if !w.begun {
+		w.cursor, w.begun, others = nearby(""), true, 2
+	}
+	for {
+		seen, gone, err := w.s.sweepLocks(ctx, &w.cursor, idleFor)
+		switch {
+		case err != nil:
+			return
+		case seen < window:
+			w.cursor = ""
+			return
+		case gone*4 >= seen: // go on behind them
+		case others > 0:
+			others--
+			w.cursor = nearby(w.cursor)
+		default:
+			return
+		}
+	}
+}
+
+// nearby returns a part of a name with one more character, which may be one that the name has.
+func nearby(name string) string {
+	all := []rune(name)
+	more := rune(' ' + rand.IntN('~'-' '+1))
+	if len(all) > 0 && rand.IntN(2) == 0 {
+		more = all[rand.IntN(len(all))]
+	}
+	return string(append(all[:rand.IntN(len(all)+1)], more))
 }
 
 // sweepSessions removes sessions that ended long ago, and corrects ends that a clock has left

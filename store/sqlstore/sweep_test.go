@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,5 +113,37 @@ func TestWriterOfASweptRowDoesNotWaitForItself(t *testing.T) {
 		if len(seen) < 5 {
 			t.Errorf("%d writes, want the writer to be too late twice", len(seen))
 		}
+	})
+}
+
+// TestShortLivedProcessesSweep: processes that live for one lock, as those of a command do, and sweep once, remove free rows behind
+// many rows that stay. Which part each of them sweeps is left to chance.
+func TestShortLivedProcessesSweep(t *testing.T) {
+	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
+		db := k.connect(t, server.Port)
+		opts := k.space(t, db)
+		must(t, client(t, k.store(t, db, &opts), 30*time.Second).Do(ctxb, "job", func(context.Context, *fencelock.Lease) error { return nil }))
+		rows := func(n int, format string) {
+			all := make([]string, n)
+			for i := range all {
+				all[i] = fmt.Sprintf(format, i)
+			}
+			must(t, exec(db, "INSERT INTO "+opts.Prefix+"lock (name, version, counter, lim, reclaimed, touched) VALUES "+strings.Join(all, ",")))
+		}
+		const stay, free = 1200, 300
+		rows(stay, "('a/%04d', 1, 1, 5, 0, 1)") // they have a limit
+		rows(free, "('a/9%03d', 1, 1, NULL, 0, 1)")
+		rows(free, "('z/%04d', 1, 1, NULL, 0, 1)")
+		for i := range 500 {
+			s, err := sqlstore.New(db, &opts)
+			must(t, err)
+			must(t, sqlstore.SweepFirst(ctxb, s))
+			must(t, s.Close())
+			if count(t, db, opts.Prefix+"lock") <= stay+1 {
+				t.Logf("%d processes removed all", i+1)
+				return
+			}
+		}
+		t.Errorf("of %d free rows %d are left", 2*free, count(t, db, opts.Prefix+"lock")-stay-1)
 	})
 }
