@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +88,58 @@ func TestReaderThatLeavesDropsOnlyTheDead(t *testing.T) {
 	leave(2)
 	if n, err := server.Do("EXISTS", "x", "{x}:"+"rwlock_timeout").Int(); err != nil || n != 0 {
 		t.Errorf("a dead reader kept the lock, %v", err)
+	}
+}
+
+// TestManyReadersAreReadInPart: a reader that leaves, and a writer that is refused, do not go over all readers: the server
+// would stand still for as long.
+func TestManyReadersAreReadInPart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s, _ := open(t, newStore(t, server, readWrite))
+	attempt(t, s, shared(1, "x"), driver.Granted)
+	const readers = 1000
+	for i := range readers {
+		must(t, server.Do("HSET", "x", fmt.Sprint("java:", i), "1").Err())
+		if i >= readers/2 { // the others are dead
+			must(t, server.Do("SET", fmt.Sprintf("{x}:java:%d:rwlock_timeout:1", i), "1", "PX", 60_000).Err())
+		}
+	}
+	calls := func() (n int) {
+		t.Helper()
+		text, err := server.Do("INFO", "commandstats").Text()
+		must(t, err)
+		for _, m := range regexp.MustCompile(`cmdstat_(?:pttl|hget|hgetall):calls=(\d+)`).FindAllStringSubmatch(text, -1) {
+			more, err := strconv.Atoi(m[1])
+			must(t, err)
+			n += more
+		}
+		return n
+	}
+	before := calls()
+	out, err := s.Attempt(t.Context(), claim(2, "x"))
+	must(t, err)
+	if out.State == driver.Granted || len(out.Holders) == 0 {
+		t.Errorf("a writer beside readers is %v, behind %v", out.State, out.Holders)
+	}
+	if _, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"}); err != nil {
+		t.Error(err)
+	}
+	if n := calls() - before; n > readers/2 {
+		t.Errorf("%d reads for %d readers", n, readers)
+	}
+	if left, err := server.Do("PTTL", "x").Int(); err != nil || left <= 0 {
+		t.Errorf("the lock of the others has %d ms left, %v", left, err)
+	}
+	for i := range readers { // the last one that leaves beside dead readers frees the lock
+		must(t, server.Do("DEL", fmt.Sprintf("{x}:java:%d:rwlock_timeout:1", i)).Err())
+	}
+	attempt(t, s, shared(3, "x"), driver.Granted)
+	if _, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 3, Name: "x"}); err != nil {
+		t.Error(err)
+	}
+	if n, err := server.Do("EXISTS", "x").Int(); err != nil || n != 0 {
+		t.Errorf("dead readers kept the lock, %v", err)
 	}
 }
 

@@ -91,17 +91,41 @@ local function alive(key, holder, i)
   return '{' .. key .. '}:' .. name
 end
 
--- leave_read ends the hold of a reader. As in Redisson, the hash lasts as long as the longest hold
--- of the others, and a reader without a live hold goes with it.
-local function leave_read(key, holder, sharded)
-  redis.call('HDEL', key, holder)
-  redis.call('DEL', alive(key, holder, 1))
+-- MANY is from how many fields on a lock is read in part: a script must not go over all readers each time.
+local MANY = 64
+
+-- some returns fields of a lock with many, from a cursor on, and the next cursor.
+local function some(key, cursor)
+  local part = redis.call('HSCAN', key, cursor, 'COUNT', MANY)
+  return part[2], part[1]
+end
+
+-- longest_of is how long the longest of some holds lasts, 0 if none does. With any, the first that lasts will do.
+local function longest_of(key, fields, any)
   local longest = 0
-  local fields = redis.call('HGETALL', key)
   for i = 1, #fields, 2 do
     for hold = 1, math.min(tonumber(fields[i + 1]) or 0, 1000) do
       longest = math.max(longest, redis.call('PTTL', alive(key, fields[i], hold)))
+      if any and longest > 0 then return longest end
     end
+  end
+  return longest
+end
+
+-- leave_read ends the hold of a reader. As in Redisson, the hash lasts as long as the longest hold
+-- of the others, and a reader without a live hold goes with it. Of many readers one that lives will do:
+-- the hash then lasts as long as it would have with the reader that leaves.
+local function leave_read(key, holder, sharded)
+  redis.call('HDEL', key, holder)
+  redis.call('DEL', alive(key, holder, 1))
+  local longest, cursor, fields = 0, '0', nil
+  if redis.call('HLEN', key) > MANY then
+    repeat
+      fields, cursor = some(key, cursor)
+      if longest_of(key, fields, true) > 0 then return end
+    until cursor == '0'
+  else
+    longest = longest_of(key, redis.call('HGETALL', key))
   end
   if longest > 0 then
     redis.call('PEXPIRE', key, longest)
@@ -176,11 +200,20 @@ local function keep_record(seq, record, ttl)
 end
 
 -- state is what the lock is, for the caller to read: its time to live, the clock, its fields, and
--- what sessions keep of its holders. sessions begins the keys of sessions.
-local function state(key, sessions)
+-- what sessions keep of its holders. sessions begins the keys of sessions. With few, not all of many readers are shown.
+local function state(key, sessions, few)
   local kept, fields = {}, nil
   if redis.call('TYPE', key).ok == 'string' then
     fields = { redis.call('GET', key), '1' }
+  elseif few and redis.call('HLEN', key) > MANY then
+    local cursor, part = '0', nil
+    fields = { 'mode', redis.call('HGET', key, 'mode') }
+    repeat -- a part may be empty
+      part, cursor = some(key, cursor)
+      for i = 1, #part, 2 do
+        if part[i] ~= 'mode' then fields[#fields + 1], fields[#fields + 2] = part[i], part[i + 1] end
+      end
+    until #fields > 2 or cursor == '0'
   else
     fields = redis.call('HGETALL', key)
   end

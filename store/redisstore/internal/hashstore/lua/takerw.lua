@@ -38,7 +38,7 @@ end
 if redis.call('HEXISTS', SESSION, 'b' .. seq) == 1 or redis.call('HEXISTS', SESSION, 'd' .. seq) == 1 then
   return { 'absent' }
 end
-if mode and not (mode == 'read' and want == 'r') then return { 'busy', state(key, ARGV[6]) } end
+if mode and not (mode == 'read' and want == 'r') then return { 'busy', state(key, ARGV[6], true) } end
 hold()
 keep_record(seq, ARGV[3], ttl)
 return granted
