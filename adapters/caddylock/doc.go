@@ -17,5 +17,6 @@
 // that every server has for itself needs no lock and does not become shared by one.
 //
 // Package certmagiclock has the locks and says what happens when a server dies or a lock is
-// lost. The stores are separate modules: a Caddy is built with those that its URLs name.
+// lost. While the store does not answer, Caddy does not start and refuses a new configuration.
+// The stores are separate modules: a Caddy is built with those that its URLs name.
 package caddylock
