@@ -64,6 +64,8 @@ figures-track: ## what was found and is held by tests: findings, mutants, schedu
 
 figures-grace: ## grace: a rolling deployment of real processes, losses, what errors say; needs redis-server and databases
 	go test ./internal/gracemodel -count=1
+	go test . -count=1 -v -run '^TestGraceIsRecognizedFromEveryCall$$'
+	set -o pipefail; go test ./store/redisstore -count=1 -v -run '^TestMigrationIntoAGracePeriodLeavesTheOldLock$$' | grep -E $(REPORT)
 	set -o pipefail; go test ./test/e2e/grace -count=1 -v -timeout 20m | grep -E $(REPORT)
 
 figures-house: ## count what shall become fewer: rows at the top, lines of Go, copies of one rule

@@ -29,6 +29,7 @@ func errOf[T any](_ T, err error) error { return err }
 
 var graceCalls = []graceCall{
 	{"Client.Do", true, func(ctx context.Context, c *fencelock.Client, n string) error { return c.Do(ctx, n, locktest.Nothing) }},
+	{"Client.Ready", false, func(ctx context.Context, c *fencelock.Client, n string) error { return c.Ready(ctx, n) }},
 	{"Client.LockAll", true, func(ctx context.Context, c *fencelock.Client, n string) error {
 		return errOf(c.LockAll(ctx, []string{n, n + "/2"}))
 	}},

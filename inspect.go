@@ -61,6 +61,28 @@ func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[Status, erro
 	}
 }
 
+// Ready reports whether the store grants new locks now, for the readiness check of a pod. It
+// returns nil if so, an error that is ErrGrace, with the time that is left, in a grace period, and ErrUnavailable
+// if the store does not answer.
+//
+// It asks for the shards of the given names, or for one shard without names. Ready reads only: it takes
+// no lock, and leaves a namespace that no process has used as it is.
+func (c *Client) Ready(ctx context.Context, names ...string) error {
+	if len(names) == 0 {
+		names = []string{"fencelock-ready"}
+	}
+	for _, name := range names {
+		st, err := c.Inspect(ctx, name)
+		if err != nil {
+			return err
+		}
+		if st.Grace > 0 {
+			return &Error{Op: "ready", Name: name, Server: c.caps.Engine, Err: &GraceError{Name: name, RetryAfter: st.Grace}}
+		}
+	}
+	return nil
+}
+
 // Break force-releases the lease with that token and returns a token above it: raise
 // the fence of the protected resource to the returned token, and the old holder can do
 // no more harm there. The old holder is notified at its next renewal, which may be after

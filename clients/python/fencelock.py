@@ -35,7 +35,7 @@ import urllib.parse
 import uuid
 import weakref
 
-__all__ = ["Client", "Lease", "Error", "Busy", "Lost", "Denied", "Unavailable"]
+__all__ = ["Client", "Lease", "Error", "Busy", "Grace", "Lost", "Denied", "Unavailable"]
 log = logging.getLogger("fencelock")
 MOST = 100  # leases that a call names
 
@@ -58,6 +58,14 @@ class Denied(Error):
 
 class Unavailable(Error, ConnectionError):
     """No server answered in time, or its store did not."""
+
+
+class Grace(Unavailable):
+    """The store is new or has lost its data, and grants no new lock for retry_after seconds."""
+
+    def __init__(self, text, retry_after):
+        super().__init__(text)
+        self.retry_after = retry_after
 
 
 def clock():
@@ -424,6 +432,8 @@ class Client:
         while True:
             try:
                 return self._call(path, body, timeout, lease)
+            except Grace:
+                raise
             except Unavailable as err:
                 failures += 1
                 if failed is not None:
@@ -443,7 +453,7 @@ class Client:
                 conn.sock.settimeout(timeout)
             conn.request("POST", conn.path + path, text, self._headers)
             response = conn.getresponse()
-            status, text = response.status, response.read()
+            status, text, later = response.status, response.read(), response.headers.get("Retry-After")
         except (OSError, ValueError, http.client.HTTPException) as err:
             self._leave(conn, lease)
             raise Unavailable(f"{conn.host}:{conn.port}{path}: {type(err).__name__}: {err}") from err
@@ -454,7 +464,8 @@ class Client:
         except (ValueError, TypeError, AttributeError):  # it is not from a server of this API
             answer, ours, cut_off = {}, status != 200, False
         status, conn.used = status if ours else 502, sent
-        if status >= 500 or cut_off or path == "/v1/renew" and status != 200:  # another server may accept the renewal
+        grace = status == 503 and answer.get("code") == "grace"
+        if status >= 500 and not grace or cut_off or path == "/v1/renew" and status != 200:  # another server may accept the renewal
             self._leave(conn, lease)
         elif lease:
             lease._conn = conn
@@ -463,6 +474,8 @@ class Client:
         if status == 200:
             return answer, sent
         detail = f"{path}: {answer.get('detail') or answer.get('title') or 'the server answers ' + str(status)}"
+        if grace:
+            raise Grace(detail, float(later or 1))
         again = status >= 500 or status == 429 and answer.get("code") != "limit"
         raise (Unavailable if again else Denied)(detail)
 

@@ -23,6 +23,7 @@ const (
 	exitUnavailable = 69  // the store did not answer
 	exitNotAcquired = 75  // another client has the lock
 	exitLost        = 76  // the lock was lost while it was held
+	exitGrace       = 79  // the store grants no new locks for now: a grace period
 	exitInternal    = 125 // run itself failed
 	exitNotRunnable = 126 // the command cannot be executed
 	exitNotFound    = 127 // the command was not found
@@ -89,7 +90,9 @@ func exitCode(err error) int {
 		return exitInternal
 	case errors.Is(err, fencelock.ErrLost):
 		return exitLost
-	case errors.Is(err, fencelock.ErrBusy), errors.Is(err, fencelock.ErrGrace), errors.Is(err, errWaited):
+	case errors.Is(err, fencelock.ErrGrace):
+		return exitGrace // before errWaited: a wait may end in it
+	case errors.Is(err, fencelock.ErrBusy), errors.Is(err, errWaited):
 		return exitNotAcquired
 	case errors.Is(err, driver.ErrRefused):
 		return exitUsage // settings, the server's or ours

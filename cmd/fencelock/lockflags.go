@@ -186,6 +186,8 @@ func (w *lockFlags) acquire(ctx context.Context, c *fencelock.Client, name strin
 	l, err := get(ctx)
 	switch {
 	case err == nil || !errors.Is(context.Cause(ctx), errWaited):
+	case errors.Is(err, fencelock.ErrGrace):
+		err = fmt.Errorf("%w (--wait %v)", err, w.wait)
 	case notified():
 		err = fmt.Errorf("%s: %w (--wait %v)%s", name, errWaited, w.wait, holderIn(err))
 	default:

@@ -165,7 +165,7 @@ func planText(p capacity.Plan) string {
 	line("keep-alives", "%.0f per second, of %.0f sessions", p.KeepAlives, p.Sessions)
 	line("lock, unlock", "p50 %s, p99 %s", micros(p.P50), micros(p.P99))
 	line("handoff", "p50 %s", micros(p.Handoff))
-	line("failover", "%.2f s until all sessions and leases are known again; a TTL is %.1f times as long", p.Recovery, p.Headroom)
+	line("failover", "%.2f s until all sessions and leases are known again; a TTL is %.1f times as long; with grace no new lock for one max_ttl after it", p.Recovery, p.Headroom)
 	line("traffic", "%s in 30 days, %s of it between zones", sizeOf(p.Traffic), sizeOf(p.Billed))
 	for _, l := range p.Limits {
 		line("limit", "%s", l)

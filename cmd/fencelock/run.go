@@ -149,8 +149,8 @@ func (r *runner) parse(cmd *cobra.Command, args []string) error {
 		return usage("no command after --; write fencelock run LOCK -- COMMAND")
 	case cmd.Flags().Changed("once-per") && r.oncePer <= 0:
 		return usage("--once-per %v: it takes a positive time, such as 24h", r.oncePer)
-	case r.oncePer > 0 && (r.permits > 0 || r.shared || r.wait > 0):
-		return usage("--once-per does not go with --permits, --shared or --wait")
+	case r.oncePer > 0 && (r.permits > 0 || r.shared):
+		return usage("--once-per does not go with --permits or --shared")
 	case (r.retryFailed || r.failIfSkipped) && r.oncePer == 0:
 		return usage("--retry-failed and --fail-if-skipped need --once-per")
 	}
@@ -259,10 +259,10 @@ func (r *runner) refused(err error) error {
 		if errors.As(err, &busy) && len(busy.Holders) > 0 {
 			r.status.Holder = view.HolderOf(&busy.Holders[0])
 		}
+	case errors.Is(err, fencelock.ErrGrace):
+		r.status.Outcome = outcomeGrace
 	case errors.Is(err, errWaited):
 		r.status.Outcome = outcomeTimeout
-	case errors.Is(err, fencelock.ErrGrace):
-		r.status.Outcome = outcomeBusy
 	case exitCode(err) == exitUnavailable:
 		r.status.Outcome = outcomeUnavailable
 	default:
@@ -305,8 +305,10 @@ var errSkipped = errors.New("skipped")
 // once runs the command unless the present stretch of time has had its run.
 func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() syscall.Signal) error {
 	period := occurrence.Name(occurrence.Start(time.Now(), r.oncePer))
+	ctx, granted := r.withinWait(ctx)
 	var ran error
 	res, err := r.occurrences(c).Do(ctx, period, func(_ context.Context, l *fencelock.Lease) error {
+		granted()
 		if sig := acquired(); sig != 0 {
 			r.signals <- sig // the occurrence has begun: it is the command's
 		}
@@ -328,6 +330,20 @@ func (r *runner) once(ctx context.Context, c *fencelock.Client, acquired func() 
 	}
 	r.note("%s at %s: %v%s; skipped", r.name, period, res.Outcome, who)
 	return errSkipped
+}
+
+// withinWait bounds the time until an occurrence may begin, which is that of a grace period. granted ends the bound.
+func (r *runner) withinWait(parent context.Context) (ctx context.Context, granted func()) {
+	bound := time.Until(r.until)
+	switch {
+	case r.try:
+		bound = r.timeout // of one answer
+	case r.wait <= 0:
+		return parent, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	timer := time.AfterFunc(bound, func() { cancel(errWaited) })
+	return ctx, func() { timer.Stop() }
 }
 
 // occurrences are the runs of which one is wanted in each stretch of time.

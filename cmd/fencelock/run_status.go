@@ -28,6 +28,7 @@ const (
 	outcomeRan         outcome = "ran"
 	outcomeLost        outcome = "lost"
 	outcomeBusy        outcome = "busy"
+	outcomeGrace       outcome = "grace"
 	outcomeTimeout     outcome = "timeout"
 	outcomeSkipped     outcome = "skipped"
 	outcomeInterrupted outcome = "interrupted"

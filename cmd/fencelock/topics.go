@@ -23,6 +23,8 @@ the command. What happened instead has its own codes:
    75  not acquired: another client has the lock (choose another code with -E)
    76  lost: the lock was lost, or about to be, and the command was ended; or the
        lock was broken by an operator while the command ran
+   79  not acquired: the store is new or has lost its data, and grants no new lock
+       until every earlier lease must have ended (a grace period); try again later
   125  fencelock itself failed
   126  the command cannot be executed
   127  the command was not found

@@ -28,7 +28,7 @@ var reported = map[string][]string{
 	"sql":          numbered("D", 1, 5),
 	"etcd-zk-http": numbered("E", 1, 6),
 	"serve":        slices.Concat(numbered("M", 1, 6), numbered("L", 1, 11)),
-	"users":        slices.Concat(numbered("", 3, 7), numbered("", 9, 11), numbered("", 14, 18)),
+	"users":        numbered("", 1, 18),
 }
 
 func numbered(prefix string, first, last int) (ids []string) {

@@ -3,11 +3,10 @@
 package grace
 
 import (
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/figure"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -87,7 +86,7 @@ func TestServerThatComesBackEmptyGrantsWithinATTL(t *testing.T) {
 	waited := f.granted(back, 1, time.Minute).Sub(back)
 	f.check()
 	ratio := waited.Seconds() / ttl.Seconds()
-	fmt.Printf("figure grace-failover-seconds-vs-ttl %.2f <=1.2\n", ratio)
+	figure.Print("grace-failover-seconds-vs-ttl", ratio, figure.AtMost(1.2))
 	if ratio > 1.2 {
 		t.Errorf("the first lock after a restart took %v with a TTL of %v", waited, ttl)
 	}
@@ -104,6 +103,7 @@ func started(t *testing.T) *servers.RedisServer {
 }
 
 func figures() {
-	fmt.Fprintf(os.Stdout, "figure grace-rolling-refused %d =0\nfigure grace-rolling-overlaps %d =0\nfigure grace-rolling-leases-lost %d =0\n",
-		totals.refused, totals.overlaps, totals.lost)
+	figure.Print("grace-rolling-refused", totals.refused, figure.Exactly(0))
+	figure.Print("grace-rolling-overlaps", totals.overlaps, figure.Exactly(0))
+	figure.Print("grace-rolling-leases-lost", totals.lost, figure.Exactly(0))
 }

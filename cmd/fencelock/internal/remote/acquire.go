@@ -118,7 +118,7 @@ func (b *Book) decide(l *lease, held *fencelock.Lease, err error) {
 	switch {
 	case l.state != Waiting: // released, or not named any more
 		b.unlockLaterLocked(held)
-	case errors.Is(err, fencelock.ErrBusy), errors.Is(err, fencelock.ErrGrace):
+	case errors.Is(err, fencelock.ErrBusy):
 		l.s.dropLocked(l, Busy, nil)
 	case err != nil:
 		l.s.dropLocked(l, Lost, err)

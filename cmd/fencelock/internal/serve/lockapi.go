@@ -247,6 +247,12 @@ func (s *Server) lockProblem(c *call, err error) error {
 	case errors.Is(err, fencelock.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return failed(http.StatusServiceUnavailable, "store", "the store did not answer; send the same call again: %s", c.storeError(err))
 	}
+	var grace *fencelock.GraceError
+	if errors.As(err, &grace) {
+		p := failed(http.StatusServiceUnavailable, "grace", "%s", plain.OneLine(err))
+		p.retryAfter = grace.RetryAfter
+		return p
+	}
 	var named *fencelock.Error
 	if errors.As(err, &named) {
 		s.cfg.Logger.Error("a lock was not taken", "lock", named.Name, "error", err)

@@ -75,16 +75,21 @@ type problem struct {
 	Code   string `json:"code"`
 	Title  string `json:"title"`
 	Detail string `json:"detail,omitempty"`
+	// retryAfter is the header of that name, if it is known.
+	retryAfter time.Duration
 }
 
 func (p *problem) Error() string { return p.Title + ": " + p.Detail }
 
 func failed(status int, code, format string, args ...any) *problem {
-	return &problem{status, code, http.StatusText(status), fmt.Sprintf(format, args...)}
+	return &problem{Status: status, Code: code, Title: http.StatusText(status), Detail: fmt.Sprintf(format, args...)}
 }
 
 func (p *problem) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/problem+json")
+	if p.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int((p.retryAfter+time.Second-1)/time.Second)))
+	}
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p)
 }
