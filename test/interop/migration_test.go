@@ -159,7 +159,7 @@ func withConcurrency(client *clientv3.Client) fleet.Locker {
 type moved struct{ fleets, holds, overlaps, failures int }
 
 // TestFleetsMove: processes are replaced one after the other while all of them compete: the other library, its locks through
-// fencelock, both locks, fencelock's own, both, and the other library again. No two hold a lock at the same time, and no
+// fencelock, both locks, fencelock's own, that with grace, both, and the other library again. No two hold a lock at the same time, and no
 // acquisition fails.
 func TestFleetsMove(t *testing.T) {
 	t.Parallel()
@@ -196,9 +196,14 @@ func (m move) play(t *testing.T) moved {
 	from, to, native := m.begin(t, names)
 	f := fleet.Start(t, *processes, fleet.Task{Phase: fleet.Native, From: from, To: to, Names: names, Workers: workers}, native)
 	for range *rounds {
-		for _, phase := range []fleet.Phase{fleet.Old, fleet.Both, fleet.New, fleet.Both, fleet.Native} {
-			f.Move(phase)
+		f.Move(fleet.Old)
+		f.Move(fleet.Both)
+		f.Move(fleet.New)
+		if strings.HasPrefix(to, "redis://") {
+			f.Move(fleet.Grace) // which stays on for the phases behind it
 		}
+		f.Move(fleet.Both)
+		f.Move(fleet.Native)
 	}
 	holds, failures := f.Stop()
 	found := fleet.Overlaps(holds)

@@ -21,6 +21,7 @@ const (
 	Old    Phase = "old"
 	Both   Phase = "both"
 	New    Phase = "new"
+	Grace  Phase = "grace" // as New, and it asks for grace
 )
 
 // openPhase opens the store of a phase. All three are settings of the deployment.
@@ -30,6 +31,8 @@ func openPhase(ctx context.Context, phase Phase, oldURL, newURL string) (driver.
 		return fencelock.OpenStore(ctx, oldURL)
 	case "new":
 		return fencelock.OpenStore(ctx, newURL)
+	case "grace":
+		return fencelock.OpenStore(ctx, newURL+"?grace=true")
 	case "both":
 		old, err := fencelock.OpenStore(ctx, oldURL)
 		if err != nil {
@@ -45,7 +48,7 @@ func openPhase(ctx context.Context, phase Phase, oldURL, newURL string) (driver.
 		}
 		return stores{store, old, next}, nil
 	}
-	return nil, fmt.Errorf("the phase is %q; use old, both or new", phase)
+	return nil, fmt.Errorf("the phase is %q; use old, both, new or grace", phase)
 }
 
 // stores are the two stores of phase both as one, which has to be closed.
