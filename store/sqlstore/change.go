@@ -117,7 +117,7 @@ func (s *Store) write(ctx context.Context, name string, who *session, l *loaded,
 		statement = "writeFor"
 		args = append(args, who.sid, who.generation)
 	}
-	if len(l.Pushes)+len(notices) > 0 && s.dialect == PostgreSQL && !l.rules.poll {
+	if len(l.Pushes)+len(notices) > 0 && s.notifies() {
 		n, err := s.changed(ctx, statement+loudly, append(slices.Clone(args), s.notifications(l.Pushes, notices))...)
 		if code(err) != queueFull {
 			return n > 0, err
@@ -143,8 +143,7 @@ func (s *Store) notifications(pushes, notices []book.Push) string {
 	return string(text)
 }
 
-// Inspect implements driver.Store. As List and Break it takes the settings from the tables
-// and sets up nothing.
+// Inspect implements driver.Store. As List and Break it sets up nothing.
 func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
 	var st driver.Status
 	err := s.change(ctx, name, nil, func(l *loaded) error {

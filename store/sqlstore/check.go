@@ -53,11 +53,10 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 		}
 	}
 	if f.values["table incarnation"] == "ok" {
-		var text string
-		if err := s.row(ctx, "settings", nil, []any{&text}); err == nil {
-			if rules, ok := parseSettings(text); ok {
-				f.grace = rules.grace
-			}
+		var m incarnation
+		if err := s.row(ctx, "incarnation", nil, m.fields()); err == nil && m.layout == layout {
+			f.unasked = m.rules.grace == 1 && !s.opts.Grace
+			f.grace = f.grace || m.rules.grace == 1
 		}
 	}
 	return judge(f), nil
@@ -107,6 +106,7 @@ func (s *Store) tableNames() string {
 type facts struct {
 	dialect             Dialect
 	grace, pooled, deaf bool
+	unasked             bool // the tables have grace, and this process does not ask for it
 	noBells             bool // no dedicated connection was to be had for a claim that waits
 	values              map[string]string
 	prefix, grants      string // of the tables, and what a role needs on them

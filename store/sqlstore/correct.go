@@ -17,7 +17,7 @@ import (
 // that its process trusts in.
 func (s *Store) correct(ctx context.Context, l *loaded) (again bool, err error) {
 	if l.graceLeapt() {
-		n, err := s.changed(ctx, "correctGrace", l.rules.graceFor(), l.rules.graceFor()+book.Leap)
+		n, err := s.changed(ctx, "correctGrace", int64(book.Leap))
 		if err != nil {
 			return false, err
 		}
@@ -37,8 +37,8 @@ func (s *Store) correct(ctx context.Context, l *loaded) (again bool, err error) 
 
 // leapt reports whether the end of a session is further ahead than it can be.
 func (l *loaded) leapt(session book.Session) bool {
-	return session.Ends > l.Now+2*l.rules.maxTTL.Microseconds()+book.Leap
+	return session.Ends > l.Now+2*l.rules.maxTTL+book.Leap
 }
 
 // graceLeapt reports the same of the grace period.
-func (l *loaded) graceLeapt() bool { return l.GraceEnd > l.Now+l.rules.graceFor()+book.Leap }
+func (l *loaded) graceLeapt() bool { return l.GraceEnd > l.Now+l.rules.maxTTL+book.Leap }

@@ -47,6 +47,9 @@ var strangers = []string{"26000", "42P05"}
 // absent are the codes of a missing table.
 var absent = []string{"42P01", "3F000", "1146", "1051"}
 
+// reshaped are the codes of a missing column.
+var reshaped = []string{"42703", "1054"}
+
 // nowhere are the codes of a missing database.
 var nowhere = []string{"3D000", "1049"}
 
@@ -87,6 +90,9 @@ func (s *Store) classify(ctx context.Context, op string, err error) error {
 		return fmt.Errorf("sqlstore: %s: %w; create the database, or name another in the URL", op, err)
 	case among(absent, c):
 		return fmt.Errorf("sqlstore: %w (%w); add migrate=true to the URL, or apply what fencelock schema prints (in Go: sqlstore.Migrate, or apply what sqlstore.Schema returns)", ErrNoTables, err)
+	case among(reshaped, c):
+		return fmt.Errorf("sqlstore: the tables %s* were created by another version of this library (%w); use the same version in all processes, or stop them all, drop the tables and create them again; %s: %w",
+			s.opts.Prefix, err, notElsewhere, driver.ErrRefused)
 	case missingFunction(err) != "":
 		return fmt.Errorf("sqlstore: %s: %s: %w: %w", op, noIdentity(missingFunction(err)), driver.ErrRefused, err)
 	case among(forbidden, c) && op == "migrate":

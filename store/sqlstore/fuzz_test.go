@@ -5,7 +5,6 @@ package sqlstore
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // FuzzURL: whatever a URL looks like, reading it does not panic, and no error shows what
@@ -34,16 +33,6 @@ func FuzzURL(f *testing.F) {
 			if err != nil && !strings.Contains(tail, secret) && strings.Contains(err.Error(), secret) {
 				t.Errorf("%q: the error shows the password: %v", text, err)
 			}
-		}
-	})
-}
-
-// FuzzSettings: what a table has is read as it was written, or not at all.
-func FuzzSettings(f *testing.F) {
-	f.Add((&settings{maxTTL: time.Minute, grace: true}).String())
-	f.Fuzz(func(t *testing.T, text string) {
-		if s, ok := parseSettings(text); ok && s.String() != text {
-			t.Errorf("%q is read as %q", text, s)
 		}
 	})
 }

@@ -18,7 +18,7 @@ const clockBound = 2 * time.Second
 
 // codes are the codes of all findings. They are stable.
 var codes = []string{
-	"autocommit", "bells", "binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "identity", "isolation",
+	"autocommit", "bells", "binlog-format", "clock", "deaf", "flush-log", "fsync", "full-page-writes", "grace-not-asked", "identity", "isolation",
 	"multi-primary", "notify-queue", "old-snapshot", "permissions", "pooler", "read-only", "replica", "replicas-without-grace", "select-limit", "sync-binlog",
 	"synchronous-commit", "table-engine", "tables", "unlogged", "version",
 }
@@ -42,6 +42,10 @@ func judge(f facts) []driver.Finding {
 		judgeMySQL(&f, add)
 	}
 	judgeTables(&f, add)
+	if f.unasked {
+		add(driver.Warning, "grace-not-asked", fmt.Sprintf("the tables %s* have grace, and this process does not ask for it: if it is the first to come after the server has lost everything, there is no grace period", f.prefix),
+			"add grace=true to the URL (Options{Grace: true})")
+	}
 	if off := f.ahead.Abs() - f.trip/2; off > clockBound {
 		add(driver.Warning, "clock", fmt.Sprintf("the server's clock is %v away from ours; if servers differ so at a failover, tokens fall (the new one is behind), or sessions end early (it is ahead, and there is no grace)",
 			f.ahead.Abs().Round(time.Millisecond)), "run a time service (chrony, systemd-timesyncd) on all machines")

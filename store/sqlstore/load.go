@@ -18,12 +18,12 @@ type incarnation struct {
 	now, inc        int64
 	same            int // thisServer, another number if the tables are of another one, or unsaid
 	graceEnd, floor int64
-	settings        string
-	rules           settings // what settings say
+	layout          string
+	rules           rules
 }
 
 func (m *incarnation) fields() []any {
-	return []any{&m.now, &m.inc, &m.same, &m.graceEnd, &m.floor, &m.settings}
+	return []any{&m.now, &m.inc, &m.same, &m.graceEnd, &m.floor, &m.layout, &m.rules.grace, &m.rules.maxTTL}
 }
 
 const (
@@ -47,9 +47,8 @@ var errSplit = fmt.Errorf("sqlstore: a new incarnation was written %d times and 
 	"reads and writes reach different servers, as behind a proxy that splits them; connect to the primary alone: %w", maxRounds, driver.ErrUnavailable)
 
 // incarnation returns the present incarnation. If another server has the tables it begins a new
-// incarnation. setUp is for sessions: if the tables are new, it begins the first one, with
-// the settings of this process, and it refuses other settings than the table has. Readers
-// take the settings from the table and set up nothing: errVacant is returned then.
+// incarnation. setUp is for sessions: if the tables are new, it begins the first one. Readers
+// set up nothing: errVacant is returned then.
 func (s *Store) incarnation(ctx context.Context, setUp bool) (incarnation, error) {
 	for range maxRounds {
 		var m incarnation
@@ -57,28 +56,19 @@ func (s *Store) incarnation(ctx context.Context, setUp bool) (incarnation, error
 		if errors.Is(err, sql.ErrNoRows) && !setUp {
 			return m, errVacant
 		}
-		ours := s.opts.settings()
-		var known bool
-		if err == nil {
-			if m.rules, known = parseSettings(m.settings); !known {
-				return m, otherVersion(s.opts.Prefix, m.settings)
-			}
-		}
-		var n int64
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			_, err = s.changed(ctx, "createIncarnation", ours.graceFor(), ours.String())
+			err = s.beginFirst(ctx)
 		case err != nil:
+		case m.layout != layout:
+			err = otherVersion(s.opts.Prefix, m.layout)
 		case m.same == unsaid:
 			err = fmt.Errorf("%w: %w", errAutocommit, driver.ErrUnavailable)
 		case m.same != thisServer:
-			_, err = s.changed(ctx, "renewIncarnation", m.rules.graceFor(), m.inc)
-		case !setUp || m.rules == ours:
-			return m, nil
+			err = s.beginNext(ctx, &m)
 		default:
-			if n, err = s.changed(ctx, "changeSettings", ours.String(), m.inc, m.settings); err == nil && n == 0 {
-				err = refusal(s.opts.Prefix, m.rules, ours)
-			}
+			s.memory.learn(m.inc, m.rules)
+			return m, nil
 		}
 		if err != nil {
 			return m, err
@@ -94,7 +84,7 @@ type loaded struct {
 	version int64
 	mine    *mySession      // nil: it has no row
 	known   map[string]bool // sessions that were read with it
-	rules   settings        // of the table
+	rules   rules           // of the table
 }
 
 // mySession is the row of the session that asks.
@@ -175,15 +165,15 @@ func (s *Store) loadOnce(ctx context.Context, session, name string) (*loaded, er
 	if err != nil {
 		return nil, err
 	}
-	rules, known := parseSettings(m.settings)
-	if !known {
-		return nil, otherVersion(s.opts.Prefix, m.settings)
+	if m.layout != layout {
+		return nil, otherVersion(s.opts.Prefix, m.layout)
 	}
+	s.memory.learn(m.inc, m.rules)
 	lock, err := book.Decode(f.row())
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: %q: %w", name, err)
 	}
-	l := &loaded{rules: rules, exists: f.version.Valid, version: f.version.Int64, Book: &book.Book{
+	l := &loaded{rules: m.rules, exists: f.version.Valid, version: f.version.Int64, Book: &book.Book{
 		Lock: lock, Now: m.now, Inc: m.inc, GraceEnd: m.graceEnd, Floor: m.floor, Sessions: map[string]book.Session{},
 	}}
 	if mine.generation.Valid {

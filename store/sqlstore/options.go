@@ -11,14 +11,17 @@ import (
 	"github.com/fencelock/fencelock/driver/storeurl"
 )
 
-// DefaultMaxTTL is the longest session allowed by default.
+// DefaultMaxTTL is the default of Options.MaxTTL without Options.Grace.
 const DefaultMaxTTL = time.Minute
+
+// graceMaxTTL is the default with Options.Grace: a grace period is as long, and the default TTL of a client is not longer.
+const graceMaxTTL = 15 * time.Second
 
 // DefaultPrefix begins the names of the tables by default.
 const DefaultPrefix = "fencelock_"
 
-// Options are the settings of a store; nil stands for the defaults. MaxTTL, Grace and
-// Poll are kept in the tables: a process with others is refused.
+// Options are the settings of a store; nil stands for the defaults. Processes with different
+// options work together.
 type Options struct {
 	// Prefix begins the names of the three tables; DefaultPrefix if empty. With a
 	// schema before a dot, "locks.fencelock_", they are looked for there and not on
@@ -26,18 +29,21 @@ type Options struct {
 	Prefix string
 	// Dialect is the SQL dialect of the database. By default it follows from the driver.
 	Dialect Dialect
-	// MaxTTL is the longest TTL of a session, and how long grace lasts;
-	// DefaultMaxTTL if 0.
+	// MaxTTL is the longest TTL of any process that uses the tables. A grace period is as long
+	// as the highest MaxTTL of a process. Default 15 seconds with Grace, one minute (DefaultMaxTTL) without.
 	MaxTTL time.Duration
 	// Grace makes a server that took over, and may lack the last grants of its predecessor,
 	// grant nothing until every earlier session must have ended, so that holders keep their
 	// leases. It is not needed where a replica takes over only with all that was
-	// acknowledged.
+	// acknowledged. One process that asks for it is enough: the tables have it from then on,
+	// for all processes, until Store.Configure switches it off.
 	Grace bool
 	// Poll turns LISTEN and NOTIFY of PostgreSQL off, and named locks of MySQL and
 	// MariaDB: waiters poll again and again, with growing pauses, and need no
 	// connections. NOTIFY makes handoffs of all locks of a database commit one after
-	// the other; where there are thousands a second this is the better choice.
+	// the other; where there are thousands a second this is the better choice. Set it in all
+	// processes: on PostgreSQL one that listens finds a grant late, by up to a TTL, if one that
+	// polls hands it over.
 	Poll bool
 	// Pooler is set if a pooler gives each statement to another connection, as
 	// pgbouncer does in transaction mode: this process then prepares no statements
@@ -52,7 +58,12 @@ type Options struct {
 	// Warn is called with what Open finds wrong with the database, once; a store of FromURL calls
 	// it when the first session is opened, which waits for it. Default: a line to log/slog.
 	Warn func(driver.Finding)
+
+	maxTTLSet bool // it is not the default
 }
+
+// minMaxTTL and maxMaxTTL bound MaxTTL.
+const minMaxTTL, maxMaxTTL = time.Second, 24 * time.Hour
 
 var prefixes = regexp.MustCompile(`^([a-z][a-z0-9_]{0,29}\.)?[a-z][a-z0-9_]{0,29}$`)
 
@@ -65,13 +76,17 @@ func (o *Options) filled() (Options, error) {
 	if f.Prefix == "" {
 		f.Prefix = DefaultPrefix
 	}
+	f.maxTTLSet = f.MaxTTL != 0
 	if f.MaxTTL == 0 {
 		f.MaxTTL = DefaultMaxTTL
+		if f.Grace {
+			f.MaxTTL = graceMaxTTL
+		}
 	}
 	if !prefixes.MatchString(f.Prefix) {
 		return f, fmt.Errorf("sqlstore: Options.Prefix %q: use up to 30 small letters, digits and underscores, as in %q or %q", f.Prefix, DefaultPrefix, "schema."+DefaultPrefix)
 	}
-	if f.MaxTTL < time.Second || f.MaxTTL > 24*time.Hour {
+	if f.MaxTTL < minMaxTTL || f.MaxTTL > maxMaxTTL {
 		return f, fmt.Errorf("sqlstore: Options.MaxTTL is %v: choose between 1s and 24h", f.MaxTTL)
 	}
 	if f.Dialect > MySQL {

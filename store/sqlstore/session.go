@@ -36,7 +36,8 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		return nil, driver.Renewal{}, fmt.Errorf("sqlstore: no shard %q: %w", req.Shard, driver.ErrRefused)
 	}
 	if req.TTL < minTTL || req.TTL > s.opts.MaxTTL {
-		return nil, driver.Renewal{}, fmt.Errorf("sqlstore: TTL %v is not within %v and %v (Options.MaxTTL): %w", req.TTL, minTTL, s.opts.MaxTTL, driver.ErrRefused)
+		return nil, driver.Renewal{}, fmt.Errorf("sqlstore: TTL %v is not within %v and %v; set max_ttl in the URL (Options.MaxTTL) to the longest TTL of any process: %w",
+			req.TTL, minTTL, s.opts.MaxTTL, driver.ErrRefused)
 	}
 	if err := s.fit(ctx); err != nil {
 		return nil, driver.Renewal{}, err
@@ -46,7 +47,8 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	}
 	ss := &session{store: s, sid: req.ID.String(), ttl: req.TTL, claims: map[uint64]string{}, waits: map[uint64]*waiting{}}
 	ss.notices.init(req.Wanted)
-	for {
+	s.memory.declare(req.TTL)
+	for range maxRounds {
 		m, err := s.incarnation(ctx, true)
 		if errors.Is(err, errAutocommit) {
 			err = fmt.Errorf("%w: %w", errAutocommit, driver.ErrRefused)
@@ -54,16 +56,23 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		if err != nil {
 			return nil, driver.Renewal{}, err
 		}
+		asked := s.memory.knows(m.inc)
+		if asked.and(m.rules) != m.rules {
+			if err := s.strengthen(ctx, m.inc, asked); err != nil {
+				return nil, driver.Renewal{}, err
+			}
+			continue
+		}
 		fresh := rand.Int64N(1<<62) + 1
 		ss.inc = m.inc
-		ss.generation, err = s.open(ctx, ss.sid, fresh, req.TTL, m.inc)
+		ss.generation, err = s.open(ctx, ss, fresh, asked)
 		if err != nil {
 			return nil, driver.Renewal{}, err
 		}
 		if ss.generation == 0 {
-			continue // the incarnation changed in between
+			continue // the incarnation changed in between, or its settings
 		}
-		renewal := driver.Renewal{TTL: ss.ttl}
+		renewal := driver.Renewal{TTL: req.TTL}
 		if ss.generation != fresh { // resumed: something of it may be broken
 			if renewal.Broken, err = ss.brokenNow(ctx); err != nil {
 				return nil, driver.Renewal{}, err
@@ -74,20 +83,22 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		s.sweeper.maybe()
 		return ss, renewal, nil
 	}
+	return nil, driver.Renewal{}, errSplit
 }
 
-// open writes the row of a session and returns its generation; 0 if the incarnation is another.
-func (s *Store) open(ctx context.Context, sid string, generation int64, ttl time.Duration, inc int64) (int64, error) {
-	us := ttl.Microseconds()
+// open writes the row of a session and returns its generation; 0 if the incarnation is another, or has less than
+// was asked for.
+func (s *Store) open(ctx context.Context, ss *session, generation int64, asked rules) (int64, error) {
+	us, declared := ss.ttl.Microseconds(), s.memory.asks().declared()
 	if s.dialect == MySQL {
-		res, err := s.exec(ctx, "open", sid, generation, us, us, inc)
+		res, err := s.exec(ctx, "open", ss.sid, generation, us, us, declared, ss.inc, asked.maxTTL, asked.grace)
 		if err != nil {
 			return 0, err
 		}
 		return res.LastInsertId()
 	}
 	var got int64
-	err := s.row(ctx, "open", []any{sid, generation, us, inc}, []any{&got})
+	err := s.row(ctx, "open", []any{ss.sid, generation, us, declared, ss.inc, asked.maxTTL, asked.grace}, []any{&got})
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -120,18 +131,44 @@ func (ss *session) over(why error) error {
 
 // KeepAlive implements driver.Session: one statement on one row.
 func (ss *session) KeepAlive(ctx context.Context) (driver.Renewal, error) {
-	n, err := ss.store.changed(ctx, "keepAlive", ss.sid, ss.generation, ss.inc)
+	ok, err := ss.keepAlive(ctx)
 	if err != nil {
 		return driver.Renewal{}, err
 	}
 	var broken []uint64
-	if n == 0 {
+	if !ok {
 		if broken, err = ss.brokenNow(ctx); err != nil {
 			return driver.Renewal{}, err
 		}
 	}
 	ss.noticeAtRenewal(ctx)
 	return driver.Renewal{TTL: ss.ttl, Broken: broken}, nil
+}
+
+// keepAlive runs the statement, and learns from its answer what the settings are. It is false if the
+// session was not kept alive.
+func (ss *session) keepAlive(ctx context.Context) (bool, error) {
+	s := ss.store
+	args := []any{ss.sid, ss.generation, ss.inc}
+	var answer int64 // max_ttl, and grace as the last bit
+	if s.dialect == MySQL {
+		res, err := s.exec(ctx, "keepAlive", args...)
+		if err != nil {
+			return false, err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return false, err
+		}
+		if answer, err = res.LastInsertId(); err != nil {
+			return false, err
+		}
+	} else if err := s.row(ctx, "keepAlive", args, []any{&answer}); errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	s.memory.learn(ss.inc, rules{answer & 1, answer >> 1})
+	return true, nil
 }
 
 // brokenNow keeps the session alive by the slow path: it reads why the fast one did not,
@@ -160,8 +197,7 @@ func (ss *session) brokenNow(ctx context.Context) ([]uint64, error) {
 		}
 		slices.Sort(broken)
 		if l.mine.broken == "" {
-			n, err := ss.store.changed(ctx, "keepAlive", ss.sid, ss.generation, ss.inc)
-			if err != nil || n > 0 {
+			if ok, err := ss.keepAlive(ctx); err != nil || ok {
 				return nil, err
 			}
 			continue

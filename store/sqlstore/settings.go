@@ -3,45 +3,127 @@
 package sqlstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 )
 
-// settings are what all processes must agree on. The table of the incarnation has them.
-type settings struct {
-	maxTTL      time.Duration
-	grace, poll bool
+// layout is the version of the tables' layout, as the table of the incarnation has it.
+const layout = "v2"
+
+// rules are the settings in the table of the incarnation, or what a process asks for.
+type rules struct {
+	grace  int64 // 1 if a data loss begins a grace period
+	maxTTL int64 // in µs: the highest that a process declares
 }
 
-func (o *Options) settings() settings { return settings{o.MaxTTL, o.Grace, o.Poll} }
-
-// String returns the settings as the table has them.
-func (s settings) String() string {
-	return fmt.Sprintf("v1 maxttl=%v grace=%t poll=%t", s.maxTTL, s.grace, s.poll)
-}
-
-// parseSettings reads the settings of a table. It reports false for those of another
-// version of the layout.
-func parseSettings(text string) (s settings, ok bool) {
-	var maxTTL string
-	if _, err := fmt.Sscanf(text, "v1 maxttl=%s grace=%t poll=%t", &maxTTL, &s.grace, &s.poll); err != nil {
-		return settings{}, false
-	}
-	var err error
-	s.maxTTL, err = time.ParseDuration(maxTTL)
-	return s, err == nil && s.maxTTL > 0 && s.String() == text
-}
-
-// graceFor is how long a new incarnation grants nothing, in microseconds.
-func (s settings) graceFor() int64 {
-	if s.grace {
-		return s.maxTTL.Microseconds()
+func graceOf(on bool) int64 {
+	if on {
+		return 1
 	}
 	return 0
+}
+
+// and returns the stronger of both.
+func (r rules) and(o rules) rules { return rules{max(r.grace, o.grace), max(r.maxTTL, o.maxTTL)} }
+
+// graceFor is how long a new incarnation grants nothing, in µs.
+func (r rules) graceFor() int64 { return r.grace * r.maxTTL }
+
+// declared is the column of a session: max_ttl in µs, negative without grace.
+func (r rules) declared() int64 {
+	if r.grace == 0 {
+		return -r.maxTTL
+	}
+	return r.maxTTL
+}
+
+// memory is what a process asks for, and what it has seen, whatever becomes of the tables (rules Remembered
+// and Known of package gracemodel).
+type memory struct {
+	mu      sync.Mutex
+	own     rules // what it asks for
+	seen    rules
+	graceIn int64 // incarnation in which grace was seen last
+	maxIn   int64 // incarnation of which the max_ttl is
+}
+
+// init notes what the options ask for. A process that asks for no grace and sets no MaxTTL
+// declares the TTLs of its sessions only: the tables would remember a bound that no session needs when grace is switched on.
+func (m *memory) init(o *Options) {
+	m.own.grace = graceOf(o.Grace)
+	if o.Grace || o.maxTTLSet {
+		m.own.maxTTL = o.MaxTTL.Microseconds()
+	}
+}
+
+// declare makes a TTL part of what this process asks for.
+func (m *memory) declare(ttl time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.own.maxTTL = max(m.own.maxTTL, ttl.Microseconds())
+}
+
+// learn takes what the tables say in an incarnation. What they do not say any more in the same
+// incarnation was changed by Configure; in another one it may have been lost.
+func (m *memory) learn(inc int64, r rules) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.grace >= m.seen.grace || inc == m.graceIn {
+		m.seen.grace, m.graceIn = r.grace, inc
+	}
+	if r.maxTTL >= m.seen.maxTTL || inc == m.maxIn {
+		m.seen.maxTTL, m.maxIn = r.maxTTL, inc
+	}
+}
+
+// asks is what this process asks for, whatever the tables have.
+func (m *memory) asks() rules {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.own
+}
+
+// knows is what it asks for, or has seen in another incarnation than this one: in this one an operator may have made
+// the tables weaker.
+func (m *memory) knows(inc int64) rules {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.own
+	if m.graceIn != inc {
+		r.grace = max(r.grace, m.seen.grace)
+	}
+	if m.maxIn != inc {
+		r.maxTTL = max(r.maxTTL, m.seen.maxTTL)
+	}
+	return r
+}
+
+// noInc is no incarnation: all that was seen counts.
+const noInc = -1
+
+// beginFirst sets tables up that have no incarnation. All may have been lost.
+func (s *Store) beginFirst(ctx context.Context) error {
+	r := s.memory.knows(noInc)
+	_, err := s.changed(ctx, "createIncarnation", r.graceFor(), layout, r.grace, r.maxTTL)
+	return err
+}
+
+// beginNext begins a new incarnation of tables that another server had.
+func (s *Store) beginNext(ctx context.Context, m *incarnation) error {
+	r := m.rules.and(s.memory.knows(noInc))
+	_, err := s.changed(ctx, "renewIncarnation", r.graceFor(), r.grace, r.maxTTL, m.inc)
+	return err
+}
+
+// strengthen gives the tables what a process asks for and they have not.
+func (s *Store) strengthen(ctx context.Context, inc int64, r rules) error {
+	_, err := s.changed(ctx, "strengthen", r.grace, r.maxTTL, r.maxTTL, r.grace, inc)
+	return err
 }
 
 // errVacant is returned to a reader of tables that no session has been opened in.
@@ -51,24 +133,11 @@ var errVacant = errors.New("sqlstore: the tables are not set up")
 // database, or the role may not know of them: they must be created first, with Migrate.
 var ErrNoTables = errors.New("the tables do not exist")
 
-// otherVersion is the error for settings that this version cannot read.
-func otherVersion(prefix, text string) error {
-	return fmt.Errorf("sqlstore: the tables %s* were set up with %q, by another version of this library; use the same version or another namespace: %w",
-		prefix, text, driver.ErrRefused)
-}
+// notElsewhere ends advice about settings.
+const notElsewhere = "another namespace would not exclude the processes that run"
 
-// refusal names the settings to change, as parameters of the URL and as options.
-func refusal(prefix string, theirs, ours settings) error {
-	var url, options []string
-	add := func(differ bool, parameter, option string, value any) {
-		if differ {
-			url, options = append(url, fmt.Sprintf("%s=%v", parameter, value)), append(options, fmt.Sprintf("%s: %v", option, value))
-		}
-	}
-	add(theirs.maxTTL != ours.maxTTL, "max_ttl", "MaxTTL", theirs.maxTTL)
-	add(theirs.grace != ours.grace, "grace", "Grace", theirs.grace)
-	add(theirs.poll != ours.poll, "poll", "Poll", theirs.poll)
-	set := strings.Join(url, "&")
-	return fmt.Errorf("sqlstore: the tables %s* were set up with %s; add %s to the URL (Options{%s}) or use another namespace; they can be changed when no process uses the tables: %w",
-		prefix, set, set, strings.Join(options, ", "), driver.ErrRefused)
+// otherVersion is the error for tables that this version cannot read.
+func otherVersion(prefix, text string) error {
+	return fmt.Errorf("sqlstore: the tables %s* were set up with layout %q, by another version of this library; use the same version in all processes; %s: %w",
+		prefix, text, notElsewhere, driver.ErrRefused)
 }

@@ -4,7 +4,6 @@ package sqlstore_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,23 +11,6 @@ import (
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
-
-// TestOtherSettingsAreRefused: processes must agree, and the error names what to add to the
-// URL.
-func TestOtherSettingsAreRefused(t *testing.T) {
-	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
-		db := k.connect(t, server.Port)
-		k.opts.MaxTTL, k.opts.Grace = 10*time.Second, true
-		opts := k.space(t, db)
-		_, _, err := k.store(t, db, &opts).Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-		must(t, err)
-		opts.MaxTTL, opts.Grace = 0, false
-		err = visit(k.store(t, db, &opts))
-		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "add max_ttl=10s&grace=true to the URL") {
-			t.Errorf("got %v, want a refusal that names the parameters", err)
-		}
-	})
-}
 
 // TestOperatorsNeedNoSettings: a process that inspects, lists and breaks takes the settings
 // from the tables, and sets up none.
@@ -87,34 +69,4 @@ func operate(t *testing.T, tool *sqlstore.Store, token driver.Token) {
 	if token == 0 && !errors.Is(err, driver.ErrNotHeld) || token != 0 && (err != nil || fence <= token) {
 		t.Errorf("break: got %v, %v", fence, err)
 	}
-}
-
-// TestVacantTablesTakeOtherSettings: settings can be changed while no session is open, and at
-// no other time. Tokens go on rising.
-func TestVacantTablesTakeOtherSettings(t *testing.T) {
-	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
-		db := k.connect(t, server.Port)
-		opts := k.space(t, db)
-		other := opts
-		other.MaxTTL = 10 * time.Second
-		first, second := k.store(t, db, &opts), k.store(t, db, &other)
-		req := driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second}
-		ss, _, err := first.Open(ctxb, req)
-		must(t, err)
-		before, err := ss.Attempt(ctxb, plain(1, "x"))
-		must(t, err)
-		if err := visit(second); !errors.Is(err, driver.ErrRefused) {
-			t.Errorf("while a session is open: %v, want ErrRefused", err)
-		}
-		must(t, ss.Close(ctxb))
-		next, _, err := second.Open(ctxb, req)
-		must(t, err)
-		after, err := next.Attempt(ctxb, plain(1, "x"))
-		if err != nil || after.Token <= before.Token {
-			t.Errorf("got token %v after %v, %v", after.Token, before.Token, err)
-		}
-		if err := visit(first); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "max_ttl=10s") {
-			t.Errorf("with the settings of before: %v, want ErrRefused", err)
-		}
-	})
 }

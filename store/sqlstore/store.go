@@ -37,6 +37,7 @@ type Store struct {
 	sweeper   sweeper
 	contended contended
 	retries   retries
+	memory    memory
 
 	mu         sync.Mutex
 	ready      bool // texts are there
@@ -80,6 +81,7 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s.pooled.Store(o.Pooler)
+	s.memory.init(&o)
 	s.hub.init(s)
 	s.bells.init(s)
 	s.sweeper.init(s)
@@ -98,8 +100,8 @@ func (s *Store) speaks(d Dialect) error {
 	return nil
 }
 
-// notifies reports whether the server notifies a waiter that is granted a lock.
-// All processes agree on it: one that listens relies on the others.
+// notifies reports whether this process has the server notify a waiter that it grants a lock. A
+// waiter of another process that listens finds a grant without a notification when it attempts again, once in a TTL.
 func (s *Store) notifies() bool { return s.dialect == PostgreSQL && !s.opts.Poll }
 
 // listens reports whether this process tries to listen.

@@ -33,7 +33,7 @@ func TestSweep(t *testing.T) {
 			}))
 		}
 		// A process that died: its session has ended, and its lock is free.
-		must(t, exec(db, "INSERT INTO "+opts.Prefix+"session (id, generation, ttl, ends, inc, done) VALUES ('00000000000000000000000000000001', 7, 1, 1, 1, 1)"))
+		must(t, exec(db, "INSERT INTO "+opts.Prefix+"session (id, generation, ttl, ends, declared, inc, done) VALUES ('00000000000000000000000000000001', 7, 1, 1, -1, 1, 1)"))
 		must(t, exec(db, "UPDATE "+opts.Prefix+"lock SET holder = '00000000000000000000000000000001', seq = 1, generation = 7, inc = 1, since = 1, record = '{}', touched = 1 WHERE name = 'free/3'"))
 		for range 2 { // the second finds what the first has freed
 			must(t, sqlstore.Sweep(ctxb, s))

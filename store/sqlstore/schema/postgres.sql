@@ -1,16 +1,18 @@
--- The tables of sqlstore, layout version 1, for PostgreSQL 13 or later.
+-- The tables of sqlstore, layout version 2, for PostgreSQL 13 or later.
 -- Applying it twice does no harm. {p} stands for the prefix, fencelock_ by default.
 -- All times are microseconds since 1970 by the server's clock.
 
 -- One row: which server and which of its incarnations the rest belongs to, and the settings that
--- all processes must agree on.
+-- all processes obey.
 CREATE TABLE IF NOT EXISTS {p}incarnation (
   id          integer PRIMARY KEY CHECK (id = 1),
   identity    text    NOT NULL,          -- system identifier and timeline of the server
   incarnation bigint  NOT NULL,          -- changes when the identity does
   grace_end   bigint  NOT NULL,          -- nothing new is granted before
   floor       bigint  NOT NULL,          -- no token counter at or below it is given out
-  settings    text    NOT NULL           -- layout version, longest TTL, grace
+  layout      text    NOT NULL,          -- version of the layout
+  grace       integer NOT NULL,          -- 1: a data loss begins a grace period
+  max_ttl     bigint  NOT NULL           -- the highest that a process declares; a grace period is as long
 );
 
 -- One row for each process that has or wants locks.
@@ -19,6 +21,7 @@ CREATE TABLE IF NOT EXISTS {p}session (
   generation bigint NOT NULL,            -- differs between two sessions with one id
   ttl     bigint NOT NULL,
   ends    bigint NOT NULL,               -- it has ended then, with all its locks
+  declared bigint NOT NULL,              -- the max_ttl that its process declares, negative if that asks for no grace
   inc     bigint NOT NULL,               -- incarnation in which it was opened last
   done    bigint NOT NULL,               -- incarnation in which it has reclaimed everything
   broken  text                           -- JSON: locks whose grants an operator may have broken, and their versions

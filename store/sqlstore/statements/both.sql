@@ -1,5 +1,5 @@
 -- Statements that both dialects understand. Each writes one row at most, and none
--- needs a transaction around it. {now} is the server's clock in microseconds, {ident}
+-- needs a transaction around it, but for those of lockIncarnation. {now} is the server's clock in microseconds, {ident}
 -- who the server is, {p} the prefix of the tables, {j} a parameter that is JSON.
 --
 -- A row's version is never given out twice, so it follows the clock. To count on from the version in the row
@@ -9,36 +9,40 @@
 -- name: incarnation
 -- The incarnation, and whether this server is the one it belongs to: 1, 0, or -1 on a connection that
 -- has no identity.
-SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 WHEN {ident} IS NULL THEN -1 ELSE 0 END, m.grace_end, m.floor, m.settings
+SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 WHEN {ident} IS NULL THEN -1 ELSE 0 END, m.grace_end, m.floor, m.layout,
+  m.grace, m.max_ttl
 FROM {p}incarnation m WHERE m.id = 1
-
--- name: settings
-SELECT m.settings FROM {p}incarnation m WHERE m.id = 1
 
 -- name: renewIncarnation
 -- Another server has the tables now: a promoted replica, a restored backup. Tokens go
 -- on from its clock, which is above every counter that grew by less than one each
--- microsecond.
+-- microsecond. No grace period becomes shorter: it is never longer than max_ttl, which is not lowered meanwhile.
 UPDATE {p}incarnation SET
   incarnation = GREATEST(incarnation + 1, {now}), floor = GREATEST(floor + 1, {now}),
-  grace_end = {now} + ?, identity = {ident}
+  grace_end = {now} + ?, grace = ?, max_ttl = ?, identity = {ident}
 WHERE id = 1 AND incarnation = ? AND identity <> {ident}
 
--- name: changeSettings
--- Other settings for tables that no process uses. The incarnation is another one then, so
--- a session that is opened at the same moment by the old settings is opened again, and
--- refused.
-UPDATE {p}incarnation SET incarnation = GREATEST(incarnation + 1, {now}), settings = ?
-WHERE id = 1 AND incarnation = ? AND settings = ? AND identity = {ident}
-  AND NOT EXISTS (SELECT 1 FROM {p}session s WHERE s.ends > {now})
+-- name: strengthen
+-- Gives the tables what a process asks for: grace, or a higher max_ttl. If the incarnation, which is the time of its
+-- beginning, is so young that earlier leases may be trusted, the rest of its grace period counts from now on: a process that
+-- knew less was the first after a data loss. MySQL assigns from left to right.
+UPDATE {p}incarnation SET
+  grace_end = GREATEST(grace_end, GREATEST(grace, ?) * (LEAST({now}, incarnation) + GREATEST(max_ttl, ?))),
+  max_ttl = GREATEST(max_ttl, ?), grace = GREATEST(grace, ?)
+WHERE id = 1 AND incarnation = ? AND identity = {ident}
 
--- name: keepAlive
--- One row of one table, whatever the number of locks. An operator's break sets broken.
--- MySQL's clock is that of the statement's beginning: one that began earlier and waited
--- longer must not take time back. The + 1 is because MySQL counts rows that changed.
-UPDATE {p}session SET ends = GREATEST(ends + 1, {now} + ttl)
-WHERE id = ? AND generation = ? AND inc = ? AND ends > {now} AND broken IS NULL
-  AND EXISTS (SELECT 1 FROM {p}incarnation m WHERE m.id = 1 AND m.incarnation = {p}session.inc AND m.identity = {ident})
+-- name: lockIncarnation
+-- This and the next three are one transaction, an operator's, which makes a setting weaker.
+SELECT GREATEST(0, m.grace_end - {now}), m.grace, m.max_ttl FROM {p}incarnation m WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident} FOR UPDATE
+
+-- name: endMore
+DELETE FROM {p}session WHERE declared NOT BETWEEN ? AND ? AND ends <= {now}
+
+-- name: countMore
+SELECT COUNT(*) FROM {p}session s WHERE s.declared NOT BETWEEN ? AND ?
+
+-- name: weaken
+UPDATE {p}incarnation SET grace = ?, max_ttl = ? WHERE id = 1
 
 -- name: keepAliveBroken
 -- The same for a session with broken claims: the list is replaced if it is still as read.
@@ -53,7 +57,7 @@ DELETE FROM {p}session WHERE id = ? AND generation = ? AND ends <= {now}
 
 -- name: correctGrace
 -- The clock was ahead when the incarnation began, and was set back since.
-UPDATE {p}incarnation SET grace_end = {now} + ? WHERE id = 1 AND grace_end > {now} + ?
+UPDATE {p}incarnation SET grace_end = {now} + max_ttl WHERE id = 1 AND grace_end > {now} + max_ttl + ?
 
 -- name: correctSession
 -- The same for a session. A minute and a TTL more are left alone: MySQL's clock is that of
@@ -68,7 +72,8 @@ UPDATE {p}session SET done = inc WHERE id = ? AND generation = ? AND inc = ?
 
 -- name: load
 -- All that is needed to decide about a lock with one plain holder, or none.
-SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 WHEN {ident} IS NULL THEN -1 ELSE 0 END, m.grace_end, m.floor, m.settings,
+SELECT {now}, m.incarnation, CASE WHEN m.identity = {ident} THEN 1 WHEN {ident} IS NULL THEN -1 ELSE 0 END, m.grace_end, m.floor, m.layout,
+  m.grace, m.max_ttl,
   s.generation, s.ends, s.inc, s.done, s.broken,
   h.generation, h.ends, h.done,
   l.version, l.counter, l.lim, l.reclaimed, l.holder, l.seq, l.generation, l.inc, l.since, l.record, l.grants, l.queue, l.marks

@@ -4,19 +4,36 @@
 -- parameter: under the SQL mode EMPTY_STRING_IS_NULL it would be null.
 
 -- name: createIncarnation
-INSERT IGNORE INTO {p}incarnation (id, identity, incarnation, grace_end, floor, settings)
-VALUES (1, {ident}, {now}, {now} + ?, {now}, ?)
+INSERT IGNORE INTO {p}incarnation (id, identity, incarnation, grace_end, floor, layout, grace, max_ttl)
+VALUES (1, {ident}, {now}, {now} + ?, {now}, ?, ?, ?)
+
+-- name: beginNew
+-- The same for tables that were never used.
+INSERT IGNORE INTO {p}incarnation (id, identity, incarnation, grace_end, floor, layout, grace, max_ttl)
+SELECT 1, {ident}, {now}, 0, {now}, ?, ?, ? FROM (SELECT 1 AS one) o
+WHERE NOT EXISTS (SELECT 1 FROM {p}session) AND NOT EXISTS (SELECT 1 FROM {p}lock)
 
 -- name: open
--- A session that has ended gets a new generation; one that lives goes on.
-INSERT INTO {p}session (id, generation, ttl, ends, inc, done)
-SELECT ?, LAST_INSERT_ID(?), ?, {now} + ?, m.incarnation, m.incarnation FROM {p}incarnation m
-WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident}
+-- A session that has ended gets a new generation; one that lives goes on. The settings are read
+-- under a lock, so that none is opened that asks for more while they become weaker.
+INSERT INTO {p}session (id, generation, ttl, ends, declared, inc, done)
+SELECT ?, LAST_INSERT_ID(?), ?, {now} + ?, ?, m.incarnation, m.incarnation FROM {p}incarnation m
+WHERE m.id = 1 AND m.incarnation = ? AND m.identity = {ident} AND m.max_ttl >= ? AND m.grace >= ?
+LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE
   generation = LAST_INSERT_ID(IF({p}session.ends > {now}, {p}session.generation, VALUES(generation))),
   done = IF({p}session.ends > {now}, {p}session.done, VALUES(done)),
   broken = IF({p}session.ends > {now}, {p}session.broken, NULL),
-  ttl = VALUES(ttl), inc = VALUES(inc), ends = GREATEST({p}session.ends, VALUES(ends))
+  ttl = VALUES(ttl), declared = VALUES(declared), inc = VALUES(inc), ends = GREATEST({p}session.ends, VALUES(ends))
+
+-- name: keepAlive
+-- One row of one table, whatever the number of locks. An operator's break sets broken.
+-- MySQL's clock is that of the statement's beginning: one that began earlier and waited
+-- longer must not take time back. The + 1 is because MySQL counts rows that changed.
+-- The number that comes back is what the process must know of the settings.
+UPDATE {p}session SET ends = GREATEST(ends + 1, {now} + ttl) + 0 * LAST_INSERT_ID((SELECT 2 * m.max_ttl + m.grace FROM {p}incarnation m WHERE m.id = 1))
+WHERE id = ? AND generation = ? AND inc = ? AND ends > {now} AND broken IS NULL
+  AND EXISTS (SELECT 1 FROM {p}incarnation m WHERE m.id = 1 AND m.incarnation = {p}session.inc AND m.identity = {ident})
 
 -- name: take
 -- A plain claim for a lock that has its row. The lock's row is locked before anything else:

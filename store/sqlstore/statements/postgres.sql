@@ -1,20 +1,38 @@
 -- Statements for PostgreSQL.
 
 -- name: createIncarnation
-INSERT INTO {p}incarnation (id, identity, incarnation, grace_end, floor, settings)
-VALUES (1, {ident}, {now}, {now} + $1::bigint, {now}, $2) ON CONFLICT (id) DO NOTHING
+INSERT INTO {p}incarnation (id, identity, incarnation, grace_end, floor, layout, grace, max_ttl)
+VALUES (1, {ident}, {now}, {now} + $1::bigint, {now}, $2, $3, $4) ON CONFLICT (id) DO NOTHING
+
+-- name: beginNew
+-- The same for tables that were never used.
+INSERT INTO {p}incarnation (id, identity, incarnation, grace_end, floor, layout, grace, max_ttl)
+SELECT 1, {ident}, {now}, 0, {now}, $1::text, $2::integer, $3::bigint
+WHERE NOT EXISTS (SELECT 1 FROM {p}session) AND NOT EXISTS (SELECT 1 FROM {p}lock) ON CONFLICT (id) DO NOTHING
 
 -- name: open
--- A session that has ended gets a new generation; one that lives goes on.
-INSERT INTO {p}session AS s (id, generation, ttl, ends, inc, done)
-SELECT $1, $2::bigint, $3::bigint, {now} + $3::bigint, m.incarnation, m.incarnation FROM {p}incarnation m
-WHERE m.id = 1 AND m.incarnation = $4 AND m.identity = {ident}
+-- A session that has ended gets a new generation; one that lives goes on. The settings are read
+-- under a lock, so that none is opened that asks for more while they become weaker.
+INSERT INTO {p}session AS s (id, generation, ttl, ends, declared, inc, done)
+SELECT $1, $2::bigint, $3::bigint, {now} + $3::bigint, $4::bigint, m.incarnation, m.incarnation FROM (
+  SELECT m.incarnation FROM {p}incarnation m WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
+    AND m.max_ttl >= $6 AND m.grace >= $7 FOR SHARE) m
 ON CONFLICT (id) DO UPDATE SET
   generation = CASE WHEN s.ends > {now} THEN s.generation ELSE EXCLUDED.generation END,
   done = CASE WHEN s.ends > {now} THEN s.done ELSE EXCLUDED.done END,
   broken = CASE WHEN s.ends > {now} THEN s.broken END,
-  ttl = EXCLUDED.ttl, ends = GREATEST(s.ends, EXCLUDED.ends), inc = EXCLUDED.inc
+  ttl = EXCLUDED.ttl, declared = EXCLUDED.declared, ends = GREATEST(s.ends, EXCLUDED.ends), inc = EXCLUDED.inc
 RETURNING s.generation
+
+-- name: keepAlive
+-- One row of one table, whatever the number of locks. An operator's break sets broken.
+-- MySQL's clock is that of the statement's beginning: one that began earlier and waited
+-- longer must not take time back. The + 1 is because MySQL counts rows that changed.
+-- It returns what the process must know of the settings.
+UPDATE {p}session AS s SET ends = GREATEST(s.ends + 1, {now} + s.ttl) FROM {p}incarnation m
+WHERE s.id = $1 AND s.generation = $2 AND s.inc = $3 AND s.ends > {now} AND s.broken IS NULL
+  AND m.id = 1 AND m.incarnation = s.inc AND m.identity = {ident}
+RETURNING 2 * m.max_ttl + m.grace
 
 -- name: attempt
 -- A plain claim for a lock that is free: the row is updated, or made. In the second
