@@ -66,6 +66,7 @@ figures-grace: ## grace: a rolling deployment of real processes, losses, what er
 	go test ./internal/gracemodel -count=1
 	go test . -count=1 -v -run '^TestGraceIsRecognizedFromEveryCall$$'
 	set -o pipefail; go test ./store/redisstore -count=1 -v -run '^TestMigrationIntoAGracePeriodLeavesTheOldLock$$' | grep -E $(REPORT)
+	set -o pipefail; go test ./store/sqlstore -count=1 -v -timeout 20m -run '^TestGraceByARollingDeployment$$' | grep -E $(REPORT)
 	set -o pipefail; go test ./test/e2e/grace -count=1 -v -timeout 20m | grep -E $(REPORT)
 
 figures-house: ## count what shall become fewer: rows at the top, lines of Go, copies of one rule

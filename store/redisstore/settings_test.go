@@ -204,6 +204,9 @@ func TestWeakerSettingsAreAnOperatorsStep(t *testing.T) {
 		server := redistest.Start(t)
 		open := opener(t, server.Addr)
 		strong := open(redisstore.Options{Grace: true, MaxTTL: 20 * time.Second, Buckets: buckets})
+		if err := strong.Begin(t.Context()); err != nil { // without a grace period
+			t.Fatal(err)
+		}
 		asking := mustOpen(t, strong)
 		plain := open(redisstore.Options{Buckets: buckets})
 		session := mustOpen(t, plain)
@@ -236,6 +239,34 @@ func TestWeakerSettingsAreAnOperatorsStep(t *testing.T) {
 			t.Errorf("grace on: %v", err)
 		}
 	}
+}
+
+// TestWeakerSettingsWaitForTheEndOfAGracePeriod: sessions from before a data loss that have not come back are not counted, and a lower
+// max_ttl would cut the grace period short of their leases.
+func TestWeakerSettingsWaitForTheEndOfAGracePeriod(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	open := opener(t, server.Addr)
+	long := open(redisstore.Options{Grace: true, MaxTTL: 9 * time.Second})
+	mustOpen(t, long)
+	if err := server.Do("FLUSHALL").Err(); err != nil {
+		t.Fatal(err)
+	}
+	first := mustOpen(t, long) // it comes back, closes, and asks for nothing any more
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tool := open(redisstore.Options{})
+	for _, weaker := range [][2]string{{"max_ttl", "2s"}, {"grace", "false"}} {
+		err := tool.Configure(t.Context(), weaker[0], weaker[1])
+		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "not all processes have come back; repeat this in ") {
+			t.Errorf("%v in a grace period: got %v", weaker, err)
+		}
+	}
+	if err := tool.Configure(t.Context(), "max_ttl", "10s"); err != nil {
+		t.Errorf("a longer max_ttl: %v", err)
+	}
+	wantGrace(t, "after all that", mustOpen(t, long), true)
 }
 
 // TestNewNamespaceBeginsWithoutGrace: an operator who knows that a namespace is new sets it up so that its first lock does not

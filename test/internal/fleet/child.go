@@ -82,7 +82,11 @@ func (t Task) open(native func(Task) (Locker, error)) (Locker, func(), error) {
 		lock, err := native(t)
 		return lock, func() {}, err
 	}
-	store, err := openPhase(context.Background(), t.Phase, t.From, t.To)
+	phase, to := t.Phase, t.To
+	if phase == Grace {
+		phase, to = New, to+"?grace=true"
+	}
+	store, err := openPhase(context.Background(), phase, t.From, to)
 	if err != nil {
 		return nil, nil, err
 	}

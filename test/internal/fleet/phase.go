@@ -31,8 +31,6 @@ func openPhase(ctx context.Context, phase Phase, oldURL, newURL string) (driver.
 		return fencelock.OpenStore(ctx, oldURL)
 	case "new":
 		return fencelock.OpenStore(ctx, newURL)
-	case "grace":
-		return fencelock.OpenStore(ctx, newURL+"?grace=true")
 	case "both":
 		old, err := fencelock.OpenStore(ctx, oldURL)
 		if err != nil {
@@ -48,7 +46,7 @@ func openPhase(ctx context.Context, phase Phase, oldURL, newURL string) (driver.
 		}
 		return stores{store, old, next}, nil
 	}
-	return nil, fmt.Errorf("the phase is %q; use old, both, new or grace", phase)
+	return nil, fmt.Errorf("the phase is %q; use old, both or new", phase)
 }
 
 // stores are the two stores of phase both as one, which has to be closed.

@@ -21,6 +21,15 @@ type bucketSettings struct {
 	more   int64
 }
 
+// stronger reports whether the settings are stronger than a value, as settingOf returned it.
+func (b bucketSettings) stronger(name, value string) bool {
+	if name == "grace" {
+		return b.grace && value == "0"
+	}
+	n, _ := strconv.ParseInt(value, 10, 64)
+	return n < b.maxTTL.Milliseconds()
+}
+
 // Settings implements driver.Configurer. A namespace with several buckets has grace if all of them have it, and the
 // highest of their max_ttl.
 func (s *Store) Settings(ctx context.Context) ([]driver.Setting, error) {
@@ -73,6 +82,9 @@ func (s *Store) Configure(ctx context.Context, name, value string) error {
 				if one.more > 0 {
 					return fmt.Errorf("%d open sessions ask for more; deploy their processes with %s=%s first, then repeat this: %w",
 						one.more, name, value, driver.ErrRefused)
+				}
+				if one.rest > 0 && one.stronger(name, number) {
+					return fmt.Errorf("the store is new or was reset, and not all processes have come back; repeat this in %v: %w", one.rest.Round(time.Second), driver.ErrRefused)
 				}
 			}
 		}
