@@ -88,6 +88,7 @@ type topModel struct {
 type (
 	listed struct {
 		locks []fencelock.Status
+		grace time.Duration
 		err   error
 		at    time.Time
 	}
@@ -101,7 +102,12 @@ func (m *topModel) Init() tea.Cmd { return m.poll }
 // than it answers.
 func (m *topModel) poll() tea.Msg {
 	locks, err := m.wanted.Read(m.ctx, m.client)
-	return listed{locks, err, time.Now()}
+	answer := listed{locks: locks, err: err, at: time.Now()}
+	var grace *fencelock.GraceError
+	if err == nil && errors.As(m.client.Ready(m.ctx), &grace) {
+		answer.grace = grace.RetryAfter
+	}
+	return answer
 }
 
 // Update implements tea.Model.
@@ -111,6 +117,7 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case listed:
 		m.took(msg.locks, msg.err, msg.at)
+		m.grace = msg.grace
 		return m, tea.Tick(m.every, func(time.Time) tea.Msg { return tick{} })
 	case tick:
 		if m.paused {

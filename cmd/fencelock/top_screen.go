@@ -22,6 +22,7 @@ type topScreen struct {
 	width, height int
 	order         view.Order
 	locks         []fencelock.Status
+	grace         time.Duration // how long no new lock is granted
 	err           error
 	at            time.Time // of the last poll that succeeded
 	chosen        string    // name of the lock under the cursor
@@ -142,6 +143,8 @@ func (s *topScreen) subheader() string {
 		return alarm.Render(cut("the store does not answer: "+plain.OneLine(s.err), s.width))
 	case s.err != nil:
 		return alarm.Render(cut(fmt.Sprintf("the store does not answer; this is from %s: %s", s.at.Format(time.TimeOnly), plain.OneLine(s.err)), s.width))
+	case s.grace > 0 && !s.paused:
+		return notice.Render(cut(view.GraceLine(s.grace), s.width))
 	case s.paused:
 		return notice.Render("paused; this is from " + s.at.Format(time.TimeOnly))
 	case s.at.IsZero():

@@ -11,6 +11,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/store/memstore"
 )
 
 // lockAt is a lock with one holder.
@@ -40,6 +41,22 @@ func TestTopOrders(t *testing.T) {
 		if names(s) != want {
 			t.Errorf("%s: got %s, want %s", key, names(s), want)
 		}
+	}
+}
+
+// TestTopShowsAGracePeriod although no lock is listed after a data loss.
+func TestTopShowsAGracePeriod(t *testing.T) {
+	store := memstore.New(&memstore.Options{Grace: true, MaxTTL: 20 * time.Second})
+	client, err := fencelock.New(store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close(t.Context())
+	store.Reset()
+	m := &topModel{ctx: t.Context(), client: client, topScreen: topScreen{width: 100, height: 20}}
+	m.Update(m.poll())
+	if !strings.Contains(m.render(), "; no new locks for ") {
+		t.Errorf("got %s", m.render())
 	}
 }
 
