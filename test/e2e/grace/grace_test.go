@@ -42,11 +42,7 @@ func TestFleetGetsGraceByARollingDeployment(t *testing.T) {
 
 // TestFleetOnSentinelGetsGrace is the same, and then a replica takes over that has missed the last locks.
 func TestFleetOnSentinelGetsGrace(t *testing.T) {
-	s, err := servers.Redis.StartSentinels(time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
+	s := servers.Test(t, func() (*servers.Sentinels, error) { return servers.Redis.StartSentinels(time.Second) })
 	url := "redis-sentinel://" + s.Addrs[0] + "/" + servers.MasterName + "?accept=min-replicas"
 	f := newFleet(t, 6*time.Second)
 	began := time.Now()
@@ -74,6 +70,44 @@ func TestFleetOnSentinelGetsGrace(t *testing.T) {
 	figures()
 }
 
+// TestFleetOnPostgreSQLGetsGrace is the same on a database, and then a replica takes over that has missed the last commits.
+func TestFleetOnPostgreSQLGetsGrace(t *testing.T) {
+	primary := servers.Test(t, func() (*servers.Server, error) { return servers.Postgres("wal_level=replica", "max_wal_senders=4") })
+	front, replication := proxyTo(t, primary.Addr), proxyTo(t, primary.Addr)
+	replica := servers.Test(t, func() (*servers.Server, error) { return primary.Replica(replication.Port) })
+	url := "postgres://postgres@" + front.Addr + "/postgres?sslmode=disable&migrate=true&accept=replicas-without-grace"
+	f := newFleet(t, 6*time.Second)
+	began := time.Now()
+	f.start(members, url)
+	time.Sleep(time.Until(began.Add(7 * time.Second)))
+	rolling := time.Now()
+	f.roll(url + "&grace=true&max_ttl=6s")
+	if quiet := f.quiet(rolling, time.Now()); quiet > time.Second {
+		t.Errorf("no lock was granted for %v", quiet)
+	}
+	replication.Close()
+	f.granted(time.Now(), 50, 20*time.Second) // which the replica misses
+	primary.Kill()
+	if err := replica.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	front.Retarget(replica.Addr)
+	front.Cut()
+	f.granted(time.Now(), 200, time.Minute)
+	f.check()
+	figures()
+}
+
+func proxyTo(t *testing.T, addr string) *servers.Proxy {
+	t.Helper()
+	proxy, err := servers.NewProxy(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { proxy.Close() })
+	return proxy
+}
+
 // TestServerThatComesBackEmptyGrantsWithinATTL: with the settings of the README the next lock waits for no longer than a TTL.
 func TestServerThatComesBackEmptyGrantsWithinATTL(t *testing.T) {
 	const ttl = 15 * time.Second // the default of fencelock.Options
@@ -96,12 +130,7 @@ func TestServerThatComesBackEmptyGrantsWithinATTL(t *testing.T) {
 
 func started(t *testing.T) *servers.RedisServer {
 	t.Helper()
-	server, err := servers.Redis.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Stop)
-	return server
+	return servers.Test(t, func() (*servers.RedisServer, error) { return servers.Redis.Start() })
 }
 
 func figures() {

@@ -22,6 +22,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	_ "github.com/fencelock/fencelock/store/redisstore" // registers redis:// and redis-sentinel://
+	_ "github.com/fencelock/fencelock/store/sqlstore"   // registers postgres://
 )
 
 // The environment of a member of the fleet.
