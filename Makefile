@@ -117,18 +117,16 @@ figures-interop: ## shared locks: wake-ups, renewals, ten minutes of a mixed fle
 	go test ./test/interop -count=1 -timeout 40m -v -run '^TestFleet' -interop.all -interop.processes=5 -interop.rounds=5
 
 # Half an hour, and 5 GB. The machine must do nothing else.
-scale: ## measure unit costs, growth and small fleets on every server, for fencelock plan and docs/scale.md
+scale: ## measure unit costs, growth and small fleets on every server, for docs/scale.md
 	go run ./bench -units -for 1s
 	go run ./bench -growth -repetitions 5 -for 1s
 	go run ./bench -runs -for 1s
 	go run ./bench -page
-	go run ./cmd/fencelock plan --server redis --processes 2000 --locks 50000 --rate 3000 --contended 0.1 --rtt 500us --picture docs/scale/plan.svg
 
 figures-scale: ## what docs claim of scale and endurance, from the results that are kept
 	go run ./test/torture kept test/torture/README.md
 	go run ./bench -figures scale
 	go test ./internal/fleetsim -count=1 -v -run '^TestSimulationAgreesWithRealRuns$$'
-	go test ./cmd/fencelock/internal/capacity -count=1 -v -run '^TestPlansAgreeWithRealRuns$$'
 	go run ./test/events kept test/events/results docs/scale/storm.svg
 	go run ./test/torture/soak kept test/torture/soak/results
 

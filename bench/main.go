@@ -15,7 +15,7 @@
 //	go run ./bench -figures sql-crowd -only pg      # the same on PostgreSQL
 //	go run ./bench -figures linger                  # locks that linger on Redis, and the notices that end it
 //	go run ./bench -quick                           # counts and processor time on Redis, with floors
-//	go run ./bench -units                           # what one of each costs every server, for fencelock plan
+//	go run ./bench -units                           # what one of each costs every server, for docs/scale.md
 //	go run ./bench -growth                          # how costs grow, for docs/scale.md
 //	go run ./bench -runs                            # small fleets, which plans and simulations are compared with
 //	go run ./bench -page                            # the tables and pictures of docs/scale.md, from what is kept
@@ -77,9 +77,9 @@ func run(ctx context.Context) error {
 	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")
 	flag.DurationVar(&p.each, "for", 2*time.Second, "how long each time; some parts take half of it")
-	units := flag.Bool("units", false, "measure what one lock, handoff, keep-alive and session cost each server, and write what fencelock plan reads; with -only these servers")
+	units := flag.Bool("units", false, "measure what one lock, handoff, keep-alive and session cost each server, and write docs/scale/units.json; with -only these servers")
 	growth := flag.Bool("growth", false, "measure how costs grow with locks, sessions, waiters and readers, for docs/scale.md; with -only some, such as redis/waiters")
-	runs := flag.Bool("runs", false, "run small fleets on each server, which fencelock plan and the simulation are compared with; with -only these servers")
+	runs := flag.Bool("runs", false, "run small fleets on each server, which the simulation is compared with; with -only these servers")
 	page := flag.Bool("page", false, "write the tables and pictures of docs/scale.md from what is kept, and simulate its fleets; measures nothing")
 	again := flag.Bool("redraw", false, "draw the charts of docs/benchmarks again from the stored results.json; measures nothing")
 	pin := flag.Bool("pin", false, "give the server one processor and the clients another; redis, quorum, etcd, memcached only")

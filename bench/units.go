@@ -44,8 +44,8 @@ type unitFile struct {
 	Units    []*suite.Units
 }
 
-// unitsPath is where fencelock plan has it linked in.
-var unitsPath = filepath.Join("cmd", "fencelock", "internal", "capacity", "units.json")
+// unitsPath is where docs/scale.md and the simulation have them from.
+var unitsPath = filepath.Join("docs", "scale", "units.json")
 
 // writeUnits measures the servers that are wanted and writes them down, beside those of before
 // that are not.

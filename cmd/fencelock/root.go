@@ -105,7 +105,7 @@ else to stderr.`,
 	}{
 		{"hold", []*cobra.Command{a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand()}},
 		{"inspect", []*cobra.Command{a.lsCommand(), a.inspectCommand(), a.whyCommand(), a.watchCommand(), a.topCommand(), a.serveCommand(), a.breakCommand()}},
-		{"check", []*cobra.Command{a.doctorCommand(), a.settingsCommand(), a.schemaCommand(), a.verifyCommand(), a.benchCommand(), a.planCommand()}},
+		{"check", []*cobra.Command{a.doctorCommand(), a.settingsCommand(), a.schemaCommand(), a.verifyCommand(), a.benchCommand()}},
 		{"more", []*cobra.Command{a.manCommand(root), a.versionCommand(), storesTopic(), exitCodesTopic()}},
 		{"", []*cobra.Command{a.grantsCommand(), a.keepCommand()}},
 	} {

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// CostsOf reads the measured unit costs of a server from the file that bench writes and fencelock plan
-// reads. They are those of all its servers together.
+// CostsOf reads the measured unit costs of a server from the file that bench writes. They are those of all its servers together.
 func CostsOf(file []byte, server string) (Costs, error) {
 	var all struct {
 		Units []struct {

@@ -39,7 +39,7 @@ func TestSimulationAgreesWithRealRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	units, err := os.ReadFile("../../cmd/fencelock/internal/capacity/units.json")
+	units, err := os.ReadFile("../../docs/scale/units.json")
 	if err != nil {
 		t.Fatal(err)
 	}
