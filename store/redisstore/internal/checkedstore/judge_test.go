@@ -69,8 +69,8 @@ var judged = []struct {
 	{name: "replica", facts: with("role", "slave"), want: "danger replica"},
 	{name: "replicas", facts: with("connected_slaves", "2"), want: "warning replicas-without-grace"},
 	{name: "replicas and grace", facts: with("connected_slaves", "2"), grace: true, want: "warning min-replicas"},
-	{name: "replicas, grace and a master that needs them", facts: with("connected_slaves", "2", "min_slaves_good_slaves", "2"), grace: true},
-	{name: "replicas and grace in a cluster", facts: with("connected_slaves", "2", "redis_mode", "cluster"), grace: true, sharded: true},
+	{name: "replicas, grace and a master that needs them", facts: with("connected_slaves", "2", "min_slaves_good_slaves", "2"), grace: true, want: "warning margin"},
+	{name: "replicas and grace in a cluster", facts: with("connected_slaves", "2", "redis_mode", "cluster"), grace: true, sharded: true, want: "warning margin"},
 	{name: "evicts", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), want: "danger eviction"},
 	{name: "evicts in spite of grace", facts: with("maxmemory", "1000", "maxmemory_policy", "allkeys-lru"), grace: true, want: "danger eviction"},
 	{name: "would evict", facts: with("maxmemory_policy", "allkeys-random"), grace: true, want: "warning eviction"},
@@ -90,7 +90,7 @@ var judged = []struct {
 }
 
 func TestJudge(t *testing.T) {
-	seen := map[string]bool{"unused": true} // which Check finds, with a store
+	seen := map[string]bool{"unused": true, "grace-not-asked": true} // which Check finds, with a store
 	for _, tt := range judged {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := New(unusedClient{sharded: tt.sharded}, &Options{Grace: tt.grace}, nil)
