@@ -66,6 +66,7 @@ func TestCheckFindsNoMarginForAReplacedMaster(t *testing.T) {
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0", "--min-replicas-to-write", "1")
 	replica := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
 	waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
+	waitFor(t, "the master counts the replica", func() bool { return master.Info("replication", "min_slaves_good_slaves") == "1" })
 	for maxTTL, want := range map[time.Duration][]string{0: {"margin"}, 2 * time.Second: {"margin"}, 15 * time.Second: {"margin"}, 30 * time.Second: nil} {
 		store := libraries[0].open(t, login{addr: master.Addr}, &redisstore.Options{Grace: true, MaxTTL: maxTTL}).Store
 		if maxTTL == 2*time.Second {
