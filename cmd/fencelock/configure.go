@@ -27,7 +27,7 @@ func (a *app) settingsCommand() *cobra.Command {
 A process that asks for more (grace=true, a longer max_ttl in its URL) switches it on by
 itself, while others run: deploy one after another. This command is for what makes a
 promise weaker. It is done only when no process asks for more; the error says how many
-do.
+do. It is refused in the grace period after a data loss, when some may not be back yet.
 
 With --new the namespace is set up as one that no process has ever used, with the
 settings of the URL, so that the first lock does not wait for a grace period. Use it only

@@ -206,13 +206,33 @@ var listMutants = []mutant{
 	},
 	{
 		name: "rl-grace-not-finished", catcher: testOf(redisPkg, "TestGraceIsFinishedWhenAStrangerWasFirst"), file: listScripts + "lib.lua",
-		old: "  if m.grace and rest > now and rest > m.over then\n",
+		old: "  if rest(m) > m.over then\n",
 		new: "  if false then\n",
 	},
 	{
 		name: "rl-grace-finished-with-tickets", catcher: testOf(redisPkg, "TestGraceIsFinishedWhenAStrangerWasFirst"), file: listScripts + "lib.lua",
-		old: "    m.over = rest\n    call('LTRIM', T, 1, 0)\n",
-		new: "    m.over = rest\n",
+		old: "    m.over = rest(m)\n    call('LTRIM', T, 1, 0)\n",
+		new: "    m.over = rest(m)\n",
+	},
+	{
+		name: "rl-grace-on-not-finished", catcher: testOf(redisPkg, "TestAnOperatorStrengthensAYoungIncarnation"), file: listScripts + "settings.lua",
+		old: "else finish(this) end\n",
+		new: "end\n",
+	},
+	{
+		name: "rl-grace-cut-short", catcher: testOf(redisPkg, "TestWeakerSettingsWaitForTheEndOfAGracePeriod"), file: listScripts + "lib.lua",
+		old: "  m.first = m.over\n",
+		new: "  m.first = 0\n",
+	},
+	{
+		name: "rl-max-not-undone", catcher: testOf(redisPkg, "TestAnOperatorUndoesALongMaxTTL"), file: listScripts + "settings.lua",
+		old: "if weaker then this.over = math.min(this.over, rest(this)) else",
+		new: "if not weaker then",
+	},
+	{
+		name: "rl-seen-in-one-bucket-only", catcher: testOf(redisPkg, "TestGraceSeenInOneBucketCountsInAll"), file: seenFile,
+		old: "k.grace || s.last.grace",
+		new: "k.grace",
 	},
 	{
 		name: "rl-seen-max-forgotten", catcher: testOf(redisPkg, "TestHighestMaxTTLDecidesTheGracePeriod"), file: seenFile,

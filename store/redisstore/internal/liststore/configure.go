@@ -13,21 +13,14 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
-// bucketSettings are the settings of one bucket, and how many of its sessions ask for more than a change would leave.
+// bucketSettings are the settings of one bucket, how many of its sessions ask for more than a change would leave, and
+// how long the change has to wait for the end of a grace period.
 type bucketSettings struct {
 	grace  bool
 	maxTTL time.Duration
 	rest   time.Duration
 	more   int64
-}
-
-// stronger reports whether the settings are stronger than a value, as settingOf returned it.
-func (b bucketSettings) stronger(name, value string) bool {
-	if name == "grace" {
-		return b.grace && value == "0"
-	}
-	n, _ := strconv.ParseInt(value, 10, 64)
-	return n < b.maxTTL.Milliseconds()
+	waits  time.Duration
 }
 
 // Settings implements driver.Configurer. A namespace with several buckets has grace if all of them have it, and the
@@ -79,19 +72,47 @@ func (s *Store) Configure(ctx context.Context, name, value string) error {
 				return err
 			}
 			for _, one := range all {
-				if one.more > 0 {
+				switch {
+				case one.more > 0:
 					return fmt.Errorf("%d open sessions ask for more; deploy their processes with %s=%s first, then repeat this: %w",
 						one.more, name, value, driver.ErrRefused)
+				case one.waits > 0:
+					return fmt.Errorf("the store is new or was reset, and not all processes have come back; repeat this in %v: %w", one.waits.Round(time.Second), driver.ErrRefused)
 				}
-				if one.rest > 0 && one.stronger(name, number) {
-					return fmt.Errorf("the store is new or was reset, and not all processes have come back; repeat this in %v: %w", one.rest.Round(time.Second), driver.ErrRefused)
-				}
+			}
+			if change == "1" {
+				return s.complete(ctx, set, all)
 			}
 		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("redisstore: set %s=%s in the namespace %q: %w", name, value, s.opts.Namespace, err)
+	}
+	return nil
+}
+
+// complete sets up the buckets of a namespace with grace that no process has used yet: one that does not ask for grace would
+// begin them without.
+func (s *Store) complete(ctx context.Context, set layout, all []bucketSettings) error {
+	var has asks
+	for _, one := range all {
+		has = has.and(known{grace: one.grace, maxTTL: one.maxTTL})
+	}
+	if !has.grace || len(all) == set.buckets {
+		return nil
+	}
+	for b := range set.buckets {
+		base := s.buckets.key(strconv.Itoa(b), set.buckets)
+		args := s.args(set, base, "0", nil)
+		args[len(args)-1] = has.text()
+		reply, err := s.client.Eval(ctx, touchScript, keys(base, nil), args)
+		if err == nil {
+			err = s.verdict(reply)
+		}
+		if err != nil {
+			return s.explain(err)
+		}
 	}
 	return nil
 }
@@ -131,7 +152,7 @@ func (s *Store) everyBucket(ctx context.Context, set layout, name, value, change
 			return nil, err
 		}
 		r := wire.Reader{Rest: reply[1:]}
-		all = append(all, bucketSettings{r.Number() == 1, r.Millis(), r.Millis(), r.Number()})
+		all = append(all, bucketSettings{r.Number() == 1, r.Millis(), r.Millis(), r.Number(), r.Millis()})
 		if err := r.Err(); err != nil {
 			return nil, err
 		}

@@ -93,9 +93,12 @@ func (k *keepAlive) script(ctx context.Context) (driver.Renewal, error) {
 	r := wire.Reader{Rest: reply[1:]}
 	renewal := driver.Renewal{TTL: s.ttl, Broken: r.Broken(), Clock: r.Clock()}
 	f := found{dead: r.Number() > 0, due: r.Number() > 0}
+	settings := known{grace: r.Number() == 1, maxTTL: r.Millis()}
 	if r.Err() != nil {
 		return driver.Renewal{}, r.Err()
 	}
+	settings.incarnation = wire.NumberOf(s.tail[7:])
+	s.store.seen.note(s.base, settings)
 	k.note(renewal.Clock, sent, renewal.Clock.UnixMilli()+s.ttl.Milliseconds())
 	if s.sweeper.due() {
 		s.sweeper.begin(f)

@@ -19,6 +19,7 @@ import (
 type seen struct {
 	mu       sync.Mutex
 	byBucket map[string]known
+	last     known // of the latest reply: all buckets of a namespace have the same settings
 }
 
 // known is what a process knows of one bucket.
@@ -56,7 +57,7 @@ func (s *seen) note(bucket string, k known) {
 		s.byBucket = map[string]known{}
 	}
 	if k.incarnation >= s.byBucket[bucket].incarnation {
-		s.byBucket[bucket] = k
+		s.byBucket[bucket], s.last = k, k
 	}
 }
 
@@ -64,6 +65,16 @@ func (s *seen) of(bucket string) known {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.byBucket[bucket]
+}
+
+// strongest is what is known of a bucket, with the settings that the latest reply of any bucket showed: the process may
+// not have seen this bucket, or not since they became stronger.
+func (s *seen) strongest(bucket string) known {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.byBucket[bucket]
+	k.grace, k.maxTTL = k.grace || s.last.grace, max(k.maxTTL, s.last.maxTTL)
+	return k
 }
 
 // grace reports whether some bucket has grace.

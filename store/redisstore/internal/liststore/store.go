@@ -196,7 +196,7 @@ func (s *Store) verdict(reply []any) error {
 // args are the arguments of a script.
 func (s *Store) args(set layout, base, incarnation string, own []string) []string {
 	args := make([]string, 0, 5+len(own))
-	args = append(args, set.String(), incarnation, base+":p:", s.publish, s.own().and(s.seen.of(base)).text())
+	args = append(args, set.String(), incarnation, base+":p:", s.publish, s.own().and(s.seen.strongest(base)).text())
 	return append(args, own...)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
 )
 
 // touchBound is how long one call may take: a bucket that does not answer is left alone.
@@ -61,7 +62,7 @@ func (s *Store) agree(ctx context.Context, shard string) error {
 	}
 	bound, cancel := context.WithTimeout(ctx, agreeBound)
 	defer cancel()
-	_, err := s.call(bound, touchScript, firstShard, "0", nil)
+	_, err := s.touchBucket(bound, firstShard)
 	if errors.Is(err, driver.ErrRefused) || ctx.Err() != nil {
 		return err
 	}
@@ -93,12 +94,29 @@ func (s *Store) touchOnce() map[string]string {
 	for b := range s.opts.Buckets {
 		ctx, cancel := context.WithTimeout(context.Background(), touchBound)
 		shard := strconv.Itoa(b)
-		if reply, err := s.call(ctx, touchScript, shard, "0", nil); err == nil && len(reply) == 2 {
-			seen[shard], _ = reply[1].(string)
+		if incarnation, err := s.touchBucket(ctx, shard); err == nil {
+			seen[shard] = incarnation
 		}
 		cancel()
 	}
 	return seen
+}
+
+// touchBucket calls a bucket, notes its settings and returns its incarnation.
+func (s *Store) touchBucket(ctx context.Context, shard string) (string, error) {
+	reply, err := s.call(ctx, touchScript, shard, "0", nil)
+	if err != nil {
+		return "", err
+	}
+	r := wire.Reader{Rest: reply[1:]}
+	incarnation := r.Text()
+	k := known{grace: r.Number() == 1, maxTTL: r.Millis()}
+	if err := r.Err(); err != nil {
+		return "", err
+	}
+	k.incarnation, _ = strconv.ParseInt(incarnation, 10, 64)
+	s.seen.note(s.buckets.key(shard, s.layout.buckets), k)
+	return incarnation, nil
 }
 
 // agrees reports whether every incarnation of found is known.

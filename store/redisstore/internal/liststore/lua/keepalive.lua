@@ -1,7 +1,7 @@
 -- Keeps a session alive (S2, S4, R1).
 -- ARGV[6] session id
 -- Replies: OK, broken claims, clock in µs, how many sessions ended without being closed, how many names
--- are to be looked at | GONE | RESET
+-- are to be looked at, 1 if there is grace, max_ttl in ms | GONE | RESET
 if was_reset() then return { 'RESET' } end
 local sid = ARGV[6]
 local s = session(sid)
@@ -9,4 +9,5 @@ if not s then return { 'GONE' } end
 s[1] = after(s[4])
 put_session(sid, s)
 call('ZADD', Z, num(s[1]), sid)
-return { 'OK', broken_of(sid), num(micros), call('ZCOUNT', Z, '-inf', num(now)), call('ZCOUNT', K, '-inf', num(now)) }
+return { 'OK', broken_of(sid), num(micros), call('ZCOUNT', Z, '-inf', num(now)), call('ZCOUNT', K, '-inf', num(now)),
+  this.grace and 1 or 0, num(this.max) }

@@ -19,7 +19,8 @@
 -- Fields of H:
 --   m          marker: incarnation, 1 if there are votes, until when a check of the replication id
 --              counts (6 bytes, ms), 1 if there is grace, max_ttl (6 bytes, ms), end of the grace period (6 bytes, ms),
---              then run id, layout, replication id, 1 if there was a replication backlog
+--              then run id, layout, replication id, 1 if there was a replication backlog, end of the grace period with which
+--              the incarnation began (ms)
 --   v          the last ticket that was made: those in T are up to that
 --   c<slot>    counter of names that are voted about (slot.lua)
 --   s<sid>     session: end or an earlier one, generation, 1 if it has marks; then generation,
@@ -107,27 +108,37 @@ local function read_marker(raw)
   local rest = cmsgpack.unpack(sub(raw, at))
   voted = votes == 1
   return { inc = inc, till = till, grace = grace == 1, max = max, over = over, run = rest[1], layout = rest[2], id = rest[3],
-    backlog = rest[4] }
+    backlog = rest[4], first = rest[5] or over }
 end
 
 local function write_marker(m)
   call('HSET', H, 'm', struct.pack('>I7BI6BI6I6', m.inc, voted and 1 or 0, m.till, m.grace and 1 or 0, m.max, m.over)
-    .. cmsgpack.pack({ m.run, m.layout, m.id, m.backlog }))
+    .. cmsgpack.pack({ m.run, m.layout, m.id, m.backlog, m.first }))
+end
+
+-- rest is the end of the grace period that an incarnation would have had with the settings of now, 0 if that is over or there is none.
+local function rest(m)
+  local till = math.min(math.floor(m.inc / 1000) + 1, now) + m.max
+  return m.grace and till > now and till or 0
+end
+
+-- finish has the rest of a grace period count in an incarnation that got grace or a higher max_ttl, if it is so young that
+-- earlier leases may be trusted: who knew of no grace was the first after a data loss.
+local function finish(m)
+  if rest(m) > m.over then
+    m.over = rest(m)
+    call('LTRIM', T, 1, 0)
+  end
 end
 
 -- strengthen gives the namespace what the caller asks for and it has not: grace, or a higher max_ttl. What the caller has only
--- seen counts if that was in an earlier incarnation: in this one an operator may have made it weaker. If the
--- incarnation is so young that earlier leases may be trusted, the rest of its grace period counts from now on: a process that
--- knew of no grace was the first after a data loss. It reports whether it changed something.
+-- seen counts if that was in an earlier incarnation: in this one an operator may have made it weaker. It
+-- reports whether it changed something.
 local function strengthen(m)
   local ask = tonumber(math.abs(tonumber(ARGV[2])) < m.inc and ARGV[5] or OWN)
   if not (ask > 0 and not m.grace or math.abs(ask) > m.max) then return false end
   m.grace, m.max = m.grace or ask > 0, math.max(m.max, math.abs(ask))
-  local rest = math.min(math.floor(m.inc / 1000) + 1, now) + m.max
-  if m.grace and rest > now and rest > m.over then
-    m.over = rest
-    call('LTRIM', T, 1, 0)
-  end
+  finish(m)
   return true
 end
 
@@ -169,6 +180,7 @@ local function marker()
   m.grace, m.max, m.run, m.layout = m.grace or ask > 0, math.max(m.max, math.abs(ask)), run, ARGV[1]
   local ms = m.grace and (raw or SETUP ~= 'new') and m.max or 0
   m.over, m.till = ms > 0 and after(ms) or 0, now + check_for(m)
+  m.first = m.over
   local _, id, backlog = unreplaced(m)
   m.id, m.backlog = id, backlog
   -- First what needs memory: a server whose memory is full rejects only the first write. With grace nothing
