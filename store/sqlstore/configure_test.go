@@ -30,7 +30,7 @@ func TestConfigure(t *testing.T) {
 		}
 		fails("grace", "true", "not set up", true)
 		n.old()
-		graceful, long, dead := n.session(n.process(true, 20*time.Second), time.Second), n.session(n.process(false, 50*time.Second), time.Second), n.session(n.process(false, 0), 45*time.Second)
+		graceful, long, dead := n.session(n.process(true, 20*time.Second), 15*time.Second), n.session(n.process(false, 50*time.Second), 15*time.Second), n.session(n.process(false, 0), 45*time.Second)
 		fails("max_ttl", "20s", "2 open sessions ask for more; deploy their processes with max_ttl=20s first, then repeat this", true)
 		fails("grace", "false", "1 open sessions ask for more; deploy their processes with grace=false first, then repeat this", true)
 		fails("max_ttl", "1ms", "at least 1s", false)
