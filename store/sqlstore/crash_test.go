@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package sqlstore_test
 
 import (
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
@@ -23,7 +26,7 @@ import (
 func TestWriterFromBeforeACrash(t *testing.T) {
 	t.Parallel()
 	k := onPostgres
-	// The log is written by commits that wait for it, and by no other process.
+	// The log is written by commits that wait for it, and until it is stopped by one other process.
 	server := servers.Test(t, func() (*servers.Server, error) { return servers.Postgres("wal_writer_delay=10000") })
 	db := k.connect(t, server.Port)
 	opts := k.space(t, db)
@@ -35,6 +38,10 @@ func TestWriterFromBeforeACrash(t *testing.T) {
 	holder, waiter := open(t, s), open(t, s)
 	attempt(t, holder, plain(1, "x"), driver.Granted)
 	durable := version()
+	// The process that writes the log from time to time writes no more, however long this test takes.
+	var writer int
+	must(t, db.QueryRow("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'").Scan(&writer))
+	must(t, syscall.Kill(writer, syscall.SIGSTOP))
 	attempt(t, waiter, queued(1, "x"), driver.Queued)
 	lost := version()
 	var crash sync.Once
