@@ -3,172 +3,125 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"regexp"
+	"io"
 	"strings"
-	"time"
+	"text/tabwriter"
 
-	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/spf13/cobra"
 )
 
-// urlOfStore finds the store's URL.
-func (a *app) urlOfStore() (string, error) {
-	chosen, err := a.choice()
-	return chosen.url, err
+func (a *app) settingsCommand() *cobra.Command {
+	var fresh bool
+	cmd := &cobra.Command{
+		Use:   "settings [NAME=VALUE]",
+		Short: "Show the settings of a namespace, or change one",
+		Long: `Show the settings that all processes of a namespace obey, or change one.
+
+  grace     after a data loss no new lock is granted until every earlier lease must have
+            ended
+  max_ttl   how long that takes: the longest TTL of any process
+
+A process that asks for more (grace=true, a longer max_ttl in its URL) switches it on by
+itself, while others run: deploy one after another. This command is for what makes a
+promise weaker. It is done only when no process asks for more; the error says how many
+do. It is refused in the grace period after a data loss, when some may not be back yet.
+
+With --new the namespace is set up as one that no process has ever used, with the
+settings of the URL, so that the first lock does not wait for a grace period. Use it only
+if you know that: an empty server looks the same after it has lost all its locks.
+
+The exit code is 0, 64 if the change is refused, and 69 if the store did not answer.`,
+		Example: `  fencelock settings
+  fencelock settings max_ttl=15s
+  fencelock settings grace=false`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || fresh && len(args) > 0 {
+				return usage("give one NAME=VALUE, or --new, or nothing")
+			}
+			if len(args) == 1 && !strings.Contains(args[0], "=") {
+				return usage("%s is not NAME=VALUE, such as grace=true", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.settings(cmd.Context(), args, fresh) },
+	}
+	cmd.Flags().BoolVar(&fresh, "new", false, "set up a namespace that no process has ever used")
+	a.formatFlag(cmd, "table", "json")
+	return cmd
 }
 
-// choice finds the store: flag, environment, configuration file.
-func (a *app) choice() (storeChoice, error) {
-	if a.storeURL != "" {
-		return storeChoice{a.storeURL, "--store"}, nil
+// settings shows the settings after what was asked for is done.
+func (a *app) settings(ctx context.Context, change []string, fresh bool) error {
+	from, err := a.urlOfStore()
+	if err != nil {
+		return err
 	}
-	if url := os.Getenv("FENCELOCK_STORE"); url != "" {
-		return storeChoice{url, "FENCELOCK_STORE"}, nil
+	store, err := a.openToRead(ctx, from, a.ns)
+	if err != nil {
+		return err
 	}
-	file, chosen := os.Getenv("FENCELOCK_CONFIG"), true
-	if file == "" {
-		dir, err := os.UserConfigDir()
-		if err != nil {
-			return storeChoice{}, nil // no such directory, so no file
+	defer store.Close()
+	s, ok := store.OpenedStore.(driver.Configurer)
+	if !ok {
+		if strings.HasPrefix(store.Caps().Engine, "quorum") {
+			return usage("each server of a quorum has its own settings: run this with redis://HOST for each")
 		}
-		file, chosen = filepath.Join(dir, "fencelock", "config"), false
+		return usage("%s has no settings: nothing of it depends on a namespace", store.Caps().Engine)
 	}
-	url, err := a.readConfig(file)
-	if errors.Is(err, fs.ErrNotExist) && !chosen {
-		return storeChoice{}, nil
-	}
-	return storeChoice{url, file}, err
-}
-
-// readConfig reads lines "key = value"; # begins a comment. The only key is
-// store: everything else is a parameter of its URL.
-func (a *app) readConfig(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", withCode(exitUsage, err)
-	}
-	defer f.Close()
-	store := ""
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		key, value, ok := strings.Cut(line, "=")
-		if !ok || strings.TrimSpace(key) != "store" {
-			return "", usage("%s:%d: expected a line \"store = URL\"", file, n)
-		}
-		store = strings.TrimSpace(value)
-	}
-	if info, err := f.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 && hasPassword.MatchString(store) && !a.warned {
-		a.warned = true
-		a.note("%s has a password in it, and other users may read it; chmod 600 it", file)
-	}
-	return store, lines.Err()
-}
-
-// hasPassword matches a URL with a password.
-var hasPassword = regexp.MustCompile(`^[^/]*://[^/?#@]*:[^/?#@]+@`)
-
-// connection is an open store with a client on it.
-type connection struct {
-	*opened
-	client *fencelock.Client
-}
-
-// connect opens the store that the user chose. Without options no lock is to be taken.
-func (a *app) connect(ctx context.Context, opts *fencelock.Options) (*connection, error) {
-	if opts == nil {
-		return a.connectTo(ctx, a.openToRead, &fencelock.Options{})
-	}
-	return a.connectTo(ctx, a.open, opts)
-}
-
-func (a *app) connectTo(ctx context.Context, open func(ctx context.Context, url, namespace string) (*opened, error), opts *fencelock.Options) (*connection, error) {
-	url, err := a.urlOfStore()
-	if err != nil {
-		return nil, err
-	}
-	store, err := open(ctx, url, a.ns)
-	if err != nil {
-		return nil, err
-	}
-	opts.CallTimeout = a.callTimeout(opts.TTL)
-	client, err := fencelock.New(store, opts)
-	if err != nil {
-		return nil, errors.Join(withCode(exitUsage, err), store.Close())
-	}
-	return &connection{opened: store, client: client}, nil
-}
-
-// callTimeout is how long one call may take. While a lock is held a renewal that hangs
-// must leave time for another one.
-func (a *app) callTimeout(ttl time.Duration) time.Duration {
-	if ttl > 0 {
-		return min(a.timeout, ttl/3)
-	}
-	return a.timeout
-}
-
-// openToRead opens a store in which locks are seen and broken, but none is taken: what
-// makes locks unsafe is a warning then.
-func (a *app) openToRead(ctx context.Context, url, namespace string) (*opened, error) {
-	return a.dial(ctx, url, namespace, func(reason error) { a.note("%v", reason) })
-}
-
-// open opens a store in which locks can be taken.
-func (a *app) open(ctx context.Context, url, namespace string) (*opened, error) {
-	return a.dial(ctx, url, namespace, nil)
-}
-
-// dial opens a store within the time that one answer may take. With refused it also
-// opens one in which no lock can be taken.
-func (a *app) dial(ctx context.Context, url, namespace string, refused func(error)) (*opened, error) {
-	if a.timeout <= 0 {
-		return nil, usage("--timeout %v: it takes a positive time", a.timeout)
-	}
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	call, cancel := context.WithTimeout(ctx, 4*a.timeout)
 	defer cancel()
-	store, err := openStore(ctx, url, namespace, driver.OpenOptions{Refused: refused, Warn: func(f driver.Finding) {
-		if text, show := warning(f); show {
-			a.note("%s", text)
-		}
-	}})
-	var e *exitError
 	switch {
-	case err == nil || errors.As(err, &e) && e.sig == 0:
-		return store, err
-	case context.Cause(ctx) != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		return nil, context.Cause(ctx)
-	case errors.Is(err, driver.ErrUnavailable), errors.Is(err, driver.ErrUnknown), ctx.Err() != nil:
-		return nil, fmt.Errorf("%w: %w", fencelock.ErrUnavailable, err)
+	case fresh:
+		err = s.Begin(call)
+	case len(change) == 1:
+		name, value, _ := strings.Cut(change[0], "=")
+		err = s.Configure(call, name, value)
 	}
-	return nil, withCode(exitUsage, err) // a wrong URL or password
+	if err != nil && exitCode(err) != exitUnavailable {
+		return withCode(exitUsage, err) // refused, or not a setting
+	}
+	if err != nil {
+		return err
+	}
+	all, err := s.Settings(call)
+	if err != nil {
+		return err
+	}
+	if a.format == "json" {
+		return printJSON(a.out, settingsView(all))
+	}
+	return writeSettings(a.out, all)
 }
 
-// close gives everything back, within the time that one answer may take.
-func (a *app) close(c *connection) { a.closeWithin(c, a.timeout) }
-
-func (a *app) closeWithin(c *connection, d time.Duration) {
-	a.closeClient(c, d)
-	if err := c.opened.Close(); err != nil {
-		a.note("closing the store: %v", err)
-	}
+// settingView is a setting as JSON.
+type settingView struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Asked  string `json:"asked"`
+	Change string `json:"change"`
 }
 
-// closeClient leaves the store open, for other clients whose leases go on after the process.
-func (a *app) closeClient(c *connection, d time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	if err := c.client.Close(ctx); err != nil {
-		a.note("%v", err)
+func settingsView(all []driver.Setting) []settingView {
+	view := []settingView{}
+	for _, s := range all {
+		view = append(view, settingView(s))
 	}
+	return view
+}
+
+// writeSettings is the view for people.
+func writeSettings(w io.Writer, all []driver.Setting) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(w, "no process has used the namespace yet; the first one sets it up with what its URL asks for")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SETTING\tNAMESPACE\tTHIS URL\tCHANGE")
+	for _, s := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Name, s.Value, s.Asked, s.Change)
+	}
+	return t.Flush()
 }

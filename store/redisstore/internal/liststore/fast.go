@@ -149,7 +149,8 @@ func (f *fast) fresh(till int64) bool {
 	}
 	now := f.s.alive.latest()
 	f.checked.Store(till)
-	if till-now < f.s.store.seen.of(f.bucket).check().Milliseconds()/2 {
+	// What is known of the bucket is behind a mutex, and no check counts for longer than maxCheck.
+	if left := till - now; left < maxCheck.Milliseconds()/2 && left < f.s.store.seen.of(f.bucket).check().Milliseconds()/2 {
 		f.refill()
 	}
 	return now < till && till <= now+maxCheck.Milliseconds()

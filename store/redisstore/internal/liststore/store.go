@@ -221,7 +221,6 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	renewal := driver.Renewal{TTL: req.TTL, Broken: r.Broken()}
 	runID := r.Text()
 	ss.generation = r.Number()
-	r.Number() // the end of the grace period
 	renewal.Clock = r.Clock()
 	ss.fresh = r.Number() == 1
 	settings := known{grace: r.Number() == 1, maxTTL: r.Millis()}

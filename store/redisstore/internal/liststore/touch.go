@@ -53,7 +53,7 @@ func (s *Store) touch(shard, incarnation string) {
 // agree makes sure that the first bucket has a marker with our layout, before a session
 // sets up any other bucket. Buckets that have no marker yet would otherwise let in a process
 // with another number of them, which keeps the same name in another bucket: two holders.
-// Operators' calls find the marker, too (settings.go).
+// Operators' calls find the marker, too (layout.go).
 //
 // A first bucket that cannot be reached stops no other bucket; the next session tries again.
 func (s *Store) agree(ctx context.Context, shard string) error {

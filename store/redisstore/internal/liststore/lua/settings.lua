@@ -3,7 +3,7 @@
 -- last ticket is ahead of the clock, so none is made weaker. A stronger one has the rest of a grace period count, as if a process
 -- asked for it, and a weaker one undoes that.
 -- ARGV[6] 'grace' or 'max_ttl', or '' to show them; [7] the value, 1 or 0 or in ms; [8] 1 to change it, 0 to count only
--- Replies: OK, 1 if there is grace, max_ttl in ms, rest of grace in ms, how many sessions ask for more, for how many ms
+-- Replies: OK, 1 if there is grace, max_ttl in ms, how many sessions ask for more, for how many ms
 -- a grace period is in the way. It is changed if both are 0
 local name, value, more, waits = ARGV[6], tonumber(ARGV[7]), 0, 0
 if name ~= '' then
@@ -18,8 +18,8 @@ if name ~= '' then
   if more == 0 and waits == 0 and ARGV[8] == '1' then
     if name == 'grace' then this.grace = value == 1 else this.max = value end
     if weaker then this.over = math.min(this.over, rest(this)) else finish(this) end
-    this.till, grace_end = 0, this.over
+    this.till = 0
     write_marker(this)
   end
 end
-return { 'OK', this.grace and 1 or 0, num(this.max), num(grace()), more, num(waits) }
+return { 'OK', this.grace and 1 or 0, num(this.max), more, num(waits) }

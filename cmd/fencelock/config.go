@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/driver"
+)
+
+// urlOfStore finds the store's URL.
+func (a *app) urlOfStore() (string, error) {
+	chosen, err := a.choice()
+	return chosen.url, err
+}
+
+// choice finds the store: flag, environment, configuration file.
+func (a *app) choice() (storeChoice, error) {
+	if a.storeURL != "" {
+		return storeChoice{a.storeURL, "--store"}, nil
+	}
+	if url := os.Getenv("FENCELOCK_STORE"); url != "" {
+		return storeChoice{url, "FENCELOCK_STORE"}, nil
+	}
+	file, chosen := os.Getenv("FENCELOCK_CONFIG"), true
+	if file == "" {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return storeChoice{}, nil // no such directory, so no file
+		}
+		file, chosen = filepath.Join(dir, "fencelock", "config"), false
+	}
+	url, err := a.readConfig(file)
+	if errors.Is(err, fs.ErrNotExist) && !chosen {
+		return storeChoice{}, nil
+	}
+	return storeChoice{url, file}, err
+}
+
+// readConfig reads lines "key = value"; # begins a comment. The only key is
+// store: everything else is a parameter of its URL.
+func (a *app) readConfig(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", withCode(exitUsage, err)
+	}
+	defer f.Close()
+	store := ""
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		if !ok || strings.TrimSpace(key) != "store" {
+			return "", usage("%s:%d: expected a line \"store = URL\"", file, n)
+		}
+		store = strings.TrimSpace(value)
+	}
+	if info, err := f.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 && hasPassword.MatchString(store) && !a.warned {
+		a.warned = true
+		a.note("%s has a password in it, and other users may read it; chmod 600 it", file)
+	}
+	return store, lines.Err()
+}
+
+// hasPassword matches a URL with a password.
+var hasPassword = regexp.MustCompile(`^[^/]*://[^/?#@]*:[^/?#@]+@`)
+
+// connection is an open store with a client on it.
+type connection struct {
+	*opened
+	client *fencelock.Client
+}
+
+// connect opens the store that the user chose. Without options no lock is to be taken.
+func (a *app) connect(ctx context.Context, opts *fencelock.Options) (*connection, error) {
+	if opts == nil {
+		return a.connectTo(ctx, a.openToRead, &fencelock.Options{})
+	}
+	return a.connectTo(ctx, a.open, opts)
+}
+
+func (a *app) connectTo(ctx context.Context, open func(ctx context.Context, url, namespace string) (*opened, error), opts *fencelock.Options) (*connection, error) {
+	url, err := a.urlOfStore()
+	if err != nil {
+		return nil, err
+	}
+	store, err := open(ctx, url, a.ns)
+	if err != nil {
+		return nil, err
+	}
+	opts.CallTimeout = a.callTimeout(opts.TTL)
+	client, err := fencelock.New(store, opts)
+	if err != nil {
+		return nil, errors.Join(withCode(exitUsage, err), store.Close())
+	}
+	return &connection{opened: store, client: client}, nil
+}
+
+// callTimeout is how long one call may take. While a lock is held a renewal that hangs
+// must leave time for another one.
+func (a *app) callTimeout(ttl time.Duration) time.Duration {
+	if ttl > 0 {
+		return min(a.timeout, ttl/3)
+	}
+	return a.timeout
+}
+
+// openToRead opens a store in which locks are seen and broken, but none is taken: what
+// makes locks unsafe is a warning then.
+func (a *app) openToRead(ctx context.Context, url, namespace string) (*opened, error) {
+	return a.dial(ctx, url, namespace, func(reason error) { a.note("%v", reason) })
+}
+
+// open opens a store in which locks can be taken.
+func (a *app) open(ctx context.Context, url, namespace string) (*opened, error) {
+	return a.dial(ctx, url, namespace, nil)
+}
+
+// dial opens a store within the time that one answer may take. With refused it also
+// opens one in which no lock can be taken.
+func (a *app) dial(ctx context.Context, url, namespace string, refused func(error)) (*opened, error) {
+	if a.timeout <= 0 {
+		return nil, usage("--timeout %v: it takes a positive time", a.timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	store, err := openStore(ctx, url, namespace, driver.OpenOptions{Refused: refused, Warn: func(f driver.Finding) {
+		if text, show := warning(f); show {
+			a.note("%s", text)
+		}
+	}})
+	var e *exitError
+	switch {
+	case err == nil || errors.As(err, &e) && e.sig == 0:
+		return store, err
+	case context.Cause(ctx) != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return nil, context.Cause(ctx)
+	case errors.Is(err, driver.ErrUnavailable), errors.Is(err, driver.ErrUnknown), ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: %w", fencelock.ErrUnavailable, err)
+	}
+	return nil, withCode(exitUsage, err) // a wrong URL or password
+}
+
+// close gives everything back, within the time that one answer may take.
+func (a *app) close(c *connection) { a.closeWithin(c, a.timeout) }
+
+func (a *app) closeWithin(c *connection, d time.Duration) {
+	a.closeClient(c, d)
+	if err := c.opened.Close(); err != nil {
+		a.note("closing the store: %v", err)
+	}
+}
+
+// closeClient leaves the store open, for other clients whose leases go on after the process.
+func (a *app) closeClient(c *connection, d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	if err := c.client.Close(ctx); err != nil {
+		a.note("%v", err)
+	}
+}
