@@ -43,7 +43,7 @@ type binaries struct {
 // packages are those whose tests may kill a mutant.
 var packages = []string{".", "internal/core", "store/memstore", "store/shard", "store/both", "internal/clock", "internal/timing", "internal/sim",
 	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model", "store/redisstore",
-	"store/redisstore/internal/hashstore", "store/redisstore/redissonstore", "store/redisstore/setnxstore",
+	"store/redisstore/internal/foreign", "store/redisstore/redissonstore", "store/redisstore/setnxstore",
 	"store/zkstore/internal/treestore", "store/zkstore/curatorstore", "store/sqlstore", "store/sqlstore/internal/book",
 	"cmd/fencelock/internal/remote", "store/etcdstore/concurrencystore",
 	"adapters/internal/held", "adapters/consullock", "fence/httpfence", "fence/sqlfence"}
@@ -126,7 +126,7 @@ func (b binaries) ofScript(name string, e edit) (edit, error) {
 		err = fmt.Errorf("mutant %s: its text is %d times in %s, want once; adapt it to the script", name, n, e.file)
 	}
 	changed := fmt.Sprintf("strings.Replace(%s, %q, %q, 1)", text, e.old, e.new)
-	return edit{"store/redisstore/internal/wire/script.go", "text := " + text, "text := " + changed}, err
+	return edit{"store/redisstore/internal/rediscmd/script.go", "text := " + text, "text := " + changed}, err
 }
 
 func (b binaries) writeOverlay(texts map[string]string) (string, error) {

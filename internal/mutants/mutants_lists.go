@@ -4,11 +4,11 @@ package main
 
 // Files of the plain commands of redisstore, and the package whose tests kill their mutants.
 const (
-	fastFile      = "store/redisstore/internal/liststore/fast.go"
-	fastBatchFile = "store/redisstore/internal/liststore/fast_batch.go"
-	keepAliveFile = "store/redisstore/internal/liststore/keepalive.go"
-	listScripts   = "store/redisstore/internal/liststore/lua/"
-	seenFile      = "store/redisstore/internal/liststore/seen.go"
+	fastFile      = "store/redisstore/internal/native/fast.go"
+	fastBatchFile = "store/redisstore/internal/native/fast_batch.go"
+	keepAliveFile = "store/redisstore/internal/native/keepalive.go"
+	listScripts   = "store/redisstore/internal/native/lua/"
+	seenFile      = "store/redisstore/internal/native/seen.go"
 	redisPkg      = "store/redisstore"
 )
 
@@ -29,11 +29,11 @@ var listMutants = []mutant{
 	},
 	{
 		name: "rl-grant-of-an-unchecked-server", catcher: byScenes, file: fastFile,
-		old: "	case !f.fresh(wire.NumberOf(e.marker[8:14])):\n",
+		old: "	case !f.fresh(rediscmd.NumberOf(e.marker[8:14])):\n",
 		new: "",
 	},
 	{
-		name: "rl-incarnation-not-remembered", catcher: byScenes, file: "store/redisstore/internal/liststore/seen.go",
+		name: "rl-incarnation-not-remembered", catcher: byScenes, file: "store/redisstore/internal/native/seen.go",
 		old: "-k.incarnation, 10",
 		new: "0*k.incarnation, 10",
 	},
@@ -163,19 +163,19 @@ var listMutants = []mutant{
 	},
 	{
 		name: "queued-claim-not-known", catcher: testOf(redisPkg, "TestClaimDeepInAQueueIsFoundAtOnce"),
-		file: "store/redisstore/internal/liststore/session.go",
+		file: "store/redisstore/internal/native/session.go",
 		old:  "s.claims.stands(c.Seq, 0, own)",
 		new:  "s.claims.stands(c.Seq, 0, \"\")",
 	},
 	{
 		name: "rl-script-in-a-moving-slot", catcher: testOf(redisPkg, "TestSharedLocksAreReleasedWhileASlotMoves"),
-		file: "store/redisstore/internal/liststore/store.go",
+		file: "store/redisstore/internal/native/store.go",
 		old:  `append(keys, base+none, base+":k", base+":s")`,
 		new:  `append(keys, base, base+":k", base+":s")`,
 	},
 	{
 		name: "rl-batch-in-a-moving-slot", catcher: testOf(redisPkg, "TestBatchesRunWholeWhileASlotMoves"),
-		file: "store/redisstore/internal/liststore/fast.go",
+		file: "store/redisstore/internal/native/fast.go",
 		old:  "	f.none = s.base + none\n",
 		new:  "	f.none = s.base\n",
 	},

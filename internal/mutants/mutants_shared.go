@@ -4,14 +4,14 @@ package main
 
 // Files of the locks that other libraries share, and the packages whose tests kill their mutants.
 const (
-	claimsFile    = "store/redisstore/internal/hashstore/claims.go"
-	renewFile     = "store/redisstore/internal/hashstore/keepalive.go"
-	hashFile      = "store/redisstore/internal/hashstore/session.go"
-	hashScripts   = "store/redisstore/internal/hashstore/lua/"
-	hashPkg       = "store/redisstore/internal/hashstore"
+	claimsFile    = "store/redisstore/internal/foreign/claims.go"
+	renewFile     = "store/redisstore/internal/foreign/keepalive.go"
+	hashFile      = "store/redisstore/internal/foreign/session.go"
+	hashScripts   = "store/redisstore/internal/foreign/lua/"
+	hashPkg       = "store/redisstore/internal/foreign"
 	redissonPkg   = "store/redisstore/redissonstore"
 	setnxPkg      = "store/redisstore/setnxstore"
-	redlockFolder = "store/redisstore/internal/majoritystore/"
+	redlockFolder = "store/redisstore/internal/redlock/"
 	comparedTest  = "TestRenewalIsComparedWithWhatIsKnown"
 	readersLeave  = "TestReaderThatLeavesDropsOnlyTheDead"
 	forcedOpen    = "TestLockForcedOpenIsReported"

@@ -244,7 +244,7 @@ func like(t *testing.T, what, got, pattern string) {
 // TestLayoutIsDocumented: the fields and the letters of claims that lib.lua lists are those of
 // the document.
 func TestLayoutIsDocumented(t *testing.T) {
-	source, err := os.ReadFile("internal/liststore/lua/lib.lua")
+	source, err := os.ReadFile("internal/native/lua/lib.lua")
 	if err != nil {
 		t.Fatal(err)
 	}

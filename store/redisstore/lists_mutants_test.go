@@ -130,7 +130,7 @@ func TestListsScriptMutants(t *testing.T) {
 
 // mutate changes a script of the store of lists from now on, and no other.
 func (p *pretence) mutate(file, from, to string) error {
-	raw, err := os.ReadFile("internal/liststore/lua/" + file + ".lua")
+	raw, err := os.ReadFile("internal/native/lua/" + file + ".lua")
 	if err != nil {
 		return err
 	}

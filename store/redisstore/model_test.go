@@ -258,7 +258,7 @@ func (w *world) theSame(name string, real []driver.Holder) (same []driver.Holder
 	return same
 }
 
-// inOrder returns holders in the order of their tokens, as package liststore keeps them.
+// inOrder returns holders in the order of their tokens, as package native keeps them.
 func (w *world) inOrder(all []driver.Holder) []driver.Holder {
 	return slices.SortedFunc(slices.Values(all), func(a, b driver.Holder) int {
 		return cmp.Or(cmp.Compare(a.Token, b.Token), strings.Compare(w.view(a), w.view(b)))

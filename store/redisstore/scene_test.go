@@ -15,7 +15,7 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -28,9 +28,9 @@ const eager = "eager-"
 var clocks sync.Map
 
 func init() {
-	checkedstore.ForTest = func(namespace string) liststore.Options {
+	checkedstore.ForTest = func(namespace string) native.Options {
 		scene := strings.HasPrefix(namespace, lists)
-		opts := liststore.Options{
+		opts := native.Options{
 			Eager:     strings.HasPrefix(namespace, eager) || scene && !strings.HasSuffix(namespace, lazy),
 			Contended: strings.HasSuffix(namespace, scripted),
 			Batched:   strings.HasSuffix(namespace, batched),

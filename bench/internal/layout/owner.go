@@ -134,8 +134,8 @@ func Holders(ctx context.Context, store driver.Store, name string, n int) error 
 	if err != nil {
 		return err
 	}
-	if len(st.Holders) != n {
-		return fmt.Errorf("layout: the store sees %d holders of %q, not the %d that were written: their sessions have ended, or this package does not write the layout of the store", len(st.Holders), name, n)
+	if seen := len(st.Holders) + st.MoreHolders; seen != n {
+		return fmt.Errorf("layout: the store sees %d holders of %q, not the %d that were written: their sessions have ended, or this package does not write the layout of the store", seen, name, n)
 	}
 	return nil
 }

@@ -6,20 +6,20 @@ import (
 	"context"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/foreign"
 	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
-	"github.com/fencelock/fencelock/store/redisstore/internal/hashstore"
 	"github.com/redis/go-redis/v9"
 )
 
 // The bounds of a session's TTL. A Java waiter that missed a message waits for the rest of
 // it, so keep the TTL near Redisson's 30 seconds or below.
 const (
-	MinTTL = hashstore.MinTTL
-	MaxTTL = hashstore.MaxTTL
+	MinTTL = foreign.MinTTL
+	MaxTTL = foreign.MaxTTL
 )
 
 // MaxReadWriteTTL is MaxTTL with Options.ReadWrite.
-const MaxReadWriteTTL = hashstore.MaxReadWriteTTL
+const MaxReadWriteTTL = foreign.MaxReadWriteTTL
 
 // Options of a Store. The zero value is good for most; nil is the same.
 type Options struct {
@@ -45,7 +45,7 @@ type Options struct {
 // Store is a store that shares locks with Redisson. Make one with New. It is safe for
 // concurrent use.
 type Store struct {
-	store *hashstore.Store
+	store *foreign.Store
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -65,14 +65,14 @@ func newStore(client redis.UniversalClient, opts *Options, closeClient func() er
 	if opts == nil {
 		opts = &Options{}
 	}
-	set := hashstore.Options{Package: "redissonstore", Key: opts.NameMapper, NoTokens: opts.NoTokens, Advice: advice, Assumes: assumes}
+	set := foreign.Options{Package: "redissonstore", Key: opts.NameMapper, NoTokens: opts.NoTokens, Advice: advice, Assumes: assumes}
 	if opts.ReadWrite {
-		set.Kind = hashstore.ReadWrite
+		set.Kind = foreign.ReadWrite
 	}
 	if opts.NoTokens || opts.ReadWrite {
 		set.Assumes = assumesNothing
 	}
-	return &Store{hashstore.New(goredis.New(client, ""), set, closeClient)}, nil
+	return &Store{foreign.New(goredis.New(client, ""), set, closeClient)}, nil
 }
 
 // What Guarantees and a refusal of Require: Correctness say.
@@ -80,8 +80,8 @@ const (
 	advice = "locks in Redisson's format are for efficiency: getLock in Java takes no token, and a server that lost its data gives a lock to the next caller at once; " +
 		"use Redis in fencelock's own format with grace=true (Options{Grace: true} of redisstore), etcd, ZooKeeper or a database when no Java service shares the lock"
 	assumes = "Tokens are shared with RFencedLock; a Java service that locks by getLock has none, so no guard can reject it. " +
-		"After a data loss tokens keep increasing for Go if the server's clock is not set back. " + hashstore.PartialLoss
-	assumesNothing = "Java services share these locks. " + hashstore.PartialLoss
+		"After a data loss tokens keep increasing for Go if the server's clock is not set back. " + foreign.PartialLoss
+	assumesNothing = "Java services share these locks. " + foreign.PartialLoss
 )
 
 // Caps implements driver.Store.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/rueidis"
 )
 
@@ -30,22 +30,22 @@ type adapter struct {
 
 var _ checkedstore.Client = (*adapter)(nil)
 
-// Sharded implements wire.Client.
+// Sharded implements rediscmd.Client.
 func (a *adapter) Sharded() bool { return a.cluster }
 
-// Eval implements wire.Conn.
-func (a *adapter) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
+// Eval implements rediscmd.Conn.
+func (a *adapter) Eval(ctx context.Context, s *rediscmd.Script, keys, args []string) ([]any, error) {
 	return adapt.BoundedWithin(ctx, &a.abandoned, func() ([]any, error) {
 		reply, err := a.eval(a.sending(ctx), a.client, s, keys, args)
 		return reply, classify(ctx, err)
 	})
 }
 
-// Close implements wire.Conn: the client is the caller's.
+// Close implements rediscmd.Conn: the client is the caller's.
 func (a *adapter) Close() {}
 
 // eval sends a script. It is carried out once at most.
-func (a *adapter) eval(ctx context.Context, client rueidis.CoreClient, s *wire.Script, keys, args []string) ([]any, error) {
+func (a *adapter) eval(ctx context.Context, client rueidis.CoreClient, s *rediscmd.Script, keys, args []string) ([]any, error) {
 	b := client.B()
 	bySHA := func() ([]any, error) {
 		return list(client.Do(ctx, b.Evalsha().Sha1(s.SHA).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
@@ -55,7 +55,7 @@ func (a *adapter) eval(ctx context.Context, client rueidis.CoreClient, s *wire.S
 		return reply, err
 	}
 	if s.Text == "" {
-		return nil, wire.ErrNoScript
+		return nil, rediscmd.ErrNoScript
 	}
 	return a.texts.Send(ctx, s.SHA, bySHA, func() ([]any, error) {
 		return list(client.Do(ctx, b.Eval().Script(s.Text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
@@ -94,7 +94,7 @@ func list(result rueidis.RedisResult) ([]any, error) {
 	return []any{v}, nil
 }
 
-// Fields implements wire.Client.
+// Fields implements rediscmd.Client.
 func (a *adapter) Fields(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
 	entry, err := adapt.Within(ctx, func() (rueidis.ScanEntry, error) {
 		cmd := a.client.B().Hscan().Key(key).Cursor(cursor).Match(pattern).Count(1000).Build()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // ownConn is a connection that serves one caller at a time, under load. On such a connection
@@ -44,17 +44,17 @@ const (
 	enough = 16
 )
 
-// Conn implements wire.Client. A cluster's calls follow MOVED from node to node,
+// Conn implements rediscmd.Client. A cluster's calls follow MOVED from node to node,
 // which a connection cannot.
-func (a *adapter) Conn(string) wire.Conn {
+func (a *adapter) Conn(string) rediscmd.Conn {
 	if a.cluster {
 		return a
 	}
 	return &ownConn{a: a}
 }
 
-// Eval implements wire.Conn.
-func (l *ownConn) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
+// Eval implements rediscmd.Conn.
+func (l *ownConn) Eval(ctx context.Context, s *rediscmd.Script, keys, args []string) ([]any, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.readyLocked() {
@@ -88,7 +88,7 @@ func (l *ownConn) endLocked(ctx context.Context, err error) error {
 			return fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, ctx.Err())
 		}
 	}
-	if err != nil && !errors.Is(err, wire.ErrNoScript) {
+	if err != nil && !errors.Is(err, rediscmd.ErrNoScript) {
 		// After any error the next call starts on a new connection: the server may be a replica by
 		// now, and only a new connection finds the master.
 		l.dropLocked()
@@ -129,7 +129,7 @@ func (l *ownConn) readyLocked() bool {
 	}
 }
 
-// Close implements wire.Conn.
+// Close implements rediscmd.Conn.
 func (l *ownConn) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
-	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/rueidis"
 )
 
-// Listen implements wire.Client. All channels of one server share a connection. On a cluster each
+// Listen implements rediscmd.Client. All channels of one server share a connection. On a cluster each
 // channel is on the node of its slot, and has a connection.
 //
 // It is a dedicated connection and not that of Client.Receive, which shares it with other calls,
@@ -95,9 +95,9 @@ func (s *subscriber) Unsubscribe(channel string) error {
 // Close implements adapt.Subscriber.
 func (s *subscriber) Close() { s.end() }
 
-// Prove implements wire.Client. A dedicated client is bound to one connection from
+// Prove implements rediscmd.Client. A dedicated client is bound to one connection from
 // its first command on, which on a cluster must name the key.
-func (a *adapter) Prove(ctx context.Context, key, runID string, scripts []*wire.Script) error {
+func (a *adapter) Prove(ctx context.Context, key, runID string, scripts []*rediscmd.Script) error {
 	d, err := dedicateWithin(ctx, a.client)
 	if err != nil {
 		return err
@@ -113,10 +113,10 @@ func (a *adapter) Prove(ctx context.Context, key, runID string, scripts []*wire.
 	if err != nil {
 		return err
 	}
-	if err := wire.SameRun(info, runID); err != nil {
+	if err := rediscmd.SameRun(info, runID); err != nil {
 		return err
 	}
-	known, err := conn.Do(ctx, conn.B().ScriptExists().Sha1(wire.SHAs(scripts)...).Build()).AsIntSlice()
+	known, err := conn.Do(ctx, conn.B().ScriptExists().Sha1(rediscmd.SHAs(scripts)...).Build()).AsIntSlice()
 	if err == nil && !slices.Contains(known, 0) {
 		return nil
 	}

@@ -7,22 +7,22 @@ import (
 	"sync"
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
-	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/redis/rueidis"
 )
 
-var _ liststore.Client = (*adapter)(nil)
+var _ native.Client = (*adapter)(nil)
 
-// Send implements liststore.Commander.
-func (a *adapter) Send(ctx context.Context, c *liststore.Commands) error {
+// Send implements native.Commander.
+func (a *adapter) Send(ctx context.Context, c *native.Commands) error {
 	_, err := adapt.BoundedWithin(ctx, &a.abandoned, func() (struct{}, error) {
 		return struct{}{}, classify(ctx, send(a.sending(ctx), a.client, c))
 	})
 	return err
 }
 
-// Send implements liststore.Commander.
-func (l *ownConn) Send(ctx context.Context, c *liststore.Commands) error {
+// Send implements native.Commander.
+func (l *ownConn) Send(ctx context.Context, c *native.Commands) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.readyLocked() {
@@ -38,7 +38,7 @@ func (l *ownConn) Send(ctx context.Context, c *liststore.Commands) error {
 var built = sync.Pool{New: func() any { return new([]rueidis.Completed) }}
 
 // send sends commands, once.
-func send(ctx context.Context, client rueidis.CoreClient, c *liststore.Commands) error {
+func send(ctx context.Context, client rueidis.CoreClient, c *native.Commands) error {
 	p := built.Get().(*[]rueidis.Completed)
 	all := *p
 	for i := range c.Len() {
@@ -88,14 +88,14 @@ func sent(results []rueidis.RedisResult) bool {
 
 // build makes a command.
 func build(b rueidis.Builder, words []string) rueidis.Completed {
-	if !liststore.Keyed(words) {
+	if !native.Keyed(words) {
 		return b.Arbitrary(words...).Build()
 	}
 	return b.Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build()
 }
 
 // note notes a reply.
-func note(c *liststore.Commands, result *rueidis.RedisResult) error {
+func note(c *native.Commands, result *rueidis.RedisResult) error {
 	m, err := result.ToMessage()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return err
@@ -104,13 +104,13 @@ func note(c *liststore.Commands, result *rueidis.RedisResult) error {
 }
 
 // noteMessage notes a value, or those of a list.
-func noteMessage(c *liststore.Commands, m *rueidis.RedisMessage) error {
+func noteMessage(c *native.Commands, m *rueidis.RedisMessage) error {
 	switch {
 	case m.IsNil():
-		c.Replied(liststore.Reply{})
+		c.Replied(native.Reply{})
 	case m.IsInt64():
 		n, err := m.ToInt64()
-		c.Replied(liststore.Reply{Number: n})
+		c.Replied(native.Reply{Number: n})
 		return err
 	case m.IsArray():
 		values, err := m.ToArray()
@@ -122,7 +122,7 @@ func noteMessage(c *liststore.Commands, m *rueidis.RedisMessage) error {
 		return err
 	default:
 		text, err := m.ToString()
-		c.Replied(liststore.Reply{Text: text})
+		c.Replied(native.Reply{Text: text})
 		return err
 	}
 	return nil

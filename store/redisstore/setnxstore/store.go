@@ -9,16 +9,16 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/foreign"
 	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
-	"github.com/fencelock/fencelock/store/redisstore/internal/hashstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/majoritystore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redlock"
 	"github.com/redis/go-redis/v9"
 )
 
 // The bounds of a session's TTL.
 const (
-	MinTTL = hashstore.MinTTL
-	MaxTTL = hashstore.MaxTTL
+	MinTTL = foreign.MinTTL
+	MaxTTL = foreign.MaxTTL
 )
 
 // Options of a Store. The zero value shares the keys of redsync; nil is the same.
@@ -60,7 +60,7 @@ const (
 // for a cluster. The client stays the caller's; the store never closes it. A nil
 // opts is fine. New does no I/O.
 func New(client redis.UniversalClient, opts *Options) (*Store, error) {
-	set, err := settings(opts, assumes+hashstore.PartialLoss)
+	set, err := settings(opts, assumes+foreign.PartialLoss)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func NewRedlock(clients []redis.UniversalClient, opts *Options) (*Store, error) 
 	case set.Channel != "":
 		return nil, errors.New("setnxstore: Options.Channel is for one server; remove it, the libraries that lock a majority publish nothing")
 	}
-	var nodes []*hashstore.Store
+	var nodes []*foreign.Store
 	seen := map[string]bool{}
 	for _, client := range clients {
 		if _, cluster := client.(*redis.ClusterClient); cluster {
@@ -105,7 +105,7 @@ func NewRedlock(clients []redis.UniversalClient, opts *Options) (*Store, error) 
 		seen[addr] = true
 		nodes = append(nodes, node)
 	}
-	return &Store{store: majoritystore.New("setnxstore", nodes)}, nil
+	return &Store{store: redlock.New("setnxstore", nodes)}, nil
 }
 
 // addrOf is the address of a client's server, "" if the client finds it out later, as with Sentinel.
@@ -118,16 +118,16 @@ func addrOf(client redis.UniversalClient) string {
 }
 
 // nodeOf is the store of one client.
-func nodeOf(client redis.UniversalClient, set hashstore.Options) (*hashstore.Store, error) {
+func nodeOf(client redis.UniversalClient, set foreign.Options) (*foreign.Store, error) {
 	if err := goredis.Fit("setnxstore", client); err != nil {
 		return nil, err
 	}
-	return hashstore.New(goredis.New(client, ""), set, nil), nil
+	return foreign.New(goredis.New(client, ""), set, nil), nil
 }
 
 // settings reads the options.
-func settings(opts *Options, assumes string) (hashstore.Options, error) {
-	set := hashstore.Options{Package: "setnxstore", Kind: hashstore.Plain, Advice: advice, Assumes: assumes}
+func settings(opts *Options, assumes string) (foreign.Options, error) {
+	set := foreign.Options{Package: "setnxstore", Kind: foreign.Plain, Advice: advice, Assumes: assumes}
 	if opts == nil {
 		return set, nil
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // Within runs fn and returns when ctx ends even if fn does not: no client library
@@ -52,12 +52,12 @@ const aclHint = "the user of this connection may not do that"
 func Answered(err error) error {
 	switch text := err.Error(); {
 	case Forbidden(err):
-		return fmt.Errorf("%w (%s)", wire.Answered(err), aclHint)
+		return fmt.Errorf("%w (%s)", rediscmd.Answered(err), aclHint)
 	case strings.HasPrefix(text, "NOAUTH ") || strings.HasPrefix(text, "WRONGPASS ") || strings.Contains(text, "unauthenticated"):
 		// The last is what a long call gets before a short one would get NOAUTH.
-		return fmt.Errorf("%w (check the user and the password in the URL or in the client)", wire.Answered(err))
+		return fmt.Errorf("%w (check the user and the password in the URL or in the client)", rediscmd.Answered(err))
 	}
-	return wire.Answered(err)
+	return rediscmd.Answered(err)
 }
 
 // Forbidden reports whether the server refused for want of a permission. Inside a
@@ -92,7 +92,7 @@ func Failed(ctx context.Context, err error) error {
 	if errors.As(err, &cert) {
 		return fmt.Errorf("redisstore: %w: %s: %w", driver.ErrUnavailable, certHint(err), err)
 	}
-	return wire.Failed(ctx, err)
+	return rediscmd.Failed(ctx, err)
 }
 
 // NoConnection reports whether an error means that no connection could be made.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
-	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // TestMasterKeyHasTheSlotOfTheChannel: otherwise a connection of a cluster subscribes at a node that
@@ -22,7 +22,7 @@ func TestMasterKeyHasTheSlotOfTheChannel(t *testing.T) {
 		"a}b":                            "a}b",
 	} {
 		key, _ := adapt.MasterKey(channel)
-		if key != want || wire.SlotOf(key) != wire.SlotOf(channel) {
+		if key != want || rediscmd.SlotOf(key) != rediscmd.SlotOf(channel) {
 			t.Errorf("the key of %s is %s, want %s", channel, key, want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
-	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 )
 
 // oldest is the first version that names the code of an error inside a script. An
@@ -141,8 +141,8 @@ func (s *Store) judgeReplicas(f facts, mode string, add adder) {
 // longestTTL is the longest TTL of a session that was opened here. Before the first it is the default TTL of a client, if that is allowed.
 func (s *Store) longestTTL() time.Duration {
 	ttl := time.Duration(s.ttl.Load())
-	if ttl == 0 && s.Caps().MaxTTL >= liststore.DefaultMaxTTL {
-		ttl = liststore.DefaultMaxTTL
+	if ttl == 0 && s.Caps().MaxTTL >= native.DefaultMaxTTL {
+		ttl = native.DefaultMaxTTL
 	}
 	return ttl
 }

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 )
 
 // unusedClient is a client that is never called.
 type unusedClient struct {
-	liststore.Client
+	native.Client
 	sharded bool
 }
 

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 )
 
 // pretended is a client whose servers answer INFO with what a test wants, over as
 // many connections as they are asked.
 type pretended struct {
-	liststore.Client
+	native.Client
 	sharded bool
 	silent  atomic.Bool
 	asked   atomic.Int32

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package checkedstore is the store that redisstore and rueidisstore share: a
-// liststore.Store that checks its servers before it opens the first session. It links no
+// native.Store that checks its servers before it opens the first session. It links no
 // client library, so that a program links only the one it uses.
 package checkedstore
 
@@ -14,12 +14,12 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/storeurl"
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
-	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 )
 
 // Client is a client library as the store and its check need it.
 type Client interface {
-	liststore.Client
+	native.Client
 	// Nodes returns the servers that keep locks: one, or the masters of a
 	// cluster.
 	Nodes(ctx context.Context) ([]Node, error)
@@ -48,7 +48,7 @@ type Options struct {
 
 // Store is the store that redisstore.Store and rueidisstore.Store forward to.
 type Store struct {
-	*liststore.Store
+	*native.Store
 	client Client
 	opts   Options
 	close  func() error
@@ -64,20 +64,20 @@ func New(client Client, opts *Options, closeClient func() error) (*Store, error)
 		s.opts = *opts
 	}
 	if s.opts.Namespace == "" {
-		s.opts.Namespace = liststore.DefaultNamespace
+		s.opts.Namespace = native.DefaultNamespace
 	}
 	if err := storeurl.Accepts(s.opts.Accept, codes); err != nil {
 		return nil, fmt.Errorf("redisstore: %w", err)
 	}
 	s.start.reported = map[string]bool{}
-	lists := liststore.Options{}
+	lists := native.Options{}
 	if ForTest != nil {
 		lists = ForTest(s.opts.Namespace)
 	}
 	lists.Namespace, lists.MaxTTL, lists.Grace, lists.Buckets = s.opts.Namespace, s.opts.MaxTTL, s.opts.Grace, s.opts.Buckets
 	lists.Explain = s.explain
 	var err error
-	if s.Store, err = liststore.New(client, &lists); err != nil {
+	if s.Store, err = native.New(client, &lists); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -85,7 +85,7 @@ func New(client Client, opts *Options, closeClient func() error) (*Store, error)
 
 // ForTest returns further options of a namespace. Tests set it before they make a store;
 // otherwise it is nil.
-var ForTest func(namespace string) liststore.Options
+var ForTest func(namespace string) native.Options
 
 // explain adds the permissions that the user of the connection lacks.
 func (s *Store) explain(err error) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/wire"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -75,7 +75,7 @@ func within[T any](ctx context.Context, g *Client, fn func() (T, error)) (T, err
 
 var _ checkedstore.Client = (*Client)(nil)
 
-// Sharded implements wire.Client.
+// Sharded implements rediscmd.Client.
 func (g *Client) Sharded() bool { return g.cluster }
 
 // once is a command that go-redis must not send again by itself. A repetition
@@ -86,18 +86,18 @@ type once struct{ *redis.Cmd }
 // NoRetry implements redis.Cmder.
 func (once) NoRetry() bool { return true }
 
-// Conn implements wire.Client: go-redis gives every call its own connection.
-func (g *Client) Conn(string) wire.Conn { return g }
+// Conn implements rediscmd.Client: go-redis gives every call its own connection.
+func (g *Client) Conn(string) rediscmd.Conn { return g }
 
-// Close implements wire.Conn: there is nothing to give up.
+// Close implements rediscmd.Conn: there is nothing to give up.
 func (g *Client) Close() {}
 
-// Eval implements wire.Conn.
-func (g *Client) Eval(ctx context.Context, s *wire.Script, keys, args []string) ([]any, error) {
+// Eval implements rediscmd.Conn.
+func (g *Client) Eval(ctx context.Context, s *rediscmd.Script, keys, args []string) ([]any, error) {
 	return within(ctx, g, func() ([]any, error) {
 		reply, err := g.eval(ctx, "evalsha", s.SHA, keys, args)
 		if adapt.MissingScript(err) && s.Text == "" {
-			return nil, wire.ErrNoScript
+			return nil, rediscmd.ErrNoScript
 		}
 		if adapt.MissingScript(err) {
 			reply, err = g.texts.Send(ctx, s.SHA,
@@ -127,7 +127,7 @@ func (g *Client) eval(ctx context.Context, command, script string, keys, args []
 	return []any{v}, nil // a list of one
 }
 
-// Fields implements wire.Client.
+// Fields implements rediscmd.Client.
 func (g *Client) Fields(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
 	type part struct {
 		names []string
@@ -144,10 +144,10 @@ func (g *Client) Fields(ctx context.Context, key string, cursor uint64, pattern 
 	return p.names, p.next, err
 }
 
-// Prove implements wire.Client. A Conn of go-redis keeps one connection and never
+// Prove implements rediscmd.Client. A Conn of go-redis keeps one connection and never
 // replaces it by another, unless the server asks it to (maintenance notifications). That is
 // turned off first; a server that answers with an error never asks.
-func (g *Client) Prove(ctx context.Context, key, runID string, scripts []*wire.Script) error {
+func (g *Client) Prove(ctx context.Context, key, runID string, scripts []*rediscmd.Script) error {
 	node, err := g.holder(ctx, key)
 	if err != nil {
 		return err
@@ -162,10 +162,10 @@ func (g *Client) Prove(ctx context.Context, key, runID string, scripts []*wire.S
 	if err != nil {
 		return err
 	}
-	if err := wire.SameRun(info, runID); err != nil {
+	if err := rediscmd.SameRun(info, runID); err != nil {
 		return err
 	}
-	if known, err := conn.ScriptExists(ctx, wire.SHAs(scripts)...).Result(); err == nil && !slices.Contains(known, false) {
+	if known, err := conn.ScriptExists(ctx, rediscmd.SHAs(scripts)...).Result(); err == nil && !slices.Contains(known, false) {
 		return nil
 	}
 	for _, s := range scripts {
@@ -187,7 +187,7 @@ func (g *Client) holder(ctx context.Context, key string) (*redis.Client, error) 
 	return nil, errors.ErrUnsupported
 }
 
-// Listen implements wire.Client. All channels of one server share a connection. On a cluster each
+// Listen implements rediscmd.Client. All channels of one server share a connection. On a cluster each
 // channel is on the node of its slot, and has a connection.
 func (g *Client) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
 	if !g.cluster {

@@ -6,25 +6,25 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/liststore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/redis/go-redis/v9"
 )
 
-var _ liststore.Client = (*Client)(nil)
+var _ native.Client = (*Client)(nil)
 
-// Send implements liststore.Commander. go-redis does not repeat commands of which one forbids
+// Send implements native.Commander. go-redis does not repeat commands of which one forbids
 // it, unless a node of a cluster answered that it did nothing.
-func (g *Client) Send(ctx context.Context, c *liststore.Commands) error {
+func (g *Client) Send(ctx context.Context, c *native.Commands) error {
 	_, err := within(ctx, g, func() (struct{}, error) { return struct{}{}, g.judge(ctx, g.send(ctx, c)) })
 	return err
 }
 
-func (g *Client) send(ctx context.Context, c *liststore.Commands) error {
+func (g *Client) send(ctx context.Context, c *native.Commands) error {
 	cmds := make([]redis.Cmder, c.Len())
 	for i := range cmds {
 		command := c.Command(i)
 		cmd := once{redis.NewCmd(ctx, words(command)...)}
-		if liststore.Keyed(command) {
+		if native.Keyed(command) {
 			cmd.SetFirstKeyPos(1)
 		}
 		cmds[i] = cmd
@@ -48,17 +48,17 @@ func (g *Client) send(ctx context.Context, c *liststore.Commands) error {
 }
 
 // note notes a value, or those of a list.
-func note(c *liststore.Commands, v any) {
+func note(c *native.Commands, v any) {
 	switch v := v.(type) {
 	case string:
-		c.Replied(liststore.Reply{Text: v})
+		c.Replied(native.Reply{Text: v})
 	case int64:
-		c.Replied(liststore.Reply{Number: v})
+		c.Replied(native.Reply{Number: v})
 	case []any:
 		for _, part := range v {
 			note(c, part)
 		}
 	default:
-		c.Replied(liststore.Reply{})
+		c.Replied(native.Reply{})
 	}
 }

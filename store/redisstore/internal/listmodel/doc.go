@@ -87,7 +87,7 @@
 //	33  a server that moves the slot rejects a script before its first command, or runs all of it:
 //	    one that ended in the middle could lose a claim that waits
 //
-// Package liststore has rule 16 in another form: it sends a wake message only for a claim that a
+// Package native has rule 16 in another form: it sends a wake message only for a claim that a
 // script has granted from the queue, never for one that the transaction pushed and that became
 // the first by itself. A message of an earlier incarnation is known by its number.
 //

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rediscmd
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+)
+
+// Reader takes the values of a reply one after the other.
+type Reader struct{ Rest []any }
+
+func (r *Reader) next() any {
+	if len(r.Rest) == 0 {
+		r.Rest = nil
+		return nil
+	}
+	v := r.Rest[0]
+	r.Rest = r.Rest[1:]
+	if r.Rest == nil {
+		r.Rest = []any{}
+	}
+	return v
+}
+
+// Err returns an error if the reply was too short.
+func (r *Reader) Err() error {
+	if r.Rest == nil {
+		return ErrShort
+	}
+	return nil
+}
+
+// Text returns the next value, a string.
+func (r *Reader) Text() string { s, _ := r.next().(string); return s }
+
+// List returns the next value, a list.
+func (r *Reader) List() []any { l, _ := r.next().([]any); return l }
+
+// Number returns the next value, a number or the text of one.
+func (r *Reader) Number() int64 {
+	switch v := r.next().(type) {
+	case int64:
+		return v
+	case string:
+		n, _ := strconv.ParseInt(v, 10, 64)
+		return n
+	}
+	return 0
+}
+
+// Millis is a duration in milliseconds.
+func (r *Reader) Millis() time.Duration { return time.Duration(r.Number()) * time.Millisecond }
+
+// Clock is the server's, from microseconds.
+func (r *Reader) Clock() time.Time { return time.UnixMicro(r.Number()) }
+
+// Token makes a token of the store's counter.
+func (r *Reader) Token() driver.Token { return driver.Token(r.Number() * driver.TokenStep) }
+
+// Session is a session id of 16 bytes.
+func (r *Reader) Session() (id driver.SessionID) { copy(id[:], r.Text()); return id }
+
+// Record is a record in JSON.
+func (r *Reader) Record() driver.Record { return RecordOf(r.Text()) }
+
+// RecordOf reads a record from its JSON.
+func RecordOf(text string) (rec driver.Record) {
+	_ = json.Unmarshal([]byte(text), &rec) // another version's record is shown as far as we know it
+	return rec
+}
+
+// Shown is what is kept of a claim to be shown: its record, and in ms how long its holder may
+// linger.
+type Shown struct {
+	*driver.Record
+	Linger int64 `json:"linger,omitempty"`
+}
+
+// HolderOf reads what the function shown of lib.lua wrote.
+func HolderOf(v any) driver.Holder {
+	list, _ := v.([]any)
+	r := Reader{list}
+	h := driver.Holder{Claim: driver.ClaimID{Session: r.Session(), Seq: uint64(r.Number())}}
+	h.Kept = h.Claim.Session == driver.SessionID{}
+	h.Token, h.Mode, h.Weight, h.Reentry = r.Token(), driver.Mode(r.Number()), r.Number(), r.Text()
+	shown := Shown{Record: &h.Record}
+	_ = json.Unmarshal([]byte(r.Text()), &shown) // another version's record is shown as far as we know it
+	h.Linger = time.Duration(shown.Linger) * time.Millisecond
+	h.Age, h.EndsIn = r.Millis(), r.Millis()
+	return h
+}
+
+// WaiterOf reads a queued claim as inspect.lua wrote it.
+func WaiterOf(v any) driver.Waiter {
+	list, _ := v.([]any)
+	r := Reader{list}
+	w := driver.Waiter{Claim: driver.ClaimID{Session: r.Session(), Seq: uint64(r.Number())}}
+	w.Mode, w.Weight, w.Record, w.Age = driver.Mode(r.Number()), r.Number(), r.Record(), r.Millis()
+	return w
+}
+
+// Broken reads the list of broken claims, an array of numbers in MessagePack.
+func (r *Reader) Broken() (seqs []uint64) {
+	raw := []byte(r.Text())
+	if len(raw) == 0 {
+		return nil
+	}
+	return UnpackNumbers(raw)
+}
+
+// ErrShort is returned for a reply that ends early.
+var ErrShort = errors.New("redisstore: the reply of a script is shorter than this version expects; is another version of the library in use?")
+
+// BytesOf is a number as n bytes, the most significant first.
+func BytesOf(v int64, n int) string { return string(AppendBytes(make([]byte, 0, 8), v, n)) }
+
+// AppendBytes appends a number as n bytes, the most significant first.
+func AppendBytes(b []byte, v int64, n int) []byte {
+	for i := n - 1; i >= 0; i-- {
+		b = append(b, byte(v>>(8*i)))
+	}
+	return b
+}
+
+// NumberOf is the number that BytesOf wrote.
+func NumberOf(text string) (v int64) {
+	for i := range len(text) {
+		v = v<<8 | int64(text[i])
+	}
+	return v
+}
