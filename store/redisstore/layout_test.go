@@ -129,7 +129,10 @@ func TestLayoutOfValues(t *testing.T) {
 	if generation := number(session[6:13]); generation < before.UnixMicro() {
 		t.Errorf("the session's generation is %d, before it was opened", generation)
 	}
-	like(t, "a session", l.array(string(session), 14), `[N,N,60000,0,-60000]`)
+	marks, ttl, reclaimed, declared := number(session[13:17]), number(session[17:23]), number(session[23:30]), number(session[30:36])
+	if len(session) != 36 || marks != 0 || ttl != 60000 || reclaimed != number([]byte(l.field("m")[:7])) || declared != 1<<48-60000 {
+		t.Errorf("the session has %d marks, TTL %d, reclaimed %d, declares %d", marks, ttl, reclaimed, declared)
+	}
 }
 
 // wantTickets fails unless the tickets follow the last number that was given and end with v.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/memstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -140,6 +141,11 @@ func (p *pretence) mutate(file, from, to string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sha = map[string]changed{}
-	p.mutant = strings.NewReplacer(string(raw), strings.Replace(string(raw), from, to, 1))
+	first, rest := native.Source(file, string(raw))
+	mutantFirst, mutantRest := native.Source(file, strings.Replace(string(raw), from, to, 1))
+	p.mutant = strings.NewReplacer(rest, mutantRest)
+	if first != mutantFirst {
+		p.mutant = strings.NewReplacer(first, mutantFirst)
+	}
 	return nil
 }

@@ -157,7 +157,7 @@ func marks(bucket map[string]string) (n int, notified bool) {
 		if field[0] == 'b' {
 			n++
 		}
-		notified = notified || field[0] == 's' && value[13] == 1
+		notified = notified || field[0] == 's' && value[13:17] != "\x00\x00\x00\x00"
 	}
 	return n, notified
 }

@@ -195,9 +195,12 @@ func (s *Store) verdict(reply []any) error {
 
 // args are the arguments of a script.
 func (s *Store) args(set layout, base, incarnation string, own []string) []string {
-	args := make([]string, 0, 5+len(own))
-	args = append(args, set.String(), incarnation, base+":p:", s.publish, s.own().and(s.seen.strongest(base)).text())
-	return append(args, own...)
+	return append(s.appendArgs(make([]string, 0, len(common)+len(own)), set, base, incarnation), own...)
+}
+
+// appendArgs appends the arguments that all scripts have.
+func (s *Store) appendArgs(args []string, set layout, base, incarnation string) []string {
+	return append(args, set.String(), incarnation, base+":p:", s.publish, s.own().and(s.seen.strongest(base)).text())
 }
 
 // Open implements driver.Store.
@@ -240,14 +243,13 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	}
 	ss.ctx, ss.cancel = context.WithCancel(context.Background())
 	ss.proof.init(ss, runID)
-	ss.pushes.init(ss)
-	ss.notices.s, ss.notices.wanted = ss, req.Wanted
+	ss.channel, ss.wanted = ss.base+":p:"+ss.sid, req.Wanted
 	ss.alive.s = ss
 	ss.alive.note(renewal.Clock, sent, renewal.Clock.UnixMilli()+req.TTL.Milliseconds())
 	ss.conns.init(ss)
 	ss.sweeper.s = ss
-	ss.fast.init(ss, graceOver, ss.fresh || resumed)
-	ss.votes.init(ss)
+	ss.plain.init(ss, graceOver, ss.fresh || resumed)
+	ss.batcher.init(ss, ss.carryOut)
 	if s.opts.Eager {
 		ss.proof.now(ctx)
 	}

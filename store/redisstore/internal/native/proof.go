@@ -37,30 +37,41 @@ import (
 // library that subscribes again by itself.
 //
 // The run id does not change when a server becomes a replica and is promoted again, without a
-// restart and with its old data. The replication id in the marker shows that, and checked.lua, how
+// restart and with its old data. The replication id in the marker shows that, and checked in decide.lua, how
 // scripts that do not read INFO know it.
 type runProof struct {
 	s     *session
 	runID string
 	*run
 
-	missing atomic.Bool // not in the server, as far as we know
-	done    atomic.Bool // one of them was called
-	mu      sync.Mutex
-	proving bool
+	state atomic.Int32 // proofState
 }
+
+// proofState is what a session knows about the scripts for its run. The zero value is unproven.
+type proofState int32
+
+const (
+	// unproven: the scripts may be in the server. The next call finds out.
+	unproven proofState = iota
+	// proven: they were called, or loaded.
+	proven
+	// lost: they are not in the server; they are being loaded.
+	lost
+	// impossible: the server has no run id that can be part of a script.
+	impossible
+)
 
 // hasRunID keeps anything else than a run id out of a script's text.
 var hasRunID = regexp.MustCompile(`^[0-9a-zA-Z]+$`)
 
 // frequent are the scripts worth a text for each run.
-var frequent = []*rediscmd.Script{attemptScript, withdrawScript, manyScript, votesScript, wakeScript, keepAliveScript, touchScript}
+var frequent = []*rediscmd.Script{attemptScript, withdrawScript, batchScript, wakeScript, keepAliveScript, touchScript}
 
 func (l *runProof) init(s *session, runID string) {
 	l.s, l.runID = s, runID
 	if !hasRunID.MatchString(runID) {
 		l.run = &run{}
-		l.missing.Store(true)
+		l.state.Store(int32(impossible))
 		return
 	}
 	l.run = s.store.runs.of(runID)
@@ -124,14 +135,25 @@ func (r *runs) of(runID string) *run {
 	return made
 }
 
+// script returns what the server knows under its run id only, nil if that is not known to be loaded.
+func (l *runProof) script(generic *rediscmd.Script) *rediscmd.Script {
+	if l.state.Load() > int32(proven) {
+		return nil
+	}
+	return l.scripts[generic]
+}
+
+// proven reports whether the scripts were called, or loaded.
+func (l *runProof) proven() bool { return l.state.Load() == int32(proven) }
+
 // call runs the script for this run if it is loaded. Otherwise it runs the generic one,
 // which reads INFO, and loads the other in the background.
 func (l *runProof) call(ctx context.Context, conn rediscmd.Conn, generic *rediscmd.Script, names, args []string) ([]any, error) {
 	keys := keys(l.s.base, names)
-	if own := l.scripts[generic]; own != nil && !l.missing.Load() {
+	if own := l.script(generic); own != nil {
 		reply, err := conn.Eval(ctx, own, keys, args)
 		if !errors.Is(err, rediscmd.ErrNoScript) {
-			l.done.Store(err == nil)
+			l.called(err)
 			return reply, l.s.store.explain(err)
 		}
 		l.lost()
@@ -140,10 +162,19 @@ func (l *runProof) call(ctx context.Context, conn rediscmd.Conn, generic *redisc
 	return reply, l.s.store.explain(err)
 }
 
+// called notes that a script was called. Another call may have found since that it is lost.
+func (l *runProof) called(err error) {
+	if err == nil {
+		l.state.CompareAndSwap(int32(unproven), int32(proven))
+	} else {
+		l.state.CompareAndSwap(int32(proven), int32(unproven))
+	}
+}
+
 // now loads the scripts and waits for it.
 func (l *runProof) now(ctx context.Context) {
 	if len(l.scripts) > 0 && l.request(ctx) == nil {
-		l.done.Store(true)
+		l.state.Store(int32(proven))
 	}
 }
 
@@ -152,37 +183,24 @@ func (l *runProof) request(ctx context.Context) error {
 	return l.s.store.client.Prove(ctx, l.s.base, l.runID, textsOf(l.runID))
 }
 
-// lost notes that the server does not know the scripts, and loads them in the background.
-func (l *runProof) lost() {
-	l.done.Store(false)
-	l.missing.Store(true)
-	l.prove()
-}
-
 // proveAgain is how long after a failure the next proof is tried: the user may lack a
 // permission, or a proxy stand between. Until then it is slower, and as safe.
 const proveAgain = 30 * time.Second
 
-// prove loads the scripts in the background.
-func (l *runProof) prove() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.proving {
-		return
+// lost notes that the server does not know the scripts, and loads them in the background.
+func (l *runProof) lost() {
+	if len(l.scripts) == 0 || l.state.Swap(int32(lost)) == int32(lost) {
+		return // it is under way
 	}
-	l.proving = true
 	loads := l.loads.Load()
 	go func() {
 		ctx, cancel := context.WithTimeout(l.s.ctx, proveAgain)
 		defer cancel()
-		proven := l.load(loads, func() error { return l.request(ctx) })
-		if !proven {
-			<-ctx.Done()
+		if l.load(loads, func() error { return l.request(ctx) }) {
+			l.state.Store(int32(proven))
+			return
 		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.proving = false
-		l.missing.Store(false) // the next call finds out
-		l.done.Store(proven)
+		<-ctx.Done()
+		l.state.Store(int32(unproven)) // the next call finds out
 	}()
 }
