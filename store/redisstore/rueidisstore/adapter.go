@@ -5,10 +5,10 @@ package rueidisstore
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
-	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/rueidis"
 )
@@ -21,28 +21,25 @@ import (
 type adapter struct {
 	client  rueidis.Client
 	cluster bool
-	pool    pool
 
-	abandoned adapt.Abandoned
-	texts     adapt.Texts
-	listeners adapt.Listeners
+	lanes     [maxLanes]lane
+	wanted    atomic.Int64 // subscriptions that have waited for a connection for long
+	abandoned rediscmd.Abandoned
+	texts     rediscmd.Texts
+	listeners rediscmd.Listeners
 }
 
-var _ checkedstore.Client = (*adapter)(nil)
+var _ rediscmd.Client = (*adapter)(nil)
 
 // Sharded implements rediscmd.Client.
 func (a *adapter) Sharded() bool { return a.cluster }
 
-// Eval implements rediscmd.Conn.
+// Eval implements rediscmd.Client.
 func (a *adapter) Eval(ctx context.Context, s *rediscmd.Script, keys, args []string) ([]any, error) {
-	return adapt.BoundedWithin(ctx, &a.abandoned, func() ([]any, error) {
-		reply, err := a.eval(a.sending(ctx), a.client, s, keys, args)
-		return reply, classify(ctx, err)
+	return call(ctx, a, func(ctx context.Context, client rueidis.CoreClient) ([]any, error) {
+		return a.eval(ctx, client, s, keys, args)
 	})
 }
-
-// Close implements rediscmd.Conn: the client is the caller's.
-func (a *adapter) Close() {}
 
 // eval sends a script. It is carried out once at most.
 func (a *adapter) eval(ctx context.Context, client rueidis.CoreClient, s *rediscmd.Script, keys, args []string) ([]any, error) {
@@ -51,7 +48,7 @@ func (a *adapter) eval(ctx context.Context, client rueidis.CoreClient, s *redisc
 		return list(client.Do(ctx, b.Evalsha().Sha1(s.SHA).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()))
 	}
 	reply, err := bySHA()
-	if !adapt.MissingScript(err) {
+	if !rediscmd.MissingScript(err) {
 		return reply, err
 	}
 	if s.Text == "" {
@@ -94,21 +91,106 @@ func list(result rueidis.RedisResult) ([]any, error) {
 	return []any{v}, nil
 }
 
-// Fields implements rediscmd.Client.
-func (a *adapter) Fields(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
-	entry, err := adapt.Within(ctx, func() (rueidis.ScanEntry, error) {
-		cmd := a.client.B().Hscan().Key(key).Cursor(cursor).Match(pattern).Count(1000).Build()
-		entry, err := a.client.Do(noDeadline{ctx}, cmd).AsScanEntry()
-		return entry, classify(ctx, err)
+// Send implements rediscmd.Client.
+func (a *adapter) Send(ctx context.Context, c *rediscmd.Commands) error {
+	_, err := call(ctx, a, func(ctx context.Context, client rueidis.CoreClient) (struct{}, error) {
+		return struct{}{}, send(ctx, client, c)
 	})
-	if err != nil {
-		return nil, 0, err
+	return err
+}
+
+// built are commands to send, to be used again.
+var built = sync.Pool{New: func() any { return new([]rueidis.Completed) }}
+
+// send sends commands, once.
+func send(ctx context.Context, client rueidis.CoreClient, c *rediscmd.Commands) error {
+	p := built.Get().(*[]rueidis.Completed)
+	all := *p
+	for i := range c.Len() {
+		if c.Transaction && i == c.Outside {
+			all = append(all, client.B().Multi().Build())
+		}
+		all = append(all, build(client.B(), c.Command(i)))
 	}
-	names := make([]string, 0, len(entry.Elements)/2)
-	for i := 0; i < len(entry.Elements); i += 2 {
-		names = append(names, entry.Elements[i])
+	if c.Transaction {
+		all = append(all, client.B().Exec().Build())
 	}
-	return names, entry.Cursor, nil
+	results := client.DoMulti(ctx, all...)
+	if sent(results) {
+		clear(all)
+		*p = all[:0]
+		built.Put(p)
+	}
+	outside, last := len(results), len(results)-1
+	if c.Transaction {
+		outside = c.Outside
+	}
+	for i := range results {
+		var err error
+		switch {
+		case i < outside || i == last:
+			err = note(c, &results[i])
+		default: // MULTI, or a command that was queued
+			err = results[i].Error()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sent reports whether all commands were answered. Otherwise rueidis may still have them in its queue, and write them: it
+// panics if they are gone by then.
+func sent(results []rueidis.RedisResult) bool {
+	for i := range results {
+		if results[i].NonRedisError() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// build makes a command.
+func build(b rueidis.Builder, words []string) rueidis.Completed {
+	if !rediscmd.Keyed(words) {
+		return b.Arbitrary(words...).Build()
+	}
+	return b.Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build()
+}
+
+// note notes a reply.
+func note(c *rediscmd.Commands, result *rueidis.RedisResult) error {
+	m, err := result.ToMessage()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	return noteMessage(c, &m)
+}
+
+// noteMessage notes a value, or those of a list.
+func noteMessage(c *rediscmd.Commands, m *rueidis.RedisMessage) error {
+	switch {
+	case m.IsNil():
+		c.Replied(rediscmd.Reply{})
+	case m.IsInt64():
+		n, err := m.ToInt64()
+		c.Replied(rediscmd.Reply{Number: n})
+		return err
+	case m.IsArray():
+		values, err := m.ToArray()
+		for i := range values {
+			if err := noteMessage(c, &values[i]); err != nil {
+				return err
+			}
+		}
+		return err
+	default:
+		text, err := m.ToString()
+		c.Replied(rediscmd.Reply{Text: text})
+		return err
+	}
+	return nil
 }
 
 // classify returns what an error of rueidis means for what was asked. ErrClosing is not
@@ -119,7 +201,7 @@ func classify(ctx context.Context, err error) error {
 	}
 	var answer *rueidis.RedisError
 	if errors.As(err, &answer) {
-		return adapt.Answered(err)
+		return rediscmd.Answered(err)
 	}
-	return adapt.Failed(ctx, err)
+	return rediscmd.Failed(ctx, err)
 }

@@ -7,27 +7,26 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/rueidis"
 )
 
-// Listen implements rediscmd.Client. All channels of one server share a connection. On a cluster each
-// channel is on the node of its slot, and has a connection.
+// Listen implements rediscmd.Client. All channels share a connection, but for those that are sharded: each of
+// these is on the node of its slot, and has a connection.
 //
 // It is a dedicated connection and not that of Client.Receive, which shares it with other calls,
 // subscribes again without being asked, and leaves the subscription behind when it returns.
-func (a *adapter) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
+func (a *adapter) Listen(ctx context.Context, channel rediscmd.Channel, ready func(), message func(string)) {
 	l := &a.listeners
-	if a.cluster {
-		l = &adapt.Listeners{}
+	if channel.Sharded {
+		l = &rediscmd.Listeners{}
 	}
-	l.Listen(ctx, channel, ready, message, func(ctx context.Context) { a.listen(ctx, l) })
+	l.Listen(ctx, channel.Name, ready, message, func(ctx context.Context) { a.listen(ctx, l, channel.Sharded) })
 }
 
 // listen uses one connection until it breaks, the server ends a subscription (a slot that moves
 // to another node), or ctx ends.
-func (a *adapter) listen(ctx context.Context, l *adapt.Listeners) {
+func (a *adapter) listen(ctx context.Context, l *rediscmd.Listeners, sharded bool) {
 	d, err := a.forSubscription(ctx)
 	if err != nil {
 		return // ctx has ended
@@ -46,25 +45,25 @@ func (a *adapter) listen(ctx context.Context, l *adapt.Listeners) {
 			}
 		},
 	})
-	defer l.Open(ctx, &subscriber{ended, end, conn, a.cluster})()
+	defer l.Open(ctx, &subscriber{ended, end, conn, sharded})()
 	select {
 	case <-broken:
 	case <-ended.Done():
 	}
 }
 
-// subscriber implements adapt.Subscriber.
+// subscriber implements rediscmd.Subscriber.
 type subscriber struct {
 	ctx     context.Context
 	end     context.CancelFunc
 	conn    rueidis.DedicatedClient
-	cluster bool
+	sharded bool
 }
 
-// Subscribe implements adapt.Subscriber.
+// Subscribe implements rediscmd.Subscriber.
 func (s *subscriber) Subscribe(channels ...string) error {
 	cmd := s.conn.B().Subscribe().Channel(channels...).Build()
-	if s.cluster {
+	if s.sharded {
 		if err := s.atMaster(channels[0]); err != nil {
 			return err
 		}
@@ -73,9 +72,9 @@ func (s *subscriber) Subscribe(channels ...string) error {
 	return s.conn.Do(s.ctx, cmd).Error()
 }
 
-// atMaster returns an error if the connection is not to the master of a channel (adapt.MasterKey).
+// atMaster returns an error if the connection is not to the master of a channel (rediscmd.MasterKey).
 func (s *subscriber) atMaster(channel string) error {
-	key, field := adapt.MasterKey(channel)
+	key, field := rediscmd.MasterKey(channel)
 	err := s.conn.Do(s.ctx, s.conn.B().Hget().Key(key).Field(field).Build()).Error()
 	if rueidis.IsRedisNil(err) {
 		return nil
@@ -83,16 +82,16 @@ func (s *subscriber) atMaster(channel string) error {
 	return err
 }
 
-// Unsubscribe implements adapt.Subscriber.
+// Unsubscribe implements rediscmd.Subscriber.
 func (s *subscriber) Unsubscribe(channel string) error {
 	cmd := s.conn.B().Unsubscribe().Channel(channel).Build()
-	if s.cluster {
+	if s.sharded {
 		cmd = s.conn.B().Sunsubscribe().Channel(channel).Build()
 	}
 	return s.conn.Do(s.ctx, cmd).Error()
 }
 
-// Close implements adapt.Subscriber.
+// Close implements rediscmd.Subscriber.
 func (s *subscriber) Close() { s.end() }
 
 // Prove implements rediscmd.Client. A dedicated client is bound to one connection from

@@ -7,21 +7,21 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/rueidis"
 )
 
-// Nodes implements checkedstore.Client. Of a cluster it returns the masters.
-func (a *adapter) Nodes(ctx context.Context) ([]checkedstore.Node, error) {
+// Nodes implements rediscmd.Client. Of a cluster it returns the masters.
+func (a *adapter) Nodes(ctx context.Context) ([]rediscmd.Node, error) {
 	all := a.client.Nodes()
 	if !a.cluster {
 		addr := "the server"
 		for addr = range all {
 			break // Sentinel: the master, whichever it is now
 		}
-		return []checkedstore.Node{node(addr, a.client)}, nil
+		return []rediscmd.Node{node(addr, a.client)}, nil
 	}
-	var nodes []checkedstore.Node
+	var nodes []rediscmd.Node
 	for addr, client := range all {
 		n := node(addr, client)
 		replies, err := n.Ask(ctx, 1, "INFO", "replication")
@@ -33,12 +33,12 @@ func (a *adapter) Nodes(ctx context.Context) ([]checkedstore.Node, error) {
 			nodes = append(nodes, n)
 		}
 	}
-	slices.SortFunc(nodes, func(x, y checkedstore.Node) int { return strings.Compare(x.Addr, y.Addr) })
+	slices.SortFunc(nodes, func(x, y rediscmd.Node) int { return strings.Compare(x.Addr, y.Addr) })
 	return nodes, nil
 }
 
-func node(addr string, client rueidis.Client) checkedstore.Node {
-	return checkedstore.Node{Addr: addr, Ask: func(ctx context.Context, n int, args ...string) ([]any, error) {
+func node(addr string, client rueidis.Client) rediscmd.Node {
+	return rediscmd.Node{Addr: addr, Ask: func(ctx context.Context, n int, args ...string) ([]any, error) {
 		var replies []any
 		for range n {
 			d, err := another(ctx, client, len(replies) == 0)

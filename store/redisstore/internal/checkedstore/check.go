@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 //go:embed lua/permits.lua
@@ -87,7 +87,7 @@ func (s *Store) unasked(ctx context.Context) []driver.Finding {
 
 // check asks all servers at once, each over several connections.
 func (s *Store) check(ctx context.Context, connections int) ([]driver.Finding, error) {
-	nodes, err := adapt.Within(ctx, func() ([]Node, error) { return s.client.Nodes(ctx) })
+	nodes, err := rediscmd.Within(ctx, func() ([]rediscmd.Node, error) { return s.client.Nodes(ctx) })
 	if err != nil {
 		return nil, fmt.Errorf("redisstore: check: find the servers: %w", driver.Inner(err))
 	}
@@ -98,7 +98,7 @@ func (s *Store) check(ctx context.Context, connections int) ([]driver.Finding, e
 	var asking sync.WaitGroup
 	for i, node := range nodes {
 		asking.Go(func() {
-			all[i], errs[i] = adapt.Within(ctx, func() (facts, error) { return s.ask(ctx, node, connections) })
+			all[i], errs[i] = rediscmd.Within(ctx, func() (facts, error) { return s.ask(ctx, node, connections) })
 		})
 	}
 	asking.Wait()
@@ -115,7 +115,7 @@ func (s *Store) check(ctx context.Context, connections int) ([]driver.Finding, e
 }
 
 // ask collects the facts about a server.
-func (s *Store) ask(ctx context.Context, node Node, connections int) (facts, error) {
+func (s *Store) ask(ctx context.Context, node rediscmd.Node, connections int) (facts, error) {
 	f := facts{addr: node.Addr}
 	replies, err := node.Ask(ctx, connections, "INFO")
 	switch {
@@ -125,7 +125,7 @@ func (s *Store) ask(ctx context.Context, node Node, connections int) (facts, err
 			f.info = fields(text)
 			f.runs = append(f.runs, f.info["run_id"])
 		}
-	case adapt.Forbidden(err), adapt.UnknownCommand(err):
+	case rediscmd.Forbidden(err), rediscmd.UnknownCommand(err):
 		f.infoErr = err
 	default:
 		return f, err
@@ -137,7 +137,7 @@ func (s *Store) ask(ctx context.Context, node Node, connections int) (facts, err
 		f.ahead, f.timeErr = ahead(replies, sent.Add(f.trip/2))
 	}
 	f.permitsErr = s.permits(ctx, node, &f)
-	if f.permitsErr != nil && adapt.UnknownCommand(f.permitsErr) {
+	if f.permitsErr != nil && rediscmd.UnknownCommand(f.permitsErr) {
 		f.missing, f.permitsErr = []string{"eval"}, nil
 	}
 	return f, nil
@@ -162,7 +162,7 @@ func ahead(replies []any, at time.Time) (time.Duration, error) {
 
 // permits asks which of the needed commands are forbidden or missing, and which of them scripts may
 // not call.
-func (s *Store) permits(ctx context.Context, node Node, f *facts) error {
+func (s *Store) permits(ctx context.Context, node rediscmd.Node, f *facts) error {
 	needs := s.needs()
 	args := []string{"EVAL", permits, "0"}
 	for _, n := range needs {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // oldest is the first version that names the code of an error inside a script. An
@@ -41,7 +41,7 @@ func (s *Store) judge(f facts) []driver.Finding {
 	}
 	s.judgePermissions(f, add)
 	switch {
-	case f.info == nil && adapt.UnknownCommand(f.infoErr):
+	case f.info == nil && rediscmd.UnknownCommand(f.infoErr):
 		// the other finding says so
 	case f.info == nil:
 		add(driver.Danger, "info-forbidden", "INFO is forbidden, without which the store cannot notice a restart or a failover",
@@ -67,7 +67,7 @@ type adder func(severity driver.Severity, code, reason, fix string)
 
 func (s *Store) judgePermissions(f facts, add adder) {
 	missing := f.missing
-	if f.infoErr != nil && adapt.UnknownCommand(f.infoErr) && !slices.Contains(missing, "info") {
+	if f.infoErr != nil && rediscmd.UnknownCommand(f.infoErr) && !slices.Contains(missing, "info") {
 		missing = append(slices.Clone(missing), "info")
 	}
 	if len(missing) > 0 {

@@ -11,17 +11,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/native"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // unusedClient is a client that is never called.
 type unusedClient struct {
-	native.Client
+	rediscmd.Client
 	sharded bool
 }
 
-func (n unusedClient) Sharded() bool                         { return n.sharded }
-func (n unusedClient) Nodes(context.Context) ([]Node, error) { return nil, nil }
+func (n unusedClient) Sharded() bool                                  { return n.sharded }
+func (n unusedClient) Nodes(context.Context) ([]rediscmd.Node, error) { return nil, nil }
 
 // sound is INFO of a server that is fit.
 var sound = map[string]string{

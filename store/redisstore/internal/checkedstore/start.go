@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 const (
@@ -119,7 +119,7 @@ func (s *Store) runStartCheck(l *startCheck) {
 	defer s.start.mu.Unlock()
 	defer close(l.done)
 	s.start.running, s.start.last = nil, nil
-	if adapt.NoConnection(failed) {
+	if rediscmd.NoConnection(failed) {
 		s.start.last = failed
 	}
 	switch {
@@ -129,7 +129,7 @@ func (s *Store) runStartCheck(l *startCheck) {
 		s.start.over.Store(true)
 	case s.client.Sharded():
 		s.start.again = time.Now().Add(startAgain)
-	case adapt.NoConnection(failed):
+	case rediscmd.NoConnection(failed):
 		l.err = failed // a session's own call would say the same, later
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/native"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // pretended is a client whose servers answer INFO with what a test wants, over as
 // many connections as they are asked.
 type pretended struct {
-	native.Client
+	rediscmd.Client
 	sharded bool
 	silent  atomic.Bool
 	asked   atomic.Int32
@@ -29,8 +29,8 @@ type pretended struct {
 
 func (p *pretended) Sharded() bool { return p.sharded }
 
-func (p *pretended) Nodes(context.Context) ([]Node, error) {
-	return []Node{{Addr: "a:1", Ask: func(_ context.Context, _ int, args ...string) ([]any, error) {
+func (p *pretended) Nodes(context.Context) ([]rediscmd.Node, error) {
+	return []rediscmd.Node{{Addr: "a:1", Ask: func(_ context.Context, _ int, args ...string) ([]any, error) {
 		switch args[0] {
 		case "INFO":
 			return p.info(int(p.asked.Add(1)))

@@ -6,33 +6,15 @@
 package checkedstore
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/storeurl"
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
-
-// Client is a client library as the store and its check need it.
-type Client interface {
-	native.Client
-	// Nodes returns the servers that keep locks: one, or the masters of a
-	// cluster.
-	Nodes(ctx context.Context) ([]Node, error)
-}
-
-// Node is one server, asked directly.
-type Node struct {
-	Addr string
-	// Ask sends the same command over several connections that are open at the
-	// same time, so that a proxy cannot hide that there are several servers. It
-	// may use fewer where the client's pool is small.
-	Ask func(ctx context.Context, connections int, args ...string) ([]any, error)
-}
 
 // Options are the options of redisstore and rueidisstore, where the fields are
 // documented: each declares its own type, with the same fields, so that go doc shows them.
@@ -49,7 +31,7 @@ type Options struct {
 // Store is the store that redisstore.Store and rueidisstore.Store forward to.
 type Store struct {
 	*native.Store
-	client Client
+	client rediscmd.Client
 	opts   Options
 	close  func() error
 	start  start
@@ -58,7 +40,7 @@ type Store struct {
 
 // New returns a store over a client. closeClient is nil if the client stays the
 // caller's. It does no I/O.
-func New(client Client, opts *Options, closeClient func() error) (*Store, error) {
+func New(client rediscmd.Client, opts *Options, closeClient func() error) (*Store, error) {
 	s := &Store{client: client, close: closeClient}
 	if opts != nil {
 		s.opts = *opts
@@ -89,7 +71,7 @@ var ForTest func(namespace string) native.Options
 
 // explain adds the permissions that the user of the connection lacks.
 func (s *Store) explain(err error) error {
-	if !adapt.Forbidden(err) {
+	if !rediscmd.Forbidden(err) {
 		return err
 	}
 	return fmt.Errorf("%w; add what the store needs: %s", err, s.grant())

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // Check asks the servers and returns what makes them a worse place for locks.
@@ -30,7 +30,7 @@ func (s *Store) CheckRuns(ctx context.Context) (found []driver.Finding, runs map
 	var failed error
 	runs = map[string]string{}
 	for _, node := range nodes {
-		replies, err := adapt.Within(ctx, func() ([]any, error) { return node.Ask(ctx, 1, "INFO") })
+		replies, err := rediscmd.Within(ctx, func() ([]any, error) { return node.Ask(ctx, 1, "INFO") })
 		if err != nil {
 			failed = s.errorf("check: %s: %w", node.Addr, driver.Inner(err))
 			continue

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
@@ -18,18 +17,6 @@ import (
 // Caps.Assumes.
 const PartialLoss = "If the server loses a part of its data, by a failover or an eviction, a lease that was lost is reported at the next renewal: " +
 	"until then another process may hold the lock, too."
-
-// Client is a client library as the store needs it.
-type Client interface {
-	rediscmd.Conn
-	// Listen and ListenUnsharded are rediscmd.Client.Listen. On a cluster Listen subscribes to a
-	// sharded channel and ListenUnsharded does not; elsewhere they are the same.
-	Listen(ctx context.Context, channel string, ready func(), message func(text string))
-	ListenUnsharded(ctx context.Context, channel string, ready func(), message func(text string))
-	// Sharded reports whether the client is one of a cluster.
-	Sharded() bool
-	Nodes(ctx context.Context) ([]checkedstore.Node, error)
-}
 
 // The bounds of a session's TTL. A Java waiter that missed a message waits for the rest of it.
 const (
@@ -72,7 +59,7 @@ type Options struct {
 
 // Store is the store that redissonstore.Store and setnxstore.Store forward to.
 type Store struct {
-	client Client
+	client rediscmd.Client
 	opts   Options
 	close  func() error
 	ears   ears
@@ -82,7 +69,7 @@ var _ driver.Store = (*Store)(nil)
 
 // New returns a store over a client. closeClient is nil if the client stays the
 // caller's. It does no I/O.
-func New(client Client, opts Options, closeClient func() error) *Store {
+func New(client rediscmd.Client, opts Options, closeClient func() error) *Store {
 	s := &Store{client: client, opts: opts, close: closeClient}
 	s.ears.client, s.ears.plain = client, opts.Kind == Plain
 	return s

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 const (
@@ -103,7 +104,7 @@ func (o *operation) free() {
 // batch is what one call carries.
 type batch struct {
 	operations []*operation
-	commands   Commands
+	commands   rediscmd.Commands
 	marks      bool     // the marks of claims are read
 	keys, args []string // of many.lua
 }
@@ -114,7 +115,7 @@ func (b *batch) reset() {
 	clear(b.keys)
 	clear(b.args)
 	b.operations, b.keys, b.args = b.operations[:0], b.keys[:0], b.args[:0]
-	b.commands.reset()
+	b.commands.Reset()
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}

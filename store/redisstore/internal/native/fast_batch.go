@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // call sends the operations, releases first: a claim in the same batch may be for the same lock.
@@ -26,17 +27,17 @@ func (f *fast) callPlain(ctx context.Context, next *batch) error {
 	if claims > 0 {
 		next.addClaims(f, c)
 	}
-	err := f.s.send(ctx, c)
+	err := f.s.store.client.Send(ctx, c)
 	switch {
 	case err == nil:
 		next.readReleases(c)
 		if claims > 0 {
 			f.judge(next, f.counts(next.readClaims(c)))
 		}
-		return c.err()
+		return c.Err()
 	case releases == 0 || claims == 0 || errors.Is(err, driver.ErrUnknown) || ctx.Err() != nil:
 		return err
-	case c.rest() > 0: // only the transaction failed
+	case c.Rest() > 0: // only the transaction failed
 		next.readReleases(c)
 		return err
 	}
@@ -47,16 +48,16 @@ func (f *fast) callPlain(ctx context.Context, next *batch) error {
 
 // callReleases sends the releases without the claims.
 func (f *fast) callReleases(ctx context.Context, next *batch) {
-	var alone Commands
+	var alone rediscmd.Commands
 	next.addReleases(f, &alone)
-	if f.s.send(ctx, &alone) == nil {
+	if f.s.store.client.Send(ctx, &alone) == nil {
 		next.readReleases(&alone)
 	}
 }
 
 // addReleases adds the commands of releases, which need no transaction, and returns how many
 // releases there are.
-func (next *batch) addReleases(f *fast, c *Commands) (n int) {
+func (next *batch) addReleases(f *fast, c *rediscmd.Commands) (n int) {
 	for _, o := range next.operations {
 		if o.release {
 			list := f.lists + o.name
@@ -70,7 +71,7 @@ func (next *batch) addReleases(f *fast, c *Commands) (n int) {
 }
 
 // addClaims adds the transaction of the claims.
-func (next *batch) addClaims(f *fast, c *Commands) {
+func (next *batch) addClaims(f *fast, c *rediscmd.Commands) {
 	c.Transaction, c.Outside = true, c.Len()
 	for _, o := range next.operations {
 		if !o.release {
@@ -98,10 +99,10 @@ func (next *batch) markFields() (fields []string) {
 }
 
 // readReleases gives the releases their replies.
-func (next *batch) readReleases(c *Commands) {
+func (next *batch) readReleases(c *rediscmd.Commands) {
 	for _, o := range next.operations {
 		if o.release {
-			ticket, claim, length := c.number(), c.number(), c.number()
+			ticket, claim, length := c.Number(), c.Number(), c.Number()
 			switch {
 			case ticket != 1 || claim != 1:
 			case length > 0:
@@ -109,28 +110,28 @@ func (next *batch) readReleases(c *Commands) {
 			default:
 				o.result = released
 			}
-			o.answered = !c.short
+			o.answered = c.Err() == nil
 		}
 	}
 }
 
 // readClaims gives the claims their replies, and returns what shows whether they count.
-func (next *batch) readClaims(c *Commands) evidence {
+func (next *batch) readClaims(c *rediscmd.Commands) evidence {
 	for _, o := range next.operations {
 		if !o.release {
-			o.ticket, o.length, o.result = c.number(), c.number(), inList
+			o.ticket, o.length, o.result = c.Number(), c.Number(), inList
 			if o.ticket > 0 && o.length == 2 {
 				o.result = granted
 			}
 		}
 	}
-	e := evidence{marker: c.text(), session: c.text()}
+	e := evidence{marker: c.Text(), session: c.Text()}
 	for _, o := range next.operations {
 		if !o.release {
-			o.marked = e.marks() && !next.marks || next.marks && c.text() != ""
+			o.marked = e.marks() && !next.marks || next.marks && c.Text() != ""
 		}
 	}
-	e.proven = c.number() == 1
+	e.proven = c.Number() == 1
 	return e
 }
 

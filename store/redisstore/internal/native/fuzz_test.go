@@ -62,20 +62,20 @@ func FuzzReplies(f *testing.F) {
 		for i := range operations % 8 {
 			sent.operations = append(sent.operations, &operation{release: i%3 == 0})
 		}
-		var c Commands
+		var c rediscmd.Commands
 		for _, v := range reply {
 			switch v := v.(type) {
 			case string:
-				c.Replied(Reply{Text: v})
+				c.Replied(rediscmd.Reply{Text: v})
 			case int64:
-				c.Replied(Reply{Number: v})
+				c.Replied(rediscmd.Reply{Number: v})
 			default:
-				c.Replied(Reply{})
+				c.Replied(rediscmd.Reply{})
 			}
 		}
 		sent.readReleases(&c)
 		sent.readClaims(&c)
-		if c.err() == nil && len(reply) < 2*len(sent.operations) {
+		if c.Err() == nil && len(reply) < 2*len(sent.operations) {
 			t.Errorf("%d values are read as the replies to %d operations", len(reply), len(sent.operations))
 		}
 		sent = batch{operations: []*operation{{}, {release: true}}}

@@ -22,7 +22,7 @@ const fewPlain = 8
 func (f *fast) callMany(ctx context.Context, next *batch) error {
 	script := f.s.proof.scripts[manyScript]
 	releases := next.words(f)
-	reply, err := f.s.with(ctx, func(conn rediscmd.Conn) ([]any, error) { return conn.Eval(ctx, script, next.keys, next.args) })
+	reply, err := f.s.store.client.Eval(ctx, script, next.keys, next.args)
 	switch {
 	case errors.Is(err, rediscmd.ErrNoScript):
 		f.s.proof.lost()

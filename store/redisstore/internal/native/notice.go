@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
@@ -58,7 +57,7 @@ func (n *notices) watch(seq uint64, name string) {
 	n.watched[seq] = name
 	if !n.started {
 		n.started = true
-		n.s.store.client.Listen(n.s.ctx, n.s.pushes.channel+noticeSuffix, n.begun, n.message)
+		n.s.store.client.Listen(n.s.ctx, n.s.store.channel(n.s.pushes.channel+noticeSuffix), n.begun, n.message)
 	}
 	if n.ready {
 		go n.check(map[uint64]string{seq: name})
@@ -121,7 +120,7 @@ const maxChecked = 100
 func (n *notices) check(all map[uint64]string) {
 	for part := range slices.Chunk(slices.Collect(maps.Keys(all)), maxChecked) {
 		for !n.ask(all, part) {
-			if adapt.Pause(n.s.ctx); n.s.ctx.Err() != nil {
+			if rediscmd.Pause(n.s.ctx); n.s.ctx.Err() != nil {
 				return
 			}
 		}
@@ -132,15 +131,15 @@ func (n *notices) check(all map[uint64]string) {
 func (n *notices) ask(names map[uint64]string, seqs []uint64) bool {
 	ctx, cancel := context.WithTimeout(n.s.ctx, n.s.ttl)
 	defer cancel()
-	var c Commands
+	var c rediscmd.Commands
 	for _, seq := range seqs {
 		c.Add("LLEN", n.s.fast.lists+names[seq])
 	}
-	if err := n.s.send(ctx, &c); err != nil {
+	if err := n.s.store.client.Send(ctx, &c); err != nil {
 		return false
 	}
 	for _, seq := range seqs {
-		if c.number() > 2 {
+		if c.Number() > 2 {
 			n.notify(seq)
 		}
 	}

@@ -88,7 +88,7 @@ func (p *pushes) wait(seq uint64) *waiting {
 	}
 	if !p.started {
 		p.started = true
-		p.s.store.client.Listen(p.s.ctx, p.channel, p.ready, p.message)
+		p.s.store.client.Listen(p.s.ctx, p.s.store.channel(p.channel), p.ready, p.message)
 	}
 	return w
 }

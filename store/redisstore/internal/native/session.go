@@ -40,7 +40,6 @@ type session struct {
 	votes       votes
 	expiring    atomic.Bool
 	refilling   atomic.Bool
-	conns       conns
 	sweeper     sweeper
 }
 
@@ -50,7 +49,7 @@ func (s *session) call(ctx context.Context, script *rediscmd.Script, names []str
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
 	}
 	args := s.store.args(s.store.layout, s.base, s.incarnation, append([]string{s.sid}, own...))
-	reply, err := s.with(ctx, func(conn rediscmd.Conn) ([]any, error) { return s.proof.call(ctx, conn, script, names, args) })
+	reply, err := s.proof.call(ctx, script, names, args)
 	if err == nil {
 		err = s.store.verdict(reply)
 	}

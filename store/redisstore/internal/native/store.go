@@ -50,7 +50,7 @@ const minTTL = 100 * time.Millisecond
 
 // Store implements driver.Store.
 type Store struct {
-	client Client
+	client rediscmd.Client
 	opts   Options
 	// layout is what this process was given, and found is that of the namespace as
 	// an operator's call found it, if they differ.
@@ -71,7 +71,7 @@ type Store struct {
 var _ driver.Store = (*Store)(nil)
 
 // New returns a store. It does no I/O.
-func New(client Client, opts *Options) (*Store, error) {
+func New(client rediscmd.Client, opts *Options) (*Store, error) {
 	s := &Store{client: client, publish: "PUBLISH"}
 	if opts != nil {
 		s.opts = *opts
@@ -152,6 +152,11 @@ func keys(base string, names []string) []string {
 		keys = append(keys, base+":l:"+name, base+":g:"+name)
 	}
 	return append(keys, base+none, base+":k", base+":s")
+}
+
+// channel is where messages for a session are published: in a cluster at the node of its bucket.
+func (s *Store) channel(name string) rediscmd.Channel {
+	return rediscmd.Channel{Name: name, Sharded: s.client.Sharded()}
 }
 
 // call runs a script in a shard. own are the arguments after the common ones.
@@ -244,7 +249,6 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.notices.s, ss.notices.wanted = ss, req.Wanted
 	ss.alive.s = ss
 	ss.alive.note(renewal.Clock, sent, renewal.Clock.UnixMilli()+req.TTL.Milliseconds())
-	ss.conns.init(ss)
 	ss.sweeper.s = ss
 	ss.fast.init(ss, graceOver, ss.fresh || resumed)
 	ss.votes.init(ss)

@@ -147,13 +147,13 @@ func (w *sweeper) lookAgain() bool {
 
 // names returns some names that are due.
 func (w *sweeper) names(ctx context.Context) (names []string, err error) {
-	var c Commands
+	var c rediscmd.Commands
 	c.Add("ZRANGEBYSCORE", w.s.base+":k", "-inf", strconv.FormatInt(w.s.alive.earliest(), 10), "LIMIT", "0", strconv.Itoa(sweepNames))
 	if err := w.s.store.client.Send(ctx, &c); err != nil {
 		return nil, err
 	}
-	for c.rest() > 0 {
-		names = append(names, c.text())
+	for c.Rest() > 0 {
+		names = append(names, c.Text())
 	}
 	return names, nil
 }

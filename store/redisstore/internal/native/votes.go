@@ -93,7 +93,7 @@ func (v *votes) call(ctx context.Context, next *batch) error {
 	all := next.operations
 	slices.SortStableFunc(all, func(x, y *operation) int { return cmp.Compare(x.floor, y.floor) }) // a release has none
 	keys, args := v.arguments(all)
-	reply, err := v.s.with(ctx, func(conn rediscmd.Conn) ([]any, error) { return conn.Eval(ctx, script, keys, args) })
+	reply, err := v.s.store.client.Eval(ctx, script, keys, args)
 	if errors.Is(err, rediscmd.ErrNoScript) {
 		v.s.proof.lost()
 		return nil

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -16,12 +16,12 @@ import (
 // Abandon closes a client, and leaves it to close by itself when ctx ends: a client of
 // Sentinel does not close before a dial under way is over.
 func Abandon(ctx context.Context, client redis.UniversalClient) {
-	_, _ = adapt.Within(ctx, func() (struct{}, error) { return struct{}{}, client.Close() })
+	_, _ = rediscmd.Within(ctx, func() (struct{}, error) { return struct{}{}, client.Close() })
 }
 
 // answers asks the server whether it is there.
 func answers(ctx context.Context, client redis.UniversalClient) error {
-	_, err := adapt.Within(ctx, func() (string, error) {
+	_, err := rediscmd.Within(ctx, func() (string, error) {
 		pong, err := client.Ping(ctx).Result()
 		return pong, goredis.Classify(ctx, err)
 	})

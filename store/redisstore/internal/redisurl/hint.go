@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -32,7 +32,7 @@ func (t *Target) hint(ctx context.Context, err error) error {
 	switch {
 	case t.Kind == "sentinel" && strings.Contains(err.Error(), "redis: nil"):
 		return fmt.Errorf("%w: %s", driver.ErrUnavailable, t.masters(ctx))
-	case adapt.NoConnection(err):
+	case rediscmd.NoConnection(err):
 		return err
 	case t.TLS == nil && cut:
 		return fmt.Errorf("%w: the server closed the connection; if it uses TLS, write %ss:// instead of %[2]s://: %[3]w", driver.ErrUnavailable, t.Form.Scheme, unsent(err))
@@ -76,7 +76,7 @@ func (t *Target) masters(ctx context.Context) string {
 	text := fmt.Sprintf("the sentinels know no master %q", t.Master)
 	var names []string
 	for _, addr := range t.Addrs {
-		found, err := adapt.Within(ctx, func() ([]any, error) {
+		found, err := rediscmd.Within(ctx, func() ([]any, error) {
 			c := redis.NewSentinelClient(&redis.Options{Addr: addr, Username: t.Sentinel.User, Password: t.Sentinel.Pass,
 				TLSConfig: t.TLS, DialTimeout: t.Dial, ReadTimeout: t.Read, ContextTimeoutEnabled: true})
 			defer c.Close()

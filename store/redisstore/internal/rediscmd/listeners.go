@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package adapt
+package rediscmd
 
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Listeners are the channels that a process listens to on one server, over one connection:
@@ -53,7 +55,7 @@ func MasterKey(channel string) (key, field string) {
 	return before + "{" + tag + "}", "m"
 }
 
-// Listen listens to a channel until ctx ends: see wire.Client. run uses one connection until it
+// Listen listens to a channel until ctx ends: see Client. run uses one connection until it
 // breaks or its context ends, and begins with Open.
 func (l *Listeners) Listen(ctx context.Context, channel string, ready func(), message func(string), run func(context.Context)) {
 	one := &listener{ready, message}
@@ -160,3 +162,14 @@ func (l *Listeners) Message(channel, text string) {
 
 // Ended reports whether a channel is left without a subscription that the server has ended.
 func (l *Listeners) Ended(channel string) bool { return len(l.of(channel)) > 0 }
+
+// Pause waits a moment before a subscription is tried again, for as long as ctx
+// lets it; not equally long everywhere, for a server that comes back.
+func Pause(ctx context.Context) {
+	t := time.NewTimer(25*time.Millisecond + rand.N(50*time.Millisecond))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

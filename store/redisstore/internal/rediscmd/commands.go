@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package native
+package rediscmd
 
 import (
 	"errors"
 	"strconv"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // Commands are plain commands that are sent together, and the replies to them. They are used
@@ -54,11 +53,11 @@ func (c *Commands) Command(i int) []string {
 // Replied notes a value. The values of a list are noted one after the other.
 func (c *Commands) Replied(r Reply) { c.replies = append(c.replies, r) }
 
-// text takes the next value.
-func (c *Commands) text() string { return c.next().Text }
+// Text takes the next value.
+func (c *Commands) Text() string { return c.next().Text }
 
-// number takes the next value, a number or the text of one.
-func (c *Commands) number() int64 {
+// Number takes the next value, a number or the text of one.
+func (c *Commands) Number() int64 {
 	r := c.next()
 	if r.Text != "" {
 		n, _ := strconv.ParseInt(r.Text, 10, 64)
@@ -67,8 +66,8 @@ func (c *Commands) number() int64 {
 	return r.Number
 }
 
-// rest is how many values were not taken.
-func (c *Commands) rest() int { return len(c.replies) - c.read }
+// Rest is how many values were not taken.
+func (c *Commands) Rest() int { return len(c.replies) - c.read }
 
 func (c *Commands) next() Reply {
 	if c.read == len(c.replies) {
@@ -79,16 +78,16 @@ func (c *Commands) next() Reply {
 	return c.replies[c.read-1]
 }
 
-// err returns an error if values were taken that are not there.
-func (c *Commands) err() error {
+// Err returns an error if values were taken that are not there.
+func (c *Commands) Err() error {
 	if c.short {
-		return errors.Join(driver.ErrUnknown, rediscmd.ErrShort)
+		return errors.Join(driver.ErrUnknown, ErrShort)
 	}
 	return nil
 }
 
-// reset makes room for other commands.
-func (c *Commands) reset() {
+// Reset makes room for other commands.
+func (c *Commands) Reset() {
 	clear(c.words)
 	clear(c.replies)
 	*c = Commands{words: c.words[:0], ends: c.ends[:0], replies: c.replies[:0]}

@@ -1,12 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package adapt
+package rediscmd
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/fencelock/fencelock/driver"
 )
+
+// Ended returns an error if ctx has ended, before anything was sent.
+func Ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("redisstore: %w", driver.Inner(err))
+	}
+	return nil
+}
+
+// Within runs fn and returns when ctx ends even if fn does not: no client library
+// ends every wait with its context (a dialer of the caller's, a read in a
+// connection used alone). What fn was doing is then unknown.
+func Within[T any](ctx context.Context, fn func() (T, error)) (T, error) {
+	if ctx.Done() == nil {
+		return fn()
+	}
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := fn()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		var zero T
+		return zero, fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, ctx.Err())
+	}
+}
 
 // maxAbandoned is how many calls without a caller may be on their way. A healthy server answers so many within
 // milliseconds.

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package adapt_test
+package rediscmd
 
-import (
-	"testing"
-
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
-	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
-)
+import "testing"
 
 // TestMasterKeyHasTheSlotOfTheChannel: otherwise a connection of a cluster subscribes at a node that
 // does not have the channel.
@@ -21,8 +16,8 @@ func TestMasterKeyHasTheSlotOfTheChannel(t *testing.T) {
 		"a{b":                            "a{b",
 		"a}b":                            "a}b",
 	} {
-		key, _ := adapt.MasterKey(channel)
-		if key != want || rediscmd.SlotOf(key) != rediscmd.SlotOf(channel) {
+		key, _ := MasterKey(channel)
+		if key != want || SlotOf(key) != SlotOf(channel) {
 			t.Errorf("the key of %s is %s, want %s", channel, key, want)
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package adapt_test
+package rediscmd
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 )
 
 var errNoScript = errors.New("NOSCRIPT No matching script")
@@ -19,7 +17,7 @@ var errNoScript = errors.New("NOSCRIPT No matching script")
 // TestTextIsSentByOneCall: the calls that came in the meantime use the SHA.
 func TestTextIsSentByOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var texts adapt.Texts
+		var texts Texts
 		var sent, done atomic.Int64
 		var known atomic.Bool
 		bySHA := func() ([]any, error) {
@@ -53,7 +51,7 @@ func TestTextIsSentByOneCall(t *testing.T) {
 // send it, too. A call whose context ends returns.
 func TestTextOfADeadConnectionIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var texts adapt.Texts
+		var texts Texts
 		missing := func() ([]any, error) { return nil, errNoScript }
 		silent := make(chan struct{})
 		go texts.Send(t.Context(), "a", missing, func() ([]any, error) { <-silent; return nil, errors.New("EOF") })
@@ -80,7 +78,7 @@ func TestTextOfADeadConnectionIsNotWaitedForLong(t *testing.T) {
 // time than it would wait for it.
 func TestTextIsSentWhileTheContextLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var texts adapt.Texts
+		var texts Texts
 		hung := make(chan struct{})
 		go func() {
 			_, _ = texts.Send(context.Background(), "sha", nil, func() ([]any, error) { <-hung; return nil, nil })

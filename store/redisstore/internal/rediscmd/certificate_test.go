@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package adapt_test
+package rediscmd
 
 import (
 	"crypto/tls"
@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 )
 
 // TestFailedNamesWhatIsWrongWithTheCertificate: a CA does not help against a wrong name.
@@ -32,7 +31,7 @@ func TestFailedNamesWhatIsWrongWithTheCertificate(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s: connected", want)
 		}
-		failed := adapt.Failed(t.Context(), err)
+		failed := Failed(t.Context(), err)
 		if !errors.Is(failed, driver.ErrUnavailable) || strings.Count(failed.Error(), "in the URL") != 1 || !strings.Contains(failed.Error(), want) {
 			t.Errorf("got %v, want %s", failed, want)
 		}
