@@ -14,7 +14,6 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -28,9 +27,9 @@ const eager = "eager-"
 var clocks sync.Map
 
 func init() {
-	checkedstore.ForTest = func(namespace string) native.Options {
+	native.ForTest = func(namespace string) native.Switches {
 		scene := strings.HasPrefix(namespace, lists)
-		opts := native.Options{
+		opts := native.Switches{
 			Eager:     strings.HasPrefix(namespace, eager) || scene && !strings.HasSuffix(namespace, lazy),
 			Contended: strings.HasSuffix(namespace, scripted),
 			Batched:   strings.HasSuffix(namespace, batched),

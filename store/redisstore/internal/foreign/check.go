@@ -12,12 +12,12 @@ import (
 
 // Check asks the servers and returns what makes them a worse place for locks.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
-	found, _, err := s.CheckRuns(ctx)
+	found, _, err := CheckRuns(ctx, s)
 	return found, err
 }
 
 // CheckRuns is Check, and returns the run_id of each server that answered, by its address.
-func (s *Store) CheckRuns(ctx context.Context) (found []driver.Finding, runs map[string]string, err error) {
+func CheckRuns(ctx context.Context, s *Store) (found []driver.Finding, runs map[string]string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, s.errorf("check: %w", err)
 	}

@@ -57,7 +57,7 @@ type Options struct {
 	Advice, Assumes string
 }
 
-// Store is the store that redissonstore.Store and setnxstore.Store forward to.
+// Store is the store that redissonstore.Store and setnxstore.Store embed. Its methods are part of their API.
 type Store struct {
 	client rediscmd.Client
 	opts   Options
@@ -198,13 +198,13 @@ func (s *Store) errorf(format string, args ...any) error {
 
 // Open implements driver.Store.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	ses, renewal, _, err := s.Resume(ctx, nil, req)
+	ses, renewal, _, err := Resume(ctx, s, nil, req)
 	return ses, renewal, err
 }
 
 // Resume is Open of a session that this process may have opened before as prev. What prev knows of its claims is
 // known to the session, too. fresh reports that the server had no such session, so it has none of its claims.
-func (s *Store) Resume(ctx context.Context, prev driver.Session, req driver.OpenRequest) (_ driver.Session, _ driver.Renewal, fresh bool, err error) {
+func Resume(ctx context.Context, s *Store, prev driver.Session, req driver.OpenRequest) (_ driver.Session, _ driver.Renewal, fresh bool, err error) {
 	if req.TTL < MinTTL || req.TTL > s.maxTTL() {
 		return nil, driver.Renewal{}, false, s.errorf("TTL %v is not within %v and %v: %w", req.TTL, MinTTL, s.maxTTL(), driver.ErrRefused)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package goredis is the stores' view of a go-redis client.
+// Package goredis is the stores' view of a go-redis client, and makes one for a URL.
 package goredis
 
 import (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package checkedstore
+package native
 
 import (
 	"context"
@@ -50,23 +50,10 @@ type startCheck struct {
 	err  error
 }
 
-// Open implements driver.Store. It opens no session at a server that cannot keep
-// locks; the error wraps driver.ErrRefused and names the reason and the setting to
-// change. After that is changed the next Open succeeds.
-func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	if before := s.ttl.Load(); int64(req.TTL) > before {
-		s.ttl.CompareAndSwap(before, int64(req.TTL)) // or another session does
-	}
-	if err := Begin(ctx, s); err != nil {
-		return nil, driver.Renewal{}, err
-	}
-	return s.Store.Open(ctx, req)
-}
-
-// Begin checks the servers, unless that was done. The error names why they cannot
+// CheckAtStart checks the servers, unless that was done. The error names why they cannot
 // keep locks, or wraps driver.ErrUnavailable if ctx ended before they answered: nothing
 // was opened then.
-func Begin(ctx context.Context, s *Store) error {
+func CheckAtStart(ctx context.Context, s *Store) error {
 	if s.start.over.Load() {
 		return nil
 	}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package checkedstore
+package native
 
 import (
 	"context"
-	_ "embed" // the script
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,8 +15,7 @@ import (
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
-//go:embed lua/permits.lua
-var permits string
+var permits = source("permits")
 
 // askedAtOnce is over how many connections Check reads run ids. A proxy in
 // front of two servers shows both with a probability of 1 - 2^-(n-1).
@@ -57,11 +56,14 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	return findings, err
 }
 
-// unused finds that no process has used the namespace. A program that tries a lock then would
-// fix the number of its buckets.
+// unused finds that no process has used the namespace, so that the first session will fix a number of buckets, which cannot be changed.
 func (s *Store) unused(ctx context.Context) []driver.Finding {
-	if unused, err := s.Store.Unused(ctx); err != nil || !unused {
-		return nil // whether it can be used is for others to find
+	if s.opts.Buckets == 1 {
+		return nil
+	}
+	// Whether it can be used is for others to find.
+	if _, err := s.callWith(ctx, s.layout, inspectScript, firstShard, nil, "0", "0"); !errors.Is(err, errVacant) {
+		return nil
 	}
 	return []driver.Finding{{Severity: driver.Note, Code: "unused",
 		Reason: fmt.Sprintf("no process has used the namespace %q yet; the first one fixes its number of buckets", s.opts.Namespace),
@@ -71,7 +73,7 @@ func (s *Store) unused(ctx context.Context) []driver.Finding {
 // unasked finds that the namespace has grace and this process does not ask for it. It obeys, but if it is the first to come to a
 // server that has lost everything, nobody knows of the grace.
 func (s *Store) unasked(ctx context.Context) []driver.Finding {
-	settings, err := s.Store.Settings(ctx)
+	settings, err := s.Settings(ctx)
 	if err != nil || s.opts.Grace {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package checkedstore
+package native
 
 import (
 	"context"
@@ -60,7 +60,7 @@ func begun(t *testing.T, p *pretended, opts *Options) (*Store, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, Begin(t.Context(), s)
+	return s, CheckAtStart(t.Context(), s)
 }
 
 // TestBeginReplaced: a server that is replaced while it is asked is no proxy.
@@ -89,7 +89,7 @@ func TestBeginOnce(t *testing.T) {
 		asked int32
 		want  error
 	}{
-		"fit":    {func(int) ([]any, error) { return ofRuns(run), nil }, 1, nil},
+		"fit":    {func(int) ([]any, error) { return ofRuns(soundRun), nil }, 1, nil},
 		"silent": {func(int) ([]any, error) { return nil, driver.ErrUnavailable }, 3, nil},
 		"unfit":  {func(int) ([]any, error) { return ofRuns(""), nil }, 3, driver.ErrRefused},
 	} {
@@ -99,7 +99,7 @@ func TestBeginOnce(t *testing.T) {
 			if !errors.Is(err, tt.want) {
 				t.Errorf("%s: got %v, want %v", name, err, tt.want)
 			}
-			err = Begin(t.Context(), s)
+			err = CheckAtStart(t.Context(), s)
 		}
 		if n := p.asked.Load(); n != tt.asked {
 			t.Errorf("%s: asked %d times, want %d", name, n, tt.asked)
@@ -116,7 +116,7 @@ func TestBeginCluster(t *testing.T) {
 			if p.silent.Load() {
 				<-t.Context().Done()
 			}
-			return ofRuns(run), nil
+			return ofRuns(soundRun), nil
 		}
 		p.silent.Store(true)
 		began := time.Now()
@@ -125,14 +125,14 @@ func TestBeginCluster(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			err = Begin(t.Context(), s)
+			err = CheckAtStart(t.Context(), s)
 		}
 		if took := time.Since(began); took != startBoundCluster {
 			t.Errorf("sessions waited %v, want %v", took, startBoundCluster)
 		}
 		p.silent.Store(false)
 		time.Sleep(startAgain)
-		if err := Begin(t.Context(), s); err != nil || !s.start.over.Load() {
+		if err := CheckAtStart(t.Context(), s); err != nil || !s.start.over.Load() {
 			t.Errorf("got %v, want the check to be over", err)
 		}
 	})
@@ -154,7 +154,7 @@ func TestBeginReports(t *testing.T) {
 	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `add accept=cluster-client to the URL (Options.Accept)`) {
 		t.Errorf("got %v", err)
 	}
-	if err := Begin(t.Context(), s); err != nil {
+	if err := CheckAtStart(t.Context(), s); err != nil {
 		t.Error(err)
 	}
 	if want := []string{"replicas-without-grace", "eviction"}; !slices.Equal(reported, want) {
@@ -172,7 +172,7 @@ func TestBeginReports(t *testing.T) {
 
 // TestCheckOfScripts: what scripts may not call is found although the user may.
 func TestCheckOfScripts(t *testing.T) {
-	p := &pretended{info: func(int) ([]any, error) { return ofRuns(run), nil }, eval: []any{int64(1), int64(-2), "INFO (ERR no)"}}
+	p := &pretended{info: func(int) ([]any, error) { return ofRuns(soundRun), nil }, eval: []any{int64(1), int64(-2), "INFO (ERR no)"}}
 	s, err := New(p, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestBeginEnds(t *testing.T) {
 	p := &pretended{info: func(int) ([]any, error) {
 		close(asking)
 		<-answer
-		return ofRuns(run), nil
+		return ofRuns(soundRun), nil
 	}}
 	s, err := New(p, nil, nil)
 	if err != nil {
@@ -203,11 +203,11 @@ func TestBeginEnds(t *testing.T) {
 		<-asking
 		cancel()
 	}()
-	if err := Begin(ctx, s); !errors.Is(err, context.Canceled) || !errors.Is(err, driver.ErrUnavailable) {
+	if err := CheckAtStart(ctx, s); !errors.Is(err, context.Canceled) || !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("got %v, want the context's error", err)
 	}
 	close(answer)
-	if err := Begin(t.Context(), s); err != nil || p.asked.Load() != 1 {
+	if err := CheckAtStart(t.Context(), s); err != nil || p.asked.Load() != 1 {
 		t.Errorf("got %v, asked %d times, want once", err, p.asked.Load())
 	}
 }

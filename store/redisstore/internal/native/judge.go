@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package checkedstore
+package native
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
@@ -19,6 +18,13 @@ import (
 // was done. Sharded channels came with it, and a script that can
 // ask for its user's permissions.
 var oldest = version{7, 0}
+
+// codes are the codes of all findings. They are stable.
+var codes = []string{
+	"cluster-client", "clock", "commands-forbidden", "commands-missing", "eviction", "eviction-unchecked", "grace-not-asked", "info-forbidden",
+	"margin", "min-replicas", "permissions-unchecked", "proxy", "replica", "replicas-without-grace", "run-id", "scripts-restricted", "sentinel", "unchecked", "unused",
+	"version", "version-unchecked",
+}
 
 // clockBound is how far the clocks may be apart. No lease depends on it; tokens
 // after a data loss are seeded from the server's clock.
@@ -141,8 +147,8 @@ func (s *Store) judgeReplicas(f facts, mode string, add adder) {
 // longestTTL is the longest TTL of a session that was opened here. Before the first it is the default TTL of a client, if that is allowed.
 func (s *Store) longestTTL() time.Duration {
 	ttl := time.Duration(s.ttl.Load())
-	if ttl == 0 && s.Caps().MaxTTL >= native.DefaultMaxTTL {
-		ttl = native.DefaultMaxTTL
+	if ttl == 0 && s.Caps().MaxTTL >= DefaultMaxTTL {
+		ttl = DefaultMaxTTL
 	}
 	return ttl
 }

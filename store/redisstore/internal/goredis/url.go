@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redisurl reads the URLs of the servers that a store uses, and makes their client.
-package redisurl
+package goredis
 
 import (
 	"crypto/tls"

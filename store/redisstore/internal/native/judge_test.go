@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package checkedstore
+package native
 
 import (
 	"context"
@@ -29,11 +29,11 @@ var sound = map[string]string{
 	"maxmemory": "0", "maxmemory_policy": "noeviction",
 }
 
-const run = "c5e4f0a6b1"
+const soundRun = "c5e4f0a6b1"
 
 // with is a fit server but for some fields; an empty one is missing.
 func with(pairs ...string) facts {
-	f := facts{addr: "a:1", info: maps.Clone(sound), runs: []string{run, run}}
+	f := facts{addr: "a:1", info: maps.Clone(sound), runs: []string{soundRun, soundRun}}
 	for i := 0; i < len(pairs); i += 2 {
 		f.info[pairs[i]] = pairs[i+1]
 		if pairs[i+1] == "" {
@@ -80,13 +80,13 @@ var judged = []struct {
 	{name: "no run id", facts: facts{info: sound, runs: []string{"", ""}}, want: "danger run-id"},
 	{name: "no INFO", facts: facts{infoErr: errors.New("NOPERM")}, want: "danger info-forbidden,note unchecked"},
 	{name: "has no INFO", facts: facts{infoErr: errors.New("ERR unknown command 'INFO'")}, want: "danger commands-missing"},
-	{name: "has no HSET", facts: facts{info: sound, runs: []string{run}, missing: []string{"hset"}}, want: "danger commands-missing"},
-	{name: "forbidden", facts: facts{info: sound, runs: []string{run}, forbidden: []string{"hset"}}, want: "danger commands-forbidden"},
-	{name: "permissions hidden", facts: facts{info: sound, runs: []string{run}, permitsErr: errors.New("old")}, want: "note permissions-unchecked"},
-	{name: "clock behind", facts: facts{info: sound, runs: []string{run}, ahead: -time.Hour}, want: "warning clock"},
-	{name: "clock ahead", facts: facts{info: sound, runs: []string{run}, ahead: 3 * time.Second, trip: time.Second}, want: "warning clock"},
-	{name: "slow answer", facts: facts{info: sound, runs: []string{run}, ahead: 3 * time.Second, trip: 4 * time.Second}},
-	{name: "no TIME", facts: facts{info: sound, runs: []string{run}, ahead: time.Hour, timeErr: errors.New("no")}},
+	{name: "has no HSET", facts: facts{info: sound, runs: []string{soundRun}, missing: []string{"hset"}}, want: "danger commands-missing"},
+	{name: "forbidden", facts: facts{info: sound, runs: []string{soundRun}, forbidden: []string{"hset"}}, want: "danger commands-forbidden"},
+	{name: "permissions hidden", facts: facts{info: sound, runs: []string{soundRun}, permitsErr: errors.New("old")}, want: "note permissions-unchecked"},
+	{name: "clock behind", facts: facts{info: sound, runs: []string{soundRun}, ahead: -time.Hour}, want: "warning clock"},
+	{name: "clock ahead", facts: facts{info: sound, runs: []string{soundRun}, ahead: 3 * time.Second, trip: time.Second}, want: "warning clock"},
+	{name: "slow answer", facts: facts{info: sound, runs: []string{soundRun}, ahead: 3 * time.Second, trip: 4 * time.Second}},
+	{name: "no TIME", facts: facts{info: sound, runs: []string{soundRun}, ahead: time.Hour, timeErr: errors.New("no")}},
 }
 
 func TestJudge(t *testing.T) {

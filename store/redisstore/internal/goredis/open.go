@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisurl
+package goredis
 
 import (
 	"context"
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -23,7 +22,7 @@ func Abandon(ctx context.Context, client redis.UniversalClient) {
 func answers(ctx context.Context, client redis.UniversalClient) error {
 	_, err := rediscmd.Within(ctx, func() (string, error) {
 		pong, err := client.Ping(ctx).Result()
-		return pong, goredis.Classify(ctx, err)
+		return pong, Classify(ctx, err)
 	})
 	return err
 }
@@ -58,7 +57,7 @@ func (t *Target) ClientOf(addr string) redis.UniversalClient {
 }
 
 // noHandoff turns off that a server moves a connection to another server: the proof of a
-// server's run id needs connections that end with the server (goredis.Client.Prove).
+// server's run id needs connections that end with the server (Client.Prove).
 func noHandoff() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }

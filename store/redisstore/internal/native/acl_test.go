@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package checkedstore
+package native
 
 import (
 	"os"
@@ -16,7 +16,7 @@ var directly = []string{"hmget", "llen", "lmove", "lrem", "rpush", "zadd", "zcou
 
 // TestKeyCommands: the ACL allows what the scripts call, and nothing else.
 func TestKeyCommands(t *testing.T) {
-	paths, err := filepath.Glob("../native/lua/*.lua")
+	paths, err := filepath.Glob("lua/*.lua")
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no scripts found: ", err)
 	}
