@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rueidisclient"
 	"github.com/redis/rueidis"
 )
 
@@ -63,7 +64,7 @@ func New(client rueidis.Client, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("rueidisstore: New needs a client, for example from rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})")
 	}
-	store, err := native.New(&adapter{client: client, cluster: client.Mode() == rueidis.ClientModeCluster}, (*native.Options)(opts), nil)
+	store, err := native.New(rueidisclient.New(client), (*native.Options)(opts), nil)
 	if err != nil {
 		return nil, err
 	}

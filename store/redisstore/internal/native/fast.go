@@ -58,7 +58,7 @@ func (f *fast) init(s *session, graceOver, allowed bool) {
 	f.none = s.base + none
 	f.batcher.init(s, 1, f.call)
 	f.allowed, f.few = allowed, fewPlain
-	if s.store.switches.Batched {
+	if s.store.switches.batched {
 		f.few = 1
 	}
 	f.calm.Store(graceOver)

@@ -61,8 +61,8 @@ func (k *keepAlive) latest() int64 {
 
 // clock is what the server's clock shows if it showed a time so long ago.
 func (s *Store) clock(server, then time.Time) time.Time {
-	if s.switches.Clock != nil {
-		return s.switches.Clock()
+	if s.switches.clock != nil {
+		return s.switches.clock()
 	}
 	return server.Add(time.Since(then))
 }

@@ -314,7 +314,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 func (s *session) reclaim(ctx context.Context, names, args []string) (reply []any, err error) {
 	for tries := 0; ; tries++ {
 		reply, err = s.call(ctx, reclaimScript, names, args...)
-		if err != nil || tries == reclaimTries || s.store.switches.Eager || !slices.Contains(reply, any(int64(2))) {
+		if err != nil || tries == reclaimTries || s.store.switches.eager || !slices.Contains(reply, any(int64(2))) {
 			return reply, err
 		}
 		select {

@@ -29,23 +29,11 @@ type Options struct {
 	Accept []string
 }
 
-// Switches are for tests.
-type Switches struct {
-	// Clock returns what the server's clock shows. If it is nil, the clock
-	// is estimated from the replies of the server.
-	Clock func() time.Time
-	// Eager makes Open wait until the fast path can be taken, takes it for contended names,
-	// too, and sweeps nothing in the background, so that tests repeat.
-	Eager bool
-	// Contended takes all names for contended, so that no plain commands are used.
-	Contended bool
-	// Batched sends single operations of the fast path as the script of batches, too.
-	Batched bool
+// switches are set by tests only (export_test.go).
+type switches struct {
+	clock          func() time.Time
+	eager, batched bool
 }
-
-// ForTest returns the switches of a namespace. Tests set it before they make a store;
-// otherwise it is nil.
-var ForTest func(namespace string) Switches
 
 // Defaults of Options.
 const (
@@ -66,7 +54,7 @@ type Store struct {
 	close    func() error // nil if the client stays the caller's
 	start    start
 	ttl      atomic.Int64 // the longest TTL of a session that was opened here
-	switches Switches
+	switches switches
 	// layout is what this process was given, and found is that of the namespace as
 	// an operator's call found it, if they differ.
 	layout    layout
@@ -121,10 +109,6 @@ func New(client rediscmd.Client, opts *Options, closeClient func() error) (*Stor
 		return nil, fmt.Errorf("redisstore: %w", err)
 	}
 	s.start.reported = map[string]bool{}
-	if ForTest != nil {
-		s.switches = ForTest(s.opts.Namespace)
-	}
-	s.contended.off, s.contended.all = s.switches.Eager, s.switches.Contended
 	if client.Sharded() {
 		s.publish = "SPUBLISH"
 	}
@@ -291,7 +275,7 @@ func (s *Store) open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	ss.sweeper.s = ss
 	ss.fast.init(ss, graceOver, ss.fresh || resumed)
 	ss.votes.init(ss)
-	if s.switches.Eager {
+	if s.switches.eager {
 		ss.proof.now(ctx)
 	}
 	if s.known.Store(ss.sid, ss); known {

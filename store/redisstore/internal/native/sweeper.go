@@ -50,7 +50,7 @@ type found struct {
 }
 
 // due reports whether a keep-alive shall check whether there is something to sweep.
-func (w *sweeper) due() bool { return !w.s.store.switches.Eager && w.calls.Add(1)%sweepEvery == 1 }
+func (w *sweeper) due() bool { return !w.s.store.switches.eager && w.calls.Add(1)%sweepEvery == 1 }
 
 // begin sweeps in the background.
 func (w *sweeper) begin(f found) {
@@ -162,7 +162,7 @@ func (w *sweeper) names(ctx context.Context) (names []string, err error) {
 // a job and end have no keep-alive that would do it.
 func (w *sweeper) last(ctx context.Context) {
 	kept := w.kept.Load()
-	if kept == 0 || w.s.store.switches.Eager {
+	if kept == 0 || w.s.store.switches.eager {
 		return
 	}
 	for range 1 + 2*kept/sweepNames {
