@@ -57,9 +57,9 @@ var (
 // A nil opts is fine. New does no I/O; the servers are checked when the first session is
 // opened, as redisstore.New explains.
 //
-// While a process waits for a lock the store holds one connection of the client's
-// blocking pool for each session that waits. Under load it takes up to two more for calls,
-// if the pool has them.
+// While a process waits for locks the store holds one connection of the client's
+// blocking pool, on a cluster one for each session that waits. Under load it takes up to two more for calls,
+// if the pool has them, except on a cluster.
 func New(client rueidis.Client, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("rueidisstore: New needs a client, for example from rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})")

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package rediscmd is what the layouts in Redis share: what they need of a client library,
+// scripts that carry a run id, and how replies and errors are read. The rest is what the adapters of all client libraries share: how a call
+// ends with its context, and what an error of the way means for what was asked.
 package rediscmd
 
 import "context"
