@@ -10,15 +10,16 @@ const (
 	listScripts   = "store/redisstore/internal/native/lua/"
 	seenFile      = "store/redisstore/internal/native/seen.go"
 	redisPkg      = "store/redisstore"
+	nativePkg     = "store/redisstore/internal/native"
 )
 
-var byScenes = testOf(redisPkg, "TestListsScenes")
+var byScenes = testOf(nativePkg, "TestScenes")
 
-// listMutants break what redisstore does by plain commands. TestListsScriptMutants breaks its
+// listMutants break what redisstore does by plain commands. TestScriptMutants breaks its
 // scripts.
 var listMutants = []mutant{
 	{
-		name: "rl-grant-of-another-run", catcher: testOf(redisPkg, "TestListsAcquireAfterARestart"), file: plainFile,
+		name: "rl-grant-of-another-run", catcher: testOf(nativePkg, "TestAcquireAfterARestart"), file: plainFile,
 		old: "	case !e.proven:\n		p.s.proof.lost()\n",
 		new: "",
 	},
@@ -58,7 +59,7 @@ var listMutants = []mutant{
 		new: "",
 	},
 	{
-		name: "rl-marks-never-read", catcher: testOf(redisPkg, "TestTombstoneCostsLittle"), file: plainFile,
+		name: "rl-marks-never-read", catcher: testOf(nativePkg, "TestTombstoneCostsLittle"), file: plainFile,
 		old: "	p.marks.Store(e.marks())\n",
 		new: "",
 	},
@@ -83,7 +84,7 @@ var listMutants = []mutant{
 		new: "	case length < 0:\n",
 	},
 	{
-		name: "rl-claim-removed-first", catcher: testOf(redisPkg, "TestListsPlainCommands"), file: plainFile,
+		name: "rl-claim-removed-first", catcher: testOf(nativePkg, "TestPlainCommands"), file: plainFile,
 		old: `	c.Add("LREM", list, "1", strconv.FormatInt(o.ticket, 10))
 	c.Add("LREM", list, "1", o.element)
 `,
@@ -117,22 +118,22 @@ var listMutants = []mutant{
 		new: "!w.Tombstone &&\n",
 	},
 	{
-		name: "rl-lost-push-not-doubted", catcher: testOf(redisPkg, "TestListsLostReplyOfABatch"), file: nativeSession,
+		name: "rl-lost-push-not-doubted", catcher: testOf(nativePkg, "TestLostReplyOfABatch"), file: nativeSession,
 		old: "		s.claims.doubt(k)\n",
 		new: "",
 	},
 	{
-		name: "ka-end-moved-back", catcher: testOf(redisPkg, "TestListsKeepAliveIsPlain"), file: keepAliveFile,
+		name: "ka-end-moved-back", catcher: testOf(nativePkg, "TestKeepAliveIsPlain"), file: keepAliveFile,
 		old: `"XX", "GT", "CH"`,
 		new: `"XX", "CH"`,
 	},
 	{
-		name: "ka-closed-comes-back", catcher: testOf(redisPkg, "TestListsKeepAliveIsPlain"), file: keepAliveFile,
+		name: "ka-closed-comes-back", catcher: testOf(nativePkg, "TestKeepAliveIsPlain"), file: keepAliveFile,
 		old: `"XX", "GT", "CH"`,
 		new: `"GT", "CH"`,
 	},
 	{
-		name: "ka-arrives-after-the-end", catcher: testOf(redisPkg, "TestListsKeepAliveArrivesLate"), file: keepAliveFile,
+		name: "ka-arrives-after-the-end", catcher: testOf(nativePkg, "TestKeepAliveArrivesLate"), file: keepAliveFile,
 		old: "	case now.UnixMilli() >= before:\n",
 		new: "	case false:\n",
 	},
@@ -157,40 +158,40 @@ var listMutants = []mutant{
 		new: "	case !proven && false:\n",
 	},
 	{
-		name: "ka-end-too-early", catcher: testOf(redisPkg, "TestListsKeepAliveByAClockBehind"), file: keepAliveFile,
+		name: "ka-end-too-early", catcher: testOf(nativePkg, "TestKeepAliveByAClockBehind"), file: keepAliveFile,
 		old: "	case end < now.UnixMilli()+ttl-took.Milliseconds(): // the clock was moved: the end is early\n",
 		new: "	case end < took.Milliseconds():\n",
 	},
 	{
-		name: "queued-claim-not-known", catcher: testOf(redisPkg, "TestClaimDeepInAQueueIsFoundAtOnce"),
+		name: "queued-claim-not-known", catcher: testOf(nativePkg, "TestClaimDeepInAQueueIsFoundAtOnce"),
 		file: nativeSession,
 		old:  "= queued, 0, own })",
 		new:  "= queued, 0, \"\" })",
 	},
 	{
-		name: "rl-script-in-a-moving-slot", catcher: testOf(redisPkg, "TestSharedLocksAreReleasedWhileASlotMoves"),
+		name: "rl-script-in-a-moving-slot", catcher: testOf(nativePkg, "TestSharedLocksAreReleasedWhileASlotMoves"),
 		file: "store/redisstore/internal/native/store.go",
 		old:  `append(keys, base+none, base+":k", base+":s")`,
 		new:  `append(keys, base, base+":k", base+":s")`,
 	},
 	{
-		name: "rl-batch-in-a-moving-slot", catcher: testOf(redisPkg, "TestBatchesRunWholeWhileASlotMoves"),
+		name: "rl-batch-in-a-moving-slot", catcher: testOf(nativePkg, "TestBatchesRunWholeWhileASlotMoves"),
 		file: "store/redisstore/internal/native/batch.go",
 		old:  "append(next.keys, s.base+none, ",
 		new:  "append(next.keys, s.base, ",
 	},
 	{
-		name: "rl-notified-before-the-last-write", catcher: testOf(redisPkg, "TestErrorInAScriptNotifiesNobody"), file: listScripts + "queue.lua",
+		name: "rl-notified-before-the-last-write", catcher: testOf(nativePkg, "TestErrorInAScriptNotifiesNobody"), file: listScripts + "queue.lua",
 		old: "        granted[#granted + 1] = e\n",
 		new: "        push($channel .. e[SID], e[SEQ], e[COUNTER], '')\n",
 	},
 	{
-		name: "rl-sweep-ends-what-is-kept", catcher: testOf(redisPkg, "TestSweepLeavesWhatIsKept"), file: listScripts + "sweep.lua",
+		name: "rl-sweep-ends-what-is-kept", catcher: testOf(nativePkg, "TestSweepLeavesWhatIsKept"), file: listScripts + "sweep.lua",
 		old: " or now < g[MAXEND] or ",
 		new: " or ",
 	},
 	{
-		name: "rl-kept-grant-removed-first", catcher: testOf(redisPkg, "TestErrorInAScriptKeepsWhatMinHoldKeeps"), file: listScripts + "lock.lua",
+		name: "rl-kept-grant-removed-first", catcher: testOf(nativePkg, "TestErrorInAScriptKeepsWhatMinHoldKeeps"), file: listScripts + "lock.lua",
 		old: "  fields[g] = new\n",
 		new: "  fields[g] = new\n  if new ~= old then call('HDEL', k.G, old) end\n",
 	},

@@ -6,12 +6,12 @@ import (
 	"context"
 	"sync"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/go-redis/v9"
 )
 
-// Nodes implements checkedstore.Client.
-func (g *Client) Nodes(ctx context.Context) ([]checkedstore.Node, error) {
+// Nodes implements rediscmd.Client.
+func (g *Client) Nodes(ctx context.Context) ([]rediscmd.Node, error) {
 	switch c := g.client.(type) {
 	case *redis.Client:
 		n := nodeOf(c)
@@ -21,10 +21,10 @@ func (g *Client) Nodes(ctx context.Context) ([]checkedstore.Node, error) {
 				n.Addr = "master " + g.master
 			}
 		}
-		return []checkedstore.Node{n}, nil
+		return []rediscmd.Node{n}, nil
 	case *redis.ClusterClient:
 		var mu sync.Mutex
-		var nodes []checkedstore.Node
+		var nodes []rediscmd.Node
 		err := c.ForEachMaster(ctx, func(_ context.Context, n *redis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -34,14 +34,14 @@ func (g *Client) Nodes(ctx context.Context) ([]checkedstore.Node, error) {
 		return nodes, Classify(ctx, err)
 	}
 	// The caller's own kind of client: it cannot be asked for its connections.
-	return []checkedstore.Node{{Addr: "the server", Ask: func(ctx context.Context, _ int, args ...string) ([]any, error) {
+	return []rediscmd.Node{{Addr: "the server", Ask: func(ctx context.Context, _ int, args ...string) ([]any, error) {
 		reply, err := g.client.Do(ctx, words(args)...).Result()
 		return []any{reply}, Classify(ctx, err)
 	}}}, nil
 }
 
-func nodeOf(c *redis.Client) checkedstore.Node {
-	return checkedstore.Node{Addr: c.Options().Addr, Ask: func(ctx context.Context, n int, args ...string) ([]any, error) {
+func nodeOf(c *redis.Client) rediscmd.Node {
+	return rediscmd.Node{Addr: c.Options().Addr, Ask: func(ctx context.Context, n int, args ...string) ([]any, error) {
 		if size := c.Options().PoolSize; size > 0 {
 			n = max(1, min(n, size/2)) // leaves connections for the caller's own calls
 		}

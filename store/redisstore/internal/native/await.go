@@ -68,7 +68,7 @@ func (s *session) wait(seq uint64) *waiting {
 	}
 	if c.pushes == unasked {
 		c.pushes = asked
-		s.store.client.Listen(s.ctx, s.channel, s.subscribed, s.message)
+		s.store.client.Listen(s.ctx, s.store.channel(s.channel), s.subscribed, s.message)
 	}
 	return w
 }

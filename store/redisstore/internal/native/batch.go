@@ -312,8 +312,8 @@ func (o *operation) notifyLocked() {
 // batch is what one call carries.
 type batch struct {
 	operations []*operation
-	commands   Commands // if it is one operation
-	keys, args []string // of batch.lua, if there are more
+	commands   rediscmd.Commands // if it is one operation
+	keys, args []string          // of batch.lua, if there are more
 }
 
 // reset makes room for other operations.
@@ -322,14 +322,14 @@ func (next *batch) reset() {
 	clear(next.keys)
 	clear(next.args)
 	next.operations, next.keys, next.args = next.operations[:0], next.keys[:0], next.args[:0]
-	next.commands.reset()
+	next.commands.Reset()
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
 // carryOut carries out one operation by plain commands, and several by a script.
 func (s *session) carryOut(ctx context.Context, next *batch) error {
-	if one := next.operations[0]; len(next.operations) == 1 && !one.vote && !s.store.opts.Batched {
+	if one := next.operations[0]; len(next.operations) == 1 && !one.vote && !s.store.switches.batched {
 		return s.plain.call(ctx, one, &next.commands)
 	}
 	return next.run(ctx, s)
@@ -344,7 +344,7 @@ func (next *batch) run(ctx context.Context, s *session) error {
 	}
 	slices.SortStableFunc(next.operations, func(x, y *operation) int { return order(x) - order(y) })
 	next.words(s)
-	reply, err := s.with(ctx, func(conn rediscmd.Conn) ([]any, error) { return conn.Eval(ctx, script, next.keys, next.args) })
+	reply, err := s.store.client.Eval(ctx, script, next.keys, next.args)
 	if errors.Is(err, rediscmd.ErrNoScript) {
 		s.proof.lost()
 		return nil

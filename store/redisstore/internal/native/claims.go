@@ -79,7 +79,7 @@ type subscription uint8
 const (
 	unasked subscription = iota
 	asked
-	begun
+	confirmed
 )
 
 // copy returns the same claims, of which none waits.

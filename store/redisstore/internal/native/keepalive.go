@@ -64,8 +64,8 @@ func (k *keepAlive) lives() bool { return k.end.Load() > k.earliest() }
 
 // clock is what the server's clock shows if it showed a time so long ago.
 func (s *Store) clock(server, then time.Time) time.Time {
-	if s.opts.Clock != nil {
-		return s.opts.Clock()
+	if s.switches.clock != nil {
+		return s.switches.clock()
 	}
 	return server.Add(time.Since(then))
 }
@@ -118,7 +118,7 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 	}
 	sent, ttl := time.Now(), (s.ttl + time.Millisecond - 1).Milliseconds()
 	end := k.latest() + ttl
-	c := Commands{Transaction: s.store.client.Sharded()}
+	c := rediscmd.Commands{Transaction: s.store.client.Sharded()}
 	c.Add(k.move(end)...)
 	c.Add(k.read()...)
 	c.Add("TIME")
@@ -129,7 +129,7 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 			c.Add("ZCOUNT", s.base+set, "-inf", strconv.FormatInt(k.earliest(), 10))
 		}
 	}
-	err = s.send(ctx, &c)
+	err = s.store.client.Send(ctx, &c)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil, errors.Is(err, driver.ErrUnknown):
@@ -139,9 +139,9 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 	}
 	took := time.Since(sent)
 	stands := k.stands(&c, &c)
-	now, proven := time.Unix(c.number(), 1000*c.number()), c.number() == 1
+	now, proven := time.Unix(c.Number(), 1000*c.Number()), c.Number() == 1
 	switch {
-	case c.err() != nil:
+	case c.Err() != nil:
 	case !proven:
 		s.proof.lost()
 	case !stands:
@@ -154,7 +154,7 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 			s.plain.refill()
 		}
 		if checks {
-			s.sweeper.begin(found{dead: c.number() > 0, due: c.number() > 0})
+			s.sweeper.begin(found{dead: c.Number() > 0, due: c.Number() > 0})
 		}
 		return driver.Renewal{TTL: s.ttl, Clock: now}, true, nil
 	}
@@ -163,8 +163,8 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 
 // stands reports whether the replies to move and read show that the session goes on and no
 // claim of it was broken.
-func (k *keepAlive) stands(move, read *Commands) bool {
-	moved, marker, session, broken := move.number(), read.text(), read.text(), read.text()
+func (k *keepAlive) stands(move, read *rediscmd.Commands) bool {
+	moved, marker, session, broken := move.Number(), read.Text(), read.Text(), read.Text()
 	if len(marker) < markerHead || len(session) < sessionHead {
 		return false
 	}
@@ -197,7 +197,7 @@ func moves(err error) bool {
 func (k *keepAlive) apart(ctx context.Context) (driver.Renewal, bool) {
 	client, before := k.s.store.client, k.end.Load()
 	end := k.latest() + k.s.ttl.Milliseconds()
-	var move, read Commands
+	var move, read rediscmd.Commands
 	move.Add(k.move(end)...)
 	read.Add(k.read()...)
 	if client.Send(ctx, &move) != nil || client.Send(ctx, &read) != nil || !k.stands(&move, &read) || k.latest() >= before {

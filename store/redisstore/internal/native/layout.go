@@ -100,15 +100,3 @@ func (s *Store) operate(ctx context.Context, call func(layout) error) error {
 		set = theirs
 	}
 }
-
-// Unused reports whether the first session will fix a number of buckets, which cannot be changed.
-func (s *Store) Unused(ctx context.Context) (bool, error) {
-	if s.opts.Buckets == 1 {
-		return false, nil
-	}
-	_, err := s.callWith(ctx, s.layout, inspectScript, firstShard, nil, "0", "0")
-	if errors.Is(err, errVacant) {
-		return true, nil
-	}
-	return false, err
-}

@@ -117,13 +117,9 @@ func TestRunsKeepNoTexts(t *testing.T) {
 
 // refusing is a client all of whose calls fail.
 type refusing struct {
-	Client
+	rediscmd.Client
 	err error
 }
-
-func (r *refusing) Conn(string) rediscmd.Conn { return r }
-
-func (r *refusing) Close() {}
 
 func (r *refusing) Eval(context.Context, *rediscmd.Script, []string, []string) ([]any, error) {
 	return nil, r.err
@@ -138,7 +134,6 @@ func TestStoreDropsSessionsThatAreNotClosed(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &session{store: &Store{client: &refusing{err: tt.err}}, sid: "a", claims: &claims{}}
 			s.ctx, s.cancel = context.WithCancel(context.Background())
-			s.conns.init(s)
 			s.proof.init(s, "run")
 			s.store.known.Store(s.sid, s)
 			if err := s.Close(t.Context()); !errors.Is(err, tt.err) {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
@@ -44,8 +43,8 @@ func (s *session) watch(k *claim) {
 	switch c.notices {
 	case unasked:
 		c.notices = asked
-		s.store.client.Listen(s.ctx, s.channel+noticeSuffix, s.noticed, s.notice)
-	case begun:
+		s.store.client.Listen(s.ctx, s.store.channel(s.channel+noticeSuffix), s.noticed, s.notice)
+	case confirmed:
 		go s.check(map[uint64]string{k.seq: k.name})
 	}
 }
@@ -58,7 +57,7 @@ func (s *session) expect(k *claim) (expected bool) {
 		return false
 	}
 	s.claims.note(k, func(k *claim) {
-		expected = s.claims.notices == begun && !k.watched
+		expected = s.claims.notices == confirmed && !k.watched
 		k.watched = k.watched || expected
 	})
 	return expected
@@ -69,7 +68,7 @@ func (s *session) expect(k *claim) (expected bool) {
 func (s *session) noticed() {
 	c, watched := s.claims, map[uint64]string{}
 	c.mu.Lock()
-	c.notices = begun
+	c.notices = confirmed
 	for seq, k := range c.bySeq {
 		if k.watched {
 			watched[seq] = k.name
@@ -109,7 +108,7 @@ const maxChecked = 100
 func (s *session) check(all map[uint64]string) {
 	for part := range slices.Chunk(slices.Collect(maps.Keys(all)), maxChecked) {
 		for !s.ask(all, part) {
-			if adapt.Pause(s.ctx); s.ctx.Err() != nil {
+			if rediscmd.Pause(s.ctx); s.ctx.Err() != nil {
 				return
 			}
 		}
@@ -120,15 +119,15 @@ func (s *session) check(all map[uint64]string) {
 func (s *session) ask(names map[uint64]string, seqs []uint64) bool {
 	ctx, cancel := context.WithTimeout(s.ctx, s.ttl)
 	defer cancel()
-	var c Commands
+	var c rediscmd.Commands
 	for _, seq := range seqs {
 		c.Add("LLEN", s.plain.lists+names[seq])
 	}
-	if err := s.send(ctx, &c); err != nil {
+	if err := s.store.client.Send(ctx, &c); err != nil {
 		return false
 	}
 	for _, seq := range seqs {
-		if c.number() > 2 {
+		if c.Number() > 2 {
 			s.notify(seq)
 		}
 	}

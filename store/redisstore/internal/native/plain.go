@@ -58,14 +58,14 @@ func (p *plain) init(s *session, graceOver, allowed bool) {
 }
 
 // call carries out one operation.
-func (p *plain) call(ctx context.Context, o *operation, c *Commands) error {
+func (p *plain) call(ctx context.Context, o *operation, c *rediscmd.Commands) error {
 	if o.release {
 		return p.release(ctx, o, c)
 	}
 	return p.acquire(ctx, o, c)
 }
 
-func (p *plain) acquire(ctx context.Context, o *operation, c *Commands) error {
+func (p *plain) acquire(ctx context.Context, o *operation, c *rediscmd.Commands) error {
 	list := p.lists + o.name
 	c.Transaction = true
 	c.Add("LMOVE", p.s.base+":t", list, "LEFT", "RIGHT")
@@ -77,7 +77,7 @@ func (p *plain) acquire(ctx context.Context, o *operation, c *Commands) error {
 		c.Add("HMGET", p.s.base, "m", p.field)
 	}
 	c.Add("SCRIPT", "EXISTS", p.proven)
-	err := p.s.send(ctx, c)
+	err := p.s.store.client.Send(ctx, c)
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), "EXECABORT"):
@@ -88,17 +88,17 @@ func (p *plain) acquire(ctx context.Context, o *operation, c *Commands) error {
 	default:
 		return err
 	}
-	ticket, length := c.number(), c.number()
-	e := evidence{marker: c.text(), session: c.text()}
+	ticket, length := c.Number(), c.Number()
+	e := evidence{marker: c.Text(), session: c.Text()}
 	switch {
 	case marks:
-		e.marked = c.text() != ""
+		e.marked = c.Text() != ""
 	default:
 		e.marked = e.marks()
 	}
-	e.proven = c.number() == 1
-	if c.err() != nil {
-		return c.err()
+	e.proven = c.Number() == 1
+	if c.Err() != nil {
+		return c.Err()
 	}
 	o.result = inList
 	if ticket > 0 && ticket%refillEvery == 0 {
@@ -113,15 +113,15 @@ func (p *plain) acquire(ctx context.Context, o *operation, c *Commands) error {
 	return nil
 }
 
-func (p *plain) release(ctx context.Context, o *operation, c *Commands) error {
+func (p *plain) release(ctx context.Context, o *operation, c *rediscmd.Commands) error {
 	list := p.lists + o.name
 	c.Add("LREM", list, "1", strconv.FormatInt(o.ticket, 10))
 	c.Add("LREM", list, "1", o.element)
 	c.Add("LLEN", list)
-	if err := p.s.send(ctx, c); err != nil {
+	if err := p.s.store.client.Send(ctx, c); err != nil {
 		return err
 	}
-	ticket, claim, length := c.number(), c.number(), c.number()
+	ticket, claim, length := c.Number(), c.Number(), c.Number()
 	switch {
 	case ticket != 1 || claim != 1:
 	case length > 0:
@@ -129,7 +129,7 @@ func (p *plain) release(ctx context.Context, o *operation, c *Commands) error {
 	default:
 		o.result = released
 	}
-	return c.err()
+	return c.Err()
 }
 
 // evidence is what a transaction read beside the claim that it pushed.

@@ -148,17 +148,17 @@ func (l *runProof) proven() bool { return l.state.Load() == int32(proven) }
 
 // call runs the script for this run if it is loaded. Otherwise it runs the generic one,
 // which reads INFO, and loads the other in the background.
-func (l *runProof) call(ctx context.Context, conn rediscmd.Conn, generic *rediscmd.Script, names, args []string) ([]any, error) {
+func (l *runProof) call(ctx context.Context, generic *rediscmd.Script, names, args []string) ([]any, error) {
 	keys := keys(l.s.base, names)
 	if own := l.script(generic); own != nil {
-		reply, err := conn.Eval(ctx, own, keys, args)
+		reply, err := l.s.store.client.Eval(ctx, own, keys, args)
 		if !errors.Is(err, rediscmd.ErrNoScript) {
 			l.called(err)
 			return reply, l.s.store.explain(err)
 		}
 		l.lost()
 	}
-	reply, err := conn.Eval(ctx, generic, keys, args)
+	reply, err := l.s.store.client.Eval(ctx, generic, keys, args)
 	return reply, l.s.store.explain(err)
 }
 

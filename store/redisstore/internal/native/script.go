@@ -42,18 +42,18 @@ const noOwn = "'-0'"
 
 // compose returns a script with what stands before it. own is what its process asks for: only open.lua has that.
 func compose(name, head, setup, own string) *rediscmd.Script {
-	first, rest := Source(name, read(name))
+	first, rest := source(name, read(name))
 	lib := fmt.Sprintf("local SETUP, OWN = '%s', %s\n", setup, own)
 	for _, part := range []string{"lib", "lock", "queue"} {
-		_, text := Source(part, read(part))
+		_, text := source(part, read(part))
 		lib += text
 	}
-	_, decide := Source("decide", read("decide"))
+	_, decide := source("decide", read("decide"))
 	return rediscmd.Compose(name, head, "", decide+first+lib+rest)
 }
 
-// Source returns a source with its names replaced, in two parts: what stands before the library, and the rest.
-func Source(name, text string) (first, rest string) {
+// source returns a source with its names replaced, in two parts: what stands before the library, and the rest.
+func source(name, text string) (first, rest string) {
 	text = named(name, text)
 	if first, rest, cut := strings.Cut(text, "-- LIB\n"); cut {
 		return first, rest
@@ -127,7 +127,7 @@ var (
 
 // composeBatch returns batch.lua, which needs no more than the decisions.
 func composeBatch() *rediscmd.Script {
-	_, decide := Source("decide", read("decide"))
-	_, batch := Source("batch", read("batch"))
+	_, decide := source("decide", read("decide"))
+	_, batch := source("batch", read("batch"))
 	return rediscmd.Compose("batch", "", "", decide+batch)
 }

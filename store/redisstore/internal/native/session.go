@@ -41,7 +41,6 @@ type session struct {
 	sweeper     sweeper
 	expiring    atomic.Bool
 	refilling   atomic.Bool
-	conns       conns
 }
 
 // call runs a script for names of the session's shard.
@@ -50,7 +49,7 @@ func (s *session) call(ctx context.Context, script *rediscmd.Script, names []str
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
 	}
 	args := s.store.args(s.store.layout, s.base, s.incarnation, append([]string{s.sid}, own...))
-	reply, err := s.with(ctx, func(conn rediscmd.Conn) ([]any, error) { return s.proof.call(ctx, conn, script, names, args) })
+	reply, err := s.proof.call(ctx, script, names, args)
 	if err == nil {
 		err = s.store.verdict(reply)
 	}
@@ -272,7 +271,7 @@ func (s *session) release(ctx context.Context, name string, c claim) (bool, erro
 			return false, err
 		}
 		o = &operation{release: true, name: name, element: c.element, ticket: c.ticket}
-		if err := s.plain.release(ctx, o, &Commands{}); err != nil {
+		if err := s.plain.release(ctx, o, &rediscmd.Commands{}); err != nil {
 			return false, s.store.explain(err)
 		}
 	}
@@ -366,7 +365,7 @@ func (s *session) reclaimed(h *driver.Held) {
 func (s *session) reclaim(ctx context.Context, names, args []string) (reply []any, err error) {
 	for tries := 0; ; tries++ {
 		reply, err = s.call(ctx, reclaimScript, names, args...)
-		if err != nil || tries == reclaimTries || s.store.opts.Eager || !slices.Contains(reply, any(int64(2))) {
+		if err != nil || tries == reclaimTries || s.store.switches.eager || !slices.Contains(reply, any(int64(2))) {
 			return reply, err
 		}
 		select {

@@ -50,7 +50,7 @@ type found struct {
 }
 
 // due reports whether a keep-alive shall check whether there is something to sweep.
-func (w *sweeper) due() bool { return !w.s.store.opts.Eager && w.calls.Add(1)%sweepEvery == 1 }
+func (w *sweeper) due() bool { return !w.s.store.switches.eager && w.calls.Add(1)%sweepEvery == 1 }
 
 // begin sweeps in the background.
 func (w *sweeper) begin(f found) {
@@ -147,13 +147,13 @@ func (w *sweeper) lookAgain() bool {
 
 // names returns some names that are due.
 func (w *sweeper) names(ctx context.Context) (names []string, err error) {
-	var c Commands
+	var c rediscmd.Commands
 	c.Add("ZRANGEBYSCORE", w.s.base+":k", "-inf", strconv.FormatInt(w.s.alive.earliest(), 10), "LIMIT", "0", strconv.Itoa(sweepNames))
 	if err := w.s.store.client.Send(ctx, &c); err != nil {
 		return nil, err
 	}
-	for c.rest() > 0 {
-		names = append(names, c.text())
+	for c.Rest() > 0 {
+		names = append(names, c.Text())
 	}
 	return names, nil
 }
@@ -162,7 +162,7 @@ func (w *sweeper) names(ctx context.Context) (names []string, err error) {
 // a job and end have no keep-alive that would do it.
 func (w *sweeper) last(ctx context.Context) {
 	kept := w.kept.Load()
-	if kept == 0 || w.s.store.opts.Eager {
+	if kept == 0 || w.s.store.switches.eager {
 		return
 	}
 	for range 1 + 2*kept/sweepNames {
