@@ -20,12 +20,12 @@ var equivalents = []equivalent{
 `,
 	}},
 	{reason: "readers that share a grant were granted at one instant, so MaxHold ends for all of them at once", mutant: mutant{
-		name: "read-together-maxhold", file: "internal/core/admit.go",
+		name: "read-together-maxhold", file: "internal/core/grant.go",
 		old: " || t.MaxHold > 0 || t.MinHold",
 		new: " || t.MinHold",
 	}},
 	{reason: "readers that share a grant were granted at one instant, so MinHold ends for all of them at once", mutant: mutant{
-		name: "read-together-minhold", file: "internal/core/admit.go",
+		name: "read-together-minhold", file: "internal/core/grant.go",
 		old: " || t.MinHold > 0 {",
 		new: " {",
 	}},

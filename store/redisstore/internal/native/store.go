@@ -338,3 +338,22 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 func ms(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }
+
+// verdict turns the first word of a reply into an error.
+func verdict(reply []any) error {
+	if len(reply) == 0 {
+		return errors.New("redisstore: the script answered nothing")
+	}
+	switch word, _ := reply[0].(string); word {
+	case "GONE":
+		return fmt.Errorf("redisstore: %w", driver.ErrGone)
+	case "RESET":
+		return fmt.Errorf("redisstore: %w", driver.ErrReset)
+	case "VACANT":
+		return errVacant
+	case "REFUSED":
+		r := rediscmd.Reader{Rest: reply[1:]}
+		return &layoutError{theirs: r.Text()}
+	}
+	return nil
+}

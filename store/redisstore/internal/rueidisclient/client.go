@@ -112,10 +112,10 @@ var built = sync.Pool{New: func() any { return new([]rueidis.Completed) }}
 func send(ctx context.Context, client rueidis.CoreClient, c *rediscmd.Commands) error {
 	p := built.Get().(*[]rueidis.Completed)
 	all := *p
+	if c.Transaction {
+		all = append(all, client.B().Multi().Build())
+	}
 	for i := range c.Len() {
-		if c.Transaction && i == c.Outside {
-			all = append(all, client.B().Multi().Build())
-		}
 		all = append(all, build(client.B(), c.Command(i)))
 	}
 	if c.Transaction {
@@ -127,17 +127,12 @@ func send(ctx context.Context, client rueidis.CoreClient, c *rediscmd.Commands) 
 		*p = all[:0]
 		built.Put(p)
 	}
-	outside, last := len(results), len(results)-1
-	if c.Transaction {
-		outside = c.Outside
-	}
 	for i := range results {
 		var err error
-		switch {
-		case i < outside || i == last:
+		if c.Transaction && i < len(results)-1 {
+			err = results[i].Error() // MULTI, or a command that was queued
+		} else {
 			err = note(c, &results[i])
-		default: // MULTI, or a command that was queued
-			err = results[i].Error()
 		}
 		if err != nil {
 			return err

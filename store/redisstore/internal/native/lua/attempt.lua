@@ -15,13 +15,13 @@
 --        | ABSENT | GONE | RESET
 
 -- Most often a plain claim is new, and there is nothing to do but to grant it, or to queue it behind a plain holder. To make
--- the functions of lib.lua would cost more than that, so this comes before them (bench: make figures-redis-short).
+-- the functions of lib.lua would cost more than that, so this comes before them (TestShortPartsPay).
 if RUN_ID ~= '' and $element == '' and $mode == '0' and $weight == '1' and $limit == '0'
   and $min == '0' and $max == '0' and $floor == '0' then
   local met, generation, inc = meet($sid, $tail)
   if met and not this.voted and granting() and stands($sid, tonumber($seq), generation, inc) then
     local since, claim = struct.pack('>I6', now), id_from($sid, $seq) .. $tail .. $record
-    local two = call('LRANGE', KEYS[3], 0, 1)
+    local two = call('LRANGE', KEYS[3], '0', '1')
     local ticket, raw = two[1], two[2]
     if not ticket then
       -- Not LPOP, which a server whose memory is full does not reject: nor would it the RPUSH.

@@ -19,7 +19,7 @@ for i = 1, n do reply[releases + i] = '0' end
 if acquires then
   local issued = this.voted and tonumber(call('HGET', H, 'v'))
   -- During a grace period, and once there are votes, there are no tickets.
-  local tickets, used, counters = not this.voted and call('LPOP', T, n) or {}, 0, {}
+  local tickets, used, counters = not this.voted and call('LPOP', T, tostring(n)) or {}, 0, {}
 
   -- vote returns the next number of a name, and the field of its counter.
   local function vote(name, floor)
@@ -39,7 +39,7 @@ if acquires then
         reply[releases + i], used = field and num(number) or number, used + 1
         if field then counters[field] = number end
       elseif type(length) == 'number' then -- it is not free
-        call('LTRIM', list, 0, -3)
+        call('LTRIM', list, '0', '-3')
       end
     end
   end

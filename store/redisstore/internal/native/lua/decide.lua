@@ -130,19 +130,19 @@ local function push(channel, seq, number, since) call($publish, channel, struct.
 -- the next one needs is checked: its ticket must be above that of the holder. A claim that is queued is not a grant, even if it is the
 -- first in the list: the one before it was removed by plain commands, or there is a grace period.
 local function release(list, mine)
-  local four = redis.pcall('LRANGE', list, 0, 3)
+  local four = redis.pcall('LRANGE', list, '0', '3')
   local ticket, next = four[3], four[4]
   if not four[1] or four[2] ~= mine or not is_ticket(four[1]) then return false end
   if not ticket then
-    call('LPOP', list, 2)
+    call('LPOP', list, '2')
     return true
   end
   if not next or not is_ticket(ticket) or byte(next) ~= $Q or this.voted or tonumber(ticket) <= tonumber(four[1]) then return false end
   local sid, seq, generation, inc = short(next)
   if not (granting() and stands(sid, seq, generation, inc)) then return false end
   local since = struct.pack('>I6', now)
-  call('LPOP', list, 2)
-  call('LSET', list, 1, 'G' .. since .. sub(next, $SID))
+  call('LPOP', list, '2')
+  call('LSET', list, '1', 'G' .. since .. sub(next, $SID))
   push($channel .. sid, seq, tonumber(ticket), since)
   return true
 end

@@ -188,7 +188,7 @@ local function grace() return math.max(0, grace_end - now) end
 local function was_reset() return tonumber($incarnation) ~= inc end
 
 -- FULL is up to how many tickets are made, and ENOUGH is from how many on none are made. A
--- process asks for more with every 512th (fast.go).
+-- process asks for more with every 512th (plain.go).
 local FULL, ENOUGH = 1536, 1280
 
 local function refill()
