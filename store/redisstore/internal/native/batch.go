@@ -380,14 +380,15 @@ func order(o *operation) int {
 
 // words makes the keys and arguments of batch.lua.
 func (next *batch) words(s *session) {
-	next.keys = append(next.keys[:0], s.base, s.base+":t")
+	next.keys = append(next.keys[:0], s.base, s.plain.tickets)
 	next.args = s.store.appendArgs(next.args[:0], s.store.layout, s.base, s.incarnation)
 	next.args = append(next.args, s.sid, s.tail, "", "")
 	own := next.args[len(next.args)-2:]
 	var text strings.Builder // the keys of all: a string for each would cost more than the rest of the words
 	text.Grow(len(next.operations) * (len(s.plain.lists) + 32))
 	var floors []byte
-	releases, votes := 0, false
+	votes := slices.ContainsFunc(next.operations, func(o *operation) bool { return o.vote && !o.release })
+	releases := 0
 	for _, o := range next.operations {
 		from := text.Len()
 		text.WriteString(s.plain.lists)
@@ -397,13 +398,11 @@ func (next *batch) words(s *session) {
 			releases++
 			continue
 		}
-		votes = votes || o.vote
-		floors = rediscmd.AppendBytes(floors, o.floor, 7)
+		if votes {
+			floors = rediscmd.AppendBytes(floors, o.floor, 7)
+		}
 	}
-	own[0] = strconv.Itoa(releases)
-	if votes {
-		own[1] = string(floors)
-	}
+	own[0], own[1] = strconv.Itoa(releases), string(floors)
 	for _, o := range next.operations {
 		next.args = append(next.args, o.element)
 	}

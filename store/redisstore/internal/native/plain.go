@@ -41,6 +41,7 @@ type plain struct {
 	field   string // of the session in the bucket
 	proven  string // SHA of the script that proves the run id
 	lists   string // key of a list without its name
+	tickets string // key of the tickets
 	allowed bool   // the store knows every claim of the session that this process made
 
 	calm    atomic.Bool  // a script has answered that there is no grace period
@@ -52,7 +53,7 @@ type plain struct {
 const unknown = math.MaxInt64
 
 func (p *plain) init(s *session, graceOver, allowed bool) {
-	p.s, p.field, p.lists, p.allowed = s, "s"+s.sid, s.base+":l:", allowed
+	p.s, p.field, p.lists, p.tickets, p.allowed = s, "s"+s.sid, s.base+":l:", s.base+":t", allowed
 	p.calm.Store(graceOver)
 	p.checked.Store(unknown)
 	if own := s.proof.scripts[attemptScript]; own != nil {
@@ -71,7 +72,7 @@ func (p *plain) call(ctx context.Context, o *operation, c *rediscmd.Commands) er
 func (p *plain) acquire(ctx context.Context, o *operation, c *rediscmd.Commands) error {
 	list := p.lists + o.name
 	c.Transaction = true
-	c.Add("LMOVE", p.s.base+":t", list, "LEFT", "RIGHT")
+	c.Add("LMOVE", p.tickets, list, "LEFT", "RIGHT")
 	c.Add("RPUSH", list, o.element)
 	marks := p.marks.Load()
 	if marks {

@@ -48,6 +48,48 @@ type lane struct {
 	watched bool       // expire will be called
 	coming  <-chan dedicated
 	dedicated
+	ctx  endless     // of the call: rueidis does not keep it
+	end  *time.Timer // closes the connection
+	stop func() bool // ends the watch of the context of the call, if it is not the timer
+}
+
+// endless is a context that rueidis sees without an end: a call that can be canceled takes the slow path through its queue.
+type endless struct{ context.Context }
+
+// Deadline implements context.Context.
+func (*endless) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Done implements context.Context.
+func (*endless) Done() <-chan struct{} { return nil }
+
+// Err implements context.Context.
+func (*endless) Err() error { return nil }
+
+// beginLocked begins a call on the connection, which is closed when the context ends. Nearly all callers
+// share a context that only ends at its deadline (package callctx): a timer costs them a fraction of context.AfterFunc. l.mu must be held.
+func (l *lane) beginLocked(ctx context.Context) {
+	l.ctx.Context = ctx
+	if _, timed := ctx.(interface{ EndsAtDeadline() }); !timed {
+		l.stop = context.AfterFunc(ctx, l.conn.Close)
+		return
+	}
+	deadline, _ := ctx.Deadline()
+	if l.end == nil {
+		l.end = time.AfterFunc(time.Until(deadline), l.conn.Close)
+	} else {
+		l.end.Reset(time.Until(deadline))
+	}
+}
+
+// endLocked ends a call, and reports whether its context ended before. l.mu must be held.
+func (l *lane) endLocked() (ended bool) {
+	if l.stop != nil {
+		ended = !l.stop()
+	} else {
+		ended = !l.end.Stop()
+	}
+	l.ctx.Context, l.stop = nil, nil
+	return ended
 }
 
 // call sends by a lane if one is free, else over the shared connection.
@@ -63,9 +105,9 @@ func call[T any](ctx context.Context, a *Client, send func(context.Context, ruei
 		})
 	}
 	defer a.give(l)
-	stop := context.AfterFunc(ctx, l.conn.Close)
-	v, err = send(context.WithoutCancel(ctx), l.conn)
-	ended := !stop()
+	l.beginLocked(ctx)
+	v, err = send(&l.ctx, l.conn)
+	ended := l.endLocked()
 	switch {
 	case ended && err != nil:
 		err = fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, ctx.Err())
@@ -156,11 +198,14 @@ func (l *lane) expire() {
 // may still be unread. l.mu must be held.
 func (l *lane) dropLocked() {
 	if l.conn != nil {
+		if l.end != nil {
+			l.end.Stop()
+		}
 		l.discard()
 	} else if l.coming != nil {
 		go func(coming <-chan dedicated) { (<-coming).release() }(l.coming)
 	}
-	l.dedicated, l.coming = dedicated{}, nil
+	l.dedicated, l.coming, l.end = dedicated{}, nil, nil
 }
 
 // dedicated is a connection that one user has to itself.

@@ -5,7 +5,7 @@
 -- A claim is granted if all of this is true:
 --
 --   granting()   the server may grant at all: there is no grace period, and no other server was promoted in its place
---   stands(...)  the claim may hold: its session lives, is the one that sent it, in this incarnation, and it has no mark
+--   stands(...)  the claim may hold: it belongs to a session that lives and sent it, in this incarnation, and has no mark
 --   nothing holds the lock, or what holds it leaves room (fits in lock.lua), and no claim waits in front of it
 --
 -- Plain commands decide the same from replies (plain.go). A condition that is to be added belongs here and there, and nowhere else.
@@ -85,11 +85,14 @@ local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
 -- marked reports whether a claim of a session must not be granted, whatever pushed it.
 local function marked(s, sid, seq) return s.marks > 0 and call('HEXISTS', H, 'b' .. id_from(sid, seq)) == 1 end
 
--- stands reports whether a claim may hold a lock as far as its session is concerned. Claims of earlier
+-- belongs reports whether a claim is of a session that lives and sent it in this incarnation. Claims of earlier
 -- incarnations come again.
+local function belongs(s, generation, inc) return s and s.generation == generation and inc == this.inc end
+
+-- stands reports whether a claim may hold a lock as far as its session is concerned.
 local function stands(sid, seq, generation, inc)
   local s = session(sid)
-  return s and s.generation == generation and inc == this.inc and not marked(s, sid, seq)
+  return belongs(s, generation, inc) and not marked(s, sid, seq)
 end
 
 -- short reads what stands needs of a short claim (lib.lua).
@@ -100,8 +103,8 @@ end
 
 local function is_ticket(raw) local b = byte(raw) return b >= $0 and b <= $9 end
 
--- meet reads the marker and the session of the caller in one call. It returns whether the session lives and is the one that was
--- opened under tail: its generation and its incarnation, which it returns, too.
+-- meet reads the marker and the session of the caller in one call. It returns whether its claims belong, and their generation and
+-- incarnation, which are in tail.
 local function meet(sid, tail)
   local generation, inc = struct.unpack('>I7I7', tail)
   local found = call('HMGET', H, 'm', 's' .. sid)
@@ -109,7 +112,7 @@ local function meet(sid, tail)
   this = head(found[1])
   local s = read_session(sid, found[2])
   sessions[sid] = s
-  return s and s.generation == generation and inc == this.inc, generation, inc
+  return belongs(s, generation, inc), generation, inc
 end
 
 -- slot is the field with the counter of a name that several servers vote about
@@ -125,19 +128,23 @@ end
 -- commands may remove the grant.
 local function push(channel, seq, number, since) call($publish, channel, struct.pack('>I6I7', seq, number) .. since) end
 
--- release gives a lock back whose holder the caller knows, and passes it to the first that waits, if that is a short claim, too. It
+-- release gives a lock back whose holder the caller knows, and passes it to the first that waits, if that is a short claim. It
 -- returns whether it did; otherwise it has done nothing. While the grant is there no other claim has the lock. So only what
 -- the next one needs is checked: its ticket must be above that of the holder. A claim that is queued is not a grant, even if it is the
 -- first in the list: the one before it was removed by plain commands, or there is a grace period.
-local function release(list, mine)
-  local four = redis.pcall('LRANGE', list, '0', '3')
-  local ticket, next = four[3], four[4]
-  if not four[1] or four[2] ~= mine or not is_ticket(four[1]) then return false end
+-- alone is set if most likely no claim waits: then one command is enough, and what it took in vain is put back.
+local function release(list, mine, alone)
+  local all = alone and redis.pcall('LPOP', list, '3')
+  if all and all[2] == mine and not all[3] then return true end
+  for i = all and #all or 0, 1, -1 do call('LPUSH', list, all[i]) end
+  all = redis.pcall('LRANGE', list, '0', '3')
+  local ticket, next = all[3], all[4]
+  if not all[1] or all[2] ~= mine or not is_ticket(all[1]) then return false end
   if not ticket then
     call('LPOP', list, '2')
     return true
   end
-  if not next or not is_ticket(ticket) or byte(next) ~= $Q or this.voted or tonumber(ticket) <= tonumber(four[1]) then return false end
+  if not next or not is_ticket(ticket) or byte(next) ~= $Q or this.voted or tonumber(ticket) <= tonumber(all[1]) then return false end
   local sid, seq, generation, inc = short(next)
   if not (granting() and stands(sid, seq, generation, inc)) then return false end
   local since = struct.pack('>I6', now)
