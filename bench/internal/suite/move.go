@@ -3,9 +3,14 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -96,6 +101,7 @@ func (e *Env) move(ctx context.Context, cluster *target.RedisCluster) error {
 func (e *Env) moving(ctx context.Context, cluster *target.RedisCluster, lockers []candidate.Locker, work func() error) (Sample, error) {
 	working, done := context.WithCancel(ctx)
 	defer done()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16)) // so that those who probe never wait for a goroutine
 	silent := make([]time.Duration, len(cluster.Clients))
 	errs := make([]error, len(silent))
 	var wg sync.WaitGroup
@@ -138,14 +144,29 @@ func (s Sample) latencies(results []*worker.Result) {
 }
 
 // silence sends PING on a connection until the context ends, and returns how long the
-// longest answer took.
+// longest answer took. It has a thread of its own that comes first on the machine, and waits in the kernel: it would measure
+// how long our own goroutines wait for each other.
 func silence(ctx context.Context, addr string) (longest time.Duration, err error) {
-	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, ReadTimeout: time.Minute, MaxRetries: -1, DisableIdentity: true})
-	defer client.Close()
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	target.ComeFirst(0)
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	file, err := conn.(*net.TCPConn).File()
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	fd, answer := int(file.Fd()), make([]byte, 64) // Fd makes it blocking
 	for ctx.Err() == nil {
 		began := time.Now()
-		if err := client.Ping(context.WithoutCancel(ctx)).Err(); err != nil {
+		if _, err := syscall.Write(fd, []byte("PING\r\n")); err != nil {
 			return longest, fmt.Errorf("PING of %s: %w", addr, err)
+		}
+		if n, err := syscall.Read(fd, answer); err != nil || n == 0 {
+			return longest, fmt.Errorf("PING of %s: %w", addr, cmp.Or(err, io.ErrUnexpectedEOF))
 		}
 		longest = max(longest, time.Since(began))
 		time.Sleep(probePause)

@@ -41,6 +41,7 @@ func StartRedisCluster() (*RedisCluster, error) {
 	}
 	c := &RedisCluster{RedisCluster: s}
 	for _, n := range s.Nodes[:len(s.Nodes)/2] {
+		ComeFirst(n.PID())
 		c.Clients = append(c.Clients, redis.NewClient(&redis.Options{
 			Addr: n.Addr, PoolSize: 1, ReadTimeout: movedWithin, DisableIdentity: true, MaxRetries: -1,
 		}))
