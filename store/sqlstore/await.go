@@ -198,7 +198,7 @@ func (ss *session) waited(c *driver.Claim, w *waiting, out driver.Outcome) drive
 	ss.mu.Unlock()
 	ss.stopWaiting(c.Seq)
 	if out.State == driver.Granted && !since.IsZero() {
-		ss.store.contended.granted(c.Name, first, time.Since(since))
+		ss.store.recent.granted(c.Name, first, time.Since(since))
 	}
 	return out
 }

@@ -97,8 +97,8 @@ func StopListeningSoon(s *Store, after time.Duration) { s.hub.idle = after }
 // SetPace makes a store expect that a claim for the lock is queued behind so many others, and
 // that each of them takes so long.
 func SetPace(s *Store, name string, place int, pace time.Duration) {
-	s.contended.add(name, place)
-	s.contended.granted(name, 0, pace)
+	s.recent.queued(name, place)
+	s.recent.granted(name, 0, pace)
 }
 
 // Listens reports whether a store listens for a session, or is about to.

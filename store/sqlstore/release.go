@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -89,21 +88,25 @@ const longQueue = 8
 
 // release is the fast path; false if the lock is not of the plain kind.
 func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, error) {
-	s := ss.store
+	s, server := ss.store, *ss.server.Load()
+	known, _ := s.recent.of(w.Name)
+	if !known.contended() { // most likely nobody waits
+		n, err := s.changed(ctx, "unlock", s.name(w.Name), ss.sid, int64(w.Seq), ss.generation, ss.inc, server)
+		if err != nil || n > 0 {
+			return n > 0, err
+		}
+	}
 	if s.dialect == MySQL {
 		statement := "release"
-		if known, ok := s.contended.of(w.Name); ok && known.place >= longQueue {
+		if known.place >= longQueue {
 			statement = "releaseLong"
 		}
 		n, err := s.changed(ctx, statement, s.name(w.Name), ss.sid, int64(w.Seq), ss.sid, ss.generation, ss.inc, ss.inc)
 		return n > 0, err
 	}
 	var notified sql.NullString
-	err := s.row(ctx, "release", []any{w.Name, ss.sid, int64(w.Seq), ss.generation, ss.inc}, []any{&notified})
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
+	err := s.row(ctx, "release", []any{w.Name, ss.sid, int64(w.Seq), ss.generation, ss.inc, server}, []any{&notified})
+	return err == nil, unlessNone(err)
 }
 
 // Close implements driver.Session: it ends the session in one statement, and then frees
