@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -285,3 +286,23 @@ func TouchBells(s *Store, every time.Duration) { s.bells.rests, s.bells.patience
 
 // MaxBells is how many bells a store may have.
 const MaxBells = maxBells
+
+// Take takes a free lock that has its row by the one flat statement for it, and reports whether it did.
+func Take(ss driver.Session, name string, seq uint64) (bool, error) {
+	own := ss.(*session)
+	claim, err := book.NewClaim(own.sid, own.generation, &driver.Claim{Seq: seq, Name: name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	if err != nil {
+		return false, err
+	}
+	counter, err := own.take(context.Background(), &claim, name)
+	return counter > 0, err
+}
+
+// Unlock gives a lock back by the one flat statement for it, and reports whether it did.
+func Unlock(ss driver.Session, name string, seq uint64) (bool, error) {
+	return ss.(*session).unlock(context.Background(), driver.Withdrawal{Name: name, Seq: seq})
+}
+
+// Server returns what a session takes for the server of its incarnation, and SetServer sets it.
+func Server(ss driver.Session) string            { return *ss.(*session).server.Load() }
+func SetServer(ss driver.Session, server string) { ss.(*session).learnServer(server) }

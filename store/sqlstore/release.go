@@ -88,12 +88,11 @@ const longQueue = 8
 
 // release is the fast path; false if the lock is not of the plain kind.
 func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, error) {
-	s, server := ss.store, *ss.server.Load()
+	s := ss.store
 	known, _ := s.recent.of(w.Name)
 	if !known.contended() { // most likely nobody waits
-		n, err := s.changed(ctx, "unlock", s.name(w.Name), ss.sid, int64(w.Seq), ss.generation, ss.inc, server)
-		if err != nil || n > 0 {
-			return n > 0, err
+		if done, err := ss.unlock(ctx, w); done || err != nil {
+			return done, err
 		}
 	}
 	if s.dialect == MySQL {
@@ -105,8 +104,14 @@ func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, erro
 		return n > 0, err
 	}
 	var notified sql.NullString
-	err := s.row(ctx, "release", []any{w.Name, ss.sid, int64(w.Seq), ss.generation, ss.inc, server}, []any{&notified})
+	err := s.row(ctx, "release", []any{w.Name, ss.sid, int64(w.Seq), ss.generation, ss.inc, *ss.server.Load()}, []any{&notified})
 	return err == nil, unlessNone(err)
+}
+
+// unlock gives back a plain grant that no claim waits for; false if there is none.
+func (ss *session) unlock(ctx context.Context, w driver.Withdrawal) (bool, error) {
+	n, err := ss.store.changed(ctx, "unlock", ss.store.name(w.Name), ss.sid, int64(w.Seq), ss.generation, ss.inc, *ss.server.Load())
+	return n > 0, err
 }
 
 // Close implements driver.Session: it ends the session in one statement, and then frees
