@@ -53,11 +53,11 @@ func (ss *session) short(ctx context.Context, c *driver.Claim, claim *book.Claim
 type way func(*session, context.Context, *book.Claim, string) (counter int64, err error)
 
 // enqueue queues a plain claim behind a plain holder, in one statement, and finds out where
-// it stands; false if the lock is of another kind. On MySQL it gets a bell, if it can.
+// it stands; false if the lock is of another kind. On MySQL it gets a handoff lock, if it can.
 func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *waiting) (driver.Outcome, bool, error) {
 	c.Inc = ss.inc
-	if book.BellOf(c.Record) == 0 {
-		c.Record = book.WithBell(c.Record, ss.bell(ctx, c.Seq))
+	if book.HandoffLockOf(c.Record) == 0 {
+		c.Record = book.WithHandoffLock(c.Record, ss.handoffLock(ctx, c.Seq))
 	}
 	entry, err := json.Marshal(c)
 	if err != nil {
@@ -120,6 +120,6 @@ func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry 
 	if !ok {
 		return out, nil, nil
 	}
-	ss.behind(w, l.BellsBefore(c.Session, c.Seq))
+	ss.noteBefore(w, l.HandoffLocksBefore(c.Session, c.Seq))
 	return out, l.Book, nil
 }

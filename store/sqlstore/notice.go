@@ -49,7 +49,7 @@ func (ss *session) watch(c *driver.Claim) {
 	if !first || !ss.store.listens() {
 		return
 	}
-	if ss.store.hub.attend(ss) {
+	if ss.store.listener.attend(ss) {
 		go ss.attend()
 	}
 	select {
@@ -61,12 +61,12 @@ func (ss *session) watch(c *driver.Claim) {
 // attend reads what waits behind the watched claims whenever messages may have been missed:
 // while no connection listens again and again, and once after one began to.
 func (ss *session) attend() {
-	h := &ss.store.hub
+	h := &ss.store.listener
 	defer h.unattend(ss)
 	defer h.leave(ss)
 	var heard int64 // the connection whose messages miss nothing
 	for h.attends(ss) {
-		ears, changed := h.present(ss)
+		ears, changed := h.listeningSince(ss)
 		watches := ss.watches()
 		if watches {
 			ears, changed = h.ears(ss)
@@ -201,7 +201,7 @@ func (ss *session) heard(payload string) {
 
 // attend reports whether a goroutine must be started for the session. One for an earlier value
 // of the session, which was opened again since, ends.
-func (h *hub) attend(ss *session) bool {
+func (h *listener) attend(ss *session) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.attended[ss.sid] == ss {
@@ -211,13 +211,13 @@ func (h *hub) attend(ss *session) bool {
 	return true
 }
 
-func (h *hub) attends(ss *session) bool {
+func (h *listener) attends(ss *session) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.attended[ss.sid] == ss
 }
 
-func (h *hub) unattend(ss *session) {
+func (h *listener) unattend(ss *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.attended[ss.sid] == ss {

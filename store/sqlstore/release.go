@@ -122,7 +122,7 @@ func (ss *session) Close(ctx context.Context) error {
 	}
 	// Before the statement: when it fails, the session is over for this process anyway.
 	_ = ss.over(driver.ErrGone)
-	ss.store.hub.leave(ss)
+	ss.store.listener.leave(ss)
 	_, err := ss.store.changed(ctx, "closeSession", ss.sid, ss.generation, ss.inc)
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 				return nil, driver.Renewal{}, err
 			}
 		} else {
-			s.bells.freeAll(ss.sid) // of the session before
+			s.handoffLocks.freeAll(ss.sid) // of the session before
 		}
 		s.sweeper.maybe()
 		return ss, renewal, nil
@@ -131,7 +131,7 @@ func (ss *session) learnServer(server string) {
 func (ss *session) over(why error) error {
 	err := fmt.Errorf("sqlstore: session %s: %w", ss.sid, why)
 	ss.notices.stop()
-	ss.store.bells.freeAll(ss.sid)
+	ss.store.handoffLocks.freeAll(ss.sid)
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	for _, w := range ss.waits {
@@ -263,7 +263,7 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 		err = afterQueuing(err)
 	}
 	if err != nil && !errors.Is(err, driver.ErrUnknown) { // no withdrawal need follow
-		ss.store.bells.free(claimID{ss.sid, c.Seq})
+		ss.store.handoffLocks.free(claimID{ss.sid, c.Seq})
 	}
 	return out, err
 }
@@ -286,8 +286,8 @@ func (ss *session) waitsStill(ctx context.Context, c *driver.Claim, w *waiting) 
 	if !ok || l.Grants[0].Plain != 1 || l.graceLeapt() || l.leapt(l.Sessions[l.Grants[0].Session]) {
 		return driver.Outcome{}, false, nil
 	}
-	ss.behind(w, l.BellsBefore(ss.sid, c.Seq))
-	ss.stands(w, out, l.Counter)
+	ss.noteBefore(w, l.HandoffLocksBefore(ss.sid, c.Seq))
+	ss.noteAttempt(w, out, l.Counter)
 	return out, true, nil
 }
 
@@ -314,7 +314,7 @@ func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Clai
 	switch {
 	case out.State == driver.Queued && w != nil:
 		ss.queued(w, out.Position, last.Counter, 0)
-		ss.behind(w, last.BellsBefore(ss.sid, c.Seq))
+		ss.noteBefore(w, last.HandoffLocksBefore(ss.sid, c.Seq))
 	case out.State == driver.Granted:
 		ss.stopWaiting(c.Seq)
 	case out.State != driver.Queued:
@@ -379,5 +379,5 @@ func (ss *session) drop(seq uint64) {
 	delete(ss.claims, seq)
 	delete(ss.notices.watched, seq)
 	ss.mu.Unlock()
-	ss.store.bells.free(claimID{ss.sid, seq})
+	ss.store.handoffLocks.free(claimID{ss.sid, seq})
 }

@@ -24,20 +24,20 @@ const minTTL = 100 * time.Millisecond
 // Store is a store on an SQL database. Make one with New or Open. It is safe for
 // concurrent use.
 type Store struct {
-	db      *sql.DB
-	opts    Options
-	dialect Dialect
-	pgx     bool
-	known   bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
-	pooled  atomic.Bool // statements go to any connection: prepare none
-	closeDB bool        // Open or FromURL made the handle
-	fitted  atomic.Bool // the database was found fit to keep locks
-	hub     hub
-	bells   bells
-	sweeper sweeper
-	recent  recent
-	retries retries
-	memory  memory
+	db           *sql.DB
+	opts         Options
+	dialect      Dialect
+	pgx          bool
+	known        bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
+	pooled       atomic.Bool // statements go to any connection: prepare none
+	closeDB      bool        // Open or FromURL made the handle
+	fitted       atomic.Bool // the database was found fit to keep locks
+	listener     listener
+	handoffLocks handoffLocks
+	sweeper      sweeper
+	recent       recent
+	retries      retries
+	memory       memory
 
 	mu         sync.Mutex
 	ready      bool // texts are there
@@ -82,8 +82,8 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 	}
 	s.pooled.Store(o.Pooler)
 	s.memory.init(&o)
-	s.hub.init(s)
-	s.bells.init(s)
+	s.listener.init(s)
+	s.handoffLocks.init(s)
 	s.sweeper.init(s)
 	if s.dialect == PostgreSQL {
 		s.texts, s.ready = newTexts(s.dialect, o.Prefix, pgIdentity, pgServer, s.notifies()), true
@@ -181,8 +181,8 @@ func (s *Store) Shard(string) string { return "0" }
 // connections on which claims wait. A store of Open or FromURL closes its handle too. Close the
 // fencelock.Client first: sessions are not closed here.
 func (s *Store) Close() error {
-	s.bells.close()
-	s.hub.close()
+	s.handoffLocks.close()
+	s.listener.close()
 	s.sweeper.close()
 	s.mu.Lock()
 	all := s.statements

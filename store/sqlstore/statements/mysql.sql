@@ -168,15 +168,15 @@ WHERE name = ? AND holder IS NOT NULL AND grants IS NULL AND (holder <> ? OR seq
   AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = {p}lock.holder AND h.generation = {p}lock.generation AND h.ends > {now}
     AND ({p}lock.inc = ? OR h.done <> ?))
 
--- name: renewBell
--- Frees a bell and takes another.
+-- name: renewHandoffLock
+-- Frees a handoff lock and takes another.
 SELECT RELEASE_LOCK(?), GET_LOCK(?, 0)
 
--- name: waitBell
--- Waits for a bell, and gives it back.
+-- name: waitHandoffLock
+-- Waits for a handoff lock, and gives it back.
 SELECT g.got, RELEASE_LOCK(?) FROM (SELECT GET_LOCK(?, ?) AS got) g
 
--- name: waitBellRead
+-- name: waitHandoffLockRead
 -- The same, and polls. The derived table comes first, and the row is read by what it returns,
 -- so it is read after the wait.
 SELECT g.got, RELEASE_LOCK(?), l.counter, l.holder, l.seq, l.grants, {first}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// hub listens for notifications on one connection, for all sessions of a store. It
+// listener listens for notifications on one connection, for all sessions of a store. It
 // begins when a claim waits or is watched, and ends a while after the last one was: the server
 // wakes every connection that listens for every notification.
 //
@@ -18,7 +18,7 @@ import (
 // A pooler in transaction mode takes LISTEN, and gives the connection to another client.
 // Nothing but a message that arrives proves that messages arrive. Once one has arrived on a
 // connection, a LISTEN there is enough.
-type hub struct {
+type listener struct {
 	s      *Store
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -27,47 +27,47 @@ type hub struct {
 	done     chan struct{} // of the goroutine that listens; nil without one
 	heard    int64         // counts how often listening for a session has begun
 	never    bool          // listening cannot work here
-	deaf     bool          // the last greeting was not heard
+	silent   bool          // the last greeting was not heard
 	proved   bool          // a greeting was heard on this connection
 	retry    time.Duration
 	idle     time.Duration
 	members  map[string]*member
 	attended map[string]*session // those whose notices a goroutine attends to, by id
-	change   chan struct{}       // closed when the ears of a session change
+	change   chan struct{}       // closed when the listening for a session change
 	stir     context.CancelFunc
 }
 
 // member is a session whose claims wait for notifications.
 type member struct {
-	ss      *session
-	used    bool   // a claim has asked for its ears since the last check
-	resting bool   // none of its claims is near the front of a queue
-	gone    bool   // it has left
-	asked   bool   // LISTEN was sent on this connection
-	secret  string // of its hello
-	ears    int64  // since when it is listened for, in counts of hub.heard; 0 if it is not
+	ss     *session
+	used   bool   // a claim has asked for its ears since the last check
+	paused bool   // none of its claims is near the front of a queue
+	gone   bool   // it has left
+	asked  bool   // LISTEN was sent on this connection
+	secret string // of its hello
+	ears   int64  // since when it is listened for, in counts of listener.heard; 0 if it is not
 }
 
 // helloWait is how long a notification to ourselves may take to arrive.
 const helloWait = 2 * time.Second
 
-// deafFor is how long a store polls after a greeting that was not heard. It may have been
+// silentFor is how long a store polls after a greeting that was not heard. It may have been
 // a pooler, or a server that was slow for once.
-const deafFor = 5 * time.Minute
+const silentFor = 5 * time.Minute
 
 // listenIdle is after how long without a claim that waits or is watched a store stops
 // listening: within two of it.
 const listenIdle = 30 * time.Second
 
-func (h *hub) init(s *Store) {
+func (h *listener) init(s *Store) {
 	h.s, h.members, h.attended, h.change = s, map[string]*member{}, map[string]*session{}, make(chan struct{})
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.never, h.retry, h.idle = !s.listens(), deafFor, listenIdle
+	h.never, h.retry, h.idle = !s.listens(), silentFor, listenIdle
 }
 
 // ears returns since when the session is listened for, 0 if it is not, and a channel that is
 // closed when that changes. It begins to listen if necessary.
-func (h *hub) ears(ss *session) (int64, <-chan struct{}) {
+func (h *listener) ears(ss *session) (int64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.never || h.ctx.Err() != nil {
@@ -80,13 +80,13 @@ func (h *hub) ears(ss *session) (int64, <-chan struct{}) {
 	}
 	m := h.members[ss.sid]
 	if m == nil || m.ss != ss {
-		m = &member{ss: ss, resting: true}
+		m = &member{ss: ss, paused: true}
 		h.members[ss.sid] = m
 	}
 	m.used = true
-	if m.resting {
-		m.resting = false
-		h.stirLocked()
+	if m.paused {
+		m.paused = false
+		h.rescanLocked()
 	}
 	if h.done == nil {
 		h.done = make(chan struct{})
@@ -96,7 +96,7 @@ func (h *hub) ears(ss *session) (int64, <-chan struct{}) {
 }
 
 // present returns what ears returns, and does not begin to listen.
-func (h *hub) present(ss *session) (int64, <-chan struct{}) {
+func (h *listener) listeningSince(ss *session) (int64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if m := h.members[ss.sid]; m != nil && m.ss == ss {
@@ -106,23 +106,23 @@ func (h *hub) present(ss *session) (int64, <-chan struct{}) {
 }
 
 // soon reports whether a LISTEN is all that is missing.
-func (h *hub) soon() bool {
+func (h *listener) proven() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.proved
 }
 
 // rest stops listening for a session until its ears are asked for again.
-func (h *hub) rest(ss *session) {
+func (h *listener) rest(ss *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if m := h.members[ss.sid]; m != nil && m.ss == ss && !m.resting {
-		m.resting = true
-		h.stirLocked()
+	if m := h.members[ss.sid]; m != nil && m.ss == ss && !m.paused {
+		m.paused = true
+		h.rescanLocked()
 	}
 }
 
-func (h *hub) leave(ss *session) {
+func (h *listener) leave(ss *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if m := h.members[ss.sid]; m != nil && m.ss == ss {
@@ -130,19 +130,19 @@ func (h *hub) leave(ss *session) {
 			delete(h.members, ss.sid)
 			return
 		}
-		m.resting, m.gone = true, true
-		h.stirLocked()
+		m.paused, m.gone = true, true
+		h.rescanLocked()
 	}
 }
 
-// isDeaf reports whether listening should work here and does not.
-func (h *hub) isDeaf() bool {
+// isSilent reports whether listening should work here and does not.
+func (h *listener) isSilent() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.deaf && !h.never
+	return h.silent && !h.never
 }
 
-func (h *hub) close() {
+func (h *listener) close() {
 	h.cancel()
 	h.mu.Lock()
 	done := h.done
@@ -152,28 +152,28 @@ func (h *hub) close() {
 	}
 }
 
-// stirLocked makes the goroutine that listens read the members again.
-func (h *hub) stirLocked() {
+// rescanLocked makes the goroutine that listens read the members again.
+func (h *listener) rescanLocked() {
 	if h.stir != nil {
 		h.stir()
 	}
 }
 
 // changedLocked makes every session read its ears again.
-func (h *hub) changedLocked() {
+func (h *listener) changedLocked() {
 	close(h.change)
 	h.change = make(chan struct{})
 }
 
-// liveLocked notes that a session is listened for from now on.
-func (h *hub) liveLocked(m *member) {
+// listensLocked notes that a session is listened for from now on.
+func (h *listener) listensLocked(m *member) {
 	h.heard++
 	m.ears = h.heard
 	h.changedLocked()
 }
 
 // idleLocked reports whether no claim waits for a notification, nor has since the last call.
-func (h *hub) idleLocked() bool {
+func (h *listener) idleLocked() bool {
 	idle := true
 	for _, m := range h.members {
 		idle = idle && !m.used && !m.ss.waitsNow() && !m.ss.watches()

@@ -12,8 +12,8 @@ import (
 // rest must not wait on when the store stops listening for the session.
 func TestRestIsAnnounced(t *testing.T) {
 	ss := &session{sid: "s"}
-	h := &hub{members: map[string]*member{"s": {ss: ss, asked: true, resting: true, ears: 1}}, change: make(chan struct{})}
-	ears, changed := h.present(ss)
+	h := &listener{members: map[string]*member{"s": {ss: ss, asked: true, paused: true, ears: 1}}, change: make(chan struct{})}
+	ears, changed := h.listeningSince(ss)
 	if ears == 0 {
 		t.Fatal("the session is not listened for")
 	}
@@ -31,11 +31,11 @@ func TestRestIsAnnounced(t *testing.T) {
 }
 
 // TestEndedSessionDoesNotComeBack: a wait that reads its ears after its session has left the
-// hub does not make the store listen for the session again.
+// listener does not make the store listen for the session again.
 func TestEndedSessionDoesNotComeBack(t *testing.T) {
 	ss := &session{sid: "s", store: &Store{}}
 	ss.notices.init(nil)
-	h := &hub{members: map[string]*member{}, change: make(chan struct{}), ctx: t.Context(), done: make(chan struct{})}
+	h := &listener{members: map[string]*member{}, change: make(chan struct{}), ctx: t.Context(), done: make(chan struct{})}
 	h.ears(ss)
 	if len(h.members) != 1 {
 		t.Fatal("the session is not a member")

@@ -12,34 +12,34 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// following is how a plain claim waits for the bell of a claim before it. No claim before it may
+// following is how a plain claim waits for the handoff lock of a claim before it. No claim before it may
 // be passed, so that may be any of them; the nearest is best. The session's mu must be held.
 type following struct {
 	plain   bool    // other claims poll: a claim that re-enters may pass those before it
-	before  int64   // the bell that it waits for next; 0 for none
-	skipped int     // how many claims directly before it that bell is not of: a chain of waits may be too long
-	dead    []int64 // bells that were free though their claims were still before it
-	wait    *job    // for a bell, of a claim that was before it when the wait began
+	before  int64   // the handoff lock that it waits for next; 0 for none
+	skipped int     // how many claims directly before it that handoff lock is not of: a chain of waits may be too long
+	dead    []int64 // handoff locks that were free though their claims were still before it
+	wait    *job    // for a handoff lock, of a claim that was before it when the wait began
 	refused bool    // the server ended the last wait for it
 	longer  bool    // the next wait for it may be longer
 	rest    bool    // the next attempt need not read the row
 	last    driver.Outcome
 }
 
-// restsFrom is from which place on a claim reads the row at each second attempt.
-const restsFrom = 8
+// reuseFrom is from which place on a claim reads the row at each second attempt.
+const reuseFrom = 8
 
 // stands notes where an attempt has found a claim that was queued before.
-func (ss *session) stands(w *waiting, out driver.Outcome, counter int64) {
-	moved := ss.standing(w, counter, false)
+func (ss *session) noteAttempt(w *waiting, out driver.Outcome, counter int64) {
+	moved := ss.noteCounter(w, counter, false)
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	w.place = out.Position
-	w.rest, w.last = !moved && w.place >= restsFrom, out
+	w.rest, w.last = !moved && w.place >= reuseFrom, out
 }
 
 // rests reports whether an attempt of a claim can be answered as the last one: the claim is far back, the lock
-// did not change hands between the last two reads, and the claim waits for a bell. If the
+// did not change hands between the last two reads, and the claim waits for a handoff lock. If the
 // process of the claim before it ends, it is woken. Those before it read the row
 // at each attempt, so if all of them hang, the grant of another is a TTL late.
 func (ss *session) rests(w *waiting) (driver.Outcome, bool) {
@@ -50,47 +50,47 @@ func (ss *session) rests(w *waiting) (driver.Outcome, bool) {
 	return w.last, rest
 }
 
-// bell gives a claim a bell, and returns its number, 0 for none.
-func (ss *session) bell(ctx context.Context, seq uint64) int64 {
-	id := ss.store.bells.take(ctx, claimID{ss.sid, seq})
+// handoff lock gives a claim a handoff lock, and returns its number, 0 for none.
+func (ss *session) handoffLock(ctx context.Context, seq uint64) int64 {
+	id := ss.store.handoffLocks.take(ctx, claimID{ss.sid, seq})
 	select {
 	case <-ss.notices.ended: // perhaps before it had one
-		ss.store.bells.free(claimID{ss.sid, seq})
+		ss.store.handoffLocks.free(claimID{ss.sid, seq})
 		return 0
 	default:
 		return id
 	}
 }
 
-// behind notes the bell that w waits for next, by those before it as the row has them.
-func (ss *session) behind(w *waiting, before iter.Seq[int64]) {
+// behind notes the handoff lock that w waits for next, by those before it as the row has them.
+func (ss *session) noteBefore(w *waiting, before iter.Seq[int64]) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if w.plain {
-		w.before = nextBell(before, w.dead, w.skipped)
+		w.before = nextHandoffLock(before, w.dead, w.skipped)
 	}
 }
 
-// ended notes what a claim waits for next whose wait for a bell ended: because it was free, though the
+// ended notes what a claim waits for next whose wait for a handoff lock ended: because it was free, though the
 // claim was not granted, or because the chain of waits was too long.
-func (ss *session) ended(w *waiting, waited int64, state ringState, before iter.Seq[int64]) {
+func (ss *session) ended(w *waiting, waited int64, state waitState, before iter.Seq[int64]) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	bells := slices.Collect(before)
-	if state == ringChain {
-		w.skipped, w.refused = skipMore(w.skipped, len(bells))
+	handoffLocks := slices.Collect(before)
+	if state == waitChain {
+		w.skipped, w.refused = skipMore(w.skipped, len(handoffLocks))
 	} else {
 		w.skipped = 0
-		if slices.Contains(bells, waited) { // no process has that bell any more
+		if slices.Contains(handoffLocks, waited) { // no process has that handoff lock any more
 			w.dead = append(w.dead, waited)
 		}
 	}
-	w.before = nextBell(slices.Values(bells), w.dead, w.skipped)
+	w.before = nextHandoffLock(slices.Values(handoffLocks), w.dead, w.skipped)
 }
 
-// nextBell returns the bell that a claim waits for, of those before it, the nearest first; 0 if it polls.
+// nextHandoffLock returns the handoff lock that a claim waits for, of those before it, the nearest first; 0 if it polls.
 // It waits neither for those of the claims that it skips nor for those that no process has.
-func nextBell(before iter.Seq[int64], dead []int64, skip int) int64 {
+func nextHandoffLock(before iter.Seq[int64], dead []int64, skip int) int64 {
 	for id := range before {
 		if skip--; skip < 0 && id != 0 && !slices.Contains(dead, id) {
 			return id
@@ -108,25 +108,25 @@ func skipMore(skipped, before int) (skip int, poll bool) {
 	return 0, true
 }
 
-// follow begins to wait for the bell of a claim before w, or goes on with it. It returns nil
-// if no bell is before it.
+// follow begins to wait for the handoff lock of a claim before w, or goes on with it. It returns nil
+// if no handoff lock is before it.
 func (ss *session) follow(c *driver.Claim, w *waiting) *job {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if w.before == 0 || w.refused {
-		w.refused = false // it waits for its bell again after one poll and its pause
+		w.refused = false // it waits for its handoff lock again after one poll and its pause
 		return nil
 	}
 	if w.wait == nil {
-		bound, read := bellWait(w.place, ss.ttl, w.longer)
-		w.wait = ss.store.bells.wait(claimID{ss.sid, c.Seq}, job{other: w.before, name: c.Name, bound: bound, read: read})
+		bound, read := handoffWait(w.place, ss.ttl, w.longer)
+		w.wait = ss.store.handoffLocks.wait(claimID{ss.sid, c.Seq}, job{other: w.before, name: c.Name, bound: bound, read: read})
 	}
 	return w.wait
 }
 
-// awaitBell waits for the bell, for a little longer than the server may, and finds out what the
+// awaitHandoff waits for the handoff lock, for a little longer than the server may, and finds out what the
 // row says. It reports whether the wait of the claim is over.
-func (ss *session) awaitBell(ctx context.Context, c *driver.Claim, w *waiting, wait *job) (driver.Outcome, bool, error) {
+func (ss *session) awaitHandoff(ctx context.Context, c *driver.Claim, w *waiting, wait *job) (driver.Outcome, bool, error) {
 	select {
 	case <-w.notified:
 		out, err := ss.pushedTo(c, w)
@@ -138,27 +138,27 @@ func (ss *session) awaitBell(ctx context.Context, c *driver.Claim, w *waiting, w
 		out, err := ss.poll(ctx, c, w)
 		return out, out.State != driver.Queued, err
 	}
-	r := wait.ring
+	r := wait.waitEnd
 	ss.mu.Lock()
-	w.wait, w.refused, w.longer = nil, r.state == ringRefused, r.state == ringBound
+	w.wait, w.refused, w.longer = nil, r.state == waitRefused, r.state == waitBound
 	ss.mu.Unlock()
 	out, err := driver.Outcome{State: driver.Queued}, error(nil)
 	switch {
 	case r.row != nil:
 		out = ss.found(c, w, r.row)
-	case r.state == ringRung, r.state == ringLost, wait.read && r.state == ringBound: // the last: the row is gone
+	case r.state == waitFreed, r.state == waitLost, wait.read && r.state == waitBound: // the last: the row is gone
 		out, err = ss.poll(ctx, c, w)
 	}
 	if err != nil || out.State != driver.Queued {
 		return out, true, err
 	}
-	if r.state != ringRung && r.state != ringChain {
+	if r.state != waitFreed && r.state != waitChain {
 		return out, false, nil
 	}
 	l, err := ss.store.loadShort(ctx, ss.sid, c.Name)
 	if err != nil {
 		return driver.Outcome{}, true, err
 	}
-	ss.ended(w, wait.other, r.state, l.BellsBefore(ss.sid, c.Seq)) // not w.before, which an attempt may have changed since
+	ss.ended(w, wait.other, r.state, l.HandoffLocksBefore(ss.sid, c.Seq)) // not w.before, which an attempt may have changed since
 	return out, false, nil
 }

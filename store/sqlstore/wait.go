@@ -46,9 +46,9 @@ func (w *waiting) end(err error) {
 // expect returns the record of a claim that may be queued. With listen it begins to listen, so
 // that no push is missed; otherwise it is too far from the front of the queue.
 func (ss *session) expect(seq uint64, listen bool) *waiting {
-	ears, _ := ss.store.hub.present(ss)
+	ears, _ := ss.store.listener.listeningSince(ss)
 	if listen {
-		ears, _ = ss.store.hub.ears(ss)
+		ears, _ = ss.store.listener.ears(ss)
 	}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -107,7 +107,7 @@ func (ss *session) pushed(seq uint64, counter int64) {
 
 // Await implements driver.Session. On PostgreSQL, near the front of the queue, it waits for the
 // push, while the store listens; if listening began after the attempt, a push may have been
-// missed, and it polls once. On MySQL it waits for the bell of the claim before it. Where there
+// missed, and it polls once. On MySQL it waits for the handoff lock of the claim before it. Where there
 // is neither it polls, by a read of one row.
 func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
 	if err := ctx.Err(); err != nil {
@@ -118,7 +118,7 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 	defer func() { w.polledSo(ss, polls) }()
 	for ; ; polls++ {
 		if wait := ss.follow(c, w); wait != nil {
-			out, over, err := ss.awaitBell(ctx, c, w, wait)
+			out, over, err := ss.awaitHandoff(ctx, c, w, wait)
 			if over && err == nil {
 				out = ss.waited(c, w, out)
 			}
@@ -126,7 +126,7 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 				return out, err
 			}
 			if !w.wasRefused(ss) {
-				polls = -1 // the polls after a bell begin with the shortest pause
+				polls = -1 // the polls after a handoff lock begin with the shortest pause
 			}
 			continue
 		}
@@ -138,8 +138,8 @@ func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, 
 			return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", ctx.Err())
 		default:
 		}
-		ears, changed := ss.store.hub.ears(ss)
-		listening := rested && ears == 0 && ss.store.hub.soon() // and what was missed is polled then
+		ears, changed := ss.store.listener.ears(ss)
+		listening := rested && ears == 0 && ss.store.listener.proven() // and what was missed is polled then
 		if !listening && w.mustPoll(ss, ears) {
 			found, err := ss.poll(ctx, c, w)
 			if err != nil { // it may still be queued, and stays known
@@ -217,7 +217,7 @@ func (ss *session) rest(ctx context.Context, w *waiting) bool {
 		return false
 	}
 	if all {
-		ss.store.hub.rest(ss)
+		ss.store.listener.rest(ss)
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -229,7 +229,7 @@ func (ss *session) rest(ctx context.Context, w *waiting) bool {
 	return true
 }
 
-// wasRefused reports whether the server ended the last wait for a bell.
+// wasRefused reports whether the server ended the last wait for a handoff lock.
 func (w *waiting) wasRefused(ss *session) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -294,7 +294,7 @@ func (ss *session) found(c *driver.Claim, w *waiting, p *polled) driver.Outcome 
 			}
 		}
 	}
-	if ss.standing(w, p.counter, p.first.String == ss.sid) {
+	if ss.noteCounter(w, p.counter, p.first.String == ss.sid) {
 		return driver.Outcome{State: driver.Queued}
 	}
 	return driver.Outcome{State: driver.Queued, Position: 1}
@@ -302,7 +302,7 @@ func (ss *session) found(c *driver.Claim, w *waiting, p *polled) driver.Outcome 
 
 // standing notes what a poll has found, and reports whether the lock changed hands since the
 // last one.
-func (ss *session) standing(w *waiting, counter int64, first bool) (moved bool) {
+func (ss *session) noteCounter(w *waiting, counter int64, first bool) (moved bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if w.counter != 0 && counter > w.counter { // so many were granted since

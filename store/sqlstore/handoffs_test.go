@@ -10,29 +10,29 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// TestOverlappingAttemptsKeepOneBell: two attempts of a claim overlap, and each takes a bell out. The
+// TestOverlappingAttemptsKeepOneHandoffLock: two attempts of a claim overlap, and each takes a handoff lock out. The
 // claim keeps the first, and the other serves other claims.
-func TestOverlappingAttemptsKeepOneBell(t *testing.T) {
+func TestOverlappingAttemptsKeepOneHandoffLock(t *testing.T) {
 	for _, gone := range []bool{false, true} {
-		b := &bells{taken: map[claimID]*bell{}}
+		b := &handoffLocks{taken: map[claimID]*handoffLock{}}
 		c := claimID{"s", 1}
-		first, second := &bell{b: b, id: 7}, &bell{b: b, id: 8, gone: gone}
-		for _, bl := range []*bell{first, second} {
+		first, second := &handoffLock{b: b, id: 7}, &handoffLock{b: b, id: 8, gone: gone}
+		for _, bl := range []*handoffLock{first, second} {
 			if id := b.give(c, bl); id != 7 {
-				t.Errorf("an attempt got the bell %d, want 7", id)
+				t.Errorf("an attempt got the handoff lock %d, want 7", id)
 			}
 		}
 		if idle := len(b.idle) == 1 && b.idle[0] == second; b.taken[c] != first || idle == gone {
-			t.Errorf("the second bell is gone: %t; idle are %v, and the claim has %v", gone, b.idle, b.taken[c])
+			t.Errorf("the second handoff lock is gone: %t; idle are %v, and the claim has %v", gone, b.idle, b.taken[c])
 		}
 	}
-	b := &bells{taken: map[claimID]*bell{}}
-	if id := b.give(claimID{"s", 1}, &bell{b: b, id: 7, gone: true}); id != 0 || len(b.taken) != 0 {
-		t.Errorf("a bell that is gone was given: %d, %v", id, b.taken)
+	b := &handoffLocks{taken: map[claimID]*handoffLock{}}
+	if id := b.give(claimID{"s", 1}, &handoffLock{b: b, id: 7, gone: true}); id != 0 || len(b.taken) != 0 {
+		t.Errorf("a handoff lock that is gone was given: %d, %v", id, b.taken)
 	}
 }
 
-// TestFarClaimRestsOnce: of the attempts of a claim that is far back and waits for a bell each second one is
+// TestFarClaimRestsOnce: of the attempts of a claim that is far back and waits for a handoff lock each second one is
 // answered as the last, while the lock does not change hands.
 func TestFarClaimRestsOnce(t *testing.T) {
 	ss := &session{}
@@ -43,10 +43,10 @@ func TestFarClaimRestsOnce(t *testing.T) {
 		waits   bool
 		want    bool
 	}{
-		{"far back", restsFrom, 5, true, true},
-		{"near the front", restsFrom - 1, 5, true, false},
-		{"the lock changed hands", restsFrom, 6, true, false},
-		{"its wait is over", restsFrom, 5, false, false},
+		{"far back", reuseFrom, 5, true, true},
+		{"near the front", reuseFrom - 1, 5, true, false},
+		{"the lock changed hands", reuseFrom, 6, true, false},
+		{"its wait is over", reuseFrom, 5, false, false},
 	} {
 		w := &waiting{counter: 5, following: following{wait: &job{done: make(chan struct{})}}}
 		if !tt.waits {
@@ -55,7 +55,7 @@ func TestFarClaimRestsOnce(t *testing.T) {
 		if _, ok := ss.rests(w); ok {
 			t.Errorf("%s: it rests before it was read", tt.what)
 		}
-		ss.stands(w, driver.Outcome{State: driver.Queued, Position: tt.place}, tt.counter)
+		ss.noteAttempt(w, driver.Outcome{State: driver.Queued, Position: tt.place}, tt.counter)
 		out, ok := ss.rests(w)
 		if ok != tt.want || ok && out.Position != tt.place {
 			t.Errorf("%s: it rests: %t, at place %d", tt.what, ok, out.Position)
@@ -65,15 +65,15 @@ func TestFarClaimRestsOnce(t *testing.T) {
 		}
 	}
 	w := &waiting{counter: 5}
-	ss.stands(w, driver.Outcome{State: driver.Queued, Position: restsFrom}, 5)
+	ss.noteAttempt(w, driver.Outcome{State: driver.Queued, Position: reuseFrom}, 5)
 	if _, ok := ss.rests(w); ok {
 		t.Error("a claim that polls rests")
 	}
 }
 
-// TestNextBell: a claim waits for the nearest bell before it that a process has, beyond those that it
+// TestNextHandoffLock: a claim waits for the nearest handoff lock before it that a process has, beyond those that it
 // skips.
-func TestNextBell(t *testing.T) {
+func TestNextHandoffLock(t *testing.T) {
 	for _, tt := range []struct {
 		what   string
 		before []int64
@@ -82,15 +82,15 @@ func TestNextBell(t *testing.T) {
 		want   int64
 	}{
 		{"the nearest", []int64{6, 5}, nil, 0, 6},
-		{"the claim before it has no bell", []int64{0, 5}, nil, 0, 5},
-		{"no process has the bell before it any more", []int64{6, 5}, []int64{6}, 0, 5},
+		{"the claim before it has no handoff lock", []int64{0, 5}, nil, 0, 5},
+		{"no process has the handoff lock before it any more", []int64{6, 5}, []int64{6}, 0, 5},
 		{"nor the other", []int64{6, 5}, []int64{6, 5}, 0, 0},
 		{"one is skipped", []int64{7, 6, 5}, nil, 1, 6},
 		{"all are", []int64{6, 5}, nil, 2, 0},
-		{"no bell before it", nil, nil, 0, 0},
+		{"no handoff lock before it", nil, nil, 0, 0},
 	} {
-		if got := nextBell(slices.Values(tt.before), tt.dead, tt.skip); got != tt.want {
-			t.Errorf("%s: bell %d, want %d", tt.what, got, tt.want)
+		if got := nextHandoffLock(slices.Values(tt.before), tt.dead, tt.skip); got != tt.want {
+			t.Errorf("%s: handoff lock %d, want %d", tt.what, got, tt.want)
 		}
 	}
 }
@@ -111,10 +111,10 @@ func TestSkipMore(t *testing.T) {
 	}
 }
 
-// TestBellWait: a fault of a bell delays the first in the queue by a second, and no claim by more
+// TestHandoffLockWait: a fault of a handoff lock delays the first in the queue by a second, and no claim by more
 // than three TTLs. Waits that keep the table open are short, no wait is longer than a proxy allows, and
 // the server gets whole seconds, never zero.
-func TestBellWait(t *testing.T) {
+func TestHandoffLockWait(t *testing.T) {
 	for _, tt := range []struct {
 		place          int
 		ttl            time.Duration
@@ -132,7 +132,7 @@ func TestBellWait(t *testing.T) {
 		{0, minTTL, true, minTTL / 2, time.Second, true},
 		{9, minTTL, true, 3 * minTTL, serverBound(3 * minTTL), false},
 	} {
-		if got, read := bellWait(tt.place, tt.ttl, tt.longer); got != tt.bound || serverBound(got) != tt.rounded || read != tt.read {
+		if got, read := handoffWait(tt.place, tt.ttl, tt.longer); got != tt.bound || serverBound(got) != tt.rounded || read != tt.read {
 			t.Errorf("place %d with a TTL of %v, longer %t: %v, %v, %t; want %v, %v, %t",
 				tt.place, tt.ttl, tt.longer, got, serverBound(got), read, tt.bound, tt.rounded, tt.read)
 		}
@@ -142,30 +142,30 @@ func TestBellWait(t *testing.T) {
 	}
 }
 
-// TestBellHasOneWait: a claim that waits again while its connection still waits is refused, so
-// there is always room to free its bell.
-func TestBellHasOneWait(t *testing.T) {
-	b := &bells{taken: map[claimID]*bell{}}
+// TestHandoffLockHasOneWait: a claim that waits again while its connection still waits is refused, so
+// there is always room to free its handoff lock.
+func TestHandoffLockHasOneWait(t *testing.T) {
+	b := &handoffLocks{taken: map[claimID]*handoffLock{}}
 	c := claimID{"s", 1}
-	bl := &bell{b: b, jobs: make(chan job, 2)}
+	bl := &handoffLock{b: b, jobs: make(chan job, 2)}
 	b.taken[c] = bl
 	b.wait(c, job{other: 7})
-	if second := b.wait(c, job{other: 7}); len(bl.jobs) != 1 || second.ring.state != ringRefused {
-		t.Fatalf("%d waits, and the second is in state %v", len(bl.jobs), second.ring.state)
+	if second := b.wait(c, job{other: 7}); len(bl.jobs) != 1 || second.waitEnd.state != waitRefused {
+		t.Fatalf("%d waits, and the second is in state %v", len(bl.jobs), second.waitEnd.state)
 	}
 	b.free(c)
 	if b.wait(c, job{other: 7}) != nil || len(bl.jobs) != 2 {
-		t.Errorf("a claim waits without a bell; %d jobs", len(bl.jobs))
+		t.Errorf("a claim waits without a handoff lock; %d jobs", len(bl.jobs))
 	}
 }
 
-// TestBellThatWaitsIsNotIdleSoon: the bell of a claim that gives up while its connection waits may be
+// TestHandoffLockThatWaitsIsNotIdleSoon: the handoff lock of a claim that gives up while its connection waits may be
 // idle only after that wait. No other claim waits for it.
-func TestBellThatWaitsIsNotIdleSoon(t *testing.T) {
+func TestHandoffLockThatWaitsIsNotIdleSoon(t *testing.T) {
 	for _, waits := range []bool{false, true} {
-		b := &bells{taken: map[claimID]*bell{}}
+		b := &handoffLocks{taken: map[claimID]*handoffLock{}}
 		c := claimID{"s", 1}
-		bl := &bell{b: b, jobs: make(chan job, 2)}
+		bl := &handoffLock{b: b, jobs: make(chan job, 2)}
 		b.taken[c] = bl
 		if waits {
 			b.wait(c, job{other: 7, read: true})
@@ -173,20 +173,20 @@ func TestBellThatWaitsIsNotIdleSoon(t *testing.T) {
 		}
 		b.free(c)
 		if j := <-bl.jobs; j.other != 0 || j.soon == waits || (b.freed == 0) != waits {
-			t.Errorf("the bell waits: %t; it is idle soon: %t, and %d are", waits, j.soon, b.freed)
+			t.Errorf("the handoff lock waits: %t; it is idle soon: %t, and %d are", waits, j.soon, b.freed)
 		}
 	}
 }
 
-// TestClaimThatLostItsBellTakesOne: a claim whose bell is gone is attempted again, and gets another one by that. Its next
+// TestClaimThatLostItsHandoffLockTakesOne: a claim whose handoff lock is gone is attempted again, and gets another one by that. Its next
 // wait keeps it: one that is replaced would neither be freed nor serve another claim.
-func TestClaimThatLostItsBellTakesOne(t *testing.T) {
+func TestClaimThatLostItsHandoffLockTakesOne(t *testing.T) {
 	c := claimID{"s", 1}
-	b := &bells{taken: map[claimID]*bell{}, lost: map[claimID]bool{c: true}}
-	b.idle = []*bell{{b: b, id: 9, jobs: make(chan job, 2)}}
-	b.give(c, &bell{b: b, id: 7, jobs: make(chan job, 2)})
+	b := &handoffLocks{taken: map[claimID]*handoffLock{}, lost: map[claimID]bool{c: true}}
+	b.idle = []*handoffLock{{b: b, id: 9, jobs: make(chan job, 2)}}
+	b.give(c, &handoffLock{b: b, id: 7, jobs: make(chan job, 2)})
 	b.wait(c, job{other: 5})
 	if b.taken[c].id != 7 || len(b.idle) != 1 || len(b.lost) > 0 {
-		t.Errorf("the claim has the bell %d, %d are idle, %d claims have lost theirs", b.taken[c].id, len(b.idle), len(b.lost))
+		t.Errorf("the claim has the handoff lock %d, %d are idle, %d claims have lost theirs", b.taken[c].id, len(b.idle), len(b.lost))
 	}
 }
