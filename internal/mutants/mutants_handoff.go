@@ -101,7 +101,7 @@ var handoffMutants = []mutant{
 	},
 	{
 		name: "claim-that-never-reads-again", catcher: testOf("store/sqlstore", "TestFarClaimRestsOnce"), file: "store/sqlstore/waker_handoff.go",
-		old: "	w.rest = false\n",
+		old: "	w.reuse = false\n",
 		new: "",
 	},
 	{

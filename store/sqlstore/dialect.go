@@ -89,13 +89,14 @@ func newTexts(d Dialect, prefix, ident, server string, listen bool) texts {
 	if d == PostgreSQL {
 		json, first = "CAST(? AS text)::jsonb", "l.queue->0->>'s'"
 	}
+	before := "SUBSTRING_INDEX(IF(queue IS NULL, SUBSTRING(SUBSTRING_INDEX(record, '" + book.HandoffKey + "', -1), 3), SUBSTRING(SUBSTRING_INDEX(queue, '" + book.HandoffKey + "', -1), 4)), '}', 1)"
 	t := texts{}
 	own := mysqlText
 	if d == PostgreSQL {
 		own = postgresText
 	}
 	fill := func(name, body, notify, wanted string) string {
-		body = strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{server}", server, "{j}", json, "{first}", first, "{notify}", notify, "{wanted}", wanted).
+		body = strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{server}", server, "{j}", json, "{first}", first, "{before}", before, "{notify}", notify, "{wanted}", wanted).
 			Replace(strings.ReplaceAll(body, "{free}", free))
 		if d == PostgreSQL {
 			body = numbered(body)

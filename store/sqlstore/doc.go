@@ -52,8 +52,8 @@
 // On MySQL and MariaDB each queued claim has a handoff lock, a named lock on a dedicated connection, until
 // it is gone. The claim behind waits for that, and then reads the row, which alone grants:
 //
-//	claim A: queued ── has handoff lock 1 ─────────────── granted ── released: handoff lock 1 is free
-//	claim B:        queued ── has handoff lock 2 ── waits for handoff lock 1 ······┘ reads the row: granted
+//	claim A: queued ── has lock 1 ─────────────── granted ── released: lock 1 is free
+//	claim B:        queued ── has lock 2 ── waits for lock 1 ······┘ reads the row: granted
 //
 // Everywhere else, through a pooler or proxy that shares connections too, a process polls the row.
 //

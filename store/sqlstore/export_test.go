@@ -67,9 +67,9 @@ func Reserved(db *sql.DB) int {
 
 // Attended returns how many sessions have a goroutine that reads what waits for them.
 func Attended(s *Store) int {
-	s.listener.mu.Lock()
-	defer s.listener.mu.Unlock()
-	return len(s.listener.attended)
+	s.attendants.mu.Lock()
+	defer s.attendants.mu.Unlock()
+	return len(s.attendants.of)
 }
 
 // Listening returns for how many sessions messages are known to arrive.
@@ -77,7 +77,7 @@ func Listening(s *Store) (n int) {
 	s.listener.mu.Lock()
 	defer s.listener.mu.Unlock()
 	for _, m := range s.listener.members {
-		if m.ears != 0 {
+		if m.since != 0 {
 			n++
 		}
 	}
@@ -89,7 +89,7 @@ func ListensAs(s *Store, ss driver.Session) bool {
 	s.listener.mu.Lock()
 	defer s.listener.mu.Unlock()
 	m := s.listener.members[ss.(*session).sid]
-	return m != nil && m.ss == ss && m.ears != 0
+	return m != nil && m.ss == ss && m.since != 0
 }
 
 // StopListeningSoon makes a store stop listening soon after the last claim waited.
@@ -235,7 +235,7 @@ func Deadlock(ctx context.Context, s *Store) (answers int) {
 	waits := []job{one.send(job{other: two.id, bound: bound}), two.send(job{other: one.id, bound: bound})}
 	for _, j := range waits {
 		<-j.done
-		if j.waitEnd.state == waitChain {
+		if j.end.state == waitChain {
 			answers++
 		}
 	}
@@ -251,7 +251,7 @@ func WaitWithoutEnd(ctx context.Context, s *Store, read bool) (done <-chan struc
 		return nil, nil, nil
 	}
 	j := one.send(job{other: two.id, bound: time.Hour, name: "x", read: read})
-	return j.done, func() bool { return j.waitEnd.state == waitRefused }, func() { two.send(job{}) }
+	return j.done, func() bool { return j.end.state == waitRefused }, func() { two.send(job{}) }
 }
 
 // NoHandoffLocks reports whether a store has found out that handoff locks cannot work.
@@ -308,3 +308,6 @@ func Unlock(ss driver.Session, name string, seq uint64) (bool, error) {
 // Server returns what a session takes for the server of its incarnation, and SetServer sets it.
 func Server(ss driver.Session) string            { return *ss.(*session).server.Load() }
 func SetServer(ss driver.Session, server string) { ss.(*session).learnServer(server) }
+
+// SetHolders makes a store take these for the holders of a lock.
+func SetHolders(s *Store, name string, holders []driver.Holder) { s.recent.heldBy(name, holders) }

@@ -44,7 +44,7 @@ func newCrowd(t *testing.T, k kind, server *servers.Server, names ...string) *cr
 	c.holder = open(t, s)
 	for i, name := range names {
 		attempt(t, first, plain(uint64(i)+1, name), driver.Granted)
-		makeBell(t, s)
+		makeHandoffLock(t, s)
 		attempt(t, c.holder, queued(uint64(i)+1, name), driver.Queued)
 		withdraw(t, first, driver.Withdrawal{Seq: uint64(i) + 1, Name: name}, driver.WasGranted)
 		attempt(t, c.holder, queued(uint64(i)+1, name), driver.Granted)
@@ -65,7 +65,7 @@ func (c *crowd) store(t *testing.T, db *sql.DB) *sqlstore.Store {
 func (c *crowd) waiter(t *testing.T, s *sqlstore.Store, name string) driver.Session {
 	t.Helper()
 	ss := open(t, s)
-	makeBell(t, s)
+	makeHandoffLock(t, s)
 	attempt(t, ss, queued(1, name), driver.Queued)
 	if sqlstore.HandoffLockOf(ss, 1) == "" {
 		t.Fatal("the waiter has no handoff lock")
@@ -73,9 +73,9 @@ func (c *crowd) waiter(t *testing.T, s *sqlstore.Store, name string) driver.Sess
 	return ss
 }
 
-// makeBell waits until a store has a handoff lock for the next claim: a claim waits only a moment for
+// makeHandoffLock waits until a store has a handoff lock for the next claim: a claim waits only a moment for
 // one.
-func makeBell(t *testing.T, s *sqlstore.Store) {
+func makeHandoffLock(t *testing.T, s *sqlstore.Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctxb, patience(t))
 	defer cancel()
@@ -283,7 +283,7 @@ func TestHandoffLockIsTheLastStatement(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		var more []int64
 		for range 10 {
-			n := statementsAfterBell(t, k, server)
+			n := statementsAfterHandoffLock(t, k, server)
 			if n == 0 {
 				return
 			}
@@ -293,8 +293,8 @@ func TestHandoffLockIsTheLastStatement(t *testing.T) {
 	})
 }
 
-// statementsAfterBell counts what a waiter sends between its wait for a handoff lock and its grant.
-func statementsAfterBell(t *testing.T, k kind, server *servers.Server) int64 {
+// statementsAfterHandoffLock counts what a waiter sends between its wait for a handoff lock and its grant.
+func statementsAfterHandoffLock(t *testing.T, k kind, server *servers.Server) int64 {
 	t.Helper()
 	c := newCrowd(t, k, server, "x")
 	p := proxyOf(t, server)
@@ -331,7 +331,7 @@ func TestHandoffLockOfAClaimThatGaveUp(t *testing.T) {
 		a.cancel()
 		<-a.out
 		withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
-		makeBell(t, s)
+		makeHandoffLock(t, s)
 		attempt(t, ss, queued(2, "x"), driver.Queued)
 		// On a slow machine the wait has ended by now, and the handoff lock serves the next claim.
 		if n := sqlstore.HandoffLocks(s); n != 2 && c.held(t, handoffLock) == 1 || sqlstore.HandoffLockOf(ss, 2) == "" {

@@ -61,7 +61,7 @@ func TestWaiterBehindAClaimWithoutAHandoffLock(t *testing.T) {
 		}
 		eventually(t, "that the third claim waits for the holder", waitsForHolder(third))
 		db.SetMaxOpenConns(4)
-		makeBell(t, s)
+		makeHandoffLock(t, s)
 		eventually(t, "that the second claim waits for the holder", waitsForHolder(second))
 		c.release(t, 1, "x")
 		two.granted(t)
@@ -85,7 +85,7 @@ func TestHandoffLockOfALongWaitThatIsLeft(t *testing.T) {
 		<-a.out
 		withdraw(t, third, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
 		eventually(t, "that the connection is gone", func() bool { return sqlstore.HandoffLocks(s) == 0 && c.held(t, handoffLock) == 0 })
-		makeBell(t, s) // it did not count as a failure
+		makeHandoffLock(t, s) // it did not count as a failure
 		findings, err := s.Check(ctxb)
 		must(t, err)
 		if has(findings, "bells") {

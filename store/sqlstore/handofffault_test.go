@@ -35,7 +35,7 @@ func TestHandoffLocksKeepNothing(t *testing.T) {
 			c := newCrowd(t, k, server, "x")
 			s := c.store(t, k.connect(t, p.Port))
 			one, two := c.holder, open(t, s)
-			makeBell(t, s)
+			makeHandoffLock(t, s)
 			seq := uint64(1)
 			ctx, cancel := context.WithTimeout(ctxb, 4*time.Minute)
 			defer cancel()
@@ -77,7 +77,7 @@ func TestHandoffLockBesideALockedRow(t *testing.T) {
 		lockRow(t, c.admin, c.opts.Prefix, "x")
 		ctx, cancel := context.WithCancel(ctxb)
 		other := open(t, s)
-		makeBell(t, s)
+		makeHandoffLock(t, s)
 		sqlstore.SetPace(s, "x", 0, time.Millisecond) // it is contended, so the claim is queued first
 		var wg sync.WaitGroup
 		wg.Go(func() { _, _ = other.Attempt(ctx, queued(1, "x")) })

@@ -32,13 +32,13 @@ type handoffLock struct {
 
 // job is what a handoff lock's connection does next.
 type job struct {
-	other   int64         // the handoff lock to wait for; 0: free this one, and take a new one
-	name    string        // the lock whose row to read then
-	bound   time.Duration // how long to wait
-	read    bool          // the statement that waits also reads the row
-	soon    bool          // the handoff lock is idle when this is done, and that is in a moment
-	waitEnd *waitEnd      // written before done is closed
-	done    chan struct{} // closed when it is done
+	other int64         // the handoff lock to wait for; 0: free this one, and take a new one
+	name  string        // the lock whose row to read then
+	bound time.Duration // how long to wait
+	read  bool          // the statement that waits also reads the row
+	soon  bool          // the handoff lock is idle when this is done, and that is in a moment
+	end   *waitEnd      // written before done is closed
+	done  chan struct{} // closed when it is done
 }
 
 // over reports whether the job is done.
@@ -223,7 +223,7 @@ func (bl *handoffLock) do(j job) error {
 	if j.other != 0 {
 		bl.mayQuit(cancel)
 		r, err := bl.waitFor(ctx, j)
-		*j.waitEnd = r
+		*j.end = r
 		bl.b.mu.Lock()
 		bl.waits, bl.quit = false, nil
 		bl.b.mu.Unlock()
@@ -303,13 +303,13 @@ var refusals, limits = []string{"1213", "3058"}, []string{"1969", "3024"}
 
 // sendLocked gives a job to the connection. b.mu must be held.
 func (bl *handoffLock) sendLocked(j job) job {
-	j.waitEnd, j.done = &waitEnd{}, make(chan struct{})
+	j.end, j.done = &waitEnd{}, make(chan struct{})
 	switch wait := j.other != 0; {
 	case bl.gone:
 		close(j.done)
 		return j
 	case wait && bl.waits: // of the same claim, which has begun to wait again
-		j.waitEnd.state = waitRefused
+		j.end.state = waitRefused
 		close(j.done)
 		return j
 	case wait:

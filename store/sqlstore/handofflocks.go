@@ -24,8 +24,8 @@ const (
 
 // handoff locks are the handoff locks of a store on MySQL or MariaDB; on PostgreSQL it has none.
 //
-//	claim A: queued ── has handoff lock 1 ─────────────── granted ── released: handoff lock 1 is free
-//	claim B:        queued ── has handoff lock 2 ── waits for handoff lock 1 ······┘ reads the row: granted
+//	claim A: queued ── has lock 1 ─────────────── granted ── released: lock 1 is free
+//	claim B:        queued ── has lock 2 ── waits for lock 1 ······┘ reads the row: granted
 //
 // So exactly one process wakes for a handoff, in the memory of the server. A handoff lock is a hint:
 // only the row says who has the lock, every wait is bounded, and no statement whose outcome
@@ -38,26 +38,25 @@ type handoffLocks struct {
 	patience time.Duration
 	rests    time.Duration // how long a handoff lock has nothing to do until it retires or is touched
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	handoffPool
+	taken map[claimID]*handoffLock
+	lost  map[claimID]bool // the connection of the claim's lock has ended, or there was none for it in time
+}
+
+// handoffPool are the handoff locks of a store, and whether there may be more.
+type handoffPool struct {
 	never  bool // they cannot work here
-	failed bool // there is no handoff lock, because the last one could not be made, or broke
+	failed bool // there is none, because the last one could not be made, or broke
 	after  time.Time
-	all    int // handoff locks that are there or are being made
+	all    int // those that are there or are being made
 	idle   []*handoffLock
-	freed  int                 // handoff locks that will be idle in a moment: they are freed, or made
-	asking []chan *handoffLock // of claims that wait for a handoff lock, each with room for it
-	taken  map[claimID]*handoffLock
-	lost   map[claimID]bool // the connection of the claim's handoff lock has ended, or there was none for it in time
+	freed  int                 // those that will be idle in a moment: they are freed, or made
+	asking []chan *handoffLock // of claims that wait for one, each with room for it
 }
 
 // unsupported is the answer of a Galera node to GET_LOCK.
 const unsupported = "1235"
-
-// claimID is a claim of a session.
-type claimID struct {
-	session string
-	seq     uint64
-}
 
 func (b *handoffLocks) init(s *Store) {
 	b.s, b.taken, b.lost, b.patience, b.rests = s, map[claimID]*handoffLock{}, map[claimID]bool{}, handoffLockPatience, handoffLockIdle

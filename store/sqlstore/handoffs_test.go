@@ -48,25 +48,25 @@ func TestFarClaimRestsOnce(t *testing.T) {
 		{"the lock changed hands", reuseFrom, 6, true, false},
 		{"its wait is over", reuseFrom, 5, false, false},
 	} {
-		w := &waiting{counter: 5, following: following{wait: &job{done: make(chan struct{})}}}
+		w := &waiting{progress: progress{counter: 5}, handoff: handoff{wait: &job{done: make(chan struct{})}}}
 		if !tt.waits {
 			close(w.wait.done)
 		}
-		if _, ok := ss.rests(w); ok {
+		if _, ok := ss.lastAnswer(w); ok {
 			t.Errorf("%s: it rests before it was read", tt.what)
 		}
 		ss.noteAttempt(w, driver.Outcome{State: driver.Queued, Position: tt.place}, tt.counter)
-		out, ok := ss.rests(w)
+		out, ok := ss.lastAnswer(w)
 		if ok != tt.want || ok && out.Position != tt.place {
 			t.Errorf("%s: it rests: %t, at place %d", tt.what, ok, out.Position)
 		}
-		if _, ok := ss.rests(w); ok {
+		if _, ok := ss.lastAnswer(w); ok {
 			t.Errorf("%s: it rests twice", tt.what)
 		}
 	}
-	w := &waiting{counter: 5}
+	w := &waiting{progress: progress{counter: 5}}
 	ss.noteAttempt(w, driver.Outcome{State: driver.Queued, Position: reuseFrom}, 5)
-	if _, ok := ss.rests(w); ok {
+	if _, ok := ss.lastAnswer(w); ok {
 		t.Error("a claim that polls rests")
 	}
 }
@@ -150,8 +150,8 @@ func TestHandoffLockHasOneWait(t *testing.T) {
 	bl := &handoffLock{b: b, jobs: make(chan job, 2)}
 	b.taken[c] = bl
 	b.wait(c, job{other: 7})
-	if second := b.wait(c, job{other: 7}); len(bl.jobs) != 1 || second.waitEnd.state != waitRefused {
-		t.Fatalf("%d waits, and the second is in state %v", len(bl.jobs), second.waitEnd.state)
+	if second := b.wait(c, job{other: 7}); len(bl.jobs) != 1 || second.end.state != waitRefused {
+		t.Fatalf("%d waits, and the second is in state %v", len(bl.jobs), second.end.state)
 	}
 	b.free(c)
 	if b.wait(c, job{other: 7}) != nil || len(bl.jobs) != 2 {

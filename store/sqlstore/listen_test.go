@@ -50,7 +50,7 @@ func TestDeafForAWhile(t *testing.T) {
 				return
 			}
 			if time.Now().After(end) {
-				t.Fatalf("Check found %v, want silent to be %t", findings, want)
+				t.Fatalf("Check found %v, want deaf to be %t", findings, want)
 			}
 		}
 	}
@@ -239,7 +239,7 @@ func TestFailedCloseEndsWaitsAndListening(t *testing.T) {
 }
 
 // TestFailedGreetingIsRepeated: a greeting that could not be sent is sent again, even when
-// another session has to be listened for at that moment. The store is not taken for deaf.
+// another session has to be listened for at that moment. The store is not taken for silent.
 func TestFailedGreetingIsRepeated(t *testing.T) {
 	t.Parallel()
 	server := need(t, postgres)

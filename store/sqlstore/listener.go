@@ -23,29 +23,39 @@ type listener struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu       sync.Mutex
-	done     chan struct{} // of the goroutine that listens; nil without one
-	heard    int64         // counts how often listening for a session has begun
-	never    bool          // listening cannot work here
-	silent   bool          // the last greeting was not heard
-	proved   bool          // a greeting was heard on this connection
-	retry    time.Duration
-	idle     time.Duration
-	members  map[string]*member
-	attended map[string]*session // those whose notices a goroutine attends to, by id
-	change   chan struct{}       // closed when the listening for a session change
-	stir     context.CancelFunc
+	pauses
+
+	mu sync.Mutex
+	arrival
+	done    chan struct{} // of the goroutine that listens; nil without one
+	heard   int64         // counts how often listening for a session has begun
+	members map[string]*member
+	change  chan struct{}      // closed when it changes for a session whether it is listened for
+	rescan  context.CancelFunc // makes the goroutine read the members again
+}
+
+// pauses are how long a store does not listen.
+type pauses struct {
+	retry time.Duration // after a greeting that was not heard
+	idle  time.Duration // from the last claim that waited until it stops
+}
+
+// arrival is what is known of whether messages arrive.
+type arrival struct {
+	never  bool // listening cannot work here
+	silent bool // the last greeting was not heard
+	proved bool // a greeting was heard on this connection
 }
 
 // member is a session whose claims wait for notifications.
 type member struct {
 	ss     *session
-	used   bool   // a claim has asked for its ears since the last check
+	used   bool   // a claim has asked for it since the last check
 	paused bool   // none of its claims is near the front of a queue
 	gone   bool   // it has left
 	asked  bool   // LISTEN was sent on this connection
 	secret string // of its hello
-	ears   int64  // since when it is listened for, in counts of listener.heard; 0 if it is not
+	since  int64  // since when it is listened for, in counts of listener.heard; 0 if it is not
 }
 
 // helloWait is how long a notification to ourselves may take to arrive.
@@ -60,14 +70,14 @@ const silentFor = 5 * time.Minute
 const listenIdle = 30 * time.Second
 
 func (h *listener) init(s *Store) {
-	h.s, h.members, h.attended, h.change = s, map[string]*member{}, map[string]*session{}, make(chan struct{})
+	h.s, h.members, h.change = s, map[string]*member{}, make(chan struct{})
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.never, h.retry, h.idle = !s.listens(), silentFor, listenIdle
 }
 
-// ears returns since when the session is listened for, 0 if it is not, and a channel that is
+// listen returns since when the session is listened for, 0 if it is not, and a channel that is
 // closed when that changes. It begins to listen if necessary.
-func (h *listener) ears(ss *session) (int64, <-chan struct{}) {
+func (h *listener) listen(ss *session) (int64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.never || h.ctx.Err() != nil {
@@ -92,15 +102,15 @@ func (h *listener) ears(ss *session) (int64, <-chan struct{}) {
 		h.done = make(chan struct{})
 		go h.run(h.done)
 	}
-	return m.ears, h.change
+	return m.since, h.change
 }
 
-// present returns what ears returns, and does not begin to listen.
-func (h *listener) listeningSince(ss *session) (int64, <-chan struct{}) {
+// since returns what listen returns, and does not begin to listen.
+func (h *listener) since(ss *session) (int64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if m := h.members[ss.sid]; m != nil && m.ss == ss {
-		return m.ears, h.change
+		return m.since, h.change
 	}
 	return 0, h.change
 }
@@ -112,8 +122,8 @@ func (h *listener) proven() bool {
 	return h.proved
 }
 
-// rest stops listening for a session until its ears are asked for again.
-func (h *listener) rest(ss *session) {
+// pause stops listening for a session until it is asked for again.
+func (h *listener) pause(ss *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if m := h.members[ss.sid]; m != nil && m.ss == ss && !m.paused {
@@ -154,12 +164,12 @@ func (h *listener) close() {
 
 // rescanLocked makes the goroutine that listens read the members again.
 func (h *listener) rescanLocked() {
-	if h.stir != nil {
-		h.stir()
+	if h.rescan != nil {
+		h.rescan()
 	}
 }
 
-// changedLocked makes every session read its ears again.
+// changedLocked makes every session ask again whether it is listened for.
 func (h *listener) changedLocked() {
 	close(h.change)
 	h.change = make(chan struct{})
@@ -168,7 +178,7 @@ func (h *listener) changedLocked() {
 // listensLocked notes that a session is listened for from now on.
 func (h *listener) listensLocked(m *member) {
 	h.heard++
-	m.ears = h.heard
+	m.since = h.heard
 	h.changedLocked()
 }
 

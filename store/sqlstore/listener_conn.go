@@ -40,7 +40,7 @@ func (h *listener) run(done chan struct{}) {
 		h.never = errors.Is(err, errNever) || silent && h.s.pooled.Load()
 		h.proved = false
 		for _, m := range h.members {
-			m.asked, m.ears = false, 0
+			m.asked, m.since = false, 0
 		}
 		h.changedLocked()
 		over := h.never || errors.Is(err, errIdle) && h.idleLocked()
@@ -115,28 +115,28 @@ func (h *listener) behindPooler(c *pgconn.PgConn) bool {
 // serve sends LISTEN and UNLISTEN for sessions and takes notifications.
 func (h *listener) serve(c *pgx.Conn) error {
 	for {
-		ctx, stir := context.WithCancel(h.ctx)
+		ctx, rescan := context.WithCancel(h.ctx)
 		h.mu.Lock()
-		h.stir = stir
+		h.rescan = rescan
 		rested, fresh := h.dueLocked()
 		h.mu.Unlock()
 		err := h.unlisten(c, rested)
 		if err == nil {
 			err = h.greet(c, fresh)
 		}
-		if err != nil { // not because of a stir: a member that was not greeted would seem deaf
-			stir()
+		if err != nil { // not because of a rescan: a member that was not greeted would seem silent
+			rescan()
 			return err
 		}
 		for waiting := h.waiting(); err == nil && ctx.Err() == nil; waiting = h.waiting() {
 			err = h.next(ctx, c, waiting)
 		}
-		stirred := ctx.Err() != nil // the wait was ended for a session
-		stir()
+		rescanned := ctx.Err() != nil // the wait was ended for a session
+		rescan()
 		if h.ctx.Err() != nil {
 			return h.ctx.Err()
 		}
-		if err != nil && !stirred {
+		if err != nil && !rescanned {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func (h *listener) dueLocked() (rested, fresh []*member) {
 	for sid, m := range h.members {
 		switch {
 		case m.paused && m.asked && (rest || m.gone):
-			m.asked, m.ears = false, 0
+			m.asked, m.since = false, 0
 			rested = append(rested, m)
 		case !m.paused && !m.asked:
 			m.asked, m.secret = true, strconv.FormatUint(rand.Uint64(), 36)
@@ -219,7 +219,7 @@ func (h *listener) waiting() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, m := range h.members {
-		if m.asked && m.ears == 0 {
+		if m.asked && m.since == 0 {
 			return true
 		}
 	}

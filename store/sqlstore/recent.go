@@ -5,6 +5,8 @@ package sqlstore
 import (
 	"sync"
 	"time"
+
+	"github.com/fencelock/fencelock/driver"
 )
 
 // recent is what a store knows of the locks that it used a moment ago. All of it is a hint, by which
@@ -19,12 +21,17 @@ type recentLock struct {
 	queued time.Time     // when a claim was queued last; zero if none was, or the lock was found free since
 	place  int           // where that was
 	pace   time.Duration // of a handoff; 0 if no claim was granted yet
+	held   time.Time     // when the holders were read last
+	by     []driver.Holder
 }
 
 const (
 	// contendedFor is how long a lock counts as contended after a claim for it was queued.
 	contendedFor = 10 * time.Second
 	maxRecent    = 10_000
+	// holdersFor is how long the holders of a lock that changes hands quickly are good enough for the outcome
+	// of a claim that is queued: those that are read then have changed, too, before the outcome is there.
+	holdersFor = time.Second
 )
 
 // contended reports whether claims wait for the lock, most likely.
@@ -55,7 +62,27 @@ func (r *recent) setLocked(name string, l recentLock) {
 func (r *recent) queued(name string, place int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.setLocked(name, recentLock{queued: time.Now(), place: place, pace: r.locks[name].pace})
+	l := r.locks[name]
+	l.queued, l.place = time.Now(), place
+	r.setLocked(name, l)
+}
+
+// heldBy notes the holders of a lock.
+func (r *recent) heldBy(name string, by []driver.Holder) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.locks[name]
+	l.held, l.by = time.Now(), by
+	r.setLocked(name, l)
+}
+
+// holders returns the holders of a lock that changes hands quickly, as they were a moment ago; false if there is no such
+// knowledge.
+func (r *recent) holders(name string) ([]driver.Holder, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.locks[name]
+	return l.by, l.contended() && l.pace > 0 && l.pace <= slowPace && len(l.by) > 0 && time.Since(l.held) < holdersFor
 }
 
 // granted notes how long a claim has waited behind so many others.
@@ -72,7 +99,7 @@ func (r *recent) granted(name string, place int, waited time.Duration) {
 func (r *recent) free(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l, ok := r.locks[name]; !ok || l != (recentLock{}) {
+	if l, ok := r.locks[name]; !ok || !l.queued.IsZero() {
 		r.setLocked(name, recentLock{})
 	}
 }

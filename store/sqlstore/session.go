@@ -81,7 +81,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 				return nil, driver.Renewal{}, err
 			}
 		} else {
-			s.handoffLocks.freeAll(ss.sid) // of the session before
+			s.waker.ended(ss.sid) // of the session before
 		}
 		s.sweeper.maybe()
 		return ss, renewal, nil
@@ -131,7 +131,7 @@ func (ss *session) learnServer(server string) {
 func (ss *session) over(why error) error {
 	err := fmt.Errorf("sqlstore: session %s: %w", ss.sid, why)
 	ss.notices.stop()
-	ss.store.handoffLocks.freeAll(ss.sid)
+	ss.store.waker.ended(ss.sid)
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	for _, w := range ss.waits {
@@ -245,7 +245,7 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 		ss.mu.Unlock()
 	}
 	if w.seenQueued(ss) {
-		if out, ok := ss.rests(w); ok {
+		if out, ok := ss.lastAnswer(w); ok {
 			return out, nil
 		}
 		if out, waits, err := ss.waitsStill(ctx, c, w); waits || err != nil {
@@ -263,7 +263,7 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 		err = afterQueuing(err)
 	}
 	if err != nil && !errors.Is(err, driver.ErrUnknown) { // no withdrawal need follow
-		ss.store.handoffLocks.free(claimID{ss.sid, c.Seq})
+		ss.store.waker.gone(claimID{ss.sid, c.Seq})
 	}
 	return out, err
 }
@@ -379,5 +379,5 @@ func (ss *session) drop(seq uint64) {
 	delete(ss.claims, seq)
 	delete(ss.notices.watched, seq)
 	ss.mu.Unlock()
-	ss.store.handoffLocks.free(claimID{ss.sid, seq})
+	ss.store.waker.gone(claimID{ss.sid, seq})
 }

@@ -33,7 +33,9 @@ type Store struct {
 	closeDB      bool        // Open or FromURL made the handle
 	fitted       atomic.Bool // the database was found fit to keep locks
 	listener     listener
+	attendants   attendants
 	handoffLocks handoffLocks
+	waker        waker // one of listener, handoffLocks and pollWaker
 	sweeper      sweeper
 	recent       recent
 	retries      retries
@@ -84,6 +86,7 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 	s.memory.init(&o)
 	s.listener.init(s)
 	s.handoffLocks.init(s)
+	s.waker = newWaker(s)
 	s.sweeper.init(s)
 	if s.dialect == PostgreSQL {
 		s.texts, s.ready = newTexts(s.dialect, o.Prefix, pgIdentity, pgServer, s.notifies()), true
@@ -181,8 +184,7 @@ func (s *Store) Shard(string) string { return "0" }
 // connections on which claims wait. A store of Open or FromURL closes its handle too. Close the
 // fencelock.Client first: sessions are not closed here.
 func (s *Store) Close() error {
-	s.handoffLocks.close()
-	s.listener.close()
+	s.waker.close()
 	s.sweeper.close()
 	s.mu.Lock()
 	all := s.statements

@@ -163,7 +163,7 @@ func TestClassify(t *testing.T) {
 // believed; lib/pq says so after the statement was sent.
 func TestClassifyUnknownDriver(t *testing.T) {
 	for _, cause := range []error{sqldriver.ErrBadConn, &net.OpError{Op: "dial", Err: errors.New("refused")}} {
-		if err := (&Store{}).classify(context.Background(), "test", cause); !errors.Is(err, driver.ErrUnknown) {
+		if err := (&Store{waker: pollWaker{}}).classify(context.Background(), "test", cause); !errors.Is(err, driver.ErrUnknown) {
 			t.Errorf("%v became %v, want ErrUnknown", cause, err)
 		}
 	}
@@ -330,7 +330,7 @@ func TestFailedPollIsRepeated(t *testing.T) {
 	}
 	ss := &session{store: s, sid: "a", waits: map[uint64]*waiting{1: {queued: true, notified: make(chan struct{})}}}
 	s.listener.heard, s.listener.done = 1, make(chan struct{}) // it listens, and needs no goroutine
-	s.listener.members[ss.sid] = &member{ss: ss, asked: true, ears: 1}
+	s.listener.members[ss.sid] = &member{ss: ss, asked: true, since: 1}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for i := range 2 {
@@ -342,7 +342,7 @@ func TestFailedPollIsRepeated(t *testing.T) {
 
 // TestHandoffLockThatComesBackIsNotMissed: a claim that waits for a handoff lock gets it, whenever it comes.
 func TestHandoffLockThatComesBackIsNotMissed(t *testing.T) {
-	b := handoffLocks{patience: time.Minute, freed: 1}
+	b := handoffLocks{patience: time.Minute, handoffPool: handoffPool{freed: 1}}
 	for i := range 2000 {
 		got := make(chan *handoffLock)
 		go func() { got <- b.get(t.Context()) }()

@@ -8,30 +8,62 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
 )
 
+// waker waits with queued claims until there may be news of them. A store has one, chosen once. What it
+// brings is a hint; only the row of a lock says who has it.
+type waker interface {
+	// next waits once, and returns what is known of the claim then. It is called again while that is Queued.
+	next(ctx context.Context, ss *session, c *driver.Claim, w *waiting) (driver.Outcome, error)
+	// gone frees what the waker keeps for a claim, ended what it keeps for a session.
+	gone(c claimID)
+	ended(session string)
+	close()
+}
+
+// newWaker chooses how the claims of a store wait.
+func newWaker(s *Store) waker {
+	switch {
+	case s.listens():
+		return listenWaker{&s.listener}
+	case !s.handoffLocks.never:
+		return handoffWaker{&s.handoffLocks}
+	}
+	return pollWaker{}
+}
+
+// claimID is a claim of a session.
+type claimID struct {
+	session string
+	seq     uint64
+}
+
 // waiting is a claim that is queued, or about to be. It is made before the attempt is
-// sent, so that a push which overtakes the answer finds it.
+// sent, so that a push which overtakes the answer finds it. The session's mu must be held, but for notified.
 type waiting struct {
-	queued   bool
-	since    time.Time     // when it was queued
-	first    int           // its place then
-	place    int           // when it was read last
-	counter  int64         // of the lock then
-	moved    time.Time     // when that was seen first
-	pace     time.Duration // of a handoff, as far as it is known; 0 if it is not
-	listenAt time.Time     // when it comes near the front of the queue
-	ears     int64         // since when its session was listened for when it was attempted
-	polls    int           // of the Await before, since the lock was seen to change hands
-	following
-	notified chan struct{} // closed when granted or err is set
-	granted  driver.Token
-	err      error
+	progress
+	handoff
+	queued    bool
+	listenAt  time.Time     // when it comes near the front of the queue
+	listening int64         // since when its session was listened for when it was attempted
+	polls     int           // since the lock was seen to change hands
+	notified  chan struct{} // closed when granted or err is set
+	granted   driver.Token
+	err       error
+}
+
+// progress is how the queue before a claim moves.
+type progress struct {
+	since   time.Time     // when it was queued
+	first   int           // its place then
+	place   int           // when it was read last
+	counter int64         // of the lock then
+	moved   time.Time     // when that was seen first
+	pace    time.Duration // of a handoff, as far as it is known; 0 if it is not
 }
 
 func (w *waiting) end(err error) {
@@ -46,15 +78,15 @@ func (w *waiting) end(err error) {
 // expect returns the record of a claim that may be queued. With listen it begins to listen, so
 // that no push is missed; otherwise it is too far from the front of the queue.
 func (ss *session) expect(seq uint64, listen bool) *waiting {
-	ears, _ := ss.store.listener.listeningSince(ss)
+	since, _ := ss.store.listener.since(ss)
 	if listen {
-		ears, _ = ss.store.listener.ears(ss)
+		since, _ = ss.store.listener.listen(ss)
 	}
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	w := ss.waits[seq]
 	if w == nil {
-		w = &waiting{notified: make(chan struct{}), ears: ears, moved: time.Now()}
+		w = &waiting{notified: make(chan struct{}), listening: since, progress: progress{moved: time.Now()}}
 		ss.waits[seq] = w
 	}
 	return w
@@ -105,94 +137,34 @@ func (ss *session) pushed(seq uint64, counter int64) {
 	}
 }
 
-// Await implements driver.Session. On PostgreSQL, near the front of the queue, it waits for the
-// push, while the store listens; if listening began after the attempt, a push may have been
-// missed, and it polls once. On MySQL it waits for the handoff lock of the claim before it. Where there
-// is neither it polls, by a read of one row.
+// Await implements driver.Session.
 func (ss *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	if err := ctx.Err(); err != nil {
-		return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", err)
-	}
 	w := ss.expect(c.Seq, false)
-	polls := w.pollsBefore(ss)
-	defer func() { w.polledSo(ss, polls) }()
-	for ; ; polls++ {
-		if wait := ss.follow(c, w); wait != nil {
-			out, over, err := ss.awaitHandoff(ctx, c, w, wait)
-			if over && err == nil {
-				out = ss.waited(c, w, out)
-			}
-			if over || err != nil {
-				return out, err
-			}
-			if !w.wasRefused(ss) {
-				polls = -1 // the polls after a handoff lock begin with the shortest pause
-			}
-			continue
+	for {
+		if err := ctx.Err(); err != nil {
+			return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", err)
 		}
-		rested := ss.rest(ctx, w)
-		select {
-		case <-w.notified:
-			return ss.pushedTo(c, w)
-		case <-ctx.Done():
-			return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", ctx.Err())
-		default:
-		}
-		ears, changed := ss.store.listener.ears(ss)
-		listening := rested && ears == 0 && ss.store.listener.proven() // and what was missed is polled then
-		if !listening && w.mustPoll(ss, ears) {
-			found, err := ss.poll(ctx, c, w)
-			if err != nil { // it may still be queued, and stays known
-				return found, err
-			}
-			if found.State != driver.Queued {
-				return ss.waited(c, w, found), nil
-			}
-			w.polled(ss, ears)
-			if found.Position == 0 { // it moves: poll often
-				polls = 0
-			}
-		}
-		var again <-chan time.Time // without a Stop: an unreferenced timer is collected
-		if ears == 0 {
-			again = time.After(w.pollPause(ss, polls))
-		}
-		select {
-		case <-w.notified:
-			return ss.pushedTo(c, w)
-		case <-again:
-		case <-changed:
-		case <-ctx.Done():
-			return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", ctx.Err())
+		out, err := ss.store.waker.next(ctx, ss, c, w)
+		if err != nil || out.State != driver.Queued { // after an error it may still be queued, and stays known
+			return ss.waited(c, w, out, err)
 		}
 	}
 }
 
-// pollsBefore and polledSo keep how often a claim has polled when the core begins its wait again, once in
-// a TTL: it does not poll more often for it.
-func (w *waiting) pollsBefore(ss *session) int {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	return w.polls
-}
-
-func (w *waiting) polledSo(ss *session, polls int) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	w.polls = max(polls, 0)
-}
-
-// pushedTo ends the wait of a claim that was notified.
+// pushedTo returns what a claim was notified of.
 func (ss *session) pushedTo(c *driver.Claim, w *waiting) (driver.Outcome, error) {
 	if w.err != nil {
 		ss.stopWaiting(c.Seq)
 		return driver.Outcome{}, w.err
 	}
-	return ss.waited(c, w, driver.Outcome{State: driver.Granted, Token: w.granted}), nil
+	return driver.Outcome{State: driver.Granted, Token: w.granted}, nil
 }
 
 // waited ends the wait of a claim, and notes the pace of the handoffs if it was granted.
-func (ss *session) waited(c *driver.Claim, w *waiting, out driver.Outcome) driver.Outcome {
+func (ss *session) waited(c *driver.Claim, w *waiting, out driver.Outcome, err error) (driver.Outcome, error) {
+	if err != nil {
+		return driver.Outcome{}, err
+	}
 	ss.mu.Lock()
 	since, first := w.since, w.first
 	ss.mu.Unlock()
@@ -200,61 +172,7 @@ func (ss *session) waited(c *driver.Claim, w *waiting, out driver.Outcome) drive
 	if out.State == driver.Granted && !since.IsZero() {
 		ss.store.recent.granted(c.Name, first, time.Since(since))
 	}
-	return out
-}
-
-// rest lets a claim that is far from the front of the queue wait until it is near, and reports
-// whether it did. Until then the store does not listen for its session, unless another
-// claim waits or is watched.
-func (ss *session) rest(ctx context.Context, w *waiting) bool {
-	ss.mu.Lock()
-	d, all := time.Until(w.listenAt), len(ss.notices.watched) == 0
-	for _, other := range ss.waits {
-		all = all && time.Until(other.listenAt) > 0
-	}
-	ss.mu.Unlock()
-	if d <= 0 || !ss.store.listens() {
-		return false
-	}
-	if all {
-		ss.store.listener.rest(ss)
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-w.notified:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return true
-}
-
-// wasRefused reports whether the server ended the last wait for a handoff lock.
-func (w *waiting) wasRefused(ss *session) bool {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	return w.refused
-}
-
-// mustPoll reports whether a push may have been missed.
-func (w *waiting) mustPoll(ss *session, ears int64) bool {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	return ears == 0 || ears != w.ears || !w.queued
-}
-
-// polled notes that a poll found the claim not granted. What is granted later is pushed.
-func (w *waiting) polled(ss *session, ears int64) {
-	ss.mu.Lock()
-	w.ears, w.queued = ears, true
-	ss.mu.Unlock()
-}
-
-// pollPause is how long a claim waits before it polls again.
-func (w *waiting) pollPause(ss *session, polls int) time.Duration {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	return pollPause(polls, w.place, w.pace, time.Since(w.moved), rand.Float64())
+	return out, nil
 }
 
 // poll reads whether a claim is granted. If it is not, it is taken to be queued still; a

@@ -12,9 +12,32 @@ import (
 	"github.com/fencelock/fencelock/driver"
 )
 
-// following is how a plain claim waits for the handoff lock of a claim before it. No claim before it may
+// handoffWaker lets a plain claim wait for the handoff lock of a claim before it, on MySQL and MariaDB. Where there is
+// none, it polls.
+type handoffWaker struct{ locks *handoffLocks }
+
+func (h handoffWaker) gone(c claimID)       { h.locks.free(c) }
+func (h handoffWaker) ended(session string) { h.locks.freeAll(session) }
+func (h handoffWaker) close()               { h.locks.close() }
+
+// next implements waker.
+func (h handoffWaker) next(ctx context.Context, ss *session, c *driver.Claim, w *waiting) (driver.Outcome, error) {
+	wait := ss.beginWait(c, w)
+	if wait == nil {
+		return pollWaker{}.next(ctx, ss, c, w)
+	}
+	out, err := ss.endWait(ctx, c, w, wait)
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if !w.refused {
+		w.polls = 0 // the polls after it begin with the shortest pause
+	}
+	return out, err
+}
+
+// handoff is how a plain claim waits for the handoff lock of a claim before it. No claim before it may
 // be passed, so that may be any of them; the nearest is best. The session's mu must be held.
-type following struct {
+type handoff struct {
 	plain   bool    // other claims poll: a claim that re-enters may pass those before it
 	before  int64   // the handoff lock that it waits for next; 0 for none
 	skipped int     // how many claims directly before it that handoff lock is not of: a chain of waits may be too long
@@ -22,47 +45,47 @@ type following struct {
 	wait    *job    // for a handoff lock, of a claim that was before it when the wait began
 	refused bool    // the server ended the last wait for it
 	longer  bool    // the next wait for it may be longer
-	rest    bool    // the next attempt need not read the row
+	reuse   bool    // the next attempt need not read the row
 	last    driver.Outcome
 }
 
 // reuseFrom is from which place on a claim reads the row at each second attempt.
 const reuseFrom = 8
 
-// stands notes where an attempt has found a claim that was queued before.
+// noteAttempt notes where an attempt has found a claim that was queued before.
 func (ss *session) noteAttempt(w *waiting, out driver.Outcome, counter int64) {
 	moved := ss.noteCounter(w, counter, false)
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	w.place = out.Position
-	w.rest, w.last = !moved && w.place >= reuseFrom, out
+	w.reuse, w.last = !moved && w.place >= reuseFrom, out
 }
 
-// rests reports whether an attempt of a claim can be answered as the last one: the claim is far back, the lock
+// lastAnswer reports whether an attempt of a claim can be answered as the last one: the claim is far back, the lock
 // did not change hands between the last two reads, and the claim waits for a handoff lock. If the
 // process of the claim before it ends, it is woken. Those before it read the row
 // at each attempt, so if all of them hang, the grant of another is a TTL late.
-func (ss *session) rests(w *waiting) (driver.Outcome, bool) {
+func (ss *session) lastAnswer(w *waiting) (driver.Outcome, bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	rest := w.rest && w.wait != nil && !w.wait.over()
-	w.rest = false
-	return w.last, rest
+	reuse := w.reuse && w.wait != nil && !w.wait.over()
+	w.reuse = false
+	return w.last, reuse
 }
 
-// handoff lock gives a claim a handoff lock, and returns its number, 0 for none.
+// handoffLock gives a claim a handoff lock, and returns its number, 0 for none.
 func (ss *session) handoffLock(ctx context.Context, seq uint64) int64 {
 	id := ss.store.handoffLocks.take(ctx, claimID{ss.sid, seq})
 	select {
 	case <-ss.notices.ended: // perhaps before it had one
-		ss.store.handoffLocks.free(claimID{ss.sid, seq})
+		ss.store.waker.gone(claimID{ss.sid, seq})
 		return 0
 	default:
 		return id
 	}
 }
 
-// behind notes the handoff lock that w waits for next, by those before it as the row has them.
+// noteBefore notes the handoff lock that w waits for next, by those before it as the row has them.
 func (ss *session) noteBefore(w *waiting, before iter.Seq[int64]) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -71,9 +94,9 @@ func (ss *session) noteBefore(w *waiting, before iter.Seq[int64]) {
 	}
 }
 
-// ended notes what a claim waits for next whose wait for a handoff lock ended: because it was free, though the
+// noteEnd notes what a claim waits for next whose wait for a handoff lock ended: because it was free, though the
 // claim was not granted, or because the chain of waits was too long.
-func (ss *session) ended(w *waiting, waited int64, state waitState, before iter.Seq[int64]) {
+func (ss *session) noteEnd(w *waiting, waited int64, state waitState, before iter.Seq[int64]) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	handoffLocks := slices.Collect(before)
@@ -108,9 +131,9 @@ func skipMore(skipped, before int) (skip int, poll bool) {
 	return 0, true
 }
 
-// follow begins to wait for the handoff lock of a claim before w, or goes on with it. It returns nil
+// beginWait begins to wait for the handoff lock of a claim before w, or goes on with it. It returns nil
 // if no handoff lock is before it.
-func (ss *session) follow(c *driver.Claim, w *waiting) *job {
+func (ss *session) beginWait(c *driver.Claim, w *waiting) *job {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if w.before == 0 || w.refused {
@@ -124,21 +147,19 @@ func (ss *session) follow(c *driver.Claim, w *waiting) *job {
 	return w.wait
 }
 
-// awaitHandoff waits for the handoff lock, for a little longer than the server may, and finds out what the
-// row says. It reports whether the wait of the claim is over.
-func (ss *session) awaitHandoff(ctx context.Context, c *driver.Claim, w *waiting, wait *job) (driver.Outcome, bool, error) {
+// endWait waits for the handoff lock, for a little longer than the server may, and finds out what the
+// row says.
+func (ss *session) endWait(ctx context.Context, c *driver.Claim, w *waiting, wait *job) (driver.Outcome, error) {
 	select {
 	case <-w.notified:
-		out, err := ss.pushedTo(c, w)
-		return out, true, err
+		return ss.pushedTo(c, w)
 	case <-ctx.Done():
-		return driver.Outcome{}, true, fmt.Errorf("sqlstore: await: %w", ctx.Err())
+		return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", ctx.Err())
 	case <-wait.done:
 	case <-time.After(wait.bound + wait.bound/4): // its connection does not answer, and will be closed
-		out, err := ss.poll(ctx, c, w)
-		return out, out.State != driver.Queued, err
+		return ss.poll(ctx, c, w)
 	}
-	r := wait.waitEnd
+	r := wait.end
 	ss.mu.Lock()
 	w.wait, w.refused, w.longer = nil, r.state == waitRefused, r.state == waitBound
 	ss.mu.Unlock()
@@ -149,16 +170,13 @@ func (ss *session) awaitHandoff(ctx context.Context, c *driver.Claim, w *waiting
 	case r.state == waitFreed, r.state == waitLost, wait.read && r.state == waitBound: // the last: the row is gone
 		out, err = ss.poll(ctx, c, w)
 	}
-	if err != nil || out.State != driver.Queued {
-		return out, true, err
-	}
-	if r.state != waitFreed && r.state != waitChain {
-		return out, false, nil
+	if err != nil || out.State != driver.Queued || r.state != waitFreed && r.state != waitChain {
+		return out, err
 	}
 	l, err := ss.store.loadShort(ctx, ss.sid, c.Name)
 	if err != nil {
-		return driver.Outcome{}, true, err
+		return driver.Outcome{}, err
 	}
-	ss.ended(w, wait.other, r.state, l.HandoffLocksBefore(ss.sid, c.Seq)) // not w.before, which an attempt may have changed since
-	return out, false, nil
+	ss.noteEnd(w, wait.other, r.state, l.HandoffLocksBefore(ss.sid, c.Seq)) // not w.before, which an attempt may have changed since
+	return out, nil
 }

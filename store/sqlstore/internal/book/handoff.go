@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// HandoffKey is the key of that number, the last one of a record.
+const HandoffKey = "handoff"
+
 // WithHandoffLock returns a record with the number of a handoff lock: of a named lock that the claim's process
 // has until the claim is gone. The record has none yet. It is in the record because that goes
 // with a claim from the queue to the holder's columns.
@@ -20,7 +23,7 @@ func WithHandoffLock(record string, id int64) string {
 	if rest != "{" {
 		rest += ","
 	}
-	return rest + `"handoff":` + strconv.FormatInt(id, 10) + "}"
+	return rest + `"` + HandoffKey + `":` + strconv.FormatInt(id, 10) + "}"
 }
 
 // HandoffLockOf returns the handoff lock in a record; 0 for none.
