@@ -34,7 +34,7 @@
 //	lock a free name                 1 statement
 //	unlock                           1 statement, which also grants to the first in the queue
 //	wait for a held name             2 statements, 3 on MySQL, then a notification, a handoff lock or polls
-//	the same, again and again        1 statement, 2 on MySQL
+//	the same, in a quick queue       1 statement
 //	give up waiting                  1 statement
 //	keep any number of leases alive  1 statement each third of the TTL
 //
