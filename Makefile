@@ -56,8 +56,8 @@ figures-quorum: ## measure the quorum: a million schedules, five servers
 figures-track: ## what was found and is held by tests: findings, mutants, schedules, failbacks; minutes
 	go test ./internal/repo/repotest -count=1 -v -run '^TestFindings$$'
 	go test ./internal/core -count=1 -v -run '^TestAbandonedClaimsAreFreeWithinATTL$$'
-	set -o pipefail; go test ./store/redisstore -count=1 -v -timeout 60m -parallel 12 -run '^(TestRandomFailbacks|TestSentinelsLeadBackToAnOldMaster)$$' -failbacks=200 -failbacks.sentinel=20 | grep -E $(REPORT)
-	set -o pipefail; go test ./store/redisstore -count=1 -v -timeout 60m -parallel 1 -run '^(TestLocksInMovingSlots|TestCanceledCallersKeepTheLeasesOfOthers|TestEndedMarksAreRemoved|TestAttemptBehindAReentrantHolderDoesNotGrow)$$' -lists.storm=5m -cancel.for=1m | grep -E $(REPORT)
+	set -o pipefail; go test ./store/redisstore/internal/native -count=1 -v -timeout 60m -parallel 12 -run '^(TestRandomFailbacks|TestSentinelsLeadBackToAnOldMaster)$$' -failbacks=200 -failbacks.sentinel=20 | grep -E $(REPORT)
+	set -o pipefail; go test ./store/redisstore/internal/native -count=1 -v -timeout 60m -parallel 1 -run '^(TestLocksInMovingSlots|TestCanceledCallersKeepTheLeasesOfOthers|TestEndedMarksAreRemoved|TestAttemptBehindAReentrantHolderDoesNotGrow)$$' -slots.for=5m -cancel.for=1m | grep -E $(REPORT)
 	go test ./test/e2e/quorum -count=1 -v -run '^TestQuorumHeapOneNodeAway$$'
 	go test ./internal/sim -count=1 -v -timeout 60m -run '^TestSchedules$$' -sim.seeds=$(SEEDS)
 	go run ./internal/mutants -all
@@ -82,7 +82,7 @@ figures-redis-long: ## the same with many waiters, sessions and millions of lock
 	go run ./bench -figures redis-long
 
 figures-redis-tests: ## what tests of redisstore measure: five minutes of locks in slots that move, keys that marks leave, attempts behind a re-entrant holder; needs redis-server
-	go test ./store/redisstore -count=1 -v -timeout 20m -run '^(TestLocksInMovingSlots|TestEndedMarksAreRemoved|TestAttemptBehindAReentrantHolderDoesNotGrow)$$' -lists.storm=5m
+	go test ./store/redisstore/internal/native -count=1 -v -timeout 20m -run '^(TestLocksInMovingSlots|TestEndedMarksAreRemoved|TestAttemptBehindAReentrantHolderDoesNotGrow)$$' -slots.for=5m
 
 figures-linger: ## measure locks that linger on Redis, and the notices that end it; needs redis-server
 	go run ./bench -figures linger

@@ -3,15 +3,19 @@
 package core
 
 import (
+	"container/heap"
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/callctx"
 	"github.com/fencelock/fencelock/internal/clock"
+	"github.com/fencelock/fencelock/internal/timing"
 )
 
 // session is this process's liveness on one shard.
@@ -288,4 +292,148 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// leaveStore ends the session in the store, so that no other client waits for a
+// TTL. After a loss it comes a margin later: a store that answers again just then
+// would give the lock to another while the holder, notified a moment ago, is still
+// stopping. That is so even if the store has ended the session: it may be made of
+// several stores, and one of them has ended it.
+//
+// A session that Client.Close ends gives locks back, and Close answers for that:
+// the call is repeated, and a failure is reported. Other sessions have nothing to
+// give back, or their holders were notified of the loss; the store would find out
+// by itself, and one call is enough.
+func (s *session) leaveStore() {
+	cause := context.Cause(s.ctx)
+	if errors.Is(cause, ErrLost) {
+		t := time.NewTimer(s.c.opts.Margin)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-s.c.done:
+		}
+	}
+	s.sh.mu.Lock()
+	drv, owing := s.drv, s.owing
+	s.sh.mu.Unlock()
+	if err := s.closeInStore(drv, owing); err != nil && owing {
+		s.c.notGivenBack(err)
+	}
+}
+
+// closeInStore ends the session in the store, with several tries if it must be
+// certain. A store that was reset ends what it has of the session, which may be
+// more than the client knows of, only after the session was opened again.
+func (s *session) closeInStore(drv driver.Session, certain bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*s.c.opts.CallTimeout)
+	defer cancel()
+	for failures := 1; ; failures++ {
+		err := s.callClose(ctx, drv)
+		if errors.Is(err, driver.ErrReset) {
+			var again driver.Session
+			again, _, _, err = s.callOpen(ctx, s.c.opts.CallTimeout)
+			if err == nil {
+				drv = again
+				err = s.callClose(ctx, drv)
+			}
+		}
+		switch {
+		case err == nil, errors.Is(err, driver.ErrGone):
+			return nil
+		case !certain, !Transient(err) && !errors.Is(err, driver.ErrReset):
+			return err
+		}
+		if !Sleep(ctx, timing.Backoff(failures, s.c.opts.TTL/100, s.c.opts.TTL/12, rand.Float64())) {
+			return err
+		}
+	}
+}
+
+func (s *session) callClose(ctx context.Context, drv driver.Session) error {
+	ctx, cancel := context.WithTimeout(ctx, s.c.opts.CallTimeout)
+	defer cancel()
+	return drv.Close(ctx)
+}
+
+// notGivenBack notes what Close returns.
+func (c *Client) notGivenBack(err error) {
+	err = c.notClosed(fmt.Errorf("not confirmed: %w: %w", ErrUnavailable, err))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closeErr = err
+}
+
+// suspendTick is how often the deadline is compared with the clock even if
+// nothing is due: timers stand still while the machine is suspended.
+const suspendTick = 500 * time.Millisecond
+
+// watch runs on the timer: it ends what is due and sets the timer again.
+func (s *session) watch() {
+	now := s.c.clock.Now()
+	if now >= clock.Instant(s.deadline.Load()) {
+		s.end(lost(ErrUnrenewed))
+		return
+	}
+	s.sh.mu.Lock()
+	var ended, over []*grant
+	for len(s.deadlines) > 0 && s.deadlines[0].nextCheck <= now {
+		g := heap.Pop(&s.deadlines).(*grant)
+		if g.lingerEnd != 0 {
+			g.nextCheck = 0  // an unlock that began before must not let it linger: no check would follow
+			g.recallLocked() // one that is in use is given back by its unlock
+		} else if g.state == grantHeld {
+			// Notified now, withdrawn a margin later, as the store would end it.
+			g.state = grantExpired
+			ended = append(ended, g)
+			g.nextCheck = g.nextCheck.Add(g.margin(s.c.opts.Margin))
+			heap.Push(&s.deadlines, g)
+		} else {
+			over = append(over, g)
+		}
+	}
+	if s.state.live() {
+		s.timer.Reset(s.untilCheckLocked(now))
+	}
+	s.sh.mu.Unlock()
+	if now >= clock.Instant(s.renewAt.Load()) {
+		s.renewNow() // the loop's timer stood still in a suspend
+	}
+	loseAll(ended, over, lost(ErrExpired), 0)
+}
+
+// untilCheckLocked returns how long it is until watch must run. sh.mu must be held.
+func (s *session) untilCheckLocked(now clock.Instant) time.Duration {
+	d := min(clock.Instant(s.deadline.Load()).Sub(now), suspendTick)
+	if len(s.deadlines) > 0 {
+		d = min(d, s.deadlines[0].nextCheck.Sub(now))
+	}
+	return max(d, 0)
+}
+
+// deadlineHeap is a heap of grants by their fixed end, or that of their lingering: with it a million of them
+// need one timer.
+type deadlineHeap []*grant
+
+func (h deadlineHeap) Len() int           { return len(h) }
+func (h deadlineHeap) Less(i, j int) bool { return h[i].nextCheck < h[j].nextCheck }
+func (h deadlineHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].heapIndex, h[j].heapIndex = int32(i), int32(j)
+}
+
+// Push implements heap.Interface.
+func (h *deadlineHeap) Push(x any) {
+	g := x.(*grant)
+	g.heapIndex = int32(len(*h))
+	*h = append(*h, g)
+}
+
+// Pop implements heap.Interface.
+func (h *deadlineHeap) Pop() any {
+	old := *h
+	g := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return g
 }

@@ -42,7 +42,7 @@ type binaries struct {
 
 // packages are those whose tests may kill a mutant.
 var packages = []string{".", "internal/core", "store/memstore", "store/shard", "store/both", "internal/clock", "internal/timing", "internal/sim",
-	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model", "store/redisstore",
+	"store/quorum", "store/quorum/internal/vote", "store/quorum/internal/model", "store/redisstore", "store/redisstore/internal/native",
 	"store/redisstore/internal/foreign", "store/redisstore/redissonstore", "store/redisstore/setnxstore",
 	"store/zkstore/internal/treestore", "store/zkstore/curatorstore", "store/sqlstore", "store/sqlstore/internal/book",
 	"cmd/fencelock/internal/remote", "store/etcdstore/concurrencystore",

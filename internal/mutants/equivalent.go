@@ -20,12 +20,12 @@ var equivalents = []equivalent{
 `,
 	}},
 	{reason: "readers that share a grant were granted at one instant, so MaxHold ends for all of them at once", mutant: mutant{
-		name: "read-together-maxhold", file: "internal/core/admit.go",
+		name: "read-together-maxhold", file: "internal/core/grant.go",
 		old: " || t.MaxHold > 0 || t.MinHold",
 		new: " || t.MinHold",
 	}},
 	{reason: "readers that share a grant were granted at one instant, so MinHold ends for all of them at once", mutant: mutant{
-		name: "read-together-minhold", file: "internal/core/admit.go",
+		name: "read-together-minhold", file: "internal/core/grant.go",
 		old: " || t.MinHold > 0 {",
 		new: " {",
 	}},
@@ -45,14 +45,19 @@ var equivalents = []equivalent{
 		new: "		used += g.Weight\n",
 	}},
 	{reason: "once there are votes there are no tickets, and without a ticket nothing is granted", mutant: mutant{
-		name: "rl-grant-beside-votes", file: fastFile,
+		name: "rl-grant-beside-votes", file: plainFile,
 		old: "e.marker[:7] != tail[7:] || e.marker[7] != 0:",
 		new: "e.marker[:7] != tail[7:]:",
 	}},
+	{reason: "during a grace period there are no tickets, and without a ticket nothing is granted", mutant: mutant{
+		name: "rl-grant-in-grace", file: plainFile,
+		old: "	case rediscmd.NumberOf(e.marker[21:27]) > p.s.alive.earliest(): // the end of a grace period\n",
+		new: "",
+	}},
 	{reason: "a keep-alive that is sent after the end is answered after it, and ends the session then", mutant: mutant{
 		name: "ka-after-the-end", file: keepAliveFile,
-		old: "!s.proof.done.Load() || k.latest() >= before {",
-		new: "!s.proof.done.Load() {",
+		old: "!s.proof.proven() || k.latest() >= before {",
+		new: "!s.proof.proven() {",
 	}},
 	{reason: "the script that decides then keeps a session alive in any generation: one id belongs to one process", mutant: mutant{
 		name: "ka-other-generation", file: keepAliveFile,

@@ -131,9 +131,9 @@ var bothMutants = []mutant{
 		new: "		return kept, nil\n",
 	},
 	{
-		name: "bo-no-margin-after-an-end", catcher: testOf(bothPkg, "TestB6SessionThatOneStoreEndedIsEnded"), file: "internal/core/session_close.go",
-		old: "	if errors.Is(cause, ErrLost) {\n",
-		new: "	if errors.Is(cause, ErrLost) && !errors.Is(cause, ErrEnded) {\n",
+		name: "bo-no-margin-after-an-end", catcher: testOf(bothPkg, "TestB6SessionThatOneStoreEndedIsEnded"), file: "internal/core/session.go",
+		old: "	if errors.Is(cause, ErrLost) {\n		t := time",
+		new: "	if errors.Is(cause, ErrLost) && !errors.Is(cause, ErrEnded) {\n		t := time",
 	},
 	{
 		name: "bo-no-margin-after-a-reset", catcher: testOf(bothPkg, "TestB6LockThatOneStoreLostIsLost"), file: "internal/core/reclaim.go",

@@ -26,7 +26,7 @@ var coreMutants = []mutant{
 		name: "renewal-after-the-deadline", catcher: test("TestLateRenewalDoesNotReviveALease"), file: "internal/core/renewal.go",
 		old: "	if !s.state.live() || s.c.clock.Now() >= clock.Instant(s.deadline.Load()) {",
 		new: `	if !s.state.live() || s.c.clock.Now() >= clock.Instant(s.deadline.Load()) && !mutated("renewal-after-the-deadline") {`,
-		also: &edit{file: "internal/core/deadline.go",
+		also: &edit{file: "internal/core/session.go",
 			old: "	now := s.c.clock.Now()\n	if now >= clock.Instant(s.deadline.Load()) {\n		s.end(lost(ErrUnrenewed))\n		return\n	}\n",
 			new: `	now := s.c.clock.Now()
 	late := now >= clock.Instant(s.deadline.Load())
@@ -41,7 +41,7 @@ var coreMutants = []mutant{
 `},
 	},
 	{
-		name: "deadline-waits-for-the-call", catcher: test("TestHolderIsNotifiedAtTheDeadlineWhateverIsInFlight"), file: "internal/core/deadline.go",
+		name: "deadline-waits-for-the-call", catcher: test("TestHolderIsNotifiedAtTheDeadlineWhateverIsInFlight"), file: "internal/core/session.go",
 		old: "	now := s.c.clock.Now()\n	if now >= clock.Instant(s.deadline.Load()) {\n		s.end(lost(ErrUnrenewed))\n		return\n	}\n",
 		new: `	now := s.c.clock.Now()
 	if now >= clock.Instant(s.deadline.Load()) {
@@ -83,7 +83,7 @@ var coreMutants = []mutant{
 `,
 	},
 	{
-		name: "grant-crosses-the-loss", catcher: test("TestGrantThatCrossedALossIsAskedForAgain"), file: "internal/core/admit.go",
+		name: "grant-crosses-the-loss", catcher: test("TestGrantThatCrossedALossIsAskedForAgain"), file: "internal/core/grant.go",
 		old: "	if ans.generation != s.generation {",
 		new: `	if ans.generation != s.generation && !mutated("grant-crosses-the-loss") {`,
 	},

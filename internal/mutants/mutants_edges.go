@@ -40,12 +40,12 @@ var edgeMutants = []mutant{
 		new: "	Sleep(",
 	},
 	{
-		name: "relock-past-deadline", catcher: test("TestIdleLockIsNotTakenPastTheDeadline"), file: "internal/core/linger.go",
+		name: "relock-past-deadline", catcher: test("TestIdleLockIsNotTakenPastTheDeadline"), file: "internal/core/lease.go",
 		old: "!s.steadyLocked() || now >= clock.Instant(s.deadline.Load()) ||",
 		new: "!s.steadyLocked() ||",
 	},
 	{
-		name: "linger-unsure", catcher: test("TestGrantInDoubtDoesNotLinger"), file: "internal/core/linger.go",
+		name: "linger-unsure", catcher: test("TestGrantInDoubtDoesNotLinger"), file: "internal/core/lease.go",
 		old: " && !g.unsure &&\n",
 		new: " &&\n",
 	},
@@ -75,12 +75,12 @@ var edgeMutants = []mutant{
 		new: "end != 0",
 	},
 	{
-		name: "handoff-other-owner", catcher: test("TestRecordNamesTheHolder"), file: "internal/core/queue.go",
+		name: "handoff-other-owner", catcher: test("TestRecordNamesTheHolder"), file: "internal/core/shard.go",
 		old: "a.Record.Owner == b.Record.Owner && ",
 		new: "",
 	},
 	{
-		name: "handoff-other-labels", catcher: test("TestRecordNamesTheHolder"), file: "internal/core/queue.go",
+		name: "handoff-other-labels", catcher: test("TestRecordNamesTheHolder"), file: "internal/core/shard.go",
 		old: "		maps.Equal(a.Record.Labels, b.Record.Labels)\n",
 		new: "		(true || maps.Equal(a.Record.Labels, b.Record.Labels))\n",
 	},
@@ -115,7 +115,7 @@ var edgeMutants = []mutant{
 		new: "		l.cancelContext",
 	},
 	{
-		name: "poll-busy-loop", catcher: test("TestHintOfTheStoreMakesNoBusyLoop"), file: "internal/core/claim.go",
+		name: "poll-busy-loop", catcher: test("TestHintOfTheStoreMakesNoBusyLoop"), file: "internal/core/acquisition.go",
 		old: "	least := s.trusted() / 64 ",
 		new: "	least := s.trusted() / 1000000 ",
 	},

@@ -20,17 +20,17 @@ var fixMutants = []mutant{
 		new: "",
 	},
 	{
-		name: "mark-of-the-last-lease-only", catcher: test("TestOnceMarkIsLeftByTheLastLease"), file: "internal/core/unlock.go",
+		name: "mark-of-the-last-lease-only", catcher: test("TestOnceMarkIsLeftByTheLastLease"), file: "internal/core/release.go",
 		old: "g.keepFor = max(g.keepFor, keep)",
 		new: "g.keepFor = keep",
 	},
 	{
-		name: "mark-missing-after-an-early-unlock", catcher: apiTest("TestOnceReportsThatItsLeaseWasUnlocked"), file: "internal/core/unlock.go",
+		name: "mark-missing-after-an-early-unlock", catcher: apiTest("TestOnceReportsThatItsLeaseWasUnlocked"), file: "internal/core/release.go",
 		old: "	if keep == 0 || errors.Is(err, ErrLost) {\n",
 		new: "	if keep == 0 || err == nil || errors.Is(err, ErrLost) {\n",
 	},
 	{
-		name: "second-unlock-does-not-wait", catcher: test("TestUnlockDuringUnlockReturnsTheSameAnswer"), file: "internal/core/unlock.go",
+		name: "second-unlock-does-not-wait", catcher: test("TestUnlockDuringUnlockReturnsTheSameAnswer"), file: "internal/core/release.go",
 		old: "	if l.state.get() == leaseReleasing {\n",
 		new: "	if false {\n",
 	},
@@ -55,7 +55,7 @@ var fixMutants = []mutant{
 		new: "	return max(s.c.opts.CallTimeout, min(0, left))\n",
 	},
 	{
-		name: "renewal-not-made-after-a-suspend", catcher: test("TestRenewalThatASuspendDelayedIsMadeAtOnce"), file: "internal/core/deadline.go",
+		name: "renewal-not-made-after-a-suspend", catcher: test("TestRenewalThatASuspendDelayedIsMadeAtOnce"), file: "internal/core/session.go",
 		old: "		s.renewNow() // the loop's timer stood still in a suspend\n",
 		new: "",
 	},
@@ -85,12 +85,12 @@ var fixMutants = []mutant{
 		new: "		if l == nil && !a.admitted && recover() == nil {\n",
 	},
 	{
-		name: "abandoned-lease-has-no-end", catcher: test("TestEveryLeaseHasABeginningAndAnEndAfterAPanic"), file: "internal/core/unlock.go",
+		name: "abandoned-lease-has-no-end", catcher: test("TestEveryLeaseHasABeginningAndAnEndAfterAPanic"), file: "internal/core/release.go",
 		old: "		guarded(func() { l.emit(LeaseReleased, nil) })\n",
 		new: "",
 	},
 	{
-		name: "readers-after-a-panic-not-announced", catcher: test("TestEveryLeaseHasABeginningAndAnEndAfterAPanic"), file: "internal/core/admit.go",
+		name: "readers-after-a-panic-not-announced", catcher: test("TestEveryLeaseHasABeginningAndAnEndAfterAPanic"), file: "internal/core/grant.go",
 		old: "			r.lease.announceAfterPanic()\n",
 		new: "",
 	},
@@ -100,17 +100,17 @@ var fixMutants = []mutant{
 		new: "",
 	},
 	{
-		name: "close-tries-once", catcher: test("TestCloseTriesAgain"), file: "internal/core/session_close.go",
+		name: "close-tries-once", catcher: test("TestCloseTriesAgain"), file: "internal/core/session.go",
 		old: "		case !certain, !Transient(err) && !errors.Is(err, driver.ErrReset):\n			return err\n",
 		new: "		default:\n			return err\n",
 	},
 	{
-		name: "close-does-not-reopen", catcher: test("TestCloseAfterAResetGivesLocksBack"), file: "internal/core/session_close.go",
+		name: "close-does-not-reopen", catcher: test("TestCloseAfterAResetGivesLocksBack"), file: "internal/core/session.go",
 		old: "		if errors.Is(err, driver.ErrReset) {\n			var again",
 		new: "		if false {\n			var again",
 	},
 	{
-		name: "close-says-nothing", catcher: test("TestCloseReportsWhatWasNotGivenBack"), file: "internal/core/session_close.go",
+		name: "close-says-nothing", catcher: test("TestCloseReportsWhatWasNotGivenBack"), file: "internal/core/session.go",
 		old: "	if err := s.closeInStore(drv, owing); err != nil && owing {\n",
 		new: "	if err := s.closeInStore(drv, owing); err != nil && false {\n",
 	},
@@ -135,7 +135,7 @@ var fixMutants = []mutant{
 		new: "",
 	},
 	{
-		name: "downgrade-before-the-reclaim", catcher: test("TestDowngradeWaitsForTheReclaim"), file: "internal/core/claim.go",
+		name: "downgrade-before-the-reclaim", catcher: test("TestDowngradeWaitsForTheReclaim"), file: "internal/core/acquisition.go",
 		old: "p.held && s.state.unreclaimed()",
 		new: "p.held && s.state.unreclaimed() && false",
 	},

@@ -94,22 +94,22 @@ var kindMutants = []mutant{
 		new: "	stop := func() bool { return true }\n	return call",
 	},
 	{
-		name: "same-config-ignores-reason", catcher: test("TestRecordNamesTheHolder"), file: "internal/core/queue.go",
+		name: "same-config-ignores-reason", catcher: test("TestRecordNamesTheHolder"), file: "internal/core/shard.go",
 		old: "a.Record.Owner == b.Record.Owner && a.Record.Reason == b.Record.Reason &&",
 		new: "a.Record.Owner == b.Record.Owner &&",
 	},
 	{
-		name: "same-config-ignores-weight", catcher: apiTest("TestSemaphoreWaiterThatGivesUpBlocksNoOther"), file: "internal/core/queue.go",
+		name: "same-config-ignores-weight", catcher: apiTest("TestSemaphoreWaiterThatGivesUpBlocksNoOther"), file: "internal/core/shard.go",
 		old: "a.Mode == b.Mode && a.Weight == b.Weight &&",
 		new: "a.Mode == b.Mode &&",
 	},
 	{
-		name: "same-config-ignores-limit", catcher: test("TestPermitsCountByTheirOwnLimit"), file: "internal/core/queue.go",
+		name: "same-config-ignores-limit", catcher: test("TestPermitsCountByTheirOwnLimit"), file: "internal/core/shard.go",
 		old: " && a.Limit == b.Limit &&",
 		new: " &&",
 	},
 	{
-		name: "same-config-ignores-holds", catcher: checker("overlap"), file: "internal/core/queue.go",
+		name: "same-config-ignores-holds", catcher: checker("overlap"), file: "internal/core/shard.go",
 		old: "		a.MinHold == b.MinHold && a.MaxHold == b.MaxHold && (a.Linger == b.Linger || a.Linger == 0) &&\n",
 		new: "		(a.Linger == b.Linger || a.Linger == 0) &&\n",
 	},

@@ -4,32 +4,33 @@ package main
 
 // Files of the plain commands of redisstore, and the package whose tests kill their mutants.
 const (
-	fastFile      = "store/redisstore/internal/native/fast.go"
-	fastBatchFile = "store/redisstore/internal/native/fast_batch.go"
+	plainFile     = "store/redisstore/internal/native/plain.go"
+	nativeSession = "store/redisstore/internal/native/session.go"
 	keepAliveFile = "store/redisstore/internal/native/keepalive.go"
 	listScripts   = "store/redisstore/internal/native/lua/"
 	seenFile      = "store/redisstore/internal/native/seen.go"
 	redisPkg      = "store/redisstore"
+	nativePkg     = "store/redisstore/internal/native"
 )
 
-var byScenes = testOf(redisPkg, "TestListsScenes")
+var byScenes = testOf(nativePkg, "TestScenes")
 
-// listMutants break what redisstore does by plain commands. TestListsScriptMutants breaks its
+// listMutants break what redisstore does by plain commands. TestScriptMutants breaks its
 // scripts.
 var listMutants = []mutant{
 	{
-		name: "rl-grant-of-another-run", catcher: testOf(redisPkg, "TestListsAcquireAfterARestart"), file: fastFile,
-		old: "	case !e.proven:\n		f.s.proof.lost()\n",
+		name: "rl-grant-of-another-run", catcher: testOf(nativePkg, "TestAcquireAfterARestart"), file: plainFile,
+		old: "	case !e.proven:\n		p.s.proof.lost()\n",
 		new: "",
 	},
 	{
-		name: "rl-grant-of-another-incarnation", catcher: byScenes, file: fastFile,
-		old: "len(e.marker) < 14 || e.marker[:7] != tail[7:] ||",
-		new: "len(e.marker) < 14 ||",
+		name: "rl-grant-of-another-incarnation", catcher: byScenes, file: plainFile,
+		old: "len(e.marker) < markerHead || e.marker[:7] != tail[7:] ||",
+		new: "len(e.marker) < markerHead ||",
 	},
 	{
-		name: "rl-grant-of-an-unchecked-server", catcher: byScenes, file: fastFile,
-		old: "	case !f.fresh(rediscmd.NumberOf(e.marker[8:14])):\n",
+		name: "rl-grant-of-an-unchecked-server", catcher: byScenes, file: plainFile,
+		old: "	case !p.fresh(rediscmd.NumberOf(e.marker[8:14])):\n",
 		new: "",
 	},
 	{
@@ -38,101 +39,101 @@ var listMutants = []mutant{
 		new: "0*k.incarnation, 10",
 	},
 	{
-		name: "rl-grant-of-another-generation", catcher: byScenes, file: fastFile,
-		old: "	case len(e.session) < 14 || e.session[6:13] != tail[:7]:\n",
-		new: "	case len(e.session) < 14:\n",
+		name: "rl-grant-of-another-generation", catcher: byScenes, file: plainFile,
+		old: "	case len(e.session) < sessionHead || e.session[6:13] != tail[:7]:\n",
+		new: "	case len(e.session) < sessionHead:\n",
 	},
 	{
-		name: "rl-grant-after-the-end", catcher: byScenes, file: fastFile,
-		old: "		return f.alive()\n",
+		name: "rl-grant-after-the-end", catcher: byScenes, file: plainFile,
+		old: "		return p.s.alive.lives()\n",
 		new: "		return true\n",
 	},
 	{
-		name: "rl-grant-of-a-marked-claim", catcher: byScenes, file: fastBatchFile,
-		old: "		if counts && !o.marked {",
-		new: "		if counts {",
-	},
-	{
-		name: "rl-marks-not-read", catcher: byScenes, file: fastBatchFile,
-		old: "e.marks() && !next.marks || next.marks",
-		new: "next.marks",
-	},
-	{
-		name: "rl-marks-never-read", catcher: testOf(redisPkg, "TestTombstoneCostsLittle"), file: fastFile,
-		old: "	f.marks.Store(e.marks())\n",
+		name: "rl-grant-of-a-marked-claim", catcher: byScenes, file: plainFile,
+		old: "	case e.marked:\n",
 		new: "",
 	},
 	{
-		name: "rl-grant-beside-a-holder", catcher: byScenes, file: fastBatchFile,
-		old: "if o.ticket > 0 && o.length == 2 {",
-		new: "if o.ticket > 0 {",
+		name: "rl-marks-not-read", catcher: byScenes, file: plainFile,
+		old: "		e.marked = e.marks()\n",
+		new: "",
 	},
 	{
-		name: "rl-grant-without-a-ticket", catcher: byScenes, file: fastBatchFile,
-		old: "if o.ticket > 0 && o.length == 2 {",
-		new: "if o.length == 2 {",
+		name: "rl-marks-never-read", catcher: testOf(nativePkg, "TestTombstoneCostsLittle"), file: plainFile,
+		old: "	p.marks.Store(e.marks())\n",
+		new: "",
 	},
 	{
-		name: "rl-half-a-release", catcher: byScenes, file: fastBatchFile,
+		name: "rl-grant-beside-a-holder", catcher: byScenes, file: plainFile,
+		old: "if ticket > 0 && length == 2 {",
+		new: "if ticket > 0 {",
+	},
+	{
+		name: "rl-grant-without-a-ticket", catcher: byScenes, file: plainFile,
+		old: "if ticket > 0 && length == 2 {",
+		new: "if length == 2 {",
+	},
+	{
+		name: "rl-half-a-release", catcher: byScenes, file: plainFile,
 		old: "case ticket != 1 || claim != 1:",
 		new: "case ticket < 0 || claim < 0:",
 	},
 	{
-		name: "rl-next-not-notified", catcher: byScenes, file: fastBatchFile,
-		old: "			case length > 0:\n",
-		new: "			case length < 0:\n",
+		name: "rl-next-not-notified", catcher: byScenes, file: plainFile,
+		old: "	case length > 0:\n",
+		new: "	case length < 0:\n",
 	},
 	{
-		name: "rl-claim-removed-first", catcher: testOf(redisPkg, "TestListsPlainCommands"), file: fastBatchFile,
-		old: `			c.Add("LREM", list, "1", strconv.FormatInt(o.ticket, 10))
-			c.Add("LREM", list, "1", o.element)
+		name: "rl-claim-removed-first", catcher: testOf(nativePkg, "TestPlainCommands"), file: plainFile,
+		old: `	c.Add("LREM", list, "1", strconv.FormatInt(o.ticket, 10))
+	c.Add("LREM", list, "1", o.element)
 `,
-		new: `			c.Add("LREM", list, "1", o.element)
-			c.Add("LREM", list, "1", strconv.FormatInt(o.ticket, 10))
+		new: `	c.Add("LREM", list, "1", o.element)
+	c.Add("LREM", list, "1", strconv.FormatInt(o.ticket, 10))
 `,
 	},
 	{
-		name: "rl-try-is-pushed", catcher: byScenes, file: fastFile,
-		old: "f.proven != \"\" && c.Queue && c.Floor",
-		new: "f.proven != \"\" && c.Floor",
+		name: "rl-try-is-pushed", catcher: byScenes, file: plainFile,
+		old: "	return c.Queue && p.calm",
+		new: "	return p.calm",
 	},
 	{
-		name: "rl-vote-is-pushed", catcher: byScenes, file: fastFile,
-		old: "c.Queue && c.Floor == 0 && !c.Lift",
-		new: "c.Queue && !c.Lift",
+		name: "rl-vote-is-pushed", catcher: byScenes, file: nativeSession,
+		old: "c.Floor > 0, int64(c.Floor)",
+		new: "false, int64(c.Floor)",
 	},
 	{
-		name: "rl-shared-is-pushed", catcher: byScenes, file: fastFile,
-		old: "!c.Lift && simple(c.Terms) && ",
-		new: "!c.Lift && ",
+		name: "rl-shared-is-pushed", catcher: byScenes, file: plainFile,
+		old: "c.Lift || !simple(c.Terms) || ",
+		new: "c.Lift || ",
 	},
 	{
-		name: "rl-tombstone-released", catcher: byScenes, file: fastFile,
+		name: "rl-tombstone-released", catcher: byScenes, file: plainFile,
 		old: "c.name == w.Name && !w.Tombstone && w.KeepFor",
 		new: "c.name == w.Name && w.KeepFor",
 	},
 	{
-		name: "rl-kept-released", catcher: byScenes, file: fastFile,
-		old: "!w.Tombstone && w.KeepFor == 0 && f",
-		new: "!w.Tombstone && f",
+		name: "rl-kept-released", catcher: byScenes, file: plainFile,
+		old: "!w.Tombstone && w.KeepFor == 0 &&\n",
+		new: "!w.Tombstone &&\n",
 	},
 	{
-		name: "rl-lost-push-not-doubted", catcher: testOf(redisPkg, "TestListsLostReplyOfABatch"), file: fastFile,
-		old: "		f.s.claims.doubt(c.Seq)\n",
+		name: "rl-lost-push-not-doubted", catcher: testOf(nativePkg, "TestLostReplyOfABatch"), file: nativeSession,
+		old: "		s.claims.doubt(k)\n",
 		new: "",
 	},
 	{
-		name: "ka-end-moved-back", catcher: testOf(redisPkg, "TestListsKeepAliveIsPlain"), file: keepAliveFile,
+		name: "ka-end-moved-back", catcher: testOf(nativePkg, "TestKeepAliveIsPlain"), file: keepAliveFile,
 		old: `"XX", "GT", "CH"`,
 		new: `"XX", "CH"`,
 	},
 	{
-		name: "ka-closed-comes-back", catcher: testOf(redisPkg, "TestListsKeepAliveIsPlain"), file: keepAliveFile,
+		name: "ka-closed-comes-back", catcher: testOf(nativePkg, "TestKeepAliveIsPlain"), file: keepAliveFile,
 		old: `"XX", "GT", "CH"`,
 		new: `"GT", "CH"`,
 	},
 	{
-		name: "ka-arrives-after-the-end", catcher: testOf(redisPkg, "TestListsKeepAliveArrivesLate"), file: keepAliveFile,
+		name: "ka-arrives-after-the-end", catcher: testOf(nativePkg, "TestKeepAliveArrivesLate"), file: keepAliveFile,
 		old: "	case now.UnixMilli() >= before:\n",
 		new: "	case false:\n",
 	},
@@ -157,40 +158,40 @@ var listMutants = []mutant{
 		new: "	case !proven && false:\n",
 	},
 	{
-		name: "ka-end-too-early", catcher: testOf(redisPkg, "TestListsKeepAliveByAClockBehind"), file: keepAliveFile,
+		name: "ka-end-too-early", catcher: testOf(nativePkg, "TestKeepAliveByAClockBehind"), file: keepAliveFile,
 		old: "	case end < now.UnixMilli()+ttl-took.Milliseconds(): // the clock was moved: the end is early\n",
 		new: "	case end < took.Milliseconds():\n",
 	},
 	{
-		name: "queued-claim-not-known", catcher: testOf(redisPkg, "TestClaimDeepInAQueueIsFoundAtOnce"),
-		file: "store/redisstore/internal/native/session.go",
-		old:  "s.claims.stands(c.Seq, 0, own)",
-		new:  "s.claims.stands(c.Seq, 0, \"\")",
+		name: "queued-claim-not-known", catcher: testOf(nativePkg, "TestClaimDeepInAQueueIsFoundAtOnce"),
+		file: nativeSession,
+		old:  "= queued, 0, own })",
+		new:  "= queued, 0, \"\" })",
 	},
 	{
-		name: "rl-script-in-a-moving-slot", catcher: testOf(redisPkg, "TestSharedLocksAreReleasedWhileASlotMoves"),
+		name: "rl-script-in-a-moving-slot", catcher: testOf(nativePkg, "TestSharedLocksAreReleasedWhileASlotMoves"),
 		file: "store/redisstore/internal/native/store.go",
 		old:  `append(keys, base+none, base+":k", base+":s")`,
 		new:  `append(keys, base, base+":k", base+":s")`,
 	},
 	{
-		name: "rl-batch-in-a-moving-slot", catcher: testOf(redisPkg, "TestBatchesRunWholeWhileASlotMoves"),
-		file: "store/redisstore/internal/native/fast.go",
-		old:  "	f.none = s.base + none\n",
-		new:  "	f.none = s.base\n",
+		name: "rl-batch-in-a-moving-slot", catcher: testOf(nativePkg, "TestBatchesRunWholeWhileASlotMoves"),
+		file: "store/redisstore/internal/native/batch.go",
+		old:  "append(next.keys, s.base+none, ",
+		new:  "append(next.keys, s.base, ",
 	},
 	{
-		name: "rl-notified-before-the-last-write", catcher: testOf(redisPkg, "TestErrorInAScriptNotifiesNobody"), file: listScripts + "queue.lua",
+		name: "rl-notified-before-the-last-write", catcher: testOf(nativePkg, "TestErrorInAScriptNotifiesNobody"), file: listScripts + "queue.lua",
 		old: "        granted[#granted + 1] = e\n",
-		new: "        push(k, e)\n",
+		new: "        push($channel .. e[SID], e[SEQ], e[COUNTER], '')\n",
 	},
 	{
-		name: "rl-sweep-ends-what-is-kept", catcher: testOf(redisPkg, "TestSweepLeavesWhatIsKept"), file: listScripts + "sweep.lua",
+		name: "rl-sweep-ends-what-is-kept", catcher: testOf(nativePkg, "TestSweepLeavesWhatIsKept"), file: listScripts + "sweep.lua",
 		old: " or now < g[MAXEND] or ",
 		new: " or ",
 	},
 	{
-		name: "rl-kept-grant-removed-first", catcher: testOf(redisPkg, "TestErrorInAScriptKeepsWhatMinHoldKeeps"), file: listScripts + "lock.lua",
+		name: "rl-kept-grant-removed-first", catcher: testOf(nativePkg, "TestErrorInAScriptKeepsWhatMinHoldKeeps"), file: listScripts + "lock.lua",
 		old: "  fields[g] = new\n",
 		new: "  fields[g] = new\n  if new ~= old then call('HDEL', k.G, old) end\n",
 	},
@@ -251,8 +252,8 @@ var listMutants = []mutant{
 	},
 	{
 		name: "rl-seen-brings-it-back", catcher: testOf(redisPkg, "TestWeakerSettingsAreAnOperatorsStep"), file: listScripts + "lib.lua",
-		old: "tonumber(math.abs(tonumber(ARGV[2])) < m.inc and ARGV[5] or OWN)",
-		new: "tonumber(ARGV[5])",
+		old: "tonumber(math.abs(tonumber($incarnation)) < m.inc and $asks or OWN)",
+		new: "tonumber($asks)",
 	},
 	{
 		name: "rl-new-namespace-waits", catcher: testOf(redisPkg, "TestNewNamespaceBeginsWithoutGrace"), file: listScripts + "lib.lua",

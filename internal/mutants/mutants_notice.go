@@ -46,7 +46,7 @@ var noticeMutants = []mutant{
 		new: "	if true {\n",
 	},
 	{
-		name: "wanted-by-readers-let-in-together", catcher: test("TestWantedIsNotClosedForReadersThatWaitedTogether"), file: "internal/core/admit.go",
+		name: "wanted-by-readers-let-in-together", catcher: test("TestWantedIsNotClosedForReadersThatWaitedTogether"), file: "internal/core/grant.go",
 		old: "	a.endWaitLocked() // before another has a lease on the grant: that one is not waited for\n",
 		new: "",
 	},

@@ -14,7 +14,7 @@ var queueMutants = []mutant{
 `,
 	},
 	{
-		name: "no-poll-besides-the-push", catcher: test("TestLostPushCostsOnePoll"), sim: "stuck", file: "internal/core/claim.go",
+		name: "no-poll-besides-the-push", catcher: test("TestLostPushCostsOnePoll"), sim: "stuck", file: "internal/core/acquisition.go",
 		old: "	until, cancel := context.WithTimeout(ctx, timing.HintedPoll(",
 		new: `	if mutated("no-poll-besides-the-push") {
 		least = 1000 * s.c.opts.TTL
@@ -23,7 +23,7 @@ var queueMutants = []mutant{
 	until, cancel := context.WithTimeout(ctx, timing.HintedPoll(`,
 	},
 	{
-		name: "waiter-ignores-its-dead-session", catcher: test("TestWaiterGetsANewSessionAtOnce"), file: "internal/core/claim.go",
+		name: "waiter-ignores-its-dead-session", catcher: test("TestWaiterGetsANewSessionAtOnce"), file: "internal/core/acquisition.go",
 		old: "	stop := context.AfterFunc(s.ctx, cancel) // a waiter's own session may die\n",
 		new: `	stop := context.AfterFunc(s.ctx, func() {
 		if !mutated("waiter-ignores-its-dead-session") {
@@ -33,24 +33,24 @@ var queueMutants = []mutant{
 `,
 	},
 	{
-		name: "claim-left-behind", catcher: test("TestGivingUpWhileQueuedLeavesNothingBehind"), sim: "wakeup", file: "internal/core/claim.go",
+		name: "claim-left-behind", catcher: test("TestGivingUpWhileQueuedLeavesNothingBehind"), sim: "wakeup", file: "internal/core/acquisition.go",
 		old: "	if p.attempted {\n		p.s.queue",
 		new: "	if p.attempted && !mutated(\"claim-left-behind\") {\n		p.s.queue",
 	},
 	{
-		name: "late-attempt-not-tombstoned", catcher: test("TestLateAttemptIsNotGranted"), file: "internal/core/claim.go",
+		name: "late-attempt-not-tombstoned", catcher: test("TestLateAttemptIsNotGranted"), file: "internal/core/acquisition.go",
 		old: "	p.unsure = unsure || err != nil && Transient(err)\n",
 		new: `	p.unsure = (unsure || err != nil && Transient(err)) && !mutated("late-attempt-not-tombstoned")
 `,
 	},
 	{
-		name: "clean-up-on-the-canceled-context", catcher: test("TestUnlockOnACanceledContext"), file: "internal/core/unlock.go",
+		name: "clean-up-on-the-canceled-context", catcher: test("TestUnlockOnACanceledContext"), file: "internal/core/release.go",
 		old: "	if ctx.Err() != nil {\n",
 		new: `	if ctx.Err() != nil && !mutated("clean-up-on-the-canceled-context") {
 `,
 	},
 	{
-		name: "unlock-cut-by-itself", catcher: test("TestUnlockUnderTheContextOfItsLease"), file: "internal/core/unlock.go",
+		name: "unlock-cut-by-itself", catcher: test("TestUnlockUnderTheContextOfItsLease"), file: "internal/core/release.go",
 		old: "	if carries(ctx, l) {\n",
 		new: `	if carries(ctx, l) && !mutated("unlock-cut-by-itself") {
 `,
@@ -80,7 +80,7 @@ var queueMutants = []mutant{
 `,
 	},
 	{
-		name: "stale-unlock-hits-the-successor", catcher: test("TestStaleUnlockTouchesNoOtherHolder"), sim: "overlap", file: "internal/core/unlock.go",
+		name: "stale-unlock-hits-the-successor", catcher: test("TestStaleUnlockTouchesNoOtherHolder"), sim: "overlap", file: "internal/core/release.go",
 		old: "	if l.state.get() != leaseHeld {\n		g.s.sh.mu.Unlock()\n		return l.unmarked(l.unlockAgain(ctx), keep)\n	}",
 		new: `	if l.state.get() != leaseHeld && !mutated("stale-unlock-hits-the-successor") {
 		g.s.sh.mu.Unlock()

@@ -50,7 +50,7 @@ var releaseMutants = []mutant{
 		new: "			_ = s\n		} else if",
 	},
 	{
-		name: "next-before-notified", catcher: test("TestOldContextEndsBeforeTheLeaseIsPassedOn"), file: "internal/core/unlock.go",
+		name: "next-before-notified", catcher: test("TestOldContextEndsBeforeTheLeaseIsPassedOn"), file: "internal/core/release.go",
 		old: `	if held != nil {
 		held.cancel(cause)
 	}
@@ -67,7 +67,7 @@ var releaseMutants = []mutant{
 `,
 	},
 	{
-		name: "unlock-after-deadline-fine", catcher: test("TestValidComparesTheClockAtTheCall"), file: "internal/core/unlock.go",
+		name: "unlock-after-deadline-fine", catcher: test("TestValidComparesTheClockAtTheCall"), file: "internal/core/release.go",
 		old: "	if now >= l.deadline() {\n		kind,",
 		new: "	if false {\n		kind,",
 	},
@@ -121,32 +121,32 @@ var releaseMutants = []mutant{
 		new: "",
 	},
 	{
-		name: "admit-past-deadline", catcher: test("TestSuspendCountsAsTime"), file: "internal/core/admit.go",
+		name: "admit-past-deadline", catcher: test("TestSuspendCountsAsTime"), file: "internal/core/grant.go",
 		old: "	if now >= clock.Instant(p.s.deadline.Load()) {\n",
 		new: "	if false {\n",
 	},
 	{
-		name: "fixed-end-from-reply", catcher: test("TestMaxHoldEnds"), file: "internal/core/admit.go",
+		name: "fixed-end-from-reply", catcher: test("TestMaxHoldEnds"), file: "internal/core/grant.go",
 		old: "g.fixedEnd = ans.sent.Add(rest)",
 		new: "g.fixedEnd = now.Add(rest)",
 	},
 	{
-		name: "read-together-semaphore", catcher: apiTest("TestSemaphoreCountsEachOfEqualWaiters"), file: "internal/core/admit.go",
+		name: "read-together-semaphore", catcher: apiTest("TestSemaphoreCountsEachOfEqualWaiters"), file: "internal/core/grant.go",
 		old: "if t.Limit > 0 || t.MaxHold",
 		new: "if t.MaxHold",
 	},
 	{
-		name: "read-together-index", catcher: apiTest("TestMoreReadersThanTokensOfOneClaim"), file: "internal/core/admit.go",
+		name: "read-together-index", catcher: apiTest("TestMoreReadersThanTokensOfOneClaim"), file: "internal/core/grant.go",
 		old: " && g.index < driver.TokenStep-1 {",
 		new: " {",
 	},
 	{
-		name: "admit-forgets-unsure", catcher: test("TestLateAttemptIsNotGranted"), file: "internal/core/admit.go",
+		name: "admit-forgets-unsure", catcher: test("TestLateAttemptIsNotGranted"), file: "internal/core/grant.go",
 		old: ", unsure: p.unsure}",
 		new: "}",
 	},
 	{
-		name: "spent-ok", catcher: test("TestMaxHoldThatComesTooLateIsAskedForAgain"), file: "internal/core/admit.go",
+		name: "spent-ok", catcher: test("TestMaxHoldThatComesTooLateIsAskedForAgain"), file: "internal/core/grant.go",
 		old: "now >= g.fixedEnd {",
 		new: "now > g.fixedEnd.Add(1<<62) {",
 	},

@@ -10,7 +10,7 @@ var sessionMutants = []mutant{
 		new: "",
 	},
 	{
-		name: "fixed-end-withdrawn-at-telling", catcher: test("TestMaxHoldEnds"), file: "internal/core/deadline.go",
+		name: "fixed-end-withdrawn-at-telling", catcher: test("TestMaxHoldEnds"), file: "internal/core/session.go",
 		old: "			ended = append(ended, g)\n",
 		new: `			ended = append(ended, g)
 			over = append(over, g)
@@ -18,7 +18,7 @@ var sessionMutants = []mutant{
 `,
 	},
 	{
-		name: "no-suspend-tick", catcher: test("TestNoHandoffAfterTheDeadline"), file: "internal/core/deadline.go",
+		name: "no-suspend-tick", catcher: test("TestNoHandoffAfterTheDeadline"), file: "internal/core/session.go",
 		old: "d := min(clock.Instant(s.deadline.Load()).Sub(now), suspendTick)",
 		new: "d := clock.Instant(s.deadline.Load()).Sub(now)",
 	},
@@ -40,7 +40,7 @@ var sessionMutants = []mutant{
 		new: "	s.users--\n",
 	},
 	{
-		name: "farewell-at-once", catcher: test("TestLostSessionIsNotGivenBackBeforeItsMargin"), file: "internal/core/session_close.go",
+		name: "farewell-at-once", catcher: test("TestLostSessionIsNotGivenBackBeforeItsMargin"), file: "internal/core/session.go",
 		old: "t := time.NewTimer(s.c.opts.Margin)",
 		new: "t := time.NewTimer(0)",
 	},
@@ -137,7 +137,7 @@ var sessionMutants = []mutant{
 		new: "KeepFor: g.keepFor}",
 	},
 	{
-		name: "heap-swap-no-index", catcher: test("TestReleasedLeasesWithAnEndAreDropped"), file: "internal/core/deadline.go",
+		name: "heap-swap-no-index", catcher: test("TestReleasedLeasesWithAnEndAreDropped"), file: "internal/core/session.go",
 		old: "	h[i].heapIndex, h[j].heapIndex = int32(i), int32(j)\n",
 		new: "",
 	},

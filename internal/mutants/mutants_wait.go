@@ -13,7 +13,7 @@ var waitMutants = []mutant{
 		name: "push-after-a-reopen-taken", catcher: test("TestGrantPushedAfterARestartIsNotDroppedByTheReclaim"), file: "internal/core/acquisition.go",
 		old: "			ans.Outcome, ans.sent = pushed, a.c.clock.Sent()\n",
 		new: "			ans.Outcome, ans.sent, ans.generation = pushed, a.c.clock.Sent(), s.generation\n",
-		also: &edit{file: "internal/core/claim.go",
+		also: &edit{file: "internal/core/acquisition.go",
 			old: "	if reopened {\n",
 			new: "	if false && reopened {\n"},
 	},
@@ -64,7 +64,7 @@ var waitMutants = []mutant{
 		new: "",
 	},
 	{
-		name: "poll-without-pause", catcher: test("TestCallsArePaced"), file: "internal/core/claim.go",
+		name: "poll-without-pause", catcher: test("TestCallsArePaced"), file: "internal/core/acquisition.go",
 		old: "Sleep(until, timing.Poll(polls, s.c.opts.TTL, rand.Float64()))",
 		new: "Sleep(until, min(s.trusted(), 1e6))",
 	},
@@ -76,12 +76,12 @@ var waitMutants = []mutant{
 		new: "",
 	},
 	{
-		name: "baton-keeps-other-config", catcher: apiTest("TestSemaphoreWaiterThatGivesUpBlocksNoOther"), file: "internal/core/queue.go",
+		name: "baton-keeps-other-config", catcher: apiTest("TestSemaphoreWaiterThatGivesUpBlocksNoOther"), file: "internal/core/shard.go",
 		old: "(next == nil || !sameTerms(p.claim.Terms, next.terms))",
 		new: "next == nil",
 	},
 	{
-		name: "baton-drops-always", catcher: test("TestWaiterThatGivesUpPassesTheLockOn"), file: "internal/core/queue.go",
+		name: "baton-drops-always", catcher: test("TestWaiterThatGivesUpPassesTheLockOn"), file: "internal/core/shard.go",
 		old: "p != nil && (next == nil || !sameTerms(p.claim.Terms, next.terms))",
 		new: "p != nil",
 	},

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"slices"
 	"testing"
 
@@ -153,28 +152,4 @@ func TestExamples(t *testing.T) {
 	url := "redis://" + redistest.Start(t).Addr
 	servers.Example(t, Example, "REDIS_URL", url, "holding orders/42\n")
 	servers.Example(t, ExampleNew, "REDIS_URL", url, "holding orders/42\n")
-}
-
-// TestDocumentedInspection: what docs/redis.md shows of redis-cli is there.
-func TestDocumentedInspection(t *testing.T) {
-	t.Parallel()
-	l := newEagerLayout(t)
-	l.open("ann")
-	l.open("bob")
-	token := l.attempt("ann", 1, driver.Terms{}, driver.Granted)
-	l.attempt("bob", 1, driver.Terms{}, driver.Queued)
-	l.want("the scene", "m", "v", ":s", "sann", "sbob", ":l:x")
-	all := l.elements("x")
-	if len(all) != 4 || all[0] != fmt.Sprint(int64(token)/driver.TokenStep) {
-		t.Fatalf("the lock is %q", all)
-	}
-	for i, want := range map[int]string{1: `X.*{"owner":"ann"}`, 3: `Q.*{"owner":"bob"}`} {
-		if !regexp.MustCompile(`(?s)^` + want + `$`).MatchString(all[i]) {
-			t.Errorf("element %d is %q, want %s", i, all[i], want)
-		}
-	}
-	keys, _, err := l.plain.Scan(l.ctx, 0, eager+"orders:{"+eager+"orders:*:l:*", 1000).Result()
-	if err != nil || !slices.Equal(keys, []string{l.list("x")}) {
-		t.Errorf("the list of locks is %q, %v", keys, err)
-	}
 }

@@ -22,7 +22,6 @@ type login struct {
 	nodes      []string // or of nodes of a cluster
 	user, pass string
 	tls        *tls.Config
-	clock      *clock // what scripts see instead of the server's, if not nil
 }
 
 // library is a client library the store works with.
@@ -78,9 +77,6 @@ func dialGoRedis(l login, opts *redisstore.Options) (*client, error) {
 			Addr: l.addr, Username: l.user, Password: l.pass, TLSConfig: l.tls, ContextTimeoutEnabled: true,
 		})
 	}
-	if l.clock != nil {
-		c.AddHook(l.clock)
-	}
 	store, err := redisstore.New(c, opts)
 	return &client{store, func(ctx context.Context) error { return c.Ping(ctx).Err() }, func() { _ = c.Close() }}, err
 }
@@ -103,9 +99,6 @@ func dialRueidis(l login, opts *redisstore.Options) (*client, error) {
 	c, err := rueidis.NewClient(o)
 	if err != nil {
 		return nil, err
-	}
-	if l.clock != nil {
-		c = l.clock.wrap(c)
 	}
 	store, err := rueidisstore.New(c, (*rueidisstore.Options)(opts))
 	return &client{store, func(ctx context.Context) error { return c.Do(ctx, c.B().Ping().Build()).Error() }, c.Close}, err

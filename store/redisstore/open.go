@@ -7,8 +7,8 @@ import (
 	"errors"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
-	"github.com/fencelock/fencelock/store/redisstore/internal/redisurl"
+	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -56,13 +56,13 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	}
 	s, err := t.store(client)
 	if err == nil {
-		err = checkedstore.Begin(ctx, s.store)
+		err = native.CheckAtStart(ctx, s.inner)
 		if errors.Is(err, driver.ErrUnavailable) { // a refusal names the server itself
 			err = t.Silent(ctx, err)
 		}
 	}
 	if err != nil {
-		redisurl.Abandon(ctx, client)
+		goredis.Abandon(ctx, client)
 		return nil, err
 	}
 	return s, nil

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -38,9 +38,12 @@ type Options struct {
 
 // Store is a store on Redis or Valkey, on a go-redis client. Make one with New, Open or
 // FromURL. It is safe for concurrent use.
-type Store struct {
-	store *checkedstore.Store
-}
+//
+// It has the methods of driver.Store and driver.Configurer, which changes grace and max_ttl. Its shards are the
+// hash slots of Options.Buckets.
+type Store struct{ *inner }
+
+type inner = native.Store
 
 var (
 	_ driver.Store      = (*Store)(nil)
@@ -65,66 +68,19 @@ func newStore(client redis.UniversalClient, opts *Options, closeClient func() er
 	if err := goredis.Fit("redisstore", client); err != nil {
 		return nil, err
 	}
-	store, err := checkedstore.New(goredis.New(client, master), (*checkedstore.Options)(opts), closeClient)
+	store, err := native.New(goredis.New(client, master), (*native.Options)(opts), closeClient)
 	if err != nil {
 		return nil, err
 	}
 	return &Store{store}, nil
 }
 
-// Caps implements driver.Store.
-func (s *Store) Caps() driver.Caps { return s.store.Caps() }
-
-// Shard implements driver.Store: names are spread over Options.Buckets hash slots.
-func (s *Store) Shard(name string) string { return s.store.Shard(name) }
-
-// Open implements driver.Store. It checks the servers first, until they were once found
-// fit to keep locks. At a server that is not it opens no session and returns
-// driver.ErrRefused with the reason and the setting to change; after that was changed
-// the next Open succeeds.
-func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	return s.store.Open(ctx, req)
-}
-
-// Inspect implements driver.Store.
-func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
-	return s.store.Inspect(ctx, name)
-}
-
-// List implements driver.Store.
-func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
-	return s.store.List(ctx, q)
-}
-
-// Break implements driver.Store.
-func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
-	return s.store.Break(ctx, name, token)
-}
-
-// SetLimit implements driver.Store.
-func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
-	return s.store.SetLimit(ctx, name, limit)
-}
-
-// Settings implements driver.Configurer.
-func (s *Store) Settings(ctx context.Context) ([]driver.Setting, error) {
-	return s.store.Settings(ctx)
-}
-
-// Configure implements driver.Configurer: it changes grace or max_ttl.
-func (s *Store) Configure(ctx context.Context, name, value string) error {
-	return s.store.Configure(ctx, name, value)
-}
-
-// Begin implements driver.Configurer.
-func (s *Store) Begin(ctx context.Context) error { return s.store.Begin(ctx) }
-
 // Check asks the servers behind the store whether they are fit to keep locks, and
 // returns what is not, each with the setting to change. An empty result is a good one.
 // Check writes nothing and needs no more permissions than the store does; what these
 // permissions hide is a finding, too. The error means that a server could not be asked;
 // the findings then are about the others.
-func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.inner.Check(ctx) }
 
 // ACL returns the line that lets a user of the server do what this store needs and
 // nothing else: add a password (">secret") and give it to ACL SETUSER or to the
@@ -132,8 +88,8 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.
 //
 // The user can read and write the keys of the namespace with the listed commands, with
 // or without scripts: a client that has the password can break the locks.
-func (s *Store) ACL(user string) string { return s.store.ACL(user) }
+func (s *Store) ACL(user string) string { return s.inner.ACL(user) }
 
 // Close closes the client if Open or FromURL made it. A client that was given to New
 // stays open: it is the caller's to close. Close the fencelock.Client first.
-func (s *Store) Close() error { return s.store.Close() }
+func (s *Store) Close() error { return s.inner.Close() }

@@ -6,17 +6,17 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver/storeurl"
-	"github.com/fencelock/fencelock/store/redisstore/internal/redisurl"
+	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 )
 
 // target is a URL that was understood.
 type target struct {
-	*redisurl.Target
+	*goredis.Target
 	options Options // the caller's, with the settings that the URL has
 }
 
 // form is what URLs look like. "valkey" may stand for "redis" in each scheme.
-var form = redisurl.Form{Package: "redisstore", Scheme: "redis"}
+var form = goredis.Form{Package: "redisstore", Scheme: "redis"}
 
 // parseURL reads a URL of the grammar that Open documents.
 func parseURL(text string, opts *Options) (*target, error) {
@@ -34,6 +34,6 @@ func parseURL(text string, opts *Options) (*target, error) {
 		text = "redis" + rest
 	}
 	var err error
-	t.Target, err = redisurl.Parse(text, f)
+	t.Target, err = goredis.Parse(text, f)
 	return t, err
 }

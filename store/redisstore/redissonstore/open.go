@@ -8,11 +8,11 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/storeurl"
-	"github.com/fencelock/fencelock/store/redisstore/internal/redisurl"
+	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 )
 
 // form is what URLs look like.
-var form = redisurl.Form{Package: "redissonstore", Scheme: "redisson"}
+var form = goredis.Form{Package: "redissonstore", Scheme: "redisson"}
 
 func init() {
 	driver.Register(func(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
@@ -51,7 +51,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		"prefix":     storeurl.Text(&prefix),
 		"read_write": storeurl.Option("ReadWrite", &o.ReadWrite, storeurl.Bool), "no_tokens": storeurl.Option("NoTokens", &o.NoTokens, storeurl.Bool),
 	}
-	t, err := redisurl.Parse(url, f)
+	t, err := goredis.Parse(url, f)
 	if err != nil {
 		return nil, err
 	}

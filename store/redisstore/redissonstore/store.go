@@ -44,9 +44,14 @@ type Options struct {
 
 // Store is a store that shares locks with Redisson. Make one with New. It is safe for
 // concurrent use.
-type Store struct {
-	store *foreign.Store
-}
+//
+// It has the methods of driver.Store. On a cluster each hash slot is a shard, because one
+// script reaches one slot; elsewhere there is one shard. Inspect shows a holder that is a Java thread by its id,
+// without a token. Break breaks locks that Go processes hold: only these have a
+// token. List and SetLimit are not supported.
+type Store struct{ *inner }
+
+type inner = foreign.Store
 
 var _ driver.Store = (*Store)(nil)
 
@@ -84,46 +89,11 @@ const (
 	assumesNothing = "Java services share these locks. " + foreign.PartialLoss
 )
 
-// Caps implements driver.Store.
-func (s *Store) Caps() driver.Caps { return s.store.Caps() }
-
-// Shard implements driver.Store. On a cluster each hash slot is a shard, because one
-// script reaches one slot; elsewhere there is one shard.
-func (s *Store) Shard(name string) string { return s.store.Shard(name) }
-
-// Open implements driver.Store.
-func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	return s.store.Open(ctx, req)
-}
-
-// Inspect implements driver.Store. A holder that is a Java thread is shown by its id,
-// without a token.
-func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
-	return s.store.Inspect(ctx, name)
-}
-
-// List implements driver.Store: it is not supported, because the keys of locks have no
-// common prefix.
-func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
-	return s.store.List(ctx, q)
-}
-
-// Break implements driver.Store. It breaks locks that Go processes hold: only these have a
-// token.
-func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
-	return s.store.Break(ctx, name, token)
-}
-
-// SetLimit implements driver.Store: it is not supported.
-func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
-	return s.store.SetLimit(ctx, name, limit)
-}
-
 // Check asks the servers and returns what makes them a worse place for locks, each with the
 // setting to change. It writes nothing. That the format is for efficiency is always the
 // first finding.
-func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.inner.Check(ctx) }
 
 // Close ends the store's subscriptions, and closes the client of Open. The client of New is the
 // caller's to close, after the fencelock.Client and the store.
-func (s *Store) Close() error { return s.store.Close() }
+func (s *Store) Close() error { return s.inner.Close() }

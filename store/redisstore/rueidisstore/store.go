@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rueidisclient"
 	"github.com/redis/rueidis"
 )
 
@@ -39,9 +40,12 @@ type Options struct {
 
 // Store is a store on Redis or Valkey, on a rueidis client. Make one with New. It is safe
 // for concurrent use.
-type Store struct {
-	store *checkedstore.Store
-}
+//
+// It has the methods of driver.Store and driver.Configurer, which changes grace and max_ttl. Its shards are the
+// hash slots of Options.Buckets.
+type Store struct{ *inner }
+
+type inner = native.Store
 
 var (
 	_ driver.Store      = (*Store)(nil)
@@ -53,73 +57,26 @@ var (
 // A nil opts is fine. New does no I/O; the servers are checked when the first session is
 // opened, as redisstore.New explains.
 //
-// While a process waits for a lock the store holds one connection of the client's
-// blocking pool for each session that waits. Under load it takes up to two more for calls,
-// if the pool has them.
+// While a process waits for locks the store holds one connection of the client's
+// blocking pool, on a cluster one for each session that waits. Under load it takes up to two more for calls,
+// if the pool has them, except on a cluster.
 func New(client rueidis.Client, opts *Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("rueidisstore: New needs a client, for example from rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})")
 	}
-	store, err := checkedstore.New(&adapter{client: client, cluster: client.Mode() == rueidis.ClientModeCluster}, (*checkedstore.Options)(opts), nil)
+	store, err := native.New(rueidisclient.New(client), (*native.Options)(opts), nil)
 	if err != nil {
 		return nil, err
 	}
 	return &Store{store}, nil
 }
 
-// Caps implements driver.Store.
-func (s *Store) Caps() driver.Caps { return s.store.Caps() }
-
-// Shard implements driver.Store: names are spread over Options.Buckets hash slots.
-func (s *Store) Shard(name string) string { return s.store.Shard(name) }
-
-// Open implements driver.Store. It checks the servers first, until they were once found
-// fit to keep locks. At a server that is not it opens no session and returns
-// driver.ErrRefused with the reason and the setting to change; after that was changed
-// the next Open succeeds.
-func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	return s.store.Open(ctx, req)
-}
-
-// Inspect implements driver.Store.
-func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
-	return s.store.Inspect(ctx, name)
-}
-
-// List implements driver.Store.
-func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
-	return s.store.List(ctx, q)
-}
-
-// Break implements driver.Store.
-func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
-	return s.store.Break(ctx, name, token)
-}
-
-// SetLimit implements driver.Store.
-func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
-	return s.store.SetLimit(ctx, name, limit)
-}
-
-// Settings implements driver.Configurer.
-func (s *Store) Settings(ctx context.Context) ([]driver.Setting, error) {
-	return s.store.Settings(ctx)
-}
-
-// Configure implements driver.Configurer: it changes grace or max_ttl.
-func (s *Store) Configure(ctx context.Context, name, value string) error {
-	return s.store.Configure(ctx, name, value)
-}
-
-// Begin implements driver.Configurer.
-func (s *Store) Begin(ctx context.Context) error { return s.store.Begin(ctx) }
-
 // Check asks the servers behind the store whether they are fit to keep locks, and
 // returns what is not, each with the setting to change. An empty result is a good one.
 // Check writes nothing and needs no more permissions than the store does; what these
 // permissions hide is a finding, too. The error means that a server could not be asked;
 // the findings then are about the others.
-func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.inner.Check(ctx) }
 
 // ACL returns the line that lets a user of the server do what this store needs and
 // nothing else: add a password (">secret") and give it to ACL SETUSER or to the
@@ -127,8 +84,8 @@ func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.
 //
 // The user can read and write the keys of the namespace with the listed commands, with
 // or without scripts: a client that has the password can break the locks.
-func (s *Store) ACL(user string) string { return s.store.ACL(user) }
+func (s *Store) ACL(user string) string { return s.inner.ACL(user) }
 
 // Close does nothing: the client is the caller's to close, after the fencelock.Client.
 // It is there so that every store can be closed in the same way.
-func (s *Store) Close() error { return s.store.Close() }
+func (s *Store) Close() error { return s.inner.Close() }

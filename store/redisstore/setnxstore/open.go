@@ -9,12 +9,12 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/storeurl"
-	"github.com/fencelock/fencelock/store/redisstore/internal/redisurl"
+	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 	"github.com/redis/go-redis/v9"
 )
 
 // form is what URLs look like. Several hosts are those of NewRedlock.
-var form = redisurl.Form{Package: "setnxstore", Scheme: "setnx", Several: true}
+var form = goredis.Form{Package: "setnxstore", Scheme: "setnx", Several: true}
 
 func init() {
 	driver.Register(func(ctx context.Context, url string, _ driver.OpenOptions) (driver.OpenedStore, error) {
@@ -56,7 +56,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	}
 	f := form
 	f.More = storeurl.Parameters{"prefix": storeurl.Option("Key", &o.Key, before), "channel": storeurl.Option("Channel", &o.Channel, storeurl.Text)}
-	t, err := redisurl.Parse(url, f)
+	t, err := goredis.Parse(url, f)
 	if err != nil {
 		return nil, err
 	}

@@ -35,13 +35,20 @@ type Options struct {
 
 // Store is a store whose locks are strings. Make one with New or NewRedlock. It is safe for
 // concurrent use.
+//
+// It has the methods of driver.Store. On a cluster each hash slot is a shard, because one
+// script reaches one slot; elsewhere there is one shard. Inspect shows a holder of another library by its value.
+// Break is not supported, because there are no tokens, nor are List and SetLimit.
 type Store struct {
-	store interface {
-		driver.Store
-		Check(ctx context.Context) ([]driver.Finding, error)
-		Close() error
-	}
+	inner
 	clients []redis.UniversalClient // of Open
+}
+
+// inner is a foreign.Store or a redlock.Store.
+type inner interface {
+	driver.Store
+	Check(ctx context.Context) ([]driver.Finding, error)
+	Close() error
 }
 
 var _ driver.Store = (*Store)(nil)
@@ -68,7 +75,7 @@ func New(client redis.UniversalClient, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{store: node}, nil
+	return &Store{inner: node}, nil
 }
 
 // NewRedlock returns a store over several independent servers: a lock is held if a majority of them
@@ -105,7 +112,7 @@ func NewRedlock(clients []redis.UniversalClient, opts *Options) (*Store, error) 
 		seen[addr] = true
 		nodes = append(nodes, node)
 	}
-	return &Store{store: redlock.New("setnxstore", nodes)}, nil
+	return &Store{inner: redlock.New("setnxstore", nodes)}, nil
 }
 
 // addrOf is the address of a client's server, "" if the client finds it out later, as with Sentinel.
@@ -143,43 +150,11 @@ func settings(opts *Options, assumes string) (foreign.Options, error) {
 	return set, nil
 }
 
-// Caps implements driver.Store.
-func (s *Store) Caps() driver.Caps { return s.store.Caps() }
-
-// Shard implements driver.Store. On a cluster each hash slot is a shard, because one
-// script reaches one slot; elsewhere there is one shard.
-func (s *Store) Shard(name string) string { return s.store.Shard(name) }
-
-// Open implements driver.Store.
-func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	return s.store.Open(ctx, req)
-}
-
-// Inspect implements driver.Store. A holder of another library is shown by its value.
-func (s *Store) Inspect(ctx context.Context, name string) (driver.Status, error) {
-	return s.store.Inspect(ctx, name)
-}
-
-// List implements driver.Store: it is not supported.
-func (s *Store) List(ctx context.Context, q driver.ListQuery) (driver.Page, error) {
-	return s.store.List(ctx, q)
-}
-
-// Break implements driver.Store: it is not supported, because there are no tokens.
-func (s *Store) Break(ctx context.Context, name string, token driver.Token) (driver.Token, error) {
-	return s.store.Break(ctx, name, token)
-}
-
-// SetLimit implements driver.Store: it is not supported.
-func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
-	return s.store.SetLimit(ctx, name, limit)
-}
-
 // Check asks the servers and returns what makes them a worse place for locks, each with the
 // setting to change. It writes nothing. That the format is for efficiency is always the
 // first finding.
-func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.store.Check(ctx) }
+func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) { return s.inner.Check(ctx) }
 
 // Close ends the store's subscriptions, and closes the clients of Open. The clients of New and
 // NewRedlock are the caller's to close, after the fencelock.Client and the store.
-func (s *Store) Close() error { return errors.Join(s.store.Close(), closeAll(s.clients)) }
+func (s *Store) Close() error { return errors.Join(s.inner.Close(), closeAll(s.clients)) }

@@ -7,17 +7,17 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // Check asks the servers and returns what makes them a worse place for locks.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
-	found, _, err := s.CheckRuns(ctx)
+	found, _, err := CheckRuns(ctx, s)
 	return found, err
 }
 
 // CheckRuns is Check, and returns the run_id of each server that answered, by its address.
-func (s *Store) CheckRuns(ctx context.Context) (found []driver.Finding, runs map[string]string, err error) {
+func CheckRuns(ctx context.Context, s *Store) (found []driver.Finding, runs map[string]string, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, s.errorf("check: %w", err)
 	}
@@ -30,7 +30,7 @@ func (s *Store) CheckRuns(ctx context.Context) (found []driver.Finding, runs map
 	var failed error
 	runs = map[string]string{}
 	for _, node := range nodes {
-		replies, err := adapt.Within(ctx, func() ([]any, error) { return node.Ask(ctx, 1, "INFO") })
+		replies, err := rediscmd.Within(ctx, func() ([]any, error) { return node.Ask(ctx, 1, "INFO") })
 		if err != nil {
 			failed = s.errorf("check: %s: %w", node.Addr, driver.Inner(err))
 			continue

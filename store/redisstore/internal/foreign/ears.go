@@ -6,6 +6,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 // linger is how long a subscription stays after the last claim that waited. Where a lock is
@@ -14,7 +16,7 @@ const linger = 5 * time.Second
 
 // ears are the channels that this process listens to, while a claim waits for their lock.
 type ears struct {
-	client Client
+	client rediscmd.Client
 	// plain is set if channels are never sharded.
 	plain bool
 
@@ -101,13 +103,9 @@ func (e *ears) listenLocked(channel string) *ear {
 		defer e.mu.Unlock()
 		one.hintLocked(text)
 	}
-	if e.plain {
-		e.client.ListenUnsharded(ctx, channel, ready, message)
-		return one
-	}
-	e.client.Listen(ctx, channel, ready, message)
-	if e.client.Sharded() {
-		e.client.ListenUnsharded(ctx, channel, ready, message)
+	e.client.Listen(ctx, rediscmd.Channel{Name: channel}, ready, message)
+	if e.client.Sharded() && !e.plain {
+		e.client.Listen(ctx, rediscmd.Channel{Name: channel, Sharded: true}, ready, message)
 	}
 	return one
 }

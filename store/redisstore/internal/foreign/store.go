@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
@@ -18,18 +17,6 @@ import (
 // Caps.Assumes.
 const PartialLoss = "If the server loses a part of its data, by a failover or an eviction, a lease that was lost is reported at the next renewal: " +
 	"until then another process may hold the lock, too."
-
-// Client is a client library as the store needs it.
-type Client interface {
-	rediscmd.Conn
-	// Listen and ListenUnsharded are rediscmd.Client.Listen. On a cluster Listen subscribes to a
-	// sharded channel and ListenUnsharded does not; elsewhere they are the same.
-	Listen(ctx context.Context, channel string, ready func(), message func(text string))
-	ListenUnsharded(ctx context.Context, channel string, ready func(), message func(text string))
-	// Sharded reports whether the client is one of a cluster.
-	Sharded() bool
-	Nodes(ctx context.Context) ([]checkedstore.Node, error)
-}
 
 // The bounds of a session's TTL. A Java waiter that missed a message waits for the rest of it.
 const (
@@ -70,9 +57,9 @@ type Options struct {
 	Advice, Assumes string
 }
 
-// Store is the store that redissonstore.Store and setnxstore.Store forward to.
+// Store is the store that redissonstore.Store and setnxstore.Store embed. Its methods are part of their API.
 type Store struct {
-	client Client
+	client rediscmd.Client
 	opts   Options
 	close  func() error
 	ears   ears
@@ -82,7 +69,7 @@ var _ driver.Store = (*Store)(nil)
 
 // New returns a store over a client. closeClient is nil if the client stays the
 // caller's. It does no I/O.
-func New(client Client, opts Options, closeClient func() error) *Store {
+func New(client rediscmd.Client, opts Options, closeClient func() error) *Store {
 	s := &Store{client: client, opts: opts, close: closeClient}
 	s.ears.client, s.ears.plain = client, opts.Kind == Plain
 	return s
@@ -211,13 +198,13 @@ func (s *Store) errorf(format string, args ...any) error {
 
 // Open implements driver.Store.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
-	ses, renewal, _, err := s.Resume(ctx, nil, req)
+	ses, renewal, _, err := Resume(ctx, s, nil, req)
 	return ses, renewal, err
 }
 
 // Resume is Open of a session that this process may have opened before as prev. What prev knows of its claims is
 // known to the session, too. fresh reports that the server had no such session, so it has none of its claims.
-func (s *Store) Resume(ctx context.Context, prev driver.Session, req driver.OpenRequest) (_ driver.Session, _ driver.Renewal, fresh bool, err error) {
+func Resume(ctx context.Context, s *Store, prev driver.Session, req driver.OpenRequest) (_ driver.Session, _ driver.Renewal, fresh bool, err error) {
 	if req.TTL < MinTTL || req.TTL > s.maxTTL() {
 		return nil, driver.Renewal{}, false, s.errorf("TTL %v is not within %v and %v: %w", req.TTL, MinTTL, s.maxTTL(), driver.ErrRefused)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package goredis is the stores' view of a go-redis client.
+// Package goredis is the stores' view of a go-redis client, and makes one for a URL.
 package goredis
 
 import (
@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
-	"github.com/fencelock/fencelock/store/redisstore/internal/checkedstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/go-redis/v9"
 )
@@ -27,8 +25,8 @@ type Client struct {
 	master  string // the name by which sentinels know the server; empty if unknown
 	timed   bool   // the client ends every wait at the deadline of its context
 
-	texts     adapt.Texts
-	listeners adapt.Listeners
+	texts     rediscmd.Texts
+	listeners rediscmd.Listeners
 }
 
 // New returns the view of a client. master is the name by which sentinels know the server, if
@@ -67,13 +65,17 @@ func timed(enabled bool, read, write time.Duration) bool { return enabled && rea
 // call that can be canceled needs a separate goroutine, which costs as much as the rest of
 // the client's work for it.
 func within[T any](ctx context.Context, g *Client, fn func() (T, error)) (T, error) {
+	if err := rediscmd.Ended(ctx); err != nil {
+		var zero T
+		return zero, err
+	}
 	if _, ok := ctx.(interface{ EndsAtDeadline() }); ok && g.timed { // the core marks callers that cannot cancel
 		return fn()
 	}
-	return adapt.Within(ctx, fn)
+	return rediscmd.Within(ctx, fn)
 }
 
-var _ checkedstore.Client = (*Client)(nil)
+var _ rediscmd.Client = (*Client)(nil)
 
 // Sharded implements rediscmd.Client.
 func (g *Client) Sharded() bool { return g.cluster }
@@ -86,20 +88,14 @@ type once struct{ *redis.Cmd }
 // NoRetry implements redis.Cmder.
 func (once) NoRetry() bool { return true }
 
-// Conn implements rediscmd.Client: go-redis gives every call its own connection.
-func (g *Client) Conn(string) rediscmd.Conn { return g }
-
-// Close implements rediscmd.Conn: there is nothing to give up.
-func (g *Client) Close() {}
-
-// Eval implements rediscmd.Conn.
+// Eval implements rediscmd.Client.
 func (g *Client) Eval(ctx context.Context, s *rediscmd.Script, keys, args []string) ([]any, error) {
 	return within(ctx, g, func() ([]any, error) {
 		reply, err := g.eval(ctx, "evalsha", s.SHA, keys, args)
-		if adapt.MissingScript(err) && s.Text == "" {
+		if rediscmd.MissingScript(err) && s.Text == "" {
 			return nil, rediscmd.ErrNoScript
 		}
-		if adapt.MissingScript(err) {
+		if rediscmd.MissingScript(err) {
 			reply, err = g.texts.Send(ctx, s.SHA,
 				func() ([]any, error) { return g.eval(ctx, "evalsha", s.SHA, keys, args) },
 				func() ([]any, error) { return g.eval(ctx, "eval", s.Text, keys, args) })
@@ -127,21 +123,55 @@ func (g *Client) eval(ctx context.Context, command, script string, keys, args []
 	return []any{v}, nil // a list of one
 }
 
-// Fields implements rediscmd.Client.
-func (g *Client) Fields(ctx context.Context, key string, cursor uint64, pattern string) ([]string, uint64, error) {
-	type part struct {
-		names []string
-		next  uint64
-	}
-	p, err := adapt.Within(ctx, func() (part, error) {
-		pairs, next, err := g.client.HScan(ctx, key, cursor, pattern, 1000).Result()
-		p := part{next: next}
-		for i := 0; i < len(pairs); i += 2 {
-			p.names = append(p.names, pairs[i])
+// Send implements rediscmd.Client. go-redis does not repeat commands of which one forbids
+// it, unless a node of a cluster answered that it did nothing.
+func (g *Client) Send(ctx context.Context, c *rediscmd.Commands) error {
+	_, err := within(ctx, g, func() (struct{}, error) { return struct{}{}, g.judge(ctx, g.send(ctx, c)) })
+	return err
+}
+
+func (g *Client) send(ctx context.Context, c *rediscmd.Commands) error {
+	cmds := make([]redis.Cmder, c.Len())
+	for i := range cmds {
+		command := c.Command(i)
+		cmd := once{redis.NewCmd(ctx, words(command)...)}
+		if rediscmd.Keyed(command) {
+			cmd.SetFirstKeyPos(1)
 		}
-		return p, g.judge(ctx, err)
-	})
-	return p.names, p.next, err
+		cmds[i] = cmd
+	}
+	pipe := g.client.Pipeline()
+	if c.Transaction {
+		pipe = g.client.TxPipeline()
+	}
+	_ = pipe.BatchProcess(ctx, cmds...) // sends nothing yet
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	for _, cmd := range cmds {
+		v, err := cmd.(once).Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+		note(c, v)
+	}
+	return nil
+}
+
+// note notes a value, or those of a list.
+func note(c *rediscmd.Commands, v any) {
+	switch v := v.(type) {
+	case string:
+		c.Replied(rediscmd.Reply{Text: v})
+	case int64:
+		c.Replied(rediscmd.Reply{Number: v})
+	case []any:
+		for _, part := range v {
+			note(c, part)
+		}
+	default:
+		c.Replied(rediscmd.Reply{})
+	}
 }
 
 // Prove implements rediscmd.Client. A Conn of go-redis keeps one connection and never
@@ -187,16 +217,16 @@ func (g *Client) holder(ctx context.Context, key string) (*redis.Client, error) 
 	return nil, errors.ErrUnsupported
 }
 
-// Listen implements rediscmd.Client. All channels of one server share a connection. On a cluster each
-// channel is on the node of its slot, and has a connection.
-func (g *Client) Listen(ctx context.Context, channel string, ready func(), message func(string)) {
-	if !g.cluster {
-		g.listeners.Listen(ctx, channel, ready, message, g.listen)
+// Listen implements rediscmd.Client. All channels share a connection, but for those that are sharded: each of
+// these is on the node of its slot, and has a connection.
+func (g *Client) Listen(ctx context.Context, channel rediscmd.Channel, ready func(), message func(string)) {
+	if !channel.Sharded {
+		g.listeners.Listen(ctx, channel.Name, ready, message, g.listen)
 		return
 	}
-	alone := &adapt.Listeners{}
-	alone.Listen(ctx, channel, ready, message, func(ctx context.Context) {
-		node, err := g.masterOf(ctx, channel)
+	alone := &rediscmd.Listeners{}
+	alone.Listen(ctx, channel.Name, ready, message, func(ctx context.Context) {
+		node, err := g.masterOf(ctx, channel.Name)
 		if err != nil {
 			g.reload(ctx)
 			return
@@ -210,7 +240,7 @@ func (g *Client) Listen(ctx context.Context, channel string, ready func(), messa
 }
 
 // pauseOld waits before a server is asked again that has no sharded channels, as those before 7.0:
-// it may have been replaced. Messages come over ListenUnsharded until then.
+// it may have been replaced. Messages come over a channel that is not sharded until then.
 func pauseOld(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -218,15 +248,9 @@ func pauseOld(ctx context.Context) {
 	}
 }
 
-// ListenUnsharded is Listen on a channel that is not sharded, on a cluster, too: a message reaches
-// all nodes there, so all such channels share a connection.
-func (g *Client) ListenUnsharded(ctx context.Context, channel string, ready func(), message func(string)) {
-	g.listeners.Listen(ctx, channel, ready, message, g.listen)
-}
-
-// masterOf returns the node that is the master of a channel (adapt.MasterKey).
+// masterOf returns the node that is the master of a channel (rediscmd.MasterKey).
 func (g *Client) masterOf(ctx context.Context, channel string) (*redis.Client, error) {
-	key, field := adapt.MasterKey(channel)
+	key, field := rediscmd.MasterKey(channel)
 	node, err := g.client.(*redis.ClusterClient).MasterForKey(ctx, key)
 	if err != nil {
 		return nil, err
@@ -242,7 +266,7 @@ func (g *Client) listen(ctx context.Context) {
 	_ = g.receive(ctx, sub, &g.listeners, &subscriber{ctx, sub, sub.Subscribe, sub.Unsubscribe}, false)
 }
 
-// subscriber implements adapt.Subscriber.
+// subscriber implements rediscmd.Subscriber.
 type subscriber struct {
 	ctx         context.Context
 	sub         *redis.PubSub
@@ -261,7 +285,7 @@ func (s *subscriber) Close() { _ = s.sub.Close() }
 // a cluster: the server then ends the subscription, and the caller begins a new one. With once set the
 // caller does so after a broken connection, too: the node may have become a replica.
 // It returns the error that ended it, if there is one.
-func (g *Client) receive(ctx context.Context, sub *redis.PubSub, l *adapt.Listeners, s adapt.Subscriber, once bool) error {
+func (g *Client) receive(ctx context.Context, sub *redis.PubSub, l *rediscmd.Listeners, s rediscmd.Subscriber, once bool) error {
 	end := sync.OnceFunc(s.Close)
 	defer end()
 	defer context.AfterFunc(ctx, end)()
@@ -328,9 +352,66 @@ func Classify(ctx context.Context, err error) error {
 	case errors.Is(err, redis.ErrClosed):
 		return fmt.Errorf("redisstore: the client was closed; keep it open until fencelock.Client.Close returned: %w", driver.Inner(err))
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
-		return adapt.Unavailable(err)
+		return rediscmd.Unavailable(err)
 	case errors.As(err, &answer):
-		return adapt.Answered(err)
+		return rediscmd.Answered(err)
 	}
-	return adapt.Failed(ctx, err)
+	return rediscmd.Failed(ctx, err)
+}
+
+// Nodes implements rediscmd.Client.
+func (g *Client) Nodes(ctx context.Context) ([]rediscmd.Node, error) {
+	switch c := g.client.(type) {
+	case *redis.Client:
+		n := nodeOf(c)
+		if n.Addr == "FailoverClient" { // go-redis gives it no address
+			n.Addr = "the master that Sentinel names"
+			if g.master != "" {
+				n.Addr = "master " + g.master
+			}
+		}
+		return []rediscmd.Node{n}, nil
+	case *redis.ClusterClient:
+		var mu sync.Mutex
+		var nodes []rediscmd.Node
+		err := c.ForEachMaster(ctx, func(_ context.Context, n *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			nodes = append(nodes, nodeOf(n))
+			return nil
+		})
+		return nodes, Classify(ctx, err)
+	}
+	// The caller's own kind of client: it cannot be asked for its connections.
+	return []rediscmd.Node{{Addr: "the server", Ask: func(ctx context.Context, _ int, args ...string) ([]any, error) {
+		reply, err := g.client.Do(ctx, words(args)...).Result()
+		return []any{reply}, Classify(ctx, err)
+	}}}, nil
+}
+
+func nodeOf(c *redis.Client) rediscmd.Node {
+	return rediscmd.Node{Addr: c.Options().Addr, Ask: func(ctx context.Context, n int, args ...string) ([]any, error) {
+		if size := c.Options().PoolSize; size > 0 {
+			n = max(1, min(n, size/2)) // leaves connections for the caller's own calls
+		}
+		var replies []any
+		for range n {
+			conn := c.Conn() // held until the end, so that each is another one
+			defer conn.Close()
+			reply, err := conn.Do(ctx, words(args)...).Result()
+			if err != nil {
+				return nil, Classify(ctx, err)
+			}
+			replies = append(replies, reply)
+		}
+		return replies, nil
+	}}
+}
+
+func words(args []string) []any {
+	all := make([]any, len(args))
+	for i, a := range args {
+		all[i] = a
+	}
+	return all
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/store/redisstore/internal/native"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -43,7 +43,7 @@ func TestDeadlineEndsACallThatCannotBeCanceled(t *testing.T) {
 				ends, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 				defer cancel()
 				ctx := uncanceled{ends}
-				var c native.Commands
+				var c rediscmd.Commands
 				c.Add("LLEN", "x")
 				if err := g.Send(ctx, &c); !errors.Is(err, driver.ErrUnknown) && !errors.Is(err, driver.ErrUnavailable) {
 					t.Errorf("got %v, want an unknown outcome or an unavailable server", err)

@@ -4,12 +4,16 @@ package native
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
 const (
@@ -19,24 +23,24 @@ const (
 	// maxBatch bounds what one call carries, so that it never keeps a server busy
 	// for long.
 	maxBatch = 64
+	// fewVotes is how many votes are worth a second call while one is in flight. A script costs the
+	// server more than the votes that it carries, and there are as many servers as votes for a lock.
+	fewVotes = 8
 )
 
-// batcher makes one call of many operations of the fast path. While fewer than two
-// calls are in flight, an operation is sent at once and alone. Operations that come later are
-// queued, and are sent together when one of the calls has been answered. The marker, the
-// session and the proof are then read once for all of them:
+// batcher carries out operations: claims for locks that should be free, and releases. While fewer than two
+// calls are in flight, an operation is sent at once and alone, by plain commands (plain.go). Operations that come later are
+// queued, and are sent together when one of the calls has been answered, by one script, batch.lua: the marker and
+// the session are then read once for all of them, and one reply answers all.
 //
-//	LREM, LREM, LLEN for each release · MULTI · LMOVE, RPUSH for each claim · HMGET · SCRIPT EXISTS · EXEC
-//
-// From eight operations on, one script does the same (many.lua).
+//	do ──▶ alone: plain.call ──────────────────────────▶ the server
+//	   └─▶ queue ──▶ sendLoop ──▶ batch.run: batch.lua ─▶
 //
 // A caller waits for its operation or for its context, whichever ends first. An
 // operation that was sent and not answered has an unknown outcome.
 type batcher struct {
 	s    *session
 	call func(ctx context.Context, next *batch) error
-	// few is how many operations are worth a second call while one is in flight.
-	few int
 
 	mu       sync.Mutex
 	queue    []*operation
@@ -51,24 +55,19 @@ type batcher struct {
 // operation is one claim to push, or one grant to remove.
 type operation struct {
 	release bool
+	vote    bool // it needs a script
 	name    string
-	seq     uint64        // of a vote
-	floor   int64         // of a vote: the least number of its grant
-	element string        // of a vote: its record
-	ticket  int64         // of the grant to remove; of a claim, what it was given
-	sent    bool          // left the queue with a batch
-	done    chan struct{} // has a value when the operation was answered, or ended
+	floor   int64  // of a vote: the least number of its grant
+	element string // the claim
+	ticket  int64  // of the grant to remove; of a claim, what it was given
+	sent    bool   // left the queue with a batch
+	done    chan struct{}
 
-	// until is the end of its context if the batcher watches that (wait.go), over is set when
+	// until is the end of its context if the batcher watches that, over is set when
 	// done has a value, and ended if the context ended before the answer.
 	until       <-chan struct{}
 	over, ended bool
 
-	// answered is set for a release that was answered, even if the claims beside it failed.
-	answered bool
-
-	length int64 // of the list behind a claim that plain commands pushed
-	marked bool  // plain commands pushed a claim that may have a mark
 	result result
 	err    error
 }
@@ -81,8 +80,8 @@ const (
 	undone result = iota
 	// inList: the claim was pushed, and a script has to decide about it.
 	inList
-	// granted: the claim holds the lock.
-	granted
+	// isGranted: the claim holds the lock.
+	isGranted
 	// released: the grant was removed.
 	released
 	// passing: the grant was removed, and the next in the queue must be notified.
@@ -100,27 +99,8 @@ func (o *operation) free() {
 	operations.Put(o)
 }
 
-// batch is what one call carries.
-type batch struct {
-	operations []*operation
-	commands   Commands
-	marks      bool     // the marks of claims are read
-	keys, args []string // of many.lua
-}
-
-// reset makes room for other operations.
-func (b *batch) reset() {
-	clear(b.operations)
-	clear(b.keys)
-	clear(b.args)
-	b.operations, b.keys, b.args = b.operations[:0], b.keys[:0], b.args[:0]
-	b.commands.reset()
-}
-
-var batches = sync.Pool{New: func() any { return new(batch) }}
-
-func (b *batcher) init(s *session, few int, call func(ctx context.Context, next *batch) error) {
-	b.s, b.few, b.call = s, few, call
+func (b *batcher) init(s *session, call func(ctx context.Context, next *batch) error) {
+	b.s, b.call = s, call
 	b.work.L = &b.mu
 	context.AfterFunc(s.ctx, func() {
 		b.mu.Lock()
@@ -135,7 +115,7 @@ func (b *batcher) do(ctx context.Context, o *operation) error {
 		return fmt.Errorf("redisstore: %w", driver.Inner(err))
 	}
 	b.mu.Lock()
-	if len(b.queue) == 0 && b.mayLocked(1) {
+	if len(b.queue) == 0 && b.mayLocked(1, o.vote) {
 		b.inFlight++
 		b.mu.Unlock()
 		alone := batches.Get().(*batch)
@@ -162,6 +142,11 @@ func (b *batcher) do(ctx context.Context, o *operation) error {
 		case <-ctx.Done():
 		}
 	}
+	return b.giveUp(ctx, o)
+}
+
+// giveUp returns the error of an operation whose context ended before it was answered.
+func (b *batcher) giveUp(ctx context.Context, o *operation) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o.sent {
@@ -177,8 +162,13 @@ func (b *batcher) do(ctx context.Context, o *operation) error {
 }
 
 // mayLocked reports whether a call with n operations may begin. b.mu must be held.
-func (b *batcher) mayLocked(n int) bool {
-	return n > 0 && (b.inFlight == 0 || b.inFlight < maxInFlight && n >= b.few)
+func (b *batcher) mayLocked(n int, votes bool) bool {
+	return n > 0 && (b.inFlight == 0 || b.inFlight < maxInFlight && (!votes || n >= fewVotes))
+}
+
+// readyLocked is mayLocked for what is queued. b.mu must be held.
+func (b *batcher) readyLocked() bool {
+	return len(b.queue) > 0 && b.mayLocked(len(b.queue), b.queue[0].vote)
 }
 
 // doneLocked notes that a call was answered. b.mu must be held.
@@ -190,7 +180,7 @@ func (b *batcher) doneLocked() {
 // startLocked starts a sender for what is queued. b.mu must be held.
 func (b *batcher) startLocked() {
 	switch {
-	case !b.mayLocked(len(b.queue)):
+	case !b.readyLocked():
 	case b.idle > 0:
 		b.work.Signal()
 	case b.senders < maxInFlight:
@@ -204,7 +194,7 @@ func (b *batcher) sendLoop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for {
-		for !b.mayLocked(len(b.queue)) {
+		for !b.readyLocked() {
 			if b.overLocked() {
 				b.senders--
 				b.work.Broadcast() // the end of the session found others in front of a queue
@@ -247,9 +237,10 @@ func (b *batcher) send(next *batch) {
 // deliver makes one call and gives every operation its answer.
 func (b *batcher) deliver(ctx context.Context, next *batch) {
 	err := b.call(ctx, next)
-	for _, o := range next.operations {
-		if err != nil && !o.answered {
-			o.err = b.s.store.explain(err)
+	if err != nil {
+		err = b.s.store.explain(err)
+		for _, o := range next.operations {
+			o.err = err
 		}
 	}
 	b.answer(next)
@@ -258,4 +249,188 @@ func (b *batcher) deliver(ctx context.Context, next *batch) {
 	}
 	next.reset()
 	batches.Put(next)
+}
+
+// watchLocked watches the end of a context for an operation that is queued, and reports whether
+// it does. Callers that cannot cancel share contexts (package callctx): hundreds of goroutines that
+// each select on the same channel cost more than the rest of a batch. b.mu must be held.
+func (b *batcher) watchLocked(ctx context.Context, o *operation) bool {
+	if _, shared := ctx.(interface{ EndsAtDeadline() }); !shared || ctx.Err() != nil {
+		return false
+	}
+	until := ctx.Done()
+	o.until = until
+	if _, watched := b.watched[until]; !watched {
+		if b.watched == nil {
+			b.watched = map[<-chan struct{}]struct{}{}
+		}
+		b.watched[until] = struct{}{}
+		context.AfterFunc(ctx, func() { b.end(until) })
+	}
+	return true
+}
+
+// end notifies the callers of operations that were not answered before their context ended.
+func (b *batcher) end(until <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.watched, until)
+	endAll := func(all []*operation) {
+		for _, o := range all {
+			if o.until == until && !o.over {
+				o.ended = true
+				o.notifyLocked()
+			}
+		}
+	}
+	endAll(b.queue)
+	for _, call := range b.calls {
+		endAll(call.operations)
+	}
+}
+
+// answer notifies the callers of a call that was answered.
+func (b *batcher) answer(call *batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range call.operations {
+		if o.sent && !o.over {
+			o.notifyLocked()
+		}
+	}
+	if i := slices.Index(b.calls, call); i >= 0 {
+		b.calls = slices.Delete(b.calls, i, i+1)
+	}
+}
+
+// notifyLocked notifies the caller of an operation, once. The batcher's mutex must be held.
+func (o *operation) notifyLocked() {
+	o.over = true
+	o.done <- struct{}{}
+}
+
+// batch is what one call carries.
+type batch struct {
+	operations []*operation
+	commands   rediscmd.Commands // if it is one operation
+	keys, args []string          // of batch.lua, if there are more
+}
+
+// reset makes room for other operations.
+func (next *batch) reset() {
+	clear(next.operations)
+	clear(next.keys)
+	clear(next.args)
+	next.operations, next.keys, next.args = next.operations[:0], next.keys[:0], next.args[:0]
+	next.commands.Reset()
+}
+
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+// carryOut carries out one operation by plain commands, and several by a script.
+func (s *session) carryOut(ctx context.Context, next *batch) error {
+	if one := next.operations[0]; len(next.operations) == 1 && !one.vote && !s.store.switches.batched {
+		return s.plain.call(ctx, one, &next.commands)
+	}
+	return next.run(ctx, s)
+}
+
+// run sends the operations as one script, releases first: a claim in the same batch may be for the same lock. None is done if the
+// server does not know the script.
+func (next *batch) run(ctx context.Context, s *session) error {
+	script := s.proof.script(batchScript)
+	if script == nil {
+		return nil
+	}
+	slices.SortStableFunc(next.operations, func(x, y *operation) int { return order(x) - order(y) })
+	next.words(s)
+	reply, err := s.store.client.Eval(ctx, script, next.keys, next.args)
+	if errors.Is(err, rediscmd.ErrNoScript) {
+		s.proof.lost()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	till, err := next.read(reply)
+	if err != nil {
+		return err
+	}
+	lives := s.alive.lives()
+	s.plain.fresh(till)
+	for _, o := range next.operations {
+		switch {
+		case o.release:
+		case o.result != isGranted:
+		case !lives:
+			o.result, o.ticket = inList, 0
+		case !o.vote && o.ticket%refillEvery == 0:
+			s.plain.refill()
+		}
+	}
+	return nil
+}
+
+func order(o *operation) int {
+	if o.release {
+		return 0
+	}
+	return 1
+}
+
+// words makes the keys and arguments of batch.lua.
+func (next *batch) words(s *session) {
+	next.keys = append(next.keys[:0], s.base, s.plain.tickets)
+	next.args = s.store.appendArgs(next.args[:0], s.store.layout, s.base, s.incarnation)
+	next.args = append(next.args, s.sid, s.tail, "", "")
+	own := next.args[len(next.args)-2:]
+	var text strings.Builder // the keys of all: a string for each would cost more than the rest of the words
+	text.Grow(len(next.operations) * (len(s.plain.lists) + 32))
+	var floors []byte
+	votes := slices.ContainsFunc(next.operations, func(o *operation) bool { return o.vote && !o.release })
+	releases := 0
+	for _, o := range next.operations {
+		from := text.Len()
+		text.WriteString(s.plain.lists)
+		text.WriteString(o.name)
+		next.keys = append(next.keys, text.String()[from:])
+		if o.release {
+			releases++
+			continue
+		}
+		if votes {
+			floors = rediscmd.AppendBytes(floors, o.floor, 7)
+		}
+	}
+	own[0], own[1] = strconv.Itoa(releases), string(floors)
+	for _, o := range next.operations {
+		next.args = append(next.args, o.element)
+	}
+	next.keys = append(next.keys, s.base+none, s.base+":k", s.base+":s")
+}
+
+// read gives the operations their replies, and returns until when the marker counts.
+func (next *batch) read(reply []any) (till int64, err error) {
+	var text string
+	if len(reply) == 1 {
+		text, _ = reply[0].(string)
+	}
+	for _, o := range next.operations {
+		var word string
+		word, text, _ = strings.Cut(text, " ")
+		n, err := strconv.ParseInt(word, 10, 64)
+		switch {
+		case err != nil:
+			return 0, errors.Join(driver.ErrUnknown, rediscmd.ErrShort)
+		case n == 0:
+		case o.release:
+			o.result = released
+		default:
+			o.result, o.ticket = isGranted, n
+		}
+	}
+	if till, err = strconv.ParseInt(text, 10, 64); err != nil {
+		return 0, errors.Join(driver.ErrUnknown, rediscmd.ErrShort)
+	}
+	return till, nil
 }

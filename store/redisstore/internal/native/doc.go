@@ -1,10 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package native implements the store over any client library, with a list for each
+// Package native implements the store in our own format, over any client library, with a list for each
 // lock: layout, Lua scripts and sessions.
 //
-// The keys and elements are described in lua/lib.lua, the plain commands in fast.go. The rules
-// that keep plain commands safe, each found by a test or by package listmodel:
+// # The way of a lock
+//
+// A lock that is free is acquired by one transaction of plain commands:
+//
+//	fencelock.Mutex.Lock ──▶ core: Shard.Acquire · acquireOn · claimOn · sentClaim.attempt
+//	  session.Attempt                 session.go    encode the record, claims.begin
+//	    plain.mayAcquire              plain.go      no: attempt.lua decides, below
+//	    session.acquire               session.go
+//	      batcher.do                  batch.go      in company: one script for all, batch.lua
+//	        plain.acquire             plain.go      MULTI LMOVE RPUSH HMGET SCRIPT EXISTS EXEC
+//	          Client.Send             goredis       ──▶ the server
+//	        plain.counts              plain.go      ◀── do the replies show that a script would have granted it?
+//	    claims.stands                 claims.go
+//	  core: admit · install ──▶ *Lease
+//
+// A lock that is held, or has terms of its own, is decided by a script, and its release wakes the next:
+//
+//	session.Attempt ─▶ session.attempt ─▶ session.call ─▶ runProof.call ─▶ Client.Eval: attempt.lua ─▶ QUEUED
+//	session.Await   ◀─ session.message ◀─ Client.Listen ◀─ PUBLISH ◀─ release (decide.lua) ◀─ Withdraw of the holder
+//
+// # The decisions
+//
+// Who may hold a lock is decided in lua/decide.lua, and for plain commands in plain.counts; who may give one back in lua/decide.lua
+// (release), and for plain commands in plain.release. A new rule is a change in these two places.
+//
+// What a process knows of one of its claims is one record with a state (claims.go), and all records of a session are behind one mutex.
+// The keys and elements are described in lua/lib.lua.
+//
+// # The rules
+//
+// They keep plain commands safe; each was found by a test or by package listmodel:
 //
 //   - There are no tickets during a grace period and once there are votes. Without a ticket a
 //     transaction cannot grant, whatever its process believes.

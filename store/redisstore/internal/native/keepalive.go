@@ -59,10 +59,13 @@ func (k *keepAlive) latest() int64 {
 	return k.s.store.clock(c.server, c.sent).UnixMilli() + 1
 }
 
+// lives reports whether the session has not ended.
+func (k *keepAlive) lives() bool { return k.end.Load() > k.earliest() }
+
 // clock is what the server's clock shows if it showed a time so long ago.
 func (s *Store) clock(server, then time.Time) time.Time {
-	if s.opts.Clock != nil {
-		return s.opts.Clock()
+	if s.switches.clock != nil {
+		return s.switches.clock()
 	}
 	return server.Add(time.Since(then))
 }
@@ -110,23 +113,23 @@ func (k *keepAlive) script(ctx context.Context) (driver.Renewal, error) {
 func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool, err error) {
 	s := k.s
 	before := k.end.Load()
-	if s.fast.proven == "" || !s.proof.done.Load() || k.latest() >= before {
+	if !s.proof.proven() || k.latest() >= before {
 		return renewal, false, nil
 	}
 	sent, ttl := time.Now(), (s.ttl + time.Millisecond - 1).Milliseconds()
 	end := k.latest() + ttl
-	c := Commands{Transaction: s.store.client.Sharded()}
+	c := rediscmd.Commands{Transaction: s.store.client.Sharded()}
 	c.Add(k.move(end)...)
 	c.Add(k.read()...)
 	c.Add("TIME")
-	c.Add("SCRIPT", "EXISTS", s.fast.proven)
+	c.Add("SCRIPT", "EXISTS", s.plain.proven)
 	checks := s.sweeper.due()
 	if checks {
 		for _, set := range []string{":s", ":k"} {
 			c.Add("ZCOUNT", s.base+set, "-inf", strconv.FormatInt(k.earliest(), 10))
 		}
 	}
-	err = s.send(ctx, &c)
+	err = s.store.client.Send(ctx, &c)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil, errors.Is(err, driver.ErrUnknown):
@@ -136,9 +139,9 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 	}
 	took := time.Since(sent)
 	stands := k.stands(&c, &c)
-	now, proven := time.Unix(c.number(), 1000*c.number()), c.number() == 1
+	now, proven := time.Unix(c.Number(), 1000*c.Number()), c.Number() == 1
 	switch {
-	case c.err() != nil:
+	case c.Err() != nil:
 	case !proven:
 		s.proof.lost()
 	case !stands:
@@ -147,11 +150,11 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 		return renewal, false, k.late(ctx)
 	default:
 		k.note(now, sent, end)
-		if now.UnixMilli()-s.fast.checked.Load() > longUnchecked.Milliseconds() {
-			s.fast.refill()
+		if now.UnixMilli()-s.plain.checked.Load() > longUnchecked.Milliseconds() {
+			s.plain.refill()
 		}
 		if checks {
-			s.sweeper.begin(found{dead: c.number() > 0, due: c.number() > 0})
+			s.sweeper.begin(found{dead: c.Number() > 0, due: c.Number() > 0})
 		}
 		return driver.Renewal{TTL: s.ttl, Clock: now}, true, nil
 	}
@@ -160,12 +163,12 @@ func (k *keepAlive) plain(ctx context.Context) (renewal driver.Renewal, ok bool,
 
 // stands reports whether the replies to move and read show that the session goes on and no
 // claim of it was broken.
-func (k *keepAlive) stands(move, read *Commands) bool {
-	moved, marker, session, broken := move.number(), read.text(), read.text(), read.text()
-	if len(marker) < markerHead || len(session) < 14 {
+func (k *keepAlive) stands(move, read *rediscmd.Commands) bool {
+	moved, marker, session, broken := move.Number(), read.Text(), read.Text(), read.Text()
+	if len(marker) < markerHead || len(session) < sessionHead {
 		return false
 	}
-	k.s.fast.checked.Store(rediscmd.NumberOf(marker[8:14]))
+	k.s.plain.checked.Store(rediscmd.NumberOf(marker[8:14]))
 	if marker[:7] != k.s.tail[7:] {
 		return false // and what it says is not what this process knows, which the next incarnation needs
 	}
@@ -194,7 +197,7 @@ func moves(err error) bool {
 func (k *keepAlive) apart(ctx context.Context) (driver.Renewal, bool) {
 	client, before := k.s.store.client, k.end.Load()
 	end := k.latest() + k.s.ttl.Milliseconds()
-	var move, read Commands
+	var move, read rediscmd.Commands
 	move.Add(k.move(end)...)
 	read.Add(k.read()...)
 	if client.Send(ctx, &move) != nil || client.Send(ctx, &read) != nil || !k.stands(&move, &read) || k.latest() >= before {
@@ -211,7 +214,7 @@ func (k *keepAlive) move(end int64) []string {
 
 // read reads whether the session goes on.
 func (k *keepAlive) read() []string {
-	return []string{"HMGET", k.s.base, "m", k.s.fast.session, "k" + k.s.sid}
+	return []string{"HMGET", k.s.base, "m", k.s.plain.field, "k" + k.s.sid}
 }
 
 // late ends a session that had ended when its end was moved: its locks may have been granted
@@ -219,6 +222,6 @@ func (k *keepAlive) read() []string {
 func (k *keepAlive) late(ctx context.Context) error {
 	err := fmt.Errorf("redisstore: the keep-alive arrived after the end of the session: %w", driver.ErrGone)
 	_, _ = k.s.call(ctx, closeScript, nil, "0") // or it ends by itself; what it held is swept
-	k.s.pushes.heard(err)
+	k.s.heard(err)
 	return err
 }

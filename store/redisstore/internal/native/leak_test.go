@@ -26,7 +26,7 @@ func newGated() *gated {
 	g := &gated{answer: make(chan struct{})}
 	s := &session{store: &Store{}, ttl: time.Hour}
 	s.ctx, g.end = context.WithCancel(context.Background())
-	g.init(s, 1, func(context.Context, *batch) error { <-g.answer; return nil })
+	g.init(s, func(context.Context, *batch) error { <-g.answer; return nil })
 	return g
 }
 
@@ -117,13 +117,9 @@ func TestRunsKeepNoTexts(t *testing.T) {
 
 // refusing is a client all of whose calls fail.
 type refusing struct {
-	Client
+	rediscmd.Client
 	err error
 }
-
-func (r *refusing) Conn(string) rediscmd.Conn { return r }
-
-func (r *refusing) Close() {}
 
 func (r *refusing) Eval(context.Context, *rediscmd.Script, []string, []string) ([]any, error) {
 	return nil, r.err
@@ -138,8 +134,6 @@ func TestStoreDropsSessionsThatAreNotClosed(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &session{store: &Store{client: &refusing{err: tt.err}}, sid: "a", claims: &claims{}}
 			s.ctx, s.cancel = context.WithCancel(context.Background())
-			s.pushes.init(s)
-			s.conns.init(s)
 			s.proof.init(s, "run")
 			s.store.known.Store(s.sid, s)
 			if err := s.Close(t.Context()); !errors.Is(err, tt.err) {
@@ -163,11 +157,10 @@ func TestSessionThatHasEndedIsDropped(t *testing.T) {
 		answer error
 		known  bool
 	}{{driver.ErrGone, false}, {driver.ErrReset, true}, {driver.ErrUnknown, true}} {
-		s := &session{store: &Store{}, sid: "ann"}
+		s := &session{store: &Store{}, sid: "ann", claims: &claims{}}
 		s.ctx, s.cancel = context.WithCancel(t.Context())
-		s.pushes.init(s)
 		s.store.known.Store(s.sid, s)
-		s.pushes.heard(fmt.Errorf("redisstore: %w", tt.answer))
+		s.heard(fmt.Errorf("redisstore: %w", tt.answer))
 		if _, known := s.store.known.Load(s.sid); known != tt.known {
 			t.Errorf("after %v: known %v, want %v", tt.answer, known, tt.known)
 		}

@@ -6,13 +6,11 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 
-	"github.com/fencelock/fencelock/store/redisstore/internal/adapt"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
-// notices notify a session that a claim waits behind one of its grants. The claim that becomes
+// Notices notify a session that a claim waits behind one of its grants. The claim that becomes
 // the first in the queue publishes the number of the granted claim on a channel of the holder's
 // session, whether or not a process listens:
 //
@@ -26,90 +24,79 @@ import (
 // A claim that is queued behind others publishes nothing: the first of them has, or was there
 // before the grant. Of more than 64 readers a few are notified, because a script that publishes ten
 // thousand messages blocks its server.
-type notices struct {
-	s      *session
-	wanted func(seq uint64)
-
-	mu      sync.Mutex
-	started bool
-	ready   bool              // the subscription began
-	watched map[uint64]string // the names of watched claims
-}
 
 // noticeSuffix is behind the channel of the pushes of a session.
 const noticeSuffix = ":w"
 
 // watch begins to watch a granted claim.
-func (n *notices) watch(seq uint64, name string) {
-	if n.wanted == nil {
+func (s *session) watch(k *claim) {
+	if s.wanted == nil {
 		return
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !n.s.claims.has(seq) {
-		return // it was withdrawn before the answer to its attempt arrived
+	c := s.claims
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k.state == withdrawn || k.watched {
+		return // withdrawn before the answer to its attempt arrived; or reset since, and then the subscription begins again
 	}
-	if n.watched == nil {
-		n.watched = map[uint64]string{}
-	}
-	if n.watched[seq] == name {
-		return // it may have been reset since, and then the subscription begins again
-	}
-	n.watched[seq] = name
-	if !n.started {
-		n.started = true
-		n.s.store.client.Listen(n.s.ctx, n.s.pushes.channel+noticeSuffix, n.begun, n.message)
-	}
-	if n.ready {
-		go n.check(map[uint64]string{seq: name})
+	k.watched = true
+	switch c.notices {
+	case unasked:
+		c.notices = asked
+		s.store.client.Listen(s.ctx, s.store.channel(s.channel+noticeSuffix), s.noticed, s.notice)
+	case confirmed:
+		go s.check(map[uint64]string{k.seq: k.name})
 	}
 }
 
 // expect begins to watch a claim that is about to be attempted, and reports whether it does: if
 // the claim is granted with no claim behind it, every later one is published to this session, and
 // nothing must be checked.
-func (n *notices) expect(seq uint64, name string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !n.ready || n.watched[seq] != "" {
+func (s *session) expect(k *claim) (expected bool) {
+	if s.wanted == nil {
 		return false
 	}
-	n.watched[seq] = name
-	return true
+	s.claims.note(k, func(k *claim) {
+		expected = s.claims.notices == confirmed && !k.watched
+		k.watched = k.watched || expected
+	})
+	return expected
 }
 
-// unwatch ends the watch of a claim.
-func (n *notices) unwatch(seq uint64) {
-	n.mu.Lock()
-	delete(n.watched, seq)
-	n.mu.Unlock()
-}
-
-// begun checks every watched lock: what was published before the subscription, or in a gap of it,
+// noticed checks every watched lock: what was published before the subscription, or in a gap of it,
 // is lost.
-func (n *notices) begun() {
-	n.mu.Lock()
-	n.ready = true
-	all := maps.Clone(n.watched)
-	n.mu.Unlock()
-	go n.check(all)
+func (s *session) noticed() {
+	c, watched := s.claims, map[uint64]string{}
+	c.mu.Lock()
+	c.notices = confirmed
+	for seq, k := range c.bySeq {
+		if k.watched {
+			watched[seq] = k.name
+		}
+	}
+	c.mu.Unlock()
+	go s.check(watched)
 }
 
-// message is the number of a claim in 6 bytes: another claim waits behind it.
-func (n *notices) message(text string) {
+// notice is the number of a claim in 6 bytes: another claim waits behind it.
+func (s *session) notice(text string) {
 	if len(text) != 6 {
 		return // not ours
 	}
-	n.notify(uint64(rediscmd.NumberOf(text)))
+	s.notify(uint64(rediscmd.NumberOf(text)))
 }
 
-func (n *notices) notify(seq uint64) {
-	n.mu.Lock()
-	_, watched := n.watched[seq]
-	n.mu.Unlock()
+func (s *session) notify(seq uint64) {
+	c := s.claims
+	c.mu.Lock()
+	k := c.bySeq[seq]
+	watched := k != nil && k.watched
 	if watched {
-		n.s.claims.want(seq)
-		n.wanted(seq)
+		k.wanted = true
+	}
+	c.mu.Unlock()
+	if watched {
+		s.wanted(seq)
 	}
 }
 
@@ -118,10 +105,10 @@ const maxChecked = 100
 
 // check notifies of the claims behind which another one is. It is repeated until the server
 // answers: one that was just restarted has closed the connections of before.
-func (n *notices) check(all map[uint64]string) {
+func (s *session) check(all map[uint64]string) {
 	for part := range slices.Chunk(slices.Collect(maps.Keys(all)), maxChecked) {
-		for !n.ask(all, part) {
-			if adapt.Pause(n.s.ctx); n.s.ctx.Err() != nil {
+		for !s.ask(all, part) {
+			if rediscmd.Pause(s.ctx); s.ctx.Err() != nil {
 				return
 			}
 		}
@@ -129,19 +116,19 @@ func (n *notices) check(all map[uint64]string) {
 }
 
 // ask asks once, and reports whether the server answered.
-func (n *notices) ask(names map[uint64]string, seqs []uint64) bool {
-	ctx, cancel := context.WithTimeout(n.s.ctx, n.s.ttl)
+func (s *session) ask(names map[uint64]string, seqs []uint64) bool {
+	ctx, cancel := context.WithTimeout(s.ctx, s.ttl)
 	defer cancel()
-	var c Commands
+	var c rediscmd.Commands
 	for _, seq := range seqs {
-		c.Add("LLEN", n.s.fast.lists+names[seq])
+		c.Add("LLEN", s.plain.lists+names[seq])
 	}
-	if err := n.s.send(ctx, &c); err != nil {
+	if err := s.store.client.Send(ctx, &c); err != nil {
 		return false
 	}
 	for _, seq := range seqs {
-		if c.number() > 2 {
-			n.notify(seq)
+		if c.Number() > 2 {
+			s.notify(seq)
 		}
 	}
 	return true

@@ -2,21 +2,24 @@
 
 package native
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // TestWithdrawnClaimIsNotWatched: an answer to an attempt that is read after the claim was withdrawn
 // leaves no watch behind.
 func TestWithdrawnClaimIsNotWatched(t *testing.T) {
-	s := &session{claims: &claims{}}
-	n := &s.notices
-	n.s, n.wanted, n.started = s, func(uint64) {}, true
+	s := &session{claims: &claims{notices: asked}, wanted: func(uint64) {}}
+	var both []*claim
 	for seq := range uint64(2) {
-		s.claims.begin(seq, claim{name: "x"})
-		n.watch(seq, "x")
+		k, _, _ := s.claims.begin(&claim{seq: seq, name: "x"})
+		both = append(both, k)
 	}
-	s.drop(0)
-	n.watch(0, "x")
-	if len(n.watched) != 1 || n.watched[1] != "x" {
-		t.Errorf("watched are %v, want the claim that is held", n.watched)
+	s.watch(both[1])
+	s.claims.drop(0)
+	s.watch(both[0])
+	if both[0].watched || !both[1].watched || slices.ContainsFunc(s.claims.all(), func(c claim) bool { return c.seq == 0 }) {
+		t.Errorf("watched are %v and %v, want only the claim that is held", both[0].watched, both[1].watched)
 	}
 }

@@ -5,6 +5,10 @@ package native
 import (
 	"embed"
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
@@ -12,47 +16,52 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
+// A script is composed of parts. Each stands behind the one before:
+//
+//	decide.lua                                  every script
+//	the short part of attempt.lua, withdraw.lua (before the line "-- LIB")
+//	lib.lua, lock.lua, queue.lua                every script but batch.lua
+//	the script
+//
+// In the sources $name is an argument of that name, @name its number, and $X the code of a letter, or the place of
+// something in a short claim.
+
 // allowOOM lets a script run when the server's memory is full. A holder keeps its lock then,
 // and can give it back: such a script writes over what is there, or removes it.
 const allowOOM = "#!lua flags=allow-oom\n"
 
-// needsMemory lets a server whose memory is full reject a script before its first command.
-// Without it the server rejects only a first write that needs memory.
-const needsMemory = "#!lua\n"
-
-// load returns a script with what all of them share before it. It runs when the memory is
-// full.
-func load(name string) *rediscmd.Script {
-	return rediscmd.Compose(name, allowOOM, "", setupLine("", noOwn)+source("checked")+shared()+source(name))
-}
+// load returns a script that runs when the memory is full.
+func load(name string) *rediscmd.Script { return compose(name, allowOOM, "", noOwn) }
 
 // loadSetup is load for a script that may set up a namespace that has no marker: 'first' with
 // the grace period that it may need, 'new' without one.
-func loadSetup(head, setup, name string) *rediscmd.Script {
-	own := noOwn
-	if name == "open" {
-		own = "ARGV[8]"
-	}
-	return rediscmd.Compose(name, head, "", setupLine(setup, own)+source("checked")+shared()+source(name))
-}
-
-// loadBehind is load for a script with a short one before it, which does what is most often to
-// be done without the common part: to make its functions costs more than that.
-func loadBehind(first, head, name string) *rediscmd.Script {
-	return rediscmd.Compose(name, head, "", source("checked")+source("ends")+source(first)+setupLine("", noOwn)+shared()+source(name))
-}
+func loadSetup(head, setup, name string) *rediscmd.Script { return compose(name, head, setup, noOwn) }
 
 // noOwn is the argument of a script that asks for nothing.
 const noOwn = "'-0'"
 
-func shared() string { return source("slot") + source("lib") + source("lock") + source("queue") }
-
-// setupLine says what a script may set up. Only open.lua has what its process asks for, as its eighth argument.
-func setupLine(setup, own string) string {
-	return fmt.Sprintf("local SETUP, OWN = '%s', %s\n", setup, own)
+// compose returns a script with what stands before it. own is what its process asks for: only open.lua has that.
+func compose(name, head, setup, own string) *rediscmd.Script {
+	first, rest := source(name, read(name))
+	lib := fmt.Sprintf("local SETUP, OWN = '%s', %s\n", setup, own)
+	for _, part := range []string{"lib", "lock", "queue"} {
+		_, text := source(part, read(part))
+		lib += text
+	}
+	_, decide := source("decide", read("decide"))
+	return rediscmd.Compose(name, head, "", decide+first+lib+rest)
 }
 
-func source(name string) string {
+// source returns a source with its names replaced, in two parts: what stands before the library, and the rest.
+func source(name, text string) (first, rest string) {
+	text = named(name, text)
+	if first, rest, cut := strings.Cut(text, "-- LIB\n"); cut {
+		return first, rest
+	}
+	return "", text
+}
+
+func read(name string) string {
 	text, err := sources.ReadFile("lua/" + name + ".lua")
 	if err != nil {
 		panic(err) // embedded: it is there
@@ -60,13 +69,46 @@ func source(name string) string {
 	return string(text)
 }
 
+// common are the arguments that every script has, in their order; its own come behind.
+var common = []string{"layout", "incarnation", "channel", "publish", "asks"}
+
+// places are those in a short claim: letter, since (6 bytes), session (16), seq (6), generation (7), incarnation (7), record.
+var places = map[string]string{"SINCE": "2", "SID": "8", "ID": "8, 29", "SEQ": "24", "SEQ_TO": "24, 29", "RECORD": "44"}
+
 var (
-	openScript      = loadSetup(allowOOM, "first", "open")
+	declared = regexp.MustCompile(`(?m)^-- ARGV ([a-z ]+)$`)
+	names    = regexp.MustCompile(`[$@]\w+`)
+)
+
+// named replaces the names in a source. A name that is not declared is a mistake in the source.
+func named(script, text string) string {
+	args := common
+	if line := declared.FindStringSubmatch(text); line != nil && script != "lib" {
+		args = append(slices.Clone(common), strings.Fields(line[1])...)
+	}
+	return names.ReplaceAllStringFunc(text, func(found string) string {
+		name := found[1:]
+		at := strconv.Itoa(slices.Index(args, name) + 1)
+		switch place, ok := places[name]; {
+		case ok:
+			return place
+		case at != "0" && found[0] == '@':
+			return at
+		case at != "0":
+			return "ARGV[" + at + "]"
+		case len(name) == 1:
+			return strconv.Itoa(int(name[0]))
+		}
+		panic("native: " + script + ".lua: no argument is called " + name)
+	})
+}
+
+var (
+	openScript      = compose("open", allowOOM, "first", "ARGV[8]")
 	keepAliveScript = load("keepalive")
-	attemptScript   = loadBehind("ask", "", "attempt")
-	withdrawScript  = loadBehind("pass", allowOOM, "withdraw")
-	votesScript     = rediscmd.Compose("votes", "", "", source("checked")+source("votes"))
-	manyScript      = rediscmd.Compose("many", needsMemory, "", source("checked")+source("many"))
+	attemptScript   = loadSetup("", "", "attempt")
+	withdrawScript  = load("withdraw")
+	batchScript     = composeBatch()
 	wakeScript      = load("wake")
 	reclaimScript   = load("reclaim")
 	closeScript     = load("close")
@@ -77,8 +119,15 @@ var (
 	expireScript    = load("expire")
 	sweepScript     = load("sweep")
 	tidyScript      = load("tidy")
-	scanScript      = rediscmd.Compose("scan", "", "", source("scan"))
+	scanScript      = rediscmd.Compose("scan", "", "", read("scan"))
 	settingsScript  = load("settings")
 	beginScript     = loadSetup("", "new", "begin")
 	setLimitScript  = loadSetup("", "first", "setlimit")
 )
+
+// composeBatch returns batch.lua, which needs no more than the decisions.
+func composeBatch() *rediscmd.Script {
+	_, decide := source("decide", read("decide"))
+	_, batch := source("batch", read("batch"))
+	return rediscmd.Compose("batch", "", "", decide+batch)
+}

@@ -23,25 +23,24 @@ type session struct {
 	shard       string
 	base        string // key of the bucket
 	sid         string // the id as bytes: the shortest name of it
+	channel     string // of its pushes
 	ttl         time.Duration
 	incarnation string
-	generation  int64           // when it was opened, by the store
-	fresh       bool            // it was not open before: the store knows no claim of it
-	tail        string          // generation and incarnation, as every claim of the session has them
-	ctx         context.Context // ends when it is closed or known to be over
+	generation  int64            // when it was opened, by the store
+	fresh       bool             // it was not open before: the store knows no claim of it
+	tail        string           // generation and incarnation, as every claim of the session has them
+	wanted      func(seq uint64) // of the process: another claim waits behind one of its grants
+	ctx         context.Context  // ends when it is closed or known to be over
 	cancel      context.CancelFunc
-	proof       runProof
-	pushes      pushes
-	notices     notices
-	records     records
 	claims      *claims // those of an earlier session of the same id, too
-	fast        fast
+	records     records
+	proof       runProof
+	plain       plain
+	batcher     batcher
 	alive       keepAlive
-	votes       votes
+	sweeper     sweeper
 	expiring    atomic.Bool
 	refilling   atomic.Bool
-	conns       conns
-	sweeper     sweeper
 }
 
 // call runs a script for names of the session's shard.
@@ -50,11 +49,11 @@ func (s *session) call(ctx context.Context, script *rediscmd.Script, names []str
 		return nil, fmt.Errorf("redisstore: %s: %w", script.Name, driver.Inner(err))
 	}
 	args := s.store.args(s.store.layout, s.base, s.incarnation, append([]string{s.sid}, own...))
-	reply, err := s.with(ctx, func(conn rediscmd.Conn) ([]any, error) { return s.proof.call(ctx, conn, script, names, args) })
+	reply, err := s.proof.call(ctx, script, names, args)
 	if err == nil {
 		err = s.store.verdict(reply)
 	}
-	s.pushes.heard(err)
+	s.heard(err)
 	return reply, err
 }
 
@@ -73,82 +72,122 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	gaps := s.pushes.gaps.Load()
-	expected := c.Watch && s.notices.expect(c.Seq, c.Name)
-	out, alone, err := s.attempt(ctx, c, record.text)
-	if expected && !alone {
-		s.notices.unwatch(c.Seq)
+	first := &claim{seq: c.Seq, name: c.Name, record: record.text, lingers: c.Terms.Linger > 0, holds: c.Terms.MinHold > 0}
+	operation := s.plain.mayAcquire(c)
+	if operation {
+		first.element = s.pushedNow(c, record.text)
+	}
+	k, before, gaps := s.claims.begin(first)
+	expected := c.Watch && s.expect(k)
+	out, alone, err := driver.Outcome{}, false, error(nil)
+	if operation && before.state == unsent {
+		out, err = s.acquire(ctx, c, k)
+		alone = out.State == driver.Granted && err == nil
+	}
+	if err == nil && !alone {
+		out, err = s.attempt(ctx, c, k, before)
 	}
 	switch {
+	case errors.Is(err, driver.ErrUnknown):
+		s.claims.doubt(k)
+	case err != nil:
 	case out.State == driver.Queued:
-		s.pushes.notePoll(c.Seq, gaps)
-	case out.State == driver.Granted && c.Watch && err == nil:
-		s.notices.watch(c.Seq, c.Name)
+		s.claims.note(k, func(k *claim) { k.polled = gaps })
+	case out.State == driver.Busy || out.State == driver.Absent:
+		s.claims.drop(c.Seq)
 	}
-	if err == nil && (out.State == driver.Busy || out.State == driver.Absent) {
-		s.drop(c.Seq)
+	if expected && !alone {
+		s.claims.note(k, func(k *claim) { k.watched = false })
+	}
+	if c.Watch && err == nil && out.State == driver.Granted {
+		s.watch(k)
 	}
 	return out, err
 }
 
-// attempt sends the claim until no dead claims or grants hide that it could be granted. alone is
-// set if it was granted when no other claim was there.
-func (s *session) attempt(ctx context.Context, c *driver.Claim, record string) (out driver.Outcome, alone bool, err error) {
-	element, plain := "", s.fast.may(c)
-	if plain {
-		element = s.pushedNow(c.Seq, record)
+// acquire sends a claim that was never sent before, for a lock that should be free. If the outcome is not that it was granted, a
+// script has to decide.
+func (s *session) acquire(ctx context.Context, c *driver.Claim, k *claim) (out driver.Outcome, err error) {
+	o := newOperation()
+	o.name, o.element, o.vote, o.floor = c.Name, k.element, c.Floor > 0, int64(c.Floor)/driver.TokenStep
+	if err := s.batcher.do(ctx, o); err != nil {
+		return out, err
 	}
-	known, was := s.claims.begin(c.Seq, claim{name: c.Name, record: record, element: element, lingers: c.Terms.Linger > 0, holds: c.Terms.MinHold > 0})
-	element, ticket := known.element, known.ticket
-	if plain && !was {
-		var got result
-		ticket, got, err = s.fast.attempt(ctx, c, element)
-		switch {
-		case err != nil:
-			return driver.Outcome{}, false, err
-		case got == granted:
-			return driver.Outcome{State: driver.Granted, Token: driver.Token(ticket * driver.TokenStep)}, true, nil
-		case got == undone:
-			element = ""
+	switch o.result {
+	case isGranted:
+		out = driver.Outcome{State: driver.Granted, Token: driver.Token(o.ticket * driver.TokenStep)}
+		s.claims.stands(k, o.ticket, o.element)
+		if o.vote {
+			s.claims.note(k, func(k *claim) { k.voted = true })
 		}
+	case undone:
+		s.claims.note(k, func(k *claim) { k.element = "" })
+	default:
+		s.claims.note(k, func(k *claim) { k.ticket = o.ticket })
 	}
-	if !was && s.votes.may(c) {
-		if out, err := s.votes.acquire(ctx, c, record); err != nil || out.State == driver.Granted {
-			return out, false, err
-		}
-	}
-	switch {
-	case element != "":
-	case was || !s.fresh:
+	o.free()
+	return out, nil
+}
+
+// attempt has a script decide about a claim, until no dead claims or grants hide that it could be granted.
+func (s *session) attempt(ctx context.Context, c *driver.Claim, k *claim, before claim) (driver.Outcome, error) {
+	known := s.claims.get(c.Seq)
+	element := known.element
+	if element == "" && (before.state != unsent || !s.fresh) {
 		element = "?" // it may be in the store: its answer was lost, or it is queued
 	}
 	for {
-		reply, err := s.call(ctx, attemptScript, []string{c.Name}, append(terms(c, record), flag(c.Queue), counter(c.Floor), flag(c.Lift),
-			element, strconv.FormatInt(ticket, 10), s.tail)...)
-		if errors.Is(err, driver.ErrUnknown) {
-			s.claims.doubt(c.Seq)
-		}
+		reply, err := s.call(ctx, attemptScript, []string{c.Name}, append(terms(c, k.record), flag(c.Queue), counter(c.Floor), flag(c.Lift),
+			element, strconv.FormatInt(known.ticket, 10), s.tail)...)
 		if err != nil {
-			return driver.Outcome{}, false, err
+			return driver.Outcome{}, err
 		}
 		out, own, err := outcome(reply)
 		if err != nil {
-			return out, false, err
+			return out, err
 		}
 		switch out.State {
 		case driver.Granted:
-			s.fast.calm.Store(true)
-			s.fast.checked.Store(unknown)
-			s.claims.stands(c.Seq, int64(out.Token)/driver.TokenStep, s.element(own, c.Seq, record))
+			s.plain.calm.Store(true)
+			s.plain.checked.Store(unknown)
+			s.claims.stands(k, int64(out.Token)/driver.TokenStep, s.element(own, c.Seq, k.record))
 		case driver.Queued:
 			s.store.contended.waited(c.Name, out.Holders)
-			s.claims.stands(c.Seq, 0, own)
+			s.claims.note(k, func(k *claim) { k.state, k.ticket, k.element = queued, 0, own })
 		}
 		if out.State == driver.Granted || out.State == driver.Absent || out.Grace || !more(reply) {
-			return out, false, nil
+			return out, nil
 		}
 		element = cmp.Or(own, "?")
 	}
+}
+
+// outcome reads the reply of attempt.lua. element is that of a claim that is queued; of a grant
+// that plain commands may remove it is the beginning.
+func outcome(reply []any) (out driver.Outcome, element string, err error) {
+	r := rediscmd.Reader{Rest: reply}
+	switch r.Text() {
+	case "GRANTED":
+		out = driver.Outcome{State: driver.Granted, Token: r.Token(), Remaining: r.Millis()}
+		element = r.Text()
+		return out, element, r.Err()
+	case "ABSENT":
+		return driver.Outcome{State: driver.Absent}, "", nil
+	case "QUEUED":
+		out.State = driver.Queued
+	default:
+		out.State = driver.Busy
+	}
+	out.Position = int(r.Number())
+	out.Grace = r.Number() > 0
+	out.PollAfter = r.Millis()
+	for _, h := range r.List() {
+		out.Holders = append(out.Holders, rediscmd.HolderOf(h))
+	}
+	out.Token = r.Token()
+	element = r.Text()
+	r.Number()
+	return out, element, r.Err()
 }
 
 // simple reports whether a claim has a short form.
@@ -156,21 +195,25 @@ func simple(t *driver.Terms) bool {
 	return t.Mode == driver.Exclusive && t.Weight == 1 && t.Limit == 0 && t.Reentry == "" && t.MinHold == 0 && t.MaxHold == 0
 }
 
-// element is a claim in its short form. head is its letter and since when it is granted,
-// or empty for a claim that has no short form.
+// element is the element of a grant that a script can find by its value. head is its letter and since when it is granted if it
+// has a short form, else all of it, or empty.
 func (s *session) element(head string, seq uint64, record string) string {
 	if len(head) != 7 {
-		return ""
+		return head
 	}
 	var short [128]byte
 	return s.claimText(append(short[:0], head...), seq, record)
 }
 
-// pushedNow is the element of a claim that plain commands push, since when by the estimate of
-// the server's clock.
-func (s *session) pushedNow(seq uint64, record string) string {
+// pushedNow is the element of a claim that an operation pushes, since when by the estimate of
+// the server's clock. A vote is pushed by a script, with its own number, whatever stands before it.
+func (s *session) pushedNow(c *driver.Claim, record string) string {
 	var short [128]byte
-	return s.claimText(rediscmd.AppendBytes(append(short[:0], 'X'), s.alive.earliest(), 6), seq, record)
+	letter := byte('X')
+	if c.Floor > 0 {
+		letter = 'G'
+	}
+	return s.claimText(rediscmd.AppendBytes(append(short[:0], letter), s.alive.earliest(), 6), c.Seq, record)
 }
 
 // claimText is a claim behind its head.
@@ -189,66 +232,68 @@ func flag(set bool) string {
 // counter is a token as the scripts count.
 func counter(t driver.Token) string { return strconv.FormatInt(int64(t)/driver.TokenStep, 10) }
 
-// Await implements driver.Session. The first time a claim waits after a
-// subscription began, it polls: a push may have been before.
-func (s *session) Await(ctx context.Context, c *driver.Claim) (driver.Outcome, error) {
-	w := s.pushes.wait(c.Seq)
-	defer s.pushes.leave(c.Seq, w)
-	for {
-		select {
-		case p := <-w.granted:
-			s.claims.pushed(s, c.Seq, p)
-			if c.Watch {
-				s.notices.watch(c.Seq, c.Name)
-			}
-			return driver.Outcome{State: driver.Granted, Token: p.token}, nil
-		case <-w.poll:
-			out, err := s.Attempt(ctx, c)
-			if err != nil || out.State != driver.Queued {
-				out.Remaining = 0
-				return out, err
-			}
-		case <-ctx.Done():
-			return driver.Outcome{}, fmt.Errorf("redisstore: await: %w", ctx.Err())
-		case <-s.ctx.Done():
-			return driver.Outcome{}, s.pushes.why()
-		}
-	}
-}
-
 // Withdraw implements driver.Session.
 func (s *session) Withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
-	found, err := s.withdraw(ctx, w)
-	if err == nil {
-		s.drop(w.Seq)
-	}
-	return found, err
-}
-
-func (s *session) withdraw(ctx context.Context, w driver.Withdrawal) (driver.Removed, error) {
 	known := s.claims.get(w.Seq)
-	if w.Tombstone = w.Tombstone || known.doubted; w.Tombstone {
+	if w.Tombstone = w.Tombstone || known.late; w.Tombstone {
 		s.claims.tombstoned(w, s.alive.latest())
 	}
-	if s.fast.mayRelease(w, known) {
-		if removed, err := s.fast.release(ctx, w.Name, known); err != nil || removed {
+	if s.plain.mayRelease(w, known) {
+		if gone, err := s.release(ctx, w.Name, known); err != nil || gone {
+			if err == nil {
+				s.claims.drop(w.Seq)
+			}
 			return driver.WasGranted, err
 		}
 	}
-	if s.votes.mayRelease(w, known) {
-		if removed, err := s.votes.release(ctx, w); err != nil || removed {
-			return driver.WasGranted, err
-		}
-	}
-	reply, err := s.call(ctx, withdrawScript, []string{w.Name}, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Tombstone),
-		known.element, s.tail)
+	reply, err := s.call(ctx, withdrawScript, []string{w.Name}, strconv.FormatUint(w.Seq, 10), w.Name, ms(w.KeepFor), flag(w.Tombstone), known.element, s.tail)
 	if err != nil {
 		return driver.WasAbsent, err
 	}
 	if w.KeepFor > 0 || known.holds {
 		s.sweeper.kept.Add(1)
 	}
-	return s.removed(reply, w.Name)
+	found, err := s.removed(reply, w.Name)
+	if err == nil {
+		s.claims.drop(w.Seq)
+	}
+	return found, err
+}
+
+// release removes a grant, and reports whether it was there. If it was not, a script has to
+// find out why.
+func (s *session) release(ctx context.Context, name string, c claim) (bool, error) {
+	o := newOperation()
+	o.release, o.vote, o.name, o.element, o.ticket = true, c.voted, name, c.element, c.ticket
+	if err := s.batcher.do(ctx, o); err != nil {
+		// Together with others it may have been rejected for their sake: the memory is full, or the slot moves. Alone it passes.
+		if !o.sent || ctx.Err() != nil || errors.Is(err, driver.ErrUnknown) {
+			return false, err
+		}
+		o = &operation{release: true, name: name, element: c.element, ticket: c.ticket}
+		if err := s.plain.release(ctx, o, &rediscmd.Commands{}); err != nil {
+			return false, s.store.explain(err)
+		}
+	}
+	got := o.result
+	if o.done != nil {
+		o.free()
+	}
+	if got != released && !c.lingers { // one that lingers was waited for because it was not released
+		s.store.contended.add(name)
+	}
+	if got == passing {
+		s.wake(ctx, name)
+	}
+	return got == released || got == passing, nil
+}
+
+// wake grants to the next in the queue. If that fails, the next finds out with its poll.
+func (s *session) wake(ctx context.Context, name string) {
+	reply, err := s.call(ctx, wakeScript, []string{name}, name)
+	if err == nil && more(reply) {
+		go s.store.walk(s.ctx, s.store.layout, name, reply)
+	}
 }
 
 // removed reads the reply of withdraw.lua.
@@ -291,11 +336,7 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 		for _, h := range part {
 			yes := r.Number() == 1
 			if yes {
-				s.claims.begin(h.Claim.Seq, claim{name: h.Claim.Name, holds: h.Claim.Terms.MinHold > 0})
-				s.claims.stands(h.Claim.Seq, int64(h.Token)/driver.TokenStep, "")
-				if h.Claim.Watch {
-					s.notices.watch(h.Claim.Seq, h.Claim.Name)
-				}
+				s.reclaimed(&h)
 			}
 			kept = append(kept, yes)
 		}
@@ -311,11 +352,20 @@ func (s *session) Reclaim(ctx context.Context, held []driver.Held, last bool) ([
 	return kept, nil
 }
 
+// reclaimed notes that a grant was put back.
+func (s *session) reclaimed(h *driver.Held) {
+	k, _, _ := s.claims.begin(&claim{seq: h.Claim.Seq, name: h.Claim.Name, holds: h.Claim.Terms.MinHold > 0})
+	s.claims.stands(k, int64(h.Token)/driver.TokenStep, "")
+	if h.Claim.Watch {
+		s.watch(k)
+	}
+}
+
 // reclaim puts grants back. A claim in the way that may be removed in a moment is waited for.
 func (s *session) reclaim(ctx context.Context, names, args []string) (reply []any, err error) {
 	for tries := 0; ; tries++ {
 		reply, err = s.call(ctx, reclaimScript, names, args...)
-		if err != nil || tries == reclaimTries || s.store.opts.Eager || !slices.Contains(reply, any(int64(2))) {
+		if err != nil || tries == reclaimTries || s.store.switches.eager || !slices.Contains(reply, any(int64(2))) {
 			return reply, err
 		}
 		select {
@@ -356,8 +406,8 @@ func (s *session) close(ctx context.Context) error {
 	for _, b := range s.claims.old(math.MaxInt64, math.MaxInt) {
 		rest = append(rest, ended{strconv.FormatUint(b.seq, 10), b.name, ""})
 	}
-	for seq, c := range s.claims.all() {
-		rest = append(rest, ended{strconv.FormatUint(seq, 10), c.name, c.element})
+	for _, c := range s.claims.all() {
+		rest = append(rest, ended{strconv.FormatUint(c.seq, 10), c.name, c.element})
 	}
 	for {
 		n := min(len(rest), maxClosed)
@@ -387,11 +437,5 @@ const maxClosed, maxReclaimed = 100, 50
 // replaced ends what runs for a session that its process has opened again: that process closes only
 // the new one. Claims that wait come back with the new one, as after a data loss.
 func (s *session) replaced() {
-	s.pushes.heard(fmt.Errorf("redisstore: the session was opened again: %w", driver.ErrReset))
-}
-
-func (s *session) drop(seq uint64) {
-	s.pushes.done(seq)
-	s.claims.drop(seq) // before the watch, which a claim that is not noted does not get
-	s.notices.unwatch(seq)
+	s.heard(fmt.Errorf("redisstore: the session was opened again: %w", driver.ErrReset))
 }

@@ -13,28 +13,26 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/storeurl"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
-// Options are the settings of a store; see redisstore.Options.
+// Options are the options of redisstore and rueidisstore, where the fields are
+// documented: each declares its own type, with the same fields, so that go doc shows them.
 type Options struct {
 	Namespace string
-	MaxTTL    time.Duration
 	Grace     bool
+	MaxTTL    time.Duration
 	Buckets   int
-	// Explain adds to an error of a call what the user can do about it. It may be nil.
-	Explain func(error) error
-	// Clock returns what the server's clock shows. It is for tests; if it is nil, the clock
-	// is estimated from the replies of the server.
-	Clock func() time.Time
-	// Eager makes Open wait until the fast path can be taken, takes it for contended names,
-	// too, and sweeps nothing in the background. It is for tests, which must repeat.
-	Eager bool
-	// Contended takes all names for contended, so that no plain commands are used. It is for tests.
-	Contended bool
-	// Batched sends single operations of the fast path as the script of batches, too. It is for
-	// tests.
-	Batched bool
+
+	Warn   func(driver.Finding)
+	Accept []string
+}
+
+// switches are set by tests only (export_test.go).
+type switches struct {
+	clock          func() time.Time
+	eager, batched bool
 }
 
 // Defaults of Options.
@@ -48,10 +46,15 @@ const (
 // minTTL is what a clock in milliseconds can carry with a margin.
 const minTTL = 100 * time.Millisecond
 
-// Store implements driver.Store.
+// Store is the store that redisstore.Store and rueidisstore.Store embed. Its methods are part of their API. It checks
+// its servers before it opens the first session.
 type Store struct {
-	client Client
-	opts   Options
+	client   rediscmd.Client
+	opts     Options
+	close    func() error // nil if the client stays the caller's
+	start    start
+	ttl      atomic.Int64 // the longest TTL of a session that was opened here
+	switches switches
 	// layout is what this process was given, and found is that of the namespace as
 	// an operator's call found it, if they differ.
 	layout    layout
@@ -68,11 +71,15 @@ type Store struct {
 	known     sync.Map // sessions, by session id: a session that is resumed has the claims of before
 }
 
-var _ driver.Store = (*Store)(nil)
+var (
+	_ driver.Store      = (*Store)(nil)
+	_ driver.Configurer = (*Store)(nil)
+)
 
-// New returns a store. It does no I/O.
-func New(client Client, opts *Options) (*Store, error) {
-	s := &Store{client: client, publish: "PUBLISH"}
+// New returns a store over a client. closeClient is nil if the client stays the
+// caller's. It does no I/O.
+func New(client rediscmd.Client, opts *Options, closeClient func() error) (*Store, error) {
+	s := &Store{client: client, close: closeClient, publish: "PUBLISH"}
 	if opts != nil {
 		s.opts = *opts
 	}
@@ -98,7 +105,10 @@ func New(client Client, opts *Options) (*Store, error) {
 	if strings.ContainsAny(s.opts.Namespace, "{}") {
 		return nil, fmt.Errorf("redisstore: the namespace %q has a brace, which decides where a cluster keeps a key; use another character", s.opts.Namespace)
 	}
-	s.contended.off, s.contended.all = s.opts.Eager, s.opts.Contended
+	if err := storeurl.Accepts(s.opts.Accept, codes); err != nil {
+		return nil, fmt.Errorf("redisstore: %w", err)
+	}
+	s.start.reported = map[string]bool{}
 	if client.Sharded() {
 		s.publish = "SPUBLISH"
 	}
@@ -154,6 +164,11 @@ func keys(base string, names []string) []string {
 	return append(keys, base+none, base+":k", base+":s")
 }
 
+// channel is where messages for a session are published: in a cluster at the node of its bucket.
+func (s *Store) channel(name string) rediscmd.Channel {
+	return rediscmd.Channel{Name: name, Sharded: s.client.Sharded()}
+}
+
 // call runs a script in a shard. own are the arguments after the common ones.
 func (s *Store) call(ctx context.Context, script *rediscmd.Script, shard, incarnation string, names []string, own ...string) ([]any, error) {
 	return s.callWith(ctx, s.layout, script, shard, names, incarnation, own...)
@@ -175,12 +190,12 @@ func (s *Store) callWith(ctx context.Context, set layout, script *rediscmd.Scrip
 	return reply, s.verdict(reply)
 }
 
-// explain adds to an error what can be done about it.
+// explain adds to an error the permissions that the user of the connection lacks.
 func (s *Store) explain(err error) error {
-	if err == nil || s.opts.Explain == nil {
+	if err == nil || !rediscmd.Forbidden(err) {
 		return err
 	}
-	return s.opts.Explain(err)
+	return fmt.Errorf("%w; add what the store needs: %s", err, s.grant())
 }
 
 // verdict is what the first word of a reply means.
@@ -195,13 +210,29 @@ func (s *Store) verdict(reply []any) error {
 
 // args are the arguments of a script.
 func (s *Store) args(set layout, base, incarnation string, own []string) []string {
-	args := make([]string, 0, 5+len(own))
-	args = append(args, set.String(), incarnation, base+":p:", s.publish, s.own().and(s.seen.strongest(base)).text())
-	return append(args, own...)
+	return append(s.appendArgs(make([]string, 0, len(common)+len(own)), set, base, incarnation), own...)
 }
 
-// Open implements driver.Store.
+// appendArgs appends the arguments that all scripts have.
+func (s *Store) appendArgs(args []string, set layout, base, incarnation string) []string {
+	return append(args, set.String(), incarnation, base+":p:", s.publish, s.own().and(s.seen.strongest(base)).text())
+}
+
+// Open implements driver.Store. It opens no session at a server that cannot keep
+// locks; the error wraps driver.ErrRefused and names the reason and the setting to
+// change. After that is changed the next Open succeeds.
 func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
+	if before := s.ttl.Load(); int64(req.TTL) > before {
+		s.ttl.CompareAndSwap(before, int64(req.TTL)) // or another session does
+	}
+	if err := CheckAtStart(ctx, s); err != nil {
+		return nil, driver.Renewal{}, err
+	}
+	return s.open(ctx, req)
+}
+
+// open opens a session.
+func (s *Store) open(ctx context.Context, req driver.OpenRequest) (driver.Session, driver.Renewal, error) {
 	if req.TTL < minTTL || req.TTL > s.opts.MaxTTL {
 		return nil, driver.Renewal{}, fmt.Errorf("redisstore: TTL %v is not within %v and %v (Options.MaxTTL): %w",
 			req.TTL, minTTL, s.opts.MaxTTL, driver.ErrRefused)
@@ -240,15 +271,13 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 	}
 	ss.ctx, ss.cancel = context.WithCancel(context.Background())
 	ss.proof.init(ss, runID)
-	ss.pushes.init(ss)
-	ss.notices.s, ss.notices.wanted = ss, req.Wanted
+	ss.channel, ss.wanted = ss.base+":p:"+ss.sid, req.Wanted
 	ss.alive.s = ss
 	ss.alive.note(renewal.Clock, sent, renewal.Clock.UnixMilli()+req.TTL.Milliseconds())
-	ss.conns.init(ss)
 	ss.sweeper.s = ss
-	ss.fast.init(ss, graceOver, ss.fresh || resumed)
-	ss.votes.init(ss)
-	if s.opts.Eager {
+	ss.plain.init(ss, graceOver, ss.fresh || resumed)
+	ss.batcher.init(ss, ss.carryOut)
+	if s.switches.eager {
 		ss.proof.now(ctx)
 	}
 	if s.known.Store(ss.sid, ss); known {
@@ -277,6 +306,14 @@ func (s *Store) declare(ttl time.Duration) {
 	}
 }
 
+// Close closes the client if it is the store's.
+func (s *Store) Close() error {
+	if s.close == nil {
+		return nil
+	}
+	return s.close()
+}
+
 // SetLimit implements driver.Store.
 func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 	if limit < 0 {
@@ -300,4 +337,23 @@ func (s *Store) SetLimit(ctx context.Context, name string, limit int64) error {
 // ms is a duration in milliseconds, rounded up: nothing ends early for it.
 func ms(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
+
+// verdict turns the first word of a reply into an error.
+func verdict(reply []any) error {
+	if len(reply) == 0 {
+		return errors.New("redisstore: the script answered nothing")
+	}
+	switch word, _ := reply[0].(string); word {
+	case "GONE":
+		return fmt.Errorf("redisstore: %w", driver.ErrGone)
+	case "RESET":
+		return fmt.Errorf("redisstore: %w", driver.ErrReset)
+	case "VACANT":
+		return errVacant
+	case "REFUSED":
+		r := rediscmd.Reader{Rest: reply[1:]}
+		return &layoutError{theirs: r.Text()}
+	}
+	return nil
 }

@@ -50,7 +50,7 @@ type found struct {
 }
 
 // due reports whether a keep-alive shall check whether there is something to sweep.
-func (w *sweeper) due() bool { return !w.s.store.opts.Eager && w.calls.Add(1)%sweepEvery == 1 }
+func (w *sweeper) due() bool { return !w.s.store.switches.eager && w.calls.Add(1)%sweepEvery == 1 }
 
 // begin sweeps in the background.
 func (w *sweeper) begin(f found) {
@@ -147,13 +147,13 @@ func (w *sweeper) lookAgain() bool {
 
 // names returns some names that are due.
 func (w *sweeper) names(ctx context.Context) (names []string, err error) {
-	var c Commands
+	var c rediscmd.Commands
 	c.Add("ZRANGEBYSCORE", w.s.base+":k", "-inf", strconv.FormatInt(w.s.alive.earliest(), 10), "LIMIT", "0", strconv.Itoa(sweepNames))
 	if err := w.s.store.client.Send(ctx, &c); err != nil {
 		return nil, err
 	}
-	for c.rest() > 0 {
-		names = append(names, c.text())
+	for c.Rest() > 0 {
+		names = append(names, c.Text())
 	}
 	return names, nil
 }
@@ -162,7 +162,7 @@ func (w *sweeper) names(ctx context.Context) (names []string, err error) {
 // a job and end have no keep-alive that would do it.
 func (w *sweeper) last(ctx context.Context) {
 	kept := w.kept.Load()
-	if kept == 0 || w.s.store.opts.Eager {
+	if kept == 0 || w.s.store.switches.eager {
 		return
 	}
 	for range 1 + 2*kept/sweepNames {
@@ -259,3 +259,59 @@ func (s *Store) scan(ctx context.Context, base string, cursor uint64, prefix str
 	}
 	return names, next, r.Err()
 }
+
+// tombstoneKept is how long the store keeps a mark at least (expired in lib.lua).
+const tombstoneKept = time.Hour
+
+// expire drops, in the background, the tombstones of claims of which no call can arrive any more. Only this process knows
+// the names of the locks, in which such a call may have left the claim. It drops all of them, in parts with pauses, as a
+// sweep does: callers that give up make them at any rate, and most of all when the server is slow.
+func (s *session) expire() {
+	const longer = int64(time.Minute / time.Millisecond) // than the store keeps them, by its clock
+	before := s.alive.earliest() - tombstoneKept.Milliseconds() - longer
+	if len(s.claims.old(before, 1)) == 0 || !s.expiring.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer s.expiring.Store(false)
+		for old := s.claims.old(before, maxClosed); len(old) > 0; old = s.claims.old(before, maxClosed) {
+			if !s.sweeper.step(func(ctx context.Context) error { return s.dropTombstones(ctx, old) }) {
+				return // the next keep-alive tries again
+			}
+			s.claims.expired(len(old))
+		}
+	}()
+}
+
+// dropTombstones drops some tombstones in the store.
+func (s *session) dropTombstones(ctx context.Context, old []tombstone) error {
+	var names, args []string
+	for _, t := range old {
+		names, args = append(names, t.name), append(args, strconv.FormatUint(t.seq, 10), t.name)
+	}
+	_, err := s.call(ctx, expireScript, names, args...)
+	return err
+}
+
+// between is the time that a walk leaves to other calls.
+const between = 2 * time.Millisecond
+
+// walk removes the dead claims that are left in front of a queue, so that the first claim
+// that lives behind them is granted the lock and need not wait for its own next poll. reply
+// is that of the script that left them. An error ends the walk; polls go on then.
+func (s *Store) walk(ctx context.Context, set layout, name string, reply []any) {
+	for more(reply) {
+		var err error
+		if reply, err = s.callWith(ctx, set, wakeScript, set.shard(name), []string{name}, "0", "", name); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(between):
+		}
+	}
+}
+
+// more reports whether a script left dead claims in front of a queue: its reply ends with 1.
+func more(reply []any) bool { return len(reply) > 1 && reply[len(reply)-1] == int64(1) }

@@ -13,11 +13,11 @@ import (
 
 // sweptServer answers the scripts of a sweep, and notes them.
 type sweptServer struct {
-	Client
+	rediscmd.Client
 	ran []string
 }
 
-// Eval implements rediscmd.Conn.
+// Eval implements rediscmd.Client.
 func (s *sweptServer) Eval(_ context.Context, script *rediscmd.Script, _, _ []string) ([]any, error) {
 	s.ran = append(s.ran, script.Name)
 	if script == tidyScript {

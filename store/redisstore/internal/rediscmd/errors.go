@@ -4,6 +4,8 @@ package rediscmd
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -38,29 +40,84 @@ var ErrFull = errors.New("the server's memory is full")
 //   - A script broke off: over a value that it cannot read, or a permission that only
 //     some commands lack. What it had written stays, so the outcome is unknown.
 //   - It refused the call as a whole: it did nothing, and will not do it.
+//
+// It names what to do about the refusals that only an operator can end.
 func Answered(err error) error {
+	meaning := fmt.Errorf("redisstore: %w", driver.Inner(err))
 	text := err.Error()
 	code, _, _ := strings.Cut(text, " ")
 	switch {
 	case code == "OOM":
-		return fmt.Errorf("redisstore: %w: %w: %w", driver.ErrUnavailable, ErrFull, driver.Inner(err))
+		meaning = fmt.Errorf("redisstore: %w: %w: %w", driver.ErrUnavailable, ErrFull, driver.Inner(err))
 	case slices.Contains(passing, code), strings.Contains(text, "max number of clients reached"):
-		return fmt.Errorf("redisstore: %w: %w", driver.ErrUnavailable, driver.Inner(err))
+		meaning = fmt.Errorf("redisstore: %w: %w", driver.ErrUnavailable, driver.Inner(err))
 	case strings.Contains(text, "user_script:"):
-		return fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, driver.Inner(err))
+		meaning = fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, driver.Inner(err))
 	}
-	return fmt.Errorf("redisstore: %w", driver.Inner(err))
+	switch {
+	case Forbidden(err):
+		return fmt.Errorf("%w (the user of this connection may not do that)", meaning)
+	case code == "NOAUTH", code == "WRONGPASS", strings.Contains(text, "unauthenticated"):
+		// The last is what a long call gets before a short one would get NOAUTH.
+		return fmt.Errorf("%w (check the user and the password in the URL or in the client)", meaning)
+	}
+	return meaning
+}
+
+// Forbidden reports whether the server refused for want of a permission. Inside a
+// script the code NOPERM is missing, and the words differ by version.
+func Forbidden(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "NOPERM ") || strings.Contains(text, "ACL failure in script") ||
+		strings.Contains(text, "The user executing the script can't")
+}
+
+// UnknownCommand reports whether the server does not have the command of a call, or has it under another name.
+func UnknownCommand(err error) bool {
+	return err != nil && strings.Contains(strings.ToLower(err.Error()), "unknown command '")
+}
+
+// certHint returns what to change after the server's certificate was rejected.
+func certHint(err error) string {
+	var otherName x509.HostnameError
+	var unknownCA x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &otherName):
+		return "the server's certificate is for another name; give that name by tls_server_name=NAME in the URL (in Go: TLSConfig.ServerName of the client)"
+	case errors.As(err, &unknownCA):
+		return "the server's certificate is not trusted; give its CA by tls_ca=FILE in the URL (in Go: TLSConfig.RootCAs of the client)"
+	}
+	return "the server's certificate is not valid" // it has expired, for example
 }
 
 // Failed wraps an error of the way to the server and back. Without a connection
 // nothing was sent; otherwise the outcome is unknown.
 func Failed(ctx context.Context, err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	var cert *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &cert):
+		return fmt.Errorf("redisstore: %w: %s: %w", driver.ErrUnavailable, certHint(err), err)
+	case NoConnection(err):
 		return fmt.Errorf("redisstore: %w: %w", driver.ErrUnavailable, driver.Inner(err))
-	}
-	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		err = errors.Join(ctx.Err(), err)
 	}
 	return fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, driver.Inner(err))
+}
+
+// NoConnection reports whether an error means that no connection could be made.
+func NoConnection(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// Unavailable wraps an error before which nothing was sent.
+func Unavailable(err error) error {
+	return fmt.Errorf("redisstore: %w: %w", driver.ErrUnavailable, err)
+}
+
+// MissingScript reports whether the server did not know a script by its SHA, which
+// means that it did nothing.
+func MissingScript(err error) bool {
+	return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT")
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Script is a Lua script with the common part before it. One without a Text is
-// called by its SHA only: it must be in the server already (package native, runproof.go).
+// called by its SHA only: it must be in the server already (package native, proof.go).
 type Script struct {
 	Name string
 	Text string

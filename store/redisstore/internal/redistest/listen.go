@@ -10,22 +10,18 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
-
-// Listener is the part of a client adapter that listens.
-type Listener interface {
-	Listen(ctx context.Context, channel string, ready func(), message func(text string))
-}
 
 // CheckListener checks that an adapter says when it listens, the first time and
 // after its connection was killed, hears what is published then, and leaves no
 // subscription behind.
-func CheckListener(t *testing.T, server *Server, l Listener) {
+func CheckListener(t *testing.T, server *Server, l rediscmd.Client) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ready, heard := make(chan struct{}, 100), make(chan string, 100)
-	l.Listen(ctx, "fencelock:c", func() { ready <- struct{}{} }, func(text string) { heard <- text })
+	l.Listen(ctx, rediscmd.Channel{Name: "fencelock:c"}, func() { ready <- struct{}{} }, func(text string) { heard <- text })
 	for _, text := range []string{"first", "second", "third"} {
 		await(t, "it listens", ready)
 		must(t, server.Do("PUBLISH", "fencelock:c", text).Err())
@@ -45,7 +41,7 @@ func CheckListener(t *testing.T, server *Server, l Listener) {
 
 // checkMore lets a listener listen to more channels, over the same connection, and to one of them
 // again.
-func checkMore(t *testing.T, server *Server, l Listener) {
+func checkMore(t *testing.T, server *Server, l rediscmd.Client) {
 	t.Helper()
 	const more = 31 // buckets
 	heard := make(chan string, 100)
@@ -54,7 +50,7 @@ func checkMore(t *testing.T, server *Server, l Listener) {
 		ctx, stop := context.WithCancel(t.Context())
 		stops = append(stops, stop)
 		ready := make(chan struct{}, 100)
-		l.Listen(ctx, fmt.Sprint("fencelock:more", i), func() { ready <- struct{}{} }, func(text string) { heard <- text })
+		l.Listen(ctx, rediscmd.Channel{Name: fmt.Sprint("fencelock:more", i)}, func() { ready <- struct{}{} }, func(text string) { heard <- text })
 		await(t, "it listens to another channel", ready)
 	}
 	for i := range more {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/foreign"
 )
 
 // Open implements driver.Store. A session that is opened again is the same one: its claims have numbers that only this
@@ -91,7 +92,7 @@ func (s *session) openNode(ctx context.Context, node int) (opened, error) {
 	s.mu.Lock()
 	last := s.last[node]
 	s.mu.Unlock()
-	ses, _, fresh, err := s.store.nodes[node].Resume(ctx, last, driver.OpenRequest{Shard: "0", ID: s.id, TTL: s.ttl})
+	ses, _, fresh, err := foreign.Resume(ctx, s.store.nodes[node], last, driver.OpenRequest{Shard: "0", ID: s.id, TTL: s.ttl})
 	return opened{ses, fresh}, err
 }
 

@@ -175,7 +175,7 @@ type checked struct {
 // Check asks all servers at once: one that does not answer hides nothing of the others.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
 	got, err := every(ctx, s, "check", func(ctx context.Context, node int) (c checked, err error) {
-		c.found, c.runs, err = s.nodes[node].CheckRuns(ctx)
+		c.found, c.runs, err = foreign.CheckRuns(ctx, s.nodes[node])
 		return c, err
 	})
 	if err != nil {

@@ -1,11 +1,12 @@
 -- Ends the grants with a counter, whichever claim has it (T4, I4). Of a lock with many grants a call checks some.
--- ARGV[6] name, [7] counter, [8] cursor of the grants to check
+-- ARGV name counter cursor
+--   cursor  of the grants to check
 -- Replies: OK, counter of the fence, 0 if no grant has the counter, cursor of the next grants or '0', 1 if dead claims are left in
 -- front of the queue
-local name, counter = ARGV[6], tonumber(ARGV[7])
+local name, counter = $name, tonumber($counter)
 local k, broken = refresh(name), {}
 local grants, rest
-if k.form == 'S' and k.shared[1] > SOME then grants, rest = some(k, ARGV[8]) else grants, rest = all(k), '0' end
+if k.form == 'S' and k.shared.count > SOME then grants, rest = some(k, $cursor) else grants, rest = all(k), '0' end
 for _, g in ipairs(grants) do
   if g[COUNTER] == counter then broken[#broken + 1] = g end
 end

@@ -1,7 +1,7 @@
 -- Shows further holders of a lock that is held shared (I1).
--- ARGV[6] name, [7] cursor
+-- ARGV name cursor
 -- Replies: OK, next cursor or '0', holders
-local grants, rest = some(lock(ARGV[6]), ARGV[7])
+local grants, rest = some(lock($name), $cursor)
 local holders = {}
 for _, g in ipairs(grants) do
   if upheld(g) then holders[#holders + 1] = shown(g) end

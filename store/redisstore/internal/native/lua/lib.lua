@@ -1,20 +1,17 @@
--- The common part of every script: it stands before each of them.
+-- The common part of every script but those that decide.lua is enough for. It stands behind that.
 --
--- RUN_ID   the run id of the server if this text is known to be loaded under that run
---          id only, else ''. Set before this part (package rediscmd, runproof.go)
--- OWN      what a process asks for itself when it opens a session, as ARGV[5], else '-0' (script.go)
+-- OWN      what a process asks for itself when it opens a session, as $asks, else '-0' (script.go)
 -- SETUP    'first' if this script may set up a namespace, 'new' if it does so without a grace
 --          period, else '' (script.go)
--- KEYS[1]  the bucket, H; KEYS[2] its tickets, T; then, for each name, its list L and its
---          hash G; then a key that never exists, the names to look at later, K, and at last the ends
---          of its sessions, Z. All of them are declared, so a server that moves the slot rejects
---          the call as a whole (store.go, none)
--- ARGV[1]  layout of the namespace, compared with the marker's
--- ARGV[2]  incarnation the caller's session was opened in; if the call is of no session, the
---          highest that its process has seen, negative, or 0
--- ARGV[3]  channel prefix for pushes; ARGV[4] PUBLISH or SPUBLISH
--- ARGV[5]  the highest max_ttl in ms that the caller asks for or has seen, negative if it neither asks for grace
---          nor has seen it
+--
+-- ARGV layout incarnation channel publish asks
+--   layout       of the namespace, compared with the marker's
+--   incarnation  the caller's session was opened in; if the call is of no session, the
+--                highest that its process has seen, negative, or 0
+--   channel      prefix of the channels for pushes
+--   publish      PUBLISH or SPUBLISH
+--   asks         the highest max_ttl in ms that the caller asks for or has seen, negative if it neither asks for grace
+--                nor has seen it
 --
 -- Fields of H:
 --   m          marker: incarnation, 1 if there are votes, until when a check of the replication id
@@ -22,9 +19,9 @@
 --              then run id, layout, replication id, 1 if there was a replication backlog, end of the grace period with which
 --              the incarnation began (ms)
 --   v          the last ticket that was made: those in T are up to that
---   c<slot>    counter of names that are voted about (slot.lua)
---   s<sid>     session: end or an earlier one, generation, 1 if it has marks; then generation,
---              reclaimed, ttl, marks, the max_ttl that its process declares (negative if that asks for no grace)
+--   c<slot>    counter of names that are voted about (slot)
+--   s<sid>     session: end or an earlier one, generation, marks, ttl, reclaimed, the max_ttl that its process
+--              declares (negative if that asks for no grace): 6, 7, 4, 6, 7, 6 bytes
 --   n<name>    stored limit
 --   b<id>      tombstoned claim        k<sid>  broken claims of a session
 --   w<sid>     those of them that were withdrawn last
@@ -55,20 +52,8 @@
 --
 -- Numbers have 16 digits, so they are written with %.0f and never with tostring,
 -- which keeps 14.
-local H, T, K, Z = KEYS[1], KEYS[2], KEYS[#KEYS - 1], KEYS[#KEYS]
-local call, sub, byte = redis.call, string.sub, string.byte
-local clock = redis.call('TIME')
-local micros = clock[1] * 1000000 + clock[2]
-local now = math.floor(micros / 1000)
-
--- after is the end of a duration that begins now: a millisecond late rather than
--- a part of one early.
-local function after(ms) return now + 1 + ms end
-
 -- left is what is left until an end, and never more than it was made for.
 local function left(till) return till - now - 1 end
-
-local function num(x) return string.format('%.0f', x) end
 
 local function runid()
   if RUN_ID ~= '' then return RUN_ID end
@@ -94,8 +79,6 @@ local function unreplaced(m)
   return looked, own, backlog
 end
 
-local voted = false -- there are counters of slots
-
 -- issued is the last ticket that a claim was given.
 local function issued()
   local next = call('LINDEX', T, 0)
@@ -104,15 +87,14 @@ end
 
 -- read_marker reads a marker.
 local function read_marker(raw)
-  local inc, votes, till, grace, max, over, at = struct.unpack('>I7BI6BI6I6', raw)
+  local m, at = head(raw)
   local rest = cmsgpack.unpack(sub(raw, at))
-  voted = votes == 1
-  return { inc = inc, till = till, grace = grace == 1, max = max, over = over, run = rest[1], layout = rest[2], id = rest[3],
-    backlog = rest[4], first = rest[5] or over }
+  m.run, m.layout, m.id, m.backlog, m.first = rest[1], rest[2], rest[3], rest[4], rest[5] or m.over
+  return m
 end
 
 local function write_marker(m)
-  call('HSET', H, 'm', struct.pack('>I7BI6BI6I6', m.inc, voted and 1 or 0, m.till, m.grace and 1 or 0, m.max, m.over)
+  call('HSET', H, 'm', struct.pack('>I7BI6BI6I6', m.inc, m.voted and 1 or 0, m.till, m.grace and 1 or 0, m.max, m.over)
     .. cmsgpack.pack({ m.run, m.layout, m.id, m.backlog, m.first }))
 end
 
@@ -135,7 +117,7 @@ end
 -- seen counts if that was in an earlier incarnation: in this one an operator may have made it weaker. It
 -- reports whether it changed something.
 local function strengthen(m)
-  local ask = tonumber(math.abs(tonumber(ARGV[2])) < m.inc and ARGV[5] or OWN)
+  local ask = tonumber(math.abs(tonumber($incarnation)) < m.inc and $asks or OWN)
   if not (ask > 0 and not m.grace or math.abs(ask) > m.max) then return false end
   m.grace, m.max = m.grace or ask > 0, math.max(m.max, math.abs(ask))
   finish(m)
@@ -145,11 +127,11 @@ end
 -- current returns whether a marker is of this server as it is now. Scripts that know the run id without
 -- INFO look at the replication id only when the last check does not count any more. Calls that only
 -- show something ask for nothing.
-local function current(m, raw, run)
-  if m.run ~= run or math.abs(tonumber(ARGV[2])) > m.inc then return false end
-  local changed = (SETUP ~= '' or tonumber(ARGV[2]) > 0) and strengthen(m)
+local function current(m, run)
+  if m.run ~= run or math.abs(tonumber($incarnation)) > m.inc then return false end
+  local changed = (SETUP ~= '' or tonumber($incarnation) > 0) and strengthen(m)
   if m.over > after(m.max) then m.over, changed = after(m.max), true end -- it was set while the clock was ahead
-  if RUN_ID == '' or SETUP ~= '' or not checked(raw, now) then
+  if RUN_ID == '' or SETUP ~= '' or not checked(m) then
     local same, id, backlog = unreplaced(m)
     if not same then return false end
     local ms = check_for(m)
@@ -167,17 +149,17 @@ end
 -- (package gracemodel). Only a caller with the same layout may begin it: another one keeps names in other buckets.
 local function marker()
   local raw, run = call('HGET', H, 'm'), runid()
-  local m = { inc = 0, grace = false, max = 0 }
+  local m = { inc = 0, voted = false, grace = false, max = 0 }
   if raw then
     m = read_marker(raw)
-    if m.layout ~= ARGV[1] then return nil, m.layout end
-    if current(m, raw, run) then return m end
+    if m.layout ~= $layout then return nil, m.layout end
+    if current(m, run) then return m end
   elseif SETUP == '' then
     return nil
   end
-  m.inc = math.max(micros, m.inc + 1, math.abs(tonumber(ARGV[2])) + 1)
-  local ask = tonumber(ARGV[5])
-  m.grace, m.max, m.run, m.layout = m.grace or ask > 0, math.max(m.max, math.abs(ask)), run, ARGV[1]
+  m.inc = math.max(micros, m.inc + 1, math.abs(tonumber($incarnation)) + 1)
+  local ask = tonumber($asks)
+  m.grace, m.max, m.run, m.layout = m.grace or ask > 0, math.max(m.max, math.abs(ask)), run, $layout
   local ms = m.grace and (raw or SETUP ~= 'new') and m.max or 0
   m.over, m.till = ms > 0 and after(ms) or 0, now + check_for(m)
   m.first = m.over
@@ -192,24 +174,25 @@ local function marker()
   return m
 end
 
-local this, layout = marker()
+local layout
+this, layout = marker()
 if not this then
   if layout then return { 'REFUSED', layout } end
-  return { tonumber(ARGV[2]) <= 0 and 'VACANT' or 'RESET' }
+  return { tonumber($incarnation) <= 0 and 'VACANT' or 'RESET' }
 end
 local inc, grace_end, run = this.inc, this.over, this.run
 
 local function grace() return math.max(0, grace_end - now) end
 
 -- was_reset reports whether the caller's session is of another incarnation.
-local function was_reset() return tonumber(ARGV[2]) ~= inc end
+local function was_reset() return tonumber($incarnation) ~= inc end
 
 -- FULL is up to how many tickets are made, and ENOUGH is from how many on none are made. A
--- process asks for more with every 512th (fast.go).
+-- process asks for more with every 512th (plain.go).
 local FULL, ENOUGH = 1536, 1280
 
 local function refill()
-  if voted or grace() > 0 then return end
+  if this.voted or grace() > 0 then return end
   local left = call('LLEN', T)
   if left >= ENOUGH then return end
   local v, all = tonumber(call('HGET', H, 'v')), {}
@@ -227,12 +210,10 @@ local function draw()
   return t and tonumber(t) or call('HINCRBY', H, 'v', 1)
 end
 
-local sessions = {}
-
 -- sure reports whether a session that is over by the clock is over. If this server was a replica in between,
 -- the session may have been kept alive on another one. Then the next call begins a new
 -- incarnation, and this one ends no session.
-local function sure()
+function sure()
   if looked == nil and not unreplaced(this) then
     this.till = 0
     write_marker(this)
@@ -240,39 +221,9 @@ local function sure()
   return looked
 end
 
--- session returns { end, generation, reclaimed, ttl, marks, declared } or nil if it has ended; marks is
--- how many of its claims are marked by b<id>. End, generation and whether there are marks
--- stand first and in fixed places, so that a client finds them fast.
-local function session(sid)
-  local s = sessions[sid]
-  if s == nil then
-    local raw = sid ~= '' and call('HGET', H, 's' .. sid)
-    s = false
-    if raw then
-      local noted = struct.unpack('>I6', raw)
-      local till = noted
-      if till <= now then till = tonumber(call('ZSCORE', Z, sid) or '0') end
-      local unsure = till <= now and not sure()
-      if unsure then till, noted = now + 1, now + 1 end
-      if till > now then
-        local more = cmsgpack.unpack(sub(raw, 15))
-        if till > after(more[3]) then -- it was set while the clock was ahead
-          till = after(more[3])
-          call('ZADD', Z, 'XX', num(till), sid)
-        end
-        if till ~= noted then call('HSET', H, 's' .. sid, struct.pack('>I6', till) .. sub(raw, 7)) end
-        s = { till, more[1], more[2], more[3], more[4], more[5] }
-      end
-    end
-    sessions[sid] = s
-  end
-  return s or nil
-end
-
 local function put_session(sid, s)
   sessions[sid] = s
-  call('HSET', H, 's' .. sid, struct.pack('>I6I7', s[1], s[2]) .. (s[5] > 0 and '\1' or '\0')
-    .. cmsgpack.pack({ s[2], s[3], s[4], s[5], s[6] }))
+  call('HSET', H, 's' .. sid, struct.pack('>I6I7I4I6I7i6', s.till, s.generation, s.marks, s.ttl, s.reclaimed, s.declared))
 end
 
 -- A claim is an array:
@@ -282,21 +233,20 @@ local SID, SEQ, MODE, WEIGHT, LIMIT, REENTRY, RECORD, MIN, MAX, SINCE, COUNTER, 
 -- The broken claims that a keep-alive reports, until they are withdrawn.
 local function broken_of(sid) return call('HGET', H, 'k' .. sid) or '' end
 
-local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
 local function id_of(e) return id_from(e[SID], e[SEQ]) end
 
 -- A claim that must not be granted: '1' tombstoned, until no call of it can be on its way
 -- any more, or 'x' spent, its grant has ended, until it is withdrawn. Then when it was
 -- marked. The session counts its marks, but for those of an earlier session of the same
 -- id: to take off one of these would hide another.
-local function counted(s, raw) return struct.unpack('>I6', raw, 2) * 1000 >= s[2] end
+local function counted(s, raw) return struct.unpack('>I6', raw, 2) * 1000 >= s.generation end
 
 -- expired reports whether no call of a claim that was tombstoned can arrive any more: after many
 -- times what the network, and a server that stands still, keep one for.
-local function expired(raw) return byte(raw) == 49 and now - struct.unpack('>I6', raw, 2) > 3600000 end
+local function expired(raw) return byte(raw) == $1 and now - struct.unpack('>I6', raw, 2) > 3600000 end
 
 local function count(sid, s, n)
-  s[5] = math.max(0, s[5] + n)
+  s.marks = math.max(0, s.marks + n)
   put_session(sid, s)
 end
 
@@ -317,22 +267,15 @@ local function spend(g)
   if g[SID] ~= '' then mark(g[SID], id_of(g), 'x') end
 end
 
--- refused reports whether a claim must not be granted, whatever pushed it.
-local function refused(e, s) return s[5] > 0 and call('HEXISTS', H, 'b' .. id_of(e)) == 1 end
-
 -- lives reports whether a grant stands: its session lives, is the one it was granted
 -- under, and has not reclaimed without it after a data loss.
 local function lives(g)
   local s = session(g[SID])
-  return s and s[2] == g[GENERATION] and (g[INC] == inc or s[3] ~= inc)
+  return s and s.generation == g[GENERATION] and (g[INC] == inc or s.reclaimed ~= inc)
 end
 
--- stands reports whether a queued claim is of a session that lives, of this
--- incarnation: older ones come again.
-local function stands(e)
-  local s = session(e[SID])
-  return s and s[2] == e[GENERATION] and e[INC] == inc and not refused(e, s)
-end
+-- waits reports whether a queued claim stands.
+local function waits(e) return stands(e[SID], e[SEQ], e[GENERATION], e[INC]) end
 
 -- look_again has a process that lives look at a lock after a time.
 local function look_again(name, till) call('ZADD', K, 'GT', num(till), name) end
@@ -379,20 +322,17 @@ local function shorten(e, letter)
   return letter .. struct.pack('>I6', e[SINCE]) .. e[SID] .. struct.pack('>I6I7I7', e[SEQ], e[GENERATION], e[INC]) .. e[RECORD]
 end
 
-local function is_ticket(raw) local b = byte(raw) return b >= 48 and b <= 57 end
-
 -- id_in is the id of the claim in an element that is queued, or an X or G.
 local function id_in(raw)
-  if byte(raw) == 67 then return id_of(cmsgpack.unpack(sub(raw, 2))) end -- C
-  return sub(raw, 8, 29)
+  if byte(raw) == $C then return id_of(cmsgpack.unpack(sub(raw, 2))) end
+  return sub(raw, $ID)
 end
 
 -- claim_of reads an element that is queued, or an X or G.
 local function claim_of(raw, name)
-  if byte(raw) == 67 then return cmsgpack.unpack(sub(raw, 2)) end -- C
-  local since = struct.unpack('>I6', raw, 2)
-  local seq, generation, of = struct.unpack('>I6I7I7', raw, 24)
-  return { sub(raw, 8, 23), seq, 0, 1, 0, '', sub(raw, 44), 0, 0, since, 0, 0, 0, generation, of, name }
+  if byte(raw) == $C then return cmsgpack.unpack(sub(raw, 2)) end
+  local sid, seq, generation, of = short(raw)
+  return { sid, seq, 0, 1, 0, '', sub(raw, $RECORD), 0, 0, (struct.unpack('>I6', raw, $SINCE)), 0, 0, 0, generation, of, name }
 end
 
 local function queued(e)

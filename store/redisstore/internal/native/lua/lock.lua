@@ -18,14 +18,16 @@ local drawn = {}
 --   form     the letter of its holder, which is then the first pair of L; nil if there is none
 --   ticket   of that pair
 --   grants   unless the form is S
---   shared   { count, sum of weights, largest weight, cursor of clean, when its round began } if the
+--   shared   count, sum of weights, largest weight, cursor of clean, when its round began, if the
 --            form is S
 --   top      no number up to this may be granted any more
 --   changed  save has to write the holder
 
+local function none_shared() return { count = 0, sum = 0, largest = 0, cursor = '0', began = 0 } end
+
 local function sentinel(k)
   local s = k.shared
-  return 'S' .. cmsgpack.pack({ s[1], s[2], s[3], num(k.top), s[4], s[5] })
+  return 'S' .. cmsgpack.pack({ s.count, s.sum, s.largest, num(k.top), s.cursor, s.began })
 end
 
 -- fields has the fields of grants that were read from G: the id of the claim, and the number
@@ -47,14 +49,14 @@ end
 -- whether a round is over, and whether it found a grant that stands.
 local function clean(k, since)
   local s, standing = k.shared, false
-  local few = s[1] <= SOME
+  local few = s.count <= SOME
   if not few then
-    if s[4] == '0' and s[5] >= since and s[5] <= now then return true, false end
+    if s.cursor == '0' and s.began >= since and s.began <= now then return true, false end
     -- A round that no call went on with says nothing about now.
-    if s[4] ~= '0' and now - s[5] > 10000 + 10 * s[1] then s[4] = '0' end
-    if s[4] == '0' then s[5] = now end
+    if s.cursor ~= '0' and now - s.began > 10000 + 10 * s.count then s.cursor = '0' end
+    if s.cursor == '0' then s.began = now end
   end
-  local at = few and '0' or s[4]
+  local at = few and '0' or s.cursor
   repeat
     local part = call('HSCAN', k.G, at, 'COUNT', SOME)
     at = part[1]
@@ -65,7 +67,7 @@ local function clean(k, since)
       local up, changed = upheld(g)
       if not up then
         if call('HDEL', k.G, part[2][i]) == 1 then
-          s[1], s[2], k.changed = s[1] - 1, s[2] - weight, true
+          s.count, s.sum, k.changed = s.count - 1, s.sum - weight, true
         end
       else
         standing = true
@@ -73,10 +75,10 @@ local function clean(k, since)
       end
     end
   until at == '0' or not few
-  if not few then s[4], k.changed = at, true end
+  if not few then s.cursor, k.changed = at, true end
   -- An operator may have deleted the hash. No call would find a grant then, or the lock free.
-  if at == '0' and s[1] > 0 and not call('HRANDFIELD', k.G) then s[1], s[2], k.changed = 0, 0, true end
-  if s[1] == 0 and k.form == 'S' then
+  if at == '0' and s.count > 0 and not call('HRANDFIELD', k.G) then s.count, s.sum, k.changed = 0, 0, true end
+  if s.count == 0 and k.form == 'S' then
     call('LPOP', k.L, 2)
     k.form = nil
   end
@@ -113,13 +115,13 @@ end
 
 -- sample returns all grants, or some if there are many.
 local function sample(k)
-  if k.form ~= 'S' or k.shared[1] <= SOME then return all(k) end
+  if k.form ~= 'S' or k.shared.count <= SOME then return all(k) end
   local list = {}
   for i, field in ipairs(call('HRANDFIELD', k.G, 4)) do list[i] = cmsgpack.unpack(call('HGET', k.G, field)) end
   return list
 end
 
-local function taken(k) return k.form == 'S' and k.shared[1] > 0 or #k.grants > 0 end
+local function taken(k) return k.form == 'S' and k.shared.count > 0 or #k.grants > 0 end
 
 -- settle finds the holder, and drops leftovers and what does not stand before it.
 local function settle(k)
@@ -147,16 +149,17 @@ local function settle(k)
         k.top, k.changed = math.max(k.top, k.ticket), false
       elseif kind == 'S' then
         local s = cmsgpack.unpack(sub(raw, 2))
-        k.shared, k.top = { s[1], s[2], s[3], s[5], s[6] }, math.max(k.top, tonumber(s[4]))
-        if k.shared[1] > 0 and k.shared[1] <= SOME then clean(k) end
-        if k.shared[1] > 0 then
+        k.shared = { count = s[1], sum = s[2], largest = s[3], cursor = s[5], began = s[6] }
+        k.top = math.max(k.top, tonumber(s[4]))
+        if k.shared.count > 0 and k.shared.count <= SOME then clean(k) end
+        if k.shared.count > 0 then
           k.form = kind
           return
         end
         k.changed = false
       else -- X or G
         local e = claim_of(raw, k.name)
-        if lives(e) and not refused(e, session(e[SID])) then
+        if lives(e) and not marked(session(e[SID]), e[SID], e[SEQ]) then
           k.form, k.raw, k.grants = kind, raw, { e }
           e[COUNTER], drawn[e] = k.ticket, k.ticket
           return
@@ -194,14 +197,14 @@ local function fits(k, e)
   if e[LIMIT] == 0 then return true end
   local limit = tonumber(call('HGET', H, 'n' .. k.name) or e[LIMIT])
   local used, s = math.min(e[WEIGHT], limit), k.form == 'S' and k.shared
-  if s and s[3] <= limit then return used + s[2] <= limit end
+  if s and s.largest <= limit then return used + s.sum <= limit end
   -- A grant that is heavier than the limit, which was lowered, counts as the limit. Each counts as 1 at least.
-  if s and used + s[1] > limit then return false end
+  if s and used + s.count > limit then return false end
   local largest = 0
   for _, g in ipairs(all(k)) do
     used, largest = used + math.min(g[WEIGHT], limit), math.max(largest, g[WEIGHT])
   end
-  if s then s[3], k.changed = largest, true end -- the next call need not read them if the heavy one has gone
+  if s then s.largest, k.changed = largest, true end -- the next call need not read them if the heavy one has gone
   return used <= limit
 end
 
@@ -211,8 +214,8 @@ end
 -- at once: a limit that is always reached would cost more than all else.
 local function room(k, e)
   if fits(k, e) then return true end
-  if k.form ~= 'S' or k.shared[1] <= SOME then return false end
-  local over, standing = clean(k, e[MODE] == 0 and math.huge or now - k.shared[1] / 4)
+  if k.form ~= 'S' or k.shared.count <= SOME then return false end
+  local over, standing = clean(k, e[MODE] == 0 and math.huge or now - k.shared.count / 4)
   if fits(k, e) then return true end
   if e[MODE] == 0 then over = standing end
   if not over then stopped = true end
@@ -221,7 +224,7 @@ end
 
 -- own returns the counter of the slot of a name, if it is there.
 local function own(name)
-  local c = voted and call('HGET', H, slot(name))
+  local c = this.voted and call('HGET', H, slot(name))
   return c and tonumber(c)
 end
 
@@ -230,8 +233,8 @@ local function highest(name) return math.max(issued(), own(name) or 0) end
 
 -- vote begins the counters of slots. Tickets that are ready could be below them.
 local function vote()
-  if voted then return end
-  voted = true
+  if this.voted then return end
+  this.voted = true
   call('HSET', H, 'v', num(issued()))
   write_marker(this)
   call('LTRIM', T, 1, 0)
@@ -265,7 +268,7 @@ local function raise(k, floor)
   vote()
   call('HSET', H, slot(k.name), num(floor - 1))
   for i, raw in ipairs(waiting) do
-    if byte(raw) == 88 then call('LSET', k.L, from + i - 1, 'Q' .. sub(raw, 2)) end
+    if byte(raw) == $X then call('LSET', k.L, from + i - 1, 'Q' .. sub(raw, 2)) end
   end
 end
 
@@ -283,7 +286,7 @@ local function add(k, e)
     return
   end
   local s = k.shared
-  s[1], s[2], s[3] = s[1] + 1, s[2] + e[WEIGHT], math.max(s[3], e[WEIGHT])
+  s.count, s.sum, s.largest = s.count + 1, s.sum + e[WEIGHT], math.max(s.largest, e[WEIGHT])
   k.top = math.max(k.top, e[COUNTER])
   put(k, e)
 end
@@ -319,9 +322,9 @@ local function holder(k, form, ticket, raw)
   k.form, k.ticket, k.raw, k.changed = form, ticket, raw, false
 end
 
--- short reports whether plain commands may remove the holder: its number is its ticket, and
+-- removable reports whether plain commands may remove the holder: its number is its ticket, and
 -- there is nothing else to remove with it, as there is in a grace.
-local function short(k)
+local function removable(k)
   local e = k.grants[1]
   return #k.grants == 1 and plain(e) and drawn[e] == e[COUNTER] and grace() == 0
 end
@@ -338,7 +341,7 @@ local function save(k)
       -- whose memory is full rejects nothing.
       if call('HEXISTS', H, 'r' .. k.name) == 1 then call('HDEL', H, 'r' .. k.name) end
     elseif k.top > 0 and call('LLEN', k.L) > 0 then
-      k.shared = { 0, 0, 0, '0', 0 }
+      k.shared = none_shared()
       holder(k, 'S', 0, sentinel(k))
     elseif grace() > 0 and call('HEXISTS', H, 'r' .. k.name) == 1 then
       look_again(k.name, grace_end)
@@ -347,14 +350,14 @@ local function save(k)
     return
   elseif exclusive(k.grants) then
     local e = k.grants[1]
-    if short(k) then
+    if removable(k) then
       holder(k, 'G', e[COUNTER], shorten(e, 'G'))
     else
       holder(k, 'A', e[COUNTER], 'A' .. cmsgpack.pack(k.grants))
     end
   else
     local grants = k.grants
-    k.shared, k.grants = { 0, 0, 0, '0', 0 }, {}
+    k.shared, k.grants = none_shared(), {}
     if k.form then k.top = math.max(k.top, k.ticket) end
     local form = k.form
     k.form = 'S'

@@ -1,11 +1,5 @@
 -- The queue of a lock, and what is granted from it. It stands behind lock.lua.
 
--- push notifies the process of a claim that it was granted: seq, number, and since if plain
--- commands may remove the grant.
-local function push(k, e)
-  call(ARGV[4], ARGV[3] .. e[SID], struct.pack('>I6I7', e[SEQ], e[COUNTER]) .. (short(k) and struct.pack('>I6', e[SINCE]) or ''))
-end
-
 -- untick removes a ticket of the queue, by value. The number of a holder that was voted about may
 -- be the same as a ticket in the queue; the holder is first, and the queue has each but once.
 local function untick(k, t) call('LREM', k.L, k.form and num(k.ticket) == t and -1 or 1, t) end
@@ -64,13 +58,13 @@ local FEW = 16
 
 -- join returns claims of the queue that re-enter, of so many at its front.
 local function join(k, most)
-  local joining, checked, reentry = {}, 0, k.grants[1][REENTRY]
+  local joining, tried, reentry = {}, 0, k.grants[1][REENTRY]
   for _, t, raw in queue(k, math.min(100, 2 * most)) do
     -- A plain claim re-enters nothing.
-    local e = t and byte(raw) == 67 and string.find(raw, reentry, 1, true) and claim_of(raw, k.name)
-    if e and reenters(k, e) and stands(e) then joining[#joining + 1] = { t, raw, e } end
-    checked = checked + 1
-    if checked == most then break end
+    local e = t and byte(raw) == $C and string.find(raw, reentry, 1, true) and claim_of(raw, k.name)
+    if e and reenters(k, e) and waits(e) then joining[#joining + 1] = { t, raw, e } end
+    tried = tried + 1
+    if tried == most then break end
   end
   return joining
 end
@@ -79,7 +73,7 @@ end
 -- that re-enter. It returns the claims that were granted.
 local function pick(k)
   local granted, dead, most = {}, 0, FEW
-  if grace() > 0 or stopped then return granted end
+  if stopped or not granting() then return granted end
   while true do
     local at = k.form and 2 or 0
     local two = call('LRANGE', k.L, at, at + 1)
@@ -89,9 +83,9 @@ local function pick(k)
       untick(k, t) -- a leftover
     else
       local e = claim_of(raw, k.name)
-      if byte(raw) == 88 and find(k, e[SID], e[SEQ]) then
+      if byte(raw) == $X and find(k, e[SID], e[SEQ]) then
         unqueue(k, t, raw) -- plain commands that came late have pushed it a second time
-      elseif stands(e) then
+      elseif waits(e) then
         if not room(k, e) then break end
         unqueue(k, t, raw)
         grant(k, e, tonumber(t))
@@ -122,7 +116,9 @@ end
 local function promote(k)
   local granted = pick(k)
   save(k)
-  for _, e in ipairs(granted) do push(k, e) end
+  for _, e in ipairs(granted) do
+    push($channel .. e[SID], e[SEQ], e[COUNTER], removable(k) and struct.pack('>I6', e[SINCE]) or '')
+  end
 end
 
 local function lock(name)
@@ -152,8 +148,8 @@ local function remove(k, g, i)
   k.changed = true
   if k.form == 'S' then
     local s = k.shared
-    if call('HDEL', k.G, fields[g] or id_of(g)) == 1 then s[1], s[2] = s[1] - 1, s[2] - g[WEIGHT] end
-    if s[1] == 0 then unhead(k) end
+    if call('HDEL', k.G, fields[g] or id_of(g)) == 1 then s.count, s.sum = s.count - 1, s.sum - g[WEIGHT] end
+    if s.count == 0 then unhead(k) end
     return
   end
   table.remove(k.grants, i)
@@ -198,7 +194,7 @@ local function ends_in(g)
   local s = g[SID] ~= '' and session(g[SID])
   if s then
     moved[g[SID]] = moved[g[SID]] or tonumber(call('ZSCORE', Z, g[SID]) or '0')
-    till = math.max(s[1], math.min(after(s[4]), moved[g[SID]]))
+    till = math.max(s.till, math.min(after(s.ttl), moved[g[SID]]))
   end
   if g[MINEND] > till then till = g[MINEND] end
   if g[MAXEND] ~= 0 and (g[SID] == '' or g[MAXEND] < till) then till = g[MAXEND] end

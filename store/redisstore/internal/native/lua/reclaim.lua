@@ -1,13 +1,14 @@
 -- Puts lost grants back (R3, R4, R5), or, without any, notes that all were (R6).
--- ARGV[6] session id, then ten for each: seq, name, mode, weight, limit, re-entry,
+-- ARGV sid claims
+--   claims  and after: ten for each: seq, name, mode, weight, limit, re-entry,
 -- record, min hold ms, max hold ms, counter
 -- Replies: OK, for each 1 held | 0 not | 2 not yet ; GONE ; RESET
 if was_reset() then return { 'RESET' } end
-local sid = ARGV[6]
+local sid = $sid
 local s = session(sid)
 if not s then return { 'GONE' } end
-if #ARGV == 6 then
-  s[3] = inc
+if #ARGV < @claims then
+  s.reclaimed = inc
   put_session(sid, s)
   return { 'OK' }
 end
@@ -27,7 +28,7 @@ end
 local function reclaim(at)
   local seq, name, counter = tonumber(ARGV[at]), ARGV[at + 1], tonumber(ARGV[at + 9])
   local e = { sid, seq, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4]), ARGV[at + 5], ARGV[at + 6],
-    tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8]), now, 0, 0, 0, s[2], inc, name }
+    tonumber(ARGV[at + 7]), tonumber(ARGV[at + 8]), now, 0, 0, 0, s.generation, inc, name }
   local id, k = id_of(e), refresh(name)
   local g = find(k, sid, seq)
   if g then
@@ -73,7 +74,7 @@ local function reclaim(at)
     -- it as soon as it sees that they were not granted.
     return k.form == 'X' and k.grants[1][INC] ~= inc and 2 or 0
   end
-  if k.form == 'S' and k.shared[1] == 0 then unhead(k) end
+  if k.form == 'S' and k.shared.count == 0 then unhead(k) end
   hold(e, counter)
   add(k, e)
   save(k)
@@ -83,5 +84,5 @@ local function reclaim(at)
 end
 
 local reply = { 'OK' }
-for at = 7, #ARGV, 10 do reply[#reply + 1] = reclaim(at) end
+for at = @claims, #ARGV, 10 do reply[#reply + 1] = reclaim(at) end
 return reply

@@ -2,20 +2,23 @@
 -- such sessions are counted first. In the grace period with which an incarnation began not all of them have come back, and the
 -- last ticket is ahead of the clock, so none is made weaker. A stronger one has the rest of a grace period count, as if a process
 -- asked for it, and a weaker one undoes that.
--- ARGV[6] 'grace' or 'max_ttl', or '' to show them; [7] the value, 1 or 0 or in ms; [8] 1 to change it, 0 to count only
+-- ARGV setting value change
+--   setting  'grace' or 'max_ttl', or '' to show them
+--   value    1 or 0, or in ms
+--   change   1 to change it, 0 to count only
 -- Replies: OK, 1 if there is grace, max_ttl in ms, how many sessions ask for more, for how many ms
 -- a grace period is in the way. It is changed if both are 0
-local name, value, more, waits = ARGV[6], tonumber(ARGV[7]), 0, 0
+local name, value, more, waits = $setting, tonumber($value), 0, 0
 if name ~= '' then
   for _, sid in ipairs(call('ZRANGEBYSCORE', Z, '(' .. num(now), '+inf')) do
     local s = session(sid)
-    if s and (name == 'grace' and value == 0 and s[6] > 0 or name == 'max_ttl' and math.max(s[4], math.abs(s[6])) > value) then
+    if s and (name == 'grace' and value == 0 and s.declared > 0 or name == 'max_ttl' and math.max(s.ttl, math.abs(s.declared)) > value) then
       more = more + 1
     end
   end
   local weaker = name == 'grace' and value == 0 and this.grace or name == 'max_ttl' and value < this.max
   if weaker then waits = math.max(0, math.min(this.first, this.over) - now) end
-  if more == 0 and waits == 0 and ARGV[8] == '1' then
+  if more == 0 and waits == 0 and $change == '1' then
     if name == 'grace' then this.grace = value == 1 else this.max = value end
     if weaker then this.over = math.min(this.over, rest(this)) else finish(this) end
     this.till = 0

@@ -1,18 +1,20 @@
 -- Drops what dead processes have left in some locks, and grants to the next. It stops after about half a
 -- millisecond. A script cannot read how long it has run, so it counts its work: 3 µs or less each.
--- ARGV[6] when the sweep began in ms, [7] 1 if the names are of K: those that are due are taken out of it, [8] and
--- after: names
+-- ARGV began due names
+--   began  when the sweep began in ms
+--   due    1 if the names are of K: those that are due are taken out of it
+--   names  and after
 -- Replies: OK, how many of the names are done, how many were due
-local began, work = tonumber(ARGV[6]), 0
+local began, work = tonumber($began), 0
 local function late() return work > 150 end
 
 -- readers drops the dead grants of a lock with many, and returns whether all were checked.
 local function readers(k)
   repeat
-    local few = k.shared[1] <= SOME
+    local few = k.shared.count <= SOME
     local round = clean(k, began)
     work = work + SOME
-    if few or k.form ~= 'S' or round and k.shared[5] >= began then return true end
+    if few or k.form ~= 'S' or round and k.shared.began >= began then return true end
   until late()
   return false
 end
@@ -24,21 +26,21 @@ local function alone(name)
   local first = call('LRANGE', L, 0, 2)
   local raw = first[2]
   if #first ~= 2 or not is_ticket(first[1]) then return false end
-  if byte(raw) == 65 then -- A: what is kept, and has ended
+  if byte(raw) == $A then -- what is kept, and has ended
     local grants = cmsgpack.unpack(sub(raw, 2))
     local g = grants[1]
     if #grants ~= 1 or g[SID] ~= '' or now < g[MAXEND] or call('HEXISTS', H, 'r' .. name) == 1 then return false end
     call('LPOP', L, 2)
     return true
   end
-  if byte(raw) ~= 88 and byte(raw) ~= 71 then return false end -- X, G
-  local s = session(sub(raw, 8, 23))
+  if byte(raw) ~= $X and byte(raw) ~= $G then return false end
+  local sid, _, generation, of = short(raw)
+  local s = session(sid)
   if not s then
     call('LPOP', L, 2) -- r<name>, if it is there, tidy.lua removes
     return true
   end
-  local generation, of = struct.unpack('>I7I7', raw, 30)
-  return s[2] == generation and of == inc and s[5] == 0 -- it stands
+  return s.generation == generation and of == inc and s.marks == 0 -- it stands
 end
 
 -- sweep handles any other lock, and returns whether it is done.
@@ -48,7 +50,7 @@ local function sweep(i)
   local k, dead, length = refresh(ARGV[i]), {}, 0
   work = work + 4 + math.max(0, before - call('LLEN', k.L)) -- two elements for each dead claim in front
   local more = stopped
-  if k.form == 'S' and k.shared[1] > SOME then
+  if k.form == 'S' and k.shared.count > SOME then
     more, stopped = not readers(k), false
     promote(k)
   end
@@ -58,7 +60,7 @@ local function sweep(i)
       more = true
       break
     end
-    if not ticket or not stands(claim_of(raw, k.name)) then dead[#dead + 1] = { ticket, raw } end
+    if not ticket or not waits(claim_of(raw, k.name)) then dead[#dead + 1] = { ticket, raw } end
   end
   for j, d in ipairs(dead) do
     unqueue(k, d[1], d[2])
@@ -94,9 +96,9 @@ local function due(i)
   return done
 end
 
-local handle = ARGV[7] == '1' and due or one
-for i = 8, #ARGV do
-  if not handle(i) then return { 'OK', i - 8, due_names } end
-  if late() then return { 'OK', i - 7, due_names } end
+local handle = $due == '1' and due or one
+for i = @names, #ARGV do
+  if not handle(i) then return { 'OK', i - @names, due_names } end
+  if late() then return { 'OK', i - @names + 1, due_names } end
 end
-return { 'OK', #ARGV - 7, due_names }
+return { 'OK', #ARGV - @names + 1, due_names }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package native_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
+)
+
+// TestConformance checks every store clause on every kind of server, in every
+// arrangement of them, with every client library, with and without grace. Scripts
+// see a clock that is moved on instead of waiting; TestACLSuffices does without.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, place := range places {
+		for _, flavour := range redistest.Flavors {
+			t.Run(place.name+"/"+string(flavour), func(t *testing.T) {
+				t.Parallel()
+				flavour.Need(t)
+				to, losses := place.start(t, flavour)
+				for _, lib := range libraries {
+					for _, grace := range []bool{false, true} {
+						t.Run(fmt.Sprintf("%s/grace=%t", lib.name, grace), func(t *testing.T) {
+							conform(t, lib, grace, to, losses, place.buckets)
+						})
+					}
+				}
+			})
+		}
+	}
+}
+
+// places are the arrangements of servers.
+var places = []struct {
+	name    string
+	buckets int
+	// start returns how to connect, and a function for how a namespace with one bucket
+	// loses its data there.
+	start func(*testing.T, redistest.Flavor) (login, func(namespace string) (redistest.Losses, error))
+}{
+	{"one", 1, func(t *testing.T, f redistest.Flavor) (login, func(string) (redistest.Losses, error)) {
+		server := f.Start(t)
+		return login{addr: server.Addr}, func(string) (redistest.Losses, error) { return server.Losses(), nil }
+	}},
+	{"sentinel", 1, func(t *testing.T, f redistest.Flavor) (login, func(string) (redistest.Losses, error)) {
+		set := f.StartSentinels(t, redistest.Never)
+		return login{sentinels: set.Addrs}, func(string) (redistest.Losses, error) { return set.Losses(), nil }
+	}},
+	{"cluster", 8, func(t *testing.T, f redistest.Flavor) (login, func(string) (redistest.Losses, error)) {
+		cluster := f.StartCluster(t, redistest.Never)
+		return login{nodes: cluster.Addrs()}, func(namespace string) (redistest.Losses, error) {
+			return cluster.Losses(namespace + ":{" + namespace + ":0}")
+		}
+	}},
+}
+
+// conform runs all cases. Those that need no data loss use as many buckets as
+// the servers can use; the others use one, so that it is enough to replace the
+// server which keeps it.
+func conform(t *testing.T, lib library, grace bool, to login, losses func(namespace string) (redistest.Losses, error), buckets int) {
+	namespace := eager + strings.ReplaceAll(t.Name(), "/", "-")
+	lose, err := losses(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.clock = newClock()
+	rig := &rig{lib: lib, to: to}
+	t.Cleanup(rig.close)
+	for _, n := range []string{namespace, namespace + "-calm"} {
+		clocks.Store(n, to.clock.now)
+	}
+	defer func() { t.Logf("%d transactions and releases of plain commands", to.clock.plain.Load()) }()
+	opts := native.Options{Namespace: namespace + "-calm", Grace: grace, Buckets: buckets}
+	begin(t, lib.open(t, to, &opts).Store, buckets, to.clock)
+	calm := rig.harness(opts)
+	calm.Elapse = to.clock.elapse
+	rough := rig.harness(native.Options{Namespace: namespace, Grace: grace, Buckets: 1})
+	rough.Elapse = to.clock.elapse
+	rig.let(rough, lose)
+	drivertest.RunCases(t, slices.DeleteFunc(drivertest.Cases(), drivertest.Case.Disrupts), on(calm))
+	drivertest.RunCases(t, slices.DeleteFunc(drivertest.Cases(), func(c drivertest.Case) bool { return !c.Disrupts() }), on(rough))
+}
+
+// on makes one harness serve one case after the other.
+func on(h *drivertest.Harness) func(*testing.T) *drivertest.Harness {
+	return func(*testing.T) *drivertest.Harness { return h }
+}
+
+// begin lets the grace pass that every bucket of a new namespace has: the cases do
+// so for one name each.
+func begin(t *testing.T, s Store, buckets int, c *clock) {
+	t.Helper()
+	var grace time.Duration
+	begun := map[string]bool{}
+	for i := 0; len(begun) < buckets; i++ {
+		name := fmt.Sprint(i)
+		if begun[s.Shard(name)] {
+			continue
+		}
+		begun[s.Shard(name)] = true
+		if err := s.SetLimit(t.Context(), name, 0); err != nil { // sets the namespace up
+			t.Fatal(err)
+		}
+		st, err := s.Inspect(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		grace = max(grace, st.Grace)
+	}
+	c.elapse(grace)
+}
+
+// rig is a way to servers, for one case after the other.
+type rig struct {
+	lib  library
+	to   login
+	open []*client
+}
+
+// harness returns a harness without losses.
+func (r *rig) harness(opts native.Options) *drivertest.Harness {
+	return &drivertest.Harness{
+		Open: func() (driver.Store, error) {
+			c, err := r.lib.dial(r.to, &opts)
+			if err != nil {
+				return nil, err
+			}
+			r.open = append(r.open, c)
+			return c.Store, nil
+		},
+		// A stall of a second or two changes nothing: the cases look a slack before
+		// and after the end of a TTL.
+		TTL:   6 * time.Second,
+		Slack: 2 * time.Second,
+		Soon:  20 * time.Second,
+	}
+}
+
+// let gives a harness the losses.
+func (r *rig) let(h *drivertest.Harness, lose redistest.Losses) {
+	h.Reset, h.Sever = lose.Reset, lose.Sever
+	h.Restart = func() error { return r.back(lose.Restart()) }
+	h.Checkpoint = func() func() error {
+		rewind := lose.Checkpoint()
+		return func() error { return r.back(rewind()) }
+	}
+}
+
+// back makes every client notice that its connections are broken. That the first
+// call after a restart may fail is so, and known to the core; the cases are about
+// what comes after.
+func (r *rig) back(err error) error {
+	for _, c := range r.open {
+		for tries := 0; err == nil && c.ping(context.Background()) != nil; tries++ {
+			if tries == 100 {
+				err = fmt.Errorf("%s does not find the server again", r.lib.name)
+			}
+		}
+	}
+	return err
+}
+
+func (r *rig) close() {
+	for _, c := range r.open {
+		c.close()
+	}
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package native_test
+
+import (
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/store/redisstore/internal/native"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
+)
+
+// TestShortPartsPay: the parts of attempt.lua and withdraw.lua that stand before the library spare the server at least 15 % of its
+// time for a lock that is waited for. Otherwise they would have to go: everything they do, the rest does, too.
+func TestShortPartsPay(t *testing.T) {
+	for _, file := range []string{"attempt", "withdraw"} {
+		raw, err := os.ReadFile("lua/" + file + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _ := native.Source(file, string(raw))
+		with, without := scriptTime(t, nil), scriptTime(t, strings.NewReplacer(first, ""))
+		spared := 100 * (without - with) / without
+		t.Logf("%s: %.1f µs a call, %.1f without its short part", file, with, without)
+		figure.Print("redis-short-"+file+"-spares-percent", spared, figure.AtLeast(15))
+		if spared < 15 {
+			t.Errorf("the short part of %s.lua spares the server %.0f %% of its time", file, spared)
+		}
+	}
+}
+
+var usecPerCall = regexp.MustCompile(`cmdstat_evalsha:.*usec_per_call=([0-9.]+)`)
+
+// scriptTime returns how many µs the server needs for a script while two processes pass a lock to each other, and mutant
+// changes the scripts.
+func scriptTime(t *testing.T, mutant *strings.Replacer) float64 {
+	t.Helper()
+	p, client := newPretence(t, redistest.Start(t).Addr)
+	p.proven, p.mutant = true, mutant
+	w := newWorld(t, p, newStoreIn(t, client, p.namespace+scripted, false), nil)
+	w.must(p.write(w.ctx))
+	w.open(0, time.Second) // the clock stands still
+	w.open(1, time.Second)
+	terms := &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "orders-7"}}
+	pass := func(seq uint64) {
+		one, other := w.procs[seq%2].real, w.procs[(seq+1)%2].real
+		claim := &driver.Claim{Seq: seq, Name: "a", Queue: true, Terms: terms}
+		_, err := one.Attempt(w.ctx, claim)
+		w.must(err)
+		if seq > 1 {
+			_, err = other.Withdraw(w.ctx, driver.Withdrawal{Seq: seq - 1, Name: "a"})
+			w.must(err)
+			_, err = one.Await(w.ctx, claim) // so that its process knows that it holds the lock
+			w.must(err)
+		}
+	}
+	least, seq := math.Inf(1), uint64(0)
+	for range 5 { // the least of several: the machine may have something else to do
+		w.must(p.plain.ConfigResetStat(w.ctx).Err())
+		for range 200 {
+			seq++
+			pass(seq)
+		}
+		info, err := p.plain.Info(w.ctx, "commandstats").Result()
+		w.must(err)
+		found := usecPerCall.FindStringSubmatch(info)
+		if found == nil {
+			t.Fatalf("no script was called: %s", info)
+		}
+		usec, err := strconv.ParseFloat(found[1], 64)
+		w.must(err)
+		least = min(least, usec)
+	}
+	return least
+}
