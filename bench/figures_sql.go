@@ -24,15 +24,18 @@ type database struct {
 	// durable is the native lock with a commit of each holder.
 	ours, lock, durable, commits *candidate.Candidate
 	start, startCounting         func(context.Context) (target.Server, error)
+	// besideCommits and besideDurable are the goals of the rate beside two bare commits, and beside the
+	// native lock with a commit of each holder.
+	besideCommits, besideDurable float64
 }
 
 var databases = []database{
 	{short: "pg", native: "advisory", ours: candidate.FencelockPostgres, lock: candidate.AdvisoryLock, durable: candidate.AdvisoryLockCommit, commits: candidate.PostgresCommits,
-		start: target.StartPostgres, startCounting: target.StartPostgresCounting},
+		start: target.StartPostgres, startCounting: target.StartPostgresCounting, besideCommits: 0.8, besideDurable: 0.85},
 	{short: "mariadb", native: "getlock", ours: candidate.FencelockMariaDB, lock: candidate.GetLock, durable: candidate.GetLockCommit, commits: candidate.MariaDBCommits,
-		start: target.StartMariaDB, startCounting: target.StartMariaDBCounting},
+		start: target.StartMariaDB, startCounting: target.StartMariaDBCounting, besideCommits: 0.6, besideDurable: 0.75},
 	{short: "mysql", native: "getlock", ours: candidate.FencelockMySQL, lock: candidate.GetLockMySQL, durable: candidate.GetLockMySQLCommit, commits: candidate.MySQLCommits,
-		start: target.StartMySQL, startCounting: target.StartMySQLCounting},
+		start: target.StartMySQL, startCounting: target.StartMySQLCounting, besideCommits: 0.6, besideDurable: 0.75},
 }
 
 // sqlFigures measures what is promised of sqlstore, beside the locks that the databases
@@ -124,7 +127,7 @@ func (d database) uncontended() question {
 		}
 		return []figure.Figure{
 			{Name: vsNative, Value: ratio(d.lock)},
-			{Name: vsCommits, Value: ratio(d.commits), Goal: figure.AtLeast(0.8)},
+			{Name: vsCommits, Value: ratio(d.commits), Goal: figure.AtLeast(d.besideCommits)},
 		}, cells, nil
 	}}
 }

@@ -59,7 +59,7 @@ func main() {
 func mutants() []mutant {
 	return slices.Concat(storeMutants, floorMutants, dataLossMutants, coreMutants, queueMutants, changeMutants, ownMutants,
 		sessionMutants, releaseMutants, waitMutants, kindMutants, memstoreMutants, otherMutants, noticeMutants, lingerMutants, fixMutants,
-		quorumMutants, listMutants, bothMutants, sharedMutants, treeMutants, bellMutants, remoteMutants, etcdMutants, edgeMutants, sqlMutants)
+		quorumMutants, listMutants, bothMutants, sharedMutants, treeMutants, handoffMutants, remoteMutants, etcdMutants, edgeMutants, sqlMutants)
 }
 
 func run(o options) error {

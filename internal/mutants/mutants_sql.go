@@ -64,4 +64,19 @@ var sqlMutants = []mutant{
 		old: "&r.maxTTL); err != nil || us > 0 {",
 		new: "&r.maxTTL); err != nil {",
 	},
+	{
+		name: "sql-restart-is-not-learned", catcher: testOf("store/sqlstore", "TestFlatLockComparesEverything"), file: "store/sqlstore/session.go",
+		old: "		ss.learnServer(server)\n",
+		new: "",
+	},
+	{
+		name: "sql-wait-without-a-read", catcher: testOf("store/sqlstore", "TestGrantBeforeTheWaitIsFound"), file: "store/sqlstore/waker_listen.go",
+		old: "!soon && ss.mayHaveMissed(w, since)",
+		new: "!soon && false",
+	},
+	{
+		name: "sql-holders-of-long-ago", catcher: testOf("store/sqlstore", "TestClaimInAQuickQueueIsQueuedByOneStatement"), file: "store/sqlstore/recent.go",
+		old: " && len(l.by) > 0 && time.Since(l.held) < holdersFor",
+		new: "",
+	},
 }

@@ -17,7 +17,7 @@ import (
 // more permissions than the store does. The error means that the database could not be
 // asked.
 func (s *Store) Check(ctx context.Context) ([]driver.Finding, error) {
-	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), deaf: s.hub.isDeaf(), noBells: s.bells.off(),
+	f := facts{values: map[string]string{}, dialect: s.dialect, grace: s.opts.Grace, pooled: s.pooled.Load(), silent: s.listener.isSilent(), noHandoffLocks: s.handoffLocks.off(),
 		prefix: s.opts.Prefix, grants: s.grantsText()}
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
@@ -104,13 +104,13 @@ func (s *Store) tableNames() string {
 
 // facts is what the database answered, for judge.
 type facts struct {
-	dialect             Dialect
-	grace, pooled, deaf bool
-	unasked             bool // the tables have grace, and this process does not ask for it
-	noBells             bool // no dedicated connection was to be had for a claim that waits
-	values              map[string]string
-	prefix, grants      string // of the tables, and what a role needs on them
-	missing             string // function without which the server cannot say who it is
+	dialect               Dialect
+	grace, pooled, silent bool
+	unasked               bool // the tables have grace, and this process does not ask for it
+	noHandoffLocks        bool // no dedicated connection was to be had for a claim that waits
+	values                map[string]string
+	prefix, grants        string // of the tables, and what a role needs on them
+	missing               string // function without which the server cannot say who it is
 	// ahead is how far the server's clock is ahead of ours, give or take half of trip.
 	ahead, trip time.Duration
 }

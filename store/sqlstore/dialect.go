@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
 )
 
 // Dialect is the SQL dialect of a database.
@@ -44,9 +46,21 @@ var mysqlText string
 // replica it is an error, and nothing can be granted there anyway.
 const pgIdentity = `((SELECT system_identifier FROM pg_control_system())::text || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8))`
 
+// pgServer is {server} on PostgreSQL: when its postmaster was started, in microseconds. To read the system
+// identifier costs each statement 20 µs and more (pg_control_system opens a file), and the timeline some
+// operations on text.
+//
+// It is as good as both. A process compares it with what it read in one statement with the identity,
+// for the same incarnation. That was on a primary: on a replica the identity is an error. The
+// system identifier of a running postmaster does not change, nor the timeline of a primary: to become a
+// replica, and another server's successor, it must be started again, and two servers are not started in the
+// same microsecond. So a promoted replica, a restored backup and a copy of the tables in
+// another cluster have another {server}, and the statements that compare the identity follow.
+const pgServer = `(date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint::text`
+
 // clocks is {now}. The functions do not depend on the session's time zone.
 var clocks = map[Dialect]string{
-	PostgreSQL: `(extract(epoch from clock_timestamp()) * 1000000)::bigint`,
+	PostgreSQL: `(date_part('epoch', clock_timestamp()) * 1000000)::bigint`,
 	MySQL:      `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
 }
 
@@ -61,13 +75,13 @@ const (
 	silence = "1"
 )
 
-// newTexts reads the statements of a dialect. ident is the expression for who
+// newTexts reads the statements of a dialect. ident and server are the expressions for who
 // the server is, listen is whether a process may listen for notifications.
-func newTexts(d Dialect, prefix, ident string, listen bool) texts {
+func newTexts(d Dialect, prefix, ident, server string, listen bool) texts {
 	notify, wanted := silence, "NULL"
 	if listen {
 		channel := "pg_notify('" + channelPrefix(prefix) + "' || "
-		notify = "CASE WHEN u.holder IS NOT NULL THEN " + channel + "u.holder, u.seq || ' ' || u.counter || CASE WHEN u.wanted THEN ' " + wantedWord + "' ELSE '' END)::text END"
+		notify = "CASE WHEN l.holder IS NOT NULL THEN " + channel + "l.holder, l.seq || ' ' || l.counter || CASE WHEN l.queue IS NOT NULL AND l.record LIKE '" + book.WatchKey + "%' THEN ' " + wantedWord + "' ELSE '' END)::text END"
 		wanted = channel + "l.holder, '" + wantedWord + " ' || l.seq)::text"
 	}
 	free := "{p}lock.holder IS NULL AND {p}lock.grants IS NULL AND {p}lock.queue IS NULL AND {p}lock.marks IS NULL"
@@ -75,13 +89,14 @@ func newTexts(d Dialect, prefix, ident string, listen bool) texts {
 	if d == PostgreSQL {
 		json, first = "CAST(? AS text)::jsonb", "l.queue->0->>'s'"
 	}
+	before := "SUBSTRING_INDEX(IF(queue IS NULL, SUBSTRING(SUBSTRING_INDEX(record, '" + book.HandoffKey + "', -1), 3), SUBSTRING(SUBSTRING_INDEX(queue, '" + book.HandoffKey + "', -1), 4)), '}', 1)"
 	t := texts{}
 	own := mysqlText
 	if d == PostgreSQL {
 		own = postgresText
 	}
 	fill := func(name, body, notify, wanted string) string {
-		body = strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{j}", json, "{first}", first, "{notify}", notify, "{wanted}", wanted).
+		body = strings.NewReplacer("{p}", prefix, "{now}", clocks[d], "{ident}", ident, "{server}", server, "{j}", json, "{first}", first, "{before}", before, "{notify}", notify, "{wanted}", wanted).
 			Replace(strings.ReplaceAll(body, "{free}", free))
 		if d == PostgreSQL {
 			body = numbered(body)

@@ -33,8 +33,8 @@
 //
 //	lock a free name                 1 statement
 //	unlock                           1 statement, which also grants to the first in the queue
-//	wait for a held name             2 statements, 3 on MySQL, then a notification, a bell or polls
-//	the same, again and again        1 statement, 2 on MySQL
+//	wait for a held name             2 statements, 3 on MySQL, then a notification, a handoff lock or polls
+//	the same, in a quick queue       1 statement
 //	give up waiting                  1 statement
 //	keep any number of leases alive  1 statement each third of the TTL
 //
@@ -49,11 +49,11 @@
 // commit that grants it, and listens on one connection for all its locks. The store finds out
 // by a message to itself whether that works.
 //
-// On MySQL and MariaDB each queued claim has a bell, a named lock on a dedicated connection, until
+// On MySQL and MariaDB each queued claim has a handoff lock, a named lock on a dedicated connection, until
 // it is gone. The claim behind waits for that, and then reads the row, which alone grants:
 //
-//	claim A: queued ── has bell 1 ─────────────── granted ── released: bell 1 is free
-//	claim B:        queued ── has bell 2 ── waits for bell 1 ······┘ reads the row: granted
+//	claim A: queued ── has lock 1 ─────────────── granted ── released: lock 1 is free
+//	claim B:        queued ── has lock 2 ── waits for lock 1 ······┘ reads the row: granted
 //
 // Everywhere else, through a pooler or proxy that shares connections too, a process polls the row.
 //
@@ -75,7 +75,7 @@
 //   - The tables are emptied: the same.
 //   - A backup is restored in place, on the same server and timeline: nothing shows it.
 //     Delete the row of the incarnation table afterwards.
-//   - The connection of a bell is lost or silent, or a process hangs: the claim behind reads the
+//   - The connection of a handoff lock is lost or silent, or a process hangs: the claim behind reads the
 //     row after a second and a second more for each place, half of its TTL at most.
 //   - The server has no connection to spare, or a proxy shares connections: claims poll.
 //   - Two statements meet (deadlock, serialization failure): the one that was refused is

@@ -7,46 +7,58 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
 )
 
 // short tries the statements for plain claims; false if the lock is of another kind. A lock
-// that was contended a moment ago is most likely held: the claim is queued first then.
+// that was contended a moment ago is most likely held: the claim is queued first then. One that this process has
+// used most likely has its row.
 func (ss *session) short(ctx context.Context, c *driver.Claim, claim *book.Claim, w *waiting) (driver.Outcome, bool, error) {
-	s := ss.store
-	contended := false
-	if w != nil {
-		_, contended = s.contended.of(c.Name)
+	known, used := ss.store.recent.of(c.Name)
+	var ways []way
+	switch {
+	case !used:
+		ways = []way{(*session).takeOrMake, nil}
+	case known.contended():
+		ways = []way{nil, (*session).take, (*session).takeOrMake}
+	default:
+		ways = []way{(*session).take, nil, (*session).takeOrMake}
 	}
-	if contended {
-		out, done, err := ss.enqueue(ctx, claim, c.Name, w)
-		if done || err != nil || w.seenQueued(ss) {
-			return out, done, err
+	for _, take := range ways {
+		if take == nil && w != nil {
+			out, done, err := ss.enqueue(ctx, claim, c.Name, w)
+			if done || err != nil || w.seenQueued(ss) {
+				return out, done, err
+			}
+		}
+		if take == nil {
+			continue
+		}
+		counter, err := take(ss, ctx, claim, c.Name)
+		if err != nil {
+			return driver.Outcome{}, false, err
+		}
+		if counter > 0 {
+			ss.stopWaiting(c.Seq)
+			ss.store.recent.free(c.Name)
+			return driver.Outcome{State: driver.Granted, Token: driver.Token(counter * driver.TokenStep)}, true, nil
 		}
 	}
-	counter, err := ss.fast(ctx, claim, c.Name)
-	if err != nil {
-		return driver.Outcome{}, false, err
-	}
-	if counter > 0 {
-		ss.stopWaiting(c.Seq)
-		s.contended.remove(c.Name)
-		return driver.Outcome{State: driver.Granted, Token: driver.Token(counter * driver.TokenStep)}, true, nil
-	}
-	if w == nil || contended {
-		return driver.Outcome{}, false, nil
-	}
-	return ss.enqueue(ctx, claim, c.Name, w)
+	return driver.Outcome{}, false, nil
 }
 
+// way is how a claim is granted a free lock, nil to queue it instead.
+type way func(*session, context.Context, *book.Claim, string) (counter int64, err error)
+
 // enqueue queues a plain claim behind a plain holder, in one statement, and finds out where
-// it stands; false if the lock is of another kind. On MySQL it gets a bell, if it can.
+// it stands; false if the lock is of another kind. On MySQL it gets a handoff lock, if it can.
 func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *waiting) (driver.Outcome, bool, error) {
 	c.Inc = ss.inc
-	if book.BellOf(c.Record) == 0 {
-		c.Record = book.WithBell(c.Record, ss.bell(ctx, c.Seq))
+	if book.HandoffLockOf(c.Record) == 0 {
+		c.Record = book.WithHandoffLock(c.Record, ss.handoffLock(ctx, c.Seq))
 	}
 	entry, err := json.Marshal(c)
 	if err != nil {
@@ -62,10 +74,10 @@ func (ss *session) enqueue(ctx context.Context, c *book.Claim, name string, w *w
 	if err != nil || b == nil {
 		return driver.Outcome{}, false, err
 	}
-	ss.store.contended.add(name, out.Position)
-	var known contention
+	ss.store.recent.queued(name, out.Position)
+	var known recentLock
 	if ss.store.listens() { // polls that are planned by an old pace are late, and make it slower
-		known, _ = ss.store.contended.of(name)
+		known, _ = ss.store.recent.of(name)
 	}
 	ss.queued(w, out.Position, b.Counter, known.pace)
 	return out, true, nil
@@ -79,7 +91,7 @@ func (ss *session) enqueuePostgres(ctx context.Context, c *book.Claim, name, ent
 	var position int
 	var notified sql.NullString
 	g := book.Claim{Plain: 1}
-	err := ss.store.row(ctx, "enqueue", []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, entry, "[" + probe(c.Session, c.Seq) + "]"},
+	err := ss.store.row(ctx, "enqueue", []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, entry, "[" + probe(c.Session, c.Seq) + "]", *ss.server.Load()},
 		[]any{&now, &graceEnd, &ends, &g.Counter, &g.Session, &g.Seq, &g.Generation, &g.Inc, &g.Since, &g.Record, &position, &notified})
 	if errors.Is(err, sql.ErrNoRows) {
 		return driver.Outcome{}, nil, nil
@@ -92,15 +104,27 @@ func (ss *session) enqueuePostgres(ctx context.Context, c *book.Claim, name, ent
 	return b.QueuedAt(position), b, nil
 }
 
-// enqueueMySQL reads where the claim stands by a second statement: an UPDATE returns no rows.
-// The claim counts as queued even if that statement fails.
+// enqueueMySQL reads where the claim stands by a second statement: an UPDATE returns no rows. In a queue that moves
+// quickly the number is enough that comes back with the first. The claim counts as queued even if the second statement fails.
 func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry string, w *waiting) (driver.Outcome, *book.Book, error) {
 	s, probe := ss.store, probe(c.Session, c.Seq)
-	n, err := s.changed(ctx, "enqueue", entry, s.name(name), ss.sid, int64(c.Seq), ss.sid, probe, probe, ss.sid, ss.generation, ss.inc, ss.inc, ss.inc)
+	res, err := s.exec(ctx, "enqueue", entry, s.name(name), ss.sid, int64(c.Seq), ss.sid, probe, probe, ss.sid, ss.generation, ss.inc, ss.inc, ss.inc)
+	if err != nil {
+		return driver.Outcome{}, nil, err
+	}
+	n, err := res.RowsAffected()
 	if err != nil || n == 0 {
 		return driver.Outcome{}, nil, err
 	}
 	ss.queued(w, 0, 0, 0)
+	number, err := res.LastInsertId()
+	if err != nil {
+		return driver.Outcome{}, nil, err
+	}
+	if holders, moves := s.recent.holders(name); moves && number >= 1024 && book.HandoffLockOf(c.Record) != 0 {
+		ss.noteBefore(w, slices.Values([]int64{number / 1024}))
+		return driver.Outcome{State: driver.Queued, Position: int(number % 1024), Holders: holders, PollAfter: ss.ttl}, &book.Book{Lock: &book.Lock{}}, nil
+	}
 	l, err := s.loadShort(ctx, ss.sid, name)
 	if err != nil {
 		return driver.Outcome{}, nil, err
@@ -109,6 +133,7 @@ func (ss *session) enqueueMySQL(ctx context.Context, c *book.Claim, name, entry 
 	if !ok {
 		return out, nil, nil
 	}
-	ss.behind(w, l.BellsBefore(c.Session, c.Seq))
+	s.recent.heldBy(name, out.Holders)
+	ss.noteBefore(w, l.HandoffLocksBefore(c.Session, c.Seq))
 	return out, l.Book, nil
 }

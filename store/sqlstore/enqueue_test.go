@@ -129,3 +129,50 @@ func TestHandoffWhateverTheRecords(t *testing.T) {
 		}
 	}
 }
+
+// TestClaimInAQuickQueueIsQueuedByOneStatement: a claim learns its place and whom it waits for from the statement that
+// queues it, whatever the records are.
+func TestClaimInAQuickQueueIsQueuedByOneStatement(t *testing.T) {
+	for _, k := range []kind{onMariaDB, onMySQL} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			server := need(t, k.start)
+			direct := k.connect(t, server.Port)
+			opts := k.space(t, direct)
+			p := proxyOf(t, server)
+			var reads atomic.Bool
+			p.Filter(func(_ int, toServer bool, data []byte) bool {
+				if toServer && bytes.Contains(data, []byte("fencelock load ")) {
+					reads.Store(true)
+				}
+				return true
+			})
+			attempt(t, open(t, k.store(t, direct, &opts)), plain(1, "x"), driver.Granted)
+			for i, text := range []string{"", "handoff", `handoff":"5}`, `"s":"handoff":7}`, "名字 🔒 \\ '"} {
+				before := k.store(t, direct, &opts)
+				makeHandoffLock(t, before)
+				first := open(t, before)
+				c := queued(1, "x")
+				c.Terms.Record = &driver.Record{Owner: text, Reason: text}
+				attempt(t, first, c, driver.Queued)
+
+				s := k.store(t, k.connect(t, p.Port), &opts)
+				makeHandoffLock(t, s)
+				sqlstore.SetPace(s, "x", 1, time.Millisecond)
+				sqlstore.SetHolders(s, "x", []driver.Holder{{Token: 1}})
+				ss := open(t, s)
+				reads.Store(false)
+				out := attempt(t, ss, queued(1, "x"), driver.Queued)
+				if waits, _ := sqlstore.WaitsFor(ss, 1); reads.Load() || out.Position != 2*i+1 || len(out.Holders) != 1 || waits != sqlstore.HandoffLockOf(first, 1) {
+					t.Errorf("%q: read the row: %t; at %d, behind %v, waits for %q and not %q", text, reads.Load(), out.Position, out.Holders, waits, sqlstore.HandoffLockOf(first, 1))
+				}
+				c = queued(2, "x")
+				sqlstore.SetHolders(s, "x", nil)
+				if out := attempt(t, ss, c, driver.Queued); !reads.Load() || len(out.Holders) != 1 || out.Holders[0].Token == 1 {
+					t.Errorf("%q: without a holder that is known: read the row: %t, behind %v", text, reads.Load(), out.Holders)
+				}
+				withdraw(t, ss, driver.Withdrawal{Seq: 2, Name: "x"}, driver.WasQueued)
+			}
+		})
+	}
+}

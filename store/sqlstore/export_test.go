@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/sqlstore/internal/book"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -29,9 +30,9 @@ func SweepFirst(ctx context.Context, s *Store) error {
 }
 
 // RetryListening makes a store that heard nothing try again soon.
-func RetryListening(s *Store, after time.Duration) { s.hub.retry = after }
+func RetryListening(s *Store, after time.Duration) { s.listener.retry = after }
 
-// BehindPooler reports what the hub of a store that hears nothing would find out about a
+// BehindPooler reports what the listener of a store that hears nothing would find out about a
 // connection.
 func BehindPooler(ctx context.Context, s *Store) (found bool, err error) {
 	conn, err := s.db.Conn(ctx)
@@ -40,7 +41,7 @@ func BehindPooler(ctx context.Context, s *Store) (found bool, err error) {
 	}
 	defer conn.Close()
 	err = conn.Raw(func(c any) error {
-		found = s.hub.behindPooler(c.(*stdlib.Conn).Conn().PgConn())
+		found = s.listener.behindPooler(c.(*stdlib.Conn).Conn().PgConn())
 		return nil
 	})
 	return found, err
@@ -66,17 +67,17 @@ func Reserved(db *sql.DB) int {
 
 // Attended returns how many sessions have a goroutine that reads what waits for them.
 func Attended(s *Store) int {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	return len(s.hub.attended)
+	s.attendants.mu.Lock()
+	defer s.attendants.mu.Unlock()
+	return len(s.attendants.of)
 }
 
 // Listening returns for how many sessions messages are known to arrive.
 func Listening(s *Store) (n int) {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	for _, m := range s.hub.members {
-		if m.ears != 0 {
+	s.listener.mu.Lock()
+	defer s.listener.mu.Unlock()
+	for _, m := range s.listener.members {
+		if m.since != 0 {
 			n++
 		}
 	}
@@ -85,42 +86,42 @@ func Listening(s *Store) (n int) {
 
 // ListensAs reports whether messages are known to arrive for this value of a session.
 func ListensAs(s *Store, ss driver.Session) bool {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	m := s.hub.members[ss.(*session).sid]
-	return m != nil && m.ss == ss && m.ears != 0
+	s.listener.mu.Lock()
+	defer s.listener.mu.Unlock()
+	m := s.listener.members[ss.(*session).sid]
+	return m != nil && m.ss == ss && m.since != 0
 }
 
 // StopListeningSoon makes a store stop listening soon after the last claim waited.
-func StopListeningSoon(s *Store, after time.Duration) { s.hub.idle = after }
+func StopListeningSoon(s *Store, after time.Duration) { s.listener.idle = after }
 
 // SetPace makes a store expect that a claim for the lock is queued behind so many others, and
 // that each of them takes so long.
 func SetPace(s *Store, name string, place int, pace time.Duration) {
-	s.contended.add(name, place)
-	s.contended.granted(name, 0, pace)
+	s.recent.queued(name, place)
+	s.recent.granted(name, 0, pace)
 }
 
 // Listens reports whether a store listens for a session, or is about to.
 func Listens(s *Store, ss driver.Session) bool {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	m := s.hub.members[ss.(*session).sid]
-	return m != nil && !m.resting
+	s.listener.mu.Lock()
+	defer s.listener.mu.Unlock()
+	m := s.listener.members[ss.(*session).sid]
+	return m != nil && !m.paused
 }
 
 // Members returns how many sessions a store listens for, or will after a reconnect.
 func Members(s *Store) int {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	return len(s.hub.members)
+	s.listener.mu.Lock()
+	defer s.listener.mu.Unlock()
+	return len(s.listener.members)
 }
 
-// Stir makes the goroutine that listens read for which sessions it has to.
-func Stir(s *Store) {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	s.hub.stirLocked()
+// Rescan makes the goroutine that listens read for which sessions it has to.
+func Rescan(s *Store) {
+	s.listener.mu.Lock()
+	defer s.listener.mu.Unlock()
+	s.listener.rescanLocked()
 }
 
 // ChangeLimit changes the limit of a lock, and calls before with the number of writers that
@@ -139,13 +140,13 @@ func ChangeLimit(ctx context.Context, s *Store, name string, limit int64, before
 	})
 }
 
-// MakeBell waits until a store has an idle bell.
-func MakeBell(ctx context.Context, s *Store) error {
+// MakeHandoffLock waits until a store has an idle handoff lock.
+func MakeHandoffLock(ctx context.Context, s *Store) error {
 	for ctx.Err() == nil {
-		if bl := s.bells.get(ctx); bl != nil {
-			s.bells.mu.Lock()
-			s.bells.putBackLocked(bl)
-			s.bells.mu.Unlock()
+		if bl := s.handoffLocks.get(ctx); bl != nil {
+			s.handoffLocks.mu.Lock()
+			s.handoffLocks.putBackLocked(bl)
+			s.handoffLocks.mu.Unlock()
 			return nil
 		}
 		pause(ctx, 10*time.Millisecond)
@@ -153,80 +154,80 @@ func MakeBell(ctx context.Context, s *Store) error {
 	return ctx.Err()
 }
 
-// TryBell lets a store make its first bell, and reports whether it could. It makes no other.
-func TryBell(ctx context.Context, s *Store) bool {
-	bl := s.bells.get(ctx)
-	s.bells.mu.Lock()
-	defer s.bells.mu.Unlock()
-	for bl == nil && s.bells.all > len(s.bells.idle) {
-		s.bells.mu.Unlock()
+// TryHandoffLock lets a store make its first handoff lock, and reports whether it could. It makes no other.
+func TryHandoffLock(ctx context.Context, s *Store) bool {
+	bl := s.handoffLocks.get(ctx)
+	s.handoffLocks.mu.Lock()
+	defer s.handoffLocks.mu.Unlock()
+	for bl == nil && s.handoffLocks.all > len(s.handoffLocks.idle) {
+		s.handoffLocks.mu.Unlock()
 		pause(ctx, time.Millisecond)
-		s.bells.mu.Lock()
+		s.handoffLocks.mu.Lock()
 	}
 	if bl != nil {
-		s.bells.putBackLocked(bl)
+		s.handoffLocks.putBackLocked(bl)
 	}
-	s.bells.after = time.Now().Add(time.Hour)
-	return s.bells.all > 0
+	s.handoffLocks.after = time.Now().Add(time.Hour)
+	return s.handoffLocks.all > 0
 }
 
-// ForgiveBells lets a store make a bell although one has failed a moment ago.
-func ForgiveBells(s *Store) {
-	s.bells.mu.Lock()
-	defer s.bells.mu.Unlock()
-	s.bells.after = time.Time{}
+// ForgiveHandoffLocks lets a store make a handoff lock although one has failed a moment ago.
+func ForgiveHandoffLocks(s *Store) {
+	s.handoffLocks.mu.Lock()
+	defer s.handoffLocks.mu.Unlock()
+	s.handoffLocks.after = time.Time{}
 }
 
-// LostBells returns how many claims have lost their bell and got no other one.
-func LostBells(s *Store) int {
-	s.bells.mu.Lock()
-	defer s.bells.mu.Unlock()
-	return len(s.bells.lost)
+// LostHandoffLocks returns how many claims have lost their handoff lock and got no other one.
+func LostHandoffLocks(s *Store) int {
+	s.handoffLocks.mu.Lock()
+	defer s.handoffLocks.mu.Unlock()
+	return len(s.handoffLocks.lost)
 }
 
-// BellOf returns the named lock of a claim as the server knows it, or "".
-func BellOf(ss driver.Session, seq uint64) string {
+// HandoffLockOf returns the named lock of a claim as the server knows it, or "".
+func HandoffLockOf(ss driver.Session, seq uint64) string {
 	own := ss.(*session)
-	id := own.store.bells.of(claimID{own.sid, seq})
+	id := own.store.handoffLocks.of(claimID{own.sid, seq})
 	if id == 0 {
 		return ""
 	}
-	return bellName(id)
+	return handoffLockName(id)
 }
 
-// Bells returns how many bells a store has.
-func Bells(s *Store) int {
-	s.bells.mu.Lock()
-	defer s.bells.mu.Unlock()
-	return s.bells.all
+// Handoff locks returns how many handoff locks a store has.
+func HandoffLocks(s *Store) int {
+	s.handoffLocks.mu.Lock()
+	defer s.handoffLocks.mu.Unlock()
+	return s.handoffLocks.all
 }
 
-// twoBells takes two bells of a store out; false if it has none to spare yet.
-func twoBells(ctx context.Context, s *Store) (one, two *bell, ok bool) {
-	one, two = s.bells.get(ctx), s.bells.get(ctx)
+// twoHandoffLocks takes two handoff locks of a store out; false if it has none to spare yet.
+func twoHandoffLocks(ctx context.Context, s *Store) (one, two *handoffLock, ok bool) {
+	one, two = s.handoffLocks.get(ctx), s.handoffLocks.get(ctx)
 	if one != nil && two != nil {
 		return one, two, true
 	}
-	s.bells.mu.Lock()
-	defer s.bells.mu.Unlock()
-	for _, bl := range []*bell{one, two} {
+	s.handoffLocks.mu.Lock()
+	defer s.handoffLocks.mu.Unlock()
+	for _, bl := range []*handoffLock{one, two} {
 		if bl != nil {
-			s.bells.putBackLocked(bl)
+			s.handoffLocks.putBackLocked(bl)
 		}
 	}
 	return nil, nil, false
 }
 
-func (bl *bell) send(j job) job {
+func (bl *handoffLock) send(j job) job {
 	bl.b.mu.Lock()
 	defer bl.b.mu.Unlock()
 	return bl.sendLocked(j)
 }
 
-// Deadlock lets two bells of a store wait for each other, and returns for how many of them the
+// Deadlock lets two handoff locks of a store wait for each other, and returns for how many of them the
 // server answered so.
 func Deadlock(ctx context.Context, s *Store) (answers int) {
-	one, two, ok := twoBells(ctx, s)
+	one, two, ok := twoHandoffLocks(ctx, s)
 	if !ok {
 		return -1
 	}
@@ -234,33 +235,33 @@ func Deadlock(ctx context.Context, s *Store) (answers int) {
 	waits := []job{one.send(job{other: two.id, bound: bound}), two.send(job{other: one.id, bound: bound})}
 	for _, j := range waits {
 		<-j.done
-		if j.ring.state == ringChain {
+		if j.end.state == waitChain {
 			answers++
 		}
 	}
 	return answers
 }
 
-// WaitWithoutEnd lets one bell of a store wait for another, by a statement that reads the row or
-// does not. It returns a channel that is closed when the wait ends, which frees the other bell
-// does; nil if the store has no two bells yet.
+// WaitWithoutEnd lets one handoff lock of a store wait for another, by a statement that reads the row or
+// does not. It returns a channel that is closed when the wait ends, which frees the other handoff lock
+// does; nil if the store has no two handoff locks yet.
 func WaitWithoutEnd(ctx context.Context, s *Store, read bool) (done <-chan struct{}, refused func() bool, end func()) {
-	one, two, ok := twoBells(ctx, s)
+	one, two, ok := twoHandoffLocks(ctx, s)
 	if !ok {
 		return nil, nil, nil
 	}
 	j := one.send(job{other: two.id, bound: time.Hour, name: "x", read: read})
-	return j.done, func() bool { return j.ring.state == ringRefused }, func() { two.send(job{}) }
+	return j.done, func() bool { return j.end.state == waitRefused }, func() { two.send(job{}) }
 }
 
-// NoBells reports whether a store has found out that bells cannot work.
-func NoBells(s *Store) bool {
-	s.bells.mu.Lock()
-	defer s.bells.mu.Unlock()
-	return s.bells.never
+// NoHandoffLocks reports whether a store has found out that handoff locks cannot work.
+func NoHandoffLocks(s *Store) bool {
+	s.handoffLocks.mu.Lock()
+	defer s.handoffLocks.mu.Unlock()
+	return s.handoffLocks.never
 }
 
-// WaitsFor returns the bell that is noted as before a claim, and the one for which its connection waits,
+// WaitsFor returns the handoff lock that is noted as before a claim, and the one for which its connection waits,
 // as the server knows them, or "".
 func WaitsFor(ss driver.Session, seq uint64) (before, waits string) {
 	own := ss.(*session)
@@ -271,17 +272,42 @@ func WaitsFor(ss driver.Session, seq uint64) (before, waits string) {
 		return "", ""
 	}
 	if w.before != 0 {
-		before = bellName(w.before)
+		before = handoffLockName(w.before)
 	}
 	if w.wait != nil {
-		waits = bellName(w.wait.other)
+		waits = handoffLockName(w.wait.other)
 	}
 	return before, waits
 }
 
-// TouchBells makes a store use the connections of its claims' bells so often. It must have no bell
+// TouchHandoffLocks makes a store use the connections of its claims' handoff locks so often. It must have no handoff lock
 // yet, and its claims wait for one.
-func TouchBells(s *Store, every time.Duration) { s.bells.rests, s.bells.patience = every, time.Minute }
+func TouchHandoffLocks(s *Store, every time.Duration) {
+	s.handoffLocks.rests, s.handoffLocks.patience = every, time.Minute
+}
 
-// MaxBells is how many bells a store may have.
-const MaxBells = maxBells
+// MaxHandoffLocks is how many handoff locks a store may have.
+const MaxHandoffLocks = maxHandoffLocks
+
+// Take takes a free lock that has its row by the one flat statement for it, and reports whether it did.
+func Take(ss driver.Session, name string, seq uint64) (bool, error) {
+	own := ss.(*session)
+	claim, err := book.NewClaim(own.sid, own.generation, &driver.Claim{Seq: seq, Name: name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
+	if err != nil {
+		return false, err
+	}
+	counter, err := own.take(context.Background(), &claim, name)
+	return counter > 0, err
+}
+
+// Unlock gives a lock back by the one flat statement for it, and reports whether it did.
+func Unlock(ss driver.Session, name string, seq uint64) (bool, error) {
+	return ss.(*session).unlock(context.Background(), driver.Withdrawal{Name: name, Seq: seq})
+}
+
+// Server returns what a session takes for the server of its incarnation, and SetServer sets it.
+func Server(ss driver.Session) string            { return *ss.(*session).server.Load() }
+func SetServer(ss driver.Session, server string) { ss.(*session).learnServer(server) }
+
+// SetHolders makes a store take these for the holders of a lock.
+func SetHolders(s *Store, name string, holders []driver.Holder) { s.recent.heldBy(name, holders) }

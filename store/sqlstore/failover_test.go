@@ -192,10 +192,16 @@ func (p pair) upToDate(t *testing.T, b *through, primary, replica *servers.Serve
 	must(t, err)
 	t.Cleanup(func() { c.Close(ctxb) })
 	l := lock(t, c, "x")
-	p.arrived(t, replica, b.opts.Prefix+"lock")
+	old := open(t, b)
+	attempt(t, old, plain(1, "used"), driver.Granted)
+	withdraw(t, old, driver.Withdrawal{Seq: 1, Name: "used"}, driver.WasGranted)
+	p.arrived(t, replica, b.opts.Prefix+"lock WHERE holder IS NULL")
 	primary.Kill()
 	p.promote(t, replica)
 	b.proxy.Retarget(replica.Addr)
+	if took, err := takeSoon(old, "used"); err != nil || took {
+		t.Errorf("a session of before was granted a lock before it was opened again: %t, %v", took, err)
+	}
 	st, err := inspectSoon(b, "x")
 	if err != nil || len(st.Holders) != 1 || st.Holders[0].Token != driver.Token(l.Token()) {
 		t.Fatalf("after the failover the holders are %v, %v", st.Holders, err)
@@ -211,4 +217,14 @@ func (p pair) upToDate(t *testing.T, b *through, primary, replica *servers.Serve
 	if next := lock(t, c, "x"); next.Token() <= l.Token() {
 		t.Errorf("token %v after %v", next.Token(), l.Token())
 	}
+}
+
+// takeSoon takes a lock by the flat statement when the server can be reached.
+func takeSoon(ss driver.Session, name string) (took bool, err error) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(50 * time.Millisecond) {
+		if took, err = sqlstore.Take(ss, name, 2); err == nil {
+			return took, nil
+		}
+	}
+	return false, err
 }

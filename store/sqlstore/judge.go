@@ -90,8 +90,8 @@ func judgePostgres(f *facts, add adder) {
 		add(driver.Warning, "notify-queue", fmt.Sprintf("the server's queue of notifications is %d %% full; when it is full a waiter finds its grant late, up to a TTL", n),
 			"end the connection that listens and stays in a transaction; the server's log names its process, and pg_stat_activity shows it by xact_start")
 	}
-	if f.deaf && !f.pooled {
-		add(driver.Note, "deaf", fmt.Sprintf("a notification did not arrive within %v: waiters poll, and it is tried again every %v", helloWait, deafFor),
+	if f.silent && !f.pooled {
+		add(driver.Note, "deaf", fmt.Sprintf("a notification did not arrive within %v: waiters poll, and it is tried again every %v", helloWait, silentFor),
 			"check for a pooler in transaction mode, and connect to the database directly, or leave it (Options.Pooler)")
 	}
 	if f.pooled {
@@ -164,7 +164,7 @@ func judgeMySQL(f *facts, add adder) {
 		add(driver.Danger, "multi-primary", "group_replication_single_primary_mode is OFF: two members may grant the same lock before one of them is refused, and each has the identity of another server",
 			"group_replication_single_primary_mode = ON, or use another database")
 	}
-	if f.noBells {
+	if f.noHandoffLocks {
 		add(driver.Note, "bells", "no dedicated connection could wait for a named lock (GET_LOCK): waiters poll, which costs the server more",
 			"allow more connections (max_connections, SetMaxOpenConns), connect directly if a proxy shares connections, or leave it")
 	}

@@ -41,7 +41,7 @@ func TestDeafForAWhile(t *testing.T) {
 		defer close(got) // lock may end the goroutine
 		got <- lock(t, waiter, "x")
 	})
-	deaf := func(want bool) {
+	silent := func(want bool) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
 			findings, err := b.Check(ctxb)
@@ -54,9 +54,9 @@ func TestDeafForAWhile(t *testing.T) {
 			}
 		}
 	}
-	deaf(true)
+	silent(true)
 	healed()
-	deaf(false)
+	silent(false)
 	must(t, l.Unlock(ctxb))
 	if next := <-got; next == nil || next.Token() <= l.Token() {
 		t.Errorf("the next holder is %v after token %v", next, l.Token())
@@ -233,13 +233,13 @@ func TestFailedCloseEndsWaitsAndListening(t *testing.T) {
 	if err := <-ended; !errors.Is(err, driver.ErrGone) {
 		t.Errorf("the wait ended with %v, want ErrGone", err)
 	}
-	eventually(t, "that the session left the hub", func() bool { return sqlstore.Members(b.Store) == 0 })
+	eventually(t, "that the session left the listener", func() bool { return sqlstore.Members(b.Store) == 0 })
 	must(t, ss.Close(ctx))
 	attempt(t, holder, plain(2, "y"), driver.Granted)
 }
 
 // TestFailedGreetingIsRepeated: a greeting that could not be sent is sent again, even when
-// another session has to be listened for at that moment. The store is not taken for deaf.
+// another session has to be listened for at that moment. The store is not taken for silent.
 func TestFailedGreetingIsRepeated(t *testing.T) {
 	t.Parallel()
 	server := need(t, postgres)
@@ -252,7 +252,7 @@ func TestFailedGreetingIsRepeated(t *testing.T) {
 		failed := false
 		if toServer && bytes.Contains(data, []byte("hello ")) {
 			once.Do(func() {
-				sqlstore.Stir(b.Store)
+				sqlstore.Rescan(b.Store)
 				failed = true
 			})
 		}
@@ -264,7 +264,7 @@ func TestFailedGreetingIsRepeated(t *testing.T) {
 		findings, err := b.Check(ctxb)
 		must(t, err)
 		if has(findings, "deaf") {
-			t.Fatal("the store is taken for deaf")
+			t.Fatal("the store is taken for silent")
 		}
 		return sqlstore.ListensAs(b.Store, ss)
 	})

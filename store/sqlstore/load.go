@@ -20,10 +20,11 @@ type incarnation struct {
 	graceEnd, floor int64
 	layout          string
 	rules           rules
+	server          sql.NullString // {server}; null on a connection that has no identity
 }
 
 func (m *incarnation) fields() []any {
-	return []any{&m.now, &m.inc, &m.same, &m.graceEnd, &m.floor, &m.layout, &m.rules.grace, &m.rules.maxTTL}
+	return []any{&m.now, &m.inc, &m.same, &m.graceEnd, &m.floor, &m.layout, &m.rules.grace, &m.rules.maxTTL, &m.server}
 }
 
 const (
@@ -85,6 +86,7 @@ type loaded struct {
 	mine    *mySession      // nil: it has no row
 	known   map[string]bool // sessions that were read with it
 	rules   rules           // of the table
+	server  string          // {server}, which has the identity of the incarnation
 }
 
 // mySession is the row of the session that asks.
@@ -173,7 +175,7 @@ func (s *Store) loadOnce(ctx context.Context, session, name string) (*loaded, er
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: %q: %w", name, err)
 	}
-	l := &loaded{rules: m.rules, exists: f.version.Valid, version: f.version.Int64, Book: &book.Book{
+	l := &loaded{rules: m.rules, server: m.server.String, exists: f.version.Valid, version: f.version.Int64, Book: &book.Book{
 		Lock: lock, Now: m.now, Inc: m.inc, GraceEnd: m.graceEnd, Floor: m.floor, Sessions: map[string]book.Session{},
 	}}
 	if mine.generation.Valid {

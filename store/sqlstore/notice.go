@@ -27,13 +27,13 @@ const wantedWord = "wanted"
 type notices struct {
 	wanted  func(seq uint64)
 	watched map[uint64]string // names by claim; guarded by the session's mu
-	stir    chan struct{}     // a claim is watched, and none was before
+	first   chan struct{}     // a claim is watched, and none was before
 	ended   chan struct{}     // the session is over
 	stop    func()
 }
 
 func (n *notices) init(wanted func(uint64)) {
-	n.wanted, n.watched, n.stir, n.ended = wanted, map[uint64]string{}, make(chan struct{}, 1), make(chan struct{})
+	n.wanted, n.watched, n.first, n.ended = wanted, map[uint64]string{}, make(chan struct{}, 1), make(chan struct{})
 	n.stop = sync.OnceFunc(func() { close(n.ended) })
 }
 
@@ -49,11 +49,11 @@ func (ss *session) watch(c *driver.Claim) {
 	if !first || !ss.store.listens() {
 		return
 	}
-	if ss.store.hub.attend(ss) {
+	if ss.store.attendants.add(ss) {
 		go ss.attend()
 	}
 	select {
-	case ss.notices.stir <- struct{}{}:
+	case ss.notices.first <- struct{}{}:
 	default:
 	}
 }
@@ -61,27 +61,27 @@ func (ss *session) watch(c *driver.Claim) {
 // attend reads what waits behind the watched claims whenever messages may have been missed:
 // while no connection listens again and again, and once after one began to.
 func (ss *session) attend() {
-	h := &ss.store.hub
-	defer h.unattend(ss)
+	h := &ss.store.listener
+	defer ss.store.attendants.remove(ss)
 	defer h.leave(ss)
 	var heard int64 // the connection whose messages miss nothing
-	for h.attends(ss) {
-		ears, changed := h.present(ss)
+	for ss.store.attendants.has(ss) {
+		since, changed := h.since(ss)
 		watches := ss.watches()
 		if watches {
-			ears, changed = h.ears(ss)
+			since, changed = h.listen(ss)
 		}
-		if watches && (ears == 0 || ears != heard) {
+		if watches && (since == 0 || since != heard) {
 			if ss.check(h.ctx) == nil {
-				heard = ears
+				heard = since
 			}
 		}
 		var again <-chan time.Time
-		if (ears == 0 || ears != heard) && watches {
+		if (since == 0 || since != heard) && watches {
 			again = time.After(longestPause)
 		}
 		select {
-		case <-ss.notices.stir:
+		case <-ss.notices.first:
 		case <-changed:
 		case <-again:
 		case <-ss.notices.ended:
@@ -199,28 +199,37 @@ func (ss *session) heard(payload string) {
 	}
 }
 
-// attend reports whether a goroutine must be started for the session. One for an earlier value
+// attendants are the sessions whose notices a goroutine attends to, by id.
+type attendants struct {
+	mu sync.Mutex
+	of map[string]*session
+}
+
+// add reports whether a goroutine must be started for the session. One for an earlier value
 // of the session, which was opened again since, ends.
-func (h *hub) attend(ss *session) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.attended[ss.sid] == ss {
+func (a *attendants) add(ss *session) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of[ss.sid] == ss {
 		return false
 	}
-	h.attended[ss.sid] = ss
+	if a.of == nil {
+		a.of = map[string]*session{}
+	}
+	a.of[ss.sid] = ss
 	return true
 }
 
-func (h *hub) attends(ss *session) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.attended[ss.sid] == ss
+func (a *attendants) has(ss *session) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.of[ss.sid] == ss
 }
 
-func (h *hub) unattend(ss *session) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.attended[ss.sid] == ss {
-		delete(h.attended, ss.sid)
+func (a *attendants) remove(ss *session) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of[ss.sid] == ss {
+		delete(a.of, ss.sid)
 	}
 }

@@ -3,9 +3,65 @@
 package sqlstore
 
 import (
+	"context"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
+
+	"github.com/fencelock/fencelock/driver"
 )
+
+// pollWaker lets claims read the row again and again.
+type pollWaker struct{}
+
+func (pollWaker) gone(claimID) {}
+func (pollWaker) ended(string) {}
+func (pollWaker) close()       {}
+
+// next implements waker.
+func (pollWaker) next(ctx context.Context, ss *session, c *driver.Claim, w *waiting) (driver.Outcome, error) {
+	if out, err := ss.read(ctx, c, w, 0); err != nil || out.State != driver.Queued {
+		return out, err
+	}
+	return ss.sleep(ctx, c, w, time.After(ss.pollPause(w)), nil)
+}
+
+// read polls for a claim whose session is listened for since then; 0 if it is not. What is granted later is pushed.
+func (ss *session) read(ctx context.Context, c *driver.Claim, w *waiting, listening int64) (driver.Outcome, error) {
+	found, err := ss.poll(ctx, c, w)
+	if err != nil || found.State != driver.Queued {
+		return found, err
+	}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	w.listening, w.queued = listening, true
+	if found.Position == 0 { // it moves: poll often
+		w.polls = 0
+	}
+	return found, nil
+}
+
+// sleep waits until a claim is notified, it is time to poll, or what is listened for has changed.
+func (ss *session) sleep(ctx context.Context, c *driver.Claim, w *waiting, again <-chan time.Time, changed <-chan struct{}) (driver.Outcome, error) {
+	select {
+	case <-w.notified:
+		return ss.pushedTo(c, w)
+	case <-again:
+	case <-changed:
+	case <-ctx.Done():
+		return driver.Outcome{}, fmt.Errorf("sqlstore: await: %w", ctx.Err())
+	}
+	return driver.Outcome{State: driver.Queued}, nil
+}
+
+// pollPause is how long a claim waits before it polls again.
+func (ss *session) pollPause(w *waiting) time.Duration {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	w.polls++
+	return pollPause(w.polls-1, w.place, w.pace, time.Since(w.moved), rand.Float64())
+}
 
 // When a claim that waits polls and listens, by its place in the queue and by the pace of the
 // handoffs: the time from one grant to the next.

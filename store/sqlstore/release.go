@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -90,20 +89,29 @@ const longQueue = 8
 // release is the fast path; false if the lock is not of the plain kind.
 func (ss *session) release(ctx context.Context, w driver.Withdrawal) (bool, error) {
 	s := ss.store
+	known, _ := s.recent.of(w.Name)
+	if !known.contended() { // most likely nobody waits
+		if done, err := ss.unlock(ctx, w); done || err != nil {
+			return done, err
+		}
+	}
 	if s.dialect == MySQL {
 		statement := "release"
-		if known, ok := s.contended.of(w.Name); ok && known.place >= longQueue {
+		if known.place >= longQueue {
 			statement = "releaseLong"
 		}
 		n, err := s.changed(ctx, statement, s.name(w.Name), ss.sid, int64(w.Seq), ss.sid, ss.generation, ss.inc, ss.inc)
 		return n > 0, err
 	}
 	var notified sql.NullString
-	err := s.row(ctx, "release", []any{w.Name, ss.sid, int64(w.Seq), ss.generation, ss.inc}, []any{&notified})
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
+	err := s.row(ctx, "release", []any{w.Name, ss.sid, int64(w.Seq), ss.generation, ss.inc, *ss.server.Load()}, []any{&notified})
+	return err == nil, unlessNone(err)
+}
+
+// unlock gives back a plain grant that no claim waits for; false if there is none.
+func (ss *session) unlock(ctx context.Context, w driver.Withdrawal) (bool, error) {
+	n, err := ss.store.changed(ctx, "unlock", ss.store.name(w.Name), ss.sid, int64(w.Seq), ss.generation, ss.inc, *ss.server.Load())
+	return n > 0, err
 }
 
 // Close implements driver.Session: it ends the session in one statement, and then frees
@@ -114,7 +122,7 @@ func (ss *session) Close(ctx context.Context) error {
 	}
 	// Before the statement: when it fails, the session is over for this process anyway.
 	_ = ss.over(driver.ErrGone)
-	ss.store.hub.leave(ss)
+	ss.store.listener.leave(ss)
 	_, err := ss.store.changed(ctx, "closeSession", ss.sid, ss.generation, ss.inc)
 	if err != nil {
 		return err

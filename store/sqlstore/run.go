@@ -119,6 +119,23 @@ func (s *Store) changed(ctx context.Context, name string, args ...any) (int64, e
 	return res.RowsAffected()
 }
 
+// number runs a statement of MySQL and returns the number that comes back with the answer.
+func (s *Store) number(ctx context.Context, name string, args ...any) (int64, error) {
+	res, err := s.exec(ctx, name, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+// unlessNone returns the error of row unless it is that of no row.
+func unlessNone(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
+}
+
 // row reads one row. It returns sql.ErrNoRows without a row.
 func (s *Store) row(ctx context.Context, name string, args, to []any) error {
 	err := s.rowOf(ctx, name, args, to)

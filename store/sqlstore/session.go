@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
@@ -24,6 +25,7 @@ type session struct {
 	inc        int64 // the incarnation it was opened in
 	ttl        time.Duration
 	notices    notices
+	server     atomic.Pointer[string] // {server} of the one that has the identity of the incarnation
 
 	mu     sync.Mutex
 	claims map[uint64]string // those that may be in the store, for Close
@@ -65,6 +67,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 		}
 		fresh := rand.Int64N(1<<62) + 1
 		ss.inc = m.inc
+		ss.learnServer(m.server.String)
 		ss.generation, err = s.open(ctx, ss, fresh, asked)
 		if err != nil {
 			return nil, driver.Renewal{}, err
@@ -78,7 +81,7 @@ func (s *Store) Open(ctx context.Context, req driver.OpenRequest) (driver.Sessio
 				return nil, driver.Renewal{}, err
 			}
 		} else {
-			s.bells.freeAll(ss.sid) // of the session before
+			s.waker.ended(ss.sid) // of the session before
 		}
 		s.sweeper.maybe()
 		return ss, renewal, nil
@@ -113,14 +116,22 @@ func (ss *session) verdict(l *loaded) error {
 	case l.mine == nil || l.mine.generation != ss.generation || l.mine.ends <= l.Now:
 		return ss.over(driver.ErrGone)
 	}
+	ss.learnServer(l.server)
 	return nil
+}
+
+// learnServer notes the {server} that was read in one statement with the identity of the session's incarnation.
+func (ss *session) learnServer(server string) {
+	if old := ss.server.Load(); old == nil || *old != server {
+		ss.server.Store(&server)
+	}
 }
 
 // over ends every wait: waiters must come back with the next session.
 func (ss *session) over(why error) error {
 	err := fmt.Errorf("sqlstore: session %s: %w", ss.sid, why)
 	ss.notices.stop()
-	ss.store.bells.freeAll(ss.sid)
+	ss.store.waker.ended(ss.sid)
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	for _, w := range ss.waits {
@@ -162,10 +173,12 @@ func (ss *session) keepAlive(ctx context.Context) (bool, error) {
 		if answer, err = res.LastInsertId(); err != nil {
 			return false, err
 		}
-	} else if err := s.row(ctx, "keepAlive", args, []any{&answer}); errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	} else if err != nil {
-		return false, err
+	} else {
+		var server string
+		if err := s.row(ctx, "keepAlive", args, []any{&answer, &server}); err != nil {
+			return false, unlessNone(err)
+		}
+		ss.learnServer(server)
 	}
 	s.memory.learn(ss.inc, rules{answer & 1, answer >> 1})
 	return true, nil
@@ -225,14 +238,14 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 	ss.note(c)
 	var w *waiting
 	if c.Queue {
-		known, _ := ss.store.contended.of(c.Name)
+		known, _ := ss.store.recent.of(c.Name)
 		w = ss.expect(c.Seq, listenAfter(known.place, known.pace) == 0)
 		ss.mu.Lock()
 		w.plain = claim.Plain == 1
 		ss.mu.Unlock()
 	}
 	if w.seenQueued(ss) {
-		if out, ok := ss.rests(w); ok {
+		if out, ok := ss.lastAnswer(w); ok {
 			return out, nil
 		}
 		if out, waits, err := ss.waitsStill(ctx, c, w); waits || err != nil {
@@ -250,7 +263,7 @@ func (ss *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome
 		err = afterQueuing(err)
 	}
 	if err != nil && !errors.Is(err, driver.ErrUnknown) { // no withdrawal need follow
-		ss.store.bells.free(claimID{ss.sid, c.Seq})
+		ss.store.waker.gone(claimID{ss.sid, c.Seq})
 	}
 	return out, err
 }
@@ -273,8 +286,8 @@ func (ss *session) waitsStill(ctx context.Context, c *driver.Claim, w *waiting) 
 	if !ok || l.Grants[0].Plain != 1 || l.graceLeapt() || l.leapt(l.Sessions[l.Grants[0].Session]) {
 		return driver.Outcome{}, false, nil
 	}
-	ss.behind(w, l.BellsBefore(ss.sid, c.Seq))
-	ss.stands(w, out, l.Counter)
+	ss.noteBefore(w, l.HandoffLocksBefore(ss.sid, c.Seq))
+	ss.noteAttempt(w, out, l.Counter)
 	return out, true, nil
 }
 
@@ -301,7 +314,7 @@ func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Clai
 	switch {
 	case out.State == driver.Queued && w != nil:
 		ss.queued(w, out.Position, last.Counter, 0)
-		ss.behind(w, last.BellsBefore(ss.sid, c.Seq))
+		ss.noteBefore(w, last.HandoffLocksBefore(ss.sid, c.Seq))
 	case out.State == driver.Granted:
 		ss.stopWaiting(c.Seq)
 	case out.State != driver.Queued:
@@ -310,44 +323,44 @@ func (ss *session) attempt(ctx context.Context, c *driver.Claim, claim book.Clai
 	return out, nil
 }
 
-// fast returns the counter of a claim that was granted in one statement, or 0.
-func (ss *session) fast(ctx context.Context, c *book.Claim, name string) (int64, error) {
+// take returns the counter of a claim for a free lock that has its row, or 0.
+func (ss *session) take(ctx context.Context, c *book.Claim, name string) (int64, error) {
+	s, server := ss.store, *ss.server.Load()
+	if s.dialect == MySQL {
+		return s.number(ctx, "take", int64(c.Seq), ss.generation, ss.inc, c.Record, ss.sid, s.name(name), server, ss.sid, ss.generation, ss.inc)
+	}
+	var counter int64
+	err := s.row(ctx, "take", []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, c.Record, server}, []any{&counter})
+	return counter, unlessNone(err)
+}
+
+// takeOrMake is take for a lock that may have no row yet.
+func (ss *session) takeOrMake(ctx context.Context, c *book.Claim, name string) (int64, error) {
 	s := ss.store
 	if s.dialect == MySQL {
-		return ss.fastMySQL(ctx, c, name)
+		return ss.takeOrMakeMySQL(ctx, c, name)
 	}
 	var counter int64
 	err := s.row(ctx, "attempt", []any{name, ss.sid, int64(c.Seq), ss.generation, ss.inc, c.Record}, []any{&counter})
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	return counter, err
+	return counter, unlessNone(err)
 }
 
-// notFree is what the statement take returns for a lock that has its row and is not free.
+// notFree is what the statement takeOrTell returns for a lock that has its row and is not free.
 const notFree = 1
 
-// fastMySQL needs a second statement for a lock that has no row. INSERT ON DUPLICATE KEY
+// takeOrMakeMySQL needs a second statement for a lock that has no row. INSERT ON DUPLICATE KEY
 // UPDATE alone would do, but it locks the incarnation before it waits for the lock's row:
 // one row that a foreign transaction has locked, and a sweep, would stop every process.
-func (ss *session) fastMySQL(ctx context.Context, c *book.Claim, name string) (int64, error) {
+func (ss *session) takeOrMakeMySQL(ctx context.Context, c *book.Claim, name string) (int64, error) {
 	s := ss.store
-	res, err := s.exec(ctx, "take", int64(c.Seq), ss.generation, ss.inc, c.Record, ss.sid, s.name(name), ss.sid, ss.generation, ss.inc)
-	if err != nil {
-		return 0, err
-	}
-	counter, err := res.LastInsertId()
+	counter, err := s.number(ctx, "takeOrTell", int64(c.Seq), ss.generation, ss.inc, c.Record, ss.sid, s.name(name), ss.sid, ss.generation, ss.inc)
 	if err != nil || counter > notFree {
 		return counter, err
 	}
 	if counter == notFree {
 		return 0, nil
 	}
-	res, err = s.exec(ctx, "attempt", s.name(name), ss.sid, int64(c.Seq), ss.generation, c.Record, ss.inc, ss.sid, ss.generation)
-	if err != nil {
-		return 0, err
-	}
-	return res.LastInsertId()
+	return s.number(ctx, "attempt", s.name(name), ss.sid, int64(c.Seq), ss.generation, c.Record, ss.inc, ss.sid, ss.generation)
 }
 
 // note notes a claim before it is sent: a notice may overtake the answer.
@@ -366,5 +379,5 @@ func (ss *session) drop(seq uint64) {
 	delete(ss.claims, seq)
 	delete(ss.notices.watched, seq)
 	ss.mu.Unlock()
-	ss.store.bells.free(claimID{ss.sid, seq})
+	ss.store.waker.gone(claimID{ss.sid, seq})
 }

@@ -24,20 +24,22 @@ const minTTL = 100 * time.Millisecond
 // Store is a store on an SQL database. Make one with New or Open. It is safe for
 // concurrent use.
 type Store struct {
-	db        *sql.DB
-	opts      Options
-	dialect   Dialect
-	pgx       bool
-	known     bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
-	pooled    atomic.Bool // statements go to any connection: prepare none
-	closeDB   bool        // Open or FromURL made the handle
-	fitted    atomic.Bool // the database was found fit to keep locks
-	hub       hub
-	bells     bells
-	sweeper   sweeper
-	contended contended
-	retries   retries
-	memory    memory
+	db           *sql.DB
+	opts         Options
+	dialect      Dialect
+	pgx          bool
+	known        bool        // the driver is pgx or go-sql-driver, whose errors mean what they say
+	pooled       atomic.Bool // statements go to any connection: prepare none
+	closeDB      bool        // Open or FromURL made the handle
+	fitted       atomic.Bool // the database was found fit to keep locks
+	listener     listener
+	attendants   attendants
+	handoffLocks handoffLocks
+	waker        waker // one of listener, handoffLocks and pollWaker
+	sweeper      sweeper
+	recent       recent
+	retries      retries
+	memory       memory
 
 	mu         sync.Mutex
 	ready      bool // texts are there
@@ -82,11 +84,12 @@ func New(db *sql.DB, opts *Options) (*Store, error) {
 	}
 	s.pooled.Store(o.Pooler)
 	s.memory.init(&o)
-	s.hub.init(s)
-	s.bells.init(s)
+	s.listener.init(s)
+	s.handoffLocks.init(s)
+	s.waker = newWaker(s)
 	s.sweeper.init(s)
 	if s.dialect == PostgreSQL {
-		s.texts, s.ready = newTexts(s.dialect, o.Prefix, pgIdentity, s.notifies()), true
+		s.texts, s.ready = newTexts(s.dialect, o.Prefix, pgIdentity, pgServer, s.notifies()), true
 	}
 	return s, nil
 }
@@ -133,7 +136,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		return nil
 	}
 	var ident string
-	begin := func() { ident = "IF(@@autocommit = 1, CONCAT(@@server_id, '/', @@hostname" }
+	begin := func() { ident = "CONCAT(@@server_id, '/', @@hostname" }
 	err := s.rows(ctx, "identity", "SHOW VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid')", nil, begin, func(r *sql.Rows) error {
 		var name, value string
 		if err := r.Scan(&name, &value); err != nil {
@@ -148,7 +151,8 @@ func (s *Store) prepare(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ready {
-		s.texts, s.ready = newTexts(MySQL, s.opts.Prefix, "CONVERT("+ident+"), NULL) USING utf8mb4) COLLATE utf8mb4_bin", false), true
+		server := "IF(@@autocommit = 1, " + ident + "), NULL)"
+		s.texts, s.ready = newTexts(MySQL, s.opts.Prefix, "CONVERT("+server+" USING utf8mb4) COLLATE utf8mb4_bin", server, false), true
 	}
 	return nil
 }
@@ -180,8 +184,7 @@ func (s *Store) Shard(string) string { return "0" }
 // connections on which claims wait. A store of Open or FromURL closes its handle too. Close the
 // fencelock.Client first: sessions are not closed here.
 func (s *Store) Close() error {
-	s.bells.close()
-	s.hub.close()
+	s.waker.close()
 	s.sweeper.close()
 	s.mu.Lock()
 	all := s.statements

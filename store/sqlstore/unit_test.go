@@ -163,7 +163,7 @@ func TestClassify(t *testing.T) {
 // believed; lib/pq says so after the statement was sent.
 func TestClassifyUnknownDriver(t *testing.T) {
 	for _, cause := range []error{sqldriver.ErrBadConn, &net.OpError{Op: "dial", Err: errors.New("refused")}} {
-		if err := (&Store{}).classify(context.Background(), "test", cause); !errors.Is(err, driver.ErrUnknown) {
+		if err := (&Store{waker: pollWaker{}}).classify(context.Background(), "test", cause); !errors.Is(err, driver.ErrUnknown) {
 			t.Errorf("%v became %v, want ErrUnknown", cause, err)
 		}
 	}
@@ -329,8 +329,8 @@ func TestFailedPollIsRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	ss := &session{store: s, sid: "a", waits: map[uint64]*waiting{1: {queued: true, notified: make(chan struct{})}}}
-	s.hub.heard, s.hub.done = 1, make(chan struct{}) // it listens, and needs no goroutine
-	s.hub.members[ss.sid] = &member{ss: ss, asked: true, ears: 1}
+	s.listener.heard, s.listener.done = 1, make(chan struct{}) // it listens, and needs no goroutine
+	s.listener.members[ss.sid] = &member{ss: ss, asked: true, since: 1}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for i := range 2 {
@@ -340,22 +340,22 @@ func TestFailedPollIsRepeated(t *testing.T) {
 	}
 }
 
-// TestBellThatComesBackIsNotMissed: a claim that waits for a bell gets it, whenever it comes.
-func TestBellThatComesBackIsNotMissed(t *testing.T) {
-	b := bells{patience: time.Minute, freed: 1}
+// TestHandoffLockThatComesBackIsNotMissed: a claim that waits for a handoff lock gets it, whenever it comes.
+func TestHandoffLockThatComesBackIsNotMissed(t *testing.T) {
+	b := handoffLocks{patience: time.Minute, handoffPool: handoffPool{freed: 1}}
 	for i := range 2000 {
-		got := make(chan *bell)
+		got := make(chan *handoffLock)
 		go func() { got <- b.get(t.Context()) }()
 		for asks := false; !asks; {
 			runtime.Gosched()
 			b.mu.Lock()
 			if asks = len(b.asking) == 1; asks {
-				b.putBackLocked(&bell{})
+				b.putBackLocked(&handoffLock{})
 			}
 			b.mu.Unlock()
 		}
 		if bl := <-got; bl == nil || len(b.idle) != 0 {
-			t.Fatalf("claim %d got %v, and %d bells are idle", i, bl, len(b.idle))
+			t.Fatalf("claim %d got %v, and %d handoff locks are idle", i, bl, len(b.idle))
 		}
 	}
 }

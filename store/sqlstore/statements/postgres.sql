@@ -28,11 +28,31 @@ RETURNING s.generation
 -- One row of one table, whatever the number of locks. An operator's break sets broken.
 -- MySQL's clock is that of the statement's beginning: one that began earlier and waited
 -- longer must not take time back. The + 1 is because MySQL counts rows that changed.
--- It returns what the process must know of the settings.
+-- It returns what the process must know of the settings, and of the server.
 UPDATE {p}session AS s SET ends = GREATEST(s.ends + 1, {now} + s.ttl) FROM {p}incarnation m
 WHERE s.id = $1 AND s.generation = $2 AND s.inc = $3 AND s.ends > {now} AND s.broken IS NULL
   AND m.id = 1 AND m.incarnation = s.inc AND m.identity = {ident}
-RETURNING 2 * m.max_ttl + m.grace
+RETURNING 2 * m.max_ttl + m.grace, {server}
+
+-- name: take
+-- A plain claim for a lock that is free and has its row: one flat statement, by which most locks are
+-- taken. It compares all that attempt does, which follows if nothing matched. Measured for a lock and
+-- an unlock, without waiting for the disk: 170 to 180 µs with the statements that follow, 118 to 121 with flat ones.
+UPDATE {p}lock AS l SET version = GREATEST(l.version + 1, {now}), counter = GREATEST(l.counter, m.floor) + 1,
+  holder = $2, seq = $3::bigint, generation = $4, inc = $5, since = {now}, record = $6, touched = {now}
+FROM {p}incarnation m, {p}session s
+WHERE l.name = $1 AND l.holder IS NULL AND l.grants IS NULL AND l.queue IS NULL AND l.marks IS NULL
+  AND m.id = 1 AND m.incarnation = $5 AND {server} = $7 AND m.grace_end <= {now}
+  AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now}
+RETURNING l.counter
+
+-- name: unlock
+-- A plain grant goes that no claim waits for. Nothing is granted, and the row says whose grant it is, of which session, generation
+-- and incarnation: so neither the session nor the incarnation has to be read. No other process can hold
+-- the lock while the row names this grant, even if its session has ended or a new incarnation has begun.
+UPDATE {p}lock SET version = GREATEST(version + 1, {now}), touched = {now},
+  holder = NULL, seq = NULL, generation = NULL, inc = NULL, since = NULL, record = NULL
+WHERE name = $1 AND holder = $2 AND seq = $3 AND generation = $4 AND inc = $5 AND queue IS NULL AND {server} = $6
 
 -- name: attempt
 -- A plain claim for a lock that is free: the row is updated, or made. In the second
@@ -64,23 +84,19 @@ SELECT counter FROM u UNION ALL SELECT counter FROM i
 -- watched is notified in the same message that claims wait behind it.
 -- A long queue is stored compressed, and each mention of it unpacks all of it: so the first
 -- claim is taken out once, by a subquery that OFFSET keeps from being merged.
-WITH m AS MATERIALIZED (
-  SELECT m.floor, m.grace_end FROM {p}incarnation m, {p}session s
-  WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
-    AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now}
-), u AS (
-  UPDATE {p}lock AS l SET version = GREATEST(l.version + 1, {now}), touched = {now},
-    counter = CASE WHEN l.queue IS NULL THEN l.counter ELSE GREATEST(l.counter, m.floor) + 1 END,
-    (holder, seq, generation, inc, record) = (SELECT q.f->>'s', (q.f->>'n')::bigint, (q.f->>'g')::bigint, (q.f->>'i')::bigint, q.f->>'r'
-      FROM (SELECT l.queue->0 AS f OFFSET 0) q),
-    since = CASE WHEN l.queue IS NOT NULL THEN {now} END, queue = NULLIF(l.queue - 0, '[]'::jsonb)
-  FROM m WHERE l.name = $1 AND l.holder = $2 AND l.seq = $3 AND (l.queue IS NULL OR m.grace_end <= {now} AND EXISTS (
+UPDATE {p}lock AS l SET version = GREATEST(l.version + 1, {now}), touched = {now},
+  counter = CASE WHEN l.queue IS NULL THEN l.counter ELSE GREATEST(l.counter, m.floor) + 1 END,
+  (holder, seq, generation, inc, record) = (SELECT q.f->>'s', (q.f->>'n')::bigint, (q.f->>'g')::bigint, (q.f->>'i')::bigint, q.f->>'r'
+    FROM (SELECT l.queue->0 AS f OFFSET 0) q),
+  since = CASE WHEN l.queue IS NOT NULL THEN {now} END, queue = NULLIF(l.queue - 0, '[]'::jsonb)
+FROM {p}incarnation m, {p}session s
+WHERE l.name = $1 AND l.holder = $2 AND l.seq = $3 AND (l.queue IS NULL OR m.grace_end <= {now} AND EXISTS (
     SELECT 1 FROM (SELECT l.queue->0 AS f OFFSET 0) q
     JOIN {p}session n ON n.id = q.f->>'s' AND n.generation = (q.f->>'g')::bigint AND n.ends > {now}
     WHERE q.f->>'x' = '1' AND (q.f->>'i')::bigint = $5))
-  RETURNING l.holder, l.seq, l.counter, l.queue IS NOT NULL AND l.record LIKE '{"watch":%' AS wanted
-)
-SELECT {notify} FROM u
+  AND m.id = 1 AND m.incarnation = $5 AND {server} = $6
+  AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now}
+RETURNING {notify}
 
 -- name: leave
 -- Takes a queued claim out of the queue, and leaves its tombstone $5 unless that is null. It
@@ -124,7 +140,8 @@ UPDATE {p}lock AS l SET version = GREATEST(l.version + 1, {now}), touched = {now
 WHERE (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
   AND l.name = $1 AND l.holder IS NOT NULL AND l.grants IS NULL AND (l.holder <> $2 OR l.seq <> $3)
   AND (l.queue IS NULL OR NOT l.queue @> CAST($7 AS text)::jsonb) AND (l.marks IS NULL OR NOT l.marks @> CAST($7 AS text)::jsonb)
-  AND EXISTS (SELECT 1 FROM {p}incarnation m, {p}session s WHERE m.id = 1 AND m.incarnation = $5 AND m.identity = {ident}
+  AND {server} = $8
+  AND EXISTS (SELECT 1 FROM {p}incarnation m, {p}session s WHERE m.id = 1 AND m.incarnation = $5
     AND s.id = $2 AND s.generation = $4 AND s.inc = $5 AND s.ends > {now})
   AND EXISTS (SELECT 1 FROM {p}session h WHERE h.id = l.holder AND h.generation = l.generation AND h.ends > {now} AND (l.inc = $5 OR h.done <> $5))
 RETURNING {now}, (SELECT m.grace_end FROM {p}incarnation m WHERE m.id = 1), (SELECT h.ends FROM {p}session h WHERE h.id = l.holder),

@@ -24,8 +24,8 @@ func (w wrapped) Connect(ctx context.Context) (sqldriver.Conn, error) {
 	return struct{ sqldriver.Conn }{conn}, err
 }
 
-// TestBellsBehindAWrapper: a connector that wraps a known driver works, with bells or without.
-func TestBellsBehindAWrapper(t *testing.T) {
+// TestHandoffLocksBehindAWrapper: a connector that wraps a known driver works, with handoff locks or without.
+func TestHandoffLocksBehindAWrapper(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		config, err := mysql.ParseDSN(k.source(server.Port))
@@ -36,13 +36,13 @@ func TestBellsBehindAWrapper(t *testing.T) {
 		t.Cleanup(func() { db.Close() })
 		s := c.store(t, db)
 		ss := open(t, s)
-		sqlstore.TryBell(ctxb, s)
+		sqlstore.TryHandoffLock(ctxb, s)
 		attempt(t, ss, queued(1, "x"), driver.Queued)
 		a := await(t, ss, "x")
 		findings, err := s.Check(ctxb)
 		must(t, err)
-		if has(findings, "bells") == (sqlstore.BellOf(ss, 1) != "") {
-			t.Errorf("bell %v, and Check found %v", sqlstore.BellOf(ss, 1), findings)
+		if has(findings, "bells") == (sqlstore.HandoffLockOf(ss, 1) != "") {
+			t.Errorf("handoff lock %v, and Check found %v", sqlstore.HandoffLockOf(ss, 1), findings)
 		}
 		c.release(t, 1, "x")
 		a.granted(t)
@@ -76,9 +76,9 @@ func (c *betweenConn) PrepareContext(ctx context.Context, text string) (sqldrive
 
 func (c *betweenConn) Close() error { return errors.Join(c.conns[0].Close(), c.conns[1].Close()) }
 
-// TestBellsThatCannotWork: behind a proxy that gives statements to several connections, and on a
-// server without named locks, claims poll, no bell is tried again, and Check notes it.
-func TestBellsThatCannotWork(t *testing.T) {
+// TestHandoffLocksThatCannotWork: behind a proxy that gives statements to several connections, and on a
+// server without named locks, claims poll, no handoff lock is tried again, and Check notes it.
+func TestHandoffLocksThatCannotWork(t *testing.T) {
 	for name, prepare := range map[string]func(ctx context.Context, conns [2]sqldriver.Conn, text string) (sqldriver.Stmt, error){
 		"proxy": func(ctx context.Context, conns [2]sqldriver.Conn, text string) (sqldriver.Stmt, error) {
 			i := 0
@@ -105,14 +105,14 @@ func TestBellsThatCannotWork(t *testing.T) {
 				t.Cleanup(func() { db.Close() })
 				s := c.store(t, db)
 				ss := open(t, s)
-				if sqlstore.TryBell(ctxb, s) || !sqlstore.NoBells(s) {
-					t.Fatal("there is a bell, or there may be one later")
+				if sqlstore.TryHandoffLock(ctxb, s) || !sqlstore.NoHandoffLocks(s) {
+					t.Fatal("there is a handoff lock, or there may be one later")
 				}
 				attempt(t, ss, queued(1, "x"), driver.Queued)
 				findings, err := s.Check(ctxb)
 				must(t, err)
-				if !has(findings, "bells") || sqlstore.BellOf(ss, 1) != "" || sqlstore.Bells(s) != 0 {
-					t.Errorf("bell %q of %d, and Check found %v", sqlstore.BellOf(ss, 1), sqlstore.Bells(s), findings)
+				if !has(findings, "bells") || sqlstore.HandoffLockOf(ss, 1) != "" || sqlstore.HandoffLocks(s) != 0 {
+					t.Errorf("handoff lock %q of %d, and Check found %v", sqlstore.HandoffLockOf(ss, 1), sqlstore.HandoffLocks(s), findings)
 				}
 				a := await(t, ss, "x")
 				c.release(t, 1, "x")

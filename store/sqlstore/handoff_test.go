@@ -15,7 +15,7 @@ import (
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
 
-// ringing runs a test on each server that has bells, beside other tests.
+// ringing runs a test on each server that has handoff locks, beside other tests.
 func ringing(t *testing.T, f func(t *testing.T, k kind, server *servers.Server)) {
 	t.Parallel()
 	for _, k := range []kind{onMariaDB, onMySQL} {
@@ -26,7 +26,7 @@ func ringing(t *testing.T, f func(t *testing.T, k kind, server *servers.Server))
 	}
 }
 
-// crowd is a contended lock: its holder came from the queue, so it has a bell.
+// crowd is a contended lock: its holder came from the queue, so it has a handoff lock.
 type crowd struct {
 	k      kind
 	server *servers.Server
@@ -44,12 +44,12 @@ func newCrowd(t *testing.T, k kind, server *servers.Server, names ...string) *cr
 	c.holder = open(t, s)
 	for i, name := range names {
 		attempt(t, first, plain(uint64(i)+1, name), driver.Granted)
-		makeBell(t, s)
+		makeHandoffLock(t, s)
 		attempt(t, c.holder, queued(uint64(i)+1, name), driver.Queued)
 		withdraw(t, first, driver.Withdrawal{Seq: uint64(i) + 1, Name: name}, driver.WasGranted)
 		attempt(t, c.holder, queued(uint64(i)+1, name), driver.Granted)
-		if sqlstore.BellOf(c.holder, uint64(i)+1) == "" {
-			t.Fatalf("the holder of %s has no bell", name)
+		if sqlstore.HandoffLockOf(c.holder, uint64(i)+1) == "" {
+			t.Fatalf("the holder of %s has no handoff lock", name)
 		}
 	}
 	return c
@@ -61,25 +61,25 @@ func (c *crowd) store(t *testing.T, db *sql.DB) *sqlstore.Store {
 	return c.k.store(t, db, &c.opts)
 }
 
-// waiter returns a session whose claim 1 for a lock is queued, and has a bell.
+// waiter returns a session whose claim 1 for a lock is queued, and has a handoff lock.
 func (c *crowd) waiter(t *testing.T, s *sqlstore.Store, name string) driver.Session {
 	t.Helper()
 	ss := open(t, s)
-	makeBell(t, s)
+	makeHandoffLock(t, s)
 	attempt(t, ss, queued(1, name), driver.Queued)
-	if sqlstore.BellOf(ss, 1) == "" {
-		t.Fatal("the waiter has no bell")
+	if sqlstore.HandoffLockOf(ss, 1) == "" {
+		t.Fatal("the waiter has no handoff lock")
 	}
 	return ss
 }
 
-// makeBell waits until a store has a bell for the next claim: a claim waits only a moment for
+// makeHandoffLock waits until a store has a handoff lock for the next claim: a claim waits only a moment for
 // one.
-func makeBell(t *testing.T, s *sqlstore.Store) {
+func makeHandoffLock(t *testing.T, s *sqlstore.Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctxb, patience(t))
 	defer cancel()
-	must(t, sqlstore.MakeBell(ctx, s))
+	must(t, sqlstore.MakeHandoffLock(ctx, s))
 }
 
 // release lets the holder release its claim.
@@ -108,7 +108,7 @@ func (c *crowd) waitsLong(t *testing.T, named string) bool {
 	t.Helper()
 	var n int
 	must(t, c.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID = IS_USED_LOCK(?)",
-		"%fencelock waitBell *%", named).Scan(&n))
+		"%fencelock waitHandoffLock *%", named).Scan(&n))
 	return n > 0
 }
 
@@ -142,18 +142,18 @@ func (a *awaited) granted(t *testing.T) {
 	}
 }
 
-// TestBellWakesTheNext: a claim has its bell until it is gone, and the claim behind it is
+// TestHandoffLockWakesTheNext: a claim has its handoff lock until it is gone, and the claim behind it is
 // granted then, one after the other.
-func TestBellWakesTheNext(t *testing.T) {
+func TestHandoffLockWakesTheNext(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		second := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
 		third := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
 		two, three := await(t, second, "x"), await(t, third, "x")
-		bells := []string{sqlstore.BellOf(c.holder, 1), sqlstore.BellOf(second, 1), sqlstore.BellOf(third, 1)}
-		for i, bell := range bells {
-			if c.held(t, bell) != 1 {
-				t.Errorf("the server does not know the bell of claim %d", i)
+		handoffLocks := []string{sqlstore.HandoffLockOf(c.holder, 1), sqlstore.HandoffLockOf(second, 1), sqlstore.HandoffLockOf(third, 1)}
+		for i, handoffLock := range handoffLocks {
+			if c.held(t, handoffLock) != 1 {
+				t.Errorf("the server does not know the handoff lock of claim %d", i)
 			}
 		}
 		c.release(t, 1, "x")
@@ -161,13 +161,15 @@ func TestBellWakesTheNext(t *testing.T) {
 		withdraw(t, second, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
 		three.granted(t)
 		must(t, third.Close(ctxb))
-		eventually(t, "that no bell is left", func() bool { return c.held(t, bells[0])+c.held(t, bells[1])+c.held(t, bells[2]) == 0 })
+		eventually(t, "that no handoff lock is left", func() bool {
+			return c.held(t, handoffLocks[0])+c.held(t, handoffLocks[1])+c.held(t, handoffLocks[2]) == 0
+		})
 	})
 }
 
-// TestBellOfAClaimInBetween: the claim before a waiter gives up. The waiter waits for the
+// TestHandoffLockOfAClaimInBetween: the claim before a waiter gives up. The waiter waits for the
 // claim before that one then.
-func TestBellOfAClaimInBetween(t *testing.T) {
+func TestHandoffLockOfAClaimInBetween(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		second := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
@@ -178,9 +180,9 @@ func TestBellOfAClaimInBetween(t *testing.T) {
 	})
 }
 
-// TestBellAfterALostReply: a claim whose reply was lost is made again, and waits in the way
+// TestHandoffLockAfterALostReply: a claim whose reply was lost is made again, and waits in the way
 // that the row has for it.
-func TestBellAfterALostReply(t *testing.T) {
+func TestHandoffLockAfterALostReply(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		const word = "the-lost-one"
 		c := newCrowd(t, k, server, word)
@@ -200,8 +202,8 @@ func TestBellAfterALostReply(t *testing.T) {
 	})
 }
 
-// TestBreakWakesAClaimWithABell: a lock is granted by an operator's break, which frees no bell.
-func TestBreakWakesAClaimWithABell(t *testing.T) {
+// TestBreakWakesAClaimWithAHandoffLock: a lock is granted by an operator's break, which frees no handoff lock.
+func TestBreakWakesAClaimWithAHandoffLock(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		s := c.store(t, k.connect(t, server.Port))
@@ -215,84 +217,84 @@ func TestBreakWakesAClaimWithABell(t *testing.T) {
 	})
 }
 
-// TestBellOfADeadConnection: the connection of the holder's bell is ended. The holder unlocks as
+// TestHandoffLockOfADeadConnection: the connection of the holder's handoff lock is ended. The holder unlocks as
 // if nothing had happened, and the claim behind it is granted.
-func TestBellOfADeadConnection(t *testing.T) {
+func TestHandoffLockOfADeadConnection(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		ss := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
-		bell := sqlstore.BellOf(c.holder, 1)
-		c.kill(t, bell)
-		eventually(t, "that the bell is free", func() bool { return c.held(t, bell) == 0 })
+		handoffLock := sqlstore.HandoffLockOf(c.holder, 1)
+		c.kill(t, handoffLock)
+		eventually(t, "that the handoff lock is free", func() bool { return c.held(t, handoffLock) == 0 })
 		a := await(t, ss, "x")
 		c.release(t, 1, "x")
 		a.granted(t)
 	})
 }
 
-// TestBellOfAWaiterDies: the connection on which a claim waits is ended. It is granted anyway.
-func TestBellOfAWaiterDies(t *testing.T) {
+// TestHandoffLockOfAWaiterDies: the connection on which a claim waits is ended. It is granted anyway.
+func TestHandoffLockOfAWaiterDies(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		ss := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
 		a := await(t, ss, "x")
-		c.kill(t, sqlstore.BellOf(ss, 1))
-		eventually(t, "that the claim has no bell", func() bool { return sqlstore.BellOf(ss, 1) == "" })
+		c.kill(t, sqlstore.HandoffLockOf(ss, 1))
+		eventually(t, "that the claim has no handoff lock", func() bool { return sqlstore.HandoffLockOf(ss, 1) == "" })
 		c.release(t, 1, "x")
 		a.granted(t)
 	})
 }
 
-// TestWaiterThatLostItsBellGetsAnother: the connection on which a claim waits is ended. The claim polls, and waits by
+// TestWaiterThatLostItsHandoffLockGetsAnother: the connection on which a claim waits is ended. The claim polls, and waits by
 // another connection as soon as there is one. A claim that gives up before leaves nothing behind.
-func TestWaiterThatLostItsBellGetsAnother(t *testing.T) {
+func TestWaiterThatLostItsHandoffLockGetsAnother(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		s := c.store(t, k.connect(t, server.Port))
 		ss, other := c.waiter(t, s, "x"), c.waiter(t, s, "x")
 		a := await(t, ss, "x")
-		gone := sqlstore.BellOf(ss, 1)
+		gone := sqlstore.HandoffLockOf(ss, 1)
 		c.kill(t, gone)
-		c.kill(t, sqlstore.BellOf(other, 1))
-		eventually(t, "that the claim waits by another bell", func() bool {
-			sqlstore.ForgiveBells(s)
+		c.kill(t, sqlstore.HandoffLockOf(other, 1))
+		eventually(t, "that the claim waits by another handoff lock", func() bool {
+			sqlstore.ForgiveHandoffLocks(s)
 			_, waits := sqlstore.WaitsFor(ss, 1)
-			bell := sqlstore.BellOf(ss, 1)
-			return bell != "" && bell != gone && waits == sqlstore.BellOf(c.holder, 1)
+			handoffLock := sqlstore.HandoffLockOf(ss, 1)
+			return handoffLock != "" && handoffLock != gone && waits == sqlstore.HandoffLockOf(c.holder, 1)
 		})
 		b := await(t, other, "x")
-		eventually(t, "that the other claim has lost its bell", func() bool { return sqlstore.BellOf(other, 1) == "" })
+		eventually(t, "that the other claim has lost its handoff lock", func() bool { return sqlstore.HandoffLockOf(other, 1) == "" })
 		b.cancel()
 		<-b.out
 		withdraw(t, other, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
 		c.release(t, 1, "x")
 		a.granted(t)
 		withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
-		eventually(t, "that no claim has a bell", func() bool {
-			return sqlstore.BellOf(ss, 1) == "" && sqlstore.BellOf(other, 1) == "" && sqlstore.LostBells(s) == 0
+		eventually(t, "that no claim has a handoff lock", func() bool {
+			return sqlstore.HandoffLockOf(ss, 1) == "" && sqlstore.HandoffLockOf(other, 1) == "" && sqlstore.LostHandoffLocks(s) == 0
 		})
 	})
 }
 
-// TestBellIsTheLastStatement: the wait for a bell also reads the row, after the bell: a claim
+// TestHandoffLockIsTheLastStatement: the wait for a handoff lock also reads the row, after the handoff lock: a claim
 // that is granted by it sends no statement more. A machine that is slow for a second lets a wait end
 // before the release, so one handoff of ten decides.
-func TestBellIsTheLastStatement(t *testing.T) {
+func TestHandoffLockIsTheLastStatement(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		var more []int64
 		for range 10 {
-			n := statementsAfterBell(t, k, server)
+			n := statementsAfterHandoffLock(t, k, server)
 			if n == 0 {
 				return
 			}
 			more = append(more, n)
 		}
-		t.Errorf("statements after the wait for the bell: %d", more)
+		t.Errorf("statements after the wait for the handoff lock: %d", more)
 	})
 }
 
-// statementsAfterBell counts what a waiter sends between its wait for a bell and its grant.
-func statementsAfterBell(t *testing.T, k kind, server *servers.Server) int64 {
+// statementsAfterHandoffLock counts what a waiter sends between its wait for a handoff lock and its grant.
+func statementsAfterHandoffLock(t *testing.T, k kind, server *servers.Server) int64 {
 	t.Helper()
 	c := newCrowd(t, k, server, "x")
 	p := proxyOf(t, server)
@@ -300,42 +302,42 @@ func statementsAfterBell(t *testing.T, k kind, server *servers.Server) int64 {
 	waits := make(chan struct{})
 	var sent atomic.Int64 // after the text of the statement, its execution
 	p.Filter(func(_ int, toServer bool, data []byte) bool {
-		if toServer && (bytes.Contains(data, []byte("fencelock waitBell")) || sent.Load() > 0) && sent.Add(1) == 2 {
+		if toServer && (bytes.Contains(data, []byte("fencelock waitHandoffLock")) || sent.Load() > 0) && sent.Add(1) == 2 {
 			close(waits)
 		}
 		return true
 	})
 	a := await(t, ss, "x")
-	soon(t, "the wait for the bell", waits)
+	soon(t, "the wait for the handoff lock", waits)
 	c.release(t, 1, "x")
 	a.granted(t)
 	return sent.Load() - 2
 }
 
-// TestBellOfAClaimThatGaveUp: its connection may wait for long. The next claim of the process
+// TestHandoffLockOfAClaimThatGaveUp: its connection may wait for long. The next claim of the process
 // does not wait for that connection, and gets another one.
-func TestBellOfAClaimThatGaveUp(t *testing.T) {
+func TestHandoffLockOfAClaimThatGaveUp(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		s := c.store(t, k.connect(t, server.Port))
 		ss := c.waiter(t, s, "x")
-		bell := sqlstore.BellOf(ss, 1)
+		handoffLock := sqlstore.HandoffLockOf(ss, 1)
 		a := await(t, ss, "x")
 		eventually(t, "that the claim waits", func() bool {
 			var n int
-			must(t, c.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID = IS_USED_LOCK(?)", "%waitBell%", bell).Scan(&n))
+			must(t, c.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID = IS_USED_LOCK(?)", "%waitHandoffLock%", handoffLock).Scan(&n))
 			return n > 0
 		})
 		a.cancel()
 		<-a.out
 		withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
-		makeBell(t, s)
+		makeHandoffLock(t, s)
 		attempt(t, ss, queued(2, "x"), driver.Queued)
-		// On a slow machine the wait has ended by now, and the bell serves the next claim.
-		if n := sqlstore.Bells(s); n != 2 && c.held(t, bell) == 1 || sqlstore.BellOf(ss, 2) == "" {
-			t.Errorf("the next claim has bell %q, and the store has %d", sqlstore.BellOf(ss, 2), n)
+		// On a slow machine the wait has ended by now, and the handoff lock serves the next claim.
+		if n := sqlstore.HandoffLocks(s); n != 2 && c.held(t, handoffLock) == 1 || sqlstore.HandoffLockOf(ss, 2) == "" {
+			t.Errorf("the next claim has handoff lock %q, and the store has %d", sqlstore.HandoffLockOf(ss, 2), n)
 		}
 		c.release(t, 1, "x")
-		eventually(t, "that the bell is free", func() bool { return c.held(t, bell) == 0 })
+		eventually(t, "that the handoff lock is free", func() bool { return c.held(t, handoffLock) == 0 })
 	})
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
 
-// TestWaiterBehindADeadBell: the bell of the claim before a waiter dies. The waiter waits for the bell before
+// TestWaiterBehindADeadHandoffLock: the handoff lock of the claim before a waiter dies. The waiter waits for the handoff lock before
 // that one, and polls when none is left.
-func TestWaiterBehindADeadBell(t *testing.T) {
+func TestWaiterBehindADeadHandoffLock(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		second := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
 		third := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
-		c.kill(t, sqlstore.BellOf(second, 1))
+		c.kill(t, sqlstore.HandoffLockOf(second, 1))
 		two, three := await(t, second, "x"), await(t, third, "x")
 		waitsFor := func(want string) func() bool {
 			return func() bool {
@@ -25,10 +25,10 @@ func TestWaiterBehindADeadBell(t *testing.T) {
 				return before == want && waits == want
 			}
 		}
-		eventually(t, "that the third claim waits for the holder", waitsFor(sqlstore.BellOf(c.holder, 1)))
+		eventually(t, "that the third claim waits for the holder", waitsFor(sqlstore.HandoffLockOf(c.holder, 1)))
 		attempt(t, third, queued(1, "x"), driver.Queued)
-		if before, _ := sqlstore.WaitsFor(third, 1); before != sqlstore.BellOf(c.holder, 1) {
-			t.Error("an attempt made the claim wait for the bell that has died")
+		if before, _ := sqlstore.WaitsFor(third, 1); before != sqlstore.HandoffLockOf(c.holder, 1) {
+			t.Error("an attempt made the claim wait for the handoff lock that has died")
 		}
 		c.release(t, 1, "x")
 		two.granted(t)
@@ -38,9 +38,9 @@ func TestWaiterBehindADeadBell(t *testing.T) {
 	})
 }
 
-// TestWaiterBehindAClaimWithoutABell: a waiter waits for the bell of the holder if the claim between
+// TestWaiterBehindAClaimWithoutAHandoffLock: a waiter waits for the handoff lock of the holder if the claim between
 // them has none. That claim waits so, too, as soon as its process has a connection for it.
-func TestWaiterBehindAClaimWithoutABell(t *testing.T) {
+func TestWaiterBehindAClaimWithoutAHandoffLock(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		db := k.connect(t, server.Port)
@@ -48,20 +48,20 @@ func TestWaiterBehindAClaimWithoutABell(t *testing.T) {
 		s := c.store(t, db)
 		second := open(t, s)
 		attempt(t, second, queued(1, "x"), driver.Queued)
-		if sqlstore.BellOf(second, 1) != "" {
-			t.Fatal("a handle of one connection has a bell")
+		if sqlstore.HandoffLockOf(second, 1) != "" {
+			t.Fatal("a handle of one connection has a handoff lock")
 		}
 		third := c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
 		two, three := await(t, second, "x"), await(t, third, "x")
 		waitsForHolder := func(ss driver.Session) func() bool {
 			return func() bool {
 				_, waits := sqlstore.WaitsFor(ss, 1)
-				return waits == sqlstore.BellOf(c.holder, 1)
+				return waits == sqlstore.HandoffLockOf(c.holder, 1)
 			}
 		}
 		eventually(t, "that the third claim waits for the holder", waitsForHolder(third))
 		db.SetMaxOpenConns(4)
-		makeBell(t, s)
+		makeHandoffLock(t, s)
 		eventually(t, "that the second claim waits for the holder", waitsForHolder(second))
 		c.release(t, 1, "x")
 		two.granted(t)
@@ -70,22 +70,22 @@ func TestWaiterBehindAClaimWithoutABell(t *testing.T) {
 	})
 }
 
-// TestBellOfALongWaitThatIsLeft: a claim that waits for long is withdrawn. Its connection ends, and so its
-// bell is free though the claim before it stays.
-func TestBellOfALongWaitThatIsLeft(t *testing.T) {
+// TestHandoffLockOfALongWaitThatIsLeft: a claim that waits for long is withdrawn. Its connection ends, and so its
+// handoff lock is free though the claim before it stays.
+func TestHandoffLockOfALongWaitThatIsLeft(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		c.waiter(t, c.store(t, k.connect(t, server.Port)), "x")
 		s := c.store(t, k.connect(t, server.Port))
 		third := c.waiter(t, s, "x")
-		bell := sqlstore.BellOf(third, 1)
+		handoffLock := sqlstore.HandoffLockOf(third, 1)
 		a := await(t, third, "x")
-		eventually(t, "that the claim waits for long", func() bool { return c.waitsLong(t, bell) })
+		eventually(t, "that the claim waits for long", func() bool { return c.waitsLong(t, handoffLock) })
 		a.cancel()
 		<-a.out
 		withdraw(t, third, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
-		eventually(t, "that the connection is gone", func() bool { return sqlstore.Bells(s) == 0 && c.held(t, bell) == 0 })
-		makeBell(t, s) // it did not count as a failure
+		eventually(t, "that the connection is gone", func() bool { return sqlstore.HandoffLocks(s) == 0 && c.held(t, handoffLock) == 0 })
+		makeHandoffLock(t, s) // it did not count as a failure
 		findings, err := s.Check(ctxb)
 		must(t, err)
 		if has(findings, "bells") {
@@ -94,7 +94,7 @@ func TestBellOfALongWaitThatIsLeft(t *testing.T) {
 	})
 }
 
-// TestChainOfWaits: the server refuses a wait at the end of a chain of 32. The claim waits for the bell of a
+// TestChainOfWaits: the server refuses a wait at the end of a chain of 32. The claim waits for the handoff lock of a
 // claim further to the front, and none polls.
 func TestChainOfWaits(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
@@ -103,7 +103,7 @@ func TestChainOfWaits(t *testing.T) {
 		var first *awaited
 		for len(waiters) < 36 {
 			s := c.store(t, k.connect(t, server.Port))
-			for range sqlstore.MaxBells {
+			for range sqlstore.MaxHandoffLocks {
 				ss := c.waiter(t, s, "x")
 				waiters = append(waiters, ss)
 				if a := await(t, ss, "x"); first == nil {
@@ -120,7 +120,7 @@ func TestChainOfWaits(t *testing.T) {
 			for i, ss := range waiters {
 				_, waits := sqlstore.WaitsFor(ss, 1)
 				all = all && waits != ""
-				skip = skip || i > 0 && waits != sqlstore.BellOf(waiters[i-1], 1)
+				skip = skip || i > 0 && waits != sqlstore.HandoffLockOf(waiters[i-1], 1)
 			}
 			return all && skip
 		})

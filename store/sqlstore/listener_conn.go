@@ -16,11 +16,11 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// errDeaf means that notifications do not arrive on this connection, errNever that they
+// errSilent means that notifications do not arrive on this connection, errNever that they
 // cannot arrive on any connection.
 var (
-	errDeaf  = errors.New("notifications do not arrive")
-	errNever = errors.New("no connection can listen")
+	errSilent = errors.New("notifications do not arrive")
+	errNever  = errors.New("no connection can listen")
 	// errReserved: other stores keep the connections of the handle that can be spared.
 	errReserved = errors.New("no connection to spare")
 	// errIdle: no claim waits any more.
@@ -29,18 +29,18 @@ var (
 
 // run listens until the store is closed, no claim waits any more, or listening turns out to
 // be impossible.
-func (h *hub) run(done chan struct{}) {
+func (h *listener) run(done chan struct{}) {
 	defer close(done)
 	for failures := 0; h.ctx.Err() == nil; failures++ {
 		began := time.Now()
 		err := h.connection()
 		h.mu.Lock()
-		deaf := errors.Is(err, errDeaf)
-		h.deaf = h.deaf || deaf
-		h.never = errors.Is(err, errNever) || deaf && h.s.pooled.Load()
+		silent := errors.Is(err, errSilent)
+		h.silent = h.silent || silent
+		h.never = errors.Is(err, errNever) || silent && h.s.pooled.Load()
 		h.proved = false
 		for _, m := range h.members {
-			m.asked, m.ears = false, 0
+			m.asked, m.since = false, 0
 		}
 		h.changedLocked()
 		over := h.never || errors.Is(err, errIdle) && h.idleLocked()
@@ -51,7 +51,7 @@ func (h *hub) run(done chan struct{}) {
 		if over {
 			return
 		}
-		if deaf {
+		if silent {
 			pause(h.ctx, h.retry)
 			continue
 		}
@@ -63,7 +63,7 @@ func (h *hub) run(done chan struct{}) {
 }
 
 // connection listens on one connection until it breaks.
-func (h *hub) connection() error {
+func (h *listener) connection() error {
 	if h.s.db.Stats().MaxOpenConnections == 1 {
 		return errNever // no connection to spare
 	}
@@ -82,7 +82,7 @@ func (h *hub) connection() error {
 			return errNever
 		}
 		err := h.serve(c.Conn())
-		if errors.Is(err, errDeaf) && h.behindPooler(c.Conn().PgConn()) {
+		if errors.Is(err, errSilent) && h.behindPooler(c.Conn().PgConn()) {
 			h.s.pooled.Store(true)
 		}
 		// It has listened: no other client may get it.
@@ -96,7 +96,7 @@ func (h *hub) connection() error {
 // behindPooler reports whether statements on this connection reach another process of the
 // server than the one that the connection was greeted by, or two different ones. pgbouncer
 // since 1.21 keeps prepared statements apart by itself, so nothing else shows it.
-func (h *hub) behindPooler(c *pgconn.PgConn) bool {
+func (h *listener) behindPooler(c *pgconn.PgConn) bool {
 	ctx, cancel := context.WithTimeout(h.ctx, helloWait)
 	defer cancel()
 	greeted := strconv.FormatUint(uint64(c.PID()), 10)
@@ -113,30 +113,30 @@ func (h *hub) behindPooler(c *pgconn.PgConn) bool {
 }
 
 // serve sends LISTEN and UNLISTEN for sessions and takes notifications.
-func (h *hub) serve(c *pgx.Conn) error {
+func (h *listener) serve(c *pgx.Conn) error {
 	for {
-		ctx, stir := context.WithCancel(h.ctx)
+		ctx, rescan := context.WithCancel(h.ctx)
 		h.mu.Lock()
-		h.stir = stir
+		h.rescan = rescan
 		rested, fresh := h.dueLocked()
 		h.mu.Unlock()
 		err := h.unlisten(c, rested)
 		if err == nil {
 			err = h.greet(c, fresh)
 		}
-		if err != nil { // not because of a stir: a member that was not greeted would seem deaf
-			stir()
+		if err != nil { // not because of a rescan: a member that was not greeted would seem silent
+			rescan()
 			return err
 		}
 		for waiting := h.waiting(); err == nil && ctx.Err() == nil; waiting = h.waiting() {
 			err = h.next(ctx, c, waiting)
 		}
-		stirred := ctx.Err() != nil // the wait was ended for a session
-		stir()
+		rescanned := ctx.Err() != nil // the wait was ended for a session
+		rescan()
 		if h.ctx.Err() != nil {
 			return h.ctx.Err()
 		}
-		if err != nil && !stirred {
+		if err != nil && !rescanned {
 			return err
 		}
 	}
@@ -145,17 +145,17 @@ func (h *hub) serve(c *pgx.Conn) error {
 // dueLocked returns for which sessions to stop and to begin listening. While the connection
 // listens for one session, it is woken for every notification, so it may listen for those
 // that rest, too.
-func (h *hub) dueLocked() (rested, fresh []*member) {
+func (h *listener) dueLocked() (rested, fresh []*member) {
 	rest := true
 	for _, m := range h.members {
-		rest = rest && m.resting
+		rest = rest && m.paused
 	}
 	for sid, m := range h.members {
 		switch {
-		case m.resting && m.asked && (rest || m.gone):
-			m.asked, m.ears = false, 0
+		case m.paused && m.asked && (rest || m.gone):
+			m.asked, m.since = false, 0
 			rested = append(rested, m)
-		case !m.resting && !m.asked:
+		case !m.paused && !m.asked:
 			m.asked, m.secret = true, strconv.FormatUint(rand.Uint64(), 36)
 			fresh = append(fresh, m)
 		}
@@ -170,17 +170,17 @@ func (h *hub) dueLocked() (rested, fresh []*member) {
 }
 
 // channel is a session's, quoted.
-func (h *hub) channel(m *member) string { return channelPrefix(h.s.opts.Prefix) + m.ss.sid }
+func (h *listener) channel(m *member) string { return channelPrefix(h.s.opts.Prefix) + m.ss.sid }
 
 // on sends a statement on the connection that listens.
-func (h *hub) on(c *pgx.Conn, statement string) error {
+func (h *listener) on(c *pgx.Conn, statement string) error {
 	ctx, cancel := context.WithTimeout(h.ctx, helloWait)
 	defer cancel()
 	_, err := c.PgConn().Exec(ctx, statement).ReadAll()
 	return err
 }
 
-func (h *hub) unlisten(c *pgx.Conn, rested []*member) error {
+func (h *listener) unlisten(c *pgx.Conn, rested []*member) error {
 	for _, m := range rested {
 		if err := h.on(c, "UNLISTEN "+pgx.Identifier{h.channel(m)}.Sanitize()); err != nil {
 			return err
@@ -191,7 +191,7 @@ func (h *hub) unlisten(c *pgx.Conn, rested []*member) error {
 
 // greet listens for sessions. On a connection on which nothing was heard yet, it sends each a
 // message by another connection.
-func (h *hub) greet(c *pgx.Conn, fresh []*member) error {
+func (h *listener) greet(c *pgx.Conn, fresh []*member) error {
 	for _, m := range fresh {
 		if err := h.on(c, "LISTEN "+pgx.Identifier{h.channel(m)}.Sanitize()); err != nil {
 			return err
@@ -199,7 +199,7 @@ func (h *hub) greet(c *pgx.Conn, fresh []*member) error {
 		h.mu.Lock()
 		proved := h.proved
 		if proved {
-			h.liveLocked(m)
+			h.listensLocked(m)
 		}
 		h.mu.Unlock()
 		if proved {
@@ -215,11 +215,11 @@ func (h *hub) greet(c *pgx.Conn, fresh []*member) error {
 	return nil
 }
 
-func (h *hub) waiting() bool {
+func (h *listener) waiting() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, m := range h.members {
-		if m.asked && m.ears == 0 {
+		if m.asked && m.since == 0 {
 			return true
 		}
 	}
@@ -228,13 +228,13 @@ func (h *hub) waiting() bool {
 
 // next takes one notification. While a greeting is under way it waits only so long, and
 // otherwise until no claim waits any more.
-func (h *hub) next(ctx context.Context, c *pgx.Conn, greeting bool) error {
+func (h *listener) next(ctx context.Context, c *pgx.Conn, greeting bool) error {
 	if greeting {
 		bounded, cancel := context.WithTimeout(ctx, helloWait)
 		defer cancel()
 		n, err := c.WaitForNotification(bounded)
 		if err != nil && bounded.Err() == context.DeadlineExceeded && ctx.Err() == nil {
-			return errDeaf
+			return errSilent
 		}
 		return h.take(n, err)
 	}
@@ -253,15 +253,15 @@ func (h *hub) next(ctx context.Context, c *pgx.Conn, greeting bool) error {
 }
 
 // take hands a notification to its session.
-func (h *hub) take(n *pgconn.Notification, err error) error {
+func (h *listener) take(n *pgconn.Notification, err error) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	h.mu.Lock()
 	m := h.members[strings.TrimPrefix(n.Channel, channelPrefix(h.s.opts.Prefix))]
 	if m != nil && m.asked && n.Payload == "hello "+m.secret {
-		h.proved, h.deaf = true, false
-		h.liveLocked(m)
+		h.proved, h.silent = true, false
+		h.listensLocked(m)
 	}
 	h.mu.Unlock()
 	if m != nil {

@@ -12,9 +12,9 @@ import (
 // rest must not wait on when the store stops listening for the session.
 func TestRestIsAnnounced(t *testing.T) {
 	ss := &session{sid: "s"}
-	h := &hub{members: map[string]*member{"s": {ss: ss, asked: true, resting: true, ears: 1}}, change: make(chan struct{})}
-	ears, changed := h.present(ss)
-	if ears == 0 {
+	h := &listener{members: map[string]*member{"s": {ss: ss, asked: true, paused: true, since: 1}}, change: make(chan struct{})}
+	since, changed := h.since(ss)
+	if since == 0 {
 		t.Fatal("the session is not listened for")
 	}
 	h.mu.Lock()
@@ -30,19 +30,19 @@ func TestRestIsAnnounced(t *testing.T) {
 	}
 }
 
-// TestEndedSessionDoesNotComeBack: a wait that reads its ears after its session has left the
-// hub does not make the store listen for the session again.
+// TestEndedSessionDoesNotComeBack: a wait that asks to listen after its session has left the
+// listener does not make the store listen for the session again.
 func TestEndedSessionDoesNotComeBack(t *testing.T) {
-	ss := &session{sid: "s", store: &Store{}}
+	ss := &session{sid: "s", store: &Store{waker: pollWaker{}}}
 	ss.notices.init(nil)
-	h := &hub{members: map[string]*member{}, change: make(chan struct{}), ctx: t.Context(), done: make(chan struct{})}
-	h.ears(ss)
+	h := &listener{members: map[string]*member{}, change: make(chan struct{}), ctx: t.Context(), done: make(chan struct{})}
+	h.listen(ss)
 	if len(h.members) != 1 {
 		t.Fatal("the session is not a member")
 	}
 	_ = ss.over(driver.ErrGone)
 	h.leave(ss)
-	if h.ears(ss); len(h.members) != 0 {
+	if h.listen(ss); len(h.members) != 0 {
 		t.Error("the session is a member again after it was over")
 	}
 }

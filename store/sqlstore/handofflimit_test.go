@@ -12,9 +12,9 @@ import (
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
 
-// TestBellsOfTwoStoresOnOneHandle: all stores of a handle keep half of its connections at most,
+// TestHandoffLocksOfTwoStoresOnOneHandle: all stores of a handle keep half of its connections at most,
 // and keep their sessions alive while all their claims wait.
-func TestBellsOfTwoStoresOnOneHandle(t *testing.T) {
+func TestHandoffLocksOfTwoStoresOnOneHandle(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		names := []string{"x", "y", "z"}
 		c := newCrowd(t, k, server, names...)
@@ -46,22 +46,22 @@ func TestBellsOfTwoStoresOnOneHandle(t *testing.T) {
 	})
 }
 
-// TestBellOfALongWaitKeepsNoTable: while a claim that is not the first in the queue waits for
+// TestHandoffLockOfALongWaitKeepsNoTable: while a claim that is not the first in the queue waits for
 // long, the table can be altered, and a backup can lock it.
-func TestBellOfALongWaitKeepsNoTable(t *testing.T) {
+func TestHandoffLockOfALongWaitKeepsNoTable(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		s := c.store(t, k.connect(t, server.Port))
 		await(t, c.waiter(t, c.store(t, k.connect(t, server.Port)), "x"), "x")
 		third := c.waiter(t, s, "x")
 		await(t, third, "x")
-		eventually(t, "that the third claim waits for long", func() bool { return c.waitsLong(t, sqlstore.BellOf(third, 1)) })
+		eventually(t, "that the third claim waits for long", func() bool { return c.waitsLong(t, sqlstore.HandoffLockOf(third, 1)) })
 		opts := k.space(t, c.admin)
 		s = k.store(t, k.connect(t, server.Port), &opts)
 		open(t, s)
 		var done <-chan struct{}
 		var end func()
-		eventually(t, "that there are two bells", func() bool {
+		eventually(t, "that there are two handoff locks", func() bool {
 			done, _, end = sqlstore.WaitWithoutEnd(ctxb, s, false)
 			return done != nil
 		})
@@ -76,9 +76,9 @@ func TestBellOfALongWaitKeepsNoTable(t *testing.T) {
 	})
 }
 
-// TestBellAndALimitForStatements: a wait that the server ends by its limit is refused, and the
-// bells stay.
-func TestBellAndALimitForStatements(t *testing.T) {
+// TestHandoffLockAndALimitForStatements: a wait that the server ends by its limit is refused, and the
+// handoff locks stay.
+func TestHandoffLockAndALimitForStatements(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		kind
@@ -95,21 +95,21 @@ func TestBellAndALimitForStatements(t *testing.T) {
 			open(t, s)
 			var done <-chan struct{}
 			var refused func() bool
-			eventually(t, "that there are two bells", func() bool {
+			eventually(t, "that there are two handoff locks", func() bool {
 				done, refused, _ = sqlstore.WaitWithoutEnd(ctxb, s, false)
 				return done != nil
 			})
 			soon(t, "the end of the wait", done)
-			if n := sqlstore.Bells(s); n < 2 || !refused() {
-				t.Errorf("refused %t, and %d bells are left", refused(), n)
+			if n := sqlstore.HandoffLocks(s); n < 2 || !refused() {
+				t.Errorf("refused %t, and %d handoff locks are left", refused(), n)
 			}
 		})
 	}
 }
 
-// TestBellsLeaveAConnection: at the limit of connections no bell takes the last connection of a
+// TestHandoffLocksLeaveAConnection: at the limit of connections no handoff lock takes the last connection of a
 // handle: sessions stay alive, claims poll, and Check notes it.
-func TestBellsLeaveAConnection(t *testing.T) {
+func TestHandoffLocksLeaveAConnection(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		user := "few" + strings.TrimSuffix(c.opts.Prefix, "_")
@@ -122,8 +122,8 @@ func TestBellsLeaveAConnection(t *testing.T) {
 		t.Cleanup(func() { db.Close() })
 		s := c.store(t, db)
 		ss := open(t, s)
-		if sqlstore.TryBell(ctxb, s) {
-			t.Fatal("a bell has the only connection")
+		if sqlstore.TryHandoffLock(ctxb, s) {
+			t.Fatal("a handoff lock has the only connection")
 		}
 		becomes := func(want driver.State) { // a sweep may have the connection for a moment
 			eventually(t, "that the claim is "+want.String(), func() bool {
@@ -145,9 +145,9 @@ func TestBellsLeaveAConnection(t *testing.T) {
 	})
 }
 
-// TestNoBellsInASmallHandle: a handle of one connection has none to wait on. Claims poll, and Check
+// TestNoHandoffLocksInASmallHandle: a handle of one connection has none to wait on. Claims poll, and Check
 // notes it.
-func TestNoBellsInASmallHandle(t *testing.T) {
+func TestNoHandoffLocksInASmallHandle(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		db := k.connect(t, server.Port)
@@ -157,8 +157,8 @@ func TestNoBellsInASmallHandle(t *testing.T) {
 		attempt(t, ss, queued(1, "x"), driver.Queued)
 		findings, err := s.Check(ctxb)
 		must(t, err)
-		if !has(findings, "bells") || sqlstore.BellOf(ss, 1) != "" {
-			t.Errorf("bell %q, and Check found %v", sqlstore.BellOf(ss, 1), findings)
+		if !has(findings, "bells") || sqlstore.HandoffLockOf(ss, 1) != "" {
+			t.Errorf("handoff lock %q, and Check found %v", sqlstore.HandoffLockOf(ss, 1), findings)
 		}
 		a := await(t, ss, "x")
 		c.release(t, 1, "x")
@@ -166,9 +166,9 @@ func TestNoBellsInASmallHandle(t *testing.T) {
 	})
 }
 
-// TestCheckWhileSomeClaimsHaveBells: a handle has no room for the bell of a third claim. The others work,
+// TestCheckWhileSomeClaimsHaveHandoffLocks: a handle has no room for the handoff lock of a third claim. The others work,
 // so Check notes nothing.
-func TestCheckWhileSomeClaimsHaveBells(t *testing.T) {
+func TestCheckWhileSomeClaimsHaveHandoffLocks(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x", "y", "z")
 		db := k.connect(t, server.Port)
@@ -180,8 +180,8 @@ func TestCheckWhileSomeClaimsHaveBells(t *testing.T) {
 		attempt(t, third, queued(1, "z"), driver.Queued)
 		findings, err := s.Check(ctxb)
 		must(t, err)
-		if has(findings, "bells") || sqlstore.BellOf(third, 1) != "" {
-			t.Errorf("the third claim has bell %q, and Check found %v", sqlstore.BellOf(third, 1), findings)
+		if has(findings, "bells") || sqlstore.HandoffLockOf(third, 1) != "" {
+			t.Errorf("the third claim has handoff lock %q, and Check found %v", sqlstore.HandoffLockOf(third, 1), findings)
 		}
 	})
 }
