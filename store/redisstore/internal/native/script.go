@@ -18,8 +18,9 @@ var sources embed.FS
 
 // A script is composed of parts. Each stands behind the one before:
 //
-//	decide.lua                                  every script
+//	decide.lua                                  every script; batch.lua only what is before its line "-- LIB"
 //	the short part of attempt.lua, withdraw.lua (before the line "-- LIB")
+//	slot.lua                                    every script
 //	lib.lua, lock.lua, queue.lua                every script but batch.lua
 //	the script
 //
@@ -44,12 +45,12 @@ const noOwn = "'-0'"
 func compose(name, head, setup, own string) *rediscmd.Script {
 	first, rest := source(name, read(name))
 	lib := fmt.Sprintf("local SETUP, OWN = '%s', %s\n", setup, own)
-	for _, part := range []string{"lib", "lock", "queue"} {
+	for _, part := range []string{"slot", "lib", "lock", "queue"} {
 		_, text := source(part, read(part))
 		lib += text
 	}
-	_, decide := source("decide", read("decide"))
-	return rediscmd.Compose(name, head, "", decide+first+lib+rest)
+	decide, passing := source("decide", read("decide"))
+	return rediscmd.Compose(name, head, "", decide+passing+first+lib+rest)
 }
 
 // source returns a source with its names replaced, in two parts: what stands before the library, and the rest.
@@ -125,9 +126,10 @@ var (
 	setLimitScript  = loadSetup("", "first", "setlimit")
 )
 
-// composeBatch returns batch.lua, which needs no more than the decisions.
+// composeBatch returns batch.lua, which needs no more than the first part of the decisions.
 func composeBatch() *rediscmd.Script {
-	_, decide := source("decide", read("decide"))
+	decide, _ := source("decide", read("decide"))
+	_, slot := source("slot", read("slot"))
 	_, batch := source("batch", read("batch"))
-	return rediscmd.Compose("batch", "", "", decide+batch)
+	return rediscmd.Compose("batch", "", "", decide+slot+batch)
 }

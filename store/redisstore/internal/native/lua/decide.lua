@@ -22,10 +22,6 @@ local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 local now = math.floor(micros / 1000)
 
--- after is the end of a duration that begins now: a millisecond late rather than
--- a part of one early.
-local function after(ms) return now + 1 + ms end
-
 local function num(x) return string.format('%.0f', x) end
 
 -- this is the marker: inc, voted, till, grace, max, over. What lib.lua adds is behind them.
@@ -52,21 +48,58 @@ local sure -- lib.lua: whether a session that is over by the clock is over. With
 -- moved back. It returns false for one that is over, and nil if that is not known.
 local function read_session(sid, raw)
   if not raw then return false end
-  local s = {}
-  s.till, s.generation, s.marks, s.ttl, s.reclaimed, s.declared = struct.unpack('>I6I7I4I6I7i6', raw)
-  local noted = s.till
-  if s.till <= now then s.till = tonumber(call('ZSCORE', Z, sid) or '0') end
-  if s.till <= now then
+  local noted, generation, marks, ttl, reclaimed, declared = struct.unpack('>I6I7I4I6I7i6', raw)
+  local till = noted
+  if till <= now then till = tonumber(call('ZSCORE', Z, sid) or '0') end
+  if till <= now then
     if not sure then return nil end
     if sure() then return false end
-    s.till, noted = now + 1, now + 1
-  elseif s.till > after(s.ttl) then
-    s.till = after(s.ttl)
-    call('ZADD', Z, 'XX', num(s.till), sid)
+    till, noted = now + 1, now + 1
+  elseif till > now + 1 + ttl then
+    till = now + 1 + ttl
+    call('ZADD', Z, 'XX', num(till), sid)
   end
-  if s.till ~= noted then call('HSET', H, 's' .. sid, struct.pack('>I6', s.till) .. sub(raw, 7)) end
-  return s
+  if till ~= noted then call('HSET', H, 's' .. sid, struct.pack('>I6', till) .. sub(raw, 7)) end
+  return { till = till, generation = generation, marks = marks, ttl = ttl, reclaimed = reclaimed, declared = declared }
 end
+
+local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
+
+-- marked reports whether a claim of a session must not be granted, whatever pushed it.
+local function marked(s, sid, seq) return s.marks > 0 and call('HEXISTS', H, 'b' .. id_from(sid, seq)) == 1 end
+
+-- belongs reports whether a claim is of a session that lives and sent it in this incarnation. Claims of earlier
+-- incarnations come again.
+local function belongs(s, generation, inc) return s and s.generation == generation and inc == this.inc end
+
+-- meet reads the marker and the session of the caller in one call. It returns whether its claims belong, and their generation and
+-- incarnation, which are in tail.
+local function meet(sid, tail)
+  local generation, inc = struct.unpack('>I7I7', tail)
+  local found = call('HMGET', H, 'm', 's' .. sid)
+  if not found[1] then return false end
+  this = head(found[1])
+  local s = read_session(sid, found[2])
+  sessions[sid] = s
+  return belongs(s, generation, inc), generation, inc
+end
+
+-- give_back removes the holder of a lock, whose element the caller knows, if no claim waits. It returns whether it did; otherwise it has
+-- done nothing. While the grant is there no other claim has the lock, so nothing else has to be checked. One command is enough
+-- for nearly all locks, and what it took in vain is put back.
+local function give_back(list, mine)
+  local all = redis.pcall('LPOP', list, '3')
+  if all and all[2] == mine and not all[3] then return true end
+  for i = all and #all or 0, 1, -1 do call('LPUSH', list, all[i]) end
+  return false
+end
+
+-- LIB
+-- What follows is not in batch.lua: each function costs a script that does not need it.
+
+-- after is the end of a duration that begins now: a millisecond late rather than
+-- a part of one early.
+local function after(ms) return now + 1 + ms end
 
 -- session returns { till, generation, marks, ttl, reclaimed, declared } or nil if it has ended; marks is
 -- how many of its claims are marked by b<id>. End, generation and marks stand first and in fixed places,
@@ -79,15 +112,6 @@ local function session(sid)
   end
   return s or nil
 end
-
-local function id_from(sid, seq) return sid .. struct.pack('>I6', seq) end
-
--- marked reports whether a claim of a session must not be granted, whatever pushed it.
-local function marked(s, sid, seq) return s.marks > 0 and call('HEXISTS', H, 'b' .. id_from(sid, seq)) == 1 end
-
--- belongs reports whether a claim is of a session that lives and sent it in this incarnation. Claims of earlier
--- incarnations come again.
-local function belongs(s, generation, inc) return s and s.generation == generation and inc == this.inc end
 
 -- stands reports whether a claim may hold a lock as far as its session is concerned.
 local function stands(sid, seq, generation, inc)
@@ -103,48 +127,20 @@ end
 
 local function is_ticket(raw) local b = byte(raw) return b >= $0 and b <= $9 end
 
--- meet reads the marker and the session of the caller in one call. It returns whether its claims belong, and their generation and
--- incarnation, which are in tail.
-local function meet(sid, tail)
-  local generation, inc = struct.unpack('>I7I7', tail)
-  local found = call('HMGET', H, 'm', 's' .. sid)
-  if not found[1] then return false end
-  this = head(found[1])
-  local s = read_session(sid, found[2])
-  sessions[sid] = s
-  return belongs(s, generation, inc), generation, inc
-end
-
--- slot is the field with the counter of a name that several servers vote about
--- (package quorum): one of 256 in a bucket, so that claims for other names, which
--- arrive in another order on another server, seldom make the answers differ. The field
--- exists from the first attempt with a floor on; until then v counts.
-local function slot(name)
-  local x, y, z = byte(name, -3, -1)
-  return 'c' .. (#name * 31 + x * 7 + (y or 0) * 13 + (z or 0) * 17) % 256
-end
-
 -- push notifies the process of a claim that it was granted: seq, number, and since if plain
 -- commands may remove the grant.
 local function push(channel, seq, number, since) call($publish, channel, struct.pack('>I6I7', seq, number) .. since) end
 
 -- release gives a lock back whose holder the caller knows, and passes it to the first that waits, if that is a short claim. It
--- returns whether it did; otherwise it has done nothing. While the grant is there no other claim has the lock. So only what
+-- returns whether it did; otherwise it has done nothing. Only what
 -- the next one needs is checked: its ticket must be above that of the holder. A claim that is queued is not a grant, even if it is the
 -- first in the list: the one before it was removed by plain commands, or there is a grace period.
--- alone is set if most likely no claim waits: then one command is enough, and what it took in vain is put back.
-local function release(list, mine, alone)
-  local all = alone and redis.pcall('LPOP', list, '3')
-  if all and all[2] == mine and not all[3] then return true end
-  for i = all and #all or 0, 1, -1 do call('LPUSH', list, all[i]) end
-  all = redis.pcall('LRANGE', list, '0', '3')
-  local ticket, next = all[3], all[4]
-  if not all[1] or all[2] ~= mine or not is_ticket(all[1]) then return false end
-  if not ticket then
-    call('LPOP', list, '2')
-    return true
-  end
-  if not next or not is_ticket(ticket) or byte(next) ~= $Q or this.voted or tonumber(ticket) <= tonumber(all[1]) then return false end
+local function release(list, mine)
+  local four = redis.pcall('LRANGE', list, '0', '3')
+  local ticket, next = four[3], four[4]
+  if four[2] ~= mine or not is_ticket(four[1]) then return false end
+  if not ticket then return give_back(list, mine) end
+  if not next or not is_ticket(ticket) or byte(next) ~= $Q or this.voted or tonumber(ticket) <= tonumber(four[1]) then return false end
   local sid, seq, generation, inc = short(next)
   if not (granting() and stands(sid, seq, generation, inc)) then return false end
   local since = struct.pack('>I6', now)
