@@ -210,7 +210,7 @@ func (b *batcher) sendLoop() {
 		b.mu.Lock()
 		if n := min(len(b.queue), maxBatch); n > 0 {
 			next := batches.Get().(*batch)
-			next.operations = append(next.operations, b.queue[:n]...)
+			next.take(b.queue[:n])
 			b.calls = append(b.calls, next)
 			b.queue = slices.Delete(b.queue, 0, n)
 			for _, o := range next.operations {
@@ -325,6 +325,18 @@ func (next *batch) reset() {
 	next.commands.Reset()
 }
 
+// take takes operations over, releases first: a claim in the same batch may be for the same lock. They keep their order from now
+// on, because end goes over them.
+func (next *batch) take(queue []*operation) {
+	for _, release := range []bool{true, false} {
+		for _, o := range queue {
+			if o.release == release {
+				next.operations = append(next.operations, o)
+			}
+		}
+	}
+}
+
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
 // carryOut carries out one operation by plain commands, and several by a script.
@@ -335,14 +347,12 @@ func (s *session) carryOut(ctx context.Context, next *batch) error {
 	return next.run(ctx, s)
 }
 
-// run sends the operations as one script, releases first: a claim in the same batch may be for the same lock. None is done if the
-// server does not know the script.
+// run sends the operations as one script. None is done if the server does not know the script.
 func (next *batch) run(ctx context.Context, s *session) error {
 	script := s.proof.script(batchScript)
 	if script == nil {
 		return nil
 	}
-	slices.SortStableFunc(next.operations, func(x, y *operation) int { return order(x) - order(y) })
 	next.words(s)
 	reply, err := s.store.client.Eval(ctx, script, next.keys, next.args)
 	if errors.Is(err, rediscmd.ErrNoScript) {
@@ -369,13 +379,6 @@ func (next *batch) run(ctx context.Context, s *session) error {
 		}
 	}
 	return nil
-}
-
-func order(o *operation) int {
-	if o.release {
-		return 0
-	}
-	return 1
 }
 
 // words makes the keys and arguments of batch.lua.

@@ -115,6 +115,9 @@ func (c *claims) begin(first *claim) (k *claim, before claim, gaps int64) {
 		k = first
 		c.bySeq[k.seq] = k
 	}
+	if k.record == "" {
+		k.record = first.record // it was reclaimed, which needs none
+	}
 	before = *k
 	if k.state == unsent {
 		k.state = sent
