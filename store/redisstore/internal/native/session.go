@@ -266,8 +266,8 @@ func (s *session) release(ctx context.Context, name string, c claim) (bool, erro
 	o := newOperation()
 	o.release, o.vote, o.name, o.element, o.ticket = true, c.voted, name, c.element, c.ticket
 	if err := s.batcher.do(ctx, o); err != nil {
-		// Together with others it may have been rejected for their sake: the memory is full, or the slot moves. Alone it passes.
-		if !o.sent || ctx.Err() != nil || errors.Is(err, driver.ErrUnknown) {
+		// A script is rejected while the slot moves; plain commands for one key pass. Only scripts remove a vote.
+		if !o.sent || c.voted || !moves(err) || ctx.Err() != nil {
 			return false, err
 		}
 		o = &operation{release: true, name: name, element: c.element, ticket: c.ticket}

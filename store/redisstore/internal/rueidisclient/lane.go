@@ -3,6 +3,7 @@
 package rueidisclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,9 @@ func (*endless) Done() <-chan struct{} { return nil }
 func (*endless) Err() error { return nil }
 
 // beginLocked begins a call on the connection, which is closed when the context ends. Nearly all callers
-// share a context that only ends at its deadline (package callctx): a timer costs them a fraction of context.AfterFunc. l.mu must be held.
+// share a context that ends at its deadline, and before that only with the session of its process (package callctx): a timer costs them a
+// fraction of context.AfterFunc. So the last call of a session at a server that does not answer ends at its deadline, as with go-redis. l.mu
+// must be held.
 func (l *lane) beginLocked(ctx context.Context) {
 	l.ctx.Context = ctx
 	if _, timed := ctx.(interface{ EndsAtDeadline() }); !timed {
@@ -110,7 +113,7 @@ func call[T any](ctx context.Context, a *Client, send func(context.Context, ruei
 	ended := l.endLocked()
 	switch {
 	case ended && err != nil:
-		err = fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, ctx.Err())
+		err = fmt.Errorf("redisstore: %w: %w", driver.ErrUnknown, cmp.Or(ctx.Err(), context.DeadlineExceeded)) // our timer may be the first
 	case err == nil && !ended, errors.Is(err, rediscmd.ErrNoScript):
 		return v, err
 	default:

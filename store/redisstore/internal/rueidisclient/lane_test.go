@@ -126,3 +126,36 @@ func TestIdleConnectionIsGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// late is a context as package callctx makes it, whose own timer is late.
+type late struct{ context.Context }
+
+// EndsAtDeadline marks it.
+func (late) EndsAtDeadline() {}
+
+// Deadline implements context.Context.
+func (late) Deadline() (time.Time, bool) { return time.Now().Add(time.Millisecond), true }
+
+// TestDeadlineEndsTheCallOnAConnection: a call whose context only ends at its deadline is ended by a timer. The error says that the deadline
+// passed, also if the context does not know it yet.
+func TestDeadlineEndsTheCallOnAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, conn := onLane()
+		for range 2 { // the second time the timer is reset
+			if _, err := call(late{t.Context()}, a, func(context.Context, rueidis.CoreClient) (int, error) { return 7, nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+		if conn.isClosed() {
+			t.Fatal("the deadline of a call that was answered closed the connection")
+		}
+		_, err := call(late{t.Context()}, a, func(context.Context, rueidis.CoreClient) (int, error) {
+			<-conn.closed
+			return 0, io.EOF
+		})
+		if !errors.Is(err, driver.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want an unknown outcome and the deadline", err)
+		}
+	})
+}
