@@ -153,7 +153,11 @@ func (r *register) keep(ctx context.Context, e *entry) error {
 	if r.hasAdopted() {
 		want = r.view.adopted()
 	}
-	err := e.keep(ctx, r.markerTTL(), want)
+	ttl := r.markerTTL()
+	if ttl == 0 {
+		return errors.New("shard: the last session has ended") // since the round began
+	}
+	err := e.keep(ctx, ttl, want)
 	if errors.Is(err, driver.ErrRefused) {
 		r.refused.Store(&err)
 	}
