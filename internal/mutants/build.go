@@ -117,16 +117,19 @@ func (b binaries) overlay(mutants []mutant) (string, error) {
 	return b.writeOverlay(texts)
 }
 
-// ofScript makes an edit of a Lua script one of the function that composes scripts, where the
-// environment can switch it on.
+// ofScript makes an edit of a Lua script one of the function that reads the sources, where the
+// environment can switch it on. Package native replaces names in them, so there it is where they are read; package foreign has none.
 func (b binaries) ofScript(name string, e edit) (edit, error) {
-	const text = `head + "local RUN_ID = '" + runID + "'\n" + body`
+	file, before, text := "store/redisstore/internal/native/script.go", "return ", "string(text)"
+	if strings.HasPrefix(e.file, hashScripts) {
+		file, before, text = "store/redisstore/internal/rediscmd/script.go", "text := ", `head + "local RUN_ID = '" + runID + "'\n" + body`
+	}
 	raw, err := os.ReadFile(filepath.Join(b.root, e.file))
 	if n := strings.Count(string(raw), e.old); err == nil && n != 1 {
 		err = fmt.Errorf("mutant %s: its text is %d times in %s, want once; adapt it to the script", name, n, e.file)
 	}
 	changed := fmt.Sprintf("strings.Replace(%s, %q, %q, 1)", text, e.old, e.new)
-	return edit{"store/redisstore/internal/rediscmd/script.go", "text := " + text, "text := " + changed}, err
+	return edit{file, before + text, before + changed}, err
 }
 
 func (b binaries) writeOverlay(texts map[string]string) (string, error) {

@@ -54,6 +54,11 @@ var equivalents = []equivalent{
 		old: "	case rediscmd.NumberOf(e.marker[21:27]) > p.s.alive.earliest(): // the end of a grace period\n",
 		new: "",
 	}},
+	{reason: "during a grace period neither scripts nor plain commands grant, whether there are tickets or not", mutant: mutant{
+		name: "rl-grace-finished-with-tickets", file: listScripts + "lib.lua",
+		old: "    m.over = rest(m)\n    call('LTRIM', T, 1, 0)\n",
+		new: "    m.over = rest(m)\n",
+	}},
 	{reason: "a keep-alive that is sent after the end is answered after it, and ends the session then", mutant: mutant{
 		name: "ka-after-the-end", file: keepAliveFile,
 		old: "!s.proof.proven() || k.latest() >= before {",

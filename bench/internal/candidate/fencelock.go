@@ -39,12 +39,15 @@ func Reading(l Locker) (Locker, error) {
 // OnStore opens n clients, each with its own session, on a store that the caller closes.
 func OnStore(store driver.Store, n int) ([]Locker, error) { return openOurs(store, n, func() {}) }
 
+// owner is the same for all: the default has the number of the process, and its digits are bytes of each lock.
+const owner = "root@bench-host:12345"
+
 // openOurs opens n clients, each with its own session, on one store.
 func openOurs(store driver.Store, n int, closeStore func()) ([]Locker, error) {
 	users := &shared{users: n, close: closeStore}
 	lockers := make([]Locker, n)
 	for i := range lockers {
-		client, err := fencelock.New(store, nil)
+		client, err := fencelock.New(store, &fencelock.Options{Owner: owner})
 		if err != nil {
 			closeStore()
 			return nil, err

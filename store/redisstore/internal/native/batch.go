@@ -409,7 +409,7 @@ func (next *batch) words(s *session) {
 	for _, o := range next.operations {
 		next.args = append(next.args, o.element)
 	}
-	next.keys = append(next.keys, s.base+none, s.base+":k", s.base+":s")
+	next.keys = append(next.keys, s.base+none, s.base+":s")
 }
 
 // read gives the operations their replies, and returns until when the marker counts.

@@ -55,17 +55,17 @@ func (p *pretence) pass(cmds []redis.Cmder) {
 }
 
 // operationsIn returns how many operations a call of batch.lua has, and 0 for other commands. Its
-// keys are the bucket, the tickets, a list for each operation, and three more; other scripts have the hash of a lock behind its list.
+// keys are the bucket, the tickets, a list for each operation, and two more; other scripts have the hash of a lock behind its list.
 func operationsIn(cmd redis.Cmder) int {
 	args := cmd.Args()
 	if cmd.Name() != "evalsha" || len(args) < 5 {
 		return 0
 	}
 	n, _ := args[2].(int)
-	if n < 6 || !strings.Contains(fmt.Sprint(args[5]), ":l:") || strings.Contains(fmt.Sprint(args[6]), ":g:") {
+	if n < 5 || !strings.Contains(fmt.Sprint(args[5]), ":l:") || strings.Contains(fmt.Sprint(args[6]), ":g:") {
 		return 0
 	}
-	return n - 5
+	return n - 4
 }
 
 func (p *pretence) carried() int {
