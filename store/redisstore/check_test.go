@@ -22,10 +22,10 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	sound := redistest.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(sound.Port))
-	waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
+	redistest.WaitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
 	needs := redistest.Start(t, "--repl-diskless-sync-delay", "0", "--min-replicas-to-write", "1")
 	needed := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(needs.Port))
-	waitFor(t, "the other replica follows", func() bool { return needed.Info("replication", "master_link_status") == "up" })
+	redistest.WaitFor(t, "the other replica follows", func() bool { return needed.Info("replication", "master_link_status") == "up" })
 	for _, tt := range []struct {
 		name  string
 		addr  string
@@ -65,8 +65,8 @@ func TestCheckFindsNoMarginForAReplacedMaster(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0", "--min-replicas-to-write", "1")
 	replica := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
-	waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
-	waitFor(t, "the master counts the replica", func() bool { return master.Info("replication", "min_slaves_good_slaves") == "1" })
+	redistest.WaitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
+	redistest.WaitFor(t, "the master counts the replica", func() bool { return master.Info("replication", "min_slaves_good_slaves") == "1" })
 	for maxTTL, want := range map[time.Duration][]string{0: {"margin"}, 2 * time.Second: {"margin"}, 15 * time.Second: {"margin"}, 30 * time.Second: nil} {
 		store := libraries[0].open(t, login{addr: master.Addr}, &redisstore.Options{Grace: true, MaxTTL: maxTTL}).Store
 		if maxTTL == 2*time.Second {

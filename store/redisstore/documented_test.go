@@ -33,7 +33,7 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	use(t, a, b)
+	redistest.Use(t, a, b)
 	if err := healthy(t.Context(), a); err != nil {
 		t.Error(err)
 	}
@@ -82,7 +82,7 @@ func TestQuorumStartsWithANodeDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close(context.Background())
-	waitFor(t, "the nodes answer, with their first grace", func() bool {
+	redistest.WaitFor(t, "the nodes answer, with their first grace", func() bool {
 		_, err := c.Mutex("x").TryLock(t.Context())
 		return errors.Is(err, fencelock.ErrGrace)
 	})

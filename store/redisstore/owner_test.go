@@ -3,11 +3,9 @@
 package redisstore_test
 
 import (
-	"context"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
@@ -23,14 +21,14 @@ func TestCallersClient(t *testing.T) {
 		t.Run(lib.name, func(t *testing.T) {
 			server := redistest.Start(t)
 			c := lib.open(t, login{addr: server.Addr}, nil)
-			t.Run("in use", func(t *testing.T) { use(t, c, c) })
+			t.Run("in use", func(t *testing.T) { redistest.Use(t, c, c) })
 			if err := c.Store.Close(); err != nil {
 				t.Errorf("close: %v", err)
 			}
 			if err := c.ping(t.Context()); err != nil {
 				t.Errorf("the client is unusable after the store was closed: %v", err)
 			}
-			waitFor(t, "no subscription is left", func() bool {
+			redistest.WaitFor(t, "no subscription is left", func() bool {
 				left, err := server.Do("PUBSUB", "CHANNELS").StringSlice()
 				return err == nil && len(left) == 0
 			})
@@ -43,7 +41,7 @@ func TestOwnClient(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := open(t, "redis://"+server.Addr+"/3?client_name=mine", &redisstore.Options{Namespace: "n"})
-	t.Run("in use", func(t *testing.T) { use(t, s, s) })
+	t.Run("in use", func(t *testing.T) { redistest.Use(t, s, s) })
 	if list, err := server.Do("CLIENT", "LIST").Text(); err != nil || !strings.Contains(list, "name=mine") {
 		t.Errorf("no connection has the client's name: %v\n%s", err, list)
 	}
@@ -57,7 +55,7 @@ func TestOwnClient(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the client was closed") {
 		t.Errorf("after close: got %v", err)
 	}
-	waitFor(t, "no connection is left", func() bool {
+	redistest.WaitFor(t, "no connection is left", func() bool {
 		list, err := server.Do("CLIENT", "LIST").Text()
 		return err == nil && !strings.Contains(list, "name=mine")
 	})
@@ -86,22 +84,6 @@ func TestLinks(t *testing.T) {
 		}
 		if strings.Contains(string(out), other) {
 			t.Errorf("%s links %s", pkg, other)
-		}
-	}
-}
-
-// waitFor asks again and again until ok holds.
-func waitFor(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("not in time: %s", what)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestPoolSizeBoundsAllConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	c := locks(t, store)
+	c := redistest.Locks(t, store)
 	var calls sync.WaitGroup
 	for i := range 20 {
 		calls.Go(func() {

@@ -92,7 +92,7 @@ func old(t *testing.T, server *redistest.Server, maxTTL time.Duration, alive dri
 	for _, b := range []byte(raw[:7]) {
 		began = began<<8 | int64(b)
 	}
-	waitFor(t, "the incarnation is older than max_ttl", func() bool {
+	redistest.WaitFor(t, "the incarnation is older than max_ttl", func() bool {
 		_, _ = alive.KeepAlive(t.Context())
 		return time.Since(time.UnixMicro(began)) > maxTTL+100*time.Millisecond
 	})
@@ -184,7 +184,7 @@ func TestSettingsSurviveARestart(t *testing.T) {
 	server.Restart()
 	other := open(redisstore.Options{}) // it has seen nothing
 	var first driver.Session
-	waitFor(t, "the server answers the other process", func() bool {
+	redistest.WaitFor(t, "the server answers the other process", func() bool {
 		first, err = anOpen(t, other)
 		return err == nil
 	})
@@ -336,7 +336,7 @@ func TestOperatorsNeedNoSettings(t *testing.T) {
 			}
 			claim := &driver.Claim{Seq: 1, Name: "x", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "app"}}}
 			var got driver.Outcome
-			waitFor(t, "the app has the lock", func() bool {
+			redistest.WaitFor(t, "the app has the lock", func() bool {
 				if _, err := opened.KeepAlive(t.Context()); err != nil {
 					t.Fatal(err)
 				}

@@ -39,7 +39,7 @@ func TestStart(t *testing.T) {
 			flavour.Need(t)
 			master := flavour.Start(t, "--repl-diskless-sync-delay", "0")
 			replica := flavour.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port))
-			waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
+			redistest.WaitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
 			_, noInfo := startWithUser(t, flavour, "-info")
 			_, noHSet := startWithUser(t, flavour, "-hset")
 			sound := flavour.Start(t).Addr
@@ -153,7 +153,7 @@ func TestStartRefusedAsUsersSeeIt(t *testing.T) {
 	wantStart(t, err, "eviction", "CONFIG SET maxmemory-policy noeviction")
 
 	store := libraries[0].open(t, login{addr: server.Addr}, opts)
-	c := locks(t, store)
+	c := redistest.Locks(t, store)
 	_, err = c.Mutex("x").Lock(t.Context())
 	var ours *fencelock.Error
 	if !errors.As(err, &ours) || errors.Is(err, fencelock.ErrUnavailable) {

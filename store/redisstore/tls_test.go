@@ -21,13 +21,13 @@ func TestTLS(t *testing.T) {
 		t.Run(lib.name, func(t *testing.T) {
 			opts := &redisstore.Options{Namespace: lib.name}
 			to := login{addr: server.Addr, tls: server.Config}
-			use(t, lib.open(t, to, opts), lib.open(t, to, opts))
+			redistest.Use(t, lib.open(t, to, opts), lib.open(t, to, opts))
 		})
 	}
 	t.Run("url", func(t *testing.T) {
 		values := url.Values{"tls_ca": {server.CA}, "tls_cert": {server.Cert}, "tls_key": {server.Key}}
 		s := open(t, "rediss://"+server.Addr+"?"+values.Encode(), nil)
-		use(t, s, s)
+		redistest.Use(t, s, s)
 	})
 }
 

@@ -28,7 +28,7 @@ func TestSentinelClients(t *testing.T) {
 			u := open(t, fmt.Sprintf("redis-sentinel://locks:%s@%s/%s", secret, strings.Join(sentinels.Addrs, ","), redistest.MasterName), nil)
 			for _, lib := range libraries {
 				s := lib.open(t, login{sentinels: sentinels.Addrs, user: "locks", pass: secret}, nil)
-				use(t, s, u)
+				redistest.Use(t, s, u)
 				wantFindings(t, s.Store, "replicas-without-grace")
 			}
 			wantFindings(t, u, "replicas-without-grace")
@@ -56,7 +56,7 @@ func TestClusterClients(t *testing.T) {
 			u := open(t, fmt.Sprintf("redis-cluster://locks:%s@%s", secret, strings.Join(cluster.Addrs(), ",")), opts)
 			for _, lib := range libraries {
 				s := lib.open(t, login{nodes: cluster.Addrs()[:1], user: "locks", pass: secret}, opts)
-				use(t, s, u)
+				redistest.Use(t, s, u)
 				wantFindings(t, s.Store, margins...)
 			}
 			wantFindings(t, u, margins...)

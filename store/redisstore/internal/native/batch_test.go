@@ -44,7 +44,7 @@ func (p *pretence) pass(cmds []redis.Cmder) {
 		return
 	}
 	p.mu.Lock()
-	p.manyCalls += scripts
+	p.batchCalls += scripts
 	g := p.gate
 	p.most = max(p.most, operations)
 	p.mu.Unlock()
@@ -186,7 +186,7 @@ func batches(t *testing.T, test func(t *testing.T, w *world)) {
 	p, store := pretended(t)
 	p.proven = true
 	test(t, newWorld(t, p, store, nil))
-	if p.manyCalls == 0 {
+	if p.batchCalls == 0 {
 		t.Error("no batch was a script, so this shows nothing")
 	}
 }

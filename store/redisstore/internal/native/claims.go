@@ -28,7 +28,7 @@ type claim struct {
 	// element is its element in the list of the lock, of a grant or in the queue, if the process
 	// knows that.
 	element string
-	voted   bool // its number is a vote: only scripts remove it
+	voted   bool // its number is a vote if a batch granted it: only scripts remove it
 	lingers bool // its holder may keep the lock without using it
 	holds   bool // its lock may be kept when it is withdrawn
 
@@ -102,9 +102,9 @@ func (c *claims) copy() *claims {
 	return same
 }
 
-// begin notes that a claim may be in the store from now on. It returns its record and what was known about it before, and
+// begin notes that a claim may be in the store from now on. It returns its record, the state it was in before, and
 // how many gaps there have been.
-func (c *claims) begin(first *claim) (k *claim, before claim, gaps int64) {
+func (c *claims) begin(first *claim) (k *claim, was state, gaps int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k, known := c.bySeq[first.seq]
@@ -118,11 +118,10 @@ func (c *claims) begin(first *claim) (k *claim, before claim, gaps int64) {
 	if k.record == "" {
 		k.record = first.record // it was reclaimed, which needs none
 	}
-	before = *k
-	if k.state == unsent {
+	if was = k.state; was == unsent {
 		k.state = sent
 	}
-	return k, before, c.gaps
+	return k, was, c.gaps
 }
 
 // note changes what is known about a claim, unless it was withdrawn since.

@@ -10,9 +10,9 @@ func TestReclaimedClaimGetsItsRecord(t *testing.T) {
 	var c claims
 	k, _, _ := c.begin(&claim{seq: 1, name: "x"})
 	c.stands(k, 7, "")
-	again, before, _ := c.begin(&claim{seq: 1, name: "x", record: `{"owner":"ann"}`})
-	if again != k || before.state != granted || k.record != `{"owner":"ann"}` {
-		t.Errorf("the record of a claim that was reclaimed is %q, in state %v", k.record, before.state)
+	again, was, _ := c.begin(&claim{seq: 1, name: "x", record: `{"owner":"ann"}`})
+	if again != k || was != granted || k.record != `{"owner":"ann"}` {
+		t.Errorf("the record of a claim that was reclaimed is %q, in state %v", k.record, was)
 	}
 }
 

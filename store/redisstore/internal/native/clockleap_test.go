@@ -69,7 +69,7 @@ func TestClockAheadForAMoment(t *testing.T) {
 		}
 	}
 	for _, name := range names {
-		waitFor(t, name+": it is free", func() bool {
+		redistest.WaitFor(t, name+": it is free", func() bool {
 			st, err := store.Inspect(ctx, name)
 			return err == nil && len(st.Holders) == 0
 		})
@@ -92,7 +92,7 @@ func TestGraceOfAClockAhead(t *testing.T) {
 	if err != nil || st.Grace > opts.MaxTTL+time.Millisecond {
 		t.Errorf("got a grace of %v, %v, want at most %v", st.Grace, err, opts.MaxTTL)
 	}
-	waitFor(t, "the grace is over", func() bool {
+	redistest.WaitFor(t, "the grace is over", func() bool {
 		st, err := store.Inspect(t.Context(), "x")
 		return err == nil && st.Grace == 0
 	})

@@ -71,7 +71,7 @@ func TestCloseThatIsCutShortIsSwept(t *testing.T) {
 	if err := other.Close(ctx); err == nil {
 		t.Fatal("all parts were sent")
 	}
-	waitFor(t, "what the process has left behind is gone", func() bool {
+	redistest.WaitFor(t, "what the process has left behind is gone", func() bool {
 		if _, err := living.KeepAlive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestSessionThatIsKeptAliveTooLateIsSwept(t *testing.T) {
 	l.attempt("ann", 2, "y", driver.Terms{Mode: driver.Shared}, driver.Granted)
 	var sent recorder
 	l.plain.AddHook(&sent)
-	waitFor(t, "keep-alives are plain commands", func() bool {
+	redistest.WaitFor(t, "keep-alives are plain commands", func() bool {
 		sent.take()
 		l.keepAlive("ann")
 		return strings.HasPrefix(strings.Join(sent.take(), ""), "zadd")
@@ -100,7 +100,7 @@ func TestSessionThatIsKeptAliveTooLateIsSwept(t *testing.T) {
 	if _, err := l.on["ann"].KeepAlive(t.Context()); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("a keep-alive that arrives after the end: %v", err)
 	}
-	waitFor(t, "what the session held is gone", func() bool {
+	redistest.WaitFor(t, "what the session held is gone", func() bool {
 		l.keepAlive("bob")
 		return slices.Equal(l.keys(), []string{"", ":s", ":t"}) && l.fields() == "[m sbob v]"
 	})

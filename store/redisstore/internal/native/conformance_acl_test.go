@@ -31,7 +31,7 @@ func TestACLSuffices(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s/grace=%t", flavour, lib.name, opts.Grace), func(t *testing.T) {
 				t.Parallel()
 				_, to := startWithUser(t, flavour)
-				use(t, lib.open(t, to, &opts), lib.open(t, to, &opts))
+				redistest.Use(t, lib.open(t, to, &opts), lib.open(t, to, &opts))
 				if findings, err := lib.open(t, to, &opts).Check(t.Context()); err != nil || len(findings) != 0 {
 					t.Errorf("check: got %v, %v", findings, err)
 				}

@@ -51,7 +51,7 @@ func (l *layout) proved(who string) {
 		return n
 	}
 	seq := uint64(1 << 20)
-	waitFor(l.t, "the run id of the server is proved", func() bool {
+	redistest.WaitFor(l.t, "the run id of the server is proved", func() bool {
 		before := asked()
 		seq++
 		claim := plainClaim(seq, false)
@@ -76,7 +76,7 @@ func TestNoneOvertakesBehindDeadClaims(t *testing.T) {
 	if err != nil || out.State != driver.Busy || len(out.Holders) != 1 {
 		t.Fatalf("a claim that came later is %v, %+v, %v; want another to hold the lock", out.State, out.Holders, err)
 	}
-	waitFor(t, "the first that lives is granted the lock", func() bool {
+	redistest.WaitFor(t, "the first that lives is granted the lock", func() bool {
 		out, err := l.on["bob"].Attempt(l.ctx, plainClaim(1, true))
 		l.must(err)
 		return out.State == driver.Granted
@@ -132,12 +132,12 @@ func TestDeadClaimsDelayNoWaiter(t *testing.T) {
 				}
 				granted <- err
 			}()
-			waitFor(t, "bob listens", func() bool {
+			redistest.WaitFor(t, "bob listens", func() bool {
 				channels, err := l.plain.PubSubChannels(l.ctx, "*").Result()
 				return err == nil && len(channels) > 0
 			})
 			l.must(free(l))
-			waitFor(t, "bob is granted the lock", func() bool {
+			redistest.WaitFor(t, "bob is granted the lock", func() bool {
 				select {
 				case err := <-granted:
 					l.must(err)

@@ -29,11 +29,11 @@ func returns(t *testing.T, s *redistest.Sentinels, use func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the sentinels lead to the second server", func() bool { return s.Knows(b) })
+	redistest.WaitFor(t, "the sentinels lead to the second server", func() bool { return s.Knows(b) })
 	use()
 	b.Kill()
 	resume()
-	waitFor(t, "the first master is the master again", func() bool {
+	redistest.WaitFor(t, "the first master is the master again", func() bool {
 		return a.Info("replication", "role") == "master" && s.Knows(a.RedisServer)
 	})
 }
@@ -104,6 +104,6 @@ func (r *random) grantsOn(actors []*actor) {
 	r.t.Helper()
 	for _, a := range actors {
 		before := a.got.Load()
-		waitFor(r.t, a.name+" is granted locks", func() bool { return a.got.Load() >= before+2 })
+		redistest.WaitFor(r.t, a.name+" is granted locks", func() bool { return a.got.Load() >= before+2 })
 	}
 }

@@ -33,7 +33,7 @@ func newFailback(t *testing.T, grace bool) *failback {
 	f.opts = native.Options{Grace: grace, MaxTTL: f.ttl}
 	f.front()
 	f.follow(f.b, f.a)
-	waitFor(t, "b copies a", func() bool { return f.b.Info("replication", "master_link_status") == "up" })
+	redistest.WaitFor(t, "b copies a", func() bool { return f.b.Info("replication", "master_link_status") == "up" })
 	return f
 }
 
@@ -78,7 +78,7 @@ func (f *failback) come(name string) *party {
 // copied waits until b has everything that a has.
 func (f *failback) copied() {
 	f.t.Helper()
-	waitFor(f.t, "b has all of a", func() bool {
+	redistest.WaitFor(f.t, "b has all of a", func() bool {
 		return f.a.Info("replication", "master_repl_offset") == f.b.Info("replication", "slave_repl_offset")
 	})
 }
@@ -96,7 +96,7 @@ func higher(t *testing.T, next, before *fencelock.Lease) {
 func (f *failback) passes(from *party, held *fencelock.Lease, to *party) {
 	f.t.Helper()
 	next := to.start("x")
-	waitFor(f.t, "the holder keeps its lease or loses it", func() bool {
+	redistest.WaitFor(f.t, "the holder keeps its lease or loses it", func() bool {
 		return held.Err() != nil || f.opts.Grace && from.status("x").Grace == 0
 	})
 	if held.Err() == nil {
@@ -186,11 +186,11 @@ func TestNewReplicaEndsNoIncarnation(t *testing.T) {
 	before := marker()
 	id := a.Info("replication", "master_replid")
 	f.follow(b, a)
-	waitFor(t, "b copies a", func() bool { return b.Info("replication", "master_link_status") == "up" })
+	redistest.WaitFor(t, "b copies a", func() bool { return b.Info("replication", "master_link_status") == "up" })
 	if a.Info("replication", "master_replid") == id {
 		t.Fatal("the replication id is the same, so this shows nothing")
 	}
-	waitFor(t, "the marker has the new id", func() bool {
+	redistest.WaitFor(t, "the marker has the new id", func() bool {
 		unlock(t, one.lock("x"))
 		return marker()[14:] != before[14:]
 	})
@@ -208,7 +208,7 @@ func TestFailbackWithAShortBacklogStartsAnew(t *testing.T) {
 		f.b.Kill()
 		f.follow(f.a, f.b)
 		f.promote(f.a)
-		waitFor(f.t, "a forgets its second id", func() bool {
+		redistest.WaitFor(f.t, "a forgets its second id", func() bool {
 			return strings.Trim(f.a.Info("replication", "master_replid2"), "0") == ""
 		})
 	})

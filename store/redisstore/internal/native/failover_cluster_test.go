@@ -51,7 +51,7 @@ func slotMoves(t *testing.T, flavour redistest.Flavor, lib library) {
 		t.Fatal(err)
 	}
 	keep := func() bool { _, err := session.KeepAlive(t.Context()); return err == nil }
-	waitFor(t, "the session is kept alive", keep)
+	redistest.WaitFor(t, "the session is kept alive", keep)
 	var late *pending
 	slot, from := cluster.Find("moving*")
 	to := cluster.MoveSlot(slot, from, func(stage string) {
@@ -61,7 +61,7 @@ func slotMoves(t *testing.T, flavour redistest.Flavor, lib library) {
 			if err := from.Do("DEL", bucketOf("moving")+":t").Err(); err != nil {
 				t.Fatal(err)
 			}
-			waitFor(t, "the session is kept alive while the slot moves", keep)
+			redistest.WaitFor(t, "the session is kept alive while the slot moves", keep)
 			late = other.start("y")
 		}
 	})

@@ -92,7 +92,7 @@ func TestSplitBrain(t *testing.T) {
 func splitBrain(t *testing.T, flavour redistest.Flavor, lib library) {
 	old := flavour.Start(t, "--repl-diskless-sync-delay", "0")
 	replica := flavour.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(old.Port))
-	waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
+	redistest.WaitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
 	opts := fencelock.Options{TTL: 6 * time.Second} // a call may take a part of it, and machines stall
 	stale := join(t, nil, "stale", lib.open(t, login{addr: old.Addr}, nil), opts)
 	fresh := join(t, nil, "fresh", lib.open(t, login{addr: replica.Addr}, nil), opts)
@@ -134,7 +134,7 @@ func splitBrainWithGrace(t *testing.T, flavour redistest.Flavor, lib library, ne
 	l := newTimeline(t)
 	old := flavour.Start(t, "--repl-diskless-sync-delay", "0", "--min-replicas-to-write", needs)
 	replica := flavour.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(old.Port))
-	waitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
+	redistest.WaitFor(t, "the replica follows", func() bool { return replica.Info("replication", "master_link_status") == "up" })
 	come := func(name, addr string) *party {
 		s := lib.open(t, login{addr: addr}, &native.Options{Grace: true, MaxTTL: ttl})
 		return join(t, l, name, s, fencelock.Options{TTL: ttl, Require: fencelock.Correctness})
@@ -142,7 +142,7 @@ func splitBrainWithGrace(t *testing.T, flavour redistest.Flavor, lib library, ne
 	wantFindings(t, lib.open(t, login{addr: old.Addr}, &native.Options{Grace: true, MaxTTL: ttl}).Store, map[string][]string{"0": {"min-replicas"}}[needs]...)
 	stale, fresh := come("stale", old.Addr), come("fresh", replica.Addr)
 	held := stale.lock("x")
-	waitFor(t, "the replica knows of it", func() bool { return replica.Do("LLEN", bucketOf("fencelock")+":l:x").Val() == any(int64(2)) })
+	redistest.WaitFor(t, "the replica knows of it", func() bool { return replica.Do("LLEN", bucketOf("fencelock")+":l:x").Val() == any(int64(2)) })
 	if err := replica.Do("REPLICAOF", "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func TestFailoverOfManySessions(t *testing.T) {
 	}
 	used := cpu(master)
 	t.Logf("the replica is the master after %v", time.Since(began))
-	waitFor(t, "all sessions have resumed", func() bool { return c.resumed.Load() >= int64(sessions) })
+	redistest.WaitFor(t, "all sessions have resumed", func() bool { return c.resumed.Load() >= int64(sessions) })
 	t.Logf("%d sessions have resumed after %v; the server used %.0f ms for that", sessions, time.Since(began), 1000*(cpu(master)-used))
 	st, err := c.clients[0].Inspect(t.Context(), c.leases[0].Name())
 	if err != nil || st.Grace <= 0 {

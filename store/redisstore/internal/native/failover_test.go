@@ -46,7 +46,7 @@ func (c loss) survives(t *testing.T) {
 	holder.await(fencelock.SessionResumed, 1)
 	newcomer := come("new")
 	var err error
-	waitFor(t, "TryLock is answered", func() bool {
+	redistest.WaitFor(t, "TryLock is answered", func() bool {
 		_, err = newcomer.Mutex("free").TryLock(t.Context())
 		return !errors.Is(err, fencelock.ErrUnavailable)
 	})

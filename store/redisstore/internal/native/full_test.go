@@ -76,5 +76,5 @@ func TestTombstoneEndsWhileNoProcessDies(t *testing.T) {
 	}
 	p.now = p.now.Add(3 * time.Minute)
 	must(p.write(t.Context()))
-	waitFor(t, "the mark is dropped", func() bool { return left() == 0 })
+	redistest.WaitFor(t, "the mark is dropped", func() bool { return left() == 0 })
 }

@@ -69,7 +69,7 @@ func TestKeepAliveOnACluster(t *testing.T) {
 	if err := server.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Err(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the cluster is up", func() bool { return server.ClusterInfo("cluster_state") == "ok" })
+	redistest.WaitFor(t, "the cluster is up", func() bool { return server.ClusterInfo("cluster_state") == "ok" })
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, ContextTimeoutEnabled: true})
 	defer client.Close()
 	var sent recorder
@@ -82,7 +82,7 @@ func TestKeepAliveOnACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "a keep-alive is a transaction", func() bool { // by a script, until the scripts of the run are loaded
+	redistest.WaitFor(t, "a keep-alive is a transaction", func() bool { // by a script, until the scripts of the run are loaded
 		sent.take()
 		if _, err := s.KeepAlive(t.Context()); err != nil {
 			t.Fatal(err)

@@ -104,7 +104,7 @@ func TestEndedMarksAreRemovedOnACluster(t *testing.T) {
 	if err := server.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Err(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the cluster is up", func() bool { return server.ClusterInfo("cluster_state") == "ok" })
+	redistest.WaitFor(t, "the cluster is up", func() bool { return server.ClusterInfo("cluster_state") == "ok" })
 	for i, lib := range libraries {
 		store := lib.open(t, login{nodes: []string{server.Addr}}, &native.Options{Buckets: 8})
 		sessions := map[string]driver.Session{}
@@ -116,7 +116,7 @@ func TestEndedMarksAreRemovedOnACluster(t *testing.T) {
 			}
 			makeMark(t, sessions[shard], seq+1, name)
 		}
-		waitFor(t, "all marks are removed", func() bool {
+		redistest.WaitFor(t, "all marks are removed", func() bool {
 			for _, s := range sessions {
 				if _, err := s.KeepAlive(t.Context()); err != nil {
 					t.Fatal(err)
@@ -144,7 +144,7 @@ func TestShortLivedProcessesRemoveMarks(t *testing.T) {
 	run(0, marks)
 	// Those of the last processes may not have ended when they were closed.
 	next := 1
-	waitFor(t, "the marks of the first process are removed", func() bool {
+	redistest.WaitFor(t, "the marks of the first process are removed", func() bool {
 		if run(next, 1); next > 200 {
 			t.Fatalf("%d keys of %d marks are left", listsOn(t, server), marks)
 		}
@@ -171,7 +171,7 @@ func TestLockReleasedInAGraceLeavesNothing(t *testing.T) {
 	claim := driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
 	s := open()
 	var token driver.Token
-	waitFor(t, "the first grace period is over", func() bool {
+	redistest.WaitFor(t, "the first grace period is over", func() bool {
 		if _, err := s.KeepAlive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestLockReleasedInAGraceLeavesNothing(t *testing.T) {
 	if !number() {
 		t.Error("the number is gone in the grace period")
 	}
-	waitFor(t, "the number is removed", func() bool {
+	redistest.WaitFor(t, "the number is removed", func() bool {
 		if _, err := s.KeepAlive(t.Context()); err != nil {
 			t.Fatal(err)
 		}

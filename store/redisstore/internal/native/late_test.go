@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
 // TestClaimQueuedTwiceDoesNotDelayTheNext: an attempt that arrives after its repetition queues the
@@ -84,7 +85,7 @@ func TestClaimThatArrivedBehindItsTombstoneIsRemovedWithIt(t *testing.T) {
 		l.keepAlive("ann")
 		l.keepAlive("bob")
 	}
-	waitFor(t, "the tombstones are dropped", func() bool {
+	redistest.WaitFor(t, "the tombstones are dropped", func() bool {
 		l.keepAlive("ann")
 		return !strings.Contains(l.fields(), "bann")
 	})

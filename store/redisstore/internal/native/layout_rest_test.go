@@ -60,7 +60,7 @@ func TestLayoutOfSweep(t *testing.T) {
 	}
 	l.dies("ann")
 	var lease string
-	waitFor(t, "the process that lives sweeps", func() bool {
+	redistest.WaitFor(t, "the process that lives sweeps", func() bool {
 		_, err := l.on["bob"].KeepAlive(l.ctx)
 		l.must(err)
 		lease, err = l.plain.HGet(l.ctx, l.bucket, "g").Result()
@@ -69,7 +69,7 @@ func TestLayoutOfSweep(t *testing.T) {
 	if len(lease) != 22 || l.named(lease[:16]) != "bob" || number([]byte(lease[16:])) < time.Now().UnixMilli() {
 		t.Errorf("g is %q, want the session id and the end of the lease", lease)
 	}
-	waitFor(t, "the sweep ends", func() bool {
+	redistest.WaitFor(t, "the sweep ends", func() bool {
 		_, err := l.on["bob"].KeepAlive(l.ctx)
 		l.must(err)
 		return slices.Equal(l.state(), []string{":s", ":t", "m", "sbob", "v"})

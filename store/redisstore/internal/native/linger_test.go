@@ -49,7 +49,7 @@ func TestLingeringLockCostsFewCommands(t *testing.T) {
 		return l.Token()
 	}
 	last := turn()
-	waitFor(t, "the subscription for notices", func() bool {
+	redistest.WaitFor(t, "the subscription for notices", func() bool {
 		channels, err := admin.PubSubChannels(t.Context(), "*").Result()
 		return err == nil && len(channels) == 1 && strings.HasSuffix(channels[0], ":w")
 	})
@@ -105,14 +105,14 @@ func TestNoticeOfAWaiterBeforeThePush(t *testing.T) {
 	lock(second, "another", lingering)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()
-	waitFor(t, "the subscription for notices", func() bool {
+	redistest.WaitFor(t, "the subscription for notices", func() bool {
 		channels, err := admin.PubSubChannels(t.Context(), "*:w").Result()
 		return err == nil && len(channels) == 1
 	})
 	time.Sleep(50 * time.Millisecond) // the session knows of it, too; without that the test finds less
 	held := lock(first, "x")
 	waiting := func(n int) {
-		waitFor(t, "claims in the queue", func() bool {
+		redistest.WaitFor(t, "claims in the queue", func() bool {
 			st, err := first.Inspect(t.Context(), "x")
 			return err == nil && st.Waiting == n
 		})
@@ -173,7 +173,7 @@ func TestTurnsAfterARecallArePlain(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = pair[i].Close(t.Context()) })
-		waitFor(t, "plain commands", func() bool {
+		redistest.WaitFor(t, "plain commands", func() bool {
 			before := scripts()
 			turn(pair[i], "warm")
 			return scripts() == before
@@ -211,7 +211,7 @@ func TestHolderThatGivesWayUnlocksOnce(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = pair[i].Close(t.Context()) })
 	}
-	waitFor(t, "plain commands", func() bool {
+	redistest.WaitFor(t, "plain commands", func() bool {
 		before := calls(t, admin, "lrem")
 		l, err := pair[0].Mutex("warm").Lock(t.Context())
 		if err == nil {

@@ -22,7 +22,7 @@ func TestReleaseWhileMemoryIsFull(t *testing.T) {
 		t.Run(lib.name, func(t *testing.T) {
 			t.Parallel()
 			to := login{addr: redistest.Start(t).Addr}
-			c := locks(t, lib.open(t, to, &native.Options{Namespace: lists + "Memory"}))
+			c := redistest.Locks(t, lib.open(t, to, &native.Options{Namespace: lists + "Memory"}))
 			server := redis.NewClient(&redis.Options{Addr: to.addr})
 			defer server.Close()
 			var held [128]*fencelock.Lease

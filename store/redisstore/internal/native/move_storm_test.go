@@ -158,7 +158,7 @@ func (w *watch) more(t *testing.T) {
 		return w.grants
 	}
 	before := grants()
-	waitFor(t, "locks are granted", func() bool { return grants() > before+40 })
+	redistest.WaitFor(t, "locks are granted", func() bool { return grants() > before+40 })
 }
 
 // moveSlots moves slots of a namespace. Most moves are given up before a key has moved: one that is finished costs a grace

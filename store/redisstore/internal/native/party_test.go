@@ -189,7 +189,7 @@ func (w *pending) wait(t *testing.T, within time.Duration) *fencelock.Lease {
 func (p *party) status(name string) fencelock.Status {
 	p.t.Helper()
 	var st fencelock.Status
-	waitFor(p.t, p.name+" is answered", func() (ok bool) {
+	redistest.WaitFor(p.t, p.name+" is answered", func() (ok bool) {
 		var err error
 		st, err = p.Inspect(p.t.Context(), name)
 		return err == nil

@@ -141,7 +141,7 @@ func testListsAcquireAfterARestart(t *testing.T, l *listScene) {
 	if err := l.server.Losses().Restart(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the client finds the server again", func() bool { return l.plain.Ping(t.Context()).Err() == nil })
+	redistest.WaitFor(t, "the client finds the server again", func() bool { return l.plain.Ping(t.Context()).Err() == nil })
 	terms := &driver.Terms{Weight: 1, Record: &driver.Record{}}
 	for seq := uint64(2); ; seq++ { // a connection of before may still be in the pool
 		out, err := l.on["ann"].Attempt(t.Context(), &driver.Claim{Seq: seq, Name: fmt.Sprint("y", seq), Terms: terms, Queue: true})
@@ -167,7 +167,7 @@ func TestReleaseAfterARestart(t *testing.T) {
 	if err := l.server.Losses().Restart(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the release is answered", func() bool { // a connection of before may still be in the pool
+	redistest.WaitFor(t, "the release is answered", func() bool { // a connection of before may still be in the pool
 		found, err := l.on["ann"].Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"})
 		return err == nil && found == driver.WasGranted
 	})
@@ -202,7 +202,7 @@ func TestPushOfAnEarlierIncarnation(t *testing.T) {
 	}()
 	id := l.ids["bob"]
 	late := string([]byte{0, 0, 0, 0, 0, 1 /* seq */, 0, 0, 0, 0, 0, 0, 9 /* counter */})
-	waitFor(t, "bob has the push", func() bool {
+	redistest.WaitFor(t, "bob has the push", func() bool {
 		n, err := l.plain.Publish(t.Context(), l.base+":p:"+string(id[:]), late).Result()
 		return n == 1 && err == nil
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
 // keyCalls counts the commands on keys that scripts and transactions make while f runs.
@@ -187,9 +188,9 @@ func TestSessionOpenedAgainLeavesNoSubscription(t *testing.T) {
 		_, err = s.Attempt(l.ctx, &driver.Claim{Seq: seq, Name: fmt.Sprint("x", seq), Watch: true,
 			Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 		l.must(err)
-		waitFor(t, "the subscription for notices", channels(1))
+		redistest.WaitFor(t, "the subscription for notices", channels(1))
 		last = s
 	}
 	l.must(last.Close(l.ctx))
-	waitFor(t, "no subscription is left", channels(0))
+	redistest.WaitFor(t, "no subscription is left", channels(0))
 }

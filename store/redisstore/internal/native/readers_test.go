@@ -155,7 +155,7 @@ func TestSweepEndsBesideManyReaders(t *testing.T) {
 	}
 	l.open("bob", 100*time.Millisecond)
 	bob := l.ids["bob"]
-	waitFor(t, "the dead session is swept", func() bool {
+	redistest.WaitFor(t, "the dead session is swept", func() bool {
 		l.keepAlive("ann")
 		return !l.plain.HExists(t.Context(), l.base, "s"+string(bob[:])).Val()
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
 // reenter attempts a claim for the lock x with a re-entry.
@@ -133,7 +134,7 @@ func TestReentryAfterWhatWasKept(t *testing.T) {
 	if out := l.reenter("ann", 3, "mine", true); out.State != driver.Queued {
 		t.Skip("the machine is too slow")
 	}
-	waitFor(t, "the claim joins", func() bool {
+	redistest.WaitFor(t, "the claim joins", func() bool {
 		st, err := l.store.Inspect(l.ctx, "x")
 		l.must(err)
 		return len(st.Holders) == 2 && st.Waiting == 0

@@ -33,7 +33,7 @@ var refusals = []struct {
 			t.Fatal(err)
 		}
 		server.Do("BGSAVE")
-		waitFor(t, "it cannot save", func() bool { return server.Info("persistence", "rdb_last_bgsave_status") == "err" })
+		redistest.WaitFor(t, "it cannot save", func() bool { return server.Info("persistence", "rdb_last_bgsave_status") == "err" })
 		return server
 	}},
 	{"READONLY", driver.ErrUnavailable, func(t *testing.T, flavour redistest.Flavor) *redistest.Server {
@@ -56,7 +56,7 @@ var refusals = []struct {
 			server.Do("SCRIPT", "KILL")
 			<-ended
 		})
-		waitFor(t, "it is busy", func() bool {
+		redistest.WaitFor(t, "it is busy", func() bool {
 			err := server.Do("PING").Err()
 			return err != nil && strings.HasPrefix(err.Error(), "BUSY")
 		})

@@ -72,20 +72,20 @@ func (s *session) Attempt(ctx context.Context, c *driver.Claim) (driver.Outcome,
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	first := &claim{seq: c.Seq, name: c.Name, record: record.text, lingers: c.Terms.Linger > 0, holds: c.Terms.MinHold > 0}
+	first := &claim{seq: c.Seq, name: c.Name, record: record.text, voted: c.Floor > 0, lingers: c.Terms.Linger > 0, holds: c.Terms.MinHold > 0}
 	operation := s.plain.mayAcquire(c)
 	if operation {
 		first.element = s.pushedNow(c, record.text)
 	}
-	k, before, gaps := s.claims.begin(first)
+	k, was, gaps := s.claims.begin(first)
 	expected := c.Watch && s.expect(k)
 	out, alone, err := driver.Outcome{}, false, error(nil)
-	if operation && before.state == unsent {
+	if operation && was == unsent {
 		out, err = s.acquire(ctx, c, k)
 		alone = out.State == driver.Granted && err == nil
 	}
 	if err == nil && !alone {
-		out, err = s.attempt(ctx, c, k, before)
+		out, err = s.attempt(ctx, c, k, was)
 	}
 	switch {
 	case errors.Is(err, driver.ErrUnknown):
@@ -117,9 +117,6 @@ func (s *session) acquire(ctx context.Context, c *driver.Claim, k *claim) (out d
 	case isGranted:
 		out = driver.Outcome{State: driver.Granted, Token: driver.Token(o.ticket * driver.TokenStep)}
 		s.claims.stands(k, o.ticket, o.element)
-		if o.vote {
-			s.claims.note(k, func(k *claim) { k.voted = true })
-		}
 	case undone:
 		s.claims.note(k, func(k *claim) { k.element = "" })
 	default:
@@ -130,10 +127,10 @@ func (s *session) acquire(ctx context.Context, c *driver.Claim, k *claim) (out d
 }
 
 // attempt has a script decide about a claim, until no dead claims or grants hide that it could be granted.
-func (s *session) attempt(ctx context.Context, c *driver.Claim, k *claim, before claim) (driver.Outcome, error) {
+func (s *session) attempt(ctx context.Context, c *driver.Claim, k *claim, was state) (driver.Outcome, error) {
 	known := s.claims.get(c.Seq)
 	element := known.element
-	if element == "" && (before.state != unsent || !s.fresh) {
+	if element == "" && (was != unsent || !s.fresh) {
 		element = "?" // it may be in the store: its answer was lost, or it is queued
 	}
 	for {

@@ -65,7 +65,7 @@ func TestDeadProcessIsSwept(t *testing.T) {
 	}
 	// The session of the dying process gets no keep-alive. What is left: the bucket with the living
 	// session and its end, the tickets, the locks of that session and the lock that it waited for.
-	waitFor(t, "what the dead process has left behind is gone", func() bool {
+	redistest.WaitFor(t, "what the dead process has left behind is gone", func() bool {
 		keep(living)
 		return swept(t, client, 3+many+1)
 	})
@@ -105,7 +105,7 @@ func TestSweepPassesACrowdOfReaders(t *testing.T) {
 	l.attemptOf("eve", 1, "read", driver.Terms{}, driver.Queued)
 	l.attemptOf("ann", 1, "x", driver.Terms{}, driver.Granted)
 	l.dies("ann")
-	waitFor(t, "the sweep ends", func() bool {
+	redistest.WaitFor(t, "the sweep ends", func() bool {
 		_, err := l.on["bob"].KeepAlive(l.ctx)
 		l.must(err)
 		return slices.Equal(l.state(), []string{":g:read", ":l:read", ":s", ":t", "m", "sbob", "seve", "v"})
@@ -131,7 +131,7 @@ func TestSweepStopsAfterLongQueues(t *testing.T) {
 	before := l.scripts()
 	_, err := l.on["bob"].KeepAlive(l.ctx)
 	l.must(err)
-	waitFor(t, "the sweep ends", func() bool { return slices.Equal(l.state(), []string{":s", ":t", "m", "sbob", "v"}) })
+	redistest.WaitFor(t, "the sweep ends", func() bool { return slices.Equal(l.state(), []string{":s", ":t", "m", "sbob", "v"}) })
 	if n := l.scripts() - before; n < locks {
 		t.Errorf("%d locks with %d dead claims each are swept by %d scripts", locks, claims, n)
 	}
@@ -156,7 +156,7 @@ func TestSweepOfAPlainLockIsTwoCalls(t *testing.T) {
 	before := l.calls("lrange|lpop|llen|hexists|hget|hdel")
 	_, err := l.on["bob"].KeepAlive(l.ctx)
 	l.must(err)
-	waitFor(t, "the sweep ends", func() bool { return slices.Equal(l.state(), left) })
+	redistest.WaitFor(t, "the sweep ends", func() bool { return slices.Equal(l.state(), left) })
 	if n := l.calls("lrange|lpop|llen|hexists|hget|hdel") - before; n > 3*locks+locks/2 {
 		t.Errorf("%d locks of a dead process and as many of another took %d calls, want 3 for both", locks, n)
 	}
@@ -178,7 +178,7 @@ func TestSweepRemovesAClaimThatCameAfterItsWithdrawal(t *testing.T) {
 	l.dies("ann")
 	_, err = l.on["bob"].KeepAlive(l.ctx)
 	l.must(err)
-	waitFor(t, "the sweep ends", func() bool { return slices.Equal(l.state(), []string{":s", ":t", "bbob" + six(1), "m", "sbob", "v"}) })
+	redistest.WaitFor(t, "the sweep ends", func() bool { return slices.Equal(l.state(), []string{":s", ":t", "bbob" + six(1), "m", "sbob", "v"}) })
 }
 
 // TestSweepLeavesWhatIsKept: a sweep goes over all locks, and those that are kept without a session have not ended.
@@ -194,7 +194,7 @@ func TestSweepLeavesWhatIsKept(t *testing.T) {
 	l.attemptOf("ann", 2, "held", driver.Terms{MinHold: time.Hour}, driver.Granted)
 	l.attemptOf("ann", 3, "x", driver.Terms{}, driver.Granted)
 	l.dies("ann")
-	waitFor(t, "the sweep ends", func() bool {
+	redistest.WaitFor(t, "the sweep ends", func() bool {
 		_, err := l.on["bob"].KeepAlive(l.ctx)
 		l.must(err)
 		if !slices.Contains(l.state(), ":l:marked") {

@@ -103,7 +103,7 @@ func TestTombstoneEnds(t *testing.T) {
 	}
 	want := func(when string, left int) { // keep-alives drop them, in the background
 		t.Helper()
-		waitFor(t, fmt.Sprintf("%s: %d marks are left", when, left), func() bool { keep(); n, _ := state(); return n == left })
+		redistest.WaitFor(t, fmt.Sprintf("%s: %d marks are left", when, left), func() bool { keep(); n, _ := state(); return n == left })
 		if _, marked := state(); marked != (left > 0) {
 			t.Errorf("%s: %d marks, the session says %t", when, left, marked)
 		}
@@ -148,7 +148,7 @@ func TestManyTombstonesEndWithOneKeepAlive(t *testing.T) {
 	l.must(p.write(l.ctx))
 	_, err := l.on["ann"].KeepAlive(l.ctx)
 	l.must(err)
-	waitFor(t, "all marks are dropped", func() bool { return left() == 0 })
+	redistest.WaitFor(t, "all marks are dropped", func() bool { return left() == 0 })
 }
 
 // marks is how many there are in a bucket, and whether a session says that there are.

@@ -46,7 +46,7 @@ func TestGraceBeginsEverywhere(t *testing.T) {
 		return err == nil && len(keys) == buckets
 	}
 	s := open()
-	waitFor(t, "a new namespace has begun in all buckets", begun)
+	redistest.WaitFor(t, "a new namespace has begun in all buckets", begun)
 	if err := client.FlushAll(ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestGraceBeginsEverywhere(t *testing.T) {
 		t.Fatalf("after a data loss: %v", err)
 	}
 	open()
-	waitFor(t, "the grace has begun in all buckets", begun)
+	redistest.WaitFor(t, "the grace has begun in all buckets", begun)
 }
 
 // TestGraceBeginsBehindARound: data is lost while a process calls the buckets one by one, also
@@ -94,7 +94,7 @@ func TestGraceBeginsBehindARound(t *testing.T) {
 	}
 	open()
 	close(last.pass)
-	waitFor(t, "the grace has begun in all buckets", func() bool {
+	redistest.WaitFor(t, "the grace has begun in all buckets", func() bool {
 		keys, err := plain.Keys(ctx, "orders:{*}").Result()
 		return err == nil && len(keys) == buckets
 	})

@@ -149,7 +149,7 @@ func TestDeadQueueIsWalkedInParts(t *testing.T) {
 		}
 		granted <- err
 	}()
-	waitFor(t, "bob listens", func() bool {
+	redistest.WaitFor(t, "bob listens", func() bool {
 		n, err := l.plain.PubSubNumPat(l.ctx).Result()
 		channels, err2 := l.plain.PubSubChannels(l.ctx, "*").Result()
 		return err == nil && err2 == nil && n+int64(len(channels)) > 0

@@ -54,7 +54,7 @@ func TestUnderLoad(t *testing.T) {
 			end := time.Now().Add(2 * time.Second)
 			var wg sync.WaitGroup
 			for _, lib := range libraries {
-				c := locks(t, lib.open(t, to, &native.Options{Namespace: lists + "UnderLoad" + suffix}))
+				c := redistest.Locks(t, lib.open(t, to, &native.Options{Namespace: lists + "UnderLoad" + suffix}))
 				for g := range 16 {
 					wg.Go(func() {
 						for i := g; time.Now().Before(end); i++ {

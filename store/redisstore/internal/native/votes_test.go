@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -218,7 +219,7 @@ func TestVoteAfterARestart(t *testing.T) {
 	if err := l.server.Losses().Restart(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the client finds the server again", func() bool { return l.plain.Ping(t.Context()).Err() == nil })
+	redistest.WaitFor(t, "the client finds the server again", func() bool { return l.plain.Ping(t.Context()).Err() == nil })
 	for seq := uint64(10); ; seq++ { // a connection of before may still be in the pool
 		out, err := l.vote("ann", seq, fmt.Sprint("y", seq), driver.TokenStep)
 		if errors.Is(err, driver.ErrUnknown) && seq < 30 {

@@ -49,7 +49,7 @@ func TestBatchIsAScript(t *testing.T) {
 		for i := range n {
 			ops = append(ops, w.claimFor(0, fmt.Sprint("name ", i)))
 		}
-		if w.together(0, ops, n); p.manyCalls == 0 {
+		if w.together(0, ops, n); p.batchCalls == 0 {
 			t.Errorf("%d operations: no script", n)
 		}
 	}
