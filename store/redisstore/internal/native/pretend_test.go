@@ -49,7 +49,7 @@ type pretence struct {
 	mutant     *strings.Replacer // changes scripts, if it is not nil
 	gate       *gate             // that calls wait at, if there is one
 	most       int               // operations in a batch, the most since the gate was made
-	batchCalls  int               // batches that were scripts
+	batchCalls int               // batches that were scripts
 }
 
 // changed is a script as the server has it.
