@@ -11,6 +11,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -53,9 +54,7 @@ func TestElectionObserve(t *testing.T) {
 		_, stopB := run("b")
 		time.Sleep(5 * time.Second)
 		seen.want(t)
-		if err := a.Resign(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.Resign(ctx))
 		time.Sleep(5 * time.Second)
 		seen.want(t, "b")
 		if h, err := watcher.Leader(ctx); err != nil || h == nil || h.Record.Owner != "b" || h.Record.Reason != "leads" {
@@ -181,17 +180,13 @@ func TestObservedTermsDoNotGoBack(t *testing.T) {
 		store := memstore.New(nil)
 		// The first leader is gone, so that no process takes its stale grant away.
 		gone, _, err := store.Open(ctxb, driver.OpenRequest{Shard: store.Shard("e"), ID: driver.NewSessionID(), TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		claim := driver.Claim{Seq: 1, Name: "e", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "a"}}}
 		if _, err := gone.Attempt(ctxb, &claim); err != nil {
 			t.Fatal(err)
 		}
 		lagging := store.Snapshot()
-		if err := gone.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, gone.Close(ctxb))
 		second := locktest.Got(t)(locktest.Client(t, store, locktest.Owner("b")).Mutex("e").Lock(ctxb))
 		ctx, cancel := context.WithTimeout(ctxb, time.Minute)
 		defer cancel()

@@ -16,6 +16,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -222,9 +223,7 @@ func TestLogHasTransitionsOnly(t *testing.T) {
 		store := memstore.New(nil)
 		logger, buf := locktest.Log(slog.LevelDebug)
 		c, err := fencelock.New(store, &fencelock.Options{Logger: logger})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		other := locktest.Got(t)(locktest.Client(t, store, locktest.Owner("other")).Mutex("x", fencelock.Reason("nightly")).Lock(ctx))
 		waiting := locktest.Go(func() (*fencelock.Lease, error) { return c.Mutex("x").Lock(ctx) })
 		time.Sleep(2 * time.Second)
@@ -236,9 +235,7 @@ func TestLogHasTransitionsOnly(t *testing.T) {
 		locktest.Ended(t, l.Context())
 		time.Sleep(time.Minute) // the store has ended it too
 		synctest.Wait()
-		if err := c.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctx))
 		want := `level=INFO msg="fencelock: session opened" server=memory shard=0
 level=DEBUG msg="fencelock: lease waiting" server=memory shard=0 lock=x holder=other reason=nightly
 level=DEBUG msg="fencelock: lease granted" server=memory shard=0 lock=x token=512 waited=2s

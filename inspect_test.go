@@ -17,6 +17,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -120,9 +121,7 @@ func TestBreak(t *testing.T) {
 		locktest.Is(t, err, fencelock.ErrNotHeld)
 		waiting := locktest.Go(func() (*fencelock.Lease, error) { return b.Mutex("x").Lock(ctx) })
 		fence, err := operator.Break(ctx, "x", l.Token())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		next := waiting.Now(t, "the lock was broken")
 		if fence <= l.Token() || fence >= next.Token() {
 			t.Errorf("fence %v, want it between %v and %v", fence, l.Token(), next.Token())
@@ -242,12 +241,8 @@ func TestErrorTexts(t *testing.T) {
 // afterClose returns the error of an acquisition with a closed client.
 func afterClose(t *testing.T, acquire func(*fencelock.Mutex, context.Context) (*fencelock.Lease, error)) error {
 	c, err := fencelock.New(memstore.New(nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, c.Close(t.Context()))
 	_, err = acquire(c.Mutex("x"), t.Context())
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -24,9 +25,7 @@ func TestLockAllIsAllOrNone(t *testing.T) {
 		store := memstore.New(&memstore.Options{Shards: 4})
 		a, b := locktest.Client(t, store, nil), locktest.Client(t, store, locktest.Owner("b"))
 		set, err := a.LockAll(ctx, []string{"c", "a", "b", "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var names []string
 		for _, l := range set.Leases() {
 			names = append(names, l.Name())
@@ -174,9 +173,7 @@ func TestLockAllEndsWithItsFirstLoss(t *testing.T) {
 		store := memstore.New(nil)
 		c := locktest.Client(t, store, nil)
 		set, err := c.LockAll(ctx, []string{"a", "b", "c"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := c.Break(ctx, "b", set.Lease("b").Token()); err != nil {
 			t.Fatal(err)
 		}
@@ -200,17 +197,13 @@ func TestLockAllReentry(t *testing.T) {
 		store := memstore.New(nil)
 		c := locktest.Client(t, store, nil)
 		set, err := c.LockAll(ctx, []string{"a", "b"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if set.Context().Value(key{}) != "kept" {
 			t.Error("the set's context lost a value of the caller's")
 		}
 		inner := locktest.Got(t)(c.Mutex("a").TryLock(set.Context()))
 		again, err := c.LockAll(set.Context(), []string{"b", "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, name := range []string{"a", "b"} {
 			if got := fencelock.FromContext(set.Context(), name); got != set.Lease(name) {
 				t.Errorf("the context carries %v for %q", got, name)

@@ -13,6 +13,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -87,9 +88,7 @@ func TestQuestionUnderAnEndedContextDoesNotBlameTheStore(t *testing.T) {
 // TestQuestionAfterCloseIsRefused: the store may be closed by then.
 func TestQuestionAfterCloseIsRefused(t *testing.T) {
 	c := locktest.Open(t, memstore.New(nil))
-	if err := c.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Close(t.Context()))
 	for op, ask := range questions {
 		if err := ask(t.Context(), c); !errors.Is(err, fencelock.ErrClosed) || !strings.HasPrefix(err.Error(), "fencelock: "+op) {
 			t.Errorf("%s: %v", op, err)

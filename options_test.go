@@ -15,6 +15,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -89,9 +90,7 @@ func TestGoodOptions(t *testing.T) {
 	// The default TTL fits the store.
 	for _, bounds := range []memstore.Options{{MaxTTL: 5 * time.Second}, {MinTTL: 30 * time.Second}} {
 		c, err := fencelock.New(memstore.New(&bounds), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if ttl := c.Guarantees().TTL; ttl != max(bounds.MinTTL, 5*time.Second) {
 			t.Errorf("bounds %v to %v: default TTL %v", bounds.MinTTL, bounds.MaxTTL, ttl)
 		}
@@ -181,9 +180,7 @@ func TestRequireCorrectnessRefuses(t *testing.T) {
 func TestGuaranteesInWords(t *testing.T) {
 	words := func(store driver.Store, opts *fencelock.Options) string {
 		c, err := fencelock.New(store, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return c.Guarantees().String()
 	}
 	want := `Fenced effects are exclusive: tokens are unique and rise with every acquisition.
@@ -243,13 +240,9 @@ func TestUnsupportedIsReportedEarly(t *testing.T) {
 // whose unlock, which failed by another deadline, is only not confirmed.
 func TestDoKeepsTheErrorOfItsFunction(t *testing.T) {
 	cut, err := faultstore.Wrap(memstore.New(nil), faultstore.MustParse("on(withdraw, lose(request))"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c, err := fencelock.New(cut, &fencelock.Options{TTL: time.Second, CallTimeout: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	err = c.Mutex("a").Do(t.Context(), func(context.Context, *fencelock.Lease) error { return context.DeadlineExceeded })
 	if !errors.Is(err, fencelock.ErrReleased) || !strings.HasPrefix(fmt.Sprint(err), context.DeadlineExceeded.Error()+"\n") {
 		t.Errorf("got %v, want the error of the function and that of the unlock", err)
@@ -318,9 +311,7 @@ func TestReentrantAsIsForExclusiveLocks(t *testing.T) {
 // checked and closed.
 func TestOpenStoreInMemory(t *testing.T) {
 	store, err := fencelock.OpenStore(t.Context(), "mem://?grace=true&max_ttl=30s&namespace=x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c := store.Caps(); !c.Grace || c.MaxTTL != 30*time.Second {
 		t.Errorf("got %+v", c)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -176,9 +177,7 @@ func TestSemaphoreLimitChangesWhileRunning(t *testing.T) {
 		waitB := locktest.Go(func() (*fencelock.Lease, error) { return b.Acquire(ctx, 1) })
 		waitA.Waits(t, "the limit is 2")
 		began := time.Now()
-		if err := operator.SetLimit(ctx, 4); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, operator.SetLimit(ctx, 4))
 		held = append(held, waitA.Now(t, "the limit was raised"), waitB.Now(t, "the limit was raised"))
 		if d := time.Since(began); d != 0 {
 			t.Errorf("they were let in %v after the limit was raised", d)
@@ -186,9 +185,7 @@ func TestSemaphoreLimitChangesWhileRunning(t *testing.T) {
 		if st := locktest.Status(t, store, "x"); st.Limit != 4 {
 			t.Errorf("the limit is shown as %d", st.Limit)
 		}
-		if err := operator.SetLimit(ctx, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, operator.SetLimit(ctx, 1))
 		time.Sleep(time.Minute)
 		for i, l := range held {
 			if err := l.Err(); err != nil {
@@ -201,9 +198,7 @@ func TestSemaphoreLimitChangesWhileRunning(t *testing.T) {
 		locktest.Unlock(t, held[3])
 		locktest.Unlock(t, next.Now(t, "there is room"))
 		// Without a stored limit each handle's own holds again.
-		if err := operator.SetLimit(ctx, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, operator.SetLimit(ctx, 0))
 		two := locktest.Got(t)(a.TryAcquire(ctx, 2))
 		locktest.Busy(t)(operator.TryAcquire(ctx, 1))
 		locktest.Unlock(t, two)
@@ -216,9 +211,7 @@ func TestSemaphoreStoredLimitAboveItsOwn(t *testing.T) {
 		ctx := locktest.Context(t)
 		store := memstore.New(nil)
 		sem := locktest.Client(t, store, nil).Semaphore("x", 2)
-		if err := sem.SetLimit(ctx, 5); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, sem.SetLimit(ctx, 5))
 		two, three := locktest.Got(t)(sem.TryAcquire(ctx, 2)), locktest.Got(t)(sem.TryAcquire(ctx, 2))
 		one := locktest.Got(t)(sem.TryAcquire(ctx, 1))
 		locktest.Busy(t)(sem.TryAcquire(ctx, 1))

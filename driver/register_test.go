@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 var errOpened = errors.New("opened")
@@ -69,9 +71,7 @@ func TestImportsRegisterTheirSchemes(t *testing.T) {
 		registers := false
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if strings.HasSuffix(file, "_test.go") || !strings.Contains(string(text), `"`+scheme+`"`) {
 				continue
 			}

@@ -19,7 +19,7 @@
 // The code of docs/zh-CN/from-the-articles.md is in example_articles_test.go.
 //
 // Orders with a guard in SQL need a database, so that recipe is in the module
-// test/e2e (recipe_orders_test.go).
+// lab/e2e (recipe_orders_test.go).
 //
 // # From memory to a server
 //

@@ -9,15 +9,14 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
 func newClient(t *testing.T) *fencelock.Client {
 	t.Helper()
 	c, err := fencelock.New(memstore.New(nil), &fencelock.Options{Owner: "ann"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
@@ -43,9 +42,7 @@ func TestFromFindsTheLease(t *testing.T) {
 			return nil
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 func TestFromFindsTheMark(t *testing.T) {
@@ -61,9 +58,7 @@ func TestFromFindsTheMark(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 // TestTheInnermostCounts: a service serves a request that carries a mark, and
@@ -92,9 +87,7 @@ func TestTheInnermostCounts(t *testing.T) {
 			return nil
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 func TestFromWithoutAToken(t *testing.T) {

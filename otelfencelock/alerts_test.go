@@ -23,6 +23,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/otelfencelock"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -148,9 +149,7 @@ type series map[string][]string
 func (sc *scenario) play(t *testing.T) series {
 	reg := prometheus.NewRegistry()
 	exporter, err := otelprom.New(otelprom.WithRegisterer(reg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := series{}
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New(nil)
@@ -165,9 +164,7 @@ func (sc *scenario) play(t *testing.T) series {
 		w := &world{process: newProcess(t, store, opts, tel, sdkmetric.WithReader(exporter)), other: newProcess(t, mem, nil, nil)}
 		tel.MeterProvider = w.meters
 		w.rejections, err = otelfencelock.NewRejections(tel)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		go sc.live(t, w)
 		for n := range int(watched / scrapeEvery) {
 			time.Sleep(scrapeEvery)
@@ -181,9 +178,7 @@ func (sc *scenario) play(t *testing.T) series {
 func (s series) scrape(t *testing.T, reg *prometheus.Registry, n int) {
 	t.Helper()
 	got, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, f := range got {
 		for _, m := range f.Metric {
 			labels := []string{`job="shop"`, `instance="a"`}
@@ -264,20 +259,14 @@ func (sc *scenario) test(all series) ruleTest {
 func TestAlertsFire(t *testing.T) {
 	promtool := needPromtool(t)
 	rules, err := filepath.Abs("dashboard/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			text, err := yaml.Marshal(map[string]any{"rule_files": []string{rules}, "evaluation_interval": scrapeEvery.String(),
 				"tests": []ruleTest{sc.test(sc.play(t))}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			file := filepath.Join(t.TempDir(), "test.yaml")
-			if err := os.WriteFile(file, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, text, 0o600))
 			if out, err := exec.Command(promtool, "test", "rules", file).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
@@ -289,13 +278,9 @@ func TestAlertsFire(t *testing.T) {
 // rules tests what is exported.
 func TestRuleTestsPassAndNameSeriesThatExist(t *testing.T) {
 	text, err := os.ReadFile("dashboard/alerts_test.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var file struct{ Tests []ruleTest }
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(text, &file))
 	f, seen := scrape(t), 0
 	for _, rt := range file.Tests {
 		for _, s := range rt.Series {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/otelfencelock"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -57,9 +58,7 @@ func TestMetricsOfAnOccurrenceHaveOneClass(t *testing.T) {
 func TestPanicOfClassIsNotTheCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t, memstore.New(nil), nil, &otelfencelock.Options{Class: func(lock string) string { return lock[9:] }})
-		if err := p.Do(t.Context(), "short", func(context.Context, *fencelock.Lease) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.Do(t.Context(), "short", func(context.Context, *fencelock.Lease) error { return nil }))
 		p.wantMetrics(t, map[string]int64{"fencelock.acquisitions{class=other,via=store}": 1, "fencelock.lease.active{class=other}": 0})
 	})
 }

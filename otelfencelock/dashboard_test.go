@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestDashboardNamesMetricsThatExist(t *testing.T) {
 	text, err := os.ReadFile("dashboard/grafana.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var dashboard struct {
 		Templating struct {
 			List []struct{ Name, Definition string }
@@ -28,9 +28,7 @@ func TestDashboardNamesMetricsThatExist(t *testing.T) {
 			Targets                  []struct{ Expr, LegendFormat string }
 		}
 	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &dashboard))
 	f := scrape(t)
 	check := func(where, expr string) {
 		for _, bad := range f.complaints(expr) {
@@ -64,9 +62,7 @@ func TestDashboardNamesMetricsThatExist(t *testing.T) {
 
 func TestAlertsNameMetricsThatExistAndHaveARunbook(t *testing.T) {
 	text, err := os.ReadFile("dashboard/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var file struct {
 		Groups []struct {
 			Rules []struct {
@@ -75,9 +71,7 @@ func TestAlertsNameMetricsThatExistAndHaveARunbook(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(text, &file))
 	f := scrape(t)
 	var pages []string
 	for _, g := range file.Groups {
@@ -100,13 +94,9 @@ func TestAlertsNameMetricsThatExistAndHaveARunbook(t *testing.T) {
 		t.Fatal("no alerts were found")
 	}
 	there, err := filepath.Glob("../docs/runbooks/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	index, err := os.ReadFile("../docs/runbooks/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, p := range there {
 		base := filepath.Base(p)
 		if base == "README.md" || slices.Contains(pages, base) {
@@ -140,22 +130,16 @@ func checkRunbook(t *testing.T, page, title string) {
 // TestRunbooksAskForWhatExists: the queries and the panels of the runbooks are there.
 func TestRunbooksAskForWhatExists(t *testing.T) {
 	dashboard, err := os.ReadFile("dashboard/grafana.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	there, err := filepath.Glob("../docs/runbooks/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f := scrape(t)
 	block := regexp.MustCompile("(?s)```promql\n(.*?)```")
 	panel := regexp.MustCompile(`(?i)panels? \*([^*]+)\*`)
 	queries, panels := 0, 0
 	for _, p := range there {
 		text, err := os.ReadFile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, b := range block.FindAllStringSubmatch(string(text), -1) {
 			for line := range strings.Lines(strings.TrimSpace(b[1])) {
 				for _, bad := range f.complaints(strings.TrimSpace(line)) {
@@ -179,9 +163,7 @@ func TestRunbooksAskForWhatExists(t *testing.T) {
 // The table in the documentation has every metric, under both of its names.
 func TestDocumentationListsEveryMetric(t *testing.T) {
 	text, err := os.ReadFile("../docs/observability.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name := range scrape(t) {
 		if strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_bucket") || !strings.HasPrefix(name, "fencelock_") {
 			continue

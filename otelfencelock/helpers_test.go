@@ -19,6 +19,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/otelfencelock"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
@@ -46,9 +47,7 @@ func newProcess(t *testing.T, store driver.Store, opts *fencelock.Options, tel *
 	with.MeterProvider, with.TracerProvider = p.meters, p.traces
 	var err error
 	p.Client, err = otelfencelock.New(store, opts, &with)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := p.Close(context.Background()); err != nil {
 			t.Errorf("close: %v", err)
@@ -109,9 +108,7 @@ func (p *process) wantMetrics(t *testing.T, want map[string]int64) {
 func collect(t *testing.T, reader sdkmetric.Reader) []metricdata.Metrics {
 	t.Helper()
 	var rm metricdata.ResourceMetrics
-	if err := reader.Collect(context.Background(), &rm); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, reader.Collect(context.Background(), &rm))
 	var all []metricdata.Metrics
 	for _, s := range rm.ScopeMetrics {
 		all = append(all, s.Metrics...)
@@ -123,9 +120,7 @@ func collect(t *testing.T, reader sdkmetric.Reader) []metricdata.Metrics {
 func lock(t *testing.T, ctx context.Context, c *fencelock.Client, name string, opts ...fencelock.LockOption) *fencelock.Lease {
 	t.Helper()
 	l, err := c.Mutex(name, opts...).Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 
@@ -151,9 +146,7 @@ func ended(t *testing.T, l *fencelock.Lease) {
 func faulty(t *testing.T, store driver.Store, fault string) driver.Store {
 	t.Helper()
 	s, err := faultstore.Wrap(store, faultstore.MustParse(fault), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(s.Wait)
 	return s
 }

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/otelfencelock"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -76,9 +77,7 @@ func TestMetricsCountLocksThatLinger(t *testing.T) {
 		p, other := newProcess(t, store, nil, &otelfencelock.Options{Class: otelfencelock.Template}), newProcess(t, store, nil, nil)
 		for range 3 {
 			l, err := p.Mutex("tenant/7", fencelock.Linger(time.Second)).Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			unlock(t, l)
 		}
 		unlock(t, lock(t, t.Context(), other.Client, "tenant/7"))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/otelfencelock"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -35,9 +36,7 @@ func scrape(t *testing.T) families {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	exporter, err := otelprom.New(otelprom.WithRegisterer(reg))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		store, tel := memstore.New(nil), &otelfencelock.Options{Class: otelfencelock.Template}
 		p := newProcess(t, faulty(t, store, silent), nil, tel, sdkmetric.WithReader(exporter))
@@ -47,18 +46,14 @@ func scrape(t *testing.T) families {
 		live(t, p, newProcess(t, store, nil, nil))
 		tel.MeterProvider = p.meters
 		r, err := otelfencelock.NewRejections(tel)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		late := fence.Check(fence.Mark{Lock: "orders/1", Token: 2}, fence.Mark{Lock: "orders/1", Token: 1})
 		if r.Count(t.Context(), late) == nil {
 			t.Fatal("the late holder was let in")
 		}
 	})
 	got, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := families{}
 	for _, f := range got {
 		has := labels{"job": nil, "instance": nil}

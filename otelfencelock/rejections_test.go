@@ -10,6 +10,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/otelfencelock"
 )
 
@@ -17,9 +18,7 @@ func TestRejectionsAreCounted(t *testing.T) {
 	p := &process{reader: sdkmetric.NewManualReader()}
 	r, err := otelfencelock.NewRejections(&otelfencelock.Options{Class: otelfencelock.Template,
 		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(p.reader))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p.wantMetrics(t, map[string]int64{"fencelock.fence.rejections{}": 0})
 	stale := fence.Check(fence.Mark{Lock: "orders/42", Token: 512}, fence.Mark{Lock: "orders/42", Token: 256})
 	for _, err := range []error{nil, errors.New("disk full"), fence.ErrNoToken, stale, fence.ErrStale} {

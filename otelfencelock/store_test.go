@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -17,9 +18,7 @@ import (
 func TestConformance(t *testing.T) {
 	drivertest.RunInBubble(t, func(t *testing.T) *drivertest.Harness {
 		m, err := newMeters(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())), "memory")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		mem := memstore.New(&memstore.Options{Grace: true})
 		return &drivertest.Harness{
 			Open:    func() (driver.Store, error) { return &meteredStore{Store: mem, m: m}, nil },

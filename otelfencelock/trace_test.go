@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/otelfencelock"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -137,9 +138,7 @@ func TestGarbageInTheRecordMakesNoLink(t *testing.T) {
 			store := memstore.New(nil)
 			other, err := fencelock.New(store, &fencelock.Options{Owner: "them",
 				Hooks: fencelock.Hooks{TraceParent: func(context.Context) string { return garbage }}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			held := lock(t, context.Background(), other, "x")
 			us := newProcess(t, store, nil, nil)
 			short, cancel := context.WithTimeout(context.Background(), time.Second)

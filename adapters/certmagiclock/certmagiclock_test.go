@@ -14,6 +14,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/adapters/certmagiclock"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -54,9 +55,7 @@ func TestStorageLocks(t *testing.T) {
 		if info, err := a.Stat(t.Context(), "x"); info.Key != "x" || err != nil {
 			t.Errorf("Stat: %v, %v", info, err)
 		}
-		if err := a.Lock(t.Context(), "issue_cert_x"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.Lock(t.Context(), "issue_cert_x"))
 		for name, s := range map[string]storage{"same process": a, "another process": b} {
 			if got, err := s.TryLock(t.Context(), "issue_cert_x"); got || err != nil {
 				t.Errorf("TryLock of a held lock in the %s: %v, %v", name, got, err)
@@ -96,9 +95,7 @@ func TestRenewAfterALoss(t *testing.T) {
 		store := memstore.New(nil)
 		k := certmagiclock.NewLocker(locktest.Client(t, locktest.Faulty(t, store, `on(keepalive, nth(2, cut(1m)))`), nil),
 			&certmagiclock.Options{OnLost: func(name string, _ error) { lost = append(lost, name) }})
-		if err := k.Lock(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, k.Lock(t.Context(), "a"))
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		other := locktest.Got(t)(locktest.Client(t, store, nil).Mutex("certmagic/a").Lock(t.Context()))

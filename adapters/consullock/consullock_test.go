@@ -11,6 +11,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/adapters/consullock"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -74,9 +75,7 @@ func TestLossClosesTheChannel(t *testing.T) {
 		a := consullock.NewContext(locktest.Client(t, locktest.Faulty(t, store, `on(keepalive, nth(2, cut(1m)))`), nil), "leader", "a")
 		b := consullock.NewContext(locktest.Client(t, store, nil), "leader", "b")
 		lost, err := a.Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := b.Lock(t.Context()); err != nil {
 			t.Fatal(err)
 		}

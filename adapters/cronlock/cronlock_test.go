@@ -12,6 +12,7 @@ import (
 	"github.com/fencelock/fencelock/adapters/cronlock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -47,9 +48,7 @@ func TestOnceRunsAnOccurrenceOnce(t *testing.T) {
 			once, err := cronlock.Once[cronlock.Job](locktest.Client(t, store, nil), "report", every(time.Minute), &cronlock.Options{
 				Report: func(r cronlock.Report) { reports = append(reports, r) },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return once(counted(func() { runs++ }))
 		}
 		jobs := []cronlock.Job{replica(), replica(), replica()}
@@ -153,9 +152,7 @@ func TestOnceInALocation(t *testing.T) {
 		once, err := cronlock.Once[cronlock.Job](locktest.Client(t, memstore.New(nil), nil), "report", daily{}, &cronlock.Options{
 			Location: tokyo, Report: func(r cronlock.Report) { got = r },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		time.Sleep(time.Until(daily{}.Next(time.Now().In(tokyo))))
 		want := time.Now().UTC().Format(time.RFC3339)
 		once(counted(func() {})).Run()

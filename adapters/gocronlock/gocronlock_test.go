@@ -14,6 +14,7 @@ import (
 	"github.com/fencelock/fencelock/adapters/gocronlock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -31,9 +32,7 @@ func TestLockerKeepsTheOccurrence(t *testing.T) {
 			k, err := gocronlock.NewLocker[Lock](locktest.Client(t, store, nil), &gocronlock.Options{
 				Period: time.Minute, Periods: map[string]time.Duration{"quick": time.Second},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return k
 		}
 		a, b := replica(), replica()
@@ -71,13 +70,9 @@ func TestLockerReportsALoss(t *testing.T) {
 		k, err := gocronlock.NewLocker[Lock](locktest.Client(t, store, nil), &gocronlock.Options{
 			Period: time.Second, OnLost: func(job string, err error) { lost[job] = err },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		l, err := k.Lock(t.Context(), "report")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		locktest.Is(t, lost["report"], fencelock.ErrLost)
@@ -115,9 +110,7 @@ func TestNewLockerRefuses(t *testing.T) {
 			}, "NewLocker[gocron.Lock]"},
 			{"a job without a period", func() error {
 				k, err := gocronlock.NewLocker[Lock](c, &gocronlock.Options{Periods: map[string]time.Duration{"a": time.Second}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				_, err = k.Lock(t.Context(), "b")
 				return err
 			}, `period of job "b" is not known`},

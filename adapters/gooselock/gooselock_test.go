@@ -12,6 +12,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/adapters/gooselock"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -29,9 +30,7 @@ func TestOneReplicaMigrates(t *testing.T) {
 		store := memstore.New(nil)
 		replica := func() locker { return gooselock.New(locktest.Client(t, store, nil), "migrate", nil) }
 		a, b := replica(), replica()
-		if err := a.Lock(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.Lock(t.Context(), nil))
 		waits := locktest.Go(locktest.Err(func() error { return b.SessionLock(t.Context(), nil) }))
 		time.Sleep(time.Hour)
 		waits.Waits(t, "while the first migrates")
@@ -59,9 +58,7 @@ func TestLossIsReported(t *testing.T) {
 		var lost error
 		k := gooselock.New(locktest.Client(t, locktest.Faulty(t, memstore.New(nil), `on(keepalive, nth(2, cut(1m)))`), nil), "migrate",
 			&gooselock.Options{OnLost: func(_ string, err error) { lost = err }})
-		if err := k.Lock(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, k.Lock(t.Context(), nil))
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		locktest.Is(t, lost, fencelock.ErrLost)

@@ -12,6 +12,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/adapters/k8slock"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -43,9 +44,7 @@ type lock = k8slock.Lock[leaderElectionRecord]
 func candidate(t *testing.T, c *fencelock.Client, identity string) (*lock, context.Context) {
 	t.Helper()
 	k, ctx, err := k8slock.New[leaderElectionRecord](t.Context(), c, "operator", &k8slock.Options{Identity: identity})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = k.Close(context.Background()) })
 	return k, ctx
 }
@@ -58,9 +57,7 @@ func lead(k *lock) error {
 func holder(t *testing.T, k *lock) string {
 	t.Helper()
 	r, _, err := k.Get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r.HolderIdentity
 }
 
@@ -74,9 +71,7 @@ func TestRecordOfTheLease(t *testing.T) {
 		if got := holder(t, a); got != "" || a.Lease() != nil {
 			t.Errorf("a free lock is held by %q", got)
 		}
-		if err := lead(a); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, lead(a))
 		a.RecordEvent("became leader")
 		if holder(t, a) != "a" || holder(t, b) != "a" || a.Lease() == nil {
 			t.Errorf("held by %q and %q, want a", holder(t, a), holder(t, b))
@@ -114,9 +109,7 @@ func TestALostLeaseStaysLost(t *testing.T) {
 		store := memstore.New(nil)
 		c := locktest.Client(t, store, nil)
 		a, ctx := candidate(t, c, "a")
-		if err := lead(a); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, lead(a))
 		a.RecordEvent("became leader")
 		if _, err := c.Break(t.Context(), "operator", a.Lease().Token()); err != nil {
 			t.Fatal(err)
@@ -139,9 +132,7 @@ func TestAStoppedElectorKeepsTheLock(t *testing.T) {
 		store := memstore.New(nil)
 		c := locktest.Client(t, store, nil)
 		a, ctx := candidate(t, c, "a")
-		if err := lead(a); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, lead(a))
 		a.RecordEvent("became leader")
 		a.RecordEvent("stopped leading")
 		locktest.Ended(t, ctx)
@@ -168,9 +159,7 @@ func TestTwoElectorsOfOneLock(t *testing.T) {
 		store := memstore.New(nil)
 		a, ctx := candidate(t, locktest.Client(t, store, nil), "a")
 		for range 2 {
-			if err := lead(a); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, lead(a))
 			a.RecordEvent("became leader")
 		}
 		locktest.Ended(t, ctx)
@@ -189,9 +178,7 @@ func TestTwoProcessesOfOneIdentity(t *testing.T) {
 		store := memstore.New(nil)
 		a, _ := candidate(t, locktest.Client(t, store, nil), "same")
 		b, _ := candidate(t, locktest.Client(t, store, nil), "same")
-		if err := lead(a); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, lead(a))
 		if got := holder(t, b); got == "same" {
 			t.Errorf("held by %q", got)
 		}
@@ -206,9 +193,7 @@ func TestReleaseOfASilentStore(t *testing.T) {
 		store := memstore.New(nil)
 		c := locktest.Client(t, locktest.Faulty(t, store, `on(withdraw, nth(1, refuse))`), nil)
 		a, _ := candidate(t, c, "a")
-		if err := lead(a); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, lead(a))
 		if err := a.Update(t.Context(), leaderElectionRecord{}); err != nil {
 			t.Errorf("client-go would repeat the release: %v", err)
 		}

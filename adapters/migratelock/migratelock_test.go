@@ -14,6 +14,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/adapters/migratelock"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -59,9 +60,7 @@ func (d *database) Lock() error {
 func wrapped(t *testing.T, c *fencelock.Client, inner driver) *migratelock.Driver[driver] {
 	t.Helper()
 	d, err := migratelock.New(inner, c, "migrate", errLocked, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d
 }
 
@@ -85,12 +84,8 @@ func TestDriverLocks(t *testing.T) {
 			t.Errorf("%v, %+v", err, inner)
 		}
 		opened, err := b.Open("url")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := opened.Lock(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, opened.Lock())
 		locktest.Is(t, b.Lock(), errLocked) // the same lock
 		if err := opened.Close(); err != nil {
 			t.Error(err)
@@ -132,9 +127,7 @@ func TestDriverStopsAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &database{}
 		d := wrapped(t, locktest.Client(t, locktest.Faulty(t, memstore.New(nil), `on(keepalive, nth(2, cut(1m)))`), nil), inner)
-		if err := d.Lock(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Lock())
 		time.Sleep(30 * time.Second)
 		for _, err := range []error{d.Run(strings.NewReader("")), d.SetVersion(1, true), d.Drop()} {
 			locktest.Is(t, err, fencelock.ErrLost)

@@ -14,6 +14,7 @@ import (
 	"github.com/fencelock/fencelock/adapters/tusdlock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -35,13 +36,9 @@ var errLockTimeout = errors.New("ERR_LOCK_TIMEOUT")
 func upload(t *testing.T, c *fencelock.Client, lost func(string, error)) handlerLock {
 	t.Helper()
 	k, err := tusdlock.New[handlerLock](c, errLockTimeout, &tusdlock.Options{OnLost: lost})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l, err := k.NewLock("upload")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 
@@ -66,9 +63,7 @@ func TestHolderIsAskedToStop(t *testing.T) {
 				}
 				patch, head := upload(t, c, nil), upload(t, other, nil)
 				stop := make(chan struct{})
-				if err := patch.Lock(t.Context(), func() { close(stop) }); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, patch.Lock(t.Context(), func() { close(stop) }))
 				time.Sleep(time.Minute)
 				select {
 				case <-stop:
@@ -83,9 +78,7 @@ func TestHolderIsAskedToStop(t *testing.T) {
 				}()
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
-				if err := head.Lock(ctx, none); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, head.Lock(ctx, none))
 				if err := head.Unlock(); err != nil {
 					t.Error(err)
 				}
@@ -103,9 +96,7 @@ func TestTimeoutIsThatOfTusd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := locktest.Client(t, memstore.New(nil), nil)
 		patch, head := upload(t, c, nil), upload(t, c, nil)
-		if err := patch.Lock(t.Context(), func() {}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, patch.Lock(t.Context(), func() {}))
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		if err := head.Lock(ctx, none); err != errLockTimeout {
@@ -127,13 +118,9 @@ func TestALossStopsTheRequest(t *testing.T) {
 			lost = append(lost, id)
 		})
 		stop := make(chan struct{})
-		if err := k.Lock(t.Context(), func() { close(stop) }); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, k.Lock(t.Context(), func() { close(stop) }))
 		st, err := c.Inspect(t.Context(), "tusd/upload")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := c.Break(t.Context(), "tusd/upload", st.Holders[0].Token); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // scriptIn runs a script in a shell; $F is the program.
@@ -19,9 +21,7 @@ func scriptIn(t testing.TB, shell, store, text string) *process {
 		t.Skipf("%s is not installed; on Debian: apt-get install %s", shell, shell)
 	}
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return beginWith(t, store, func(c *exec.Cmd) {
 		c.Path, c.Args = found, []string{shell, "-c", text}
 		c.Env = append(c.Env, "F="+path)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestSignalAfterTheGrantOfAcquire: a signal that comes after the grant and before the end of
@@ -28,9 +30,7 @@ func TestSignalAfterTheGrantOfAcquire(t *testing.T) {
 		w.Close()
 		held := func() bool {
 			st, err := c.Inspect(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return len(st.Holders) > 0
 		}
 		until(t, "the agent has the lock", held)
@@ -44,16 +44,12 @@ func TestSignalAfterTheGrantOfAcquire(t *testing.T) {
 			to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/1", pid))
 			return err == nil && to == os.DevNull
 		})
-		if err := p.cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.cmd.Process.Signal(sig))
 		// Time for an agent that wrongly gets the signal; the result does not depend on it.
 		for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end) && alive(pid); time.Sleep(5 * time.Millisecond) {
 		}
 		out, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		switch code := p.end(); {
 		case code == 0 && held() && alive(pid): // the signal came after the last check
 			t.Logf("%v came too late", sig)
@@ -70,9 +66,7 @@ func TestAgentReleasesBySIGQUIT(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	handle, pid := startAgent(t, s, "a")
-	if err := syscall.Kill(pid, syscall.SIGQUIT); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(pid, syscall.SIGQUIT))
 	until(t, "the agent has ended", func() bool { return !alive(pid) })
 	contains(t, fencelockCLI(t, s.url(), "release", "--handle", handle).want(exitLost).err.String(), "it was released")
 }

@@ -16,15 +16,14 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // script runs a shell script in which $F is the program.
 func script(t testing.TB, store, text string) *process {
 	t.Helper()
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return beginWith(t, store, func(c *exec.Cmd) {
 		c.Path, c.Args = "/bin/sh", []string{"sh", "-c", text}
 		c.Env = append(c.Env, "F="+path)
@@ -87,9 +86,7 @@ func TestAcquireWhileZombie(t *testing.T) {
 	if err == nil {
 		err = parent.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _, _ = parent.Process.Kill(), parent.Wait() }()
 	var pid int
 	if _, err := fmt.Fscan(out, &pid); err != nil {
@@ -99,9 +96,7 @@ func TestAcquireWhileZombie(t *testing.T) {
 	if st, err := c.Inspect(t.Context(), "a"); err != nil || len(st.Holders) != 1 {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(pid, syscall.SIGKILL))
 	until(t, "it is given back", func() bool { st, err := c.Inspect(t.Context(), "a"); return err == nil && len(st.Holders) == 0 })
 	if syscall.Kill(pid, 0) != nil {
 		t.Error("it was collected: the test shows nothing")
@@ -126,9 +121,7 @@ func TestAcquireWaits(t *testing.T) {
 	s := startRedis(t)
 	c := s.client(t, &fencelock.Options{Owner: "ann"})
 	l, err := c.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	contains(t, fencelockCLI(t, s.url(), "acquire", "a", "--try").want(75).err.String(), "ann")
 	fencelockCLI(t, s.url(), "acquire", "a", "--wait", "3s").want(75)
 	noneWaits := func() bool { st, err := c.Inspect(t.Context(), "a"); return err == nil && st.Waiting == 0 }
@@ -146,9 +139,7 @@ func TestAcquireWaits(t *testing.T) {
 	dir := t.TempDir()
 	p := beginWith(t, s.url(), func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+dir) }, "acquire", "a", "-o", "json")
 	until(t, "it waits", oneWaits)
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Unlock(t.Context()))
 	var r agent.Reply
 	if err := json.Unmarshal([]byte(p.want(0).out.String()), &r); err != nil || !strings.HasPrefix(r.Handle, dir) {
 		t.Fatalf("%s: %v", p.out.String(), err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestAcquireGivesBackWhatCannotBeReported: a lock whose handle no process has read can
@@ -20,9 +22,7 @@ func TestAcquireGivesBackWhatCannotBeReported(t *testing.T) {
 	s := startRedis(t)
 	c := s.client(t, nil)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer full.Close()
 	p := beginWith(t, s.url(), func(c *exec.Cmd) { c.Stdout = full }, "acquire", "full").want(exitInternal)
 	contains(t, p.err.String(), "the lock is released")
@@ -32,13 +32,9 @@ func TestAcquireGivesBackWhatCannotBeReported(t *testing.T) {
 
 	// A script that is killed while acquire waits for it: the pipe has no reader.
 	l, err := c.Mutex("taken").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p = beginWith(t, s.url(), func(c *exec.Cmd) { c.Stdout = w }, "acquire", "taken")
 	w.Close()
 	until(t, "acquire waits", func() bool { st, err := c.Inspect(t.Context(), "taken"); return err == nil && st.Waiting == 1 })
@@ -46,9 +42,7 @@ func TestAcquireGivesBackWhatCannotBeReported(t *testing.T) {
 	syscall.ForkLock.RLock()
 	r.Close()
 	syscall.ForkLock.RUnlock()
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Unlock(t.Context()))
 	p.want(exitInternal)
 	if st, err := c.Inspect(t.Context(), "taken"); err != nil || len(st.Holders) > 0 {
 		t.Errorf("got %+v, %v, want a free lock", st, err)
@@ -83,9 +77,7 @@ func TestAcquireEndsBySIGQUIT(t *testing.T) {
 	}
 	p := begin(t, s.url(), "acquire", "taken")
 	until(t, "acquire waits", func() bool { st, err := c.Inspect(t.Context(), "taken"); return err == nil && st.Waiting == 1 })
-	if err := p.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.cmd.Process.Signal(syscall.SIGQUIT))
 	p.want(128 + int(syscall.SIGQUIT))
 	contains(t, p.out.String(), "(exit 131)")
 	contains(t, p.err.String(), "interrupted by SIGQUIT")
@@ -103,9 +95,7 @@ func TestAcquireFailsIfTheAgentCannotDetach(t *testing.T) {
 	}
 	s := startRedis(t)
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := beginWith(t, s.url(), func(c *exec.Cmd) {
 		c.Path, _ = exec.LookPath("unshare")
 		c.Args = []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs none /dev && exec "$0" acquire a`, path}

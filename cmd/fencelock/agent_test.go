@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // startAgent acquires a lock and returns the handle and the process behind it.
@@ -70,9 +71,7 @@ func TestAgentKeepsNothingOfTheScript(t *testing.T) {
 // TestMarkDescriptors: where the kernel cannot mark all at once, each is marked.
 func TestMarkDescriptors(t *testing.T) {
 	var fds [2]int
-	if err := syscall.Pipe(fds[:]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Pipe(fds[:]))
 	defer func() { _, _ = syscall.Close(fds[0]), syscall.Close(fds[1]) }()
 	markDescriptors()
 	for _, fd := range fds {
@@ -90,9 +89,7 @@ func TestAgentAnswersBesideASilentClient(t *testing.T) {
 	handle, _ := startAgent(t, s, "a", "--timeout", "30s")
 	for _, text := range []string{"", "{", `{"op":"relea`} {
 		conn, err := net.Dial("unix", handle)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer conn.Close()
 		if _, err := conn.Write([]byte(text)); err != nil {
 			t.Fatal(err)
@@ -111,9 +108,7 @@ func TestAgentLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	left := func() []os.DirEntry {
 		found, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return found
 	}
 	p := script(t, s.url(), `export XDG_RUNTIME_DIR=`+dir+`; eval "$($F acquire a --while $$)" || exit
@@ -153,19 +148,13 @@ func TestSocketDirectory(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", dir)
 	other := filepath.Join(dir, fmt.Sprintf("fencelock-%d", os.Getuid()))
-	if err := os.Mkdir(other, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(other, 0o777))
 	long := filepath.Join(dir, strings.Repeat("long", 25))
-	if err := os.Mkdir(long, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(long, 0o777))
 	for _, runtime := range []string{"", "", long, filepath.Join(dir, "missing")} {
 		t.Setenv("XDG_RUNTIME_DIR", runtime)
 		socket, err := newSocket()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		info, err := os.Stat(filepath.Dir(socket))
 		if err != nil || info.Mode().Perm() != 0o700 || filepath.Dir(socket) == other || !filepath.IsAbs(socket) || len(socket) > maxSocket {
 			t.Errorf("%s: %v, %v", socket, info, err)

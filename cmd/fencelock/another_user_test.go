@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // otherUser is the unprivileged user 65534, for processes that must not be root's.
@@ -46,16 +48,12 @@ func sharedDir(t testing.TB, mode os.FileMode) string {
 		t.Skip("only root can start processes of another user; as root: go test ./cmd/fencelock")
 	}
 	dir, err := os.MkdirTemp("", "fl-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if err := os.Chown(dir, otherUser, otherUser); err != nil {
 		t.Skipf("this namespace has no other users: %v", err)
 	}
-	if err := os.Chmod(dir, mode); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(dir, mode))
 	return dir
 }
 
@@ -73,9 +71,7 @@ func copyProgram(t testing.TB, from, to string) {
 func sudo(t testing.TB) string {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	program := filepath.Join(sharedDir(t, 0o755), "sudo")
 	copyProgram(t, self, program)
 	err = os.Chmod(program, 0o755|os.ModeSetuid)
@@ -113,9 +109,7 @@ func TestRunBecomesAnotherUser(t *testing.T) {
 			if !alive(self) {
 				t.Error("it was killed: the test shows nothing")
 			}
-			if err := os.WriteFile(dir+"/end", nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(dir+"/end", nil, 0o644))
 			p.want(exitLost)
 			contains(t, p.err.String(), "the command went on without the lock")
 			for _, text := range []string{"the command was ended", "left processes in its group"} {
@@ -153,9 +147,7 @@ func TestRunCannotSignalAnotherUser(t *testing.T) {
 		return strings.Contains(p.err.String(), "does not get the signal") && strings.Contains(p.err.String(), "the lock is held until it ends")
 	})
 	contains(t, fencelockCLI(t, s.url(), "inspect", "a").want(0).out.String(), "held by 1")
-	if err := os.WriteFile(dir+"/end", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(dir+"/end", nil, 0o644))
 	p.want(128 + int(syscall.SIGTERM))
 }
 
@@ -178,9 +170,7 @@ func TestRunSupervisorDiesAboveAnotherUser(t *testing.T) {
 		return strings.Contains(p.err.String(), "cannot be killed; the lock is held until it ends")
 	})
 	contains(t, fencelockCLI(t, s.url(), "inspect", "a").want(0).out.String(), "held by 1")
-	if err := os.WriteFile(dir+"/end", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(dir+"/end", nil, 0o644))
 	p.want(137)
 	if got := readStatus(t, dir+"/status"); len(got.Survivors) == 0 || got.Survivors[0].PID != self {
 		t.Errorf("got %+v", got)
@@ -192,19 +182,13 @@ func TestRunSupervisorDiesAboveAnotherUser(t *testing.T) {
 func TestCommandsOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir := sharedDir(t, 0o755)
 	for from, to := range map[string]string{path: "fencelock", os.Args[0]: "tests"} {
 		copyProgram(t, from, filepath.Join(dir, to))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "t"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(dir, "t"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(dir, "t"), 0o777))
+	must.OK(t, os.Chmod(filepath.Join(dir, "t"), 0o777))
 	const which = "^(TestRunKilledHard|TestRunStopped|TestRunBroken|TestRunForwardsSignals|TestRunLeftover|TestRunInATerminal|TestRunInAPipeAsks|" +
 		"TestAcquireInAScript|TestAcquireLost|TestFailedAcquireInsideALock|TestRelease|TestSocketDirectory|TestAgent.*)$"
 	tests := exec.Command(filepath.Join(dir, "tests"), "-test.run", which, "-test.v", "-test.timeout", (4 * patience).String()) // a hang shows its stacks

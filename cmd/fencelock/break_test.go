@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/breaklock"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestBreak(t *testing.T) {
@@ -18,9 +19,7 @@ func TestBreak(t *testing.T) {
 	c := s.client(t, &fencelock.Options{Owner: "ann"})
 	contains(t, fencelockCLI(t, s.url(), "break", "a", "--reason", "x").want(64).err.String(), "a is not held")
 	l, err := c.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	token := l.Token().String()
 	contains(t, fencelockCLI(t, s.url(), "break", "a", "--reason", "x").want(64).err.String(), "ann", "--token "+token)
 	contains(t, fencelockCLI(t, s.url(), "break", "a", "--token", token).want(64).err.String(), "--reason")
@@ -30,16 +29,12 @@ func TestBreak(t *testing.T) {
 	}
 	p := fencelockCLI(t, s.url(), "break", "a", "--token", token, "--reason", "it burns", "-o", "json").want(0)
 	var v breaklock.Done
-	if err := json.Unmarshal([]byte(p.out.String()), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(p.out.String()), &v))
 	if v.Fence <= l.Token() || v.Holder == nil || v.Holder.Owner != "ann" || v.Reason != "it burns" || v.By == "" {
 		t.Errorf("got %+v", v)
 	}
 	next, err := s.client(t, nil).Mutex("a").TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if next.Token() <= v.Fence {
 		t.Errorf("the next token %v is not above the fence %v", next.Token(), v.Fence)
 	}

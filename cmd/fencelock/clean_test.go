@@ -14,6 +14,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestClean(t *testing.T) {
@@ -73,9 +74,7 @@ func TestViewsAreClean(t *testing.T) {
 	}
 	screen := &topScreen{width: 120, height: 20}
 	st, err := c.Inspect(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	screen.took([]fencelock.Status{st}, nil, time.Now())
 	for range 2 {
 		if out := escapes.ReplaceAllString(screen.render(), ""); strings.Contains(out, "\x1b") || !strings.Contains(out, "ev\ufffd[2Jil root") {

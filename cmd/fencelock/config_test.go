@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestStoreFromFlagEnvironmentAndFile(t *testing.T) {
@@ -29,18 +30,12 @@ func TestStoreFromFlagEnvironmentAndFile(t *testing.T) {
 	}
 	want(&app{}, "")
 	config, err := os.UserConfigDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	file := filepath.Join(config, "fencelock", "config")
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	write := func(file, text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	write(file, "# ours\n\nstore = redis://a?x=y # no comment\n")
 	want(&app{}, "redis://a?x=y # no comment")
@@ -172,12 +167,8 @@ func TestConfigurationThatOthersCanRead(t *testing.T) {
 		{"redis://ann@host:6379/0?x=a:b@c", 0o644, false},
 		{"redis://host", 0o644, false},
 	} {
-		if err := os.WriteFile(file, []byte("store = "+c.url+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, c.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, []byte("store = "+c.url+"\n"), 0o600))
+		must.OK(t, os.Chmod(file, c.mode))
 		var b strings.Builder
 		a := &app{err: &b}
 		for range 2 { // a store that is away is opened again

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -81,13 +82,9 @@ func lockWith(t *testing.T, cmd *exec.Cmd) *rival {
 	t.Helper()
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "alive")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(fifo, 0o600))
 	cmd.Args = append(cmd.Args, "sh", "-c", `exec 5>`+fifo+`; echo $$ >`+dir+`/pid; echo >&5; exec sleep 60`)
-	if err := servers.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, servers.Start(cmd))
 	r := &rival{cmd: cmd, died: make(chan time.Time, 1)}
 	started := make(chan struct{})
 	go func() {

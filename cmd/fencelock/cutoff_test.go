@@ -17,6 +17,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // How the cut-offs are made: half of the servers are stopped (SIGSTOP), half of
@@ -83,9 +84,7 @@ func newVictim(t *testing.T, store, lock string, i int) *victim {
 	t.Helper()
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "alive")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(fifo, 0o600))
 	script := `exec 5>` + fifo + `; sleep 300 & setsid sleep 300 & echo >&5; wait; wait`
 	if i%3 != 0 {
 		script = `trap "" TERM; ` + script
@@ -109,9 +108,7 @@ func newVictim(t *testing.T, store, lock string, i int) *victim {
 	}()
 	select {
 	case err := <-started:
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	case <-time.After(patience):
 		t.Fatalf("the command was not started: %s", v.p.err.String())
 	}

@@ -8,14 +8,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestPromisesHaveTests: a test that the page names for a promise is where it says.
 func TestPromisesHaveTests(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	links := regexp.MustCompile("\\[`(Test\\w+)`\\]\\(([^)]+)\\)").FindAllStringSubmatch(string(text), -1)
 	if len(links) < 15 {
 		t.Errorf("only %d tests are named", len(links))
@@ -32,9 +32,7 @@ func TestPromisesHaveTests(t *testing.T) {
 // page no others.
 func TestStoresAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	page, help := string(text), storesHelp()
 	for _, e := range storeKinds {
 		for _, scheme := range e.schemes {
@@ -64,15 +62,11 @@ func TestStoresAreDocumented(t *testing.T) {
 // lock when acquire fails.
 func TestExamplesOfEvalEndTheScript(t *testing.T) {
 	help, err := os.ReadFile("acquire.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	texts := map[string]string{"acquire --help": string(help)}
 	for _, page := range []string{"cli.md", "migrations/flock.md"} {
 		text, err := os.ReadFile(filepath.Join("../../docs", page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		texts[page] = strings.ReplaceAll(string(text), `\|`, "|")
 	}
 	const start = `eval "$(fencelock acquire `
@@ -92,18 +86,14 @@ func TestExamplesOfEvalEndTheScript(t *testing.T) {
 // flags.
 func TestRunbookCommands(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/runbooks/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
 	command := regexp.MustCompile(`(?:^|[;|] *)fencelock ([^#;|\n]+)`)
 	inline := regexp.MustCompile("`fencelock ([^`…]+)`")
 	seen := 0
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		found := inline.FindAllStringSubmatch(string(text), -1)
 		for _, b := range block.FindAllStringSubmatch(string(text), -1) {
 			for line := range strings.Lines(b[1]) {
@@ -137,9 +127,7 @@ func TestRunbookCommands(t *testing.T) {
 // one of a server.
 func TestRunbookMessages(t *testing.T) {
 	index, err := os.ReadFile("../../docs/runbooks/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, table, ok := strings.Cut(string(index), "| Message |")
 	if !ok {
 		t.Fatal("README.md has no table of messages")
@@ -154,9 +142,7 @@ func TestRunbookMessages(t *testing.T) {
 		source.Write(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	seen := 0
 	for row := range strings.Lines(table) {
 		cells := strings.Split(row, "|")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestDoctor(t *testing.T) {
@@ -24,9 +25,7 @@ func TestDoctor(t *testing.T) {
 	contains(t, p.out.String(), "DANGER   data-loss", "grace=true")
 	p = fencelockCLI(t, s.url()+"?grace=true&namespace=g", "doctor", "--correctness", "-o", "json").want(0)
 	var d diagnosis
-	if err := json.Unmarshal([]byte(p.out.String()), &d); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(p.out.String()), &d))
 	if !d.OK || d.Server != "redis" || d.Guarantees.Fencing != "strict" || d.Guarantees.TTLMS != 15000 || len(d.Findings) != 1 || d.Findings[0].Code != "grace" {
 		t.Errorf("a new namespace with grace: %+v", d)
 	}

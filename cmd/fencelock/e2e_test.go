@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore"
 )
@@ -111,13 +112,9 @@ func (s *server) pause() { s.resume = s.Pause() }
 func (s *server) client(t testing.TB, opts *fencelock.Options) *fencelock.Client {
 	t.Helper()
 	store, err := redisstore.Open(t.Context(), s.url(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c, err := fencelock.New(store, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -129,9 +126,7 @@ func (s *server) client(t testing.TB, opts *fencelock.Options) *fencelock.Client
 func freePort(t testing.TB) string {
 	t.Helper()
 	port, err := servers.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return strconv.Itoa(port)
 }
 
@@ -154,9 +149,7 @@ func begin(t testing.TB, store string, args ...string) *process {
 func beginWith(t testing.TB, store string, change func(*exec.Cmd), args ...string) *process {
 	t.Helper()
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := &process{t: t, cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Env = append(cleanEnvironment(), "FENCELOCK_STORE="+store, "XDG_RUNTIME_DIR="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
@@ -164,9 +157,7 @@ func beginWith(t testing.TB, store string, change func(*exec.Cmd), args ...strin
 	if change != nil {
 		change(p.cmd)
 	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait()
 		p.code = p.cmd.ProcessState.ExitCode()

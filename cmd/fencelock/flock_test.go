@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestRunWithFlockInside is the line of docs/migrations/flock.md that holds both
@@ -21,16 +23,10 @@ func TestRunWithFlockInside(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "backup")
 	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 	fencelockCLI(t, "mem://", "run", "backup", "--", "flock", "-n", "-E", "9", path, "true").want(9)
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_UN); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Flock(int(file.Fd()), syscall.LOCK_UN))
 	fencelockCLI(t, "mem://", "run", "backup", "--", "flock", "-n", "-E", "9", path, "true").want(0)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/plain"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/etcdstore"
 	"github.com/fencelock/fencelock/store/etcdstore/concurrencystore"
 	"github.com/fencelock/fencelock/store/memcachestore"
@@ -71,9 +72,7 @@ func describedStores(t *testing.T) []described {
 // say of themselves.
 func TestGuaranteesTable(t *testing.T) {
 	page, err := os.ReadFile(guaranteesPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	before, rest, ok := strings.Cut(string(page), tableBegin)
 	old, after, closed := strings.Cut(rest, tableEnd)
 	if !ok || !closed {
@@ -83,9 +82,7 @@ func TestGuaranteesTable(t *testing.T) {
 	switch {
 	case old == table:
 	case *update:
-		if err := os.WriteFile(guaranteesPage, []byte(before+tableBegin+table+tableEnd+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(guaranteesPage, []byte(before+tableBegin+table+tableEnd+after), 0o644))
 	default:
 		t.Errorf("the table in %s is not what the stores say; run go test ./cmd/fencelock -run TestGuaranteesTable -update\ngot\n%swant\n%s", guaranteesPage, old, table)
 	}
@@ -182,9 +179,7 @@ func fitness(t *testing.T, store driver.Store) string {
 	case err != nil:
 		t.Fatal(err)
 	}
-	if err := c.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Close(context.Background()))
 	return "accepted"
 }
 
@@ -216,9 +211,7 @@ func brief(d time.Duration) string {
 func opensLazily(t *testing.T) func(driver.Store, error) driver.Store {
 	return func(s driver.Store, err error) driver.Store {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 }
@@ -238,9 +231,7 @@ func etcdAt(t *testing.T) driver.Store {
 
 func etcdClient(t *testing.T) *clientv3.Client {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -249,9 +240,7 @@ func etcdClient(t *testing.T) *clientv3.Client {
 // sqlstore registers.
 func sqlAt(t *testing.T, driverName, dsn string, opts *sqlstore.Options) driver.Store {
 	db, err := sql.Open(driverName, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	s, err := sqlstore.New(db, opts)
 	return opensLazily(t)(s, err)

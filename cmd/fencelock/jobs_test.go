@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // commandsIn returns the command lines of fencelock in a document of YAML, wherever they are:
@@ -39,9 +41,7 @@ func commandsIn(node *yaml.Node) (found [][]string) {
 func jobsPage(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/jobs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	found := map[string][]string{}
 	for _, section := range strings.Split(string(text), "\n## ")[1:] {
 		heading, rest, _ := strings.Cut(section, "\n")
@@ -73,18 +73,14 @@ type job struct {
 func newJob(t *testing.T, s *server) *job {
 	t.Helper()
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j := &job{T: t, dir: t.TempDir(), store: s.url()}
 	j.env = append(j.env, "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"),
 		"GITHUB_REPOSITORY=acme/shop", "GITHUB_SHA=1", "CI_PROJECT_PATH=acme/shop", "CI_COMMIT_SHORT_SHA=2")
 	// The folder makes an overlap visible; the store is a secret.
 	script := "#!/bin/sh\nmkdir busy || echo overlap >>log\ntest -z \"$FENCELOCK_STORE\" || echo secret >>log\nsleep 0.3\necho \"$FENCELOCK_TOKEN\" >>log\nrmdir busy\ntest ! -e fail\n"
 	for _, name := range []string{"report.sh", "deploy.sh"} {
-		if err := os.WriteFile(filepath.Join(j.dir, name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(j.dir, name), []byte(script), 0o755))
 	}
 	return j
 }
@@ -127,13 +123,9 @@ func TestJobsPage(t *testing.T) {
 		words[slices.Index(words, "24h")] = "876000h"
 		j := newJob(t, startRedis(t))
 		fail := filepath.Join(j.dir, "fail")
-		if err := os.WriteFile(fail, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(fail, nil, 0o600))
 		j.begin(words).want(1)
-		if err := os.Remove(fail); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(fail))
 		for range 3 {
 			j.begin(words).want(0)
 		}

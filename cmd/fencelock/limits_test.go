@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // bounded is a program that is killed after patience: one that hangs must fail its test, and not use up the time of
@@ -38,9 +39,7 @@ func lockSoon(t testing.TB, c *fencelock.Client, name string) *fencelock.Lease {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	l, err := c.Mutex(name).Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // holdAll takes locks of these names with one client.
@@ -55,9 +56,7 @@ func TestLs(t *testing.T) {
 	contains(t, table, "NAME", "HOLDER", "ann", "because orders/1")
 	contains(t, fencelockCLI(t, s.url(), "ls", "-o", "wide").want(0).out.String(), "TOKEN", "exclusive", "held")
 	var views []view.Lock
-	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "ls", "-o", "json").want(0).out.String()), &views); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(fencelockCLI(t, s.url(), "ls", "-o", "json").want(0).out.String()), &views))
 	if len(views) != 3 || views[1].Waiting != 1 || views[1].Holders[0].Owner != "ann" || views[1].State != "held" {
 		t.Errorf("got %+v", views)
 	}

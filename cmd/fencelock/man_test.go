@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestMan(t *testing.T) {
@@ -19,9 +21,7 @@ func TestMan(t *testing.T) {
 	dir := t.TempDir()
 	fencelockCLI(t, "", "man", dir).want(0)
 	text, err := os.ReadFile(filepath.Join(dir, "fencelock-run.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	contains(t, string(text), "FENCELOCK", "stop-time")
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		contains(t, fencelockCLI(t, "", "completion", shell).want(0).out.String(), "fencelock")

@@ -7,6 +7,7 @@ package main
 import (
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -16,9 +17,7 @@ func TestMemcached(t *testing.T) {
 	t.Parallel()
 	url := "memcached://" + servers.Test(t, func() (*servers.MemcachedServer, error) { return servers.Memcached() }).Addr
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := fencelockCLI(t, url, "run", "a", "--", "sh", "-c", path+" run a --try -- true; exit 3").want(3)
 	contains(t, p.err.String(), "is held by")
 	fencelockCLI(t, url, "run", "a", "--correctness", "--", "true").want(64)

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func needPromtool(t *testing.T) string {
@@ -36,9 +38,7 @@ func TestServeMetrics(t *testing.T) {
 	// A day that ends during the test would be two periods.
 	fencelockCLI(t, s.url(), "run", "nightly@eu", "--once-per", "10000h", "--", "true").want(0)
 	file := filepath.Join(t.TempDir(), "watches")
-	if err := os.WriteFile(file, []byte("# jobs\nevery=10000h by=9999h nightly@eu\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("# jobs\nevery=10000h by=9999h nightly@eu\n"), 0o600))
 	_, url := serving(t, s, "--watch", "held=1s waiting=1s deploy/*", "--watch-file", file)
 	var text string
 	until(t, "the locks are in the metrics", func() bool {
@@ -48,17 +48,13 @@ func TestServeMetrics(t *testing.T) {
 	contains(t, text, `fencelock_lock_holders{lock="deploy/*"} 1`, `fencelock_job_begun{lock="nightly@eu"} 1`, `fencelock_job_missed{lock="nightly@eu"} 1`, // not yesterday
 		"fencelock_store_up 1", "fencelock_lock_held_limit_seconds")
 	rules, err := os.ReadFile("packaging/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, name := range regexp.MustCompile(`\bfencelock_[a-z_]+`).FindAllString(string(rules), -1) {
 		contains(t, text, "\n"+name)
 	}
 	for _, name := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1) {
 		page, err := os.ReadFile("../../docs/serve.md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		contains(t, string(page), "`"+name[1]+"`")
 	}
 	check := bounded(t, needPromtool(t), "check", "metrics")

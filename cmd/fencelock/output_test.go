@@ -13,6 +13,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestWrap(t *testing.T) {
@@ -33,9 +34,7 @@ func TestDoctorFits(t *testing.T) {
 	d := &diagnosis{Server: "redis", Program: version(), Findings: []driver.Finding{
 		{Severity: driver.Warning, Code: "eviction", Node: "127.0.0.1:6379", Reason: strings.Repeat("the reason is long ", 20), Fix: strings.Repeat("and so is the fix ", 9)}}}
 	var b bytes.Buffer
-	if err := writeDiagnosis(&b, d, 80); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeDiagnosis(&b, d, 80))
 	for line := range strings.Lines(b.String()) {
 		if lipgloss.Width(strings.TrimSuffix(line, "\n")) > 80 {
 			t.Errorf("too wide: %s", line)
@@ -46,9 +45,7 @@ func TestDoctorFits(t *testing.T) {
 // TestViewsAreDocumented: the pictures of the views on the page are what they look like.
 func TestViewsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	holder := func(owner, reason string, age time.Duration, token fencelock.Token) []fencelock.Holder {
 		return []fencelock.Holder{{Record: fencelock.Record{Owner: owner, Reason: reason}, Age: age, EndsIn: 12 * time.Second, Token: token,
 			Claim: driver.ClaimID{Session: driver.SessionID{0xf9, 0xc2, 0xaf, 0x44, 0xf2}}}}
@@ -62,17 +59,13 @@ func TestViewsAreDocumented(t *testing.T) {
 	var b bytes.Buffer
 	a := &app{out: &b, format: "table"}
 	b.WriteString("$ fencelock ls\n")
-	if err := a.list(locks); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.list(locks))
 	b.WriteString("\n$ fencelock why deploy\n")
 	if _, err := a.explainAll(locks, []string{"deploy"}); err != nil {
 		t.Fatal(err)
 	}
 	b.WriteString("\n$ fencelock inspect deploy\n")
-	if err := writeInspection(&b, locks[1], 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeInspection(&b, locks[1], 0))
 	if !strings.Contains(string(text), "```\n"+b.String()+"```\n") {
 		t.Errorf("docs/cli.md does not have this:\n%s", b.String())
 	}

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // served starts the command line of a package, with its folders in a temporary one and on a free
@@ -49,14 +50,10 @@ func running(p *process) bool {
 func as(t *testing.T, token, url string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := web.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_ = resp.Body.Close()
 	return resp.StatusCode
 }
@@ -66,9 +63,7 @@ func as(t *testing.T, token, url string) int {
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("packaging/fencelock-serve.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const program = "/usr/local/bin/fencelock"
 	line := regexp.MustCompile(`(?m)^ExecStart=` + program + ` (.*)$`).FindStringSubmatch(string(text))
 	if line == nil {
@@ -77,9 +72,7 @@ func TestUnit(t *testing.T) {
 	s, dir := startRedis(t), t.TempDir()
 	users := filepath.Join(dir, "users.json")
 	token := strings.TrimSpace(fencelockCLI(t, s.url(), "serve", "token", "ann", "--may", "see", "--users", users).want(0).out.String())
-	if err := os.WriteFile(filepath.Join(dir, "watches"), []byte("deploy/*\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "watches"), []byte("deploy/*\n"), 0o600))
 	url := served(t, s, strings.Fields(line[1]), "/etc/fencelock", dir, "/var/log/fencelock", dir)
 	for path, want := range map[string]int{"/v1/locks": 200, "/metrics": 200} {
 		if got := as(t, token, url+path); got != want {
@@ -91,13 +84,9 @@ func TestUnit(t *testing.T) {
 		t.Skip("systemd-analyze is not installed; on Debian: apt-get install systemd")
 	}
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	unit := filepath.Join(dir, "fencelock-serve.service")
-	if err := os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), program, path)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), program, path)), 0o600))
 	for _, args := range [][]string{{"verify", "--man=no", unit}, {"security", "--offline=true", "--threshold=15", unit}} { // of 100
 		if out, err := bounded(t, analyze, args...).CombinedOutput(); err != nil || args[0] == "verify" && len(out) > 0 {
 			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)
@@ -109,21 +98,13 @@ func TestUnit(t *testing.T) {
 func TestDockerContextHasTheSource(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../.dockerignore")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dirs, err := bounded(t, "go", "list", "-deps", "-f", "{{.Dir}}", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	work, err := bounded(t, "go", "list", "-m", "-f", "{{.Dir}}").Output() // go.work needs the modules, too
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	needed := strings.Fields(string(dirs) + string(work))
 	if !slices.Contains(needed, filepath.Join(root, "cmd", "fencelock")) {
 		t.Fatalf("the program itself is not listed: %q", needed)
@@ -154,12 +135,8 @@ type composed struct {
 func readCompose(t *testing.T) (file composed) {
 	t.Helper()
 	text, err := os.ReadFile("packaging/compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, yaml.Unmarshal(text, &file))
 	return file
 }
 
@@ -190,9 +167,7 @@ func TestCompose(t *testing.T) {
 	t.Parallel()
 	file := readCompose(t)
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, dir := startRedis(t), t.TempDir()
 	shell := func(name string) *process {
 		command := file.Services[name].Command
@@ -223,9 +198,7 @@ func TestCompose(t *testing.T) {
 	c, owners := s.client(t, nil), map[string]bool{}
 	until(t, "both workers have held the lock", func() bool {
 		st, err := c.Inspect(t.Context(), "demo/report")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, h := range st.Holders {
 			owners[h.Record.Owner] = true
 		}
@@ -241,9 +214,7 @@ func TestCompose(t *testing.T) {
 func holderOf(t *testing.T, c *fencelock.Client, name string) fencelock.Token {
 	t.Helper()
 	st, err := c.Inspect(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(st.Holders) == 0 {
 		return 0
 	}

@@ -7,6 +7,7 @@ package main
 import (
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -20,9 +21,7 @@ type proxy struct {
 func newProxy(t testing.TB, to string) *proxy {
 	t.Helper()
 	p, err := servers.NewProxy(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(p.Close)
 	return &proxy{p, p.Addr}
 }

@@ -12,15 +12,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // shellInTerminal runs a script in a terminal; $F is the program.
 func shellInTerminal(t testing.TB, store, text string) (p *process, user *os.File, shown *lockedBuffer) {
 	t.Helper()
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	user, program := openTerminal(t, 80, 24)
 	shown = &lockedBuffer{}
 	p = beginWith(t, store, func(c *exec.Cmd) {
@@ -105,9 +105,7 @@ func TestRunEndsAStoppedCommand(t *testing.T) {
 			dir := t.TempDir()
 			p := begin(t, s.url(), "run", sig.String(), "--", "sh", "-c", `ulimit -c 0; echo $$ >`+dir+`/self; exec sleep 300`)
 			self := pidIn(t, dir+"/self")
-			if err := syscall.Kill(-self, syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, syscall.Kill(-self, syscall.SIGSTOP))
 			until(t, "it is stopped", func() bool {
 				stat, _ := os.ReadFile("/proc/" + strings.TrimSpace(readFile(t, dir+"/self")) + "/stat")
 				return strings.Contains(string(stat), ") T ")
@@ -133,9 +131,7 @@ func TestRunTerminalCloses(t *testing.T) {
 func readFile(t testing.TB, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 

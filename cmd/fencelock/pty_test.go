@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // openTerminal makes a terminal of that size and returns both ends.
@@ -34,9 +36,7 @@ func openTerminal(t testing.TB, columns, rows uint16) (user, program *os.File) {
 	if err == nil {
 		program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return user, program
 }
 
@@ -116,9 +116,7 @@ trap '[ -e pressed ] && { trap - CONT; kill -TSTP $child; touch late; }' CONT
 echo ready; while [ ! -e late ]; do sleep 0.05; done; wait $child`)
 	until(t, "the command runs", func() bool { return strings.Contains(shown.String(), "ready") })
 	hasTerminal(t, p, user)
-	if err := os.WriteFile(dir+"/pressed", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(dir+"/pressed", nil, 0o644))
 	if _, err := user.WriteString("\x1a"); err != nil { // ctrl-Z
 		t.Fatal(err)
 	}
@@ -148,9 +146,7 @@ func TestRunInAPipe(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	user, program := openTerminal(t, 80, 24)
 	shown := &lockedBuffer{}
 	p := beginWith(t, s.url(), func(c *exec.Cmd) {
@@ -185,9 +181,7 @@ func TestTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	sees("unlessrenewed")
-	if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 50, Row: 10}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 50, Row: 10}))
 	_ = p.cmd.Process.Signal(syscall.SIGWINCH)
 	// In fifty columns there is no room for all that stands between AGE and WAITING.
 	if _, err := user.WriteString("\x1b"); err != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -68,9 +69,7 @@ type pythonHolder struct {
 func (w *pythonWorld) holder(lock string) *pythonHolder {
 	cmd := exec.Command("python3", "testdata/holder.py", w.balancer.url(), w.token, lock, fmt.Sprint(w.ttl.Seconds()))
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, err)
 	return &pythonHolder{w, beginProgram(w, cmd), in}
 }
 
@@ -120,9 +119,7 @@ func (w *pythonWorld) logs() string {
 func (h *pythonHolder) at(words []string) time.Time {
 	h.Helper()
 	seconds, err := strconv.ParseFloat(words[len(words)-1], 64)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must.OK(h, err)
 	return time.UnixMicro(int64(seconds * 1e6))
 }
 
@@ -174,9 +171,7 @@ func TestPythonClient(t *testing.T) {
 func TestPythonIsOfAnOldVersion(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../clients/python/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	version := regexp.MustCompile(`Python 3\.(\d+) or later`).FindSubmatch(page)
 	if version == nil {
 		t.Fatal("clients/python/README.md names no version of Python")

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 var record = flag.Bool("record", false, "TestRecordingOfWhy writes docs/why.svg instead of comparing it")
@@ -43,15 +44,11 @@ func TestRecordingOfWhy(t *testing.T) {
 	text := "$ fencelock why nightly-report\n" + strings.ReplaceAll(shown.String(), "\r", "")
 	svg := terminalPicture("fencelock why in a terminal", strings.Split(strings.TrimSpace(text), "\n"))
 	if *record {
-		if err := os.WriteFile(recording, []byte(svg), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(recording, []byte(svg), 0o644))
 		return
 	}
 	old, err := os.ReadFile(recording)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if varies.ReplaceAllString(string(old), "N") != varies.ReplaceAllString(svg, "N") {
 		t.Errorf("%s is not what the command prints; run go test ./cmd/fencelock -run TestRecordingOfWhy -record\ngot\n%s", recording, text)
 	}

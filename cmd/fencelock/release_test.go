@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/agent"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestRelease: by the command, and by TERM to the agent; a semaphore's permit too.
@@ -30,9 +31,7 @@ func TestRelease(t *testing.T) {
 	if err != nil || len(st.Holders) != 1 {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	if err := syscall.Kill(ownerPID(t, st.Holders[0].Record.Owner), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(ownerPID(t, st.Holders[0].Record.Owner), syscall.SIGTERM))
 	until(t, "b is free", func() bool {
 		st, err := c.Inspect(t.Context(), "b")
 		return err == nil && len(st.Holders) == 0

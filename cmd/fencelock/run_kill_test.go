@@ -7,6 +7,7 @@ package main
 import (
 	"fmt"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
+	"github.com/fencelock/fencelock/internal/must"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,14 +51,10 @@ func wantDead(t testing.TB, found map[string]int) {
 func parent(t testing.TB, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, after, _ := strings.Cut(string(text), ") ")
 	ppid, err := strconv.Atoi(strings.Fields(after)[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return ppid
 }
 
@@ -191,9 +188,7 @@ func TestRunSupervisorStopped(t *testing.T) {
 	link := newProxy(t, s.addr)
 	p := begin(t, "redis://"+link.addr, append([]string{"run", "a", "--ttl", "10s", "--"}, family(dir, true)...)...)
 	found := pids(t, dir)
-	if err := syscall.Kill(parent(t, found["self"]), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(parent(t, found["self"]), syscall.SIGSTOP))
 	link.cut()
 	l := lockSoon(t, c, "a")
 	for who, pid := range found {
@@ -236,9 +231,7 @@ func TestRunBrokenAndFailed(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	file := filepath.Join(t.TempDir(), "status")
 	for _, code := range []string{"0", "7"} {
 		for _, more := range [][]string{{"--ttl", "60s"}, {"--ttl", "60s", "--once-per", "10000h"}} {
@@ -289,9 +282,7 @@ func TestRunRecovers(t *testing.T) {
 	until(t, "it gets TERM", func() bool { return strings.Contains(p.err.String(), "gets TERM") })
 	s.resume()
 	until(t, "the lock is renewed", func() bool { return strings.Contains(p.err.String(), "renewed after all") })
-	if err := os.WriteFile(dir+"/end", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(dir+"/end", nil, 0o644))
 	p.want(exitLost)
 	contains(t, p.err.String(), "ended with 0", "held to the end")
 	if got := readStatus(t, file); got.Outcome != "lost" || !got.Recovered || got.Child == nil || got.Child.Code != 0 {
@@ -311,9 +302,7 @@ func TestRunSurvivesAShortOutage(t *testing.T) {
 	s.pause()
 	<-time.After(4 * time.Second)
 	s.resume()
-	if err := os.WriteFile(dir+"/end", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(dir+"/end", nil, 0o644))
 	p.want(6)
 }
 
@@ -325,9 +314,7 @@ func TestRunAsInit(t *testing.T) {
 		t.Skipf("no process namespaces here (%v, %s); as root on Linux: go test ./cmd/fencelock -run TestRunAsInit", err, out)
 	}
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir := t.TempDir()
 	script := `setsid sh -c 'sleep 0.1 & exit 0'; echo $PPID >` + dir + `/supervisor; echo $$ >` + dir + `/self
 		trap 'echo notified; exit 9' TERM; while :; do sleep 0.05; done`
@@ -345,9 +332,7 @@ func TestRunAsInit(t *testing.T) {
 		t.Skip("the kernel does not list children")
 	}
 	pid, err := strconv.Atoi(strings.Fields(string(children))[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// A process enters from outside and leaves an orphan, as "docker exec" may.
 	if out, err := bounded(t, "nsenter", "--target", strconv.Itoa(pid), "--pid", "--mount", "sh", "-c", "sleep 0.2 & exit 0").CombinedOutput(); err != nil {
 		t.Errorf("nsenter: %v, %s", err, out)
@@ -367,9 +352,7 @@ func TestRunNestedLocks(t *testing.T) {
 	s := startRedis(t)
 	c := s.client(t, nil)
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir := t.TempDir()
 	inner := append([]string{path, "run", "inner", "--ttl", "30s", "--"}, family(dir, true)...)
 	p := begin(t, s.url(), append([]string{"run", "outer", "--ttl", "10s", "--"}, inner...)...)

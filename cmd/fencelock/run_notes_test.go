@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // leaving is a command that leaves a process in its group that ignores TERM, which run reports,
@@ -26,9 +28,7 @@ func TestRunGoesOnWithoutAReaderOfStderr(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir := t.TempDir()
 	// A process that a parallel test is about to start has the reader, too, until it runs its program.
 	syscall.ForkLock.RLock()
@@ -50,17 +50,13 @@ func TestRunGoesOnWithoutAReaderOfStderr(t *testing.T) {
 func fullPipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	size, err := unix.FcntlInt(w.Fd(), unix.F_GETPIPE_SZ, 0)
 	if err == nil {
 		_, err = w.Write(make([]byte, size))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r, w
 }
 

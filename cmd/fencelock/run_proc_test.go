@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // unshared runs a script in new namespaces; $F is the program.
@@ -17,9 +19,7 @@ func unshared(t *testing.T, text string, options ...string) *process {
 		t.Skipf("no namespaces here (%v, %s); as root on Linux: go test ./cmd/fencelock", err, out)
 	}
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return beginWith(t, "mem://", func(c *exec.Cmd) {
 		c.Path, _ = exec.LookPath("unshare")
 		c.Args = append(append([]string{"unshare"}, options...), "sh", "-c", text)

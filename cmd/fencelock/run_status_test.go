@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestStatusFileIsReplaced: a reader sees no status while the command runs, neither an
@@ -36,13 +38,9 @@ func TestStatusFileFollowsNoLink(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	precious, link, dangling := filepath.Join(dir, "precious"), filepath.Join(dir, "link"), filepath.Join(dir, "dangling")
-	if err := os.WriteFile(precious, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(precious, []byte("precious"), 0o600))
 	for path, to := range map[string]string{link: precious, dangling: filepath.Join(dir, "new")} {
-		if err := os.Symlink(to, path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(to, path))
 		contains(t, fencelockCLI(t, "mem://", "run", "a", "--status-file", path, "--", "touch", dir+"/ran").want(exitUsage).err.String(), "symbolic link")
 	}
 	text, err := os.ReadFile(precious)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestRunExitCodes(t *testing.T) {
@@ -81,9 +82,7 @@ func TestRunPassesInputAndEnvironment(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	script := `read line; echo "$line $FENCELOCK_NAME $FENCELOCK_OWNER"; outer=$FENCELOCK_TOKEN
 		` + path + ` run inner -- sh -c 'echo "$FENCELOCK_NAME $FENCELOCK_OWNER $FENCELOCK_TOKEN"'; echo $outer`
 	p := beginWith(t, s.url(), func(c *exec.Cmd) { c.Stdin = strings.NewReader("hello\n") },
@@ -100,9 +99,7 @@ func TestRunTry(t *testing.T) {
 	s := startRedis(t)
 	c := s.client(t, &fencelock.Options{Owner: "web-7"})
 	l, err := c.Mutex("a", fencelock.Reason("spring cleaning")).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	file := filepath.Join(t.TempDir(), "status")
 	p := fencelockCLI(t, s.url(), "run", "a", "--try", "--status-file", file, "--", "true").want(75)
 	contains(t, p.err.String(), "web-7", "spring cleaning")
@@ -162,9 +159,7 @@ func TestRunStatusDescriptor(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	pid := filepath.Join(t.TempDir(), "pid")
 	p := beginWith(t, s.url(), func(c *exec.Cmd) { c.ExtraFiles = []*os.File{w} },
@@ -195,17 +190,13 @@ func TestRunInterruptedWhileWaiting(t *testing.T) {
 	s := startRedis(t)
 	c := s.client(t, nil)
 	l, err := c.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	started := filepath.Join(t.TempDir(), "started")
 	p := begin(t, s.url(), "run", "a", "--", "touch", started)
 	until(t, "it waits", func() bool { return strings.Contains(p.err.String(), "waiting for a: held by") })
 	_ = p.cmd.Process.Signal(syscall.SIGINT)
 	p.want(130)
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Unlock(t.Context()))
 	fencelockCLI(t, s.url(), "run", "a", "--try", "--", "true").want(0)
 	if _, err := os.Stat(started); err == nil {
 		t.Error("the command was started")

@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // balancer is a plain TCP load balancer: each connection goes to the next server that accepts
@@ -34,9 +36,7 @@ type balanced struct {
 func newBalancer(t testing.TB, to ...string) *balancer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := &balancer{l: l, to: to, off: map[string]bool{}, links: map[*balanced]struct{}{}}
 	go b.accept()
 	t.Cleanup(func() { _ = l.Close(); b.cut("") })

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // apiLease is a lease as the lock API shows it.
@@ -158,13 +160,9 @@ func leaseOutlivesItsServer(t *testing.T, store string) {
 		p, url := servingAt(t, store, "--users", users)
 		c.url = url
 		if held.State == "" {
-			if err := c.open(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.open())
 			l, err := c.lock("1", "outlives")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			held = l
 			if !c.carried {
 				t.Error("the server answers that it does not carry leases")
@@ -172,9 +170,7 @@ func leaseOutlivesItsServer(t *testing.T, store string) {
 		} else if l, _ := c.renew(&held, time.Now()); l.State != "held" || l.Token != held.Token {
 			t.Errorf("after the end of its server the lease is %+v; want %+v", l, held)
 		}
-		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		p.end()
 	}
 }

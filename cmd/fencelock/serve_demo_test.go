@@ -22,6 +22,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore"
 )
@@ -145,9 +146,7 @@ func (d *demo) startServer(i int) {
 // startPython starts a worker that takes locks through the servers.
 func (d *demo) startPython(name string) *process {
 	script, err := filepath.Abs("testdata/worker.py")
-	if err != nil {
-		d.Fatal(err)
-	}
+	must.OK(d, err)
 	args := append([]string{script, d.balancer.url(), d.token, d.guard.URL, name, fmt.Sprint(demoTTL.Seconds())}, demoLocks...)
 	return beginProgram(d, exec.Command("python3", args...))
 }
@@ -155,9 +154,7 @@ func (d *demo) startPython(name string) *process {
 // startGo starts a process of workers that take the same locks from Redis directly.
 func (d *demo) startGo(i int) *process {
 	self, err := os.Executable()
-	if err != nil {
-		d.Fatal(err)
-	}
+	must.OK(d, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), goWorkerVariable+"="+strings.Join([]string{"redis://" + d.goPaths[i].addr, d.guard.URL, fmt.Sprint("go", i)}, " "))
 	return beginProgram(d, cmd)
@@ -170,13 +167,9 @@ func beginProgram(t testing.TB, cmd *exec.Cmd) *process {
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &p.out, &p.err, servers.Mortal()
 	cmd.WaitDelay = time.Second // a child of it may keep its output open
 	python, err := filepath.Abs("../../clients/python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cmd.Env = append(cmd.Environ(), "PYTHONPATH="+python, "PYTHONDONTWRITEBYTECODE=1")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	go func() { _ = cmd.Wait(); p.code = cmd.ProcessState.ExitCode(); close(p.done) }()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-p.done })
 	return p

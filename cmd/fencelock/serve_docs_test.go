@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestCurlOfTheDocs: the calls that docs/serve.md shows take a lock and give it back.
@@ -23,9 +25,7 @@ func TestCurlOfTheDocs(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile("../../docs/serve.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, script, _ := strings.Cut(string(text), "\npost() {")
 	script, _, ok := strings.Cut(script, "\n```")
 	if !ok {
@@ -53,9 +53,7 @@ func TestPythonReadme(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile("../../clients/python/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, script, _ := strings.Cut(string(text), "\n```sh\n")
 	script, rest, _ := strings.Cut(script, "```")
 	_, shown, _ := strings.Cut(rest, "```text\n")
@@ -64,9 +62,7 @@ func TestPythonReadme(t *testing.T) {
 		t.Fatal("clients/python/README.md has no lines to try, or not what they print")
 	}
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	port := freePort(t)
 	script = strings.NewReplacer("go build -o bin/ ./cmd/fencelock", `cp "$BUILT" bin/fencelock`, "6380", freePort(t), "localhost:7420", "localhost:"+port, "bin/fencelock serve --users", "bin/fencelock serve --listen localhost:"+port+" --users").Replace(script)
 	script = strings.ReplaceAll(regexp.MustCompile(`\bbin/`).ReplaceAllLiteralString(script, "$BIN/"), "kill %", "trap - EXIT; kill %")

@@ -24,6 +24,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/serve"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -72,20 +73,14 @@ func TestServeCountsDeniedCallsAtItsEnd(t *testing.T) {
 			t.Errorf("status %d", status)
 		}
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	p.end()
 	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	logged, lines := 0, 0
 	for line := range strings.Lines(string(text)) {
 		var e audit.Entry
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &e))
 		lines++
 		logged += 1 + e.More
 	}
@@ -101,14 +96,10 @@ func TestServeWaitsForUnlocksAtItsEnd(t *testing.T) {
 	store := &slowUnlocks{Store: memstore.New(nil), begun: make(chan struct{}), pass: make(chan struct{})}
 	token, hash := access.NewToken()
 	policy, err := access.Parse(fmt.Appendf(nil, `{"users":[{"name":"ann","tokens":[%q],"rights":[{"prefix":"","may":["take"]}]}]}`, hash))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	logger := slog.New(slog.DiscardHandler)
 	log, err := audit.Open("", logger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cfg := serve.Config{Store: store, Every: time.Second, Timeout: patience, Policy: func() *access.Policy { return policy }, Audit: log, Logger: logger}
 	for _, client := range []**fencelock.Client{&cfg.Client, &cfg.Locks} {
 		if *client, err = fencelock.New(store, &fencelock.Options{TTL: patience, CallTimeout: patience, LocalHandoff: -1}); err != nil {
@@ -116,17 +107,13 @@ func TestServeWaitsForUnlocksAtItsEnd(t *testing.T) {
 		}
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- serveUntil(ctx, serve.New(cfg), listener) }()
 
 	ann := newAPIClient("http://"+listener.Addr().String(), token, 4*time.Second)
-	if err := ann.open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ann.open())
 	if _, err := ann.lock("1", "deploy"); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 var serveCosts = flag.Bool("serve.costs", false, "run TestServeCosts, which wants the machine for itself")
@@ -69,9 +70,7 @@ func callCosts(t *testing.T, s *server, users, token string) {
 	}
 	_, url := servingAt(t, "redis://"+paths[0].addr, "--users", users, "--every", "10s")
 	api := newAPIClient(url, token, 10*time.Second)
-	if err := api.open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, api.open())
 	direct := (&server{RedisServer: s.RedisServer, addr: paths[1].addr}).client(t, nil)
 	var before [2]int64
 	for i := range rounds + 10 {
@@ -85,12 +84,8 @@ func callCosts(t *testing.T, s *server, users, token string) {
 			t.Fatalf("%+v, %+v, %v", l, released, err)
 		}
 		held, err := direct.Mutex("direct/" + name).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := held.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, held.Unlock(t.Context()))
 	}
 	through, without := float64(calls[0].Load()-before[0])/rounds, float64(calls[1].Load()-before[1])/rounds
 	t.Logf("a lock and its release are %.2f calls of the store through the server, %.2f directly", through, without)
@@ -100,9 +95,7 @@ func callCosts(t *testing.T, s *server, users, token string) {
 // acquireCosts compares medians of acquisitions of free locks, made in turn.
 func acquireCosts(t *testing.T, s *server, url, token string) {
 	api := newAPIClient(url, token, 10*time.Second)
-	if err := api.open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, api.open())
 	direct := s.client(t, nil)
 	wire := newWire(t, api)
 	var times [2][]time.Duration
@@ -117,16 +110,12 @@ func acquireCosts(t *testing.T, s *server, url, token string) {
 		began = time.Now()
 		held, err := direct.Mutex("direct/" + name).Lock(t.Context())
 		without := time.Since(began)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var released apiLease
 		if err := api.call("/v1/release", l.named(), &released); err != nil || released.State != "released" {
 			t.Fatalf("%+v, %v", released, err)
 		}
-		if err := held.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, held.Unlock(t.Context()))
 		if i >= 200 { // the first warm up
 			times[0], times[1] = append(times[0], through), append(times[1], without)
 		}
@@ -146,9 +135,7 @@ type wire struct {
 
 func newWire(t *testing.T, api *apiClient) *wire {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(api.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return &wire{api, conn, bufio.NewReader(conn)}
 }
@@ -250,8 +237,6 @@ func memoryOf(t *testing.T, p *process) int {
 	}
 	_, rest, _ := strings.Cut(string(text), "VmRSS:")
 	kb, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return kb
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -29,9 +30,7 @@ func TestServeUsesAReplacedCertificate(t *testing.T) {
 	renew := func() []byte {
 		t.Helper()
 		newCert, newKey, err := servers.SelfSigned(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		at = at.Add(time.Second)
 		for from, to := range map[string]string{newCert: cert, newKey: key} {
 			text, err := os.ReadFile(from)
@@ -41,14 +40,10 @@ func TestServeUsesAReplacedCertificate(t *testing.T) {
 			if err == nil {
 				err = os.Chtimes(to, at, at)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 		}
 		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return pair.Certificate[0]
 	}
 	first := renew()
@@ -56,9 +51,7 @@ func TestServeUsesAReplacedCertificate(t *testing.T) {
 	shown := func() []byte {
 		t.Helper()
 		conn, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].Raw
 	}
@@ -66,9 +59,7 @@ func TestServeUsesAReplacedCertificate(t *testing.T) {
 		t.Error("another certificate is shown at first")
 	}
 	next := renew()
-	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.cmd.Process.Signal(syscall.SIGHUP))
 	if !bytes.Equal(shown(), next) {
 		t.Error("the replaced certificate is not shown")
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 var servedAt = regexp.MustCompile(`serving .+ on (https?://\S+)`)
@@ -33,14 +35,10 @@ func servingAt(t *testing.T, store string, args ...string) (*process, string) {
 func fetched(t *testing.T, url string) string {
 	t.Helper()
 	resp, err := web.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -50,17 +48,13 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	l, err := s.client(t, nil).Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, url := serving(t, s)
 	until(t, "the lock is shown", func() bool { return strings.Contains(fetched(t, url+"/v1/locks"), l.Token().String()) })
 	contains(t, fetched(t, url+"/openapi.yaml"), "openapi: 3.1.0")
 	contains(t, fetched(t, url+"/readyz"), "true")
 	stream, err := web.Get(url + "/v1/events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer stream.Body.Close()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	p.want(128 + int(syscall.SIGTERM))
@@ -94,19 +88,13 @@ func TestServeUsers(t *testing.T) {
 	contains(t, fetched(t, url+"/v1/locks"), `"status":401`)
 	contains(t, fetched(t, url+"/"), "<!doctype html>")
 	req, err := http.NewRequestWithContext(t.Context(), "GET", url+"/v1/me", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := web.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	contains(t, string(text), `"name":"ann"`, `"prefix":"a"`, `"break"`)
 	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"event":"denied"`) {
 		t.Errorf("%s, %v", text, err)

@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // authority signs certificates.
@@ -41,9 +43,7 @@ func newAuthority(t *testing.T, name string) *authority {
 func (a *authority) make(name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.OK(a.t, err)
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	parent, signer := a.cert, a.key
@@ -51,21 +51,13 @@ func (a *authority) make(name string, template *x509.Certificate) (*x509.Certifi
 		parent, signer = template, key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.OK(a.t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.OK(a.t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.OK(a.t, err)
 	for file, block := range map[string]*pem.Block{name + ".pem": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(a.file(file), pem.EncodeToMemory(block), 0o600); err != nil {
-			a.t.Fatal(err)
-		}
+		must.OK(a.t, os.WriteFile(a.file(file), pem.EncodeToMemory(block), 0o600))
 	}
 	return cert, key
 }
@@ -77,9 +69,7 @@ func (a *authority) caller(name string, server *authority) *http.Client {
 	a.t.Helper()
 	a.make(name, &x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	pair, err := tls.LoadX509KeyPair(a.file(name+".pem"), a.file(name+".key"))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.OK(a.t, err)
 	roots := x509.NewCertPool()
 	roots.AddCert(server.cert)
 	return &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}}}
@@ -93,9 +83,7 @@ func TestServeCertificates(t *testing.T) {
 	ours, other := newAuthority(t, "ours"), newAuthority(t, "other")
 	ours.make("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	users := ours.file("users.json")
-	if err := os.WriteFile(users, []byte(`{"users":[{"name":"ann","certificates":["cn:ann-laptop"],"rights":[{"prefix":"","may":["see"]}]}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(users, []byte(`{"users":[{"name":"ann","certificates":["cn:ann-laptop"],"rights":[{"prefix":"","may":["see"]}]}]}`), 0o600))
 	_, url := serving(t, s, "--users", users, "--tls-cert", ours.file("server.pem"), "--tls-key", ours.file("server.key"), "--client-ca", ours.file("ca.pem"))
 	status := func(c *http.Client) int {
 		resp, err := c.Get(url + "/v1/me")

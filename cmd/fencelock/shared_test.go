@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -22,9 +23,7 @@ func TestSharedFormats(t *testing.T) {
 		all, addrs = append(all, s), append(addrs, s.Addr)
 	}
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, tt := range map[string]struct {
 		url   string
 		taken []any
@@ -39,9 +38,7 @@ func TestSharedFormats(t *testing.T) {
 			p := fencelockCLI(t, tt.url, "run", "a", "--", "sh", "-c", path+" run a --try -- true; exit 3").want(3)
 			contains(t, p.err.String(), "is held by")
 			for _, s := range tt.on {
-				if err := s.Do(tt.taken...).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, s.Do(tt.taken...).Err())
 			}
 			fencelockCLI(t, tt.url, "run", "taken", "--try", "--", "true").want(75)
 			contains(t, fencelockCLI(t, tt.url, "run", "b", "--permits=2", "--", "true").want(64).err.String(), "not supported by this store")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -22,9 +23,7 @@ func startSQL(t *testing.T, start func(settings ...string) (*servers.Server, err
 	if errors.Is(err, servers.ErrMissing) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(s.Stop)
 	return s.Addr
 }
@@ -52,9 +51,7 @@ func TestMissingPermissionsAreNotOffered(t *testing.T) {
 	admin := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable&migrate=true", addr)
 	fencelockCLI(t, admin, "run", "a", "--", "true").want(0)
 	db, err := sql.Open("pgx", admin[:strings.Index(admin, "&")])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer db.Close()
 	if _, err := db.Exec("CREATE ROLE app LOGIN; GRANT SELECT ON fencelock_incarnation, fencelock_session, fencelock_lock TO app"); err != nil {
 		t.Fatal(err)
@@ -94,9 +91,7 @@ func TestStores(t *testing.T) {
 			t.Parallel()
 			url := start(t)
 			path, err := binary()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			p := fencelockCLI(t, url, "run", "a", "--reason", "why not", "--", "sh", "-c", path+" ls || exit 4; "+path+" run a --try -- true; exit 3").want(3)
 			contains(t, p.out.String(), "why not")
 			contains(t, p.err.String(), "is held by")
@@ -187,9 +182,7 @@ func TestSchemaIsApplied(t *testing.T) {
 			apply := func(text string) {
 				t.Helper()
 				db, err := sql.Open(c.driver, fmt.Sprintf(c.source, addr)) // each on its own connection
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				defer db.Close()
 				if _, err := db.Exec(text); err != nil {
 					t.Fatalf("%v, of\n%s", err, text)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestTokensAreTextInJSON: tokens exceed 2^53, and most readers of JSON round such
@@ -22,9 +24,7 @@ func TestTokensAreTextInJSON(t *testing.T) {
 	s := startRedis(t)
 	c := s.client(t, nil)
 	l, err := c.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	watch := begin(t, s.url(), "watch", "--every", "50ms")
 	until(t, "the lock is seen", func() bool { return strings.HasSuffix(watch.out.String(), "\n") })
 	_ = watch.cmd.Process.Signal(syscall.SIGINT)

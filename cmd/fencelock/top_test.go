@@ -11,6 +11,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -48,9 +49,7 @@ func TestTopOrders(t *testing.T) {
 func TestTopShowsAGracePeriod(t *testing.T) {
 	store := memstore.New(&memstore.Options{Grace: true, MaxTTL: 20 * time.Second})
 	client, err := fencelock.New(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer client.Close(t.Context())
 	store.Reset()
 	m := &topModel{ctx: t.Context(), client: client, topScreen: topScreen{width: 100, height: 20}}

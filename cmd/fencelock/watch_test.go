@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestWatch(t *testing.T) {
@@ -34,17 +36,13 @@ func TestWatch(t *testing.T) {
 	}
 	sees(`"event":"held","lock":"there"`, `"initial":true`)
 	l, err := c.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sees(`"event":"held","lock":"a"`, l.Token().String())
 	waiter := begin(t, s.url(), "run", "a", "--owner", "bob", "--", "true")
 	sees(`"event":"waiting","lock":"a","owner":"bob"`, `"waiting":1`)
 	_ = waiter.cmd.Process.Signal(syscall.SIGINT)
 	sees(`"event":"left","lock":"a","owner":"bob"`)
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Unlock(t.Context()))
 	sees(`"event":"ended","lock":"a"`)
 	for line := range strings.Lines(w.out.String()) {
 		var e watchEvent

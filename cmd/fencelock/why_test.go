@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestWhy: a deadlock of two scripts, each holding a lock and asking for the
@@ -21,9 +22,7 @@ func TestWhy(t *testing.T) {
 	contains(t, fencelockCLI(t, s.url(), "why").want(0).out.String(), "no client waits")
 	contains(t, fencelockCLI(t, s.url(), "why", "a").want(0).out.String(), "a is free")
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := s.client(t, &fencelock.Options{Owner: "watcher"})
 	both := func(own, other string) *process {
 		return begin(t, s.url(), "run", own, "--owner", "holder-of-"+own, "--reason", "tangled", "--", "sh", "-c",
@@ -41,9 +40,7 @@ func TestWhy(t *testing.T) {
 	contains(t, out, "held by holder-of-a", "(tangled)", "which itself waits for b", "b: held by holder-of-b", "and so on in a circle",
 		"circle: holder-of-a holds a and waits for b; holder-of-b holds b and waits for a", "fencelock break b --token")
 	var v whyJSON
-	if err := json.Unmarshal([]byte(fencelockCLI(t, s.url(), "why", "-o", "json").want(exitFailed).out.String()), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(fencelockCLI(t, s.url(), "why", "-o", "json").want(exitFailed).out.String()), &v))
 	if len(v.Cycles) != 1 || len(v.Cycles[0]) != 2 || len(v.Locks) != 2 {
 		t.Errorf("got %+v", v)
 	}

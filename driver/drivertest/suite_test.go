@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestEveryClauseHasACase(t *testing.T) {
@@ -41,9 +42,7 @@ func TestEveryClauseHasACase(t *testing.T) {
 func TestNoCaseIsLost(t *testing.T) {
 	written := regexp.MustCompile(`(?m)^\t\{"[A-Z]\d+", "[^"]+", (nil|all\(.*\)), \w+\},$`)
 	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := 0
 	for _, f := range files {
 		if text, err := os.ReadFile(f.Name()); err == nil && strings.HasSuffix(f.Name(), ".go") {
@@ -58,9 +57,7 @@ func TestNoCaseIsLost(t *testing.T) {
 // TestRulesAreThoseOfTheSpecification compares word for word, in order.
 func TestRulesAreThoseOfTheSpecification(t *testing.T) {
 	text, err := os.ReadFile("../../docs/spec.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var want []Clause
 	for _, m := range regexp.MustCompile(`(?m)^- \*\*([SOTQWLHXRI]\d+)\*\* (.*)$`).FindAllStringSubmatch(string(text), -1) {
 		want = append(want, Clause{m[1], m[2]})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver/storeurl"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -29,29 +30,21 @@ func TestReplacedCertificateIsUsed(t *testing.T) {
 		if at = at.Add(time.Second); err == nil {
 			err = os.Chtimes(file, at, at) // the clock of a file system may be coarse
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	made := func() (cert, key string, leaf []byte) {
 		t.Helper()
 		cert, key, err := servers.SelfSigned(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return cert, key, pair.Certificate[0]
 	}
 	firstCert, firstKey, first := made()
 	replace(cert, firstCert)
 	replace(key, firstKey)
 	config, err := storeurl.TLS("x", "", cert, key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	used := func(want []byte, when string) {
 		t.Helper()
 		got, err := config.GetClientCertificate(nil)
@@ -65,8 +58,6 @@ func TestReplacedCertificateIsUsed(t *testing.T) {
 	used(first, "while the key is of the last one")
 	replace(key, nextKey)
 	used(next, "when both were replaced")
-	if err := os.Remove(cert); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(cert))
 	used(next, "while a file is missing")
 }

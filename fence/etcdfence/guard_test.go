@@ -16,6 +16,7 @@ import (
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/etcdfence"
 	"github.com/fencelock/fencelock/fence/fencetest"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // steps makes every round trip a step of fencetest.
@@ -94,17 +95,13 @@ func TestGuard(t *testing.T) {
 		New: func(_ context.Context, lock string) (*fencetest.Value, error) { return s.value(kv, other, lock) }})
 
 	v, err := s.value(kv, other, "counted")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx := fence.With(t.Context(), fence.Mark{Lock: "counted", Token: 512})
 	with, err := fencetest.Trips(ctx, func(ctx context.Context) error {
 		_, err := v.Enter(ctx)
 		return errors.Join(err, v.Write(ctx, "x"))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	without, err := fencetest.Trips(ctx, func(ctx context.Context) error {
 		_, err := read(ctx, kv, "bare")
 		_, err2 := kv.Put(ctx, "bare", "x")
@@ -125,9 +122,7 @@ func TestOperationsAndTheirResponses(t *testing.T) {
 	client := s.connect(&atomic.Bool{})
 	defer client.Close()
 	g, err := etcdfence.New(client, "fence", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	newer := fence.Mark{Lock: "a", Token: 768, Holder: "ann@host:1"}
 	ctx := fence.With(t.Context(), newer)
 	for round := range 2 { // without a fence, and with one
@@ -150,9 +145,7 @@ func TestWhatEtcdDoesNotTake(t *testing.T) {
 	client := s.connect(&atomic.Bool{})
 	defer client.Close()
 	g, err := etcdfence.New(client, "fence", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
 	puts := func(n int) (ops []clientv3.Op) {
 		for i := range n {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/fencelock/fencelock/fence/fencetest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -53,8 +54,6 @@ func (s *server) connect(lose *atomic.Bool) *clientv3.Client {
 				}
 				return err
 			})}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	return c
 }

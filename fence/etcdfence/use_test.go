@@ -14,6 +14,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/etcdfence"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -43,23 +44,17 @@ func TestTheExampleOfTheDocumentation(t *testing.T) {
 	client := startServer(t).connect(&atomic.Bool{})
 	defer client.Close()
 	locks, err := fencelock.New(memstore.New(nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer locks.Close(t.Context())
 	const order = "orders/42"
 	for range 2 {
-		if err := pay(t.Context(), locks, client, order, 10); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, pay(t.Context(), locks, client, order, 10))
 	}
 	if total, err := read(t.Context(), client, order); total != "20" || err != nil {
 		t.Errorf("the total is %s, %v", total, err)
 	}
 	guard, err := etcdfence.New(client, "fences/"+order, order)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	late := fence.With(t.Context(), fence.Mark{Lock: order, Token: 1})
 	if _, err := guard.Do(late, clientv3.OpPut(order, "0")); !errors.Is(err, fence.ErrStale) {
 		t.Errorf("too late: got %v", err)

@@ -10,14 +10,13 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/fence/fencetest"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestRulesAreThoseOfTheSpecification compares word for word, in order.
 func TestRulesAreThoseOfTheSpecification(t *testing.T) {
 	text, err := os.ReadFile("../../docs/spec.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var inSpec []fencetest.Clause
 	for _, m := range regexp.MustCompile(`(?m)^- \*\*(G\d+)\*\* (.*)$`).FindAllStringSubmatch(string(text), -1) {
 		inSpec = append(inSpec, fencetest.Clause{ID: m[1], Rule: m[2]})
@@ -47,9 +46,7 @@ func TestEveryClauseHasACase(t *testing.T) {
 func TestNoCaseIsLost(t *testing.T) {
 	written := regexp.MustCompile(`(?m)^\t\{"G\d+", "[^"]+", \w+, \w+\},$`)
 	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := 0
 	for _, f := range files {
 		if text, err := os.ReadFile(f.Name()); err == nil && !strings.HasSuffix(f.Name(), "_test.go") {

@@ -14,6 +14,7 @@ import (
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/fencetest"
 	"github.com/fencelock/fencelock/fence/filefence"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // versions is a folder whose versions hold one file.
@@ -37,9 +38,7 @@ func newVersions(t *testing.T, lock string) *versions {
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return v
 }
 
@@ -148,9 +147,7 @@ func TestGuard(t *testing.T) {
 func entries(t *testing.T, path string) (folders []string) {
 	t.Helper()
 	all, err := os.ReadDir(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, e := range all {
 		if e.IsDir() {
 			folders = append(folders, e.Name())
@@ -164,9 +161,7 @@ func TestVersionsAreNamedByTheTokenAndNeverChanged(t *testing.T) {
 	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
 	var seen []string
 	for range 2 {
-		if err := v.Write(ctx, "x"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, v.Write(ctx, "x"))
 		current, err := v.Current(ctx)
 		if err != nil || !strings.HasPrefix(filepath.Base(current), "512-") {
 			t.Fatalf("got %q, %v, want a folder named by the token", current, err)
@@ -183,17 +178,11 @@ func TestVersionsAreNamedByTheTokenAndNeverChanged(t *testing.T) {
 func TestOthersMayReadAVersion(t *testing.T) {
 	v := newVersions(t, "a")
 	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
-	if err := v.Write(ctx, "x"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, v.Write(ctx, "x"))
 	plain := filepath.Join(t.TempDir(), "plain")
-	if err := os.Mkdir(plain, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(plain, 0o777))
 	current, err := v.Current(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got, err := os.Stat(current)
 	want, err2 := os.Stat(plain)
 	if err != nil || err2 != nil || got.Mode() != want.Mode() {
@@ -203,9 +192,7 @@ func TestOthersMayReadAVersion(t *testing.T) {
 
 func TestRefusedAndFailedVersionsAreRemoved(t *testing.T) {
 	v := newVersions(t, "a")
-	if err := v.Write(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 768}), "x"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, v.Write(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 768}), "x"))
 	before := entries(t, v.path)
 	old := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
 	if err := v.Write(old, "late"); !errors.Is(err, fence.ErrStale) {
@@ -224,9 +211,7 @@ func TestRefusedAndFailedVersionsAreRemoved(t *testing.T) {
 func TestWaitingEndsWithTheContext(t *testing.T) {
 	v := newVersions(t, "a")
 	release, err := filefence.Hold(t.Context(), filepath.Join(v.path, "current"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer release()
 	ctx, cancel := context.WithCancel(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512}))
 	done := make(chan error)
@@ -242,9 +227,7 @@ func TestBadFoldersAreErrors(t *testing.T) {
 		t.Error("no pointer: no error")
 	}
 	file := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, nil, 0o600))
 	p, err := filefence.NewLocal(file, "a")
 	if err != nil {
 		t.Skip(err)
@@ -270,9 +253,7 @@ func TestBadFoldersAreErrors(t *testing.T) {
 // a file that others may read lets them block all writers.
 func TestOnlyTheOwnerCanTakeTheFileLock(t *testing.T) {
 	v := newVersions(t, "a")
-	if err := v.Write(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512}), "x"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, v.Write(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512}), "x"))
 	for name, want := range map[string]os.FileMode{"current": 0o644, "current.lock": 0o600} {
 		if info, err := os.Stat(filepath.Join(v.path, name)); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v, want %v", name, info.Mode(), err, want)

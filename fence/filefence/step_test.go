@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestCheckAndWriteAreOneStep: fencetest cannot stop Local between its check and its write, so
@@ -19,9 +20,7 @@ func TestCheckAndWriteAreOneStep(t *testing.T) {
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	older := fence.With(t.Context(), fence.Mark{Lock: lock, Token: 256})
 	newer := fence.With(t.Context(), fence.Mark{Lock: lock, Token: 512})
 	written := make(chan error, 1)
@@ -36,9 +35,7 @@ func TestCheckAndWriteAreOneStep(t *testing.T) {
 		p.Name = "older"
 		return true
 	})
-	if err := errors.Join(err, <-written); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, <-written))
 	if name, err := l.Get(t.Context()); name != "newer" || err != nil {
 		t.Errorf("the pointer is at %q, %v, want the newer token's", name, err)
 	}

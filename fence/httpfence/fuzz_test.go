@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/httpfence"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func FuzzParse(f *testing.F) {
@@ -44,9 +45,7 @@ func FuzzHandler(f *testing.F) {
 			passed = append(passed, m)
 		})
 		h, err := httpfence.Handler(func(*http.Request) string { return lock }, next, &httpfence.Options{Remember: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		highest := fence.Mark{}
 		if lock != "" {
 			highest = fence.Mark{Lock: lock, Token: 768, Holder: "ann"}

@@ -15,6 +15,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/httpfence"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -46,9 +47,7 @@ func TestTransportSendsTheLeaseOfTheContext(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Values(httpfence.Header) }))
 	defer server.Close()
 	c, err := fencelock.New(memstore.New(nil), &fencelock.Options{Owner: "ann"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer c.Close(context.Background())
 	send := func(ctx context.Context, lock string) error {
 		got = nil
@@ -84,9 +83,7 @@ func TestTransportSendsTheLeaseOfTheContext(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := send(t.Context(), "a"); !errors.Is(err, fence.ErrNoToken) || got != nil {
 		t.Errorf("a request that needs a token and has none: %v, the service got %q", err, got)
 	}
@@ -102,9 +99,7 @@ func TestHandlerAnswers(t *testing.T) {
 		_, _ = io.WriteString(w, "done")
 	})
 	h, err := httpfence.Handler(func(*http.Request) string { return "a" }, next, &httpfence.Options{Remember: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, tt := range []struct {
 		headers []string
 		status  int
@@ -142,9 +137,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	passed := 0
 	h, err := httpfence.Handler(func(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, "/") },
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed++ }), &httpfence.Options{Remember: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	send := func(lock, token string) int {
 		r := httptest.NewRequest(http.MethodPut, "/"+lock, nil)
 		r.Header.Set(httpfence.Header, lock+";"+token)

@@ -23,6 +23,7 @@ import (
 	"github.com/fencelock/fencelock/fence/fencetest"
 	"github.com/fencelock/fencelock/fence/filefence"
 	"github.com/fencelock/fencelock/fence/httpfence"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // storage is what a service keeps a value in.
@@ -206,9 +207,7 @@ func TestMiddlewareAloneIsRefused(t *testing.T) {
 func TestALostReplyIsNotMadeARefusal(t *testing.T) {
 	s := newService(t)
 	st, err := inFiles(t)("a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.values.Store("a", st)
 	old := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
 	newer := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 768})
@@ -227,16 +226,12 @@ func TestALostReplyIsNotMadeARefusal(t *testing.T) {
 	for _, body := range []string{"a body", ""} {
 		dialed.Store(0)
 		base.CloseIdleConnections()
-		if err := st.Set(old, "before"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, st.Set(old, "before"))
 		if _, err := s.call(old, client, http.MethodGet, "a", ""); err != nil { // a connection is kept
 			t.Fatal(err)
 		}
 		r, err := http.NewRequestWithContext(old, http.MethodPut, s.URL+"/a", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		r.Header.Set("Idempotency-Key", "a:512:1")
 		d.LoseNextReply(old)
 		resp, err := client.Do(r)

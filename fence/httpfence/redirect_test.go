@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/httpfence"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // recorder is a host that remembers the headers it got, by path, and redirects
@@ -38,9 +39,7 @@ func TestTokenDoesNotFollowARedirectToAnotherHost(t *testing.T) {
 	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 768, Holder: "ann"})
 	send := func(tr *httpfence.Transport, address string, header bool) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if header { // net/http copies it to the request of a redirect
 			r.Header.Set(httpfence.Header, mark)
 		}
@@ -51,9 +50,7 @@ func TestTokenDoesNotFollowARedirectToAnotherHost(t *testing.T) {
 		return err
 	}
 	for _, header := range []bool{false, true} {
-		if err := send(&httpfence.Transport{}, to(ours.URL, "/1", to(ours.URL, "/2", to(stranger.URL, "/3", ours.URL+"/4"))), header); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, send(&httpfence.Transport{}, to(ours.URL, "/1", to(ours.URL, "/2", to(stranger.URL, "/3", ours.URL+"/4"))), header))
 		for path, want := range map[string]string{"/1": mark, "/2": mark, "/4": ""} { // led to 4 by the stranger
 			if got := gotOurs(path); got != want {
 				t.Errorf("our host got %q at %s, want %q", got, path, want)
@@ -68,9 +65,7 @@ func TestTokenDoesNotFollowARedirectToAnotherHost(t *testing.T) {
 		t.Errorf("a request that needs the token, redirected: got %v", err)
 	}
 	u, err := url.Parse(stranger.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	listed := &httpfence.Transport{Lock: lockA, Hosts: []string{strings.TrimPrefix(ours.URL, "http://"), u.Hostname()}}
 	if err := send(listed, to(ours.URL, "/7", stranger.URL+"/8"), false); err != nil || gotStranger("/8") != mark {
 		t.Errorf("a host in the list: got %v, it got %q", err, gotStranger("/8"))
@@ -109,13 +104,9 @@ func TestTokenDoesNotFollowARedirectToPlainHTTP(t *testing.T) {
 	})
 	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 768, Holder: "ann"})
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://shelf.example/1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	resp, err := (&http.Client{Transport: &httpfence.Transport{Base: base}}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_ = resp.Body.Close()
 	for address, want := range map[string]string{"https://shelf.example/1": "a;768;ann", "https://shelf.example/2": "a;768;ann", "http://shelf.example/3": ""} {
 		if header, sent := got[address]; !sent || header != want {

@@ -15,6 +15,7 @@ import (
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/fencetest"
 	"github.com/fencelock/fencelock/fence/redisfence"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -133,18 +134,14 @@ func prove(t *testing.T, name string, server *servers.RedisServer) {
 		return client.Set(ctx, "bare", "x", 0).Err()
 	}
 	v, err := value(client, second, at(server.Addr), "counted")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	guarded := func(ctx context.Context) error {
 		_, err := v.Enter(ctx)
 		return errors.Join(err, v.Write(ctx, "x"))
 	}
 	ctx := fence.With(t.Context(), fence.Mark{Lock: "counted", Token: 512})
 	g, err := redisfence.New(client, "counted", "counted")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Two scripts of this test alone: the server must get their text.
 	first, err := fencetest.Trips(ctx, func(ctx context.Context) error {
 		for _, body := range []string{"return 1 -- " + name, "return 2 -- " + name} {
@@ -161,9 +158,7 @@ func prove(t *testing.T, name string, server *servers.RedisServer) {
 		t.Fatal(err)
 	}
 	with, err := fencetest.Trips(ctx, guarded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	without, err := fencetest.Trips(ctx, bare)
 	if err != nil || without != 2 {
 		t.Fatalf("a bare read and write: %d round trips, %v", without, err)
@@ -206,13 +201,9 @@ func TestClusterGuard(t *testing.T) {
 func TestRefusalNamesTheHolder(t *testing.T) {
 	client := connect(t, start(t, servers.Redis).Addr)
 	g, err := redisfence.New(client, "{orders}:42", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	newer := fence.Mark{Lock: "a", Token: 768, Holder: "ann@host:1"}
-	if err := g.Raise(fence.With(t.Context(), newer)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, g.Raise(fence.With(t.Context(), newer)))
 	var stale *fence.StaleError
 	if err := g.Raise(fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})); !errors.As(err, &stale) || stale.Newer != newer {
 		t.Errorf("got %v", err)
@@ -227,9 +218,7 @@ func TestRefusalNamesTheHolder(t *testing.T) {
 func TestScriptsSeeTheirOwnArguments(t *testing.T) {
 	client := connect(t, start(t, servers.Redis).Addr)
 	g, err := redisfence.New(client, "{o}1", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
 	got, err := text(g.Run(ctx, redisfence.NewScript(`return table.concat(KEYS, ',') .. ' ' .. table.concat(ARGV, ',')`), []string{"{o}1", "{o}2"}, "x", 7))
 	if want := "{o}1,{o}2 x,7"; got != want || err != nil {
@@ -265,9 +254,7 @@ func TestKeysStayInOneSlot(t *testing.T) {
 		}
 	}
 	g, err := redisfence.New(client, "orders:42", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 1})
 	for key, same := range map[string]bool{"orders:42": true, "{orders:42}:lines": true, "orders:43": false, "{orders}:42": false} {
 		_, err := g.Run(ctx, get, []string{key})

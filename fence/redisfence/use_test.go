@@ -13,6 +13,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/fence"
 	"github.com/fencelock/fencelock/fence/redisfence"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -44,23 +45,17 @@ func pay(ctx context.Context, locks *fencelock.Client, client redis.UniversalCli
 func TestTheExampleOfTheDocumentation(t *testing.T) {
 	client := connect(t, start(t, servers.Redis).Addr)
 	locks, err := fencelock.New(memstore.New(nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer locks.Close(t.Context())
 	const order = "orders/42"
 	for range 2 {
-		if err := pay(t.Context(), locks, client, order, 10); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, pay(t.Context(), locks, client, order, 10))
 	}
 	if total, err := client.HGet(t.Context(), order, "total").Result(); total != "20" || err != nil {
 		t.Errorf("the total is %s, %v", total, err)
 	}
 	guard, err := redisfence.New(client, order, order)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	late := fence.With(t.Context(), fence.Mark{Lock: order, Token: 1})
 	if _, err := guard.Run(late, writeTotal, []string{order}, 0); !errors.Is(err, fence.ErrStale) {
 		t.Errorf("too late: got %v", err)

@@ -31,7 +31,7 @@
 //
 // # Tested servers and drivers
 //
-// Package test/e2e proves both guards on PostgreSQL with the driver pgx, and on
+// Package lab/e2e proves both guards on PostgreSQL with the driver pgx, and on
 // MariaDB with go-sql-driver/mysql; with prepared statements all but the restart.
 // MySQL itself and other drivers have not been tried. A driver must answer
 // Result.RowsAffected with PostgreSQL and Result.LastInsertId with MySQL; one that

@@ -10,7 +10,7 @@ import (
 func init() { sql.Register("pgx", yes{}) }
 
 // yes is a database that executes every statement and changes one row with it, for the
-// examples: this module has no driver. Package test/e2e runs the same calls on real servers.
+// examples: this module has no driver. Package lab/e2e runs the same calls on real servers.
 type yes struct{}
 
 // Open implements driver.Driver.

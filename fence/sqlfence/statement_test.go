@@ -10,9 +10,10 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
-// What the statements do on real servers is proved in test/e2e; here is
+// What the statements do on real servers is proved in lab/e2e; here is
 // what can be seen without one.
 
 func TestRowStatement(t *testing.T) {
@@ -28,9 +29,7 @@ func TestRowStatement(t *testing.T) {
 		{MySQL, "h", "UPDATE s.orders SET total = ?, f = LAST_INSERT_ID(GREATEST(COALESCE(f, 0), ?)), h = ? WHERE id = ? AND COALESCE(f, 0) <= ?", "[110 512 ann 42 512]"},
 	} {
 		r, err := NewRow(tt.d, &RowOptions{Table: "s.orders", Key: "id", Fence: "f", Holder: tt.holder})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		given := make([]any, 1, 8) // room to write over the caller's values
 		given[0] = 110
 		query, args := r.statement("total = "+tt.d.arg(1)+", ", given, 42, m)
@@ -61,9 +60,7 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		}
 	}
 	r, err := NewRow(MySQL, &RowOptions{Table: "a", Key: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := r.Update(t.Context(), nil, "a", 1, ""); err == nil || !strings.Contains(err.Error(), "Raise") {
 		t.Errorf("an update of nothing: got %v", err)
 	}
@@ -74,13 +71,9 @@ func TestBadOptionsAreErrors(t *testing.T) {
 func TestAnEmptyNameIsNoLock(t *testing.T) {
 	ctx := fence.With(t.Context(), fence.Mark{Lock: "a", Token: 512})
 	table, err := NewTable(PostgreSQL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	row, err := NewRow(PostgreSQL, &RowOptions{Table: "a", Key: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for what, err := range map[string]error{
 		"Table.Do":    table.Do(ctx, nil, "", nil),
 		"Table.Raise": table.Raise(ctx, nil, ""),

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestSuspendedTimeIsReadFromTheKernel runs itself in a time namespace, whose boot clock is a day
@@ -29,9 +31,7 @@ func TestSuspendedTimeIsReadFromTheKernel(t *testing.T) {
 	}
 	text, _, _ = strings.Cut(text, "\n")
 	got, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if d := got - machineSuspended(); d < 24*time.Hour-time.Second || d > 24*time.Hour+time.Second {
 		t.Errorf("suspended for %v more than outside the namespace, want 24h", d)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/clock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/testhook"
 )
 
@@ -28,9 +29,7 @@ func TestCleanupSurvivesATimerThatIsAheadOfTheClock(t *testing.T) {
 		}
 		made, err := testhook.NewClient(bent(t, store, "on(withdraw, any(nth(1, refuse), nth(2, refuse)))"), new(fencelock.Options),
 			clock.NewFake(awake, func() time.Duration { return time.Duration(behind.Load()) }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c := made.(*fencelock.Client)
 		defer c.Close(t.Context())
 		lock(t, c, "keeps the session")

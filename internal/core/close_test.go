@@ -11,6 +11,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -25,9 +26,7 @@ func TestTryLockDuringCloseReturnsClosed(t *testing.T) {
 		c := newClient(t, st, nil)
 		try := locktest.Go(func() (*fencelock.Lease, error) { return c.Mutex("x").TryLock(ctxb) })
 		lock := start(ctxb, c.Mutex("x"))
-		if err := c.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctxb))
 		_, err := try.Wait()
 		wantIs(t, "TryLock", err, fencelock.ErrClosed)
 		<-lock.done
@@ -48,9 +47,7 @@ func TestUnlockDuringCloseIsNoLoss(t *testing.T) {
 		l := lock(t, c, "x")
 		unlocking := locktest.Go(locktest.Err(func() error { return l.Unlock(ctxb) }))
 		time.Sleep(500 * time.Millisecond)
-		if err := c.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctxb))
 		if _, err := unlocking.Wait(); err != nil {
 			t.Errorf("Unlock of a lease that was held to the end: %v", err)
 		}
@@ -72,9 +69,7 @@ func TestCloseDoesNotWaitForASlowAttempt(t *testing.T) {
 		try := locktest.Go(func() (*fencelock.Lease, error) { return c.Mutex("y").TryLock(ctxb) })
 		time.Sleep(100 * time.Millisecond)
 		began := time.Now()
-		if err := c.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctxb))
 		if took := time.Since(began); took != 0 {
 			t.Errorf("Close took %v", took)
 		}
@@ -103,9 +98,7 @@ func TestCloseTriesAgain(t *testing.T) {
 				c := newClient(t, bent(t, m, fault), nil)
 				lock(t, c, "x")
 				_ = lock(t, c, "y").Unlock(ctxb)
-				if err := c.Close(ctxb); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, c.Close(ctxb))
 				wantClaims(t, m, "x", 0, 0)
 				wantClaims(t, m, "y", 0, 0)
 			})
@@ -129,9 +122,7 @@ func TestCloseAfterAResetGivesLocksBack(t *testing.T) {
 					c := newClient(t, bent(t, m, fault), nil)
 					lock(t, c, "x")
 					r.reset(m)
-					if err := c.Close(ctxb); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, c.Close(ctxb))
 					wantClaims(t, m, "x", 0, 0)
 				})
 			})
@@ -150,9 +141,7 @@ func TestCloseAfterAResetGivesOlderLocksBack(t *testing.T) {
 		unlock(t, l)
 		m.Restore(old)
 		wantClaims(t, m, "x", 1, 0)
-		if err := c.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctxb))
 		wantClaims(t, m, "x", 0, 0)
 	})
 }
@@ -216,9 +205,7 @@ func TestCloseReportsAQueuedClaimThatStays(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		c, err := fencelock.New(bent(t, store, "any(on(attempt, after(1, refuse)), on(close, refuse))"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		other := newClient(t, store, nil)
 		l := lock(t, other, "x")
 		start(t.Context(), c.Mutex("x"))

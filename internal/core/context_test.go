@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -221,9 +222,7 @@ func TestTryLockNamesTheHolder(t *testing.T) {
 		unlock(t, l)
 		unlock(t, w.wait(t, 0))
 		free, err := b.Mutex("x").TryLock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		unlock(t, free)
 		wantClaims(t, m, "x", 0, 0)
 	})

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // A name that two processes take in turn is recalled less and less often, and the store does
@@ -28,9 +29,7 @@ func TestLingerCoolsDown(t *testing.T) {
 		for range turns {
 			idle(t, c, "x")
 			state, err := c.Inspect(ctxb, "x")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, h := range state.Holders {
 				if h.Linger > 0 {
 					shown++

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -209,9 +210,7 @@ func TestGrantThatCrossedALossIsAskedForAgain(t *testing.T) {
 				ctx, cancel := context.WithTimeout(ctxb, 5*time.Minute)
 				defer cancel()
 				l, err := c.Mutex("x").Lock(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if len(st.sent(faultstore.Reclaim)) == 0 {
 					t.Fatal("nothing was reclaimed")
 				}
@@ -235,9 +234,7 @@ func TestBrokenLeaseIsLostAndFenced(t *testing.T) {
 		_, err := b.Break(ctxb, "x", l.Token()+driver.TokenStep)
 		wantIs(t, "Break with another token", err, fencelock.ErrNotHeld)
 		fence, err := b.Break(ctxb, "x", l.Token())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		began := time.Now()
 		next := w.wait(t, 0)
 		if !(l.Token() < fence && fence < next.Token()) {
@@ -316,9 +313,7 @@ func TestPermitsSurviveADataLossWhateverTheirLimit(t *testing.T) {
 	permit := func(t *testing.T, c *fencelock.Client, limit, weight int64) *fencelock.Lease {
 		t.Helper()
 		l, err := c.Semaphore("s", limit).TryAcquire(ctxb, weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return l
 	}
 	check := func(t *testing.T, m *memstore.Store, leases ...*fencelock.Lease) {
@@ -336,9 +331,7 @@ func TestPermitsSurviveADataLossWhateverTheirLimit(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			m := graceful()
 			a, b := newClient(t, m, nil), newClient(t, m, nil)
-			if err := a.Semaphore("s", 2).SetLimit(ctxb, 4); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, a.Semaphore("s", 2).SetLimit(ctxb, 4))
 			check(t, m, permit(t, a, 2, 2), permit(t, b, 2, 2))
 		})
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // slowDowngrade makes every attempt to read take a second.
@@ -26,9 +27,7 @@ func slowDowngrade(ctx context.Context, c *driver.Claim, next attemptFunc) (driv
 func write(t *testing.T, rw *fencelock.RWMutex) *fencelock.Lease {
 	t.Helper()
 	l, err := rw.Lock(ctxb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 
@@ -107,9 +106,7 @@ func TestNoReentryAsAWriterDuringADowngrade(t *testing.T) {
 			t.Fatal(err)
 		}
 		reader, err := other.RWMutex("x").TryRLock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, l := range []*fencelock.Lease{inner, l, reader} {
 			unlock(t, l)
 		}
@@ -156,9 +153,7 @@ func TestDowngradedLeaseKeepsItsEnd(t *testing.T) {
 		c := newClient(t, m, nil)
 		began := time.Now()
 		l := write(t, c.RWMutex("x", fencelock.MaxHold(5*time.Second)))
-		if err := c.RWMutex("x").Downgrade(ctxb, l); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.RWMutex("x").Downgrade(ctxb, l))
 		wantNear(t, "notified", ended(t, l.Context()), began.Add(fixedFor(5*time.Second)))
 		wantIs(t, "cause", context.Cause(l.Context()), fencelock.ErrExpired)
 		time.Sleep(time.Second)
@@ -174,15 +169,11 @@ func TestDowngradeWaitsForTheReclaim(t *testing.T) {
 		c := newClient(t, bent(t, m, `on(reclaim, delay(2s, 0s))`), nil)
 		mu := c.RWMutex("x")
 		l, err := mu.Lock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		m.Reset()
 		_ = start(ctxb, c.Mutex("y")) // finds out; granted after the grace period
 		time.Sleep(time.Second)       // the reclaim is under way
-		if err := mu.Downgrade(ctxb, l); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, mu.Downgrade(ctxb, l))
 		if st := status(t, m, "x"); len(st.Holders) != 1 || st.Holders[0].Mode != fencelock.Shared {
 			t.Errorf("the store has %+v, want a reader", st.Holders)
 		}
@@ -197,9 +188,7 @@ func TestDowngradeFindsOutThatTheStoreWasReset(t *testing.T) {
 		m := newStore()
 		mu := newClient(t, m, nil).RWMutex("x")
 		l, err := mu.Lock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		m.Restart()
 		began := time.Now()
 		if err := mu.Downgrade(ctxb, l); err != nil || time.Since(began) > time.Second {
@@ -215,9 +204,7 @@ func TestDowngradeDuringUnlockIsNotABreak(t *testing.T) {
 		c := newClient(t, bent(t, newStore(), `on(attempt, nth(2, delay(2s, 0s)))`), nil)
 		mu := c.RWMutex("x")
 		l, err := mu.Lock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		done := make(chan error, 1)
 		go func() { done <- mu.Downgrade(ctxb, l) }()
 		time.Sleep(time.Second)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -28,9 +29,7 @@ func TestDowngradeLeavesNoTombstone(t *testing.T) {
 				st := tap(bent(t, newStore(), tt.fault))
 				rw := newClient(t, st, nil).RWMutex("x")
 				l := write(t, rw)
-				if err := rw.Downgrade(ctxb, l); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, rw.Downgrade(ctxb, l))
 				unlock(t, l)
 				if calls := st.sent(faultstore.Withdraw); len(calls) != 1 || calls[0].tombstone != tt.tombstoned {
 					t.Errorf("withdrawals: %+v; want one, with tombstone %v", calls, tt.tombstoned)
@@ -73,9 +72,7 @@ func TestDowngradeAfterAFailedOneAsksAgain(t *testing.T) {
 		reader := locktest.Go(func() (*fencelock.Lease, error) { return other.RWMutex("x").RLock(ctxb) })
 		reader.Waits(t, "the store has a writer")
 		for range 2 {
-			if err := rw.Downgrade(ctxb, l); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, rw.Downgrade(ctxb, l))
 		}
 		if n := len(st.sent(faultstore.Attempt)); n != 3 {
 			t.Errorf("%d attempts; want 3: a downgrade that is confirmed is not sent again", n)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -55,9 +56,7 @@ func TestMinHoldIsNotPassedOnLocally(t *testing.T) {
 		m := c.Mutex("x", fencelock.MinHold(10*time.Second))
 		began := time.Now()
 		l, err := m.Lock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		a := start(ctxb, m)
 		unlock(t, l)
 		next := a.wait(t, time.Minute)
@@ -75,9 +74,7 @@ func TestMaxHoldIsNotPassedOnLocally(t *testing.T) {
 		c := newClient(t, newStore(), nil)
 		m := c.Mutex("x", fencelock.MaxHold(100*time.Millisecond))
 		l, err := m.Lock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		a := start(ctxb, m)
 		time.Sleep(50 * time.Millisecond) // soon enough for a local handoff
 		unlock(t, l)

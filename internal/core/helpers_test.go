@@ -13,6 +13,7 @@ import (
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/clock"
 	"github.com/fencelock/fencelock/internal/core"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/testhook"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -44,9 +45,7 @@ func newStore() *memstore.Store { return memstore.New(nil) }
 func newClient(t *testing.T, store driver.Store, opts *fencelock.Options) *fencelock.Client {
 	t.Helper()
 	c, err := fencelock.New(store, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	closeLater(t, c)
 	return c
 }
@@ -89,9 +88,7 @@ func bent(t *testing.T, store driver.Store, fault string) *faultstore.Store {
 		opts.Step = m.StepClock
 	}
 	s, err := faultstore.Wrap(store, faultstore.MustParse(fault), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(s.Wait)
 	return s
 }
@@ -201,9 +198,7 @@ func wantNear(t *testing.T, what string, got, want time.Time) {
 func status(t *testing.T, store driver.Store, name string) driver.Status {
 	t.Helper()
 	st, err := store.Inspect(ctxb, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return st
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -163,9 +164,7 @@ func TestDowngradeOverARestart(t *testing.T) {
 		c := newClient(t, store, nil)
 		rw := c.RWMutex("x")
 		l, err := rw.Lock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		store.Restart()
 		// Another call hears of the restart first.
 		time.AfterFunc(time.Second, func() { _, _ = c.Mutex("y").TryLock(ctxb) })
@@ -229,9 +228,7 @@ func TestCloseEndsTheCallsOfEveryCaller(t *testing.T) {
 				}
 				for range caller.calls {
 					l, err := c.Mutex("x").Lock(ctx)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					unlock(t, l)
 				}
 				slow = true
@@ -280,9 +277,7 @@ func TestClosedClientOpensNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		tp := tap(newStore())
 		c := newClient(t, tp, nil)
-		if err := c.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctxb))
 		_, err := c.Mutex("x").Lock(ctxb)
 		wantIs(t, "Lock", err, fencelock.ErrClosed)
 		_, err = c.Mutex("x").TryLock(ctxb)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -22,15 +23,11 @@ func TestIdleLockIsNotTakenPastTheDeadline(t *testing.T) {
 		c := n.client(t, m)
 		long := c.Mutex("x", fencelock.Linger(ttl))
 		l, err := long.Lock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		unlock(t, l)
 		n.suspend(trust + time.Millisecond)
 		again, err := long.Lock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !again.Valid() || again.Token().Base() == l.Token().Base() {
 			t.Errorf("the idle lock was taken again past its deadline: %v", again.Err())
 		}
@@ -55,9 +52,7 @@ func TestDowngradeEndsTheLingering(t *testing.T) {
 		m := newStore()
 		c, other := newClient(t, m, nil), newClient(t, m, nil)
 		l := lock(t, c, "x", linger)
-		if err := c.RWMutex("x").Downgrade(ctxb, l); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.RWMutex("x").Downgrade(ctxb, l))
 		if h := status(t, m, "x").Holders[0]; h.Linger != 0 || h.Mode != driver.Shared {
 			t.Errorf("the store shows %+v", h)
 		}

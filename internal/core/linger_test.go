@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -39,9 +40,7 @@ func TestLingerLocksAgainWithoutARoundTrip(t *testing.T) {
 		for range 20 {
 			token := idle(t, c, "x")
 			l, err := c.Mutex("x", linger).TryLock(ctxb)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if token <= last || l.Token() <= token {
 				t.Fatalf("tokens %v, %v, %v do not rise", last, token, l.Token())
 			}
@@ -74,9 +73,7 @@ func TestLingerHasEvents(t *testing.T) {
 		}
 		// The clock of the client still shows zero, without the noise of the machine's.
 		c, err := newSuspendable(store, opts, func() time.Duration { return 0 })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		closeLater(t, c)
 		other := newClient(t, store, nil)
 		idle(t, c, "x")
@@ -137,9 +134,7 @@ func TestLingerGivesWayToOtherTerms(t *testing.T) {
 				last := idle(t, c, "x")
 				began := time.Now()
 				l, err := acquire(c)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				wantNear(t, "granted", time.Now(), began)
 				if l.Token() <= last {
 					t.Errorf("token %v after %v", l.Token(), last)
@@ -195,9 +190,7 @@ func TestLingerEndsWithTheClient(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		c, err := fencelock.New(store, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		idle(t, c, "x")
 		wantClaims(t, store, "x", 1, 0)
 		if err := c.Close(ctxb); err != nil {

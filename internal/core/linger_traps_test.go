@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/quorum"
@@ -52,9 +53,7 @@ func TestLinger01KilledAfterTheUnlock(t *testing.T) {
 		st := tap(store)
 		kill := mute(st)
 		c, err := fencelock.New(st, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		other := newClient(t, store, nil)
 		idle(t, c, "x")
 		kill()
@@ -75,9 +74,7 @@ func TestLinger03UnlockOfABrokenLock(t *testing.T) {
 		c := newClient(t, store, nil)
 		l := lock(t, c, "x", linger)
 		fence, err := c.Break(ctxb, "x", l.Token())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		unlock(t, l)
 		again := lock(t, c, "x", linger)
 		if again.Token() >= fence {
@@ -242,9 +239,7 @@ func TestLinger07BrokenWhileIdle(t *testing.T) {
 		l := lock(t, c, "x", fencelock.Linger(ttl))
 		unlock(t, l)
 		fence, err := c.Break(ctxb, "x", l.Token())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		time.Sleep(renewal)
 		next := lock(t, c, "x", fencelock.Linger(ttl))
 		if next.Token() <= fence || lost != 0 {
@@ -278,9 +273,7 @@ func TestLinger09ManyNames(t *testing.T) {
 		c := newClient(t, store, nil)
 		held := func() (n int) {
 			for lock, err := range c.List(ctxb, "") {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				n += len(lock.Holders)
 			}
 			return n
@@ -381,9 +374,7 @@ func TestLinger13StoresWithoutIt(t *testing.T) {
 			nodes = append(nodes, quorum.Node{Name: fmt.Sprint("n", i), Store: newStore()})
 		}
 		q, err := quorum.New(nodes, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer q.Close()
 		for _, store := range []driver.Store{q, memstore.New(&memstore.Options{NoPush: true}), memstore.New(&memstore.Options{NoQueue: true})} {
 			_, err := newClient(t, store, nil).Mutex("x", linger).Lock(ctxb)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -112,9 +113,7 @@ func TestLockAllAfterASuspendDoesNotReturnALostSet(t *testing.T) {
 			return next(ctx, c)
 		}
 		c, err := newSuspendable(tp, nil, func() time.Duration { return time.Duration(suspended.Load()) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		closeLater(t, c)
 		set, err := c.LockAll(ctxb, []string{"a", "b"}, fencelock.MaxHold(5*time.Second))
 		wantIs(t, "LockAll", err, fencelock.ErrLost, fencelock.ErrExpired)
@@ -174,9 +173,7 @@ func TestUnlockOfASetWaitsOnceForASilentStore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newClient(t, bent(t, newStore(), `during(1s, 1m, on(withdraw, lose(request)))`), nil)
 		set, err := c.LockAll(ctxb, []string{"a", "b", "c", "d"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		time.Sleep(time.Second)
 		began := time.Now()
 		wantIs(t, "Unlock", set.Unlock(ctxb), fencelock.ErrUnavailable)
@@ -191,9 +188,7 @@ func TestLockAllCostsTheSameForEachName(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			var count atomic.Int64
 			c, err := newSuspendable(newStore(), nil, func() time.Duration { count.Add(1); return 0 })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			closeLater(t, c)
 			names := make([]string, n)
 			for i := range names {
@@ -201,9 +196,7 @@ func TestLockAllCostsTheSameForEachName(t *testing.T) {
 			}
 			count.Store(0)
 			set, err := c.LockAll(ctxb, names)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			total = count.Load()
 			if err := set.Unlock(ctxb); err != nil {
 				t.Error(err)
@@ -232,9 +225,7 @@ func TestSetIsUnlockedFromItsLastName(t *testing.T) {
 			names[i] = fmt.Sprintf("%02d", i)
 		}
 		set, err := c.LockAll(ctxb, names)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		done := make(chan error, 1)
 		go func() { done <- set.Unlock(ctxb) }()
 		synctest.Wait()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -26,9 +27,7 @@ func (n *napper) suspended() time.Duration { return time.Duration(n.asleep.Load(
 func (n *napper) client(t *testing.T, store driver.Store) *fencelock.Client {
 	t.Helper()
 	c, err := newSuspendable(store, nil, n.suspended)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	closeLater(t, c)
 	return c
 }
@@ -143,9 +142,7 @@ func TestHolderIsNotifiedBeforeAnotherHolds(t *testing.T) {
 						unlock(t, l) // a slow store is no reason to lose anything
 						continue
 					}
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					if held.Err() == nil || l.Valid() {
 						t.Fatal("a second holder while the first does not know")
 					}
@@ -182,9 +179,7 @@ var endings = []struct {
 	{"ended by the store", `none`, nil, func(_ *testing.T, _ *fencelock.Client, m *memstore.Store, _ *fencelock.Lease) { m.StepClock(time.Hour) },
 		[]error{fencelock.ErrLost, fencelock.ErrEnded}},
 	{"closed", `none`, nil, func(t *testing.T, c *fencelock.Client, _ *memstore.Store, _ *fencelock.Lease) {
-		if err := c.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctxb))
 	}, []error{fencelock.ErrClosed}},
 }
 
@@ -251,9 +246,7 @@ func TestReasonAfterASuspendIsThatOfTheDeadline(t *testing.T) {
 		m.StepClock(time.Hour) // at the server, too, an hour has passed
 		wantIs(t, "Err before", l.Err(), fencelock.ErrUnrenewed)
 		other, err := c.Mutex("b").TryLock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		wantIs(t, "Err after", l.Err(), fencelock.ErrUnrenewed)
 		wantIs(t, "cause", context.Cause(held), fencelock.ErrUnrenewed)
 		unlock(t, other)
@@ -312,9 +305,7 @@ func TestLostSessionIsNotGivenBackBeforeItsMargin(t *testing.T) {
 			c := newClient(t, bent(t, m, `on(keepalive, lose(request))`), nil)
 			ended(t, lock(t, c, "x").Context())
 			began := time.Now()
-			if err := c.Close(ctxb); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Close(ctxb))
 			wantNear(t, "Close waits for no margin", time.Now(), began)
 			wantClaims(t, m, "x", 0, 0)
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -201,9 +202,7 @@ func TestOnceReportsAMarkThatCloseCutShort(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Second)
-		if err := c.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctxb))
 		wantClaims(t, m, "job@1", 0, 0)
 		wantIs(t, "Do", <-done, fencelock.ErrLost, fencelock.ErrClosed, fencelock.ErrUnavailable)
 	})
@@ -260,9 +259,7 @@ func TestUnlockCutShortByCloseIsNotReportedAsRepeated(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- l.Unlock(ctxb) }()
 		time.Sleep(time.Second)
-		if err := c.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctxb))
 		err := <-done
 		wantIs(t, "Unlock", err, fencelock.ErrUnavailable, fencelock.ErrReleased)
 		if strings.Contains(err.Error(), "repeated") {

@@ -11,6 +11,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // once panics at its first call.
@@ -291,9 +292,7 @@ func TestPanicInUnlockOfASetIsTheCallers(t *testing.T) {
 		c := newClient(t, m, opts)
 		names := []string{"a", "b", "c"}
 		set, err := c.LockAll(ctxb, names)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if p := panicOf(func() { _ = set.Unlock(ctxb) }); p != "metrics" {
 			t.Fatalf("recovered %v", p)
 		}

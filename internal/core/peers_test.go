@@ -77,6 +77,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -268,9 +269,7 @@ func TestReadersEndOneByOne(t *testing.T) {
 		lives, writer := newClient(t, m, nil), newClient(t, m, nil)
 		read := func(c *fencelock.Client, opts ...fencelock.LockOption) *fencelock.Lease {
 			l, err := c.RWMutex("x", opts...).RLock(ctxb)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return l
 		}
 		dead, short, long := read(dies), read(lives, fencelock.MaxHold(300*time.Millisecond)), read(lives)
@@ -344,9 +343,7 @@ func TestNothingIsKeptForAFreeLock(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := c.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctxb))
 		page, err := m.List(ctxb, driver.ListQuery{Max: 10})
 		if err != nil || len(page.Locks) != 0 || coreOf(c).Queues() != 0 {
 			t.Errorf("%d locks in the store, %d names in the client: %v", len(page.Locks), coreOf(c).Queues(), err)

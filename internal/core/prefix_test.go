@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/quorum"
@@ -30,21 +31,15 @@ func faulty(t *testing.T, fault string) map[string]driver.Store {
 	t.Helper()
 	wrapped := func() driver.Store {
 		s, err := faultstore.Wrap(memstore.New(nil), faultstore.MustParse(fault), &faultstore.Options{LateLimit: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	three, err := quorum.New([]quorum.Node{{Name: "a", Store: wrapped()}, {Name: "b", Store: wrapped()}, {Name: "c", Store: wrapped()}},
 		&quorum.Options{Alarm: func(quorum.Alarm) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = three.Close() })
 	two, err := shard.New([]shard.Member{{Name: "a", Store: wrapped()}, {Name: "b", Store: wrapped()}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return map[string]driver.Store{"memstore": memstore.New(nil), "faultstore": wrapped(), "quorum": three, "shard": two}
 }
 
@@ -57,9 +52,7 @@ func TestErrorsHaveOnePrefix(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			for name, store := range faulty(t, fault) {
 				c, err := fencelock.New(store, &fencelock.Options{Patience: 2 * time.Second})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				errs := failures(c)
 				errs["close"] = within(5*time.Second, c.Close)
 				for what, err := range errs {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -74,9 +75,7 @@ func TestRenewalThatASuspendDelayedIsMadeAtOnce(t *testing.T) {
 		store := memstore.New(&memstore.Options{Now: func() time.Time { return time.Now().Add(suspended()) }})
 		st := tap(store)
 		c, err := newSuspendable(st, nil, suspended)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		closeLater(t, c)
 		l := lock(t, c, "x")
 		for len(st.sent(faultstore.KeepAlive)) == 0 { // the first one may come at any time

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestReentryByContext(t *testing.T) {
@@ -22,13 +23,9 @@ func TestReentryByContext(t *testing.T) {
 		ctx := outer.Context()
 		for range 5 {
 			l, err := c.Mutex("x").Lock(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			tried, err := c.Mutex("x").TryLock(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if l.Token() != outer.Token() || tried.Token() != outer.Token() {
 				t.Errorf("tokens %v and %v; want %v", l.Token(), tried.Token(), outer.Token())
 			}
@@ -82,15 +79,11 @@ func TestReentryUnderAReleasedInnerLease(t *testing.T) {
 		c := newClient(t, m, nil)
 		outer := lock(t, c, "x")
 		inner, err := c.Mutex("x").Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		under := context.WithoutCancel(inner.Context())
 		unlock(t, inner)
 		l, err := c.Mutex("x").Lock(under)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if l.Token() != outer.Token() {
 			t.Errorf("token %v; want %v of the outer lease", l.Token(), outer.Token())
 		}
@@ -180,13 +173,9 @@ func TestReaderDoesNotReenterAPermit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newClient(t, newStore(), nil)
 		permit, err := c.Semaphore("x", 2).Acquire(ctxb, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		reader, err := c.RWMutex("x").TryRLock(permit.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if reader.Token() == permit.Token() {
 			t.Error("a reader re-entered a permit")
 		}
@@ -209,9 +198,7 @@ func TestReentryByOwner(t *testing.T) {
 		w := start(ctxb, c.Mutex("x"))
 		behind := lock(t, c, "x", order)
 		tried, err := b.Mutex("x", order).TryLock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, other := range []fencelock.LockOption{fencelock.ReentrantAs("order-4"), fencelock.ReentrantAs("order-421"), fencelock.Reason("none")} {
 			for _, client := range []*fencelock.Client{a, b, c} {
 				_, err := client.Mutex("x", other).TryLock(ctxb)

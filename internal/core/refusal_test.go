@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // An occurrence runs once and an election has one leader: an option that lets
@@ -62,9 +63,7 @@ func TestSemaphoreLimitIsBounded(t *testing.T) {
 			}
 		}
 		l, err := a.Semaphore("s", most).Acquire(ctxb, most)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := b.Semaphore("s", most).TryAcquire(ctxb, 1); !errors.Is(err, fencelock.ErrBusy) {
 			t.Errorf("one more than the limit: %v", err)
 		}
@@ -79,9 +78,7 @@ func TestReenteredLeaseEndsWithTheOuterOne(t *testing.T) {
 		c := newClient(t, store, nil)
 		outer := lock(t, c, "x")
 		inner, err := c.Mutex("x", fencelock.MaxHold(time.Second), fencelock.MinHold(time.Second)).Lock(outer.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		time.Sleep(time.Minute)
 		// Two readings of the clock of the machine, which a bubble does not stop, differ.
 		if inner.Err() != nil || inner.Deadline().Sub(outer.Deadline()).Abs() > time.Millisecond {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/core"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // heap returns the bytes in use.
@@ -41,9 +42,7 @@ func TestEndedLeaseKeepsNoOthersInMemory(t *testing.T) {
 			for i := range n {
 				lock(t, c, fmt.Sprint("n", i))
 			}
-			if err := c.Close(ctxb); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Close(ctxb))
 			return first
 		},
 		"lost with those of its grant": func(t *testing.T, c *fencelock.Client) *fencelock.Lease {
@@ -54,17 +53,13 @@ func TestEndedLeaseKeepsNoOthersInMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := c.Close(ctxb); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Close(ctxb))
 			return first
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := fencelock.New(newStore(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer c.Close(ctxb)
 			before := heap()
 			l := run(t, c)
@@ -87,9 +82,7 @@ func TestManyLeasesEndInLinearTime(t *testing.T) {
 		var inner []*fencelock.Lease
 		for range 60_000 {
 			in, err := c.Mutex("x").Lock(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			inner = append(inner, in)
 		}
 		began := time.Now()

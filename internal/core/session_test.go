@@ -13,6 +13,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -117,9 +118,7 @@ func TestCloseNotifiesHoldersAndWaiters(t *testing.T) {
 			"re-entrant":                     start(ctxb, c.Mutex("theirs", fencelock.ReentrantAs("me"))),
 		}
 		began := time.Now()
-		if err := c.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctxb))
 		if held.Err() == nil || mine.Valid() {
 			t.Error("the holder was not notified when Close returned")
 		}
@@ -157,9 +156,7 @@ func TestCloseGivesLocksBack(t *testing.T) {
 			lock(t, c, fmt.Sprint("n", i))
 		}
 		w := start(ctxb, other.Mutex("n0"))
-		if err := c.Close(ctxb); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(ctxb))
 		unlock(t, w.wait(t, 0))
 		for i := range 100 {
 			wantClaims(t, m, fmt.Sprint("n", i), 0, 0)
@@ -194,9 +191,7 @@ func TestCloseGivesLocksBack(t *testing.T) {
 			}
 			c := newClient(t, st, nil)
 			a := start(ctxb, c.Mutex("x"))
-			if err := c.Close(ctxb); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Close(ctxb))
 			<-a.done
 			wantIs(t, "Lock", a.err, fencelock.ErrClosed)
 			if n := len(st.sent(faultstore.Close)); n != 1 {

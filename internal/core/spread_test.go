@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -98,9 +99,7 @@ func TestSessionsDoNotRenewTogetherAfterAStall(t *testing.T) {
 		var stalled atomic.Int64
 		for i := range together / 2 { // each polls for a suspend
 			c, err := newSuspendable(tp, nil, func() time.Duration { return time.Duration(stalled.Load()) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			closeLater(t, c)
 			lock(t, c, fmt.Sprint("lock ", i))
 		}

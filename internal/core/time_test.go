@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -175,9 +176,7 @@ func TestLateRenewalDoesNotReviveALease(t *testing.T) {
 				return answer, err
 			}
 			c, err := newSuspendable(st, nil, func() time.Duration { return time.Duration(asleep.Load()) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			closeLater(t, c)
 			l = lock(t, c, "a")
 			held := l.Context()

@@ -12,6 +12,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -22,9 +23,7 @@ func TestUnlockOnACanceledContext(t *testing.T) {
 		lock(t, c, "other") // the session lives on
 		ctx, cancel := context.WithCancel(ctxb)
 		l, err := c.Mutex("a").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		cancel()
 		if err := l.Unlock(ctx); err != nil {
 			t.Errorf("Unlock on a canceled context: %v", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // A second Unlock must not say that the lock is free while the first is still
@@ -102,9 +103,7 @@ func TestHandoffIsNotCheckedWithTheStore(t *testing.T) {
 		l := lock(t, c, "x")
 		w := start(ctxb, c.Mutex("x"))
 		fence, err := m.Break(ctxb, "x", l.Token())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		unlock(t, l)
 		next := w.wait(t, 0)
 		if next.Token() >= fence {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -58,9 +59,7 @@ func wantedByALocalWaiter(t *testing.T, opts *memstore.Options,
 	c := newClient(t, memstore.New(opts), nil)
 	hold, want := kind(c)
 	l, err := hold(ctxb)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var wanted <-chan struct{}
 	if !before {
 		if wanted = l.Wanted(); closed(wanted) {
@@ -89,9 +88,7 @@ func TestWantedIsNotClosedByAReaderThatIsLetIn(t *testing.T) {
 		c := newClient(t, memstore.New(&memstore.Options{NoPush: true}), nil)
 		m := c.RWMutex("x")
 		first, err := m.RLock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		wanted := first.Wanted()
 		second := acquiring(ctxb, m.RLock).wait(t, 0)
 		if closed(wanted) || closed(second.Wanted()) {
@@ -140,9 +137,7 @@ func TestWantedIsNotClosedByAWaitInTheGracePeriod(t *testing.T) {
 		c := newClient(t, store, nil)
 		m := c.RWMutex("x")
 		l, err := m.RLock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		wanted := l.Wanted()
 		store.Reset()
 		time.Sleep(renewal) // the lease is reclaimed
@@ -163,9 +158,7 @@ func TestWaitThatIsGivenUpIsForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newClient(t, memstore.New(&memstore.Options{NoQueue: true}), nil)
 		l, err := c.RWMutex("x").RLock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ctx, cancel := context.WithCancel(ctxb)
 		next := acquiring(ctx, c.Mutex("x").Lock)
 		cancel()

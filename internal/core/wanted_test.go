@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -176,13 +177,9 @@ func TestWantedOfReaders(t *testing.T) {
 		store := newStore()
 		c, other := newClient(t, store, nil), newClient(t, store, nil)
 		a, err := c.RWMutex("x").RLock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b, err := other.RWMutex("x").RLock(ctxb)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		wantedA, wantedB := a.Wanted(), b.Wanted()
 		next := start(ctxb, newClient(t, store, nil).Mutex("x"))
 		if !closed(wantedA) || !closed(wantedB) {

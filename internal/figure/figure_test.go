@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestFigureLine(t *testing.T) {
@@ -61,9 +63,7 @@ func TestBound(t *testing.T) {
 		{"=0", math.NaN(), false},
 	} {
 		b, err := ParseBound(tt.bound)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if b.String() != tt.bound {
 			t.Errorf("%q is printed as %q", tt.bound, b)
 		}
@@ -83,9 +83,7 @@ func TestBound(t *testing.T) {
 
 func TestFloors(t *testing.T) {
 	floors, err := ParseFloors("# comment\n\nfast >=0.5\nlean <=3\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, tt := range []struct {
 		name    string
 		figures []Figure
@@ -94,7 +92,7 @@ func TestFloors(t *testing.T) {
 		{"both above", []Figure{{Name: "fast", Value: 0.6}, {Name: "lean", Value: 2}}, nil},
 		{"a goal missed is none", []Figure{{Name: "fast", Value: 0.6, Goal: AtLeast(2)}, {Name: "lean", Value: 2}}, nil},
 		{"one below", []Figure{{Name: "fast", Value: 0.4, Part: "uncontended"}, {Name: "lean", Value: 2}},
-			[]string{"fast is 0.4 and must be >=0.5", "go run ./bench -suite redis -only uncontended"}},
+			[]string{"fast is 0.4 and must be >=0.5", "go run ./lab/bench -suite redis -only uncontended"}},
 		{"both below", []Figure{{Name: "fast", Value: 0.4}, {Name: "lean", Value: 4}}, []string{"fast is 0.4", "lean is 4 and must be <=3"}},
 		{"missing", []Figure{{Name: "fast", Value: math.NaN()}, {Name: "lean", Value: 2}}, []string{"fast is missing"}},
 		{"not measured", []Figure{{Name: "lean", Value: 2}}, []string{"the floor of fast was not checked"}},

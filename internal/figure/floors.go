@@ -74,7 +74,7 @@ func (f Floors) Judge(suite string, figures []Figure) error {
 		case !ok:
 			errs = append(errs, fmt.Errorf("%s has no floor; write one", fig.Name))
 		case !floor.Holds(fig.Value):
-			errs = append(errs, fmt.Errorf("%s is %s and must be %s, whatever the machine does: a regression, or the floor is wrong; for details run go run ./bench -suite %s -only %s",
+			errs = append(errs, fmt.Errorf("%s is %s and must be %s, whatever the machine does: a regression, or the floor is wrong; for details run go run ./lab/bench -suite %s -only %s",
 				fig.Name, Number(fig.Value), floor, suite, fig.Part))
 		}
 	}

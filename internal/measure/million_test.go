@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/measure"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 var flagLeases = flag.Int("leases", 100_000, "how many leases TestMillionLeases holds")
@@ -21,9 +22,7 @@ func TestMillionLeases(t *testing.T) {
 		n = min(n, 50_000)
 	}
 	h, err := measure.Leases(t.Context(), n, shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fmt.Printf("million: %v\n", h)
 	if h.Bytes > 600 {
 		t.Errorf("%.0f bytes per lease; want at most 600", h.Bytes)
@@ -40,9 +39,7 @@ func TestMillionLeases(t *testing.T) {
 // It reports and does not judge: that depends on the machine and its load.
 func TestLocalHandoffRate(t *testing.T) {
 	h, err := measure.Handoff(t.Context(), 64, 1, 20*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Log(h)
 	if !(h.Ratio > 0) {
 		t.Errorf("ratio %v", h.Ratio)

@@ -6,6 +6,8 @@ package servers
 
 import (
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestEtcd: a member counts, a cluster is killed and started again with its data, and
@@ -25,9 +27,7 @@ func TestEtcd(t *testing.T) {
 	if m.healthy() {
 		t.Error("a killed member is healthy")
 	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Start())
 	snapshot, err := c.Snapshot()
 	if err != nil {
 		t.Skip(err) // etcdctl is not installed
@@ -47,9 +47,7 @@ func TestMemcached(t *testing.T) {
 	if err != nil || bytes["limit_maxbytes"] != 8<<20 {
 		t.Errorf("limit_maxbytes is %d, %v", bytes["limit_maxbytes"], err)
 	}
-	if err := s.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Restart())
 	if again, err := s.Stats(); err != nil || again["pid"] == bytes["pid"] {
 		t.Errorf("the process is the same after a restart, %v", err)
 	}
@@ -66,10 +64,6 @@ func TestZooKeeper(t *testing.T) {
 	if mode := s.Mode(); mode != "" {
 		t.Errorf("mode %q of a killed server", mode)
 	}
-	if err := s.Wipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Wipe())
+	must.OK(t, s.Start())
 }

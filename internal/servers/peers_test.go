@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestPeers: this process is server 0, and talks to server 1. Cut off from it, in
@@ -29,14 +31,10 @@ func TestPeers(t *testing.T) {
 		t.Fatal(err)
 	}
 	front, err := ps.Front(1, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ask := func(patience time.Duration) error {
 		c, err := net.Dial("tcp", front)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(patience))
 		if _, err := io.WriteString(c, "x\n"); err != nil {
@@ -86,13 +84,9 @@ func TestPeersLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	front, err := ps.Front(1, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c, err := net.Dial("tcp", front)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer c.Close()
 	ping := func() error {
 		if _, err := io.WriteString(c, "x\n"); err != nil {
@@ -102,9 +96,7 @@ func TestPeersLate(t *testing.T) {
 		return err
 	}
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	if err := ping(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ping())
 	pid.Store(int64(os.Getpid()))
 	ps.Set(0, State{DropRequests: true, DropReplies: true})
 	before := lines.Load()
@@ -121,16 +113,12 @@ func TestGreeting(t *testing.T) {
 	ps := &Peers{PID: func(int) int { return 0 }, Greeting: true}
 	defer ps.Close()
 	front, err := ps.Front(0, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(front) != len(addr) {
 		t.Skipf("%s and %s are not of one length, which no rewriting in place can do; run it again for other ports", addr, front)
 	}
 	c, err := net.Dial("tcp", front)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	for _, want := range []string{front, addr} {
@@ -148,15 +136,11 @@ func TestGreeting(t *testing.T) {
 func TestAgain(t *testing.T) {
 	addr, lines := echo(t)
 	p, err := NewProxy(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer p.Close()
 	p.Set(State{Again: time.Millisecond})
 	c, err := net.Dial("tcp", p.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer c.Close()
 	if _, err := io.WriteString(c, "x\n"); err != nil {
 		t.Fatal(err)
@@ -182,16 +166,12 @@ func TestAgain(t *testing.T) {
 // table is megabytes long, and it is searched for every connection.
 func TestOwnerIsFoundWithoutReadingTheWholeTable(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	var last net.Conn
 	for range 400 {
 		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer c.Close()
 		last = c
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestFreePort: a port is free, is no port of the kernel's, and is not given again for
@@ -14,18 +16,14 @@ func TestFreePort(t *testing.T) {
 	seen, after := map[int]int{}, lastPort-firstPort+2
 	for i := range after {
 		port, err := FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if last, ok := seen[port]; ok && i-last <= remembered || port < firstPort || port > lastPort {
 			t.Fatalf("got %d, which was given before or is out of range", port)
 		}
 		seen[port] = i
 	}
 	port, err := FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatalf("the port is not free: %v", err)

@@ -22,7 +22,7 @@ type program struct {
 	folders  []string // where distributions hide it from the path
 }
 
-// The programs. CONTRIBUTING.md has the table of their variables.
+// The programs. README.md has the table of their variables.
 var (
 	postgres = program{"postgres", "POSTGRES", "on Debian: apt-get install postgresql-15",
 		[]string{"/usr/lib/postgresql/*/bin"}}

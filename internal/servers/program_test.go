@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestVariables: the variable of a server comes before the path, and one that names
@@ -49,15 +51,13 @@ func TestStartersUseVariables(t *testing.T) {
 	}
 }
 
-// TestVariablesAreDocumented: CONTRIBUTING.md lists the variable of every server.
+// TestVariablesAreDocumented: the README lists the variable of every server.
 func TestVariablesAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, err := os.ReadFile("README.md")
+	must.OK(t, err)
 	for _, p := range programs {
 		if !strings.Contains(string(text), "| `"+p.variable+"` |") {
-			t.Errorf("CONTRIBUTING.md does not list %s", p.variable)
+			t.Errorf("README.md does not list %s", p.variable)
 		}
 	}
 }
@@ -81,7 +81,5 @@ func TestBeside(t *testing.T) {
 
 func write(t *testing.T, file string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o755)))
 }

@@ -11,14 +11,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // echo answers each line with itself, and counts them.
 func echo(t *testing.T) (string, *atomic.Int64) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	var lines atomic.Int64
 	go func() {
@@ -47,15 +47,11 @@ func echo(t *testing.T) (string, *atomic.Int64) {
 func TestProxy(t *testing.T) {
 	addr, lines := echo(t)
 	p, err := NewProxy(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer p.Close()
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", p.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
@@ -101,15 +97,11 @@ func TestProxy(t *testing.T) {
 func TestStallAndFilter(t *testing.T) {
 	addr, lines := echo(t)
 	p, err := NewProxy(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer p.Close()
 	dial := func() (net.Conn, *bufio.Reader) {
 		c, err := net.Dial("tcp", p.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 		return c, bufio.NewReader(c)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestRedis: each flavor keeps its address, loses its data when it is killed, keeps them
@@ -18,9 +20,7 @@ func TestRedis(t *testing.T) {
 			s := Test(t, func() (*RedisServer, error) { return f.Start("--maxclients", "100") })
 			must := func(err error) {
 				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 			}
 			has := func(want int) {
 				t.Helper()
@@ -75,15 +75,11 @@ func TestClock(t *testing.T) {
 	ahead := func() time.Duration {
 		t.Helper()
 		now, err := s.Do("EVAL", "return tonumber(redis.call('TIME')[1])", 0).Int()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return time.Until(time.Unix(int64(now), 0)).Round(time.Minute)
 	}
 	for _, d := range []time.Duration{0, time.Hour, -2 * time.Hour} {
-		if err := s.Clock().Set(d); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Clock().Set(d))
 		if got := ahead(); got != d {
 			t.Errorf("the clock is %v ahead, want %v", got, d)
 		}

@@ -7,20 +7,18 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestSilence: at one address connecting works and reading does not end, at the other
 // connecting does not end.
 func TestSilence(t *testing.T) {
 	addr, stop, err := Mute()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer stop()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	if n, err := conn.Read(make([]byte, 1)); !os.IsTimeout(err) {
@@ -28,9 +26,7 @@ func TestSilence(t *testing.T) {
 	}
 
 	addr, stop, err = BlackHole()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer stop()
 	if conn, err := net.DialTimeout("tcp", addr, 300*time.Millisecond); !os.IsTimeout(err) {
 		t.Errorf("got %v, %v, where connecting never ends", conn, err)

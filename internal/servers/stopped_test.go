@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestAwaitStopped: a process that runs does not stand still, and one that was awaited
@@ -24,16 +26,12 @@ func TestAwaitStopped(t *testing.T) {
 		t.Error("we stand still")
 	}
 	cmd := exec.Command("sleep", "60")
-	if err := Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Start(cmd))
 	defer func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Process.Signal(syscall.SIGSTOP))
 	AwaitStopped(cmd.Process.Pid)
 	if !stopped(cmd.Process.Pid) {
 		t.Error("it does not stand still")
@@ -47,16 +45,12 @@ func TestAwaitStoppedDoesNotWaitForTheDead(t *testing.T) {
 		t.Skip("only Linux reports whether a thread stands still; run it there: go test ./internal/servers")
 	}
 	cmd := exec.Command("true")
-	if err := Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Start(cmd))
 	defer func() { _ = cmd.Wait() }()
-	if err := Await("a zombie", func() bool {
+	must.OK(t, Await("a zombie", func() bool {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
 		return err == nil && strings.Contains(string(text), ") Z ")
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if !stopped(cmd.Process.Pid) {
 		t.Error("a process that is dead does not stand still")
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // eval computes one line of testdata/cases.txt: a function and its arguments.
@@ -18,16 +20,12 @@ func eval(t *testing.T, f []string) time.Duration {
 	t.Helper()
 	d := func(i int) time.Duration {
 		v, err := time.ParseDuration(f[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return v
 	}
 	n := func(i int) float64 {
 		v, err := strconv.ParseFloat(f[i], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return v
 	}
 	switch f[0] {
@@ -52,9 +50,7 @@ func eval(t *testing.T, f []string) time.Duration {
 
 func TestCases(t *testing.T) {
 	file, err := os.Open("testdata/cases.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	lines, checked := bufio.NewScanner(file), 0
 	for number := 1; lines.Scan(); number++ {

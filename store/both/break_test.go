@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/both"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -59,9 +60,7 @@ func TestB10FenceIsBelowTheTokensOfAllPhases(t *testing.T) {
 				far := client(t, mems[ahead])
 				for range 20 { // tokens of a store rise over all its names
 					other, err := far.Mutex("other").Lock(t.Context())
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					unlock(t, other)
 				}
 				fence, err := store.Break(t.Context(), name, l.Token())
@@ -109,7 +108,7 @@ func TestInspectShowsAHalfwayClaimAsAWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, next := memstore.New(nil), memstore.New(&memstore.Options{NoQueue: true})
 		holder := lock(t, client(t, next))
-		must(t, session(t, made(t, old, next)), claim(1), driver.Busy)
+		mustBe(t, session(t, made(t, old, next)), claim(1), driver.Busy)
 		st, err := made(t, old, next).Inspect(t.Context(), name)
 		if err != nil || len(st.Holders) != 1 || st.Holders[0].Token != holder.Token() || st.Waiting != 1 || len(st.Waiters) != 1 {
 			t.Errorf("got %+v, %v; want the holder of the new lock and one waiter", st, err)

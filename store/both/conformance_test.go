@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/both"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -105,13 +106,9 @@ func TestConformanceWithASlowSide(t *testing.T) {
 func faulty(t *testing.T, store driver.Store, fault string) *faultstore.Store {
 	t.Helper()
 	f, err := faultstore.Parse(fault)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, err := faultstore.Wrap(store, f, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(s.Wait) // after the client is closed: a call that its caller has left is delayed beyond the end of the bubble
 	return s
 }
@@ -119,8 +116,6 @@ func faulty(t *testing.T, store driver.Store, fault string) *faultstore.Store {
 func made(t *testing.T, old, next driver.Store) *both.Store {
 	t.Helper()
 	s, err := both.New(both.Stores{Old: old, New: next}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/both"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -185,13 +186,13 @@ func TestB4WaiterIsPushedThroughBothQueues(t *testing.T) {
 func waitsForNext(t *testing.T, old, next driver.Store, change ...func(*driver.Claim)) (drv driver.Session, release func()) {
 	t.Helper()
 	holder := session(t, next)
-	must(t, holder, claim(1), driver.Granted)
+	mustBe(t, holder, claim(1), driver.Granted)
 	drv = session(t, made(t, old, next))
 	c := claim(1)
 	for _, f := range change {
 		f(c)
 	}
-	must(t, drv, c, driver.Queued)
+	mustBe(t, drv, c, driver.Queued)
 	return drv, func() {
 		if _, err := holder.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name}); err != nil {
 			t.Fatal(err)
@@ -206,12 +207,12 @@ func TestB4OldLockIsConfirmedAfterAWait(t *testing.T) {
 		drv, release := waitsForNext(t, noFloor, next)
 		breakOnly(t, old)
 		oldOnly := session(t, old)
-		must(t, oldOnly, claim(1), driver.Granted)
+		mustBe(t, oldOnly, claim(1), driver.Granted)
 		release()
 		if out, err := drv.Await(t.Context(), claim(1)); err != nil || out.State != driver.Absent {
 			t.Errorf("Await returned %v, %v beside a process that holds the old lock; want absent", out.State, err)
 		}
-		must(t, drv, claim(1), driver.Absent)
+		mustBe(t, drv, claim(1), driver.Absent)
 	})
 }
 
@@ -222,19 +223,17 @@ func TestB4ClaimThatLostTheOldLockBeginsAgain(t *testing.T) {
 		old, next := memstore.New(nil), memstore.New(nil)
 		store := made(t, old, next)
 		holder := session(t, next)
-		must(t, holder, claim(1), driver.Granted)
+		mustBe(t, holder, claim(1), driver.Granted)
 		req := driver.OpenRequest{Shard: store.Shard(name), ID: driver.NewSessionID(), TTL: 30 * time.Second}
 		drv, _, err := store.Open(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		must(t, drv, claim(1), driver.Queued)
+		must.OK(t, err)
+		mustBe(t, drv, claim(1), driver.Queued)
 		old.Reset()
-		must(t, session(t, old), claim(1), driver.Granted) // a process in phase old is faster
+		mustBe(t, session(t, old), claim(1), driver.Granted) // a process in phase old is faster
 		if drv, _, err = store.Open(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
-		must(t, drv, claim(1), driver.Absent)
+		mustBe(t, drv, claim(1), driver.Absent)
 		if found, err := drv.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name}); err != nil || found != driver.WasQueued {
 			t.Errorf("the withdrawal found it %v, %v; want queued", found, err)
 		}
@@ -255,9 +254,7 @@ func TestB5TryGivesTheOldLockBack(t *testing.T) {
 		mustBeFree(t, old)
 		unlock(t, l)
 		l, err := c.Mutex(name).TryLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		unlock(t, l)
 	})
 }
@@ -291,9 +288,9 @@ func TestB5AttemptThatAwaitMadeIsTombstoned(t *testing.T) {
 		old, next := memstore.New(nil), memstore.New(nil)
 		slow := faulty(t, next, "on(attempt, delay(2s, 0s))")
 		oldOnly := session(t, old)
-		must(t, oldOnly, claim(1), driver.Granted)
+		mustBe(t, oldOnly, claim(1), driver.Granted)
 		drv := session(t, made(t, old, slow))
-		must(t, drv, claim(1), driver.Queued)
+		mustBe(t, drv, claim(1), driver.Queued)
 		if _, err := oldOnly.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name}); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -133,18 +134,16 @@ func TestB12ClaimThatWaitsGivesTheOldLockBack(t *testing.T) {
 		old, next := memstore.New(nil), memstore.New(&memstore.Options{Grace: true, MaxTTL: graceTime})
 		store := made(t, old, next)
 		holder := session(t, next)
-		must(t, holder, claim(1), driver.Granted)
+		mustBe(t, holder, claim(1), driver.Granted)
 		req := driver.OpenRequest{Shard: store.Shard(name), ID: driver.NewSessionID(), TTL: 30 * time.Second}
 		drv, _, err := store.Open(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		must(t, drv, claim(1), driver.Queued)
+		must.OK(t, err)
+		mustBe(t, drv, claim(1), driver.Queued)
 		next.Reset()
 		if drv, _, err = store.Open(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
-		if out := must(t, drv, claim(1), driver.Busy); !out.Grace || out.PollAfter != graceTime {
+		if out := mustBe(t, drv, claim(1), driver.Busy); !out.Grace || out.PollAfter != graceTime {
 			t.Errorf("got %+v", out)
 		}
 		mustBeFree(t, old, next)
@@ -160,7 +159,7 @@ func TestB12ClaimThatWaitsGivesTheOldLockBack(t *testing.T) {
 		if out, err := drv.Await(t.Context(), claim(1)); err != nil || out.State != driver.Busy || time.Since(began) != graceTime/2 {
 			t.Errorf("after %v: %v, %v", time.Since(began), out.State, err)
 		}
-		must(t, drv, claim(1), driver.Granted)
+		mustBe(t, drv, claim(1), driver.Granted)
 	})
 }
 
@@ -171,9 +170,7 @@ func TestB12LateAttemptIsTombstoned(t *testing.T) {
 		store := made(t, faulty(t, old, "on(attempt, nth(1, delay(2s, 0s)))"), next)
 		req := driver.OpenRequest{Shard: store.Shard(name), ID: driver.NewSessionID(), TTL: 30 * time.Second}
 		drv, _, err := store.Open(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := drv.Attempt(short, claim(1)); !errors.Is(err, driver.ErrUnknown) {
@@ -183,7 +180,7 @@ func TestB12LateAttemptIsTombstoned(t *testing.T) {
 		if drv, _, err = store.Open(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
-		must(t, drv, claim(1), driver.Busy)
+		mustBe(t, drv, claim(1), driver.Busy)
 		time.Sleep(5 * time.Second)
 		mustBeFree(t, old, next)
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -39,23 +40,21 @@ func TestB4FreshOldGrantIsNoConfirmation(t *testing.T) {
 		old, next := memstore.New(nil), memstore.New(nil)
 		store := made(t, old, next)
 		holder := session(t, next)
-		must(t, holder, claim(1), driver.Granted)
+		mustBe(t, holder, claim(1), driver.Granted)
 		req := driver.OpenRequest{Shard: store.Shard(name), ID: driver.NewSessionID(), TTL: 30 * time.Second}
 		drv, _, err := store.Open(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		must(t, drv, claim(1), driver.Queued)
+		must.OK(t, err)
+		mustBe(t, drv, claim(1), driver.Queued)
 		old.Reset()
 		if drv, _, err = store.Open(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
 		between := session(t, old)
-		must(t, between, claim(1), driver.Granted)
+		mustBe(t, between, claim(1), driver.Granted)
 		if _, err := between.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name}); err != nil {
 			t.Fatal(err)
 		}
-		must(t, drv, claim(1), driver.Absent)
+		mustBe(t, drv, claim(1), driver.Absent)
 	})
 }
 

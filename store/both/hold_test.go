@@ -26,7 +26,7 @@ func TestB9GivingUpLeavesNoMinHold(t *testing.T) {
 		drv := session(t, made(t, old, next))
 		waits := claim(1)
 		waits.Terms.MinHold = time.Hour
-		must(t, drv, waits, driver.Queued)
+		mustBe(t, drv, waits, driver.Queued)
 		if _, err := drv.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name}); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestB9MaxHoldCountsFromTheCommonGrant(t *testing.T) {
 		release()
 		c := claim(1)
 		c.Terms.MaxHold = hold
-		if out := must(t, drv, c, driver.Granted); out.Remaining != hold {
+		if out := mustBe(t, drv, c, driver.Granted); out.Remaining != hold {
 			t.Errorf("%v remain of the MaxHold, want all of %v", out.Remaining, hold)
 		}
 		<-time.After(hold - time.Millisecond)

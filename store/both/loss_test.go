@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/both"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -149,9 +150,7 @@ func TestB7ShorterTTLCounts(t *testing.T) {
 		stores[side] = &tap{Store: mems[side], log: &callLog{}, renewal: func(r *driver.Renewal) { r.TTL /= 3 }}
 		s := made(t, stores[0], stores[1])
 		drv, opened, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard(name), ID: driver.NewSessionID(), TTL: 30 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		kept, err := drv.KeepAlive(t.Context())
 		if err != nil || opened.TTL != 10*time.Second || kept.TTL != 10*time.Second {
 			t.Errorf("got TTLs %v and %v, %v; want those of the store with the shorter one", opened.TTL, kept.TTL, err)
@@ -177,7 +176,7 @@ func TestB8RepeatedReleaseFindsWhatTheFirstFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, next := memstore.New(nil), memstore.New(nil)
 		drv := session(t, made(t, faulty(t, old, "on(withdraw, nth(1, lose(request)))"), next))
-		must(t, drv, claim(1), driver.Granted)
+		mustBe(t, drv, claim(1), driver.Granted)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		w := driver.Withdrawal{Seq: 1, Name: name}

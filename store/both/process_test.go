@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -18,7 +19,7 @@ func TestWaiterIsGrantedTheLocksOfADeadProcess(t *testing.T) {
 	for _, p := range []phase{phaseOld, phaseBoth, phaseNext} {
 		synctest.Test(t, func(t *testing.T) {
 			old, next := memstore.New(nil), memstore.New(nil)
-			must(t, session(t, p.store(t, old, next)), claim(1), driver.Granted) // it is not kept alive
+			mustBe(t, session(t, p.store(t, old, next)), claim(1), driver.Granted) // it is not kept alive
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			l, err := client(t, made(t, old, next)).Mutex(name).Lock(ctx)
@@ -41,18 +42,18 @@ func TestReversedStoresLeaveNothingBehind(t *testing.T) {
 		second := &tap{Store: b, log: &callLog{}, before: func() {
 			if !taken {
 				taken = true
-				must(t, wrong, claim(1), driver.Queued) // it holds b, and waits for a
+				mustBe(t, wrong, claim(1), driver.Queued) // it holds b, and waits for a
 			}
 		}}
 		right := session(t, made(t, a, second))
-		must(t, right, claim(1), driver.Queued)
+		mustBe(t, right, claim(1), driver.Queued)
 		withdraw := func(drv driver.Session) {
 			if _, err := drv.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		withdraw(right)
-		must(t, wrong, claim(1), driver.Granted)
+		mustBe(t, wrong, claim(1), driver.Granted)
 		withdraw(wrong)
 		mustBeFree(t, a, b)
 	})
@@ -61,9 +62,7 @@ func TestReversedStoresLeaveNothingBehind(t *testing.T) {
 func TestLimitIsStoredInBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, next := memstore.New(nil), memstore.New(nil)
-		if err := made(t, old, next).SetLimit(t.Context(), name, 3); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, made(t, old, next).SetLimit(t.Context(), name, 3))
 		for i, s := range []driver.Store{old, next} {
 			if st, err := s.Inspect(t.Context(), name); err != nil || st.Limit != 3 {
 				t.Errorf("store %d has limit %d, %v; want 3", i, st.Limit, err)
@@ -78,9 +77,7 @@ func TestIdleHolderIsNotifiedByAWaiterOfEitherPhase(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			old, next := memstore.New(nil), memstore.New(nil)
 			l, err := client(t, made(t, old, next)).Mutex(name, fencelock.Linger(10*time.Second)).Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			unlock(t, l) // the lock stays taken, and idle
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 const name = "orders/42"
@@ -19,9 +20,7 @@ const name = "orders/42"
 func client(t *testing.T, store driver.Store) *fencelock.Client {
 	t.Helper()
 	c, err := fencelock.New(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) }) // a case may have ended the store
 	return c
 }
@@ -29,26 +28,20 @@ func client(t *testing.T, store driver.Store) *fencelock.Client {
 func lock(t *testing.T, c *fencelock.Client) *fencelock.Lease {
 	t.Helper()
 	l, err := c.Mutex(name).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 
 func unlock(t *testing.T, l *fencelock.Lease) {
 	t.Helper()
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Unlock(t.Context()))
 }
 
 // session opens a session and returns it.
 func session(t *testing.T, store driver.Store) driver.Session {
 	t.Helper()
 	drv, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(name), ID: driver.NewSessionID(), TTL: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return drv
 }
 
@@ -57,8 +50,8 @@ func claim(seq uint64) *driver.Claim {
 	return &driver.Claim{Seq: seq, Name: name, Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "test"}}}
 }
 
-// must attempts, and fails unless the claim is in that state.
-func must(t *testing.T, drv driver.Session, c *driver.Claim, want driver.State) driver.Outcome {
+// mustBe attempts, and fails unless the claim is in that state.
+func mustBe(t *testing.T, drv driver.Session, c *driver.Claim, want driver.State) driver.Outcome {
 	t.Helper()
 	out, err := drv.Attempt(t.Context(), c)
 	if err != nil || out.State != want {
@@ -71,9 +64,7 @@ func must(t *testing.T, drv driver.Session, c *driver.Claim, want driver.State) 
 func holders(t *testing.T, store driver.Store) (n, waiting int) {
 	t.Helper()
 	st, err := store.Inspect(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return len(st.Holders), st.Waiting
 }
 

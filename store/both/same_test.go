@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/both"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
@@ -24,19 +25,13 @@ func TestOneStoreGivenTwiceIsRefused(t *testing.T) {
 		mem := memstore.New(nil)
 		opened := func() driver.Store {
 			s, err := faultstore.Wrap(mem, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return s
 		}
 		s, err := both.New(both.Stores{Old: opened(), New: opened()}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c, err := fencelock.New(s, &fencelock.Options{TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer c.Close(context.Background())
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/etcdstore"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -30,9 +31,7 @@ func TestPermissions(t *testing.T) {
 	withUsers(t, ctx, cluster)
 	addr := cluster.Members[0].Addr
 	store, err := etcdstore.Open(ctx, "etcd://ann:p%40ss@"+addr+"/orders", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	everything(t, ctx, store)
 	for url, why := range map[string]string{
@@ -76,9 +75,7 @@ func withUsers(t *testing.T, ctx context.Context, cluster *etcdtest.Cluster) *cl
 		}
 	}
 	admin, err := clientv3.New(clientv3.Config{Endpoints: cluster.Addrs(), Username: "root", Password: "root", DialTimeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = admin.Close() })
 	return admin
 }
@@ -95,9 +92,7 @@ func asAnn(t *testing.T, cluster *etcdtest.Cluster) (*clientv3.Client, *atomic.I
 	}
 	client, err := clientv3.New(clientv3.Config{Endpoints: cluster.Addrs(), Username: "ann", Password: "p@ss", DialTimeout: 10 * time.Second,
 		Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(count)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client, &logins
 }
@@ -106,13 +101,9 @@ func asAnn(t *testing.T, cluster *etcdtest.Cluster) (*clientv3.Client, *atomic.I
 func session(t *testing.T, ctx context.Context, client *clientv3.Client) driver.Session {
 	t.Helper()
 	store, err := etcdstore.New(client, &etcdstore.Options{Namespace: "orders"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, _, err := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -133,14 +124,10 @@ func TestFailedOpenLeavesNoLease(t *testing.T) {
 		func() error { _, err := root.UserAdd(ctx, "bob", "p"); return err },
 		func() error { _, err := root.UserGrantRole(ctx, "bob", "reading"); return err },
 	} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, step())
 	}
 	store, err := etcdstore.Open(ctx, "etcd://bob:p@"+cluster.Members[0].Addr+"/orders", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	if _, _, err := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second}); !errors.Is(err, rpctypes.ErrPermissionDenied) {
 		t.Errorf("a session: got %v, want permission denied", err)
@@ -165,9 +152,7 @@ func TestKeepAlivesLogInOnce(t *testing.T) {
 		bounded, end := context.WithTimeout(ctx, 20*time.Second) // each call has its own end, as the core's have
 		_, err := s.KeepAlive(bounded)
 		end()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if i == 0 {
 			first = logins.Load()
 		}
@@ -187,14 +172,10 @@ func TestSessionsShareOneLogin(t *testing.T) {
 	withUsers(t, ctx, cluster)
 	client, logins := asAnn(t, cluster)
 	store, err := etcdstore.New(client, &etcdstore.Options{Namespace: "orders"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for range 3 {
 		s, _, err := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for range 3 {
 			if _, err := s.KeepAlive(ctx); err != nil {
 				t.Fatal(err)
@@ -232,9 +213,7 @@ func TestKeepAliveOutlivesItsStream(t *testing.T) {
 	}
 	keepAlive()
 	cluster.Kill()
-	if err := cluster.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cluster.Start())
 	connected(t, ctx, client)
 	keepAlive()
 	if err := s.Close(ctx); err != nil {
@@ -294,15 +273,11 @@ func everything(t *testing.T, ctx context.Context, store *etcdstore.Store) {
 	var all []*fencelock.Client
 	for range 2 {
 		c, err := fencelock.New(store, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all = append(all, c)
 	}
 	held, err := all[0].Mutex("x").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	got := make(chan error, 1)
 	go func() {
 		_, err := all[1].Mutex("x", fencelock.MaxHold(time.Minute)).Lock(ctx)
@@ -310,9 +285,7 @@ func everything(t *testing.T, ctx context.Context, store *etcdstore.Store) {
 	}()
 	for waiting := 0; waiting == 0; {
 		st, err := store.Inspect(ctx, "x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		waiting = st.Waiting
 	}
 	if page, err := store.List(ctx, driver.ListQuery{Max: 5}); err != nil || len(page.Locks) != 1 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/codes"
@@ -75,9 +76,7 @@ func TestCheck(t *testing.T) {
 	cluster := etcdtest.Start(t, 3)
 	client := cluster.Connect(t)
 	s, err := New(client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := func(want string) {
 		t.Helper()
 		found, err := s.Check(t.Context())
@@ -89,9 +88,7 @@ func TestCheck(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	leader, err := cluster.Leader(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, m := range cluster.Members {
 		if m != leader {
 			m.Kill()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -44,24 +45,16 @@ func (st *receivingStream) Recv() (*pb.LeaseKeepAliveResponse, error) {
 func TestCloseOfAStoreOnAClientEndsItsStream(t *testing.T) {
 	client := etcdtest.Start(t, 1, servers.QuickEtcd...).Connect(t)
 	s, err := New(client, &Options{MaxTTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := &receiver{LeaseClient: s.leases, ended: make(chan error, 10)}
 	s.beats.leases = r
 	se, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := se.KeepAlive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := se.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, se.Close(t.Context()))
+	must.OK(t, s.Close())
 	select {
 	case <-r.ended:
 	case <-time.After(20 * time.Second):
@@ -76,18 +69,14 @@ func TestCloseOfAStoreOnAClientEndsItsStream(t *testing.T) {
 func resumed(t *testing.T) *session {
 	t.Helper()
 	s, err := New(etcdtest.Start(t, 1, servers.QuickEtcd...).Connect(t), &Options{MaxTTL: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	open := driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second}
 	if _, _, err := s.Open(t.Context(), open); err != nil {
 		t.Fatal(err)
 	}
 	opened, _, err := s.Open(t.Context(), open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return opened.(*session)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/measure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
@@ -21,13 +22,9 @@ import (
 func process(t *testing.T, cluster *etcdtest.Cluster, ttl time.Duration) *fencelock.Client {
 	t.Helper()
 	store, err := etcdstore.New(cluster.Connect(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c, err := fencelock.New(store, &fencelock.Options{TTL: ttl, Require: fencelock.Correctness})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -45,9 +42,7 @@ func expectHandoff(t *testing.T, cluster *etcdtest.Cluster, happens func(ctx con
 	const ttl = 20 * time.Second
 	a, b := process(t, cluster, ttl), process(t, cluster, ttl)
 	held, err := a.Mutex("x").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	type result struct {
 		lease *fencelock.Lease
 		err   error
@@ -88,9 +83,7 @@ func expectHandoff(t *testing.T, cluster *etcdtest.Cluster, happens func(ctx con
 func waitFor(t *testing.T, ctx context.Context, cluster *etcdtest.Cluster, name string, ok func(driver.Status) bool) {
 	t.Helper()
 	store, err := etcdstore.New(cluster.Connect(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for {
 		st, err := store.Inspect(ctx, name)
 		if err == nil && ok(st) {
@@ -108,9 +101,7 @@ func TestLeaderKilled(t *testing.T) {
 	cluster := etcdtest.Start(t, 3)
 	expectHandoff(t, cluster, func(ctx context.Context) {
 		leader, err := cluster.Leader(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		leader.Kill()
 	})
 }
@@ -121,9 +112,7 @@ func TestMemberPaused(t *testing.T) {
 	cluster := etcdtest.Start(t, 3)
 	expectHandoff(t, cluster, func(ctx context.Context) {
 		leader, err := cluster.Leader(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, m := range cluster.Members {
 			if m != leader {
 				t.Cleanup(m.Pause())
@@ -139,9 +128,7 @@ func TestLeaderPaused(t *testing.T) {
 	cluster := etcdtest.Start(t, 3)
 	expectHandoff(t, cluster, func(ctx context.Context) {
 		leader, err := cluster.Leader(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(leader.Pause())
 	})
 }
@@ -154,16 +141,12 @@ func TestHolderDies(t *testing.T) {
 	defer cancel()
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
 	store, err := etcdstore.New(cluster.Connect(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// Two sessions that are not kept alive: the holder and the first in the queue.
 	terms := &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "dead"}}
 	for i := range 2 {
 		s, _, err := store.Open(ctx, driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: 4 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		out, err := s.Attempt(ctx, &driver.Claim{Seq: 1, Name: "x", Terms: terms, Queue: true})
 		if want := []driver.State{driver.Granted, driver.Queued}[i]; err != nil || out.State != want {
 			t.Fatalf("attempt %d: %v, %v; want %v", i, out.State, err, want)
@@ -171,9 +154,7 @@ func TestHolderDies(t *testing.T) {
 	}
 	began := time.Now()
 	l, err := process(t, cluster, time.Minute).Mutex("x").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v to follow two dead sessions of 4 s", took)
 	}
@@ -189,14 +170,10 @@ func TestThousandLeasesOneHeartbeat(t *testing.T) {
 	defer cancel()
 	cluster := etcdtest.Start(t, 1)
 	store, err := etcdstore.New(cluster.Connect(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	counter := measure.NewCounter(store)
 	locks, err := fencelock.New(counter, &fencelock.Options{TTL: 6 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer locks.Close(t.Context())
 	for i := range 1000 {
 		if _, err := locks.Mutex(fmt.Sprint("lock/", i)).Lock(ctx); err != nil {
@@ -205,13 +182,9 @@ func TestThousandLeasesOneHeartbeat(t *testing.T) {
 	}
 	// after returns how many the server has counted once the client has sent n more.
 	after := func(n int) float64 {
-		if err := counter.Await(ctx, n); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, counter.Await(ctx, n))
 		counted, err := cluster.Members[0].Metric(ctx, servers.EtcdRenewals)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return counted
 	}
 	before := after(1)
@@ -229,30 +202,22 @@ func TestLowerRevisionIsRefused(t *testing.T) {
 	defer cancel()
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
 	store, err := etcdstore.New(cluster.Connect(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	open := func() (driver.Session, error) {
 		s, _, err := store.Open(ctx, driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: 30 * time.Second})
 		return s, err
 	}
 	s, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	snapshot, err := cluster.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	terms := &driver.Terms{Weight: 1, Record: &driver.Record{}}
 	for seq := range uint64(5) {
 		if _, err := s.Attempt(ctx, &driver.Claim{Seq: seq + 1, Name: fmt.Sprint("x", seq), Terms: terms}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := cluster.Restore(snapshot); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cluster.Restore(snapshot))
 	for err = driver.ErrUnavailable; errors.Is(err, driver.ErrUnavailable) && ctx.Err() == nil; { // until it is connected again
 		_, err = s.KeepAlive(ctx)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 )
 
@@ -34,9 +35,7 @@ func TestCostAtTheServer(t *testing.T) {
 			once(t, ctx, all[i], "warm") // opens the session
 		}
 		from, err := cluster.Members[0].Metric(ctx, proposals)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var wg sync.WaitGroup
 		for _, p := range all {
 			wg.Go(func() {
@@ -47,9 +46,7 @@ func TestCostAtTheServer(t *testing.T) {
 		}
 		wg.Wait()
 		to, err := cluster.Members[0].Metric(ctx, proposals)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := (to - from) / rounds
 		t.Logf("%d processes: %.2f writes for each acquisition", c.processes, got)
 		if got < 2 || got > c.most {

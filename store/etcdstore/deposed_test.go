@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -31,9 +32,7 @@ func TestRenewalOfADeposedLeaderDoesNotCount(t *testing.T) {
 	}
 	client, err := clientv3.New(clientv3.Config{Endpoints: etcdtest.Start(t, 1).Addrs(), DialTimeout: 10 * time.Second,
 		Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(asDeposed)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	s := session(t, ctx, client)
 	stale.Store(1)

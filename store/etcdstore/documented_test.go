@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
@@ -22,26 +23,18 @@ func TestDocumented(t *testing.T) {
 	defer cancel()
 	addr := etcdtest.Start(t, 1).Members[0].Addr
 	a, err := withClient([]string{addr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b, err := etcdstore.Open(ctx, "etcd://"+addr+"/orders", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
 	locks, err := fencelock.New(a, &fencelock.Options{Require: fencelock.Correctness})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l, err := locks.Mutex("x").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	page, err := b.List(ctx, driver.ListQuery{Max: 10})
 	if err != nil || len(page.Locks) != 1 || page.Locks[0].Holders[0].Token != l.Token() {
 		t.Errorf("the store by URL sees %+v, %v; want the lock of the other", page, err)

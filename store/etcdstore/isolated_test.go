@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
@@ -27,18 +28,12 @@ func beside(t *testing.T, ctx context.Context, endpoints []string, happens func(
 	t.Helper()
 	open := func() *fencelock.Client {
 		client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = client.Close() })
 		store, err := etcdstore.New(client, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c, err := fencelock.New(store, &fencelock.Options{TTL: 6 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
@@ -48,9 +43,7 @@ func beside(t *testing.T, ctx context.Context, endpoints []string, happens func(
 	}
 	old := open()
 	held, err := old.Mutex("held").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	happens()
 	began := time.Now()
 	for i := range 12 {
@@ -102,9 +95,7 @@ func TestMemberThatDoesNotAnswer(t *testing.T) {
 	defer cancel()
 	cluster := etcdtest.Start(t, 3)
 	proxy, err := servers.NewProxy(cluster.Members[2].Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(proxy.Close)
 	var requests atomic.Int64
 	proxy.Filter(func(_ int, toServer bool, _ []byte) bool {
@@ -115,9 +106,7 @@ func TestMemberThatDoesNotAnswer(t *testing.T) {
 	})
 	stores := func() *etcdstore.Store {
 		client, err := clientv3.New(clientv3.Config{Endpoints: append(cluster.Addrs()[:2], proxy.Addr), Logger: zap.NewNop()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = client.Close() })
 		for used := 0; used < 3; { // it uses all members in turn
 			before := requests.Load()
@@ -131,9 +120,7 @@ func TestMemberThatDoesNotAnswer(t *testing.T) {
 			}
 		}
 		store, err := etcdstore.New(client, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return store
 	}
 	var all []*etcdstore.Store
@@ -161,14 +148,10 @@ func TestLearnerAmongTheEndpoints(t *testing.T) {
 	beside(t, ctx, cluster.Addrs(), func() {
 		gone := cluster.Members[2]
 		admin, err := clientv3.New(clientv3.Config{Endpoints: cluster.Addrs()[:2], Logger: zap.NewNop()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer admin.Close()
 		list, err := admin.MemberList(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		gone.Kill()
 		for _, m := range list.Members {
 			if m.ClientURLs[0] == "http://"+gone.Addr {
@@ -179,9 +162,7 @@ func TestLearnerAmongTheEndpoints(t *testing.T) {
 			}
 		}
 		err = cluster.Rejoin(gone, func(name, peer string) (string, error) { return asLearner(ctx, admin, name, peer) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	})
 }
 

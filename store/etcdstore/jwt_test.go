@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/etcdstore"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 )
@@ -24,20 +25,14 @@ import (
 func jwtFlags(t *testing.T) []string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	pub, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dir := t.TempDir()
 	for name, block := range map[string]*pem.Block{
 		"private": {Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}, "public": {Type: "PUBLIC KEY", Bytes: pub},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
 	}
 	return []string{"--auth-token", "jwt,pub-key=" + filepath.Join(dir, "public") + ",priv-key=" + filepath.Join(dir, "private") + ",sign-method=RS256,ttl=4s"}
 }
@@ -53,19 +48,13 @@ func TestJWTEnds(t *testing.T) {
 	client, _ := asAnn(t, cluster)
 	s := session(t, ctx, client)
 	status, err := client.Status(ctx, cluster.Addrs()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fresh, _ := asAnn(t, cluster)
 	store, err := etcdstore.New(fresh, &etcdstore.Options{Namespace: "orders"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	old := strings.HasPrefix(status.Version, "3.4.")
 	found, err := store.Check(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := slices.ContainsFunc(found, func(f driver.Finding) bool { return f.Code == "jwt" && f.Severity == driver.Danger }); got != old {
 		t.Errorf("Check of %s found %v, want the code jwt: %t", status.Version, found, old)
 	}

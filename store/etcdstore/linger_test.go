@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 )
@@ -18,13 +19,9 @@ func TestLingeringLockIsGivenBack(t *testing.T) {
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
 	open := func() *fencelock.Client {
 		store, err := New(cluster.Connect(t), &Options{MaxTTL: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c, err := fencelock.New(store, &fencelock.Options{TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = c.Close(t.Context()) })
 		return c
 	}
@@ -33,13 +30,9 @@ func TestLingeringLockIsGivenBack(t *testing.T) {
 		var last fencelock.Token
 		for range 20 {
 			l, err := mine.Mutex(name, fencelock.Linger(time.Minute)).Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			last = l.Token()
-			if err := l.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, l.Unlock(t.Context()))
 		}
 		acquire, began := other.Mutex(name).Lock, time.Now()
 		if try {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 )
 
@@ -18,9 +19,7 @@ func TestAllMembersRestart(t *testing.T) {
 	cluster := etcdtest.Start(t, 3)
 	expectHandoff(t, cluster, func(context.Context) {
 		cluster.Kill()
-		if err := cluster.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cluster.Start())
 	})
 }
 
@@ -33,9 +32,7 @@ func TestNoMajority(t *testing.T) {
 	cluster := etcdtest.Start(t, 3)
 	a, b := process(t, cluster, 6*time.Second), process(t, cluster, 6*time.Second)
 	held, err := a.Mutex("x").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := b.Mutex("y").Lock(ctx); err != nil { // it has its session before
 		t.Fatal(err)
 	}
@@ -58,9 +55,7 @@ func TestNoMajority(t *testing.T) {
 		resume()
 	}
 	next, err := b.Mutex("x").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if next.Token() <= held.Token() {
 		t.Errorf("token %v after %v", next.Token(), held.Token())
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
@@ -21,9 +22,7 @@ func TestOpensAtOnceAreNotRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	store, err := etcdstore.New(etcdtest.Start(t, 1, servers.QuickEtcd...).Connect(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {

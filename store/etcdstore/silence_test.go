@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -24,9 +25,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 		for _, user := range []string{"", "u:hunter2@"} { // with a user the client asks before there is a store
 			t.Run(kind+" "+user, func(t *testing.T) {
 				addr, stop, err := listen()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				defer stop()
 				before := runtime.NumGoroutine()
 				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

@@ -18,13 +18,12 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestParseURL(t *testing.T) {
 	a, err := parseURL("etcd://ann:p%40ss@one,two:1234,[::1]/team/app?dial_timeout=2s", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := strings.Join(a.config.Endpoints, " "); got != "http://one:2379 http://two:1234 http://[::1]:2379" {
 		t.Errorf("endpoints %s", got)
 	}
@@ -137,9 +136,7 @@ func TestOpenNamesWhatIsWrongWithTLS(t *testing.T) {
 	defer server.Close()
 	addr := server.Listener.Addr().String()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	for rest, want := range map[string]string{
 		addr: "tls_ca=FILE",
 		addr + "?tls_server_name=other&tls_ca=" + ca: "tls_server_name=NAME",

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/etcdstore"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
@@ -15,9 +16,7 @@ import (
 // watched would have different names.
 func TestWrappedClientIsRefused(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer client.Close()
 	if _, err := etcdstore.New(client, nil); err != nil {
 		t.Errorf("a plain client: %v", err)

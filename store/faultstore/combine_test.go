@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestEffectsOnOneCallCombine(t *testing.T) {
@@ -74,9 +75,7 @@ func TestALateReclaimUsesTheArgumentsOfTheCall(t *testing.T) {
 		got := make(chan string, 1)
 		f := newFake()
 		s, err := Wrap(f, Delay(5*time.Second, 0), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		n := &session{s, "shard", reclaimer{got: got}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

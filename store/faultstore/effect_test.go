@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestALostRequestIsNotExecutedAndUnknownAtTheEnd(t *testing.T) {
@@ -279,9 +280,7 @@ func TestACutSwallowsRequestsAndRepliesOfThisWrapperOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, `any(name("slow", delay(0s, 2s)), name("cutter", cut(3s)))`, nil)
 		other, err := Wrap(r.fake, None(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		slow := make(chan error, 1)
 		go func() {
 			_, _, err := r.attempt("slow", 10*time.Second)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // fake is a store that writes down what it executes, and when: "attempt a@3s".
@@ -122,9 +123,7 @@ func newRig(t *testing.T, expr string, opts *Options) *rig {
 	t.Helper()
 	f := newFake()
 	s, err := Wrap(f, MustParse(expr), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return &rig{t, f, s, &session{s, "shard", &fakeSession{f: f}}}
 }
 

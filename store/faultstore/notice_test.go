@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -18,15 +19,11 @@ func TestANoticeDuringACutIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, mem := context.Background(), memstore.New(nil)
 		s, err := Wrap(mem, MustParse("on(inspect, cut(2s))"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		notices := 0
 		open := func(store driver.Store, wanted func(uint64)) driver.Session {
 			session, _, err := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute, Wanted: wanted})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return session
 		}
 		attempt := func(session driver.Session, c driver.Claim) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/memcachestore"
 )
@@ -20,9 +21,7 @@ import (
 func openOn(t *testing.T, ctx context.Context, store *memcachestore.Store) driver.Session {
 	t.Helper()
 	s, _, err := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -102,9 +101,7 @@ func TestEvictedSessionIsGone(t *testing.T) {
 func fill(t *testing.T, server *servers.MemcachedServer, round int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	var all bytes.Buffer
 	for size := range 3 {
@@ -128,9 +125,7 @@ func TestUselessServer(t *testing.T) {
 	defer cancel()
 	for answer, want := range map[string]string{"CLIENT_ERROR unauthenticated\r\n": "does not support", "ERROR\r\n": "1.5.3"} {
 		store, err := memcachestore.New(answering(t, answer), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer store.Close()
 		_, _, err1 := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
 		_, err2 := store.Inspect(ctx, "x")
@@ -146,9 +141,7 @@ func TestUselessServer(t *testing.T) {
 func answering(t *testing.T, answer string) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {

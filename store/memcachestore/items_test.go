@@ -8,14 +8,14 @@ import (
 	"os"
 	"regexp"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestDocumentedItemsHaveTheirFields: what the page shows of the items can be read as items.
 func TestDocumentedItemsHaveTheirFields(t *testing.T) {
 	page, err := os.ReadFile("../../docs/memcached.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := regexp.MustCompile(`(?m)^\{".*\}$`).FindAll(page, -1)
 	if len(lines) != 2 {
 		t.Fatalf("the page shows %d items, want a lock and a session", len(lines))

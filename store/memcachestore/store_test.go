@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/memcachestore"
 )
@@ -39,26 +40,20 @@ func stats(t testing.TB, server *servers.MemcachedServer) map[string]int64 {
 func storeOn(t testing.TB, server *servers.MemcachedServer, opts *memcachestore.Options) *memcachestore.Store {
 	t.Helper()
 	store, err := memcachestore.New(server.Addr, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { store.Close() })
 	return store
 }
 
 func TestCorrectnessIsRefused(t *testing.T) {
 	store, err := memcachestore.New("127.0.0.1:1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, err = fencelock.New(store, &fencelock.Options{Require: fencelock.Correctness})
 	if !errors.Is(err, fencelock.ErrUnsupported) || !strings.Contains(err.Error(), "for efficiency only") {
 		t.Errorf("got %v, want a refusal that says what memcached is for", err)
 	}
 	locks, err := fencelock.New(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if words := locks.Guarantees().String(); !strings.Contains(words, "There are no tokens to check") {
 		t.Errorf("the guarantees do not say that there are no tokens:\n%s", words)
 	}
@@ -92,19 +87,13 @@ func TestBadOptionsAreErrors(t *testing.T) {
 func TestOpenByURL(t *testing.T) {
 	server := startMemcached(t)
 	store, err := memcachestore.Open(t.Context(), "memcached://"+server.Addr+"?namespace=orders&timeout=2s&idle=4", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	locks, err := fencelock.New(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer locks.Close(t.Context())
 	l, err := locks.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if l.Token() != 0 {
 		t.Errorf("the lease has token %v, want none", l.Token())
 	}
@@ -125,17 +114,11 @@ func TestOpenByURL(t *testing.T) {
 func TestRestartIsALoss(t *testing.T) {
 	server := startMemcached(t)
 	locks, err := fencelock.New(storeOn(t, server, nil), &fencelock.Options{TTL: 12 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer locks.Close(context.Background())
 	l, err := locks.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, server.Restart())
 	select {
 	case <-l.Context().Done():
 		if err := context.Cause(l.Context()); !errors.Is(err, fencelock.ErrLost) || !errors.Is(err, fencelock.ErrEnded) {
@@ -152,9 +135,7 @@ func TestOneHeartbeatCarriesEveryLease(t *testing.T) {
 	server := startMemcached(t)
 	store := storeOn(t, server, nil)
 	ses, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range leases {
 		out, err := ses.Attempt(t.Context(), &driver.Claim{Seq: uint64(i + 1), Name: fmt.Sprint("n", i), Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 		if err != nil || out.State != driver.Granted {
@@ -184,9 +165,7 @@ func TestForeignItemIsLeftAlone(t *testing.T) {
 	id := driver.NewSessionID()
 	client := memcache.New(server.Addr)
 	defer client.Close()
-	if err := client.Set(&memcache.Item{Key: "fencelock:s:" + id.String(), Value: []byte("not JSON")}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, client.Set(&memcache.Item{Key: "fencelock:s:" + id.String(), Value: []byte("not JSON")}))
 	_, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: time.Second})
 	if err == nil || !strings.Contains(err.Error(), "Options.Namespace") {
 		t.Errorf("got %v, want an error that names the option", err)
@@ -197,9 +176,7 @@ func TestCheckWarnsOfEviction(t *testing.T) {
 	codes := func(s *servers.MemcachedServer) []string {
 		t.Helper()
 		found, err := storeOn(t, s, nil).Check(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var codes []string
 		for _, f := range found {
 			codes = append(codes, f.Severity.String()+" "+f.Code)
@@ -222,9 +199,7 @@ func TestCheckWarnsOfEviction(t *testing.T) {
 	client := memcache.New(small.Addr)
 	defer client.Close()
 	for i := range 40 {
-		if err := client.Set(&memcache.Item{Key: fmt.Sprint("big", i), Value: make([]byte, 200_000)}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, client.Set(&memcache.Item{Key: fmt.Sprint("big", i), Value: make([]byte, 200_000)}))
 	}
 	if got, want := codes(small), []string{"note efficiency-only", "danger evicted"}; !slices.Equal(got, want) {
 		t.Errorf("a server that has evicted: got %q, want %q", got, want)
@@ -238,13 +213,9 @@ func TestKeepAliveOfAForeignItem(t *testing.T) {
 	store := storeOn(t, server, nil)
 	id := driver.NewSessionID()
 	s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	client := memcache.New(server.Addr)
-	if err := client.Set(&memcache.Item{Key: "fencelock:s:" + id.String(), Value: []byte("foreign")}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, client.Set(&memcache.Item{Key: "fencelock:s:" + id.String(), Value: []byte("foreign")}))
 	if _, err := s.KeepAlive(t.Context()); err == nil || errors.Is(err, driver.ErrGone) || !strings.Contains(err.Error(), "was not written by this store") {
 		t.Errorf("got %v, want an error that names the cause and ends nothing", err)
 	}

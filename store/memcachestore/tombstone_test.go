@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -16,15 +17,11 @@ import (
 func TestLateWriteAfterATombstoneIsRefused(t *testing.T) {
 	server := servers.Test(t, func() (*servers.MemcachedServer, error) { return servers.Memcached() })
 	store, err := New(server.Addr, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	open := func() *session {
 		s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s.(*session)
 	}
 	claim := func(seq uint64, name string) *driver.Claim {
@@ -47,9 +44,7 @@ func TestLateWriteAfterATombstoneIsRefused(t *testing.T) {
 		"left by a dead session": func(name string) {
 			s := open()
 			hold(s, name)
-			if err := s.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Close(t.Context()))
 		},
 		"held by another": func(name string) { hold(open(), name) },
 	}
@@ -58,9 +53,7 @@ func TestLateWriteAfterATombstoneIsRefused(t *testing.T) {
 		s := open()
 		c := &call{ctx: t.Context(), client: store.client, op: "attempt"}
 		_, lock, err := s.readLock(c, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 7, Name: name, Tombstone: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -79,14 +72,10 @@ func TestLateWriteAfterATombstoneIsRefused(t *testing.T) {
 func TestOldTombstonesAreRemoved(t *testing.T) {
 	server := servers.Test(t, func() (*servers.MemcachedServer, error) { return servers.Memcached() })
 	store, err := New(server.Addr, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	opened, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := opened.(*session)
 	tombstone := func(seq uint64) []uint64 {
 		t.Helper()
@@ -94,13 +83,9 @@ func TestOldTombstonesAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		items, err := (&call{ctx: t.Context(), client: store.client, op: "read"}).read(s.key())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		own, err := parse[sessionItem](items[s.key()])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return own.v.Tombstoned
 	}
 	for seq := range uint64(100) {

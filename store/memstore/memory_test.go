@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // open starts a session on the store's only shard.
 func open(t *testing.T, s *Store) driver.Session {
 	t.Helper()
 	sess, _, err := s.Open(context.Background(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return sess
 }
 
@@ -92,9 +91,7 @@ func TestTokensStayAboveAReclaimedOne(t *testing.T) {
 	store := New(&Options{Grace: true, Now: func() time.Time { return now }})
 	req := driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute}
 	s, _, err := store.Open(context.Background(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := claim(1, "x")
 	c.Floor = driver.Token(now.Add(24*time.Hour).UnixMicro() * driver.TokenStep)
 	token := attempt(t, s, c, driver.Granted).Token
@@ -239,8 +236,6 @@ func TestGrantWithAnotherTokenIsDropped(t *testing.T) {
 func openAs(t *testing.T, s *Store, id driver.SessionID) driver.Session {
 	t.Helper()
 	sess, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard("a"), ID: id, TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return sess
 }

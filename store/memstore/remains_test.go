@@ -8,21 +8,18 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/testhook"
 )
 
 func TestRemainsShowWhatTheStoreKeeps(t *testing.T) {
 	s := New(nil)
 	n, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	attempt := func(seq uint64, name string) driver.Token {
 		terms := &driver.Terms{Weight: 1, Record: &driver.Record{}}
 		out, err := n.Attempt(t.Context(), &driver.Claim{Seq: seq, Name: name, Terms: terms, Queue: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return out.Token
 	}
 	withdraw := func(w driver.Withdrawal) {
@@ -48,9 +45,7 @@ func TestRemainsShowWhatTheStoreKeeps(t *testing.T) {
 		one.Tombstones != 1 || one.Ended != 1 || one.Broken != 1 {
 		t.Errorf("got %+v", one)
 	}
-	if err := n.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.Close(t.Context()))
 	if got := testhook.MemstoreRemains(s); len(got.Sessions) != 0 {
 		t.Errorf("after Close: %+v", got)
 	}
@@ -61,21 +56,15 @@ func TestRemainsShowWhatTheStoreKeeps(t *testing.T) {
 func TestGrantsOfASnapshot(t *testing.T) {
 	s, id := New(nil), driver.NewSessionID()
 	n, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var token driver.Token
 	for seq := range uint64(2) {
 		out, err := n.Attempt(t.Context(), &driver.Claim{Seq: seq + 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}, Queue: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		token = max(token, out.Token)
 	}
 	snap := s.Snapshot()
-	if err := n.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.Close(t.Context()))
 	want := []testhook.Grant{{Session: id, Name: "x", Token: token}}
 	if got := testhook.MemstoreGrants(snap); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -93,9 +82,7 @@ func TestGrantsOfASnapshot(t *testing.T) {
 func TestWithdrawalOfAnEndedGrantLeavesNothing(t *testing.T) {
 	s := New(nil)
 	n, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	terms := &driver.Terms{Weight: 1, MaxHold: time.Second, Record: &driver.Record{}}
 	if _, err := n.Attempt(t.Context(), &driver.Claim{Seq: 1, Name: "short", Terms: terms}); err != nil {
 		t.Fatal(err)
@@ -114,9 +101,7 @@ func TestWithdrawalOfAnEndedGrantLeavesNothing(t *testing.T) {
 func TestUnusedKeptLockIsDropped(t *testing.T) {
 	s := New(nil)
 	n, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	terms := &driver.Terms{Weight: 1, Record: &driver.Record{}}
 	for seq, name := range []string{"job@1", "job@2"} {
 		claim := driver.Claim{Seq: uint64(seq), Name: name, Terms: terms}

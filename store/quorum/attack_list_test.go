@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/quorum"
 )
@@ -19,13 +20,9 @@ import (
 func (r *rig) processOf(nodes []quorum.Node) *fencelock.Client {
 	r.t.Helper()
 	s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: 200 * time.Millisecond})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	c, err := fencelock.New(s, &fencelock.Options{TTL: 10 * time.Second})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	r.t.Cleanup(func() { _ = c.Close(context.Background()); _ = s.Close() })
 	return c
 }
@@ -66,9 +63,7 @@ func TestAttackOtherList(t *testing.T) {
 		if !other.Valid() {
 			t.Errorf("the second client lost its lease: %v", other.Err())
 		}
-		if err := first.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, first.Close(t.Context()))
 		time.Sleep(time.Second)
 		if on := r.on("x", held.Token()); on != "c d e" { // the second has the same token
 			t.Errorf("x is on %q, want c d e", on)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -44,9 +45,7 @@ func TestAttackEmptyRestart(t *testing.T) {
 			t.Fatalf("the first client lost its lease: %v", held.Err())
 		}
 		r.log("20 s later the first client still holds, on %s", r.on("x", held.Token()))
-		if err := held.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, held.Unlock(t.Context()))
 		r.log("first unlocks")
 		l := <-got
 		if l == nil {
@@ -79,9 +78,7 @@ func TestAttackAllRestartEmpty(t *testing.T) {
 			t.Fatalf("the first client's lease: %v, on %d nodes", held.Err(), r.taken("x"))
 		}
 		r.log("9 s later the first client holds, on %s", r.on("x", held.Token()))
-		if err := held.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, held.Unlock(t.Context()))
 		if l := r.lock("second", second, "x"); l.Token() <= held.Token() {
 			t.Fatalf("token %v came after %v", l.Token(), held.Token())
 		}
@@ -121,9 +118,7 @@ func TestAttackRevival(t *testing.T) {
 		}
 		second := r.process(nil, nil)
 		l := r.lock("second", second, "x")
-		if err := l.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.Unlock(t.Context()))
 		r.log("second unlocks; the lock is free")
 		<-held.Context().Done()
 		r.log("first: %v", held.Err())
@@ -179,9 +174,7 @@ func TestAttackThreeWaySplit(t *testing.T) {
 			time.Sleep(time.Second)
 			r.log("holder unlocks")
 			began := time.Now()
-			if err := held.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, held.Unlock(t.Context()))
 			last := held.Token()
 			for range 3 {
 				token := <-done

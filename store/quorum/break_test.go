@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -31,9 +32,7 @@ func TestLateNewsOfABreakIsOld(t *testing.T) {
 		defer s.Close()
 		ctx := t.Context()
 		ses, _, err := s.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got, err := ses.Attempt(ctx, &driver.Claim{Name: "a", Seq: 1, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 		if err != nil || got.State != driver.Granted {
 			t.Fatalf("got %+v, %v", got, err)
@@ -66,9 +65,7 @@ func TestTheProbeOfABreakLeaves(t *testing.T) {
 		s := r.store(map[int]faultstore.Fault{1: faultstore.On(faultstore.Attempt, faultstore.LoseReply())})
 		fence, err := s.Break(t.Context(), "x", held.Token())
 		r.log("broken with fence %v, %v: %s", fence, err, r.holders("x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		time.Sleep(time.Second)
 		_ = s.Close()
 		if n := r.taken("x"); n != 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/quorum"
 )
@@ -95,15 +96,11 @@ func newFleet(t *testing.T, sessions int) *fleet {
 		nodes = append(nodes, quorum.Node{Name: nodeName(i), Store: f.nodes[i]})
 	}
 	s, err := quorum.New(nodes, &quorum.Options{Alarm: func(quorum.Alarm) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f.store = s
 	for range sessions {
 		d, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: fleetTTL})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		f.sessions = append(f.sessions, d)
 	}
 	return f

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/quorum"
 )
@@ -33,9 +34,7 @@ func TestCheckCountsNodes(t *testing.T) {
 			nodes = append(nodes, quorum.Node{Name: name, Store: n})
 		}
 		store, err := quorum.New(nodes, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		found, err := store.Check(t.Context())
 		if err != nil || len(found) != down {
 			t.Fatalf("%d down: got %v, %v", down, found, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -22,9 +23,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		late := faultstore.On(faultstore.Open, faultstore.Delay(150*time.Millisecond, 0))
 		c := r.process(map[int]faultstore.Fault{2: late}, nil)
 		r.lock("c", c, "x")
-		if err := c.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(t.Context()))
 		r.log("closed")
 		time.Sleep(time.Second)
 		for _, name := range []string{"x", ".quorum/nodes/0"} {
@@ -42,9 +41,7 @@ func TestOneOpenForAll(t *testing.T) {
 		r := newRig(t, 3, grace())
 		s := r.store(map[int]faultstore.Fault{2: away(0, time.Hour)})
 		c, err := fencelock.New(s, &fencelock.Options{TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var wg sync.WaitGroup
 		for i := range 100 {
 			wg.Go(func() {
@@ -77,9 +74,7 @@ func TestFailedOpensAreDropped(t *testing.T) {
 		r := newRig(t, 3, grace())
 		s := r.store(map[int]faultstore.Fault{0: away(0, time.Hour), 1: away(0, time.Hour)})
 		c, err := fencelock.New(s, &fencelock.Options{TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for range 50 {
 			if _, err := c.Mutex("x").TryLock(t.Context()); err == nil {
 				t.Fatal("one of three nodes is enough")
@@ -105,9 +100,7 @@ func TestWaitLeavesNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newRig(t, 3, nil).store(nil)
 		d, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if out, err := d.Attempt(t.Context(), claim(1)); err != nil || out.State != driver.Granted {
 			t.Fatalf("got %+v, %v", out, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -25,9 +26,7 @@ func TestEndedSessionIsReportedAsEnded(t *testing.T) {
 		defer s.Close()
 		ctx := t.Context()
 		ses, _, err := s.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		time.Sleep(2 * time.Second)
 		if _, err := ses.KeepAlive(ctx); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("got %v, want ErrGone", err)

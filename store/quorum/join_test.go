@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -39,9 +40,7 @@ func joined(t *testing.T, busy bool) {
 		other := r.process(nil, nil)
 		for i := range 10 {
 			l := r.lock("other", other, fmt.Sprint("y", i))
-			if err := l.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, l.Unlock(t.Context()))
 		}
 	}
 	time.Sleep(30 * time.Second)
@@ -54,9 +53,7 @@ func joined(t *testing.T, busy bool) {
 	if !held.Valid() {
 		t.Fatalf("the lease was lost with three of five nodes well: %v", held.Err())
 	}
-	if err := held.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, held.Unlock(t.Context()))
 	if next := r.lock("next", r.process(map[int]faultstore.Fault{}, nil), "x"); next.Token() <= held.Token() {
 		t.Fatalf("token %v came after %v", next.Token(), held.Token())
 	}
@@ -68,13 +65,9 @@ func TestReadersAndPermits(t *testing.T) {
 		r := newRig(t, 3, grace())
 		a, b := r.process(nil, nil), r.process(nil, nil)
 		ra, err := a.RWMutex("rw").RLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		rb, err := b.RWMutex("rw").RLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if ra.Token() == rb.Token() {
 			t.Errorf("two readers have the token %v", ra.Token())
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -137,9 +138,7 @@ func TestListShowsALockThatReachesANodeLate(t *testing.T) {
 		seen := 0
 		for cursor := first.Next; cursor != ""; {
 			page, err := s.List(t.Context(), driver.ListQuery{Max: 7, Cursor: cursor})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			seen, cursor = seen+len(page.Locks), page.Next
 		}
 		if seen != 1 {

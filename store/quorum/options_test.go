@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/quorum"
 )
@@ -63,9 +64,7 @@ func TestTTLNotAboveNodeTimeoutIsRefused(t *testing.T) {
 			{0, 500 * time.Millisecond, false},
 		} {
 			s, err := quorum.New(r.nodes(nil), &quorum.Options{Alarm: r.alarm, NodeTimeout: c.timeout})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			d, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: c.ttl})
 			if c.ok && err != nil || !c.ok && (!errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "NodeTimeout")) {
 				t.Errorf("NodeTimeout %v, TTL %v: %v", c.timeout, c.ttl, err)
@@ -92,13 +91,9 @@ func TestOtherListIsRefused(t *testing.T) {
 			return d, err
 		}
 		held, err := open(first)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		second, err := quorum.New(r.nodes(nil)[1:], &quorum.Options{Alarm: r.alarm, NodeTimeout: 200 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer second.Close()
 		defer first.Close()
 		if _, err := open(second); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "nodes a,b,c,d") {
@@ -107,17 +102,13 @@ func TestOtherListIsRefused(t *testing.T) {
 		if !r.alarmed(quorum.OtherList) {
 			t.Error("no alarm")
 		}
-		if err := held.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, held.Close(t.Context()))
 		_ = first.Close()
 		d, err := open(second)
 		if err != nil {
 			t.Fatalf("the old list is not used any more: %v", err)
 		}
-		if err := d.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Close(t.Context()))
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/quorum"
 )
@@ -118,9 +119,7 @@ func TestNodeBackIsNotFlooded(t *testing.T) {
 		watched := &counting{Store: nodes[2].Store}
 		nodes[2].Store = watched
 		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c := r.client(s)
 		r.lock("c", c, "held")
 		time.Sleep(time.Second)
@@ -166,9 +165,7 @@ func TestReclaimedOnAnotherNodeIsWithdrawn(t *testing.T) {
 		if n := r.taken("x"); n != 3 || !held.Valid() {
 			t.Fatalf("x is on %d nodes, valid %t, want it put back on all", n, held.Valid())
 		}
-		if err := held.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, held.Unlock(t.Context()))
 		time.Sleep(time.Second)
 		if n := r.taken("x"); n != 0 {
 			t.Errorf("x was given back and is on %d nodes: %s", n, r.holders("x"))
@@ -210,9 +207,7 @@ func TestReclaimedWhileAskedIsWithdrawn(t *testing.T) {
 		slow := &heldUp{nodes[2].Store, "x", make(chan struct{})}
 		nodes[2].Store = slow
 		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: 8 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c := r.client(s)
 		r.lock("c", c, "first") // opens the session on all of them
 		held := r.lock("c", c, "x")
@@ -232,9 +227,7 @@ func TestReclaimedWhileAskedIsWithdrawn(t *testing.T) {
 		}
 		close(slow.let)
 		synctest.Wait()
-		if err := held.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, held.Unlock(t.Context()))
 		time.Sleep(20 * time.Second)
 		if n := r.taken("x"); n != 0 {
 			t.Errorf("x was given back and is on %d nodes: %s", n, r.holders("x"))
@@ -249,9 +242,7 @@ func TestBrokenIsFoundTwiceWithANodeAway(t *testing.T) {
 		r := newRig(t, 3, nil)
 		s := r.store(map[int]faultstore.Fault{2: away(time.Second, time.Hour)})
 		d, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		out, err := d.Attempt(t.Context(), &driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 		if err != nil || out.State != driver.Granted {
 			t.Fatalf("got %v, %v", out.State, err)

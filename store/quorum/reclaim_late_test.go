@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/quorum"
 )
@@ -60,9 +61,7 @@ func overtakes(t *testing.T, reset []int) {
 	late := &lateReclaim{nodes[2].Store, "x", make(chan struct{}, 10), make(chan struct{})}
 	nodes[2].Store = late
 	s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: 8 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	held := r.lock("c", r.client(s), "x")
 	time.Sleep(time.Second)
 	for _, n := range reset {
@@ -73,9 +72,7 @@ func overtakes(t *testing.T, reset []int) {
 	if !held.Valid() {
 		t.Fatal("the lease is lost, want it reclaimed by the other nodes")
 	}
-	if err := held.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, held.Unlock(t.Context()))
 	close(late.let)
 	time.Sleep(5 * time.Second)
 	if n := r.taken("x"); n != 0 {
@@ -99,9 +96,7 @@ func TestReclaimCountsNodesKeptSinceTheReopening(t *testing.T) {
 		t.Cleanup(func() { _ = s.Close() })
 		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
 		d, _, err := s.Open(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		out, err := d.Attempt(t.Context(), claim(1))
 		if err != nil || out.State != driver.Granted {
 			t.Fatalf("got %+v, %v", out, err)
@@ -149,9 +144,7 @@ func TestReclaimNeedsNodesThatHadTheClaim(t *testing.T) {
 		t.Cleanup(func() { _ = s.Close() })
 		req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
 		d, _, err := s.Open(t.Context(), req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		out, err := d.Attempt(t.Context(), claim(1))
 		if err != nil || out.State != driver.Granted {
 			t.Fatalf("got %+v, %v", out, err)

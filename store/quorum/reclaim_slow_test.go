@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -29,9 +30,7 @@ func TestReclaimWaitsForANodeThatItNeeds(t *testing.T) {
 				t.Cleanup(func() { _ = s.Close() })
 				req := driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
 				d, _, err := s.Open(t.Context(), req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				out, err := d.Attempt(t.Context(), claim(1))
 				if err != nil || out.State != driver.Granted {
 					t.Fatalf("got %+v, %v", out, err)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -22,9 +23,7 @@ func TestPutBackIsRepeated(t *testing.T) {
 		y, x := r.lock("c", c, "y"), r.lock("c", c, "x")
 		time.Sleep(time.Second)
 		snap := r.stores[1].Snapshot()
-		if err := y.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, y.Unlock(t.Context()))
 		r.log("c unlocks y")
 		time.Sleep(time.Second)
 		r.log("b is set back by a second")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/quorum"
@@ -78,9 +79,7 @@ func (r *rig) nodes(faults map[int]faultstore.Fault) []quorum.Node {
 		f, err := faultstore.Wrap(s, faults[i], &faultstore.Options{
 			Reset: func(bool) { s.Reset() }, Step: s.StepClock,
 		})
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, err)
 		r.t.Cleanup(f.Wait)
 		nodes = append(nodes, quorum.Node{Name: nodeName(i), Store: f})
 	}
@@ -91,9 +90,7 @@ func (r *rig) nodes(faults map[int]faultstore.Fault) []quorum.Node {
 func (r *rig) store(faults map[int]faultstore.Fault) *quorum.Store {
 	r.t.Helper()
 	s, err := quorum.New(r.nodes(faults), &quorum.Options{Alarm: r.alarm, NodeTimeout: 200 * time.Millisecond})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	return s
 }
 
@@ -115,9 +112,7 @@ func (r *rig) client(s *quorum.Store) *fencelock.Client {
 func (r *rig) with(s *quorum.Store, opts *fencelock.Options) *fencelock.Client {
 	r.t.Helper()
 	c, err := fencelock.New(s, opts)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	r.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -143,9 +138,7 @@ func (r *rig) on(name string, token fencelock.Token) string {
 	var on []string
 	for i, s := range r.stores {
 		st, err := s.Inspect(context.Background(), name)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, err)
 		for _, h := range st.Holders {
 			if h.Token == token.Base() {
 				on = append(on, nodeName(i))
@@ -160,9 +153,7 @@ func (r *rig) holders(name string) string {
 	var all []string
 	for i, s := range r.stores {
 		st, err := s.Inspect(context.Background(), name)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, err)
 		for _, h := range st.Holders {
 			all = append(all, fmt.Sprintf("%s has %v of %v", nodeName(i), h.Token, h.Claim.Session.String()[:4]))
 		}
@@ -174,9 +165,7 @@ func (r *rig) holders(name string) string {
 func (r *rig) taken(name string) (n int) {
 	for _, s := range r.stores {
 		st, err := s.Inspect(context.Background(), name)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, err)
 		if len(st.Holders) > 0 {
 			n++
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/quorum"
 )
 
@@ -59,9 +60,7 @@ func TestGrantedClaimKeepsItsTokenWhenAskedAgain(t *testing.T) {
 			nodes[i].Store = &paced{Store: nodes[i].Store, name: "x", takes: takes}
 		}
 		s, err := quorum.New(nodes, &quorum.Options{Alarm: r.alarm, NodeTimeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer func() { _ = s.Close() }()
 		ses := opened(t, s, "x")
 		for _, late := range r.stores[3:] {
@@ -92,16 +91,12 @@ func ahead(t *testing.T, s driver.Store, name string) {
 	if err != nil || out.State != driver.Granted {
 		t.Fatalf("ahead: %v, %v", out.State, err)
 	}
-	if err := ses.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ses.Close(t.Context()))
 }
 
 func opened(t *testing.T, s driver.Store, name string) driver.Session {
 	t.Helper()
 	ses, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard(name), ID: driver.NewSessionID(), TTL: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return ses
 }

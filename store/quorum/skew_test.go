@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 )
 
@@ -40,9 +41,7 @@ func TestTokensOfMarkersAreTaken(t *testing.T) {
 		r := newRig(t, 3, grace())
 		other := r.process(map[int]faultstore.Fault{2: away(0, time.Hour)}, nil)
 		for range 10 { // the counters of a and b go ahead of c's
-			if err := r.lock("other", other, "y").Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.lock("other", other, "y").Unlock(t.Context()))
 		}
 		d := r.open(map[int]faultstore.Fault{
 			// A second attempt at x on any node would be a second round trip.
@@ -76,12 +75,8 @@ func TestOrderAfterALossNeedsClocks(t *testing.T) {
 				time.Sleep(21 * time.Second)
 				first := r.process(map[int]faultstore.Fault{2: away(0, time.Hour)}, nil)
 				held := r.lock("first", first, "x")
-				if err := held.Unlock(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if err := first.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, held.Unlock(t.Context()))
+				must.OK(t, first.Close(t.Context()))
 				r.log("b forgets")
 				r.stores[1].Reset()
 				time.Sleep(11 * time.Second)

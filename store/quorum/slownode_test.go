@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/quorum"
 )
@@ -41,9 +42,7 @@ func besideASlowNode(t *testing.T, size int, delay time.Duration) {
 	var all sync.WaitGroup
 	for range 2 {
 		s, err := quorum.New(g.nodes(faults), &quorum.Options{Alarm: g.alarm})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c := g.with(s, &fencelock.Options{TTL: 10 * time.Second, LocalHandoff: -1})
 		all.Go(func() {
 			for range 200 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -19,9 +20,7 @@ func TestManyTries(t *testing.T) {
 		var foreign []driver.Session
 		for i := 1; i < 3; i++ {
 			f, _, err := r.stores[i].Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if out, err := f.Attempt(t.Context(), claim(1)); err != nil || out.State != driver.Granted {
 				t.Fatalf("got %+v, %v", out, err)
 			}
@@ -37,9 +36,7 @@ func TestManyTries(t *testing.T) {
 			time.Sleep(time.Millisecond) // what a granted is given back
 		}
 		for _, f := range foreign {
-			if err := f.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.Close(t.Context()))
 		}
 		out, err := d.Attempt(t.Context(), c)
 		time.Sleep(time.Millisecond)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -21,9 +22,7 @@ func (r *rig) open(faults map[int]faultstore.Fault) driver.Session {
 	r.t.Helper()
 	s := r.store(faults)
 	d, _, err := s.Open(r.t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	r.t.Cleanup(func() {
 		_ = d.Close(context.Background())
 		_ = s.Close()
@@ -77,9 +76,7 @@ func keptByAMajority(t *testing.T, b faultstore.Fault, want error) {
 	} else if found != driver.WasGranted {
 		t.Errorf("found %v, want granted", found)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	kept := 0
 	for _, s := range r.stores {
 		if st, err := s.Inspect(t.Context(), "x"); err == nil && len(st.Holders) == 1 && st.Holders[0].Kept {
@@ -129,9 +126,7 @@ func outlives(t *testing.T, limited bool) {
 	var foreign []driver.Session
 	for i := 1; i < 3; i++ {
 		f, _, err := r.stores[i].Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if out, err := f.Attempt(t.Context(), claim(1)); err != nil || out.State != driver.Granted {
 			t.Fatalf("got %+v, %v", out, err)
 		}
@@ -170,9 +165,7 @@ func TestAWaiterRemembersItsTries(t *testing.T) {
 		var foreign []driver.Session
 		for i := 1; i < 3; i++ {
 			f, _, err := r.stores[i].Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if out, err := f.Attempt(t.Context(), claim(1)); err != nil || out.State != driver.Granted {
 				t.Fatalf("got %+v, %v", out, err)
 			}
@@ -191,9 +184,7 @@ func TestAWaiterRemembersItsTries(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		for _, f := range foreign {
-			if err := f.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.Close(t.Context()))
 		}
 		time.Sleep(2 * time.Second)
 		r.log("the others have gone, c is away: a and b must do")

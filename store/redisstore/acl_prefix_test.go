@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -21,9 +22,7 @@ func TestACLOfANamespaceThatBeginsAlike(t *testing.T) {
 	for _, w := range strings.Fields(orders.ACL("orders") + " >" + secret) {
 		words = append(words, w)
 	}
-	if err := server.Do(words...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do(words...).Err())
 	user := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "orders", Password: secret})
 	defer user.Close()
 	const own, other = "orders:{orders:0}", "orders:payments:{orders:payments:0}"

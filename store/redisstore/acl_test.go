@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -22,9 +23,7 @@ func aclLine(t testing.TB) string {
 	client := redis.NewClient(&redis.Options{})
 	defer client.Close() // it never connected
 	store, err := redisstore.New(client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return store.ACL("locks")
 }
 
@@ -91,9 +90,7 @@ func TestACLAllowsNoOtherCommand(t *testing.T) {
 			t.Run(string(flavour)+"/"+name, func(t *testing.T) {
 				flavour.Need(t)
 				server := flavour.Start(t)
-				if err := server.Do(words("ACL SETUSER " + line)...).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, server.Do(words("ACL SETUSER "+line)...).Err())
 				var rules, granted []string
 				for _, w := range strings.Fields(line) {
 					if rule, ok := strings.CutPrefix(w, "+"); ok {
@@ -239,9 +236,7 @@ func obey(t *testing.T, server *redistest.Server, message string) {
 func may(t *testing.T, server *redistest.Server, command ...any) string {
 	t.Helper()
 	reply, err := server.Do(append([]any{"ACL", "DRYRUN", "locks"}, command...)...).Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return reply
 }
 
@@ -251,9 +246,7 @@ func TestACLDocumented(t *testing.T) {
 	if os.IsNotExist(err) {
 		t.Skip("the documents are in the repository, not in the module")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	joined := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\\\n", " ")), " ")
 	if want := "ACL SETUSER " + aclLine(t); !strings.Contains(joined, want) {
 		t.Errorf("docs/redis.md does not show this line:\n%s", want)

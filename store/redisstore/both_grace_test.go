@@ -13,6 +13,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/both"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
@@ -69,18 +70,14 @@ func (m *graceMigration) opened(open func(redis.UniversalClient) (driver.Store, 
 	client := redis.NewClient(&redis.Options{Addr: m.server.Addr, ContextTimeoutEnabled: true})
 	m.t.Cleanup(func() { _ = client.Close() })
 	store, err := open(client)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	return store
 }
 
 func (m *graceMigration) process(store driver.Store) *fencelock.Client {
 	m.t.Helper()
 	c, err := fencelock.New(store, &fencelock.Options{TTL: 3 * time.Second})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	m.t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
@@ -93,9 +90,7 @@ func (m *graceMigration) play() (longest time.Duration) {
 	granted := make(chan error, processes)
 	for range processes {
 		store, err := both.New(both.Stores{Old: m.old(), New: m.next()}, nil)
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		must.OK(m.t, err)
 		c := m.process(store)
 		go func() {
 			l, err := c.Mutex("orders/42").Lock(m.t.Context())
@@ -106,18 +101,14 @@ func (m *graceMigration) play() (longest time.Duration) {
 	for got := 0; got < processes; {
 		select {
 		case err := <-granted:
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			must.OK(m.t, err)
 			got++
 			continue
 		case <-time.After(20 * time.Millisecond):
 		}
 		asked := time.Now()
 		l, err := before.Mutex("orders/42").Lock(m.t.Context())
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		must.OK(m.t, err)
 		if got == 0 {
 			longest = max(longest, time.Since(asked))
 		}

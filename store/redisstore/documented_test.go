@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/quorum"
 	"github.com/fencelock/fencelock/store/redisstore"
@@ -26,13 +27,9 @@ func TestDocumented(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Start(t).Addr
 	a, err := withGoRedis(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b, err := withRueidis(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	redistest.Use(t, a, b)
 	if err := healthy(t.Context(), a); err != nil {
 		t.Error(err)
@@ -40,9 +37,7 @@ func TestDocumented(t *testing.T) {
 	var warned []string
 	evicting := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	c, err := withFindings(evicting.Addr, func(code string) { warned = append(warned, code) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := openSession(t, c); err != nil || !slices.Equal(warned, []string{"eviction"}) {
 		t.Errorf("warned of %v, %v; want eviction", warned, err)
 	}
@@ -56,13 +51,9 @@ func TestDocumentedClients(t *testing.T) {
 		urls[name] = "redis://" + redistest.Start(t).Addr
 	}
 	one, err := byURL(t.Context(), urls["a"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	three, err := overThree(urls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range []*fencelock.Client{one, three} {
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -78,9 +69,7 @@ func TestQuorumStartsWithANodeDown(t *testing.T) {
 	urls := map[string]string{"a": "redis://" + redistest.Start(t).Addr, "b": "redis://" + redistest.Start(t).Addr, "c": "redis://" + down.Addr}
 	down.Kill()
 	c, err := overThree(urls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer c.Close(context.Background())
 	redistest.WaitFor(t, "the nodes answer, with their first grace", func() bool {
 		_, err := c.Mutex("x").TryLock(t.Context())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/redis/go-redis/v9"
 )
@@ -33,13 +34,9 @@ func TestGuaranteesNameWhatIsAssumed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			store, err := redisstore.New(client, &tt.opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			locks, err := fencelock.New(store, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			text := locks.Guarantees().String()
 			for _, want := range tt.want {
 				if !strings.Contains(text, want) {

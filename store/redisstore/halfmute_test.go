@@ -14,15 +14,14 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // halfMute listens as a server that answers the greeting and PING, and says no word
 // to INFO. It ends with the test; asked is closed when the first INFO came.
 func halfMute(t *testing.T) (addr string, asked <-chan struct{}) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	info := make(chan struct{})
 	var once sync.Once

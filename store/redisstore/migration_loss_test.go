@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/both"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
@@ -26,20 +27,14 @@ func TestLockOfAnotherLibraryIsKeptAfterALossOfTheNewStore(t *testing.T) {
 			client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
 			t.Cleanup(func() { _ = client.Close() })
 			old, err := open(client)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			next := memstore.New(&memstore.Options{Grace: true})
 			store, err := both.New(both.Stores{Old: old, New: next}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			req := driver.OpenRequest{Shard: store.Shard("held"), ID: driver.NewSessionID(), TTL: 30 * time.Second}
 			resume := func() driver.Session {
 				drv, _, err := store.Open(t.Context(), req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				return drv
 			}
 			claim := func(seq uint64, name string) *driver.Claim {
@@ -47,9 +42,7 @@ func TestLockOfAnotherLibraryIsKeptAfterALossOfTheNewStore(t *testing.T) {
 			}
 			attempt := func(drv driver.Session, c *driver.Claim) driver.Outcome {
 				out, err := drv.Attempt(t.Context(), c)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				return out
 			}
 			drv, held := resume(), claim(5, "held")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -55,9 +56,7 @@ func TestSentinelNodeHasAName(t *testing.T) {
 	t.Parallel()
 	s := redistest.Redis.StartSentinels(t, time.Minute)
 	store, err := redisstore.FromURL("redis-sentinel://"+s.Addrs[0]+"/"+redistest.MasterName, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	findings, err := store.Check(t.Context())
 	if err != nil || len(findings) == 0 {

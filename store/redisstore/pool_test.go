@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -21,9 +22,7 @@ func TestPoolSizeBoundsAllConnections(t *testing.T) {
 	const size, listening = 3, 1
 	server := redistest.Start(t)
 	store, err := redisstore.Open(t.Context(), fmt.Sprintf("redis://%s?pool_size=%d&client_name=bounded", server.Addr, size), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	c := redistest.Locks(t, store)
 	var calls sync.WaitGroup
@@ -53,8 +52,6 @@ func connectionsNamed(t *testing.T, addr, name string) (n int) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()
 	list, err := client.ClientList(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return strings.Count(list, " name="+name+" ")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -33,9 +34,7 @@ func TestRefusedServerIsOpenedToRead(t *testing.T) {
 		t.Errorf("got %v for a session, want a refusal", err)
 	}
 	s, err = fencelock.OpenStore(t.Context(), url+"&accept=eviction")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
 	if err := openSession(t, s); err != nil {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -28,9 +29,7 @@ func inShard(t *testing.T, s Store, shard string) string {
 func openIn(t *testing.T, s Store, shard string, ttl time.Duration) driver.Session {
 	t.Helper()
 	d, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: shard, ID: driver.NewSessionID(), TTL: ttl})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d
 }
 
@@ -44,9 +43,7 @@ func TestGraceSeenInOneBucketCountsInAll(t *testing.T) {
 	openIn(t, asks, "3", 2*time.Second)
 	plain := open(redisstore.Options{Buckets: 5})
 	openIn(t, plain, "1", 2*time.Second)
-	if err := server.Do("FLUSHALL").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("FLUSHALL").Err())
 	d := openIn(t, plain, "3", 2*time.Second)
 	out, err := d.Attempt(t.Context(), aClaim(1, inShard(t, plain, "3")))
 	if err != nil || !out.Grace {
@@ -61,13 +58,9 @@ func TestFirstBucketTellsANewProcessOfGrace(t *testing.T) {
 	server := redistest.Start(t)
 	open := opener(t, server.Addr)
 	asks := open(redisstore.Options{Grace: true, MaxTTL: 20 * time.Second, Buckets: 5})
-	if err := asks.Begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, asks.Begin(t.Context()))
 	const lose = "for _, k in ipairs(redis.call('KEYS', '*{fencelock:3*')) do redis.call('DEL', k) end return 1"
-	if err := server.Do("EVAL", lose, "0").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("EVAL", lose, "0").Err())
 	plain := open(redisstore.Options{Buckets: 5})
 	out, err := openIn(t, plain, "3", 10*time.Second).Attempt(t.Context(), aClaim(1, inShard(t, plain, "3")))
 	if err != nil || !out.Grace {
@@ -89,9 +82,7 @@ func TestAnOperatorStrengthensAYoungIncarnation(t *testing.T) {
 		}
 		stranger := openIn(t, open(first), "0", 5*time.Second)
 		tool := open(redisstore.Options{})
-		if err := tool.Configure(t.Context(), change[0], change[1]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tool.Configure(t.Context(), change[0], change[1]))
 		asks := openIn(t, open(redisstore.Options{Grace: true, MaxTTL: 20 * time.Second}), "0", 10*time.Second)
 		for _, d := range []driver.Session{stranger, asks} {
 			out, err := d.Attempt(t.Context(), aClaim(1, "x"))
@@ -110,20 +101,14 @@ func TestAnOperatorUndoesALongMaxTTL(t *testing.T) {
 	open := opener(t, server.Addr)
 	const maxTTL = 4 * time.Second
 	store := open(redisstore.Options{Grace: true, MaxTTL: maxTTL})
-	if err := store.Begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Begin(t.Context()))
 	d := openIn(t, store, "0", maxTTL)
 	wantGrace(t, "at first", d, false)
 	mistaken := openIn(t, open(redisstore.Options{Grace: true, MaxTTL: 24 * time.Hour}), "0", 10*time.Second)
 	wantGrace(t, "with a max_ttl of a day", d, true)
-	if err := mistaken.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, mistaken.Close(t.Context()))
 	old(t, server, maxTTL, d)
-	if err := open(redisstore.Options{}).Configure(t.Context(), "max_ttl", maxTTL.String()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, open(redisstore.Options{}).Configure(t.Context(), "max_ttl", maxTTL.String()))
 	wantGrace(t, "when it was lowered", d, false)
 }
 
@@ -135,9 +120,7 @@ func TestAnOperatorSwitchesGraceOnInEveryBucket(t *testing.T) {
 	open := opener(t, server.Addr)
 	openIn(t, open(redisstore.Options{Buckets: 5}), "1", 2*time.Second)
 	tool := open(redisstore.Options{})
-	if err := tool.Configure(t.Context(), "grace", "true"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tool.Configure(t.Context(), "grace", "true"))
 	openIn(t, open(redisstore.Options{Buckets: 5}), "3", 2*time.Second)
 	if got := setting(t, tool, "grace"); got != "true" {
 		t.Errorf("grace is %s, want what the operator set", got)
@@ -155,8 +138,6 @@ func TestAnyKeepAliveShowsGrace(t *testing.T) {
 	if _, err := d.KeepAlive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Do("FLUSHALL").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("FLUSHALL").Err())
 	wantGrace(t, "after a data loss", mustOpen(t, plain), true)
 }

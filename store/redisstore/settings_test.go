@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -36,9 +37,7 @@ func wantRefused(t *testing.T, when string, err error, names string) {
 func setting(t *testing.T, s Store, name string) string {
 	t.Helper()
 	all, err := s.Settings(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, one := range all {
 		if one.Name == name {
 			return one.Value
@@ -58,9 +57,7 @@ func opener(t *testing.T, addr string) func(redisstore.Options) Store {
 func mustOpen(t *testing.T, s Store) driver.Session {
 	t.Helper()
 	d, err := anOpen(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return d
 }
 
@@ -85,9 +82,7 @@ func wantGrace(t *testing.T, when string, d driver.Session, want bool) {
 func old(t *testing.T, server *redistest.Server, maxTTL time.Duration, alive driver.Session) {
 	t.Helper()
 	raw, err := server.Do("HGET", "fencelock:{fencelock:0}", "m").Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var began int64
 	for _, b := range []byte(raw[:7]) {
 		began = began<<8 | int64(b)
@@ -119,9 +114,7 @@ func TestAProcessThatAsksForGraceSwitchesItOn(t *testing.T) {
 	if got := setting(t, plain, "grace"); got != "true" {
 		t.Errorf("grace is %q, want true", got)
 	}
-	if err := server.Do("FLUSHALL").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("FLUSHALL").Err())
 	// The process that did not ask has seen that there is grace.
 	wantGrace(t, "after a data loss that a process found which had not asked", mustOpen(t, plain), true)
 	if got := setting(t, plain, "max_ttl"); got != maxTTL.String() {
@@ -155,9 +148,7 @@ func TestHighestMaxTTLDecidesTheGracePeriod(t *testing.T) {
 	if got := setting(t, shorter, "max_ttl"); got != "9s" {
 		t.Errorf("max_ttl is %s, want that of the other process, 9s", got)
 	}
-	if err := server.Do("FLUSHALL").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("FLUSHALL").Err())
 	out, err := mustOpen(t, shorter).Attempt(t.Context(), aClaim(1, "x"))
 	if err != nil || !out.Grace || out.PollAfter < 5*time.Second {
 		t.Errorf("after a data loss: got %+v, %v, want a grace period of 9 s", out, err)
@@ -173,14 +164,10 @@ func TestSettingsSurviveARestart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	fleet, err := fencelock.New(open(redisstore.Options{Grace: true, MaxTTL: 3 * time.Second}), &fencelock.Options{TTL: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer fleet.Close(context.Background())
 	held, err := fleet.Mutex("x").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	server.Restart()
 	other := open(redisstore.Options{}) // it has seen nothing
 	var first driver.Session
@@ -218,9 +205,7 @@ func TestWeakerSettingsAreAnOperatorsStep(t *testing.T) {
 				t.Errorf("%v while a process asks for more: got %v", weaker, err)
 			}
 		}
-		if err := asking.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, asking.Close(t.Context()))
 		for _, weaker := range [][2]string{{"max_ttl", "7s"}, {"grace", "false"}} {
 			if err := tool.Configure(t.Context(), weaker[0], weaker[1]); err != nil {
 				t.Errorf("%v: %v", weaker, err)
@@ -250,13 +235,9 @@ func TestWeakerSettingsWaitForTheEndOfAGracePeriod(t *testing.T) {
 	open := opener(t, server.Addr)
 	long := open(redisstore.Options{Grace: true, MaxTTL: 9 * time.Second})
 	mustOpen(t, long)
-	if err := server.Do("FLUSHALL").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("FLUSHALL").Err())
 	first := mustOpen(t, long) // it comes back, closes, and asks for nothing any more
-	if err := first.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.Close(t.Context()))
 	tool := open(redisstore.Options{})
 	for _, weaker := range [][2]string{{"max_ttl", "2s"}, {"grace", "false"}} {
 		err := tool.Configure(t.Context(), weaker[0], weaker[1])
@@ -281,9 +262,7 @@ func TestNewNamespaceBeginsWithoutGrace(t *testing.T) {
 		if all, err := store.Settings(t.Context()); err != nil || all != nil {
 			t.Errorf("settings of a namespace that is not set up: %v, %v", all, err)
 		}
-		if err := store.Begin(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Begin(t.Context()))
 		wantGrace(t, "after Begin", mustOpen(t, store), false)
 		if got := setting(t, store, "grace"); got != "true" {
 			t.Errorf("grace is %q, want true", got)
@@ -293,9 +272,7 @@ func TestNewNamespaceBeginsWithoutGrace(t *testing.T) {
 				t.Errorf("a second time: got %v, want it refused", err)
 			}
 		}
-		if err := server.Do("FLUSHALL").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, server.Do("FLUSHALL").Err())
 		wantGrace(t, "after a data loss", mustOpen(t, store), true)
 	}
 }
@@ -331,9 +308,7 @@ func TestOperatorsNeedNoSettings(t *testing.T) {
 				t.Errorf("an operator's calls left %d keys behind, %v", keys, err)
 			}
 			opened, err := anOpen(t, app)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			claim := &driver.Claim{Seq: 1, Name: "x", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{Owner: "app"}}}
 			var got driver.Outcome
 			redistest.WaitFor(t, "the app has the lock", func() bool {
@@ -392,9 +367,7 @@ func TestOtherBucketsAreRefused(t *testing.T) {
 				_, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: shard, ID: driver.NewSessionID(), TTL: 2 * time.Second})
 				return err
 			}
-			if err := open(pair[0]); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, open(pair[0]))
 			wantRefused(t, fmt.Sprintf("%d buckets after %d", pair[1], pair[0]), open(pair[1]), fmt.Sprintf("add buckets=%d", pair[0]))
 			// The bucket of the name has a hash, tickets and sessions, the first one a hash and tickets.
 			if keys, err := server.Do("DBSIZE").Int(); err != nil || keys > 5 {
@@ -420,9 +393,7 @@ func TestLimitFindsTheBuckets(t *testing.T) {
 	for i := range 20 {
 		name := fmt.Sprint("limited-", i)
 		tool := dial(redisstore.Options{Buckets: 3}) // it has not found the settings yet
-		if err := tool.SetLimit(t.Context(), name, 3); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tool.SetLimit(t.Context(), name, 3))
 		if st, err := app.Inspect(t.Context(), name); err != nil || st.Limit != 3 {
 			t.Errorf("the limit of %s is %d, %v, want 3", name, st.Limit, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -26,9 +27,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	var opening sync.WaitGroup
 	for kind, listen := range map[string]func() (string, func(), error){"mute": servers.Mute, "black hole": servers.BlackHole} {
 		addr, stop, err := listen()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer stop()
 		for _, url := range []string{"redis://:hunter2@" + addr, "redis-sentinel://:hunter2@" + addr + "/m", "redis-cluster://:hunter2@" + addr} {
 			opening.Go(func() {
@@ -62,9 +61,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 // an answer. There is no counting: other tests have theirs.
 func leftBehind(t *testing.T) string {
 	var all bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, pprof.Lookup("goroutine").WriteTo(&all, 1))
 	if text := all.String(); strings.Contains(text, "redisstore.abandon") || strings.Contains(text, "redisstore.answers") {
 		return text
 	}

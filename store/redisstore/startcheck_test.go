@@ -16,6 +16,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -135,9 +136,7 @@ func TestStartAtAReplica(t *testing.T) {
 	if !slices.Contains(warned, "replica") {
 		t.Errorf("warned of %v, want replica", warned)
 	}
-	if err := server.Do("REPLICAOF", "NO", "ONE").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("REPLICAOF", "NO", "ONE").Err())
 	if err := openSession(t, c); err != nil {
 		t.Error(err)
 	}
@@ -163,22 +162,16 @@ func TestStartRefusedAsUsersSeeIt(t *testing.T) {
 	if _, err := store.Inspect(t.Context(), "x"); err != nil {
 		t.Error(err)
 	}
-	if err := server.Do("CONFIG", "SET", "maxmemory-policy", "noeviction").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("CONFIG", "SET", "maxmemory-policy", "noeviction").Err())
 	if _, err := c.Mutex("x").Lock(t.Context()); err != nil {
 		t.Error(err)
 	}
 
 	accepted := *opts
 	accepted.Namespace, accepted.Accept = "another", []string{"eviction"}
-	if err := server.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru").Err())
 	s, err := redisstore.Open(t.Context(), "redis://"+server.Addr, &accepted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_ = s.Close()
 }
 
@@ -190,9 +183,7 @@ func TestStartLogs(t *testing.T) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
 	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
-	if err := openSession(t, libraries[0].open(t, login{addr: server.Addr}, nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, openSession(t, libraries[0].open(t, login{addr: server.Addr}, nil)))
 	for _, want := range []string{"level=WARN", "code=eviction", "server=" + server.Addr, "maxmemory-policy noeviction"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, log.String())

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -36,9 +37,7 @@ func TestTLSRefused(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartTLS(t)
 	c, err := dialGoRedis(login{addr: server.Addr, tls: &tls.Config{MinVersion: tls.VersionTLS12}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer c.close()
 	_, err = c.Inspect(t.Context(), "x")
 	if want := "certificate is not trusted"; !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), want) {
@@ -50,9 +49,7 @@ func TestTLSRefused(t *testing.T) {
 func open(t *testing.T, url string, opts *redisstore.Options) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.Open(t.Context(), url, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

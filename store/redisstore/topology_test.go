@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -22,9 +23,7 @@ func TestSentinelClients(t *testing.T) {
 		t.Run(string(flavour), func(t *testing.T) {
 			t.Parallel()
 			sentinels := flavour.StartSentinels(t, redistest.Never)
-			if err := sentinels.Master().Do(append(words("ACL SETUSER "+aclLine(t)), ">"+secret, "+role")...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, sentinels.Master().Do(append(words("ACL SETUSER "+aclLine(t)), ">"+secret, "+role")...).Err())
 			u := open(t, fmt.Sprintf("redis-sentinel://locks:%s@%s/%s", secret, strings.Join(sentinels.Addrs, ","), redistest.MasterName), nil)
 			for _, lib := range libraries {
 				s := lib.open(t, login{sentinels: sentinels.Addrs, user: "locks", pass: secret}, nil)
@@ -49,9 +48,7 @@ func TestClusterClients(t *testing.T) {
 			margins := []string{"margin", "margin", "margin"} // the TTL is as long, and each of three masters has a replica
 			line := append(words("ACL SETUSER "+clusterACL(t)), ">"+secret)
 			for _, n := range cluster.Nodes {
-				if err := n.Do(line...).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, n.Do(line...).Err())
 			}
 			u := open(t, fmt.Sprintf("redis-cluster://locks:%s@%s", secret, strings.Join(cluster.Addrs(), ",")), opts)
 			for _, lib := range libraries {
@@ -77,9 +74,7 @@ func clusterACL(t *testing.T) string {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	defer client.Close() // it never connected
 	store, err := redisstore.New(client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return store.ACL("locks")
 }
 

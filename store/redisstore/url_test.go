@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestParseURL(t *testing.T) {
@@ -115,9 +116,7 @@ func TestURLErrors(t *testing.T) {
 // TestURLSettings: a URL may have the settings of the namespace.
 func TestURLSettings(t *testing.T) {
 	s, err := FromURL("redis://h?namespace=orders&grace=true&max_ttl=10s&accept=clock,proxy", &Options{MaxTTL: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
 	if c := s.Caps(); !c.Grace || c.MaxTTL != 10*time.Second || !strings.Contains(s.ACL("u"), "~orders:{orders:*") {
 		t.Errorf("got %+v and %s", c, s.ACL("u"))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/shard"
@@ -57,9 +58,7 @@ func TestAddingAMember(t *testing.T) {
 		}
 		wantErr(t, "SetLimit of a name that moves", joining.SetLimit(t.Context(), moves, 1), driver.ErrUnavailable, "after the change")
 		wantErr(t, "the next list beside the old one", try(t, client(t, next), stays), driver.ErrRefused, "another list (members a) than ours (members a, b)")
-		if err := l.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.Unlock(t.Context()))
 		wantErr(t, "an old process that holds nothing", try(t, second, moves), fencelock.ErrUnavailable, "still does")
 		first.Close(t.Context())
 
@@ -82,9 +81,7 @@ func TestRemovingAMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := memstore.New(nil), memstore.New(nil)
 		down, err := faultstore.Wrap(b, faultstore.MustParse("fail"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		old := made(t, shard.Member{Name: "a", Store: a}, shard.Member{Name: "b", Store: b})
 		leaving := made(t, shard.Member{Name: "a", Store: a}, shard.Member{Name: "b", Store: down, Change: shard.Leaves})
 		moves := nameAt(old, "b")
@@ -138,9 +135,7 @@ func TestChangeAfterAProcessDied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := memstore.New(nil), memstore.New(nil)
 		cut, err := faultstore.Wrap(a, faultstore.MustParse("after(20, fail)"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		dying := client(t, made(t, shard.Member{Name: "a", Store: cut}))
 		lock(t, dying, "x")
 		joining := made(t, shard.Member{Name: "a", Store: a}, shard.Member{Name: "b", Store: b, Change: shard.Joins})
@@ -164,9 +159,7 @@ func TestRemovingAMemberThatLostItsData(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, b := memstore.New(nil), memstore.New(nil)
 				ill, err := faultstore.Wrap(b, faultstore.MustParse(fault), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				old := made(t, shard.Member{Name: "a", Store: a}, shard.Member{Name: "b", Store: b})
 				c := client(t, made(t, shard.Member{Name: "a", Store: a}, shard.Member{Name: "b", Store: ill, Change: shard.Leaves}))
 				lock(t, c, nameAt(old, "a"))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/shard"
 )
@@ -79,8 +80,6 @@ func over(t *testing.T, mems []*memstore.Store) *shard.Store {
 func made(t *testing.T, members ...shard.Member) *shard.Store {
 	t.Helper()
 	s, err := shard.New(members, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }

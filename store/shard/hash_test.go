@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -50,9 +51,7 @@ func named(t *testing.T, names ...string) *Store {
 		members = append(members, Member{Name: n, Store: memstore.New(nil)})
 	}
 	s, err := New(members, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/shard"
@@ -43,9 +44,7 @@ func TestOtherListIsFoundLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := memstore.New(nil), memstore.New(nil)
 		away, err := faultstore.Wrap(a, faultstore.MustParse("during(0s, 20s, fail)"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		one := over(t, []*memstore.Store{a})
 		two := made(t, shard.Member{Name: "m0", Store: away}, shard.Member{Name: "m1", Store: b})
 		name := nameAt(two, "m1")
@@ -71,9 +70,7 @@ func TestOtherListAtASlowMemberIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := memstore.New(nil), memstore.New(nil)
 		slow, err := faultstore.Wrap(a, faultstore.MustParse("delay(300ms, 300ms)"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(slow.Wait)
 		lock(t, client(t, over(t, []*memstore.Store{a})), "x")
 		two := made(t, shard.Member{Name: "m0", Store: slow}, shard.Member{Name: "m1", Store: b})
@@ -87,9 +84,7 @@ func TestMemberThatIsDownDisturbsNoOther(t *testing.T) {
 	for _, fault := range []string{"fail", "lose(request)", "refuse"} {
 		synctest.Test(t, func(t *testing.T) {
 			down, err := faultstore.Wrap(memstore.New(nil), faultstore.MustParse(fault), &faultstore.Options{LateLimit: time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			s := made(t, shard.Member{Name: "a", Store: memstore.New(nil)}, shard.Member{Name: "b", Store: down})
 			c := client(t, s)
 			l := lock(t, c, nameAt(s, "a"))
@@ -113,9 +108,7 @@ func TestTryBesideASilentMember(t *testing.T) {
 		t.Run(change.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				silent, err := faultstore.Wrap(memstore.New(nil), faultstore.MustParse("lose(request)"), &faultstore.Options{LateLimit: time.Second})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				a, b := shard.Member{Name: "a", Store: memstore.New(nil)}, shard.Member{Name: "b", Store: silent}
 				name := nameAt(made(t, a, b), "a")
 				if change == shard.Leaves {
@@ -180,9 +173,7 @@ func TestMarkersEndWithTheLastSession(t *testing.T) {
 		mems := []*memstore.Store{memstore.New(nil), memstore.New(nil)}
 		c := client(t, over(t, mems))
 		lock(t, c, "x")
-		if err := c.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Close(t.Context()))
 		for i, m := range mems {
 			if page, err := m.List(t.Context(), driver.ListQuery{Max: 10}); err != nil || len(page.Locks) > 0 {
 				t.Errorf("member %d has %+v, %v; want nothing", i, page.Locks, err)

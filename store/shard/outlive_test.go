@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/faultstore"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/shard"
@@ -21,9 +22,7 @@ import (
 func lasting(t *testing.T, s driver.Store, ttl time.Duration) *fencelock.Client {
 	t.Helper()
 	c, err := fencelock.New(s, &fencelock.Options{TTL: ttl, Patience: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
@@ -103,9 +102,7 @@ func TestHolderThatIsCutOffIsOutInTime(t *testing.T) {
 			a, b, c := memstore.New(nil), memstore.New(nil), memstore.New(nil)
 			cutOff := func(s driver.Store) driver.Store {
 				w, err := faultstore.Wrap(s, faultstore.MustParse(fmt.Sprintf("during(%v, 1h, fail)", cut)), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				return w
 			}
 			old := made(t, shard.Member{Name: "a", Store: cutOff(a)}, shard.Member{Name: "b", Store: cutOff(b)})
@@ -176,9 +173,7 @@ func TestNothingIsGrantedWithoutAMarker(t *testing.T) {
 		m := &markless{Store: memstore.New(nil)}
 		s := made(t, shard.Member{Name: "a", Store: m})
 		ss, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		claim := &driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
 		m.lost.Store(true)
 		time.Sleep(3 * time.Second)
@@ -202,9 +197,7 @@ func TestMarkWithALostReplyIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := memstore.New(nil)
 		lossy, err := faultstore.Wrap(a, faultstore.MustParse("on(attempt, nth(1, lose(reply)))"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s := made(t, shard.Member{Name: "a", Store: lossy}, shard.Member{Name: "b", Store: memstore.New(nil), Change: shard.Joins},
 			shard.Member{Name: "c", Store: memstore.New(nil)})
 		c := lasting(t, s, 15*time.Second)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/shard"
 )
@@ -117,9 +118,7 @@ func nameAt(s *shard.Store, member string) string {
 func client(t *testing.T, s driver.Store) *fencelock.Client {
 	t.Helper()
 	c, err := fencelock.New(s, &fencelock.Options{Patience: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { c.Close(t.Context()) })
 	return c
 }
@@ -127,9 +126,7 @@ func client(t *testing.T, s driver.Store) *fencelock.Client {
 func lock(t *testing.T, c *fencelock.Client, name string) *fencelock.Lease {
 	t.Helper()
 	l, err := c.Mutex(name).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 
@@ -137,9 +134,7 @@ func lock(t *testing.T, c *fencelock.Client, name string) *fencelock.Lease {
 func strays(t *testing.T, s *shard.Store) []string {
 	t.Helper()
 	found, err := s.Strays(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var texts []string
 	for _, f := range found {
 		texts = append(texts, f.Member+" "+f.Status.Name)
@@ -160,9 +155,7 @@ func TestListLeavesStraysOut(t *testing.T) {
 		q := driver.ListQuery{Max: 10}
 		for range 3 {
 			page, err := after.List(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, st := range page.Locks {
 				names = append(names, st.Name)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -22,13 +23,13 @@ func TestOpenedStoreCommits(t *testing.T) {
 	server := servers.Test(t, func() (*servers.Server, error) { return servers.MariaDB() })
 	db := onMariaDB.connect(t, server.Port)
 	db.SetMaxOpenConns(1) // it was made before, and commits
-	must(t, exec(db, "SET GLOBAL autocommit = 0"))
+	must.OK(t, exec(db, "SET GLOBAL autocommit = 0"))
 	s, err := sqlstore.Open(ctxb, fmt.Sprintf("mysql://root@%s/test?migrate=true", server.Addr), nil)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { s.Close() })
 	l := lock(t, client(t, s, 10*time.Second), "x")
 	var counter int64
-	must(t, db.QueryRow("SELECT counter FROM fencelock_lock WHERE holder IS NOT NULL").Scan(&counter))
+	must.OK(t, db.QueryRow("SELECT counter FROM fencelock_lock WHERE holder IS NOT NULL").Scan(&counter))
 	if got := driver.Token(counter * driver.TokenStep); got != l.Token() {
 		t.Errorf("token %v is committed, %v was granted", got, l.Token())
 	}
@@ -46,7 +47,7 @@ func TestHandleWithoutAutocommitIsRefused(t *testing.T) {
 			server := need(t, k.start)
 			db := k.connect(t, server.Port)
 			opts := k.space(t, db)
-			must(t, visit(k.store(t, db, &opts)))
+			must.OK(t, visit(k.store(t, db, &opts)))
 			source := k.source
 			k.source = func(port int) string { return source(port) + "&autocommit=0" }
 			s := k.store(t, k.connect(t, server.Port), &opts)
@@ -61,7 +62,7 @@ func TestHandleWithoutAutocommitIsRefused(t *testing.T) {
 				}
 			}
 			findings, err := s.Check(ctxb)
-			must(t, err)
+			must.OK(t, err)
 			if !hasDanger(findings, "autocommit") {
 				t.Errorf("Check: %v, want the danger autocommit", findings)
 			}
@@ -81,13 +82,13 @@ func TestConnectionThatStopsCommitting(t *testing.T) {
 			db.SetMaxOpenConns(1)
 			s := k.store(t, db, &opts)
 			ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
-			must(t, err)
-			must(t, exec(db, "SET SESSION autocommit = 0"))
+			must.OK(t, err)
+			must.OK(t, exec(db, "SET SESSION autocommit = 0"))
 			if out, err := ss.Attempt(ctxb, plain(1, "x")); !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), "autocommit") {
 				t.Errorf("without autocommit: got %v, %v, want an error that names it", out.State, err)
 			}
-			must(t, exec(db, "ROLLBACK"))
-			must(t, exec(db, "SET SESSION autocommit = 1"))
+			must.OK(t, exec(db, "ROLLBACK"))
+			must.OK(t, exec(db, "SET SESSION autocommit = 1"))
 			if out, err := ss.Attempt(ctxb, plain(1, "x")); err != nil || out.State != driver.Granted {
 				t.Errorf("with it again: got %v, %v, want a grant", out.State, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -26,9 +27,9 @@ func TestBreakBesideAKeepAlive(t *testing.T) {
 		operator := k.behind(t, server)
 		s := k.store(t, k.connect(t, server.Port), &operator.opts)
 		ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-		must(t, err)
+		must.OK(t, err)
 		out, err := ss.Attempt(ctxb, plain(1, word))
-		must(t, err)
+		must.OK(t, err)
 
 		var mu sync.Mutex
 		notified, between := false, 0
@@ -48,25 +49,25 @@ func TestBreakBesideAKeepAlive(t *testing.T) {
 			return true
 		})
 		_, err = operator.Break(ctxb, word, out.Token)
-		must(t, err)
+		must.OK(t, err)
 		operator.proxy.Filter(nil)
 		if between == 0 {
 			t.Fatal("no keep-alive came in between")
 		}
 		for range 2 { // it is reported until the claim is withdrawn
 			renewal, err := ss.KeepAlive(ctxb)
-			must(t, err)
+			must.OK(t, err)
 			if !slices.Equal(renewal.Broken, []uint64{1}) {
 				t.Fatalf("the renewal reports %v as broken, want claim 1", renewal.Broken)
 			}
 		}
 		found, err := ss.Withdraw(ctxb, driver.Withdrawal{Seq: 1, Name: word})
-		must(t, err)
+		must.OK(t, err)
 		if found != driver.WasBroken {
 			t.Errorf("withdrawn it was %v, want broken", found)
 		}
 		renewal, err := ss.KeepAlive(ctxb)
-		must(t, err)
+		must.OK(t, err)
 		if len(renewal.Broken) != 0 {
 			t.Errorf("after the withdrawal the renewal reports %v as broken", renewal.Broken)
 		}

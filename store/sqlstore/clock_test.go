@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -26,36 +27,36 @@ func TestClockSetBack(t *testing.T) {
 		opts := k.space(t, db)
 		s := k.store(t, db, &opts)
 		dead, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 4 * time.Second})
-		must(t, err)
-		must(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET grace_end = 0"))
+		must.OK(t, err)
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET grace_end = 0"))
 		_, err = dead.Attempt(ctxb, plain(1, "x"))
-		must(t, err)
+		must.OK(t, err)
 		held := plain(2, "held")
 		held.Terms.MinHold = time.Second
 		_, err = dead.Attempt(ctxb, held)
-		must(t, err)
+		must.OK(t, err)
 		idle, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 4 * time.Second})
-		must(t, err)
+		must.OK(t, err)
 
-		must(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + "+aYear))
-		must(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET grace_end = incarnation + "+aYear))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + "+aYear))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET grace_end = incarnation + "+aYear))
 		move := "grants = JSON_SET(grants, '$[0].minend', CAST(JSON_EXTRACT(grants, '$[0].minend') AS SIGNED) + " + aYear + ")"
 		if k.dialect == sqlstore.PostgreSQL {
 			move = "grants = jsonb_set(grants, '{0,minend}', to_jsonb((grants->0->>'minend')::bigint + " + aYear + "))"
 		}
-		must(t, exec(db, "UPDATE "+opts.Prefix+"lock SET "+move+" WHERE name = 'held'"))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"lock SET "+move+" WHERE name = 'held'"))
 
 		if _, err := idle.KeepAlive(ctxb); err != nil {
 			t.Errorf("the session that lives: %v", err)
 		}
 		c := client(t, s, 6*time.Second)
 		for _, name := range []string{"x", "held"} {
-			must(t, lock(t, c, name).Unlock(ctxb))
+			must.OK(t, lock(t, c, name).Unlock(ctxb))
 		}
-		must(t, sqlstore.Sweep(ctxb, s))
+		must.OK(t, sqlstore.Sweep(ctxb, s))
 		var ahead int
 		tomorrow := time.Now().Add(24 * time.Hour).UnixMicro()
-		must(t, db.QueryRow(fmt.Sprintf("SELECT count(*) FROM %ssession WHERE ends > %d", opts.Prefix, tomorrow)).Scan(&ahead))
+		must.OK(t, db.QueryRow(fmt.Sprintf("SELECT count(*) FROM %ssession WHERE ends > %d", opts.Prefix, tomorrow)).Scan(&ahead))
 		if ahead != 0 {
 			t.Errorf("%d sessions still end next year", ahead)
 		}
@@ -72,11 +73,11 @@ func TestClockSetBackBehindAHolder(t *testing.T) {
 		holder, waiter := open(t, s), open(t, s)
 		attempt(t, holder, plain(1, "x"), driver.Granted)
 		attempt(t, waiter, queued(1, "x"), driver.Queued)
-		must(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + "+aYear))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + "+aYear))
 		attempt(t, waiter, queued(1, "x"), driver.Queued)
 		var ahead int
 		tomorrow := time.Now().Add(24 * time.Hour).UnixMicro()
-		must(t, db.QueryRow(fmt.Sprintf("SELECT count(*) FROM %ssession WHERE ends > %d", opts.Prefix, tomorrow)).Scan(&ahead))
+		must.OK(t, db.QueryRow(fmt.Sprintf("SELECT count(*) FROM %ssession WHERE ends > %d", opts.Prefix, tomorrow)).Scan(&ahead))
 		if ahead != 0 {
 			t.Errorf("%d sessions still end next year", ahead)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -37,22 +38,22 @@ func TestConfigure(t *testing.T) {
 		fails("grace", "perhaps", "true or false", false)
 		fails("poll", "true", "grace and max_ttl", false)
 		n.wantSettings(s, "nothing changed", "true", "50s")
-		must(t, long.Close(ctxb))
-		must(t, exec(n.db, "UPDATE "+n.opts.Prefix+"session SET ends = 0 WHERE ttl = 45000000"))
-		must(t, s.Configure(ctxb, "max_ttl", "20s"))
+		must.OK(t, long.Close(ctxb))
+		must.OK(t, exec(n.db, "UPDATE "+n.opts.Prefix+"session SET ends = 0 WHERE ttl = 45000000"))
+		must.OK(t, s.Configure(ctxb, "max_ttl", "20s"))
 		n.wantSettings(s, "lowered", "true", "20s")
-		must(t, exec(n.db, "UPDATE "+n.opts.Prefix+"session SET ends = ends + 9000000000000000 WHERE ttl = 45000000")) // a clock that is set back
+		must.OK(t, exec(n.db, "UPDATE "+n.opts.Prefix+"session SET ends = ends + 9000000000000000 WHERE ttl = 45000000")) // a clock that is set back
 		if _, err := dead.KeepAlive(ctxb); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("a session that had ended: %v, want ErrGone", err)
 		}
-		must(t, graceful.Close(ctxb))
-		must(t, s.Configure(ctxb, "max_ttl", "30s"))
+		must.OK(t, graceful.Close(ctxb))
+		must.OK(t, s.Configure(ctxb, "max_ttl", "30s"))
 		n.wantSettings(s, "raised", "true", "30s")
-		must(t, s.Configure(ctxb, "grace", "false"))
+		must.OK(t, s.Configure(ctxb, "grace", "false"))
 		n.wantSettings(s, "switched off", "false", "30s")
-		must(t, s.Configure(ctxb, "grace", "true"))
+		must.OK(t, s.Configure(ctxb, "grace", "true"))
 		n.wantSettings(s, "switched on", "true", "30s")
-		must(t, s.Configure(ctxb, "grace", "false"))
+		must.OK(t, s.Configure(ctxb, "grace", "false"))
 		n.takeOver()
 		n.wantGrace(n.process(false, 0), "without grace", 0, 0)
 	})
@@ -94,7 +95,7 @@ func TestLoweringBesideOpen(t *testing.T) {
 				t.Error(err)
 			}
 			var longer int // both of one moment
-			must(t, n.db.QueryRow("SELECT count(*) FROM "+n.opts.Prefix+"session s JOIN "+n.opts.Prefix+"incarnation m ON ABS(s.declared) > m.max_ttl").Scan(&longer))
+			must.OK(t, n.db.QueryRow("SELECT count(*) FROM "+n.opts.Prefix+"session s JOIN "+n.opts.Prefix+"incarnation m ON ABS(s.declared) > m.max_ttl").Scan(&longer))
 			if longer > 0 {
 				t.Errorf("%d sessions ask for more than the tables have", longer)
 			}
@@ -115,17 +116,17 @@ func TestOpenWaitsForLowering(t *testing.T) {
 		n := newNamespace(t, k, server)
 		s := n.process(false, time.Minute)
 		ss := n.session(s, 50*time.Second)
-		must(t, ss.Close(ctxb))
+		must.OK(t, ss.Close(ctxb))
 		tx, err := n.db.BeginTx(ctxb, nil)
-		must(t, err)
+		must.OK(t, err)
 		_, err = tx.ExecContext(ctxb, "UPDATE "+n.opts.Prefix+"incarnation SET max_ttl = 15000000")
-		must(t, err)
+		must.OK(t, err)
 		ctx, cancel := context.WithTimeout(ctxb, 500*time.Millisecond)
 		defer cancel()
 		if _, _, err := s.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 50 * time.Second}); err == nil {
 			t.Error("a session was opened meanwhile")
 		}
-		must(t, tx.Commit())
+		must.OK(t, tx.Commit())
 		n.session(s, 50*time.Second)
 		n.wantSettings(s, "after it", "false", "1m0s")
 	})
@@ -139,7 +140,7 @@ func TestWeakenedBesideOpen(t *testing.T) {
 		for _, weaker := range []string{"grace = 0", "max_ttl = 1000000"} {
 			n := newNamespace(t, k, server)
 			n.old()
-			must(t, n.session(n.process(true, 50*time.Second), time.Second).Close(ctxb))
+			must.OK(t, n.session(n.process(true, 50*time.Second), time.Second).Close(ctxb))
 			b := k.behind(t, server)
 			opts := n.opts
 			opts.Grace, opts.MaxTTL = true, 50*time.Second
@@ -163,13 +164,13 @@ func TestBegin(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		n := newNamespace(t, k, server)
 		s := n.process(true, 0)
-		must(t, n.process(true, 0).Begin(ctxb))
+		must.OK(t, n.process(true, 0).Begin(ctxb))
 		n.wantSettings(s, "begun", "true", "15s")
 		attempt(t, n.session(s, 15*time.Second), plain(1, "x"), driver.Granted)
 		if err := s.Begin(ctxb); !errors.Is(err, driver.ErrRefused) {
 			t.Errorf("begun twice: %v, want ErrRefused", err)
 		}
-		must(t, exec(n.db, "DELETE FROM "+n.opts.Prefix+"incarnation")) // as after a restored backup
+		must.OK(t, exec(n.db, "DELETE FROM "+n.opts.Prefix+"incarnation")) // as after a restored backup
 		if err := s.Begin(ctxb); !errors.Is(err, driver.ErrRefused) {
 			t.Errorf("with rows of locks: %v, want ErrRefused", err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -64,7 +65,7 @@ type rig struct {
 
 func newRig(t *testing.T, k kind, server *servers.Server) *rig {
 	p, err := servers.NewProxy(server.Addr)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(p.Close)
 	port := server.Port
 	if k.name == onPgbouncer.name {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -32,7 +33,7 @@ func TestWriterFromBeforeACrash(t *testing.T) {
 	opts := k.space(t, db)
 	s := k.store(t, db, &opts)
 	version := func() (v int64) {
-		must(t, db.QueryRow("SELECT version FROM "+opts.Prefix+"lock WHERE name = 'x'").Scan(&v))
+		must.OK(t, db.QueryRow("SELECT version FROM "+opts.Prefix+"lock WHERE name = 'x'").Scan(&v))
 		return v
 	}
 	holder, waiter := open(t, s), open(t, s)
@@ -40,16 +41,16 @@ func TestWriterFromBeforeACrash(t *testing.T) {
 	durable := version()
 	// The process that writes the log from time to time writes no more, however long this test takes.
 	var writer int
-	must(t, db.QueryRow("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'").Scan(&writer))
-	must(t, syscall.Kill(writer, syscall.SIGSTOP))
+	must.OK(t, db.QueryRow("SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'").Scan(&writer))
+	must.OK(t, syscall.Kill(writer, syscall.SIGSTOP))
 	attempt(t, waiter, queued(1, "x"), driver.Queued)
 	lost := version()
 	var crash sync.Once
-	must(t, sqlstore.ChangeLimit(ctxb, s, "x", 3, func(int) {
+	must.OK(t, sqlstore.ChangeLimit(ctxb, s, "x", 3, func(int) {
 		crash.Do(func() {
-			must(t, server.Restart())
+			must.OK(t, server.Restart())
 			_, err := inspectSoon(s, "y")
-			must(t, err)
+			must.OK(t, err)
 			if got := version(); got != durable || lost == durable {
 				t.Fatalf("version %d after the crash, %d before it, %d on disk: nothing was lost", got, lost, durable)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -36,7 +37,7 @@ func TestPoolOfOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			locks, err := fencelock.New(store, nil)
-			must(t, err)
+			must.OK(t, err)
 			all = append(all, locks)
 		}
 		var crowd sync.WaitGroup
@@ -85,19 +86,19 @@ func TestStatementTimeout(t *testing.T) {
 			db := c.connect(t, server.Port)
 			opts := c.space(t, db)
 			limited, err := sql.Open(c.driver, c.limited(server.Port))
-			must(t, err)
+			must.OK(t, err)
 			t.Cleanup(func() { limited.Close() })
 			ss, _, err := c.store(t, limited, &opts).Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
-			must(t, err)
+			must.OK(t, err)
 			_, err = ss.Attempt(ctx, plain(1, "x"))
-			must(t, err)
+			must.OK(t, err)
 			_, err = ss.Withdraw(ctx, driver.Withdrawal{Name: "x", Seq: 1})
-			must(t, err)
+			must.OK(t, err)
 			tx, err := db.BeginTx(ctx, nil)
-			must(t, err)
+			must.OK(t, err)
 			rows, err := tx.QueryContext(ctx, "SELECT 1 FROM "+opts.Prefix+"lock FOR UPDATE")
-			must(t, err)
-			must(t, rows.Close())
+			must.OK(t, err)
+			must.OK(t, rows.Close())
 			bounded, end := context.WithTimeout(ctx, 20*time.Second)
 			_, err = ss.Attempt(bounded, plain(2, "x"))
 			end()
@@ -107,7 +108,7 @@ func TestStatementTimeout(t *testing.T) {
 			if _, err := ss.KeepAlive(ctx); err != nil {
 				t.Errorf("a keep-alive while the row is locked: %v", err)
 			}
-			must(t, tx.Rollback())
+			must.OK(t, tx.Rollback())
 			if out, err := ss.Attempt(ctx, plain(2, "x")); err != nil || out.State != driver.Granted {
 				t.Errorf("after it: %v, %v", out.State, err)
 			}
@@ -122,11 +123,11 @@ func TestStatementTimeout(t *testing.T) {
 func TestServerWithoutItsIdentity(t *testing.T) {
 	server := need(t, postgres)
 	admin := onPostgres.connect(t, server.Port)
-	must(t, exec(admin, "CREATE SCHEMA aurora"))
-	must(t, exec(admin, `CREATE FUNCTION aurora.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE plpgsql AS $$
+	must.OK(t, exec(admin, "CREATE SCHEMA aurora"))
+	must.OK(t, exec(admin, `CREATE FUNCTION aurora.pg_current_wal_lsn() RETURNS pg_lsn LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION 'Function pg_current_wal_lsn() is currently not supported for Aurora' USING ERRCODE = '0A000'; END $$`))
-	must(t, exec(admin, "CREATE SCHEMA forbidding"))
-	must(t, exec(admin, "CREATE FUNCTION forbidding.pg_control_system() RETURNS TABLE (system_identifier bigint) LANGUAGE plpgsql AS $$ "+
+	must.OK(t, exec(admin, "CREATE SCHEMA forbidding"))
+	must.OK(t, exec(admin, "CREATE FUNCTION forbidding.pg_control_system() RETURNS TABLE (system_identifier bigint) LANGUAGE plpgsql AS $$ "+
 		"BEGIN RAISE EXCEPTION 'permission denied for function pg_control_system' USING ERRCODE = '42501'; END $$"))
 	for schema, function := range map[string]string{"aurora": "pg_current_wal_lsn", "forbidding": "pg_control_system"} {
 		url := fmt.Sprintf("%s&search_path=%s,pg_catalog,public&migrate=true&namespace=%s&accept=fsync", pgSource(server.Port), schema, schema)
@@ -169,9 +170,9 @@ func TestReadReplica(t *testing.T) {
 	db := k.connect(t, primary.Port)
 	opts := k.space(t, db)
 	ss, _, err := k.store(t, db, &opts).Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
-	must(t, err)
+	must.OK(t, err)
 	_, err = ss.Attempt(t.Context(), plain(1, "x"))
-	must(t, err)
+	must.OK(t, err)
 	replica := servers.Test(t, func() (*servers.Server, error) { return primary.Replica(primary.Port) })
 	url := fmt.Sprintf("%s&namespace=%s", pgSource(replica.Port), strings.TrimSuffix(opts.Prefix, "_"))
 	_, err = sqlstore.Open(t.Context(), url, nil)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -40,9 +41,9 @@ func openLocks(ctx context.Context, db *sql.DB) (*fencelock.Client, error) {
 func TestDocumented(t *testing.T) {
 	alone(t, func(t *testing.T, k kind, server *servers.Server) {
 		c, err := openLocks(ctxb, k.connect(t, server.Port))
-		must(t, err)
+		must.OK(t, err)
 		t.Cleanup(func() { c.Close(ctxb) })
-		must(t, lock(t, c, "orders/42").Unlock(ctxb))
+		must.OK(t, lock(t, c, "orders/42").Unlock(ctxb))
 		if got := c.Guarantees(); !got.SurvivesCrash || got.Fencing.String() != "strict" {
 			t.Errorf("guarantees: %v", got)
 		}
@@ -52,12 +53,12 @@ func TestDocumented(t *testing.T) {
 // TestDocumentedGrants compares docs/sql.md with what Grants prints.
 func TestDocumentedGrants(t *testing.T) {
 	db, err := sql.Open("pgx", "postgres://h/db")
-	must(t, err)
+	must.OK(t, err)
 	defer db.Close()
 	s, err := sqlstore.New(db, nil)
-	must(t, err)
+	must.OK(t, err)
 	page, err := os.ReadFile("../../docs/sql.md")
-	must(t, err)
+	must.OK(t, err)
 	if !strings.Contains(string(page), s.Grants("app")) {
 		t.Errorf("docs/sql.md does not have\n%s", s.Grants("app"))
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -36,7 +37,7 @@ func TestFailureAfterQueuingIsUnknown(t *testing.T) {
 			attempt(t, open(t, others), plain(1, "x"), driver.Granted)
 
 			p, err := servers.NewProxy(server.Addr)
-			must(t, err)
+			must.OK(t, err)
 			t.Cleanup(p.Close)
 			var away atomic.Bool
 			p.Filter(func(_ int, toServer bool, data []byte) bool {
@@ -63,7 +64,7 @@ func TestFailureAfterQueuingIsUnknown(t *testing.T) {
 				t.Errorf("got %+v, %v; want an unknown outcome", out, err)
 			}
 			st, err := others.Inspect(ctxb, "x")
-			if must(t, err); st.Waiting != 1 {
+			if must.OK(t, err); st.Waiting != 1 {
 				t.Fatalf("%d claims wait, want 1", st.Waiting)
 			}
 			away.Store(false)
@@ -115,7 +116,7 @@ func TestHandoffWhateverTheRecords(t *testing.T) {
 					for j, ss := range next {
 						withdraw(t, holder, driver.Withdrawal{Seq: 1, Name: name}, driver.WasGranted)
 						st, err := k.store(t, direct, &opts).Inspect(ctxb, name)
-						if must(t, err); len(st.Holders) != 1 || st.Waiting != len(next)-j-1 ||
+						if must.OK(t, err); len(st.Holders) != 1 || st.Waiting != len(next)-j-1 ||
 							st.Holders[0].Record.Owner != records[j] || st.Holders[0].Record.Reason != records[j] {
 							t.Fatalf("after %d handoffs: %+v", j+1, st)
 						}

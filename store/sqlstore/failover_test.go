@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -29,10 +30,10 @@ var pairs = []pair{
 		primary: func() (*servers.Server, error) { return servers.Postgres("wal_level=replica", "max_wal_senders=4") },
 		follow: func(t *testing.T, primary *servers.Server, port int) *servers.Server {
 			replica, err := primary.Replica(port)
-			must(t, err)
+			must.OK(t, err)
 			return replica
 		},
-		promote: func(t *testing.T, replica *servers.Server) { must(t, replica.Promote()) },
+		promote: func(t *testing.T, replica *servers.Server) { must.OK(t, replica.Promote()) },
 	},
 	{
 		// The binary log has the format that MariaDB comes with, MIXED.
@@ -41,14 +42,14 @@ var pairs = []pair{
 		follow: func(t *testing.T, _ *servers.Server, port int) *servers.Server {
 			replica := need(t, func() (*servers.Server, error) { return servers.MariaDB("server-id=2", "log-bin=bin") })
 			db := onMariaDB.connect(t, replica.Port)
-			must(t, exec(db, fmt.Sprintf("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %d, MASTER_USER = 'root', MASTER_USE_GTID = slave_pos", port)))
-			must(t, exec(db, "START SLAVE"))
+			must.OK(t, exec(db, fmt.Sprintf("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %d, MASTER_USER = 'root', MASTER_USE_GTID = slave_pos", port)))
+			must.OK(t, exec(db, "START SLAVE"))
 			return replica
 		},
 		promote: func(t *testing.T, replica *servers.Server) {
 			db := onMariaDB.connect(t, replica.Port)
-			must(t, exec(db, "STOP SLAVE"))
-			must(t, exec(db, "RESET SLAVE ALL"))
+			must.OK(t, exec(db, "STOP SLAVE"))
+			must.OK(t, exec(db, "RESET SLAVE ALL"))
 		},
 	},
 	{
@@ -57,14 +58,14 @@ var pairs = []pair{
 		follow: func(t *testing.T, _ *servers.Server, port int) *servers.Server {
 			replica := need(t, func() (*servers.Server, error) { return servers.MySQL(replicated(2)...) })
 			db := onMySQL.connect(t, replica.Port)
-			must(t, exec(db, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %d, SOURCE_USER = 'root', SOURCE_AUTO_POSITION = 1", port)))
-			must(t, exec(db, "START REPLICA"))
+			must.OK(t, exec(db, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %d, SOURCE_USER = 'root', SOURCE_AUTO_POSITION = 1", port)))
+			must.OK(t, exec(db, "START REPLICA"))
 			return replica
 		},
 		promote: func(t *testing.T, replica *servers.Server) {
 			db := onMySQL.connect(t, replica.Port)
-			must(t, exec(db, "STOP REPLICA"))
-			must(t, exec(db, "RESET REPLICA ALL"))
+			must.OK(t, exec(db, "STOP REPLICA"))
+			must.OK(t, exec(db, "RESET REPLICA ALL"))
 		},
 	},
 }
@@ -104,11 +105,11 @@ func TestFailoverToALaggingReplica(t *testing.T) {
 				k := p.kind
 				k.opts = sqlstore.Options{Grace: grace, MaxTTL: 21 * time.Second}
 				b := k.behind(t, primary)
-				must(t, visit(b))
-				must(t, exec(k.connect(t, primary.Port), "UPDATE "+b.opts.Prefix+"incarnation SET grace_end = 0"))
-				must(t, lock(t, client(t, b, 20*time.Second), knownLock).Unlock(ctxb))
+				must.OK(t, visit(b))
+				must.OK(t, exec(k.connect(t, primary.Port), "UPDATE "+b.opts.Prefix+"incarnation SET grace_end = 0"))
+				must.OK(t, lock(t, client(t, b, 20*time.Second), knownLock).Unlock(ctxb))
 				stream, err := servers.NewProxy(primary.Addr)
-				must(t, err)
+				must.OK(t, err)
 				t.Cleanup(stream.Close)
 				replica := p.follow(t, primary, stream.Port)
 				t.Cleanup(replica.Stop)
@@ -129,7 +130,7 @@ func (p pair) lagging(t *testing.T, b *through, primary, replica *servers.Server
 	var held []*fencelock.Lease
 	for _, name := range []string{knownLock, newLock} {
 		for range 5 { // so that the replica would repeat tokens if it only counted on
-			must(t, lock(t, c, name).Unlock(ctxb))
+			must.OK(t, lock(t, c, name).Unlock(ctxb))
 		}
 		held = append(held, lock(t, c, name))
 	}
@@ -160,7 +161,7 @@ func putBack(t *testing.T, b *through, l *fencelock.Lease) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
 		st, err := inspectSoon(b, l.Name())
-		must(t, err)
+		must.OK(t, err)
 		if len(st.Holders) == 1 && st.Holders[0].Token == driver.Token(l.Token()) {
 			return
 		}
@@ -189,7 +190,7 @@ func TestFailoverToAReplicaThatHasEverything(t *testing.T) {
 
 func (p pair) upToDate(t *testing.T, b *through, primary, replica *servers.Server) {
 	c, err := fencelock.New(b, &fencelock.Options{TTL: 50 * time.Second, Patience: time.Minute, Require: fencelock.Correctness}) // longer than a failover
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { c.Close(ctxb) })
 	l := lock(t, c, "x")
 	old := open(t, b)
@@ -213,7 +214,7 @@ func (p pair) upToDate(t *testing.T, b *through, primary, replica *servers.Serve
 	if err := l.Err(); err != nil {
 		t.Fatalf("the lease was lost: %v", err)
 	}
-	must(t, l.Unlock(ctxb))
+	must.OK(t, l.Unlock(ctxb))
 	if next := lock(t, c, "x"); next.Token() <= l.Token() {
 		t.Errorf("token %v after %v", next.Token(), l.Token())
 	}

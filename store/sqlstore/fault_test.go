@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -30,7 +31,7 @@ type through struct {
 func (k kind) behind(t *testing.T, server *servers.Server) *through {
 	t.Helper()
 	p, err := servers.NewProxy(server.Addr)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(p.Close)
 	opts := k.space(t, k.connect(t, server.Port))
 	return &through{k.store(t, k.connect(t, p.Port), &opts), p, opts}
@@ -40,7 +41,7 @@ func (k kind) behind(t *testing.T, server *servers.Server) *through {
 func client(t *testing.T, s driver.Store, ttl time.Duration) *fencelock.Client {
 	t.Helper()
 	c, err := fencelock.New(s, &fencelock.Options{TTL: ttl, Patience: time.Minute})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { c.Close(ctxb) })
 	return c
 }
@@ -50,7 +51,7 @@ func lock(t *testing.T, c *fencelock.Client, name string) *fencelock.Lease {
 	ctx, cancel := context.WithTimeout(ctxb, 3*time.Minute)
 	defer cancel()
 	l, err := c.Mutex(name).Lock(ctx)
-	must(t, err)
+	must.OK(t, err)
 	return l
 }
 
@@ -116,14 +117,14 @@ func TestServerRestartsAfterACrash(t *testing.T) {
 		c := client(t, b, 50*time.Second)
 		l := lock(t, c, "x")
 		other := lock(t, c, "y")
-		must(t, other.Unlock(ctxb))
-		must(t, server.Restart())
+		must.OK(t, other.Unlock(ctxb))
+		must.OK(t, server.Restart())
 		st, err := inspectSoon(b, "x")
-		must(t, err)
+		must.OK(t, err)
 		if len(st.Holders) != 1 || st.Holders[0].Token != driver.Token(l.Token()) {
 			t.Errorf("after the restart the holders are %v, want the one with token %v", st.Holders, l.Token())
 		}
-		must(t, l.Unlock(ctxb))
+		must.OK(t, l.Unlock(ctxb))
 		if again := lock(t, c, "y"); again.Token() <= other.Token() {
 			t.Errorf("token %v after %v", again.Token(), other.Token())
 		}
@@ -197,21 +198,21 @@ func TestLostReply(t *testing.T) {
 		const word = "the-lost-one"
 		b := k.behind(t, server)
 		ss, _, err := b.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-		must(t, err)
+		must.OK(t, err)
 		claim := func(seq uint64) *driver.Claim {
 			return &driver.Claim{Seq: seq, Name: word, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
 		}
 		warm, err := ss.Attempt(ctxb, claim(1)) // what is prepared is prepared now
-		must(t, err)
+		must.OK(t, err)
 		_, err = ss.Withdraw(ctxb, driver.Withdrawal{Seq: 1, Name: word})
-		must(t, err)
+		must.OK(t, err)
 
 		b.loseReply(word)
 		if _, err := ss.Attempt(ctxb, claim(2)); !errors.Is(err, driver.ErrUnknown) {
 			t.Fatalf("an attempt whose answer is lost: %v, want ErrUnknown", err)
 		}
 		out, err := ss.Attempt(ctxb, claim(2))
-		must(t, err)
+		must.OK(t, err)
 		if out.State != driver.Granted || out.Token != warm.Token+driver.TokenStep {
 			t.Errorf("asked again: %v with token %v, want the grant of the first time, token %v", out.State, out.Token, warm.Token+driver.TokenStep)
 		}
@@ -220,7 +221,7 @@ func TestLostReply(t *testing.T) {
 			t.Fatalf("a withdrawal whose answer is lost: %v, want ErrUnknown", err)
 		}
 		found, err := ss.Withdraw(ctxb, driver.Withdrawal{Seq: 2, Name: word})
-		must(t, err)
+		must.OK(t, err)
 		if found != driver.WasAbsent {
 			t.Errorf("withdrawn again it was %v, want absent: the first did it", found)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -27,7 +28,7 @@ func TestFlatLockComparesEverything(t *testing.T) {
 		withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
 		run := func(text string) {
 			t.Helper()
-			must(t, exec(db, strings.NewReplacer("{p}", opts.Prefix, "MINUTE", aMinute).Replace(text)))
+			must.OK(t, exec(db, strings.NewReplacer("{p}", opts.Prefix, "MINUTE", aMinute).Replace(text)))
 		}
 		for _, c := range []struct{ name, breaks, repairs string }{
 			{"another incarnation", "UPDATE {p}incarnation SET incarnation = incarnation + 1", "UPDATE {p}incarnation SET incarnation = incarnation - 1"},
@@ -70,7 +71,7 @@ func TestFlatLockIsAboveTheFloor(t *testing.T) {
 		ss := open(t, k.store(t, db, &opts))
 		first := attempt(t, ss, plain(1, "x"), driver.Granted)
 		withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
-		must(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET floor = floor + 1000"))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET floor = floor + 1000"))
 		out := attempt(t, ss, plain(2, "x"), driver.Granted)
 		if least := first.Token + 1000*driver.TokenStep; out.Token < least {
 			t.Errorf("token %v, want %v at least", out.Token, least)
@@ -93,11 +94,11 @@ func TestFlatUnlockTakesOnlyItsOwnGrant(t *testing.T) {
 			"another incarnation": {"inc = inc + 1", "inc = inc - 1"},
 			"a queue":             {"queue = '[]'", "queue = NULL"},
 		} {
-			must(t, exec(db, "UPDATE "+opts.Prefix+"lock SET "+set[0]))
+			must.OK(t, exec(db, "UPDATE "+opts.Prefix+"lock SET "+set[0]))
 			if done, err := sqlstore.Unlock(ss, "x", 1); err != nil || done {
 				t.Errorf("%s: unlocked: %t, %v", name, done, err)
 			}
-			must(t, exec(db, "UPDATE "+opts.Prefix+"lock SET "+set[1]))
+			must.OK(t, exec(db, "UPDATE "+opts.Prefix+"lock SET "+set[1]))
 		}
 		is := sqlstore.Server(ss)
 		sqlstore.SetServer(ss, "another")
@@ -124,12 +125,12 @@ func TestLocksAfterARestartAreFlatAgain(t *testing.T) {
 	db := onPostgres.connect(t, s.Port)
 	opts := onPostgres.space(t, db)
 	ss, _, err := onPostgres.store(t, db, &opts).Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-	must(t, err)
+	must.OK(t, err)
 	attempt(t, ss, plain(1, "x"), driver.Granted)
 	withdraw(t, ss, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
 	before := sqlstore.Server(ss)
 	db.SetMaxIdleConns(-1) // no connection to the postmaster of before
-	must(t, s.Restart())
+	must.OK(t, s.Restart())
 	attempt(t, ss, plain(2, "x"), driver.Granted)
 	withdraw(t, ss, driver.Withdrawal{Seq: 2, Name: "x"}, driver.WasGranted)
 	if _, err := ss.KeepAlive(ctxb); err != nil {
@@ -146,6 +147,6 @@ func TestLocksAfterARestartAreFlatAgain(t *testing.T) {
 // sessionOf returns the id of the only session.
 func sessionOf(t *testing.T, db *sql.DB, opts *sqlstore.Options) (id string) {
 	t.Helper()
-	must(t, db.QueryRow("SELECT id FROM "+opts.Prefix+"session").Scan(&id))
+	must.OK(t, db.QueryRow("SELECT id FROM "+opts.Prefix+"session").Scan(&id))
 	return id
 }

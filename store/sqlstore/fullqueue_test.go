@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestQueueOfNotificationsIsFull: PostgreSQL refuses the commit of a statement that notifies while its
@@ -18,8 +19,8 @@ func TestQueueOfNotificationsIsFull(t *testing.T) {
 	server := need(t, k.start)
 	db := k.connect(t, server.Port)
 	opts := k.space(t, db)
-	must(t, exec(db, "CREATE SCHEMA full_queue"))
-	must(t, exec(db, `CREATE FUNCTION full_queue.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $$
+	must.OK(t, exec(db, "CREATE SCHEMA full_queue"))
+	must.OK(t, exec(db, `CREATE FUNCTION full_queue.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000'; END $$`))
 	k.source = func(port int) string { return pgSource(port) + "&search_path=full_queue,pg_catalog,public" }
 	s := k.store(t, k.connect(t, server.Port), &opts)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -25,7 +26,7 @@ func queued(seq uint64, name string) *driver.Claim {
 func open(t *testing.T, s driver.Store) driver.Session {
 	t.Helper()
 	ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 50 * time.Second})
-	must(t, err)
+	must.OK(t, err)
 	return ss
 }
 
@@ -51,7 +52,7 @@ func withdraw(t *testing.T, ss driver.Session, w driver.Withdrawal, want driver.
 func (k kind) counting(t *testing.T, server *servers.Server) (*sqlstore.Store, func() int64) {
 	t.Helper()
 	p, err := servers.NewProxy(server.Addr)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(p.Close)
 	db := k.connect(t, p.Port)
 	db.SetMaxOpenConns(1) // each request is a packet then, and none is for another
@@ -105,7 +106,7 @@ func TestWaitingClaimIsAttemptedAgainByOneStatement(t *testing.T) {
 			t.Errorf("another attempt was %d requests, want 1", n)
 		}
 		withdraw(t, first, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasQueued)
-		must(t, holder.Close(ctxb))
+		must.OK(t, holder.Close(ctxb))
 		attempt(t, next, queued(1, "x"), driver.Granted)
 	})
 }
@@ -186,7 +187,7 @@ func TestManyGiveUpAtOnce(t *testing.T) {
 			eventually(t, "that the right number waits", func() bool {
 				// pgx may fail a call with the timeout of another one, which was canceled on the same connection after a slow write.
 				st, err := inspectSoon(s, "x")
-				must(t, err)
+				must.OK(t, err)
 				return st.Waiting == n && len(st.Holders) == 1
 			})
 		}
@@ -194,7 +195,7 @@ func TestManyGiveUpAtOnce(t *testing.T) {
 		giveUp()
 		wg.Wait()
 		waiting(0)
-		must(t, holder.Unlock(ctxb))
+		must.OK(t, holder.Unlock(ctxb))
 		if next := lock(t, client(t, s, 50*time.Second), "x"); next.Token() != holder.Token()+driver.TokenStep {
 			t.Errorf("token %v after %v: a claim of no caller was granted in between", next.Token(), holder.Token())
 		}
@@ -238,7 +239,7 @@ func TestManyReadersReleaseAtOnce(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		const readers = 80
 		p, err := servers.NewProxy(server.Addr)
-		must(t, err)
+		must.OK(t, err)
 		t.Cleanup(p.Close)
 		db := k.connect(t, p.Port)
 		db.SetMaxOpenConns(readers)
@@ -249,7 +250,7 @@ func TestManyReadersReleaseAtOnce(t *testing.T) {
 		var sessions []driver.Session
 		for range readers {
 			ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: k.opts.MaxTTL})
-			must(t, err)
+			must.OK(t, err)
 			c := plain(1, "x")
 			c.Terms.Mode = driver.Shared
 			attempt(t, ss, c, driver.Granted)

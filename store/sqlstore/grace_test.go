@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -39,7 +40,7 @@ func (n *namespace) process(grace bool, maxTTL time.Duration) *sqlstore.Store {
 func (n *namespace) session(s driver.Store, ttl time.Duration) driver.Session {
 	n.t.Helper()
 	ss, renewal, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: ttl})
-	must(n.t, err)
+	must.OK(n.t, err)
 	if renewal.TTL != ttl {
 		n.t.Errorf("a session of %v is trusted for %v", ttl, renewal.TTL)
 	}
@@ -49,7 +50,7 @@ func (n *namespace) session(s driver.Store, ttl time.Duration) driver.Session {
 // set changes the row of the incarnation.
 func (n *namespace) set(assignments string) {
 	n.t.Helper()
-	must(n.t, exec(n.db, "UPDATE "+n.opts.Prefix+"incarnation SET "+assignments))
+	must.OK(n.t, exec(n.db, "UPDATE "+n.opts.Prefix+"incarnation SET "+assignments))
 }
 
 // age makes the incarnation older than every grace period. Sessions that are open end.
@@ -58,7 +59,7 @@ func (n *namespace) age() { n.set("incarnation = incarnation - 3600000000, grace
 // old sets the tables up an hour ago, without grace.
 func (n *namespace) old() {
 	n.t.Helper()
-	must(n.t, n.session(n.process(false, 0), time.Second).Close(ctxb))
+	must.OK(n.t, n.session(n.process(false, 0), time.Second).Close(ctxb))
 	n.age()
 }
 
@@ -69,7 +70,7 @@ func (n *namespace) takeOver() { n.set("identity = 'another server'") }
 func (n *namespace) empty() {
 	n.t.Helper()
 	for _, table := range tables {
-		must(n.t, exec(n.db, "DELETE FROM "+n.opts.Prefix+table))
+		must.OK(n.t, exec(n.db, "DELETE FROM "+n.opts.Prefix+table))
 	}
 }
 
@@ -139,7 +140,7 @@ func TestProcessRemembersGrace(t *testing.T) {
 		ss := n.session(plainly, 10*time.Second)
 		n.session(asks, 10*time.Second)
 		_, err := ss.KeepAlive(ctxb)
-		must(t, err)
+		must.OK(t, err)
 		n.empty()
 		n.session(plainly, 10*time.Second)
 		n.wantGrace(plainly, "seen in a keep-alive", 5*time.Second, 15*time.Second)
@@ -156,8 +157,8 @@ func TestProcessRemembersGrace(t *testing.T) {
 
 		n.set("grace_end = 0") // it is over
 		operator := n.process(false, 0)
-		must(t, operator.Configure(ctxb, "grace", "false"))
-		must(t, operator.Configure(ctxb, "max_ttl", "2s"))
+		must.OK(t, operator.Configure(ctxb, "grace", "false"))
+		must.OK(t, operator.Configure(ctxb, "max_ttl", "2s"))
 		n.session(seen, time.Second)
 		n.wantSettings(seen, "made weaker by an operator", "false", "2s")
 	})
@@ -194,7 +195,7 @@ func TestLossInAGracePeriod(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		n := newNamespace(t, k, server)
 		s := n.process(true, time.Minute)
-		must(t, n.session(s, 15*time.Second).Close(ctxb))
+		must.OK(t, n.session(s, 15*time.Second).Close(ctxb))
 		for _, weaker := range [][2]string{{"max_ttl", "15s"}, {"grace", "false"}} {
 			if err := n.process(false, 0).Configure(ctxb, weaker[0], weaker[1]); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "grace period") {
 				t.Errorf("%s in a grace period: %v, want it refused", weaker, err)
@@ -238,7 +239,7 @@ func TestOtherLayoutIsRefused(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		n := newNamespace(t, k, server)
 		s := n.process(false, 0)
-		must(t, visit(s))
+		must.OK(t, visit(s))
 		check := func(what string) {
 			t.Helper()
 			err := visit(n.process(true, 0))
@@ -250,7 +251,7 @@ func TestOtherLayoutIsRefused(t *testing.T) {
 		n.set("layout = 'v9'")
 		check("a later layout")
 		n.set("layout = 'v2'")
-		must(t, exec(n.db, "ALTER TABLE "+n.opts.Prefix+"incarnation DROP COLUMN grace"))
+		must.OK(t, exec(n.db, "ALTER TABLE "+n.opts.Prefix+"incarnation DROP COLUMN grace"))
 		check("an earlier layout")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -79,7 +80,7 @@ func makeHandoffLock(t *testing.T, s *sqlstore.Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctxb, patience(t))
 	defer cancel()
-	must(t, sqlstore.MakeHandoffLock(ctx, s))
+	must.OK(t, sqlstore.MakeHandoffLock(ctx, s))
 }
 
 // release lets the holder release its claim.
@@ -91,7 +92,7 @@ func (c *crowd) release(t *testing.T, seq uint64, name string) {
 // held counts the connections of the server that have a named lock, 0 or 1.
 func (c *crowd) held(t *testing.T, named string) (n int) {
 	t.Helper()
-	must(t, c.admin.QueryRow("SELECT IF(IS_FREE_LOCK(?), 0, 1)", named).Scan(&n))
+	must.OK(t, c.admin.QueryRow("SELECT IF(IS_FREE_LOCK(?), 0, 1)", named).Scan(&n))
 	return n
 }
 
@@ -99,15 +100,15 @@ func (c *crowd) held(t *testing.T, named string) (n int) {
 func (c *crowd) kill(t *testing.T, named string) {
 	t.Helper()
 	var id string
-	must(t, c.admin.QueryRow("SELECT IS_USED_LOCK(?)", named).Scan(&id))
-	must(t, exec(c.admin, "KILL "+id))
+	must.OK(t, c.admin.QueryRow("SELECT IS_USED_LOCK(?)", named).Scan(&id))
+	must.OK(t, exec(c.admin, "KILL "+id))
 }
 
 // waitsLong reports whether the connection that has a named lock waits for another, and does not read.
 func (c *crowd) waitsLong(t *testing.T, named string) bool {
 	t.Helper()
 	var n int
-	must(t, c.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID = IS_USED_LOCK(?)",
+	must.OK(t, c.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID = IS_USED_LOCK(?)",
 		"%fencelock waitHandoffLock *%", named).Scan(&n))
 	return n > 0
 }
@@ -160,7 +161,7 @@ func TestHandoffLockWakesTheNext(t *testing.T) {
 		two.granted(t)
 		withdraw(t, second, driver.Withdrawal{Seq: 1, Name: "x"}, driver.WasGranted)
 		three.granted(t)
-		must(t, third.Close(ctxb))
+		must.OK(t, third.Close(ctxb))
 		eventually(t, "that no handoff lock is left", func() bool {
 			return c.held(t, handoffLocks[0])+c.held(t, handoffLocks[1])+c.held(t, handoffLocks[2]) == 0
 		})
@@ -209,7 +210,7 @@ func TestBreakWakesAClaimWithAHandoffLock(t *testing.T) {
 		s := c.store(t, k.connect(t, server.Port))
 		a := await(t, c.waiter(t, s, "x"), "x")
 		st, err := s.Inspect(ctxb, "x")
-		must(t, err)
+		must.OK(t, err)
 		if _, err := s.Break(ctxb, "x", st.Holders[0].Token); err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +326,7 @@ func TestHandoffLockOfAClaimThatGaveUp(t *testing.T) {
 		a := await(t, ss, "x")
 		eventually(t, "that the claim waits", func() bool {
 			var n int
-			must(t, c.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID = IS_USED_LOCK(?)", "%waitHandoffLock%", handoffLock).Scan(&n))
+			must.OK(t, c.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ? AND ID = IS_USED_LOCK(?)", "%waitHandoffLock%", handoffLock).Scan(&n))
 			return n > 0
 		})
 		a.cancel()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -87,7 +88,7 @@ func TestHandoffLockOfALongWaitThatIsLeft(t *testing.T) {
 		eventually(t, "that the connection is gone", func() bool { return sqlstore.HandoffLocks(s) == 0 && c.held(t, handoffLock) == 0 })
 		makeHandoffLock(t, s) // it did not count as a failure
 		findings, err := s.Check(ctxb)
-		must(t, err)
+		must.OK(t, err)
 		if has(findings, "bells") {
 			t.Errorf("Check found %v", findings)
 		}

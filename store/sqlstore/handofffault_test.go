@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -152,7 +153,7 @@ func TestHandoffLocksOfAClosedStore(t *testing.T) {
 			a := await(t, ss, "x")
 			a.cancel()
 			<-a.out
-			must(t, s.Close())
+			must.OK(t, s.Close())
 			if n, used := sqlstore.Reserved(db), db.Stats().InUse; n != 0 || used != 0 {
 				t.Fatalf("%d connections are kept, %d in use", n, used)
 			}
@@ -222,7 +223,7 @@ func TestHandoffLocksOfACutServer(t *testing.T) {
 		p.Cut()
 		eventually(t, "that the claim has no handoff lock", func() bool { return sqlstore.HandoffLockOf(ss, 1) == "" })
 		c.release(t, 1, "x")
-		must(t, <-granted)
+		must.OK(t, <-granted)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -65,7 +66,7 @@ func TestHandoffLockOfALongWaitKeepsNoTable(t *testing.T) {
 			done, _, end = sqlstore.WaitWithoutEnd(ctxb, s, false)
 			return done != nil
 		})
-		must(t, exec(c.admin, "ALTER TABLE "+opts.Prefix+"lock COMMENT 'altered'"))
+		must.OK(t, exec(c.admin, "ALTER TABLE "+opts.Prefix+"lock COMMENT 'altered'"))
 		select {
 		case <-done:
 			t.Error("the wait ended before the table was altered")
@@ -89,7 +90,7 @@ func TestHandoffLockAndALimitForStatements(t *testing.T) {
 			server := need(t, c.start)
 			opts := c.space(t, c.connect(t, server.Port))
 			db, err := sql.Open(c.driver, c.source(server.Port)+c.limit)
-			must(t, err)
+			must.OK(t, err)
 			t.Cleanup(func() { db.Close() })
 			s := c.store(t, db, &opts)
 			open(t, s)
@@ -114,11 +115,11 @@ func TestHandoffLocksLeaveAConnection(t *testing.T) {
 		c := newCrowd(t, k, server, "x")
 		user := "few" + strings.TrimSuffix(c.opts.Prefix, "_")
 		for _, from := range []string{"'%'", "'localhost'"} { // an anonymous user of localhost would be preferred
-			must(t, exec(c.admin, "CREATE USER "+user+"@"+from+" WITH MAX_USER_CONNECTIONS 1"))
-			must(t, exec(c.admin, "GRANT ALL ON test.* TO "+user+"@"+from))
+			must.OK(t, exec(c.admin, "CREATE USER "+user+"@"+from+" WITH MAX_USER_CONNECTIONS 1"))
+			must.OK(t, exec(c.admin, "GRANT ALL ON test.* TO "+user+"@"+from))
 		}
 		db, err := sql.Open(k.driver, strings.Replace(k.source(server.Port), "root@", user+"@", 1))
-		must(t, err)
+		must.OK(t, err)
 		t.Cleanup(func() { db.Close() })
 		s := c.store(t, db)
 		ss := open(t, s)
@@ -156,7 +157,7 @@ func TestNoHandoffLocksInASmallHandle(t *testing.T) {
 		ss := open(t, s)
 		attempt(t, ss, queued(1, "x"), driver.Queued)
 		findings, err := s.Check(ctxb)
-		must(t, err)
+		must.OK(t, err)
 		if !has(findings, "bells") || sqlstore.HandoffLockOf(ss, 1) != "" {
 			t.Errorf("handoff lock %q, and Check found %v", sqlstore.HandoffLockOf(ss, 1), findings)
 		}
@@ -179,7 +180,7 @@ func TestCheckWhileSomeClaimsHaveHandoffLocks(t *testing.T) {
 		third := open(t, s)
 		attempt(t, third, queued(1, "z"), driver.Queued)
 		findings, err := s.Check(ctxb)
-		must(t, err)
+		must.OK(t, err)
 		if has(findings, "bells") || sqlstore.HandoffLockOf(third, 1) != "" {
 			t.Errorf("the third claim has handoff lock %q, and Check found %v", sqlstore.HandoffLockOf(third, 1), findings)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 	"github.com/go-sql-driver/mysql"
@@ -29,9 +30,9 @@ func TestHandoffLocksBehindAWrapper(t *testing.T) {
 	ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 		c := newCrowd(t, k, server, "x")
 		config, err := mysql.ParseDSN(k.source(server.Port))
-		must(t, err)
+		must.OK(t, err)
 		inner, err := mysql.NewConnector(config)
-		must(t, err)
+		must.OK(t, err)
 		db := sql.OpenDB(wrapped{inner})
 		t.Cleanup(func() { db.Close() })
 		s := c.store(t, db)
@@ -40,7 +41,7 @@ func TestHandoffLocksBehindAWrapper(t *testing.T) {
 		attempt(t, ss, queued(1, "x"), driver.Queued)
 		a := await(t, ss, "x")
 		findings, err := s.Check(ctxb)
-		must(t, err)
+		must.OK(t, err)
 		if has(findings, "bells") == (sqlstore.HandoffLockOf(ss, 1) != "") {
 			t.Errorf("handoff lock %v, and Check found %v", sqlstore.HandoffLockOf(ss, 1), findings)
 		}
@@ -98,9 +99,9 @@ func TestHandoffLocksThatCannotWork(t *testing.T) {
 			ringing(t, func(t *testing.T, k kind, server *servers.Server) {
 				c := newCrowd(t, k, server, "x")
 				config, err := mysql.ParseDSN(k.source(server.Port))
-				must(t, err)
+				must.OK(t, err)
 				inner, err := mysql.NewConnector(config)
-				must(t, err)
+				must.OK(t, err)
 				db := sql.OpenDB(between{inner, prepare})
 				t.Cleanup(func() { db.Close() })
 				s := c.store(t, db)
@@ -110,7 +111,7 @@ func TestHandoffLocksThatCannotWork(t *testing.T) {
 				}
 				attempt(t, ss, queued(1, "x"), driver.Queued)
 				findings, err := s.Check(ctxb)
-				must(t, err)
+				must.OK(t, err)
 				if !has(findings, "bells") || sqlstore.HandoffLockOf(ss, 1) != "" || sqlstore.HandoffLocks(s) != 0 {
 					t.Errorf("handoff lock %q of %d, and Check found %v", sqlstore.HandoffLockOf(ss, 1), sqlstore.HandoffLocks(s), findings)
 				}
@@ -126,7 +127,7 @@ func TestHandoffLocksThatCannotWork(t *testing.T) {
 func proxyOf(t *testing.T, server *servers.Server) *servers.Proxy {
 	t.Helper()
 	p, err := servers.NewProxy(server.Addr)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(p.Close)
 	return p
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/measure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -34,14 +35,14 @@ func TestKeepAliveIsOneStatement(t *testing.T) {
 	}
 	// statements counts those on the tables of this test, by the server.
 	statements := func() (n int64) {
-		must(t, admin.QueryRow("SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat%'", opts.Prefix).Scan(&n))
+		must.OK(t, admin.QueryRow("SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat%'", opts.Prefix).Scan(&n))
 		return n
 	}
 	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
 	defer cancel()
-	must(t, store.Await(ctx, 1))
+	must.OK(t, store.Await(ctx, 1))
 	before, calls := statements(), store.Renewals()
-	must(t, store.Await(ctx, keepAlives))
+	must.OK(t, store.Await(ctx, keepAlives))
 	after, now := statements(), store.Renewals()
 	// One may be under way: done at the server, and not counted here yet. On a busy machine some are repeated.
 	if more := after - before - int64(now-calls); now-calls < keepAlives || more < 0 || more > keepAlives {
@@ -58,11 +59,11 @@ func TestEndsNeverGoBack(t *testing.T) {
 		s := k.store(t, db, &opts)
 		req := driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second}
 		ss, _, err := s.Open(ctxb, req)
-		must(t, err)
+		must.OK(t, err)
 		out, err := ss.Attempt(ctxb, plain(1, "x"))
-		must(t, err)
+		must.OK(t, err)
 		ends := func() (at int64) {
-			must(t, db.QueryRow("SELECT ends FROM "+opts.Prefix+"session").Scan(&at))
+			must.OK(t, db.QueryRow("SELECT ends FROM "+opts.Prefix+"session").Scan(&at))
 			return at
 		}
 		keepAlive := func() error { _, err := ss.KeepAlive(ctxb); return err }
@@ -76,9 +77,9 @@ func TestEndsNeverGoBack(t *testing.T) {
 			{"keep-alive with a broken claim", keepAlive},
 		} {
 			// Another one, whose statement began later by the server's clock.
-			must(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + 5000000"))
+			must.OK(t, exec(db, "UPDATE "+opts.Prefix+"session SET ends = ends + 5000000"))
 			before := ends()
-			must(t, late.do())
+			must.OK(t, late.do())
 			if after := ends(); after < before {
 				t.Errorf("%s: the session ends %v earlier than before", late.what, time.Duration(before-after)*time.Microsecond)
 			}
@@ -93,8 +94,8 @@ func TestKeepAliveWithoutPermission(t *testing.T) {
 		admin := k.connect(t, server.Port)
 		unique := fmt.Sprintf("t%d", spaces.Add(1))
 		opts, role := sqlstore.Options{Prefix: unique + ".locks_"}, unique+"_role"
-		must(t, exec(admin, "CREATE SCHEMA "+unique)) // in MariaDB's schema test every user has all rights
-		must(t, sqlstore.Migrate(ctxb, admin, &opts))
+		must.OK(t, exec(admin, "CREATE SCHEMA "+unique)) // in MariaDB's schema test every user has all rights
+		must.OK(t, sqlstore.Migrate(ctxb, admin, &opts))
 		from := k.source
 		k.source = func(port int) string {
 			return strings.Replace(strings.Replace(from(port), "postgres@", role+"@", 1), "root@", role+"@", 1)
@@ -104,23 +105,23 @@ func TestKeepAliveWithoutPermission(t *testing.T) {
 			name = "'" + role + "'@'127.0.0.1'"
 			create, drop = "CREATE USER "+name, "DROP USER "+name
 		}
-		must(t, exec(admin, create))
+		must.OK(t, exec(admin, create))
 		db := k.connect(t, server.Port)
 		db.SetMaxIdleConns(0) // each statement logs in
 		s := k.store(t, db, &opts)
 		grant := func() {
 			if k.dialect == sqlstore.MySQL { // it connects to this schema
-				must(t, exec(admin, "GRANT SELECT ON test.* TO "+name))
+				must.OK(t, exec(admin, "GRANT SELECT ON test.* TO "+name))
 			}
 			for statement := range strings.SplitSeq(strings.TrimSpace(s.Grants(name)), ";") {
 				if statement != "" {
-					must(t, exec(admin, statement))
+					must.OK(t, exec(admin, statement))
 				}
 			}
 		}
 		grant()
 		ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-		must(t, err)
+		must.OK(t, err)
 		keepAlive := func(what string, fails bool) {
 			t.Helper()
 			_, err := ss.KeepAlive(ctxb)
@@ -130,11 +131,11 @@ func TestKeepAliveWithoutPermission(t *testing.T) {
 			}
 		}
 		keepAlive("with all permissions", false)
-		must(t, exec(admin, "REVOKE UPDATE ON "+opts.Prefix+"session FROM "+name))
+		must.OK(t, exec(admin, "REVOKE UPDATE ON "+opts.Prefix+"session FROM "+name))
 		keepAlive("without the permission to update", true)
 		grant()
 		keepAlive("with it again", false)
-		must(t, exec(admin, drop))
+		must.OK(t, exec(admin, drop))
 		keepAlive("without a login", true)
 	})
 }

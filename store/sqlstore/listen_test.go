@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
 
@@ -45,7 +46,7 @@ func TestDeafForAWhile(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
 			findings, err := b.Check(ctxb)
-			must(t, err)
+			must.OK(t, err)
 			if has(findings, "deaf") == want {
 				return
 			}
@@ -57,7 +58,7 @@ func TestDeafForAWhile(t *testing.T) {
 	silent(true)
 	healed()
 	silent(false)
-	must(t, l.Unlock(ctxb))
+	must.OK(t, l.Unlock(ctxb))
 	if next := <-got; next == nil || next.Token() <= l.Token() {
 		t.Errorf("the next holder is %v after token %v", next, l.Token())
 	}
@@ -234,7 +235,7 @@ func TestFailedCloseEndsWaitsAndListening(t *testing.T) {
 		t.Errorf("the wait ended with %v, want ErrGone", err)
 	}
 	eventually(t, "that the session left the listener", func() bool { return sqlstore.Members(b.Store) == 0 })
-	must(t, ss.Close(ctx))
+	must.OK(t, ss.Close(ctx))
 	attempt(t, holder, plain(2, "y"), driver.Granted)
 }
 
@@ -262,7 +263,7 @@ func TestFailedGreetingIsRepeated(t *testing.T) {
 	got := awaiting(t, ss, queued(1, "x"))
 	eventually(t, "that the store listens", func() bool {
 		findings, err := b.Check(ctxb)
-		must(t, err)
+		must.OK(t, err)
 		if has(findings, "deaf") {
 			t.Fatal("the store is taken for silent")
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -32,9 +33,9 @@ func TestLingeringLockIsGivenBack(t *testing.T) {
 		var last fencelock.Token
 		for range 20 {
 			l, err := mine.Mutex(name, fencelock.Linger(time.Minute)).Lock(ctxb)
-			must(t, err)
+			must.OK(t, err)
 			last = l.Token()
-			must(t, l.Unlock(ctxb))
+			must.OK(t, l.Unlock(ctxb))
 		}
 		acquire, began := other.Mutex(name).Lock, time.Now()
 		if try {
@@ -44,7 +45,7 @@ func TestLingeringLockIsGivenBack(t *testing.T) {
 		for errors.Is(err, fencelock.ErrBusy) && time.Since(began) < time.Minute/2 {
 			l, err = acquire(ctxb) // the wait of a try is short for a machine under load
 		}
-		must(t, err)
+		must.OK(t, err)
 		if l.Token() <= last || time.Since(began) > time.Minute/2 {
 			t.Errorf("%s: token %v after %v, in %v", name, l.Token(), last, time.Since(began))
 		}
@@ -89,7 +90,7 @@ func openNoticedAs(t *testing.T, s driver.Store, id driver.SessionID) noticed {
 	n := noticed{id: id, seqs: make(chan uint64, 1000)}
 	var err error
 	n.Session, _, err = s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: id, TTL: 50 * time.Second, Wanted: func(seq uint64) { n.seqs <- seq }})
-	must(t, err)
+	must.OK(t, err)
 	return n
 }
 
@@ -176,7 +177,7 @@ func TestWatchAddsNoStatement(t *testing.T) {
 	with() // its row is made
 	count := func(f func()) int64 {
 		read := func() (n int64) {
-			must(t, db.QueryRow("SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat%' AND query NOT LIKE '%fencelock poll%'", opts.Prefix).Scan(&n))
+			must.OK(t, db.QueryRow("SELECT COALESCE(sum(calls), 0)::bigint FROM pg_stat_statements WHERE query LIKE '%' || $1 || '%' AND query NOT LIKE '%pg_stat%' AND query NOT LIKE '%fencelock poll%'", opts.Prefix).Scan(&n))
 			return n // how often the next holder polls is a matter of time
 		}
 		before := read()
@@ -204,7 +205,7 @@ func TestHandleWithoutASpareConnection(t *testing.T) {
 	attempt(t, holder, watched(plain(1, "x")), driver.Granted)
 	attempt(t, other, queued(1, "x"), driver.Queued)
 	holder.mustBeWanted(t, 1)
-	must(t, holder.Close(ctxb))
+	must.OK(t, holder.Close(ctxb))
 	eventually(t, "that the session is not attended to", func() bool { return sqlstore.Attended(s) == 0 })
 }
 
@@ -260,7 +261,7 @@ func TestWatchedAfterTheGrant(t *testing.T) {
 
 	out := attempt(t, holder, plain(3, "y"), driver.Granted)
 	_, err := db.Exec("UPDATE " + opts.Prefix + "incarnation SET identity = 'another server'")
-	must(t, err)
+	must.OK(t, err)
 	again := openNoticedAs(t, s, holder.id)
 	kept, err := again.Reclaim(ctxb, []driver.Held{{Claim: *watched(plain(3, "y")), Token: out.Token}}, true)
 	if err != nil || len(kept) != 1 || !kept[0] {
@@ -313,7 +314,7 @@ func TestWatchedGrantsAreReclaimedManyAtOnce(t *testing.T) {
 			c := watched(plain(seq, fmt.Sprint("x", seq)))
 			held = append(held, driver.Held{Claim: *c, Token: attempt(t, holder, c, driver.Granted).Token})
 		}
-		must(t, exec(k.connect(t, server.Port), "UPDATE "+b.opts.Prefix+"incarnation SET identity = 'another server'"))
+		must.OK(t, exec(k.connect(t, server.Port), "UPDATE "+b.opts.Prefix+"incarnation SET identity = 'another server'"))
 		again := openNoticedAs(t, b, holder.id)
 		var requests atomic.Int64
 		b.proxy.Filter(func(_ int, toServer bool, _ []byte) bool {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -42,7 +43,7 @@ func TestPoolerRestarts(t *testing.T) {
 		l, err := waiter.Mutex("x").Lock(ctx)
 		got <- result{l, err}
 	}()
-	must(t, pooler.Restart())
+	must.OK(t, pooler.Restart())
 	if err := l.Err(); err != nil {
 		t.Errorf("the lease did not outlive the pooler: %v", err)
 	}
@@ -111,7 +112,7 @@ func TestPoolerIsFoundOut(t *testing.T) {
 // spared returns the port of a proxy that keeps from a pooler what it cannot bear.
 func spared(t *testing.T, pooler *servers.Server) int {
 	p, err := servers.NewProxy(pooler.Addr)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(p.Close)
 	spare(t, p)
 	return p.Port
@@ -121,10 +122,10 @@ func spared(t *testing.T, pooler *servers.Server) int {
 // end by one; a newer one gets them.
 func spare(t *testing.T, p *servers.Proxy) {
 	version, err := servers.Installed("PGBOUNCER", "")
-	must(t, err)
+	must.OK(t, err)
 	var major, minor int
 	_, err = fmt.Sscanf(version, "%d.%d", &major, &minor)
-	must(t, err)
+	must.OK(t, err)
 	if major < 1 || major == 1 && minor < 21 {
 		p.DropCancels()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -58,12 +59,12 @@ func (m *member) start(grace bool) {
 	opts.Grace = grace
 	var err error
 	m.db, err = sql.Open(f.p.kind.driver, f.p.kind.source(f.b.proxy.Port))
-	must(f.t, err)
+	must.OK(f.t, err)
 	m.db.SetMaxOpenConns(5)
 	m.store, err = sqlstore.New(m.db, &opts)
-	must(f.t, err)
+	must.OK(f.t, err)
 	m.locks, err = fencelock.New(m.store, &fencelock.Options{TTL: fleetTTL, Patience: time.Minute})
-	must(f.t, err)
+	must.OK(f.t, err)
 	m.own = lock(f.t, m.locks, fmt.Sprint("own/", m.id))
 	ctx, stop := context.WithCancel(f.ctx)
 	m.stop = stop
@@ -124,10 +125,10 @@ func (m *member) end() {
 	if m.own.Err() != nil {
 		m.f.lost.Add(1)
 	}
-	must(m.f.t, m.own.Unlock(ctxb))
-	must(m.f.t, m.locks.Close(ctxb))
-	must(m.f.t, m.store.Close())
-	must(m.f.t, m.db.Close())
+	must.OK(m.f.t, m.own.Unlock(ctxb))
+	must.OK(m.f.t, m.locks.Close(ctxb))
+	must.OK(m.f.t, m.store.Close())
+	must.OK(m.f.t, m.db.Close())
 }
 
 // TestGraceByARollingDeployment: twelve processes under load get grace one after the other. Then a
@@ -170,8 +171,8 @@ func (f *fleet) suffix() string {
 // roll starts the fleet without grace, and restarts one process after the other with it.
 func (f *fleet) roll(primary *servers.Server) {
 	db := f.p.kind.connect(f.t, primary.Port)
-	must(f.t, visit(f.b))
-	must(f.t, exec(db, "UPDATE "+f.b.opts.Prefix+"incarnation SET incarnation = incarnation - 3600000000")) // a namespace of an hour ago
+	must.OK(f.t, visit(f.b))
+	must.OK(f.t, exec(db, "UPDATE "+f.b.opts.Prefix+"incarnation SET incarnation = incarnation - 3600000000")) // a namespace of an hour ago
 	for i := range 12 {
 		m := &member{f: f, id: i}
 		m.start(false)
@@ -179,7 +180,7 @@ func (f *fleet) roll(primary *servers.Server) {
 	}
 	var before, after int64
 	graceEnd := "SELECT grace_end FROM " + f.b.opts.Prefix + "incarnation"
-	must(f.t, db.QueryRow(graceEnd).Scan(&before))
+	must.OK(f.t, db.QueryRow(graceEnd).Scan(&before))
 	f.longestGap()
 	for _, m := range f.members {
 		m.end()
@@ -188,7 +189,7 @@ func (f *fleet) roll(primary *servers.Server) {
 	// A busy machine may pause for a second; only a grace period lasts for a TTL.
 	gap := f.longestGap()
 	figure.Print("grace-rolling-gap-seconds"+f.suffix(), gap.Seconds(), figure.AtMost(1))
-	must(f.t, db.QueryRow(graceEnd).Scan(&after))
+	must.OK(f.t, db.QueryRow(graceEnd).Scan(&after))
 	if gap > fleetTTL/2 || after != before {
 		f.t.Errorf("for %v no lock was granted; the grace period ended at %d before, and ends at %d", gap, before, after)
 	}
@@ -201,7 +202,7 @@ func (f *fleet) roll(primary *servers.Server) {
 // follow starts a replica and waits until it has the settings.
 func (f *fleet) follow(primary *servers.Server) (*servers.Server, *servers.Proxy) {
 	stream, err := servers.NewProxy(primary.Addr)
-	must(f.t, err)
+	must.OK(f.t, err)
 	f.t.Cleanup(stream.Close)
 	replica := f.p.follow(f.t, primary, stream.Port)
 	f.t.Cleanup(replica.Stop)
@@ -230,7 +231,7 @@ func (f *fleet) lose(primary, replica *servers.Server, stream *servers.Proxy) {
 	if late.Err() != nil {
 		f.lost.Add(1)
 	}
-	must(f.t, late.Unlock(ctxb))
+	must.OK(f.t, late.Unlock(ctxb))
 }
 
 // grants returns when a shared lock was granted last.

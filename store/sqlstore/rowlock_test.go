@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/measure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -28,11 +29,11 @@ func (k kind) process(t *testing.T, server *servers.Server, prefix string, ttl t
 func lockRow(t *testing.T, db *sql.DB, prefix, name string) {
 	t.Helper()
 	tx, err := db.Begin()
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	rows, err := tx.Query("SELECT name FROM " + prefix + "lock WHERE name = '" + name + "' FOR UPDATE")
-	must(t, err)
-	must(t, rows.Close())
+	must.OK(t, err)
+	must.OK(t, rows.Close())
 }
 
 // keepsThrough fails the test if the lease is lost before some keep-alives succeeded.
@@ -55,7 +56,7 @@ func TestRowLockedByOthers(t *testing.T) {
 		admin := k.connect(t, server.Port)
 		prefix := k.space(t, admin).Prefix
 		c, counter := k.process(t, server, prefix, ttl)
-		must(t, lock(t, c, "x").Unlock(ctxb)) // the row exists
+		must.OK(t, lock(t, c, "x").Unlock(ctxb)) // the row exists
 		y := lock(t, c, "y")
 		lockRow(t, admin, prefix, "x")
 		lockRow(t, admin, prefix, "absent")
@@ -78,8 +79,8 @@ func TestRowLockedByOthersAndSweep(t *testing.T) {
 		prefix := k.space(t, admin).Prefix
 		first, _ := k.process(t, server, prefix, ttl)
 		second, counter := k.process(t, server, prefix, ttl)
-		must(t, lock(t, first, "x").Unlock(ctxb))
-		must(t, lock(t, first, "z").Unlock(ctxb))
+		must.OK(t, lock(t, first, "x").Unlock(ctxb))
+		must.OK(t, lock(t, first, "z").Unlock(ctxb))
 		y := lock(t, second, "y")
 		lockRow(t, admin, prefix, "x")
 		ctx, cancel := context.WithCancel(ctxb)
@@ -97,8 +98,8 @@ func TestRowLockedByOthersAndSweep(t *testing.T) {
 			}
 		}()
 		keepsThrough(t, y, counter, 2)
-		must(t, lock(t, second, "z").Unlock(ctxb))
-		must(t, lock(t, second, "new").Unlock(ctxb))
+		must.OK(t, lock(t, second, "z").Unlock(ctxb))
+		must.OK(t, lock(t, second, "new").Unlock(ctxb))
 		keepsThrough(t, y, counter, 2)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 	_ "github.com/go-sql-driver/mysql"
@@ -113,9 +114,7 @@ func need(t testing.TB, start func() (*servers.Server, error)) *servers.Server {
 	if errors.Is(err, servers.ErrMissing) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -123,9 +122,7 @@ func need(t testing.TB, start func() (*servers.Server, error)) *servers.Server {
 func (k kind) connect(t testing.TB, port int) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(k.driver, k.source(port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -138,9 +135,7 @@ func (k kind) space(t testing.TB, db *sql.DB) sqlstore.Options {
 	t.Helper()
 	opts := k.opts
 	opts.Prefix = fmt.Sprintf("t%d_", spaces.Add(1))
-	if err := sqlstore.Migrate(context.Background(), db, &opts); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, sqlstore.Migrate(context.Background(), db, &opts))
 	return opts
 }
 
@@ -148,18 +143,8 @@ func (k kind) space(t testing.TB, db *sql.DB) sqlstore.Options {
 func (k kind) store(t testing.TB, db *sql.DB, opts *sqlstore.Options) *sqlstore.Store {
 	t.Helper()
 	s, err := sqlstore.New(db, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sqlstore.RetryListening(s, time.Second) // a greeting that is late on a slow machine must not cost minutes
 	t.Cleanup(func() { s.Close() })
 	return s
-}
-
-// must fails the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

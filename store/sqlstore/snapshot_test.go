@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
 
@@ -17,27 +18,27 @@ func TestCheckFindsOldSnapshots(t *testing.T) {
 	server := need(t, k.start)
 	db := k.connect(t, server.Port)
 	opts := k.space(t, db)
-	must(t, exec(db, "CREATE SCHEMA old_snapshots"))
-	must(t, exec(db, `CREATE VIEW old_snapshots.pg_stat_activity AS
+	must.OK(t, exec(db, "CREATE SCHEMA old_snapshots"))
+	must.OK(t, exec(db, `CREATE VIEW old_snapshots.pg_stat_activity AS
 		SELECT backend_type, datname, backend_xmin, xact_start - interval '1 hour' AS xact_start FROM pg_catalog.pg_stat_activity WHERE application_name = 'old_snapshots'`))
 	k.source = func(port int) string { return pgSource(port) + "&search_path=old_snapshots,pg_catalog,public" }
 	s := k.store(t, k.connect(t, server.Port), &opts)
 	found := func(s *sqlstore.Store) bool {
 		findings, err := s.Check(ctxb)
-		must(t, err)
+		must.OK(t, err)
 		return has(findings, "old-snapshot")
 	}
 	if found(s) {
 		t.Error("found without a snapshot")
 	}
 	dump, err := sql.Open("pgx", pgSource(server.Port)+"&application_name=old_snapshots")
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { dump.Close() })
 	tx, err := dump.BeginTx(ctxb, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-	must(t, err)
+	must.OK(t, err)
 	defer tx.Rollback()
 	var one int
-	must(t, tx.QueryRow("SELECT 1").Scan(&one))
+	must.OK(t, tx.QueryRow("SELECT 1").Scan(&one))
 	if !found(s) {
 		t.Error("the snapshot is not found")
 	}

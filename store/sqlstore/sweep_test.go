@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -27,16 +28,16 @@ func TestSweep(t *testing.T) {
 		tokens := map[string]fencelock.Token{}
 		for i := range 20 {
 			name := fmt.Sprint("free/", i)
-			must(t, c.Do(ctxb, name, func(_ context.Context, l *fencelock.Lease) error {
+			must.OK(t, c.Do(ctxb, name, func(_ context.Context, l *fencelock.Lease) error {
 				tokens[name] = l.Token()
 				return nil
 			}))
 		}
 		// A process that died: its session has ended, and its lock is free.
-		must(t, exec(db, "INSERT INTO "+opts.Prefix+"session (id, generation, ttl, ends, declared, inc, done) VALUES ('00000000000000000000000000000001', 7, 1, 1, -1, 1, 1)"))
-		must(t, exec(db, "UPDATE "+opts.Prefix+"lock SET holder = '00000000000000000000000000000001', seq = 1, generation = 7, inc = 1, since = 1, record = '{}', touched = 1 WHERE name = 'free/3'"))
+		must.OK(t, exec(db, "INSERT INTO "+opts.Prefix+"session (id, generation, ttl, ends, declared, inc, done) VALUES ('00000000000000000000000000000001', 7, 1, 1, -1, 1, 1)"))
+		must.OK(t, exec(db, "UPDATE "+opts.Prefix+"lock SET holder = '00000000000000000000000000000001', seq = 1, generation = 7, inc = 1, since = 1, record = '{}', touched = 1 WHERE name = 'free/3'"))
 		for range 2 { // the second finds what the first has freed
-			must(t, sqlstore.Sweep(ctxb, s))
+			must.OK(t, sqlstore.Sweep(ctxb, s))
 		}
 		if n := count(t, db, opts.Prefix+"lock"); n != 1 {
 			t.Errorf("%d rows of locks are left, want that of the one that is held", n)
@@ -67,18 +68,18 @@ func TestVersionsRiseThroughASweep(t *testing.T) {
 		for _, limit := range []int64{0, 0, 2} { // the last is made the longer way
 			if limit > 0 {
 				l, err := c.Semaphore("x", limit).Acquire(ctxb, 1)
-				must(t, err)
+				must.OK(t, err)
 				defer l.Unlock(ctxb)
 			} else {
-				must(t, c.Do(ctxb, "x", func(context.Context, *fencelock.Lease) error { return nil }))
+				must.OK(t, c.Do(ctxb, "x", func(context.Context, *fencelock.Lease) error { return nil }))
 			}
 			var version int64
-			must(t, db.QueryRow("SELECT version FROM "+opts.Prefix+"lock WHERE name = 'x'").Scan(&version))
+			must.OK(t, db.QueryRow("SELECT version FROM "+opts.Prefix+"lock WHERE name = 'x'").Scan(&version))
 			if version <= last {
 				t.Errorf("version %d after %d", version, last)
 			}
 			last = version
-			must(t, sqlstore.Sweep(ctxb, s))
+			must.OK(t, sqlstore.Sweep(ctxb, s))
 			if n := count(t, db, opts.Prefix+"lock"); limit == 0 && n != 0 {
 				t.Fatalf("%d rows are left, want none", n)
 			}
@@ -87,7 +88,7 @@ func TestVersionsRiseThroughASweep(t *testing.T) {
 }
 
 func count(t *testing.T, db *sql.DB, table string) (n int) {
-	must(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&n))
+	must.OK(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&n))
 	return n
 }
 
@@ -98,11 +99,11 @@ func TestWriterOfASweptRowDoesNotWaitForItself(t *testing.T) {
 		db := k.connect(t, server.Port)
 		opts := k.space(t, db)
 		s := k.store(t, db, &opts)
-		must(t, s.SetLimit(ctxb, "x", 2))
+		must.OK(t, s.SetLimit(ctxb, "x", 2))
 		var seen []int
-		must(t, sqlstore.ChangeLimit(ctxb, s, "x", 3, func(retrying int) {
+		must.OK(t, sqlstore.ChangeLimit(ctxb, s, "x", 3, func(retrying int) {
 			if seen = append(seen, retrying); len(seen) <= 3 { // swept between the read and the write
-				must(t, exec(db, "DELETE FROM "+opts.Prefix+"lock"))
+				must.OK(t, exec(db, "DELETE FROM "+opts.Prefix+"lock"))
 			}
 		}))
 		for _, n := range seen {
@@ -122,13 +123,13 @@ func TestShortLivedProcessesSweep(t *testing.T) {
 	everywhere(t, func(t *testing.T, k kind, server *servers.Server) {
 		db := k.connect(t, server.Port)
 		opts := k.space(t, db)
-		must(t, client(t, k.store(t, db, &opts), 30*time.Second).Do(ctxb, "job", func(context.Context, *fencelock.Lease) error { return nil }))
+		must.OK(t, client(t, k.store(t, db, &opts), 30*time.Second).Do(ctxb, "job", func(context.Context, *fencelock.Lease) error { return nil }))
 		rows := func(n int, format string) {
 			all := make([]string, n)
 			for i := range all {
 				all[i] = fmt.Sprintf(format, i)
 			}
-			must(t, exec(db, "INSERT INTO "+opts.Prefix+"lock (name, version, counter, lim, reclaimed, touched) VALUES "+strings.Join(all, ",")))
+			must.OK(t, exec(db, "INSERT INTO "+opts.Prefix+"lock (name, version, counter, lim, reclaimed, touched) VALUES "+strings.Join(all, ",")))
 		}
 		const stay, free = 1200, 300
 		rows(stay, "('a/%04d', 1, 1, 5, 0, 1)") // they have a limit
@@ -136,9 +137,9 @@ func TestShortLivedProcessesSweep(t *testing.T) {
 		rows(free, "('z/%04d', 1, 1, NULL, 0, 1)")
 		for i := range 500 {
 			s, err := sqlstore.New(db, &opts)
-			must(t, err)
-			must(t, sqlstore.SweepFirst(ctxb, s))
-			must(t, s.Close())
+			must.OK(t, err)
+			must.OK(t, sqlstore.SweepFirst(ctxb, s))
+			must.OK(t, s.Close())
 			if count(t, db, opts.Prefix+"lock") <= stay+1 {
 				t.Logf("%d processes removed all", i+1)
 				return

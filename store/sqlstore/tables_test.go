@@ -16,6 +16,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore"
 )
@@ -46,7 +47,7 @@ func TestMissingTables(t *testing.T) {
 			t.Errorf("got %v, want an error that names the parameter migrate", err)
 		}
 		findings, err := s.Check(ctxb)
-		must(t, err)
+		must.OK(t, err)
 		n := 0
 		for _, f := range findings {
 			if f.Code == "tables" && strings.Contains(f.Fix, "migrate=true") && strings.Contains(f.Reason, "incarnation, session, lock") {
@@ -66,17 +67,17 @@ func TestGrantsAreEnough(t *testing.T) {
 		admin := k.connect(t, server.Port)
 		unique := fmt.Sprintf("t%d", spaces.Add(1))
 		opts := sqlstore.Options{Prefix: unique + ".locks_"}
-		must(t, exec(admin, "CREATE SCHEMA "+unique))
-		must(t, sqlstore.Migrate(ctxb, admin, &opts))
+		must.OK(t, exec(admin, "CREATE SCHEMA "+unique))
+		must.OK(t, sqlstore.Migrate(ctxb, admin, &opts))
 		role, create, source := unique+"_role", "CREATE ROLE %s LOGIN", strings.Replace(k.source(server.Port), "postgres@", unique+"_role@", 1)
 		if k.dialect == sqlstore.MySQL {
 			role, create = "'"+role+"'@'127.0.0.1'", "CREATE USER %s"
 			// It connects to the database of the tables: MySQL, unlike MariaDB, lets no role into test without a grant.
 			source = strings.Replace(strings.Replace(source, "root@", unique+"_role@", 1), "/test?", "/"+unique+"?", 1)
 		}
-		must(t, exec(admin, fmt.Sprintf(create, role)))
+		must.OK(t, exec(admin, fmt.Sprintf(create, role)))
 		db, err := sql.Open(k.driver, source)
-		must(t, err)
+		must.OK(t, err)
 		t.Cleanup(func() { db.Close() })
 		s := k.store(t, db, &opts)
 		if _, err := s.Inspect(ctxb, "x"); err == nil || !strings.Contains(err.Error(), "GRANT SELECT") {
@@ -84,12 +85,12 @@ func TestGrantsAreEnough(t *testing.T) {
 		}
 		for statement := range strings.SplitSeq(strings.TrimSpace(s.Grants(role)), ";") {
 			if statement != "" {
-				must(t, exec(admin, statement))
+				must.OK(t, exec(admin, statement))
 			}
 		}
 		use(t, s)
 		findings, err := s.Check(ctxb)
-		must(t, err)
+		must.OK(t, err)
 		if has(findings, "permissions") || has(findings, "tables") {
 			t.Errorf("Check found %v", findings)
 		}
@@ -101,18 +102,18 @@ func use(t *testing.T, s *sqlstore.Store) {
 	c := client(t, s, 10*time.Second)
 	l := lock(t, c, "x")
 	sem, err := c.Semaphore("s", 2).Acquire(ctxb, 1)
-	must(t, err)
+	must.OK(t, err)
 	n := 0
 	for _, err := range c.List(ctxb, "") {
-		must(t, err)
+		must.OK(t, err)
 		n++
 	}
 	if n != 2 {
 		t.Errorf("%d locks are listed, want 2", n)
 	}
-	must(t, sem.Unlock(ctxb))
-	must(t, l.Unlock(ctxb))
-	must(t, sqlstore.Sweep(ctxb, s))
+	must.OK(t, sem.Unlock(ctxb))
+	must.OK(t, l.Unlock(ctxb))
+	must.OK(t, sqlstore.Sweep(ctxb, s))
 }
 
 func exec(db *sql.DB, text string) error {
@@ -128,7 +129,7 @@ func TestCheckFindsASloppyServer(t *testing.T) {
 		db := k.connect(t, server.Port)
 		opts := k.space(t, db)
 		findings, err := k.store(t, db, &opts).Check(ctxb)
-		must(t, err)
+		must.OK(t, err)
 		// MySQL writes a binary log unless it is asked not to.
 		want := map[string][]string{
 			"postgres": {"danger fsync"}, "mariadb": {"danger flush-log"},
@@ -155,12 +156,12 @@ func TestCheckFindsRepeatableRead(t *testing.T) {
 			db := k.connect(t, server.Port)
 			opts := k.space(t, db)
 			findings, err := k.store(t, db, &opts).Check(ctxb)
-			must(t, err)
+			must.OK(t, err)
 			if !has(findings, "isolation") {
 				t.Errorf("got %v, want the isolation", findings)
 			}
 			s, err := sqlstore.FromURL("mysql://root@"+server.Addr+"/test", &opts)
-			must(t, err)
+			must.OK(t, err)
 			t.Cleanup(func() { s.Close() })
 			if findings, err = s.Check(ctxb); err != nil || has(findings, "isolation") {
 				t.Errorf("after Open: %v, %v, want nothing about the isolation", findings, err)
@@ -179,15 +180,15 @@ func TestRecordSurvivesTheHandoff(t *testing.T) {
 		var sessions []driver.Session
 		for range 2 {
 			ss, _, err := s.Open(ctxb, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Minute})
-			must(t, err)
+			must.OK(t, err)
 			sessions = append(sessions, ss)
 			_, err = ss.Attempt(ctxb, &driver.Claim{Seq: 1, Name: "x", Queue: true, Terms: &driver.Terms{Weight: 1, Record: &record}})
-			must(t, err)
+			must.OK(t, err)
 		}
 		_, err := sessions[0].Withdraw(ctxb, driver.Withdrawal{Seq: 1, Name: "x"})
-		must(t, err)
+		must.OK(t, err)
 		st, err := s.Inspect(ctxb, "x")
-		must(t, err)
+		must.OK(t, err)
 		if len(st.Holders) != 1 || !reflect.DeepEqual(st.Holders[0].Record, record) {
 			t.Errorf("got holders %+v, want one with the record\n%+v", st.Holders, record)
 		}
@@ -217,10 +218,10 @@ func TestSplitReads(t *testing.T) {
 	db := onPostgres.connect(t, need(t, postgres).Port)
 	opts := onPostgres.space(t, db)
 	s := onPostgres.store(t, db, &opts)
-	must(t, visit(s))
+	must.OK(t, visit(s))
 	// It reads the tables of another server, and nothing that is written shows there.
-	must(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET identity = 'another server'"))
-	must(t, exec(db, "CREATE RULE "+opts.Prefix+"split AS ON UPDATE TO "+opts.Prefix+"incarnation DO INSTEAD NOTHING"))
+	must.OK(t, exec(db, "UPDATE "+opts.Prefix+"incarnation SET identity = 'another server'"))
+	must.OK(t, exec(db, "CREATE RULE "+opts.Prefix+"split AS ON UPDATE TO "+opts.Prefix+"incarnation DO INSTEAD NOTHING"))
 	ctx, cancel := context.WithTimeout(ctxb, time.Minute)
 	defer cancel()
 	_, err := s.Inspect(ctx, "x")
@@ -283,7 +284,7 @@ func TestOpenedStoreChecksTheDatabase(t *testing.T) {
 		}
 		lazily := func(url string) error {
 			s, err := sqlstore.FromURL(url, nil)
-			must(t, err)
+			must.OK(t, err)
 			defer s.Close()
 			return visit(s)
 		}
@@ -297,8 +298,8 @@ func TestOpenedStoreChecksTheDatabase(t *testing.T) {
 				t.Errorf("got %v from a database that may lose grants, want a refusal that says how to accept it", err)
 			}
 		}
-		must(t, byOpen(url+"&accept=fsync,flush-log,sync-binlog"))
-		must(t, lazily(url+"&accept=fsync,flush-log,sync-binlog"))
+		must.OK(t, byOpen(url+"&accept=fsync,flush-log,sync-binlog"))
+		must.OK(t, lazily(url+"&accept=fsync,flush-log,sync-binlog"))
 	})
 }
 
@@ -311,7 +312,7 @@ func TestReaderIsLetIn(t *testing.T) {
 			url = pgSource(server.Port) + "&namespace=nowhere"
 		}
 		s, err := driver.OpenStore(ctxb, url, driver.OpenOptions{Refused: func(error) {}})
-		must(t, err)
+		must.OK(t, err)
 		defer s.Close()
 		if !strings.Contains(s.(*sqlstore.Store).Schema(), "nowhere_lock") {
 			t.Error("the schema does not have the tables")

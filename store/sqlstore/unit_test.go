@@ -20,6 +20,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -64,9 +65,7 @@ func TestOptions(t *testing.T) {
 		t.Errorf("nil became %+v, %v", o, err)
 	}
 	db, _, err := connect("mysql://h/db")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer db.Close()
 	if _, err := New(db, &Options{Dialect: PostgreSQL}); err == nil {
 		t.Error("another dialect than the driver's was accepted")
@@ -79,9 +78,7 @@ func TestOptions(t *testing.T) {
 // TestFindingsHaveListedCodes: Options.Accept takes the code of every finding.
 func TestFindingsHaveListedCodes(t *testing.T) {
 	source, err := os.ReadFile("judge.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var used []string
 	for _, m := range regexp.MustCompile(`add\(driver\.\w+, "([a-z-]+)"`).FindAllStringSubmatch(string(source), -1) {
 		used = append(used, m[1])
@@ -96,14 +93,10 @@ func TestFindingsHaveListedCodes(t *testing.T) {
 // whatever statement.
 func TestVersionsFollowTheClock(t *testing.T) {
 	files, err := filepath.Glob("statements/*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, file := range append(files, "release.go", "reclaim.go") {
 		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, m := range regexp.MustCompile(`SET (l\.)?version = .*|version = IF.*`).FindAllString(string(source), -1) {
 			if !regexp.MustCompile(`GREATEST\((l\.|\{p\}lock\.)?version \+ 1, (\{now\}|" \+ clocks)`).MatchString(m) {
 				t.Errorf("%s: %s does not follow the clock", file, m)
@@ -169,9 +162,7 @@ func TestClassifyUnknownDriver(t *testing.T) {
 	}
 	for _, url := range []string{"postgres://h/db", "mysql://h/db"} {
 		db, _, err := connect(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer db.Close()
 		if s, err := New(db, nil); err != nil || !s.known {
 			t.Errorf("%s: our own driver is not trusted, %v", url, err)
@@ -275,9 +266,7 @@ func TestOpenStore(t *testing.T) {
 // refuses TLS, which is what the user has to change.
 func TestConnectErrorIsOfTheHostThatAnswered(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	go func() {
 		for {
@@ -320,14 +309,10 @@ func TestOptionsAndURLMustNotDiffer(t *testing.T) {
 // have been pushed, and the poll that would find it fails. The next wait polls again.
 func TestFailedPollIsRepeated(t *testing.T) {
 	db, err := sql.Open("pgx", "postgres://127.0.0.1:1/none?sslmode=disable") // no server listens there
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer db.Close()
 	s, err := New(db, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ss := &session{store: s, sid: "a", waits: map[uint64]*waiting{1: {queued: true, notified: make(chan struct{})}}}
 	s.listener.heard, s.listener.done = 1, make(chan struct{}) // it listens, and needs no goroutine
 	s.listener.members[ss.sid] = &member{ss: ss, asked: true, since: 1}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore"
 )
@@ -21,9 +22,7 @@ import (
 func lockOnce(t *testing.T, ctx context.Context, store *zkstore.Store) {
 	t.Helper()
 	locks, err := fencelock.New(store, &fencelock.Options{TTL: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := locks.Mutex("x").Lock(ctx); err != nil {
 		t.Error(err)
 	}
@@ -35,9 +34,7 @@ func lockOnce(t *testing.T, ctx context.Context, store *zkstore.Store) {
 func newStore(t *testing.T, e *servers.Ensemble, auth string) *zkstore.Store {
 	t.Helper()
 	store, err := zkstore.New(e.Addrs(), &zkstore.Options{TickTime: servers.TickTime, MaxTTL: 20 * time.Second, Auth: auth})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -56,9 +53,7 @@ func TestAuthenticationIsRequired(t *testing.T) {
 	defer cancel()
 	jaas := filepath.Join(t.TempDir(), "jaas")
 	const login = "Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_ann=\"secret\"; };\n"
-	if err := os.WriteFile(jaas, []byte(login), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(jaas, []byte(login), 0o600))
 	for name, c := range map[string]struct {
 		lines []string
 		let   string // the user who may
@@ -95,9 +90,7 @@ func TestOtherUserIsDenied(t *testing.T) {
 	e := start(t, 1)
 	ann := newStore(t, e, "ann:secret")
 	s, err := openSession(ctx, ann)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	claim := &driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}, Queue: true}
 	out, err := s.Attempt(ctx, claim)
 	if err != nil || out.State != driver.Granted {
@@ -129,16 +122,12 @@ func TestUserSurvivesARestart(t *testing.T) {
 	e := start(t, 1)
 	store := newStore(t, e, "ann:secret")
 	s, _, err := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := store.Inspect(ctx, "x"); err != nil {
 		t.Fatal(err)
 	}
 	e.Servers[0].Kill()
-	if err := e.Servers[0].Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.Servers[0].Start())
 	if _, err := s.KeepAlive(ctx); err != nil {
 		t.Fatal(err)
 	}

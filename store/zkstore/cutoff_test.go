@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore"
 )
@@ -25,14 +26,10 @@ func TestCutOffWithItsServer(t *testing.T) {
 		}
 	}
 	store, err := zkstore.New([]string{follower.Addr}, &zkstore.Options{TickTime: servers.TickTime})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	ses, renewal, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 2500 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	out, err := ses.Attempt(t.Context(), &driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
 	if err != nil || out.State != driver.Granted {
 		t.Fatalf("got %v, %v; want the free lock", out.State, err)

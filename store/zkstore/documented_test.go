@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore"
 )
@@ -23,9 +24,7 @@ func open(ctx context.Context, url string) (*fencelock.Client, error) {
 
 func TestDocumented(t *testing.T) {
 	locks, err := open(t.Context(), "zk://"+start(t, 1).Servers[0].Addr+"/fencelock?tick_time=200ms&max_ttl=30s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer locks.Close(context.Background())
 	ran := false
 	err = locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error { ran = true; return nil })

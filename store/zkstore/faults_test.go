@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore"
 )
@@ -31,13 +32,9 @@ func newProcess(t *testing.T, addrs []string, ttl time.Duration) *process {
 	p := &process{valve: &servers.Valve{}}
 	var err error
 	p.store, err = zkstore.New(addrs, &zkstore.Options{TickTime: servers.TickTime, MaxTTL: time.Minute, Dial: p.valve.Dial})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p.Client, err = fencelock.New(p.store, &fencelock.Options{TTL: ttl, Require: fencelock.Correctness, Patience: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -52,9 +49,7 @@ func (p *process) lock(t *testing.T, name string) *fencelock.Lease {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	l, err := p.Mutex(name).Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 
@@ -96,9 +91,7 @@ func serverIn(t *testing.T, e *servers.Ensemble, mode string) (found *servers.En
 		}
 		return i >= 0
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return found
 }
 
@@ -120,9 +113,7 @@ func TestLeaderKilled(t *testing.T) {
 		t.Fatalf("another got %v, %v beside token %v", got.lease, got.err, l.Token())
 	default:
 	}
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Unlock(t.Context()))
 	if got := granted(t, next); got.Token() <= l.Token() {
 		t.Errorf("the next lease is %v, want one with a token above %v", got, l.Token())
 	}
@@ -154,14 +145,10 @@ func TestMinorityKeepsNothingAlive(t *testing.T) {
 		alone = e.Servers[1]
 	}
 	store, err := zkstore.New([]string{alone.Addr}, &zkstore.Options{TickTime: servers.TickTime, MaxTTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	ses, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := ses.KeepAlive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -206,9 +193,7 @@ func TestAllServersRestart(t *testing.T) {
 	e := start(t, 1)
 	p := newProcess(t, e.Addrs(), 40*time.Second)
 	before := p.lock(t, "x")
-	if err := e.Servers[0].Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.Servers[0].Restart())
 	after := p.lock(t, "y")
 	if err := before.Err(); err != nil {
 		t.Errorf("the lease did not outlive the restart: %v", err)
@@ -223,14 +208,10 @@ func TestOneHeartbeatCarriesEveryLease(t *testing.T) {
 	const leases, beats = 1000, 3
 	e := start(t, 1)
 	store, err := zkstore.New(e.Addrs(), &zkstore.Options{TickTime: servers.TickTime, MaxTTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	ses, renewal, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 6 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range leases {
 		out, err := ses.Attempt(t.Context(), &driver.Claim{Seq: uint64(i + 1), Name: fmt.Sprint("n", i), Queue: true,
 			Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore"
 )
@@ -51,9 +52,7 @@ func newSlots(t *testing.T, e *servers.Ensemble, limit int64) *slots {
 	var err error
 	s.ses, _, err = newProcess(t, e.Addrs(), 30*time.Second).store.Open(t.Context(),
 		driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		s.conn = &beforeMulti{Conn: conn}
@@ -69,9 +68,7 @@ func newSlots(t *testing.T, e *servers.Ensemble, limit int64) *slots {
 
 func (s *slots) set(limit int64) {
 	s.t.Helper()
-	if err := s.operator.SetLimit(s.t.Context(), s.t.Name(), limit); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.operator.SetLimit(s.t.Context(), s.t.Name(), limit))
 }
 
 func (s *slots) attempt(seq uint64, want driver.State) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/zkstore"
 )
 
@@ -18,13 +19,9 @@ func TestLingeringLockIsGivenBack(t *testing.T) {
 	server := start(t, 1).Servers[0].Addr
 	open := func() *fencelock.Client {
 		store, err := zkstore.Open(t.Context(), "zk://"+server+"/fencelock?tick_time=200ms&max_ttl=30s", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c, err := fencelock.New(store, &fencelock.Options{TTL: lingering})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = c.Close(t.Context()) })
 		return c
 	}
@@ -33,13 +30,9 @@ func TestLingeringLockIsGivenBack(t *testing.T) {
 		var last fencelock.Token
 		for range 20 {
 			l, err := mine.Mutex(name, fencelock.Linger(lingering)).Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			last = l.Token()
-			if err := l.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, l.Unlock(t.Context()))
 		}
 		acquire, began := other.Mutex(name).Lock, time.Now()
 		if try {

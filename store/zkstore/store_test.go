@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore"
 )
@@ -48,26 +49,18 @@ func TestOpenByURL(t *testing.T) {
 	e := start(t, 1)
 	url := "zk://ann:secr%40t@" + e.Servers[0].Addr + "/teams/orders?tick_time=200ms&max_ttl=40s"
 	store, err := zkstore.Open(t.Context(), url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	locks, err := fencelock.New(store, &fencelock.Options{Require: fencelock.Correctness})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer locks.Close(t.Context())
 	l, err := locks.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if st, err := locks.Inspect(t.Context(), "x"); err != nil || len(st.Holders) != 1 || st.Holders[0].Token != l.Token() {
 		t.Errorf("Inspect shows %+v, %v; want the holder with token %v", st, err, l.Token())
 	}
 	conn, _, err := zk.Connect(e.Addrs(), 5*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
 	if _, _, err := conn.Children("/teams/orders/s"); !errors.Is(err, zk.ErrNoAuth) {
 		t.Errorf("a stranger reads the sessions: %v, want ErrNoAuth", err)
@@ -82,9 +75,7 @@ func TestOpenWithoutAServer(t *testing.T) {
 	addr := e.Servers[0].Addr
 	e.Stop()
 	store, err := zkstore.New([]string{addr}, &zkstore.Options{TickTime: servers.TickTime})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	_, _, err = store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: time.Second})
 	if !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrUnknown) {
@@ -96,9 +87,7 @@ func TestOpenWithoutAServer(t *testing.T) {
 func TestClosedStoreAnswers(t *testing.T) {
 	e := start(t, 1)
 	store, err := zkstore.New(e.Addrs(), &zkstore.Options{TickTime: servers.TickTime})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := store.Inspect(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
@@ -127,14 +116,10 @@ func TestClosedStoreAnswers(t *testing.T) {
 // TestHoldsAreRefused: ZooKeeper does not report its time, so claims that need it are refused.
 func TestHoldsAreRefused(t *testing.T) {
 	store, err := zkstore.New([]string{"127.0.0.1:1"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	locks, err := fencelock.New(store, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := locks.Mutex("x", fencelock.MaxHold(time.Second)).Lock(t.Context()); !errors.Is(err, fencelock.ErrUnsupported) {
 		t.Errorf("got %v, want ErrUnsupported", err)
 	}
@@ -145,23 +130,15 @@ func TestHoldsAreRefused(t *testing.T) {
 func TestKeepAliveWithoutPermission(t *testing.T) {
 	e := start(t, 1)
 	store, err := zkstore.New(e.Addrs(), &zkstore.Options{TickTime: servers.TickTime})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	id := driver.NewSessionID()
 	s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: store.Caps().MaxTTL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	conn, _, err := zk.Connect(e.Addrs(), 5*time.Second, zk.WithLogInfo(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer conn.Close()
-	if err := conn.AddAuth("digest", []byte("admin:secret")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, conn.AddAuth("digest", []byte("admin:secret")))
 	access := func(acl []zk.ACL) {
 		t.Helper()
 		if _, err := conn.SetACL("/fencelock/s/"+id.String(), acl, -1); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore"
 )
@@ -25,17 +26,13 @@ func TestTLS(t *testing.T) {
 	defer cancel()
 	dir := t.TempDir()
 	cert, key, err := servers.SelfSigned(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	port, plain := secureServer(t, ctx, dir, cert, key)
 	secure := net.JoinHostPort("127.0.0.1", port)
 	const settings = "?tick_time=200ms&max_ttl=20s"
 	ca, pair := "&tls_ca="+cert, "&tls_cert="+cert+"&tls_key="+key
 	store, err := zkstore.Open(ctx, "zks://"+secure+settings+ca+pair, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	lockOnce(t, ctx, store)
 	if found, err := store.Check(ctx); err != nil || len(found) != 1 || found[0].Code != "standalone" {
@@ -66,16 +63,12 @@ func TestTLSWithAHostName(t *testing.T) {
 	defer cancel()
 	dir := t.TempDir()
 	cert, key, err := servers.SelfSigned(dir, "localhost")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	port, _ := secureServer(t, ctx, dir, cert, key)
 	bounded, end := context.WithTimeout(ctx, 30*time.Second)
 	defer end()
 	store, err := zkstore.Open(bounded, "zks://localhost:"+port+"?tick_time=200ms&max_ttl=20s&tls_ca="+cert+"&tls_cert="+cert+"&tls_key="+key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	lockOnce(t, ctx, store)
 }
@@ -85,9 +78,7 @@ func TestTLSWithAHostName(t *testing.T) {
 func secureServer(t *testing.T, ctx context.Context, dir, cert, key string) (port, plain string) {
 	t.Helper()
 	free, err := servers.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	e := servers.Test(t, func() (*servers.Ensemble, error) {
 		return servers.ZooKeeperWith(1, "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
 			fmt.Sprint("secureClientPort=", free), "secureClientPortAddress=127.0.0.1", "ssl.clientAuth=need",
@@ -123,14 +114,10 @@ func bothIn(t *testing.T, dir string, files ...string) string {
 	var all []byte
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all = append(all, text...)
 	}
 	both := filepath.Join(dir, "both.pem")
-	if err := os.WriteFile(both, all, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(both, all, 0o600))
 	return both
 }

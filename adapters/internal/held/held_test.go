@@ -12,6 +12,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/adapters/internal/held"
 	"github.com/fencelock/fencelock/internal/locktest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -67,9 +68,7 @@ func TestRenewAcquiresAgain(t *testing.T) {
 		h.Add("a", locktest.Got(t)(c.Mutex("a", fencelock.MaxHold(time.Second)).Lock(t.Context())))
 		time.Sleep(2 * time.Second)
 		again := func() (*fencelock.Lease, error) { return c.Mutex("a").TryLock(t.Context()) }
-		if err := h.Renew(t.Context(), "a", again); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, h.Renew(t.Context(), "a", again))
 		if st := locktest.Status(t, store, "a"); len(st.Holders) != 1 {
 			t.Errorf("held by %v", st.Holders)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -20,14 +21,14 @@ func crowd(t *testing.T, cluster *etcdtest.Cluster, name string, waiters int) (h
 	t.Helper()
 	client := cluster.Connect(t)
 	lease, err := client.Grant(t.Context(), 600)
-	must(t, err)
+	must.OK(t, err)
 	for i := range waiters + 1 {
 		_, err := client.Put(t.Context(), fmt.Sprintf("%s%s/%016x", prefix, name, i+1), strings.Repeat("x", 300), clientv3.WithLease(lease.ID))
-		must(t, err)
+		must.OK(t, err)
 	}
 	return func() {
 		_, err := client.Delete(t.Context(), fmt.Sprintf("%s%s/%016x", prefix, name, waiters+1))
-		must(t, err)
+		must.OK(t, err)
 	}
 }
 
@@ -68,7 +69,7 @@ func TestCostDoesNotGrowWithTheQueue(t *testing.T) {
 			from := w.requests.Load()
 			sends := func(n int64) {
 				t.Helper()
-				must(t, servers.Await("it reads and watches", func() bool { return w.requests.Load() >= from+n }))
+				must.OK(t, servers.Await("it reads and watches", func() bool { return w.requests.Load() >= from+n }))
 			}
 			go func() { _, err := ses.Await(ctx, c); awaited <- err }()
 			sends(2)

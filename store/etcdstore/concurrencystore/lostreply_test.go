@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 )
@@ -18,7 +19,7 @@ import (
 func (w *wire) client(t testing.TB, cluster *etcdtest.Cluster) *fencelock.Client {
 	t.Helper()
 	c, err := fencelock.New(storeOf(t, w.connect(t, cluster)), &fencelock.Options{TTL: 30 * time.Second})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
@@ -49,7 +50,7 @@ func TestLostReplyOfAQueuedClaimLeavesOneKey(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
 	holder, err := locks(t, cluster).Mutex("a").Lock(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	w := &wire{}
 	c := w.client(t, cluster)
 	lost := w.loseOnce(func(c call) bool { return c.writes(prefix+"a/", false) })
@@ -65,8 +66,8 @@ func TestLostReplyOfAQueuedClaimLeavesOneKey(t *testing.T) {
 		t.Errorf("the canceled wait ended with %v", err)
 	}
 	queued(t, c, "a", 1)
-	must(t, holder.Unlock(t.Context()))
-	must(t, granted(t, "Lock after the unlock", got).Unlock(t.Context()))
+	must.OK(t, holder.Unlock(t.Context()))
+	must.OK(t, granted(t, "Lock after the unlock", got).Unlock(t.Context()))
 	if all := keys(t, cluster, "a"); len(all) > 0 {
 		t.Errorf("after the unlock %v is left", all)
 	}

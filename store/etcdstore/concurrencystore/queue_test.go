@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,17 +19,17 @@ func together(t *testing.T, cluster *etcdtest.Cluster, keys ...string) (remove f
 	t.Helper()
 	client := cluster.Connect(t)
 	lease, err := client.Grant(t.Context(), 600)
-	must(t, err)
+	must.OK(t, err)
 	var ops []clientv3.Op
 	for _, key := range keys {
 		ops = append(ops, clientv3.OpPut(prefix+key, "of another program", clientv3.WithLease(lease.ID)))
 	}
 	_, err = client.Txn(t.Context()).Then(ops...).Commit()
-	must(t, err)
+	must.OK(t, err)
 	return func(key string) {
 		t.Helper()
 		_, err := client.Delete(t.Context(), prefix+key)
-		must(t, err)
+		must.OK(t, err)
 	}
 }
 
@@ -74,7 +75,7 @@ func TestInspectCountsClaimsOfOneRevision(t *testing.T) {
 		together(t, cluster, all...)
 	}
 	st, err := storeOf(t, cluster.Connect(t)).Inspect(t.Context(), "a")
-	must(t, err)
+	must.OK(t, err)
 	if st.Waiting != 2*atOnce-1 || len(st.Waiters) != driver.MaxWaitersReported || len(st.Holders) != 1 {
 		t.Errorf("%d holders, %d waiters, of which %d are reported", len(st.Holders), st.Waiting, len(st.Waiters))
 	}

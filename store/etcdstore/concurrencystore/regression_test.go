@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/concurrencystore"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
@@ -30,14 +31,14 @@ func TestRestoreToOlderDataIsNoticed(t *testing.T) {
 	store := storeOf(t, cluster.Connect(t))
 	ses := open(t, store, driver.NewSessionID())
 	snapshot, err := cluster.Snapshot()
-	must(t, err)
+	must.OK(t, err)
 	var last driver.Token
 	for seq := range uint64(5) {
 		last = attempt(t, ses, claim(seq+1, fmt.Sprint("x", seq)), driver.Granted).Token
 	}
-	must(t, cluster.Restore(snapshot))
+	must.OK(t, cluster.Restore(snapshot))
 	_, err = cluster.Connect(t).Get(t.Context(), "any") // it answers again
-	must(t, err)
+	must.OK(t, err)
 	for what, do := range map[string]func() error{
 		"Attempt": func() error {
 			out, err := ses.Attempt(t.Context(), claim(9, "y"))
@@ -67,7 +68,7 @@ func TestUnlockOfADeletedKeyIsReported(t *testing.T) {
 	attempt(t, ses, claim(1, "a"), driver.Granted)
 	attempt(t, ses, claim(2, "b"), driver.Granted)
 	_, err := cluster.Connect(t).Delete(t.Context(), prefix+"a/", clientv3.WithPrefix())
-	must(t, err)
+	must.OK(t, err)
 	for range 2 {
 		withdraw(t, ses, driver.Withdrawal{Seq: 1, Name: "a"}, driver.WasBroken)
 	}
@@ -147,7 +148,7 @@ func TestLeaseThatEndsDuringARenewalIsGone(t *testing.T) {
 	w.set(func(ctx context.Context, c call, do func(context.Context) error) error {
 		if c.method == "LeaseTimeToLive" {
 			_, err := other.Revoke(ctx, clientv3.LeaseID(share.Lease(id)))
-			must(t, err)
+			must.OK(t, err)
 		}
 		return do(ctx)
 	})
@@ -164,7 +165,7 @@ func TestWrappedClientIsRefused(t *testing.T) {
 		"Watcher": func(c *clientv3.Client) { c.Watcher = namespace.NewWatcher(c.Watcher, "tenant/") },
 	} {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
-		must(t, err)
+		must.OK(t, err)
 		wrap(client)
 		if _, err := concurrencystore.New(client, nil); err == nil || !strings.Contains(err.Error(), "the "+what+" of the client was replaced") {
 			t.Errorf("a client with another %s: %v", what, err)
@@ -176,17 +177,17 @@ func TestWrappedClientIsRefused(t *testing.T) {
 // TestCorrectnessNeedsFencedPeers: a holder with another library that writes without a token cannot be fenced.
 func TestCorrectnessNeedsFencedPeers(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
-	must(t, err)
+	must.OK(t, err)
 	defer client.Close()
 	for fenced, want := range map[bool]string{false: "FencedPeers", true: ""} {
 		store, err := concurrencystore.New(client, &concurrencystore.Options{Prefix: prefix, FencedPeers: fenced})
-		must(t, err)
+		must.OK(t, err)
 		locks, err := fencelock.New(store, &fencelock.Options{Require: fencelock.Correctness})
 		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) || want == "" && err != nil {
 			t.Errorf("fenced %t: got %v, want %q", fenced, err, want)
 		}
 		if err == nil {
-			must(t, locks.Close(t.Context()))
+			must.OK(t, locks.Close(t.Context()))
 		}
 	}
 }
@@ -194,7 +195,7 @@ func TestCorrectnessNeedsFencedPeers(t *testing.T) {
 // TestNamespaceMustBeBesideTheLocks: keys of sessions in the range of a lock would count as its holders.
 func TestNamespaceMustBeBesideTheLocks(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
-	must(t, err)
+	must.OK(t, err)
 	defer client.Close()
 	for _, c := range []struct {
 		prefix, namespace string
@@ -222,7 +223,7 @@ func TestNameInTheNamespaceIsRefused(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
 	store, err := concurrencystore.New(cluster.Connect(t), &concurrencystore.Options{Namespace: "ns"})
-	must(t, err)
+	must.OK(t, err)
 	ses := open(t, store, driver.NewSessionID())
 	for name, want := range map[string]error{"ns|session|x": driver.ErrRefused, "": driver.ErrRefused, "ns": nil, "ns/session": nil} {
 		if _, err := ses.Attempt(t.Context(), claim(1, name)); !errors.Is(err, want) {
@@ -287,7 +288,7 @@ func TestAttemptThatArrivesDuringATombstoneLeavesNoKey(t *testing.T) {
 			return do(ctx)
 		})
 		_, err := again.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name, Tombstone: true})
-		must(t, err)
+		must.OK(t, err)
 		if all := keys(t, cluster, name); len(all) > 0 {
 			t.Errorf("%s handles: after the withdrawal %v is left", name, all)
 		}
@@ -319,7 +320,7 @@ func TestClaimsOfAnEarlierHandleAreDropped(t *testing.T) {
 	}
 	attempt(t, again, claim(5, "c"), driver.Granted)
 	_, err = again.Reclaim(t.Context(), held[:2], true)
-	must(t, err)
+	must.OK(t, err)
 	if all := keys(t, cluster, "c"); len(all) != 1 {
 		t.Errorf("a claim from after the last Reclaim was dropped: %v", all)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -45,13 +46,13 @@ func TestRenewalCountsAlthoughKeysCannotBeRead(t *testing.T) {
 		}
 		w.set(nil)
 		_, err := ses.KeepAlive(t.Context())
-		must(t, err)
+		must.OK(t, err)
 	}
 	w.instead(func(context.Context) error { return errBusy })
 	_, err := cluster.Connect(t).Delete(t.Context(), prefix+"a/", clientv3.WithPrefix())
-	must(t, err)
+	must.OK(t, err)
 	_, err = ses.KeepAlive(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	w.set(nil)
 	if renewal, err := ses.KeepAlive(t.Context()); err != nil || len(renewal.Broken) != 1 {
 		t.Errorf("the renewal after the keys could be read again: %+v, %v; want claim 1 as broken", renewal, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/concurrencystore"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
@@ -25,13 +26,6 @@ import (
 )
 
 const prefix = "/locks/"
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // patience is for what must happen, however slow the machine is.
 const patience = 2 * time.Minute
@@ -55,9 +49,9 @@ func locks(t testing.TB, cluster *etcdtest.Cluster) *fencelock.Client {
 func locksFor(t testing.TB, cluster *etcdtest.Cluster, ttl time.Duration) *fencelock.Client {
 	t.Helper()
 	store, err := concurrencystore.New(cluster.Connect(t), &concurrencystore.Options{Prefix: prefix})
-	must(t, err)
+	must.OK(t, err)
 	c, err := fencelock.New(store, &fencelock.Options{TTL: ttl})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return c
 }
@@ -83,7 +77,7 @@ const brief, lasting = 2, 30
 func session(t testing.TB, cluster *etcdtest.Cluster) *concurrency.Session {
 	t.Helper()
 	s, err := concurrency.NewSession(cluster.Connect(t), concurrency.WithTTL(lasting))
-	must(t, err)
+	must.OK(t, err)
 	return s
 }
 
@@ -177,7 +171,7 @@ func later(t testing.TB, c *fencelock.Client, name string) <-chan result {
 func granted(t testing.TB, what string, got <-chan result) *fencelock.Lease {
 	t.Helper()
 	r := within(t, what, got)
-	must(t, r.err)
+	must.OK(t, r.err)
 	return r.lease
 }
 
@@ -191,7 +185,7 @@ func bounded(t testing.TB) context.Context {
 // queued waits until a lock has so many waiters.
 func queued(t testing.TB, c *fencelock.Client, name string, n int) {
 	t.Helper()
-	must(t, servers.Await("the waiter is in the queue", func() bool {
+	must.OK(t, servers.Await("the waiter is in the queue", func() bool {
 		st, err := c.Inspect(t.Context(), name)
 		return err == nil && st.Waiting == n
 	}))
@@ -200,20 +194,20 @@ func queued(t testing.TB, c *fencelock.Client, name string, n int) {
 func wokenByPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 	c := locks(t, cluster)
 	h, err := p.lock(bounded(t), t, cluster, name, lasting)
-	must(t, err)
+	must.OK(t, err)
 	if _, err := c.Mutex(name).TryLock(t.Context()); !errors.Is(err, fencelock.ErrBusy) {
 		t.Errorf("TryLock beside it: %v", err)
 	}
 	got := later(t, c, name)
 	queued(t, c, name, 1)
-	must(t, h.unlock())
-	must(t, granted(t, "Lock after its unlock", got).Unlock(t.Context()))
+	must.OK(t, h.unlock())
+	must.OK(t, granted(t, "Lock after its unlock", got).Unlock(t.Context()))
 }
 
 func wakesPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 	c := locks(t, cluster)
 	l, err := c.Mutex(name).Lock(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	type taken struct {
 		held
 		err error
@@ -230,31 +224,31 @@ func wakesPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 	default:
 	}
 	token := l.Token()
-	must(t, l.Err())
-	must(t, l.Unlock(t.Context()))
+	must.OK(t, l.Err())
+	must.OK(t, l.Unlock(t.Context()))
 	h := within(t, "its lock after our unlock", got)
-	must(t, h.err)
-	must(t, h.unlock())
+	must.OK(t, h.err)
+	must.OK(t, h.unlock())
 	l, err = c.Mutex(name).Lock(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if l.Token() <= token {
 		t.Errorf("the token is %v, and was %v before", l.Token(), token)
 	}
-	must(t, l.Unlock(t.Context()))
+	must.OK(t, l.Unlock(t.Context()))
 }
 
 func killedPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 	c := locks(t, cluster)
 	h, err := p.lock(bounded(t), t, cluster, name, brief)
-	must(t, err)
+	must.OK(t, err)
 	h.kill()
-	must(t, granted(t, "Lock after its lease has ended", later(t, c, name)).Unlock(t.Context()))
+	must.OK(t, granted(t, "Lock after its lease has ended", later(t, c, name)).Unlock(t.Context()))
 }
 
 func pausedPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 	c := locks(t, cluster)
 	h, err := p.lock(bounded(t), t, cluster, name, brief)
-	must(t, err)
+	must.OK(t, err)
 	if h.pause == nil {
 		t.Skip("it is not a process")
 	}
@@ -262,11 +256,11 @@ func pausedPeer(t *testing.T, cluster *etcdtest.Cluster, p peer, name string) {
 	l := granted(t, "Lock after its lease has ended", later(t, c, name))
 	resume()
 	st, err := c.Inspect(t.Context(), name)
-	must(t, err)
+	must.OK(t, err)
 	if len(st.Holders) != 1 || st.Holders[0].Token != l.Token() {
 		t.Errorf("after it went on the holders are %+v", st.Holders)
 	}
-	must(t, l.Unlock(t.Context()))
+	must.OK(t, l.Unlock(t.Context()))
 }
 
 // TestDeadGoProcessIsSkipped: its lease ends, and the other is woken.
@@ -274,13 +268,13 @@ func TestDeadGoProcessIsSkipped(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
 	store, err := concurrencystore.New(cluster.Connect(t), &concurrencystore.Options{Prefix: prefix})
-	must(t, err)
+	must.OK(t, err)
 	ses, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("a"), ID: driver.NewSessionID(), TTL: 2 * time.Second})
-	must(t, err)
+	must.OK(t, err)
 	_, err = ses.Attempt(t.Context(), &driver.Claim{Seq: 1, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
-	must(t, err)
+	must.OK(t, err)
 	m := concurrency.NewMutex(session(t, cluster), prefix+"a")
-	must(t, m.Lock(bounded(t)))
+	must.OK(t, m.Lock(bounded(t)))
 	if _, err := ses.KeepAlive(t.Context()); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("the renewal returned %v", err)
 	}
@@ -291,9 +285,9 @@ func TestDeletedKeyIsReported(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
 	l, err := locksFor(t, cluster, 4*time.Second).Mutex("a").Lock(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	_, err = cluster.Connect(t).Delete(t.Context(), prefix+"a/", clientv3.WithPrefix())
-	must(t, err)
+	must.OK(t, err)
 	within(t, "the end of the lease", l.Context().Done())
 	if !errors.Is(l.Err(), fencelock.ErrBroken) {
 		t.Errorf("the lease ended with %v", l.Err())
@@ -306,16 +300,16 @@ func TestServerRestartKeepsTheLock(t *testing.T) {
 	cluster := etcdtest.Start(t, 1)
 	c := locks(t, cluster)
 	l, err := c.Mutex("a").Lock(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	got := make(chan error, 1)
 	m := concurrency.NewMutex(session(t, cluster), prefix+"a")
 	go func() { got <- m.Lock(t.Context()) }()
 	queued(t, c, "a", 1)
 	cluster.Kill()
-	must(t, cluster.Start())
-	must(t, servers.Await("the server answers", func() bool { _, err := c.Inspect(t.Context(), "a"); return err == nil }))
-	must(t, l.Err())
-	must(t, l.Unlock(t.Context()))
+	must.OK(t, cluster.Start())
+	must.OK(t, servers.Await("the server answers", func() bool { _, err := c.Inspect(t.Context(), "a"); return err == nil }))
+	must.OK(t, l.Err())
+	must.OK(t, l.Unlock(t.Context()))
 	if err := within(t, "its lock after the restart", got); err != nil && !errors.Is(err, concurrency.ErrSessionExpired) {
 		t.Error(err) // its own session may have ended
 	}
@@ -327,13 +321,13 @@ func TestKeysAreTheirs(t *testing.T) {
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
 	client := cluster.Connect(t)
 	l, err := locks(t, cluster).Mutex("a").Lock(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	s := session(t, cluster)
 	m := concurrency.NewMutex(s, prefix+"b")
-	must(t, m.Lock(t.Context()))
+	must.OK(t, m.Lock(t.Context()))
 	for _, name := range []string{"a", "b"} {
 		resp, err := client.Get(t.Context(), prefix+name+"/", clientv3.WithPrefix())
-		must(t, err)
+		must.OK(t, err)
 		if len(resp.Kvs) != 1 {
 			t.Fatalf("lock %s has %d keys", name, len(resp.Kvs))
 		}
@@ -353,14 +347,14 @@ func TestNameThatContinuesAnotherIsAnother(t *testing.T) {
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
 	c := locks(t, cluster)
 	below, err := c.Mutex("jobs/42").Lock(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	l, err := c.Mutex("jobs").TryLock(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if _, err := locks(t, cluster).Mutex("jobs").TryLock(t.Context()); !errors.Is(err, fencelock.ErrBusy) {
 		t.Errorf("a second TryLock: %v", err)
 	}
-	must(t, l.Unlock(t.Context()))
-	must(t, below.Unlock(t.Context()))
+	must.OK(t, l.Unlock(t.Context()))
+	must.OK(t, below.Unlock(t.Context()))
 }
 
 // TestOpenByURL opens the store as the command line does.
@@ -368,19 +362,19 @@ func TestOpenByURL(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, 1, servers.QuickEtcd...)
 	store, err := fencelock.OpenStore(t.Context(), "etcd-concurrency://"+cluster.Members[0].Addr+"?prefix="+prefix+"&max_ttl=30s&fenced_peers=true")
-	must(t, err)
+	must.OK(t, err)
 	defer store.Close()
 	c, err := fencelock.New(store, &fencelock.Options{Require: fencelock.Correctness})
-	must(t, err)
+	must.OK(t, err)
 	defer c.Close(context.Background())
 	l, err := c.Mutex("a").Lock(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	resp, err := cluster.Connect(t).Get(t.Context(), prefix+"a/", clientv3.WithPrefix(), clientv3.WithCountOnly())
-	must(t, err)
+	must.OK(t, err)
 	if resp.Count != 1 {
 		t.Errorf("%d keys under %sa/", resp.Count, prefix)
 	}
-	must(t, l.Unlock(t.Context()))
+	must.OK(t, l.Unlock(t.Context()))
 	if _, err := concurrencystore.Open(t.Context(), "etcd://localhost", nil); err == nil {
 		t.Error("a URL of etcdstore was accepted")
 	}

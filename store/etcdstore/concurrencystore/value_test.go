@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/lock"
@@ -20,7 +21,7 @@ func proclaim(t *testing.T, cluster *etcdtest.Cluster, name string, id driver.Se
 	lease := share.Lease(id)
 	key = fmt.Sprintf("%s%s/%x", prefix, name, lease)
 	_, err := cluster.Connect(t).Put(t.Context(), key, "host-1:8080", clientv3.WithLease(clientv3.LeaseID(lease)))
-	must(t, err)
+	must.OK(t, err)
 	return key
 }
 
@@ -33,12 +34,12 @@ func TestKeyWithAnotherValueIsNotOverwritten(t *testing.T) {
 	key := proclaim(t, cluster, "a", id)
 	attempt(t, ses, claim(1, "a"), driver.Queued)
 	resp, err := client.Get(t.Context(), key)
-	must(t, err)
+	must.OK(t, err)
 	if len(resp.Kvs) != 1 || string(resp.Kvs[0].Value) != "host-1:8080" {
 		t.Fatalf("the key has %v", resp.Kvs)
 	}
 	_, err = client.Delete(t.Context(), key)
-	must(t, err)
+	must.OK(t, err)
 	out := attempt(t, ses, claim(1, "a"), driver.Granted)
 	created(t, client, "a", out.Token)
 	withdraw(t, ses, driver.Withdrawal{Seq: 1, Name: "a"}, driver.WasGranted)
@@ -48,7 +49,7 @@ func TestKeyWithAnotherValueIsNotOverwritten(t *testing.T) {
 func created(t *testing.T, client *clientv3.Client, name string, token driver.Token) {
 	t.Helper()
 	resp, err := client.Get(t.Context(), prefix+name+"/", clientv3.WithPrefix())
-	must(t, err)
+	must.OK(t, err)
 	if len(resp.Kvs) != 1 || lock.Token(resp.Kvs[0].CreateRevision, 0) != token {
 		t.Errorf("token %v of a lock with the keys %v", token, resp.Kvs)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/etcdstore/concurrencystore"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -51,7 +52,7 @@ func (w *wire) connect(t testing.TB, cluster *etcdtest.Cluster) *clientv3.Client
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: cluster.Addrs(), Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(w.unary), grpc.WithChainStreamInterceptor(w.stream), grpc.WithStatsHandler(w)}})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -198,7 +199,7 @@ func (w *wire) delay(wanted func(call) bool) *delayed {
 func storeOf(t testing.TB, client *clientv3.Client) *concurrencystore.Store {
 	t.Helper()
 	store, err := concurrencystore.New(client, &concurrencystore.Options{Prefix: prefix})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -207,7 +208,7 @@ func storeOf(t testing.TB, client *clientv3.Client) *concurrencystore.Store {
 func open(t testing.TB, store *concurrencystore.Store, id driver.SessionID) driver.Session {
 	t.Helper()
 	ses, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("a"), ID: id, TTL: 30 * time.Second})
-	must(t, err)
+	must.OK(t, err)
 	return ses
 }
 
@@ -220,7 +221,7 @@ func claim(seq uint64, name string) *driver.Claim {
 func attempt(t testing.TB, ses driver.Session, c *driver.Claim, want driver.State) driver.Outcome {
 	t.Helper()
 	out, err := ses.Attempt(t.Context(), c)
-	must(t, err)
+	must.OK(t, err)
 	if out.State != want {
 		t.Fatalf("claim %d for %s is %v, want %v", c.Seq, c.Name, out.State, want)
 	}
@@ -231,7 +232,7 @@ func attempt(t testing.TB, ses driver.Session, c *driver.Claim, want driver.Stat
 func withdraw(t testing.TB, ses driver.Session, w driver.Withdrawal, want driver.Removed) {
 	t.Helper()
 	found, err := ses.Withdraw(t.Context(), w)
-	must(t, err)
+	must.OK(t, err)
 	if found != want {
 		t.Errorf("the withdrawal of claim %d for %s found it %v, want %v", w.Seq, w.Name, found, want)
 	}
@@ -241,7 +242,7 @@ func withdraw(t testing.TB, ses driver.Session, w driver.Withdrawal, want driver
 func keys(t testing.TB, cluster *etcdtest.Cluster, name string) (all []string) {
 	t.Helper()
 	resp, err := cluster.Connect(t).Get(t.Context(), prefix+name+"/", clientv3.WithPrefix())
-	must(t, err)
+	must.OK(t, err)
 	for _, kv := range resp.Kvs {
 		all = append(all, string(kv.Key))
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/etcdstore/internal/etcdtest"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -42,7 +43,7 @@ func TestUnlockThatWasNotDoneHidesNoLoss(t *testing.T) {
 		ses := open(t, storeOf(t, w.connect(t, cluster)), driver.NewSessionID())
 		attempt(t, ses, claim(1, name), driver.Granted)
 		_, err := cluster.Connect(t).Delete(t.Context(), prefix+name+"/", clientv3.WithPrefix())
-		must(t, err)
+		must.OK(t, err)
 		if c.refuse != nil {
 			w.set(refuse(c.refuse))
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/quorum"
 )
 
@@ -30,9 +31,7 @@ func TestEveryServerHasItsURL(t *testing.T) {
 // TestOpenStoreSendsNothing: the servers of a quorum may be down when a process starts.
 func TestOpenStoreSendsNothing(t *testing.T) {
 	store, err := fencelock.OpenStore(t.Context(), "quorum://:hunter2@127.0.0.1:1,127.0.0.1:2,127.0.0.1:3?grace=true&max_ttl=30s&namespace=x&pool_size=3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer store.Close()
 	if c := store.Caps(); !c.Grace || c.MaxTTL != 30*time.Second || c.Engine != "quorum of 3 × redis" {
 		t.Errorf("got %+v", c)

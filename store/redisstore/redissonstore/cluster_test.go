@@ -5,6 +5,7 @@ package redissonstore_test
 import (
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -25,14 +26,14 @@ func TestUnlockOnAClusterPublishesTwice(t *testing.T) {
 			for _, sub := range []*redis.PubSub{plain, sharded} {
 				defer sub.Close()
 				_, err := sub.Receive(t.Context()) // it is confirmed
-				must(t, err)
+				must.OK(t, err)
 			}
 			l, err := clusterClient(t, cluster).Mutex("x").Lock(t.Context())
-			must(t, err)
-			must(t, l.Unlock(t.Context()))
+			must.OK(t, err)
+			must.OK(t, l.Unlock(t.Context()))
 			for _, sub := range []*redis.PubSub{plain, sharded} {
 				m, err := sub.ReceiveMessage(t.Context())
-				must(t, err)
+				must.OK(t, err)
 				if m.Payload != "0" {
 					t.Errorf("the message is %q", m.Payload)
 				}

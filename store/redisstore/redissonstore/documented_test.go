@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
@@ -28,9 +29,9 @@ func TestDocumented(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
 	defer client.Close()
 	locks, err := withJava(client)
-	must(t, err)
+	must.OK(t, err)
 	defer locks.Close(context.Background())
-	must(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error { return nil }))
+	must.OK(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error { return nil }))
 }
 
 // TestExamples runs the example of the package on a server.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
@@ -30,7 +31,7 @@ func sessionKey(id driver.SessionID) string {
 // lock and the entry in the list of the session.
 func lose(t *testing.T, server *redistest.Server, id driver.SessionID, seq uint64, name string) {
 	t.Helper()
-	must(t, server.Do("DEL", name).Err())
+	must.OK(t, server.Do("DEL", name).Err())
 	n := strconv.FormatUint(seq, 10)
 	if removed, err := server.Do("ZREMRANGEBYSCORE", sessionKey(id)+":claims", n, n).Int(); err != nil || removed != 1 {
 		t.Fatalf("%d entries of claim %d are lost, %v", removed, seq, err)
@@ -77,7 +78,7 @@ func TestGrantThatTheServerLostIsReported(t *testing.T) {
 func wantBroken(t *testing.T, s driver.Session, want ...uint64) {
 	t.Helper()
 	renewal, err := s.KeepAlive(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if got := slices.Sorted(slices.Values(renewal.Broken)); !slices.Equal(got, want) {
 		t.Errorf("broken are %v, want %v", got, want)
 	}
@@ -102,21 +103,21 @@ func TestHolderIsNotifiedOfAPartialLoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	locks, err := fencelock.New(newStore(t, server, nil), &fencelock.Options{TTL: 15 * time.Second})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = locks.Close(context.Background()) })
 	lost, err := locks.Mutex("lost").Lock(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	kept, err := locks.Mutex("kept").Lock(t.Context())
-	must(t, err)
-	must(t, server.Do("DEL", "lost").Err())
+	must.OK(t, err)
+	must.OK(t, server.Do("DEL", "lost").Err())
 	keys, err := server.Do("KEYS", "fencelock_session:*:claims").StringSlice()
-	must(t, err)
+	must.OK(t, err)
 	for _, key := range keys {
 		entries, err := server.Do("ZRANGE", key, 0, -1).StringSlice()
-		must(t, err)
+		must.OK(t, err)
 		for _, e := range entries {
 			if strings.HasSuffix(e, ":lost") {
-				must(t, server.Do("ZREM", key, e).Err())
+				must.OK(t, server.Do("ZREM", key, e).Err())
 			}
 		}
 	}
@@ -124,8 +125,8 @@ func TestHolderIsNotifiedOfAPartialLoss(t *testing.T) {
 	if err := context.Cause(lost.Context()); !errors.Is(err, fencelock.ErrLost) {
 		t.Errorf("the lease ended with %v", err)
 	}
-	must(t, kept.Err())
-	must(t, kept.Unlock(t.Context()))
+	must.OK(t, kept.Err())
+	must.OK(t, kept.Unlock(t.Context()))
 }
 
 // TestListOfClaimsThatWasLostIsMadeAgain: the server evicted it. No lock was free in between.
@@ -138,8 +139,8 @@ func TestListOfClaimsThatWasLostIsMadeAgain(t *testing.T) {
 			s, id := open(t, newStore(t, server, opts))
 			attempt(t, s, claim(1, "a"), driver.Granted)
 			attempt(t, s, claim(2, "b"), driver.Granted)
-			must(t, server.Do("DEL", sessionKey(id)+":claims").Err())
-			must(t, server.Do("PEXPIRE", "a", 5_000).Err())
+			must.OK(t, server.Do("DEL", sessionKey(id)+":claims").Err())
+			must.OK(t, server.Do("PEXPIRE", "a", 5_000).Err())
 			wantBroken(t, s)
 			if left, err := server.Do("PTTL", "a").Int(); err != nil || left <= 5_000 {
 				t.Errorf("the lock was not renewed: %d ms left, %v", left, err)
@@ -147,7 +148,7 @@ func TestListOfClaimsThatWasLostIsMadeAgain(t *testing.T) {
 			if n, err := server.Do("ZCARD", sessionKey(id)+":claims").Int(); err != nil || n != 2 {
 				t.Errorf("the list has %d claims, %v", n, err)
 			}
-			must(t, s.Close(t.Context()))
+			must.OK(t, s.Close(t.Context()))
 			if n, err := server.Do("EXISTS", "a", "b").Int(); err != nil || n != 0 {
 				t.Errorf("%d locks are left, %v", n, err)
 			}
@@ -163,9 +164,9 @@ func TestReleaseThatTheServerLostIsRepeated(t *testing.T) {
 	attempt(t, s, claim(1, "a"), driver.Granted)
 	attempt(t, s, claim(2, "b"), driver.Granted)
 	hash, err := server.Do("HGETALL", "a").StringSlice()
-	must(t, err)
+	must.OK(t, err)
 	entries, err := server.Do("ZRANGEBYSCORE", sessionKey(id)+":claims", 1, 1).StringSlice()
-	must(t, err)
+	must.OK(t, err)
 	if found, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "a"}); err != nil || found != driver.WasGranted {
 		t.Fatalf("the withdrawal found it %v, %v", found, err)
 	}
@@ -173,9 +174,9 @@ func TestReleaseThatTheServerLostIsRepeated(t *testing.T) {
 	for _, word := range hash {
 		command = append(command, word)
 	}
-	must(t, server.Do(command...).Err())
-	must(t, server.Do("PEXPIRE", "a", long.Milliseconds()).Err())
-	must(t, server.Do("ZADD", sessionKey(id)+":claims", 1, entries[0]).Err())
+	must.OK(t, server.Do(command...).Err())
+	must.OK(t, server.Do("PEXPIRE", "a", long.Milliseconds()).Err())
+	must.OK(t, server.Do("ZADD", sessionKey(id)+":claims", 1, entries[0]).Err())
 	wantBroken(t, s)
 	if n, err := server.Do("EXISTS", "a").Int(); err != nil || n != 0 {
 		t.Errorf("the lock that was unlocked is taken, %v", err)
@@ -185,7 +186,7 @@ func TestReleaseThatTheServerLostIsRepeated(t *testing.T) {
 	}
 	// A session that is resumed does not know what it had, and keeps it.
 	again, _, err := newStore(t, server, nil).Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: long})
-	must(t, err)
+	must.OK(t, err)
 	wantBroken(t, again)
 	attempt(t, again, claim(7, "c"), driver.Granted)
 	wantBroken(t, again)
@@ -201,7 +202,7 @@ func TestClusterWithoutShardedChannels(t *testing.T) {
 	cluster := redistest.Redis.StartCluster(t, redistest.Never, "--rename-command", "SSUBSCRIBE", "", "--rename-command", "SPUBLISH", "")
 	holder, waiter := clusterClient(t, cluster), clusterClient(t, cluster)
 	l, err := holder.Mutex("x").Lock(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	got := make(chan error, 1)
 	go func() {
 		l, err := waiter.Mutex("x").Lock(t.Context())
@@ -210,7 +211,7 @@ func TestClusterWithoutShardedChannels(t *testing.T) {
 		}
 		got <- err
 	}()
-	must(t, servers.Await("the waiter listens", func() bool {
+	must.OK(t, servers.Await("the waiter listens", func() bool {
 		return slices.ContainsFunc(cluster.Nodes, func(n *servers.RedisServer) bool {
 			found, err := n.Do("PUBSUB", "NUMSUB", "redisson_lock__channel:{x}").Slice()
 			return err == nil && len(found) == 2 && fmt.Sprint(found[1]) != "0"
@@ -228,8 +229,8 @@ func TestClusterWithoutShardedChannels(t *testing.T) {
 	if more := connections() - before; more > 20 {
 		t.Errorf("the waiter made %d connections in 3 s", more)
 	}
-	must(t, l.Unlock(t.Context()))
-	must(t, <-got)
+	must.OK(t, l.Unlock(t.Context()))
+	must.OK(t, <-got)
 }
 
 // clusterClient returns a client whose store is a cluster.
@@ -238,7 +239,7 @@ func clusterClient(t *testing.T, cluster *redistest.Cluster) *fencelock.Client {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs()})
 	t.Cleanup(func() { _ = client.Close() })
 	store, err := redissonstore.New(client, nil)
-	must(t, err)
+	must.OK(t, err)
 	return newClient(t, store)
 }
 
@@ -253,7 +254,7 @@ func TestUnlockAfterTheServerLostTheSession(t *testing.T) {
 			store := newStore(t, server, opts)
 			s, _ := open(t, store)
 			attempt(t, s, claim(1, "a"), driver.Granted)
-			must(t, server.Do("FLUSHALL").Err())
+			must.OK(t, server.Do("FLUSHALL").Err())
 			other, _ := open(t, store)
 			attempt(t, other, claim(1, "a"), driver.Granted)
 			if found, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "a"}); !errors.Is(err, driver.ErrGone) {
@@ -271,7 +272,7 @@ func TestOnceWithoutItsMarkIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	locks, err := fencelock.New(newStore(t, server, nil), &fencelock.Options{TTL: time.Minute})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = locks.Close(context.Background()) })
 	_, err = locks.Once("job", time.Hour).Do(t.Context(), "today", func(context.Context, *fencelock.Lease) error {
 		return server.Do("FLUSHALL").Err()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -86,26 +87,26 @@ func TestRenewalOfManyLeases(t *testing.T) {
 	}
 	workers.Wait()
 	_, err := s.KeepAlive(t.Context()) // loads the script
-	must(t, err)
-	must(t, server.Do("CONFIG", "RESETSTAT").Err())
+	must.OK(t, err)
+	must.OK(t, server.Do("CONFIG", "RESETSTAT").Err())
 	slow.mu.Lock()
 	slow.on = true
 	slow.mu.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	renewal, err := s.KeepAlive(ctx)
-	must(t, err)
+	must.OK(t, err)
 	if len(renewal.Broken) > 0 {
 		t.Errorf("%d leases were reported broken", len(renewal.Broken))
 	}
 	text, err := server.Do("INFO", "commandstats").Text()
-	must(t, err)
+	must.OK(t, err)
 	m := expiries.FindStringSubmatch(text)
 	if m == nil {
 		t.Fatal("nothing was renewed")
 	}
 	renewed, err := strconv.Atoi(m[1])
-	must(t, err)
+	must.OK(t, err)
 	if sent := scripts(t, server); sent > leases/perScript+2 || renewed < leases || renewed > leases+10 {
 		t.Errorf("%d scripts renewed %d keys of %d leases", sent, renewed, leases)
 	}

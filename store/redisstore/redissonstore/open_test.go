@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
 )
@@ -19,15 +20,15 @@ func TestOpen(t *testing.T) {
 	server := redistest.Start(t)
 	for query, shared := range map[string]bool{"": false, "?read_write=true&client_name=x": true, "?no_tokens=true": false} {
 		store, err := fencelock.OpenStore(t.Context(), "redisson://"+server.Addr+"/0"+query)
-		must(t, err)
+		must.OK(t, err)
 		if store.Caps().Shared != shared {
 			t.Errorf("%s: shared is %v", query, store.Caps().Shared)
 		}
 		locks, err := fencelock.New(store, nil)
-		must(t, err)
-		must(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error { return nil }))
-		must(t, locks.Close(t.Context()))
-		must(t, store.Close())
+		must.OK(t, err)
+		must.OK(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error { return nil }))
+		must.OK(t, locks.Close(t.Context()))
+		must.OK(t, store.Close())
 		if _, err := store.Inspect(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "closed") {
 			t.Errorf("%s: the client is open after Close: %v", query, err)
 		}
@@ -39,12 +40,12 @@ func TestPrefixOfAURLIsThatOfTheKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	store, err := redissonstore.Open(t.Context(), "redisson://"+server.Addr+"?prefix=app:", nil)
-	must(t, err)
+	must.OK(t, err)
 	defer store.Close()
 	locks, err := fencelock.New(store, nil)
-	must(t, err)
+	must.OK(t, err)
 	defer locks.Close(context.Background())
-	must(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
+	must.OK(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
 		if n, err := server.Do("EXISTS", "app:x").Int(); n != 1 {
 			t.Errorf("the key app:x is not there: %v", err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
 )
@@ -45,13 +46,13 @@ func TestReadersAndWritersAreWoken(t *testing.T) {
 			"a reader for a downgraded one": {a.Lock, b.RLock, func(l *fencelock.Lease) error { return a.Downgrade(t.Context(), l) }},
 		} {
 			held, err := scene.hold(t.Context())
-			must(t, err)
+			must.OK(t, err)
 			before := scripts(t, server)
 			got := waiting(t, scene.wait)
 			if i%2 == 0 {
 				waits(t, server, before)
 			}
-			must(t, scene.free(held))
+			must.OK(t, scene.free(held))
 			t.Log(name)
 			woken(t, got, redissonstore.MaxReadWriteTTL/2)
 			_ = held.Unlock(t.Context())
@@ -66,13 +67,13 @@ func TestReaderThatLeavesDropsOnlyTheDead(t *testing.T) {
 	server := redistest.Start(t)
 	s, _ := open(t, newStore(t, server, readWrite))
 	java := func(n int) {
-		must(t, server.Do("HSET", "x", fmt.Sprint("java:", n), "2").Err())
-		must(t, server.Do("SET", fmt.Sprintf("{x}:java:%d:rwlock_timeout:2", n), "1", "PX", 20_000).Err())
+		must.OK(t, server.Do("HSET", "x", fmt.Sprint("java:", n), "2").Err())
+		must.OK(t, server.Do("SET", fmt.Sprintf("{x}:java:%d:rwlock_timeout:2", n), "1", "PX", 20_000).Err())
 	}
 	leave := func(seq uint64) {
 		t.Helper()
 		found, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: seq, Name: "x"})
-		must(t, err)
+		must.OK(t, err)
 		if found != driver.WasGranted {
 			t.Errorf("reader %d was %v", seq, found)
 		}
@@ -84,7 +85,7 @@ func TestReaderThatLeavesDropsOnlyTheDead(t *testing.T) {
 		t.Errorf("beside a live reader the lock lasts %d ms, %v", left, err)
 	}
 	attempt(t, s, shared(2, "x"), driver.Granted)
-	must(t, server.Do("DEL", "{x}:java:1:rwlock_timeout:2").Err())
+	must.OK(t, server.Do("DEL", "{x}:java:1:rwlock_timeout:2").Err())
 	leave(2)
 	if n, err := server.Do("EXISTS", "x", "{x}:"+"rwlock_timeout").Int(); err != nil || n != 0 {
 		t.Errorf("a dead reader kept the lock, %v", err)
@@ -100,25 +101,25 @@ func TestManyReadersAreReadInPart(t *testing.T) {
 	attempt(t, s, shared(1, "x"), driver.Granted)
 	const readers = 1000
 	for i := range readers {
-		must(t, server.Do("HSET", "x", fmt.Sprint("java:", i), "1").Err())
+		must.OK(t, server.Do("HSET", "x", fmt.Sprint("java:", i), "1").Err())
 		if i >= readers/2 { // the others are dead
-			must(t, server.Do("SET", fmt.Sprintf("{x}:java:%d:rwlock_timeout:1", i), "1", "PX", 60_000).Err())
+			must.OK(t, server.Do("SET", fmt.Sprintf("{x}:java:%d:rwlock_timeout:1", i), "1", "PX", 60_000).Err())
 		}
 	}
 	calls := func() (n int) {
 		t.Helper()
 		text, err := server.Do("INFO", "commandstats").Text()
-		must(t, err)
+		must.OK(t, err)
 		for _, m := range regexp.MustCompile(`cmdstat_(?:pttl|hget|hgetall):calls=(\d+)`).FindAllStringSubmatch(text, -1) {
 			more, err := strconv.Atoi(m[1])
-			must(t, err)
+			must.OK(t, err)
 			n += more
 		}
 		return n
 	}
 	before := calls()
 	out, err := s.Attempt(t.Context(), claim(2, "x"))
-	must(t, err)
+	must.OK(t, err)
 	if out.State == driver.Granted || len(out.Holders) == 0 {
 		t.Errorf("a writer beside readers is %v, behind %v", out.State, out.Holders)
 	}
@@ -132,7 +133,7 @@ func TestManyReadersAreReadInPart(t *testing.T) {
 		t.Errorf("the lock of the others has %d ms left, %v", left, err)
 	}
 	for i := range readers { // the last one that leaves beside dead readers frees the lock
-		must(t, server.Do("DEL", fmt.Sprintf("{x}:java:%d:rwlock_timeout:1", i)).Err())
+		must.OK(t, server.Do("DEL", fmt.Sprintf("{x}:java:%d:rwlock_timeout:1", i)).Err())
 	}
 	attempt(t, s, shared(3, "x"), driver.Granted)
 	if _, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 3, Name: "x"}); err != nil {
@@ -152,7 +153,7 @@ func TestRenewalKeepsTheHoldOfAReader(t *testing.T) {
 	attempt(t, s, claim(2, "y"), driver.Granted)
 	holds := func() []string {
 		keys, err := server.Do("KEYS", "{x}:*:rwlock_timeout:1").StringSlice()
-		must(t, err)
+		must.OK(t, err)
 		return keys
 	}
 	hold := holds()
@@ -160,17 +161,17 @@ func TestRenewalKeepsTheHoldOfAReader(t *testing.T) {
 		t.Fatalf("the keys of holds are %v", hold)
 	}
 	for _, key := range []string{"x", "y", hold[0]} {
-		must(t, server.Do("PEXPIRE", key, 10_000).Err())
+		must.OK(t, server.Do("PEXPIRE", key, 10_000).Err())
 	}
-	must(t, server.Do("DEL", hold[0]).Err()) // as if it had lapsed
+	must.OK(t, server.Do("DEL", hold[0]).Err()) // as if it had lapsed
 	_, err := s.KeepAlive(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	for _, key := range []string{"x", "y", hold[0]} {
 		if left, err := server.Do("PTTL", key).Int(); err != nil || left <= 10_000 {
 			t.Errorf("%s was not renewed: %d ms left, %v", key, left, err)
 		}
 	}
-	must(t, s.Close(t.Context()))
+	must.OK(t, s.Close(t.Context()))
 	if keys, err := server.Do("KEYS", "*").StringSlice(); err != nil || len(keys) > 0 {
 		t.Errorf("left are %v, %v", keys, err)
 	}
@@ -199,7 +200,7 @@ func TestReadWriteRefusals(t *testing.T) {
 	server := redistest.Start(t)
 	locks := newClient(t, newStore(t, server, readWrite))
 	plain := newClient(t, newStore(t, server, nil))
-	must(t, server.Do("HSET", "rlock", "java:1", "1").Err())
+	must.OK(t, server.Do("HSET", "rlock", "java:1", "1").Err())
 	for what, lock := range map[string]func() (*fencelock.Lease, error){
 		"semaphores": func() (*fencelock.Lease, error) { return locks.Semaphore("s", 2).Acquire(t.Context(), 1) },
 		"MaxHold": func() (*fencelock.Lease, error) {
@@ -227,9 +228,9 @@ func TestInspectShowsReadersAndJava(t *testing.T) {
 	c := shared(1, "x")
 	c.Terms.Record = &driver.Record{Owner: "me"}
 	attempt(t, s, c, driver.Granted)
-	must(t, server.Do("HSET", "x", "7d1c8a5e-0000-4000-8000-000000000001:42", "1").Err())
+	must.OK(t, server.Do("HSET", "x", "7d1c8a5e-0000-4000-8000-000000000001:42", "1").Err())
 	st, err := store.Inspect(t.Context(), "x")
-	must(t, err)
+	must.OK(t, err)
 	var owners []string
 	for _, h := range st.Holders {
 		owners = append(owners, h.Record.Owner)

@@ -15,6 +15,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/redissonstore"
@@ -32,14 +33,14 @@ func newStore(t *testing.T, server *redistest.Server, opts *redissonstore.Option
 		client.AddHook(h)
 	}
 	store, err := redissonstore.New(client, opts)
-	must(t, err)
+	must.OK(t, err)
 	return store
 }
 
 func newClient(t *testing.T, store driver.Store) *fencelock.Client {
 	t.Helper()
 	locks, err := fencelock.New(store, &fencelock.Options{TTL: min(long, store.Caps().MaxTTL)})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = locks.Close(context.Background()) })
 	return locks
 }
@@ -49,7 +50,7 @@ func open(t *testing.T, store *redissonstore.Store) (driver.Session, driver.Sess
 	t.Helper()
 	id := driver.NewSessionID()
 	s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: min(long, store.Caps().MaxTTL)})
-	must(t, err)
+	must.OK(t, err)
 	return s, id
 }
 
@@ -61,18 +62,11 @@ func claim(seq uint64, name string) *driver.Claim {
 func attempt(t *testing.T, s driver.Session, c *driver.Claim, want driver.State) driver.Outcome {
 	t.Helper()
 	out, err := s.Attempt(t.Context(), c)
-	must(t, err)
+	must.OK(t, err)
 	if out.State != want {
 		t.Fatalf("claim %d of %s is %v, want %v", c.Seq, c.Name, out.State, want)
 	}
 	return out
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestCorrectnessIsRefused(t *testing.T) {
@@ -104,11 +98,11 @@ func TestRenewalTakesFewScripts(t *testing.T) {
 		attempt(t, s, claim(uint64(i+1), fmt.Sprint("x", i)), driver.Granted)
 	}
 	for i := range leases {
-		must(t, server.Do("PEXPIRE", fmt.Sprint("x", i), 60_000).Err())
+		must.OK(t, server.Do("PEXPIRE", fmt.Sprint("x", i), 60_000).Err())
 	}
 	before := scripts(t, server)
 	renewal, err := s.KeepAlive(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	sent := scripts(t, server) - before
 	figure.Print("interop-renew-scripts-per-1000-leases", sent, figure.AtMost(10))
 	if sent > 10 || len(renewal.Broken) > 0 {
@@ -120,7 +114,7 @@ func TestRenewalTakesFewScripts(t *testing.T) {
 		}
 	}
 	before = scripts(t, server)
-	must(t, s.Close(t.Context()))
+	must.OK(t, s.Close(t.Context()))
 	if sent := scripts(t, server) - before; sent > 10 {
 		t.Errorf("%d scripts ended a session of %d leases", sent, leases)
 	}
@@ -135,10 +129,10 @@ var evals = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
 func scripts(t *testing.T, server *redistest.Server) (n int) {
 	t.Helper()
 	text, err := server.Do("INFO", "commandstats").Text()
-	must(t, err)
+	must.OK(t, err)
 	for _, m := range evals.FindAllStringSubmatch(text, -1) {
 		calls, err := strconv.Atoi(m[1])
-		must(t, err)
+		must.OK(t, err)
 		n += calls
 	}
 	return n
@@ -150,10 +144,10 @@ func TestKeyInUseIsAnError(t *testing.T) {
 	server := redistest.Start(t)
 	store := newStore(t, server, nil)
 	locks := newClient(t, store)
-	must(t, server.Do("SET", "text", "1").Err())
-	must(t, server.Do("HSET", "rw", "mode", "read", "x:1", "1").Err())
-	must(t, server.Do("HSET", "fair", "x:1", "1").Err())
-	must(t, server.Do("RPUSH", "redisson_lock_queue:{fair}", "x:2").Err())
+	must.OK(t, server.Do("SET", "text", "1").Err())
+	must.OK(t, server.Do("HSET", "rw", "mode", "read", "x:1", "1").Err())
+	must.OK(t, server.Do("HSET", "fair", "x:1", "1").Err())
+	must.OK(t, server.Do("RPUSH", "redisson_lock_queue:{fair}", "x:2").Err())
 	for name, kind := range map[string]string{"text": "RPermitExpirableSemaphore", "rw": "RReadWriteLock", "fair": "use getLock in the Java services"} {
 		if _, err := locks.Mutex(name).TryLock(t.Context()); err == nil || !strings.Contains(err.Error(), kind) {
 			t.Errorf("lock of a %s: %v", kind, err)
@@ -174,12 +168,12 @@ func TestLockForcedOpenIsReported(t *testing.T) {
 			attempt(t, s, claim(uint64(seq), name), driver.Granted)
 		}
 	}
-	must(t, server.Do("DEL", "forced", "taken", "other kind").Err())
-	must(t, server.Do("HSET", "taken", "java:1", "1").Err())
-	must(t, server.Do("SET", "other kind", "1").Err())
+	must.OK(t, server.Do("DEL", "forced", "taken", "other kind").Err())
+	must.OK(t, server.Do("HSET", "taken", "java:1", "1").Err())
+	must.OK(t, server.Do("SET", "other kind", "1").Err())
 	for range 2 { // until they are withdrawn
 		renewal, err := s.KeepAlive(t.Context())
-		must(t, err)
+		must.OK(t, err)
 		if got := fmt.Sprint(renewal.Broken); len(renewal.Broken) != 3 || strings.Contains(got, "4") {
 			t.Errorf("broken are %v, want claims 1 to 3", got)
 		}
@@ -199,8 +193,8 @@ func TestUnlockOfALockForcedOpen(t *testing.T) {
 	server := redistest.Start(t)
 	locks := newClient(t, newStore(t, server, nil))
 	l, err := locks.Mutex("x").Lock(t.Context())
-	must(t, err)
-	must(t, server.Do("DEL", "x").Err())
+	must.OK(t, err)
+	must.OK(t, server.Do("DEL", "x").Err())
 	if err := l.Unlock(t.Context()); !errors.Is(err, fencelock.ErrBroken) {
 		t.Errorf("Unlock: %v", err)
 	}
@@ -214,7 +208,7 @@ func TestTokensContinueThoseOfRFencedLock(t *testing.T) {
 	s, _ := open(t, newStore(t, server, nil))
 	last := int64(0)
 	for seq, before := range [][]any{{"PING"}, {"INCR", counter}, {"PEXPIRE", counter, 60_000}, {"DEL", counter}, {"INCRBY", counter, 1 << 52}, {"INCR", counter}} {
-		must(t, server.Do(before...).Err())
+		must.OK(t, server.Do(before...).Err())
 		last = max(last, number(t, server, "GET", counter))
 		out := attempt(t, s, claim(uint64(seq+1), "x"), driver.Granted)
 		if int64(out.Token) <= last {
@@ -227,7 +221,7 @@ func TestTokensContinueThoseOfRFencedLock(t *testing.T) {
 			t.Errorf("after %v: the counter lives for %d ms, %v", before, left, err)
 		}
 		_, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: uint64(seq + 1), Name: "x"})
-		must(t, err)
+		must.OK(t, err)
 	}
 }
 
@@ -237,7 +231,7 @@ func number(t *testing.T, server *redistest.Server, command ...any) (n int64) {
 	if text, ok := server.Do(command...).Val().(string); ok {
 		var err error
 		n, err = strconv.ParseInt(text, 10, 64)
-		must(t, err)
+		must.OK(t, err)
 	}
 	return n
 }
@@ -252,7 +246,7 @@ func TestNoTokensLeavesNoKey(t *testing.T) {
 	if n, err := server.Do("EXISTS", "app:x").Int(); err != nil || n != 1 {
 		t.Errorf("the name was not mapped: %v", err)
 	}
-	must(t, s.Close(t.Context()))
+	must.OK(t, s.Close(t.Context()))
 	if keys, err := server.Do("KEYS", "*").StringSlice(); err != nil || len(keys) > 0 {
 		t.Errorf("left are %v, %v", keys, err)
 	}
@@ -278,7 +272,7 @@ func TestLostReplyLeavesACountOfOne(t *testing.T) {
 		t.Errorf("the hold count is %d", n)
 	}
 	_, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"})
-	must(t, err)
+	must.OK(t, err)
 	if n, err := server.Do("EXISTS", "x").Int(); err != nil || n != 0 {
 		t.Errorf("the lock was not freed, %v", err)
 	}
@@ -291,8 +285,8 @@ func TestAttemptOfAWaitThatIsLateIsNotGranted(t *testing.T) {
 	server := redistest.Start(t)
 	lossy := &redistest.Loser{}
 	s, _ := open(t, newStore(t, server, nil, lossy))
-	must(t, server.Do("HSET", "x", "java:1", "1").Err())
-	must(t, server.Do("PEXPIRE", "x", 60_000).Err())
+	must.OK(t, server.Do("HSET", "x", "java:1", "1").Err())
+	must.OK(t, server.Do("PEXPIRE", "x", 60_000).Err())
 	attempt(t, s, claim(1, "x"), driver.Busy)
 	before := scripts(t, server)
 	ended := make(chan error, 1)
@@ -300,16 +294,16 @@ func TestAttemptOfAWaitThatIsLateIsNotGranted(t *testing.T) {
 		_, err := s.Await(t.Context(), claim(1, "x"))
 		ended <- err
 	}()
-	must(t, servers.Await("the wait has begun with an attempt", func() bool { return scripts(t, server) > before || len(ended) > 0 }))
+	must.OK(t, servers.Await("the wait has begun with an attempt", func() bool { return scripts(t, server) > before || len(ended) > 0 }))
 	lossy.On.Store(true)
-	must(t, server.Do("DEL", "x").Err())
-	must(t, server.Do("PUBLISH", "redisson_lock__channel:{x}", "0").Err())
+	must.OK(t, server.Do("DEL", "x").Err())
+	must.OK(t, server.Do("PUBLISH", "redisson_lock__channel:{x}", "0").Err())
 	if err := <-ended; !errors.Is(err, driver.ErrUnknown) {
 		t.Fatalf("the wait ended with %v", err)
 	}
 	lossy.On.Store(false)
 	_, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"})
-	must(t, err)
+	must.OK(t, err)
 	attempt(t, s, claim(1, "x"), driver.Absent) // as a late one
 	if n, err := server.Do("EXISTS", "x").Int(); err != nil || n != 0 {
 		t.Errorf("the lock is not free, %v", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -19,13 +20,13 @@ func TestWaiterIsWokenByTheMessageOfAnUnlock(t *testing.T) {
 	a, b := newClient(t, newStore(t, server, nil)), newClient(t, newStore(t, server, nil))
 	for i := range 20 {
 		held, err := a.Mutex("x").Lock(t.Context())
-		must(t, err)
+		must.OK(t, err)
 		before := scripts(t, server)
 		got := waiting(t, b.Mutex("x").Lock)
 		if i%2 == 0 { // it waits; otherwise the unlock comes before, while or after it subscribes
 			waits(t, server, before)
 		}
-		must(t, held.Unlock(t.Context()))
+		must.OK(t, held.Unlock(t.Context()))
 		woken(t, got, 30*time.Second)
 	}
 }
@@ -42,11 +43,11 @@ func TestWaiterOfAKeptLockIsWokenInTime(t *testing.T) {
 			server := redistest.Start(t)
 			a, b := newClient(t, newStore(t, server, nil)), newClient(t, newStore(t, server, nil))
 			held, err := a.Mutex("x", fencelock.MinHold(3*time.Second)).Lock(t.Context())
-			must(t, err)
+			must.OK(t, err)
 			before := scripts(t, server)
 			got := waiting(t, b.Mutex("x").Lock)
 			waits(t, server, before+1) // one opens the session
-			must(t, free(t, a, held))
+			must.OK(t, free(t, a, held))
 			woken(t, got, time.Minute)
 		})
 	}
@@ -69,7 +70,7 @@ func waiting(t *testing.T, lock func(context.Context) (*fencelock.Lease, error))
 // that had been run before it came.
 func waits(t *testing.T, server *redistest.Server, before int) {
 	t.Helper()
-	must(t, servers.Await("the claim waits", func() bool { return scripts(t, server) >= before+2 }))
+	must.OK(t, servers.Await("the claim waits", func() bool { return scripts(t, server) >= before+2 }))
 }
 
 // woken waits for the end of waiting, for less than until the next poll.
@@ -77,7 +78,7 @@ func woken(t *testing.T, got <-chan error, patience time.Duration) {
 	t.Helper()
 	select {
 	case err := <-got:
-		must(t, err)
+		must.OK(t, err)
 	case <-time.After(patience):
 		t.Fatal("the waiter was not woken")
 	}

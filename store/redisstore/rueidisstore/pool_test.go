@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/rueidis"
 )
@@ -39,9 +40,7 @@ func TestSmallPool(t *testing.T) {
 				}
 			}
 			held, err := holder.Mutex("x").Lock(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			got := make(chan error, 1)
 			go func() {
 				_, err := waiter.Mutex("x").Lock(ctx)
@@ -55,9 +54,7 @@ func TestSmallPool(t *testing.T) {
 					t.Fatalf("nobody listens: %v, %v", err, ctx.Err())
 				}
 			}
-			if err := held.Unlock(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, held.Unlock(ctx))
 			if err := <-got; err != nil {
 				t.Fatalf("handed off: %v", err)
 			}
@@ -79,9 +76,7 @@ func TestCheckLeavesNoConnections(t *testing.T) {
 	defer cancel()
 	connected := func() int {
 		clients, err := server.Do("CLIENT", "LIST").Text()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return strings.Count(clients, "\n")
 	}
 	before := connected()
@@ -105,23 +100,17 @@ func smallPool(t *testing.T, addr string, size int) *Store {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true, BlockingPoolSize: size,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(client.Close)
 	store, err := New(client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return store
 }
 
 func locks(t *testing.T, s *Store) *fencelock.Client {
 	t.Helper()
 	c, err := fencelock.New(s, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
@@ -24,9 +25,9 @@ func newClient(t *testing.T, server *redistest.Server, hooks ...redis.Hook) *fen
 		client.AddHook(h)
 	}
 	store, err := setnxstore.New(client, nil)
-	must(t, err)
+	must.OK(t, err)
 	locks, err := fencelock.New(store, &fencelock.Options{TTL: 10 * time.Second})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = locks.Close(context.Background()) })
 	return locks
 }
@@ -43,10 +44,10 @@ func TestHolderIsNotifiedOfALostLock(t *testing.T) {
 			server := redistest.Start(t)
 			holder, next := newClient(t, server), newClient(t, server)
 			held, err := holder.Mutex("x").Lock(t.Context())
-			must(t, err)
-			must(t, lose(server))
+			must.OK(t, err)
+			must.OK(t, lose(server))
 			l, err := next.Mutex("x").Lock(t.Context())
-			must(t, err)
+			must.OK(t, err)
 			select {
 			case <-held.Context().Done():
 			case <-time.After(time.Minute):
@@ -61,8 +62,8 @@ func TestHolderIsNotifiedOfALostLock(t *testing.T) {
 			if n, err := server.Do("EXISTS", "x").Int(); err != nil || n != 1 {
 				t.Errorf("the late Unlock removed the key of the next holder, %v", err)
 			}
-			must(t, l.Err())
-			must(t, l.Unlock(t.Context()))
+			must.OK(t, l.Err())
+			must.OK(t, l.Unlock(t.Context()))
 		})
 	}
 }
@@ -73,13 +74,13 @@ func TestLockStaysOverARestartWithItsData(t *testing.T) {
 	server := redistest.Start(t)
 	holder, next := newClient(t, server), newClient(t, server)
 	held, err := holder.Mutex("x").Lock(t.Context())
-	must(t, err)
-	must(t, server.Reboot())
+	must.OK(t, err)
+	must.OK(t, server.Reboot())
 	if _, err := next.Mutex("x").TryLock(t.Context()); !errors.Is(err, fencelock.ErrBusy) {
 		t.Errorf("TryLock after a restart: %v", err)
 	}
-	must(t, held.Err())
-	must(t, held.Unlock(t.Context()))
+	must.OK(t, held.Err())
+	must.OK(t, held.Unlock(t.Context()))
 }
 
 // TestLostRepliesLeaveOneLock: an attempt whose reply was lost is repeated, and the lock is its own. A wait that ends so takes
@@ -88,7 +89,7 @@ func TestLostRepliesLeaveOneLock(t *testing.T) {
 	t.Parallel()
 	server, lossy := redistest.Start(t), &redistest.Loser{}
 	locks := newClient(t, server, lossy)
-	must(t, locks.Do(t.Context(), "opens the session", func(context.Context, *fencelock.Lease) error { return nil }))
+	must.OK(t, locks.Do(t.Context(), "opens the session", func(context.Context, *fencelock.Lease) error { return nil }))
 	for name, gives := range map[string]bool{"granted": false, "given up": true} {
 		lossy.Lost.Store(0)
 		lossy.On.Store(true)
@@ -100,7 +101,7 @@ func TestLostRepliesLeaveOneLock(t *testing.T) {
 		}
 		got := make(chan result, 1)
 		go func() { l, err := locks.Mutex(name).Lock(ctx); got <- result{l, err} }()
-		must(t, servers.Await("attempts are repeated", func() bool { return lossy.Lost.Load() > 3 }))
+		must.OK(t, servers.Await("attempts are repeated", func() bool { return lossy.Lost.Load() > 3 }))
 		if n, err := server.Do("EXISTS", name).Int(); err != nil || n != 1 {
 			t.Errorf("%s: the lock was not taken, %v", name, err)
 		}
@@ -115,12 +116,12 @@ func TestLostRepliesLeaveOneLock(t *testing.T) {
 				t.Fatalf("%s: Lock: %v", name, r.err)
 			}
 			if r.lease != nil {
-				must(t, r.lease.Unlock(t.Context()))
+				must.OK(t, r.lease.Unlock(t.Context()))
 			}
 		case <-time.After(time.Minute):
 			t.Fatalf("%s: Lock did not return", name)
 		}
 		lossy.On.Store(false)
-		must(t, servers.Await("the lock is free", func() bool { n, err := server.Do("EXISTS", name).Int(); return err == nil && n == 0 }))
+		must.OK(t, servers.Await("the lock is free", func() bool { n, err := server.Do("EXISTS", name).Int(); return err == nil && n == 0 }))
 	}
 }

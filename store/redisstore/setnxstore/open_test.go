@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
 )
@@ -20,18 +21,18 @@ func TestOpen(t *testing.T) {
 	three := all[0].Addr + "," + all[1].Addr + "," + all[2].Addr
 	for url, on := range map[string]int{"setnx://" + all[0].Addr + "?prefix=one:": 1, "setnx://" + three + "/0?prefix=three:": 2} {
 		store, err := fencelock.OpenStore(t.Context(), url)
-		must(t, err)
+		must.OK(t, err)
 		locks, err := fencelock.New(store, nil)
-		must(t, err)
+		must.OK(t, err)
 		_, prefix, _ := strings.Cut(url, "prefix=")
-		must(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
+		must.OK(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
 			if has := strings.Count(strings.Join(all.values(t, prefix+"x"), " "), ":"); has < on {
 				t.Errorf("%s: %d servers have the lock, want %d", url, has, on)
 			}
 			return nil
 		}))
-		must(t, locks.Close(t.Context()))
-		must(t, store.Close())
+		must.OK(t, locks.Close(t.Context()))
+		must.OK(t, store.Close())
 		if _, err := store.Inspect(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "closed") {
 			t.Errorf("%s: the client is open after Close: %v", url, err)
 		}
@@ -79,16 +80,16 @@ func TestOpenWithKeyInOptions(t *testing.T) {
 			}
 			continue
 		}
-		must(t, err)
+		must.OK(t, err)
 		locks, err := fencelock.New(store, nil)
-		must(t, err)
-		must(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
+		must.OK(t, err)
+		must.OK(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
 			if server.Do("EXISTS", tt.wantKey).Val() != int64(1) {
 				t.Errorf("%q and %s: the server has no key %s", tt.key, tt.parameters, tt.wantKey)
 			}
 			return nil
 		}))
-		must(t, locks.Close(t.Context()))
-		must(t, store.Close())
+		must.OK(t, locks.Close(t.Context()))
+		must.OK(t, store.Close())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -19,7 +20,7 @@ func reclaim(t *testing.T, s driver.Session, claims ...*driver.Claim) {
 		held = append(held, driver.Held{Claim: *c})
 	}
 	kept, err := s.Reclaim(t.Context(), held, true)
-	must(t, err)
+	must.OK(t, err)
 	for i, c := range claims {
 		if !kept[i] {
 			t.Errorf("claim %d of %s is not given back", c.Seq, c.Name)
@@ -44,7 +45,7 @@ func doubt(t *testing.T, s driver.Session, wires []*wire, c *driver.Claim) {
 // wantFree waits until no server has a key.
 func (s three) wantFree(t *testing.T, key string) {
 	t.Helper()
-	must(t, servers.Await("all servers are free", func() bool { return s.count(t, key) == 0 }))
+	must.OK(t, servers.Await("all servers are free", func() bool { return s.count(t, key) == 0 }))
 }
 
 // TestRedlockThatIsReclaimedAndLostIsReported: by the renewals of the session that was opened again.
@@ -53,12 +54,12 @@ func TestRedlockThatIsReclaimedAndLostIsReported(t *testing.T) {
 	all := startThree(t)
 	s, _, again := all.openAgain(t)
 	attempt(t, s, claim(1, "x"), driver.Granted)
-	must(t, servers.Await("all servers have it", func() bool { return all.count(t, "x") == 3 }))
+	must.OK(t, servers.Await("all servers have it", func() bool { return all.count(t, "x") == 3 }))
 	s = again()
 	reclaim(t, s, claim(1, "x"))
 	wantBroken(t, s)
 	for _, server := range all[:2] {
-		must(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
+		must.OK(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
 	}
 	wantBroken(t, s, 1)
 	withdraw(t, s, 1, "x", driver.WasBroken)
@@ -99,7 +100,7 @@ func TestRedlockUndoOfAnEarlierOpeningLeavesTheLease(t *testing.T) {
 	t.Parallel()
 	all := startThree(t)
 	s, wires, again := all.openAgain(t)
-	must(t, all[1].Do("SET", "x", "foreign", "PX", 600_000).Err())
+	must.OK(t, all[1].Do("SET", "x", "foreign", "PX", 600_000).Err())
 	wires[0].set(takeWords, refuse)
 	taken, withdraw := wires[2].holdFirst()
 	failed := make(chan error, 1)
@@ -112,12 +113,12 @@ func TestRedlockUndoOfAnEarlierOpeningLeavesTheLease(t *testing.T) {
 	wires[0].clear()
 	s = again()
 	out, err := s.Attempt(t.Context(), claim(1, "x"))
-	must(t, err)
+	must.OK(t, err)
 	withdraw(t)
-	must(t, servers.Await("the claim is granted", func() bool {
+	must.OK(t, servers.Await("the claim is granted", func() bool {
 		if out.State != driver.Granted {
 			out, err = s.Attempt(t.Context(), claim(1, "x"))
-			must(t, err)
+			must.OK(t, err)
 		}
 		return out.State == driver.Granted
 	}))
@@ -147,7 +148,7 @@ func TestRedlockLateAttemptOfAnEarlierOpeningIsFreed(t *testing.T) {
 	withdraw(t, s, 1, "x", driver.WasGranted)
 	close(resume)
 	await(t, "the third server has it", taken)
-	must(t, servers.Await("the third server is free", func() bool {
+	must.OK(t, servers.Await("the third server is free", func() bool {
 		wantBroken(t, s)
 		return all.values(t, "x")[2] == ""
 	}))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
 	"github.com/redis/go-redis/v9"
@@ -37,19 +38,19 @@ func (s three) openAgain(t *testing.T) (driver.Session, []*wire, func() driver.S
 		clients, wires = append(clients, client), append(wires, w)
 	}
 	store, err := setnxstore.NewRedlock(clients, nil)
-	must(t, err)
+	must.OK(t, err)
 	id := driver.NewSessionID()
 	again := func() driver.Session {
 		t.Helper()
 		ses, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: id, TTL: long})
-		must(t, err)
+		must.OK(t, err)
 		return ses
 	}
 	ses := again()
 	attempt(t, ses, claim(1000, "first"), driver.Granted)
-	must(t, servers.Await("all servers have it", func() bool { return !slices.Contains(s.values(t, "first"), "") }))
+	must.OK(t, servers.Await("all servers have it", func() bool { return !slices.Contains(s.values(t, "first"), "") }))
 	withdraw(t, ses, 1000, "first", driver.WasGranted)
-	must(t, servers.Await("all servers are free", func() bool { return s.count(t, "first") == 0 }))
+	must.OK(t, servers.Await("all servers are free", func() bool { return s.count(t, "first") == 0 }))
 	return ses, wires, again
 }
 
@@ -95,12 +96,12 @@ func TestRedlockLateUndoLeavesTheNextLease(t *testing.T) {
 	}
 	wires[0].clear()
 	out, err := s.Attempt(t.Context(), claim(1, "x"))
-	must(t, err)
+	must.OK(t, err)
 	withdraw(t)
-	must(t, servers.Await("the claim is granted", func() bool {
+	must.OK(t, servers.Await("the claim is granted", func() bool {
 		if out.State != driver.Granted {
 			out, err = s.Attempt(t.Context(), claim(1, "x"))
-			must(t, err)
+			must.OK(t, err)
 		}
 		return out.State == driver.Granted
 	}))
@@ -116,7 +117,7 @@ func TestRedlockAttemptWaitsForNoServerThatMayHaveIt(t *testing.T) {
 	t.Parallel()
 	all := startThree(t)
 	s, wires := all.openWired(t)
-	must(t, all[2].Do("SET", "x", "foreign", "PX", 600_000).Err())
+	must.OK(t, all[2].Do("SET", "x", "foreign", "PX", 600_000).Err())
 	end := make(chan struct{})
 	defer close(end)
 	var asked sync.Once
@@ -147,7 +148,7 @@ func TestRedlockAttemptEndsWithItsContext(t *testing.T) {
 	all := startThree(t)
 	s, wires := all.openWired(t)
 	for _, server := range all[1:] {
-		must(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
+		must.OK(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
 	}
 	seq := uint64(1)
 	for delay := 10 * time.Millisecond; !endsWithItsContext(t, s, wires, seq, delay); delay *= 2 {
@@ -230,13 +231,13 @@ func TestRedlockVoteOfAnEndedSessionDoesNotCount(t *testing.T) {
 	await(t, "the third server has it", taken)
 	await(t, "the second server is asked", asked)
 	wires[2].clear()
-	must(t, all[2].Do("FLUSHALL").Err())
+	must.OK(t, all[2].Do("FLUSHALL").Err())
 	wantBroken(t, s) // it opens the session on the third server again
 	close(resume)
 	await(t, "the attempt returns", done)
 	wires[0].clear()
 	wires[1].clear()
-	must(t, servers.Await("the second server is free", func() bool { return all.values(t, "x")[1] == "" }))
+	must.OK(t, servers.Await("the second server is free", func() bool { return all.values(t, "x")[1] == "" }))
 	attempt(t, s, claim(1, "x"), driver.Granted)
 	wantBroken(t, s)
 }
@@ -251,9 +252,9 @@ func TestRedlockRenewalPutsBackNoClaimThatIsWithdrawn(t *testing.T) {
 	name := func(seq uint64) string { return fmt.Sprint("lock-", seq) }
 	for seq := uint64(1); seq <= atOnce+1; seq++ {
 		attempt(t, s, claim(seq, name(seq)), driver.Granted)
-		must(t, servers.Await("all servers have it", func() bool { return all.count(t, name(seq)) == 3 }))
+		must.OK(t, servers.Await("all servers have it", func() bool { return all.count(t, name(seq)) == 3 }))
 	}
-	must(t, all[2].Do("FLUSHALL").Err())
+	must.OK(t, all[2].Do("FLUSHALL").Err())
 	sent, resume := make(chan string, atOnce+1), make(chan struct{})
 	wires[2].set(takeWords, func(words []any, send func() error) error {
 		sent <- words[6].(string)
@@ -293,10 +294,10 @@ func TestRedlockUnlockAfterALossIsReported(t *testing.T) {
 		all := startThree(t)
 		s := all.open(t)
 		attempt(t, s, claim(1, "x"), driver.Granted)
-		must(t, servers.Await("all servers have it", func() bool { return all.count(t, "x") == 3 }))
+		must.OK(t, servers.Await("all servers have it", func() bool { return all.count(t, "x") == 3 }))
 		for _, server := range all[1:] {
-			must(t, server.Do("FLUSHALL").Err())
-			must(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
+			must.OK(t, server.Do("FLUSHALL").Err())
+			must.OK(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
 		}
 		if found, err := s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"}); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("the withdrawal found it %v, %v", found, err)
@@ -306,9 +307,9 @@ func TestRedlockUnlockAfterALossIsReported(t *testing.T) {
 		t.Parallel()
 		all := startThree(t)
 		s := all.open(t)
-		must(t, all[2].Do("SET", "x", "foreign", "PX", 600_000).Err())
+		must.OK(t, all[2].Do("SET", "x", "foreign", "PX", 600_000).Err())
 		attempt(t, s, claim(1, "x"), driver.Granted)
-		must(t, all[1].Do("FLUSHALL").Err())
+		must.OK(t, all[1].Do("FLUSHALL").Err())
 		withdraw(t, s, 1, "x", driver.WasBroken)
 	})
 }

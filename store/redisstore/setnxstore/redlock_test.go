@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
@@ -40,7 +41,7 @@ func (s three) store(t *testing.T) *setnxstore.Store {
 		clients = append(clients, client)
 	}
 	store, err := setnxstore.NewRedlock(clients, nil)
-	must(t, err)
+	must.OK(t, err)
 	return store
 }
 
@@ -48,7 +49,7 @@ func (s three) store(t *testing.T) *setnxstore.Store {
 func (s three) open(t *testing.T) driver.Session {
 	t.Helper()
 	ses, _, err := s.store(t).Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: long})
-	must(t, err)
+	must.OK(t, err)
 	return ses
 }
 
@@ -69,7 +70,7 @@ func claim(seq uint64, name string) *driver.Claim {
 func attempt(t *testing.T, s driver.Session, c *driver.Claim, want driver.State) {
 	t.Helper()
 	out, err := s.Attempt(t.Context(), c)
-	must(t, err)
+	must.OK(t, err)
 	if out.State != want {
 		t.Fatalf("claim %d of %s is %v, want %v", c.Seq, c.Name, out.State, want)
 	}
@@ -85,7 +86,7 @@ func withdraw(t *testing.T, s driver.Session, seq uint64, name string, want driv
 func wantBroken(t *testing.T, s driver.Session, want ...uint64) {
 	t.Helper()
 	renewal, err := s.KeepAlive(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if got := slices.Sorted(slices.Values(renewal.Broken)); !slices.Equal(got, want) {
 		t.Errorf("broken are %v, want %v", got, want)
 	}
@@ -130,12 +131,12 @@ func TestRedlockHasOneValueOnAllServers(t *testing.T) {
 	all := startThree(t)
 	s := all.open(t)
 	attempt(t, s, claim(1, "x"), driver.Granted)
-	must(t, servers.Await("all servers have it", func() bool { return !slices.Contains(all.values(t, "x"), "") }))
+	must.OK(t, servers.Await("all servers have it", func() bool { return !slices.Contains(all.values(t, "x"), "") }))
 	if v := all.values(t, "x"); v[0] != v[1] || v[1] != v[2] {
 		t.Errorf("the values are %v", v)
 	}
 	withdraw(t, s, 1, "x", driver.WasGranted)
-	must(t, servers.Await("all servers are free", func() bool { return strings.Join(all.values(t, "x"), "") == "" }))
+	must.OK(t, servers.Await("all servers are free", func() bool { return strings.Join(all.values(t, "x"), "") == "" }))
 }
 
 // TestRedlockMinorityIsGivenBack: two servers have a foreign lock. The third is free after the attempt.
@@ -144,13 +145,13 @@ func TestRedlockMinorityIsGivenBack(t *testing.T) {
 	all := startThree(t)
 	s := all.open(t)
 	for _, server := range all[:2] {
-		must(t, server.Do("SET", "x", "foreign", "PX", 60_000).Err())
+		must.OK(t, server.Do("SET", "x", "foreign", "PX", 60_000).Err())
 	}
 	for range 3 {
 		attempt(t, s, claim(1, "x"), driver.Busy)
-		must(t, servers.Await("the third server is free", func() bool { return all.values(t, "x")[2] == "" }))
+		must.OK(t, servers.Await("the third server is free", func() bool { return all.values(t, "x")[2] == "" }))
 	}
-	must(t, all[0].Do("DEL", "x").Err())
+	must.OK(t, all[0].Do("DEL", "x").Err())
 	attempt(t, s, claim(1, "x"), driver.Granted)
 	if v := all.values(t, "x")[1]; v != "foreign" {
 		t.Errorf("the foreign lock is %q", v)
@@ -169,12 +170,12 @@ func TestRedlockWithAServerThatIsDown(t *testing.T) {
 	wantBroken(t, s)
 	attempt(t, s, claim(2, "during"), driver.Granted)
 	wantBroken(t, s)
-	must(t, all[2].RedisServer.Start())
-	must(t, servers.Await("the server has the locks", func() bool {
+	must.OK(t, all[2].RedisServer.Start())
+	must.OK(t, servers.Await("the server has the locks", func() bool {
 		wantBroken(t, s)
 		return all.values(t, "before")[2] != "" && all.values(t, "during")[2] != ""
 	}))
-	must(t, all[0].Do("DEL", "during").Err())
+	must.OK(t, all[0].Do("DEL", "during").Err())
 	wantBroken(t, s)
 	withdraw(t, s, 1, "before", driver.WasGranted)
 	withdraw(t, s, 2, "during", driver.WasGranted)
@@ -187,10 +188,10 @@ func TestRedlockThatLostItsMajorityIsReported(t *testing.T) {
 	s := all.open(t)
 	attempt(t, s, claim(1, "x"), driver.Granted)
 	attempt(t, s, claim(2, "y"), driver.Granted)
-	must(t, servers.Await("all servers have it", func() bool { return !slices.Contains(all.values(t, "x"), "") }))
+	must.OK(t, servers.Await("all servers have it", func() bool { return !slices.Contains(all.values(t, "x"), "") }))
 	for _, server := range all[:2] {
-		must(t, server.Do("DEL", "x").Err())
-		must(t, server.Do("SET", "x", "foreign", "PX", 60_000).Err())
+		must.OK(t, server.Do("DEL", "x").Err())
+		must.OK(t, server.Do("SET", "x", "foreign", "PX", 60_000).Err())
 	}
 	wantBroken(t, s, 1)
 	withdraw(t, s, 1, "x", driver.WasBroken)
@@ -208,17 +209,17 @@ func TestRedlockThatWasLostIsNotGrantedAgain(t *testing.T) {
 	all := startThree(t)
 	s := all.open(t)
 	attempt(t, s, claim(1, "x"), driver.Granted)
-	must(t, servers.Await("all servers have it", func() bool { return all.count(t, "x") == 3 }))
+	must.OK(t, servers.Await("all servers have it", func() bool { return all.count(t, "x") == 3 }))
 	lose := func(server *redistest.Server) {
-		must(t, server.Do("FLUSHALL").Err())
-		must(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
+		must.OK(t, server.Do("FLUSHALL").Err())
+		must.OK(t, server.Do("SET", "x", "foreign", "PX", 600_000).Err())
 	}
 	lose(all[0])
 	wantBroken(t, s)
 	lose(all[1])
 	wantBroken(t, s, 1)
 	for _, server := range all[:2] {
-		must(t, server.Do("DEL", "x").Err())
+		must.OK(t, server.Do("DEL", "x").Err())
 	}
 	attempt(t, s, claim(1, "x"), driver.Absent)
 	wantBroken(t, s, 1)
@@ -235,13 +236,13 @@ func TestRedlockWithTooFewServersCostsNoOtherLock(t *testing.T) {
 	t.Parallel()
 	all := startThree(t)
 	s, _, err := all.store(t).Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 10 * time.Second})
-	must(t, err)
-	must(t, all[2].Do("SET", "x", "foreign", "PX", 600_000).Err())
+	must.OK(t, err)
+	must.OK(t, all[2].Do("SET", "x", "foreign", "PX", 600_000).Err())
 	attempt(t, s, claim(1, "x"), driver.Granted)
 	attempt(t, s, claim(2, "y"), driver.Granted)
-	must(t, servers.Await("all servers have it", func() bool { return all.count(t, "y") == 3 }))
+	must.OK(t, servers.Await("all servers have it", func() bool { return all.count(t, "y") == 3 }))
 	all[1].Kill()
-	must(t, servers.Await("the loss is reported", func() bool {
+	must.OK(t, servers.Await("the loss is reported", func() bool {
 		r, err := s.KeepAlive(t.Context())
 		if err != nil && !errors.Is(err, driver.ErrUnavailable) {
 			t.Fatalf("the renewal: %v", err)
@@ -259,17 +260,17 @@ func TestRedlockLateAttemptIsFreed(t *testing.T) {
 	t.Parallel()
 	all := startThree(t)
 	s := all.open(t)
-	must(t, all[0].Do("SET", "x", "foreign", "PX", 600_000).Err())
-	must(t, all[1].Do("SET", "x", "foreign", "PX", 600_000).Err())
+	must.OK(t, all[0].Do("SET", "x", "foreign", "PX", 600_000).Err())
+	must.OK(t, all[1].Do("SET", "x", "foreign", "PX", 600_000).Err())
 	resume := all[2].Pause()
 	attempt(t, s, claim(1, "x"), driver.Busy)
 	resume()
-	must(t, servers.Await("the server is free", func() bool {
+	must.OK(t, servers.Await("the server is free", func() bool {
 		wantBroken(t, s)
 		return all.values(t, "x")[2] == ""
 	}))
 	// The claim can be granted later.
-	must(t, all[0].Do("DEL", "x").Err())
+	must.OK(t, all[0].Do("DEL", "x").Err())
 	attempt(t, s, claim(1, "x"), driver.Granted)
 }
 
@@ -279,7 +280,7 @@ func TestRedlockCountsAServerOnce(t *testing.T) {
 	t.Parallel()
 	one, other := redistest.Start(t), redistest.Start(t)
 	proxy, err := servers.NewProxy(one.Addr)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(proxy.Close)
 	clients := func(addrs ...string) (all []redis.UniversalClient) {
 		for i, addr := range addrs {
@@ -293,9 +294,9 @@ func TestRedlockCountsAServerOnce(t *testing.T) {
 		t.Errorf("a server that is there twice: %v", err)
 	}
 	store, err := setnxstore.NewRedlock(clients(one.Addr, other.Addr, proxy.Addr), nil)
-	must(t, err)
+	must.OK(t, err)
 	found, err := store.Check(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if !slices.ContainsFunc(found, func(f driver.Finding) bool {
 		return f.Code == "same-server" && f.Severity == driver.Danger && strings.Contains(f.Reason, one.Addr)
 	}) {
@@ -314,10 +315,10 @@ func TestRedlockCheckWithAServerThatIsSilent(t *testing.T) {
 		clients = append(clients, client)
 	}
 	store, err := setnxstore.NewRedlock(clients, nil)
-	must(t, err)
-	must(t, all[1].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru").Err())
+	must.OK(t, err)
+	must.OK(t, all[1].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru").Err())
 	_, err = store.Check(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	defer all[0].Pause()()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
@@ -353,7 +354,7 @@ func TestRedlockRefusals(t *testing.T) {
 		t.Errorf("it assumes: %s", text)
 	}
 	found, err := store.Check(t.Context())
-	must(t, err)
+	must.OK(t, err)
 	if len(found) != 1 || found[0].Code != "efficiency-only" {
 		t.Errorf("findings are %v", found)
 	}
@@ -362,7 +363,7 @@ func TestRedlockRefusals(t *testing.T) {
 	}
 	ses := all.open(t)
 	attempt(t, ses, claim(7, "x"), driver.Granted)
-	must(t, servers.Await("Inspect shows the claim", func() bool {
+	must.OK(t, servers.Await("Inspect shows the claim", func() bool {
 		st, err := store.Inspect(t.Context(), "x")
 		return err == nil && len(st.Holders) == 1 && st.Holders[0].Claim.Seq == 7 && st.Holders[0].Record.Owner == "me"
 	}))

@@ -12,6 +12,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/fencelock/fencelock/store/redisstore/setnxstore"
@@ -47,13 +48,6 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // The code of docs/setnx.md.
 
 func withOthers(client redis.UniversalClient) (*fencelock.Client, error) {
@@ -83,9 +77,9 @@ func TestDocumentedRedlock(t *testing.T) {
 		clients = append(clients, client)
 	}
 	locks, err := withRedlock(clients[0], clients[1], clients[2])
-	must(t, err)
+	must.OK(t, err)
 	defer locks.Close(context.Background())
-	must(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
+	must.OK(t, locks.Do(t.Context(), "x", func(context.Context, *fencelock.Lease) error {
 		if free := slices.Index(all.values(t, "x"), ""); free >= 0 && slices.Index(all.values(t, "x")[free+1:], "") >= 0 {
 			t.Errorf("the values are %v", all.values(t, "x"))
 		}
@@ -100,7 +94,7 @@ func TestDocumented(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
 	locks, err := withOthers(client)
-	must(t, err)
+	must.OK(t, err)
 	defer locks.Close(context.Background())
 	if text := locks.Guarantees().String(); !strings.Contains(text, "is reported at the next renewal") {
 		t.Errorf("the guarantees do not name what a partial loss costs:\n%s", text)
@@ -114,8 +108,8 @@ func TestDocumented(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, err)
-	must(t, server.Do("SET", "redlock:x", "of another library", "PX", 60_000).Err())
+	must.OK(t, err)
+	must.OK(t, server.Do("SET", "redlock:x", "of another library", "PX", 60_000).Err())
 	_, err = locks.Mutex("x").TryLock(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "of another library") {
 		t.Errorf("TryLock: %v", err)
@@ -127,7 +121,7 @@ func TestCorrectnessIsRefused(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
 	defer client.Close()
 	store, err := setnxstore.New(client, nil)
-	must(t, err)
+	must.OK(t, err)
 	_, err = fencelock.New(store, &fencelock.Options{Require: fencelock.Correctness})
 	if err == nil || !strings.Contains(err.Error(), "no fencing tokens") {
 		t.Errorf("Require: Correctness: %v", err)

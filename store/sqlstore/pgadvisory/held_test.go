@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/sqlstore/pgadvisory"
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -28,9 +29,7 @@ func source(s *servers.Server) string {
 func connect(t *testing.T, s *servers.Server) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("pgx", source(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -39,18 +38,14 @@ func connect(t *testing.T, s *servers.Server) *sql.DB {
 func other(t *testing.T, db *sql.DB) *sql.Conn {
 	t.Helper()
 	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 
 func ask(t *testing.T, conn *sql.Conn, query string) (got bool) {
 	t.Helper()
-	if err := conn.QueryRowContext(t.Context(), query).Scan(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, conn.QueryRowContext(t.Context(), query).Scan(&got))
 	return got
 }
 
@@ -62,9 +57,7 @@ func TestToolsAreExcluded(t *testing.T) {
 	for _, key := range []pgadvisory.Key{pgadvisory.Rails("app"), pgadvisory.WithAdvisoryLock("my_lock", 0)} {
 		t.Run(key.String(), func(t *testing.T) {
 			h, err := pgadvisory.Lock(t.Context(), db, key, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if ask(t, tool, "SELECT pg_try_advisory_lock"+key.String()) {
 				t.Error("the tool took the lock beside us")
 			}
@@ -114,9 +107,7 @@ func TestLostConnectionEndsTheContext(t *testing.T) {
 		},
 	} {
 		h, err := pgadvisory.Lock(t.Context(), db, pgadvisory.Goose(), &pgadvisory.Options{Interval: 500 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		lose(h)
 		select {
 		case <-h.Context().Done():
@@ -138,9 +129,7 @@ func free(t *testing.T, db *sql.DB, key pgadvisory.Key) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := pgadvisory.Do(ctx, db, key, nil, func(context.Context) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, pgadvisory.Do(ctx, db, key, nil, func(context.Context) error { return nil }))
 }
 
 // TestPoolerDoesNotShareALock: two clients of a pooler get the same backend, which has the lock already and would take it
@@ -152,18 +141,14 @@ func TestPoolerDoesNotShareALock(t *testing.T) {
 	var dbs []*sql.DB
 	for range 2 {
 		db, err := sql.Open("pgx", source(pooler)+"&default_query_exec_mode=exec")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = db.Close() })
 		db.SetMaxOpenConns(1) // no second connection finds the pooler out
 		dbs = append(dbs, db)
 	}
 	key := pgadvisory.Whole(7)
 	first, err := pgadvisory.TryLock(t.Context(), dbs[0], key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	second, err := pgadvisory.TryLock(t.Context(), dbs[1], key, nil)
 	if !errors.Is(err, pgadvisory.ErrPooled) && !errors.Is(err, pgadvisory.ErrHeld) {
 		t.Errorf("the second client got %v, %v", second, err)
@@ -177,9 +162,7 @@ func pooled(t *testing.T, server *servers.Server) *sql.DB {
 	t.Helper()
 	pooler := servers.Test(t, func() (*servers.Server, error) { return server.PgbouncerWith() })
 	db, err := sql.Open("pgx", source(pooler)+"&default_query_exec_mode=exec")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -213,14 +196,10 @@ func TestPoolerKeepsNoLock(t *testing.T) {
 					opts.Interval = time.Hour
 				}
 				h, err := pgadvisory.TryLock(t.Context(), db, key, opts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				db.SetMaxOpenConns(0)
 				tx, err := db.BeginTx(t.Context(), nil) // it gets the backend that has the lock
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if _, err := tx.ExecContext(t.Context(), "SELECT 1"); err != nil {
 					t.Fatal(err)
 				}
@@ -248,9 +227,7 @@ func TestGivingUpLeavesNothing(t *testing.T) {
 	_, db := start(t)
 	key := pgadvisory.Whole(7)
 	h, err := pgadvisory.Lock(t.Context(), db, key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := pgadvisory.Lock(ctx, db, key, nil); !errors.Is(err, context.DeadlineExceeded) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/sqlstore/pgadvisory"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -36,21 +37,13 @@ func TestSilentServerEndsTheContext(t *testing.T) {
 	t.Parallel()
 	server, direct := start(t)
 	connector, err := stdlib.GetDefaultDriver().(driver.DriverContext).OpenConnector(source(server))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	db := sql.OpenDB(stubborn{connector})
 	h, err := pgadvisory.TryLock(t.Context(), db, pgadvisory.Whole(7), &pgadvisory.Options{Interval: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var backend int
-	if err := direct.QueryRowContext(t.Context(), "SELECT pid FROM pg_locks WHERE locktype = 'advisory'").Scan(&backend); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(backend, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, direct.QueryRowContext(t.Context(), "SELECT pid FROM pg_locks WHERE locktype = 'advisory'").Scan(&backend))
+	must.OK(t, syscall.Kill(backend, syscall.SIGSTOP))
 	t.Cleanup(func() { // before the server is stopped
 		_ = syscall.Kill(backend, syscall.SIGCONT)
 		_ = db.Close()

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
 
@@ -16,7 +17,7 @@ import (
 func (o *other) make(path string, perms int32) {
 	o.t.Helper()
 	_, err := o.Create(path, nil, zk.FlagPersistent, zk.WorldACL(perms))
-	must(o.t, err)
+	must.OK(o.t, err)
 }
 
 // TestParentsOfOthersAreUsed: a user that may not create nodes beside an existing parent can lock below
@@ -29,13 +30,13 @@ func TestParentsOfOthersAreUsed(t *testing.T) {
 	o.make("/denied/locks", zk.PermAll)
 	o.make("/denied/sessions", zk.PermAll)
 	_, err := o.SetACL("/denied", zk.WorldACL(zk.PermRead), -1)
-	must(t, err)
+	must.OK(t, err)
 	locks := client(t, e.Addrs(), curatorstore.Options{Root: "/denied/locks", Sessions: "/denied/sessions"}, 20*time.Second)
 	l := lock(t, locks, "orders/42")
 	if names := o.children("/denied/locks/orders/42"); len(names) != 1 {
 		t.Errorf("the children of the lock are %v", names)
 	}
-	must(t, l.Unlock(t.Context()))
+	must.OK(t, l.Unlock(t.Context()))
 }
 
 // TestRevocationThatIsDeniedIsLeftOut: a waiter with Revoke is queued behind a holder whose node it may
@@ -46,7 +47,7 @@ func TestRevocationThatIsDeniedIsLeftOut(t *testing.T) {
 	o := join(t, e.Addrs())
 	node := o.claim("/mute/x", "lock-", []byte{})
 	_, err := o.SetACL(node, zk.WorldACL(zk.PermRead), -1)
-	must(t, err)
+	must.OK(t, err)
 	o.isUntouched(node, open(t, e.Addrs(), curatorstore.Options{Root: "/mute", Revoke: true}))
 }
 
@@ -68,7 +69,7 @@ func (o *other) isUntouched(node string, store *curatorstore.Store) {
 		o.t.Errorf("the attempt returned %v, %v; want it queued", out.State, err)
 	}
 	data, _, err := o.Get(node)
-	must(o.t, err)
+	must.OK(o.t, err)
 	if len(data) > 0 {
 		o.t.Errorf("%q was written to the node of the holder", data)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
@@ -19,7 +20,7 @@ import (
 func session(t testing.TB, store *curatorstore.Store) driver.Session {
 	t.Helper()
 	s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: 20 * time.Second})
-	must(t, err)
+	must.OK(t, err)
 	return s
 }
 
@@ -36,7 +37,7 @@ func TestRefusedClaimLeavesNoNode(t *testing.T) {
 	o := join(t, e.Addrs())
 	o.claim("/strange/x", "other-", nil)
 	_, err := o.Create("/strange/x/0abc", nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
-	must(t, err)
+	must.OK(t, err)
 	before := o.children("/strange/x")
 	s := session(t, open(t, e.Addrs(), curatorstore.Options{Root: "/strange"}))
 	if out, err := s.Attempt(t.Context(), queued("x")); !errors.Is(err, driver.ErrRefused) {
@@ -75,7 +76,7 @@ func TestLostReplyLeavesOneNode(t *testing.T) {
 	o := join(t, e.Addrs())
 	proxy := through(t, e.Addrs()[0])
 	locks := client(t, []string{proxy.Addr}, curatorstore.Options{}, 20*time.Second)
-	must(t, lock(t, locks, "other").Unlock(t.Context())) // there is a session
+	must.OK(t, lock(t, locks, "other").Unlock(t.Context())) // there is a session
 	lost := proxy.LoseReplyTo("-lock-")
 	lost.Start()
 	l := lock(t, locks, "lost")
@@ -86,7 +87,7 @@ func TestLostReplyLeavesOneNode(t *testing.T) {
 	if len(names) != 1 {
 		t.Errorf("after a lost reply there are %v", names)
 	}
-	must(t, l.Unlock(t.Context()))
+	must.OK(t, l.Unlock(t.Context()))
 	if names := o.children("/lost"); len(names) > 0 {
 		t.Errorf("after the unlock there are %v", names)
 	}
@@ -105,10 +106,10 @@ func TestWithdrawalWithoutAServerDoesNotHideADeletion(t *testing.T) {
 		t.Fatal(out, err)
 	}
 	unused, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	must(t, unused.Close())
+	must.OK(t, err)
+	must.OK(t, unused.Close())
 	proxy.Retarget(unused.Addr().String())
-	must(t, servers.Await("that no server can be reached", func() bool {
+	must.OK(t, servers.Await("that no server can be reached", func() bool {
 		_, err := s.KeepAlive(t.Context())
 		return errors.Is(err, driver.ErrUnavailable)
 	}))
@@ -116,10 +117,10 @@ func TestWithdrawalWithoutAServerDoesNotHideADeletion(t *testing.T) {
 	if found, err := s.Withdraw(t.Context(), w); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("without a server the withdrawal returned %v, %v", found, err)
 	}
-	must(t, o.Delete(o.only("/unreached/x"), -1))
+	must.OK(t, o.Delete(o.only("/unreached/x"), -1))
 	proxy.Retarget(e.Addrs()[0])
 	var found driver.Removed
-	must(t, servers.Await("that the withdrawal is repeated", func() bool {
+	must.OK(t, servers.Await("that the withdrawal is repeated", func() bool {
 		found, err = s.Withdraw(t.Context(), w)
 		return !errors.Is(err, driver.ErrUnavailable)
 	}))
@@ -132,7 +133,7 @@ func TestWithdrawalWithoutAServerDoesNotHideADeletion(t *testing.T) {
 func through(t *testing.T, addr string) *servers.Proxy {
 	t.Helper()
 	p, err := servers.NewProxy(addr)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(p.Close)
 	return p
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
@@ -27,7 +28,7 @@ func TestCutOffHolderIsNotifiedFirst(t *testing.T) {
 	node := o.only("/x")
 	o.claim("/x", "lock-", nil)
 	_, _, gone, err := o.GetW(node)
-	must(t, err)
+	must.OK(t, err)
 	heal := valve.Shut()
 	defer heal()
 	select {
@@ -64,8 +65,8 @@ func TestRemovedContainerComesBack(t *testing.T) {
 			t.Errorf("token %v after %v", l.Token(), last)
 		}
 		last = l.Token()
-		must(t, l.Unlock(t.Context()))
-		must(t, servers.Await("the containers are removed", func() bool {
+		must.OK(t, l.Unlock(t.Context()))
+		must.OK(t, servers.Await("the containers are removed", func() bool {
 			_, _, err := o.Get("/deep")
 			return errors.Is(err, zk.ErrNoNode)
 		}))

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
 
@@ -26,14 +27,14 @@ func TestListLeavesOutWhatIsDenied(t *testing.T) {
 		o.claim("/partly/"+name, "lock-", nil)
 	}
 	_, err := o.SetACL("/partly/b", zk.WorldACL(zk.PermCreate), -1)
-	must(t, err)
+	must.OK(t, err)
 	page, err := store.List(t.Context(), driver.ListQuery{Max: 10})
-	must(t, err)
+	must.OK(t, err)
 	if len(page.Locks) != 2 || page.Locks[0].Name != "a" || page.Locks[1].Name != "d" {
 		t.Errorf("listed %+v, want a and d", page.Locks)
 	}
 	_, err = o.SetACL("/partly", zk.WorldACL(zk.PermCreate), -1)
-	must(t, err)
+	must.OK(t, err)
 	if _, err := store.List(t.Context(), driver.ListQuery{Max: 10}); err == nil {
 		t.Error("a root that may not be read was listed without an error")
 	}
@@ -62,7 +63,7 @@ func TestPageReadsItsPartOfTheTree(t *testing.T) {
 	var got []string
 	list := func(q driver.ListQuery) (next string) {
 		page, err := store.List(t.Context(), q)
-		must(t, err)
+		must.OK(t, err)
 		for _, st := range page.Locks {
 			got = append(got, st.Name)
 		}

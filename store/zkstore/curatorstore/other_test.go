@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // other is another program: a plain client of ZooKeeper.
@@ -20,7 +22,7 @@ type other struct {
 func join(t testing.TB, addrs []string) *other {
 	t.Helper()
 	conn, _, err := zk.Connect(addrs, 20*time.Second, zk.WithLogInfo(false))
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(conn.Close)
 	return &other{conn, t}
 }
@@ -36,7 +38,7 @@ func (o *other) claim(path, word string, data []byte) (node string) {
 		}
 	}
 	node, err := o.CreateProtectedEphemeralSequential(path+"/"+word, data, zk.WorldACL(zk.PermAll))
-	must(o.t, err)
+	must.OK(o.t, err)
 	return node
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
@@ -44,14 +45,14 @@ func TestDeletionAfterARevocationIsReported(t *testing.T) {
 		"before": func(node string) {
 			for range 3 {
 				_, err := o.Set(node, []byte("__REVOKE__"), -1)
-				must(t, err)
+				must.OK(t, err)
 			}
-			must(t, o.Delete(node, -1))
+			must.OK(t, o.Delete(node, -1))
 		},
 		// The watch has reported the data when the node goes, and there is no time to set another one.
 		"together": func(node string) {
 			_, err := o.Multi(&zk.SetDataRequest{Path: node, Data: []byte("__REVOKE__"), Version: -1}, &zk.DeleteRequest{Path: node, Version: -1})
-			must(t, err)
+			must.OK(t, err)
 		},
 	} {
 		l := lock(t, locks, name)
@@ -71,7 +72,7 @@ func TestDowngradeWithALostReplyIsWatched(t *testing.T) {
 	m := locks.RWMutex("x")
 	for _, loses := range []bool{false, true} {
 		l, err := m.Lock(t.Context())
-		must(t, err)
+		must.OK(t, err)
 		if loses {
 			lost := proxy.LoseReplyTo("-__READ__")
 			lost.Start()
@@ -81,13 +82,13 @@ func TestDowngradeWithALostReplyIsWatched(t *testing.T) {
 				}
 			}()
 		}
-		must(t, m.Downgrade(t.Context(), l))
-		must(t, l.Err())
+		must.OK(t, m.Downgrade(t.Context(), l))
+		must.OK(t, l.Err())
 		names := o.children("/downgraded/x")
 		if len(names) != 1 {
 			t.Fatalf("after the downgrade there are %v", names)
 		}
-		must(t, o.Delete("/downgraded/x/"+names[0], -1))
+		must.OK(t, o.Delete("/downgraded/x/"+names[0], -1))
 		mustBreak(t, l)
 	}
 }
@@ -125,21 +126,21 @@ func TestDowngradeOfUnknownOutcomeIsFoundOut(t *testing.T) {
 			if out, err := s.Attempt(ctx, reader); !errors.Is(err, driver.ErrUnknown) {
 				t.Fatalf("the downgrade returned %v, %v", out, err)
 			}
-			must(t, servers.Await("that the downgrade is done", func() bool {
+			must.OK(t, servers.Await("that the downgrade is done", func() bool {
 				names := o.children("/unknown/" + name)
 				return len(names) == 1 && strings.Contains(names[0], "-__READ__")
 			}))
 			want := driver.WasGranted
 			if deletes {
 				want = driver.WasBroken
-				must(t, o.Delete(o.only("/unknown/"+name), -1))
-				must(t, servers.Await("that the deletion is reported", func() bool {
+				must.OK(t, o.Delete(o.only("/unknown/"+name), -1))
+				must.OK(t, servers.Await("that the deletion is reported", func() bool {
 					r, err := s.KeepAlive(t.Context())
 					return err == nil && slices.Contains(r.Broken, 1)
 				}))
 			}
 			var found driver.Removed
-			must(t, servers.Await("that a server is reached", func() bool {
+			must.OK(t, servers.Await("that a server is reached", func() bool {
 				found, err = s.Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: name})
 				return err == nil
 			}))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/zkstore/curatorstore"
 )
@@ -22,19 +23,12 @@ import (
 // patience is for what must happen, however slow the machine is.
 const patience = time.Minute
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // open returns a store.
 func open(t testing.TB, addrs []string, opts curatorstore.Options) *curatorstore.Store {
 	t.Helper()
 	opts.TickTime, opts.MaxTTL = servers.TickTime, 50*time.Second
 	store, err := curatorstore.New(addrs, &opts)
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -43,7 +37,7 @@ func open(t testing.TB, addrs []string, opts curatorstore.Options) *curatorstore
 func client(t testing.TB, addrs []string, opts curatorstore.Options, ttl time.Duration) *fencelock.Client {
 	t.Helper()
 	locks, err := fencelock.New(open(t, addrs, opts), &fencelock.Options{TTL: ttl, Patience: patience})
-	must(t, err)
+	must.OK(t, err)
 	t.Cleanup(func() { _ = locks.Close(context.Background()) })
 	return locks
 }
@@ -53,7 +47,7 @@ func lock(t testing.TB, locks *fencelock.Client, name string) *fencelock.Lease {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	l, err := locks.Mutex(name).Lock(ctx)
-	must(t, err)
+	must.OK(t, err)
 	return l
 }
 
@@ -80,7 +74,7 @@ func locking(t testing.TB, locks *fencelock.Client, name string) <-chan locked {
 func granted(t testing.TB, got <-chan locked) *fencelock.Lease {
 	t.Helper()
 	l := <-got
-	must(t, l.err)
+	must.OK(t, l.err)
 	return l.lease
 }
 
@@ -118,7 +112,7 @@ func TestCorrectnessNeedsFencedPeers(t *testing.T) {
 			t.Errorf("fenced %t: got %v, want %q", fenced, err, want)
 		}
 		if err == nil {
-			must(t, locks.Close(t.Context()))
+			must.OK(t, locks.Close(t.Context()))
 		}
 	}
 }
@@ -132,7 +126,7 @@ func TestTreeOfALock(t *testing.T) {
 	e := shared(t)
 	o := join(t, e.Addrs())
 	_, err := o.Create("/app", []byte("config"), zk.FlagPersistent, zk.WorldACL(zk.PermAll))
-	must(t, err)
+	must.OK(t, err)
 	locks := client(t, e.Addrs(), curatorstore.Options{Root: "/app/locks"}, 20*time.Second)
 	l := lock(t, locks, "orders/42")
 	names := o.children("/app/locks/orders/42")
@@ -140,7 +134,7 @@ func TestTreeOfALock(t *testing.T) {
 		t.Fatalf("the children of the lock are %v", names)
 	}
 	_, stat, err := o.Get("/app/locks/orders/42/" + names[0])
-	must(t, err)
+	must.OK(t, err)
 	if stat.EphemeralOwner == 0 || stat.Czxid*512 != int64(l.Token()) {
 		t.Errorf("czxid %d, owner %d; the token is %v", stat.Czxid, stat.EphemeralOwner, l.Token())
 	}
@@ -149,7 +143,7 @@ func TestTreeOfALock(t *testing.T) {
 			t.Errorf("%s has %q in version %d, %v; want %q as it was created", path, data, stat.Version, err, want)
 		}
 	}
-	must(t, l.Unlock(t.Context()))
+	must.OK(t, l.Unlock(t.Context()))
 	if names := o.children("/app/locks/orders/42"); len(names) > 0 {
 		t.Errorf("after the unlock there are %v", names)
 	}
@@ -174,18 +168,18 @@ func TestOtherHolderExcludes(t *testing.T) {
 		t.Errorf("Inspect shows %+v, %v", st, err)
 	}
 	_, stat, err := o.Get(node)
-	must(t, err)
+	must.OK(t, err)
 	got := locking(t, locks, "orders/42")
-	must(t, servers.Await("the Go claim is queued", func() bool { return len(o.children("/orders/42")) == 2 }))
+	must.OK(t, servers.Await("the Go claim is queued", func() bool { return len(o.children("/orders/42")) == 2 }))
 	behind := o.claim("/orders/42", "lock-", nil)
-	must(t, o.Delete(node, -1))
+	must.OK(t, o.Delete(node, -1))
 	l := granted(t, got)
 	_, after, err := o.Get(behind)
-	must(t, err)
+	must.OK(t, err)
 	if int64(l.Token()) <= stat.Czxid*512 || int64(l.Token()) >= after.Czxid*512 {
 		t.Errorf("token %v between czxids %d and %d", l.Token(), stat.Czxid, after.Czxid)
 	}
-	must(t, l.Unlock(t.Context()))
+	must.OK(t, l.Unlock(t.Context()))
 }
 
 // TestDeletedNodeIsReported: another program deletes the node of a holder, who is notified with the
@@ -196,7 +190,7 @@ func TestDeletedNodeIsReported(t *testing.T) {
 	o := join(t, e.Addrs())
 	locks := client(t, e.Addrs(), curatorstore.Options{}, 5*time.Second)
 	l := lock(t, locks, "deleted")
-	must(t, o.Delete(o.only("/deleted"), -1))
+	must.OK(t, o.Delete(o.only("/deleted"), -1))
 	select {
 	case <-l.Context().Done():
 	case <-time.After(patience):
@@ -207,12 +201,12 @@ func TestDeletedNodeIsReported(t *testing.T) {
 	}
 	slow := client(t, e.Addrs(), curatorstore.Options{}, 50*time.Second)
 	l = lock(t, slow, "deleted")
-	must(t, o.Delete(o.only("/deleted"), -1))
+	must.OK(t, o.Delete(o.only("/deleted"), -1))
 	if err := l.Unlock(t.Context()); !errors.Is(err, fencelock.ErrBroken) {
 		t.Errorf("Unlock returned %v, want ErrBroken", err)
 	}
 	l = lock(t, slow, "deleted")
-	must(t, l.Unlock(t.Context()))
+	must.OK(t, l.Unlock(t.Context()))
 }
 
 // TestRevocationIsWanted: __REVOKE__ on the node of a holder closes Wanted, before or after it was
@@ -226,7 +220,7 @@ func TestRevocationIsWanted(t *testing.T) {
 		l := lock(t, locks, "revoked")
 		revoke := func() {
 			_, err := o.Set(o.only("/revoked"), []byte("__REVOKE__"), -1)
-			must(t, err)
+			must.OK(t, err)
 		}
 		if early {
 			revoke()
@@ -240,8 +234,8 @@ func TestRevocationIsWanted(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatalf("early %t: not wanted", early)
 		}
-		must(t, l.Err())
-		must(t, l.Unlock(t.Context()))
+		must.OK(t, l.Err())
+		must.OK(t, l.Unlock(t.Context()))
 	}
 }
 
@@ -262,22 +256,22 @@ func TestWaiterRevokes(t *testing.T) {
 		locks := client(t, e.Addrs(), curatorstore.Options{Revoke: tt.revoke}, 20*time.Second)
 		node := o.claim("/"+tt.name, "lock-", tt.data)
 		got := locking(t, locks, tt.name)
-		must(t, servers.Await("the Go claim waits", func() bool {
+		must.OK(t, servers.Await("the Go claim waits", func() bool {
 			st, err := locks.Inspect(t.Context(), tt.name)
 			return err == nil && st.Waiting == 1
 		}))
 		read := func() string {
 			data, _, err := o.Get(node)
-			must(t, err)
+			must.OK(t, err)
 			return string(data)
 		}
 		if tt.want == "__REVOKE__" {
-			must(t, servers.Await("the holder is asked", func() bool { return read() == tt.want }))
+			must.OK(t, servers.Await("the holder is asked", func() bool { return read() == tt.want }))
 		} else if data := read(); data != tt.want {
 			t.Errorf("%s: the holder has %q", tt.name, data)
 		}
-		must(t, o.Delete(node, -1))
-		must(t, granted(t, got).Unlock(t.Context()))
+		must.OK(t, o.Delete(node, -1))
+		must.OK(t, granted(t, got).Unlock(t.Context()))
 	}
 }
 
@@ -291,14 +285,14 @@ func TestUnreadableQueueIsRefused(t *testing.T) {
 	for name, child := range map[string]string{"a": "0abc", "b": "_c_f290140d-9856-42ad-b9bf-348ffc086062-__WRIT__0000000001", "c": "_c_f290140d-9856-42ad-b9bf-348ffc086062-lock-2147483000"} {
 		o.claim("/"+name, "other-", nil)
 		_, err := o.Create("/"+name+"/"+child, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
-		must(t, err)
+		must.OK(t, err)
 		before := len(o.children("/" + name))
 		ctx, cancel := context.WithTimeout(t.Context(), patience) // a claim that is queued would wait
 		if _, err := locks.Mutex(name).Lock(ctx); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), child) {
 			t.Fatalf("%s: Lock returned %v", child, err)
 		}
 		cancel()
-		must(t, servers.Await("the claim is withdrawn", func() bool { return len(o.children("/"+name)) == before }))
+		must.OK(t, servers.Await("the claim is withdrawn", func() bool { return len(o.children("/"+name)) == before }))
 	}
 	for _, name := range []string{"/a", "a/", "a//b", "a/../b", "fencelock", "fencelock/s"} {
 		if _, err := locks.Mutex(name).TryLock(t.Context()); !errors.Is(err, driver.ErrRefused) {
@@ -336,7 +330,7 @@ func TestListWalksTheTree(t *testing.T) {
 	o := join(t, e.Addrs())
 	store := open(t, e.Addrs(), curatorstore.Options{Root: "/locks"})
 	locks, err := fencelock.New(store, &fencelock.Options{TTL: 20 * time.Second})
-	must(t, err)
+	must.OK(t, err)
 	defer locks.Close(context.Background())
 	want := []string{"a", "a/b", "a/b/c", "a-b", "d/e/f"}
 	for _, name := range want[:4] {
@@ -347,7 +341,7 @@ func TestListWalksTheTree(t *testing.T) {
 	var got []string
 	for cursor := ""; ; {
 		page, err := store.List(t.Context(), driver.ListQuery{Cursor: cursor, Max: 2})
-		must(t, err)
+		must.OK(t, err)
 		for _, st := range page.Locks {
 			got = append(got, st.Name)
 		}

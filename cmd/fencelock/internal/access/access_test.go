@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // file has ann with a token, bob with certificates, and a proxy with a token.
@@ -30,9 +32,7 @@ func file(t *testing.T) (p *Policy, ann, proxy string) {
 		{"name":"bob","certificates":["uri:spiffe://example.org/bob","cn:bob"],"rights":[{"prefix":"","may":["see"]}]},
 		{"name":"gateway","tokens":[%q],"rights":[]}],
 		"proxy":{"header":"X-User","user":"gateway"}}`, annHash, proxyHash))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p, ann, proxy
 }
 
@@ -149,9 +149,7 @@ func TestFileOthersCanWriteIsRejected(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if err := os.Chmod(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(path, 0o666))
 	if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), "chmod") {
 		t.Errorf("got %v", err)
 	}
@@ -164,17 +162,13 @@ func TestUsersAreReadAgain(t *testing.T) {
 	add := func(name string) string {
 		t.Helper()
 		token, _, err := AddToken(path, name, &Grant{May: []Right{See}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return token
 	}
 	ann := add("ann")
 	var reported error
 	w, err := Watch(path, func(err error) { reported = err })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	who := func(token string) string {
 		w.checked = time.Time{} // a second has passed
 		c, _ := w.Policy().Identify(&http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}})
@@ -184,15 +178,11 @@ func TestUsersAreReadAgain(t *testing.T) {
 	if who(ann) != "ann" || who(second) != "ann" || who(bob) != "bob" {
 		t.Errorf("got %q, %q, %q", who(ann), who(second), who(bob))
 	}
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("{"), 0o600))
 	if who(ann) != "ann" || reported == nil {
 		t.Errorf("got %q, %v", who(ann), reported)
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(path))
 	carol := add("carol")
 	if who(ann) != "" || who(carol) != "carol" {
 		t.Errorf("got %q, %q", who(ann), who(carol))
@@ -212,9 +202,7 @@ func TestOtherRightsAreRejected(t *testing.T) {
 		}
 	}
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, other := range []*Grant{{May: []Right{See}}, {}, {Prefix: "a", May: []Right{See, Break}}} {
 		if token, _, err := AddToken(path, "ann", other); err == nil || token != "" || !strings.Contains(err.Error(), `edit "rights" there`) {
 			t.Errorf("%+v: %q, %v", other, token, err)
@@ -236,13 +224,9 @@ func TestOtherRightsAreRejected(t *testing.T) {
 func TestProxyWithoutTheHeaderHasNoRights(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "users.json")
 	token, _, err := AddToken(path, "gateway", &Grant{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p, err := Parse(fmt.Appendf(nil, `{"users":[{"name":"gateway","tokens":[%q],"rights":[]}],"proxy":{"header":"X-User","user":"gateway"}}`, HashOf(token)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c, err := p.Identify(&http.Request{Header: http.Header{"Authorization": {"Bearer " + token}}}); !errors.Is(err, ErrUnknownName) {
 		t.Errorf("got %+v, %v", c, err)
 	}
@@ -279,20 +263,14 @@ func TestAddTokenKeepsOwnerAndMode(t *testing.T) {
 	uid, gid := os.Getuid(), os.Getgid()
 	if uid == 0 {
 		gid = 12345 // only root can give a file away
-		if err := os.Chown(path, uid, gid); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chown(path, uid, gid))
 	}
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(path, 0o640))
 	if _, _, err := AddToken(path, "bob", &Grant{May: []Right{See}}); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if sys := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != 0o640 || int(sys.Uid) != uid || int(sys.Gid) != gid {
 		t.Errorf("mode %v, owner %d:%d", info.Mode(), sys.Uid, sys.Gid)
 	}
@@ -311,9 +289,7 @@ func TestTokensMadeAtOnceAreAllKept(t *testing.T) {
 	}
 	wg.Wait()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	file, err := Decode(text)
 	if err != nil || len(file.Users) != 20 {
 		t.Errorf("%d users, %v; want 20", len(file.Users), err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -26,14 +27,10 @@ func (c *conversation) Write(p []byte) (int, error) { return c.got.Write(p) }
 func hold(t *testing.T) (h *Held, end time.Time) {
 	t.Helper()
 	c, err := fencelock.New(memstore.New(nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = c.Close(t.Context()) })
 	l, err := c.Mutex("a").TryLock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	end = time.Now().Add(time.Hour)
 	h = &Held{Lease: l, Owner: "ann", ExitCode: func(error) int { return 7 }}
 	h.Until(end)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestParse: limits come first and the name last. What is mistyped is not taken for a name.
@@ -76,9 +78,7 @@ func TestWatchesAreBounded(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "watches")
-	if err := os.WriteFile(path, []byte("# for the night\n\n  held=1m a  \nb"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("# for the night\n\n  held=1m a  \nb"), 0o600))
 	if got, err := Lines(path); err != nil || !slices.Equal(got, []string{"held=1m a", "b"}) {
 		t.Errorf("got %q, %v", got, err)
 	}

@@ -5,6 +5,8 @@ package occurrence
 import (
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestOccurrence: stretches of time are counted from 1970, also those that a day does
@@ -20,9 +22,7 @@ func TestOccurrence(t *testing.T) {
 		{"2026-11-15T00:30:00+01:00", "2026-11-14T00:00:00Z", 24 * time.Hour},
 	} {
 		now, err := time.Parse(time.RFC3339Nano, tt.now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got := Name(Start(now, tt.per)); got != tt.want {
 			t.Errorf("%s per %v: got %s, want %s", tt.now, tt.per, got, tt.want)
 		}

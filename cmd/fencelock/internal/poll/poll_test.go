@@ -13,6 +13,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/change"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -134,9 +135,7 @@ func TestPause(t *testing.T) {
 func TestPollerSlowsDownWithoutViewers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := fencelock.New(memstore.New(nil), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p := &Poller{Client: c, Every: time.Second, Lists: true}
 		ctx, cancel := context.WithCancel(t.Context())
 		go p.Run(ctx)

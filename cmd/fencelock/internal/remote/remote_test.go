@@ -9,15 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestHandleIsASecret: a handle comes back from its text, every change of it is another
 // session, and no format shows it.
 func TestHandleIsASecret(t *testing.T) {
 	h, err := NewHandle(5*time.Second, "worker 3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	back, err := ParseHandle(h.Text())
 	if err != nil || back != h || back.TTL() != 5*time.Second || back.holder("ann") != "ann:worker 3" {
 		t.Errorf("%v, %v", back, err)
@@ -28,9 +28,7 @@ func TestHandleIsASecret(t *testing.T) {
 		}
 	}
 	other, err := NewHandle(5*time.Second, "worker 3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	seen := map[string]bool{}
 	for _, reentry := range []string{
 		h.reentry("ann", "x", "1"), h.reentry("bob", "x", "1"), h.reentry("ann", "y", "1"), h.reentry("ann", "x", "2"), h.reentry("ann", "x1", ""),
@@ -53,9 +51,7 @@ func TestHolderShowsItsUser(t *testing.T) {
 		{"a", "b:x", "a:b:x"}, {"a:b", "x", "a%3Ab:x"}, {"a%3Ab", "x", "a%253Ab:x"}, {"ann@example.org", "web 1", "ann@example.org:web 1"},
 	} {
 		h, err := NewHandle(time.Second, c.owner)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		got := h.holder(c.user)
 		if got != c.want || seen[got] != "" {
 			t.Errorf("%s with owner %s is %s, want %s; so is %q", c.user, c.owner, got, c.want, seen[got])
@@ -69,9 +65,7 @@ func TestBadHandles(t *testing.T) {
 	short := handlePrefix + base64.RawURLEncoding.EncodeToString(make([]byte, 4+secretBytes-1))
 	long := handlePrefix + base64.RawURLEncoding.EncodeToString(make([]byte, 4+secretBytes+MaxOwner+1))
 	h, err := NewHandle(time.Second, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, text := range []string{"", handlePrefix, short, long, h.Text()[1:], h.Text() + "=", h.Text() + "\n", strings.ToUpper(h.Text())} {
 		if _, err := ParseHandle(text); !errors.Is(err, ErrHandle) {
 			t.Errorf("%q: %v", text, err)

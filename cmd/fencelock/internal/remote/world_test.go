@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -34,9 +35,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		for i := range w.books {
 			w.links[i] = &link{Store: w.store}
 			client, err := fencelock.New(w.links[i], &fencelock.Options{TTL: serverTTL, LocalHandoff: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			closing := make(chan struct{})
 			w.books[i] = NewBook(client, true, closing)
 			t.Cleanup(func() {
@@ -53,9 +52,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 func (w *world) client() Handle {
 	w.Helper()
 	h, err := NewHandle(ttl, "")
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, err)
 	return h
 }
 
@@ -128,9 +125,7 @@ func (w *world) free(locks ...string) {
 func (w *world) holders(lock string) int {
 	w.Helper()
 	st, err := w.store.Inspect(w.Context(), lock)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, err)
 	return len(st.Holders)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -97,9 +98,7 @@ func TestOneLock(t *testing.T) {
 		if d.Waiters[0].Owner != "bob" || d.Waiting != 1 || d.Holders[0].Token != first.Token() || len(d.History) != 1 || !d.History[0].Held {
 			t.Errorf("got %+v", d)
 		}
-		if err := first.Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, first.Unlock(t.Context()))
 		w.until("ann is history", func() bool {
 			d = lockDetail{}
 			w.get("/v1/lock?name=a", &d, nil)
@@ -174,9 +173,7 @@ func TestStoreHealth(t *testing.T) {
 		t.Errorf("got %+v", h)
 	}
 	rewind, err := redis.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	redis.Kill()
 	w.until("it is not ready", func() bool { return w.get("/readyz", nil, nil) == http.StatusServiceUnavailable })
 	if status := w.get("/healthz", nil, nil); status != http.StatusOK {
@@ -189,9 +186,7 @@ func TestStoreHealth(t *testing.T) {
 	if h.Poll.Answers || h.Poll.Error == "" || h.Poll.Since == nil {
 		t.Errorf("got %+v", h.Poll)
 	}
-	if err := rewind(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rewind())
 	w.until("it is ready again", func() bool { return w.get("/readyz", nil, nil) == http.StatusOK })
 }
 

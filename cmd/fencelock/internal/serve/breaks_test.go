@@ -19,6 +19,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/breaklock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -37,13 +38,9 @@ func newOperated(t *testing.T, store driver.Store) *operated {
 		t.Fatal(err)
 	}
 	users, err := access.Watch(o.users, func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	log, err := audit.Open(o.log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o.world = newWorld(t, store, func(cfg *Config) {
 		cfg.Policy, cfg.Audit = users.Policy, log
 		cfg.limits = newLimits() // buckets that do not fill again, however slow the machine is
@@ -56,13 +53,9 @@ func newOperated(t *testing.T, store driver.Store) *operated {
 func (o *operated) breakIt(lock string, token fencelock.Token, v any) int {
 	o.Helper()
 	body, err := json.Marshal(breakRequest{Lock: lock, Token: token, Reason: "web-1 is on fire"})
-	if err != nil {
-		o.Fatal(err)
-	}
+	must.OK(o, err)
 	req, err := http.NewRequestWithContext(o.Context(), "POST", o.web.URL+"/v1/break", bytes.NewReader(body))
-	if err != nil {
-		o.Fatal(err)
-	}
+	must.OK(o, err)
 	req.Header.Set("Authorization", "Bearer "+o.token)
 	req.Header.Set("Content-Type", "application/json")
 	return o.do(req, v)
@@ -72,14 +65,10 @@ func (o *operated) breakIt(lock string, token fencelock.Token, v any) int {
 func (o *operated) trail() (entries []audit.Entry) {
 	o.Helper()
 	text, err := os.ReadFile(o.log)
-	if err != nil {
-		o.Fatal(err)
-	}
+	must.OK(o, err)
 	for line := range strings.Lines(string(text)) {
 		var e audit.Entry
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			o.Fatal(err)
-		}
+		must.OK(o, json.Unmarshal([]byte(line), &e))
 		entries = append(entries, e)
 	}
 	return entries
@@ -131,12 +120,8 @@ func TestNoBreakWithoutAudit(t *testing.T) {
 	t.Parallel()
 	o := newOperated(t, memstore.New(nil))
 	l := o.hold("bob", "a")[0]
-	if err := os.Remove(o.log); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(o.log, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(o.log))
+	must.OK(t, os.Mkdir(o.log, 0o700))
 	var p problem
 	if status := o.breakIt("a", l.Token(), &p); status != http.StatusServiceUnavailable || p.Code != "audit" {
 		t.Errorf("got %d, %+v", status, p)
@@ -200,9 +185,7 @@ func TestDeniedCallsOfAUserAreLimitedInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	o := newOperated(t, memstore.New(nil))
 	token, _, err := access.AddToken(o.users, "bob", &access.Grant{Prefix: "b", May: []access.Right{access.See}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	status := func(name string) int {
 		return o.get("/v1/lock?name="+name, nil, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
 	}
@@ -247,9 +230,7 @@ func TestRemovedUserLosesItsStream(t *testing.T) {
 	if _, _, err := access.AddToken(other, "bob", &access.Grant{May: []access.Right{access.See}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(other, o.users); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(other, o.users))
 	for e := v.next(); e.kind != ""; e = v.next() {
 	}
 }

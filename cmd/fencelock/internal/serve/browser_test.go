@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/browser"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 var pictures = flag.String("console.pictures", "", "write pictures of the console into this folder")
@@ -35,9 +36,7 @@ func openPage(w *world) *page {
 	if errors.Is(err, browser.ErrMissing) {
 		w.Skip(err)
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, err)
 	w.Cleanup(b.Close)
 	p := &page{w, b, ctx}
 	p.screen(1280, 800, false, "light")
@@ -135,9 +134,7 @@ func (w *world) demo() {
 	for i := range 5 { // a past for the time line
 		c := at(fmt.Sprintf("import@batch-%d:77", i%3))
 		l, err := c.Mutex("import", fencelock.Reason("file "+fmt.Sprint(i))).Lock(w.Context())
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.OK(w, err)
 		w.until("it is seen", func() bool {
 			st := w.server.poller.Current(w.Context()).Snapshot
 			return st != nil && st.Lock("import") != nil && st.Lock("import").Holders[0].Token == l.Token()
@@ -146,9 +143,7 @@ func (w *world) demo() {
 			<-time.After(4 * time.Second) // a past that can be seen
 		}
 		if i < 4 {
-			if err := l.Unlock(w.Context()); err != nil {
-				w.Fatal(err)
-			}
+			must.OK(w, l.Unlock(w.Context()))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -26,9 +27,7 @@ func source(t *testing.T, suffix string) map[string]string {
 	texts := map[string]string{}
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		texts[f] = string(text)
 	}
 	return texts
@@ -54,9 +53,7 @@ func TestConsoleIsServed(t *testing.T) {
 	slices.Sort(paths)
 	for _, p := range slices.Compact(paths) {
 		resp, err := http.Get(w.web.URL + p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_ = resp.Body.Close()
 		if got := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, types[filepath.Ext(p)]) {
 			t.Errorf("%s: %d, %s", p, resp.StatusCode, got)

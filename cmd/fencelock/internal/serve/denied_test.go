@@ -15,6 +15,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -28,13 +29,9 @@ func newDenied(t *testing.T) (o *operated, bob func(method, path, body string) i
 		t.Fatal(err)
 	}
 	policy, err := access.ReadFile(o.users)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	log, err := audit.Open(o.log, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	o.world = newWorld(t, memstore.New(nil), func(cfg *Config) {
 		cfg.Policy, cfg.Audit = func() *access.Policy { return policy }, log
 		cfg.limits = newLimits() // buckets that do not fill again, however slow the machine is
@@ -43,9 +40,7 @@ func newDenied(t *testing.T) (o *operated, bob func(method, path, body string) i
 	return o, func(method, path, body string) int {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, o.web.URL+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		req.Header.Set("Authorization", "Bearer "+o.token)
 		req.Header.Set("Content-Type", "application/json")
 		return o.do(req, nil)

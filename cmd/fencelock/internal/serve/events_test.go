@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/memstore"
 )
@@ -30,16 +31,12 @@ func (w *world) watch(query string, change func(*http.Request)) *viewer {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	req, err := http.NewRequestWithContext(ctx, "GET", w.web.URL+"/v1/events"+query, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, err)
 	if change != nil {
 		change(req)
 	}
 	resp, err := w.web.Client().Do(req)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, err)
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
 		w.Fatalf("%d %v", resp.StatusCode, resp.Header)
 	}
@@ -96,9 +93,7 @@ func TestEventsReportChanges(t *testing.T) {
 		for e := some.next(); e.kind != "change"; e = some.next() {
 		}
 		all.stop()
-		if err := l[0].Unlock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l[0].Unlock(t.Context()))
 		w.until("it is free", func() bool { return w.list("").Total == 1 })
 		again := w.watch("", func(r *http.Request) { r.Header.Set("Last-Event-ID", all.id) })
 		w.find(again, "change", `"event":"ended","lock":"a"`)
@@ -130,14 +125,10 @@ func TestEventsReportTheStore(t *testing.T) {
 	v := w.watch("", nil)
 	w.find(v, "poll", "revision")
 	rewind, err := redis.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	redis.Kill()
 	w.find(v, "store", "unreachable")
-	if err := rewind(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rewind())
 	w.find(v, "store", "reachable")
 }
 

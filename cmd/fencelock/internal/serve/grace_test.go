@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -22,24 +23,16 @@ func TestAcquisitionInAGracePeriodIsAnsweredWithRetryAfter(t *testing.T) {
 	ls := newLockers(t, store, 1)
 	ann := ls.client("ann", 6*time.Second)
 	text, err := json.Marshal(acquireRequest{Session: ann.session, ID: "1", Lock: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req, err := http.NewRequestWithContext(t.Context(), "POST", ls.servers[0].web.URL+"/v1/acquire", bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+ls.tokens["ann"])
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer resp.Body.Close()
 	var got problem
-	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.NewDecoder(resp.Body).Decode(&got))
 	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	if resp.StatusCode != http.StatusServiceUnavailable || got.Code != "grace" || err != nil || seconds < 1 || seconds > 20 {
 		t.Errorf("got %d, %+v, Retry-After %q", resp.StatusCode, got, resp.Header.Get("Retry-After"))

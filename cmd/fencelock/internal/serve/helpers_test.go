@@ -17,6 +17,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/audit"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/redisstore"
@@ -44,9 +45,7 @@ func unlimited(cfg *Config) {
 func newWorld(t *testing.T, store driver.Store, change func(*Config)) *world {
 	t.Helper()
 	log, err := audit.Open("", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	locks := client(t, store, &fencelock.Options{TTL: 12 * time.Second, LocalHandoff: -1})
 	cfg := Config{Client: client(t, store, nil), Locks: locks, Store: store, Every: 100 * time.Millisecond, Timeout: 10 * time.Second,
 		Audit: log, Logger: slog.New(slog.DiscardHandler), Version: "test"}
@@ -69,9 +68,7 @@ func newWorld(t *testing.T, store driver.Store, change func(*Config)) *world {
 func client(t *testing.T, store driver.Store, opts *fencelock.Options) *fencelock.Client {
 	t.Helper()
 	c, err := fencelock.New(store, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(context.Background()); err != nil {
 			t.Errorf("close: %v", err)
@@ -98,9 +95,7 @@ func onRedis(t *testing.T, s *servers.RedisServer) driver.Store {
 func storeAt(t *testing.T, addr string) driver.Store {
 	t.Helper()
 	store, err := redisstore.Open(t.Context(), "redis://"+addr, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -108,9 +103,7 @@ func storeAt(t *testing.T, addr string) driver.Store {
 // until waits for something that the server will show.
 func (w *world) until(what string, ok func() bool) {
 	w.Helper()
-	if err := servers.Await(what, ok); err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, servers.Await(what, ok))
 }
 
 // hold acquires locks as an owner.
@@ -125,9 +118,7 @@ func (w *world) holdWith(c *fencelock.Client, names ...string) []*fencelock.Leas
 	var leases []*fencelock.Lease
 	for _, name := range names {
 		l, err := c.Mutex(name, fencelock.Reason("because of "+name)).Lock(w.Context())
-		if err != nil {
-			w.Fatal(err)
-		}
+		must.OK(w, err)
 		leases = append(leases, l)
 	}
 	return leases
@@ -146,9 +137,7 @@ func (w *world) queue(c *fencelock.Client, name string) {
 func (w *world) get(path string, v any, change func(*http.Request)) int {
 	w.Helper()
 	req, err := http.NewRequestWithContext(w.Context(), "GET", w.web.URL+path, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, err)
 	if change != nil {
 		change(req)
 	}
@@ -160,14 +149,10 @@ func (w *world) do(req *http.Request, v any) int {
 	ctx, cancel := context.WithTimeout(req.Context(), patience)
 	defer cancel()
 	resp, err := w.web.Client().Do(req.WithContext(ctx))
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, err)
 	if v != nil {
 		if err := json.Unmarshal(text, v); err != nil {
 			w.Fatalf("%s: %v in %s", req.URL, err, text)

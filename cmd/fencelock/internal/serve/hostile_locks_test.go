@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // someHandle is a session as any client can make one.
 func (g *guarded) someHandle() string {
 	h, err := remote.NewHandle(2*time.Second, "")
-	if err != nil {
-		g.Fatal(err)
-	}
+	must.OK(g, err)
 	return h.Text()
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -43,9 +44,7 @@ func newGuarded(t *testing.T) *guarded {
 		text += fmt.Sprintf(`,{"name":%q,"tokens":[%q],"rights":[%s]}`, u.name, hash, u.rights)
 	}
 	policy, err := access.Parse([]byte(`{"users":[` + text[1:] + `],"proxy":{"header":"X-Forwarded-User","user":"gateway"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	g.world = newWorld(t, memstore.New(nil), func(cfg *Config) {
 		unlimited(cfg)
 		cfg.limits.failures, cfg.limits.breaks = newLimiter(1e9, 1e9), newLimiter(1e9, 1e9)
@@ -217,9 +216,7 @@ func (g *guarded) huge() (all []attack) {
 // closed the connection instead.
 func (g *guarded) send(wire string) (int, string) {
 	conn, err := net.Dial("tcp", g.web.Listener.Addr().String())
-	if err != nil {
-		g.Fatal(err)
-	}
+	must.OK(g, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	go func() { _, _ = io.WriteString(conn, wire) }() // the server may answer before it has read all
@@ -312,9 +309,7 @@ func (g *guarded) leaks() (found int) {
 func (g *guarded) slow() (found int) {
 	for _, wire := range []string{"", "GET /v1/locks HTTP/1.1\r\nHost: localhost\r\nX: ", "POST /v1/break HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n" + g.bearer("orders") + "\r\n\r\n{"} {
 		conn, err := net.Dial("tcp", g.web.Listener.Addr().String())
-		if err != nil {
-			g.Fatal(err)
-		}
+		must.OK(g, err)
 		_, _ = io.WriteString(conn, wire)
 		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		text, err := io.ReadAll(conn) // until the server closes it

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestUserOfAFewLocksLearnsNothingOfTheServers: findings and the texts of errors have addresses
@@ -25,9 +26,7 @@ func TestUserOfAFewLocksLearnsNothingOfTheServers(t *testing.T) {
 		text += fmt.Sprintf(`,{"name":%q,"tokens":[%q],"rights":[{"prefix":%q,"may":["see"]}]}`, name, hash, prefix)
 	}
 	policy, err := access.Parse([]byte(`{"users":[` + text[1:] + `]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	redis := startRedis(t)
 	w := newWorld(t, onRedis(t, redis), func(cfg *Config) { cfg.Policy = func() *access.Policy { return policy } })
 	w.until("the store is polled and checked", func() bool {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -29,9 +30,7 @@ func TestLocalServerAnswersToLocalhost(t *testing.T) {
 	}
 	body := `{"lock":"a","token":"` + l.Token().String() + `","reason":"x"}`
 	req, err := http.NewRequestWithContext(t.Context(), "POST", w.web.URL+"/v1/break", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	var denied struct{ Detail string }
 	if status := w.do(req, &denied); status != http.StatusForbidden || !strings.Contains(denied.Detail, "start it with --users") {

@@ -18,6 +18,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -40,9 +41,7 @@ func newLockers(t *testing.T, store driver.Store, servers int) *lockers {
 		text += fmt.Sprintf(`,{"name":%q,"tokens":[%q],"rights":[{"prefix":%q,"may":["see","take"]}]}`, user, hash, prefix)
 	}
 	policy, err := access.Parse([]byte(`{"users":[` + text[1:] + `]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for range servers {
 		ls.servers = append(ls.servers, newWorld(t, store, func(cfg *Config) {
 			unlimited(cfg)
@@ -75,14 +74,10 @@ func (ls *lockers) client(user string, ttl time.Duration) *remoteClient {
 func (c *remoteClient) post(path string, body, v any) int {
 	c.Helper()
 	text, err := json.Marshal(body)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.OK(c, err)
 	w := c.servers[c.at]
 	req, err := http.NewRequestWithContext(context.Background(), "POST", w.web.URL+path, bytes.NewReader(text))
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.OK(c, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+c.tokens[c.user])
 	return w.do(req, v)
@@ -178,9 +173,7 @@ func TestLockAPI(t *testing.T) {
 func (ls *lockers) inspect(lock string) fencelock.Status {
 	ls.Helper()
 	st, err := ls.servers[0].server.cfg.Client.Inspect(ls.Context(), lock)
-	if err != nil {
-		ls.Fatal(err)
-	}
+	must.OK(ls, err)
 	return st
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/remote"
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/view"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -64,9 +65,7 @@ var described = map[string]reflect.Type{
 func readDescription(t *testing.T) *description {
 	t.Helper()
 	var d description
-	if err := yaml.Unmarshal(openapiText, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal(openapiText, &d))
 	return &d
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/cmd/fencelock/internal/access"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 )
 
@@ -43,9 +44,7 @@ func TestRemovedUserThatReadsSlowlyLosesItsStream(t *testing.T) {
 	token, hash := access.NewToken()
 	policy := func(name string) *access.Policy {
 		p, err := access.Parse(fmt.Appendf(nil, `{"users":[{"name":%q,"tokens":[%q],"rights":[{"prefix":"","may":["see"]}]}]}`, name, hash))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return p
 	}
 	for what, locks := range map[string]int{"between batches": 0, "in a batch": 300} {

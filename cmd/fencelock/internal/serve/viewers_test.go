@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -95,8 +96,6 @@ func (w *world) commandsPerPoll(redis *servers.RedisServer, viewers, polls int) 
 // commands counts the commands that the server has processed.
 func (w *world) commands(redis *servers.RedisServer) int {
 	n, err := strconv.Atoi(redis.Info("stats", "total_commands_processed"))
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, err)
 	return n
 }

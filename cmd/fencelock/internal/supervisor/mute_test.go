@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // muteVariable names a file. A supervisor that has it dies when the file has been written,
@@ -74,9 +76,7 @@ func TestNumberOfAnEndedCommandIsNotKilled(t *testing.T) {
 	}
 	other := exec.Command("sleep", "300")
 	other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, other.Start())
 	defer func() { _ = other.Process.Kill() }()
 	c := newChild()
 	c.before = children()

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestMain makes the test binary a supervisor where the program would be one.
@@ -32,9 +34,7 @@ const patience = 30 * time.Second
 func begin(t *testing.T, renewal time.Duration, script string) *Child {
 	t.Helper()
 	c, err := Start([]string{"sh", "-c", script}, os.Environ(), Now().Add(renewal))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		c.Kill(patience)
 		<-c.Empty()
@@ -163,9 +163,7 @@ func TestCtrlZBeforeTheOrderIsResumed(t *testing.T) {
 			t.Fatalf("it is not stopped, but %q", state)
 		}
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(c.PID) + "/stat")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		_, after, _ := strings.Cut(string(stat), ") ")
 		state, _, _ = strings.Cut(after, " ")
 	}
@@ -184,9 +182,7 @@ func TestSupervisorStandsStill(t *testing.T) {
 	dir := t.TempDir()
 	c := begin(t, time.Hour, `trap "" TERM; setsid sh -c 'echo $$ >`+dir+`/stray; exec sleep 300' & echo $$ >`+dir+`/self; while :; do sleep 1; done`)
 	self, stray := readPID(t, dir+"/self"), readPID(t, dir+"/stray")
-	if err := c.supervisor.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.supervisor.Signal(syscall.SIGSTOP))
 	for range 70000 / len(`{"signal":0}`) {
 		_ = c.orders.SetWriteDeadline(time.Now().Add(sendWithin))
 		if send(c.orders, order{Foreground: true}) != nil {
@@ -255,9 +251,7 @@ func readPID(t *testing.T, file string) int {
 // whose pipe is full does not wait.
 func TestOrderIsSentLate(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	c := &Child{orders: w}
 	late := time.Now().Add(-time.Second)

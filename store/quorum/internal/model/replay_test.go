@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 var record = flag.Bool("model.record", false, "search the counterexamples of the slow rules and write them to testdata; minutes")
@@ -24,9 +26,7 @@ func TestCounterexamplesOfSlowRules(t *testing.T) {
 		recordCounterexamples(t)
 	}
 	text, err := os.ReadFile(counterexamples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	recorded := map[string][]string{}
 	for _, part := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
 		lines := strings.Split(part, "\n")
@@ -58,9 +58,7 @@ func recordCounterexamples(t *testing.T) {
 			}
 		}
 	}
-	if err := os.WriteFile(counterexamples, []byte(strings.Join(parts, "\n\n")+"\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(counterexamples, []byte(strings.Join(parts, "\n\n")+"\n"), 0o644))
 }
 
 // replay follows the steps of a counterexample, without a search, and returns the violation they

@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // eachLine calls f with the lines of a text file that say something, cut at =>.
 func eachLine(t *testing.T, file string, f func(t *testing.T, given, want string)) {
 	text, err := os.ReadFile("testdata/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	count := 0
 	for i, line := range strings.Split(string(text), "\n") {
 		given, want, ok := strings.Cut(line, "=>")
@@ -38,9 +37,7 @@ func eachLine(t *testing.T, file string, f func(t *testing.T, given, want string
 
 func number(t *testing.T, s string) int {
 	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return n
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 	"github.com/redis/go-redis/v9"
 )
@@ -30,9 +31,7 @@ func TestDeadlineEndsACallThatCannotBeCanceled(t *testing.T) {
 			t.Run(fmt.Sprintf("ContextTimeoutEnabled=%t,ReadTimeout=%d", enabled, timeout), func(t *testing.T) {
 				t.Parallel()
 				silent, err := net.Listen("tcp", "127.0.0.1:0")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				t.Cleanup(func() { _ = silent.Close() })
 				client := redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ContextTimeoutEnabled: enabled, ReadTimeout: timeout, WriteTimeout: timeout})
 				t.Cleanup(func() { _ = client.Close() })

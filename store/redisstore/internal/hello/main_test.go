@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -17,9 +18,7 @@ import (
 // to the package clause, and those that contain one of the words.
 func without(t *testing.T, path string, words ...string) string {
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, body, ok := strings.Cut(string(text), "\npackage main\n")
 	if !ok {
 		t.Fatalf("%s has no package clause", path)
@@ -36,7 +35,7 @@ func without(t *testing.T, path string, words ...string) string {
 // TestOnlyTheStoreDiffers: apart from the line that makes the store, and the check of its
 // error, this program is the same as the one without a server.
 func TestOnlyTheStoreDiffers(t *testing.T) {
-	memory := without(t, "../../../../internal/repo/hello/main.go", "memstore")
+	memory := without(t, "../../../../lab/repo/hello/main.go", "memstore")
 	redis := without(t, "main.go", "redisstore")
 	const check = "if err != nil {\nlog.Fatal(err)\n}\n"
 	if got := strings.Replace(redis, check, "", 1); got != memory {
@@ -48,17 +47,13 @@ func TestOnlyTheStoreDiffers(t *testing.T) {
 func TestRun(t *testing.T) {
 	server := redistest.Redis.Start(t)
 	text, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	program := strings.Replace(string(text), "localhost:6379", server.Addr, 1)
 	if program == string(text) {
 		t.Fatal("main.go does not say localhost:6379")
 	}
 	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(program), 0o600))
 	out, err := exec.Command("go", "run", file).CombinedOutput()
 	if err != nil || !regexp.MustCompile(`^holding orders/42 with token [0-9]+\n$`).Match(out) {
 		t.Errorf("go run: %v\n%s", err, out)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // directly are the key commands that the store sends outside of scripts.
@@ -24,9 +26,7 @@ func TestKeyCommands(t *testing.T) {
 	used := slices.Clone(directly)
 	for _, p := range paths {
 		text, err := os.ReadFile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, m := range calls.FindAllStringSubmatch(string(text), -1) {
 			used = append(used, strings.ToLower(m[1]))
 		}

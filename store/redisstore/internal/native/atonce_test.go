@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -24,9 +25,7 @@ func TestManyAtOnce(t *testing.T) {
 		t.Run(lib.name, func(t *testing.T) {
 			store := lib.open(t, login{addr: redistest.Start(t).Addr}, nil)
 			s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(""), ID: driver.NewSessionID(), TTL: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			c := &crowd{t: t, store: store, s: s}
 			var all sync.WaitGroup
 			for i := range 32 {

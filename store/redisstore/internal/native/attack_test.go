@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -23,9 +24,7 @@ func TestOutOfMemory(t *testing.T) {
 	l.open("ann", time.Minute)
 	first := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	full := func(bytes string) {
-		if err := l.plain.ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.plain.ConfigSet(t.Context(), "maxmemory", bytes).Err())
 	}
 	full("1")
 	terms := &driver.Terms{Weight: 1, Record: &driver.Record{}}
@@ -64,16 +63,12 @@ func TestForeignKey(t *testing.T) {
 func testListsForeignKey(t *testing.T, l *listScene) {
 	l.open("ann", time.Minute)
 	key := l.base + ":l:x"
-	if err := l.plain.Set(t.Context(), key, "not a list", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.plain.Set(t.Context(), key, "not a list", 0).Err())
 	terms := &driver.Terms{Weight: 1, Record: &driver.Record{}}
 	if out, err := l.on["ann"].Attempt(t.Context(), &driver.Claim{Seq: 1, Name: "x", Terms: terms, Queue: true}); err == nil {
 		t.Errorf("a claim behind a key of another type is %v", out.State)
 	}
-	if err := l.plain.Del(t.Context(), key).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.plain.Del(t.Context(), key).Err())
 	l.attempt("ann", 2, "x", driver.Terms{}, driver.Granted)
 	if n := l.plain.LLen(t.Context(), key).Val(); n != 2 {
 		t.Errorf("the list has %d elements", n)
@@ -92,14 +87,10 @@ func TestForeignKeyFailsNoOther(t *testing.T) {
 				namespace := lists + "Foreign" + lazy
 				store := lib.open(t, to, &native.Options{Namespace: namespace})
 				s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: 30 * time.Second})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				server := redis.NewClient(&redis.Options{Addr: to.addr})
 				defer server.Close()
-				if err := server.Set(t.Context(), namespace+":{"+namespace+":0}:l:bad", "not a list", 0).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, server.Set(t.Context(), namespace+":{"+namespace+":0}:l:bad", "not a list", 0).Err())
 				var all sync.WaitGroup
 				for i := range crowd {
 					all.Go(func() {

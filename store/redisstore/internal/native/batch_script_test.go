@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -62,9 +63,7 @@ func TestManyGivesTicketsBack(t *testing.T) {
 	l.open("ann", time.Minute)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	before, err := l.plain.LRange(t.Context(), l.base+":t", 0, -1).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l.attempt("ann", 2, "x", driver.Terms{}, driver.Queued) // with a ticket that attempt.lua takes
 	after, err := l.plain.LRange(t.Context(), l.base+":t", 0, -1).Result()
 	if err != nil || !slices.Equal(after[:len(before)-1], before[1:]) {
@@ -157,16 +156,10 @@ func TestTicketsRise(t *testing.T) {
 	l.open("ann", time.Minute)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	last, err := l.plain.HGet(t.Context(), l.base, "v").Int64()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	last += 1_000_000 - last%1_000_000 - 100
-	if err := l.plain.HSet(t.Context(), l.base, "v", last).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.plain.Del(t.Context(), l.base+":t").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.plain.HSet(t.Context(), l.base, "v", last).Err())
+	must.OK(t, l.plain.Del(t.Context(), l.base+":t").Err())
 	l.attempt("ann", 2, "y", driver.Terms{}, driver.Granted) // makes tickets, and takes the first
 	all, err := l.plain.LRange(t.Context(), l.base+":t", 0, -1).Result()
 	if err != nil || len(all) < 1000 {

@@ -17,6 +17,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -49,9 +50,7 @@ func cancelCallers(t *testing.T, lib library) int64 {
 	var lost, calls, granted atomic.Int64
 	for i := range 3 {
 		c, err := fencelock.New(ordinary(t, lib, server.Addr), &fencelock.Options{TTL: 3 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() {
 			bound, cancel := context.WithTimeout(context.Background(), slack)
 			defer cancel()
@@ -60,9 +59,7 @@ func cancelCallers(t *testing.T, lib library) int64 {
 			}
 		})
 		l, err := c.Mutex(fmt.Sprint("long ", i)).Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for j := range 4 {
 			wg.Go(func() {
 				r := rand.New(rand.NewPCG(uint64(i), uint64(j)))
@@ -97,13 +94,9 @@ func ordinary(t *testing.T, lib library, addr string) driver.Store {
 		return lib.open(t, login{addr: addr}, &native.Options{})
 	}
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(client.Close)
 	store, err := newRueidis(client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return store
 }

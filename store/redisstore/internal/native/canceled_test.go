@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -26,9 +27,7 @@ func TestCanceledCall(t *testing.T) {
 			client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: deadlines, ReadTimeout: -1})
 			t.Cleanup(func() { _ = client.Close() })
 			store, err := newGoRedis(client, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for what, call := range map[string]func(context.Context) error{
 				"Inspect": func(ctx context.Context) error { _, err := store.Inspect(ctx, "x"); return err },
 				"List":    func(ctx context.Context) error { _, err := store.List(ctx, driver.ListQuery{Max: 1}); return err },
@@ -55,9 +54,7 @@ func TestCanceledCall(t *testing.T) {
 func deaf(t *testing.T) (addr string, asked <-chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	heard := make(chan struct{}, 16)
 	go func() {
 		for {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -25,9 +26,7 @@ func TestClockAheadForAMoment(t *testing.T) {
 	open := func(ttl time.Duration) driver.Session {
 		t.Helper()
 		d, _, err := store.Open(ctx, driver.OpenRequest{Shard: "0", ID: driver.NewSessionID(), TTL: ttl})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return d
 	}
 	lock := func(d driver.Session, name string, terms driver.Terms) {
@@ -59,9 +58,7 @@ func TestClockAheadForAMoment(t *testing.T) {
 	names := []string{"the session ends", "MaxHold", "KeepFor", "MinHold", "MinHold, later"}
 	for _, name := range names {
 		st, err := store.Inspect(ctx, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, h := range st.Holders {
 			if h.EndsIn > short || h.Age < 0 {
 				t.Errorf("%s: it is shown for another %v, since %v", name, h.EndsIn, h.Age)
@@ -144,9 +141,7 @@ func firstToken(t *testing.T, server *redistest.Server, ahead time.Duration, opt
 		server.SetClock(ahead)
 	}
 	session, err := anOpen(t, store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	claim := &driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
 	if node != 0 {
 		claim.Floor = driver.Token(time.Now().Add(ahead+node).UnixMicro()) * driver.TokenStep

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -44,13 +45,9 @@ func TestCloseThatIsCutShortIsSwept(t *testing.T) {
 	defer closing.Close()
 	open := func(client *redis.Client, ttl time.Duration) driver.Session {
 		store, err := newGoRedis(client, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(""), ID: driver.NewSessionID(), TTL: ttl})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	living, other := open(client, time.Minute), open(closing, time.Minute)

@@ -42,7 +42,7 @@ func (q *quorumRig) each(f func(r *quorumNode) error) error {
 // TestQuorumConformance holds a quorum of five servers to the store clauses, with and
 // without grace. Scripts see one clock that is moved on instead of waiting, so that
 // nothing depends on how busy the machine is; only silence and restarts are real. It is here
-// because of that clock; the other tests of a quorum on servers are in test/e2e/quorum.
+// because of that clock; the other tests of a quorum on servers are in lab/e2e/quorum.
 func TestQuorumConformance(t *testing.T) {
 	clock := newClock()
 	q := &quorumRig{}

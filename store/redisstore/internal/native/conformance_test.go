@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/driver/drivertest"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -69,9 +70,7 @@ var places = []struct {
 func conform(t *testing.T, lib library, grace bool, to login, losses func(namespace string) (redistest.Losses, error), buckets int) {
 	namespace := eager + strings.ReplaceAll(t.Name(), "/", "-")
 	lose, err := losses(namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	to.clock = newClock()
 	rig := &rig{lib: lib, to: to}
 	t.Cleanup(rig.close)
@@ -111,9 +110,7 @@ func begin(t *testing.T, s Store, buckets int, c *clock) {
 			t.Fatal(err)
 		}
 		st, err := s.Inspect(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		grace = max(grace, st.Grace)
 	}
 	c.elapse(grace)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -160,9 +161,7 @@ func TestRunIsProvedWhicheverConnectsFirst(t *testing.T) {
 	defer client.Close()
 	first := client.Conn()
 	defer first.Close()
-	if err := first.Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, first.Ping(t.Context()).Err())
 	l := layoutOn(t, client, "orders")
 	l.open("ann")
 	l.proved("ann")

@@ -33,7 +33,7 @@
 //
 // # The rules
 //
-// They keep plain commands safe; each was found by a test or by package listmodel:
+// They keep plain commands safe; each was found by a test or by package redismodel:
 //
 //   - There are no tickets during a grace period and once there are votes. Without a ticket a
 //     transaction cannot grant, whatever its process believes.

@@ -16,6 +16,7 @@ import (
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
@@ -267,9 +268,7 @@ func (r *random) play() {
 		r.nodes[i] = redistest.Start(t, "--repl-backlog-ttl", fmt.Sprint(r.seed%3)) // 0 is for good
 	}
 	proxy, err := servers.NewProxy(r.nodes[0].Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer proxy.Close()
 	r.proxy = proxy
 	r.demote(1, true)
@@ -280,9 +279,7 @@ func (r *random) play() {
 		a := &actor{r: r, name: fmt.Sprint("process ", i)}
 		a.Store = libraries[i%len(libraries)].open(t, login{addr: proxy.Addr}, &native.Options{Grace: r.grace, MaxTTL: ttl, Accept: []string{"min-replicas"}})
 		c, err := fencelock.New(a, &fencelock.Options{TTL: ttl, Patience: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		wg.Go(func() {
 			a.act(ctx, c, r.seed+uint64(i))
 			bound, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -26,9 +27,7 @@ func returns(t *testing.T, s *redistest.Sentinels, use func()) {
 	a := s.Master()
 	resume := a.Pause()
 	b, err := s.AwaitPromoted(a.RedisServer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	redistest.WaitFor(t, "the sentinels lead to the second server", func() bool { return s.Knows(b) })
 	use()
 	b.Kill()
@@ -76,9 +75,7 @@ func (r *random) sentinels() {
 		a := &actor{r: r, name: fmt.Sprint("process ", i)}
 		a.Store = libraries[i%len(libraries)].open(t, login{sentinels: s.Addrs}, &native.Options{Grace: r.grace, MaxTTL: ttl, Accept: []string{"min-replicas"}})
 		c, err := fencelock.New(a, &fencelock.Options{TTL: ttl, Patience: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		actors = append(actors, a)
 		wg.Go(func() {
 			a.act(ctx, c, r.seed+uint64(i))

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
@@ -41,9 +42,7 @@ func newFailback(t *testing.T, grace bool) *failback {
 func (f *failback) front() {
 	f.t.Helper()
 	proxy, err := servers.NewProxy(f.a.Addr)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, err)
 	f.t.Cleanup(func() { proxy.Close() })
 	f.proxy = proxy
 }
@@ -57,9 +56,7 @@ func (f *failback) promote(s *redistest.Server) { f.t.Helper(); f.do(s, "REPLICA
 
 func (f *failback) do(s *redistest.Server, args ...any) {
 	f.t.Helper()
-	if err := s.Do(args...).Err(); err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, s.Do(args...).Err())
 }
 
 // lead leads all clients to a server.
@@ -155,9 +152,7 @@ func TestSwappedDatabaseStartsAnew(t *testing.T) {
 	t.Parallel()
 	f := newFailback(t, true)
 	early, err := newGoRedis(redis.NewClient(&redis.Options{Addr: f.a.Addr, DB: 1}), &f.opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	unlock(t, join(t, f.line, "early", early, fencelock.Options{TTL: f.ttl}).lock("warm"))
 	one, two := f.come("one"), f.come("two")
 	held := one.lock("x")

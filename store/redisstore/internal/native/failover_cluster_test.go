@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -47,9 +48,7 @@ func slotMoves(t *testing.T, flavour redistest.Flavor, lib library) {
 	other.await(fencelock.LeaseWaiting, 1)
 
 	session, err := anOpen(t, lib.open(t, login{nodes: cluster.Addrs()}, &opts).Store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	keep := func() bool { _, err := session.KeepAlive(t.Context()); return err == nil }
 	redistest.WaitFor(t, "the session is kept alive", keep)
 	var late *pending
@@ -58,9 +57,7 @@ func slotMoves(t *testing.T, flavour redistest.Flavor, lib library) {
 		l.note("the slot: %s", stage)
 		if stage == redistest.Begun {
 			// Without tickets, as in a grace period, the server has only a part of the bucket.
-			if err := from.Do("DEL", bucketOf("moving")+":t").Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, from.Do("DEL", bucketOf("moving")+":t").Err())
 			redistest.WaitFor(t, "the session is kept alive while the slot moves", keep)
 			late = other.start("y")
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -97,9 +98,7 @@ func splitBrain(t *testing.T, flavour redistest.Flavor, lib library) {
 	stale := join(t, nil, "stale", lib.open(t, login{addr: old.Addr}, nil), opts)
 	fresh := join(t, nil, "fresh", lib.open(t, login{addr: replica.Addr}, nil), opts)
 	before := stale.lock("x")
-	if err := replica.Do("REPLICAOF", "NO", "ONE").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, replica.Do("REPLICAOF", "NO", "ONE").Err())
 	after := fresh.lock("x")
 	var last fencelock.Token
 	for range 100 {
@@ -143,9 +142,7 @@ func splitBrainWithGrace(t *testing.T, flavour redistest.Flavor, lib library, ne
 	stale, fresh := come("stale", old.Addr), come("fresh", replica.Addr)
 	held := stale.lock("x")
 	redistest.WaitFor(t, "the replica knows of it", func() bool { return replica.Do("LLEN", bucketOf("fencelock")+":l:x").Val() == any(int64(2)) })
-	if err := replica.Do("REPLICAOF", "NO", "ONE").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, replica.Do("REPLICAOF", "NO", "ONE").Err())
 	l.note("the replica was promoted")
 	next := fresh.start("x").wait(t, 2*ttl+slack)
 	if next.Token() <= held.Token() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -32,9 +33,7 @@ func lostMessages(t *testing.T, flavour redistest.Flavor, lib library) {
 	var all sync.WaitGroup
 	for i := range clients {
 		c, err := fencelock.New(lib.open(t, login{addr: server.Addr}, nil), &fencelock.Options{TTL: ttl, Owner: fmt.Sprint("client ", i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer c.Close(context.Background())
 		all.Go(func() {
 			for range rounds {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
@@ -78,9 +79,7 @@ func cpu(s *servers.RedisServer) float64 {
 // endGrace sets up a namespace without a grace period.
 func endGrace(t *testing.T, store driver.Store) {
 	t.Helper()
-	if err := store.(driver.Configurer).Begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.(driver.Configurer).Begin(t.Context()))
 }
 
 // TestFailoverOfManySessions: the master is replaced by a replica that has missed the
@@ -113,9 +112,7 @@ func TestFailoverOfManySessions(t *testing.T) {
 	})
 	s.KillMaster()
 	master, err := s.AwaitPromoted(old.RedisServer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	used := cpu(master)
 	t.Logf("the replica is the master after %v", time.Since(began))
 	redistest.WaitFor(t, "all sessions have resumed", func() bool { return c.resumed.Load() >= int64(sessions) })

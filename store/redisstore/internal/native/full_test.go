@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -22,9 +23,7 @@ func TestFullMemory(t *testing.T) {
 			l := newListsIn(t, lists+"FullMemory"+suffix)
 			l.open("ann", time.Minute)
 			l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
-			if err := l.plain.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, l.plain.ConfigSet(t.Context(), "maxmemory", "1").Err())
 			for i, terms := range []driver.Terms{{Weight: 1}, {Weight: 1, MaxHold: time.Hour}, {Weight: 1, Mode: driver.Shared}} {
 				terms.Record = &driver.Record{}
 				out, err := l.on["ann"].Attempt(t.Context(), &driver.Claim{Seq: uint64(2 + i), Name: fmt.Sprint("y", i), Terms: &terms, Queue: true})
@@ -49,9 +48,7 @@ func TestTombstoneEndsWhileNoProcessDies(t *testing.T) {
 	store, err := newGoRedis(client, &native.Options{Namespace: lists + "TombstoneEnds" + lazy, MaxTTL: 10 * time.Hour})
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	must(err)
 	must(p.write(t.Context()))

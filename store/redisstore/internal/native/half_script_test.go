@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -28,9 +29,7 @@ func forbidding(t *testing.T, command string) (server *redistest.Server, ps []*p
 	rule := func(sign string) func() {
 		return func() {
 			l.note("ACL SETUSER locks %s%s", sign, command)
-			if err := server.Do("ACL", "SETUSER", "locks", sign+command).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, server.Do("ACL", "SETUSER", "locks", sign+command).Err())
 		}
 	}
 	return server, ps, rule("-"), rule("+")
@@ -58,9 +57,7 @@ func pushesOf(t *testing.T, addr string) func() int {
 		t.Fatal(err)
 	}
 	return func() (n int) {
-		if err := client.Publish(t.Context(), channel+"end", "").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, client.Publish(t.Context(), channel+"end", "").Err())
 		for {
 			m, err := all.ReceiveMessage(t.Context())
 			switch {

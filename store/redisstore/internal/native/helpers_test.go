@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -30,9 +31,7 @@ func aclLine(t testing.TB) string {
 	client := redis.NewClient(&redis.Options{})
 	defer client.Close() // it never connected
 	store, err := newGoRedis(client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return store.ACL("locks")
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
@@ -94,9 +95,7 @@ func TestJudge(t *testing.T) {
 	for _, tt := range judged {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := New(unusedClient{sharded: tt.sharded}, &Options{Grace: tt.grace}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var got []string
 			for _, f := range s.judge(tt.facts) {
 				got = append(got, f.Severity.String()+" "+f.Code)

@@ -29,7 +29,7 @@ import (
 // harmless: the end is computed here, and an earlier one must not replace a later one.
 //
 // The end is moved first, so that the replies behind it are as of then or later, and package
-// listmodel finds that commands of others between them do no harm. So no transaction is needed: it
+// redismodel finds that commands of others between them do no harm. So no transaction is needed: it
 // would cost the server a sixth of the call. On a cluster it is one, because TIME and SCRIPT have
 // no key that leads them to the right server.
 type keepAlive struct {

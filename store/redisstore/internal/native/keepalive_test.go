@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -20,18 +21,14 @@ func (l *listScene) ends(who string) float64 {
 	l.t.Helper()
 	id := l.ids[who]
 	end, err := l.plain.ZScore(l.t.Context(), l.base+":s", string(id[:])).Result()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
 	return end
 }
 
 func (l *listScene) keepAlive(who string) driver.Renewal {
 	l.t.Helper()
 	renewal, err := l.on[who].KeepAlive(l.t.Context())
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
 	return renewal
 }
 
@@ -66,22 +63,16 @@ func TestKeepAliveIsPlain(t *testing.T) {
 func TestKeepAliveOnACluster(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.ClusterNode(t)...)
-	if err := server.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Err())
 	redistest.WaitFor(t, "the cluster is up", func() bool { return server.ClusterInfo("cluster_state") == "ok" })
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, ContextTimeoutEnabled: true})
 	defer client.Close()
 	var sent recorder
 	client.AddHook(&sent)
 	store, err := newGoRedis(client, &native.Options{Buckets: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	redistest.WaitFor(t, "a keep-alive is a transaction", func() bool { // by a script, until the scripts of the run are loaded
 		sent.take()
 		if _, err := s.KeepAlive(t.Context()); err != nil {
@@ -101,17 +92,13 @@ func TestLateKeepAlive(t *testing.T) {
 	end, id := l.ends("ann"), l.ids["ann"]
 	late := func() {
 		t.Helper()
-		if err := l.plain.Do(t.Context(), "ZADD", l.base+":s", "XX", "GT", "CH", strconv.FormatFloat(end-5000, 'f', 0, 64), string(id[:])).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.plain.Do(t.Context(), "ZADD", l.base+":s", "XX", "GT", "CH", strconv.FormatFloat(end-5000, 'f', 0, 64), string(id[:])).Err())
 	}
 	late()
 	if got := l.ends("ann"); got != end {
 		t.Errorf("the session ends at %v instead of %v", got, end)
 	}
-	if err := l.on["ann"].Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.on["ann"].Close(t.Context()))
 	late()
 	if n := l.plain.ZCard(t.Context(), l.base+":s").Val(); n != 0 {
 		t.Errorf("%d sessions are open", n)
@@ -157,9 +144,7 @@ func TestKeepAliveByAClockBehind(t *testing.T) {
 	t.Parallel()
 	p, client := newPretence(t, redistest.Start(t).Addr)
 	p.proven = true
-	if err := p.write(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.write(t.Context()))
 	var behind time.Duration
 	clocks.Store(p.namespace, func() time.Time { return p.now.Add(-behind) })
 	w := newWorld(t, p, newStore(t, p, client, false), nil)
@@ -202,9 +187,7 @@ func TestKeepAliveKeepsShortScripts(t *testing.T) {
 	t.Parallel()
 	p, client := newPretence(t, redistest.Start(t).Addr)
 	p.proven = true
-	if err := p.write(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.write(t.Context()))
 	w := newWorld(t, p, newStoreIn(t, client, p.namespace+scripted, false), nil)
 	w.open(0, time.Second)
 	w.open(1, time.Second)
@@ -269,9 +252,7 @@ func TestWithdrawnBreaksCostNothing(t *testing.T) {
 		t.Errorf("a keep-alive sends %q", got)
 	}
 	all, err := l.plain.HGetAll(t.Context(), l.base).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for field, value := range all {
 		if len(value) > 300 {
 			t.Errorf("field %q has %d bytes", field[:1], len(value))

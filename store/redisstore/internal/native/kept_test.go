@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -19,9 +20,7 @@ import (
 func listsOn(t *testing.T, server *redistest.Server) (n int) {
 	t.Helper()
 	keys, err := server.Do("KEYS", "*").StringSlice()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, key := range keys {
 		if strings.Contains(key, "}:l:") || strings.Contains(key, "}:g:") || strings.HasSuffix(key, "}:k") {
 			n++
@@ -34,9 +33,7 @@ func listsOn(t *testing.T, server *redistest.Server) (n int) {
 func anOpenIn(t *testing.T, store driver.Store, name string) driver.Session {
 	t.Helper()
 	s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(name), ID: driver.NewSessionID(), TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }
 
@@ -101,9 +98,7 @@ func TestEndedMarksAreRemoved(t *testing.T) {
 func TestEndedMarksAreRemovedOnACluster(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.ClusterNode(t)...)
-	if err := server.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("CLUSTER", "ADDSLOTSRANGE", "0", "16383").Err())
 	redistest.WaitFor(t, "the cluster is up", func() bool { return server.ClusterInfo("cluster_state") == "ok" })
 	for i, lib := range libraries {
 		store := lib.open(t, login{nodes: []string{server.Addr}}, &native.Options{Buckets: 8})
@@ -136,9 +131,7 @@ func TestShortLivedProcessesRemoveMarks(t *testing.T) {
 		for seq := range uint64(marks) {
 			makeMark(t, s, seq+1, fmt.Sprint("job ", i, "@", seq))
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close(t.Context()))
 	}
 	const marks = 300
 	run(0, marks)
@@ -163,9 +156,7 @@ func TestLockReleasedInAGraceLeavesNothing(t *testing.T) {
 	id := driver.NewSessionID()
 	open := func() driver.Session {
 		s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(""), ID: id, TTL: 2 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	claim := driver.Claim{Seq: 1, Name: "x", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
@@ -179,9 +170,7 @@ func TestLockReleasedInAGraceLeavesNothing(t *testing.T) {
 		token = out.Token
 		return err == nil && out.State == driver.Granted
 	})
-	if err := server.Do("FLUSHALL").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Do("FLUSHALL").Err())
 	s = open()
 	if kept, err := s.Reclaim(t.Context(), []driver.Held{{Claim: claim, Token: token}}, true); err != nil || !kept[0] {
 		t.Fatal(kept, err)
@@ -191,9 +180,7 @@ func TestLockReleasedInAGraceLeavesNothing(t *testing.T) {
 	}
 	number := func() bool {
 		n, err := server.Do("HEXISTS", bucketOf("fencelock"), "rx").Int()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return n == 1
 	}
 	if !number() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -25,12 +26,8 @@ func TestClaimQueuedTwiceDoesNotDelayTheNext(t *testing.T) {
 	list := l.base + ":l:x"
 	queued := []byte(l.plain.LIndex(t.Context(), list, -1).Val())
 	queued[6]++ // since when
-	if err := l.plain.LMove(t.Context(), l.base+":t", list, "LEFT", "RIGHT").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.plain.RPush(t.Context(), list, queued).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.plain.LMove(t.Context(), l.base+":t", list, "LEFT", "RIGHT").Err())
+	must.OK(t, l.plain.RPush(t.Context(), list, queued).Err())
 	l.attempt("carol", 1, "x", driver.Terms{}, driver.Queued)
 	for _, w := range []struct {
 		who       string
@@ -70,18 +67,12 @@ func TestClaimThatArrivedBehindItsTombstoneIsRemovedWithIt(t *testing.T) {
 		if _, err := l.on["ann"].Withdraw(t.Context(), driver.Withdrawal{Seq: seq, Name: name, Tombstone: true}); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.plain.LMove(t.Context(), l.base+":t", list, "LEFT", "RIGHT").Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.plain.RPush(t.Context(), list, "X"+claim[1:]).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.plain.LMove(t.Context(), l.base+":t", list, "LEFT", "RIGHT").Err())
+		must.OK(t, l.plain.RPush(t.Context(), list, "X"+claim[1:]).Err())
 	}
 	for range 62 * 4 {
 		p.now = p.now.Add(15 * time.Second)
-		if err := p.write(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.write(t.Context()))
 		l.keepAlive("ann")
 		l.keepAlive("bob")
 	}

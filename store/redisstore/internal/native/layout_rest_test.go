@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -88,9 +89,7 @@ func TestLayoutOfGrace(t *testing.T) {
 func layoutOfGrace(t *testing.T, proven bool) {
 	p, client := newPretence(t, redistest.Start(t).Addr)
 	p.proven = proven
-	if err := p.write(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.write(t.Context()))
 	w := newWorld(t, p, newStore(t, p, client, true), &memstore.Options{Grace: true})
 	l := layout{t: t, ctx: w.ctx, plain: p.plain, bucket: bucketOf(p.namespace)}
 	value := func(field string) string { return p.plain.HGet(w.ctx, l.bucket, field).Val() }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestLayout: what docs/redis-layout.md says is in the store is there, and nothing
@@ -248,13 +249,9 @@ func like(t *testing.T, what, got, pattern string) {
 // the document.
 func TestLayoutIsDocumented(t *testing.T) {
 	source, err := os.ReadFile("lua/lib.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	document, err := os.ReadFile("../../../../docs/redis-layout.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, list, _ := strings.Cut(string(source), "-- Fields of H")
 	list, _, _ = strings.Cut(list, "\nlocal ")
 	find := func(text, pattern string) (all []string) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -23,13 +24,9 @@ func TestLingeringLockCostsFewCommands(t *testing.T) {
 	server := redistest.Start(t)
 	open := func() *fencelock.Client {
 		store, err := newGoRedis(redis.NewClient(&redis.Options{Addr: server.Addr}), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c, err := fencelock.New(store, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = c.Close(t.Context()) })
 		return c
 	}
@@ -38,13 +35,9 @@ func TestLingeringLockCostsFewCommands(t *testing.T) {
 	defer admin.Close()
 	turn := func() fencelock.Token {
 		l, err := mine.Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer func() {
-			if err := l.Unlock(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, l.Unlock(t.Context()))
 		}()
 		return l.Token()
 	}
@@ -66,9 +59,7 @@ func TestLingeringLockCostsFewCommands(t *testing.T) {
 		t.Errorf("%d turns took %d commands", turns, n)
 	}
 	l, err := open().Mutex("tenant/7").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if l.Token() <= last {
 		t.Errorf("another process has token %d after %d", l.Token(), last)
 	}
@@ -81,13 +72,9 @@ func TestNoticeOfAWaiterBeforeThePush(t *testing.T) {
 	server := redistest.Start(t)
 	open := func() *fencelock.Client {
 		store, err := newGoRedis(redis.NewClient(&redis.Options{Addr: server.Addr}), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c, err := fencelock.New(store, &fencelock.Options{TTL: time.Minute}) // polls come too late to help
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = c.Close(t.Context()) })
 		return c
 	}
@@ -123,9 +110,7 @@ func TestNoticeOfAWaiterBeforeThePush(t *testing.T) {
 	last := make(chan *fencelock.Lease, 1)
 	go func() { last <- lock(third, "x") }()
 	waiting(2)
-	if err := held.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, held.Unlock(t.Context()))
 	if l := <-got; l != nil {
 		awaitWanted(t, l)
 		if err := l.Unlock(t.Context()); err != nil {
@@ -157,21 +142,15 @@ func TestTurnsAfterARecallArePlain(t *testing.T) {
 		if err == nil {
 			err = l.Unlock(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	scripts := func() int64 { return calls(t, admin, "evalsha", "eval") }
 	var pair [2]*fencelock.Client
 	for i := range pair {
 		store, err := newGoRedis(redis.NewClient(&redis.Options{Addr: server.Addr}), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		pair[i], err = fencelock.New(store, &fencelock.Options{TTL: time.Minute}) // no renewal is counted
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = pair[i].Close(t.Context()) })
 		redistest.WaitFor(t, "plain commands", func() bool {
 			before := scripts()
@@ -203,9 +182,7 @@ func TestHolderThatGivesWayUnlocksOnce(t *testing.T) {
 	var pair [2]*fencelock.Client
 	for i := range pair {
 		store, err := newGoRedis(redis.NewClient(&redis.Options{Addr: server.Addr}), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if pair[i], err = fencelock.New(store, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -217,15 +194,11 @@ func TestHolderThatGivesWayUnlocksOnce(t *testing.T) {
 		if err == nil {
 			err = l.Unlock(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return calls(t, admin, "lrem") > before
 	})
 	held, err := pair[0].Mutex("x", fencelock.Linger(10*time.Second)).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	next := make(chan error, 1)
@@ -235,12 +208,8 @@ func TestHolderThatGivesWayUnlocksOnce(t *testing.T) {
 	}()
 	awaitWanted(t, held)
 	before := calls(t, admin, "lrem")
-	if err := held.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-next; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, held.Unlock(t.Context()))
+	must.OK(t, <-next)
 	if n := calls(t, admin, "lrem") - before; n > 0 {
 		t.Errorf("the unlock sent %d plain commands first", n)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -22,9 +23,7 @@ func TestListScansOnce(t *testing.T) {
 	lib := libraries[0]
 	store, other := lib.open(t, login{addr: server.Addr}, nil), lib.open(t, login{addr: server.Addr}, nil)
 	s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard(""), ID: driver.NewSessionID(), TTL: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const locks, pageSize, at = 3000, 50, 1000 // at: how many a SCAN shows
 	var all sync.WaitGroup
 	for g := range 30 {
@@ -43,9 +42,7 @@ func TestListScansOnce(t *testing.T) {
 		seen, q := map[string]int{}, driver.ListQuery{Prefix: "lock ", Max: pageSize}
 		for n := 0; n == 0 || q.Cursor != ""; n++ {
 			p, err := page(n).List(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			for _, st := range p.Locks {
 				seen[st.Name]++
 			}

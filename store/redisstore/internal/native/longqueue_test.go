@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -27,9 +28,7 @@ func TestClaimDeepInAQueueIsFoundAtOnce(t *testing.T) {
 			t.Parallel()
 			p, client := newPretence(t, redistest.Start(t).Addr)
 			p.proven = true
-			if err := p.write(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.write(t.Context()))
 			w := newWorld(t, p, newStoreIn(t, client, p.namespace, false), nil)
 			w.open(0, time.Second)
 			kind.terms.Record = &driver.Record{}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -26,9 +27,7 @@ func TestLostReply(t *testing.T) {
 			s := lib.open(t, login{addr: way.addr}, nil)
 			id := driver.NewSessionID()
 			session, _, err := s.Open(t.Context(), driver.OpenRequest{Shard: s.Shard("x"), ID: id, TTL: 20 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			claim := func(seq uint64, name string) *driver.Claim {
 				return &driver.Claim{Seq: seq, Name: name, Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}}
 			}
@@ -59,9 +58,7 @@ type cutter struct {
 func newCutter(t testing.TB, to string) *cutter {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	c := &cutter{addr: l.Addr().String()}
 	go func() {

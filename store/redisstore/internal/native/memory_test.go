@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -28,14 +29,10 @@ func TestReleaseWhileMemoryIsFull(t *testing.T) {
 			var held [128]*fencelock.Lease
 			for i := range held {
 				l, err := c.Mutex(fmt.Sprint("held ", i)).Lock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				held[i] = l
 			}
-			if err := server.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, server.ConfigSet(t.Context(), "maxmemory", "1").Err())
 			claims, end := context.WithCancel(t.Context())
 			var claiming, releasing sync.WaitGroup
 			for i, l := range held {
@@ -53,9 +50,7 @@ func TestReleaseWhileMemoryIsFull(t *testing.T) {
 			releasing.Wait()
 			end()
 			claiming.Wait()
-			if err := server.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, server.ConfigSet(t.Context(), "maxmemory", "0").Err())
 		})
 	}
 }

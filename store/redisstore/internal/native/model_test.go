@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/memstore"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
@@ -99,9 +100,7 @@ const (
 func pretended(t testing.TB) (*pretence, *native.Store) {
 	server := redistest.Start(t)
 	p, client := newPretence(t, server.Addr)
-	if err := p.write(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.write(t.Context()))
 	return p, newStore(t, p, client, false)
 }
 

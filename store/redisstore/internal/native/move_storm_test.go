@@ -16,6 +16,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
@@ -195,9 +196,7 @@ func owners(t *testing.T, cluster *redistest.Cluster, namespace string) map[int]
 				found[slot] = n
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return found
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -104,9 +105,7 @@ func batchInAMove(t *testing.T, flavour redistest.Flavor, lib library, floor dri
 	store := lib.open(t, login{nodes: cluster.Addrs()}, &opts)
 	open := func() driver.Session {
 		s, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	take := func(s driver.Session, seq uint64) driver.Token {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -210,9 +211,7 @@ func wantHeld(t *testing.T, by *party, l *fencelock.Lease) {
 
 func unlock(t *testing.T, l *fencelock.Lease) {
 	t.Helper()
-	if err := l.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.Unlock(t.Context()))
 }
 
 // everywhere runs a test with every client library on every kind of server, all at

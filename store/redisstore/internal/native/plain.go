@@ -35,7 +35,7 @@ import (
 // script removes; a ticket without a claim would become the ticket of a claim that another
 // process pushes behind it when there are no tickets. It does not prove the run id: it removes what no other claim has, and grants
 // nothing. In a server with another run id it gives back what it should, and no lock is granted there
-// before a script has begun the new incarnation (package listmodel).
+// before a script has begun the new incarnation (package redismodel).
 type plain struct {
 	s       *session
 	field   string // of the session in the bucket

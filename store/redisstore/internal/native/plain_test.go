@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -107,15 +108,11 @@ func TestHalfARelease(t *testing.T) {
 			first := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 			list := l.base + ":l:x"
 			value, err := l.plain.LIndex(t.Context(), list, int64(at)).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if n, err := l.plain.LRem(t.Context(), list, 1, value).Result(); n != 1 || err != nil {
 				t.Fatalf("the %s of the grant: %d, %v", half, n, err)
 			}
-			if err := l.plain.Del(t.Context(), l.base+":t").Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, l.plain.Del(t.Context(), l.base+":t").Err())
 			if second := l.attempt("bob", 1, "x", driver.Terms{}, driver.Granted); second <= first {
 				t.Errorf("token %v after %v", second, first)
 			}
@@ -138,9 +135,7 @@ func TestAcquireAfterARestart(t *testing.T) {
 func testListsAcquireAfterARestart(t *testing.T, l *listScene) {
 	l.open("ann", time.Minute)
 	l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
-	if err := l.server.Losses().Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.server.Losses().Restart())
 	redistest.WaitFor(t, "the client finds the server again", func() bool { return l.plain.Ping(t.Context()).Err() == nil })
 	terms := &driver.Terms{Weight: 1, Record: &driver.Record{}}
 	for seq := uint64(2); ; seq++ { // a connection of before may still be in the pool
@@ -164,9 +159,7 @@ func TestReleaseAfterARestart(t *testing.T) {
 	l.open("bob", time.Minute)
 	first := l.attempt("ann", 1, "x", driver.Terms{}, driver.Granted)
 	l.attempt("bob", 1, "y", driver.Terms{}, driver.Granted)
-	if err := l.server.Losses().Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.server.Losses().Restart())
 	redistest.WaitFor(t, "the release is answered", func() bool { // a connection of before may still be in the pool
 		found, err := l.on["ann"].Withdraw(t.Context(), driver.Withdrawal{Seq: 1, Name: "x"})
 		return err == nil && found == driver.WasGranted
@@ -219,9 +212,7 @@ func TestPushOfAnEarlierIncarnation(t *testing.T) {
 func TestNumberOfAVoteIsATicket(t *testing.T) {
 	t.Parallel()
 	p, client := newPretence(t, redistest.Start(t).Addr)
-	if err := p.write(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.write(t.Context()))
 	w := newWorld(t, p, newStore(t, p, client, false), nil)
 	w.open(0, time.Second)
 	w.attempt(0, &driver.Claim{Seq: 20, Name: "a", Terms: &driver.Terms{Weight: 1, Record: &driver.Record{}}})
@@ -242,9 +233,7 @@ func TestNumberOfAVoteIsATicket(t *testing.T) {
 func TestGrantUnknownToItsProcess(t *testing.T) {
 	t.Parallel()
 	p, client := newPretence(t, redistest.Start(t).Addr)
-	if err := p.write(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.write(t.Context()))
 	w := newWorld(t, p, newStore(t, p, client, false), nil)
 	w.open(0, time.Second)
 	w.open(1, time.Second)

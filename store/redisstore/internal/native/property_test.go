@@ -241,7 +241,7 @@ func (m *machine) again(t *rapid.T) {
 
 // mayAgain reports whether a process asks again for a claim as the model does. The data of an
 // earlier incarnation may grant a claim whose process got another answer since, or never
-// learned of the grant or of its last token. The model keeps that grant, and lists make a new one (listmodel, rule 15):
+// learned of the grant or of its last token. The model keeps that grant, and lists make a new one (redismodel, rule 15):
 // no process holds the lock with the old token, and other tokens may have been granted since.
 func (m *machine) mayAgain(p *proc, c *driver.Claim) bool {
 	granted := slices.ContainsFunc(p.held, func(h held) bool { return h.claim.Seq == c.Seq })

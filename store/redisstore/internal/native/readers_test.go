@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -25,12 +26,8 @@ func newStill(t *testing.T) (*listScene, *pretence) {
 	server := redistest.Start(t)
 	p, client := newPretence(t, server.Addr)
 	store, err := newGoRedis(client, &native.Options{Namespace: p.namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.write(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, p.write(t.Context()))
 	base := p.namespace + ":{" + p.namespace + ":0}"
 	return &listScene{t, server, p.plain, store, base, map[string]driver.SessionID{}, map[string]driver.Session{}}, p
 }
@@ -48,9 +45,7 @@ func (l *listScene) try(who string, seq uint64, name string, terms driver.Terms)
 	l.t.Helper()
 	terms.Weight, terms.Record = 1, &driver.Record{Owner: who}
 	out, err := l.on[who].Attempt(l.t.Context(), &driver.Claim{Seq: seq, Name: name, Terms: &terms})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
 	return out
 }
 
@@ -81,9 +76,7 @@ func TestTryFindsDeadReadersGone(t *testing.T) {
 				t.Fatalf("beside readers that live a try is %v", out.State)
 			}
 			p.now = p.now.Add(3 * time.Second)
-			if err := p.write(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.write(t.Context()))
 			if st, err := l.store.Inspect(t.Context(), "x"); err != nil || len(st.Holders) != 0 {
 				t.Errorf("Inspect shows %d holders, %v", len(st.Holders), err)
 			}
@@ -129,9 +122,7 @@ func TestReachedLimitIsNotCheckedByEachTry(t *testing.T) {
 	permit := driver.Terms{Mode: driver.Shared, Limit: manyReaders}
 	for seconds, least := range []int64{manyReaders / 64, manyReaders / 64} {
 		p.now = p.now.Add(time.Duration(seconds) * time.Second)
-		if err := p.write(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.write(t.Context()))
 		before := l.calls("hscan")
 		for i := range uint64(20) {
 			if out := l.try("bob", 1+i, "x", permit); out.State != driver.Busy {
@@ -194,9 +185,7 @@ func TestManyHoldersAreReadInParts(t *testing.T) {
 	all := func() int64 { return l.calls("hgetall") }
 	before := all()
 	st, err := l.store.Inspect(ctx, "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	check(st, readers)
 	page, err := l.store.List(ctx, driver.ListQuery{Max: 1000})
 	if err != nil || len(page.Locks) != 61 {
@@ -241,9 +230,7 @@ func TestLimitBelowAHeavyGrantCostsLittle(t *testing.T) {
 	l.open("bob", time.Minute)
 	l.attempt("ann", 1000, "x", driver.Terms{Mode: driver.Shared, Weight: 500, Limit: 2000}, driver.Granted)
 	l.readers("ann", "x", manyReaders, 2000)
-	if err := l.store.SetLimit(t.Context(), "x", 200); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.store.SetLimit(t.Context(), "x", 200))
 	before := l.calls("hgetall")
 	for seq := range uint64(10) {
 		if out := l.try("bob", seq+1, "x", driver.Terms{Mode: driver.Shared, Limit: 2000}); out.State != driver.Busy {
@@ -253,9 +240,7 @@ func TestLimitBelowAHeavyGrantCostsLittle(t *testing.T) {
 	if n := l.calls("hgetall") - before; n > 0 {
 		t.Errorf("all grants were read %d times", n)
 	}
-	if err := l.store.SetLimit(t.Context(), "x", 400); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.store.SetLimit(t.Context(), "x", 400))
 	if out := l.try("bob", 20, "x", driver.Terms{Mode: driver.Shared, Limit: 2000}); out.State != driver.Busy {
 		t.Errorf("beside a grant that is heavier than the limit: %v", out.State)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -51,9 +52,7 @@ func TestBatchesWhateverTheRecord(t *testing.T) {
 				server := redistest.Start(t)
 				store := lib.open(t, login{addr: server.Addr}, nil)
 				client, err := fencelock.New(store, &fencelock.Options{Hooks: c.hooks})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				t.Cleanup(func() { _ = client.Close(context.Background()) })
 				const goroutines, rounds = 64, 20
 				before := evaluations(t, server)
@@ -123,9 +122,7 @@ var evaluated = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
 func evaluations(t *testing.T, server *redistest.Server) (n int) {
 	t.Helper()
 	text, err := server.Do("INFO", "commandstats").Text()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, m := range evaluated.FindAllStringSubmatch(text, -1) {
 		calls, _ := strconv.Atoi(m[1])
 		n += calls

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
 
@@ -29,9 +30,7 @@ var refusals = []struct {
 			t.Fatal(dir.Err())
 		}
 		// What should become the file is a directory.
-		if err := os.Mkdir(filepath.Join(dir.Pairs()["dir"], "dump.rdb"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(filepath.Join(dir.Pairs()["dir"], "dump.rdb"), 0o700))
 		server.Do("BGSAVE")
 		redistest.WaitFor(t, "it cannot save", func() bool { return server.Info("persistence", "rdb_last_bgsave_status") == "err" })
 		return server
@@ -65,9 +64,7 @@ var refusals = []struct {
 	// Another program wrote the key: the script fails in the middle.
 	{"WRONGTYPE", driver.ErrUnknown, func(t *testing.T, flavour redistest.Flavor) *redistest.Server {
 		server := flavour.Start(t)
-		if err := server.Do("SET", "fencelock:{fencelock:0}", "x").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, server.Do("SET", "fencelock:{fencelock:0}", "x").Err())
 		return server
 	}},
 }
@@ -76,9 +73,7 @@ var refusals = []struct {
 func configured(name, value string) func(*testing.T, redistest.Flavor) *redistest.Server {
 	return func(t *testing.T, flavour redistest.Flavor) *redistest.Server {
 		server := flavour.Start(t)
-		if err := server.Do("CONFIG", "SET", name, value).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, server.Do("CONFIG", "SET", name, value).Err())
 		return server
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/goredis"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
@@ -99,9 +100,7 @@ func layoutOn(t *testing.T, client *redis.Client, namespace string) *layout {
 func layoutWith(t *testing.T, client *redis.Client, opts native.Options) *layout {
 	t.Helper()
 	store, err := newGoRedis(client, &opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return &layout{t: t, ctx: t.Context(), plain: client, store: store, bucket: bucketOf(opts.Namespace),
 		ids: map[string]driver.SessionID{}, on: map[string]driver.Session{}}
 }
@@ -118,9 +117,7 @@ func (l *layout) sessions() string          { return l.bucket + ":s" }
 
 func (l *layout) must(err error) {
 	l.t.Helper()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
 }
 
 func (l *layout) open(who string) { l.t.Helper(); l.openFor(who, time.Minute) }

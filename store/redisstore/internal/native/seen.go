@@ -14,7 +14,7 @@ import (
 //
 //   - The highest incarnation. A server that was replaced without noticing it, and takes over again with its old
 //     data, begins a new incarnation above those of the server that stood in for it (rule 29 of package
-//     listmodel). Nothing else can show it that another server has granted locks.
+//     redismodel). Nothing else can show it that another server has granted locks.
 //   - Whether the namespace has grace, and its max_ttl (rules Remembered and Known of package gracemodel).
 type seen struct {
 	mu       sync.Mutex

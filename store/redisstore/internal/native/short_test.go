@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock/driver"
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -22,9 +23,7 @@ import (
 func TestShortPartsPay(t *testing.T) {
 	for _, file := range []string{"attempt", "withdraw"} {
 		raw, err := os.ReadFile("lua/" + file + ".lua")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		first, _ := native.Source(file, string(raw))
 		with, without := scriptTime(t, nil), scriptTime(t, strings.NewReplacer(first, ""))
 		spared := 100 * (without - with) / without

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/rediscmd"
 )
 
@@ -57,9 +58,7 @@ func ofRuns(runs ...string) []any {
 func begun(t *testing.T, p *pretended, opts *Options) (*Store, error) {
 	t.Helper()
 	s, err := New(p, opts, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s, CheckAtStart(t.Context(), s)
 }
 
@@ -174,9 +173,7 @@ func TestBeginReports(t *testing.T) {
 func TestCheckOfScripts(t *testing.T) {
 	p := &pretended{info: func(int) ([]any, error) { return ofRuns(soundRun), nil }, eval: []any{int64(1), int64(-2), "INFO (ERR no)"}}
 	s, err := New(p, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	nodes, _ := p.Nodes(t.Context())
 	var f facts
 	err = s.permits(t.Context(), nodes[0], &f)
@@ -195,9 +192,7 @@ func TestBeginEnds(t *testing.T) {
 		return ofRuns(soundRun), nil
 	}}
 	s, err := New(p, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-asking

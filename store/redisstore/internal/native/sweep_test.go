@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -23,15 +24,11 @@ func TestDeadProcessIsSwept(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
 	store, err := newGoRedis(client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx := t.Context()
 	open := func(ttl time.Duration) driver.Session {
 		s, _, err := store.Open(ctx, driver.OpenRequest{Shard: store.Shard(""), ID: driver.NewSessionID(), TTL: ttl})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	attempt := func(s driver.Session, seq int, name string, terms driver.Terms) {
@@ -79,13 +76,9 @@ func TestDeadProcessIsSwept(t *testing.T) {
 func swept(t *testing.T, client *redis.Client, keys int64) bool {
 	t.Helper()
 	n, err := client.DBSize(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fields, err := client.HKeys(t.Context(), bucketOf("fencelock")).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fields = slices.DeleteFunc(fields, func(f string) bool { return f == "g" })
 	return n == keys && len(fields) == 3
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -43,9 +44,7 @@ func TestTextOfAScriptIsSentForAllSessionsAtOnce(t *testing.T) {
 				return err
 			})
 			for _, command := range [][]any{{"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
-				if err := server.Do(command...).Err(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, server.Do(command...).Err())
 			}
 			together(func(i int) error {
 				_, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: time.Minute})

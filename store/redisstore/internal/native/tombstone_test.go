@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 )
@@ -31,9 +32,7 @@ func TestTombstoneCostsLittle(t *testing.T) {
 			t.Parallel()
 			p, client := newPretence(t, redistest.Start(t).Addr)
 			p.proven = true
-			if err := p.write(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.write(t.Context()))
 			w := newWorld(t, p, newStoreIn(t, client, p.namespace+way.suffix, false), nil)
 			w.open(0, time.Second)
 			seq := w.procs[0].seq
@@ -72,9 +71,7 @@ var counted = regexp.MustCompile(`calls=(\d+)`)
 func commandsDone(t *testing.T, p *pretence) (n int) {
 	t.Helper()
 	text, err := p.plain.Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, m := range counted.FindAllStringSubmatch(text, -1) {
 		calls, _ := strconv.Atoi(m[1])
 		n += calls

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -28,17 +29,13 @@ func TestGraceBeginsEverywhere(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
 	defer client.Close()
 	store, err := newGoRedis(client, &native.Options{Namespace: "orders", Grace: true, Buckets: buckets})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx := t.Context()
 	req := driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: 10 * time.Second}
 	open := func() driver.Session {
 		t.Helper()
 		s, _, err := store.Open(ctx, req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	begun := func() bool {
@@ -47,9 +44,7 @@ func TestGraceBeginsEverywhere(t *testing.T) {
 	}
 	s := open()
 	redistest.WaitFor(t, "a new namespace has begun in all buckets", begun)
-	if err := client.FlushAll(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, client.FlushAll(ctx).Err())
 	if _, err := s.KeepAlive(ctx); !errors.Is(err, driver.ErrReset) {
 		t.Fatalf("after a data loss: %v", err)
 	}
@@ -72,9 +67,7 @@ func TestGraceBeginsBehindARound(t *testing.T) {
 	client.AddHook(second)
 	client.AddHook(last)
 	store, err := newGoRedis(client, &native.Options{Namespace: "orders", Grace: true, Buckets: buckets})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx := t.Context()
 	open := func() {
 		t.Helper()
@@ -89,9 +82,7 @@ func TestGraceBeginsBehindARound(t *testing.T) {
 	last.armed.Store(true)
 	close(second.pass)
 	<-last.reached
-	if err := plain.FlushAll(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, plain.FlushAll(ctx).Err())
 	open()
 	close(last.pass)
 	redistest.WaitFor(t, "the grace has begun in all buckets", func() bool {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -30,29 +31,19 @@ func TestPasswordRotationKeepsLeases(t *testing.T) {
 		CredentialsProvider: func() (string, string) { return "default", password.Load().(string) }})
 	defer client.Close()
 	store, err := newGoRedis(client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	failed := make(chan error, 100)
 	c, err := fencelock.New(store, &fencelock.Options{TTL: 6 * time.Second, Hooks: fencelock.Hooks{Event: func(e fencelock.Event) {
 		if e.Kind == fencelock.SessionRenewalFailed {
 			failed <- e.Err
 		}
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer c.Close(context.Background())
 	held, err := c.Mutex("x").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.ConfigSet(t.Context(), "requirepass", "new").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, admin.ConfigSet(t.Context(), "requirepass", "new").Err())
+	must.OK(t, admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err())
 	for range 2 { // the second is after a pause: the first was not the end
 		select {
 		case err := <-failed:
@@ -78,9 +69,7 @@ func TestFullMemoryKeepsLeases(t *testing.T) {
 		store := lib.open(t, login{addr: server.Addr}, nil).Store
 		open := func() driver.Session {
 			d, _, err := store.Open(t.Context(), driver.OpenRequest{Shard: store.Shard("x"), ID: driver.NewSessionID(), TTL: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return d
 		}
 		holder, next := open(), open()
@@ -95,9 +84,7 @@ func TestFullMemoryKeepsLeases(t *testing.T) {
 		if out, err := attempt(next, 1, "x"); err != nil || out.State != driver.Queued {
 			t.Fatalf("got %v, %v", out.State, err)
 		}
-		if err := server.Do("CONFIG", "SET", "maxmemory", "1").Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, server.Do("CONFIG", "SET", "maxmemory", "1").Err())
 		if out, err := attempt(next, 2, "z"); err == nil {
 			t.Errorf("a full server granted a new lock: %v", out.State)
 		}

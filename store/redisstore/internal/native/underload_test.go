@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencelock/fencelock"
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/native"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -106,9 +107,7 @@ func newListsIn(t *testing.T, namespace string) *listScene {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	store, err := newGoRedis(client, &native.Options{Namespace: namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return &listScene{t, server, client, store, namespace + ":{" + namespace + ":0}", map[string]driver.SessionID{}, map[string]driver.Session{}}
 }
 
@@ -116,9 +115,7 @@ func (l *listScene) open(who string, ttl time.Duration) {
 	l.t.Helper()
 	id := driver.NewSessionID()
 	s, _, err := l.store.Open(l.t.Context(), driver.OpenRequest{Shard: l.store.Shard("x"), ID: id, TTL: ttl})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
 	l.ids[who], l.on[who] = id, s
 }
 
@@ -136,9 +133,7 @@ func (l *listScene) attempt(who string, seq uint64, name string, terms driver.Te
 func (l *listScene) keys() []string {
 	l.t.Helper()
 	keys, err := l.plain.Keys(l.t.Context(), "*").Result()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
 	for i, k := range keys {
 		keys[i] = strings.TrimPrefix(k, l.base)
 	}
@@ -150,9 +145,7 @@ func (l *listScene) keys() []string {
 func (l *listScene) fields() string {
 	l.t.Helper()
 	fields, err := l.plain.HKeys(l.t.Context(), l.base).Result()
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.OK(l.t, err)
 	for i, f := range fields {
 		for who, id := range l.ids {
 			f = strings.ReplaceAll(f, string(id[:]), who)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -146,9 +147,7 @@ func TestVotesOfOneBatch(t *testing.T) {
 func TestForeignKeyFailsNoOtherVote(t *testing.T) {
 	t.Parallel()
 	l, _ := newVotes(t)
-	if err := l.plain.Set(t.Context(), l.base+":l:bad", "not a list", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.plain.Set(t.Context(), l.base+":l:bad", "not a list", 0).Err())
 	var wg sync.WaitGroup
 	for i := range uint64(64) {
 		wg.Go(func() {
@@ -216,9 +215,7 @@ func TestTombstonedVote(t *testing.T) {
 func TestVoteAfterARestart(t *testing.T) {
 	t.Parallel()
 	l, _ := newVotes(t)
-	if err := l.server.Losses().Restart(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, l.server.Losses().Restart())
 	redistest.WaitFor(t, "the client finds the server again", func() bool { return l.plain.Ping(t.Context()).Err() == nil })
 	for seq := uint64(10); ; seq++ { // a connection of before may still be in the pool
 		out, err := l.vote("ann", seq, fmt.Sprint("y", seq), driver.TokenStep)

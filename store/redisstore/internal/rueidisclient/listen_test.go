@@ -5,6 +5,7 @@ package rueidisclient
 import (
 	"testing"
 
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/store/redisstore/internal/redistest"
 	"github.com/redis/rueidis"
 )
@@ -18,9 +19,7 @@ func TestListen(t *testing.T) {
 			client, err := rueidis.NewClient(rueidis.ClientOption{
 				InitAddress: []string{server.Addr}, DisableCache: true, ForceSingleClient: true, AlwaysRESP2: resp2,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer client.Close()
 			redistest.CheckListener(t, server, &Client{client: client})
 		})

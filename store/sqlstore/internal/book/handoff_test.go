@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 // TestHandoffLockInARecord: a handoff lock leaves the record as it was, and no text of a caller is one.
@@ -14,9 +15,7 @@ func TestHandoffLockInARecord(t *testing.T) {
 	for _, r := range []driver.Record{{}, {Owner: "a", Reason: `"handoff lock":5}`}, {Labels: map[string]string{"handoff": "1"}}} {
 		for _, watch := range []bool{false, true} {
 			c, err := NewClaim("s", 1, &driver.Claim{Seq: 1, Watch: watch, Terms: &driver.Terms{Weight: 1, Record: &r}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if got := HandoffLockOf(c.Record); got != 0 {
 				t.Errorf("%s has handoff lock %d", c.Record, got)
 			}

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func claimOf(t *testing.T, terms driver.Terms, watch bool) Claim {
 	t.Helper()
 	c, err := NewClaim("a", 1, &driver.Claim{Seq: 1, Name: "x", Terms: &terms, Watch: watch})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
 )
 
@@ -51,9 +52,7 @@ func TestJudge(t *testing.T) {
 		"more servers":   {func(all []report) { all[0].conf += "\nserver.5=e:2888:3888:participant" }, "note member"},
 	} {
 		s, err := New([]string{"a:2181", "b:2181", "c:2181"}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var all []report
 		for _, server := range s.servers {
 			all = append(all, report{server: server, srvr: goodServer, conf: goodConf})
@@ -99,9 +98,7 @@ func TestCheck(t *testing.T) {
 	check := func(opts *Options, addrs ...string) string {
 		t.Helper()
 		s, err := New(addrs, *opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer s.Close()
 		found, err := s.Check(t.Context())
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 const (
@@ -115,9 +116,7 @@ func TestRulesOfReadersAndWriters(t *testing.T) {
 		}
 		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		claims, _, strange := k.arrange(names)
-		if strange != nil {
-			t.Fatal(strange)
-		}
+		must.OK(t, strange)
 		ln := evaluate(claims, limit{})
 		for _, n := range claims {
 			free := !slices.ContainsFunc(claims, func(o node) bool {

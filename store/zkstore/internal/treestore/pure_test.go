@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/driver"
+	"github.com/fencelock/fencelock/internal/must"
 )
 
 func TestNamesComeBack(t *testing.T) {
@@ -174,9 +175,7 @@ func TestWireFollowsTheStream(t *testing.T) {
 			default:
 			}
 			n, err := conn.Read(buf)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			read += n
 		}
 		select {

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/lab/bench/internal/report"
+	"github.com/fencelock/fencelock/lab/bench/internal/suite"
+)
+
+// question is a measurement that gives some figures.
+type question struct {
+	// part of the suite that shows more.
+	part string
+	// last questions can be asked once only.
+	last bool
+	// gives are the names of its figures, for -only.
+	gives []string
+	// feeds is the figure of a later question that is computed from this one, for -only; empty if none is.
+	feeds string
+	// metrics are what to show of the cells behind the figures.
+	metrics []string
+	ask     func(ctx context.Context, e *suite.Env) ([]figure.Figure, suite.Cells, error)
+}
+
+// ask prints the figures of all questions, each with what is behind it. floors may
+// be nil.
+func ask(ctx context.Context, e *suite.Env, questions []question, floors figure.Floors) ([]figure.Figure, error) {
+	var all []figure.Figure
+	for _, q := range questions {
+		a, err := insist(ctx, e, q, floors)
+		if err != nil {
+			return nil, err
+		}
+		if len(a.cells) > 0 {
+			report.Table(os.Stdout, a.cells, q.metrics)
+		}
+		if a.times > 1 {
+			fmt.Println(a.note())
+		}
+		for i := range a.figures {
+			if f := a.figures[i].Name; len(q.gives) > 0 && !slices.Contains(q.gives, f) {
+				return nil, fmt.Errorf("-only cannot find %s: its question does not list it", f)
+			}
+			a.figures[i].Part = q.part
+			fmt.Println(a.figures[i])
+		}
+		all = append(all, a.figures...)
+	}
+	return all, nil
+}
+
+// figureSets are what -figures prints. Those of a store fail if a figure cannot be
+// measured, not if it misses its goal, which depends on the machine; core and fence fail
+// for both reasons.
+var figureSets = map[string]func(context.Context, *suite.Env, selection) error{
+	"core": whole(coreFigures), "fence": whole(fenceFigures), "redis": redisFigures, "redis-long": redisLong,
+	"etcd": etcdFigures, "zk": zkFigures, "sql": sqlFigures, "sql-crowd": sqlCrowdFigures, "linger": whole(lingerFigures),
+	"scale": whole(scaleFigures),
+}
+
+// figures prints one of figureSets.
+func figures(ctx context.Context, e *suite.Env, name string, only selection) error {
+	set, ok := figureSets[name]
+	if !ok {
+		return fmt.Errorf("unknown -figures %s; there are %s", name, strings.Join(slices.Sorted(maps.Keys(figureSets)), ", "))
+	}
+	if e.Scale != 0 && e.Scale != 1 {
+		fmt.Printf("note: -scale %v: figures with many locks, sessions or readers are measured with fewer\n", e.Scale)
+	}
+	return set(ctx, e, only)
+}
+
+//go:embed floors.txt
+var floorsText string
+
+// quick prints the figures that are counts or processor time, and fails if one is below
+// its floor.
+func quick(ctx context.Context, e *suite.Env) error {
+	floors, err := figure.ParseFloors(floorsText)
+	if err != nil {
+		return err
+	}
+	all, err := redisQuick(ctx, e.Lasting(3, 150*time.Millisecond), floors)
+	if err != nil {
+		return err
+	}
+	return floors.Judge(suite.Redis.Name, all)
+}
+
+// again is how often a question is asked again whose figures are below a floor. A
+// machine that was busy for a moment does better the next time; a regression does
+// not.
+const again = 2
+
+// answer is what came of a question.
+type answer struct {
+	figures []figure.Figure
+	cells   suite.Cells // of the last time
+	times   int         // it was asked
+	below   string      // why it was asked again
+}
+
+// note explains why the figures differ from the table. It is on a separate line, because
+// programs read the lines of figures.
+func (a *answer) note() string {
+	return fmt.Sprintf("note: asked %d times, because of %s; each figure is the best of %d, the table is the last", a.times, a.below, a.times)
+}
+
+// insist asks a question until its figures are above their floors, or often enough.
+func insist(ctx context.Context, e *suite.Env, q question, floors figure.Floors) (*answer, error) {
+	figures, cells, err := q.ask(ctx, e)
+	a := &answer{figures: figures, cells: cells, times: 1}
+	for range again {
+		below := floors.Below(a.figures)
+		if err != nil || q.last || len(below) == 0 {
+			break
+		}
+		if a.below == "" {
+			a.below = fmt.Sprintf("%s, which was %s", below[0].Name, figure.Number(below[0].Value))
+		}
+		e.Progress("below a floor, asked again: %v", below)
+		a.times++
+		figures, a.cells, err = q.ask(ctx, e)
+		if err == nil {
+			for i := range a.figures {
+				a.figures[i] = floors.Better(a.figures[i], figures[i])
+			}
+		}
+	}
+	return a, err
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
+	"github.com/fencelock/fencelock/lab/bench/internal/layout"
+	"github.com/fencelock/fencelock/lab/bench/internal/target"
+	"github.com/fencelock/fencelock/lab/bench/internal/worker"
+)
+
+// The cases of Sweep.
+const (
+	BeforeSweep = "before"
+	WhileSwept  = "while the locks are removed"
+)
+
+const (
+	// deadTTL is how long the session lives whose process is dead. The locks are written
+	// and the others are measured beside them within this time.
+	deadTTL = 20 * time.Second
+	// sweptWithin is how long the others are measured at most while locks are removed.
+	sweptWithin = 30 * time.Second
+	// sweepOthers is how many clients lock and unlock, each with this pause.
+	sweepOthers = 16
+	sweepPause  = 5 * time.Millisecond
+	// sweepStart is the time in which the live sessions are opened, so that they are not
+	// all kept alive in the same moment.
+	sweepStart = 4 * time.Second
+)
+
+// Sweep lets clients lock and unlock on a server with so many live sessions, while the
+// locks of a process that died with many are removed, and just before that. It is done once
+// for each repetition, on a new server.
+func (e *Env) Sweep(ctx context.Context, locks, sessions int) (Cells, error) {
+	before := &Cell{Case: BeforeSweep, Candidate: candidate.FencelockRueidis.Name}
+	swept := &Cell{Case: WhileSwept, Candidate: before.Candidate}
+	for i := range e.Repetitions {
+		e.Progress("a process dies with %d locks among %d: %d of %d", locks, sessions, i+1, e.Repetitions)
+		a, b, err := e.sweep(ctx, locks, sessions)
+		if err != nil {
+			return nil, err
+		}
+		before.Samples, swept.Samples = append(before.Samples, a), append(swept.Samples, b)
+	}
+	return Cells{before, swept}, nil
+}
+
+func (e *Env) sweep(ctx context.Context, locks, sessions int) (before, swept Sample, err error) {
+	f, err := e.startFilled(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.stop()
+	c := candidate.FencelockRueidis
+	live, err := f.live(ctx, c, sessions)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeAll(live)
+	others, err := f.openMany(ctx, c, sweepOthers)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeAll(others)
+	empty, err := layout.Size(ctx, f.raw, f.store)
+	if err != nil {
+		return nil, nil, err
+	}
+	dead := layout.NewOwner(f.store, f.raw, deadTTL)
+	if err := dead.Hold(ctx, holdName, locks, nil); err != nil {
+		return nil, nil, err
+	}
+	ends := dead.Ends()
+	before, err = f.beside(ctx, others, func(took time.Duration) (bool, error) { return took < f.For, nil })
+	if err != nil {
+		return nil, nil, err
+	}
+	if time.Now().After(ends) {
+		return nil, nil, errors.New("writing the locks took so long that their session has ended; use -scale")
+	}
+	time.Sleep(time.Until(ends))
+	e.Progress("the session has ended")
+	swept, err = f.beside(ctx, others, func(took time.Duration) (bool, error) {
+		left, err := layout.Size(ctx, f.raw, f.store)
+		return left > empty+locks/100 && took < sweptWithin, err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	left, err := layout.Size(ctx, f.raw, f.store)
+	swept[Left] = 100 * float64(max(0, left-empty)) / float64(locks)
+	return before, swept, err
+}
+
+// live opens sessions that are kept alive: each client holds a lock.
+func (f *filled) live(ctx context.Context, c *candidate.Candidate, n int) ([]candidate.Locker, error) {
+	live, err := c.Open(ctx, candidate.Place{Addr: f.Server.Addr(), Processes: 1}, n)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range live {
+		began := time.Now()
+		if err := l.Hold(ctx, fmt.Sprint("live/", i)); err != nil {
+			closeAll(live)
+			return nil, err
+		}
+		time.Sleep(sweepStart/time.Duration(n) - time.Since(began))
+	}
+	return live, nil
+}
+
+// besideSlice is how long others lock and unlock before more is asked whether it is enough.
+const besideSlice = 250 * time.Millisecond
+
+// beside lets others lock and unlock for a slice, and for as long as there is more.
+func (f *filled) beside(ctx context.Context, others []candidate.Locker, more func(took time.Duration) (bool, error)) (Sample, error) {
+	longest, err := f.Server.(*target.Redis).WatchSlow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	task := worker.Task{Name: "beside", Own: true, Goroutines: 1, Tolerant: true, Pause: sweepPause, For: besideSlice}
+	var results []*worker.Result
+	began := time.Now()
+	for again := true; again; {
+		r := worker.Run(ctx, others, task, 0)
+		results = append(results, r)
+		if r.Failed > 0 {
+			f.Progress("%d of %d failed, one of them: %s", r.Failed, r.Failed+r.Ops, r.Err)
+		}
+		again, err = more(time.Since(began))
+		if err != nil {
+			return nil, err
+		}
+	}
+	took := time.Since(began)
+	slow, err := longest(ctx)
+	s := Sample{Longest: float64(slow.Microseconds()) / 1000, Seconds: took.Seconds()}
+	s.latencies(results)
+	return s, err
+}

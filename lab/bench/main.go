@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench measures the bare server, the lock libraries of others and ours,
+// side by side in one run, on servers that it starts and stops. It also prints every
+// figure that the documents promise.
+//
+//	go run ./lab/bench -figures core                    # what the documents claim without a server
+//	go run ./lab/bench -figures fence                   # the guards, proved on real servers
+//	go run ./lab/bench -figures redis                   # what is promised of redisstore, in a minute
+//	go run ./lab/bench -figures redis-long              # with many waiters, locks and sessions: minutes, gigabytes
+//	go run ./lab/bench -figures redis -only redis-fleet # the figures whose names begin so
+//	go run ./lab/bench -figures redis-long -scale 0.01  # a short try of the large ones
+//	go run ./lab/bench -figures etcd                    # etcdstore beside etcd's own lock; zk and sql alike
+//	go run ./lab/bench -figures sql-crowd               # sessions that want one lock in a database, a part of sql
+//	go run ./lab/bench -figures sql-crowd -only pg      # the same on PostgreSQL
+//	go run ./lab/bench -figures linger                  # locks that linger on Redis, and the notices that end it
+//	go run ./lab/bench -quick                           # counts and processor time on Redis, with floors
+//	go run ./lab/bench -units                           # what one of each costs every server, for docs/scale.md
+//	go run ./lab/bench -growth                          # how costs grow, for docs/scale.md
+//	go run ./lab/bench -runs                            # small fleets, which plans and simulations are compared with
+//	go run ./lab/bench -page                            # the tables and pictures of docs/scale.md, from what is kept
+//	go run ./lab/bench -figures scale                   # what docs/scale.md claims of growth, from what is kept
+//	go run ./lab/bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
+//	go run ./lab/bench -suite redis -only holding,idle  # some parts, to the terminal
+//	go run ./lab/bench -suite redis -only uncontended -pin
+//	go run ./lab/bench -redraw                          # the charts again, from stored results
+//
+// Where to look:
+//
+//	internal/candidate   what is compared, one file each
+//	internal/suite       what is measured, one file each
+//	internal/target      servers: started, asked, stopped
+//	internal/worker      the work, in this process or in many
+//	internal/report      table, page, JSON, charts
+//	figures*.go          the numbers that the documents promise
+//	floors.txt           what they must not fall below
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
+	"time"
+
+	"github.com/fencelock/fencelock/lab/bench/internal/child"
+	"github.com/fencelock/fencelock/lab/bench/internal/suite"
+	"github.com/fencelock/fencelock/lab/bench/internal/worker"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var err error
+	if len(os.Args) == 2 && os.Args[1] == worker.Flag {
+		err = worker.Serve(ctx, os.Stdin, os.Stdout)
+	} else {
+		err = run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	figuresOf := flag.String("figures", "", "print figures: core, fence, redis, redis-long, linger, scale, etcd, zk or sql")
+	quickly := flag.Bool("quick", false, "print the figures that have a floor, and fail if one is below it")
+	p := plan{}
+	flag.StringVar(&p.suite, "suite", "", "run a suite: redis, quorum, etcd, zk, postgres, mariadb, memcached")
+	flag.StringVar(&p.only, "only", "", "run only these parts of the suite, or the figures whose names begin so (redis, redis-long, etcd, zk, sql and sql-crowd); separated by commas")
+	scale := flag.Float64("scale", 1, "measure the figures of many locks, sessions and readers with so many times as many, for a short try")
+	flag.StringVar(&p.out, "out", "", "folder to write to; docs/benchmarks for a whole suite, nothing is written with -only")
+	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")
+	flag.DurationVar(&p.each, "for", 2*time.Second, "how long each time; some parts take half of it")
+	units := flag.Bool("units", false, "measure what one lock, handoff, keep-alive and session cost each server, and write docs/scale/units.json; with -only these servers")
+	growth := flag.Bool("growth", false, "measure how costs grow with locks, sessions, waiters and readers, for docs/scale.md; with -only some, such as redis/waiters")
+	runs := flag.Bool("runs", false, "run small fleets on each server, which the simulation is compared with; with -only these servers")
+	page := flag.Bool("page", false, "write the tables and pictures of docs/scale.md from what is kept, and simulate its fleets; measures nothing")
+	again := flag.Bool("redraw", false, "draw the charts of docs/benchmarks again from the stored results.json; measures nothing")
+	pin := flag.Bool("pin", false, "give the server one processor and the clients another; redis, quorum, etcd, memcached only")
+	profile := flag.String("cpuprofile", "", "write a CPU profile of this process to this file; read it with go tool pprof")
+	flag.Parse()
+	if *pin && !child.Pinned() {
+		return child.Pin()
+	}
+	stop, err := profiled(*profile)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	began := time.Now()
+	e := &suite.Env{Scale: *scale, Progress: func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+	}}
+	lasting := e.Lasting(p.repetitions, p.each)
+	switch {
+	case *figuresOf != "":
+		return figures(ctx, e, *figuresOf, parseSelection(p.only))
+	case *quickly:
+		return quick(ctx, e)
+	case *units:
+		return writeUnits(ctx, lasting, parseSelection(p.only))
+	case *growth:
+		return writeGrowth(ctx, lasting, parseSelection(p.only))
+	case *runs:
+		return writeRuns(ctx, lasting, parseSelection(p.only))
+	case *page:
+		return writePage(e)
+	case *again:
+		return redraw(filepath.Join("docs", "benchmarks"))
+	case p.suite != "":
+		return p.run(ctx, e)
+	}
+	flag.Usage()
+	return errors.New("one of -figures, -quick, -units, -growth, -runs, -page, -suite and -redraw is needed")
+}
+
+// profiled begins to write a profile, if a file is given.
+func profiled(file string) (stop func(), err error) {
+	if file == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close()
+	}, nil
+}
