@@ -5,6 +5,7 @@ package repotest
 import (
 	"go/ast"
 	"go/token"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,37 @@ func goLines(t tree) int {
 	for _, p := range t.paths(".go") {
 		if !inDir(p, "testdata") {
 			n += len(t.lines(p))
+		}
+	}
+	return n
+}
+
+// productLines counts the lines of Go that users get: no tests, and nothing that only proves or measures.
+func productLines(t tree) int {
+	n := 0
+	for _, p := range t.paths(".go") {
+		if !strings.HasSuffix(p, "_test.go") && !inDir(p, "testdata") && !isTool(p) {
+			n += len(t.lines(p))
+		}
+	}
+	return n
+}
+
+// tools are the folders outside lab that prove or measure.
+var tools = []string{"driver/drivertest", "fence/fencetest", "examples", "internal/servers", "internal/figure", "internal/measure", "internal/locktest",
+	"internal/must", "store/quorum/internal/model", "store/quorum/internal/modelcheck", "store/redisstore/internal/redistest", "store/etcdstore/internal/etcdtest"}
+
+// isTool reports whether a file is part of what proves or measures.
+func isTool(p string) bool {
+	return strings.HasPrefix(p, "lab/") || slices.ContainsFunc(tools, func(d string) bool { return strings.HasPrefix(p, d+"/") })
+}
+
+// required counts the modules that a go.mod names.
+func required(t tree, mod string) int {
+	n := 0
+	for _, l := range t.lines(mod) {
+		if l = strings.TrimSpace(strings.TrimPrefix(l, "require ")); strings.Contains(l, " v") && !strings.HasPrefix(l, "//") {
+			n++
 		}
 	}
 	return n
@@ -106,6 +138,8 @@ func TestHouseFigures(t *testing.T) {
 	}
 	figure.Print("house-root-entries", rootEntries(files), figure.AtMost(58))
 	figure.Print("house-go-lines", goLines(files), figure.AtMost(196000))
+	figure.Print("house-product-lines", productLines(files), figure.AtMost(65500))
+	figure.Print("house-modules-otel", required(files, "otelfencelock/go.mod"), figure.AtMost(8))
 	figure.Print("house-exported-undocumented", len(checkExportedDocs(files)), figure.Exactly(0))
 	figure.Print("house-figure-types", len(types), figure.Exactly(1))
 	figure.Print("house-admission-rules", len(rules), figure.Exactly(1))

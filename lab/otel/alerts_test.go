@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package otelfencelock_test
+package otel_test
 
 import (
 	"context"
@@ -258,7 +258,7 @@ func (sc *scenario) test(all series) ruleTest {
 // does, and lets promtool decide which of the shipped alerts fire.
 func TestAlertsFire(t *testing.T) {
 	promtool := needPromtool(t)
-	rules, err := filepath.Abs("dashboard/alerts.yaml")
+	rules, err := filepath.Abs("../../otelfencelock/dashboard/alerts.yaml")
 	must.OK(t, err)
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestAlertsFire(t *testing.T) {
 // TestRuleTestsPassAndNameSeriesThatExist: the file for people who change the
 // rules tests what is exported.
 func TestRuleTestsPassAndNameSeriesThatExist(t *testing.T) {
-	text, err := os.ReadFile("dashboard/alerts_test.yaml")
+	text, err := os.ReadFile("../../otelfencelock/dashboard/alerts_test.yaml")
 	must.OK(t, err)
 	var file struct{ Tests []ruleTest }
 	must.OK(t, yaml.Unmarshal(text, &file))
@@ -293,7 +293,7 @@ func TestRuleTestsPassAndNameSeriesThatExist(t *testing.T) {
 	if seen < 5 {
 		t.Errorf("only %d series were found", seen)
 	}
-	if out, err := exec.Command(needPromtool(t), "test", "rules", "dashboard/alerts_test.yaml").CombinedOutput(); err != nil {
+	if out, err := exec.Command(needPromtool(t), "test", "rules", "../../otelfencelock/dashboard/alerts_test.yaml").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

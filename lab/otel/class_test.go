@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package otelfencelock_test
+package otel_test
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package otelfencelock_test
+package otel_test
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ import (
 )
 
 func TestDashboardNamesMetricsThatExist(t *testing.T) {
-	text, err := os.ReadFile("dashboard/grafana.json")
+	text, err := os.ReadFile("../../otelfencelock/dashboard/grafana.json")
 	must.OK(t, err)
 	var dashboard struct {
 		Templating struct {
@@ -61,7 +61,7 @@ func TestDashboardNamesMetricsThatExist(t *testing.T) {
 }
 
 func TestAlertsNameMetricsThatExistAndHaveARunbook(t *testing.T) {
-	text, err := os.ReadFile("dashboard/alerts.yaml")
+	text, err := os.ReadFile("../../otelfencelock/dashboard/alerts.yaml")
 	must.OK(t, err)
 	var file struct {
 		Groups []struct {
@@ -93,9 +93,9 @@ func TestAlertsNameMetricsThatExistAndHaveARunbook(t *testing.T) {
 	if len(pages) == 0 {
 		t.Fatal("no alerts were found")
 	}
-	there, err := filepath.Glob("../docs/runbooks/*.md")
+	there, err := filepath.Glob("../../docs/runbooks/*.md")
 	must.OK(t, err)
-	index, err := os.ReadFile("../docs/runbooks/README.md")
+	index, err := os.ReadFile("../../docs/runbooks/README.md")
 	must.OK(t, err)
 	for _, p := range there {
 		base := filepath.Base(p)
@@ -115,7 +115,7 @@ func TestAlertsNameMetricsThatExistAndHaveARunbook(t *testing.T) {
 // checkRunbook: an operator who was woken up finds the same questions answered.
 func checkRunbook(t *testing.T, page, title string) {
 	t.Helper()
-	text, err := os.ReadFile("../docs/runbooks/" + page)
+	text, err := os.ReadFile("../../docs/runbooks/" + page)
 	if err != nil {
 		t.Errorf("%s has no runbook: %v", title, err)
 		return
@@ -129,9 +129,9 @@ func checkRunbook(t *testing.T, page, title string) {
 
 // TestRunbooksAskForWhatExists: the queries and the panels of the runbooks are there.
 func TestRunbooksAskForWhatExists(t *testing.T) {
-	dashboard, err := os.ReadFile("dashboard/grafana.json")
+	dashboard, err := os.ReadFile("../../otelfencelock/dashboard/grafana.json")
 	must.OK(t, err)
-	there, err := filepath.Glob("../docs/runbooks/*.md")
+	there, err := filepath.Glob("../../docs/runbooks/*.md")
 	must.OK(t, err)
 	f := scrape(t)
 	block := regexp.MustCompile("(?s)```promql\n(.*?)```")
@@ -162,7 +162,7 @@ func TestRunbooksAskForWhatExists(t *testing.T) {
 
 // The table in the documentation has every metric, under both of its names.
 func TestDocumentationListsEveryMetric(t *testing.T) {
-	text, err := os.ReadFile("../docs/observability.md")
+	text, err := os.ReadFile("../../docs/observability.md")
 	must.OK(t, err)
 	for name := range scrape(t) {
 		if strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_bucket") || !strings.HasPrefix(name, "fencelock_") {
