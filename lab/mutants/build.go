@@ -12,27 +12,20 @@ import (
 	"strings"
 )
 
-// mutant is one mutant: in file, the text old becomes the text new. The change must be
-// inside one function, see split, or in a Lua script.
+// mutant is one mutant.
 type mutant struct {
-	name     string
-	catcher  catcher
-	sim      string // the checker of the simulator that must catch it too, if any
-	file     string // below the repository's root
-	old, new string
-	also     *edit // a second place, if the defect has two
+	name    string
+	why     string  // what it breaks; of an equivalent one, why nothing that is promised changes with it
+	catcher catcher // none: it is equivalent, compiled only so that its text stays true
+	sim     string  // the checker of the simulator that must catch it too, if any
+	edits   []edit
 }
 
-// edit is a change of one place.
+func (c mutant) equivalent() bool { return c.catcher == catcher{} }
+
+// edit changes one place, in a file below the repository's root: the text old becomes the text new. It must be
+// inside one function, see split, or in a Lua script.
 type edit struct{ file, old, new string }
-
-func (c *mutant) edits() []edit {
-	list := []edit{{c.file, c.old, c.new}}
-	if c.also != nil {
-		list = append(list, *c.also)
-	}
-	return list
-}
 
 // binaries are the test programs with all mutants compiled in.
 type binaries struct {
@@ -93,7 +86,7 @@ func (b binaries) overlay(mutants []mutant) (string, error) {
 	edits := map[string][]namedEdit{}
 	var errs []error
 	for _, c := range mutants {
-		for _, e := range c.edits() {
+		for _, e := range c.edits {
 			if strings.HasSuffix(e.file, ".lua") {
 				var err error
 				e, err = b.ofScript(c.name, e)
@@ -121,7 +114,7 @@ func (b binaries) overlay(mutants []mutant) (string, error) {
 // environment can switch it on. Package native replaces names in them, so there it is where they are read; package foreign has none.
 func (b binaries) ofScript(name string, e edit) (edit, error) {
 	file, before, text := "store/redisstore/internal/native/script.go", "return ", "string(text)"
-	if strings.HasPrefix(e.file, hashScripts) {
+	if strings.HasPrefix(e.file, "store/redisstore/internal/foreign/") {
 		file, before, text = "store/redisstore/internal/rediscmd/script.go", "text := ", `head + "local RUN_ID = '" + runID + "'\n" + body`
 	}
 	raw, err := os.ReadFile(filepath.Join(b.root, e.file))

@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// catcher is the check that must catch a defect: exactly one of its fields is
-// set.
+// catcher is the check that must catch a defect: one of clause, test and checker.
 type catcher struct {
 	clause  string // a store clause, by drivertest on memstore
 	test    string // a test of pkg
@@ -32,25 +31,15 @@ const mostOutput = 4000
 // simSeeds is how many schedules a defect may survive.
 const simSeeds = 2000
 
-func clause(id string) catcher    { return catcher{clause: id} }
-func test(name string) catcher    { return catcher{test: name, pkg: "internal/core"} }
-func apiTest(name string) catcher { return catcher{test: name, pkg: "."} }
-func checker(name string) catcher { return catcher{checker: name} }
-
-// testOf is a test outside the core and the API.
-func testOf(pkg, name string) catcher { return catcher{test: name, pkg: pkg} }
-
-// String names the check for people.
+// String names the check as the texts do.
 func (c catcher) String() string {
 	switch {
 	case c.clause != "":
 		return "clause " + c.clause
-	case c.test != "" && c.pkg != "." && c.pkg != "internal/core":
-		return c.pkg + " " + c.test
 	case c.test != "":
-		return c.test
+		return c.pkg + " " + c.test
 	}
-	return "simulator: " + c.checker
+	return "checker " + c.checker
 }
 
 // verdict is what became of an open mutant.
@@ -151,7 +140,7 @@ func (b binaries) healthy(mutants []mutant) error {
 
 // find runs all tests of a mutant's package and of the core, and names those that fail.
 func (b binaries) find(c mutant) string {
-	pkgs := []string{filepath.Dir(c.file), "internal/core", ".", "store/memstore"}
+	pkgs := []string{filepath.Dir(c.edits[0].file), "internal/core", ".", "store/memstore"}
 	for i, pkg := range pkgs {
 		if !slices.Contains(packages, pkg) || slices.Index(pkgs, pkg) < i {
 			continue

@@ -11,8 +11,8 @@
 //	go run ./lab/mutants -find         which test fails first, among all tests
 //	go run ./lab/mutants -survey       what the simulator makes of every mutant
 //
-// A mutant is a change of the source inside one function (see docs/decisions/0009), or of a Lua script: all
-// of them are compiled together into test binaries with go test -overlay, and
+// A mutant is a change of the source inside one function (see docs/decisions/0009), or of a Lua script, written in
+// one of the text files beside this one (see parse.go for their form): all of them are compiled together into test binaries with go test -overlay, and
 // switched on one at a time by the environment. The command fails if a mutant survives, if
 // only another check kills it, or if the text that it changes is no longer in the
 // source. Mutants that no test can kill are listed with the reason.
@@ -55,19 +55,28 @@ func main() {
 	}
 }
 
-// mutants returns all that a check must kill.
-func mutants() []mutant {
-	return slices.Concat(storeMutants, floorMutants, dataLossMutants, coreMutants, queueMutants, changeMutants, ownMutants,
-		sessionMutants, releaseMutants, waitMutants, kindMutants, memstoreMutants, otherMutants, noticeMutants, lingerMutants, fixMutants,
-		quorumMutants, listMutants, bothMutants, sharedMutants, treeMutants, handoffMutants, remoteMutants, etcdMutants, edgeMutants, sqlMutants)
+// mutants returns all that a check must kill, and those that none can.
+func mutants() (killable, equivalents []mutant, err error) {
+	all, err := parseAll(texts)
+	for _, m := range all {
+		if m.equivalent() {
+			equivalents = append(equivalents, m)
+		} else {
+			killable = append(killable, m)
+		}
+	}
+	return killable, equivalents, err
 }
 
 func run(o options) error {
-	all := mutants()
+	all, equivalents, err := mutants()
+	if err != nil {
+		return err
+	}
 	if !o.slow && o.only == "" {
 		all = slices.DeleteFunc(all, mutant.slow)
 	}
-	every := slices.Concat(all, equivalentMutants())
+	every := slices.Concat(all, equivalents)
 	if o.find || o.survey { // perhaps one of them is not equivalent after all
 		all = every
 	}
@@ -102,7 +111,7 @@ func run(o options) error {
 		fmt.Println(verdicts[0].output)
 	}
 	for _, e := range equivalents {
-		fmt.Printf("mutants equivalent %s: %s\n", e.name, e.reason)
+		fmt.Printf("mutants equivalent %s: %s\n", e.name, e.why)
 	}
 	fmt.Printf("mutants: %d killed, %d survived, %d equivalent\n", len(chosen)-survived, survived, len(equivalents))
 	if o.all && o.only == "" {
@@ -171,7 +180,7 @@ func arrange(mutants []mutant, o options) (tries []attempt) {
 		}
 		tries = append(tries, attempt{c, c.catcher})
 		if c.sim != "" && (o.all || o.only != "") {
-			tries = append(tries, attempt{c, checker(c.sim)})
+			tries = append(tries, attempt{c, catcher{checker: c.sim}})
 		}
 	}
 	return tries

@@ -17,7 +17,9 @@ import (
 // one function, and has a unique name. A change of the code must move its mutants.
 func TestMutantsFitTheSource(t *testing.T) {
 	b := binaries{root: "../..", dir: t.TempDir()}
-	all := slices.Concat(mutants(), equivalentMutants())
+	killable, equivalents, err := mutants()
+	must.OK(t, err)
+	all := slices.Concat(killable, equivalents)
 	if _, err := b.overlay(all); err != nil {
 		t.Error(err)
 	}
@@ -34,7 +36,9 @@ func TestMutantsFitTheSource(t *testing.T) {
 // after minutes.
 func TestNamedTestsExist(t *testing.T) {
 	text := map[string]string{}
-	for _, c := range mutants() {
+	killable, _, err := mutants()
+	must.OK(t, err)
+	for _, c := range killable {
 		pkg := c.catcher.pkg
 		if c.catcher.test == "" {
 			continue
