@@ -93,18 +93,16 @@ figures-interop:
 	go test ./lab/interop -count=1 -timeout 40m -v -run '^TestFleet' -interop.all -interop.processes=5 -interop.rounds=5
 
 # Half an hour, and 5 GB. The machine must do nothing else.
-# Measure unit costs, growth and small fleets on every server, for docs/scale.md.
+# Measure unit costs on every server, and growth on Redis, for docs/scale.md.
 scale:
 	go run ./lab/bench -units -for 1s
 	go run ./lab/bench -growth -repetitions 5 -for 1s
-	go run ./lab/bench -runs -for 1s
 	go run ./lab/bench -page
 
 # What docs claim of scale and endurance, from the results that are kept.
 figures-scale:
 	go run ./lab/torture kept lab/torture/README.md
 	go run ./lab/bench -figures scale
-	go test ./lab/bench/internal/fleetsim -count=1 -v -run '^TestSimulationAgreesWithRealRuns$$'
 	go run ./lab/events kept lab/events/results docs/scale/storm.svg
 	go run ./lab/torture/soak kept lab/torture/soak/results
 

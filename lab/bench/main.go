@@ -16,8 +16,7 @@
 //	go run ./lab/bench -figures linger                  # locks that linger on Redis, and the notices that end it
 //	go run ./lab/bench -quick                           # counts and processor time on Redis, with floors
 //	go run ./lab/bench -units                           # what one of each costs every server, for docs/scale.md
-//	go run ./lab/bench -growth                          # how costs grow, for docs/scale.md
-//	go run ./lab/bench -runs                            # small fleets, which plans and simulations are compared with
+//	go run ./lab/bench -growth                          # how costs grow on Redis, for docs/scale.md
 //	go run ./lab/bench -page                            # the tables and pictures of docs/scale.md, from what is kept
 //	go run ./lab/bench -figures scale                   # what docs/scale.md claims of growth, from what is kept
 //	go run ./lab/bench -suite redis                     # everything, into docs/benchmarks; takes half an hour
@@ -78,9 +77,8 @@ func run(ctx context.Context) error {
 	flag.IntVar(&p.repetitions, "repetitions", 3, "how often each candidate runs")
 	flag.DurationVar(&p.each, "for", 2*time.Second, "how long each time; some parts take half of it")
 	units := flag.Bool("units", false, "measure what one lock, handoff, keep-alive and session cost each server, and write docs/scale/units.json; with -only these servers")
-	growth := flag.Bool("growth", false, "measure how costs grow with locks, sessions, waiters and readers, for docs/scale.md; with -only some, such as redis/waiters")
-	runs := flag.Bool("runs", false, "run small fleets on each server, which the simulation is compared with; with -only these servers")
-	page := flag.Bool("page", false, "write the tables and pictures of docs/scale.md from what is kept, and simulate its fleets; measures nothing")
+	growth := flag.Bool("growth", false, "measure how costs on Redis grow with locks, sessions, waiters and readers, for docs/scale.md; with -only some, such as waiters")
+	page := flag.Bool("page", false, "write the tables and pictures of docs/scale.md from what is kept; measures nothing")
 	again := flag.Bool("redraw", false, "draw the charts of docs/benchmarks again from the stored results.json; measures nothing")
 	pin := flag.Bool("pin", false, "give the server one processor and the clients another; redis, quorum, etcd, memcached only")
 	profile := flag.String("cpuprofile", "", "write a CPU profile of this process to this file; read it with go tool pprof")
@@ -107,17 +105,15 @@ func run(ctx context.Context) error {
 		return writeUnits(ctx, lasting, parseSelection(p.only))
 	case *growth:
 		return writeGrowth(ctx, lasting, parseSelection(p.only))
-	case *runs:
-		return writeRuns(ctx, lasting, parseSelection(p.only))
 	case *page:
-		return writePage(e)
+		return writePage()
 	case *again:
 		return redraw(filepath.Join("docs", "benchmarks"))
 	case p.suite != "":
 		return p.run(ctx, e)
 	}
 	flag.Usage()
-	return errors.New("one of -figures, -quick, -units, -growth, -runs, -page, -suite and -redraw is needed")
+	return errors.New("one of -figures, -quick, -units, -growth, -page, -suite and -redraw is needed")
 }
 
 // profiled begins to write a profile, if a file is given.

@@ -9,38 +9,20 @@ import (
 	"strings"
 
 	"github.com/fencelock/fencelock/lab/bench/internal/scale"
-	"github.com/fencelock/fencelock/lab/bench/internal/suite"
 )
 
 // scalePage is the page whose tables and pictures are written here.
 var scalePage = filepath.Join("docs", "scale.md")
 
-// writePage writes the tables of docs/scale.md and draws its pictures, from what is kept. It simulates the fleets.
-func writePage(e *suite.Env) error {
+// writePage writes the tables of docs/scale.md and draws its picture, from what is kept.
+func writePage() error {
 	if err := deriveUnits(); err != nil {
 		return err
-	}
-	units, err := os.ReadFile(unitsPath)
-	if err != nil {
-		return err
-	}
-	var rows []scale.FleetRow
-	for _, s := range scale.Setups {
-		for _, n := range scale.FleetSizes {
-			e.Progress("%s, %d processes: simulating", s.Name, n)
-			row, err := scale.Simulate(units, s, e.Scaled(n))
-			if err != nil {
-				return err
-			}
-			row.Processes = n
-			rows = append(rows, row)
-		}
 	}
 	blocks, err := keptBlocks()
 	if err != nil {
 		return err
 	}
-	blocks["fleets"] = scale.FleetTable(rows)
 	text, err := os.ReadFile(scalePage)
 	if err != nil {
 		return err
@@ -59,7 +41,6 @@ func writePage(e *suite.Env) error {
 	for name, content := range map[string]string{
 		scalePage: page,
 		filepath.Join("docs", "scale", "growth.svg"): scale.GrowthPicture(growth.curves()),
-		filepath.Join("docs", "scale", "fleet.svg"):  scale.FleetPicture(rows),
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
 			return err
@@ -68,7 +49,7 @@ func writePage(e *suite.Env) error {
 	return nil
 }
 
-// keptBlocks are the tables that need no simulation.
+// keptBlocks are the tables.
 func keptBlocks() (map[string]string, error) {
 	var u unitFile
 	if err := readKept(unitsPath, &u); err != nil {

@@ -49,11 +49,11 @@ func (e *keptEvent) row() string {
 
 // TestScalePageHasTheKeptEvents: the table of events, and the failover in the text, are those of the kept results.
 func TestScalePageHasTheKeptEvents(t *testing.T) {
-	t.Chdir("..")
+	t.Chdir("../..")
 	text, err := os.ReadFile(scalePage)
 	must.OK(t, err)
 	page := string(text)
-	files, err := filepath.Glob(filepath.Join("test", "events", "results", "*.json"))
+	files, err := filepath.Glob(filepath.Join("lab", "events", "results", "*.json"))
 	if err != nil || len(files) < 6 {
 		t.Fatalf("%d results of events are kept (%v)", len(files), err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // TestScalePageIsCurrent: the tables and the picture of growth are those of the kept results.
 func TestScalePageIsCurrent(t *testing.T) {
-	t.Chdir("..")
+	t.Chdir("../..")
 	text, err := os.ReadFile(scalePage)
 	must.OK(t, err)
 	blocks, err := keptBlocks()
@@ -34,9 +34,9 @@ func TestScalePageIsCurrent(t *testing.T) {
 	}
 }
 
-// TestReclaimIsThatOfTheKeptFailover: a failover that is measured again changes what plans and simulations take for a reclaim.
+// TestReclaimIsThatOfTheKeptFailover: a failover that is measured again changes what the formula takes for a reclaim.
 func TestReclaimIsThatOfTheKeptFailover(t *testing.T) {
-	t.Chdir("..")
+	t.Chdir("../..")
 	var kept, derived unitFile
 	for _, f := range []*unitFile{&kept, &derived} {
 		must.OK(t, readKept(unitsPath, f))

@@ -11,7 +11,7 @@ import (
 )
 
 // failoverPath is the kept failover of lab/events, on Redis.
-var failoverPath = filepath.Join("test", "events", "results", "failover.json")
+var failoverPath = filepath.Join("lab", "events", "results", "failover.json")
 
 // failover is what is read of it.
 type failover struct {

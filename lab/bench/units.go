@@ -44,7 +44,7 @@ type unitFile struct {
 	Units    []*suite.Units
 }
 
-// unitsPath is where docs/scale.md and the simulation have them from.
+// unitsPath is where docs/scale.md has them from.
 var unitsPath = filepath.Join("docs", "scale", "units.json")
 
 // writeUnits measures the servers that are wanted and writes them down, beside those of before

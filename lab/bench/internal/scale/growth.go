@@ -60,7 +60,7 @@ func micros(v float64) string {
 func GrowthPicture(curves []*Curve) string {
 	var panels []panel
 	for _, s := range subjects {
-		p := panel{title: s.cost, x: s.grows, y: "µs of server time", logY: true}
+		p := panel{title: s.cost, x: s.grows, y: "µs of server time"}
 		for _, c := range curves {
 			if c.Name != s.name {
 				continue

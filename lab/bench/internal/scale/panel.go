@@ -9,12 +9,9 @@ import (
 	"strings"
 )
 
-// panel is one diagram of a picture. The x axis is logarithmic unless Linear is set.
+// panel is one diagram of a picture. Both axes are logarithmic.
 type panel struct {
 	title, x, y string
-	linear      bool // the x axis
-	logY        bool
-	most        float64 // of y, 0 for what the lines need
 	lines       []line
 }
 
@@ -103,13 +100,10 @@ func (p *panel) draw(b *strings.Builder, names []string) {
 }
 
 // axis is from low to high.
-type axis struct {
-	low, high float64
-	log       bool
-}
+type axis struct{ low, high float64 }
 
 func (p *panel) axes() (x, y axis) {
-	x, y = axis{math.Inf(1), 0, !p.linear}, axis{math.Inf(1), 0, p.logY}
+	x, y = axis{math.Inf(1), 0}, axis{math.Inf(1), 0}
 	for _, l := range p.lines {
 		for i := range l.x {
 			x.low, x.high = min(x.low, l.x[i]), max(x.high, l.x[i])
@@ -118,39 +112,19 @@ func (p *panel) axes() (x, y axis) {
 			}
 		}
 	}
-	if p.logY {
-		y.low = math.Pow(10, math.Floor(math.Log10(y.low)))
-		y.high = max(10*y.low, math.Pow(10, math.Ceil(math.Log10(y.high))))
-	} else {
-		y.low, y.high = 0, y.high*1.1
-	}
-	if p.most > 0 {
-		y.high = p.most
-	}
+	y.low = math.Pow(10, math.Floor(math.Log10(y.low)))
+	y.high = max(10*y.low, math.Pow(10, math.Ceil(math.Log10(y.high))))
 	return x, y
 }
 
 // share is where a value is: 0 at the low end, 1 at the high end.
 func (a axis) share(v float64) float64 {
-	if a.log {
-		return math.Log(max(v, a.low)/a.low) / math.Log(a.high/a.low)
-	}
-	return (v - a.low) / (a.high - a.low)
+	return math.Log(max(v, a.low)/a.low) / math.Log(a.high/a.low)
 }
 
-// ticks are powers of ten, or some round steps.
+// ticks are powers of ten.
 func (a axis) ticks() (all []float64) {
-	if a.log {
-		for v := math.Pow(10, math.Ceil(math.Log10(a.low)-1e-9)); v <= a.high*1.0001; v *= 10 {
-			all = append(all, v)
-		}
-		return all
-	}
-	step := math.Pow(10, math.Floor(math.Log10((a.high-a.low)/2)))
-	for (a.high-a.low)/step > 5 {
-		step *= 2
-	}
-	for v := math.Ceil(a.low/step) * step; v <= a.high; v += step {
+	for v := math.Pow(10, math.Ceil(math.Log10(a.low)-1e-9)); v <= a.high*1.0001; v *= 10 {
 		all = append(all, v)
 	}
 	return all

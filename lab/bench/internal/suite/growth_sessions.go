@@ -4,11 +4,8 @@ package suite
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/fencelock/fencelock/driver"
-	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
-	"github.com/fencelock/fencelock/lab/bench/internal/worker"
 )
 
 const (
@@ -64,27 +61,4 @@ func keepInTurn(ctx context.Context, sessions []driver.Session, times int) error
 		}
 	}
 	return first
-}
-
-// GrowHeldThrough is GrowHeld for any server: the locks are taken through the library, and the servers follow each
-// other.
-func (e *Env) GrowHeldThrough(ctx context.Context, c *candidate.Candidate, sizes []int) (Cells, error) {
-	return e.whileHeld(ctx, c, sizes, heldThrough)
-}
-
-func heldThrough(ctx context.Context, here *Env, c *candidate.Candidate, n int) (*Cell, error) {
-	lockers, err := here.openMany(ctx, c, manyClients)
-	if err != nil {
-		return nil, err
-	}
-	defer closeAll(lockers)
-	cells, err := here.interleave(ctx, []run{{Names(n), c.Name, func(ctx context.Context, e *Env, repetition int) (Sample, error) {
-		return e.fleet(ctx, c, lockers, worker.Task{
-			Name: fmt.Sprintf("fresh/%d", repetition), Own: true, Fresh: true, Goroutines: 1, Uncanceled: true,
-		})
-	}}})
-	if err != nil {
-		return nil, err
-	}
-	return cells[0], nil
 }
