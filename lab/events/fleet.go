@@ -3,29 +3,18 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
-	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/lab/internal/rig"
 )
 
-// process is a member of a fleet as its parent sees it.
-type process struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	lines  *json.Decoder
-	errors bytes.Buffer
-}
-
 // fleet is several processes.
-type fleet []*process
+type fleet []*rig.Child
 
 // launch starts the processes, which have the sessions of a size in equal parts.
 func launch(cfg Config, s size) (fleet, error) {
@@ -33,7 +22,7 @@ func launch(cfg Config, s size) (fleet, error) {
 	var configs []any
 	each := s.Sessions / s.Processes
 	for i := range s.Processes {
-		p, err := startMember()
+		p, err := rig.Start(context.Background(), rig.Command{Name: fmt.Sprint("process ", i), Program: memberProgram, Args: []string{"member"}})
 		if err != nil {
 			f.kill()
 			return nil, err
@@ -52,42 +41,13 @@ func launch(cfg Config, s size) (fleet, error) {
 // memberProgram is the program of the members, this one if it is empty.
 var memberProgram string
 
-func startMember() (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	if memberProgram != "" {
-		self = memberProgram
-	}
-	p := &process{cmd: exec.Command(self, "member")}
-	p.cmd.Stderr = &p.errors
-	p.in, err = p.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.lines = json.NewDecoder(out)
-	return p, servers.Start(p.cmd)
-}
-
 // ask sends a line and waits for the answer.
-func (p *process) ask(what any) (r Reply, err error) {
-	line, err := json.Marshal(what)
-	if err == nil {
-		_, err = p.in.Write(append(line, '\n'))
+func ask(p *rig.Child, what any) (r Reply, err error) {
+	if err := p.Ask(what, &r, 0); err != nil {
+		return r, err
 	}
-	if err == nil {
-		err = p.lines.Decode(&r)
-	}
-	if err == nil && r.Error != "" {
-		err = errors.New(r.Error)
-	}
-	if err != nil {
-		return r, fmt.Errorf("process %d: %w %s", p.cmd.Process.Pid, err, p.errors.String())
+	if r.Error != "" {
+		return r, fmt.Errorf("%s: %s", p.Name, r.Error)
 	}
 	return r, nil
 }
@@ -105,7 +65,7 @@ func (f fleet) sendEach(lines []any) ([]Reply, error) {
 	replies, failed := make([]Reply, len(f)), make([]error, len(f))
 	var all sync.WaitGroup
 	for i, p := range f {
-		all.Go(func() { replies[i], failed[i] = p.ask(lines[i]) })
+		all.Go(func() { replies[i], failed[i] = ask(p, lines[i]) })
 	}
 	all.Wait()
 	return replies, errors.Join(failed...)
@@ -114,10 +74,10 @@ func (f fleet) sendEach(lines []any) ([]Reply, error) {
 // kill ends all processes as a crash does.
 func (f fleet) kill() {
 	for _, p := range f {
-		_ = p.cmd.Process.Kill()
+		p.Signal(syscall.SIGKILL) // all of them before one is waited for
 	}
 	for _, p := range f {
-		_ = p.cmd.Wait()
+		p.Kill()
 	}
 }
 

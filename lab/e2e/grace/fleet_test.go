@@ -5,11 +5,10 @@
 package grace
 
 import (
-	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -21,7 +20,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/must"
-	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/lab/internal/rig"
 )
 
 // hold is a time in which a member held a name.
@@ -31,8 +30,7 @@ type hold struct{ began, ended int64 }
 type fleet struct {
 	t       *testing.T
 	ttl     time.Duration
-	members []*exec.Cmd
-	readers sync.WaitGroup
+	members []*rig.Child
 
 	mu            sync.Mutex
 	holds         map[string][]hold
@@ -51,16 +49,14 @@ func newFleet(t *testing.T, ttl time.Duration) *fleet {
 }
 
 // begin starts a member and returns when it has its own lock. Without wait it returns at once.
-func (f *fleet) begin(name, url string, wait bool) *exec.Cmd {
+func (f *fleet) begin(name, url string, wait bool) *rig.Child {
 	f.t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envURL+"="+url, envName+"="+name, envTTL+"="+f.ttl.String())
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	must.OK(f.t, err)
-	must.OK(f.t, servers.Start(cmd))
 	ready := make(chan struct{})
-	f.readers.Go(func() { f.read(name, out, ready) })
+	member, err := rig.Start(context.Background(), rig.Command{
+		Name: name, Env: []string{envURL + "=" + url, envName + "=" + name, envTTL + "=" + f.ttl.String()}, Stderr: os.Stderr,
+		Read: rig.Lines(func(line string) { f.read(name, line, ready) }),
+	})
+	must.OK(f.t, err)
 	if wait {
 		select {
 		case <-ready:
@@ -68,46 +64,41 @@ func (f *fleet) begin(name, url string, wait bool) *exec.Cmd {
 			f.t.Fatalf("%s has no lock after a minute: %q %q", name, f.refused, f.others)
 		}
 	}
-	return cmd
+	return member
 }
 
-// read takes the reports of a member.
-func (f *fleet) read(name string, out io.Reader, ready chan struct{}) {
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		word, rest, _ := strings.Cut(lines.Text(), " ")
-		f.mu.Lock()
-		switch word {
-		case "ready":
-			close(ready)
-		case "held":
-			part := strings.Fields(rest)
-			began, _ := strconv.ParseInt(part[1], 10, 64)
-			ended, _ := strconv.ParseInt(part[2], 10, 64)
-			f.holds[part[0]] = append(f.holds[part[0]], hold{began, ended})
-		case "refused":
-			f.refused = append(f.refused, name+": "+rest)
-		case "lost":
-			f.lost = append(f.lost, name+": "+rest)
-		default:
-			f.others = append(f.others, name+": "+rest)
-		}
-		f.mu.Unlock()
+// read takes a report of a member.
+func (f *fleet) read(name, line string, ready chan struct{}) {
+	word, rest, _ := strings.Cut(line, " ")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch word {
+	case "ready":
+		close(ready)
+	case "held":
+		part := strings.Fields(rest)
+		began, _ := strconv.ParseInt(part[1], 10, 64)
+		ended, _ := strconv.ParseInt(part[2], 10, 64)
+		f.holds[part[0]] = append(f.holds[part[0]], hold{began, ended})
+	case "refused":
+		f.refused = append(f.refused, name+": "+rest)
+	case "lost":
+		f.lost = append(f.lost, name+": "+rest)
+	default:
+		f.others = append(f.others, name+": "+rest)
 	}
 }
 
 // stop ends a member and waits for it.
 func (f *fleet) stop(i int) {
-	cmd := f.members[i]
-	if cmd == nil {
+	member := f.members[i]
+	if member == nil {
 		return
 	}
 	f.members[i] = nil
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	timer := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
-	defer timer.Stop()
+	member.Signal(syscall.SIGTERM)
 	var exit *exec.ExitError
-	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+	if err := member.Finish(30 * time.Second); err != nil && !errors.As(err, &exit) {
 		f.t.Error(err)
 	}
 }
@@ -135,7 +126,6 @@ func (f *fleet) end() {
 	for i := range f.members {
 		f.stop(i)
 	}
-	f.readers.Wait()
 }
 
 // overlaps is how often a name was held twice at a time.

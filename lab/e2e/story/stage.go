@@ -3,19 +3,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/lab/internal/rig"
 )
 
 // patience is how long the story waits for anything: far more than it takes.
@@ -74,9 +72,7 @@ func (s *stage) play(ctx context.Context, a act) error {
 	s.print("", "A goes on (SIGCONT); for A no time has passed")
 	workerA.goOn()
 	workerA.goOn() // for its second try, if it needs one
-	if err := workerA.resume(); err != nil {
-		return err
-	}
+	workerA.Signal(syscall.SIGCONT)
 	if err := workerA.end(); err != nil {
 		return err
 	}
@@ -94,84 +90,62 @@ func (s *stage) play(ctx context.Context, a act) error {
 
 // process is a worker that runs.
 type process struct {
+	*rig.Child
 	s     *stage
-	name  string
-	cmd   *exec.Cmd
-	in    io.WriteCloser
 	lines chan string
 }
 
 // start starts a worker as a separate process: this program again.
 func (s *stage) start(ctx context.Context, name string, amount int, a act) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, "worker", name, s.redis, s.postgres, strconv.Itoa(a.account), strconv.Itoa(amount), a.guarded)
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = servers.Mortal()
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &process{s: s, name: name, cmd: cmd, in: in, lines: make(chan string)}
-	go func() {
-		defer close(p.lines)
-		for scan := bufio.NewScanner(out); scan.Scan(); {
-			p.lines <- scan.Text()
-		}
-	}()
-	return p, nil
+	p := &process{s: s, lines: make(chan string)}
+	var err error
+	p.Child, err = rig.Start(ctx, rig.Command{
+		Name: name, Args: []string{"worker", name, s.redis, s.postgres, strconv.Itoa(a.account), strconv.Itoa(amount), a.guarded}, Stderr: os.Stderr,
+		Read: func(out io.Reader) error {
+			defer close(p.lines)
+			return rig.Lines(func(line string) { p.lines <- line })(out)
+		},
+	})
+	return p, err
 }
 
 // until prints the worker's lines up to one with the prefix.
 func (p *process) until(prefix string) error {
 	for line := range p.lines {
-		p.s.print(p.name, "%s", line)
+		p.s.print(p.Name, "%s", line)
 		if strings.HasPrefix(line, prefix) {
 			return nil
 		}
 	}
-	return fmt.Errorf("worker %s ended before it printed %q: %v", p.name, prefix, p.cmd.Wait())
+	return fmt.Errorf("worker %s ended before it printed %q: %w", p.Name, prefix, p.Err())
 }
 
 // goOn ends the slow work. A worker that is stopped finds it out later.
-func (p *process) goOn() { _, _ = io.WriteString(p.in, "go on\n") }
+func (p *process) goOn() { _ = p.Send("go on") }
 
 // pause stops the process and returns when the kernel reports that it is stopped.
 func (p *process) pause() error {
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
+	p.Signal(syscall.SIGSTOP)
 	var status syscall.WaitStatus
 	for {
-		_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		_, err := syscall.Wait4(p.Pid(), &status, syscall.WUNTRACED, nil)
 		switch {
 		case err == syscall.EINTR:
 		case err != nil || !status.Stopped():
-			return fmt.Errorf("worker %s was not stopped: %v, %v", p.name, status, err)
+			return fmt.Errorf("worker %s was not stopped: %v, %v", p.Name, status, err)
 		default:
 			return nil
 		}
 	}
 }
 
-func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
-
 // end prints the worker's lines until it ends.
 func (p *process) end() error {
 	for line := range p.lines {
-		p.s.print(p.name, "%s", line)
+		p.s.print(p.Name, "%s", line)
 	}
-	if err := p.cmd.Wait(); err != nil {
-		return fmt.Errorf("worker %s: %w", p.name, err)
+	if err := p.Finish(patience); err != nil {
+		return fmt.Errorf("worker %s: %w", p.Name, err)
 	}
 	return nil
 }

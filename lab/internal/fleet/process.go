@@ -3,14 +3,15 @@
 package fleet
 
 import (
-	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fencelock/fencelock/lab/internal/rig"
 )
 
 // process is a running process.
@@ -48,37 +49,11 @@ func (r *Record) child(phase Phase) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), variable+"="+string(text))
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	c, err := rig.Start(context.Background(), rig.Command{Name: r.who, Env: []string{variable + "=" + string(text)}, Stderr: os.Stderr, Read: rig.Lines(r.line)})
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	ended := make(chan struct{})
-	var failure error // read when ended is closed
-	go func() {
-		defer close(ended)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			r.line(lines.Text())
-		}
-		failure = cmd.Wait()
-	}()
-	stop := sync.OnceValue(func() error {
-		_ = in.Close()
-		late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-		defer late.Stop()
-		<-ended
-		return failure
-	})
-	return &process{who: r.who, stop: stop, ended: ended}, nil
+	return &process{who: r.who, stop: func() error { return c.Finish(patience) }, ended: c.Over()}, nil
 }
 
 // line records what a child wrote.

@@ -84,14 +84,14 @@ func draw(rng *rand.Rand) harm {
 func (s *soak) do(ctx context.Context, m misfortune) error {
 	switch m.harm {
 	case killClient:
-		s.mortal.kill()
+		s.mortal.Kill()
 		var err error
 		s.mortal, err = s.client("goes", 2)
 		return err
 	case pauseClient:
-		s.lasting.signal(syscall.SIGSTOP)
+		s.lasting.Signal(syscall.SIGSTOP)
 		pause(ctx, m.length)
-		s.lasting.signal(syscall.SIGCONT)
+		s.lasting.Signal(syscall.SIGCONT)
 	case cutClient:
 		for _, p := range s.proxies {
 			p.Cut()

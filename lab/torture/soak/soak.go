@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/lab/internal/rig"
 	"github.com/fencelock/fencelock/lab/torture/internal/deployment"
 	"github.com/fencelock/fencelock/lab/torture/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/lock"
@@ -32,8 +33,8 @@ type soak struct {
 	proxies []*servers.Proxy // of the measured client
 	via     map[string]string
 	count   counter
-	lasting *child // the measured client
-	mortal  *child // the other one
+	lasting *rig.Child // the measured client
+	mortal  *rig.Child // the other one
 	lives   uint64
 	began   time.Time
 	result  Result
@@ -107,7 +108,7 @@ func (s *soak) fresh() int {
 const fewNames = 20
 
 // client starts a client that is not measured and whose network is good.
-func (s *soak) client(who string, workers int) (*child, error) {
+func (s *soak) client(who string, workers int) (*rig.Child, error) {
 	s.lives++
 	c, _, err := start(Config{Spec: s.spec(who, nil), Seed: s.seed<<20 + s.lives, Workers: workers, Fresh: s.fresh()})
 	return c, err
@@ -147,7 +148,8 @@ const reportWithin = time.Minute
 // sample takes a sample. A store that cannot be counted, because servers still elect one of them, costs a
 // sample and not the run; a client that does not come to rest is an error.
 func (s *soak) sample(ctx context.Context) error {
-	r, err := s.lasting.ask("rest", reportWithin)
+	var r Report
+	err := s.lasting.Ask("rest", &r, reportWithin)
 	if err != nil {
 		return err
 	}
@@ -166,7 +168,7 @@ func (s *soak) sample(ctx context.Context) error {
 
 // end closes the clients and finds out what is left.
 func (s *soak) end() error {
-	r, err := s.lasting.finish(reportWithin + restsWithin)
+	r, err := finish(s.lasting, reportWithin+restsWithin)
 	if err != nil {
 		return err
 	}
@@ -174,7 +176,7 @@ func (s *soak) end() error {
 	if r.Stacks != "" {
 		fmt.Printf("%s: goroutines that are left:\n%s\n", s.d.Name, r.Stacks)
 	}
-	if _, err := s.mortal.finish(reportWithin + restsWithin); err != nil {
+	if _, err := finish(s.mortal, reportWithin+restsWithin); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)

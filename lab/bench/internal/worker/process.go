@@ -3,18 +3,16 @@
 package worker
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"time"
 
-	"github.com/fencelock/fencelock/internal/servers"
 	"github.com/fencelock/fencelock/lab/bench/internal/candidate"
+	"github.com/fencelock/fencelock/lab/internal/rig"
 )
 
 // Flag is the first argument of a program that is started as a worker.
@@ -63,14 +61,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 // Processes are workers of one candidate.
 type Processes struct {
 	Candidate *candidate.Candidate
-	all       []*process
-}
-
-type process struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	enc *json.Encoder
-	dec *json.Decoder
+	all       []*rig.Child
 }
 
 // Start starts n processes and returns when all are connected. The caller stops
@@ -78,53 +69,37 @@ type process struct {
 func Start(ctx context.Context, c *candidate.Candidate, addr string, n int) (*Processes, error) {
 	p := &Processes{Candidate: c}
 	for i := range n {
-		w, err := startProcess(ctx, c, spec{c.Name, candidate.Place{Addr: addr, Process: i, Processes: n}})
+		w, err := startProcess(ctx, c, i)
+		if err == nil {
+			p.all = append(p.all, w)
+			err = w.Send(spec{c.Name, candidate.Place{Addr: addr, Process: i, Processes: n}})
+		}
 		if err != nil {
 			p.Stop()
-			return nil, fmt.Errorf("%s, process %d: %w", c.Name, i, err)
+			return nil, err
 		}
-		p.all = append(p.all, w)
 	}
-	for i, w := range p.all {
+	for _, w := range p.all {
 		var ready string
-		if err := w.dec.Decode(&ready); err != nil {
+		if err := w.Next(&ready, 0); err != nil {
 			p.Stop()
-			return nil, fmt.Errorf("%s, process %d ended before it was ready; see above: %w", c.Name, i, err)
+			return nil, fmt.Errorf("before it was ready, see above: %w", err)
 		}
 	}
 	return p, nil
 }
 
-// command is how a worker of a candidate is started: this program, unless the
-// candidate has another.
-func command(c *candidate.Candidate) ([]string, error) {
+// startProcess starts a worker of a candidate: this program, unless the candidate has another.
+func startProcess(ctx context.Context, c *candidate.Candidate, i int) (*rig.Child, error) {
+	r := rig.Command{Name: fmt.Sprintf("%s, process %d", c.Name, i), Args: []string{Flag}, Stderr: os.Stderr}
 	if c.Command != nil {
-		return c.Command()
+		args, err := c.Command()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Name, err)
+		}
+		r.Program, r.Args = args[0], args[1:]
 	}
-	self, err := os.Executable()
-	return []string{self, Flag}, err
-}
-
-func startProcess(ctx context.Context, c *candidate.Candidate, s spec) (*process, error) {
-	args, err := command(c)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := servers.Start(cmd); err != nil {
-		return nil, err
-	}
-	p := &process{cmd: cmd, in: in, enc: json.NewEncoder(in), dec: json.NewDecoder(bufio.NewReader(out))}
-	return p, p.enc.Encode(s)
+	return rig.Start(ctx, r)
 }
 
 // headStart is how long after the order a run begins, so that all processes
@@ -136,15 +111,15 @@ const headStart = 30 * time.Millisecond
 func (p *Processes) Run(ctx context.Context, t Task) (*Result, error) {
 	t.At = time.Now().Add(headStart)
 	for _, w := range p.all {
-		if err := w.enc.Encode(t); err != nil {
+		if err := w.Send(t); err != nil {
 			return nil, err
 		}
 	}
 	sum := &Result{}
-	for i, w := range p.all {
+	for _, w := range p.all {
 		var r Result
-		if err := w.dec.Decode(&r); err != nil {
-			return nil, fmt.Errorf("%s, process %d: %w", p.Candidate.Name, i, err)
+		if err := w.Next(&r, 0); err != nil {
+			return nil, err
 		}
 		sum.Ops += r.Ops
 		sum.Took = max(sum.Took, r.Took)
@@ -167,12 +142,10 @@ const patience = 5 * time.Second
 // if they do not.
 func (p *Processes) Stop() {
 	for _, w := range p.all {
-		_ = w.in.Close()
+		w.CloseInput()
 	}
 	for _, w := range p.all {
-		late := time.AfterFunc(patience, func() { _ = w.cmd.Process.Kill() })
-		_ = w.cmd.Wait()
-		late.Stop()
+		_ = w.Finish(patience)
 	}
 	p.all = nil
 }
@@ -180,8 +153,7 @@ func (p *Processes) Stop() {
 // Kill ends the processes at once, whatever they hold.
 func (p *Processes) Kill() {
 	for _, w := range p.all {
-		_ = w.cmd.Process.Kill()
-		_ = w.cmd.Wait()
+		w.Kill()
 	}
 	p.all = nil
 }

@@ -74,7 +74,7 @@ func (r *run) step(ctx context.Context, s fault.Step, text string) {
 		slot := r.pick(s.Target)
 		slot.mu.Lock()
 		defer slot.mu.Unlock()
-		note(slot.child.who)
+		note(slot.child.Name)
 		heal(r.harmClient(s, slot))
 	case s.Verb == fault.Crowd, s.Verb == fault.Break:
 		slot := r.pick(s.Target)
@@ -103,7 +103,7 @@ func (r *run) order(s fault.Step, slot *slot) error {
 		r.mu.Unlock()
 	}
 	slot.mu.Lock()
-	err := slot.child.send(o)
+	err := slot.child.Send(o)
 	slot.mu.Unlock()
 	time.Sleep(s.For)
 	return err
@@ -128,14 +128,14 @@ func network(s fault.Step) servers.State {
 
 func (r *run) harmClient(s fault.Step, slot *slot) error {
 	if s.Verb == fault.Stop {
-		slot.child.signal(syscall.SIGSTOP)
+		slot.child.Signal(syscall.SIGSTOP)
 		time.Sleep(s.For)
-		slot.child.signal(syscall.SIGCONT)
+		slot.child.Signal(syscall.SIGCONT)
 		return nil
 	}
 	// Killed is noted when the process is gone, so that it did nothing after.
-	slot.child.kill()
-	r.add(history.Event{At: history.Now(), Kind: history.Killed, Who: slot.child.who})
+	slot.child.Kill()
+	r.add(history.Event{At: history.Now(), Kind: history.Killed, Who: slot.child.Name})
 	return r.startClient(slot)
 }
 

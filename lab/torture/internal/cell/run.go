@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/lab/internal/rig"
 	"github.com/fencelock/fencelock/lab/torture/internal/check"
 	"github.com/fencelock/fencelock/lab/torture/internal/deployment"
 	"github.com/fencelock/fencelock/lab/torture/internal/history"
@@ -28,7 +29,7 @@ const patience = 30 * time.Second
 type run struct {
 	c       Cell
 	rig     *deployment.Rig
-	res     *child
+	res     *rig.Child
 	resAddr string
 	busy    []sync.Mutex   // one for each server, held while it is harmed
 	wire    *wire.Wire     // nil if no step is about packets
@@ -281,11 +282,11 @@ func (r *run) await(ctx context.Context, after int64, most time.Duration) error 
 			s.mu.Lock()
 			latest = max(latest, s.granted.Load())
 			if after == 0 && !s.asked.Load() || after > 0 && s.granted.Load() <= after {
-				missing = s.child.who
+				missing = s.child.Name
 			}
 			select {
-			case <-s.child.over:
-				missing = fmt.Sprintf("client %s ended by itself: %s", s.child.who, s.child.stderr.String())
+			case <-s.child.Over():
+				missing = fmt.Sprintf("client %s ended: %v", s.child.Name, s.child.Err())
 			default:
 			}
 			s.mu.Unlock()
@@ -312,7 +313,7 @@ func (r *run) end() {
 	for _, s := range r.slots {
 		all.Go(func() {
 			if s.child != nil {
-				s.child.finish(r.c.TTL*3 + 5*time.Second)
+				_ = s.child.Finish(r.c.TTL*3 + 5*time.Second)
 			}
 			for _, p := range s.proxies {
 				p.Close()
@@ -327,7 +328,7 @@ func (r *run) end() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		r.unreported = (&resource.Client{Base: "http://" + r.resAddr}).Finish(ctx)
-		r.res.finish(5 * time.Second)
+		_ = r.res.Finish(5 * time.Second)
 	}
 }
 

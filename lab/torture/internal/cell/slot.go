@@ -3,11 +3,15 @@
 package cell
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"os/exec"
 	"sync"
 	"sync/atomic"
 
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/lab/internal/rig"
 	"github.com/fencelock/fencelock/lab/torture/internal/client"
 	"github.com/fencelock/fencelock/lab/torture/internal/history"
 	"github.com/fencelock/fencelock/lab/torture/internal/lock"
@@ -18,7 +22,7 @@ type slot struct {
 	mu      sync.Mutex // held while the child is replaced
 	i       int
 	proxies []*servers.Proxy
-	child   *child
+	child   *rig.Child
 	who     atomic.Value // name of the child, for those without the mutex
 	lives   int
 	asked   atomic.Bool
@@ -73,4 +77,16 @@ func lockName(i int) string {
 		return lock.LockName
 	}
 	return fmt.Sprintf("l%d", i)
+}
+
+// start starts a process of the suite, by a function, with a first line of input, and passes on its events: it writes
+// its history to its standard output and ends when its standard input does.
+func start(by func(*exec.Cmd) error, who string, args []string, first any, add func(history.Event)) (*rig.Child, error) {
+	c, err := rig.Start(context.Background(), rig.Command{
+		Name: who, Args: args, Start: by, Read: func(out io.Reader) error { return history.Read(out, add) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, c.Send(first)
 }
