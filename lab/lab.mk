@@ -103,8 +103,7 @@ scale:
 figures-scale:
 	go run ./lab/torture kept lab/torture/README.md
 	go run ./lab/bench -figures scale
-	go run ./lab/events kept lab/events/results docs/scale/storm.svg
-	go run ./lab/torture/soak kept lab/torture/soak/results
+	go run ./lab/load kept
 
 # Measure the stores beside their servers' own locks; needs the servers.
 figures-stores:
@@ -129,11 +128,11 @@ torture-linger:
 
 # Use every server for half an hour each under random faults, and find out what grows; results are kept.
 soak:
-	go run ./lab/torture/soak -for 35m -parallel 3
+	go run ./lab/load soak -for 35m -parallel 3
 
 # Failover, restart of all clients, death of a large client and others, with thousands of sessions; results are kept.
 events:
-	for e in failover restart death hot slow step; do go run ./lab/events -event $$e || exit 1; done
+	for e in failover restart death hot slow step; do go run ./lab/load event $$e || exit 1; done
 
 # The cells of it that CI runs.
 torture-smoke:

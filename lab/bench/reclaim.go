@@ -10,8 +10,8 @@ import (
 	"github.com/fencelock/fencelock/lab/bench/internal/suite"
 )
 
-// failoverPath is the kept failover of lab/events, on Redis.
-var failoverPath = filepath.Join("lab", "events", "results", "failover.json")
+// failoverPath is the kept failover of lab/load, on Redis.
+var failoverPath = filepath.Join("lab", "load", "results", "events", "failover.json")
 
 // failover is what is read of it.
 type failover struct {
@@ -24,7 +24,7 @@ type failover struct {
 }
 
 // reclaimsFrom is the text of the file.
-const reclaimsFrom = "Reclaim is derived, not measured alone. On redis it is the server's time in lab/events/results/failover.json, without that of " +
+const reclaimsFrom = "Reclaim is derived, not measured alone. On redis it is the server's time in lab/load/results/events/failover.json, without that of " +
 	"keep-alives and of the server itself, for each lease; valkey, cluster and quorum have the same for each server that does it. " +
 	"The others confirm many leases in one call, and a lock and its unlock are an upper bound."
 

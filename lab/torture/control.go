@@ -9,11 +9,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fencelock/fencelock/lab/internal/deployment"
+	"github.com/fencelock/fencelock/lab/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/brokenlock"
 	"github.com/fencelock/fencelock/lab/torture/internal/cell"
 	"github.com/fencelock/fencelock/lab/torture/internal/check"
-	"github.com/fencelock/fencelock/lab/torture/internal/deployment"
-	"github.com/fencelock/fencelock/lab/torture/internal/fault"
 )
 
 // cellOf is the cell in which a lock is run.

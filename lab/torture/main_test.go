@@ -9,11 +9,11 @@ import (
 
 	"github.com/fencelock/fencelock/internal/must"
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/lab/internal/deployment"
+	"github.com/fencelock/fencelock/lab/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/brokenlock"
 	"github.com/fencelock/fencelock/lab/torture/internal/cell"
 	"github.com/fencelock/fencelock/lab/torture/internal/check"
-	"github.com/fencelock/fencelock/lab/torture/internal/deployment"
-	"github.com/fencelock/fencelock/lab/torture/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/history"
 	"github.com/fencelock/fencelock/lab/torture/internal/wire"
 )

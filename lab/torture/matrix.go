@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/lab/internal/deployment"
+	"github.com/fencelock/fencelock/lab/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/cell"
-	"github.com/fencelock/fencelock/lab/torture/internal/deployment"
-	"github.com/fencelock/fencelock/lab/torture/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/report"
 )
 

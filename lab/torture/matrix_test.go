@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fencelock/fencelock/lab/internal/deployment"
+	"github.com/fencelock/fencelock/lab/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/cell"
-	"github.com/fencelock/fencelock/lab/torture/internal/deployment"
-	"github.com/fencelock/fencelock/lab/torture/internal/fault"
 )
 
 // TestSmoke: every cell of CI exists and applies, and every deployment has one but for

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/figure"
+	"github.com/fencelock/fencelock/lab/internal/deployment"
+	"github.com/fencelock/fencelock/lab/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/cell"
 	"github.com/fencelock/fencelock/lab/torture/internal/check"
-	"github.com/fencelock/fencelock/lab/torture/internal/deployment"
-	"github.com/fencelock/fencelock/lab/torture/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/peer"
 )
 

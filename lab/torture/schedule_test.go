@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fencelock/fencelock/lab/internal/deployment"
+	"github.com/fencelock/fencelock/lab/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/cell"
 	"github.com/fencelock/fencelock/lab/torture/internal/check"
-	"github.com/fencelock/fencelock/lab/torture/internal/deployment"
-	"github.com/fencelock/fencelock/lab/torture/internal/fault"
 )
 
 // pretend is a schedule of n cells, each of which takes its number of seconds; what

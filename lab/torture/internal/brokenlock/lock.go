@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fencelock/fencelock/lab/torture/internal/lock"
+	"github.com/fencelock/fencelock/lab/internal/lock"
 	"github.com/redis/go-redis/v9"
 )
 

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/lab/internal/fault"
+	"github.com/fencelock/fencelock/lab/internal/server"
 	"github.com/fencelock/fencelock/lab/torture/internal/client"
-	"github.com/fencelock/fencelock/lab/torture/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/history"
-	"github.com/fencelock/fencelock/lab/torture/internal/server"
 )
 
 // inject carries out the plan and returns when everything is healed. Steps that

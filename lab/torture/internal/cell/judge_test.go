@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencelock/fencelock/lab/torture/internal/deployment"
-	"github.com/fencelock/fencelock/lab/torture/internal/fault"
+	"github.com/fencelock/fencelock/lab/internal/deployment"
+	"github.com/fencelock/fencelock/lab/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/history"
 )
 

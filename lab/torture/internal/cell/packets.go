@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fencelock/fencelock/lab/torture/internal/fault"
+	"github.com/fencelock/fencelock/lab/internal/fault"
 	"github.com/fencelock/fencelock/lab/torture/internal/wire"
 )
 

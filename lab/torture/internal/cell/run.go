@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/lab/internal/deployment"
 	"github.com/fencelock/fencelock/lab/internal/rig"
 	"github.com/fencelock/fencelock/lab/torture/internal/check"
-	"github.com/fencelock/fencelock/lab/torture/internal/deployment"
 	"github.com/fencelock/fencelock/lab/torture/internal/history"
 	"github.com/fencelock/fencelock/lab/torture/internal/resource"
 	"github.com/fencelock/fencelock/lab/torture/internal/wire"

@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 
 	"github.com/fencelock/fencelock/internal/servers"
+	"github.com/fencelock/fencelock/lab/internal/lock"
 	"github.com/fencelock/fencelock/lab/internal/rig"
 	"github.com/fencelock/fencelock/lab/torture/internal/client"
 	"github.com/fencelock/fencelock/lab/torture/internal/history"
-	"github.com/fencelock/fencelock/lab/torture/internal/lock"
 )
 
 // slot is one client and those that follow it when it is killed.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/servers"
-	"github.com/fencelock/fencelock/lab/torture/internal/fault"
-	"github.com/fencelock/fencelock/lab/torture/internal/server"
+	"github.com/fencelock/fencelock/lab/internal/fault"
+	"github.com/fencelock/fencelock/lab/internal/server"
 )
 
 // What was ordered did not always happen. The functions of this file check, and

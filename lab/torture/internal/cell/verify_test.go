@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/internal/must"
-	"github.com/fencelock/fencelock/lab/torture/internal/deployment"
-	"github.com/fencelock/fencelock/lab/torture/internal/fault"
-	"github.com/fencelock/fencelock/lab/torture/internal/server"
+	"github.com/fencelock/fencelock/lab/internal/deployment"
+	"github.com/fencelock/fencelock/lab/internal/fault"
+	"github.com/fencelock/fencelock/lab/internal/server"
 )
 
 // TestReplaced: another server has to lead after a fault that is to make one lead, and

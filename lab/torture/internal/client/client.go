@@ -24,9 +24,9 @@ import (
 	"time"
 
 	"github.com/fencelock/fencelock/fence"
+	"github.com/fencelock/fencelock/lab/internal/lock"
 	"github.com/fencelock/fencelock/lab/torture/internal/brokenlock"
 	"github.com/fencelock/fencelock/lab/torture/internal/history"
-	"github.com/fencelock/fencelock/lab/torture/internal/lock"
 	"github.com/fencelock/fencelock/lab/torture/internal/peer"
 	"github.com/fencelock/fencelock/lab/torture/internal/resource"
 )

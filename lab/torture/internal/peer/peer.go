@@ -22,7 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fencelock/fencelock/lab/torture/internal/lock"
+	"github.com/fencelock/fencelock/lab/internal/lock"
 )
 
 // Prefix of the kind of lock in a lock.Spec.

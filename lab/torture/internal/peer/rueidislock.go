@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/fencelock/fencelock/lab/torture/internal/lock"
+	"github.com/fencelock/fencelock/lab/internal/lock"
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 )
