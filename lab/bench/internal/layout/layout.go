@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package layout writes millions of held locks, and thousands of readers of one lock, as
-// redisstore keeps them (docs/redis-layout.md, version 2), in seconds. Through the store
-// that takes minutes, and the memory of the clients that hold them.
+// Package layout writes millions of held locks as redisstore keeps them (docs/redis-layout.md, version 2), in seconds. Through the
+// store that takes minutes, and the memory of the clients that hold them. Thousands of readers of one lock go through the store.
 //
 //	Owner ── Open through the store ──▶ sessions
-//	  ╰──── Hold, Share: raw commands ─▶ grants of these sessions, as the store would write them
+//	  ╰──── Hold: raw commands ───────▶ grants of these sessions, as the store would write them
 //	  ╰──── Inspect through the store ─▶ are they held?
 //
 // Only this package knows the layout: another layout changes this file. A fill that the store
@@ -80,26 +79,18 @@ type session struct {
 	incarnation []byte
 }
 
-// sessionsOf reads sessions that the store has opened on a shard.
-func sessionsOf(ctx context.Context, client redis.UniversalClient, bucket string, ids []driver.SessionID) ([]session, error) {
-	fields := []string{"m"}
-	for _, id := range ids {
-		fields = append(fields, "s"+string(id[:]))
-	}
-	values, err := client.HMGet(ctx, bucket, fields...).Result()
+// sessionOf reads a session that the store has opened on a shard.
+func sessionOf(ctx context.Context, client redis.UniversalClient, bucket string, id driver.SessionID) (session, error) {
+	values, err := client.HMGet(ctx, bucket, "m", "s"+string(id[:])).Result()
 	if err != nil {
-		return nil, err
+		return session{}, err
 	}
 	marker, _ := values[0].(string)
-	all := make([]session, 0, len(ids))
-	for i, id := range ids {
-		s, _ := values[i+1].(string)
-		if len(marker) < 7 || len(s) < 13 {
-			return nil, fmt.Errorf("layout: bucket %s has no session %s", bucket, id)
-		}
-		all = append(all, session{id, []byte(s[6:13]), []byte(marker[:7])})
+	s, _ := values[1].(string)
+	if len(marker) < 7 || len(s) < 13 {
+		return session{}, fmt.Errorf("layout: bucket %s has no session %s", bucket, id)
 	}
-	return all, nil
+	return session{id, []byte(s[6:13]), []byte(marker[:7])}, nil
 }
 
 // counters draws n numbers and returns the first. The tickets that are ready go: they are lower.
@@ -134,55 +125,4 @@ func grant(s session, seq uint64) []byte {
 // appendUint appends the last bytes of a number.
 func appendUint(b []byte, v uint64, bytes int) []byte {
 	return append(b, binary.BigEndian.AppendUint64(nil, v)[8-bytes:]...)
-}
-
-// number reads what appendUint writes.
-func number(b []byte) uint64 {
-	var all [8]byte
-	copy(all[8-len(b):], b)
-	return binary.BigEndian.Uint64(all[:])
-}
-
-// shareAtOnce is how many grants one command writes: the server answers others in between.
-const shareAtOnce = 200
-
-// share writes the shared grants of one lock, one for each session.
-func share(ctx context.Context, client redis.UniversalClient, bucket, name string, sessions []session, counter uint64) error {
-	sentinel := appendArray([]byte{'S'}, 5)
-	for _, v := range []int{len(sessions), len(sessions), 1} { // count, sum of weights, largest weight
-		sentinel = appendNumber(sentinel, uint64(v))
-	}
-	last := counter + uint64(len(sessions)) - 1
-	sentinel = appendString(appendString(sentinel, strconv.FormatUint(last, 10)), "0")
-	if err := client.RPush(ctx, bucket+":l:"+name, "0", sentinel).Err(); err != nil {
-		return err
-	}
-	for len(sessions) > 0 {
-		part := sessions[:min(shareAtOnce, len(sessions))]
-		sessions = sessions[len(part):]
-		var pairs []any
-		for _, s := range part {
-			pairs = append(pairs, appendUint(s.id[:len(s.id):len(s.id)], 1, 6), shared(s, name, counter))
-			counter++
-		}
-		if err := client.HSet(ctx, bucket+":g:"+name, pairs...).Err(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// shared is a shared grant.
-func shared(s session, name string, counter uint64) []byte {
-	b := appendArray(nil, 16)
-	b = appendString(b, string(s.id[:]))
-	for _, v := range []uint64{1, 1, 1, 0} { // number of the claim, shared, weight, limit
-		b = appendNumber(b, v)
-	}
-	b = appendString(appendString(b, ""), record)
-	since := uint64(time.Now().UnixMilli())
-	for _, v := range []uint64{0, 0, since, counter, 0, 0, number(s.generation), number(s.incarnation)} {
-		b = appendNumber(b, v)
-	}
-	return appendString(b, name)
 }

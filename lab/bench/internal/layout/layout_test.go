@@ -89,7 +89,7 @@ func TestFill(t *testing.T) {
 	o := NewOwner(store, client, ttl)
 	must.OK(t, o.Hold(ctx, "hold", 450, nil))
 	o.KeepAlive(ctx)
-	must.OK(t, Share(ctx, store, client, "readers", 20, time.Minute))
+	must.OK(t, Share(ctx, store, "readers", 20, time.Minute))
 	locks, err := fencelock.New(store, nil)
 	must.OK(t, err)
 	defer locks.Close(ctx)

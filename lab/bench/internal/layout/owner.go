@@ -112,7 +112,7 @@ func (o *Owner) write(ctx context.Context, shard string, names []string) error {
 		return err
 	}
 	key := bucket(shard, of)
-	s, err := sessionsOf(ctx, o.client, key, []driver.SessionID{o.id})
+	s, err := sessionOf(ctx, o.client, key, o.id)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (o *Owner) write(ctx context.Context, shard string, names []string) error {
 		return err
 	}
 	_, err = o.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		hold(ctx, p, key, s[0], o.held+1, counter, names)
+		hold(ctx, p, key, s, o.held+1, counter, names)
 		return nil
 	})
 	o.held += uint64(len(names))
@@ -165,30 +165,16 @@ func (o *Owner) Close() {
 }
 
 // Share makes so many processes, each with its own session, hold a lock together.
-func Share(ctx context.Context, store driver.Store, client redis.UniversalClient, name string, processes int, ttl time.Duration) error {
-	shard := store.Shard(name)
-	ids := make([]driver.SessionID, processes)
-	if err := Parallel(processes, func(i int) error {
-		ids[i] = driver.NewSessionID()
-		_, _, err := store.Open(ctx, driver.OpenRequest{Shard: shard, ID: ids[i], TTL: ttl})
+func Share(ctx context.Context, store driver.Store, name string, processes int, ttl time.Duration) error {
+	terms := &driver.Terms{Mode: driver.Shared, Weight: 1, Record: &driver.Record{Owner: "web-17:4242"}}
+	err := Parallel(processes, func(int) error {
+		s, _, err := store.Open(ctx, driver.OpenRequest{Shard: store.Shard(name), ID: driver.NewSessionID(), TTL: ttl})
+		if err == nil {
+			_, err = s.Attempt(ctx, &driver.Claim{Seq: 1, Name: name, Terms: terms})
+		}
 		return err
-	}); err != nil {
-		return err
-	}
-	of, err := buckets(ctx, client)
+	})
 	if err != nil {
-		return err
-	}
-	key := bucket(shard, of)
-	sessions, err := sessionsOf(ctx, client, key, ids)
-	if err != nil {
-		return err
-	}
-	counter, err := counters(ctx, client, key, processes)
-	if err != nil {
-		return err
-	}
-	if err := share(ctx, client, key, name, sessions, counter); err != nil {
 		return err
 	}
 	return Holders(ctx, store, name, processes)

@@ -84,7 +84,7 @@ func (e *Env) GrowReaders(ctx context.Context, sizes []int) (Cells, error) {
 		e.Progress("%s: sharing the lock", Readers(n))
 		// A worker that locks its own name lets what it has begun end.
 		task := worker.Task{Name: sharedName(n), Own: true, Goroutines: 1, Uncanceled: true}
-		if err := layout.Share(ctx, f.store, f.raw, task.Name+"/0", n, longTTL); err != nil {
+		if err := layout.Share(ctx, f.store, task.Name+"/0", n, longTTL); err != nil {
 			return nil, err
 		}
 		runs = append(runs, run{Readers(n), c.Name, func(ctx context.Context, e *Env, _ int) (Sample, error) {
